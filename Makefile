@@ -1,0 +1,171 @@
+# feedd: see README.md for what the targets do. Everything that is built goes to $(BUILD).
+#   make            the programs and libraries        make check     every test
+#   make demo       the whole thing on Fashion-MNIST  make bench     measurements against limits
+# Variables: BUILD= SANITIZE=address,undefined|thread  CC=  CFLAGS=  V=1  DESTDIR=  PREFIX=  WERROR=1
+
+BUILD    ?= build
+PREFIX   ?= /usr/local
+VERSION  := 0.1.0
+CC       ?= cc
+CFLAGS   ?= -O2 -g
+SANITIZE ?=
+WERROR   ?=
+
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-7s %s\n' '$(1)' '$(2)')
+
+PKGS_DAEMON := liburing libuv inih libprotobuf-c libxxhash
+PKGS_CLIENT := libprotobuf-c
+PKGS_CTL    := jansson tinfo libxxhash
+pkg = $(shell pkg-config --cflags $(1) 2>/dev/null)
+libs = $(shell pkg-config --libs $(1) 2>/dev/null)
+HAVE_SYSTEMD = $(shell pkg-config --exists libsystemd 2>/dev/null && echo 1)
+
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Wpointer-arith \
+            -Wwrite-strings -Wundef -Wno-missing-field-initializers $(if $(WERROR),-Werror)
+FLAGS = -std=gnu11 -D_GNU_SOURCE -DFEEDD_VERSION='"$(VERSION)"' -I. -I$(BUILD)/gen -fPIC -fvisibility=hidden -pthread \
+        $(WARNINGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer) \
+        $(if $(HAVE_SYSTEMD),-DHAVE_SYSTEMD=1)
+LINK = $(CC) $(CFLAGS) -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
+
+# A folder is a part: every .c in it belongs to it, but for the main programs named here.
+SHM_SOURCES    := $(sort $(wildcard shm/*.c))
+PROTO_SOURCES  := $(sort $(wildcard proto/*.c))
+CTL_SOURCES    := $(sort $(wildcard client/feedctl*.c client/cmd_*.c client/ctl_*.c))
+CLIENT_SOURCES := $(sort $(filter-out $(CTL_SOURCES) client/example.c,$(wildcard client/*.c)))
+DAEMON_SOURCES := $(sort $(filter-out daemon/main.c,$(wildcard daemon/*.c daemon/*/*.c)))
+UNIT_TESTS     := $(sort $(wildcard tests/unit/test_*.c))
+BENCH_SOURCES  := $(sort $(wildcard bench/bench_*.c))
+
+objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+GENERATED := $(BUILD)/gen/feed.pb-c.c
+
+all: $(BUILD)/feedd $(BUILD)/feedctl $(BUILD)/libfeed.so $(BUILD)/libfeed.a
+
+$(BUILD)/gen/feed.pb-c.c: proto/feed.proto
+	$(call say,PROTOC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)protoc-c --c_out=$(@D) --proto_path=proto feed.proto
+$(BUILD)/gen/feed.pb-c.h: $(BUILD)/gen/feed.pb-c.c
+
+$(BUILD)/obj/%.o: %.c | $(BUILD)/gen/feed.pb-c.c
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(FLAGS) $(call pkg,$(PKGS_DAEMON) $(PKGS_CTL)) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/obj/gen/feed.pb-c.o: $(BUILD)/gen/feed.pb-c.c
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(FLAGS) -w $(call pkg,$(PKGS_CLIENT)) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+COMMON_OBJECTS := $(call objects,$(SHM_SOURCES) $(PROTO_SOURCES)) $(BUILD)/obj/gen/feed.pb-c.o
+
+define archive
+	$(call say,AR,$@)
+	$(Q)rm -f $@
+	$(Q)ar rcs $@ $^
+endef
+
+# Everything of libfeed, for feedctl, tests and measurements that look inside.
+$(BUILD)/libclient.a: $(call objects,$(CLIENT_SOURCES)) $(COMMON_OBJECTS)
+	$(archive)
+# What others link to: one object in which all but the public names are local, so that none can clash with theirs.
+$(BUILD)/obj/libfeed.o: $(call objects,$(CLIENT_SOURCES)) $(COMMON_OBJECTS)
+	$(Q)$(CC) -r -nostdlib -o $@ $^
+	$(Q)objcopy --localize-hidden $@
+$(BUILD)/libfeed.a: $(BUILD)/obj/libfeed.o
+	$(archive)
+$(BUILD)/libdaemon.a: $(call objects,$(DAEMON_SOURCES)) $(COMMON_OBJECTS)
+	$(archive)
+$(BUILD)/libctl.a: $(call objects,$(filter-out client/feedctl.c,$(CTL_SOURCES)))
+	$(archive)
+
+$(BUILD)/libfeed.so.0: $(call objects,$(CLIENT_SOURCES)) $(COMMON_OBJECTS) client/libfeed.map
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -shared -Wl,-soname,libfeed.so.0 -Wl,--version-script=client/libfeed.map -o $@ \
+	    $(filter %.o,$^) $(call libs,$(PKGS_CLIENT))
+$(BUILD)/libfeed.so: $(BUILD)/libfeed.so.0
+	$(Q)ln -sf libfeed.so.0 $@
+
+$(BUILD)/feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/libdaemon.a
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(if $(HAVE_SYSTEMD),$(call libs,libsystemd))
+
+$(BUILD)/feedctl: $(BUILD)/obj/client/feedctl.o $(BUILD)/libctl.a $(BUILD)/libclient.a
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT) $(PKGS_CTL))
+
+$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libclient.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT) liburing jansson) -lm
+
+$(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libdaemon.a $(BUILD)/libctl.a $(BUILD)/libclient.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON) $(PKGS_CTL) cmocka) $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) -lm
+
+# Client and daemon each have their own idea of a session, so these tests see the client's side alone.
+$(BUILD)/tests/test_client_%: $(BUILD)/obj/tests/unit/test_client_%.o $(BUILD)/libctl.a $(BUILD)/libclient.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON) $(PKGS_CTL) cmocka) $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) -lm
+
+# What the integration tests run besides feedd and feedctl.
+$(BUILD)/tests/%: $(BUILD)/obj/tests/integration/%.o $(BUILD)/libfeed.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT))
+
+unit: $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_TESTS))
+integration-programs: $(BUILD)/tests/consumer
+bench-programs: $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SOURCES))
+
+# ---- Tests -----------------------------------------------------------------------------------------------------
+
+JOBS ?= $(shell nproc)
+# Parallel unless the caller has said how.
+again = $(MAKE) --no-print-directory $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(JOBS))
+# TESTFLAGS='--only unit/test_ring*' and the like: see tests/run.py --help.
+TESTFLAGS ?=
+
+check:
+	$(Q)tools/install-dependencies.sh build check
+	$(Q)$(again) all unit integration-programs
+	$(Q)python3 tests/run.py --build $(BUILD) --jobs $(JOBS) $(TESTFLAGS)
+check-asan:
+	$(Q)tools/install-dependencies.sh build check
+	$(Q)$(again) BUILD=$(BUILD)/asan SANITIZE=address,undefined all unit integration-programs
+	$(Q)python3 tests/run.py --build $(BUILD)/asan --jobs $(JOBS) --slowness 4 $(TESTFLAGS)
+# The thread sanitizer sees one process: unit tests, in which threads play the processes. It wants a plain address space.
+check-tsan:
+	$(Q)tools/install-dependencies.sh build check
+	$(Q)$(again) BUILD=$(BUILD)/tsan SANITIZE=thread unit
+	$(Q)python3 tests/run.py --build $(BUILD)/tsan --jobs $(JOBS) --slowness 10 --unit --wrap 'setarch -R' $(TESTFLAGS)
+
+# ---- Demo and measurements -------------------------------------------------------------------------------------
+
+demo:
+	$(Q)tools/install-dependencies.sh build demo
+	$(Q)$(again) all
+	$(Q)BUILD=$(BUILD) tests/demo.sh
+# BENCHFLAGS='--only host.grants' and the like: see bench/run.py --help.
+bench:
+	$(Q)tools/install-dependencies.sh build bench
+	$(Q)$(again) all bench-programs
+	$(Q)bench/run.py --build $(BUILD) $(BENCHFLAGS)
+# Everything that any target needs.
+dependencies:
+	$(Q)tools/install-dependencies.sh build demo check lint bench
+
+clean:
+	$(Q)rm -rf $(BUILD)
+
+include tests/lint.mk
+include tools/install.mk
+
+.PHONY: all unit integration-programs bench-programs check check-asan check-tsan demo bench dependencies clean
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

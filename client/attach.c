@@ -1,0 +1,256 @@
+// Opening a handle: checking the options, asking the daemon, mapping the ring, setting up the leases.
+#include <string.h>
+
+#include "client/internal.h"
+
+#define DEFAULT_CONNECT_MS 30000
+#define MAX_BATCH          16777215u
+
+int feed_fail(struct feed *feed, int code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(feed->error.text, sizeof feed->error.text, format, arguments);
+    va_end(arguments);
+    feed->error.code = code;
+    return feed->failed = code;
+}
+
+// ---- Options ------------------------------------------------------------------------------------
+
+static int refuse(struct feed *feed, const char *what) {
+    return error_set(&feed->error, -EINVAL, "%s", what);
+}
+
+static int check_options(struct feed *feed, const struct feed_options *options) {
+    uint32_t world_size = options->world_size ? options->world_size : 1;
+    if (!options->dataset || !*options->dataset)
+        return refuse(feed, "no dataset is named: set feed_options.dataset");
+    if (strlen(options->dataset) > PROTO_MAX_NAME ||
+        (options->share && strlen(options->share) > PROTO_MAX_NAME))
+        return error_set(&feed->error, -EINVAL, "the name of a dataset or share has at most %u bytes",
+                         PROTO_MAX_NAME);
+    if (options->resume && strlen(options->resume) >= RESUME_TOKEN_BYTES)
+        return refuse(feed, "that is no resume token: too long");
+    if (options->batch_size < 1 || options->batch_size > MAX_BATCH)
+        return error_set(&feed->error, -EINVAL, "batch_size %u: 1 to %u are possible", options->batch_size,
+                         MAX_BATCH);
+    if (options->rank >= world_size)
+        return error_set(&feed->error, -EINVAL, "rank %u of world size %u: ranks count from 0", options->rank,
+                         world_size);
+    if (options->local_world_size > world_size)
+        return error_set(&feed->error, -EINVAL, "local_world_size %u is more than world_size %u",
+                         options->local_world_size, world_size);
+    if (options->device && strcmp(options->device, "cpu") != 0)
+        return error_set(
+            &feed->error, -ENOTSUP,
+            "device %s: this build of libfeed delivers to host memory only (device = NULL or \"cpu\")",
+            options->device);
+    return 0;
+}
+
+// A copy of `text`; `*complete` becomes false when memory is out. NULL stays NULL.
+static char *copy_text(const char *text, bool *complete) {
+    char *copy = text ? strdup(text) : NULL;
+    *complete = *complete && (copy || !text);
+    return copy;
+}
+
+static int copy_request(struct feed *feed, const struct feed_options *options) {
+    struct feed_request *request = &feed->request;
+    bool complete = true;
+    const char *name = options->client_name ? options->client_name : program_invocation_short_name;
+    request->socket = copy_text(session_socket_path(options->socket), &complete);
+    request->dataset = copy_text(options->dataset, &complete);
+    request->share = copy_text(options->share, &complete);
+    request->resume = copy_text(options->resume, &complete);
+    request->client_name = copy_text(name, &complete);
+    request->options = *options;
+    request->options.socket = request->socket;
+    request->options.dataset = request->dataset;
+    request->options.share = request->share;
+    request->options.resume = request->resume;
+    request->options.client_name = request->client_name;
+    request->options.device = NULL;
+    if (!options->world_size)
+        request->options.world_size = 1;
+    return complete ? 0 : error_set(&feed->error, -ENOMEM, "out of memory");
+}
+
+// ---- Attaching ----------------------------------------------------------------------------------
+
+static int send_attach(struct feed *feed) {
+    const struct feed_options *options = &feed->request.options;
+    Feedd__Attach attach = FEEDD__ATTACH__INIT;
+    attach.dataset = feed->request.dataset;
+    attach.batch_size = options->batch_size;
+    attach.shuffle = options->shuffle;
+    attach.drop_last = options->drop_last;
+    attach.seed = options->seed;
+    attach.rank = options->rank;
+    attach.world_size = options->world_size;
+    attach.local_world_size = options->local_world_size;
+    attach.epochs = options->epochs;
+    attach.wait_for = options->wait_for;
+    attach.prefetch = options->prefetch;
+    attach.max_lag_s = options->max_lag_s;
+    attach.ring_bytes = options->ring_bytes;
+    if (feed->request.share)
+        attach.share = feed->request.share;
+    char token[FEED_TOKEN_BYTES];
+    if (feed->request.resume)
+        attach.resume = feed->request.resume;
+    if (feed->lost_until_ns && feed_token(feed, token) == 0) {
+        attach.resume = token;
+        attach.reconnect = true;
+        attach.wait_for = feed->request.share ? feed->consumers : 1;
+    }
+    Feedd__ClientMessage message = FEEDD__CLIENT_MESSAGE__INIT;
+    message.body_case = FEEDD__CLIENT_MESSAGE__BODY_ATTACH;
+    message.attach = &attach;
+    int sent = session_send(&feed->session, &message);
+    return sent < 0 ? error_set(&feed->error, sent, "cannot ask feedd to attach: %s", strerror(-sent)) : 0;
+}
+
+static int await_attached(struct feed *feed, uint64_t deadline, Feedd__Attached *attached) {
+    const Feedd__ServerMessage *answer;
+    int got = session_receive(&feed->session, &answer, deadline, &feed->error);
+    if (got < 0)
+        return got;
+    if (got == 0)
+        return error_set(&feed->error, -ETIMEDOUT,
+                         "feedd on %s did not answer in time to the request for dataset %s",
+                         feed->request.socket, feed->request.dataset);
+    if (answer->body_case == FEEDD__SERVER_MESSAGE__BODY_ERROR)
+        return session_refusal(answer->error, &feed->error);
+    if (answer->body_case != FEEDD__SERVER_MESSAGE__BODY_ATTACHED)
+        return error_set(&feed->error, -EPROTO, "feedd on %s answered a request to attach with message %d",
+                         feed->request.socket, answer->body_case);
+    *attached = *answer->attached;
+    return 0;
+}
+
+static int check_ring(struct feed *feed, const Feedd__Attached *attached) {
+    const struct ring_header *header = feed->ring.header;
+    const struct feed_options *options = &feed->request.options;
+    bool agreed = header->batch_size == options->batch_size && header->world_size == options->world_size &&
+                  header->slot_count >= 1 && header->field_count >= 1 &&
+                  header->field_count <= FEED_MAX_FIELDS && header->samples >= 1 &&
+                  header->order_version <= ORDER_FEISTEL_1 && attached->prefetch >= 1;
+    return agreed ? 0
+                  : error_set(&feed->error, -EPROTO, "feedd on %s gave a ring that is not the one asked for",
+                              feed->request.socket);
+}
+
+static int map_ring(struct feed *feed, const Feedd__Attached *attached) {
+    int fd AUTO_CLOSE = frame_take_fd(&feed->session.reader);
+    int mapped = ring_map(&feed->ring, fd, RING_READ, &feed->error);
+    if (mapped < 0)
+        return mapped;
+    return check_ring(feed, attached);
+}
+
+static int set_up_leases(struct feed *feed, const Feedd__Attached *attached) {
+    // More credits than slots cannot be used: a slot is ours at most once.
+    uint32_t prefetch = (uint32_t)max_u64(1, min_u64(attached->prefetch, feed->ring.header->slot_count));
+    feed->leases = calloc(feed->ring.header->slot_count, sizeof *feed->leases);
+    feed->queue = calloc(prefetch, sizeof *feed->queue);
+    feed->returned = calloc(prefetch, sizeof *feed->returned);
+    feed->description.prefetch = prefetch;
+    feed->next_sequence = attached->sequence;
+    feed->epoch = attached->epoch;
+    feed->consumed = attached->consumed;
+    return feed->leases && feed->queue && feed->returned ? 0
+                                                         : error_set(&feed->error, -ENOMEM, "out of memory");
+}
+
+static void describe_fields(struct feed *feed) {
+    const struct ring_header *header = feed->ring.header;
+    feed->description.field_count = header->field_count;
+    for (uint32_t i = 0; i < header->field_count; i++) {
+        const struct ring_field *field = &header->fields[i];
+        struct feed_array *array = &feed->description.field[i];
+        snprintf(feed->field_names[i], sizeof feed->field_names[i], "%.*s", (int)sizeof field->name - 1,
+                 field->name);
+        array->name = feed->field_names[i];
+        array->dtype = (enum feed_dtype)field->dtype;
+        array->dimensions = field->dimensions + 1;
+        array->shape[0] = header->batch_size;
+        for (uint32_t k = 0; k < field->dimensions; k++)
+            array->shape[k + 1] = field->shape[k];
+        array->bytes = header->batch_size * field->sample_bytes;
+    }
+}
+
+static void describe(struct feed *feed, const Feedd__Attached *attached) {
+    const struct ring_header *header = feed->ring.header;
+    struct partition partition = {.samples = header->samples,
+                                  .batch_size = header->batch_size,
+                                  .world_size = header->world_size,
+                                  .drop_last = feed->request.options.drop_last};
+    struct feed_description *description = &feed->description;
+    description->dataset = feed->request.dataset;
+    description->samples = header->samples;
+    description->batches_per_epoch = partition_batches(&partition, 0);
+    description->fingerprint = header->fingerprint;
+    description->start_epoch = attached->epoch;
+    description->start_consumed = attached->consumed;
+    description->slots = header->slot_count;
+    description->ring_bytes = header->total_bytes;
+    describe_fields(feed);
+}
+
+int feed_attach(struct feed *feed, uint64_t deadline) {
+    int result =
+        session_open(&feed->session, feed->request.socket, feed->request.client_name, deadline, &feed->error);
+    if (result == 0)
+        result = send_attach(feed);
+    Feedd__Attached attached = FEEDD__ATTACHED__INIT;
+    if (result == 0)
+        result = await_attached(feed, deadline, &attached);
+    if (result == 0)
+        result = map_ring(feed, &attached);
+    if (result == 0)
+        result = set_up_leases(feed, &attached);
+    if (result == 0)
+        describe(feed, &attached);
+    return result;
+}
+
+// ---- The handle ---------------------------------------------------------------------------------
+
+FEED_API int feed_open(struct feed **out, const struct feed_options *options) {
+    struct feed *feed = *out = calloc(1, sizeof *feed);
+    if (!feed)
+        return -ENOMEM;
+    feed->session.socket = -1;
+    int timeout_ms = options->connect_timeout_ms ? options->connect_timeout_ms : DEFAULT_CONNECT_MS;
+    int result = check_options(feed, options);
+    if (result == 0)
+        result = copy_request(feed, options);
+    if (result == 0)
+        result = feed_attach(feed, deadline_after_ms(timeout_ms));
+    feed->failed = result;
+    return result;
+}
+
+void feed_drop_ring(struct ring *ring, struct lease *leases) {
+    if (ring->header)
+        ring_unmap(ring);
+    free(leases);
+}
+
+FEED_API void feed_close(struct feed *feed) {
+    if (!feed)
+        return;
+    feed_drop_past(feed);
+    feed_drop_ring(&feed->ring, feed->leases);
+    session_close(&feed->session);
+    free(feed->queue);
+    free(feed->returned);
+    free(feed->request.socket);
+    free(feed->request.dataset);
+    free(feed->request.share);
+    free(feed->request.resume);
+    free(feed->request.client_name);
+    free(feed);
+}

@@ -1,0 +1,139 @@
+// Finding the socket, connecting to it, and the hello that begins a session.
+#include <grp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "client/session.h"
+
+#define RETRY_NS 2000000 // a full accept queue empties in about that time
+
+const char *session_socket_path(const char *path) {
+    if (path && *path)
+        return path;
+    const char *set = secure_getenv("FEEDD_SOCKET");
+    return set && *set ? set : PROTO_DEFAULT_SOCKET;
+}
+
+static int explain_permission(const char *path, struct error *error) {
+    struct stat status;
+    struct group group, *found = NULL;
+    char names[4096];
+    if (stat(path, &status) == 0)
+        getgrgid_r(status.st_gid, &group, names, sizeof names, &found);
+    if (!found)
+        return error_set(error, -EACCES, "you may not connect to %s: ask its owner which group may", path);
+    return error_set(
+        error, -EACCES,
+        "you may not connect to %s: its owner and the members of group %s may (usermod -aG %s USER, then "
+        "log in again)",
+        path, found->gr_name, found->gr_name);
+}
+
+static int explain_connect(const char *path, int code, struct error *error) {
+    if (code == EACCES || code == EPERM)
+        return explain_permission(path, error);
+    if (code == ENOENT)
+        return error_set(error, -ENOENT,
+                         "no feedd is listening on %s: there is no such socket; is the service running "
+                         "(systemctl status feedd), or does it use another socket (FEEDD_SOCKET)?",
+                         path);
+    if (code == ECONNREFUSED)
+        return error_set(
+            error, -ECONNREFUSED,
+            "no feedd is listening on %s: the socket is there, but nobody answers; is the service running "
+            "(systemctl status feedd)?",
+            path);
+    return error_set(error, -code, "cannot connect to %s: %s", path, strerror(code));
+}
+
+// A Unix socket with a full queue says EAGAIN and offers nothing to poll for, so this tries again until the
+// deadline.
+static int connect_until(int socket, const struct sockaddr_un *address, uint64_t deadline,
+                         struct error *error) {
+    for (;;) {
+        if (connect(socket, (const struct sockaddr *)address, sizeof *address) == 0)
+            return 0;
+        if (errno == EINTR)
+            continue;
+        if (errno != EAGAIN)
+            return explain_connect(address->sun_path, errno, error);
+        if (deadline != DEADLINE_NONE && monotonic_ns() >= deadline)
+            return error_set(error, -ETIMEDOUT, "feedd on %s does not accept connections: its queue is full",
+                             address->sun_path);
+        nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
+    }
+}
+
+static int open_socket(struct session *session, uint64_t deadline, struct error *error) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t length = strlen(session->path);
+    if (length >= sizeof address.sun_path)
+        return error_set(error, -ENAMETOOLONG, "socket path %s is too long: at most %zu bytes", session->path,
+                         sizeof address.sun_path - 1);
+    memcpy(address.sun_path, session->path, length);
+    session->socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (session->socket < 0)
+        return error_set(error, -errno, "cannot make a socket: %s", strerror(errno));
+    return connect_until(session->socket, &address, deadline, error);
+}
+
+static int await_welcome(struct session *session, uint64_t deadline, struct error *error) {
+    const Feedd__ServerMessage *answer;
+    int got = session_receive(session, &answer, deadline, error);
+    if (got < 0)
+        return got;
+    if (got == 0)
+        return error_set(error, -ETIMEDOUT,
+                         "feedd on %s accepted the connection but says nothing: it may hang", session->path);
+    if (answer->body_case == FEEDD__SERVER_MESSAGE__BODY_ERROR)
+        return session_refusal(answer->error, error);
+    if (answer->body_case != FEEDD__SERVER_MESSAGE__BODY_WELCOME)
+        return error_set(error, -EPROTO, "what listens on %s is no feedd: it did not say welcome",
+                         session->path);
+    if (answer->welcome->version != PROTO_VERSION)
+        return error_set(
+            error, -EPROTO, "feedd %s on %s speaks protocol version %u, this client version %u: update one",
+            answer->welcome->daemon_version, session->path, answer->welcome->version, PROTO_VERSION);
+    return 0;
+}
+
+static int say_hello(struct session *session, const char *client_name, uint64_t deadline,
+                     struct error *error) {
+    char name[PROTO_MAX_NAME + 1];
+    snprintf(name, sizeof name, "%s", client_name);
+    Feedd__Hello hello = FEEDD__HELLO__INIT;
+    hello.version = PROTO_VERSION;
+    hello.client_name = name;
+    Feedd__ClientMessage message = FEEDD__CLIENT_MESSAGE__INIT;
+    message.body_case = FEEDD__CLIENT_MESSAGE__BODY_HELLO;
+    message.hello = &hello;
+    int sent = session_send(session, &message);
+    if (sent < 0)
+        return error_set(error, sent, "cannot say hello to feedd on %s: %s", session->path, strerror(-sent));
+    return await_welcome(session, deadline, error);
+}
+
+int session_open(struct session *session, const char *path, const char *client_name, uint64_t deadline,
+                 struct error *error) {
+    *session = (struct session){.socket = -1, .path = strdup(path)};
+    int result =
+        session->path ? open_socket(session, deadline, error) : error_set(error, -ENOMEM, "out of memory");
+    if (result == 0)
+        result = say_hello(session, client_name, deadline, error);
+    if (result < 0)
+        session_close(session);
+    return result;
+}
+
+void session_close(struct session *session) {
+    if (session->socket >= 0)
+        close(session->socket);
+    frame_reader_free(&session->reader);
+    frame_writer_free(&session->writer);
+    codec_arena_free(&session->arena);
+    free(session->path);
+    *session = (struct session){.socket = -1};
+}

@@ -1,0 +1,166 @@
+#include "client/ctl_report.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "client/ctl_render.h"
+
+bool report_wants(const struct report_options *options, const struct stats_feed_snapshot *feed) {
+    char id[CTL_TEXT];
+    snprintf(id, sizeof id, "%" PRIu64, feed->id);
+    return !options->feed || strcmp(options->feed, id) == 0 || strcmp(options->feed, feed->name) == 0;
+}
+
+// The same feed in an earlier snapshot of the same daemon, or NULL.
+static const struct stats_feed_snapshot *find_feed(const struct stats_snapshot *before,
+                                                   const struct stats_snapshot *now, uint64_t id) {
+    if (!before || before->pid != now->pid || before->started_ns != now->started_ns)
+        return NULL;
+    for (uint32_t i = 0; i < before->feed_count; i++)
+        if (before->feeds[i].id == id)
+            return &before->feeds[i];
+    return NULL;
+}
+
+// ---- Text ------------------------------------------------------------------------------------------
+
+void report_daemon(const struct stats_snapshot *now, enum daemon_state state, FILE *out) {
+    char heartbeat[CTL_TEXT], uptime[CTL_TEXT], used[CTL_TEXT], bound[CTL_TEXT];
+    ctl_format_duration(now->taken_ns > now->heartbeat_ns ? now->taken_ns - now->heartbeat_ns : 0, heartbeat);
+    ctl_format_duration(now->heartbeat_ns > now->started_ns ? now->heartbeat_ns - now->started_ns : 0,
+                        uptime);
+    ctl_format_bytes(now->ring_bytes, used);
+    ctl_format_bytes(now->ring_memory, bound);
+    switch (state) {
+    case DAEMON_ALIVE:
+        fprintf(out,
+                "feedd %" PRIu64 " alive, heartbeat %s ago, up %s, %" PRIu64 " sessions, rings %s of %s\n",
+                now->pid, heartbeat, uptime, now->sessions, used, bound);
+        return;
+    case DAEMON_STOPPED:
+        fprintf(out, "feedd %" PRIu64 " stopped in good order, last heartbeat %s ago\n", now->pid, heartbeat);
+        return;
+    case DAEMON_GONE:
+        fprintf(out, "feedd %" PRIu64 " is gone: killed or crashed, last heartbeat %s ago\n", now->pid,
+                heartbeat);
+        return;
+    case DAEMON_WEDGED:
+        fprintf(out, "feedd %" PRIu64 " is wedged: its process is there, but its last heartbeat was %s ago\n",
+                now->pid, heartbeat);
+        return;
+    }
+}
+
+static const struct column stats_columns[] = {
+    {"FEED", true, 0},      {"NAME", false, 0},     {"DATASET", false, 8},   {"OVER", true, 5},
+    {"SAMPLES/S", true, 0}, {"BATCHES/S", true, 4}, {"MB/S", true, 0},       {"RING", true, 3},
+    {"LOADERS", true, 9},   {"NO ROOM", true, 2},   {"CONSUMERS", true, 10}, {"NO DATA", true, 1},
+    {"ERRORS", true, 6},    {"SKIPPED", true, 7},   {"REPLACED", true, 11},  {"BOTTLENECK", false, 0},
+};
+
+static int add_feed(struct table *table, const struct stats_feed_snapshot *feed,
+                    const struct feed_rates *rates, bool since_start) {
+    char cells[COUNT_OF(stats_columns)][2 * CTL_TEXT + STATS_NAME];
+    const char *texts[COUNT_OF(stats_columns)];
+    for (size_t i = 0; i < COUNT_OF(stats_columns); i++)
+        texts[i] = cells[i];
+    size_t at = 0;
+#define CELL(...) snprintf(cells[at], sizeof cells[at], __VA_ARGS__), at++
+    CELL("%" PRIu64, feed->id);
+    CELL("%s", *feed->name ? feed->name : "-");
+    CELL("%s", feed->dataset);
+    if (since_start)
+        CELL("start");
+    else
+        CELL("%.1f s", rates->seconds);
+    ctl_format_count(rates->samples_per_s, cells[at++]);
+    ctl_format_count(rates->batches_per_s, cells[at++]);
+    CELL("%.*f", rates->bytes_per_s < 99.95e6 ? 1 : 0, rates->bytes_per_s / 1e6);
+    CELL("%" PRIu64 "/%" PRIu64, feed->slots_ready, feed->slot_count);
+    CELL("%" PRIu64, feed->loaders);
+    CELL("%.0f %%", 100 * rates->room_wait);
+    CELL("%" PRIu64, feed->consumers);
+    CELL("%.0f %%", 100 * rates->consumer_wait);
+    CELL("%" PRIu64, rates->read_errors);
+    CELL("%" PRIu64, rates->skipped);
+    CELL("%" PRIu64, rates->children_replaced);
+    CELL("%s", rates_bottleneck(rates, feed));
+#undef CELL
+    return table_add(table, texts);
+}
+
+void report_feeds(const struct report_options *options, const struct stats_snapshot *before,
+                  const struct stats_snapshot *now, FILE *out) {
+    struct table table = {
+        .columns = stats_columns, .column_count = COUNT_OF(stats_columns), .no_title = !options->title};
+    for (uint32_t i = 0; i < now->feed_count; i++) {
+        const struct stats_feed_snapshot *feed = &now->feeds[i];
+        const struct stats_feed_snapshot *earlier = find_feed(before, now, feed->id);
+        if (!report_wants(options, feed))
+            continue;
+        struct feed_rates rates;
+        rates_between(earlier, feed, before ? before->taken_ns : 0, now->taken_ns, &rates);
+        if (add_feed(&table, feed, &rates, !earlier) < 0)
+            break;
+    }
+    table_print(&table, options->width, out);
+    table_free(&table);
+}
+
+// ---- JSON ------------------------------------------------------------------------------------------
+
+static json_t *rates_json(const struct feed_rates *rates, const struct stats_feed_snapshot *feed) {
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:s}", "seconds",
+                     rates->seconds, "samples_per_s", rates->samples_per_s, "batches_per_s",
+                     rates->batches_per_s, "bytes_per_s", rates->bytes_per_s, "read_bytes_per_s",
+                     rates->read_bytes_per_s, "ring_full", rates->ring_full, "room_wait", rates->room_wait,
+                     "io_wait", rates->io_wait, "consumer_wait", rates->consumer_wait, "read_errors",
+                     (json_int_t)rates->read_errors, "skipped", (json_int_t)rates->skipped,
+                     "children_replaced", (json_int_t)rates->children_replaced, "consumers_detached",
+                     (json_int_t)rates->consumers_detached, "bottleneck", rates_bottleneck(rates, feed));
+}
+
+static json_t *counters_json(const struct counter_text *texts, const uint64_t *values, size_t count) {
+    json_t *counters = json_object();
+    for (size_t i = 0; i < count; i++)
+        json_object_set_new(counters, texts[i].name, json_integer((json_int_t)values[i]));
+    return counters;
+}
+
+static json_t *feed_json(const struct stats_feed_snapshot *earlier, const struct stats_feed_snapshot *feed,
+                         uint64_t before_ns, uint64_t now_ns) {
+    struct feed_rates since_start, interval;
+    rates_between(NULL, feed, 0, now_ns, &since_start);
+    rates_between(earlier, feed, before_ns, now_ns, &interval);
+    json_t *json = json_pack(
+        "{s:I, s:o, s:o, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id", (json_int_t)feed->id, "name",
+        ctl_json_text(feed->name), "dataset", ctl_json_text(feed->dataset), "age_s", since_start.seconds,
+        "batch_size", (json_int_t)feed->batch_size, "world_size", (json_int_t)feed->world_size, "ring_bytes",
+        (json_int_t)feed->ring_bytes, "slots", (json_int_t)feed->slot_count, "slots_ready",
+        (json_int_t)feed->slots_ready, "slots_filling", (json_int_t)feed->slots_filling, "consumers",
+        (json_int_t)feed->consumers, "loaders", (json_int_t)feed->loaders);
+    json_object_set_new(json, "interval", rates_json(&interval, feed));
+    json_object_set_new(json, "since_start", rates_json(&since_start, feed));
+    json_object_set_new(json, "feed_counters", counters_json(feed_counter_texts, feed->feed, FEED_COUNTERS));
+    json_object_set_new(json, "loader_counters",
+                        counters_json(loader_counter_texts, feed->loader, LOADER_COUNTERS));
+    return json;
+}
+
+json_t *report_json(const struct report_options *options, const struct stats_snapshot *before,
+                    const struct stats_snapshot *now, enum daemon_state state) {
+    json_t *feeds = json_array();
+    for (uint32_t i = 0; i < now->feed_count; i++) {
+        const struct stats_feed_snapshot *feed = &now->feeds[i];
+        if (report_wants(options, feed))
+            json_array_append_new(feeds, feed_json(find_feed(before, now, feed->id), feed,
+                                                   before ? before->taken_ns : 0, now->taken_ns));
+    }
+    double heartbeat_age =
+        now->taken_ns > now->heartbeat_ns ? (double)(now->taken_ns - now->heartbeat_ns) / 1e9 : 0;
+    return json_pack("{s:s, s:f, s:I, s:f, s:I, s:I, s:I, s:o}", "state", daemon_state_name(state),
+                     "heartbeat_age_s", heartbeat_age, "pid", (json_int_t)now->pid, "uptime_s",
+                     (double)(now->taken_ns - now->started_ns) / 1e9, "sessions", (json_int_t)now->sessions,
+                     "ring_bytes", (json_int_t)now->ring_bytes, "ring_memory", (json_int_t)now->ring_memory,
+                     "feeds", feeds);
+}

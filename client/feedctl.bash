@@ -1,0 +1,60 @@
+# Completion of feedctl for bash; datasets and feeds are asked of the daemon.
+
+_feedctl_ask() { # COMMAND KEY...: the values of these keys in the objects of its JSON, not in what they hold
+    local socket=() i key expression=''
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in
+        -s | --socket) socket=(--socket "${COMP_WORDS[i + 1]}") ;;
+        esac
+    done
+    for key in "${@:2}"; do
+        expression+="s/^    \"$key\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p;"
+    done
+    feedctl "${socket[@]}" "$1" --json 2>/dev/null | sed -n "$expression"
+}
+
+_feedctl() {
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
+    local commands="status datasets feeds clients stats read reload drain"
+    local command='' i words=''
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in
+        -s | --socket) ((i++)) ;;
+        -*) ;;
+        *)
+            command=${COMP_WORDS[i]}
+            break
+            ;;
+        esac
+    done
+    COMPREPLY=()
+    case $previous in
+    -s | --socket)
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        return
+        ;;
+    --batch-size | --seed | --epochs | --batches | --rank | --world-size | --local-world-size | --wait-for | \
+        --max-lag | --prefetch | --ring | --resume | --timeout | --work | --share | --client-name | --count | \
+        -b | -e | -n)
+        return
+        ;;
+    esac
+    case $command in
+    "") words="$commands --socket --help --version" ;;
+    status | datasets | feeds | clients) words="--json --help" ;;
+    reload | drain) words="--help" ;;
+    stats)
+        words="--once --json --count --help"
+        [[ $current == -* ]] || words=$(_feedctl_ask feeds id name)
+        ;;
+    read)
+        words="--batch-size --shuffle --seed --drop-last --resume --batches --epochs --timeout --share --wait-for
+            --max-lag --rank --world-size --local-world-size --prefetch --ring --verify --digest --indices --work --client-name
+            --quiet --help"
+        [[ $current == -* ]] || words=$(_feedctl_ask datasets name)
+        ;;
+    esac
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+}
+
+complete -F _feedctl feedctl

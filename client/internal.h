@@ -1,0 +1,91 @@
+// What is behind a libfeed handle.
+#ifndef FEEDD_CLIENT_INTERNAL_H
+#define FEEDD_CLIENT_INTERNAL_H
+
+#include "client/feed.h"
+#include "client/session.h"
+#include "shm/order.h"
+#include "shm/ring.h"
+
+#define FEED_API __attribute__((visibility("default")))
+
+// What attaching again would need: the options, with strings of our own.
+struct feed_request {
+    char *socket, *dataset, *share, *resume, *client_name;
+    struct feed_options options; // its strings point to those above
+};
+
+// One slot of the ring, as this consumer sees it.
+enum lease_state {
+    LEASE_NONE,     // not ours
+    LEASE_QUEUED,   // granted, not yet asked for
+    LEASE_HELD,     // in the application's hands
+    LEASE_RETURNED, // released, the daemon does not know yet
+};
+
+struct lease {
+    uint64_t sequence;
+    enum lease_state state;
+};
+
+// A ring that a lost daemon served: it stays mapped until the application has released what it holds of it.
+struct past_ring {
+    struct past_ring *next;
+    struct ring ring;
+    struct lease *leases;
+    uint32_t held;
+    uint32_t generation;
+};
+
+struct feed {
+    struct feed_request request;
+    struct session session;
+    struct error error; // the last one
+    int failed;         // the error that ended this handle, negative; 0: alive
+    bool ended;         // the daemon said End
+
+    struct ring ring;
+    struct feed_description description;
+    char field_names[FEED_MAX_FIELDS][RING_FIELD_NAME];
+
+    struct lease *leases; // one a slot
+    uint32_t *queue;      // ring buffer of granted slots, `prefetch` places
+    uint32_t queue_first, queue_count;
+    uint32_t *returned; // slots of the next Release, `prefetch` places
+    uint32_t returned_count;
+    uint32_t held;
+    uint64_t next_sequence; // of the next grant
+    bool waiting;           // the daemon knows that we have nothing left
+    uint32_t consumers;     // of the feed, as the last grant said
+
+    uint32_t generation; // counts connections
+    struct past_ring *past;
+    uint64_t lost_until_ns; // the daemon is gone, and we look for it until then; 0: it is there
+    uint64_t next_try_ns;
+
+    uint64_t epoch, consumed; // where the last batch handed out left us
+    struct order order;       // of order_epoch
+    uint64_t order_epoch;
+    bool order_known;
+};
+
+// Records the error that ends the handle, in words, and returns its code.
+int feed_fail(struct feed *feed, int code, const char *format, ...) PRINTF_LIKE(3, 4);
+
+// attach.c: connects, attaches and maps, as feed->request says; on a reconnect at feed_token() instead of its start.
+int feed_attach(struct feed *feed, uint64_t deadline);
+void feed_drop_ring(struct ring *ring, struct lease *leases);
+
+// reconnect.c. True when the loss of the daemon, for which `code` stands, is to be made good by reconnecting.
+bool feed_lost(struct feed *feed, int code);
+
+// One attempt, if it is time for one, that ends by `deadline` or soon after: 1 connected again, 0 not yet, or the error
+// that ends the handle.
+int feed_reconnect(struct feed *feed, uint64_t deadline);
+
+// The ring that a batch of this handle lies in and its leases; NULL when it is held no longer.
+const struct ring *feed_ring_of(const struct feed *feed, const struct feed_batch *batch);
+int feed_release_past(struct feed *feed, const struct feed_batch *batch);
+void feed_drop_past(struct feed *feed);
+
+#endif

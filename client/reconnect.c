@@ -1,0 +1,211 @@
+// Going on after the daemon was lost: connect again, attach at the place where the application stands, and keep what it
+// still holds of the old ring readable.
+#include <string.h>
+#include <time.h>
+
+#include "client/internal.h"
+
+#define DEFAULT_RECONNECT_MS 60000
+#define TRY_EVERY_NS         UINT64_C(50000000)
+#define ATTEMPT_NS           UINT64_C(2000000000) // for one connection and attachment
+
+bool feed_lost(struct feed *feed, int code) {
+    int timeout_ms = feed->request.options.reconnect_timeout_ms;
+    if ((code != -ECONNRESET && code != -ESHUTDOWN) || timeout_ms < 0 || !feed->leases || feed->failed)
+        return false;
+    if (!feed->lost_until_ns) {
+        feed->lost_until_ns = deadline_after_ms(timeout_ms ? timeout_ms : DEFAULT_RECONNECT_MS);
+        feed->next_try_ns = 0;
+    }
+    session_close(&feed->session);
+    // What was granted and not handed out comes again, from the token.
+    feed->queue_count = 0;
+    return true;
+}
+
+// ---- Attaching again ---------------------------------------------------------------------------------------
+
+// What an attachment consists of, set aside while another is tried.
+struct attachment {
+    struct ring ring;
+    struct lease *leases;
+    uint32_t *queue, *returned;
+    struct feed_description description;
+    uint64_t next_sequence, epoch, consumed;
+};
+
+static struct attachment set_aside(struct feed *feed) {
+    struct attachment kept = {
+        .ring = feed->ring,
+        .leases = feed->leases,
+        .queue = feed->queue,
+        .returned = feed->returned,
+        .description = feed->description,
+        .next_sequence = feed->next_sequence,
+        .epoch = feed->epoch,
+        .consumed = feed->consumed,
+    };
+    return kept;
+}
+
+static void put_back(struct feed *feed, const struct attachment *kept) {
+    feed->ring = kept->ring;
+    feed->leases = kept->leases;
+    feed->queue = kept->queue;
+    feed->returned = kept->returned;
+    feed->description = kept->description;
+    feed->next_sequence = kept->next_sequence;
+    feed->epoch = kept->epoch;
+    feed->consumed = kept->consumed;
+}
+
+// The old ring goes at once when nothing of it is held, else with the last release.
+static void retire(struct feed *feed, struct attachment *old, struct past_ring *place) {
+    free(old->queue);
+    free(old->returned);
+    if (!feed->held) {
+        feed_drop_ring(&old->ring, old->leases);
+        free(place);
+    } else {
+        *place = (struct past_ring){
+            .next = feed->past,
+            .ring = old->ring,
+            .leases = old->leases,
+            .held = feed->held,
+            .generation = feed->generation,
+        };
+        feed->past = place;
+    }
+    feed->held = feed->returned_count = 0;
+    feed->queue_first = feed->queue_count = 0;
+    feed->waiting = false;
+    feed->generation++;
+}
+
+static int same_data(struct feed *feed, const struct attachment *old) {
+    if (feed->ring.header->fingerprint == old->ring.header->fingerprint)
+        return 0;
+    return error_set(&feed->error, -ESTALE, "feedd came back with other data in dataset %s",
+                     feed->request.dataset);
+}
+
+static int attach_again(struct feed *feed, uint64_t deadline) {
+    struct attachment old = set_aside(feed);
+    struct past_ring *place = calloc(1, sizeof *place);
+    if (!place)
+        return error_set(&feed->error, -ENOMEM, "out of memory");
+    // feed_token() needs the old ring until the request is sent, so it is replaced only by feed_attach itself.
+    int result = feed_attach(feed, deadline);
+    if (result == 0)
+        result = same_data(feed, &old);
+    if (result == 0) {
+        retire(feed, &old, place);
+        return 0;
+    }
+    free(place);
+    if (feed->ring.header && feed->ring.header != old.ring.header)
+        ring_unmap(&feed->ring);
+    if (feed->leases != old.leases)
+        free(feed->leases);
+    if (feed->queue != old.queue)
+        free(feed->queue);
+    if (feed->returned != old.returned)
+        free(feed->returned);
+    put_back(feed, &old);
+    session_close(&feed->session);
+    return result;
+}
+
+// What a daemon that is being restarted looks like from here.
+static bool worth_another_try(int code) {
+    switch (code) {
+    case -ENOENT:
+    case -ECONNREFUSED:
+    case -ECONNRESET:
+    case -ESHUTDOWN:
+    case -EPIPE:
+    case -ETIMEDOUT:
+    case -EAGAIN:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void sleep_until(uint64_t when) {
+    struct timespec until = {.tv_sec = (time_t)(when / UINT64_C(1000000000)),
+                             .tv_nsec = (long)(when % UINT64_C(1000000000))};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+}
+
+int feed_reconnect(struct feed *feed, uint64_t deadline) {
+    for (;;) {
+        uint64_t now = monotonic_ns();
+        if (now < feed->next_try_ns && deadline != DEADLINE_NOW) {
+            sleep_until(min_u64(feed->next_try_ns, deadline));
+            now = monotonic_ns();
+        }
+        if (now < feed->next_try_ns)
+            return 0;
+        int result = attach_again(feed, now + ATTEMPT_NS);
+        if (result == 0) {
+            feed->lost_until_ns = 0;
+            feed->error = (struct error){0};
+            return 1;
+        }
+        if (!worth_another_try(result))
+            return feed->failed = result;
+        now = monotonic_ns();
+        feed->next_try_ns = now + TRY_EVERY_NS;
+        if (now >= feed->lost_until_ns)
+            return feed_fail(feed, -ECONNRESET, "feedd on %s was lost and did not come back in time",
+                             feed->request.socket);
+        if (now >= deadline)
+            return 0;
+    }
+}
+
+// ---- Batches of rings that are past ------------------------------------------------------------------------
+
+static struct past_ring **find_past(struct feed *feed, uint32_t generation) {
+    struct past_ring **place = &feed->past;
+    while (*place && (*place)->generation != generation)
+        place = &(*place)->next;
+    return place;
+}
+
+static bool holds(const struct ring *ring, const struct lease *leases, const struct feed_batch *batch) {
+    return batch->slot < ring->header->slot_count && leases[batch->slot].state == LEASE_HELD &&
+           leases[batch->slot].sequence == batch->sequence;
+}
+
+const struct ring *feed_ring_of(const struct feed *feed, const struct feed_batch *batch) {
+    if (batch->generation == feed->generation)
+        return holds(&feed->ring, feed->leases, batch) ? &feed->ring : NULL;
+    const struct past_ring *past = *find_past((struct feed *)feed, batch->generation);
+    return past && holds(&past->ring, past->leases, batch) ? &past->ring : NULL;
+}
+
+int feed_release_past(struct feed *feed, const struct feed_batch *batch) {
+    struct past_ring **place = find_past(feed, batch->generation);
+    struct past_ring *past = *place;
+    if (!past || !holds(&past->ring, past->leases, batch))
+        return error_set(&feed->error, -EINVAL, "batch %llu in slot %u is not held: released twice?",
+                         (unsigned long long)batch->sequence, batch->slot);
+    past->leases[batch->slot].state = LEASE_NONE;
+    if (--past->held > 0)
+        return 0;
+    *place = past->next;
+    feed_drop_ring(&past->ring, past->leases);
+    free(past);
+    return 0;
+}
+
+void feed_drop_past(struct feed *feed) {
+    while (feed->past) {
+        struct past_ring *past = feed->past;
+        feed->past = past->next;
+        feed_drop_ring(&past->ring, past->leases);
+        free(past);
+    }
+}

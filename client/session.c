@@ -1,0 +1,103 @@
+#include "client/session.h"
+
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+
+#define NS_PER_S UINT64_C(1000000000)
+
+uint64_t deadline_after_ms(int64_t timeout_ms) {
+    if (timeout_ms <= 0)
+        return timeout_ms < 0 ? DEADLINE_NONE : DEADLINE_NOW;
+    return monotonic_ns() + (uint64_t)timeout_ms * 1000000u;
+}
+
+int session_send(struct session *session, const Feedd__ClientMessage *message) {
+    int queued = codec_send(&session->writer, &message->base, SESSION_UNSENT);
+    if (queued < 0)
+        return queued;
+    frame_flush(&session->writer, session->socket);
+    return 0;
+}
+
+// False once the deadline has passed. `errno` of poll that is no interruption (ENOMEM) only makes us look
+// once more.
+static bool wait_for_socket(struct session *session, uint64_t deadline) {
+    struct pollfd poll_for = {.fd = session->socket, .events = POLLIN};
+    if (frame_pending(&session->writer) > 0)
+        poll_for.events |= POLLOUT;
+    struct timespec left, *timeout = NULL;
+    if (deadline != DEADLINE_NONE) {
+        uint64_t now = monotonic_ns();
+        if (now >= deadline)
+            return false;
+        left = (struct timespec){(time_t)((deadline - now) / NS_PER_S), (long)((deadline - now) % NS_PER_S)};
+        timeout = &left;
+    }
+    if (ppoll(&poll_for, 1, timeout, NULL) > 0 && (poll_for.revents & POLLOUT))
+        frame_flush(&session->writer, session->socket);
+    return true;
+}
+
+static int lost(struct session *session, struct error *error) {
+    return error_set(error, -ECONNRESET,
+                     "feedd on %s closed the connection without a word: it was stopped, restarted or killed",
+                     session->path);
+}
+
+// 1 bytes arrived, 0 none there.
+static int fill(struct session *session, struct error *error) {
+    ssize_t got = frame_read(&session->reader, session->socket);
+    if (got > 0)
+        return 1;
+    if (got == -EAGAIN)
+        return 0;
+    if (got == 0 || got == -ECONNRESET || got == -EPIPE)
+        return lost(session, error);
+    if (got == -EPROTO)
+        return error_set(error, -EPROTO, "what listens on %s is no feedd: it sent too many descriptors",
+                         session->path);
+    return error_set(error, (int)got, "cannot read from feedd on %s: %s", session->path, strerror((int)-got));
+}
+
+static int decode(struct session *session, const uint8_t *bytes, size_t count,
+                  const Feedd__ServerMessage **message, struct error *error) {
+    *message = codec_unpack_server(&session->arena, bytes, count);
+    if (!*message)
+        return error_set(error, -EPROTO, "feedd on %s sent %zu bytes that are no message this client knows",
+                         session->path, count);
+    uint32_t wanted = (*message)->body_case == FEEDD__SERVER_MESSAGE__BODY_ATTACHED;
+    if (session->reader.fd_count != wanted)
+        return error_set(error, -EPROTO, "feedd on %s sent %u descriptors with a message that takes %u",
+                         session->path, session->reader.fd_count, wanted);
+    return 1;
+}
+
+int session_receive(struct session *session, const Feedd__ServerMessage **message, uint64_t deadline,
+                    struct error *error) {
+    for (;;) {
+        const uint8_t *bytes;
+        size_t count;
+        int next = frame_next(&session->reader, &bytes, &count);
+        if (next == 1)
+            return decode(session, bytes, count, message, error);
+        if (session->reader.closed)
+            return lost(session, error);
+        if (next < 0)
+            return error_set(error, -EPROTO,
+                             "what listens on %s is no feedd: its frame is longer than %u bytes",
+                             session->path, PROTO_MAX_MESSAGE);
+        int filled = fill(session, error);
+        if (filled < 0)
+            return filled;
+        if (filled == 0 && (deadline == DEADLINE_NOW || !wait_for_socket(session, deadline)))
+            return 0;
+    }
+}
+
+int session_refusal(const Feedd__Error *message, struct error *error) {
+    int code = message->code > 0 && message->code < 4096 ? message->code : EPROTO;
+    if (*message->text)
+        return error_set(error, -code, "%s", message->text);
+    return error_set(error, -code, "feedd says: %s", strerror(code));
+}

@@ -1,0 +1,46 @@
+// A connection to feedd: hello, messages out and in, with deadlines. Under libfeed's handles and feedctl's
+// queries.
+#ifndef FEEDD_CLIENT_SESSION_H
+#define FEEDD_CLIENT_SESSION_H
+
+#include "proto/codec.h"
+#include "shm/base.h"
+
+// Deadlines are monotonic_ns() values.
+#define DEADLINE_NONE  UINT64_MAX // wait for ever
+#define DEADLINE_NOW   0u         // do not wait
+#define SESSION_UNSENT (4u * PROTO_MAX_MESSAGE)
+
+struct session {
+    int socket; // -1: closed
+    char *path; // of the socket
+    struct frame_reader reader;
+    struct frame_writer writer;
+    struct codec_arena arena;
+};
+
+uint64_t deadline_after_ms(int64_t timeout_ms); // negative: DEADLINE_NONE, 0: DEADLINE_NOW
+
+// The socket to use: `path` if given, else $FEEDD_SOCKET, else the default.
+const char *session_socket_path(const char *path);
+
+// Connects and says hello. On failure `session` is as after session_close.
+int session_open(struct session *session, const char *path, const char *client_name, uint64_t deadline,
+                 struct error *error);
+void session_close(struct session *session);
+
+// Queues a message and sends what the socket takes. 0, also when some of it has to wait for the socket (the
+// next receive or send goes on with it), or -ENOBUFS when the daemon has not been reading for long. A broken
+// connection is no error here: what the daemon said last comes with the next receive.
+int session_send(struct session *session, const Feedd__ClientMessage *message);
+
+// The next message, valid until the next receive: 1, 0 none by the deadline, or the connection is unusable:
+// -ECONNRESET the daemon went away, -EPROTO it sent what is no message or a descriptor with a message other
+// than Attached.
+int session_receive(struct session *session, const Feedd__ServerMessage **message, uint64_t deadline,
+                    struct error *error);
+
+// Fills `error` from the daemon's Error message; returns its code, negative.
+int session_refusal(const Feedd__Error *message, struct error *error);
+
+#endif

@@ -1,0 +1,42 @@
+// What a child process is given by the supervisor: descriptors by number and a block of settings.
+#ifndef FEEDD_DAEMON_HERITAGE_H
+#define FEEDD_DAEMON_HERITAGE_H
+
+#include "daemon/source/dataset.h"
+#include "shm/base.h"
+
+enum heritage_fd {
+    // 0 is /dev/null, 1 and 2 are the supervisor's
+    HERITAGE_SETTINGS = 3, // memfd: struct loader_settings, then the dataset's layout
+    HERITAGE_RING = 4,     // shared memory, read-write
+    HERITAGE_STATS = 5,    // statistics region, read-write
+    HERITAGE_EVENT = 6,    // eventfd that wakes the supervisor
+    HERITAGE_LIFE =
+        7, // write end of a pipe whose end of file tells the supervisor that this process and every
+           // read it ever submitted are gone (a loader registers it with its io_uring)
+    HERITAGE_FILES = 8, // the dataset's files, in order
+};
+
+enum io_mode {
+    IO_AUTO,
+    IO_URING,
+    IO_MAPPED,
+    IO_PREAD
+};
+
+struct loader_settings {
+    uint64_t bytes; // of this structure with the layout
+    uint64_t feed;
+    uint32_t serial; // owner number in chunk words
+    uint32_t stats_record;
+    uint32_t io;          // enum io_mode
+    uint32_t queue_depth; // reads in flight
+    uint32_t io_delay_us;
+    uint32_t skip_errors;
+    uint32_t io_direct;
+    uint32_t log_level;
+    uint64_t supervisor_pid;
+    struct dataset_layout layout;
+};
+
+#endif

@@ -1,0 +1,178 @@
+#include "daemon/loader/chunk_build.h"
+
+// A direct read of so many bytes with unaligned ends is worth three requests, so that its middle needs no copy.
+#define DIRECT_CUT_BYTES (64u << 10)
+
+static inline uint32_t file_index(const struct chunk_builder *builder) {
+    return (uint32_t)(builder->file - builder->plan->layout->files);
+}
+
+// The file offset of the segment of a sample; leaves its file in builder->file.
+static inline uint64_t locate(struct chunk_builder *builder, const struct chunk_segment *segment,
+                              uint64_t sample) {
+    const struct dataset_layout *layout = builder->plan->layout;
+    uint64_t index = sample - builder->file->first_sample;
+    if (__builtin_expect(index >= builder->file->samples, 0)) {
+        builder->file =
+            &layout->files[dataset_find_file(layout, segment->stream, sample, file_index(builder))];
+        index = sample - builder->file->first_sample;
+    }
+    return builder->file->data_offset + index * segment->stream->record_bytes + segment->offset;
+}
+
+static inline uint8_t *extent_address(const struct chunk_builder *builder, const struct chunk_extent *extent,
+                                      uint32_t member) {
+    uint64_t place = builder->plan->claim.first_sample + (uint64_t)member;
+    return builder->slot + extent->slot_offset + place * extent->bytes;
+}
+
+static inline struct read_request *start_request(struct chunk_builder *builder, uint32_t segment,
+                                                 uint64_t offset, uint32_t position) {
+    struct read_request *request = builder->request++;
+    *request = (struct read_request){.file = file_index(builder),
+                                     .offset = offset,
+                                     .pieces = builder->piece,
+                                     .segment = (uint16_t)segment,
+                                     .chunk = builder->plan->chunk,
+                                     .first_sample = position};
+    return request;
+}
+
+// Pieces that follow one another in memory become one.
+static inline void add_piece(struct chunk_builder *builder, struct read_request *request, uint8_t *address,
+                             uint64_t bytes) {
+    request->bytes += (uint32_t)bytes;
+    if (request->piece_count && address != reader_scratch) {
+        struct iovec *last = builder->piece - 1;
+        if ((uint8_t *)last->iov_base + last->iov_len == address) {
+            last->iov_len += bytes;
+            return;
+        }
+    }
+    *builder->piece++ = (struct iovec){address, bytes};
+    request->piece_count++;
+}
+
+static inline void add_sample(struct chunk_builder *builder, struct read_request *request,
+                              const struct chunk_segment *segment, uint32_t member) {
+    for (uint32_t i = 0; i < segment->extent_count; i++) {
+        const struct chunk_extent *extent = &segment->extents[i];
+        if (extent->gap)
+            add_piece(builder, request, reader_scratch, extent->gap);
+        add_piece(builder, request, extent_address(builder, extent, member), extent->bytes);
+    }
+    request->sample_count++;
+}
+
+// Bytes `from`..`to` of the segment.
+static void add_part(struct chunk_builder *builder, struct read_request *request,
+                     const struct chunk_segment *segment, uint32_t member, uint64_t from, uint64_t to) {
+    uint64_t start = 0;
+    for (uint32_t i = 0; i < segment->extent_count; i++) {
+        const struct chunk_extent *extent = &segment->extents[i];
+        uint64_t data = start + extent->gap, end = data + extent->bytes;
+        uint64_t first = max_u64(from, start);
+        if (first < data && first < to) {
+            add_piece(builder, request, reader_scratch, min_u64(to, data) - first);
+            first = min_u64(to, data);
+        }
+        if (first >= data && first < end && first < to)
+            add_piece(builder, request, extent_address(builder, extent, member) + (first - data),
+                      min_u64(to, end) - first);
+        start = end;
+    }
+    request->sample_count = 1;
+}
+
+// The same samples, another part of the bytes of a request of one piece.
+static void add_copy(struct chunk_builder *builder, const struct read_request *whole, uint64_t from,
+                     uint64_t to) {
+    struct read_request *request = builder->request++;
+    *request = *whole;
+    request->offset = whole->offset + from;
+    request->bytes = 0;
+    request->pieces = builder->piece;
+    request->piece_count = 0;
+    add_piece(builder, request, (uint8_t *)whole->pieces->iov_base + from, to - from);
+}
+
+// Cuts the last request, when O_DIRECT would have to copy all of it for the sake of its ends, into head, middle and
+// tail of which only head and tail are copied. Not possible unless memory and file are aligned alike.
+static void cut_direct(struct chunk_builder *builder) {
+    struct read_request whole = builder->request[-1];
+    struct iovec piece = *whole.pieces;
+    const struct dataset_file *file = &builder->plan->layout->files[whole.file];
+    uint64_t block = file->direct_offset;
+    if (file->direct_memory == 0 || whole.piece_count != 1 || whole.bytes < DIRECT_CUT_BYTES)
+        return;
+    uint64_t head = align_up(whole.offset, block) - whole.offset;
+    uint64_t middle_end = (whole.offset + whole.bytes) / block * block - whole.offset;
+    if (middle_end <= head || (head == 0 && middle_end == whole.bytes) ||
+        middle_end - head < DIRECT_CUT_BYTES / 2 ||
+        ((uintptr_t)piece.iov_base + head) % file->direct_memory != 0)
+        return;
+    builder->request--;
+    builder->piece--;
+    whole.pieces = &piece;
+    if (head)
+        add_copy(builder, &whole, 0, head);
+    add_copy(builder, &whole, head, middle_end);
+    if (middle_end < whole.bytes)
+        add_copy(builder, &whole, middle_end, whole.bytes);
+}
+
+// A sample of more than READER_MAX_BYTES.
+static void build_large(struct chunk_builder *builder, uint32_t index, uint64_t offset, uint32_t position) {
+    const struct chunk_segment *segment = &builder->plan->segments[index];
+    uint32_t member = builder->plan->members[position];
+    for (uint64_t from = 0, to; from < segment->bytes; from = to) {
+        to = segment->bytes;
+        if (to - from > READER_MAX_BYTES)
+            to = (offset + from + READER_MAX_BYTES) / CHUNK_CUT * CHUNK_CUT - offset;
+        struct read_request *request = start_request(builder, index, offset + from, position);
+        add_part(builder, request, segment, member, from, to);
+        cut_direct(builder);
+    }
+}
+
+static void start_segment(struct chunk_builder *builder, const struct chunk_segment *segment) {
+    builder->slot = ring_slot_data(builder->plan->ring, builder->plan->claim.slot);
+    builder->file = &builder->plan->layout->files[segment->stream->first_file];
+}
+
+void chunk_build_segment(struct chunk_builder *builder, uint32_t index, bool merge) {
+    const struct chunk_plan *plan = builder->plan;
+    const struct chunk_segment *segment = &plan->segments[index];
+    struct read_request *open = NULL;
+    start_segment(builder, segment);
+    for (uint32_t position = 0; position < plan->claim.count; position++) {
+        uint32_t member = plan->members[position];
+        uint64_t offset = locate(builder, segment, plan->samples[member]);
+        if (segment->bytes > READER_MAX_BYTES) {
+            build_large(builder, index, offset, position);
+            continue;
+        }
+        // A sample before the end of the open request (another order, overlapping windows) wraps to a huge gap.
+        uint64_t gap = open ? offset - (open->offset + open->bytes) : UINT64_MAX;
+        if (!merge || gap > READER_SCRATCH_BYTES || open->file != file_index(builder) ||
+            open->bytes + gap + segment->bytes > READER_MAX_BYTES ||
+            open->piece_count + 2 * segment->extent_count > READER_MAX_PIECES) {
+            if (open)
+                cut_direct(builder);
+            open = start_request(builder, index, offset, position);
+        } else if (gap) {
+            add_piece(builder, open, reader_scratch, gap);
+        }
+        add_sample(builder, open, segment, member);
+    }
+    if (open)
+        cut_direct(builder);
+}
+
+void chunk_build_single(struct chunk_builder *builder, uint32_t index, uint32_t position) {
+    const struct chunk_segment *segment = &builder->plan->segments[index];
+    uint32_t member = builder->plan->members[position];
+    start_segment(builder, segment);
+    uint64_t offset = locate(builder, segment, builder->plan->samples[member]);
+    add_sample(builder, start_request(builder, index, offset, position), segment, member);
+}

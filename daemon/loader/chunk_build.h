@@ -1,0 +1,31 @@
+// Makes the requests and pieces of a plan; private to chunk.c and chunk_build.c.
+#ifndef FEEDD_DAEMON_LOADER_CHUNK_BUILD_H
+#define FEEDD_DAEMON_LOADER_CHUNK_BUILD_H
+
+#include "daemon/loader/chunk.h"
+
+// A sample of more than READER_MAX_BYTES is cut where the file offset is a multiple of this.
+#define CHUNK_CUT 4096u
+
+// Single-sample requests made of a failed one, with their pieces behind them.
+struct chunk_split {
+    struct chunk_split *next;
+    uint64_t reserved; // keeps requests, and so the pieces, aligned
+    struct read_request requests[];
+};
+
+struct chunk_builder {
+    const struct chunk_plan *plan;
+    struct read_request *request; // the next free one
+    struct iovec *piece;          // the next free one
+    uint8_t *slot;
+    const struct dataset_file *file; // the one looked at last
+};
+
+// The reads of one segment of every sample of the plan's claim.
+void chunk_build_segment(struct chunk_builder *builder, uint32_t segment, bool merge);
+
+// One request for one segment (of at most READER_MAX_BYTES) of the sample members[position].
+void chunk_build_single(struct chunk_builder *builder, uint32_t segment, uint32_t position);
+
+#endif

@@ -1,0 +1,273 @@
+#include "daemon/loader/loader.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "daemon/loader/job.h"
+#include "daemon/loader/residency.h"
+#include "daemon/log.h"
+
+#define WAIT_MS   200 // longest sleep: the heartbeat and SIGTERM are looked at in between
+#define BEAT_NS   (100 * UINT64_C(1000000))
+#define REVIEW_NS (1000 * UINT64_C(1000000)) // io = auto looks at residency so often
+#define RESIDENT  0.98
+
+struct loader {
+    struct job_board board;
+    struct reader *reader;
+    enum io_mode mode; // wanted; the reader is changed once it has nothing in flight
+    enum io_mode open_mode;
+    enum reader_reason reason;
+    struct residency_probe probe;
+    struct residency_policy policy;
+    uint64_t beat_ns, review_ns;
+    uint64_t reads_counted, storage_counted; // of the reader's, already in the statistics
+};
+
+static volatile sig_atomic_t stopping;
+
+static void on_term(int signal) {
+    (void)signal;
+    stopping = 1;
+}
+
+// ---- Start -------------------------------------------------------------------------------------------------
+
+static int map_settings(const struct loader_settings **settings, struct error *error) {
+    struct stat status;
+    if (fstat(HERITAGE_SETTINGS, &status) < 0 || (uint64_t)status.st_size < sizeof(struct loader_settings))
+        return error_set(error, -EINVAL,
+                         "this role is started by feedd itself, with its settings in descriptor %d",
+                         HERITAGE_SETTINGS);
+    const struct loader_settings *map =
+        mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, HERITAGE_SETTINGS, 0);
+    if (map == MAP_FAILED)
+        return error_set(error, -errno, "cannot map the settings: %m");
+    if (map->bytes != (uint64_t)status.st_size || map->layout.bytes > map->bytes)
+        return error_set(error, -EINVAL, "the settings have %" PRIu64 " bytes, not %lld", map->bytes,
+                         (long long)status.st_size);
+    *settings = map;
+    return 0;
+}
+
+// Dies with the supervisor, whatever that dies of. The parent is looked at after asking: it may be gone already.
+static int tie_to_supervisor(const struct loader_settings *settings, struct error *error) {
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+        return error_set(error, -errno, "cannot ask to end with the supervisor: %m");
+    if ((uint64_t)getppid() != settings->supervisor_pid)
+        return error_set(error, -ESRCH, "the supervisor is gone");
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction term = {.sa_handler = on_term}; // no SA_RESTART: sleeps are to end
+    sigaction(SIGPIPE, &ignore, NULL);
+    sigaction(SIGINT, &ignore, NULL); // Ctrl-C in a terminal goes to all; the supervisor says when to stop
+    sigaction(SIGHUP, &ignore, NULL);
+    sigaction(SIGTERM, &term, NULL);
+    return 0;
+}
+
+static uint64_t major_faults(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)usage.ru_majflt;
+}
+
+static void choose_mode(struct loader *loader) {
+    const struct loader_settings *settings = loader->board.settings;
+    loader->mode = (enum io_mode)settings->io;
+    loader->reason = REASON_CONFIGURED;
+    if (settings->io != IO_AUTO)
+        return;
+    loader->mode = IO_URING;
+    if (settings->io_delay_us) {
+        loader->reason = REASON_DELAY;
+    } else if (settings->io_direct) {
+        loader->reason = REASON_DIRECT;
+    } else {
+        loader->probe.random = settings->serial * UINT64_C(0x9e3779b97f4a7c15);
+        residency_policy_init(&loader->policy, major_faults(), monotonic_ns());
+        bool resident = residency_sample(&settings->layout, HERITAGE_FILES, &loader->probe) >= RESIDENT;
+        loader->policy.mode = loader->mode = resident ? IO_MAPPED : IO_URING;
+        loader->reason = resident ? REASON_RESIDENT : REASON_COLD;
+    }
+}
+
+static bool mode_is_reviewed(const struct loader *loader) {
+    const struct loader_settings *settings = loader->board.settings;
+    return settings->io == IO_AUTO && !settings->io_delay_us && !settings->io_direct;
+}
+
+// ---- The reader --------------------------------------------------------------------------------------------
+
+static int open_uring_or_pread(struct loader *loader, const struct reader_options *options,
+                               struct error *error) {
+    enum reader_reason reason = REASON_NONE;
+    int failed = reader_open_uring(options, &loader->reader, &reason, error);
+    if (reason != REASON_NONE)
+        loader->reason = reason;
+    if (!failed)
+        return 0;
+    log_warning("%s; reading with threads instead", error->text);
+    return reader_open_pread(options, &loader->reader, error);
+}
+
+static int open_reader(struct loader *loader, struct error *error) {
+    const struct loader_settings *settings = loader->board.settings;
+    struct reader_options options = {
+        .layout = &settings->layout,
+        .ring = &loader->board.ring,
+        .first_fd = HERITAGE_FILES,
+        .depth = settings->queue_depth,
+        .delay_us = settings->io_delay_us,
+        .life_fd = HERITAGE_LIFE,
+    };
+    int failed = 0;
+    if (loader->mode == IO_MAPPED)
+        failed = reader_open_mapped(&options, &loader->reader, error);
+    else if (loader->mode == IO_PREAD)
+        failed = reader_open_pread(&options, &loader->reader, error);
+    else
+        failed = open_uring_or_pread(loader, &options, error);
+    if (failed)
+        return failed;
+    loader->open_mode = loader->mode;
+    loader->reads_counted = loader->storage_counted = 0;
+    loader->board.plan_flags = settings->io_delay_us ? 0 : CHUNK_MERGE;
+    if (loader->reader->kind != READER_MAPPED && !settings->io_delay_us)
+        loader->board.plan_flags |= CHUNK_SORT;
+    struct stats_loader *stats = loader->board.stats;
+    atomic_store_explicit(&stats->reader, loader->reader->kind, memory_order_relaxed);
+    atomic_store_explicit(&stats->reader_reason, loader->reason, memory_order_relaxed);
+    log_debug("reads with %s: %s", reader_kind_name(loader->reader->kind),
+              reader_reason_text(loader->reason));
+    return 0;
+}
+
+static void count_reads(struct loader *loader) {
+    const struct reader *reader = loader->reader;
+    stats_add(&loader->board.stats->counters[LOADER_reads], reader->reads - loader->reads_counted);
+    stats_add(&loader->board.stats->counters[LOADER_storage_bytes],
+              reader->storage_bytes - loader->storage_counted);
+    loader->reads_counted = reader->reads;
+    loader->storage_counted = reader->storage_bytes;
+}
+
+static int change_reader(struct loader *loader, struct error *error) {
+    count_reads(loader);
+    loader->reader->close(loader->reader);
+    loader->reader = NULL;
+    return open_reader(loader, error);
+}
+
+static void review_mode(struct loader *loader, uint64_t now) {
+    if (!mode_is_reviewed(loader) || now < loader->review_ns + REVIEW_NS)
+        return;
+    loader->review_ns = now;
+    double fraction = residency_sample(&loader->board.settings->layout, HERITAGE_FILES, &loader->probe);
+    loader->mode = residency_policy_update(&loader->policy, fraction, major_faults(), now);
+    if (loader->mode != loader->open_mode)
+        loader->reason = loader->mode == IO_MAPPED ? REASON_RESIDENT : REASON_COLD;
+}
+
+// ---- Running -----------------------------------------------------------------------------------------------
+
+static void beat(struct loader *loader) {
+    uint64_t now = monotonic_ns();
+    if (now < loader->beat_ns + BEAT_NS)
+        return;
+    loader->beat_ns = now;
+    atomic_store_explicit(&loader->board.stats->heartbeat_ns, now, memory_order_relaxed);
+    count_reads(loader);
+    review_mode(loader, now);
+}
+
+// A copying reader works while it is asked for results, so it takes one chunk at a time and leaves the others to the
+// other loaders; one that waits for storage takes as many as it can have in flight.
+static bool wants_more(const struct loader *loader) {
+    if (loader->mode != loader->open_mode)
+        return false;
+    if (loader->reader->kind == READER_MAPPED)
+        return loader->board.busy == 0;
+    return loader->reader->in_flight < loader->reader->depth;
+}
+
+static void sleep_for_work(struct loader *loader) {
+    uint64_t before = monotonic_ns();
+    ring_wait_for_work(&loader->board.ring, WAIT_MS);
+    stats_add(&loader->board.stats->counters[LOADER_room_wait_ns], monotonic_ns() - before);
+}
+
+static struct read_request *wait_for_reads(struct loader *loader) {
+    struct reader *reader = loader->reader;
+    struct read_request *list = reader->reap(reader, 0);
+    if (list || !reader->in_flight)
+        return list;
+    uint64_t before = monotonic_ns();
+    list = reader->reap(reader, WAIT_MS);
+    stats_add(&loader->board.stats->counters[LOADER_io_wait_ns], monotonic_ns() - before);
+    return list;
+}
+
+static int serve(struct loader *loader, struct error *error) {
+    struct job_board *board = &loader->board;
+    while (!stopping) {
+        beat(loader);
+        do
+            job_submit(board, loader->reader);
+        while (wants_more(loader) && !job_waiting(board) && job_start(board));
+        if (loader->reader->in_flight) {
+            job_finish(board, wait_for_reads(loader));
+        } else if (loader->mode != loader->open_mode && !board->busy) {
+            int failed = change_reader(loader, error);
+            if (failed)
+                return failed;
+        } else if (!board->busy) {
+            sleep_for_work(loader);
+        }
+    }
+    return 0;
+}
+
+static int start(struct loader *loader, struct error *error) {
+    struct job_board *board = &loader->board;
+    char role[32];
+    int failed = map_settings(&board->settings, error);
+    if (failed)
+        return failed;
+    snprintf(role, sizeof role, "loader %" PRIu64 ".%" PRIu32, board->settings->feed,
+             board->settings->serial);
+    log_open(role, (enum log_level)board->settings->log_level);
+    failed = tie_to_supervisor(board->settings, error);
+    if (!failed)
+        failed = ring_map(&board->ring, HERITAGE_RING, RING_FILL, error);
+    if (!failed)
+        failed = stats_map_loader(HERITAGE_STATS, board->settings->stats_record, &board->stats, error);
+    if (failed)
+        return failed;
+    board->event_fd = HERITAGE_EVENT;
+    choose_mode(loader);
+    failed = job_board_open(board, error);
+    return failed ? failed : open_reader(loader, error);
+}
+
+int loader_run(void) {
+    struct loader loader = {0};
+    struct error error = {0};
+    log_open("loader", LOG_LEVEL_INFO);
+    prctl(PR_SET_NAME, "feedd-loader");
+    int failed = start(&loader, &error);
+    if (!failed)
+        failed = serve(&loader, &error);
+    if (failed)
+        log_error("%s", error.text);
+    if (loader.reader) {
+        count_reads(&loader);
+        loader.reader->close(loader.reader);
+    }
+    job_board_close(&loader.board);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,8 @@
+// The loader process: claims chunks of the ring, reads their samples, reports them.
+#ifndef FEEDD_DAEMON_LOADER_LOADER_H
+#define FEEDD_DAEMON_LOADER_LOADER_H
+
+// Runs on the descriptors of heritage.h until told to stop; returns the process's exit status.
+int loader_run(void);
+
+#endif

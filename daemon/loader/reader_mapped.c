@@ -1,0 +1,172 @@
+// The mapped reader: copies from read-only maps of the files. Submit queues, reap copies.
+//
+// No madvise: a fault maps the pages around it that are in the page cache, and for the few that are not the kernel's
+// own read-ahead does well by samples of several pages (MADV_RANDOM would read those one page at a time). No
+// prefetching of the next sample either: it makes no difference that can be measured, at 784 bytes nor at 4 KiB.
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "daemon/loader/fault_guard.h"
+#include "daemon/loader/request.h"
+
+#define MOST_FILES 60000u       // the kernel allows a process 65530 maps by default
+#define REAP_BYTES (256u << 10) // after so many a reap returns, so that what is complete is published early
+
+struct map {
+    const uint8_t *start; // NULL: not yet mapped
+    uint64_t bytes;
+    uint64_t size_now; // of the file, as seen in check number `checked`
+    uint64_t checked;
+};
+
+struct mapped_reader {
+    struct reader reader;
+    const struct dataset_layout *layout;
+    int first_fd;
+    struct request_list queue;    // submitted
+    struct request_list suspects; // copied, but what was copied may lie behind the end of the file
+    uint64_t checks;
+    struct request_list finished; // not yet reported
+    uint32_t finished_count;
+    struct map maps[];
+};
+
+static int map_file(struct mapped_reader *self, uint32_t index) {
+    uint64_t bytes = self->layout->files[index].bytes;
+    void *start = mmap(NULL, bytes, PROT_READ, MAP_SHARED, self->first_fd + (int)index, 0);
+    if (start == MAP_FAILED)
+        return -errno;
+    self->maps[index] = (struct map){.start = start, .bytes = bytes};
+    return 0;
+}
+
+static int mapped_submit(struct reader *reader, struct read_request *request) {
+    struct mapped_reader *self = (struct mapped_reader *)reader;
+    if (reader->in_flight >= reader->depth)
+        return -EBUSY;
+    reader->in_flight++;
+    const struct map *map = &self->maps[request->file];
+    request->result = map->start ? 0 : map_file(self, request->file);
+    if (request->result == 0 && request->offset + request->bytes > map->bytes)
+        request->result = -ENODATA;
+    if (request->result < 0)
+        self->finished_count++;
+    request_list_add(request->result < 0 ? &self->finished : &self->queue, request);
+    return 0;
+}
+
+// True when the last byte is zero, as are those that a map shows between the end of a file and the end of its page: no
+// fault tells of them.
+static inline bool copy(const struct mapped_reader *self, const struct read_request *request) {
+    const struct map *map = &self->maps[request->file];
+    const uint8_t *from = map->start + request->offset;
+    fault_guard_enter(map->start, map->bytes);
+    for (uint32_t i = 0; i < request->piece_count; i++) {
+        const struct iovec *piece = &request->pieces[i];
+        if (piece->iov_base != reader_scratch)
+            memcpy(piece->iov_base, from, piece->iov_len);
+        from += piece->iov_len;
+    }
+    bool suspect = *(const volatile uint8_t *)(from - 1) == 0;
+    fault_guard_leave();
+    return suspect;
+}
+
+static void finish(struct mapped_reader *self, struct read_request *request, int result) {
+    request->result = result;
+    self->finished_count++;
+    self->reader.reads++;
+    self->reader.storage_bytes += request->bytes;
+    request_list_add(&self->finished, request);
+}
+
+// After the copies: a file that was cut before one of them is found short now.
+static void check_suspects(struct mapped_reader *self) {
+    struct read_request *request;
+    self->checks++;
+    while ((request = request_list_take(&self->suspects))) {
+        struct map *map = &self->maps[request->file];
+        struct stat status;
+        if (map->checked != self->checks) {
+            map->checked = self->checks;
+            map->size_now =
+                fstat(self->first_fd + (int)request->file, &status) < 0 ? 0 : (uint64_t)status.st_size;
+        }
+        finish(self, request, request->offset + request->bytes > map->size_now ? -ENODATA : 0);
+    }
+}
+
+// Why a request's copy met a fault.
+static int fault_cause(const struct mapped_reader *self, const struct read_request *request) {
+    struct stat status;
+    if (fstat(self->first_fd + (int)request->file, &status) < 0)
+        return -errno;
+    return (uint64_t)status.st_size < request->offset + request->bytes ? -ENODATA : -EIO;
+}
+
+// All state that a fault must not lose is in *self: locals may be stale after the jump.
+static void copy_queue(struct mapped_reader *self) {
+    if (sigsetjmp(fault_guard.escape, 0) != 0) {
+        struct read_request *faulty = request_list_take(&self->queue);
+        finish(self, faulty, fault_cause(self, faulty));
+    }
+    for (uint64_t bytes = 0; self->queue.first && bytes < REAP_BYTES;) {
+        bytes += self->queue.first->bytes;
+        bool suspect = copy(self, self->queue.first);
+        struct read_request *request = request_list_take(&self->queue);
+        if (suspect)
+            request_list_add(&self->suspects, request);
+        else
+            finish(self, request, 0);
+    }
+    check_suspects(self);
+}
+
+static struct read_request *mapped_reap(struct reader *reader, int timeout_ms) {
+    struct mapped_reader *self = (struct mapped_reader *)reader;
+    (void)timeout_ms; // a copy never waits for anything but the storage
+    if (self->queue.first)
+        copy_queue(self);
+    struct read_request *list = self->finished.first;
+    self->finished.first = NULL;
+    reader->in_flight -= self->finished_count;
+    self->finished_count = 0;
+    return list;
+}
+
+static void mapped_close(struct reader *reader) {
+    struct mapped_reader *self = (struct mapped_reader *)reader;
+    for (uint32_t i = 0; i < self->layout->file_count; i++)
+        if (self->maps[i].start)
+            munmap((void *)self->maps[i].start, self->maps[i].bytes);
+    fault_guard_close();
+    free(self);
+}
+
+int reader_open_mapped(const struct reader_options *options, struct reader **reader, struct error *error) {
+    *reader = NULL;
+    uint32_t count = options->layout->file_count;
+    if (options->delay_us)
+        return error_set(error, -ENOTSUP, "the mapped reader cannot delay reads (io_delay_us)");
+    if (count > MOST_FILES)
+        return error_set(error, -ENOTSUP, "%u files are more than the mapped reader can hold (%u)", count,
+                         MOST_FILES);
+    struct mapped_reader *self = calloc(1, sizeof *self + count * sizeof self->maps[0]);
+    if (!self)
+        return error_set(error, -ENOMEM, "no memory for the mapped reader");
+    int code = fault_guard_open();
+    if (code < 0) {
+        free(self);
+        return error_set(error, code, "signal handlers: %s", strerror(-code));
+    }
+    self->reader = (struct reader){.kind = READER_MAPPED,
+                                   .submit = mapped_submit,
+                                   .reap = mapped_reap,
+                                   .close = mapped_close,
+                                   .depth = options->depth};
+    self->layout = options->layout;
+    self->first_fd = options->first_fd;
+    *reader = &self->reader;
+    return 0;
+}

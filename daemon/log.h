@@ -1,0 +1,26 @@
+// Messages of the daemon's processes: to stderr, with level, role and pid; under systemd with the journal's priority
+// prefix. Repeated messages are limited.
+#ifndef FEEDD_DAEMON_LOG_H
+#define FEEDD_DAEMON_LOG_H
+
+#include "shm/base.h"
+
+enum log_level {
+    LOG_LEVEL_ERROR,
+    LOG_LEVEL_WARNING,
+    LOG_LEVEL_INFO,
+    LOG_LEVEL_DEBUG
+};
+
+// `role` is "feedd", "loader 7", ...; copied.
+void log_open(const char *role, enum log_level level);
+void log_set_level(enum log_level level);
+enum log_level log_get_level(void);
+void log_write(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
+
+#define log_error(...)   log_write(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_warning(...) log_write(LOG_LEVEL_WARNING, __VA_ARGS__)
+#define log_info(...)    log_write(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(...)   log_write(LOG_LEVEL_DEBUG, __VA_ARGS__)
+
+#endif

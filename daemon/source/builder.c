@@ -1,0 +1,202 @@
+#include "daemon/source/builder.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "shm/dtype.h"
+
+int builder_refuse(struct builder *builder, int code, const char *path, const char *format, ...) {
+    const struct dataset_config *config = builder->config;
+    char sentence[sizeof builder->error->text];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    char place[sizeof builder->error->text] = "";
+    if (config->file)
+        snprintf(place, sizeof place, "%s:%" PRIu32 ": ", config->file,
+                 builder->field ? builder->field->line : config->line);
+    return error_set(builder->error, code, "%s[dataset %s] %s%s: %s%s%s", place, config->name,
+                     builder->field ? "field." : "", builder->field ? builder->field->name : builder->key,
+                     path ? path : "", path ? ": " : "", sentence);
+}
+
+static int out_of_memory(struct builder *builder) {
+    return builder_refuse(builder, -ENOMEM, NULL, "out of memory");
+}
+
+// Bytes of one sample of the field, which `field` describes but for that.
+static int set_sample_bytes(struct builder *builder, struct ring_field *field) {
+    char shape[DATASET_SHAPE_TEXT];
+    uint64_t bytes = dtype_bytes(field->dtype);
+    bool overflow = false;
+    for (uint32_t i = 0; i < field->dimensions; i++)
+        overflow |= __builtin_mul_overflow(bytes, field->shape[i], &bytes);
+    if (!overflow && bytes >= 1 && bytes <= BUILDER_MAX_SAMPLE_BYTES) {
+        field->sample_bytes = bytes;
+        return 0;
+    }
+    return builder_refuse(builder, -EINVAL, NULL, "found samples of %s%s, wanted from 1 byte to 1 GiB each",
+                          dtype_name(field->dtype),
+                          dataset_shape_text(field->dimensions, field->shape, shape));
+}
+
+int builder_add_field(struct builder *builder, const char *name, uint32_t dtype, uint32_t dimensions,
+                      const uint64_t *shape, uint32_t *index) {
+    struct dataset_layout *layout = builder->dataset->layout;
+    if (layout->field_count == RING_MAX_FIELDS)
+        return builder_refuse(builder, -EINVAL, NULL, "found one field more, wanted at most %u",
+                              RING_MAX_FIELDS);
+    if (dimensions > RING_MAX_DIMS)
+        return builder_refuse(builder, -EINVAL, NULL,
+                              "found samples of %" PRIu32 " dimensions, wanted at most %u", dimensions,
+                              RING_MAX_DIMS);
+    struct ring_field *field = &layout->fields[layout->field_count];
+    if (strlen(name) >= sizeof field->name)
+        return builder_refuse(builder, -EINVAL, NULL, "found field name \"%s\", wanted at most %zu bytes",
+                              name, sizeof field->name - 1);
+    *field = (struct ring_field){.dtype = dtype, .dimensions = dimensions};
+    memcpy(field->name, name, strlen(name));
+    if (dimensions)
+        memcpy(field->shape, shape, dimensions * sizeof *shape);
+    int err = set_sample_bytes(builder, field);
+    if (err)
+        return err;
+    *index = layout->field_count++;
+    return 0;
+}
+
+int builder_add_stream(struct builder *builder, uint64_t record_bytes) {
+    struct dataset_layout *layout = builder->dataset->layout;
+    if (layout->stream_count == DATASET_MAX_STREAMS)
+        return builder_refuse(builder, -EINVAL, NULL, "found one stream more, wanted at most %u",
+                              DATASET_MAX_STREAMS);
+    layout->streams[layout->stream_count++] =
+        (struct dataset_stream){.record_bytes = record_bytes, .first_file = layout->file_count};
+    return 0;
+}
+
+void builder_add_extent(struct builder *builder, uint32_t field, uint64_t offset) {
+    struct dataset_layout *layout = builder->dataset->layout;
+    struct dataset_stream *stream = &layout->streams[layout->stream_count - 1];
+    stream->extents[stream->extent_count++] = (struct dataset_extent){
+        .field = field, .offset = offset, .bytes = layout->fields[field].sample_bytes};
+}
+
+static bool grow(void *array, size_t bytes) {
+    void *grown = realloc(*(void **)array, bytes);
+    if (grown)
+        *(void **)array = grown;
+    return grown != NULL;
+}
+
+static int make_room(struct builder *builder) {
+    struct dataset *dataset = builder->dataset;
+    if (dataset->layout->file_count < builder->file_room)
+        return 0;
+    if (dataset->layout->file_count == DATASET_MAX_FILES)
+        return builder_refuse(builder, -EMFILE, NULL, "found one file more, wanted at most %u in a dataset",
+                              DATASET_MAX_FILES);
+    size_t room = builder->file_room ? builder->file_room * 2 : 4;
+    if (!grow(&dataset->paths, room * sizeof *dataset->paths) ||
+        !grow(&dataset->fds, room * sizeof *dataset->fds) ||
+        !grow(&dataset->layout, sizeof *dataset->layout + room * sizeof *dataset->layout->files))
+        return out_of_memory(builder);
+    builder->file_room = (uint32_t)room;
+    return 0;
+}
+
+static uint64_t stream_samples(const struct dataset_layout *layout, const struct dataset_stream *stream) {
+    if (stream->file_count == 0)
+        return 0;
+    const struct dataset_file *last = &layout->files[stream->first_file + stream->file_count - 1];
+    return last->first_sample + last->samples;
+}
+
+int builder_add_file(struct builder *builder, struct source_file *file, uint64_t data_offset,
+                     uint64_t samples) {
+    AUTO_SOURCE_FILE struct source_file taken = *file;
+    *file = SOURCE_FILE_NONE;
+    int err = make_room(builder);
+    if (err)
+        return err;
+    struct dataset *dataset = builder->dataset;
+    struct dataset_layout *layout = dataset->layout;
+    struct dataset_stream *stream = &layout->streams[layout->stream_count - 1];
+    uint64_t first = stream_samples(layout, stream), end;
+    if (__builtin_add_overflow(first, samples, &end) || end > INT64_MAX)
+        return builder_refuse(builder, -EOVERFLOW, taken.path, "found more than 2^63 samples");
+    layout->files[layout->file_count] = (struct dataset_file){
+        .first_sample = first, .samples = samples, .data_offset = data_offset, .bytes = taken.size};
+    dataset->paths[layout->file_count] = taken.path;
+    dataset->fds[layout->file_count] = taken.fd;
+    layout->file_count++;
+    stream->file_count++;
+    taken = SOURCE_FILE_NONE;
+    return 0;
+}
+
+static const struct config_field *configured_field(const struct builder *builder, uint32_t field) {
+    return field < builder->config->field_count ? &builder->config->fields[field] : NULL;
+}
+
+// idx and npy have a stream a field, in the order of the configuration.
+static int check_samples(struct builder *builder) {
+    struct dataset_layout *layout = builder->dataset->layout;
+    layout->samples = stream_samples(layout, &layout->streams[0]);
+    for (uint32_t i = 1; i < layout->stream_count; i++) {
+        uint64_t samples = stream_samples(layout, &layout->streams[i]);
+        builder->field = configured_field(builder, layout->streams[i].extents[0].field);
+        if (samples != layout->samples)
+            return builder_refuse(builder, -EINVAL, NULL,
+                                  "found %" PRIu64 " samples, wanted %" PRIu64 " as in field.%s", samples,
+                                  layout->samples, layout->fields[layout->streams[0].extents[0].field].name);
+    }
+    builder->field = NULL;
+    return 0;
+}
+
+static int check_sample_bytes(struct builder *builder) {
+    const struct dataset_layout *layout = builder->dataset->layout;
+    uint64_t bytes = 0; // 16 fields of at most 1 GiB do not overflow
+    for (uint32_t i = 0; i < layout->field_count; i++)
+        bytes += layout->fields[i].sample_bytes;
+    if (bytes <= BUILDER_MAX_SAMPLE_BYTES)
+        return 0;
+    return builder_refuse(builder, -EINVAL, NULL,
+                          "found samples of %" PRIu64 " bytes in all fields together, wanted at most 1 GiB",
+                          bytes);
+}
+
+// Every loader holds all files of the dataset beside what it inherits and opens itself.
+static int check_descriptors(struct builder *builder) {
+    const uint64_t others = HERITAGE_FILES + 32;
+    uint32_t files = builder->dataset->layout->file_count;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || files + others <= limit.rlim_cur)
+        return 0;
+    return builder_refuse(builder, -EMFILE, NULL,
+                          "found %" PRIu32 " files, wanted at most %" PRIu64
+                          ", because a process may open %" PRIu64 "; raise LimitNOFILE or ulimit -n",
+                          files, limit.rlim_cur > others ? (uint64_t)limit.rlim_cur - others : 0,
+                          (uint64_t)limit.rlim_cur);
+}
+
+int builder_finish(struct builder *builder) {
+    struct dataset *dataset = builder->dataset;
+    builder->field = NULL;
+    builder->key = builder->config->path ? "path" : "field.NAME";
+    int err = check_samples(builder);
+    if (!err)
+        err = check_sample_bytes(builder);
+    if (!err)
+        err = check_descriptors(builder);
+    if (!err)
+        err = builder_fingerprint(builder);
+    if (!err && dataset->io_direct)
+        err = builder_make_direct(builder);
+    dataset->layout->bytes =
+        sizeof *dataset->layout + dataset->layout->file_count * sizeof *dataset->layout->files;
+    return err;
+}

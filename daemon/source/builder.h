@@ -1,0 +1,78 @@
+// What formats share while they open a dataset: expanding patterns, opening and reading files, adding fields,
+// streams and files, and refusing in words. Every function returns 0 or a negative errno with the builder's
+// error filled.
+#ifndef FEEDD_DAEMON_SOURCE_BUILDER_H
+#define FEEDD_DAEMON_SOURCE_BUILDER_H
+
+#include "daemon/config.h"
+#include "daemon/source/dataset.h"
+
+#define BUILDER_MAX_SAMPLE_BYTES (1ull << 30)
+
+struct builder {
+    const struct dataset_config *config;
+    struct dataset *dataset;
+    struct error *error;
+    uint32_t file_room;               // entries allocated in the dataset's arrays of files
+    const char *key;                  // what the configuration calls the thing at work, for messages
+    const struct config_field *field; // ... when it is a field
+};
+
+// A file that is open and not yet part of the dataset.
+struct source_file {
+    int fd;
+    char *path;
+    uint64_t size;
+};
+
+#define SOURCE_FILE_NONE ((struct source_file){.fd = -1})
+#define AUTO_SOURCE_FILE CLEANUP(source_file_release)
+void source_file_release(struct source_file *file);
+
+struct path_list {
+    char **paths; // at least one, in byte order
+    size_t count;
+};
+
+#define AUTO_PATHS CLEANUP(path_list_release)
+void path_list_release(struct path_list *list);
+
+// "CONFIGURATION:LINE: [dataset NAME] KEY: PATH: sentence"; `path` may be NULL. Returns `code`.
+int builder_refuse(struct builder *builder, int code, const char *path, const char *format, ...)
+    PRINTF_LIKE(4, 5);
+
+// The files that a path or glob pattern of the configuration stands for.
+int builder_expand(struct builder *builder, const char *pattern, struct path_list *list);
+
+// Opens a regular file that is not empty.
+int builder_open(struct builder *builder, const char *path, struct source_file *file);
+
+// Reads all of `bytes`, or refuses: the file is too short for `what`, or cannot be read.
+int builder_read(struct builder *builder, const struct source_file *file, void *buffer, size_t bytes,
+                 uint64_t offset, const char *what);
+
+// "gzip", "zip", ... if the first four bytes of a file say so, else NULL.
+const char *builder_compression(const uint8_t head[4]);
+
+// A field of one sample; `*index` is its place.
+int builder_add_field(struct builder *builder, const char *name, uint32_t dtype, uint32_t dimensions,
+                      const uint64_t *shape, uint32_t *index);
+
+// A stream with no extents and no files. Files are added to the stream that was added last.
+int builder_add_stream(struct builder *builder, uint64_t record_bytes);
+
+// Puts a field into the records of the last stream; in the order of offsets.
+void builder_add_extent(struct builder *builder, uint32_t field, uint64_t offset);
+
+// Takes the file over (also on failure). `samples` >= 1 records begin at `data_offset` and lie in the file.
+int builder_add_file(struct builder *builder, struct source_file *file, uint64_t data_offset,
+                     uint64_t samples);
+
+// Checks what no single file shows, takes the fingerprint, switches to O_DIRECT where that is wanted.
+int builder_finish(struct builder *builder);
+
+// builder_direct.c, builder_fingerprint.c
+int builder_make_direct(struct builder *builder);
+int builder_fingerprint(struct builder *builder);
+
+#endif

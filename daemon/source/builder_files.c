@@ -1,0 +1,186 @@
+// Patterns to paths, paths to open files.
+#include <fcntl.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "daemon/source/builder.h"
+
+void source_file_release(struct source_file *file) {
+    close_fd(&file->fd);
+    free(file->path);
+    file->path = NULL;
+}
+
+void path_list_release(struct path_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        free(list->paths[i]);
+    free(list->paths);
+    *list = (struct path_list){0};
+}
+
+// The path as seen from the configuration's folder. With `escape`, letters of the folder that a pattern would
+// give a meaning to have none.
+static char *absolute_path(const char *folder, const char *path, bool escape) {
+    if (*path == '/' || !folder)
+        return strdup(path);
+    char *absolute = malloc(2 * strlen(folder) + strlen(path) + 2);
+    if (!absolute)
+        return NULL;
+    char *to = absolute;
+    for (; *folder; folder++) {
+        if (escape && strchr("*?[]\\", *folder))
+            *to++ = '\\';
+        *to++ = *folder;
+    }
+    *to++ = '/';
+    memcpy(to, path, strlen(path) + 1);
+    return absolute;
+}
+
+static int by_bytes(const void *left, const void *right) {
+    return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+static int take_matches(struct path_list *list, const glob_t *found) {
+    list->paths = calloc(found->gl_pathc, sizeof *list->paths);
+    if (!list->paths)
+        return -ENOMEM;
+    for (; list->count < found->gl_pathc; list->count++) {
+        list->paths[list->count] = strdup(found->gl_pathv[list->count]);
+        if (!list->paths[list->count])
+            return -ENOMEM;
+    }
+    qsort(list->paths, list->count, sizeof *list->paths, by_bytes); // glob would sort by the locale
+    return 0;
+}
+
+static _Thread_local char glob_failed_path[256];
+
+// A folder that cannot be read ends the search: data may not be left out in silence.
+static int note_glob_error(const char *path, int code) {
+    snprintf(glob_failed_path, sizeof glob_failed_path, "%s", path);
+    errno = code;
+    return 1;
+}
+
+static int expand_pattern(struct builder *builder, const char *pattern, struct path_list *list) {
+    glob_t found;
+    int result = glob(pattern, GLOB_NOSORT, note_glob_error, &found);
+    int err = 0;
+    if (result == GLOB_ABORTED)
+        err = builder_refuse(builder, -errno, glob_failed_path,
+                             "the folder cannot be read for pattern \"%s\": %s", pattern, strerror(errno));
+    else if (result == GLOB_NOMATCH)
+        err = builder_refuse(builder, -ENOENT, NULL, "found no file that matches \"%s\", wanted at least one",
+                             pattern);
+    else if (result != 0 || take_matches(list, &found))
+        err = builder_refuse(builder, -ENOMEM, NULL, "out of memory");
+    globfree(&found);
+    return err;
+}
+
+int builder_expand(struct builder *builder, const char *pattern, struct path_list *list) {
+    const char *folder = builder->config->folder;
+    *list = (struct path_list){0};
+    AUTO_FREE char *literal = absolute_path(folder, pattern, false);
+    AUTO_FREE char *escaped = absolute_path(folder, pattern, true);
+    if (!literal || !escaped)
+        return builder_refuse(builder, -ENOMEM, NULL, "out of memory");
+    // A path that exists as it stands is no pattern, whatever its letters.
+    struct stat status;
+    if (strpbrk(pattern, "*?[") && lstat(literal, &status) != 0)
+        return expand_pattern(builder, escaped, list);
+    list->paths = malloc(sizeof *list->paths);
+    if (!list->paths)
+        return builder_refuse(builder, -ENOMEM, NULL, "out of memory");
+    list->paths[0] = literal;
+    list->count = 1;
+    literal = NULL;
+    return 0;
+}
+
+static const char *kind_name(mode_t mode) {
+    if (S_ISDIR(mode))
+        return "a folder";
+    if (S_ISFIFO(mode))
+        return "a FIFO";
+    if (S_ISCHR(mode) || S_ISBLK(mode))
+        return "a device";
+    return "a special file";
+}
+
+static int refuse_open(struct builder *builder, const char *path) {
+    struct rlimit limit = {0};
+    int code = errno;
+    if (code != EMFILE)
+        return builder_refuse(builder, -code, path, "the file cannot be opened: %s", strerror(code));
+    getrlimit(RLIMIT_NOFILE, &limit);
+    return builder_refuse(builder, -EMFILE, path,
+                          "the file cannot be opened, because this process may have only %" PRIu64
+                          " files open at once; raise LimitNOFILE or ulimit -n",
+                          (uint64_t)limit.rlim_cur);
+}
+
+int builder_open(struct builder *builder, const char *path, struct source_file *file) {
+    *file = SOURCE_FILE_NONE;
+    // O_NONBLOCK: opening a FIFO must not wait for a writer.
+    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat status;
+    if (fd < 0 || fstat(fd, &status) != 0)
+        return refuse_open(builder, path);
+    if (!S_ISREG(status.st_mode))
+        return builder_refuse(builder, -EINVAL, path, "found %s, wanted a regular file",
+                              kind_name(status.st_mode));
+    if (status.st_size == 0)
+        return builder_refuse(builder, -EINVAL, path, "found an empty file, wanted data");
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0)
+        return refuse_open(builder, path);
+    file->path = strdup(path);
+    if (!file->path)
+        return builder_refuse(builder, -ENOMEM, NULL, "out of memory");
+    file->size = (uint64_t)status.st_size;
+    file->fd = fd;
+    fd = -1;
+    return 0;
+}
+
+int builder_read(struct builder *builder, const struct source_file *file, void *buffer, size_t bytes,
+                 uint64_t offset, const char *what) {
+    char *at = buffer;
+    for (size_t done = 0; done < bytes;) {
+        ssize_t got = pread(file->fd, at + done, bytes - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return builder_refuse(builder, -errno, file->path,
+                                  "%zu bytes at offset %" PRIu64 " cannot be read: %s", bytes, offset,
+                                  strerror(errno));
+        if (got == 0)
+            return builder_refuse(builder, -ENODATA, file->path,
+                                  "found the end of the file at byte %" PRIu64
+                                  ", wanted %s: %zu bytes at offset %" PRIu64,
+                                  offset + done, what, bytes, offset);
+        done += (size_t)got;
+    }
+    return 0;
+}
+
+const char *builder_compression(const uint8_t head[4]) {
+    static const struct {
+        const char *name;
+        uint8_t bytes;
+        uint8_t magic[4];
+    } kinds[] = {{"gzip", 2, {0x1f, 0x8b}},
+                 {"bzip2", 3, {'B', 'Z', 'h'}},
+                 {"zip", 4, {'P', 'K', 3, 4}},
+                 {"xz", 4, {0xfd, '7', 'z', 'X'}},
+                 {"zstd", 4, {0x28, 0xb5, 0x2f, 0xfd}}};
+    for (size_t i = 0; i < COUNT_OF(kinds); i++)
+        if (memcmp(head, kinds[i].magic, kinds[i].bytes) == 0)
+            return kinds[i].name;
+    return NULL;
+}

@@ -1,0 +1,77 @@
+// The fingerprint of a dataset: the same for the same data on every machine, other for other data but for
+// chance. Resume tokens carry it. Not hashed: paths, times, and where fields lie in a file.
+#include <string.h>
+#include <xxhash.h>
+
+#include "daemon/source/builder.h"
+
+#define FINGERPRINT_VERSION 1u
+#define FINGERPRINT_EDGE    4096u // bytes at the front and at the end of a file's data
+#define FINGERPRINT_FILES   64u   // files whose data is looked at
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are hashed as they lie in memory");
+
+static void hash_number(XXH3_state_t *state, uint64_t number) {
+    XXH3_64bits_update(state, &number, sizeof number);
+}
+
+static void hash_fields(XXH3_state_t *state, const struct dataset_layout *layout) {
+    hash_number(state, layout->field_count);
+    for (uint32_t i = 0; i < layout->field_count; i++) {
+        const struct ring_field *field = &layout->fields[i];
+        XXH3_64bits_update(state, field->name, sizeof field->name); // padded with zeros
+        hash_number(state, field->dtype);
+        hash_number(state, field->dimensions);
+        for (uint32_t dimension = 0; dimension < field->dimensions; dimension++)
+            hash_number(state, field->shape[dimension]);
+    }
+}
+
+static int hash_edges(struct builder *builder, XXH3_state_t *state, uint32_t index) {
+    const struct dataset *dataset = builder->dataset;
+    const struct dataset_file *file = &dataset->layout->files[index];
+    const struct source_file source = {dataset->fds[index], dataset->paths[index], file->bytes};
+    uint64_t bytes = min_u64(file->bytes - file->data_offset, FINGERPRINT_EDGE);
+    char edge[FINGERPRINT_EDGE];
+    int err = builder_read(builder, &source, edge, bytes, file->data_offset, "its data");
+    if (err)
+        return err;
+    XXH3_64bits_update(state, edge, bytes);
+    err = builder_read(builder, &source, edge, bytes, file->bytes - bytes, "its data");
+    if (err)
+        return err;
+    XXH3_64bits_update(state, edge, bytes);
+    return 0;
+}
+
+static int hash_files(struct builder *builder, XXH3_state_t *state) {
+    const struct dataset_layout *layout = builder->dataset->layout;
+    hash_number(state, layout->file_count);
+    for (uint32_t i = 0; i < layout->file_count; i++) {
+        hash_number(state, layout->files[i].samples);
+        hash_number(state, layout->files[i].bytes - layout->files[i].data_offset);
+    }
+    uint64_t looked_at = min_u64(layout->file_count, FINGERPRINT_FILES);
+    for (uint64_t i = 0; i < looked_at; i++) {
+        uint64_t index = looked_at > 1 ? i * (layout->file_count - 1) / (looked_at - 1) : 0;
+        int err = hash_edges(builder, state, (uint32_t)index);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+int builder_fingerprint(struct builder *builder) {
+    struct dataset_layout *layout = builder->dataset->layout;
+    XXH3_state_t *state = XXH3_createState();
+    if (!state)
+        return builder_refuse(builder, -ENOMEM, NULL, "out of memory");
+    XXH3_64bits_reset(state);
+    hash_number(state, FINGERPRINT_VERSION);
+    hash_number(state, layout->samples);
+    hash_fields(state, layout);
+    int err = hash_files(builder, state);
+    layout->fingerprint = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return err;
+}

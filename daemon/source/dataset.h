@@ -1,0 +1,87 @@
+// A dataset, opened and validated: what the supervisor knows of it and what a loader is given.
+//
+// Every format comes down to streams of fixed-size records: a stream is a sequence of files holding records
+// one after another, each record holding one or more fields at byte offsets. idx and npy have a stream a
+// field, records and tokens one stream. Memory: one entry a file, none a sample.
+#ifndef FEEDD_DAEMON_SOURCE_DATASET_H
+#define FEEDD_DAEMON_SOURCE_DATASET_H
+
+#include "shm/base.h"
+#include "shm/layout.h"
+
+#define DATASET_MAX_STREAMS RING_MAX_FIELDS
+#define DATASET_MAX_FILES   65536u
+
+// One field within the records of a stream. In a stream, extents are sorted by offset and do not overlap.
+struct dataset_extent {
+    uint32_t field;
+    uint32_t reserved;
+    uint64_t offset; // in the record
+    uint64_t bytes;  // == sample_bytes of the field
+};
+
+struct dataset_file {
+    uint64_t first_sample;
+    uint64_t samples;
+    uint64_t data_offset;   // of the first record
+    uint64_t bytes;         // file size when it was validated
+    uint32_t direct_memory; // alignment O_DIRECT wants of memory; 0 when the file was not opened for it
+    uint32_t direct_offset; // ... of file offsets and lengths
+};
+
+struct dataset_stream {
+    uint64_t
+        record_bytes;    // distance from one sample to the next; windows of tokens reach into the next record
+    uint32_t first_file; // files[first_file .. first_file + file_count - 1]; together they hold `samples`
+    uint32_t file_count;
+    uint32_t extent_count;
+    uint32_t reserved;
+    struct dataset_extent extents[RING_MAX_FIELDS];
+};
+
+// Position-independent: written as it is into a memfd for the loaders. File i is given to a loader as
+// descriptor HERITAGE_FILES + i.
+struct dataset_layout {
+    uint64_t bytes; // of this structure with its files
+    uint64_t samples;
+    uint64_t fingerprint;
+    uint32_t field_count;
+    uint32_t stream_count;
+    uint32_t file_count;
+    uint32_t reserved;
+    struct ring_field fields[RING_MAX_FIELDS]; // slot_offset unused
+    struct dataset_stream streams[DATASET_MAX_STREAMS];
+    struct dataset_file files[];
+};
+
+// The supervisor's handle. Reference-counted: feeds in use keep theirs over a reload.
+struct dataset {
+    uint32_t references;
+    char *name;
+    const char *format;
+    struct dataset_layout *layout;
+    char **paths; // layout->file_count of them
+    int *fds;     // read-only descriptors, O_DIRECT where direct_memory is set
+    uint32_t io;  // enum io_mode
+    bool io_direct;
+    uint32_t io_delay_us;
+    bool skip_errors; // on_error = skip
+};
+
+struct dataset *dataset_ref(struct dataset *dataset);
+void dataset_unref(struct dataset *dataset);
+
+// The file of `stream` that holds `sample` (< layout->samples), found from `hint` (any value; the last answer
+// is a good one).
+uint32_t dataset_find_file(const struct dataset_layout *layout, const struct dataset_stream *stream,
+                           uint64_t sample, uint32_t hint);
+
+#define DATASET_SHAPE_TEXT 256
+
+// "[3,32,32]"; "" for a scalar.
+const char *dataset_shape_text(uint32_t dimensions, const uint64_t *shape, char text[DATASET_SHAPE_TEXT]);
+
+// For `feedd --check`: one line for the dataset and one a field.
+void dataset_print(FILE *out, const struct dataset *dataset);
+
+#endif

@@ -1,0 +1,57 @@
+#include "daemon/source/source.h"
+
+#include <string.h>
+
+#include "daemon/source/builder.h"
+
+static const struct source_format *const formats[] = {&source_idx, &source_records, &source_npy,
+                                                      &source_tokens};
+
+const struct source_format *source_find_format(const char *name) {
+    for (size_t i = 0; i < COUNT_OF(formats); i++)
+        if (strcmp(formats[i]->name, name) == 0)
+            return formats[i];
+    return NULL;
+}
+
+static struct dataset *new_dataset(const struct dataset_config *config, const struct source_format *format) {
+    struct dataset *dataset = calloc(1, sizeof *dataset);
+    if (!dataset)
+        return NULL;
+    *dataset = (struct dataset){
+        .references = 1,
+        .name = strdup(config->name),
+        .format = format->name,
+        .layout = calloc(1, sizeof *dataset->layout),
+        .io = config->io,
+        .io_direct = config->io_direct,
+        .io_delay_us = (uint32_t)config->io_delay_us,
+        .skip_errors = config->skip_errors,
+    };
+    if (dataset->name && dataset->layout)
+        return dataset;
+    dataset_unref(dataset);
+    return NULL;
+}
+
+int source_open_dataset(const struct dataset_config *config, struct dataset **dataset, struct error *error) {
+    *dataset = NULL;
+    const struct source_format *format = source_find_format(config->format);
+    if (!format)
+        return error_set(error, -EINVAL,
+                         "[dataset %s] format: found \"%s\", wanted idx, records, npy or tokens",
+                         config->name, config->format);
+    struct error discarded = {0};
+    struct builder builder = {.config = config, .key = "path", .error = error ? error : &discarded};
+    builder.dataset = new_dataset(config, format);
+    if (!builder.dataset)
+        return error_set(error, -ENOMEM, "[dataset %s]: out of memory", config->name);
+    int err = format->open(&builder);
+    if (!err)
+        err = builder_finish(&builder);
+    if (err)
+        dataset_unref(builder.dataset);
+    else
+        *dataset = builder.dataset;
+    return err;
+}

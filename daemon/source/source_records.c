@@ -1,0 +1,165 @@
+// Format records: fixed-size records one after another in one or many files; fields at byte offsets,
+// interleaved.
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "daemon/source/builder.h"
+#include "daemon/source/source.h"
+#include "shm/dtype.h"
+
+struct placed_field {
+    uint32_t field;
+    uint64_t offset;
+    uint64_t end;
+};
+
+struct field_text {
+    uint32_t dtype;
+    uint32_t dimensions;
+    uint64_t shape[RING_MAX_DIMS];
+    uint64_t offset;
+};
+
+static const char *skip_blanks(const char *at) {
+    return at + strspn(at, " \t");
+}
+
+static bool take(const char **at, char letter) {
+    *at = skip_blanks(*at);
+    if (**at != letter)
+        return false;
+    *at = skip_blanks(*at + 1);
+    return true;
+}
+
+static bool take_number(const char **at, uint64_t *number) {
+    if (!isdigit((unsigned char)**at))
+        return false;
+    *number = 0;
+    for (; isdigit((unsigned char)**at); (*at)++)
+        if (__builtin_mul_overflow(*number, 10u, number) ||
+            __builtin_add_overflow(*number, (uint64_t)(**at - '0'), number))
+            return false;
+    *at = skip_blanks(*at);
+    return true;
+}
+
+static bool take_dtype(const char **at, uint32_t *dtype) {
+    char name[16];
+    size_t length = strspn(*at, "abcdefghijklmnopqrstuvwxyz0123456789");
+    if (length >= sizeof name)
+        return false;
+    memcpy(name, *at, length);
+    name[length] = '\0';
+    *at += length;
+    *dtype = dtype_parse(name);
+    return *dtype != 0;
+}
+
+// "DTYPE @ OFFSET" or "DTYPE[N,...] @ OFFSET".
+static bool parse_field(const char *at, struct field_text *field) {
+    *field = (struct field_text){0};
+    if (!take_dtype(&at, &field->dtype))
+        return false;
+    if (take(&at, '[')) {
+        do {
+            if (field->dimensions == RING_MAX_DIMS || !take_number(&at, &field->shape[field->dimensions]))
+                return false;
+            field->dimensions++;
+        } while (take(&at, ','));
+        if (!take(&at, ']'))
+            return false;
+    }
+    return take(&at, '@') && take_number(&at, &field->offset) && *at == '\0';
+}
+
+static int add_field(struct builder *builder, const struct config_field *config,
+                     struct placed_field *placed) {
+    struct field_text field;
+    builder->field = config;
+    if (!parse_field(config->value, &field))
+        return builder_refuse(
+            builder, -EINVAL, NULL,
+            "found \"%s\", wanted DTYPE @ OFFSET or DTYPE[N,...] @ OFFSET with at most %u dimensions"
+            " and a DTYPE of %s",
+            config->value, RING_MAX_DIMS, dtype_names);
+    int err =
+        builder_add_field(builder, config->name, field.dtype, field.dimensions, field.shape, &placed->field);
+    if (err)
+        return err;
+    uint64_t bytes = builder->dataset->layout->fields[placed->field].sample_bytes;
+    placed->offset = field.offset;
+    if (__builtin_add_overflow(field.offset, bytes, &placed->end) ||
+        placed->end > builder->config->record_bytes)
+        return builder_refuse(builder, -EINVAL, NULL,
+                              "found %" PRIu64 " bytes at offset %" PRIu64
+                              ", wanted them to end within record_bytes = %" PRIu64,
+                              bytes, field.offset, builder->config->record_bytes);
+    return 0;
+}
+
+static int by_offset(const void *left, const void *right) {
+    const struct placed_field *a = left, *b = right;
+    return (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+static int add_extents(struct builder *builder, struct placed_field *placed, size_t count) {
+    const struct dataset_config *config = builder->config;
+    qsort(placed, count, sizeof *placed, by_offset);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && placed[i].offset < placed[i - 1].end) {
+            builder->field = &config->fields[placed[i].field];
+            return builder_refuse(builder, -EINVAL, NULL,
+                                  "found offset %" PRIu64 ", wanted %" PRIu64 " or more, where field.%s ends,"
+                                  " because fields may not overlap",
+                                  placed[i].offset, placed[i - 1].end,
+                                  config->fields[placed[i - 1].field].name);
+        }
+        builder_add_extent(builder, placed[i].field, placed[i].offset);
+    }
+    builder->field = NULL;
+    return 0;
+}
+
+static int add_file(struct builder *builder, const char *path) {
+    const struct dataset_config *config = builder->config;
+    AUTO_SOURCE_FILE struct source_file file = SOURCE_FILE_NONE;
+    int err = builder_open(builder, path, &file);
+    if (err)
+        return err;
+    if (file.size <= config->header_bytes)
+        return builder_refuse(builder, -EINVAL, path,
+                              "found %" PRIu64 " bytes, wanted more than header_bytes = %" PRIu64, file.size,
+                              config->header_bytes);
+    uint64_t bytes = file.size - config->header_bytes;
+    if (bytes % config->record_bytes != 0)
+        return builder_refuse(builder, -EINVAL, path,
+                              "found %" PRIu64
+                              " bytes of records, wanted a multiple of record_bytes = %" PRIu64 " (%" PRIu64
+                              " bytes are left over)",
+                              bytes, config->record_bytes, bytes % config->record_bytes);
+    return builder_add_file(builder, &file, config->header_bytes, bytes / config->record_bytes);
+}
+
+static int open_records(struct builder *builder) {
+    const struct dataset_config *config = builder->config;
+    struct placed_field placed[RING_MAX_FIELDS];
+    int err = builder_add_stream(builder, config->record_bytes);
+    for (size_t i = 0; i < config->field_count && !err; i++)
+        err = add_field(builder, &config->fields[i], &placed[i]);
+    if (!err)
+        err = add_extents(builder, placed, config->field_count);
+    AUTO_PATHS struct path_list list = {0};
+    if (!err)
+        err = builder_expand(builder, config->path, &list);
+    for (size_t i = 0; i < list.count && !err; i++)
+        err = add_file(builder, list.paths[i]);
+    return err;
+}
+
+const struct source_format source_records = {
+    .name = "records",
+    .summary = "records of fixed size, fields at byte offsets",
+    .open = open_records,
+};

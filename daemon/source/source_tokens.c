@@ -1,0 +1,69 @@
+// Format tokens: flat files of token numbers. A sample is a window of length+1 tokens, so that inputs and
+// targets are both in it; windows start every `length` tokens, share one token with the next, and never cross
+// files.
+#include <inttypes.h>
+
+#include "daemon/source/builder.h"
+#include "daemon/source/source.h"
+#include "shm/dtype.h"
+
+static int add_file(struct builder *builder, const char *path, uint64_t token_bytes) {
+    const struct dataset_config *config = builder->config;
+    AUTO_SOURCE_FILE struct source_file file = SOURCE_FILE_NONE;
+    int err = builder_open(builder, path, &file);
+    if (err)
+        return err;
+    if (file.size <= config->header_bytes)
+        return builder_refuse(builder, -EINVAL, path,
+                              "found %" PRIu64 " bytes, wanted more than header_bytes = %" PRIu64, file.size,
+                              config->header_bytes);
+    uint64_t bytes = file.size - config->header_bytes;
+    if (bytes % token_bytes != 0)
+        return builder_refuse(builder, -EINVAL, path,
+                              "found %" PRIu64 " bytes of tokens, wanted a multiple of %" PRIu64
+                              ", the size of dtype %s",
+                              bytes, token_bytes, config->dtype);
+    uint64_t tokens = bytes / token_bytes;
+    uint64_t windows = (tokens - 1) / config->length;
+    if (windows == 0)
+        return builder_refuse(builder, -EINVAL, path,
+                              "found %" PRIu64 " tokens, wanted at least %" PRIu64
+                              ", which is one window of length+1",
+                              tokens, config->length + 1);
+    return builder_add_file(builder, &file, config->header_bytes, windows);
+}
+
+static int open_tokens(struct builder *builder) {
+    const struct dataset_config *config = builder->config;
+    uint32_t dtype = dtype_parse(config->dtype);
+    uint64_t token_bytes = dtype_bytes(dtype);
+    uint64_t window, stride;
+    uint32_t field;
+    builder->key = "dtype";
+    if (token_bytes == 0)
+        return builder_refuse(builder, -EINVAL, NULL, "found \"%s\", wanted one of %s", config->dtype,
+                              dtype_names);
+    builder->key = "length";
+    if (config->length == 0 || __builtin_add_overflow(config->length, 1u, &window) ||
+        __builtin_mul_overflow(config->length, token_bytes, &stride))
+        return builder_refuse(builder, -EINVAL, NULL, "found %" PRIu64 ", wanted windows of at most 1 GiB",
+                              config->length);
+    int err = builder_add_field(builder, "tokens", dtype, 1, &window, &field);
+    if (!err)
+        err = builder_add_stream(builder, stride);
+    if (err)
+        return err;
+    builder_add_extent(builder, field, 0);
+    builder->key = "path";
+    AUTO_PATHS struct path_list list = {0};
+    err = builder_expand(builder, config->path, &list);
+    for (size_t i = 0; i < list.count && !err; i++)
+        err = add_file(builder, list.paths[i], token_bytes);
+    return err;
+}
+
+const struct source_format source_tokens = {
+    .name = "tokens",
+    .summary = "windows over flat files of tokens",
+    .open = open_tokens,
+};

@@ -1,0 +1,103 @@
+// A feed being served: its ring, its loaders, its lanes and the sessions attached to it.
+#ifndef FEEDD_DAEMON_SUPERVISOR_FEED_H
+#define FEEDD_DAEMON_SUPERVISOR_FEED_H
+
+#include "daemon/supervisor/child.h"
+#include "daemon/supervisor/session.h"
+
+enum feed_state {
+    FEED_MAKING,    // its ring is being allocated, off the loop
+    FEED_GATHERING, // waits for wait_for consumers before the first grant
+    FEED_RUNNING,
+    FEED_CLOSING, // its loaders are being ended
+    FEED_STATES
+};
+
+struct served_feed {
+    LIST_ENTRY(served_feed) link;
+    struct supervisor *supervisor;
+    uint64_t id;
+    char name[PROTO_MAX_NAME + 1];
+    uid_t user;
+    enum feed_state state;
+    struct feed_shape shape;
+    struct dataset *dataset; // a reference
+    uint32_t wait_for;
+    uint32_t gathered;        // consumers that have joined while GATHERING
+    uint64_t gather_until_ns; // RUNNING then, whoever is there; 0: wait for all
+    uint64_t max_lag_ns;
+    uint64_t idle_since_ns; // without consumers since; 0: it has some
+
+    uint64_t ring_bytes;
+    uint64_t asked_ring_bytes; // by its maker, as asked_prefetch
+    uint32_t asked_prefetch;
+    int ring_fd, ring_read_fd, event_fd;
+    struct ring ring;
+    struct delivery delivery;
+    uv_poll_t event;
+    bool event_open;
+    LIST_HEAD(, session) sessions;
+    TAILQ_HEAD(, session) awaiting; // sessions that join once it is made
+    struct feed_making *making;     // NULL unless MAKING
+
+    LIST_HEAD(, child) children;
+    uint32_t loaders_wanted;
+    uint32_t loaders_running;
+    uint32_t next_serial;
+    uint32_t quick_deaths;  // loaders unable to start, in a row
+    uint64_t respawn_at_ns; // not before; 0: at once
+    struct stats_feed *stats;
+};
+
+// Begins to make a feed: its ring is allocated by a thread, since that can take long; then its loaders start and the
+// sessions that await it join. On failure nothing is left.
+int feed_create(struct supervisor *supervisor, uid_t user, const struct feed_request *request,
+                struct served_feed **made, struct error *error);
+
+// Lets a session wait for a feed that is being made, or forget it again.
+void feed_await(struct served_feed *feed, struct session *session);
+void feed_forget(struct session *session);
+
+// Frees a closed feed if nothing of it is open any more.
+void feed_free_if_over(struct served_feed *feed);
+
+static inline bool feed_in_use(const struct served_feed *feed) {
+    return !LIST_EMPTY(&feed->sessions) || !TAILQ_EMPTY(&feed->awaiting);
+}
+
+// The partition of a run of this shape in which a batch begins there.
+struct partition feed_partition(const struct feed_shape *shape, uint64_t epoch, uint64_t consumed);
+
+// Holds the first grant back until that many consumers have joined, but not beyond `until_ns` (0: for ever); nobody may
+// be attached.
+void feed_gather(struct served_feed *feed, uint32_t wait_for, uint64_t until_ns);
+void feed_end_gathering(struct served_feed *feed);
+
+void feed_set_state(struct served_feed *feed, enum feed_state state);
+
+// Adds an attached session, whose consumer has joined the delivery. feed_leave takes it off again.
+void feed_enter(struct served_feed *feed, struct session *session);
+void feed_leave(struct served_feed *feed, struct session *session);
+
+// Moves everything that can move: collects finished batches, dispatches, grants, sends.
+void feed_pump(struct served_feed *feed);
+
+// Ends the feed with an error for all its consumers.
+void feed_fail(struct served_feed *feed, int code, const char *format, ...) PRINTF_LIKE(3, 4);
+
+// Ends loaders and frees everything once they are gone. Sessions must have left or are closed.
+void feed_close(struct served_feed *feed);
+
+// Starts loaders until as many run as are wanted.
+void feed_start_loaders(struct served_feed *feed);
+
+// child.c reports.
+void feed_child_exited(struct served_feed *feed, bool unexpected,
+                       bool quick);             // quick: it was unable to start
+void feed_child_gone(struct served_feed *feed); // one is off the list
+// Takes its chunks back; false when there is no room to queue them again yet.
+bool feed_child_recover(struct served_feed *feed, uint32_t serial);
+
+const char *feed_state_name(enum feed_state state);
+
+#endif

@@ -1,0 +1,312 @@
+// Making a feed: the size of its ring, the memory, the loaders.
+#include <inttypes.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "daemon/supervisor/feed.h"
+
+#define RING_LEAST     (8ull << 20)
+#define RING_MOST      (32ull << 20)
+#define SLOTS_LEAST    4u
+#define SLOTS_MOST     1024u // by itself; enough that one-sample batches do not wait for a round trip each
+#define SLOTS_PER_LANE 3u
+
+// While the ring stays in the last-level cache, bytes reach the bus without a trip to memory; half of it leaves room for
+// what passes through.
+static uint64_t default_ring_bytes(void) {
+    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    uint64_t half = cache > 0 ? (uint64_t)cache / 2 : 0;
+    return max_u64(RING_LEAST, min_u64(RING_MOST, half));
+}
+
+static void describe_plan(const struct feed_request *request, struct ring_plan *plan) {
+    const struct dataset_layout *layout = request->shape.dataset->layout;
+    *plan = (struct ring_plan){
+        .slot_count = 1,
+        .batch_size = request->shape.batch_size,
+        .field_count = layout->field_count,
+        .samples = layout->samples,
+        .seed = request->shape.seed,
+        .fingerprint = layout->fingerprint,
+        .world_size = request->shape.world_size,
+        .order_version = request->shape.shuffle ? ORDER_FEISTEL_1 : ORDER_SEQUENTIAL,
+    };
+    memcpy(plan->fields, layout->fields, sizeof plan->fields);
+}
+
+static int size_ring(const struct config *config, const struct feed_request *request, struct ring_plan *plan,
+                     struct error *error) {
+    describe_plan(request, plan);
+    int failed = ring_plan(plan, error);
+    if (failed)
+        return failed;
+    uint64_t target = request->ring_bytes ? request->ring_bytes : config->ring;
+    if (!target)
+        target = default_ring_bytes();
+    uint64_t per_lane = max_u64(SLOTS_PER_LANE, request->prefetch ? request->prefetch + 1ull : 0);
+    uint64_t least = max_u64(SLOTS_LEAST, per_lane * request->local_world_size);
+    if (least > RING_MAX_SLOTS)
+        return error_set(error, -EINVAL,
+                         "%" PRIu32 " ranks with %" PRIu32
+                         " batches each are more than the %u batches of a ring",
+                         request->local_world_size, request->prefetch, RING_MAX_SLOTS);
+    uint64_t slots = min_u64(target / plan->slot_bytes, SLOTS_MOST);
+    plan->slot_count = (uint32_t)max_u64(slots, least);
+    return ring_plan(plan, error);
+}
+
+static uint64_t user_ring_bytes(const struct supervisor *supervisor, uid_t user) {
+    uint64_t bytes = 0;
+    const struct served_feed *feed;
+    LIST_FOREACH(feed, &supervisor->feeds, link)
+    if (feed->user == user && feed->state != FEED_CLOSING)
+        bytes += feed->ring_bytes;
+    return bytes;
+}
+
+static uint32_t user_feeds(const struct supervisor *supervisor, uid_t user) {
+    uint32_t count = 0;
+    const struct served_feed *feed;
+    LIST_FOREACH(feed, &supervisor->feeds, link)
+    count += feed->user == user && feed->state != FEED_CLOSING;
+    return count;
+}
+
+// The feed without consumers that has been so for longest; of `user` alone if that is not -1.
+static struct served_feed *longest_idle(const struct supervisor *supervisor, uid_t user) {
+    struct served_feed *oldest = NULL, *feed;
+    LIST_FOREACH(feed, &supervisor->feeds, link) {
+        if (feed->state == FEED_CLOSING || !feed->idle_since_ns || (user != (uid_t)-1 && feed->user != user))
+            continue;
+        if (!oldest || feed->idle_since_ns < oldest->idle_since_ns)
+            oldest = feed;
+    }
+    return oldest;
+}
+
+// Warm feeds that nobody uses make room for one that somebody wants.
+static int make_room(struct supervisor *supervisor, uid_t user, uint64_t bytes, struct error *error) {
+    const struct config *config = supervisor->config;
+    uint64_t user_memory = config->user_ring_memory ? config->user_ring_memory : config->ring_memory;
+    struct served_feed *idle;
+    while (user_ring_bytes(supervisor, user) + bytes > user_memory && (idle = longest_idle(supervisor, user)))
+        feed_close(idle);
+    while (user_feeds(supervisor, user) >= config->user_feeds && (idle = longest_idle(supervisor, user)))
+        feed_close(idle);
+    while (supervisor->ring_bytes + bytes > config->ring_memory &&
+           (idle = longest_idle(supervisor, (uid_t)-1)))
+        feed_close(idle);
+    if (user_feeds(supervisor, user) >= config->user_feeds)
+        return error_set(error, -EBUSY,
+                         "you have %" PRIu64 " feeds already, the most a user may have (user_feeds)",
+                         config->user_feeds);
+    if (user_ring_bytes(supervisor, user) + bytes > user_memory)
+        return error_set(
+            error, -ENOSPC,
+            "the feed needs a ring of %" PRIu64 " MiB; your feeds have %" PRIu64 " MiB of %" PRIu64
+            " MiB a user (user_ring_memory): ask for smaller batches or a smaller ring",
+            (bytes + (1u << 20) - 1) >> 20, user_ring_bytes(supervisor, user) >> 20, user_memory >> 20);
+    if (supervisor->ring_bytes + bytes > config->ring_memory)
+        return error_set(
+            error, -ENOSPC,
+            "the feed needs a ring of %" PRIu64 " MiB; all feeds together have %" PRIu64 " MiB of %" PRIu64
+            " MiB (ring_memory): ask for smaller batches or a smaller ring, or raise ring_memory",
+            (bytes + (1u << 20) - 1) >> 20, supervisor->ring_bytes >> 20, config->ring_memory >> 20);
+    return 0;
+}
+
+static struct stats_feed *find_stats(const struct supervisor *supervisor, struct error *error) {
+    for (uint32_t i = 0; i < STATS_MAX_FEEDS; i++)
+        if (supervisor->stats->feeds[i].id == 0)
+            return &supervisor->stats->feeds[i];
+    error_set(error, -EBUSY, "this daemon serves %u feeds already, the most it can", STATS_MAX_FEEDS);
+    return NULL;
+}
+
+static void publish_stats(struct served_feed *feed, const struct ring_plan *plan) {
+    struct stats_feed *stats = feed->stats;
+    stats_feed_write_begin(stats);
+    for (int i = 0; i < FEED_COUNTERS; i++)
+        atomic_store_explicit(&stats->counters[i], 0, memory_order_relaxed);
+    for (int i = 0; i < LOADER_COUNTERS; i++)
+        atomic_store_explicit(&stats->retired[i], 0, memory_order_relaxed);
+    stats->id = feed->id;
+    snprintf(stats->name, sizeof stats->name, "%s", feed->name);
+    snprintf(stats->dataset, sizeof stats->dataset, "%s", feed->dataset->name);
+    stats->started_ns = monotonic_ns();
+    stats->batch_size = feed->shape.batch_size;
+    stats->world_size = feed->shape.world_size;
+    stats->slot_count = plan->slot_count;
+    stats->ring_bytes = plan->total_bytes;
+    stats_feed_write_end(stats);
+}
+
+static void on_event(uv_poll_t *poll, int status, int events) {
+    struct served_feed *feed = poll->data;
+    uint64_t count;
+    (void)status;
+    (void)events;
+    if (read(feed->event_fd, &count, sizeof count) < 0 && errno != EAGAIN)
+        log_warning("cannot read the eventfd of feed %" PRIu64 ": %m", feed->id);
+    if (feed->state == FEED_CLOSING)
+        return;
+    // Armed before looking: whatever is finished after this look wakes us again.
+    ring_supervisor_arm(&feed->ring);
+    feed_pump(feed);
+}
+
+static struct served_feed *describe_feed(struct supervisor *supervisor, uid_t user,
+                                         const struct feed_request *request, const struct ring_plan *plan) {
+    struct served_feed *feed = calloc(1, sizeof *feed);
+    if (!feed)
+        return NULL;
+    feed->supervisor = supervisor;
+    feed->user = user;
+    feed->shape = request->shape;
+    feed->dataset = dataset_ref((struct dataset *)request->shape.dataset);
+    feed->wait_for = request->wait_for;
+    feed->max_lag_ns = request->max_lag_s * 1000000000ull;
+    feed->ring_bytes = plan->total_bytes;
+    feed->asked_ring_bytes = request->ring_bytes;
+    feed->asked_prefetch = request->prefetch;
+    feed->ring_fd = feed->ring_read_fd = feed->event_fd = -1;
+    feed->next_serial = 1;
+    feed->loaders_wanted = (uint32_t)supervisor->config->loaders;
+    TAILQ_INIT(&feed->awaiting);
+    memcpy(feed->name, request->name, sizeof feed->name);
+    return feed;
+}
+
+// ---- Off the loop ------------------------------------------------------------------------------------------
+
+struct feed_making {
+    uv_work_t work;
+    struct served_feed *feed;
+    struct ring_plan plan;
+    struct partition partition;
+    uint32_t lanes;
+    int failed;
+    struct error error;
+};
+
+static void allocate(uv_work_t *work) {
+    struct feed_making *making = work->data;
+    making->failed =
+        ring_create(&making->plan, &making->feed->ring_fd, &making->feed->ring_read_fd, &making->error);
+}
+
+// What comes after the memory is there.
+static int open_feed(struct served_feed *feed, const struct feed_making *making, struct error *error) {
+    int failed = ring_map(&feed->ring, feed->ring_fd, RING_CONTROL, error);
+    if (failed)
+        return failed;
+    failed = delivery_open(&feed->delivery, &feed->ring, &making->partition, making->lanes);
+    if (failed)
+        return error_set(error, failed, "out of memory");
+    feed->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (feed->event_fd < 0)
+        return error_set(error, -errno, "cannot make an eventfd: %m");
+    failed = uv_poll_init(&feed->supervisor->loop, &feed->event, feed->event_fd);
+    if (failed)
+        return error_set(error, failed, "cannot watch an eventfd: %s", uv_strerror(failed));
+    feed->event.data = feed;
+    feed->event_open = true;
+    uv_poll_start(&feed->event, UV_READABLE, on_event);
+    ring_supervisor_arm(&feed->ring);
+    feed_set_state(feed, FEED_GATHERING);
+    feed->idle_since_ns = monotonic_ns();
+    feed_start_loaders(feed);
+    if (!feed->loaders_running)
+        return error_set(error, -EAGAIN, "no loader process could be started; see the daemon's log");
+    return 0;
+}
+
+static void finish(uv_work_t *work, int status) {
+    struct feed_making *making = work->data;
+    struct served_feed *feed = making->feed;
+    struct session *session;
+    int failed = status < 0 ? error_set(&making->error, status, "the feed was given up") : making->failed;
+    feed->making = NULL;
+    if (!failed && feed->state == FEED_CLOSING)
+        failed = error_set(&making->error, -ESHUTDOWN, "the feed was closed while it was being made");
+    if (!failed)
+        failed = open_feed(feed, making, &making->error);
+    if (failed)
+        feed_close(feed);
+    else
+        log_info("feed %" PRIu64 "%s%s: dataset %s, batches of %" PRIu32 ", ring of %" PRIu32
+                 " batches (%" PRIu64 " KiB)",
+                 feed->id, *feed->name ? " " : "", feed->name, feed->dataset->name, feed->shape.batch_size,
+                 making->plan.slot_count, making->plan.total_bytes >> 10);
+    while ((session = TAILQ_FIRST(&feed->awaiting))) {
+        feed_forget(session);
+        if (failed)
+            session_fail(session, failed, "%s", making->error.text);
+        else
+            attach_join(session, feed);
+        session_flush(session);
+    }
+    free(making);
+    feed_free_if_over(feed);
+}
+
+void feed_await(struct served_feed *feed, struct session *session) {
+    session->awaited = feed;
+    TAILQ_INSERT_TAIL(&feed->awaiting, session, awaited_link);
+    session_set_state(session, SESSION_ATTACHING);
+}
+
+void feed_forget(struct session *session) {
+    if (!session->awaited)
+        return;
+    TAILQ_REMOVE(&session->awaited->awaiting, session, awaited_link);
+    session->awaited = NULL;
+}
+
+// ---- On it -------------------------------------------------------------------------------------------------
+
+static int start_making(struct served_feed *feed, const struct feed_request *request,
+                        const struct ring_plan *plan, struct error *error) {
+    struct feed_making *making = calloc(1, sizeof *making);
+    if (!making)
+        return error_set(error, -ENOMEM, "out of memory");
+    making->work.data = making;
+    making->feed = feed;
+    making->plan = *plan;
+    making->partition = feed_partition(&feed->shape, request->start_epoch, request->start_consumed);
+    making->lanes = request->local_world_size;
+    feed->making = making;
+    uv_queue_work(&feed->supervisor->loop, &making->work, allocate, finish);
+    return 0;
+}
+
+static void discard(struct served_feed *feed) {
+    dataset_unref(feed->dataset);
+    free(feed);
+}
+
+int feed_create(struct supervisor *supervisor, uid_t user, const struct feed_request *request,
+                struct served_feed **made, struct error *error) {
+    struct ring_plan plan;
+    int failed = size_ring(supervisor->config, request, &plan, error);
+    if (!failed)
+        failed = make_room(supervisor, user, plan.total_bytes, error);
+    if (failed)
+        return failed;
+    struct served_feed *feed = describe_feed(supervisor, user, request, &plan);
+    if (!feed)
+        return error_set(error, -ENOMEM, "out of memory");
+    feed->stats = find_stats(supervisor, error);
+    failed = feed->stats ? start_making(feed, request, &plan, error) : -EBUSY;
+    if (failed) {
+        discard(feed);
+        return failed;
+    }
+    feed->id = ++supervisor->next_feed;
+    publish_stats(feed, &plan);
+    LIST_INSERT_HEAD(&supervisor->feeds, feed, link);
+    supervisor->feed_count++;
+    supervisor->ring_bytes += feed->ring_bytes;
+    *made = feed;
+    return 0;
+}

@@ -1,0 +1,217 @@
+#include "daemon/supervisor/supervisor.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+
+#include "daemon/supervisor/feed.h"
+
+void supervisor_report(struct supervisor *supervisor, const char *format, ...) {
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    log_error("%s", text);
+    uint32_t place = supervisor->error_count++ % LAST_ERRORS;
+    supervisor->last_errors[place].at_ns = monotonic_ns();
+    memcpy(supervisor->last_errors[place].text, text, sizeof supervisor->last_errors[place].text - 1);
+}
+
+// ---- Stopping ----------------------------------------------------------------------------------------------
+// Fixed order: no new sessions; clients are told; loaders are asked to end, then made to; then the loop.
+
+static void close_if_open(uv_handle_t *handle) {
+    if (handle->data && !uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+static void end_loop(struct supervisor *supervisor) {
+    supervisor->state = SUPERVISOR_STOPPED;
+    close_if_open((uv_handle_t *)&supervisor->on_term);
+    close_if_open((uv_handle_t *)&supervisor->on_interrupt);
+    close_if_open((uv_handle_t *)&supervisor->on_hangup);
+    close_if_open((uv_handle_t *)&supervisor->tick);
+}
+
+void supervisor_check_done(struct supervisor *supervisor) {
+    if (supervisor->state == SUPERVISOR_DRAINING) {
+        const struct served_feed *feed;
+        LIST_FOREACH(feed, &supervisor->feeds, link)
+        if (feed_in_use(feed))
+            return;
+        supervisor_stop(supervisor);
+    }
+    if (supervisor->state == SUPERVISOR_STOPPING && LIST_EMPTY(&supervisor->feeds) &&
+        LIST_EMPTY(&supervisor->sessions) && !supervisor->reloading)
+        end_loop(supervisor);
+}
+
+void supervisor_stop(struct supervisor *supervisor) {
+    struct session *session;
+    struct served_feed *feed;
+    if (supervisor->state >= SUPERVISOR_STOPPING)
+        return;
+    log_info("stopping");
+    notify_stopping();
+    supervisor->state = SUPERVISOR_STOPPING;
+    supervisor->stop_deadline_ns = monotonic_ns() + supervisor->config->stop_timeout_s * 1000000000ull;
+    close_if_open((uv_handle_t *)&supervisor->listener);
+    LIST_FOREACH(feed, &supervisor->feeds, link)
+    feed_close(feed);
+    LIST_FOREACH(session, &supervisor->sessions, link)
+    session_fail(session, -ESHUTDOWN, "feedd is stopping");
+    supervisor_check_done(supervisor);
+}
+
+void supervisor_drain(struct supervisor *supervisor) {
+    if (supervisor->state != SUPERVISOR_RUNNING)
+        return;
+    log_info("draining: no new consumers; stops when the last one has left");
+    supervisor->state = SUPERVISOR_DRAINING;
+    // Not from here: the asker has not had its answer yet. The next tick looks.
+}
+
+static void enforce_stop(struct supervisor *supervisor) {
+    struct served_feed *feed;
+    struct child *child;
+    if (supervisor->state != SUPERVISOR_STOPPING || monotonic_ns() < supervisor->stop_deadline_ns)
+        return;
+    LIST_FOREACH(feed, &supervisor->feeds, link) {
+        LIST_FOREACH(child, &feed->children, link) {
+            log_warning("loader %" PRIu32 " of feed %" PRIu64 " does not end; killing it", child->serial,
+                        feed->id);
+            child_kill(child);
+        }
+    }
+}
+
+// ---- Running -----------------------------------------------------------------------------------------------
+
+static void on_tick(uv_timer_t *timer) {
+    struct supervisor *supervisor = timer->data;
+    struct stats_header *header = &supervisor->stats->header;
+    uint64_t now = monotonic_ns();
+    atomic_store_explicit(&header->heartbeat_ns, now, memory_order_relaxed);
+    atomic_store_explicit(&header->sessions, supervisor->session_count, memory_order_relaxed);
+    atomic_store_explicit(&header->ring_bytes, supervisor->ring_bytes, memory_order_relaxed);
+    if (supervisor->watchdog_ns && now >= supervisor->watchdog_next_ns) {
+        notify_watchdog();
+        supervisor->watchdog_next_ns = now + supervisor->watchdog_ns;
+    }
+    watch_tick(supervisor);
+    enforce_stop(supervisor);
+    if (supervisor->state < SUPERVISOR_STOPPING)
+        listen_start(supervisor); // after it had to pause for want of descriptors
+    supervisor_check_done(supervisor);
+}
+
+static void on_stop_signal(uv_signal_t *handle, int number) {
+    log_info("got signal %d (%s)", number, strsignal(number));
+    supervisor_stop(handle->data);
+}
+
+static void on_reload_signal(uv_signal_t *handle, int number) {
+    (void)number;
+    reload_start(handle->data, 0);
+}
+
+static void no_work(uv_work_t *work) {
+    (void)work;
+}
+static void after_no_work(uv_work_t *work, int status) {
+    (void)work;
+    (void)status;
+}
+
+// libuv makes its threads when they are first used, and aborts if it cannot. Let that be now, and not when the first
+// client attaches and the limit on tasks has been reached.
+static void start_threads(struct supervisor *supervisor) {
+    static uv_work_t work;
+    uv_queue_work(&supervisor->loop, &work, no_work, after_no_work);
+}
+
+static void start_handles(struct supervisor *supervisor) {
+    uv_loop_t *loop = &supervisor->loop;
+    uv_signal_init(loop, &supervisor->on_term);
+    uv_signal_init(loop, &supervisor->on_interrupt);
+    uv_signal_init(loop, &supervisor->on_hangup);
+    uv_timer_init(loop, &supervisor->tick);
+    supervisor->on_term.data = supervisor->on_interrupt.data = supervisor;
+    supervisor->on_hangup.data = supervisor->tick.data = supervisor;
+    uv_signal_start(&supervisor->on_term, on_stop_signal, SIGTERM);
+    uv_signal_start(&supervisor->on_interrupt, on_stop_signal, SIGINT);
+    uv_signal_start(&supervisor->on_hangup, on_reload_signal, SIGHUP);
+    uv_timer_start(&supervisor->tick, on_tick, SUPERVISOR_TICK_MS, SUPERVISOR_TICK_MS);
+}
+
+static int start(struct supervisor *supervisor, struct error *error) {
+    const struct config *config = supervisor->config;
+    int failed = datasets_open(config, &supervisor->datasets, error);
+    if (failed)
+        return failed;
+    supervisor->dataset_count = config->dataset_count;
+    failed = listen_open(supervisor, error);
+    if (failed)
+        return failed;
+    failed = stats_path(supervisor->socket_path, supervisor->stats_path, sizeof supervisor->stats_path);
+    if (failed)
+        return error_set(error, failed, "the socket path %s is too long", supervisor->socket_path);
+    // Whoever may connect may read the statistics.
+    uint32_t mode = config->socket_mode & 0444;
+    failed = stats_create(supervisor->stats_path, 0600 | mode, supervisor->group, &supervisor->stats,
+                          &supervisor->stats_fd, error);
+    if (failed)
+        return failed;
+    supervisor->stats->header.ring_memory = config->ring_memory;
+    start_handles(supervisor);
+    start_threads(supervisor);
+    failed = listen_start(supervisor);
+    return failed ? error_set(error, failed, "cannot watch the socket: %s", uv_strerror(failed)) : 0;
+}
+
+static void release(struct supervisor *supervisor) {
+    if (supervisor->stats) {
+        atomic_store_explicit(&supervisor->stats->header.stopped, 1, memory_order_relaxed);
+        unlink(supervisor->stats_path);
+        stats_close(supervisor->stats);
+    }
+    close_fd(&supervisor->stats_fd);
+    listen_close(supervisor);
+    datasets_close(supervisor->datasets, supervisor->dataset_count);
+    codec_arena_free(&supervisor->arena);
+    config_free(supervisor->config);
+}
+
+int supervisor_run(struct config *config) {
+    struct supervisor *supervisor = calloc(1, sizeof *supervisor);
+    struct error error = {0};
+    if (!supervisor || uv_loop_init(&supervisor->loop) != 0) {
+        log_error("out of memory");
+        return EXIT_FAILURE;
+    }
+    LIST_INIT(&supervisor->sessions);
+    LIST_INIT(&supervisor->feeds);
+    signal(SIGPIPE, SIG_IGN); // a reader of our log may go away
+    supervisor->config = config;
+    supervisor->group = (gid_t)-1;
+    supervisor->listen_fd = supervisor->lock_fd = supervisor->stats_fd = -1;
+    supervisor->started_ns = monotonic_ns();
+    supervisor->watchdog_ns = notify_watchdog_interval_ns();
+    if (start(supervisor, &error) < 0) {
+        log_error("%s", error.text);
+        supervisor->exit_code = EXIT_FAILURE;
+        close_if_open((uv_handle_t *)&supervisor->listener);
+        end_loop(supervisor);
+    } else {
+        log_info("feedd " FEEDD_VERSION " serves %zu datasets on %s", supervisor->dataset_count,
+                 supervisor->socket_path);
+        notify_ready(supervisor);
+    }
+    uv_run(&supervisor->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&supervisor->loop);
+    int exit_code = supervisor->exit_code;
+    release(supervisor);
+    free(supervisor);
+    return exit_code;
+}

@@ -1,0 +1,108 @@
+// What time decides, looked at a few times a second: loaders that hang, consumers that hold others up, feeds that nobody
+// uses, sessions that say nothing, stops that take too long.
+#include <inttypes.h>
+
+#include "daemon/supervisor/feed.h"
+
+#define NS_PER_S        UINT64_C(1000000000)
+#define CLOSING_MOST_NS (1 * NS_PER_S) // to take in the reason why its session ends
+
+static void watch_loaders(struct served_feed *feed, uint64_t now) {
+    const struct supervisor *supervisor = feed->supervisor;
+    struct child *child, *next;
+    for (child = LIST_FIRST(&feed->children); child; child = next) {
+        next = LIST_NEXT(child, link);
+        const struct stats_loader *record = &supervisor->stats->loaders[child->record];
+        uint64_t beat =
+            max_u64(child->started_ns, atomic_load_explicit(&record->heartbeat_ns, memory_order_relaxed));
+        if (child->state == CHILD_RUNNING && now > beat + supervisor->config->loader_timeout_s * NS_PER_S) {
+            supervisor_report(feed->supervisor,
+                              "loader %u of feed %" PRIu64 " has not moved for %" PRIu64 " s; it is replaced",
+                              child->serial, feed->id, supervisor->config->loader_timeout_s);
+            child_kill(child);
+        }
+        if (child->state == CHILD_STOPPING &&
+            now > child->stopping_since_ns + supervisor->config->stop_timeout_s * NS_PER_S)
+            child_kill(child);
+        child_finish(child);
+    }
+}
+
+// Those of a blocked lane that do not wait themselves are the ones it waits for.
+static struct session *find_laggard(struct served_feed *feed, uint64_t now) {
+    struct session *session;
+    LIST_FOREACH(session, &feed->sessions, feed_link) {
+        struct consumer *consumer = &session->consumer;
+        bool lags = delivery_lane_blocked(&feed->delivery, consumer->lane) && !consumer->waiting_since_ns;
+        if (!lags)
+            consumer->lagging_since_ns = 0;
+        else if (!consumer->lagging_since_ns)
+            consumer->lagging_since_ns = now;
+        else if (now - consumer->lagging_since_ns >= feed->max_lag_ns)
+            return session;
+    }
+    return NULL;
+}
+
+static void watch_lag(struct served_feed *feed, uint64_t now) {
+    struct session *laggard;
+    if (feed->state != FEED_RUNNING)
+        return;
+    while ((laggard = find_laggard(feed, now))) {
+        stats_add(&feed->stats->counters[FEED_consumers_detached], 1);
+        session_fail(laggard, -ETIME,
+                     "this consumer released no batch for %" PRIu64
+                     " s while others of the shared feed waited for it (max_lag), and was detached",
+                     feed->max_lag_ns / NS_PER_S);
+    }
+}
+
+// A long wait shows in the statistics while it lasts.
+static void count_waiting(struct served_feed *feed, uint64_t now) {
+    struct session *session;
+    LIST_FOREACH(session, &feed->sessions, feed_link) {
+        struct consumer *consumer = &session->consumer;
+        if (!consumer->waiting_since_ns)
+            continue;
+        stats_add(&feed->stats->counters[FEED_consumer_wait_ns], now - consumer->waiting_since_ns);
+        consumer->waiting_since_ns = now;
+    }
+}
+
+static void watch_feed(struct served_feed *feed, uint64_t now) {
+    watch_loaders(feed, now);
+    if (feed->state == FEED_CLOSING || feed->state == FEED_MAKING)
+        return;
+    feed_start_loaders(feed);
+    if (feed->gather_until_ns && now >= feed->gather_until_ns)
+        feed_end_gathering(feed);
+    watch_lag(feed, now);
+    count_waiting(feed, now);
+    // A dispatch that found the queue full is tried again here.
+    feed_pump(feed);
+    uint64_t linger =
+        feed->supervisor->state == SUPERVISOR_RUNNING ? feed->supervisor->config->linger_s * NS_PER_S : 0;
+    if (feed->state != FEED_CLOSING && feed->idle_since_ns && now >= feed->idle_since_ns + linger)
+        feed_close(feed);
+}
+
+static void watch_session(struct session *session, uint64_t now) {
+    if (session->state == SESSION_NEW && now > session->opened_ns + PROTO_HELLO_TIMEOUT_MS * 1000000ull)
+        session_fail(session, -ETIMEDOUT, "no hello came within %u ms", PROTO_HELLO_TIMEOUT_MS);
+    else if (session->state == SESSION_CLOSING && now > session->closing_since_ns + CLOSING_MOST_NS)
+        session_close(session);
+}
+
+void watch_tick(struct supervisor *supervisor) {
+    uint64_t now = monotonic_ns();
+    struct served_feed *feed, *next_feed;
+    struct session *session, *next_session;
+    for (feed = LIST_FIRST(&supervisor->feeds); feed; feed = next_feed) {
+        next_feed = LIST_NEXT(feed, link);
+        watch_feed(feed, now);
+    }
+    for (session = LIST_FIRST(&supervisor->sessions); session; session = next_session) {
+        next_session = LIST_NEXT(session, link);
+        watch_session(session, now);
+    }
+}

@@ -1,0 +1,209 @@
+#include "proto/frame.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+
+// Two of the largest frames: after whole frames have been taken, what is left is less than one, so that there
+// is always room to read on.
+#define READ_BYTES (2 * (PROTO_MAX_MESSAGE + PROTO_FRAME_HEADER))
+
+union descriptor_control {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(PROTO_MAX_DESCRIPTORS * sizeof(int))];
+};
+
+// ---- Receiving ----------------------------------------------------------------------------------
+
+// Every descriptor in the message becomes ours: kept while there is room, closed beyond.
+static int keep_descriptors(struct frame_reader *reader, struct msghdr *message) {
+    int result = message->msg_flags & MSG_CTRUNC ? -EPROTO : 0;
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
+            if (reader->fd_count < PROTO_MAX_DESCRIPTORS) {
+                reader->fds[reader->fd_count++] = fd;
+            } else {
+                close(fd);
+                result = -EPROTO;
+            }
+        }
+    }
+    return result;
+}
+
+static void compact(struct frame_reader *reader) {
+    if (reader->start > 0 && reader->end > reader->start)
+        memmove(reader->buffer, reader->buffer + reader->start, reader->end - reader->start);
+    reader->end -= reader->start;
+    reader->start = 0;
+}
+
+ssize_t frame_read(struct frame_reader *reader, int socket) {
+    if (!reader->buffer && !(reader->buffer = malloc(READ_BYTES)))
+        return -ENOMEM;
+    compact(reader);
+    if (reader->end == READ_BYTES)
+        return -ENOBUFS; // the caller does not take its frames
+
+    union descriptor_control control;
+    struct iovec into = {reader->buffer + reader->end, READ_BYTES - reader->end};
+    struct msghdr message = {.msg_iov = &into, .msg_iovlen = 1};
+    ssize_t got;
+    do {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+
+    int descriptors = keep_descriptors(reader, &message);
+    if (descriptors < 0)
+        return descriptors;
+    if (got == 0)
+        reader->closed = true;
+    reader->end += (size_t)got;
+    return got;
+}
+
+int frame_next(struct frame_reader *reader, const uint8_t **message, size_t *bytes) {
+    size_t available = reader->end - reader->start;
+    int incomplete = reader->closed && available > 0 ? -EPROTO : 0;
+    if (available < PROTO_FRAME_HEADER)
+        return incomplete;
+
+    const uint8_t *header = reader->buffer + reader->start;
+    uint32_t length = (uint32_t)header[0] | (uint32_t)header[1] << 8 | (uint32_t)header[2] << 16 |
+                      (uint32_t)header[3] << 24;
+    if (length > PROTO_MAX_MESSAGE)
+        return -EMSGSIZE;
+    if (available - PROTO_FRAME_HEADER < length)
+        return incomplete;
+
+    *message = header + PROTO_FRAME_HEADER;
+    *bytes = length;
+    reader->start += PROTO_FRAME_HEADER + length;
+    return 1;
+}
+
+int frame_take_fd(struct frame_reader *reader) {
+    if (reader->fd_count == 0)
+        return -1;
+    int fd = reader->fds[0];
+    reader->fd_count--;
+    memmove(reader->fds, reader->fds + 1, reader->fd_count * sizeof reader->fds[0]);
+    return fd;
+}
+
+void frame_reader_free(struct frame_reader *reader) {
+    for (uint32_t i = 0; i < reader->fd_count; i++)
+        close(reader->fds[i]);
+    free(reader->buffer);
+    *reader = (struct frame_reader){0};
+}
+
+// ---- Sending ------------------------------------------------------------------------------------
+
+// Room for `bytes` behind the unsent ones.
+static bool make_room(struct frame_writer *writer, size_t bytes) {
+    size_t pending = frame_pending(writer);
+    if (writer->capacity - writer->end >= bytes)
+        return true;
+    if (writer->capacity - pending < bytes) {
+        size_t capacity = writer->capacity ? writer->capacity : 4096;
+        while (capacity - pending < bytes)
+            capacity *= 2;
+        uint8_t *grown = realloc(writer->buffer, capacity);
+        if (!grown)
+            return false;
+        writer->buffer = grown;
+        writer->capacity = capacity;
+    }
+    memmove(writer->buffer, writer->buffer + writer->start, pending);
+    writer->start = 0;
+    writer->end = pending;
+    return true;
+}
+
+uint8_t *frame_reserve(struct frame_writer *writer, size_t bytes, size_t limit) {
+    if (bytes > PROTO_MAX_MESSAGE)
+        return NULL;
+    size_t frame = PROTO_FRAME_HEADER + bytes;
+    size_t pending = frame_pending(writer);
+    if (pending > limit || frame > limit - pending || !make_room(writer, frame))
+        return NULL;
+
+    uint8_t *header = writer->buffer + writer->end;
+    for (unsigned i = 0; i < PROTO_FRAME_HEADER; i++)
+        header[i] = (uint8_t)(bytes >> (8 * i));
+    writer->end += frame;
+    return header + PROTO_FRAME_HEADER;
+}
+
+int frame_attach_fd(struct frame_writer *writer, int fd) {
+    if (writer->has_fd)
+        return -EBUSY;
+    int duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (duplicate < 0)
+        return -errno;
+    writer->fd = duplicate;
+    writer->fd_at = writer->sent + frame_pending(writer);
+    writer->has_fd = true;
+    return 0;
+}
+
+static void put_descriptor(struct msghdr *message, union descriptor_control *control, int fd) {
+    *control = (union descriptor_control){.align = {
+                                              .cmsg_len = CMSG_LEN(sizeof fd),
+                                              .cmsg_level = SOL_SOCKET,
+                                              .cmsg_type = SCM_RIGHTS,
+                                          }};
+    message->msg_control = control->bytes;
+    message->msg_controllen = CMSG_SPACE(sizeof fd);
+    memcpy(CMSG_DATA(&control->align), &fd, sizeof fd);
+}
+
+// One sendmsg of what may go together: never past the byte that a descriptor belongs to.
+static ssize_t send_some(const struct frame_writer *writer, int socket, bool *with_fd) {
+    union descriptor_control control;
+    size_t bytes = frame_pending(writer);
+    struct iovec from = {writer->buffer + writer->start, bytes};
+    struct msghdr message = {.msg_iov = &from, .msg_iovlen = 1};
+    *with_fd = writer->has_fd && writer->fd_at == writer->sent;
+    if (*with_fd)
+        put_descriptor(&message, &control, writer->fd);
+    else if (writer->has_fd)
+        from.iov_len = min_u64(bytes, writer->fd_at - writer->sent);
+    return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+int frame_flush(struct frame_writer *writer, int socket) {
+    while (frame_pending(writer) > 0) {
+        bool with_fd;
+        ssize_t sent = send_some(writer, socket, &with_fd);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0)
+            return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+        if (with_fd) {
+            close(writer->fd);
+            writer->has_fd = false;
+        }
+        writer->start += (size_t)sent;
+        writer->sent += (size_t)sent;
+    }
+    writer->start = writer->end = 0;
+    return 0;
+}
+
+void frame_writer_free(struct frame_writer *writer) {
+    if (writer->has_fd)
+        close(writer->fd);
+    free(writer->buffer);
+    *writer = (struct frame_writer){0};
+}

@@ -1,0 +1,65 @@
+// Frames on a stream socket: a little-endian 32-bit length, then that many bytes of one protobuf message, at
+// most PROTO_MAX_MESSAGE; descriptors travel with the first byte of the frame they belong to. Pure buffering:
+// the caller does the waiting. Used by both sides.
+#ifndef FEEDD_PROTO_FRAME_H
+#define FEEDD_PROTO_FRAME_H
+
+#include "proto/limits.h"
+#include "shm/base.h"
+
+// ---- Receiving ----------------------------------------------------------------------------------
+
+// Frames and descriptors that have arrived. Zero-initialise; 128 KiB are allocated at the first read.
+struct frame_reader {
+    uint8_t *buffer;
+    size_t start, end; // unread bytes
+    int fds[PROTO_MAX_DESCRIPTORS];
+    uint32_t fd_count;
+    bool closed; // the peer has shut down
+};
+
+// Takes what the socket has, without waiting. >0 bytes, 0 the peer has closed, -EAGAIN nothing there,
+// -ENOBUFS two frames' worth of bytes are waiting for frame_next, -EPROTO more descriptors than the protocol
+// knows, or another errno of recvmsg.
+ssize_t frame_read(struct frame_reader *reader, int socket);
+
+// The next whole frame: 1 (message points into the buffer, valid until the next frame_read), 0 not yet,
+// -EMSGSIZE a length beyond the limit, -EPROTO a torn frame (the peer closed within it).
+int frame_next(struct frame_reader *reader, const uint8_t **message, size_t *bytes);
+
+// Takes over the oldest received descriptor, or -1. Those not taken are closed by frame_reader_free. A side
+// that asked for none looks at fd_count after frame_read and ends the session when it is not 0.
+int frame_take_fd(struct frame_reader *reader);
+
+void frame_reader_free(struct frame_reader *reader);
+
+// ---- Sending ------------------------------------------------------------------------------------
+
+// Bytes that wait for the socket to take them. Zero-initialise.
+struct frame_writer {
+    uint8_t *buffer;
+    size_t start, end, capacity;
+    int fd;       // duplicate, to be sent with the byte at fd_at; valid when has_fd
+    size_t fd_at; // absolute position in `sent` terms
+    size_t sent;  // bytes sent since the beginning
+    bool has_fd;
+};
+
+// Reserves room for a frame of `bytes` and returns where the message goes, or NULL when the unsent bytes
+// would exceed `limit` (a client that never reads) or memory is out.
+uint8_t *frame_reserve(struct frame_writer *writer, size_t bytes, size_t limit);
+
+// Sends a descriptor with the frame reserved next. It is duplicated. One at a time: -EBUSY while one waits.
+int frame_attach_fd(struct frame_writer *writer, int fd);
+
+// Writes as much as the socket takes. 0 all sent, -EAGAIN more to come, or another errno of sendmsg. Never
+// raises SIGPIPE.
+int frame_flush(struct frame_writer *writer, int socket);
+
+static inline size_t frame_pending(const struct frame_writer *writer) {
+    return writer->end - writer->start;
+}
+
+void frame_writer_free(struct frame_writer *writer);
+
+#endif

@@ -1,0 +1,29 @@
+// Compile-time proof that the shared layouts are what readers of another build expect.
+#include "shm/layout.h"
+
+#include <assert.h>
+
+static_assert(sizeof(_Atomic uint64_t) == 8, "64-bit atomics are plain words");
+static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics work between processes");
+
+static_assert(sizeof(struct ring_field) == 120, "ring_field");
+static_assert(sizeof(struct ring_slot) == 128, "a slot takes two cache lines");
+static_assert(offsetof(struct ring_slot, count) == 48, "ring_slot");
+static_assert(offsetof(struct ring_slot, repair) == 64, "ring_slot");
+
+static_assert(offsetof(struct ring_header, magic) == 0, "magic comes first");
+static_assert(offsetof(struct ring_header, version) == 8, "then the version");
+static_assert(offsetof(struct ring_header, total_bytes) == 16, "ring_header");
+static_assert(offsetof(struct ring_header, slots_offset) == 48, "ring_header");
+static_assert(offsetof(struct ring_header, data_offset) == 88, "ring_header");
+static_assert(offsetof(struct ring_header, fields) == 136, "ring_header");
+static_assert(offsetof(struct ring_header, queue_head) % CACHE_LINE == 0, "own cache line");
+static_assert(offsetof(struct ring_header, claim_cursor) % CACHE_LINE == 0, "own cache line");
+static_assert(offsetof(struct ring_header, work) % CACHE_LINE == 0, "own cache line");
+static_assert(offsetof(struct ring_header, supervisor_asleep) % CACHE_LINE == 0, "own cache line");
+static_assert(sizeof(struct ring_header) <= RING_PAGE, "the header fits the first page");
+
+static_assert(sizeof(struct stats_loader) == RING_PAGE, "a loader's record is a page of its own");
+static_assert(sizeof(struct stats_feed) == RING_PAGE, "a feed's record is a page");
+static_assert(sizeof(struct stats_header) == RING_PAGE, "the statistics header is a page");
+static_assert(offsetof(struct stats_region, loaders) % RING_PAGE == 0, "loader records can be mapped singly");

@@ -1,0 +1,199 @@
+// Every structure that lives in shared memory: the ring of one feed, and the statistics region.
+// Offsets are asserted in layout.c; there are no pointers; README.md draws both regions.
+//
+// Beside each shared word stands who may write it. Orderings are named at the operations, in ring.c and
+// stats.c. "Once" means: before any other process has the descriptor.
+#ifndef FEEDD_SHM_LAYOUT_H
+#define FEEDD_SHM_LAYOUT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "shm/base.h"
+
+#define RING_MAGIC        0x31474e4952444546u // "FEDRING1"
+#define RING_VERSION      1u
+#define RING_MAX_FIELDS   16u
+#define RING_MAX_DIMS     8u
+#define RING_MAX_SLOTS    4096u
+#define RING_MAX_CHUNKS   4096u // a batch is cut into at most this many chunks
+#define RING_FIELD_NAME   32u
+#define RING_PAGE         4096u
+#define CHUNK_MAX_SAMPLES 0xffffffu // a batch, and so a chunk, has at most this many samples
+
+struct ring_field {
+    char name[RING_FIELD_NAME];
+    uint32_t dtype;
+    uint32_t dimensions;           // of one sample; a batch has one more, in front
+    uint64_t shape[RING_MAX_DIMS]; // of one sample
+    uint64_t sample_bytes;
+    uint64_t slot_offset; // where the field's [batch, ...] array starts in a slot
+};
+
+// A chunk word: what one piece of a batch is waiting for, and who has it.
+//   bits 0..7 state, 8..31 samples skipped in it (valid in CHUNK_DONE), 32..63 owner (valid in CHUNK_CLAIMED)
+// The owner is a loader's serial number, never given twice in the life of a ring.
+enum chunk_state {
+    CHUNK_IDLE = 0,    // not part of the slot's batch, or the slot is free.   Written by the supervisor
+    CHUNK_FREE = 1,    // to be claimed.    Written by the supervisor (dispatch; recovery of a dead owner)
+    CHUNK_CLAIMED = 2, // being filled.     Written by the claiming loader, by compare-and-swap from FREE
+    CHUNK_DONE = 3,    // bytes in place.   Written by the owner
+    CHUNK_FAILED = 4,  // see ring_header.failure. Written by the owner
+};
+
+// What the batch in a slot is. Written by the supervisor while no chunk of the slot is FREE or CLAIMED;
+// read by loaders after claiming a chunk of it and by clients after a grant of it.
+struct ring_slot {
+    uint64_t sequence; // of its lane (rank)
+    uint64_t rank;
+    uint64_t epoch;
+    uint64_t index;          // global batch in the epoch
+    uint64_t first_position; // in the epoch's order
+    uint64_t consumed;       // for the resume token: see struct batch_place
+    uint32_t count;          // samples dispatched
+    uint32_t skipped;        // of them unreadable and left out; the batch holds count - skipped samples
+    uint32_t chunk_count;
+    uint32_t last_of_epoch;
+    // One more chunk word: closing the holes of a batch with skipped samples is a job like any chunk.
+    // Same states and writers. CHUNK_IDLE unless such a job is wanted.
+    _Atomic uint64_t repair;
+    uint64_t reserved[7];
+};
+
+// Why a chunk failed. Written by the loader that won `state` from 0 to its own number (compare-and-swap), which sets
+// RING_FAILURE_COMPLETE with release when the rest is in place; the supervisor reads it after acquiring that and sets 0
+// again, as it does when the writer has died over it.
+#define RING_FAILURE_COMPLETE UINT32_MAX
+struct ring_failure {
+    _Atomic uint32_t state;
+    int32_t code; // negative errno
+    uint32_t file;
+    uint32_t reserved;
+    uint64_t offset;
+    uint64_t sample;
+};
+
+struct ring_header {
+    // Once, by the supervisor; `magic` last, with release.
+    _Atomic uint64_t magic;
+    uint32_t version;
+    uint32_t header_bytes;
+    uint64_t total_bytes;
+    uint32_t slot_count;
+    uint32_t chunks_per_slot; // stride of the chunk-word array
+    uint32_t chunk_samples;   // samples in every chunk but the last
+    uint32_t batch_size;      // most samples of a batch
+    uint32_t field_count;
+    uint32_t queue_entries; // a power of two
+    uint64_t slots_offset;  // struct ring_slot[slot_count]
+    uint64_t chunks_offset; // _Atomic uint64_t[slot_count][chunks_per_slot]
+    uint64_t skips_offset;  // _Atomic uint64_t[slot_count][skip_words]: a bit a sample of the batch
+    uint32_t skip_words;
+    uint32_t order_version;
+    uint64_t queue_offset; // _Atomic uint32_t[queue_entries]: slot numbers
+    uint64_t data_offset;  // slot_count slots of slot_bytes
+    uint64_t slot_bytes;   // a multiple of RING_PAGE
+    uint64_t samples;
+    uint64_t seed;
+    uint64_t fingerprint;
+    uint64_t world_size;
+    struct ring_field fields[RING_MAX_FIELDS];
+
+    // Dispatch: written by the supervisor alone.
+    _Alignas(CACHE_LINE) _Atomic uint64_t queue_head; // entries ever put into the queue
+
+    // Where the next claim looks: queue entry * chunks_per_slot + chunk. Loaders advance it by compare-and-swap.
+    // A hint that never skips a FREE chunk; the claim itself is the chunk word.
+    _Alignas(CACHE_LINE) _Atomic uint64_t claim_cursor;
+
+    // Sleep of loaders: `work` is the futex word, bumped by the supervisor; `loaders_asleep` is set by a loader
+    // before it sleeps and taken back by the supervisor when it wakes them.
+    _Alignas(CACHE_LINE) _Atomic uint32_t work;
+    _Atomic uint32_t loaders_asleep;
+    _Atomic uint32_t repairs_wanted; // slots whose `repair` was set FREE, ever; written by the supervisor
+
+    // Sleep of the supervisor: set by it before it looks for finished batches; a loader that finishes one takes
+    // it to 0 and, if it was 1, writes the eventfd.
+    _Alignas(CACHE_LINE) _Atomic uint32_t supervisor_asleep;
+
+    _Alignas(CACHE_LINE) struct ring_failure failure;
+};
+
+#define STATS_MAGIC       0x3153544154534446u // "FDSTATS1"
+#define STATS_VERSION     1u
+#define STATS_MAX_FEEDS   64u
+#define STATS_MAX_LOADERS 512u
+#define STATS_NAME        64u
+
+// One page a record, so that a loader maps the one record that it may write.
+// Counters are listed in shm/counters.def; only ever added to; written relaxed by their one writer.
+enum loader_counter {
+#define LOADER_COUNTER(name, unit, text) LOADER_##name,
+#define FEED_COUNTER(name, unit, text)
+#include "shm/counters.def"
+    LOADER_COUNTERS
+};
+
+enum feed_counter {
+#define LOADER_COUNTER(name, unit, text)
+#define FEED_COUNTER(name, unit, text) FEED_##name,
+#include "shm/counters.def"
+    FEED_COUNTERS
+};
+
+// Written by one loader process (counters, heartbeat, reader) and, while no process has it, by the supervisor.
+struct stats_loader {
+    _Alignas(RING_PAGE) _Atomic uint64_t feed; // id of the feed; 0: record unused. Supervisor, release
+    _Atomic uint64_t pid;
+    _Atomic uint64_t heartbeat_ns; // monotonic, at least once a second while alive
+    _Atomic uint32_t reader;       // enum reader_kind, for `feedctl status`
+    _Atomic uint32_t reader_reason;
+    _Atomic uint64_t counters[LOADER_COUNTERS];
+};
+
+// Written by the supervisor alone, under `version` as a seqlock (odd: being rewritten). Counters and gauges may
+// be read without it; names and identity may not.
+struct stats_feed {
+    _Alignas(RING_PAGE) _Atomic uint32_t version;
+    uint32_t reserved;
+    uint64_t id; // 0: unused; ids are never given twice by one daemon
+    char name[STATS_NAME];
+    char dataset[STATS_NAME];
+    uint64_t started_ns;
+    uint64_t batch_size;
+    uint64_t world_size;
+    uint64_t slot_count;
+    uint64_t ring_bytes;
+    // Gauges.
+    _Atomic uint64_t slots_ready; // filled, not yet released by all
+    _Atomic uint64_t slots_filling;
+    _Atomic uint64_t consumers;
+    _Atomic uint64_t loaders;
+    _Atomic uint64_t counters[FEED_COUNTERS];
+    _Atomic uint64_t retired[LOADER_COUNTERS]; // counters of loaders that are gone
+};
+
+// Written by the supervisor alone; all but the atomic words once, before `magic`.
+struct stats_header {
+    _Alignas(RING_PAGE) _Atomic uint64_t magic; // last, with release
+    uint32_t version;
+    uint32_t header_bytes;
+    uint64_t total_bytes;
+    uint32_t max_feeds;
+    uint32_t max_loaders;
+    uint64_t pid;
+    uint64_t started_ns;
+    _Atomic uint64_t heartbeat_ns; // by the supervisor, a few times a second
+    _Atomic uint64_t stopped;      // 1 once it left in good order
+    _Atomic uint64_t sessions;
+    _Atomic uint64_t ring_bytes; // of all feeds
+    uint64_t ring_memory;        // the bound
+};
+
+struct stats_region {
+    struct stats_header header;
+    struct stats_feed feeds[STATS_MAX_FEEDS];
+    struct stats_loader loaders[STATS_MAX_LOADERS];
+};
+
+#endif

@@ -1,0 +1,288 @@
+// Making, mapping and checking a ring; what happens in it is in ring_loader.c and ring_supervisor.c.
+#include "shm/ring.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "shm/dtype.h"
+
+#define SHM_FOLDER "/dev/shm"
+#define CHUNK_TARGET                                                                                         \
+    (128u * 1024u)          // bytes: large enough to amortise a claim, small enough to share a batch out
+#define CHUNK_SAMPLES 4096u // most samples of a chunk: bounds what a loader needs to plan its reads
+#define CHUNKS_MOST   64u   // cut by bytes; every chunk is looked at when one is done
+#define FIELD_ALIGN   256u  // what GPUs and vector units like of an array's start
+#define MAX_RING      (1ull << 46)
+
+static uint64_t round_up_power_of_two(uint64_t value) {
+    uint64_t power = 1;
+    while (power < value)
+        power *= 2;
+    return power;
+}
+
+// Arrays of a page or more start on a page, so that O_DIRECT can read straight into them.
+static int place_fields(struct ring_plan *plan, uint64_t *sample_bytes, struct error *error) {
+    uint64_t offset = 0;
+    *sample_bytes = 0;
+    for (uint32_t i = 0; i < plan->field_count; i++) {
+        struct ring_field *field = &plan->fields[i];
+        uint64_t bytes = 0;
+        if (__builtin_mul_overflow(field->sample_bytes, (uint64_t)plan->batch_size, &bytes) ||
+            bytes > MAX_RING)
+            return error_set(error, -EOVERFLOW,
+                             "a batch of %" PRIu32 " samples of %" PRIu64 " bytes is too large",
+                             plan->batch_size, field->sample_bytes);
+        offset = align_up(offset, bytes >= RING_PAGE ? RING_PAGE : FIELD_ALIGN);
+        field->slot_offset = offset;
+        offset += bytes;
+        *sample_bytes += field->sample_bytes;
+    }
+    plan->slot_bytes = align_up(max_u64(offset, 1), RING_PAGE);
+    return 0;
+}
+
+struct ring_offsets {
+    uint64_t slots, chunks, skips, queue, data;
+    uint32_t skip_words, queue_entries;
+};
+
+static struct ring_offsets place_parts(const struct ring_plan *plan) {
+    struct ring_offsets at;
+    at.skip_words = (uint32_t)divide_up(plan->batch_size, 64);
+    // Twice the slots: every slot can be queued once by dispatch and once more by a recovery.
+    at.queue_entries = (uint32_t)round_up_power_of_two(2ull * plan->slot_count);
+    at.slots = RING_PAGE;
+    at.chunks = align_up(at.slots + plan->slot_count * sizeof(struct ring_slot), CACHE_LINE);
+    at.skips = align_up(at.chunks + 8ull * plan->slot_count * plan->chunks_per_slot, CACHE_LINE);
+    at.queue = align_up(at.skips + 8ull * plan->slot_count * at.skip_words, CACHE_LINE);
+    at.data = align_up(at.queue + 4ull * at.queue_entries, RING_PAGE);
+    return at;
+}
+
+int ring_plan(struct ring_plan *plan, struct error *error) {
+    if (plan->slot_count < 1 || plan->slot_count > RING_MAX_SLOTS)
+        return error_set(error, -EOVERFLOW, "a ring has 1 to %u slots, not %" PRIu32, RING_MAX_SLOTS,
+                         plan->slot_count);
+    if (plan->batch_size < 1 || plan->batch_size > CHUNK_MAX_SAMPLES)
+        return error_set(error, -EOVERFLOW, "a batch has 1 to %u samples, not %" PRIu32, CHUNK_MAX_SAMPLES,
+                         plan->batch_size);
+    if (plan->field_count < 1 || plan->field_count > RING_MAX_FIELDS)
+        return error_set(error, -EOVERFLOW, "a sample has 1 to %u fields, not %" PRIu32, RING_MAX_FIELDS,
+                         plan->field_count);
+    uint64_t sample_bytes = 0;
+    int failed = place_fields(plan, &sample_bytes, error);
+    if (failed)
+        return failed;
+    uint64_t chunks = divide_up(sample_bytes * plan->batch_size, CHUNK_TARGET);
+    chunks = max_u64(min_u64(chunks, CHUNKS_MOST), divide_up(plan->batch_size, CHUNK_SAMPLES));
+    chunks = max_u64(1, min_u64(chunks, plan->batch_size));
+    plan->chunk_samples = (uint32_t)divide_up(plan->batch_size, chunks);
+    plan->chunks_per_slot = (uint32_t)divide_up(plan->batch_size, plan->chunk_samples);
+    plan->data_offset = place_parts(plan).data;
+    if (plan->slot_bytes > MAX_RING / plan->slot_count)
+        return error_set(error, -EOVERFLOW, "a ring of %" PRIu32 " slots of %" PRIu64 " bytes is too large",
+                         plan->slot_count, plan->slot_bytes);
+    plan->total_bytes = plan->data_offset + plan->slot_bytes * plan->slot_count;
+    return 0;
+}
+
+static int no_room(const struct ring_plan *plan, int code, struct error *error) {
+    struct statvfs room;
+    uint64_t free_bytes = statvfs(SHM_FOLDER, &room) == 0 ? (uint64_t)room.f_bavail * room.f_frsize : 0;
+    return error_set(error, code,
+                     "a ring of %" PRIu64 " MiB does not fit: " SHM_FOLDER " has %" PRIu64
+                     " MiB free; ask for a smaller ring or batch, or enlarge " SHM_FOLDER,
+                     (plan->total_bytes + (1u << 20) - 1) >> 20, free_bytes >> 20);
+}
+
+static void fill_header(struct ring_header *header, const struct ring_plan *plan) {
+    struct ring_offsets at = place_parts(plan);
+    header->version = RING_VERSION;
+    header->header_bytes = sizeof *header;
+    header->total_bytes = plan->total_bytes;
+    header->slot_count = plan->slot_count;
+    header->chunks_per_slot = plan->chunks_per_slot;
+    header->chunk_samples = plan->chunk_samples;
+    header->batch_size = plan->batch_size;
+    header->field_count = plan->field_count;
+    header->queue_entries = at.queue_entries;
+    header->slots_offset = at.slots;
+    header->chunks_offset = at.chunks;
+    header->skips_offset = at.skips;
+    header->skip_words = at.skip_words;
+    header->queue_offset = at.queue;
+    header->data_offset = at.data;
+    header->slot_bytes = plan->slot_bytes;
+    header->order_version = plan->order_version;
+    header->samples = plan->samples;
+    header->seed = plan->seed;
+    header->fingerprint = plan->fingerprint;
+    header->world_size = plan->world_size;
+    memcpy(header->fields, plan->fields, sizeof header->fields);
+    // Pairs with the acquire in check_header.
+    atomic_store_explicit(&header->magic, RING_MAGIC, memory_order_release);
+}
+
+// A file of tmpfs without a name, then a second, read-only description of it: the mode (0600, the daemon's user) keeps
+// others from opening it anew for writing through /proc.
+static int open_unnamed(int *fd, int *read_fd, struct error *error) {
+    char path[64];
+    *fd = open(SHM_FOLDER, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (*fd < 0)
+        return error_set(error, -errno, "cannot make a shared-memory object in " SHM_FOLDER ": %m");
+    snprintf(path, sizeof path, "/proc/self/fd/%d", *fd);
+    *read_fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*read_fd < 0)
+        return error_set(error, -errno, "cannot open a shared-memory object read-only: %m");
+    return 0;
+}
+
+int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct error *error) {
+    AUTO_CLOSE int writer = -1;
+    AUTO_CLOSE int reader = -1;
+    struct statvfs room;
+    if (statvfs(SHM_FOLDER, &room) == 0 && room.f_blocks &&
+        (uint64_t)room.f_bavail * room.f_frsize < plan->total_bytes)
+        return no_room(plan, -ENOSPC, error);
+    int failed = open_unnamed(&writer, &reader, error);
+    if (failed)
+        return failed;
+    do {
+        failed = posix_fallocate(writer, 0, (off_t)plan->total_bytes);
+    } while (failed == EINTR);
+    if (failed == ENOSPC || failed == ENOMEM)
+        return no_room(plan, -failed, error);
+    if (failed)
+        return error_set(error, -failed, "cannot allocate a ring of %" PRIu64 " bytes: %s", plan->total_bytes,
+                         strerror(failed));
+    void *memory = mmap(NULL, RING_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, writer, 0);
+    if (memory == MAP_FAILED)
+        return error_set(error, -errno, "cannot map a new ring: %m");
+    fill_header(memory, plan);
+    munmap(memory, RING_PAGE);
+    *fd = writer;
+    *read_fd = reader;
+    writer = reader = -1;
+    return 0;
+}
+
+static int bad_ring(struct error *error, const char *what) {
+    return error_set(error, -EPROTO, "the shared-memory object is no ring that this build can use: %s", what);
+}
+
+static bool part_fits(uint64_t offset, uint64_t count, uint64_t size, uint64_t limit) {
+    uint64_t bytes = 0;
+    return !__builtin_mul_overflow(count, size, &bytes) && offset <= limit && bytes <= limit - offset;
+}
+
+// Like part_fits, for a part that is aligned and begins at *end or later; moves *end behind it.
+static bool part_follows(uint64_t *end, uint64_t offset, uint64_t count, uint64_t size, uint64_t alignment,
+                         uint64_t limit) {
+    if (offset < *end || offset % alignment || !part_fits(offset, count, size, limit))
+        return false;
+    *end = offset + count * size;
+    return true;
+}
+
+static bool shape_fits(const struct ring_field *field) {
+    uint64_t bytes = dtype_bytes(field->dtype);
+    for (uint32_t i = 0; i < field->dimensions; i++)
+        if (__builtin_mul_overflow(bytes, field->shape[i], &bytes))
+            return false;
+    return bytes == field->sample_bytes;
+}
+
+static int check_fields(const struct ring_header *header, struct error *error) {
+    uint64_t end = 0;
+    if (header->field_count < 1 || header->field_count > RING_MAX_FIELDS)
+        return bad_ring(error, "field count");
+    for (uint32_t i = 0; i < header->field_count; i++) {
+        const struct ring_field *field = &header->fields[i];
+        if (!dtype_bytes(field->dtype) || field->dimensions > RING_MAX_DIMS)
+            return bad_ring(error, "field type");
+        if (!shape_fits(field))
+            return bad_ring(error, "field size");
+        if (memchr(field->name, 0, sizeof field->name) == NULL)
+            return bad_ring(error, "field name");
+        if (!part_follows(&end, field->slot_offset, header->batch_size, field->sample_bytes, CACHE_LINE,
+                          header->slot_bytes))
+            return bad_ring(error, "field outside its slot");
+    }
+    return 0;
+}
+
+static int check_parts(const struct ring_header *header, uint64_t object_bytes, struct error *error) {
+    uint64_t slots = header->slot_count, control = header->data_offset, end = sizeof *header;
+    if (header->slot_bytes < 1 || header->slot_bytes % RING_PAGE)
+        return bad_ring(error, "slot size");
+    if (!part_follows(&end, header->slots_offset, slots, sizeof(struct ring_slot), CACHE_LINE, control) ||
+        !part_follows(&end, header->chunks_offset, slots * header->chunks_per_slot, 8, CACHE_LINE, control) ||
+        !part_follows(&end, header->skips_offset, slots * header->skip_words, 8, CACHE_LINE, control) ||
+        !part_follows(&end, header->queue_offset, header->queue_entries, 4, CACHE_LINE, control) ||
+        !part_follows(&end, header->data_offset, slots, header->slot_bytes, RING_PAGE, object_bytes))
+        return bad_ring(error, "a part lies outside of its place");
+    return 0;
+}
+
+static int check_header(const struct ring_header *header, uint64_t object_bytes, struct error *error) {
+    // Pairs with the release in fill_header: what follows was written before the magic.
+    if (atomic_load_explicit(&header->magic, memory_order_acquire) != RING_MAGIC)
+        return bad_ring(error, "magic number");
+    if (header->version != RING_VERSION || header->header_bytes != sizeof *header)
+        return bad_ring(error, "version");
+    if (header->total_bytes != object_bytes || header->data_offset > object_bytes)
+        return bad_ring(error, "size");
+    uint64_t slots = header->slot_count;
+    if (slots < 1 || slots > RING_MAX_SLOTS || header->chunks_per_slot < 1 ||
+        header->chunks_per_slot > RING_MAX_CHUNKS)
+        return bad_ring(error, "slot count");
+    if (header->batch_size < 1 || header->batch_size > CHUNK_MAX_SAMPLES || header->chunk_samples < 1 ||
+        divide_up(header->batch_size, header->chunk_samples) != header->chunks_per_slot)
+        return bad_ring(error, "batch size");
+    if (header->queue_entries < slots || (header->queue_entries & (header->queue_entries - 1)))
+        return bad_ring(error, "queue size");
+    if (header->skip_words < divide_up(header->batch_size, 64))
+        return bad_ring(error, "skip bitmap");
+    int failed = check_parts(header, object_bytes, error);
+    return failed ? failed : check_fields(header, error);
+}
+
+int ring_map(struct ring *ring, int fd, enum ring_access access, struct error *error) {
+    struct stat status;
+    *ring = (struct ring){0};
+    if (fstat(fd, &status) < 0)
+        return error_set(error, -errno, "cannot look at the ring's descriptor: %m");
+    uint64_t object_bytes = (uint64_t)status.st_size;
+    if (object_bytes < RING_PAGE)
+        return bad_ring(error, "it is too small");
+    int protection = access == RING_READ ? PROT_READ : PROT_READ | PROT_WRITE;
+    void *memory = mmap(NULL, object_bytes, protection, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        return error_set(error, -errno, "cannot map a ring of %" PRIu64 " bytes: %m", object_bytes);
+    ring->header = memory;
+    ring->mapped_bytes = object_bytes;
+    int failed = check_header(ring->header, object_bytes, error);
+    if (failed) {
+        ring_unmap(ring);
+        return failed;
+    }
+    if (access == RING_CONTROL) {
+        uint64_t control = ring->header->data_offset;
+        munmap((uint8_t *)memory + control, object_bytes - control);
+        ring->mapped_bytes = control;
+    } else {
+        ring->data = (uint8_t *)memory + ring->header->data_offset;
+    }
+    return 0;
+}
+
+void ring_unmap(struct ring *ring) {
+    if (ring->header)
+        munmap(ring->header, ring->mapped_bytes);
+    *ring = (struct ring){0};
+}

@@ -1,0 +1,144 @@
+// The ring of one feed: batch-sized slots in shared memory, filled by loaders in chunks, read by clients.
+//
+// Three parties. The supervisor decides which batch goes into which slot, sees when it is complete and gives the
+// slot out again; it never touches sample bytes. Loaders claim chunks and fill them. Clients map the object
+// read-only. A party may be killed between any two instructions: what it owned is in the chunk word itself.
+// Functions take plain pointers to the mapping, so that threads in a test exercise the same code.
+#ifndef FEEDD_SHM_RING_H
+#define FEEDD_SHM_RING_H
+
+#include "shm/layout.h"
+#include "shm/order.h"
+
+struct ring {
+    struct ring_header *header;
+    uint8_t *data; // slot 0; NULL in the supervisor, which maps the control part alone
+    uint64_t mapped_bytes;
+    uint32_t repairs_seen; // a loader's own: repairs_wanted when it last found none to do
+};
+
+// What a ring is made for. Fields' slot_offset is filled in by ring_plan.
+struct ring_plan {
+    uint32_t slot_count;
+    uint32_t batch_size;
+    uint32_t field_count;
+    struct ring_field fields[RING_MAX_FIELDS];
+    uint64_t samples, seed, fingerprint, world_size;
+    uint32_t order_version;
+    // Results.
+    uint32_t chunks_per_slot;
+    uint32_t chunk_samples;
+    uint64_t slot_bytes;
+    uint64_t data_offset; // also the bytes of the control part
+    uint64_t total_bytes;
+};
+
+// Computes the results of a plan. -EOVERFLOW when the numbers go beyond what 64 bits or the layout's limits hold.
+int ring_plan(struct ring_plan *plan, struct error *error);
+
+// Makes the shared-memory object with all its pages allocated. It never has a name, so that nothing is left in /dev/shm
+// whatever dies. *fd is read-write, *read_fd cannot be made writable by another user. -ENOSPC says what is needed and
+// what is free. Supervisor.
+int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct error *error);
+
+enum ring_access {
+    RING_CONTROL, // supervisor: control part, read-write
+    RING_FILL,    // loader: all, read-write
+    RING_READ,    // client: all, read-only
+};
+
+// Maps and validates: magic, version, every offset against the size of the object.
+int ring_map(struct ring *ring, int fd, enum ring_access access, struct error *error);
+void ring_unmap(struct ring *ring);
+
+static inline struct ring_slot *ring_slot(const struct ring *ring, uint32_t slot) {
+    return (struct ring_slot *)((uint8_t *)ring->header + ring->header->slots_offset) + slot;
+}
+
+static inline uint8_t *ring_slot_data(const struct ring *ring, uint32_t slot) {
+    return ring->data + (uint64_t)slot * ring->header->slot_bytes;
+}
+
+static inline _Atomic uint64_t *ring_skips(const struct ring *ring, uint32_t slot) {
+    return (_Atomic uint64_t *)((uint8_t *)ring->header + ring->header->skips_offset) +
+           (uint64_t)slot * ring->header->skip_words;
+}
+
+// ---- Loader ------------------------------------------------------------------------------------------------
+
+#define RING_REPAIR_CHUNK UINT32_MAX
+
+// A piece of work that this loader owns until it calls one of ring_chunk_done and ring_chunk_failed.
+struct ring_claim {
+    uint32_t slot;
+    uint32_t chunk;        // or RING_REPAIR_CHUNK
+    uint32_t chunk_count;  // of the batch
+    uint32_t first_sample; // in the batch
+    uint32_t count;
+    uint64_t epoch;
+    uint64_t first_position; // of first_sample, in the epoch's order
+};
+
+// Takes the next free chunk for `owner` (non-zero): true, or false when there is nothing to do.
+bool ring_claim(struct ring *ring, uint32_t owner, struct ring_claim *claim);
+
+// Marks a sample of the batch (index within the batch) of a chunk one owns as unreadable.
+void ring_skip_sample(struct ring *ring, const struct ring_claim *claim, uint32_t sample);
+
+// The bytes are in place (`skipped` samples excepted). True when the supervisor must be woken: write the eventfd.
+bool ring_chunk_done(struct ring *ring, const struct ring_claim *claim, uint32_t skipped) MUST_CHECK;
+
+// The chunk cannot be filled and the feed is to fail. True as above.
+bool ring_chunk_failed(struct ring *ring, const struct ring_claim *claim, int code, uint32_t file,
+                       uint64_t offset, uint64_t sample) MUST_CHECK;
+
+// Does a claimed repair: moves readable samples from the batch's end into the holes. Repeatable from the start, so a
+// loader that dies in the middle leaves nothing wrong. Report it with ring_chunk_done.
+void ring_repair(struct ring *ring, const struct ring_claim *claim);
+
+// Sleeps until there may be work, at most timeout_ms.
+void ring_wait_for_work(struct ring *ring, int timeout_ms);
+
+// ---- Supervisor --------------------------------------------------------------------------------------------
+
+// Puts a batch into a free slot and queues its chunks; loaders see it after ring_wake_loaders. A batch of no samples
+// is complete at once. False when the queue is full (only after recoveries): try again later.
+bool ring_dispatch(struct ring *ring, uint32_t slot, uint64_t rank, uint64_t sequence,
+                   const struct batch_place *place) MUST_CHECK;
+// Wakes as many sleeping loaders as there are chunks for.
+void ring_wake_loaders(struct ring *ring, uint32_t chunks);
+
+enum ring_slot_state {
+    RING_SLOT_FILLING,
+    RING_SLOT_READY,
+    RING_SLOT_FAILED,
+};
+
+// Looks at a dispatched slot. When the last chunk is done and samples were skipped, it asks for the repair (FILLING)
+// and, when that is done, says READY with ring_slot.skipped set.
+enum ring_slot_state ring_slot_poll(struct ring *ring, uint32_t slot);
+
+// The reason of the first failure since the last call, if one is complete.
+struct ring_error {
+    int code;
+    uint32_t file;
+    uint64_t offset;
+    uint64_t sample;
+};
+bool ring_take_failure(struct ring *ring, struct ring_error *failure);
+
+// Before looking for finished batches after a wake-up: from here on loaders signal again.
+void ring_supervisor_arm(struct ring *ring);
+
+// Loaders may still claim chunks of it or write into it. A FAILED slot can be busy; one that is READY never is.
+bool ring_slot_busy(const struct ring *ring, uint32_t slot);
+
+// Gives the slot's chunk words back to idle; the slot must not be busy.
+void ring_slot_free(struct ring *ring, uint32_t slot);
+
+// After process `owner` and all its reads are gone: frees what it had claimed and queues it again. Returns the number of
+// chunks, or -EAGAIN when the queue is full: call again later. Arms like ring_supervisor_arm, since `owner` may have died
+// between taking the flag and writing the eventfd: look for finished batches afterwards.
+int ring_recover(struct ring *ring, uint32_t owner);
+
+#endif

@@ -1,0 +1,165 @@
+// The loaders' side of the ring: claim a chunk, report it, close holes, sleep.
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "shm/ring_words.h"
+
+static void describe_claim(const struct ring *ring, uint32_t slot, uint32_t chunk, struct ring_claim *claim) {
+    const struct ring_slot *batch = ring_slot(ring, slot);
+    uint32_t first = chunk == RING_REPAIR_CHUNK ? 0 : chunk * ring->header->chunk_samples;
+    uint32_t count = chunk == RING_REPAIR_CHUNK
+                         ? batch->count
+                         : (uint32_t)min_u64(ring->header->chunk_samples, batch->count - first);
+    *claim = (struct ring_claim){
+        .slot = slot,
+        .chunk = chunk,
+        .first_sample = first,
+        .count = count,
+        .chunk_count = batch->chunk_count,
+        .epoch = batch->epoch,
+        .first_position = batch->first_position + first,
+    };
+}
+
+// FREE to CLAIMED. The acquire pairs with the supervisor's release of FREE: the slot's description is in place.
+static bool take(_Atomic uint64_t *word, uint32_t owner) {
+    uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
+    return chunk_state(seen) == CHUNK_FREE &&
+           atomic_compare_exchange_strong_explicit(word, &seen, chunk_word(CHUNK_CLAIMED, owner, 0),
+                                                   memory_order_acq_rel, memory_order_relaxed);
+}
+
+static bool claim_repair(struct ring *ring, uint32_t owner, struct ring_claim *claim) {
+    uint32_t wanted = atomic_load_explicit(&ring->header->repairs_wanted, memory_order_acquire);
+    if (wanted == ring->repairs_seen)
+        return false;
+    for (uint32_t slot = 0; slot < ring->header->slot_count; slot++) {
+        if (!take(&ring_slot(ring, slot)->repair, owner))
+            continue;
+        describe_claim(ring, slot, RING_REPAIR_CHUNK, claim);
+        return true;
+    }
+    ring->repairs_seen = wanted;
+    return false;
+}
+
+// The cursor only says where to look: whoever finds a chunk that is not FREE moves it on, and a claim is good whatever
+// has become of the queue entry meanwhile, because the chunk word alone decides it. A FREE chunk is never passed over:
+// its entry was published after it was made FREE, and the acquire of queue_head makes that visible.
+bool ring_claim(struct ring *ring, uint32_t owner, struct ring_claim *claim) {
+    struct ring_header *header = ring->header;
+    if (claim_repair(ring, owner, claim))
+        return true;
+    uint64_t cursor = atomic_load_explicit(&header->claim_cursor, memory_order_relaxed);
+    for (;;) {
+        uint64_t entry = cursor / header->chunks_per_slot;
+        uint32_t chunk = (uint32_t)(cursor % header->chunks_per_slot);
+        // Pairs with the release in ring_dispatch and ring_recover.
+        if (entry >= atomic_load_explicit(&header->queue_head, memory_order_acquire))
+            return false;
+        uint32_t slot = atomic_load_explicit(ring_queue_entry(ring, entry), memory_order_relaxed);
+        bool won = take(&ring_chunks(ring, slot)[chunk], owner);
+        if (atomic_compare_exchange_strong_explicit(&header->claim_cursor, &cursor, cursor + 1,
+                                                    memory_order_relaxed, memory_order_relaxed))
+            cursor++;
+        if (won) {
+            describe_claim(ring, slot, chunk, claim);
+            return true;
+        }
+    }
+}
+
+void ring_skip_sample(struct ring *ring, const struct ring_claim *claim, uint32_t sample) {
+    // Relaxed: read by others only after this chunk's DONE.
+    atomic_fetch_or_explicit(&ring_skips(ring, claim->slot)[sample / 64], 1ull << (sample % 64),
+                             memory_order_relaxed);
+}
+
+static bool wake_wanted(struct ring *ring) {
+    // Sequentially consistent, like the store in ring_supervisor_arm: either the supervisor sees the chunk DONE when it
+    // looks after arming, or this sees it armed.
+    return atomic_exchange(&ring->header->supervisor_asleep, 0) == 1;
+}
+
+bool ring_chunk_done(struct ring *ring, const struct ring_claim *claim, uint32_t skipped) {
+    if (claim->chunk == RING_REPAIR_CHUNK) {
+        atomic_store(&ring_slot(ring, claim->slot)->repair, chunk_word(CHUNK_DONE, 0, skipped));
+        return wake_wanted(ring);
+    }
+    _Atomic uint64_t *words = ring_chunks(ring, claim->slot);
+    atomic_store(&words[claim->chunk], chunk_word(CHUNK_DONE, 0, skipped));
+    // The last of several loaders to finish sees the others' ends, since all of these are sequentially consistent. FAILED
+    // counts as one: a batch that nobody wants any more is waited for too.
+    for (uint32_t i = 0; i < claim->chunk_count; i++)
+        if (!chunk_ended(atomic_load(&words[i])))
+            return false;
+    return wake_wanted(ring);
+}
+
+bool ring_chunk_failed(struct ring *ring, const struct ring_claim *claim, int code, uint32_t file,
+                       uint64_t offset, uint64_t sample) {
+    struct ring_failure *failure = &ring->header->failure;
+    _Atomic uint64_t *word = claim->chunk == RING_REPAIR_CHUNK
+                                 ? &ring_slot(ring, claim->slot)->repair
+                                 : &ring_chunks(ring, claim->slot)[claim->chunk];
+    uint32_t owner = chunk_owner(atomic_load_explicit(word, memory_order_relaxed));
+    uint32_t first = 0;
+    if (atomic_compare_exchange_strong(&failure->state, &first, owner)) {
+        failure->code = code;
+        failure->file = file;
+        failure->offset = offset;
+        failure->sample = sample;
+        // Pairs with the supervisor's acquire before it words the message.
+        atomic_store_explicit(&failure->state, RING_FAILURE_COMPLETE, memory_order_release);
+    }
+    atomic_store(word, chunk_word(CHUNK_FAILED, 0, 0));
+    return wake_wanted(ring);
+}
+
+static bool is_skipped(const _Atomic uint64_t *skips, uint32_t sample) {
+    return atomic_load_explicit(&skips[sample / 64], memory_order_relaxed) >> (sample % 64) & 1;
+}
+
+static void copy_sample(const struct ring *ring, uint32_t slot, uint32_t to, uint32_t from) {
+    uint8_t *data = ring_slot_data(ring, slot);
+    for (uint32_t i = 0; i < ring->header->field_count; i++) {
+        const struct ring_field *field = &ring->header->fields[i];
+        uint8_t *array = data + field->slot_offset;
+        memcpy(array + to * field->sample_bytes, array + from * field->sample_bytes, field->sample_bytes);
+    }
+}
+
+// The k-th hole before the new end takes the k-th readable sample behind it. Sources are never written, so doing it
+// again from the start changes nothing. Clients find out which sample went where by the same rule.
+void ring_repair(struct ring *ring, const struct ring_claim *claim) {
+    const struct ring_slot *batch = ring_slot(ring, claim->slot);
+    const _Atomic uint64_t *skips = ring_skips(ring, claim->slot);
+    uint32_t good = batch->count - batch->skipped;
+    uint32_t source = good;
+    for (uint32_t hole = 0; hole < good; hole++) {
+        if (!is_skipped(skips, hole))
+            continue;
+        while (source < batch->count && is_skipped(skips, source))
+            source++;
+        if (source >= batch->count)
+            return;
+        copy_sample(ring, claim->slot, hole, source++);
+    }
+}
+
+void ring_wait_for_work(struct ring *ring, int timeout_ms) {
+    struct ring_header *header = ring->header;
+    uint32_t work = atomic_load(&header->work);
+    // Sequentially consistent against ring_wake_loaders: it sees us asleep, or we see what it queued. An exchange, so that
+    // what it had queued before it last took the flag back is visible.
+    atomic_exchange(&header->loaders_asleep, 1);
+    if (atomic_load(&header->claim_cursor) / header->chunks_per_slot < atomic_load(&header->queue_head))
+        return;
+    if (atomic_load(&header->repairs_wanted) != ring->repairs_seen)
+        return;
+    struct timespec limit = {.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000L};
+    syscall(SYS_futex, &header->work, FUTEX_WAIT, work, &limit, NULL, 0);
+}

@@ -1,0 +1,233 @@
+// The supervisor's side of the ring: give out slots, see batches complete, take a dead loader's work back.
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+
+#include "shm/ring_words.h"
+
+static uint64_t queue_room(const struct ring *ring) {
+    const struct ring_header *header = ring->header;
+    uint64_t passed =
+        atomic_load_explicit(&header->claim_cursor, memory_order_acquire) / header->chunks_per_slot;
+    uint64_t head = atomic_load_explicit(&header->queue_head, memory_order_relaxed);
+    return header->queue_entries - (head - min_u64(passed, head));
+}
+
+// Recoveries leave entries behind of which every chunk has been claimed by way of another. Loaders pass over them without
+// finishing anything, so nobody would say when there is room again: the supervisor passes over them itself, and a queue
+// that stays full has a FREE chunk in front, whose batch will be finished with a wake-up.
+static bool make_queue_room(struct ring *ring) {
+    struct ring_header *header = ring->header;
+    uint64_t cursor = atomic_load_explicit(&header->claim_cursor, memory_order_acquire);
+    while (queue_room(ring) == 0) {
+        uint32_t slot = atomic_load_explicit(ring_queue_entry(ring, cursor / header->chunks_per_slot),
+                                             memory_order_relaxed);
+        _Atomic uint64_t *word = &ring_chunks(ring, slot)[cursor % header->chunks_per_slot];
+        // Only the supervisor makes a chunk FREE, so that one which is not stays so meanwhile.
+        if (chunk_state(atomic_load_explicit(word, memory_order_relaxed)) == CHUNK_FREE)
+            return false;
+        if (atomic_compare_exchange_strong_explicit(&header->claim_cursor, &cursor, cursor + 1,
+                                                    memory_order_relaxed, memory_order_relaxed))
+            cursor++;
+    }
+    return true;
+}
+
+// The release publishes the slot's description and FREE words with the entry; pairs with ring_claim.
+static void queue_slot(struct ring *ring, uint32_t slot) {
+    uint64_t head = atomic_load_explicit(&ring->header->queue_head, memory_order_relaxed);
+    atomic_store_explicit(ring_queue_entry(ring, head), slot, memory_order_relaxed);
+    atomic_store_explicit(&ring->header->queue_head, head + 1, memory_order_release);
+}
+
+static void clear_skips(struct ring *ring, uint32_t slot, uint32_t first, uint32_t count) {
+    _Atomic uint64_t *skips = ring_skips(ring, slot);
+    for (uint32_t sample = first; sample < first + count; sample++)
+        atomic_fetch_and_explicit(&skips[sample / 64], ~(1ull << (sample % 64)), memory_order_relaxed);
+}
+
+static void clear_all_skips(struct ring *ring, uint32_t slot) {
+    _Atomic uint64_t *skips = ring_skips(ring, slot);
+    for (uint32_t i = 0; i < ring->header->skip_words; i++)
+        atomic_store_explicit(&skips[i], 0, memory_order_relaxed);
+}
+
+bool ring_dispatch(struct ring *ring, uint32_t slot, uint64_t rank, uint64_t sequence,
+                   const struct batch_place *place) {
+    if (!make_queue_room(ring))
+        return false;
+    struct ring_slot *batch = ring_slot(ring, slot);
+    // Not by batch->skipped: a batch that failed has never got one.
+    clear_all_skips(ring, slot);
+    batch->sequence = sequence;
+    batch->rank = rank;
+    batch->epoch = place->epoch;
+    batch->index = place->index;
+    batch->first_position = place->first_position;
+    batch->consumed = place->consumed;
+    batch->count = (uint32_t)place->count;
+    batch->skipped = 0;
+    batch->chunk_count = (uint32_t)divide_up(place->count, ring->header->chunk_samples);
+    batch->last_of_epoch = place->last_of_epoch;
+    _Atomic uint64_t *words = ring_chunks(ring, slot);
+    for (uint32_t i = 0; i < batch->chunk_count; i++)
+        // Release: a loader may take this chunk before it has seen the queue entry (by an old entry of the same slot).
+        atomic_store_explicit(&words[i], chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
+    if (batch->chunk_count)
+        queue_slot(ring, slot);
+    return true;
+}
+
+void ring_wake_loaders(struct ring *ring, uint32_t chunks) {
+    struct ring_header *header = ring->header;
+    // Pairs with ring_wait_for_work. The flag first, then the futex word: a loader whose flag is taken back here has read the
+    // word as it was before, so that it cannot fall asleep on the new one with no flag to show for it.
+    if (!chunks || !atomic_exchange(&header->loaders_asleep, 0))
+        return;
+    atomic_fetch_add(&header->work, 1);
+    long woken = syscall(SYS_futex, &header->work, FUTEX_WAKE, (int)min_u64(chunks, INT_MAX), NULL, NULL, 0);
+    if (woken >= (long)chunks)
+        atomic_store(&header->loaders_asleep, 1); // perhaps not all of them
+}
+
+static enum ring_slot_state poll_repair(struct ring *ring, struct ring_slot *batch, uint32_t skipped) {
+    switch (chunk_state(atomic_load_explicit(&batch->repair, memory_order_acquire))) {
+    case CHUNK_DONE:
+        return RING_SLOT_READY;
+    case CHUNK_FAILED:
+        return RING_SLOT_FAILED;
+    case CHUNK_IDLE:
+        batch->skipped = skipped;
+        // Pairs with the claiming loader's acquire: it reads `skipped`.
+        atomic_store_explicit(&batch->repair, chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
+        atomic_fetch_add(&ring->header->repairs_wanted, 1);
+        ring_wake_loaders(ring, 1);
+        return RING_SLOT_FILLING;
+    default:
+        return RING_SLOT_FILLING;
+    }
+}
+
+// A loader that failed while another one was writing down its own failure has left no reason. The other one will report a
+// failed chunk too, or be recovered: until then there is nothing to tell.
+static bool failure_is_being_written(const struct ring *ring) {
+    uint32_t state = atomic_load_explicit(&ring->header->failure.state, memory_order_relaxed);
+    return state != 0 && state != RING_FAILURE_COMPLETE;
+}
+
+enum ring_slot_state ring_slot_poll(struct ring *ring, uint32_t slot) {
+    struct ring_slot *batch = ring_slot(ring, slot);
+    _Atomic uint64_t *words = ring_chunks(ring, slot);
+    uint32_t skipped = 0;
+    bool filling = false;
+    for (uint32_t i = 0; i < batch->chunk_count; i++) {
+        // Sequentially consistent: see ring_chunk_done. Also makes the loader's bytes visible.
+        uint64_t word = atomic_load(&words[i]);
+        if (chunk_state(word) == CHUNK_FAILED)
+            return failure_is_being_written(ring) ? RING_SLOT_FILLING : RING_SLOT_FAILED;
+        filling |= chunk_state(word) != CHUNK_DONE;
+        skipped += chunk_skipped(word);
+    }
+    if (filling)
+        return RING_SLOT_FILLING;
+    return skipped ? poll_repair(ring, batch, skipped) : RING_SLOT_READY;
+}
+
+static bool is_busy(_Atomic uint64_t *word) {
+    // Sequentially consistent: see ring_chunk_done.
+    enum chunk_state state = chunk_state(atomic_load(word));
+    return state == CHUNK_FREE || state == CHUNK_CLAIMED;
+}
+
+bool ring_slot_busy(const struct ring *ring, uint32_t slot) {
+    struct ring_slot *batch = ring_slot(ring, slot);
+    for (uint32_t i = 0; i < batch->chunk_count; i++)
+        if (is_busy(&ring_chunks(ring, slot)[i]))
+            return true;
+    return is_busy(&batch->repair);
+}
+
+bool ring_take_failure(struct ring *ring, struct ring_error *error) {
+    struct ring_failure *failure = &ring->header->failure;
+    // Pairs with the release in ring_chunk_failed.
+    if (atomic_load_explicit(&failure->state, memory_order_acquire) != RING_FAILURE_COMPLETE)
+        return false;
+    *error = (struct ring_error){failure->code, failure->file, failure->offset, failure->sample};
+    atomic_store_explicit(&failure->state, 0, memory_order_release);
+    return true;
+}
+
+void ring_supervisor_arm(struct ring *ring) {
+    atomic_store(&ring->header->supervisor_asleep, 1);
+}
+
+void ring_slot_free(struct ring *ring, uint32_t slot) {
+    struct ring_slot *batch = ring_slot(ring, slot);
+    _Atomic uint64_t *words = ring_chunks(ring, slot);
+    for (uint32_t i = 0; i < batch->chunk_count; i++)
+        atomic_store_explicit(&words[i], chunk_word(CHUNK_IDLE, 0, 0), memory_order_relaxed);
+    atomic_store_explicit(&batch->repair, chunk_word(CHUNK_IDLE, 0, 0), memory_order_relaxed);
+}
+
+static bool owned_by(_Atomic uint64_t *word, uint32_t owner) {
+    uint64_t seen = atomic_load_explicit(word, memory_order_acquire);
+    return chunk_state(seen) == CHUNK_CLAIMED && chunk_owner(seen) == owner;
+}
+
+// Frees the chunks of one slot that `owner` had. What it had marked as skipped in them is forgotten with it.
+static int recover_slot(struct ring *ring, uint32_t slot, uint32_t owner) {
+    const struct ring_slot *batch = ring_slot(ring, slot);
+    _Atomic uint64_t *words = ring_chunks(ring, slot);
+    uint32_t chunk_samples = ring->header->chunk_samples;
+    int freed = 0;
+    for (uint32_t i = 0; i < batch->chunk_count; i++) {
+        if (!owned_by(&words[i], owner))
+            continue;
+        uint32_t first = i * chunk_samples;
+        clear_skips(ring, slot, first, (uint32_t)min_u64(chunk_samples, batch->count - first));
+        atomic_store_explicit(&words[i], chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
+        freed++;
+    }
+    return freed;
+}
+
+static bool owns_chunk(const struct ring *ring, uint32_t slot, uint32_t owner) {
+    _Atomic uint64_t *words = ring_chunks(ring, slot);
+    for (uint32_t i = 0; i < ring_slot(ring, slot)->chunk_count; i++)
+        if (owned_by(&words[i], owner))
+            return true;
+    return false;
+}
+
+// What the dead loader was about to tell the supervisor is forgotten, so that others can tell it.
+static void recover_signals(struct ring *ring, uint32_t owner) {
+    uint32_t writing = owner;
+    atomic_compare_exchange_strong(&ring->header->failure.state, &writing, 0);
+    // It may have taken the flag to 0 and not come to write the eventfd: then no other loader would write it any more.
+    ring_supervisor_arm(ring);
+}
+
+int ring_recover(struct ring *ring, uint32_t owner) {
+    int freed = 0;
+    bool full = false;
+    recover_signals(ring, owner);
+    for (uint32_t slot = 0; slot < ring->header->slot_count; slot++) {
+        _Atomic uint64_t *repair = &ring_slot(ring, slot)->repair;
+        if (owned_by(repair, owner)) {
+            atomic_store_explicit(repair, chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
+            atomic_fetch_add(&ring->header->repairs_wanted, 1);
+            freed++;
+        }
+        if (!owns_chunk(ring, slot, owner))
+            continue;
+        if (!make_queue_room(ring)) {
+            full = true;
+            break;
+        }
+        freed += recover_slot(ring, slot, owner);
+        queue_slot(ring, slot);
+    }
+    // One more than was freed: the dead loader may have been woken for a chunk that it did not come to claim.
+    ring_wake_loaders(ring, (uint32_t)freed + 1);
+    return full ? -EAGAIN : freed;
+}

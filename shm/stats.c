@@ -1,0 +1,90 @@
+// Writers' side of the statistics region.
+#include "shm/stats.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+int stats_path(const char *socket, char *path, size_t bytes) {
+    int used = snprintf(path, bytes, "%s.stats", socket);
+    return used >= 0 && (size_t)used < bytes ? 0 : -ENAMETOOLONG;
+}
+
+// Made under another name and renamed when complete, so that a reader never sees half of it; a leftover of a killed
+// daemon is overwritten by the next one.
+int stats_create(const char *path, uint32_t mode, gid_t group, struct stats_region **region, int *fd,
+                 struct error *error) {
+    char fresh[4096];
+    if (snprintf(fresh, sizeof fresh, "%s.new", path) >= (int)sizeof fresh)
+        return error_set(error, -ENAMETOOLONG, "the path %s is too long", path);
+    unlink(fresh);
+    AUTO_CLOSE int file = open(fresh, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (file < 0)
+        return error_set(error, -errno, "cannot make the statistics file %s: %m", fresh);
+    int failed = fchown(file, (uid_t)-1, group) < 0 || fchmod(file, mode) < 0 ? errno : 0;
+    if (failed) {
+        unlink(fresh);
+        return error_set(error, -failed, "cannot give the statistics file %s its group and mode: %s", fresh,
+                         strerror(failed));
+    }
+    do
+        failed = posix_fallocate(file, 0, sizeof(struct stats_region));
+    while (failed == EINTR);
+    if (failed) {
+        unlink(fresh);
+        return error_set(error, -failed, "cannot allocate the statistics file %s: %s", fresh,
+                         strerror(failed));
+    }
+    struct stats_region *memory =
+        mmap(NULL, sizeof(struct stats_region), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (memory == MAP_FAILED) {
+        failed = errno;
+        unlink(fresh);
+        return error_set(error, -failed, "cannot map the statistics file %s: %s", fresh, strerror(failed));
+    }
+    memory->header.version = STATS_VERSION;
+    memory->header.header_bytes = sizeof(struct stats_header);
+    memory->header.total_bytes = sizeof(struct stats_region);
+    memory->header.max_feeds = STATS_MAX_FEEDS;
+    memory->header.max_loaders = STATS_MAX_LOADERS;
+    memory->header.pid = (uint64_t)getpid();
+    memory->header.started_ns = monotonic_ns();
+    atomic_store_explicit(&memory->header.heartbeat_ns, memory->header.started_ns, memory_order_relaxed);
+    // Pairs with the acquire in stats_open.
+    atomic_store_explicit(&memory->header.magic, STATS_MAGIC, memory_order_release);
+    if (rename(fresh, path) < 0) {
+        failed = errno;
+        munmap(memory, sizeof(struct stats_region));
+        unlink(fresh);
+        return error_set(error, -failed, "cannot put the statistics file in place at %s: %s", path,
+                         strerror(failed));
+    }
+    *region = memory;
+    *fd = file;
+    file = -1;
+    return 0;
+}
+
+int stats_map_loader(int fd, uint32_t record, struct stats_loader **loader, struct error *error) {
+    if (record >= STATS_MAX_LOADERS)
+        return error_set(error, -EINVAL, "statistics record %u does not exist", record);
+    off_t offset = (off_t)(offsetof(struct stats_region, loaders) + record * sizeof(struct stats_loader));
+    void *memory = mmap(NULL, sizeof(struct stats_loader), PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+    if (memory == MAP_FAILED)
+        return error_set(error, -errno, "cannot map a statistics record: %m");
+    *loader = memory;
+    return 0;
+}
+
+void stats_feed_write_begin(struct stats_feed *feed) {
+    uint32_t version = atomic_load_explicit(&feed->version, memory_order_relaxed);
+    atomic_store_explicit(&feed->version, version + 1, memory_order_relaxed);
+    // Readers that see any of the rewrite see the odd version; pairs with the acquire fence in read_feed.
+    atomic_thread_fence(memory_order_release);
+}
+
+void stats_feed_write_end(struct stats_feed *feed) {
+    uint32_t version = atomic_load_explicit(&feed->version, memory_order_relaxed);
+    atomic_store_explicit(&feed->version, version + 1, memory_order_release);
+}

@@ -1,0 +1,180 @@
+#!/bin/sh
+# The whole thing on Fashion-MNIST: a private feedd, two consumers of one shared feed, four ranks of a second feed, live
+# statistics, and checks that every epoch was delivered exactly once, with the right bytes. BUILD= says where the
+# programs are. Exit status 0 only if every check passed and nothing was left behind.
+set -eu
+LC_ALL=C
+export LC_ALL
+
+here=$(dirname "$0")
+BUILD=$(realpath "${BUILD:-build}")
+feedctl=$BUILD/feedctl
+# shellcheck source=tests/instance.sh
+. "$here/instance.sh"
+
+images=60000
+world_size=4
+fast_epochs=100
+run_seconds=5
+
+say() {
+    printf '\n== %s\n' "$1"
+}
+
+fail() {
+    printf 'demo: FAILED: %s\n' "$1" >&2
+    exit 1
+}
+
+# From here on whatever happens ends with nothing left.
+readers=
+watcher=
+clean_up() {
+    status=$?
+    trap - EXIT INT TERM HUP
+    for reader in $readers $watcher; do
+        kill -KILL "$reader" 2>/dev/null || true
+    done
+    instance_remove
+    exit "$status"
+}
+instance_make
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# Of a report of feedctl read: `B batches, S samples, G GB in T s: ...`, in this order.
+summary() {
+    sed -n 's/^\([0-9]*\) batches, \([0-9]*\) samples, \([0-9.]*\) GB in \([0-9.]*\) s:.*/\1 \2 \3 \4/p' "$instance/$1"
+}
+
+# read_fashion_mnist NAME OPTIONS...: a consumer that leaves its report in $instance/NAME. It replaces the
+# shell that calls it, a subshell or one in the background, so that $! names the process to kill.
+read_fashion_mnist() {
+    name=$1
+    shift
+    exec "$feedctl" read fashion-mnist --batch-size 256 --shuffle --timeout 20 "$@" \
+        >"$instance/$name" 2>"$instance/$name.error"
+}
+
+say 'Fashion-MNIST'
+data=$BUILD/data/fashion-mnist
+"$here/prepare_fashion_mnist.sh" "$data"
+loaders=$(nproc)
+[ "$loaders" -le 8 ] || loaders=8
+cat >"$instance/feedd.conf" <<CONFIGURATION
+[feedd]
+socket = $FEEDD_SOCKET
+ring_memory = 1G
+loaders = $loaders
+linger = 0
+
+[dataset fashion-mnist]
+format = idx
+field.image = $data/train-images-idx3-ubyte
+field.label = $data/train-labels-idx1-ubyte
+CONFIGURATION
+"$BUILD/feedd" --config "$instance/feedd.conf" --check
+
+say "one consumer, $fast_epochs epochs, as fast as it goes"
+instance_start
+(read_fashion_mnist fast --seed 1 --epochs "$fast_epochs") || fail "the fast consumer: $(cat "$instance/fast.error")"
+summary fast | awk '{ printf "\n%d samples in %.1f s: %.0f samples/s, %.2f GB/s\n", $2, $4, $2 / $4, $3 / $4 }'
+
+say 'one consumer, one epoch, every byte compared with the files'
+(read_fashion_mnist one --seed 1 --epochs 1 --verify) || fail "the verifying consumer: $(cat "$instance/one.error")"
+grep '^verified' "$instance/one" || fail 'nothing was verified'
+
+# As many epochs as take about run_seconds, when six consumers that compare every byte share the machine.
+epochs=$(summary one | awk -v images=$images -v seconds=$run_seconds \
+    '{ n = int($2 / $4 * seconds / 3 / images); print (n < 4 ? 4 : (n > 100 ? 100 : n)) }')
+say "two consumers of one shared feed, four ranks of a second: $epochs epochs each"
+started=$(date +%s.%N)
+for name in first second; do
+    read_fashion_mnist $name --seed 7 --epochs "$epochs" --share both --wait-for 2 --verify --digest &
+    readers="$readers $!"
+done
+rank=0
+while [ $rank -lt $world_size ]; do
+    read_fashion_mnist rank$rank --seed 11 --epochs "$epochs" --share ranks --rank $rank --world-size $world_size \
+        --wait-for $world_size --verify --indices "$instance/indices$rank" &
+    readers="$readers $!"
+    rank=$((rank + 1))
+done
+sleep 0.5
+"$feedctl" status
+"$feedctl" stats 1 &
+watcher=$!
+failed=
+for reader in $readers; do
+    wait "$reader" || failed=yes
+done
+ended=$(date +%s.%N)
+kill "$watcher" 2>/dev/null || true
+wait "$watcher" 2>/dev/null || true
+readers=
+watcher=
+if [ -n "$failed" ]; then
+    cat "$instance"/*.error "$instance/log" >&2
+    fail 'a consumer ended with an error'
+fi
+
+say 'checks'
+for name in first second; do
+    grep '^epoch ' "$instance/$name" >"$instance/$name.epochs" || true
+    whole=$(grep -c "^epoch [0-9]*: $images samples .* digest [0-9a-f]" "$instance/$name.epochs" || true)
+    [ "$whole" -eq "$epochs" ] || fail "the $name consumer saw $whole whole epochs of $epochs"
+    grep -q "^verified $((images * epochs)) samples of $epochs whole epochs:" "$instance/$name" ||
+        fail "the $name consumer did not verify every sample"
+done
+cmp -s "$instance/first.epochs" "$instance/second.epochs" || fail 'the sharing consumers saw different batches'
+echo "both sharing consumers: $epochs epochs, every sample once, all bytes right, the same digest of each epoch:"
+tail -n 1 "$instance/first.epochs"
+
+# A line a sample, "EPOCH SAMPLE", epochs in order in each rank's file: take an epoch from every file, count, go on.
+awk -v images=$images -v epochs="$epochs" -v ranks="$world_size" -v folder="$instance" '
+    function wrong(text) { print "epoch " epoch ": " text; exit 1 }
+    BEGIN {
+        for (epoch = 0; epoch < epochs; epoch++) {
+            delivered = 0
+            for (rank = 0; rank < ranks; rank++) {
+                file = folder "/indices" rank
+                while ((rank in ahead) || (getline ahead[rank] < file) > 0) {
+                    split(ahead[rank], part, " ")
+                    if (part[1] != epoch)
+                        break
+                    delete ahead[rank]
+                    if (part[2] < 0 || part[2] >= images)
+                        wrong("sample " part[2] " does not exist")
+                    if (part[2] in seen && seen[part[2]] == epoch)
+                        wrong("sample " part[2] " came twice")
+                    seen[part[2]] = epoch
+                    delivered++
+                }
+            }
+            if (delivered != images)
+                wrong(delivered " samples where " images " were due")
+        }
+        for (rank in ahead)
+            if (ahead[rank] != "")
+                wrong("more came than was asked for")
+    }' || fail 'the ranks did not deliver every sample exactly once'
+echo "the four ranks together got every one of $images samples exactly once in each of $epochs epochs"
+
+say 'stop'
+instance_stop || fail 'feedd did not leave in good order'
+echo 'no process, no socket and nothing in /dev/shm is left'
+
+say 'summary'
+for name in first second rank0 rank1 rank2 rank3; do
+    summary $name
+done | awk -v started="$started" -v ended="$ended" -v loaders="$loaders" '
+    { batches += $1; samples += $2; gigabytes += $3 }
+    END {
+        seconds = ended - started
+        printf "6 consumers of 2 feeds with %d loaders each: %d samples in %d batches in %.1f s, ", loaders, samples,
+            batches, seconds
+        printf "%.0f samples/s, %.2f GB/s, each byte compared\n", samples / seconds, gigabytes / seconds
+    }'
+summary fast | awk '{ printf "1 consumer that only takes: %.0f samples/s, %.2f GB/s\n", $2 / $4, $3 / $4 }'
+echo 'demo: passed'

@@ -1,0 +1,359 @@
+// A consumer for tests: attaches as its options say and prints one JSON object a line for whatever happens to it.
+//
+// Without --step it takes batches until the end and releases each before it takes the one after --hold more. With --step
+// it does what it reads from standard input, a command a line:
+//   next MS           take a batch, waiting at most MS (as feed_next)
+//   release NUMBER    give the batch with this number back
+//   rehash NUMBER     print its hashes once more, to see whether the bytes have stayed as they were
+//   token             print the resume token
+//   close             close the handle and exit
+//
+// Lines: {"event": "attached" | "batch" | "token" | "released" | "hashes" | "end" | "error", ...}
+// Exit status: 0 after the end or close, 1 after an error, 2 for wrong options.
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/feed.h"
+
+#define HELD_MOST 4096
+
+struct consumer {
+    struct feed_options options;
+    uint64_t batches; // stop after so many; 0: at the end
+    uint64_t hold;    // batches kept while the next is taken
+    uint64_t sleep_us;
+    int timeout_ms;
+    bool step, quiet, samples, token;
+
+    struct feed *feed;
+    struct feed_batch held[HELD_MOST]; // oldest first
+    uint64_t numbers[HELD_MOST];       // of them: how many were taken before
+    size_t held_count;
+    uint64_t taken, taken_samples, taken_bytes;
+    uint64_t digest; // of everything in every batch
+};
+
+// ---- Printing ----------------------------------------------------------------------------------------------
+
+static void print_text(const char *text) {
+    putchar('"');
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            putchar('\\');
+        if ((unsigned char)*text < ' ')
+            printf("\\u%04x", *text);
+        else
+            putchar(*text);
+    }
+    putchar('"');
+}
+
+static void end_line(void) {
+    puts("}");
+    fflush(stdout);
+}
+
+static int fail(const struct consumer *consumer, const char *what, int code) {
+    printf("{\"event\": \"error\", \"at\": \"%s\", \"code\": \"%s\", \"text\": ", what,
+           strerrorname_np(-code));
+    print_text(feed_strerror(consumer->feed));
+    end_line();
+    return EXIT_FAILURE;
+}
+
+// The CRC-32 of zlib.crc32, so that tests can compute it.
+static uint32_t crc32(uint32_t crc, const uint8_t *bytes, size_t count) {
+    static uint32_t table[256];
+    if (!table[1])
+        for (uint32_t i = 0; i < 256; i++) {
+            uint32_t word = i;
+            for (int bit = 0; bit < 8; bit++)
+                word = word >> 1 ^ (word & 1 ? 0xedb88320u : 0);
+            table[i] = word;
+        }
+    crc = ~crc;
+    for (size_t i = 0; i < count; i++)
+        crc = crc >> 8 ^ table[(crc ^ bytes[i]) & 255];
+    return ~crc;
+}
+
+static void print_hashes(const struct feed_batch *batch) {
+    printf(", \"crc\": {");
+    for (uint32_t i = 0; i < batch->field_count; i++) {
+        const struct feed_array *array = &batch->field[i];
+        printf("%s\"%s\": %" PRIu32, i ? ", " : "", array->name, crc32(0, array->data, array->bytes));
+    }
+    putchar('}');
+}
+
+static void print_samples(const struct consumer *consumer, const struct feed_batch *batch) {
+    printf(", \"samples\": [");
+    for (uint64_t i = 0; i < batch->count; i++)
+        printf("%s%" PRId64, i ? ", " : "", feed_batch_sample(consumer->feed, batch, i));
+    putchar(']');
+}
+
+static void print_token(const struct consumer *consumer) {
+    char token[FEED_TOKEN_BYTES];
+    int failed = feed_token(consumer->feed, token);
+    printf(", \"token\": \"%s\"", failed ? strerrorname_np(-failed) : token);
+}
+
+static void print_batch(const struct consumer *consumer, const struct feed_batch *batch) {
+    printf("{\"event\": \"batch\", \"number\": %" PRIu64 ", \"sequence\": %" PRIu64 ", \"epoch\": %" PRIu64
+           ", \"index\": %" PRIu64 ", \"first\": %" PRIu64 ", \"count\": %" PRIu64 ", \"skipped\": %" PRIu64
+           ", \"slot\": %" PRIu32 ", \"last\": %s",
+           consumer->taken - 1, batch->sequence, batch->epoch, batch->index, batch->first_position,
+           batch->count, batch->skipped, batch->slot, batch->last_of_epoch ? "true" : "false");
+    print_hashes(batch);
+    if (consumer->samples)
+        print_samples(consumer, batch);
+    if (consumer->token)
+        print_token(consumer);
+    end_line();
+}
+
+static void print_attached(const struct consumer *consumer) {
+    const struct feed_description *description = feed_describe(consumer->feed);
+    printf("{\"event\": \"attached\", \"samples\": %" PRIu64 ", \"batches_per_epoch\": %" PRIu64
+           ", \"epoch\": %" PRIu64 ", \"consumed\": %" PRIu64 ", \"prefetch\": %" PRIu32
+           ", \"slots\": %" PRIu32 ", \"ring_bytes\": %" PRIu64 ", \"fields\": {",
+           description->samples, description->batches_per_epoch, description->start_epoch,
+           description->start_consumed, description->prefetch, description->slots, description->ring_bytes);
+    for (uint32_t i = 0; i < description->field_count; i++) {
+        const struct feed_array *array = &description->field[i];
+        printf("%s\"%s\": [\"%s\"", i ? ", " : "", array->name, feed_dtype_name(array->dtype));
+        for (uint32_t k = 0; k < array->dimensions; k++)
+            printf(", %" PRIu64, array->shape[k]);
+        putchar(']');
+    }
+    putchar('}');
+    end_line();
+}
+
+static void print_end(const struct consumer *consumer) {
+    printf("{\"event\": \"end\", \"batches\": %" PRIu64 ", \"samples\": %" PRIu64 ", \"bytes\": %" PRIu64
+           ", \"digest\": \"%016" PRIx64 "\"",
+           consumer->taken, consumer->taken_samples, consumer->taken_bytes, consumer->digest);
+    if (consumer->token)
+        print_token(consumer);
+    end_line();
+}
+
+// ---- Batches -----------------------------------------------------------------------------------------------
+
+static void mix(struct consumer *consumer, uint64_t value) {
+    consumer->digest = (consumer->digest ^ value) * UINT64_C(0x100000001b3) + 1;
+}
+
+// 1 taken, 0 the end, or an error.
+static int take(struct consumer *consumer, int timeout_ms) {
+    struct feed_batch *batch = &consumer->held[consumer->held_count];
+    int got = feed_next(consumer->feed, batch, timeout_ms);
+    if (got != 1)
+        return got;
+    consumer->numbers[consumer->held_count++] = consumer->taken++;
+    consumer->taken_samples += batch->count;
+    mix(consumer, batch->epoch);
+    mix(consumer, batch->index);
+    for (uint32_t i = 0; i < batch->field_count; i++) {
+        consumer->taken_bytes += batch->field[i].bytes;
+        mix(consumer, crc32(0, batch->field[i].data, batch->field[i].bytes));
+    }
+    for (uint64_t i = 0; i < batch->count; i++)
+        mix(consumer, (uint64_t)feed_batch_sample(consumer->feed, batch, i));
+    if (!consumer->quiet)
+        print_batch(consumer, batch);
+    return 1;
+}
+
+static int release(struct consumer *consumer, size_t place) {
+    int failed = feed_batch_release(consumer->feed, &consumer->held[place]);
+    consumer->held_count--;
+    size_t behind = consumer->held_count - place;
+    memmove(&consumer->held[place], &consumer->held[place + 1], behind * sizeof consumer->held[0]);
+    memmove(&consumer->numbers[place], &consumer->numbers[place + 1], behind * sizeof consumer->numbers[0]);
+    return failed;
+}
+
+static void nap(uint64_t microseconds) {
+    struct timespec time = {.tv_sec = (time_t)(microseconds / 1000000),
+                            .tv_nsec = (long)(microseconds % 1000000 * 1000)};
+    if (microseconds)
+        nanosleep(&time, NULL);
+}
+
+static int run(struct consumer *consumer) {
+    while (!consumer->batches || consumer->taken < consumer->batches) {
+        int got = take(consumer, consumer->timeout_ms);
+        if (got < 0)
+            return fail(consumer, "next", got);
+        if (got == 0)
+            break;
+        nap(consumer->sleep_us);
+        int failed = consumer->held_count > consumer->hold ? release(consumer, 0) : 0;
+        if (failed)
+            return fail(consumer, "release", failed);
+    }
+    while (consumer->held_count) {
+        int failed = release(consumer, 0);
+        if (failed)
+            return fail(consumer, "release", failed);
+    }
+    print_end(consumer);
+    return EXIT_SUCCESS;
+}
+
+// ---- Step by step ------------------------------------------------------------------------------------------
+
+static void step_next(struct consumer *consumer, int timeout_ms) {
+    int got = consumer->held_count < HELD_MOST ? take(consumer, timeout_ms) : -ENOBUFS;
+    if (got == 0)
+        print_end(consumer);
+    else if (got < 0)
+        fail(consumer, "next", got);
+}
+
+static size_t find(const struct consumer *consumer, uint64_t number) {
+    size_t place = 0;
+    while (place < consumer->held_count && consumer->numbers[place] != number)
+        place++;
+    return place;
+}
+
+static void step_release(struct consumer *consumer, uint64_t number) {
+    size_t place = find(consumer, number);
+    // One that is not held is given to the library all the same: it has to refuse it.
+    struct feed_batch never = {.sequence = number};
+    int failed =
+        place < consumer->held_count ? release(consumer, place) : feed_batch_release(consumer->feed, &never);
+    if (failed) {
+        fail(consumer, "release", failed);
+        return;
+    }
+    printf("{\"event\": \"released\"");
+    end_line();
+}
+
+static void step_rehash(const struct consumer *consumer, uint64_t number) {
+    size_t place = find(consumer, number);
+    printf("{\"event\": \"hashes\"");
+    if (place < consumer->held_count)
+        print_hashes(&consumer->held[place]);
+    end_line();
+}
+
+static int step(struct consumer *consumer) {
+    char line[256], word[16];
+    while (fgets(line, sizeof line, stdin)) {
+        long long value = 0;
+        if (sscanf(line, "%15s %lld", word, &value) < 1)
+            continue;
+        if (!strcmp(word, "next"))
+            step_next(consumer, (int)value);
+        else if (!strcmp(word, "release"))
+            step_release(consumer, (uint64_t)value);
+        else if (!strcmp(word, "rehash"))
+            step_rehash(consumer, (uint64_t)value);
+        else if (!strcmp(word, "token")) {
+            printf("{\"event\": \"token\"");
+            print_token(consumer);
+            end_line();
+        } else
+            break;
+    }
+    return EXIT_SUCCESS;
+}
+
+// ---- Options -----------------------------------------------------------------------------------------------
+
+enum kind {
+    TEXT,
+    FLAG,
+    INT,
+    U32,
+    U64
+};
+
+static const struct {
+    const char *name;
+    enum kind kind;
+    size_t offset; // in struct consumer
+} options[] = {
+    {"dataset", TEXT, offsetof(struct consumer, options.dataset)},
+    {"batch-size", U32, offsetof(struct consumer, options.batch_size)},
+    {"shuffle", FLAG, offsetof(struct consumer, options.shuffle)},
+    {"drop-last", FLAG, offsetof(struct consumer, options.drop_last)},
+    {"seed", U64, offsetof(struct consumer, options.seed)},
+    {"rank", U32, offsetof(struct consumer, options.rank)},
+    {"world-size", U32, offsetof(struct consumer, options.world_size)},
+    {"local-world-size", U32, offsetof(struct consumer, options.local_world_size)},
+    {"epochs", U64, offsetof(struct consumer, options.epochs)},
+    {"share", TEXT, offsetof(struct consumer, options.share)},
+    {"wait-for", U32, offsetof(struct consumer, options.wait_for)},
+    {"prefetch", U32, offsetof(struct consumer, options.prefetch)},
+    {"max-lag", U32, offsetof(struct consumer, options.max_lag_s)},
+    {"ring-bytes", U64, offsetof(struct consumer, options.ring_bytes)},
+    {"resume", TEXT, offsetof(struct consumer, options.resume)},
+    {"device", TEXT, offsetof(struct consumer, options.device)},
+    {"name", TEXT, offsetof(struct consumer, options.client_name)},
+    {"connect-timeout", INT, offsetof(struct consumer, options.connect_timeout_ms)},
+    {"reconnect-timeout", INT, offsetof(struct consumer, options.reconnect_timeout_ms)}, // -1 if not given
+    {"batches", U64, offsetof(struct consumer, batches)},
+    {"hold", U64, offsetof(struct consumer, hold)},
+    {"sleep-us", U64, offsetof(struct consumer, sleep_us)},
+    {"timeout", INT, offsetof(struct consumer, timeout_ms)},
+    {"step", FLAG, offsetof(struct consumer, step)},
+    {"quiet", FLAG, offsetof(struct consumer, quiet)},     // no line a batch
+    {"samples", FLAG, offsetof(struct consumer, samples)}, // the list of them with each batch
+    {"token", FLAG, offsetof(struct consumer, token)},     // with each batch and the end
+};
+
+static void set(void *member, enum kind kind, const char *value) {
+    if (kind == TEXT)
+        *(const char **)member = value;
+    else if (kind == FLAG)
+        *(bool *)member = true;
+    else if (kind == INT)
+        *(int *)member = atoi(value);
+    else if (kind == U32)
+        *(uint32_t *)member = (uint32_t)strtoul(value, NULL, 0);
+    else
+        *(uint64_t *)member = strtoull(value, NULL, 0);
+}
+
+// --NAME=VALUE, or --NAME for a flag.
+static bool parse(struct consumer *consumer, const char *argument) {
+    size_t length = strcspn(argument, "=");
+    bool has_value = argument[length] == '=';
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (length == strlen(options[i].name) + 2 && strncmp(argument, "--", 2) == 0 &&
+            strncmp(argument + 2, options[i].name, length - 2) == 0 &&
+            has_value == (options[i].kind != FLAG)) {
+            set((char *)consumer + options[i].offset, options[i].kind, argument + length + has_value);
+            return true;
+        }
+    fprintf(stderr, "consumer: unknown option %s\n", argument);
+    return false;
+}
+
+int main(int argc, char **argv) {
+    static struct consumer consumer = {.timeout_ms = 20000, .options.reconnect_timeout_ms = -1};
+    for (int i = 1; i < argc; i++)
+        if (!parse(&consumer, argv[i]))
+            return 2;
+    int failed = feed_open(&consumer.feed, &consumer.options);
+    int status;
+    if (failed) {
+        status = fail(&consumer, "open", failed);
+    } else {
+        print_attached(&consumer);
+        status = consumer.step ? step(&consumer) : run(&consumer);
+    }
+    feed_close(consumer.feed);
+    return status;
+}

@@ -1,0 +1,260 @@
+"""A private feedd for a test: its directory, its configuration, its start and its end without remains.
+
+runner.py runs the tests; ../README.md tells how one is written. Standard library alone.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import wire
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("FEEDD_TEST_BUILD", ROOT / "build")).resolve()
+SLOWNESS = float(os.environ.get("FEEDD_TEST_SLOWNESS", "1"))
+SANITIZER_OPTIONS = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS")
+PR_SET_PDEATHSIG = 1
+
+
+class Skip(Exception):
+    """Raised by skip()."""
+
+
+def skip(reason):
+    """Ends the test as skipped; the reason is shown."""
+    raise Skip(reason)
+
+
+def limit(seconds):
+    """Decorates a test that may take longer (or has to be faster) than the runner's default."""
+
+    def set_limit(test):
+        test.limit_s = seconds
+        return test
+
+    return set_limit
+
+
+def eventually(condition, seconds=10.0, what="condition"):
+    """Waits until condition() is true and returns what it returned."""
+    deadline = time.monotonic() + seconds * SLOWNESS
+    while True:
+        if result := condition():
+            return result
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(0.02)
+
+
+def die_with_parent():
+    """In a child between fork and exec: nothing outlives the test that started it."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def session_processes(leader):
+    """{pid: command line} of the live processes in the session of `leader`."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            state, _, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+            if int(session) == leader and state not in "ZX":
+                found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+    return found
+
+
+def prlimit(pid, resource, value):
+    """Sets a soft limit of a running process, which keeps its hard one; None lifts it again."""
+    owner = os.stat(f"/proc/{pid}")
+    subprocess.run(
+        ["prlimit", f"--pid={pid}", f"--{resource}={'unlimited' if value is None else value}:"], check=True,
+        stdin=subprocess.DEVNULL, user=owner.st_uid, group=owner.st_gid,
+    )  # fmt: skip
+
+
+def shared_objects():
+    return {entry.name for entry in pathlib.Path("/dev/shm").iterdir()}
+
+
+class Instance:
+    """feedd in a directory of its own. As a context manager it ends with stop(), or with kill() if the test failed.
+
+    `feedd` are settings of the [feedd] section; datasets are added with add_dataset() before start().
+    """
+
+    def __init__(self, **feedd):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="feedd-test-"))
+        self.socket = self.directory / "feedd.sock"
+        self.stats = self.directory / "feedd.sock.stats"
+        self.config = self.directory / "feedd.conf"
+        self.log = self.directory / "feedd.log"
+        self.settings = {"socket": self.socket, "loaders": 2, "ring_memory": "256M", "log_level": "info", **feedd}
+        self.datasets = {}
+        self.process = None
+        self.objects_before = shared_objects()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        try:
+            if kind is None:
+                self.stop()
+            else:
+                self.kill()
+                if kind is not Skip:
+                    print(f"---- log of feedd ({self.log})\n{self.read_log()}----")
+        finally:
+            self.kill()
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    # ---- Configuration -------------------------------------------------------------------------------------
+
+    def add_dataset(self, name, **options):
+        """Options as in feedd.conf; field_NAME stands for field.NAME."""
+        self.datasets[name] = {key.replace("field_", "field."): value for key, value in options.items()}
+
+    def write_config(self, text=None):
+        """Writes `text`, or what the settings and datasets say."""
+        if text is None:
+            lines = ["[feedd]", *(f"{key} = {value}" for key, value in self.settings.items())]
+            for name, options in self.datasets.items():
+                lines += [f"[dataset {name}]", *(f"{key} = {value}" for key, value in options.items())]
+            text = "\n".join(lines) + "\n"
+        self.config.write_text(text)
+
+    # ---- Life ----------------------------------------------------------------------------------------------
+
+    def environment(self, **more):
+        """Of a program under test; sanitizers report into files of the directory, which stop() looks for."""
+        environment = {**os.environ, "FEEDD_SOCKET": str(self.socket), "LC_ALL": "C.UTF-8"}
+        for name in SANITIZER_OPTIONS:
+            environment[name] = environment.get(name, "") + f":log_path={self.directory}/sanitizer"
+        return {**environment, **more}
+
+    def start(self, limit_s=15.0, wrap=(), arguments=(), environment=None):
+        """Starts feedd and returns when it takes connections."""
+        if not self.config.exists():
+            self.write_config()
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*wrap, BUILD / "feedd", "--config", self.config, *arguments],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory, start_new_session=True,
+                preexec_fn=die_with_parent, env=self.environment(**(environment or {})),
+            )  # fmt: skip
+        eventually(self._listens, limit_s, "feedd takes connections")
+        return self
+
+    def _listens(self):
+        assert self.process.poll() is None, f"feedd ended with status {self.process.returncode} instead of starting"
+        with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(OSError):
+            probe.connect(str(self.socket))
+            return True
+        return False
+
+    def wait(self, limit_s=15.0):
+        """Waits for feedd's own end and returns its exit status."""
+        try:
+            return self.process.wait(limit_s * SLOWNESS)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"feedd has not ended within {limit_s:g} s") from None
+
+    def stop(self, limit_s=15.0):
+        """Asks feedd to end and checks that it does so well and leaves nothing. Harmless when it is not running."""
+        if self.process is None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        status = self.wait(limit_s)
+        assert status == 0, f"feedd ended with status {status} on SIGTERM"
+        self.check_nothing_left()
+        self.process = None
+
+    def kill(self):
+        """Ends whatever runs here, checking nothing."""
+        if self.process is None:
+            return
+        for pid in [self.process.pid, *session_processes(self.process.pid)]:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+    def check_nothing_left(self):
+        """After feedd's end: no process, no shared-memory object, no socket, no statistics file, no sanitizer report."""
+        leader = self.process.pid
+        eventually(lambda: not session_processes(leader), 2, f"no process left of {session_processes(leader)}")
+        # Tests that run beside this one make and unlink objects of their own, hence the patience.
+        eventually(
+            lambda: not shared_objects() - self.objects_before, 3,
+            f"nothing new in /dev/shm, but {shared_objects() - self.objects_before}",
+        )  # fmt: skip
+        assert not self.socket.exists(), f"the socket {self.socket} is left"
+        assert not self.stats.exists(), f"the statistics file {self.stats} is left"
+        self.check_sanitizers()
+
+    def check_sanitizers(self):
+        for report in sorted(self.directory.glob("sanitizer*")):
+            text = report.read_text(errors="replace")
+            assert not text.strip(), f"{report.name}:\n{text}"
+
+    # ---- Looking at it -------------------------------------------------------------------------------------
+
+    def read_log(self):
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def processes(self):
+        """{pid: command line} of feedd and its children."""
+        return session_processes(self.process.pid)
+
+    def children(self):
+        return {pid: command for pid, command in self.processes().items() if pid != self.process.pid}
+
+    def descriptors(self, pid=None):
+        """How many descriptors feedd (or one of its children) has open."""
+        return len(os.listdir(f"/proc/{pid or self.process.pid}/fd"))
+
+    def check_descriptors(self, count, seconds=10.0):
+        """Fails unless feedd comes back to `count` open descriptors: what a session had is gone."""
+        eventually(
+            lambda: self.descriptors() <= count, seconds,
+            f"feedd back at {count} descriptors (it has {self.descriptors()})",
+        )  # fmt: skip
+
+    # ---- Talking to it -------------------------------------------------------------------------------------
+
+    def client(self, **options):
+        return wire.Client(self.socket, **options)
+
+    def program(self, *command, limit_s=25.0, check=True, environment=None, **options):
+        """Runs a program with FEEDD_SOCKET set; returns its CompletedProcess with text output."""
+        done = subprocess.run(
+            [str(item) for item in command], capture_output=True, text=True, timeout=limit_s * SLOWNESS,
+            stdin=subprocess.DEVNULL, cwd=self.directory, preexec_fn=die_with_parent, check=False,
+            env=self.environment(**(environment or {})), **options,
+        )  # fmt: skip
+        said = f"{done.args} ended with status {done.returncode}\n{done.stdout}{done.stderr}"
+        assert not check or done.returncode == 0, said
+        return done
+
+    def ctl(self, *arguments, **options):
+        return self.program(BUILD / "feedctl", *arguments, **options)
+
+    def statistics(self):
+        """What feedctl stats --json says now."""
+        return json.loads(self.ctl("stats", "--once", "--json").stdout)
+
+    def status(self):
+        return json.loads(self.ctl("status", "--json").stdout)
+
+    def check(self, **options):
+        """feedd --check on the configuration as it is; never raises on a bad exit status."""
+        if not self.config.exists():
+            self.write_config()
+        return self.program(BUILD / "feedd", "--config", self.config, "--check", check=False, **options)

@@ -1,0 +1,114 @@
+"""What `make install` puts where, that it works from there, and that `make uninstall` takes it away again."""
+
+import re
+import subprocess
+
+import data
+import harness
+
+SANITIZERS = ["-fsanitize=address,undefined"] if harness.BUILD.name == "asan" else []
+
+
+def make(*arguments):
+    done = subprocess.run(
+        ["make", "-C", harness.ROOT, f"BUILD={harness.BUILD}", *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def files_below(root):
+    return {str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir()}
+
+
+def compile_example(instance, source, *flags):
+    program = instance.directory / "example"
+    instance.program("cc", "-Wall", "-Werror", "-o", program, source, *flags, *SANITIZERS)
+    return program
+
+
+def run_example(instance, program, **environment):
+    data.add_records(instance, "numbers", samples=1000, size=64)
+    instance.start()
+    done = instance.program(program, "numbers", environment=environment)
+    assert done.stdout, done
+
+
+@harness.limit(120)
+def test_installed_tree_works():
+    with harness.Instance() as instance:
+        prefix = instance.directory / "prefix"
+        make("install", f"PREFIX={prefix}")
+        installed = files_below(prefix)
+        for name in ("bin/feedd", "bin/feedctl", "include/feed.h", "lib/libfeed.so", "lib/libfeed.so.0", "lib/libfeed.a",
+                     "lib/pkgconfig/libfeed.pc", "share/man/man8/feedd.8", "share/man/man5/feedd.conf.5",
+                     "share/man/man1/feedctl.1", "share/man/man3/libfeed.3", "etc/feedd/feedd.conf",
+                     "lib/systemd/system/feedd.service", "lib/systemd/system/feedd.socket", "lib/sysusers.d/feedd.conf",
+                     "lib/tmpfiles.d/feedd.conf", "share/bash-completion/completions/feedctl"):  # fmt: skip
+            assert name in installed, f"{name} is missing of {sorted(installed)}"
+        unit = (prefix / "lib/systemd/system/feedd.service").read_text()
+        assert f"ExecStart={prefix}/bin/feedd --config {prefix}/etc/feedd/feedd.conf" in unit, unit
+        assert "@" not in unit and "@" not in (prefix / "lib/pkgconfig/libfeed.pc").read_text()
+
+        done = instance.program(prefix / "bin/feedd", "--config", prefix / "etc/feedd/feedd.conf", "--check")
+        assert "0 datasets" in done.stdout, done
+        example = prefix / "share/doc/feedd/examples/example.c"
+        search = {"PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}
+        flags = instance.program("pkg-config", "--cflags", "--libs", "libfeed", environment=search).stdout.split()
+        program = compile_example(instance, example, *flags)
+        run_example(instance, program, LD_LIBRARY_PATH=str(prefix / "lib"))
+
+
+@harness.limit(120)
+def test_staged_tree_and_uninstall():
+    with harness.Instance() as instance:
+        stage = instance.directory / "stage"
+        make("install", f"DESTDIR={stage}", "PREFIX=/usr")
+        config = stage / "etc/feedd/feedd.conf"
+        config.write_text("# an administrator's own\n")
+        make("install", f"DESTDIR={stage}", "PREFIX=/usr")
+        assert config.read_text() == "# an administrator's own\n", "feedd.conf was overwritten"
+        assert "ExecStart=/usr/bin/feedd " in (stage / "usr/lib/systemd/system/feedd.service").read_text()
+        make("uninstall", f"DESTDIR={stage}", "PREFIX=/usr")
+        assert files_below(stage) == {"etc/feedd/feedd.conf"}, files_below(stage)
+
+
+def test_example_against_the_static_library():
+    with harness.Instance() as instance:
+        flags = instance.program("pkg-config", "--libs", "libprotobuf-c").stdout.split()
+        include = f"-I{harness.ROOT / 'client'}"
+        source = harness.ROOT / "client/example.c"
+        program = compile_example(instance, source, include, harness.BUILD / "libfeed.a", *flags)
+        run_example(instance, program)
+
+
+def test_version_and_help():
+    with harness.Instance() as instance:
+        for name in ("feedd", "feedctl"):
+            version = instance.program(harness.BUILD / name, "--version")
+            assert version.stdout.startswith(f"{name} ") and "0." in version.stdout, version
+            usage = instance.program(harness.BUILD / name, "--help")
+            assert name in usage.stdout and not usage.stderr, usage
+            wrong = instance.program(harness.BUILD / name, "--no-such-option", check=False)
+            assert wrong.returncode == 2 and wrong.stderr and not wrong.stdout, wrong
+
+
+def test_help_config_lists_every_option():
+    with harness.Instance() as instance:
+        text = instance.program(harness.BUILD / "feedd", "--help-config").stdout
+        table = (harness.ROOT / "daemon/options.def").read_text()
+        keys = [line.split("(")[1].split(",")[0] for line in table.splitlines() if line.startswith(("FEEDD_", "DATASET_"))]
+        assert len(keys) > 20, keys
+        for key in keys:
+            assert f"    {key} = " in text, f"{key} is not in feedd --help-config"
+
+
+def test_libraries_show_the_public_names_alone():
+    """Whatever else a library defined could clash with a name of the program that links to it."""
+    wanted = set(re.findall(r"^\s+(feed_\w+);", (harness.ROOT / "client/libfeed.map").read_text(), re.MULTILINE))
+    declared = set(re.findall(r"^(?:int|int64_t|void|const .*?|size_t) ?\*?(feed_\w+)\(", (harness.ROOT / "client/feed.h").read_text(), re.MULTILINE))
+    assert wanted == declared, f"feed.h and libfeed.map differ in {wanted ^ declared}"
+    with harness.Instance() as instance:
+        for library, options in (("libfeed.a", ["-g"]), ("libfeed.so", ["-D"])):
+            lines = instance.program("nm", *options, "--defined-only", harness.BUILD / library).stdout.splitlines()
+            names = {line.split()[2].split("@")[0] for line in lines if len(line.split()) == 3 and " A " not in line}
+            assert names == wanted, f"{library} and libfeed.map differ in {names ^ wanted}"

@@ -1,0 +1,236 @@
+"""Processes are killed and stopped in mid-work; whatever is left goes on, and no sample is lost or comes twice."""
+
+import os
+import random
+import signal
+import time
+
+import consumer
+import data
+import expected
+import harness
+
+SAMPLES = 2000
+SHAPE = {"epochs": 3, "shuffle": True, "seed": 13}
+
+
+def serve(dataset=None, **settings):
+    instance = harness.Instance(**{"ring": "64K", **settings})
+    instance.path = data.add_records(instance, samples=SAMPLES, size=64, **(dataset or {}))
+    return instance.start()
+
+
+def loaders(instance):
+    """Those that have become what they are to be; before exec they are still called feedd."""
+    return [pid for pid, command in instance.children().items() if command.startswith("feedd-loader")]
+
+
+def counters(instance):
+    (feed,) = instance.statistics()["feeds"]
+    return feed["feed_counters"], feed["loader_counters"]
+
+
+def kill_while(instance, reader, pause_s, number=signal.SIGKILL):
+    """Kills one loader after another until the consumer is done; returns how many."""
+    killed = 0
+    while reader.process.poll() is None:
+        if alive := loaders(instance):
+            os.kill(random.choice(alive), number)
+            killed += 1
+        time.sleep(pause_s)
+    return killed
+
+
+def check_after_kills(instance, reader, killed):
+    batches = reader.finish()
+    expected.check_run(expected.read_records([instance.path], 64, {"x": (0, 64)}), batches, 20, **SHAPE)
+    feed, loader = counters(instance)
+    assert killed >= 5, f"only {killed} were killed: that shows nothing"
+    assert 0 < feed["children_replaced"] <= killed, (feed, killed)
+    assert feed["samples"] == 3 * SAMPLES, feed
+    # What a loader had counted before it could say that it was done is read once more.
+    assert 3 * SAMPLES <= loader["samples"] <= 3 * SAMPLES + 20 * killed, (loader, killed)
+    assert loader["read_errors"] == loader["skipped"] == 0, loader
+
+
+def kill_loaders(io, pause_s, **dataset):
+    with serve(io=io, loaders=3, dataset=dataset) as feedd:
+        reader = consumer.Consumer(feedd, "numbers", 20, sleep_us=4000, **SHAPE)
+        killed = kill_while(feedd, reader, pause_s)
+        check_after_kills(feedd, reader, killed)
+
+
+def test_loaders_are_killed_again_and_again_with_uring():
+    kill_loaders("uring", 0.05)
+
+
+def test_loaders_are_killed_again_and_again_mapped():
+    kill_loaders("mapped", 0.05)
+
+
+def test_loaders_are_killed_again_and_again_with_pread():
+    kill_loaders("pread", 0.05)
+
+
+def test_loaders_are_killed_while_reads_are_under_way():
+    """Each read takes 20 ms, so that every loader dies with reads in flight, which land in the ring after its death."""
+    kill_loaders("uring", 0.05, io_delay_us=20000)
+
+
+def test_loaders_crash():
+    with serve(loaders=3) as feedd:
+        reader = consumer.Consumer(feedd, "numbers", 20, sleep_us=2000, **SHAPE)
+        killed = kill_while(feedd, reader, 0.1, signal.SIGABRT)
+        check_after_kills(feedd, reader, killed)
+        assert any("signal 6" in line for line in feedd.status()["last_errors"]), feedd.status()
+
+
+def test_all_loaders_at_once():
+    with serve(loaders=4) as feedd:
+        with consumer.Consumer(feedd, "numbers", 20, step=True, **SHAPE) as reader:
+            reader.attached()
+            batches = reader.take(5)
+            for round_number in range(4):
+                victims = harness.eventually(lambda: len(loaders(feedd)) == 4 and loaders(feedd), 5, "4 loaders")
+                for pid in victims:
+                    os.kill(pid, signal.SIGKILL)
+                batches += reader.take(50)
+                harness.eventually(lambda: counters(feedd)[0]["children_replaced"] == 4 * (round_number + 1), 5, "4 replaced")
+            batches += reader.take(300 - len(batches))
+            reader.next_ends()
+            expected.check_run(expected.read_records([feedd.path], 64, {"x": (0, 64)}), batches, 20, **SHAPE)
+
+
+def test_loader_that_hangs_is_replaced():
+    with serve(loaders=2, loader_timeout=2) as feedd:
+        with consumer.Consumer(feedd, "numbers", 20, step=True, **SHAPE) as reader:
+            reader.attached()
+            batches = reader.take(10)
+            hung = loaders(feedd)
+            for pid in hung:
+                os.kill(pid, signal.SIGSTOP)
+            begun = time.monotonic()
+            batches += reader.take(290)
+            assert time.monotonic() - begun > 1.5, "the ring held everything: this shows nothing"
+            reader.next_ends()
+            expected.check_run(expected.read_records([feedd.path], 64, {"x": (0, 64)}), batches, 20, **SHAPE)
+            assert counters(feedd)[0]["children_replaced"] == 2
+            assert any("has not moved for 2 s" in line for line in feedd.status()["last_errors"])
+            assert not set(hung) & set(feedd.children()), "a hung loader is still there"
+
+
+def test_loaders_that_cannot_start_fail_the_feed():
+    """They end at once, each time: the consumer is told, in a time that a person can wait."""
+    with serve(loaders=4) as feedd:
+        with consumer.Consumer(feedd, "numbers", 20, step=True) as reader:
+            reader.attached()
+            # Too little address space for a program to be loaded into.
+            harness.prlimit(feedd.process.pid, "as", 1 << 20)
+            for pid in harness.eventually(lambda: len(loaders(feedd)) == 4 and loaders(feedd), 5, "4 loaders"):
+                os.kill(pid, signal.SIGKILL)
+            # After what the ring holds.
+            for _ in range(60):
+                reader.command("next", 20000)
+                event = reader.event()
+                if event["event"] == "error":
+                    break
+                reader.release(event)
+            assert event["event"] == "error" and event["code"] == "EIO", event
+            harness.prlimit(feedd.process.pid, "as", None)
+
+
+# ---- Consumers ---------------------------------------------------------------------------------------------
+
+
+def test_consumer_that_is_killed_gives_its_leases_back():
+    """Two share; one holds all it may and blocks the other; it is killed, and the other one goes on at once."""
+    with serve(ring="32K") as feedd:
+        options = {"share": "job", "wait_for": 2, "max_lag": 60, **SHAPE}
+        with consumer.Consumer(feedd, "numbers", 20, step=True, prefetch=3, **options) as bad:
+            bad.attached()
+            good = consumer.Consumer(feedd, "numbers", 20, **options)
+            for _ in range(3):
+                bad.next()
+            harness.eventually(lambda: counters(feedd)[0]["batches"] >= 6, 5, "the other one has got what it can")
+            time.sleep(0.3)
+            bad.kill()
+            batches = good.finish(10)
+        assert expected.check_exactly_once(SAMPLES, batches) == 3
+        assert counters(feedd)[1]["samples"] == 3 * SAMPLES
+
+
+def test_consumers_are_killed_again_and_again():
+    """One after the other goes on where the one before was killed."""
+    with serve() as feedd:
+        together, token = [], None
+        for number in range(20):
+            with consumer.Consumer(feedd, "numbers", 20, step=True, resume=token, **SHAPE) as reader:
+                reader.attached()
+                together += reader.take(number % 7 + 1)
+                token = reader.token()
+                if number % 3 == 0:
+                    reader.next()  # and dies with it
+                reader.kill()
+        together += consumer.read(feedd, "numbers", 20, resume=token, **SHAPE)
+        assert expected.check_exactly_once(SAMPLES, together) == 3
+
+
+def test_consumer_that_is_killed_while_it_waits():
+    with serve(dataset={"io_delay_us": 300_000}, io="uring") as feedd:
+        for _ in range(5):
+            with consumer.Consumer(feedd, "numbers", 20, step=True, **SHAPE) as reader:
+                reader.attached()
+                reader.command("next", -1)
+                time.sleep(0.05)
+                reader.kill()
+        batches = consumer.Consumer(feedd, "numbers", 20, batches=3, **SHAPE).finish()
+        assert [batch["index"] for batch in batches] == [0, 1, 2]
+
+
+# ---- The supervisor ----------------------------------------------------------------------------------------
+
+
+def test_supervisor_is_killed():
+    """Its loaders go with it, nothing is left but the socket, consumers are told, and the next daemon starts at once."""
+    with serve(loaders=4) as feedd:
+        with consumer.Consumer(feedd, "numbers", 20, step=True, token=True, **SHAPE) as reader:
+            reader.attached()
+            before = reader.take(30)
+            held = reader.next()
+            leader = feedd.process.pid
+            feedd.process.kill()
+            feedd.process.wait()
+            harness.eventually(lambda: not harness.session_processes(leader), 1, "all loaders are gone")
+            assert harness.shared_objects() == feedd.objects_before
+            assert feedd.socket.exists()
+            assert reader.hashes(held) == held["crc"], "a batch in hand is no longer readable"
+            for _ in range(200):  # those that were granted before
+                reader.command("next", 5000)
+                if (event := reader.event())["event"] == "error":
+                    break
+            assert event["code"] == "ECONNRESET", event
+            assert "feedd" in event["text"] and str(feedd.socket) in event["text"], event
+
+        begun = time.monotonic()
+        feedd.start()
+        assert time.monotonic() - begun < 2
+        assert "stale socket" in feedd.read_log()
+        after = consumer.read(feedd, "numbers", 20, resume=before[-1]["token"], **SHAPE)
+        assert expected.check_exactly_once(SAMPLES, before + after) == 3
+
+
+def test_supervisor_is_killed_while_it_makes_a_feed():
+    for pause in (0.0, 0.01, 0.03):
+        with harness.Instance(ring_memory="2G") as feedd:
+            data.add_records(feedd)
+            feedd.start()
+            reader = consumer.Consumer(feedd, "numbers", 10, ring_bytes=300 << 20, step=True)
+            time.sleep(pause)
+            leader = feedd.process.pid
+            feedd.process.kill()
+            feedd.process.wait()
+            harness.eventually(lambda: not harness.session_processes(leader), 1, "all loaders are gone")
+            harness.eventually(lambda: harness.shared_objects() == feedd.objects_before, 1, "nothing in /dev/shm")
+            reader.kill()
+            feedd.start()
+            consumer.read(feedd, "numbers", 10)

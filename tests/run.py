@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""Runs every test and ends with one line `N passed, N failed, N skipped`.
+
+Exit status: 0 when nothing failed and something passed, else 1. README.md tells how tests are written and run.
+"""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import fnmatch
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import tap
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+running = set()  # leaders of the sessions of what runs now
+
+
+@dataclasses.dataclass
+class Program:
+    name: str
+    command: list
+    limit_s: float
+    speaks_tap: bool = True
+
+
+@dataclasses.dataclass
+class Result:
+    program: Program
+    cases: list
+    output: str
+    seconds: float
+
+    def count(self, state):
+        return sum(case.state == state for case in self.cases)
+
+
+def sanitizer_settings():
+    """Findings abort the program, so that no test can pass over one."""
+    return {
+        "ASAN_OPTIONS": "abort_on_error=1:detect_stack_use_after_return=1:strict_string_checks=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:abort_on_error=1",
+        "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:suppress_equal_stacks=0",
+    }
+
+
+def find_programs(options):
+    """The programs to run: unit tests, the check of the order's vectors, and the integration tests."""
+    build = options.build.resolve()
+    programs = []
+    for source in sorted((ROOT / "tests/unit").glob("test_*.c")):
+        binary = build / "tests" / source.stem
+        programs.append(Program(f"unit/{source.stem}", [*options.wrap, str(binary)], options.limit))
+    reference = ROOT / "tests/unit/order_reference.py"
+    vectors = ROOT / "tests/unit/order_vectors.h"
+    programs.append(
+        Program("unit/order_reference", [sys.executable, str(reference), "--verify", str(vectors)], options.limit, False)
+    )
+    if not options.unit:
+        harness = [sys.executable, str(ROOT / "tests/integration/runner.py"), "--build", str(build)]
+        harness += ["--jobs", str(options.jobs), "--slowness", str(options.slowness)]
+        for source in sorted((ROOT / "tests/integration").glob("test_*.py")):
+            programs.append(Program(f"integration/{source.stem}", [*harness, str(source)], 20 * options.limit))
+    return [program for program in programs if fnmatch.fnmatch(program.name, options.only)]
+
+
+def kill_session(leader):
+    """Ends what is left of a session; returns how many processes there were."""
+    left = 0
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            pid = int(entry.name)
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            if os.getsid(pid) == leader and state != "Z":
+                os.kill(pid, signal.SIGKILL)
+                left += 1
+        except OSError:
+            continue  # it ended by itself meanwhile
+    return left
+
+
+def execute(program, slowness):
+    """Runs one program in a session of its own: (exit status or None when out of time, processes left, output)."""
+    environment = {**os.environ, **sanitizer_settings(), "CMOCKA_MESSAGE_OUTPUT": "TAP"}
+    with tempfile.TemporaryFile() as sink:
+        child = subprocess.Popen(
+            program.command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, cwd=ROOT,
+            env=environment, start_new_session=True,
+        )  # fmt: skip
+        running.add(child.pid)
+        try:
+            status = child.wait(program.limit_s * slowness)
+        except subprocess.TimeoutExpired:
+            status = None
+        left = kill_session(child.pid)
+        child.wait()
+        running.discard(child.pid)
+        sink.seek(0)
+        return status, left, sink.read().decode(errors="replace")
+
+
+def judge(program, status, left, output):
+    """Turns a program's end and output into cases; whatever does not add up is a failure."""
+    if not program.speaks_tap:
+        cases = [tap.Case(program.name, "passed" if status == 0 else "failed", f"exit status {status}")]
+        return cases
+    outcome = tap.parse(output)
+    cases = outcome.cases
+    failed = sum(case.state == "failed" for case in cases)
+    missing = outcome.planned - len(cases)
+
+    def wrong(reason):
+        cases.append(tap.Case(program.name, "failed", reason))
+
+    if status is None:
+        wrong(f"out of time, {max(missing, 0)} cases not finished")
+    elif status < 0:
+        wrong(f"ended by signal {-status}, {max(missing, 0)} cases not finished")
+    elif outcome.planned < 1:
+        wrong("announced no case")
+    elif missing:
+        wrong(f"announced {outcome.planned} cases, reported {len(cases)}")
+    elif status and not failed:
+        wrong(f"exit status {status} although no case failed")
+    if left and status is not None:
+        wrong(f"{left} processes left behind")
+    return cases
+
+
+def end_early(number, _):
+    """Interrupted: what runs in sessions of its own does not hear of it by itself."""
+    for leader in list(running):
+        kill_session(leader)
+    os._exit(128 + number)
+
+
+def run_program(program, slowness):
+    begun = time.monotonic()
+    try:
+        status, left, output = execute(program, slowness)
+    except OSError as error:
+        cases = [tap.Case(program.name, "failed", f"cannot run: {error}")]
+        return Result(program, cases, "", 0.0)
+    return Result(program, judge(program, status, left, output), output, time.monotonic() - begun)
+
+
+def report(result):
+    """One line a program that passed; the whole output of one that did not."""
+    failed = result.count("failed")
+    print(
+        f"{'FAILED' if failed else 'ok':6}  {result.program.name:34} {result.count('passed'):4} passed,"
+        f" {failed} failed, {result.count('skipped')} skipped  {result.seconds:.1f} s",
+        flush=True,
+    )
+    if not failed:
+        return
+    print(f"---- output of {result.program.name}: {' '.join(result.program.command)}")
+    print(result.output.rstrip())
+    for case in result.cases:
+        if case.state == "failed":
+            print(f"---- FAILED {result.program.name}: {case.name}{': ' + case.reason if case.reason else ''}")
+    sys.stdout.flush()
+
+
+def summarise(results):
+    cases = [(result.program.name, case) for result in results for case in result.cases]
+    for state in ("failed", "skipped"):
+        for program, case in cases:
+            if case.state == state:
+                print(f"{state}: {program}: {case.name}{': ' + case.reason if case.reason else ''}")
+    passed, failed, skipped = (sum(case.state == state for _, case in cases) for state in ("passed", "failed", "skipped"))
+    if not passed and not failed:
+        print("nothing ran: that is a failure")
+        failed = 1
+    print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
+    return 1 if failed else 0
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"), help="build directory to test")
+    parser.add_argument("--only", default="*", help="programs whose name matches, as in 'unit/test_ring*'")
+    parser.add_argument("--unit", action="store_true", help="unit tests alone")
+    parser.add_argument("--jobs", "-j", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("--limit", type=float, default=60, help="seconds for a unit test program")
+    parser.add_argument("--slowness", type=float, default=1, help="stretches every time limit (sanitizers)")
+    parser.add_argument("--wrap", default="", help="command to put before each unit test program")
+    options = parser.parse_args()
+    options.wrap = options.wrap.split()
+    return options
+
+
+def main():
+    options = parse_arguments()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end_early)
+    programs = find_programs(options)
+    units = [program for program in programs if program.name.startswith("unit/")]
+    others = [program for program in programs if not program.name.startswith("unit/")]
+    results = []
+
+    def finish(result):
+        report(result)
+        results.append(result)
+
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        jobs = [pool.submit(run_program, program, options.slowness) for program in units]
+        for job in concurrent.futures.as_completed(jobs):
+            finish(job.result())
+    for program in others:  # each runs options.jobs tests at a time by itself
+        finish(run_program(program, options.slowness))
+    results.sort(key=lambda result: result.program.name)
+    return summarise(results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

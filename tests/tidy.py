@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""What no other tool checks about this tree: sizes, the direction of includes, the writers of shared words, stray words.
+
+Prints one line a finding and exits with 1 if there is any. `tidy.py --self-test` shows that every rule can fire.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 70
+MAX_COLUMNS = 120  # of comments; clang-format keeps code below its own limit
+
+# Which folders a folder may include from, besides itself.
+INCLUDES = {
+    "shm": set(),
+    "proto": {"shm"},
+    "client": {"shm", "proto"},
+    "daemon": {"shm", "proto"},
+    "bench": {"shm", "proto", "client", "daemon"},
+    "tests": {"shm", "proto", "client", "daemon", "bench"},
+}
+# Public: it may be included by programs that know nothing of this tree.
+STANDALONE = {"client/feed.h"}
+# Paths and names of places where the tree happened to be written or built; they mean nothing to a reader.
+STRAY = re.compile(r"/work/|/home/\w|/root/|/tmp/b-|\bTODO\b|\bFIXME\b|\bXXX\b")
+CODE = {".c", ".h", ".def", ".py", ".sh", ".proto"}
+
+
+def list_files(root):
+    """Every file that git tracks or would track; outside a clone, every file but what was built."""
+    if not (root / ".git").exists():
+        files = [path.relative_to(root) for path in root.rglob("*") if path.is_file()]
+        return [pathlib.PurePosixPath(path) for path in files if path.parts[0] != "build"]
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [pathlib.PurePosixPath(name) for name in names if (root / name).is_file()]
+
+
+def check_size(path, lines):
+    if path.suffix in CODE and len(lines) > MAX_FILE_LINES:
+        yield 1, f"{len(lines)} lines; {MAX_FILE_LINES} are the limit: look for the seam"
+    for number, line in enumerate(lines, 1):
+        if path.suffix in {".c", ".h", ".def", ".proto"} and len(line) > MAX_COLUMNS:
+            yield number, f"{len(line)} columns; {MAX_COLUMNS} are the limit"
+
+
+def check_c_functions(path, lines):
+    """A function runs from its line in column 0 that opens a brace to the `}` in column 0."""
+    if path.suffix not in {".c", ".h"}:
+        return
+    begin = None
+    for number, line in enumerate(lines, 1):
+        if begin is None and re.match(r"[A-Za-z_].*\)\s*\{$|\s.*\)\s*\{$", line) and not line.startswith(" " * 4 + " "):
+            begin = number if re.match(r"[A-Za-z_]", line) else begin
+        elif line.startswith("}") and begin is not None:
+            if number - begin + 1 > MAX_FUNCTION_LINES:
+                yield begin, f"a function of {number - begin + 1} lines; {MAX_FUNCTION_LINES} are the limit"
+            begin = None
+
+
+def check_python_functions(path, lines):
+    if path.suffix != ".py":
+        return
+    begin, indent = None, 0
+    for number, line in enumerate([*lines, "end"], 1):
+        here = len(line) - len(line.lstrip())
+        if begin is not None and line.strip() and here <= indent and not line.lstrip().startswith(")"):
+            if number - begin > MAX_FUNCTION_LINES:
+                yield begin, f"a function of {number - begin} lines; {MAX_FUNCTION_LINES} are the limit"
+            begin = None
+        if begin is None and re.match(r"\s*(async )?def ", line):
+            begin, indent = number, here
+
+
+def check_includes(path, lines):
+    folder = path.parts[0]
+    if path.suffix not in {".c", ".h"} or folder not in INCLUDES:
+        return
+    for number, line in enumerate(lines, 1):
+        match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+        if not match:
+            continue
+        target = pathlib.PurePosixPath(match.group(1))
+        if str(path) in STANDALONE:
+            yield number, "the public header must stand alone"
+        elif len(target.parts) == 1:
+            # Generated code has one user, and the header through which others see its types.
+            if target.name == "feed.pb-c.h" and folder in {"shm", "client", "daemon"} and not path.name.startswith("test_"):
+                yield number, "generated code is included through proto/codec.h"
+            elif target.suffix == ".h" and target.name != "feed.pb-c.h" and (ROOT / path.parent / target).exists():
+                yield number, f"include paths begin at the root: {path.parent / target}"
+        elif target.parts[0] != folder and target.parts[0] not in INCLUDES[folder]:
+            if target.parts[0] in INCLUDES:
+                yield number, f"{folder}/ must not include from {target.parts[0]}/"
+
+
+def check_writers(path, lines):
+    """Each shared word has a writer named beside it, in the comment over its block or over its structure."""
+    if str(path) != "shm/layout.h":
+        return
+    documented = False
+    comment = ""
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if text.startswith("//"):
+            comment += " " + text
+        elif text.startswith("struct ") and text.endswith("{"):
+            documented = names_writer(comment)
+            comment = ""
+        elif not text:
+            comment = ""
+        else:
+            documented = documented or names_writer(comment)
+            words = re.search(r"_Atomic \w+ \w+(\[[^]]*\])?;|struct ring_failure failure", line)
+            if words and not documented and not names_writer(text):
+                yield number, "a shared word without a word on who may write it"
+        if text.startswith("}"):
+            documented, comment = False, ""
+
+
+def names_writer(comment):
+    return bool(re.search(r"\b(written|writes|advance|set|supervisor|loader|monotonic|once)\b", comment, re.IGNORECASE))
+
+
+def check_stray(path, lines):
+    if str(path) == "tests/tidy.py":
+        return
+    for number, line in enumerate(lines, 1):
+        if match := STRAY.search(line):
+            yield number, f"stray {match.group(0)!r}"
+
+
+RULES = [check_size, check_c_functions, check_python_functions, check_includes, check_writers, check_stray]
+
+
+def check_tree(root):
+    findings = []
+    for path in list_files(root):
+        try:
+            lines = (root / path).read_text().splitlines()
+        except UnicodeDecodeError:
+            continue  # data
+        for rule in RULES:
+            findings += [f"{path}:{number}: {text}" for number, text in rule(path, lines)]
+    return findings
+
+
+# One broken file a rule: (path, text, what the finding says).
+BROKEN = [
+    ("shm/long.c", "\n" * 401, "401 lines"),
+    ("shm/wide.c", "int a;" + " " * 120 + "\n", "columns"),
+    ("shm/function.c", "int f(void) {\n" + "    f();\n" * 70 + "}\n", "a function of 72 lines"),
+    ("tests/function.py", "def f():\n" + "    f()\n" * 70 + "\n\nx = 1\n", "a function of"),
+    ("shm/up.c", '#include "proto/frame.h"\n', "must not include"),
+    ("client/across.c", '#include "daemon/log.h"\n', "must not include"),
+    ("daemon/across.c", '#include "client/feed.h"\n', "must not include"),
+    ("client/feed.h", '#include "shm/base.h"\n', "stand alone"),
+    ("client/generated.c", '#include "feed.pb-c.h"\n', "generated code"),
+    ("shm/layout.h", "struct a {\n    _Atomic uint32_t word;\n};\n", "who may write it"),
+    ("README.md", "see /home/me/feedd\n", "stray"),
+]
+
+
+def self_test():
+    missed = 0
+    for name, text, wanted in BROKEN:
+        with tempfile.TemporaryDirectory() as directory:
+            root = pathlib.Path(directory)
+            subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+            findings = check_tree(root)
+        if not any(finding.startswith(name) and wanted in finding for finding in findings):
+            print(f"the rule against {name} ({wanted}) does not fire: {findings}")
+            missed += 1
+    return missed
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return 1 if self_test() else 0
+    findings = check_tree(ROOT)
+    print("".join(f"{finding}\n" for finding in findings), end="")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

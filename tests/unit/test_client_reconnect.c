@@ -1,0 +1,150 @@
+// A daemon goes away and comes back: the consumer goes on where its application stands, nothing lost, nothing twice.
+#include "shm/order.h"
+#include "tests/unit/fake_feedd.h"
+
+// Closes the session without a word, as a killed daemon does, and waits for the client to come back.
+static void die_and_return(struct fake *fake) {
+    close_fd(&fake->peer);
+    frame_reader_free(&fake->reader);
+    fake->peer = accept4(fake->listener, NULL, NULL, SOCK_CLOEXEC);
+}
+
+static void expect_resume(struct fake *fake, uint64_t epoch, uint64_t consumed) {
+    struct resume_token token = {0};
+    fake_welcome(fake, PROTO_VERSION);
+    const Feedd__ClientMessage *message = fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_ATTACH);
+    FAKE_CHECK(fake, message && message->attach->reconnect);
+    FAKE_CHECK(fake, message && resume_token_parse(message->attach->resume, &token, NULL) == 0);
+    FAKE_CHECK(fake, token.epoch == epoch && token.consumed == consumed && token.fingerprint == 0xfeed);
+}
+
+// All three granted batches are in the application's hands or back when it dies.
+static void die_after_three(struct fake *fake) {
+    fake_open(fake);
+    fake_await_sleep(fake);
+    fake_grant(fake, 5, 0, 3);
+    fake_await_sleep(fake); // the application has taken all three, released one, and wants more
+    die_and_return(fake);
+    expect_resume(fake, 3, 64);
+    fake_attached(fake, fake->read_fd);
+    fake_grant(fake, 5, 8, 1);
+    fake_end(fake);
+    fake_linger(fake);
+}
+
+static struct feed *begin(struct fake *fake, void (*script)(struct fake *), int reconnect_timeout_ms) {
+    fake_start(fake, script);
+    struct feed_options options = fake_options(fake);
+    options.reconnect_timeout_ms = reconnect_timeout_ms;
+    struct feed *feed;
+    assert_int_equal(feed_open(&feed, &options), 0);
+    return feed;
+}
+
+static void a_consumer_goes_on_where_it_stands(void **state) {
+    (void)state;
+    struct fake fake;
+    struct feed *feed = begin(&fake, die_after_three, FAKE_WAIT_MS);
+    struct feed_batch old[3], fresh;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(feed_next(feed, &old[i], FAKE_WAIT_MS), 1);
+    assert_int_equal(feed_batch_release(feed, &old[0]), 0);
+    int64_t sample = feed_batch_sample(feed, &old[1], 0);
+    assert_int_equal(feed_next(feed, &fresh, FAKE_WAIT_MS), 1);
+    assert_int_equal(fresh.slot, 8);
+    assert_int_equal(*(const uint8_t *)fresh.field[0].data, 5);
+    // What is held of the old ring is readable and can be given back once.
+    assert_int_equal(*(const uint8_t *)old[1].field[0].data, 6);
+    assert_int_equal(feed_batch_sample(feed, &old[1], 0), sample);
+    assert_int_equal(feed_batch_release(feed, &old[0]), -EINVAL);
+    assert_int_equal(feed_batch_release(feed, &old[2]), 0);
+    assert_int_equal(feed_batch_release(feed, &old[2]), -EINVAL);
+    assert_int_equal(feed_batch_release(feed, &old[1]), 0);
+    assert_int_equal(feed_batch_release(feed, &old[1]), -EINVAL);
+    assert_int_equal(feed_batch_release(feed, &fresh), 0);
+    assert_int_equal(feed_next(feed, &fresh, FAKE_WAIT_MS), 0);
+    feed_close(feed);
+    fake_stop(&fake);
+}
+
+static void die_with_a_queue(struct fake *fake) {
+    fake_open(fake);
+    fake_await_sleep(fake);
+    fake_grant(fake, 5, 0, 1);
+    fake_await_sleep(fake);
+    fake_grant(fake, 6, 1, 2);
+    fake_error(fake, ESHUTDOWN, "feedd stops");
+    die_and_return(fake);
+    expect_resume(fake, 3, 64); // both queued batches were handed out before the error was read
+    fake_attached(fake, fake->read_fd);
+    fake_end(fake);
+    fake_linger(fake);
+}
+
+static void queued_batches_are_neither_lost_nor_given_twice(void **state) {
+    (void)state;
+    struct fake fake;
+    struct feed *feed = begin(&fake, die_with_a_queue, FAKE_WAIT_MS);
+    struct feed_batch batch;
+    for (uint64_t sequence = 5; sequence < 8; sequence++) {
+        assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), 1);
+        assert_int_equal(batch.sequence, sequence);
+    }
+    assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), 0);
+    feed_close(feed);
+    fake_stop(&fake);
+}
+
+static void die_for_good(struct fake *fake) {
+    fake_open(fake);
+    close_fd(&fake->listener);
+}
+
+static void the_search_ends_in_time(void **state) {
+    (void)state;
+    struct fake fake;
+    struct feed *feed = begin(&fake, die_for_good, 300);
+    struct feed_batch batch;
+    pthread_join(fake.thread, NULL);
+    fake.script = NULL;
+    assert_int_equal(feed_next(feed, &batch, 0), -EAGAIN);
+    uint64_t start = monotonic_ns();
+    assert_int_equal(feed_next(feed, &batch, 100), -EAGAIN);
+    assert_in_range(monotonic_ns() - start, 90000000, 200000000);
+    assert_int_equal(feed_next(feed, &batch, -1), -ECONNRESET);
+    assert_in_range(monotonic_ns() - start, 200000000, 600000000);
+    assert_non_null(strstr(feed_strerror(feed), "did not come back"));
+    assert_int_equal(feed_next(feed, &batch, -1), -ECONNRESET);
+    feed_close(feed);
+    fake_stop(&fake);
+}
+
+static void come_back_with_other_data(struct fake *fake) {
+    fake_open(fake);
+    fake_await_sleep(fake);
+    die_and_return(fake);
+    fake_welcome(fake, PROTO_VERSION);
+    fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_ATTACH);
+    fake_error(fake, ESTALE, "the token is of other data");
+}
+
+static void refusals_end_the_handle(void **state) {
+    (void)state;
+    struct fake fake;
+    struct feed *feed = begin(&fake, come_back_with_other_data, FAKE_WAIT_MS);
+    struct feed_batch batch;
+    assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), -ESTALE);
+    assert_non_null(strstr(feed_strerror(feed), "other data"));
+    feed_close(feed);
+    fake_stop(&fake);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_consumer_goes_on_where_it_stands),
+        cmocka_unit_test(queued_batches_are_neither_lost_nor_given_twice),
+        cmocka_unit_test(the_search_ends_in_time),
+        cmocka_unit_test(refusals_end_the_handle),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

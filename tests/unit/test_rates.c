@@ -1,0 +1,139 @@
+// From counters to rates and a word: pure arithmetic.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "client/ctl_rates.h"
+
+#define S UINT64_C(1000000000)
+
+static void close_to(double value, double wanted) {
+    if (value < wanted - 1e-6 || value > wanted + 1e-6)
+        fail_msg("%g instead of %g", value, wanted);
+}
+
+static struct stats_feed_snapshot a_feed(void) {
+    return (struct stats_feed_snapshot){
+        .id = 3, .started_ns = 100 * S, .slot_count = 8, .slots_ready = 6, .consumers = 2, .loaders = 4};
+}
+
+static void rates_are_differences_over_time(void **state) {
+    (void)state;
+    struct stats_feed_snapshot before = a_feed(), after = a_feed();
+    before.feed[FEED_samples] = 1000;
+    after.feed[FEED_samples] = 3000;
+    after.feed[FEED_batches] = 20;
+    before.feed[FEED_bytes] = 500;
+    after.feed[FEED_bytes] = 8500;
+    after.loader[LOADER_bytes] = 4000;
+    after.loader[LOADER_room_wait_ns] = 4 * S; // of four loaders in two seconds: half
+    before.loader[LOADER_io_wait_ns] = 1 * S;
+    after.loader[LOADER_io_wait_ns] = 3 * S;
+    after.feed[FEED_consumer_wait_ns] = 1 * S; // of two consumers: a quarter
+    after.loader[LOADER_read_errors] = 5;
+    before.loader[LOADER_skipped] = 1;
+    after.loader[LOADER_skipped] = 3;
+    after.feed[FEED_children_replaced] = 1;
+    after.feed[FEED_consumers_detached] = 7;
+    struct feed_rates rates;
+    rates_between(&before, &after, 110 * S, 112 * S, &rates);
+    close_to(rates.seconds, 2);
+    close_to(rates.samples_per_s, 1000);
+    close_to(rates.batches_per_s, 10);
+    close_to(rates.bytes_per_s, 4000);
+    close_to(rates.read_bytes_per_s, 2000);
+    close_to(rates.ring_full, 0.75);
+    close_to(rates.room_wait, 0.5);
+    close_to(rates.io_wait, 0.25);
+    close_to(rates.consumer_wait, 0.25);
+    assert_int_equal(rates.batches, 20);
+    assert_int_equal(rates.read_errors, 5);
+    assert_int_equal(rates.skipped, 2);
+    assert_int_equal(rates.children_replaced, 1);
+    assert_int_equal(rates.consumers_detached, 7);
+}
+
+static void without_an_earlier_look_it_is_since_the_start(void **state) {
+    (void)state;
+    struct stats_feed_snapshot after = a_feed();
+    after.feed[FEED_samples] = 500;
+    struct feed_rates rates;
+    rates_between(NULL, &after, 12345, 105 * S, &rates);
+    close_to(rates.seconds, 5);
+    close_to(rates.samples_per_s, 100);
+}
+
+static void odd_counters_give_no_absurd_rates(void **state) {
+    (void)state;
+    struct stats_feed_snapshot before = a_feed(), after = a_feed();
+    before.feed[FEED_samples] = 10; // seems to shrink: a loader's record was read in the middle of a change
+    after.loader[LOADER_room_wait_ns] = 400 * S;
+    after.feed[FEED_consumer_wait_ns] = 400 * S;
+    after.consumers = after.loaders = after.slot_count = 0;
+    struct feed_rates rates;
+    rates_between(&before, &after, 110 * S, 110 * S, &rates);
+    close_to(rates.samples_per_s, 0);
+    close_to(rates.room_wait, 1);
+    close_to(rates.consumer_wait, 1);
+    close_to(rates.ring_full, 0);
+    rates_between(&before, &after, 111 * S, 110 * S, &rates);
+    assert_true(rates.seconds > 0);
+}
+
+static void the_bottleneck_is_named(void **state) {
+    (void)state;
+    const struct {
+        uint64_t consumers;
+        double ring_full, room, io, data;
+        const char *word;
+    } cases[] = {
+        {0, 1, 1.0, 0.0, 0.0, "idle"},
+        {1, 1, 0.9, 0.0, 0.0, "consumers"},
+        {2, 1, 0.9, 0.0, 0.05, "consumers"},
+        {2, 1, 0.9, 0.0, 0.5, "consumers"}, // one lags, the other waits for it
+        {2, 0, 0.9, 0.0, 0.5, "handover"},
+        {1, 1, 0.9, 0.0, 0.5, "handover"},
+        {1, 0, 0.0, 0.9, 0.8, "storage"},
+        {1, 0, 0.0, 0.4, 0.8, "loaders"},
+        {1, 0, 0.0, 0.0, 0.2, "loaders"},
+        {1, 0, 0.2, 0.7, 0.05, "none"},
+        {1, 0.5, 0.4, 0.0, 0.05, "none"},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct feed_rates rates = {.ring_full = cases[i].ring_full,
+                                   .room_wait = cases[i].room,
+                                   .io_wait = cases[i].io,
+                                   .consumer_wait = cases[i].data};
+        struct stats_feed_snapshot feed = {.consumers = cases[i].consumers};
+        assert_string_equal(rates_bottleneck(&rates, &feed), cases[i].word);
+    }
+}
+
+static void the_daemon_is_alive_wedged_gone_or_stopped(void **state) {
+    (void)state;
+    struct stats_snapshot now = {.heartbeat_ns = 100 * S, .taken_ns = 100 * S + DAEMON_WEDGED_NS};
+    assert_string_equal(daemon_state_name(rates_daemon_state(&now, true)), "alive");
+    now.taken_ns++;
+    assert_string_equal(daemon_state_name(rates_daemon_state(&now, true)), "wedged");
+    assert_string_equal(daemon_state_name(rates_daemon_state(&now, false)), "gone");
+    now.stopped = true;
+    assert_string_equal(daemon_state_name(rates_daemon_state(&now, false)), "stopped");
+    assert_string_equal(daemon_state_name(rates_daemon_state(&now, true)),
+                        "stopped"); // the pid is another's by now
+    now = (struct stats_snapshot){.heartbeat_ns = 101 * S, .taken_ns = 100 * S}; // it beat while we looked
+    assert_string_equal(daemon_state_name(rates_daemon_state(&now, true)), "alive");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rates_are_differences_over_time),
+        cmocka_unit_test(without_an_earlier_look_it_is_since_the_start),
+        cmocka_unit_test(odd_counters_give_no_absurd_rates),
+        cmocka_unit_test(the_bottleneck_is_named),
+        cmocka_unit_test(the_daemon_is_alive_wedged_gone_or_stopped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

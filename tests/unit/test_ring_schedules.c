@@ -1,0 +1,291 @@
+// Every schedule of two loaders and the supervisor on a small ring, up to so many preemptions and one killed loader: each ends with
+// all batches complete, each chunk word changes only as shm/README.md allows, and nobody sleeps over work. The code is the ring's
+// own; RING_SCHEDULES=N explores N preemptions more.
+#include "tests/unit/ring_schedule.h"
+
+#include "shm/ring_loader.c"     // NOLINT(bugprone-suspicious-include)
+#include "shm/ring_supervisor.c" // NOLINT(bugprone-suspicious-include)
+
+#define SLOTS_MOST  2u
+#define CHUNKS_MOST 2u
+
+struct plot {
+    struct ring_shape shape;
+    uint64_t batches;
+    uint32_t count; // samples of a batch
+    bool skips;     // the first sample of a batch cannot be read
+    bool fails;     // no chunk can be filled
+    uint32_t loaders, preemptions, crashes;
+};
+
+static const struct plot *plot;
+static struct ring stage; // what the actors map
+static uint8_t *fresh;    // its bytes at the start
+static uint64_t finished, dispatched;
+static uint64_t in_slot[SLOTS_MOST];             // sequence + 1; 0: free
+static uint64_t filled[SLOTS_MOST][CHUNKS_MOST]; // sequence + 1 of what was filled in last
+
+// ---- The table of shm/README.md ----------------------------------------------------------------------------
+
+static bool change_allowed(uint64_t from, uint64_t to) {
+    bool supervisor = world.current == 0;
+    switch (chunk_state(from) << 8 | chunk_state(to)) {
+    case CHUNK_IDLE << 8 | CHUNK_IDLE:
+    case CHUNK_IDLE << 8 | CHUNK_FREE:
+    case CHUNK_DONE << 8 | CHUNK_IDLE:
+    case CHUNK_FAILED << 8 | CHUNK_IDLE:
+        return supervisor;
+    case CHUNK_FREE << 8 | CHUNK_CLAIMED:
+        return !supervisor && chunk_owner(to) == (uint32_t)world.current;
+    case CHUNK_CLAIMED << 8 | CHUNK_DONE:
+    case CHUNK_CLAIMED << 8 | CHUNK_FAILED:
+        return chunk_owner(from) == (uint32_t)world.current;
+    case CHUNK_CLAIMED << 8 | CHUNK_FREE:
+        return supervisor && world.actors[chunk_owner(from)].state == ACTOR_DEAD;
+    default:
+        return false;
+    }
+}
+
+static void check_change(void *word, uint64_t from, uint64_t to) {
+    const uint8_t *at = word, *header = (const uint8_t *)stage.header;
+    bool is_chunk = at >= header + stage.header->chunks_offset && at < header + stage.header->skips_offset;
+    for (uint32_t slot = 0; slot < plot->shape.slots; slot++)
+        is_chunk |= word == &ring_slot(&stage, slot)->repair;
+    if (is_chunk && !change_allowed(from, to))
+        complain("a chunk word was changed by one who may not, or to what it may not become");
+}
+
+// ---- Actors ------------------------------------------------------------------------------------------------
+
+static bool work_on(struct ring *ring, const struct ring_claim *claim) {
+    if (claim->chunk == RING_REPAIR_CHUNK) {
+        ring_repair(ring, claim);
+        return ring_chunk_done(ring, claim, 0);
+    }
+    if (claim->first_position != ring_slot(ring, claim->slot)->first_position + claim->first_sample)
+        complain("a claim speaks of another batch than its slot");
+    if (plot->fails)
+        return ring_chunk_failed(ring, claim, -EIO, 1, 2, 3);
+    bool skip = plot->skips && claim->chunk == 0;
+    fixture_fill(ring, claim);
+    if (skip)
+        ring_skip_sample(ring, claim, 0);
+    filled[claim->slot][claim->chunk] = ring_slot(ring, claim->slot)->sequence + 1;
+    return ring_chunk_done(ring, claim, skip);
+}
+
+static void play_loader(uint32_t owner) {
+    struct ring ring = stage;
+    for (;;) {
+        struct ring_claim claim;
+        if (!ring_claim(&ring, owner, &claim)) {
+            ring_wait_for_work(&ring, 1000);
+            continue;
+        }
+        if (work_on(&ring, &claim)) {
+            step();
+            world.event = true;
+        }
+    }
+}
+
+static void dispatch_more(void) {
+    uint32_t chunks = 0;
+    for (uint32_t slot = 0; slot < plot->shape.slots && dispatched < plot->batches; slot++) {
+        struct batch_place place = fixture_place(dispatched, plot->count, plot->shape.batch);
+        if (in_slot[slot] || !ring_dispatch(&stage, slot, 0, dispatched, &place))
+            continue;
+        in_slot[slot] = ++dispatched;
+        chunks += ring_slot(&stage, slot)->chunk_count;
+    }
+    ring_wake_loaders(&stage, chunks);
+}
+
+static void check_batch(uint32_t slot) {
+    const struct ring_slot *batch = ring_slot(&stage, slot);
+    if (batch->sequence + 1 != in_slot[slot] || batch->skipped != plot->skips)
+        complain("a slot holds another batch than was put there");
+    for (uint32_t chunk = 0; chunk < batch->chunk_count; chunk++)
+        if (filled[slot][chunk] != in_slot[slot])
+            complain("a chunk is done and was not filled");
+    // The first sample cannot be read: the last one stands in its place.
+    uint32_t first = plot->skips ? batch->count - 1 : 0;
+    if (!fixture_sample_is(&stage, slot, 0, fixture_call(batch->epoch, batch->first_position + first)))
+        complain("a batch holds wrong bytes");
+}
+
+static bool look(void) {
+    struct ring_error failure;
+    for (uint32_t slot = 0; slot < plot->shape.slots; slot++) {
+        if (!in_slot[slot])
+            continue;
+        enum ring_slot_state state = ring_slot_poll(&stage, slot);
+        if (state == RING_SLOT_FILLING)
+            continue;
+        if ((state == RING_SLOT_FAILED) != plot->fails)
+            complain("a batch failed that should not, or the other way round");
+        if (state == RING_SLOT_FAILED && !ring_take_failure(&stage, &failure) && !world.crashes)
+            complain("a batch failed and nobody says why");
+        if (state == RING_SLOT_FAILED)
+            return true;
+        check_batch(slot);
+        ring_slot_free(&stage, slot);
+        in_slot[slot] = 0;
+        finished++;
+    }
+    return finished == plot->batches;
+}
+
+static void bury(void) {
+    uint32_t owner = (uint32_t)world.buried;
+    world.buried = 0;
+    if (ring_recover(&stage, owner) < 0)
+        complain("the queue is full");
+    if (ring_recover(&stage, owner) != 0)
+        complain("a chunk was given back twice");
+}
+
+static void play_supervisor(void) {
+    dispatch_more();
+    for (;;) {
+        if (!world.event && !world.buried)
+            block(ACTOR_HEARS);
+        if (world.event) {
+            world.event = false;
+            ring_supervisor_arm(&stage);
+        }
+        if (world.buried)
+            bury();
+        if (look())
+            return;
+        dispatch_more();
+    }
+}
+
+static void play_actor(int actor) {
+    if (actor == 0)
+        play_supervisor();
+    else if ((uint32_t)actor <= plot->loaders)
+        play_loader((uint32_t)actor);
+}
+
+// ---- Plots -------------------------------------------------------------------------------------------------
+
+static void print_path(void) {
+    print_message("choices:");
+    for (uint32_t i = 0; i < world.depth; i++)
+        if (world.path[i].taken)
+            print_message(" %u:%u/%u", i, world.path[i].taken, world.path[i].options);
+    print_message("\n");
+}
+
+static void set_stage(void) {
+    memcpy(stage.header, fresh, stage.mapped_bytes);
+    stage.header->supervisor_asleep = 1;
+    memset(in_slot, 0, sizeof in_slot);
+    memset(filled, 0, sizeof filled);
+    finished = dispatched = 0;
+}
+
+static void explore(const struct plot *wanted) {
+#ifdef __SANITIZE_THREAD__
+    print_message("skip: one thread plays all, and the thread sanitizer does not follow its coroutines\n");
+    skip();
+#endif
+    const char *more = getenv("RING_SCHEDULES");
+    plot = wanted;
+    memset(&world, 0, sizeof world);
+    world.preemptions_most = plot->preemptions + (more ? (uint32_t)strtoul(more, NULL, 10) : 0);
+    world.crashes_most = plot->crashes;
+    fixture_ring(&stage, &plot->shape);
+    fresh = malloc(stage.mapped_bytes);
+    assert_non_null(fresh);
+    memcpy(fresh, stage.header, stage.mapped_bytes);
+    for (int i = 0; i < ACTORS; i++)
+        assert_non_null(world.actors[i].stack = malloc(STACK_BYTES));
+    do {
+        set_stage();
+        run_schedule();
+    } while (!world.complaint && next_path());
+    print_message("%lu schedules of up to %u preemptions and %u deaths\n", world.schedules,
+                  world.preemptions_most, world.crashes_most);
+    if (world.complaint) {
+        print_path();
+        fail_msg("%s", world.complaint);
+    }
+    for (int i = 0; i < ACTORS; i++)
+        free(world.actors[i].stack);
+    free(fresh);
+    ring_unmap(&stage);
+}
+
+static void test_one_loader(void **state) {
+    (void)state;
+    explore(&(struct plot){.shape = {1, 1, 1, 1}, .batches = 3, .count = 1, .loaders = 1, .preemptions = 3});
+}
+
+static void test_one_slot_of_one_chunk(void **state) {
+    (void)state;
+    explore(&(struct plot){.shape = {1, 1, 1, 1}, .batches = 2, .count = 1, .loaders = 2, .preemptions = 2});
+}
+
+static void test_one_slot_of_one_chunk_and_a_death(void **state) {
+    (void)state;
+    explore(&(struct plot){
+        .shape = {1, 1, 1, 1}, .batches = 2, .count = 1, .loaders = 2, .preemptions = 2, .crashes = 1});
+}
+
+static void test_one_slot_of_two_chunks_and_a_death(void **state) {
+    (void)state;
+    explore(&(struct plot){
+        .shape = {1, 2, 1, 1}, .batches = 2, .count = 2, .loaders = 2, .preemptions = 1, .crashes = 1});
+}
+
+static void test_two_slots_of_two_chunks_and_a_death(void **state) {
+    (void)state;
+    explore(&(struct plot){
+        .shape = {2, 2, 1, 1}, .batches = 3, .count = 2, .loaders = 2, .preemptions = 1, .crashes = 1});
+}
+
+static void test_a_repair_and_a_death(void **state) {
+    (void)state;
+    explore(&(struct plot){.shape = {1, 2, 2, 1},
+                           .batches = 1,
+                           .count = 2,
+                           .skips = true,
+                           .loaders = 2,
+                           .preemptions = 1,
+                           .crashes = 1});
+}
+
+static void test_two_failures(void **state) {
+    (void)state;
+    explore(&(struct plot){
+        .shape = {1, 2, 1, 1}, .batches = 1, .count = 2, .fails = true, .loaders = 2, .preemptions = 2});
+}
+
+static void test_two_failures_and_a_death(void **state) {
+    (void)state;
+    explore(&(struct plot){.shape = {1, 2, 1, 1},
+                           .batches = 1,
+                           .count = 2,
+                           .fails = true,
+                           .loaders = 2,
+                           .preemptions = 2,
+                           .crashes = 1});
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_loader),
+        cmocka_unit_test(test_one_slot_of_one_chunk),
+        cmocka_unit_test(test_one_slot_of_one_chunk_and_a_death),
+        cmocka_unit_test(test_one_slot_of_two_chunks_and_a_death),
+        cmocka_unit_test(test_two_slots_of_two_chunks_and_a_death),
+        cmocka_unit_test(test_a_repair_and_a_death),
+        cmocka_unit_test(test_two_failures),
+        cmocka_unit_test(test_two_failures_and_a_death),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

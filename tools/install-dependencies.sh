@@ -1,0 +1,71 @@
+#!/bin/sh
+# Installs what is missing of the packages that DEPENDENCIES lists for the groups named on the command line.
+# Says nothing and changes nothing when all is there. Uses sudo only when something is missing and it is not root.
+set -eu
+LC_ALL=C
+export LC_ALL
+
+list=$(dirname "$0")/../DEPENDENCIES
+groups='build demo check lint bench package'
+
+fail() {
+    printf '%s: %s\n' "$0" "$1" >&2
+    exit 1
+}
+
+[ $# -gt 0 ] || fail "name one or more groups of packages: $groups"
+for group in "$@"; do
+    case " $groups " in
+        *" $group "*) ;;
+        *) fail "'$group' is no group of packages; there are: $groups" ;;
+    esac
+done
+
+# "package minimum" a line, of the wanted groups.
+wanted=$(while read -r package minimum member_of _; do
+    case $package in '' | \#*) continue ;; esac
+    for group in "$@"; do
+        case ",$member_of," in
+            *",$group,"*)
+                printf '%s %s\n' "$package" "$minimum"
+                break
+                ;;
+        esac
+    done
+done <"$list")
+names=$(printf '%s\n' "$wanted" | cut -d ' ' -f 1 | tr '\n' ' ')
+
+if ! command -v dpkg-query >/dev/null; then
+    printf '%s: not a Debian system, so nothing is installed; needed are what Debian calls: %s\n' "$0" "$names" >&2
+    exit 0
+fi
+
+# Prints the wanted packages that are missing or too old, one a line.
+find_missing() {
+    # shellcheck disable=SC2086 # one argument a name
+    have=$(dpkg-query -W -f '${Package} ${db:Status-Abbrev} ${Version}\n' $names 2>/dev/null || true)
+    printf '%s\n' "$wanted" | while read -r package minimum; do
+        version=$(printf '%s\n' "$have" | sed -n "s/^$package .i  *//p" | head -n 1)
+        if [ -z "$version" ] || ! dpkg --compare-versions "$version" ge "$minimum"; then
+            printf '%s\n' "$package"
+        fi
+    done
+}
+
+missing=$(find_missing | tr '\n' ' ')
+[ -n "$missing" ] || exit 0
+
+as_root=
+if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || fail "these packages are missing, and without sudo only root can install them: \
+apt-get install $missing"
+    as_root=sudo
+fi
+echo "installing: $missing"
+$as_root apt-get update -q || fail "apt-get update failed (is there a network?); these packages are missing: $missing"
+# shellcheck disable=SC2086 # one argument a name
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing ||
+    fail "apt-get could not install: $missing"
+
+missing=$(find_missing | tr '\n' ' ')
+[ -z "$missing" ] || fail "older than what DEPENDENCIES asks for, and this system has nothing newer: $missing"

@@ -1,0 +1,66 @@
+# make install DESTDIR= PREFIX=, make uninstall, make deb. Paths in the units and in libfeed.pc follow PREFIX.
+
+BINDIR     ?= $(PREFIX)/bin
+LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+DATADIR    ?= $(PREFIX)/share
+# A prefix of one's own keeps everything below it, so that no root is needed.
+SYSCONFDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
+SYSTEMDDIR ?= $(PREFIX)/lib
+
+fill = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' \
+           -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
+
+# The option list comes from the program's own table.
+$(BUILD)/man/feedd.conf.5: daemon/feedd.conf.5.in $(BUILD)/feedd
+	$(call say,MAN,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(BUILD)/feedd --help-config-man >$@.options
+	$(Q)sed -e '/^@OPTIONS@$$/{r $@.options' -e 'd}' $< >$@
+
+# What install puts where, in one list: MODE FILE TARGET. Templates, which end in .in, are filled in on the way.
+define installed_files
+755 $(BUILD)/feedd $(BINDIR)/feedd
+755 $(BUILD)/feedctl $(BINDIR)/feedctl
+644 $(BUILD)/libfeed.so.0 $(LIBDIR)/libfeed.so.0
+644 $(BUILD)/libfeed.a $(LIBDIR)/libfeed.a
+644 client/feed.h $(INCLUDEDIR)/feed.h
+644 client/libfeed.pc.in $(LIBDIR)/pkgconfig/libfeed.pc
+644 daemon/feedd.8 $(DATADIR)/man/man8/feedd.8
+644 $(BUILD)/man/feedd.conf.5 $(DATADIR)/man/man5/feedd.conf.5
+644 client/feedctl.1 $(DATADIR)/man/man1/feedctl.1
+644 client/libfeed.3 $(DATADIR)/man/man3/libfeed.3
+644 client/feedctl.bash $(DATADIR)/bash-completion/completions/feedctl
+644 systemd/feedd.service.in $(SYSTEMDDIR)/systemd/system/feedd.service
+644 systemd/feedd.socket $(SYSTEMDDIR)/systemd/system/feedd.socket
+644 systemd/feedd.sysusers $(SYSTEMDDIR)/sysusers.d/feedd.conf
+644 systemd/feedd.tmpfiles $(SYSTEMDDIR)/tmpfiles.d/feedd.conf
+644 systemd/feedd.conf $(DATADIR)/doc/feedd/examples/feedd.conf
+644 client/example.c $(DATADIR)/doc/feedd/examples/example.c
+644 README.md $(DATADIR)/doc/feedd/README.md
+endef
+export installed_files
+
+# An administrator's feedd.conf is never overwritten.
+install: all $(BUILD)/man/feedd.conf.5
+	$(Q)printf '%s\n' "$$installed_files" | while read -r mode file target; do \
+	    case $$file in \
+	    *.in) install -d "$(DESTDIR)$${target%/*}" && $(fill) "$$file" >"$(DESTDIR)$$target" && \
+	        chmod "$$mode" "$(DESTDIR)$$target" ;; \
+	    *) install -D -m "$$mode" "$$file" "$(DESTDIR)$$target" ;; \
+	    esac || exit 1; done
+	$(Q)ln -sf libfeed.so.0 '$(DESTDIR)$(LIBDIR)/libfeed.so'
+	$(Q)test -e '$(DESTDIR)$(SYSCONFDIR)/feedd/feedd.conf' || \
+	    install -D -m 644 systemd/feedd.conf '$(DESTDIR)$(SYSCONFDIR)/feedd/feedd.conf'
+
+# Takes away what install put there, feedd.conf excepted.
+uninstall:
+	$(Q)printf '%s\n' "$$installed_files" | while read -r mode file target; do rm -f "$(DESTDIR)$$target"; done
+	$(Q)rm -f '$(DESTDIR)$(LIBDIR)/libfeed.so'
+	$(Q)rmdir -p --ignore-fail-on-non-empty '$(DESTDIR)$(DATADIR)/doc/feedd/examples' 2>/dev/null || true
+
+deb:
+	$(Q)tools/install-dependencies.sh build package
+	$(Q)MAKE='$(MAKE)' tools/make-deb.sh '$(BUILD)' '$(VERSION)'
+
+.PHONY: install uninstall deb

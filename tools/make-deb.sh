@@ -1,0 +1,76 @@
+#!/bin/sh
+# Builds BUILD/feedd_VERSION_ARCH.deb from `make install` into a staging folder. Called by `make deb`.
+set -eu
+umask 022
+LC_ALL=C
+export LC_ALL
+
+build=$1
+version=$2
+here=$(dirname "$0")
+make=${MAKE:-make}
+# Whoever hands packages to others puts a name here.
+maintainer=${MAINTAINER:-feedd <feedd@feedd.invalid>}
+arch=$(dpkg --print-architecture)
+multiarch=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
+work=$build/deb
+root=$work/root
+output=$build/feedd_${version}_$arch.deb
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+export SOURCE_DATE_EPOCH
+
+rm -rf "$work"
+mkdir -p "$work/debian" "$root/DEBIAN"
+
+$make BUILD="$build" PREFIX=/usr LIBDIR="/usr/lib/$multiarch" DESTDIR="$root" install
+strip --strip-unneeded "$root"/usr/bin/* "$root/usr/lib/$multiarch/libfeed.so.0"
+strip --strip-debug "$root/usr/lib/$multiarch/libfeed.a"
+
+# Documents, as Debian wants them.
+doc=$root/usr/share/doc/feedd
+cat >"$doc/copyright" <<EOF
+Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: feedd
+
+Files: *
+Copyright: 2026 the authors of feedd
+License: Apache-2.0
+ On Debian systems the whole text is in /usr/share/common-licenses/Apache-2.0.
+EOF
+printf 'feedd (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md in the source.\n\n -- %s  %s\n' \
+    "$version" "$maintainer" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >"$doc/changelog.gz"
+find "$root/usr/share/man" -type f -exec gzip -9n {} +
+
+# Dependencies, from what the programs and the library link to.
+printf 'Source: feedd\n\nPackage: feedd\nArchitecture: any\n' >"$work/debian/control"
+depends=$(cd "$work" && dpkg-shlibdeps -O root/usr/bin/feedd root/usr/bin/feedctl \
+    "root/usr/lib/$multiarch/libfeed.so.0" | sed -n 's/^shlibs:Depends=//p')
+[ -n "$depends" ] || { echo "make-deb.sh: dpkg-shlibdeps found no dependency" >&2; exit 1; }
+
+cat >"$root/DEBIAN/control" <<EOF
+Package: feedd
+Version: $version
+Architecture: $arch
+Maintainer: $maintainer
+Installed-Size: $(du -k -s --exclude=DEBIAN "$root" | cut -f1)
+Depends: $depends, systemd | systemd-standalone-sysusers, systemd | systemd-standalone-tmpfiles
+Suggests: bash-completion
+Section: science
+Priority: optional
+Description: daemon that keeps GPUs fed with training samples
+ feedd runs beside training jobs, reads samples with io_uring straight into
+ a ring in shared memory and hands batches to any number of processes.
+ .
+ This package holds the daemon, its control program feedctl, and the library
+ libfeed with what is needed to compile programs against it.
+EOF
+echo /etc/feedd/feedd.conf >"$root/DEBIAN/conffiles"
+echo 'activate-noawait ldconfig' >"$root/DEBIAN/triggers"
+echo "libfeed 0 feedd (>= $version)" >"$root/DEBIAN/shlibs"
+for script in postinst prerm postrm; do
+    install -m 755 "$here/deb/$script" "$root/DEBIAN/$script"
+done
+(cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
+chmod 644 "$root/DEBIAN/md5sums"
+
+dpkg-deb --root-owner-group -Zxz --build "$root" "$output"
