@@ -143,6 +143,11 @@ check-tsan:
 	$(Q)$(again) BUILD=$(BUILD)/tsan SANITIZE=thread unit
 	$(Q)python3 tests/run.py --build $(BUILD)/tsan --jobs $(JOBS) --slowness 10 --unit --wrap 'setarch -R' $(TESTFLAGS)
 
+# Loader processes killed on one ring for SECONDS a case; make check does the same for two seconds.
+SECONDS ?= 60
+storm: $(BUILD)/tests/test_ring_processes
+	$(Q)RING_STORM_SECONDS=$(SECONDS) $<
+
 # ---- Demo and measurements -------------------------------------------------------------------------------------
 
 demo:
@@ -164,7 +169,7 @@ clean:
 include tests/lint.mk
 include tools/install.mk
 
-.PHONY: all unit integration-programs bench-programs check check-asan check-tsan demo bench dependencies clean
+.PHONY: all unit integration-programs bench-programs check check-asan check-tsan storm demo bench dependencies clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 

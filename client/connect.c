@@ -21,10 +21,14 @@ static int explain_permission(const char *path, struct error *error) {
     struct stat status;
     struct group group, *found = NULL;
     char names[4096];
-    if (stat(path, &status) == 0)
+    // A socket left to the group of root is nobody's to join.
+    if (stat(path, &status) == 0 && status.st_gid != 0)
         getgrgid_r(status.st_gid, &group, names, sizeof names, &found);
     if (!found)
-        return error_set(error, -EACCES, "you may not connect to %s: ask its owner which group may", path);
+        return error_set(
+            error, -EACCES,
+            "you may not connect to %s: socket_group in the daemon's configuration says which group may",
+            path);
     return error_set(
         error, -EACCES,
         "you may not connect to %s: its owner and the members of group %s may (usermod -aG %s USER, then "

@@ -45,6 +45,7 @@ struct config {
     uint64_t loaders;
     uint32_t io;
     uint64_t queue_depth;
+    uint64_t mapped_limit; // largest dataset that io = auto maps
     uint32_t log_level; // enum log_level
     uint64_t max_lag_s;
     uint64_t linger_s;         // how long a feed without consumers stays warm

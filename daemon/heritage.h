@@ -36,6 +36,7 @@ struct loader_settings {
     uint32_t io_direct;
     uint32_t log_level;
     uint64_t supervisor_pid;
+    uint64_t mapped_limit;
     struct dataset_layout layout;
 };
 

@@ -16,6 +16,7 @@
 
 #define CLEANUP(release)         __attribute__((cleanup(release)))
 #define MUST_CHECK               __attribute__((warn_unused_result))
+#define NO_INLINE                __attribute__((noinline))
 #define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
 #define CACHE_LINE               64
 #define COUNT_OF(array)          (sizeof(array) / sizeof((array)[0]))
@@ -28,11 +29,11 @@ struct error {
 
 // Fills `error` (which may be NULL) and yields `code`, so that `return error_set(...)` reads well. A macro, so that the
 // compiler and its analyzers see which value comes back.
-#define error_set(error, code, ...)                                                                                    \
-    ({                                                                                                                 \
-        int error_code = (code);                                                                                       \
-        error_write(error, error_code, __VA_ARGS__);                                                                   \
-        error_code;                                                                                                    \
+#define error_set(error, code, ...)                                                                          \
+    ({                                                                                                       \
+        int error_code = (code);                                                                             \
+        error_write(error, error_code, __VA_ARGS__);                                                         \
+        error_code;                                                                                          \
     })
 void error_write(struct error *error, int code, const char *text, ...) PRINTF_LIKE(3, 4);
 

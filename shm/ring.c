@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <mntent.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -142,6 +143,50 @@ static int open_unnamed(int *fd, int *read_fd, struct error *error) {
     return 0;
 }
 
+// Whether /dev/shm is mounted with huge = advise, within_size or always.
+static bool huge_pages_offered(void) {
+    FILE *mounts = setmntent("/proc/self/mounts", "re");
+    const struct mntent *mount;
+    bool offered = false;
+    while (mounts && (mount = getmntent(mounts)))
+        if (strcmp(mount->mnt_dir, SHM_FOLDER) == 0) { // the last one is on top
+            const char *huge = hasmntopt(mount, "huge");
+            offered = huge && strncmp(huge, "huge=never", 10) != 0;
+        }
+    if (mounts)
+        endmntent(mounts);
+    return offered;
+}
+
+// Huge pages make a ring ten times faster to allocate and cheaper to pin. Best effort: posix_fallocate does what is left.
+// With small pages this way would be the slower one.
+static void populate_huge(int fd, uint64_t bytes) {
+    if (!huge_pages_offered())
+        return;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        return;
+    if (madvise(memory, bytes, MADV_HUGEPAGE) == 0)
+        madvise(memory, bytes, MADV_POPULATE_WRITE);
+    munmap(memory, bytes);
+}
+
+static int allocate(int fd, const struct ring_plan *plan, struct error *error) {
+    int failed;
+    if (ftruncate(fd, (off_t)plan->total_bytes) < 0)
+        return error_set(error, -errno, "cannot size a ring of %" PRIu64 " bytes: %m", plan->total_bytes);
+    populate_huge(fd, plan->total_bytes);
+    do {
+        failed = posix_fallocate(fd, 0, (off_t)plan->total_bytes);
+    } while (failed == EINTR);
+    if (failed == ENOSPC || failed == ENOMEM)
+        return no_room(plan, -failed, error);
+    if (failed)
+        return error_set(error, -failed, "cannot allocate a ring of %" PRIu64 " bytes: %s", plan->total_bytes,
+                         strerror(failed));
+    return 0;
+}
+
 int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct error *error) {
     AUTO_CLOSE int writer = -1;
     AUTO_CLOSE int reader = -1;
@@ -152,14 +197,9 @@ int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct erro
     int failed = open_unnamed(&writer, &reader, error);
     if (failed)
         return failed;
-    do {
-        failed = posix_fallocate(writer, 0, (off_t)plan->total_bytes);
-    } while (failed == EINTR);
-    if (failed == ENOSPC || failed == ENOMEM)
-        return no_room(plan, -failed, error);
+    failed = allocate(writer, plan, error);
     if (failed)
-        return error_set(error, -failed, "cannot allocate a ring of %" PRIu64 " bytes: %s", plan->total_bytes,
-                         strerror(failed));
+        return failed;
     void *memory = mmap(NULL, RING_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, writer, 0);
     if (memory == MAP_FAILED)
         return error_set(error, -errno, "cannot map a new ring: %m");

@@ -17,7 +17,7 @@ int stats_create(const char *path, uint32_t mode, gid_t group, struct stats_regi
                  struct error *error) {
     char fresh[4096];
     if (snprintf(fresh, sizeof fresh, "%s.new", path) >= (int)sizeof fresh)
-        return error_set(error, -ENAMETOOLONG, "the path %s is too long", path);
+        return error_set(error, -ENAMETOOLONG, "the path of the statistics file is too long: %s", path);
     unlink(fresh);
     AUTO_CLOSE int file = open(fresh, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (file < 0)

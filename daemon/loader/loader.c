@@ -76,6 +76,14 @@ static uint64_t major_faults(void) {
     return (uint64_t)usage.ru_majflt;
 }
 
+// Every 2 MiB of a map that are touched cost a page of page tables, in each loader.
+static bool is_large(const struct loader_settings *settings) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < settings->layout.file_count; i++)
+        bytes += settings->layout.files[i].bytes;
+    return bytes > settings->mapped_limit;
+}
+
 static void choose_mode(struct loader *loader) {
     const struct loader_settings *settings = loader->board.settings;
     loader->mode = (enum io_mode)settings->io;
@@ -87,6 +95,8 @@ static void choose_mode(struct loader *loader) {
         loader->reason = REASON_DELAY;
     } else if (settings->io_direct) {
         loader->reason = REASON_DIRECT;
+    } else if (is_large(settings)) {
+        loader->reason = REASON_LARGE;
     } else {
         loader->probe.random = settings->serial * UINT64_C(0x9e3779b97f4a7c15);
         residency_policy_init(&loader->policy, major_faults(), monotonic_ns());
@@ -98,7 +108,7 @@ static void choose_mode(struct loader *loader) {
 
 static bool mode_is_reviewed(const struct loader *loader) {
     const struct loader_settings *settings = loader->board.settings;
-    return settings->io == IO_AUTO && !settings->io_delay_us && !settings->io_direct;
+    return settings->io == IO_AUTO && !settings->io_delay_us && !settings->io_direct && !is_large(settings);
 }
 
 // ---- The reader --------------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ static void finish(struct mapped_reader *self, struct read_request *request, int
 }
 
 // After the copies: a file that was cut before one of them is found short now.
-static void check_suspects(struct mapped_reader *self) {
+static NO_INLINE void check_suspects(struct mapped_reader *self) {
     struct read_request *request;
     self->checks++;
     while ((request = request_list_take(&self->suspects))) {
@@ -97,8 +97,9 @@ static void check_suspects(struct mapped_reader *self) {
     }
 }
 
-// Why a request's copy met a fault.
-static int fault_cause(const struct mapped_reader *self, const struct read_request *request) {
+// Why a request's copy met a fault. Kept out of the frame that is jumped into: a jump past the end of a variable's scope
+// looks like a use of it afterwards to the address sanitizer.
+static NO_INLINE int fault_cause(const struct mapped_reader *self, const struct read_request *request) {
     struct stat status;
     if (fstat(self->first_fd + (int)request->file, &status) < 0)
         return -errno;

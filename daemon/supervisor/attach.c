@@ -31,10 +31,10 @@ static int check_ranks(const Feedd__Attach *attach, struct feed_request *request
 
 static int check_batches(const struct feed_shape *shape, struct error *error) {
     const struct dataset *dataset = shape->dataset;
-    struct partition partition = feed_partition(shape, 0, 0);
     if (shape->batch_size < 1 || shape->batch_size > CHUNK_MAX_SAMPLES)
         return error_set(error, -EINVAL, "batch_size %" PRIu32 " is not from 1 to %u", shape->batch_size,
                          CHUNK_MAX_SAMPLES);
+    struct partition partition = feed_partition(shape, 0, 0);
     if (partition_batches(&partition, 0) == 0)
         return error_set(
             error, -EINVAL,
@@ -79,18 +79,18 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
     const struct supervisor *supervisor = session->supervisor;
     if (supervisor->state != SUPERVISOR_RUNNING)
         return error_set(error, -ESHUTDOWN, "feedd is stopping and takes no new consumers");
+    // What is no name is not repeated: neither to the client nor into the log.
+    if (!is_name(attach->dataset) || !is_name(attach->share))
+        return error_set(error, -EINVAL,
+                         "the name of a dataset or share has at most %u letters, digits, '.', '_' and '-'",
+                         PROTO_MAX_NAME);
     request->shape.dataset = datasets_find(supervisor, attach->dataset);
     if (!request->shape.dataset)
         return error_set(error, -ENOENT,
                          "there is no dataset named \"%.64s\"; feedctl datasets lists what there is",
                          attach->dataset);
     if (*attach->device && strcmp(attach->device, "cpu") != 0)
-        return error_set(error, -ENOTSUP, "device \"%.64s\": this daemon delivers to host memory (cpu) only",
-                         attach->device);
-    if (!is_name(attach->share))
-        return error_set(error, -EINVAL,
-                         "share \"%.80s\" is no name: up to %u letters, digits, '.', '_' and '-'",
-                         attach->share, PROTO_MAX_NAME);
+        return error_set(error, -ENOTSUP, "this daemon delivers to host memory (device \"cpu\") only");
     request->shape.batch_size = attach->batch_size;
     request->shape.shuffle = attach->shuffle;
     request->shape.drop_last = attach->drop_last;

@@ -9,8 +9,8 @@
 
 #include "daemon/supervisor/feed.h"
 
-#define QUICK_DEATH_NS                                                                                       \
-    (1000ull * 1000000u) // a loader that lived for less and read nothing was unable to start
+// A loader that lived for less and read nothing was unable to start.
+#define QUICK_DEATH_NS (1000ull * 1000000u)
 
 static const char *const state_names[CHILD_STATES] = {"running", "stopping", "killed", "exited", "gone"};
 
@@ -142,6 +142,7 @@ static int write_settings(const struct child *child, int *settings_fd, struct er
         .io_direct = dataset->io_direct,
         .log_level = log_get_level(),
         .supervisor_pid = (uint64_t)getpid(),
+        .mapped_limit = feed->supervisor->config->mapped_limit,
     };
     AUTO_CLOSE int fd = memfd_create("feedd-loader-settings", MFD_CLOEXEC);
     if (fd < 0)

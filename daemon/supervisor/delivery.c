@@ -251,6 +251,7 @@ int delivery_join(struct delivery *delivery, struct consumer *consumer, uint32_t
     LIST_INSERT_HEAD(&lane->consumers, consumer, link);
     lane->end = max_u64(lane->end, consumer->end);
     delivery->consumer_count++;
+    trim_window(delivery, lane); // it may begin further on than what is left for the others
     return 0;
 }
 

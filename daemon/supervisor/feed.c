@@ -76,6 +76,8 @@ void feed_leave(struct served_feed *feed, struct session *session) {
     session->feed = NULL;
     if (LIST_EMPTY(&feed->sessions))
         feed->idle_since_ns = monotonic_ns();
+    if (LIST_EMPTY(&feed->sessions) && !feed->supervisor->config->linger_s)
+        feed_close(feed);
     if (feed->state == FEED_GATHERING)
         feed->gathered--;
     if (feed->state != FEED_CLOSING)

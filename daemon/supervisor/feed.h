@@ -91,9 +91,8 @@ void feed_close(struct served_feed *feed);
 // Starts loaders until as many run as are wanted.
 void feed_start_loaders(struct served_feed *feed);
 
-// child.c reports.
-void feed_child_exited(struct served_feed *feed, bool unexpected,
-                       bool quick);             // quick: it was unable to start
+// child.c reports. `quick`: it was unable to start.
+void feed_child_exited(struct served_feed *feed, bool unexpected, bool quick);
 void feed_child_gone(struct served_feed *feed); // one is off the list
 // Takes its chunks back; false when there is no room to queue them again yet.
 bool feed_child_recover(struct served_feed *feed, uint32_t serial);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "daemon/supervisor/cache.h"
 #include "daemon/supervisor/feed.h"
 
 #define RING_LEAST     (8ull << 20)
@@ -14,9 +15,7 @@
 // While the ring stays in the last-level cache, bytes reach the bus without a trip to memory; half of it leaves room for
 // what passes through.
 static uint64_t default_ring_bytes(void) {
-    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    uint64_t half = cache > 0 ? (uint64_t)cache / 2 : 0;
-    return max_u64(RING_LEAST, min_u64(RING_MOST, half));
+    return max_u64(RING_LEAST, min_u64(RING_MOST, cache_last_level_bytes() / 2));
 }
 
 static void describe_plan(const struct feed_request *request, struct ring_plan *plan) {

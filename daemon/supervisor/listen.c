@@ -95,8 +95,6 @@ static int bind_socket(struct supervisor *supervisor, struct error *error) {
     if (bound < 0)
         return error_set(error, -errno, "cannot listen on %s: %m", path);
     failed = set_access(supervisor, path, error);
-    if (!failed && listen(fd, BACKLOG) < 0)
-        failed = error_set(error, -errno, "cannot listen on %s: %m", path);
     if (failed) {
         unlink(path);
         return failed;
@@ -182,6 +180,8 @@ static void on_connection(uv_poll_t *poll, int status, int events) {
 
 int listen_start(struct supervisor *supervisor) {
     if (!supervisor->listener.data) {
+        if (!supervisor->listen_inherited && listen(supervisor->listen_fd, BACKLOG) < 0)
+            return -errno;
         int failed = uv_poll_init(&supervisor->loop, &supervisor->listener, supervisor->listen_fd);
         if (failed)
             return failed;

@@ -151,6 +151,8 @@ static int start(struct supervisor *supervisor, struct error *error) {
     if (failed)
         return failed;
     supervisor->dataset_count = config->dataset_count;
+    // From here on there is something to tidy up, so that signals must not just end us.
+    start_handles(supervisor);
     failed = listen_open(supervisor, error);
     if (failed)
         return failed;
@@ -164,7 +166,6 @@ static int start(struct supervisor *supervisor, struct error *error) {
     if (failed)
         return failed;
     supervisor->stats->header.ring_memory = config->ring_memory;
-    start_handles(supervisor);
     start_threads(supervisor);
     failed = listen_start(supervisor);
     return failed ? error_set(error, failed, "cannot watch the socket: %s", uv_strerror(failed)) : 0;

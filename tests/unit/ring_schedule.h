@@ -29,6 +29,7 @@ enum actor_state {
 struct actor {
     ucontext_t context;
     enum actor_state state;
+    bool begun;
     uint8_t *stack;
     void *fake_stack;
 };
@@ -55,6 +56,7 @@ static struct {
     bool event; // the eventfd
     const char *complaint;
     uint64_t schedules;
+    bool clearing; // coroutines that were left in the middle give back what the sanitizer keeps for them
 } world;
 
 static void play_actor(int actor);
@@ -63,6 +65,7 @@ static void play_actor(int actor);
 
 static void enter(int actor) {
     world.current = actor;
+    world.actors[actor].begun = true;
 #ifdef __SANITIZE_ADDRESS__
     __sanitizer_start_switch_fiber(&world.main_fake_stack, world.actors[actor].stack, STACK_BYTES);
 #endif
@@ -81,6 +84,10 @@ static void leave(void) {
     swapcontext(&actor->context, &world.main);
 #ifdef __SANITIZE_ADDRESS__
     __sanitizer_finish_switch_fiber(actor->fake_stack, NULL, NULL);
+    if (world.clearing) {
+        __sanitizer_start_switch_fiber(NULL, world.main_stack, world.main_bytes);
+        swapcontext(&actor->context, &world.main);
+    }
 #endif
 }
 
@@ -172,20 +179,27 @@ static void pick_next(void) {
         world.next = able[choose(count)];
 }
 
-// One schedule, from the start to the supervisor's end. Nobody able to go on before that is a lost wake-up.
-static void run_schedule(void) {
-    world.depth = world.steps = world.preemptions = world.crashes = 0;
-    world.buried = 0;
-    world.event = false;
-    world.next = 0;
-    for (int i = 0; i < ACTORS; i++) {
-        struct actor *actor = &world.actors[i];
-        actor->state = ACTOR_RUNS;
-        getcontext(&actor->context);
-        actor->context.uc_stack.ss_sp = actor->stack;
-        actor->context.uc_stack.ss_size = STACK_BYTES;
-        makecontext(&actor->context, begin_actor, 0);
-    }
+static void prepare_actor(struct actor *actor) {
+    actor->state = ACTOR_RUNS;
+    actor->begun = false;
+    getcontext(&actor->context);
+    actor->context.uc_stack.ss_sp = actor->stack;
+    actor->context.uc_stack.ss_size = STACK_BYTES;
+    makecontext(&actor->context, begin_actor, 0);
+}
+
+static void clear_actors(void) {
+#ifdef __SANITIZE_ADDRESS__
+    world.clearing = true;
+    for (int i = 0; i < ACTORS; i++)
+        if (world.actors[i].begun && world.actors[i].state != ACTOR_DEAD &&
+            world.actors[i].state != ACTOR_ENDED)
+            enter(i);
+    world.clearing = false;
+#endif
+}
+
+static void play_schedule(void) {
     while (!world.complaint && world.actors[0].state != ACTOR_ENDED) {
         pick_next();
         if (world.next < 0) {
@@ -196,6 +210,18 @@ static void run_schedule(void) {
             world.actors[world.next].state = ACTOR_RUNS;
         enter(world.next);
     }
+}
+
+// One schedule, from the start to the supervisor's end. Nobody able to go on before that is a lost wake-up.
+static void run_schedule(void) {
+    world.depth = world.steps = world.preemptions = world.crashes = 0;
+    world.buried = 0;
+    world.event = false;
+    world.next = 0;
+    for (int i = 0; i < ACTORS; i++)
+        prepare_actor(&world.actors[i]);
+    play_schedule();
+    clear_actors();
     world.schedules++;
 }
 

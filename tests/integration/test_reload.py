@@ -1,0 +1,204 @@
+"""SIGHUP and feedctl reload: new datasets appear, feeds in use go on as they were, and a broken configuration changes
+nothing."""
+
+import os
+import signal
+import threading
+
+import consumer
+import data
+import expected
+import harness
+
+
+def serve(**settings):
+    instance = harness.Instance(**settings)
+    instance.path = data.add_records(instance, samples=500, size=32)
+    return instance.start()
+
+
+def content(instance):
+    return expected.read_records([instance.path], 32, {"x": (0, 32)})
+
+
+def names(instance):
+    return [line.split()[0] for line in instance.ctl("datasets").stdout.splitlines()[1:]]
+
+
+def replace(path, samples, size):
+    """Another file under the same name, as a careful program does it."""
+    new = path.with_suffix(".new")
+    data.write_records(new, samples=samples, size=size, first=10_000)
+    new.rename(path)
+
+
+def test_new_dataset_appears():
+    with serve() as feedd:
+        consumer.refused(feedd, "ENOENT", "others", "feedctl datasets", dataset="others")
+        data.add_records(feedd, "others", samples=100, size=8)
+        feedd.write_config()
+        done = feedd.ctl("reload")
+        assert "2 datasets" in done.stdout, done
+        assert names(feedd) == ["numbers", "others"]
+        assert len(consumer.read(feedd, "others", 10)) == 10
+
+
+def test_hangup_does_the_same():
+    with serve() as feedd:
+        data.add_records(feedd, "others", samples=100, size=8)
+        feedd.write_config()
+        os.kill(feedd.process.pid, signal.SIGHUP)
+        harness.eventually(lambda: len(names(feedd)) == 2, 5, "two datasets")
+        assert "reloaded" in feedd.read_log()
+
+
+def test_dataset_that_is_dropped():
+    """Who reads it goes on to the end; nobody else can begin."""
+    with serve() as feedd:
+        data.add_records(feedd, "others", samples=500, size=32)
+        with consumer.Consumer(feedd, "numbers", 10, step=True, epochs=2, share="job") as reader:
+            reader.attached()
+            batches = reader.take(20)
+            del feedd.datasets["numbers"]
+            feedd.write_config()
+            feedd.ctl("reload")
+            assert names(feedd) == ["others"]
+            consumer.refused(feedd, "ENOENT", "numbers")
+            batches += reader.take(80)
+            reader.next_ends()
+            expected.check_run(content(feedd), batches, 10, epochs=2)
+
+
+def test_replaced_file_is_for_new_feeds():
+    """The feed in use keeps the data it began with; one that is made after the reload has the new ones."""
+    with serve() as feedd:
+        old = content(feedd)
+        with consumer.Consumer(feedd, "numbers", 10, step=True, epochs=2, share="job", token=True) as reader:
+            reader.attached()
+            batches = reader.take(20)
+            replace(feedd.path, 300, 32)
+            feedd.ctl("reload")
+            # Not into the old feed under the same name: it has other data.
+            consumer.refused(feedd, "EEXIST", "before its files changed", share="job")
+            consumer.refused(feedd, "ESTALE", "other data", resume=batches[-1]["token"])
+            new = consumer.read(feedd, "numbers", 10, epochs=2)
+            expected.check_run(content(feedd), new, 10, epochs=2)
+            assert content(feedd) != old
+            batches += reader.take(80)
+            reader.next_ends()
+            expected.check_run(old, batches, 10, epochs=2)
+
+
+def test_replaced_file_of_the_same_size():
+    """Only its content tells: what is warm from before must not be handed out."""
+    with serve() as feedd:
+        consumer.read(feedd, "numbers", 10)
+        replace(feedd.path, 500, 32)
+        feedd.ctl("reload")
+        expected.check_run(content(feedd), consumer.read(feedd, "numbers", 10), 10)
+
+
+def test_loaders_that_are_replaced_after_a_reload_read_the_old_data():
+    with serve(ring="64K") as feedd:
+        old = content(feedd)
+        with consumer.Consumer(feedd, "numbers", 10, step=True, epochs=3) as reader:
+            reader.attached()
+            batches = reader.take(5)
+            replace(feedd.path, 500, 32)
+            feedd.ctl("reload")
+            for pid in feedd.children():
+                os.kill(pid, signal.SIGKILL)
+            batches += reader.take(145)
+            expected.check_run(old, batches, 10, epochs=3)
+
+
+def check_broken(instance, *parts):
+    """Reloading is refused with a sentence that has these parts, and everything goes on as before."""
+    before = instance.descriptors()
+    done = instance.ctl("reload", check=False)
+    assert done.returncode == 1, done
+    for part in parts:
+        assert str(part) in done.stderr, f"nothing of {part!r} in {done.stderr}"
+    os.kill(instance.process.pid, signal.SIGHUP)
+    harness.eventually(lambda: instance.read_log().count("everything stays as it was") == 2, 5, "a word in the log")
+    assert any(str(parts[0]) in line for line in instance.status()["last_errors"]), instance.status()
+    assert names(instance) == ["numbers"]
+    instance.check_descriptors(before)
+    expected.check_run(content(instance), consumer.read(instance, "numbers", 10), 10)
+
+
+def test_broken_configuration_changes_nothing():
+    with serve() as feedd:
+        text = feedd.config.read_text() + "[dataset others]\nformat = records\ncolour = blue\n"
+        feedd.write_config(text)
+        check_broken(feedd, "colour", f"{feedd.config}:{len(text.splitlines())}")
+
+
+def test_missing_configuration_changes_nothing():
+    with serve() as feedd:
+        feedd.config.unlink()
+        check_broken(feedd, feedd.config, "No such file")
+
+
+def test_missing_data_file_changes_nothing():
+    """Of the datasets that are all right none is swapped in either."""
+    with serve() as feedd:
+        data.add_records(feedd, "others", samples=100, size=8)
+        feedd.add_dataset("third", format="records", path="nowhere.bin", record_bytes=8, field_x="u8[8] @ 0")
+        feedd.write_config()
+        check_broken(feedd, "nowhere.bin", "third")
+
+
+def test_settings_that_change():
+    with serve(ring_memory="64M") as feedd:
+        feedd.settings["ring_memory"] = "1M"
+        feedd.settings["log_level"] = "debug"
+        feedd.settings["socket"] = "/tmp/elsewhere.sock"
+        feedd.write_config()
+        feedd.ctl("reload")
+        assert feedd.status()["ring_memory"] == 1 << 20
+        assert feedd.statistics()["ring_memory"] == 1 << 20
+        assert "a new path needs a restart" in feedd.read_log()
+        consumer.refused(feedd, "ENOSPC", "ring_memory", batch_size=100, ring_bytes=8 << 20)
+
+
+def test_reloading_again_and_again_under_consumers():
+    with serve() as feedd:
+        reader = consumer.Consumer(feedd, "numbers", 10, epochs=20, sleep_us=500)
+        reader.attached()
+        before = feedd.descriptors()
+        count = 0
+        while reader.process.poll() is None and count < 200:
+            os.kill(feedd.process.pid, signal.SIGHUP)
+            if count % 5 == 0:
+                feedd.ctl("reload", check=False)
+            count += 1
+        expected.check_run(content(feedd), reader.finish(), 10, epochs=20)
+        assert count > 20
+        feedd.check_descriptors(before)
+
+
+def test_reload_from_many_at_once():
+    """One is at work, the others are told so; nobody waits for ever."""
+    with serve() as feedd:
+        results = []
+
+        def reload():
+            results.append(feedd.ctl("reload", check=False))
+
+        threads = [threading.Thread(target=reload) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert any(done.returncode == 0 for done in results)
+        assert all(done.returncode == 0 or "under way" in done.stderr for done in results), results
+
+
+def test_asker_that_goes_away():
+    with serve() as feedd:
+        for _ in range(20):
+            with feedd.client() as session:
+                session.hello()
+                session.send("command", kind=0)
+        harness.eventually(lambda: feedd.ctl("reload", check=False).returncode == 0, 5, "a reload")
