@@ -117,8 +117,8 @@ static int take_message(struct feed *feed, const Feedd__ServerMessage *message) 
     }
 }
 
-// Takes one message if there is one by the deadline: 1, 0 none, -EAGAIN the daemon is lost and looked for, or the error
-// that ends the handle.
+// Takes one message if there is one by the deadline: 1, 0 none, -EAGAIN the daemon is lost and looked for, or
+// the error that ends the handle.
 static int receive_one(struct feed *feed, uint64_t deadline) {
     const Feedd__ServerMessage *message;
     int got = session_receive(&feed->session, &message, deadline, &feed->error);

@@ -137,8 +137,8 @@ static void show_screen(struct stats_options *options, const struct stats_snapsh
         terminal_draw(text);
 }
 
-// Sleeps to an absolute time, so that intervals do not drift, or until a signal wants something. In slices, as a signal
-// may come just before the sleep.
+// Sleeps to an absolute time, so that intervals do not drift, or until a signal wants something. In slices,
+// as a signal may come just before the sleep.
 static void sleep_until(uint64_t when_ns) {
     uint64_t now_ns;
     while (!interrupted && !resized && (now_ns = monotonic_ns()) < when_ns) {

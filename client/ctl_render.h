@@ -24,8 +24,8 @@ struct table {
 // Adds a row of `column_count` texts, which are copied. -ENOMEM
 int table_add(struct table *table, const char *const *texts);
 
-// Writes title and rows. Columns that do not fit into `width` (0: any) characters are left out; what is still too long
-// is cut.
+// Writes title and rows. Columns that do not fit into `width` (0: any) characters are left out; what is still
+// too long is cut.
 void table_print(const struct table *table, uint32_t width, FILE *out);
 
 void table_free(struct table *table);

@@ -57,10 +57,9 @@ struct feed_options {
     // join must agree on dataset, batch_size, shuffle, drop_last, seed and world_size. Consumers of one rank each see
     // every batch of that rank from where they joined; different ranks split the global batches.
     const char *share;
-    uint32_t wait_for; // hold the first batch until that many consumers have joined; 0 means 1
-    uint32_t prefetch; // batches this consumer is ready to hold at once; 0: the daemon chooses
-    uint32_t
-        max_lag_s; // whoever holds the others of a shared feed up for longer is detached; 0: the daemon's setting
+    uint32_t wait_for;   // hold the first batch until that many consumers have joined; 0 means 1
+    uint32_t prefetch;   // batches this consumer is ready to hold at once; 0: the daemon chooses
+    uint32_t max_lag_s;  // who holds up a shared feed for longer is detached; 0: as the daemon is set
     uint64_t ring_bytes; // for a new feed; 0: the daemon chooses
 
     const char *resume;      // a token from feed_token(), or NULL to begin at epoch 0
@@ -69,8 +68,8 @@ struct feed_options {
     int connect_timeout_ms;  // connecting and attaching together; 0: 30 s; negative: for ever
 
     // When the daemon is lost in mid-run (killed, restarted, upgraded), feed_next() connects again and goes on at
-    // feed_token(): no sample is lost or given twice. It keeps trying for so long; 0: 60 s; negative: not at all, then
-    // feed_next() says -ECONNRESET or -ESHUTDOWN.
+    // feed_token(): no sample is lost or given twice. It keeps trying for so long; 0: 60 s; negative: not at
+    // all, then feed_next() says -ECONNRESET or -ESHUTDOWN.
     int reconnect_timeout_ms;
 };
 

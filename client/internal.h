@@ -79,8 +79,8 @@ void feed_drop_ring(struct ring *ring, struct lease *leases);
 // reconnect.c. True when the loss of the daemon, for which `code` stands, is to be made good by reconnecting.
 bool feed_lost(struct feed *feed, int code);
 
-// One attempt, if it is time for one, that ends by `deadline` or soon after: 1 connected again, 0 not yet, or the error
-// that ends the handle.
+// One attempt, if it is time for one, that ends by `deadline` or soon after: 1 connected again, 0 not yet, or
+// the error that ends the handle.
 int feed_reconnect(struct feed *feed, uint64_t deadline);
 
 // The ring that a batch of this handle lies in and its leases; NULL when it is held no longer.

@@ -1,5 +1,5 @@
-// Going on after the daemon was lost: connect again, attach at the place where the application stands, and keep what it
-// still holds of the old ring readable.
+// Going on after the daemon was lost: connect again, attach at the place where the application stands, and
+// keep what it still holds of the old ring readable.
 #include <string.h>
 #include <time.h>
 

@@ -46,7 +46,7 @@ struct config {
     uint32_t io;
     uint64_t queue_depth;
     uint64_t mapped_limit; // largest dataset that io = auto maps
-    uint32_t log_level; // enum log_level
+    uint32_t log_level;    // enum log_level
     uint64_t max_lag_s;
     uint64_t linger_s;         // how long a feed without consumers stays warm
     uint64_t loader_timeout_s; // a loader without a heartbeat for so long is replaced

@@ -17,11 +17,13 @@ union descriptor_control {
 
 // Every descriptor in the message becomes ours: kept while there is room, closed beyond.
 static int keep_descriptors(struct frame_reader *reader, struct msghdr *message) {
-    int result = message->msg_flags & MSG_CTRUNC ? -EPROTO : 0;
+    size_t came = 0;
+    int result = 0;
     for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
         if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
             continue;
         size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        came += count;
         for (size_t i = 0; i < count; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
@@ -33,6 +35,9 @@ static int keep_descriptors(struct frame_reader *reader, struct msghdr *message)
             }
         }
     }
+    // Some were lost: for want of room for them here, or this process can have no more.
+    if (message->msg_flags & MSG_CTRUNC)
+        result = came < PROTO_MAX_DESCRIPTORS ? -EMFILE : -EPROTO;
     return result;
 }
 

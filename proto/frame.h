@@ -20,7 +20,7 @@ struct frame_reader {
 
 // Takes what the socket has, without waiting. >0 bytes, 0 the peer has closed, -EAGAIN nothing there,
 // -ENOBUFS two frames' worth of bytes are waiting for frame_next, -EPROTO more descriptors than the protocol
-// knows, or another errno of recvmsg.
+// knows, -EMFILE this process can have no more descriptors, or another errno of recvmsg.
 ssize_t frame_read(struct frame_reader *reader, int socket);
 
 // The next whole frame: 1 (message points into the buffer, valid until the next frame_read), 0 not yet,

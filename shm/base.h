@@ -27,8 +27,8 @@ struct error {
     char text[512];
 };
 
-// Fills `error` (which may be NULL) and yields `code`, so that `return error_set(...)` reads well. A macro, so that the
-// compiler and its analyzers see which value comes back.
+// Fills `error` (which may be NULL) and yields `code`, so that `return error_set(...)` reads well. A macro,
+// so that the compiler and its analyzers see which value comes back.
 #define error_set(error, code, ...)                                                                          \
     ({                                                                                                       \
         int error_code = (code);                                                                             \

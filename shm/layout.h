@@ -61,8 +61,8 @@ struct ring_slot {
 };
 
 // Why a chunk failed. Written by the loader that won `state` from 0 to its own number (compare-and-swap), which sets
-// RING_FAILURE_COMPLETE with release when the rest is in place; the supervisor reads it after acquiring that and sets 0
-// again, as it does when the writer has died over it.
+// RING_FAILURE_COMPLETE with release when the rest is in place; the supervisor reads it after acquiring that
+// and sets 0 again, as it does when the writer has died over it.
 #define RING_FAILURE_COMPLETE UINT32_MAX
 struct ring_failure {
     _Atomic uint32_t state;

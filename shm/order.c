@@ -3,8 +3,9 @@
 #include "shm/order.h"
 
 enum {
-    // 8 rounds are the fewest that leave no trace in 10 thousand permutations of 2^8 samples. On a domain of 2^4 those 8
-    // do leave one in 4 million permutations of 3 to 8 samples, and 12 leave none in 8 million: the rest is margin.
+    // 8 rounds are the fewest that leave no trace in 10 thousand permutations of 2^8 samples. On a domain of
+    // 2^4 those 8 do leave one in 4 million permutations of 3 to 8 samples, and 12 leave none in 8 million:
+    // the rest is margin.
     ROUNDS = 12,
     FLOOR_BITS = 8,
     LANES = 8,    // positions computed side by side, so that the multiplications overlap

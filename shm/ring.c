@@ -129,8 +129,8 @@ static void fill_header(struct ring_header *header, const struct ring_plan *plan
     atomic_store_explicit(&header->magic, RING_MAGIC, memory_order_release);
 }
 
-// A file of tmpfs without a name, then a second, read-only description of it: the mode (0600, the daemon's user) keeps
-// others from opening it anew for writing through /proc.
+// A file of tmpfs without a name, then a second, read-only description of it: the mode (0600, the daemon's
+// user) keeps others from opening it anew for writing through /proc.
 static int open_unnamed(int *fd, int *read_fd, struct error *error) {
     char path[64];
     *fd = open(SHM_FOLDER, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -158,8 +158,8 @@ static bool huge_pages_offered(void) {
     return offered;
 }
 
-// Huge pages make a ring ten times faster to allocate and cheaper to pin. Best effort: posix_fallocate does what is left.
-// With small pages this way would be the slower one.
+// Huge pages make a ring ten times faster to allocate and cheaper to pin. Best effort: posix_fallocate does
+// what is left. With small pages this way would be the slower one.
 static void populate_huge(int fd, uint64_t bytes) {
     if (!huge_pages_offered())
         return;

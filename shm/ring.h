@@ -36,9 +36,9 @@ struct ring_plan {
 // Computes the results of a plan. -EOVERFLOW when the numbers go beyond what 64 bits or the layout's limits hold.
 int ring_plan(struct ring_plan *plan, struct error *error);
 
-// Makes the shared-memory object with all its pages allocated. It never has a name, so that nothing is left in /dev/shm
-// whatever dies. *fd is read-write, *read_fd cannot be made writable by another user. -ENOSPC says what is needed and
-// what is free. Supervisor.
+// Makes the shared-memory object with all its pages allocated. It never has a name, so that nothing is left
+// in /dev/shm whatever dies. *fd is read-write, *read_fd cannot be made writable by another user. -ENOSPC
+// says what is needed and what is free. Supervisor.
 int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct error *error);
 
 enum ring_access {
@@ -136,9 +136,9 @@ bool ring_slot_busy(const struct ring *ring, uint32_t slot);
 // Gives the slot's chunk words back to idle; the slot must not be busy.
 void ring_slot_free(struct ring *ring, uint32_t slot);
 
-// After process `owner` and all its reads are gone: frees what it had claimed and queues it again. Returns the number of
-// chunks, or -EAGAIN when the queue is full: call again later. Arms like ring_supervisor_arm, since `owner` may have died
-// between taking the flag and writing the eventfd: look for finished batches afterwards.
+// After process `owner` and all its reads are gone: frees what it had claimed and queues it again. Returns
+// the number of chunks, or -EAGAIN when the queue is full: call again later. Arms like ring_supervisor_arm,
+// since `owner` may have died between taking the flag and writing the eventfd: look for finished batches afterwards.
 int ring_recover(struct ring *ring, uint32_t owner);
 
 #endif

@@ -46,9 +46,10 @@ static bool claim_repair(struct ring *ring, uint32_t owner, struct ring_claim *c
     return false;
 }
 
-// The cursor only says where to look: whoever finds a chunk that is not FREE moves it on, and a claim is good whatever
-// has become of the queue entry meanwhile, because the chunk word alone decides it. A FREE chunk is never passed over:
-// its entry was published after it was made FREE, and the acquire of queue_head makes that visible.
+// The cursor only says where to look: whoever finds a chunk that is not FREE moves it on, and a claim is good
+// whatever has become of the queue entry meanwhile, because the chunk word alone decides it. A FREE chunk is
+// never passed over: its entry was published after it was made FREE, and the acquire of queue_head makes that
+// visible.
 bool ring_claim(struct ring *ring, uint32_t owner, struct ring_claim *claim) {
     struct ring_header *header = ring->header;
     if (claim_repair(ring, owner, claim))
@@ -79,8 +80,8 @@ void ring_skip_sample(struct ring *ring, const struct ring_claim *claim, uint32_
 }
 
 static bool wake_wanted(struct ring *ring) {
-    // Sequentially consistent, like the store in ring_supervisor_arm: either the supervisor sees the chunk DONE when it
-    // looks after arming, or this sees it armed.
+    // Sequentially consistent, like the store in ring_supervisor_arm: either the supervisor sees the chunk
+    // DONE when it looks after arming, or this sees it armed.
     return atomic_exchange(&ring->header->supervisor_asleep, 0) == 1;
 }
 
@@ -91,8 +92,8 @@ bool ring_chunk_done(struct ring *ring, const struct ring_claim *claim, uint32_t
     }
     _Atomic uint64_t *words = ring_chunks(ring, claim->slot);
     atomic_store(&words[claim->chunk], chunk_word(CHUNK_DONE, 0, skipped));
-    // The last of several loaders to finish sees the others' ends, since all of these are sequentially consistent. FAILED
-    // counts as one: a batch that nobody wants any more is waited for too.
+    // The last of several loaders to finish sees the others' ends, since all of these are sequentially
+    // consistent. FAILED counts as one: a batch that nobody wants any more is waited for too.
     for (uint32_t i = 0; i < claim->chunk_count; i++)
         if (!chunk_ended(atomic_load(&words[i])))
             return false;
@@ -153,8 +154,8 @@ void ring_repair(struct ring *ring, const struct ring_claim *claim) {
 void ring_wait_for_work(struct ring *ring, int timeout_ms) {
     struct ring_header *header = ring->header;
     uint32_t work = atomic_load(&header->work);
-    // Sequentially consistent against ring_wake_loaders: it sees us asleep, or we see what it queued. An exchange, so that
-    // what it had queued before it last took the flag back is visible.
+    // Sequentially consistent against ring_wake_loaders: it sees us asleep, or we see what it queued. An
+    // exchange, so that what it had queued before it last took the flag back is visible.
     atomic_exchange(&header->loaders_asleep, 1);
     if (atomic_load(&header->claim_cursor) / header->chunks_per_slot < atomic_load(&header->queue_head))
         return;

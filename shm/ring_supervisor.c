@@ -13,9 +13,9 @@ static uint64_t queue_room(const struct ring *ring) {
     return header->queue_entries - (head - min_u64(passed, head));
 }
 
-// Recoveries leave entries behind of which every chunk has been claimed by way of another. Loaders pass over them without
-// finishing anything, so nobody would say when there is room again: the supervisor passes over them itself, and a queue
-// that stays full has a FREE chunk in front, whose batch will be finished with a wake-up.
+// Recoveries leave entries behind of which every chunk has been claimed by way of another. Loaders pass over
+// them without finishing anything, so nobody would say when there is room again: the supervisor passes over
+// them itself, and a queue that stays full has a FREE chunk in front, whose batch will be finished with a wake-up.
 static bool make_queue_room(struct ring *ring) {
     struct ring_header *header = ring->header;
     uint64_t cursor = atomic_load_explicit(&header->claim_cursor, memory_order_acquire);
@@ -71,7 +71,8 @@ bool ring_dispatch(struct ring *ring, uint32_t slot, uint64_t rank, uint64_t seq
     batch->last_of_epoch = place->last_of_epoch;
     _Atomic uint64_t *words = ring_chunks(ring, slot);
     for (uint32_t i = 0; i < batch->chunk_count; i++)
-        // Release: a loader may take this chunk before it has seen the queue entry (by an old entry of the same slot).
+        // Release: a loader may take this chunk before it has seen the queue entry (by an old entry of the
+        // same slot).
         atomic_store_explicit(&words[i], chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
     if (batch->chunk_count)
         queue_slot(ring, slot);
@@ -80,8 +81,9 @@ bool ring_dispatch(struct ring *ring, uint32_t slot, uint64_t rank, uint64_t seq
 
 void ring_wake_loaders(struct ring *ring, uint32_t chunks) {
     struct ring_header *header = ring->header;
-    // Pairs with ring_wait_for_work. The flag first, then the futex word: a loader whose flag is taken back here has read the
-    // word as it was before, so that it cannot fall asleep on the new one with no flag to show for it.
+    // Pairs with ring_wait_for_work. The flag first, then the futex word: a loader whose flag is taken back
+    // here has read the word as it was before, so that it cannot fall asleep on the new one with no flag to
+    // show for it.
     if (!chunks || !atomic_exchange(&header->loaders_asleep, 0))
         return;
     atomic_fetch_add(&header->work, 1);
@@ -108,8 +110,8 @@ static enum ring_slot_state poll_repair(struct ring *ring, struct ring_slot *bat
     }
 }
 
-// A loader that failed while another one was writing down its own failure has left no reason. The other one will report a
-// failed chunk too, or be recovered: until then there is nothing to tell.
+// A loader that failed while another one was writing down its own failure has left no reason. The other one
+// will report a failed chunk too, or be recovered: until then there is nothing to tell.
 static bool failure_is_being_written(const struct ring *ring) {
     uint32_t state = atomic_load_explicit(&ring->header->failure.state, memory_order_relaxed);
     return state != 0 && state != RING_FAILURE_COMPLETE;
@@ -203,7 +205,8 @@ static bool owns_chunk(const struct ring *ring, uint32_t slot, uint32_t owner) {
 static void recover_signals(struct ring *ring, uint32_t owner) {
     uint32_t writing = owner;
     atomic_compare_exchange_strong(&ring->header->failure.state, &writing, 0);
-    // It may have taken the flag to 0 and not come to write the eventfd: then no other loader would write it any more.
+    // It may have taken the flag to 0 and not come to write the eventfd: then no other loader would write it
+    // any more.
     ring_supervisor_arm(ring);
 }
 

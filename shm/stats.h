@@ -12,8 +12,8 @@ int stats_path(const char *socket, char *path, size_t bytes);
 
 // ---- Writers -----------------------------------------------------------------------------------------------
 
-// Supervisor: makes a new file at `path` in place of any old one, with `mode`, belonging to `group` (-1: as it comes).
-// *fd stays open for children.
+// Supervisor: makes a new file at `path` in place of any old one, with `mode`, belonging to `group` (-1: as
+// it comes). *fd stays open for children.
 int stats_create(const char *path, uint32_t mode, gid_t group, struct stats_region **region, int *fd,
                  struct error *error);
 

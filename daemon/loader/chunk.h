@@ -70,8 +70,8 @@ void chunk_plan_free(struct chunk_plan *plan);
 // -EINVAL when the claim is larger than the plan or an index is beyond the dataset.
 int chunk_plan_fill(struct chunk_plan *plan, const struct ring_claim *claim, uint32_t flags);
 
-// For a failed request that serves several samples: *list becomes requests of one sample each, linked by `next`, which
-// live until the next fill. Returns their number, 0 for a request of one sample, or -ENOMEM.
+// For a failed request that serves several samples: *list becomes requests of one sample each, linked by
+// `next`, which live until the next fill. Returns their number, 0 for a request of one sample, or -ENOMEM.
 int chunk_plan_split(struct chunk_plan *plan, const struct read_request *request, struct read_request **list);
 
 // The index-th sample that a request serves (index < request->sample_count), counted from the chunk's first.

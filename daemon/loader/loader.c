@@ -159,6 +159,8 @@ static int open_reader(struct loader *loader, struct error *error) {
 
 static void count_reads(struct loader *loader) {
     const struct reader *reader = loader->reader;
+    if (!reader)
+        return; // the last one could not be replaced
     stats_add(&loader->board.stats->counters[LOADER_reads], reader->reads - loader->reads_counted);
     stats_add(&loader->board.stats->counters[LOADER_storage_bytes],
               reader->storage_bytes - loader->storage_counted);
@@ -246,7 +248,7 @@ static int start(struct loader *loader, struct error *error) {
     struct job_board *board = &loader->board;
     char role[32];
     int failed = map_settings(&board->settings, error);
-    if (failed)
+    if (!board->settings) // set on success alone
         return failed;
     snprintf(role, sizeof role, "loader %" PRIu64 ".%" PRIu32, board->settings->feed,
              board->settings->serial);

@@ -56,8 +56,8 @@ static int mapped_submit(struct reader *reader, struct read_request *request) {
     return 0;
 }
 
-// True when the last byte is zero, as are those that a map shows between the end of a file and the end of its page: no
-// fault tells of them.
+// True when the last byte is zero, as are those that a map shows between the end of a file and the end of its
+// page: no fault tells of them.
 static inline bool copy(const struct mapped_reader *self, const struct read_request *request) {
     const struct map *map = &self->maps[request->file];
     const uint8_t *from = map->start + request->offset;
@@ -97,8 +97,8 @@ static NO_INLINE void check_suspects(struct mapped_reader *self) {
     }
 }
 
-// Why a request's copy met a fault. Kept out of the frame that is jumped into: a jump past the end of a variable's scope
-// looks like a use of it afterwards to the address sanitizer.
+// Why a request's copy met a fault. Kept out of the frame that is jumped into: a jump past the end of a
+// variable's scope looks like a use of it afterwards to the address sanitizer.
 static NO_INLINE int fault_cause(const struct mapped_reader *self, const struct read_request *request) {
     struct stat status;
     if (fstat(self->first_fd + (int)request->file, &status) < 0)

@@ -22,8 +22,9 @@ static inline struct read_request *request_list_take(struct request_list *list) 
     return request;
 }
 
-// What to ask the kernel for next, after request->done bytes: into one stretch of memory, or else (`memory` NULL) into
-// pieces[0..piece_count-1]. A piece that was cut short is finished alone, so that pieces need not be changed.
+// What to ask the kernel for next, after request->done bytes: into one stretch of memory, or else (`memory`
+// NULL) into pieces[0..piece_count-1]. A piece that was cut short is finished alone, so that pieces need not
+// be changed.
 struct request_rest {
     uint64_t offset;
     uint32_t bytes;

@@ -145,8 +145,8 @@ static int check_agreement(const struct served_feed *feed, const struct feed_sha
     return 0;
 }
 
-// The feed of that name; or, without a name, one of this user that nobody uses any more and that is what he asks for: a
-// job that is started again finds it warm.
+// The feed of that name; or, without a name, one of this user that nobody uses any more and that is what he
+// asks for: a job that is started again finds it warm.
 static struct served_feed *find_feed(const struct supervisor *supervisor, uid_t user,
                                      const struct feed_request *request) {
     struct served_feed *feed;

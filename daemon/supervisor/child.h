@@ -4,9 +4,9 @@
 
 #include "daemon/supervisor/supervisor.h"
 
-// RUNNING -> STOPPING -> EXITED -> GONE, with KILLED in place of STOPPING for one that hangs or does not stop in time.
-// EXITED: the process is reaped, but the kernel may still be finishing reads of its io_uring into the ring; its chunks
-// are taken back at GONE, when the life pipe has ended too.
+// RUNNING -> STOPPING -> EXITED -> GONE, with KILLED in place of STOPPING for one that hangs or does not stop
+// in time. EXITED: the process is reaped, but the kernel may still be finishing reads of its io_uring into
+// the ring; its chunks are taken back at GONE, when the life pipe has ended too.
 enum child_state {
     CHILD_RUNNING,
     CHILD_STOPPING,

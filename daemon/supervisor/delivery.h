@@ -1,9 +1,9 @@
 // Which batch goes into which slot, and which consumer gets it when: the bookkeeping of one feed, without sockets or
 // processes. Owned by the supervisor's one thread.
 //
-// A feed has a lane for each rank that is attached here. A lane dispatches the rank's batches in order into free slots;
-// loaders fill them in any order; consumers of the lane are granted them in order. A slot is free again when every
-// consumer that was due its batch has released it.
+// A feed has a lane for each rank that is attached here. A lane dispatches the rank's batches in order into
+// free slots; loaders fill them in any order; consumers of the lane are granted them in order. A slot is free
+// again when every consumer that was due its batch has released it.
 #ifndef FEEDD_DAEMON_SUPERVISOR_DELIVERY_H
 #define FEEDD_DAEMON_SUPERVISOR_DELIVERY_H
 
@@ -80,8 +80,8 @@ struct start_position {
     uint64_t consumed;
 };
 
-// Puts a consumer of `rank` on its lane, due the batches of epochs below `epochs` (0: all). prefetch: what it asks for,
-// 0 to let the feed choose; consumer->prefetch is what it gets.
+// Puts a consumer of `rank` on its lane, due the batches of epochs below `epochs` (0: all). prefetch: what it
+// asks for, 0 to let the feed choose; consumer->prefetch is what it gets.
 // -ENOSPC more ranks than lane_limit; -ESTALE `start` is no place that this run can go to (the sentence says why).
 int delivery_join(struct delivery *delivery, struct consumer *consumer, uint32_t rank, uint64_t epochs,
                   const struct start_position *start, uint32_t prefetch, struct error *error);

@@ -68,8 +68,8 @@ static inline bool feed_in_use(const struct served_feed *feed) {
 // The partition of a run of this shape in which a batch begins there.
 struct partition feed_partition(const struct feed_shape *shape, uint64_t epoch, uint64_t consumed);
 
-// Holds the first grant back until that many consumers have joined, but not beyond `until_ns` (0: for ever); nobody may
-// be attached.
+// Holds the first grant back until that many consumers have joined, but not beyond `until_ns` (0: for ever);
+// nobody may be attached.
 void feed_gather(struct served_feed *feed, uint32_t wait_for, uint64_t until_ns);
 void feed_end_gathering(struct served_feed *feed);
 

@@ -12,8 +12,8 @@
 #define SLOTS_MOST     1024u // by itself; enough that one-sample batches do not wait for a round trip each
 #define SLOTS_PER_LANE 3u
 
-// While the ring stays in the last-level cache, bytes reach the bus without a trip to memory; half of it leaves room for
-// what passes through.
+// While the ring stays in the last-level cache, bytes reach the bus without a trip to memory; half of it
+// leaves room for what passes through.
 static uint64_t default_ring_bytes(void) {
     return max_u64(RING_LEAST, min_u64(RING_MOST, cache_last_level_bytes() / 2));
 }

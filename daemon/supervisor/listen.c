@@ -21,8 +21,8 @@ static int socket_address(const char *path, struct sockaddr_un *address, struct 
     return 0;
 }
 
-// Who holds the lock is the daemon of this path. The file is unlinked by its holder at the end, so a lock counts only if
-// the path still leads to the file that was locked.
+// Who holds the lock is the daemon of this path. The file is unlinked by its holder at the end, so a lock
+// counts only if the path still leads to the file that was locked.
 static int take_lock(struct supervisor *supervisor, struct error *error) {
     char path[sizeof supervisor->socket_path + 8];
     snprintf(path, sizeof path, "%s.lock", supervisor->socket_path);
@@ -106,7 +106,7 @@ static int bind_socket(struct supervisor *supervisor, struct error *error) {
 
 // A socket of the service manager's: its path is the one that clients use.
 static int adopt_socket(struct supervisor *supervisor, int fd, struct error *error) {
-    struct sockaddr_un address;
+    struct sockaddr_un address = {0};
     socklen_t bytes = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &bytes) < 0 || address.sun_family != AF_UNIX ||
         address.sun_path[0] != '/')

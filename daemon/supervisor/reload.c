@@ -1,5 +1,6 @@
-// The datasets on offer, and how they change: the configuration is read and files are opened in a thread of libuv's pool,
-// because storage may be slow; the loop goes on meanwhile and swaps the result in. Feeds in use keep what they have.
+// The datasets on offer, and how they change: the configuration is read and files are opened in a thread of
+// libuv's pool, because storage may be slow; the loop goes on meanwhile and swaps the result in. Feeds in use
+// keep what they have.
 #include <inttypes.h>
 #include <string.h>
 

@@ -43,8 +43,8 @@ static void ask_for(struct session *session, int events) {
 
 // ---- Sending -----------------------------------------------------------------------------------------------
 
-// Ends the connection from here. The session itself is closed when its own poll reports the end of file, so that nobody
-// who is walking a list of sessions loses one under his feet.
+// Ends the connection from here. The session itself is closed when its own poll reports the end of file, so
+// that nobody who is walking a list of sessions loses one under his feet.
 static void cut_off(struct session *session) {
     shutdown(session->fd, SHUT_RDWR);
 }

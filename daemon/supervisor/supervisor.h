@@ -1,11 +1,12 @@
 // The supervisor's state. One thread, one libuv loop; every struct here belongs to it.
 //
-//   supervisor.c  start, tick, stop          listen.c   the socket, its lock, accepting
-//   session.c     one client's connection    session_ops.c  what each message does
-//   attach.c      from options to a feed     feed.c     one feed: ring, lanes, loaders
-//   child.c       loader processes           watch.c    heartbeats, lag, time limits
-//   reload.c      configuration and datasets query.c    answers for feedctl
-//   delivery.c    batches, slots, consumers  notify.c   systemd
+//   supervisor.c  start, tick, stop            listen.c       the socket, its lock, accepting
+//   session.c     one client's connection      session_ops.c  what each message does
+//   attach.c      from options to a feed       feed_create.c  a feed's ring, made off the loop
+//   feed.c        one feed: what moves in it   child.c        its loader processes
+//   delivery.c    batches, slots, consumers, with delivery_join.c and delivery_window.c; pure
+//   watch.c       heartbeats, lag, time limits reload.c       configuration and datasets
+//   query.c       answers for feedctl          notify.c       systemd
 #ifndef FEEDD_DAEMON_SUPERVISOR_SUPERVISOR_H
 #define FEEDD_DAEMON_SUPERVISOR_SUPERVISOR_H
 

@@ -1,5 +1,5 @@
-// What time decides, looked at a few times a second: loaders that hang, consumers that hold others up, feeds that nobody
-// uses, sessions that say nothing, stops that take too long.
+// What time decides, looked at a few times a second: loaders that hang, consumers that hold others up, feeds
+// that nobody uses, sessions that say nothing, stops that take too long.
 #include <inttypes.h>
 
 #include "daemon/supervisor/feed.h"

@@ -1,7 +1,7 @@
 // A consumer for tests: attaches as its options say and prints one JSON object a line for whatever happens to it.
 //
-// Without --step it takes batches until the end and releases each before it takes the one after --hold more. With --step
-// it does what it reads from standard input, a command a line:
+// Without --step it takes batches until the end, holding --hold of them while it takes the next. With --step it does
+// what it reads from standard input, a command a line:
 //   next MS           take a batch, waiting at most MS (as feed_next)
 //   release NUMBER    give the batch with this number back
 //   rehash NUMBER     print its hashes once more, to see whether the bytes have stayed as they were

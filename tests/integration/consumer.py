@@ -26,7 +26,7 @@ class Consumer:
         self.process = subprocess.Popen(
             [harness.BUILD / "tests/consumer", *arguments], text=True, cwd="/",
             stdin=subprocess.PIPE if options.get("step") else subprocess.DEVNULL, stdout=subprocess.PIPE,
-            preexec_fn=harness.die_with_parent, env=instance.environment(), **identity, **(program or {}),
+            env=instance.environment(), **identity, **{"preexec_fn": harness.die_with_parent, **(program or {})},
         )  # fmt: skip
         self.pid = self.process.pid
         self.lines = queue.Queue()

@@ -33,6 +33,11 @@ def skip(reason):
     raise Skip(reason)
 
 
+def sanitized():
+    """Whether this build has the address sanitizer, which keeps what was freed for a while and a shadow of it all."""
+    return b"__asan_init" in (BUILD / "feedd").read_bytes()
+
+
 def limit(seconds):
     """Decorates a test that may take longer (or has to be faster) than the runner's default."""
 

@@ -3,6 +3,7 @@ and says so; else it refuses with numbers, and what runs goes on."""
 
 import errno
 import os
+import resource
 import sys
 
 import consumer
@@ -226,4 +227,34 @@ def test_out_of_processes():
         consumer.refused(feedd, "EAGAIN", "loader process")
         harness.prlimit(feedd.process.pid, "nproc", 4096)
         feedd.check_descriptors(before)
+        consumer.read(feedd, "numbers", 10)
+
+
+# ---- In the consumer's process -----------------------------------------------------------------------------
+
+
+def limited(kind, value):
+    return {"preexec_fn": lambda: resource.setrlimit(kind, (value, value))}
+
+
+def test_consumer_without_a_descriptor_for_the_ring():
+    with harness.Instance() as feedd:
+        data.add_records(feedd)
+        feedd.start()
+        with consumer.Consumer(feedd, "numbers", 10, program=limited(resource.RLIMIT_NOFILE, 4)) as reader:
+            error = reader.expect("error")
+            assert error["code"] == "EMFILE" and "open files" in error["text"], error
+        consumer.read(feedd, "numbers", 10)
+
+
+def test_consumer_without_address_space_for_the_ring():
+    if harness.sanitized():
+        harness.skip("the address sanitizer needs the address space itself")
+    with harness.Instance(ring_memory="1G") as feedd:
+        data.add_records(feedd)
+        feedd.start()
+        program = limited(resource.RLIMIT_AS, 40 << 20)
+        with consumer.Consumer(feedd, "numbers", 1000, ring_bytes=200 << 20, program=program) as reader:
+            error = reader.expect("error")
+            assert error["code"] == "ENOMEM" and len(error["text"]) > 10, error
         consumer.read(feedd, "numbers", 10)

@@ -6,9 +6,6 @@ import consumer
 import data
 import harness
 
-# The address sanitizer keeps what was freed for a while, and a shadow of it all.
-SANITIZED = b"__asan_init" in (harness.BUILD / "feedd").read_bytes()
-
 
 def resident_kb(pid):
     with open(f"/proc/{pid}/status", encoding="utf-8") as file:
@@ -26,7 +23,7 @@ def cycle(instance, rounds, once, warm=10):
     for _ in range(rounds):
         once()
     instance.check_descriptors(descriptors)
-    grown = 0 if SANITIZED else resident_kb(pid) - memory
+    grown = 0 if harness.sanitized() else resident_kb(pid) - memory
     assert grown <= 256 * harness.SLOWNESS, f"{grown} KiB more after {rounds} rounds"
 
 
@@ -128,4 +125,4 @@ def test_memory_does_not_depend_on_the_number_of_samples():
             assert len({sample for batch in batches for sample in batch["samples"]}) == 20_000
             for pid, name in feedd.processes().items():
                 most = 8 << 10 if name.startswith("feedd-loader") else 16 << 10
-                assert SANITIZED or resident_kb(pid) < most, f"{name}: {resident_kb(pid)} KiB"
+                assert harness.sanitized() or resident_kb(pid) < most, f"{name}: {resident_kb(pid)} KiB"

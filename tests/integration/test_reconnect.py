@@ -169,6 +169,23 @@ def test_ranks_come_back_at_the_end_of_an_epoch():
             expected.check_bytes(feedd.content, run)
 
 
+def test_one_that_never_comes_back_is_not_waited_for_without_end():
+    with serve() as feedd:
+        options = {"share": "job", "wait_for": 2, "step": True, "max_lag": 1, "prefetch": 1, **SHAPE}
+        with consumer.Consumer(feedd, "numbers", 10, **options) as one:
+            with consumer.Consumer(feedd, "numbers", 10, **options) as two:
+                one.attached(), two.attached()
+                batches = one.take(3)
+                two.take(3)
+                kill(feedd)
+                two.kill()
+            feedd.start()
+            begun = time.monotonic()
+            batches += run_on(one, "end")
+            assert 0.5 < time.monotonic() - begun < 5, "it was not waited for, or for too long"
+            check_whole(feedd, batches)
+
+
 def test_token_after_coming_back():
     with serve() as feedd:
         with consumer.Consumer(feedd, "numbers", 10, step=True, **SHAPE) as reader:

@@ -1,5 +1,5 @@
-// A feed's bookkeeping over a real ring, with loaders that work when the test says so, and a check of every slot and count that can
-// be made after each step.
+// A feed's bookkeeping over a real ring, with loaders that work when the test says so, and a check of every
+// slot and count that can be made after each step.
 #ifndef FEEDD_TESTS_DELIVERY_FIXTURE_H
 #define FEEDD_TESTS_DELIVERY_FIXTURE_H
 
@@ -33,7 +33,7 @@ static inline void close_fixture(struct fixture *fixture) {
         free(fixture->consumers[i]);
 }
 
-// ---- Invariants --------------------------------------------------------------------------------------------
+// ---- Invariants -------------------------------------------------------------------------------------------
 
 static inline bool is_held(const struct consumer *consumer, uint32_t slot) {
     return consumer && consumer->held[slot / 64] >> (slot % 64) & 1;
@@ -152,7 +152,7 @@ static inline void check_everything(const struct fixture *fixture) {
     free(in_windows);
 }
 
-// ---- Loaders -----------------------------------------------------------------------------------------------
+// ---- Loaders ----------------------------------------------------------------------------------------------
 
 static inline bool claim_one(struct fixture *fixture, uint32_t owner) {
     struct ring_claim *claim = &fixture->claims[fixture->claim_count];
@@ -192,7 +192,7 @@ static inline void settle(struct fixture *fixture) {
     while (fill_all(fixture));
 }
 
-// ---- Consumers ---------------------------------------------------------------------------------------------
+// ---- Consumers --------------------------------------------------------------------------------------------
 
 static const struct start_position anywhere = {0};
 

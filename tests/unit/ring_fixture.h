@@ -1,5 +1,6 @@
-// A ring for tests, cut into chunks as small as a test wants: ring_plan cuts by bytes, which makes for large rings. The header is
-// written by hand into a memory file and then goes through ring_map like any other, so processes can share it too.
+// A ring for tests, cut into chunks as small as a test wants: ring_plan cuts by bytes, which makes for
+// large rings. The header is written by hand into a memory file and then goes through ring_map like any
+// other, so processes can share it too.
 #ifndef FEEDD_TESTS_RING_FIXTURE_H
 #define FEEDD_TESTS_RING_FIXTURE_H
 
@@ -72,7 +73,7 @@ static inline void fixture_ring(struct ring *ring, const struct ring_shape *shap
         fail_msg("%s", error.text);
 }
 
-// ---- Samples -----------------------------------------------------------------------------------------------
+// ---- Samples ----------------------------------------------------------------------------------------------
 
 static inline uint64_t fixture_word(uint64_t name, uint64_t at) {
     return (name + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ at * UINT64_C(0xc2b2ae3d27d4eb4f);

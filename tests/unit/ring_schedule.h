@@ -1,6 +1,6 @@
-// A deterministic scheduler for the ring's own code: every atomic operation becomes a step at which another actor may go on or this
-// one may be killed, and all such schedules up to a number of preemptions are run. Included before the ring's .c files; the
-// actors are coroutines of one thread.
+// A deterministic scheduler for the ring's own code: every atomic operation becomes a step at which another
+// actor may go on or this one may be killed, and all such schedules up to a number of preemptions are run.
+// Included before the ring's .c files; the actors are coroutines of one thread.
 #ifndef FEEDD_TESTS_RING_SCHEDULE_H
 #define FEEDD_TESTS_RING_SCHEDULE_H
 
@@ -61,7 +61,7 @@ static struct {
 
 static void play_actor(int actor);
 
-// ---- Switching ---------------------------------------------------------------------------------------------
+// ---- Switching --------------------------------------------------------------------------------------------
 
 static void enter(int actor) {
     world.current = actor;
@@ -105,7 +105,7 @@ static void begin_actor(void) {
     block(ACTOR_ENDED);
 }
 
-// ---- Choosing ----------------------------------------------------------------------------------------------
+// ---- Choosing ---------------------------------------------------------------------------------------------
 
 static uint32_t choose(uint32_t options) {
     if (options < 2)
@@ -225,7 +225,7 @@ static void run_schedule(void) {
     world.schedules++;
 }
 
-// ---- The ring's atomic operations --------------------------------------------------------------------------
+// ---- The ring's atomic operations -------------------------------------------------------------------------
 
 // Every change of a shared word goes by here.
 static void check_change(void *word, uint64_t from, uint64_t to);
@@ -277,7 +277,8 @@ static bool do_compare(void *word, size_t bytes, void *expected, uint64_t value)
     return false;
 }
 
-// The kernel's: looks at the word and falls asleep in one step. Time does not pass, so that only a wake-up ends it.
+// The kernel's: looks at the word and falls asleep in one step. Time does not pass, so that only a wake-up
+// ends it.
 static long do_futex(void *word, int operation, uint32_t value, const void *limit) {
     (void)limit;
     step();

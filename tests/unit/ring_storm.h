@@ -1,5 +1,6 @@
-// What the storms on one ring share, whether threads or processes play the loaders: a loader that dies where it is told to, a
-// supervisor that hears of everything by descriptors, and the rule by which every byte of every batch is known beforehand.
+// What the storms on one ring share, whether threads or processes play the loaders: a loader that dies
+// where it is told to, a supervisor that hears of everything by descriptors, and the rule by which every
+// byte of every batch is known beforehand.
 #ifndef FEEDD_TESTS_RING_STORM_H
 #define FEEDD_TESTS_RING_STORM_H
 
@@ -27,7 +28,7 @@ struct storm {
     uint64_t recovered;
 };
 
-// ---- What is in a batch ------------------------------------------------------------------------------------
+// ---- What is in a batch -----------------------------------------------------------------------------------
 
 // A few batches are without samples, many are short; all of it a function of the number.
 static inline uint32_t storm_count(const struct storm *storm, uint64_t sequence) {
@@ -55,7 +56,7 @@ static inline bool storm_batch_is_right(const struct storm *storm, uint32_t slot
     return same;
 }
 
-// ---- Loader ------------------------------------------------------------------------------------------------
+// ---- Loader -----------------------------------------------------------------------------------------------
 
 enum storm_death {
     DIE_NOT,
@@ -113,7 +114,7 @@ static inline bool storm_turn(const struct storm *storm, struct ring *ring, uint
     return !wake || write(storm->event_fd, &one, sizeof one) == (ssize_t)sizeof one;
 }
 
-// ---- Supervisor --------------------------------------------------------------------------------------------
+// ---- Supervisor -------------------------------------------------------------------------------------------
 
 static inline void storm_dispatch(struct storm *storm) {
     uint32_t chunks = 0;

@@ -105,7 +105,7 @@ static void test_a_late_joiner_begins_where_the_lane_stands(void **state) {
     check_everything(&fixture);
 }
 
-// ---- Positions ---------------------------------------------------------------------------------------------
+// ---- Positions --------------------------------------------------------------------------------------------
 
 static void test_a_warm_window_is_used_by_who_comes_back(void **state) {
     (void)state;
@@ -153,7 +153,8 @@ static void test_the_lane_goes_on_from_those_at_their_end(void **state) {
     assert_int_equal(drain(join(&fixture, 0, 4, &later, 1)), 10);
 }
 
-// The first rank says where the run begins; the others may come without a position, and must not go on where a former job has left.
+// The first rank says where the run begins; the others may come without a position, and must not go on
+// where a former job has left.
 static void test_ranks_without_a_position_begin_with_the_run(void **state) {
     (void)state;
     open_with(8, 2, &pair);
@@ -212,7 +213,7 @@ static void test_ends(void **state) {
     assert_int_equal(join(&fixture, 0, UINT64_MAX, &anywhere, 1)->end, UINT64_MAX);
 }
 
-// ---- Lanes -------------------------------------------------------------------------------------------------
+// ---- Lanes ------------------------------------------------------------------------------------------------
 
 static void test_a_refused_join_leaves_no_lane(void **state) {
     (void)state;
@@ -288,7 +289,7 @@ static void test_a_lane_is_blocked_by_who_keeps_everything(void **state) {
     assert_false(delivery_lane_blocked(&fixture.delivery, waits->lane));
 }
 
-// ---- Odd batches -------------------------------------------------------------------------------------------
+// ---- Odd batches ------------------------------------------------------------------------------------------
 
 // A tail shorter than the world: its last ranks get a batch without samples, which no loader will report.
 static void test_batches_without_samples(void **state) {

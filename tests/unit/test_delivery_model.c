@@ -1,5 +1,6 @@
-// The bookkeeping of delivery under tens of thousands of random steps with fixed seeds: consumers join, seek, leave, take and release
-// in any order, loaders work, fail and die. After every step all slots and counts are checked.
+// The bookkeeping of delivery under tens of thousands of random steps with fixed seeds: consumers join,
+// seek, leave, take and release in any order, loaders work, fail and die. After every step all slots and
+// counts are checked.
 #include "tests/unit/delivery_fixture.h"
 
 #define STEPS 20000
@@ -31,7 +32,7 @@ static struct consumer *any_consumer(struct model *model) {
     return model->fixture.consumers[roll(model, CONSUMERS_MOST)];
 }
 
-// ---- Joining, as it should turn out ------------------------------------------------------------------------
+// ---- Joining, as it should turn out -----------------------------------------------------------------------
 
 struct lane_view {
     uint32_t consumers, lanes_in_use;
@@ -130,7 +131,7 @@ static void step_all_leave(struct model *model) {
     model->restarted++;
 }
 
-// ---- Loaders -----------------------------------------------------------------------------------------------
+// ---- Loaders ----------------------------------------------------------------------------------------------
 
 static void step_claim(struct model *model) {
     for (uint64_t left = roll(model, 6); left > 0; left--)
@@ -163,7 +164,7 @@ static void step_die(struct model *model) {
         claim_one(fixture, model->next_owner);
 }
 
-// ---- Consumers ---------------------------------------------------------------------------------------------
+// ---- Consumers --------------------------------------------------------------------------------------------
 
 static void step_take(struct model *model) {
     struct consumer *consumer = any_consumer(model);

@@ -1,4 +1,5 @@
-// The daemon's log: one line a message, levels, the journal's prefix, and that a message that repeats itself is cut short.
+// The daemon's log: one line a message, levels, the journal's prefix, and that a message that repeats
+// itself is cut short.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,6 +96,13 @@ static void test_errno_is_shown_and_kept(void **state) {
     log_debug("not shown");
     assert_int_equal(after, ENOSPC);
     assert_int_equal(errno, ENOSPC);
+    AUTO_CLOSE int sink = dup(STDERR_FILENO);
+    close(STDERR_FILENO);
+    errno = EXDEV;
+    log_error("nobody can read this");
+    after = errno;
+    assert_int_equal(dup2(sink, STDERR_FILENO), STDERR_FILENO);
+    assert_int_equal(after, EXDEV);
     assert_non_null(strstr(take_output(), "cannot write: No space left on device\n"));
 }
 

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "order_vectors.h"
 #include "shm/order.h"
+#include "tests/unit/order_vectors.h"
 
 static struct order make(uint64_t samples, uint64_t seed, uint64_t epoch) {
     struct order order;

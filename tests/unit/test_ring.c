@@ -1,4 +1,5 @@
-// The ring in one thread: what loaders and supervisor leave in it, step by step; test_ring_object.c has its making.
+// The ring in one thread: what loaders and supervisor leave in it, step by step; test_ring_object.c has its
+// making.
 #include "tests/unit/ring_fixture.h"
 
 #define BATCH 10u
@@ -114,7 +115,7 @@ static void test_a_slot_is_used_again_for_fewer_samples(void **state) {
     }
 }
 
-// ---- Failures ----------------------------------------------------------------------------------------------
+// ---- Failures ---------------------------------------------------------------------------------------------
 
 static void test_a_failed_chunk_fails_the_batch_with_its_reason(void **state) {
     struct ring *ring = *state;
@@ -171,7 +172,7 @@ static void test_a_reason_that_was_never_finished_is_given_up(void **state) {
     assert_int_equal(failure.sample, 6);
 }
 
-// ---- Recovery ----------------------------------------------------------------------------------------------
+// ---- Recovery ---------------------------------------------------------------------------------------------
 
 static void test_recovery_frees_what_the_dead_one_had_and_nothing_else(void **state) {
     struct ring *ring = *state;
@@ -204,7 +205,8 @@ static void test_recovery_wakes_and_arms(void **state) {
     atomic_store(&ring->header->loaders_asleep, 1);
     atomic_store(&ring->header->supervisor_asleep, 0);
     uint32_t work = atomic_load(&ring->header->work);
-    // It had nothing; but it may have been woken for what others sleep over, and have died between flag and eventfd.
+    // It had nothing; but it may have been woken for what others sleep over, and have died between flag and
+    // eventfd.
     assert_int_equal(ring_recover(ring, 1), 0);
     assert_int_not_equal(atomic_load(&ring->header->work), work);
     assert_int_equal(atomic_load(&ring->header->supervisor_asleep), 1);
@@ -237,7 +239,8 @@ static void test_a_full_queue_is_said_and_comes_free(void **state) {
     assert_true(ring_dispatch(ring, 1, 0, 1, &place));
 }
 
-// All chunks are done by way of the first entry, and nobody walks over the rest of the queue: the supervisor does.
+// All chunks are done by way of the first entry, and nobody walks over the rest of the queue: the
+// supervisor does.
 static void test_a_queue_of_stale_entries_is_no_full_queue(void **state) {
     struct ring *ring = *state;
     dispatch(ring, 0, 0, 6);
@@ -255,7 +258,7 @@ static void test_a_queue_of_stale_entries_is_no_full_queue(void **state) {
     assert_true(fixture_batch_is_whole(ring, 1));
 }
 
-// ---- Sleep -------------------------------------------------------------------------------------------------
+// ---- Sleep ------------------------------------------------------------------------------------------------
 
 static void test_the_supervisor_is_woken_once_by_the_last_chunk(void **state) {
     struct ring *ring = *state;
@@ -286,7 +289,8 @@ static void test_a_loader_does_not_sleep_over_work(void **state) {
     assert_true(monotonic_ns() - begun >= 25000000);
 }
 
-// The futex word moves only after the flag was taken: a loader in between must not fall asleep on the new value.
+// The futex word moves only after the flag was taken: a loader in between must not fall asleep on the new
+// value.
 static void test_waking_touches_the_futex_word_only_for_sleepers(void **state) {
     struct ring *ring = *state;
     ring_wake_loaders(ring, 4);

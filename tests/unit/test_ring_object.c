@@ -21,7 +21,7 @@ static struct ring_plan small_plan(void) {
     return plan;
 }
 
-// ---- Plan --------------------------------------------------------------------------------------------------
+// ---- Plan -------------------------------------------------------------------------------------------------
 
 static void test_a_plan(void **state) {
     (void)state;
@@ -94,7 +94,7 @@ static void test_plans_beyond_the_limits(void **state) {
     assert_no_plan(plan, "too large");
 }
 
-// ---- Making and mapping ------------------------------------------------------------------------------------
+// ---- Making and mapping -----------------------------------------------------------------------------------
 
 struct object {
     int fd, read_fd;
@@ -176,7 +176,8 @@ static void test_the_readers_descriptor_does_not_write(void **state) {
     assert_null(ring.header);
 }
 
-// What a client of another user might try with the descriptor it was sent. Exit status: a letter a trick that worked.
+// What a client of another user might try with the descriptor it was sent. Exit status: a letter a trick
+// that worked.
 static int play_thief(int fd) {
     char path[64];
     static const int modes[] = {O_RDWR, O_WRONLY, O_RDONLY | O_TRUNC, O_RDWR | O_TRUNC};
@@ -235,7 +236,7 @@ static void test_no_room(void **state) {
     assert_true(have <= need);
 }
 
-// ---- Lies --------------------------------------------------------------------------------------------------
+// ---- Lies -------------------------------------------------------------------------------------------------
 
 struct lie {
     const char *word;

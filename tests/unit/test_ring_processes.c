@@ -1,5 +1,6 @@
-// Many loader processes on one shared ring, killed with SIGKILL wherever they happen to be; every batch must come once and whole.
-// RING_STORM_SECONDS=N makes a long storm of the few seconds that each case takes (make storm).
+// Many loader processes on one shared ring, killed with SIGKILL wherever they happen to be; every batch
+// must come once and whole. RING_STORM_SECONDS=N makes a long storm of the few seconds that each case takes
+// (make storm).
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -24,7 +25,8 @@ struct processes {
     uint64_t random, kill_at_ns, kill_every_ns, deaths;
 };
 
-// Besides being killed from outside it dies by itself, at those places that are too short to be hit otherwise.
+// Besides being killed from outside it dies by itself, at those places that are too short to be hit
+// otherwise.
 static void play_loader(const struct processes *processes, uint32_t owner, pid_t parent) {
     uint64_t random = owner * UINT64_C(0x9e3779b97f4a7c15);
     struct ring ring = processes->storm.ring;

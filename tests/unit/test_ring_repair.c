@@ -1,4 +1,5 @@
-// Batches with samples that could not be read: the holes, their repair, and what a dead loader's marks become.
+// Batches with samples that could not be read: the holes, their repair, and what a dead loader's marks
+// become.
 #include "tests/unit/ring_fixture.h"
 
 #define BATCH 100u
@@ -53,7 +54,8 @@ static struct ring_claim claim_repair(struct ring *ring, uint32_t owner) {
     return claim;
 }
 
-// The rule, said in another way: walk over the batch; a hole takes the first readable sample not taken yet from behind the end.
+// The rule, said in another way: walk over the batch; a hole takes the first readable sample not taken yet
+// from behind the end.
 static void assert_repaired(const struct ring *ring, uint32_t slot, const bool bad[BATCH]) {
     const struct ring_slot *batch = ring_slot(ring, slot);
     uint32_t moved[BATCH], moves = 0, next = 0, skipped = 0;
@@ -167,7 +169,8 @@ static void test_a_repair_can_fail(void **state) {
     assert_int_equal(failure.code, -ENOMEM);
 }
 
-// What one loader had marked when it died may be readable for the next; marks of others in the same words stay.
+// What one loader had marked when it died may be readable for the next; marks of others in the same words
+// stay.
 static void test_marks_of_a_dead_loader_are_forgotten(void **state) {
     struct ring *ring = *state;
     bool bad[BATCH] = {[29] = true, [60] = true}, dead[BATCH];

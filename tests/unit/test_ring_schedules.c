@@ -1,6 +1,6 @@
-// Every schedule of two loaders and the supervisor on a small ring, up to so many preemptions and one killed loader: each ends with
-// all batches complete, each chunk word changes only as shm/README.md allows, and nobody sleeps over work. The code is the ring's
-// own; RING_SCHEDULES=N explores N preemptions more.
+// Every schedule of two loaders and the supervisor on a small ring, up to so many preemptions and one
+// killed loader: each ends with all batches complete, each chunk word changes only as shm/README.md allows,
+// and nobody sleeps over work. The code is the ring's own; RING_SCHEDULES=N explores N preemptions more.
 #include "tests/unit/ring_schedule.h"
 
 #include "shm/ring_loader.c"     // NOLINT(bugprone-suspicious-include)
@@ -25,7 +25,7 @@ static uint64_t finished, dispatched;
 static uint64_t in_slot[SLOTS_MOST];             // sequence + 1; 0: free
 static uint64_t filled[SLOTS_MOST][CHUNKS_MOST]; // sequence + 1 of what was filled in last
 
-// ---- The table of shm/README.md ----------------------------------------------------------------------------
+// ---- The table of shm/README.md ---------------------------------------------------------------------------
 
 static bool change_allowed(uint64_t from, uint64_t to) {
     bool supervisor = world.current == 0;
@@ -56,7 +56,7 @@ static void check_change(void *word, uint64_t from, uint64_t to) {
         complain("a chunk word was changed by one who may not, or to what it may not become");
 }
 
-// ---- Actors ------------------------------------------------------------------------------------------------
+// ---- Actors -----------------------------------------------------------------------------------------------
 
 static bool work_on(struct ring *ring, const struct ring_claim *claim) {
     if (claim->chunk == RING_REPAIR_CHUNK) {
@@ -170,7 +170,7 @@ static void play_actor(int actor) {
         play_loader((uint32_t)actor);
 }
 
-// ---- Plots -------------------------------------------------------------------------------------------------
+// ---- Plots ------------------------------------------------------------------------------------------------
 
 static void print_path(void) {
     print_message("choices:");

@@ -1,5 +1,6 @@
-// A storm on one ring: threads play loaders, supervisor and reader, loaders die at every point of their work, and each batch must
-// come once, whole, and without anybody having slept over it. Meant for the thread sanitizer too.
+// A storm on one ring: threads play loaders, supervisor and reader, loaders die at every point of their
+// work, and each batch must come once, whole, and without anybody having slept over it. Meant for the
+// thread sanitizer too.
 #include <fcntl.h>
 #include <pthread.h>
 
@@ -109,7 +110,7 @@ static void stop_loaders(struct threads *threads) {
 }
 
 static const char *run_threads(struct threads *threads) {
-    pthread_t loaders[LOADERS_MOST], reader;
+    pthread_t loaders[LOADERS_MOST] = {0}, reader;
     stage = threads;
     atomic_store(&threads->running, threads->loaders);
     assert_int_equal(pthread_create(&reader, NULL, play_reader, threads), 0);

@@ -1,4 +1,5 @@
-// The statistics region: making and opening it, what a snapshot adds up, and what readers see while it is being written.
+// The statistics region: making and opening it, what a snapshot adds up, and what readers see while it is
+// being written.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,7 +69,7 @@ static void give_record(struct stats_loader *record, uint64_t feed) {
     atomic_store_explicit(&record->feed, feed, memory_order_release);
 }
 
-// ---- The file ----------------------------------------------------------------------------------------------
+// ---- The file ---------------------------------------------------------------------------------------------
 
 static void test_the_path_follows_the_socket(void **state) {
     (void)state;
@@ -187,7 +188,7 @@ static void test_a_group_that_may_not_be_given_is_said(void **state) {
     assert_int_equal(access(path, F_OK), -1);
 }
 
-// ---- Opening what is something else ------------------------------------------------------------------------
+// ---- Opening what is something else -----------------------------------------------------------------------
 
 static void assert_not_opened(int code, const char *word) {
     const struct stats_region *region = NULL;
@@ -243,7 +244,7 @@ static void test_what_is_no_file(void **state) {
     assert_not_opened(-EPROTO, "no regular file");
 }
 
-// ---- Snapshots ---------------------------------------------------------------------------------------------
+// ---- Snapshots --------------------------------------------------------------------------------------------
 
 static void test_sums(void **state) {
     (void)state;

@@ -1,5 +1,5 @@
-// Snapshots of the statistics region while others write it: sums are never double or short, names never half old and half new, and a
-// writer that died in the middle holds nobody up.
+// Snapshots of the statistics region while others write it: sums are never double or short, names never
+// half old and half new, and a writer that died in the middle holds nobody up.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static void name_feed(struct stats_feed *feed, uint64_t id, char letter) {
     stats_feed_write_end(feed);
 }
 
-// ---- Loaders come and go -----------------------------------------------------------------------------------
+// ---- Loaders come and go ----------------------------------------------------------------------------------
 
 static _Atomic uint64_t begun, done; // true totals: added at most, and at least
 static _Atomic uint64_t retirements;
@@ -106,7 +106,7 @@ static void test_no_sum_is_double_or_short(void **state) {
     assert_true(looks - missed > 100);
 }
 
-// ---- Names -------------------------------------------------------------------------------------------------
+// ---- Names ------------------------------------------------------------------------------------------------
 
 static bool all_are(const char *text, char letter) {
     size_t same = 0;

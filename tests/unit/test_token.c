@@ -9,8 +9,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "order_vectors.h"
 #include "shm/order.h"
+#include "tests/unit/order_vectors.h"
 
 static const struct resume_token sample = {ORDER_FEISTEL_1, 0x0123456789abcdef, 7, 3, 25600};
 

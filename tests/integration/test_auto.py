@@ -1,0 +1,91 @@
+"""io = auto: what lies in the page cache is copied from there, what does not is read with io_uring, and what changes is
+noticed."""
+
+import os
+import time
+
+import consumer
+import data
+import expected
+import harness
+
+SAMPLES, SIZE = 2000, 4096
+
+
+def evict(path):
+    """Takes the file out of the page cache, if that can be done here."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def resident_pages(path):
+    """How much of it is there, from fincore."""
+    done = os.popen(f"fincore --bytes --noheadings --output RES {path}").read().split()
+    return int(done[0]) if done else None
+
+
+def serve(**options):
+    instance = harness.Instance(io="auto", ring="512K", loaders=2)
+    instance.path = data.add_records(instance, samples=SAMPLES, size=SIZE, **options)
+    instance.content = expected.read_records([instance.path], SIZE, {"x": (0, SIZE)})
+    return instance.start()
+
+
+def readers(instance):
+    rows = [row for row in instance.status()["processes"] if row["role"] == "loader"]
+    return {(row["reader"].split()[0], row["reason"]) for row in rows}
+
+
+def test_warm_data_is_copied_from_the_page_cache():
+    with serve() as feedd:
+        with consumer.Consumer(feedd, "numbers", 32, step=True, shuffle=True) as reader:
+            reader.attached()
+            reader.take(5)
+            harness.eventually(
+                lambda: readers(feedd) == {("mapped", "the data is in the page cache")}, 5, f"mapped: {readers(feedd)}"
+            )
+
+
+def test_cold_data_begins_with_io_uring_and_warms_up():
+    with serve() as feedd:
+        evict(feedd.path)
+        if resident_pages(feedd.path) is None:
+            harness.skip("fincore is missing: nobody can say what the page cache holds")
+        if resident_pages(feedd.path) > SAMPLES * SIZE // 10:
+            harness.skip("this file system keeps the file in memory")
+        with consumer.Consumer(feedd, "numbers", 32, step=True, shuffle=True, epochs=3) as reader:
+            reader.attached()
+            batches = reader.take(1)
+            harness.eventually(lambda: {kind for kind, _ in readers(feedd)} == {"uring"}, 5, "cold data, read with io_uring")
+            # The first epoch brings everything in.
+            batches += reader.take(70)
+            assert resident_pages(feedd.path) == SAMPLES * SIZE
+            wait_until_all_are(feedd, reader, batches, "mapped")
+            # It goes again.
+            evict(feedd.path)
+            rest = 3 * 63 - len(batches)
+            batches += reader.take(rest)
+            reader.next_ends()
+            expected.check_run(feedd.content, batches, 32, epochs=3, shuffle=True)
+
+
+def wait_until_all_are(instance, reader, batches, wanted):
+    """The loaders look about once a second, and change between two chunks."""
+    deadline = time.monotonic() + 8 * harness.SLOWNESS
+    while {kind for kind, _ in readers(instance)} != {wanted}:
+        assert time.monotonic() < deadline, f"still {readers(instance)}"
+        time.sleep(0.3)
+        if len(batches) < 150:
+            batches += reader.take(2)
+
+
+def test_direct_and_delayed_reads_are_not_looked_up():
+    for options, reason in (
+        ({"io_direct": "yes"}, "io_direct reads past the page cache"), ({"io_delay_us": 1000}, "io_delay_us needs timers"),
+    ):  # fmt: skip
+        with serve(**options) as feedd:
+            with consumer.Consumer(feedd, "numbers", 32, step=True, shuffle=True) as reader:
+                reader.attached()
+                reader.take(3)
+                harness.eventually(lambda: readers(feedd) == {("uring", reason)}, 5, f"uring: {readers(feedd)}")
