@@ -1,6 +1,7 @@
 #include "daemon/log.h"
 
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #define LOG_TEXT         1024
@@ -16,10 +17,25 @@ static struct {
     uint32_t repeats, suppressed;
 } logger = {.role = "feedd", .level = LOG_LEVEL_INFO};
 
+// $JOURNAL_STREAM names the device and inode of the journal's socket; stderr may have been redirected since.
+static bool goes_to_journal(void) {
+    const char *stream = getenv("JOURNAL_STREAM");
+    struct stat status;
+    unsigned long long device = 0, inode = 0;
+    char *end = NULL;
+    if (!stream || fstat(STDERR_FILENO, &status) < 0)
+        return false;
+    device = strtoull(stream, &end, 10);
+    if (*end != ':')
+        return false;
+    inode = strtoull(end + 1, &end, 10);
+    return *end == 0 && status.st_dev == device && status.st_ino == inode;
+}
+
 void log_open(const char *role, enum log_level level) {
     snprintf(logger.role, sizeof logger.role, "%s", role);
     logger.level = level;
-    logger.journal = getenv("JOURNAL_STREAM") != NULL;
+    logger.journal = goes_to_journal();
 }
 
 void log_set_level(enum log_level level) {
@@ -83,6 +99,10 @@ void log_write(enum log_level level, const char *format, ...) {
     errno = saved; // for %m
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    // Names of clients and files get in here: they must not make lines of their own, or drive a terminal.
+    for (char *letter = text; *letter; letter++)
+        if ((unsigned char)*letter < ' ' || *letter == 127)
+            *letter = '?';
     if (!suppress(level, text))
         emit(level, text);
     errno = saved;

@@ -68,7 +68,7 @@ struct ring_failure {
     _Atomic uint32_t state;
     int32_t code; // negative errno
     uint32_t file;
-    uint32_t reserved;
+    uint32_t slot;
     uint64_t offset;
     uint64_t sample;
 };

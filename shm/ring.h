@@ -118,14 +118,17 @@ enum ring_slot_state {
 // and, when that is done, says READY with ring_slot.skipped set.
 enum ring_slot_state ring_slot_poll(struct ring *ring, uint32_t slot);
 
-// The reason of the first failure since the last call, if one is complete.
+// The reason of the first failure since it was last taken, if one is complete.
 struct ring_error {
     int code;
+    uint32_t slot;
     uint32_t file;
     uint64_t offset;
     uint64_t sample;
 };
 bool ring_take_failure(struct ring *ring, struct ring_error *failure);
+// Forgets it if it is one of this slot.
+void ring_forget_failure(struct ring *ring, uint32_t slot);
 
 // Before looking for finished batches after a wake-up: from here on loaders signal again.
 void ring_supervisor_arm(struct ring *ring);

@@ -111,6 +111,7 @@ bool ring_chunk_failed(struct ring *ring, const struct ring_claim *claim, int co
     if (atomic_compare_exchange_strong(&failure->state, &first, owner)) {
         failure->code = code;
         failure->file = file;
+        failure->slot = claim->slot;
         failure->offset = offset;
         failure->sample = sample;
         // Pairs with the supervisor's acquire before it words the message.

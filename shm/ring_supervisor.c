@@ -149,12 +149,25 @@ bool ring_slot_busy(const struct ring *ring, uint32_t slot) {
     return is_busy(&batch->repair);
 }
 
+void ring_forget_failure(struct ring *ring, uint32_t slot) {
+    struct ring_failure *failure = &ring->header->failure;
+    if (atomic_load_explicit(&failure->state, memory_order_acquire) == RING_FAILURE_COMPLETE &&
+        failure->slot == slot)
+        atomic_store_explicit(&failure->state, 0, memory_order_release);
+}
+
 bool ring_take_failure(struct ring *ring, struct ring_error *error) {
     struct ring_failure *failure = &ring->header->failure;
     // Pairs with the release in ring_chunk_failed.
     if (atomic_load_explicit(&failure->state, memory_order_acquire) != RING_FAILURE_COMPLETE)
         return false;
-    *error = (struct ring_error){failure->code, failure->file, failure->offset, failure->sample};
+    *error = (struct ring_error){
+        .code = failure->code,
+        .slot = failure->slot,
+        .file = failure->file,
+        .offset = failure->offset,
+        .sample = failure->sample,
+    };
     atomic_store_explicit(&failure->state, 0, memory_order_release);
     return true;
 }

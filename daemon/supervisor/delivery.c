@@ -63,9 +63,8 @@ static void collect_abandoned(struct delivery *delivery) {
         // A failed one is not free before its other chunks are done: loaders still write into them.
         if (filled == RING_SLOT_FILLING || ring_slot_busy(delivery->ring, slot))
             continue;
-        struct ring_error nobody_cares;
         if (filled == RING_SLOT_FAILED)
-            ring_take_failure(delivery->ring, &nobody_cares);
+            ring_forget_failure(delivery->ring, slot); // nobody wants that batch any more
         delivery->abandoned--;
         slot_free(delivery, slot);
     }

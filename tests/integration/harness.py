@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -206,7 +207,8 @@ class Instance:
 
     def check_sanitizers(self):
         for report in sorted(self.directory.glob("sanitizer*")):
-            text = report.read_text(errors="replace")
+            # The leak checker says this of a process that is killed while it looks: no finding.
+            text = re.sub(r"==\d+==Unable to get registers from thread \d+\.", "", report.read_text(errors="replace"))
             assert not text.strip(), f"{report.name}:\n{text}"
 
     # ---- Looking at it -------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-// feedctl read --verify must see every way in which a batch can be wrong: a daemon hands out right ones and wrong ones.
+// feedctl read --verify must see every way in which a batch can be wrong: a daemon hands out right ones and
+// wrong ones.
 #include "client/ctl_verify.h"
 #include "tests/unit/fake_feedd.h"
 

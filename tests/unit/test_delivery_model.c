@@ -3,7 +3,7 @@
 // counts are checked.
 #include "tests/unit/delivery_fixture.h"
 
-#define STEPS 20000
+#define STEPS 100000
 
 struct model {
     struct fixture fixture;

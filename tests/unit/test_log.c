@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "daemon/log.h"
 
@@ -77,7 +78,12 @@ static void test_levels(void **state) {
 
 static void test_the_journal_is_told_the_priority_alone(void **state) {
     (void)state;
-    setenv("JOURNAL_STREAM", "8:1234", 1);
+    struct stat status;
+    char stream[64];
+    assert_int_equal(fstat(STDERR_FILENO, &status), 0);
+    snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)status.st_dev,
+             (unsigned long long)status.st_ino);
+    setenv("JOURNAL_STREAM", stream, 1);
     log_open("feedd", LOG_LEVEL_DEBUG);
     log_error("a");
     log_warning("b");
@@ -85,6 +91,19 @@ static void test_the_journal_is_told_the_priority_alone(void **state) {
     log_debug("d");
     unsetenv("JOURNAL_STREAM");
     assert_string_equal(take_output(), "<3>feedd: a\n<4>feedd: b\n<6>feedd: c\n<7>feedd: d\n");
+}
+
+// A service may send its errors somewhere else; the variable is there all the same.
+static void test_a_redirected_stderr_is_no_journal(void **state) {
+    (void)state;
+    static const char *const streams[] = {"8:1234", "8", "", "8:x"};
+    for (size_t i = 0; i < COUNT_OF(streams); i++) {
+        setenv("JOURNAL_STREAM", streams[i], 1);
+        log_open("feedd", LOG_LEVEL_INFO);
+        log_error("a");
+        assert_null(strstr(take_output(), "<3>"));
+    }
+    unsetenv("JOURNAL_STREAM");
 }
 
 static void test_errno_is_shown_and_kept(void **state) {
@@ -141,12 +160,25 @@ static void test_different_messages_are_all_shown(void **state) {
     assert_null(strstr(text, "more times"));
 }
 
+// What a peer calls itself may get into a message; it must not be able to write lines of its own.
+static void test_a_message_is_one_line_whatever_is_in_it(void **state) {
+    (void)state;
+    log_open("feedd", LOG_LEVEL_INFO);
+    log_info("session of %s", "me\n2026-01-01 00:00:00.000 feedd[1] error: forged\x1b[2J\r");
+    const char *text = take_output();
+    assert_int_equal(count_of(text, "\n"), 1);
+    assert_null(strchr(text, '\x1b'));
+    assert_null(strchr(text, '\r'));
+    assert_non_null(strstr(text, "forged"));
+}
+
 int main(void) {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
         CASE(test_a_line_says_when_who_and_how_bad),         CASE(test_levels),
         CASE(test_the_journal_is_told_the_priority_alone),   CASE(test_errno_is_shown_and_kept),
         CASE(test_a_long_message_is_cut_and_still_one_line), CASE(test_repetition_is_counted_not_shown),
+        CASE(test_a_message_is_one_line_whatever_is_in_it),  CASE(test_a_redirected_stderr_is_no_journal),
         CASE(test_different_messages_are_all_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
