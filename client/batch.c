@@ -161,13 +161,16 @@ static int pop(struct feed *feed, struct feed_batch *batch) {
     const struct ring_slot *record = ring_slot(&feed->ring, slot);
     if (!still_ours(feed, slot, lease->sequence))
         return taken_back(feed);
-    if (record->count > feed->ring.header->batch_size || record->skipped > record->count)
+    // Read once: what is checked is what is used, whatever is written there meanwhile.
+    uint32_t count = __atomic_load_n(&record->count, __ATOMIC_RELAXED);
+    uint32_t skipped = __atomic_load_n(&record->skipped, __ATOMIC_RELAXED);
+    if (count > feed->ring.header->batch_size || skipped > count)
         return feed_fail(feed, -EPROTO,
                          "slot %u of the ring holds %u samples, %u of them skipped, of %u possible", slot,
-                         record->count, record->skipped, feed->ring.header->batch_size);
+                         count, skipped, feed->ring.header->batch_size);
 
-    batch->count = record->count - record->skipped;
-    batch->skipped = record->skipped;
+    batch->count = count - skipped;
+    batch->skipped = skipped;
     batch->epoch = record->epoch;
     batch->index = record->index;
     batch->first_position = record->first_position;

@@ -4,7 +4,9 @@
 // signal handlers, no threads of its own. Nothing is logged and nothing exits the process.
 // Errors: functions return 0 or a count on success and a negative errno on failure; feed_strerror() has the
 // sentence. After -ECONNRESET, -EPROTO or any error the daemon sent, the handle delivers nothing more and is
-// only good for feed_strerror(), feed_token() and feed_close(); batches already in hand stay readable until then.
+// only good for feed_strerror(), feed_token() and feed_close(); batches already in hand stay readable until then. The
+// memory of a consumer that was detached (-ETIME) is filled anew meanwhile: feed_batch_release() tells which batches
+// were whole to the end.
 // Fork: a handle does not survive fork() in the child, which may only feed_close() it.
 #ifndef FEED_H
 #define FEED_H

@@ -257,7 +257,7 @@ static int check_fields(const struct ring_header *header, struct error *error) {
 }
 
 static int check_parts(const struct ring_header *header, uint64_t object_bytes, struct error *error) {
-    uint64_t slots = header->slot_count, control = header->data_offset, end = sizeof *header;
+    uint64_t slots = header->slot_count, control = header->data_offset, end = RING_PAGE;
     if (header->slot_bytes < 1 || header->slot_bytes % RING_PAGE)
         return bad_ring(error, "slot size");
     if (!part_follows(&end, header->slots_offset, slots, sizeof(struct ring_slot), CACHE_LINE, control) ||
@@ -292,6 +292,22 @@ static int check_header(const struct ring_header *header, uint64_t object_bytes,
     return failed ? failed : check_fields(header, error);
 }
 
+// What a client has checked must stay as it was: a loader can write into the header, and its offsets lead to what the
+// client takes for batches. So it gets a copy of the page in place; nothing of it that changes matters to a client.
+static int keep_header(struct ring_header *header) {
+    void *copy = mmap(NULL, RING_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED)
+        return -errno;
+    memcpy(copy, header, RING_PAGE);
+    if (mprotect(copy, RING_PAGE, PROT_READ) < 0 ||
+        mremap(copy, RING_PAGE, RING_PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, header) == MAP_FAILED) {
+        int code = -errno;
+        munmap(copy, RING_PAGE);
+        return code;
+    }
+    return 0;
+}
+
 int ring_map(struct ring *ring, int fd, enum ring_access access, struct error *error) {
     struct stat status;
     *ring = (struct ring){0};
@@ -306,7 +322,9 @@ int ring_map(struct ring *ring, int fd, enum ring_access access, struct error *e
         return error_set(error, -errno, "cannot map a ring of %" PRIu64 " bytes: %m", object_bytes);
     ring->header = memory;
     ring->mapped_bytes = object_bytes;
-    int failed = check_header(ring->header, object_bytes, error);
+    int failed = access == RING_READ ? keep_header(ring->header) : 0;
+    failed = failed ? error_set(error, failed, "cannot keep the header of a ring: %s", strerror(-failed))
+                    : check_header(ring->header, object_bytes, error);
     if (failed) {
         ring_unmap(ring);
         return failed;

@@ -11,7 +11,7 @@ LINT_MANUALS := $(sort $(wildcard client/*.[1-8] daemon/*.[1-8])) $(BUILD)/man/f
 # Suppressed: memleak, because cppcheck does not know cleanup attributes; uninitvar, because it takes the address of an
 # output for a read of it (the compiler and clang-tidy look for both); the version test of generated code, whose macros
 # stand in a system header that cppcheck does not read.
-CPPCHECK := cppcheck --quiet --inline-suppr --std=c11 --enable=warning,performance,portability --error-exitcode=1 \
+CPPCHECK = cppcheck --quiet --inline-suppr --std=c11 --enable=warning,performance,portability --error-exitcode=1 \
             --suppress=missingIncludeSystem --suppress=memleak --suppress=uninitvar \
             --suppress='preprocessorErrorDirective:*/gen/*' --include=/usr/include/$(shell $(CC) -print-multiarch)/sys/queue.h \
             -D__linux__ -D__x86_64__ -D_GNU_SOURCE -I. -I$(BUILD)/gen

@@ -62,7 +62,8 @@ apt-get install $missing"
     as_root=sudo
 fi
 echo "installing: $missing"
-$as_root apt-get update -q || fail "apt-get update failed (is there a network?); these packages are missing: $missing"
+$as_root apt-get update -q || fail "apt-get update failed (is there a network, and may you use sudo?); these packages \
+are missing: $missing"
 # shellcheck disable=SC2086 # one argument a name
 $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing ||
     fail "apt-get could not install: $missing"

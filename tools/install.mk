@@ -61,6 +61,6 @@ uninstall:
 
 deb:
 	$(Q)tools/install-dependencies.sh build package
-	$(Q)MAKE='$(MAKE)' tools/make-deb.sh '$(BUILD)' '$(VERSION)'
+	$(Q)MAKE='$(MAKE) --no-print-directory' tools/make-deb.sh '$(BUILD)' '$(VERSION)'
 
 .PHONY: install uninstall deb

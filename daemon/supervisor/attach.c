@@ -69,6 +69,8 @@ static int check_resume(const char *text, const struct feed_shape *shape, struct
         return error_set(error, -ESTALE, "the resume token stands at sample %" PRIu64 " of %" PRIu64,
                          token.consumed, layout->samples);
     bool epoch_over = token.consumed == layout->samples;
+    if (epoch_over && token.epoch == UINT64_MAX)
+        return error_set(error, -ESTALE, "the resume token stands behind the last epoch that there is");
     request->start_epoch = epoch_over ? token.epoch + 1 : token.epoch;
     request->start_consumed = epoch_over ? 0 : token.consumed;
     return 0;
@@ -155,20 +157,23 @@ static struct served_feed *find_feed(const struct supervisor *supervisor, uid_t 
             continue;
         if (*request->name)
             return feed;
-        if (!feed_in_use(feed) && feed->asked_ring_bytes == request->ring_bytes &&
-            feed->asked_prefetch == request->prefetch &&
-            feed->delivery.lane_limit == request->local_world_size &&
+        if (!feed_in_use(feed) && feed->dataset == request->shape.dataset &&
+            feed->asked_ring_bytes == request->ring_bytes && feed->asked_prefetch == request->prefetch &&
+            feed->asked_lanes == request->local_world_size &&
             check_agreement(feed, &request->shape, NULL) == 0)
             return feed;
     }
     return NULL;
 }
 
-// A named feed that nobody uses does not stand in the way of one of the same name and another shape.
+// A named feed that nobody uses does not stand in the way of one of the same name and another shape, of more ranks, or
+// of a dataset that was configured anew.
 static int settle_disagreement(struct served_feed **feed, const struct feed_request *request,
                                struct error *error) {
     int failed = check_agreement(*feed, &request->shape, error);
-    if (!failed || feed_in_use(*feed))
+    bool fits = !failed && request->local_world_size <= (*feed)->asked_lanes &&
+                (*feed)->dataset == request->shape.dataset;
+    if (fits || feed_in_use(*feed))
         return failed;
     feed_close(*feed);
     *feed = NULL;
@@ -191,6 +196,7 @@ static int join(struct session *session, struct served_feed *feed, struct error 
     bool alone = LIST_EMPTY(&feed->sessions);
     if (alone) {
         uint64_t limit = monotonic_ns() + request->max_lag_s * UINT64_C(1000000000);
+        feed->max_lag_ns = request->max_lag_s * UINT64_C(1000000000);
         place_feed(feed, request);
         feed_gather(feed, request->wait_for, request->reconnect ? limit : 0);
     }

@@ -153,6 +153,14 @@ uint32_t delivery_grant(struct delivery *delivery, struct consumer *consumer, ui
     return count;
 }
 
+uint64_t delivery_oldest_held(const struct delivery *delivery, const struct consumer *consumer) {
+    uint64_t oldest = UINT64_MAX;
+    for (uint32_t slot = 0; slot < delivery->ring->header->slot_count; slot++)
+        if (consumer_holds(consumer, slot))
+            oldest = min_u64(oldest, delivery->slots[slot].sequence);
+    return oldest;
+}
+
 bool delivery_lane_blocked(const struct delivery *delivery, const struct lane *lane) {
     const struct consumer *consumer;
     if (lane->slots_used < lane_quota(delivery) && delivery->free_count)

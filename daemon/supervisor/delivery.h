@@ -104,6 +104,9 @@ static inline bool consumer_at_end(const struct consumer *consumer) {
     return consumer->cursor >= consumer->end;
 }
 
+// The earliest batch that it keeps in the ring; it must hold one.
+uint64_t delivery_oldest_held(const struct delivery *delivery, const struct consumer *consumer);
+
 // A consumer of this lane waits, and no slot can be given out because others have not released theirs.
 bool delivery_lane_blocked(const struct delivery *delivery, const struct lane *lane);
 

@@ -31,6 +31,7 @@ struct served_feed {
     uint64_t ring_bytes;
     uint64_t asked_ring_bytes; // by its maker, as asked_prefetch
     uint32_t asked_prefetch;
+    uint32_t asked_lanes; // its local_world_size
     int ring_fd, ring_read_fd, event_fd;
     struct ring ring;
     struct delivery delivery;

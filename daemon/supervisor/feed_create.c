@@ -83,11 +83,12 @@ static struct served_feed *longest_idle(const struct supervisor *supervisor, uid
     return oldest;
 }
 
-// Warm feeds that nobody uses make room for one that somebody wants.
-static int make_room(struct supervisor *supervisor, uid_t user, uint64_t bytes, struct error *error) {
+// Warm feeds that nobody uses make room for one that somebody wants; not for one that can never have enough.
+static void close_idle(struct supervisor *supervisor, uid_t user, uint64_t bytes, uint64_t user_memory) {
     const struct config *config = supervisor->config;
-    uint64_t user_memory = config->user_ring_memory ? config->user_ring_memory : config->ring_memory;
     struct served_feed *idle;
+    if (bytes > user_memory || bytes > config->ring_memory)
+        return;
     while (user_ring_bytes(supervisor, user) + bytes > user_memory && (idle = longest_idle(supervisor, user)))
         feed_close(idle);
     while (user_feeds(supervisor, user) >= config->user_feeds && (idle = longest_idle(supervisor, user)))
@@ -95,6 +96,12 @@ static int make_room(struct supervisor *supervisor, uid_t user, uint64_t bytes, 
     while (supervisor->ring_bytes + bytes > config->ring_memory &&
            (idle = longest_idle(supervisor, (uid_t)-1)))
         feed_close(idle);
+}
+
+static int make_room(struct supervisor *supervisor, uid_t user, uint64_t bytes, struct error *error) {
+    const struct config *config = supervisor->config;
+    uint64_t user_memory = config->user_ring_memory ? config->user_ring_memory : config->ring_memory;
+    close_idle(supervisor, user, bytes, user_memory);
     if (user_feeds(supervisor, user) >= config->user_feeds)
         return error_set(error, -EBUSY,
                          "you have %" PRIu64 " feeds already, the most a user may have (user_feeds)",
@@ -168,6 +175,7 @@ static struct served_feed *describe_feed(struct supervisor *supervisor, uid_t us
     feed->ring_bytes = plan->total_bytes;
     feed->asked_ring_bytes = request->ring_bytes;
     feed->asked_prefetch = request->prefetch;
+    feed->asked_lanes = request->local_world_size;
     feed->ring_fd = feed->ring_read_fd = feed->event_fd = -1;
     feed->next_serial = 1;
     feed->loaders_wanted = (uint32_t)supervisor->config->loaders;
@@ -183,7 +191,6 @@ struct feed_making {
     struct served_feed *feed;
     struct ring_plan plan;
     struct partition partition;
-    uint32_t lanes;
     int failed;
     struct error error;
 };
@@ -199,7 +206,7 @@ static int open_feed(struct served_feed *feed, const struct feed_making *making,
     int failed = ring_map(&feed->ring, feed->ring_fd, RING_CONTROL, error);
     if (failed)
         return failed;
-    failed = delivery_open(&feed->delivery, &feed->ring, &making->partition, making->lanes);
+    failed = delivery_open(&feed->delivery, &feed->ring, &making->partition, feed->asked_lanes);
     if (failed)
         return error_set(error, failed, "out of memory");
     feed->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -239,6 +246,9 @@ static void finish(uv_work_t *work, int status) {
                  making->plan.slot_count, making->plan.total_bytes >> 10);
     while ((session = TAILQ_FIRST(&feed->awaiting))) {
         feed_forget(session);
+        // One that joined before may have found a sample that cannot be read.
+        if (!failed && feed->state == FEED_CLOSING)
+            failed = error_set(&making->error, -EIO, "the feed has failed; see the daemon's log");
         if (failed)
             session_fail(session, failed, "%s", making->error.text);
         else
@@ -273,7 +283,6 @@ static int start_making(struct served_feed *feed, const struct feed_request *req
     making->feed = feed;
     making->plan = *plan;
     making->partition = feed_partition(&feed->shape, request->start_epoch, request->start_consumed);
-    making->lanes = request->local_world_size;
     feed->making = making;
     uv_queue_work(&feed->supervisor->loop, &making->work, allocate, finish);
     return 0;

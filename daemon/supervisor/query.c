@@ -323,7 +323,10 @@ static void answer_files(struct session *session, const char *name, uint32_t sta
     }
     for (uint32_t i = 0; i < dataset->layout->stream_count; i++) {
         const struct dataset_stream *stream = &dataset->layout->streams[i];
-        for (uint32_t file = 0; file < stream->file_count; file++)
+        // Rows of earlier pages at once: there may be a great many, and whoever asks may ask for ever.
+        uint32_t passed = (uint32_t)min_u64(start - min_u64(start, files.page.seen), stream->file_count);
+        files.page.seen += passed;
+        for (uint32_t file = passed; file < stream->file_count && !files.page.next; file++)
             add_file(&files, dataset, stream, stream->first_file + file);
     }
     answer.next = files.page.next;

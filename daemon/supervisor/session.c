@@ -46,11 +46,12 @@ static void ask_for(struct session *session, int events) {
 // Ends the connection from here. The session itself is closed when its own poll reports the end of file, so
 // that nobody who is walking a list of sessions loses one under his feet.
 static void cut_off(struct session *session) {
+    session->cut = true;
     shutdown(session->fd, SHUT_RDWR);
 }
 
 void session_send(struct session *session, const ProtobufCMessage *message) {
-    if (session->state == SESSION_CLOSED)
+    if (session->state == SESSION_CLOSED || session->cut)
         return;
     int failed = codec_send(&session->writer, message, UNSENT_MOST);
     if (!failed)
@@ -109,7 +110,8 @@ static void handle_frames(struct session *session) {
     const uint8_t *bytes;
     size_t count;
     int found;
-    while (session->state < SESSION_CLOSING && (found = frame_next(&session->reader, &bytes, &count)) != 0) {
+    while (session->state < SESSION_CLOSING && !session->cut &&
+           (found = frame_next(&session->reader, &bytes, &count)) != 0) {
         if (found == -EMSGSIZE) {
             session_fail(session, -EMSGSIZE, "a message of %zu bytes or more was announced; the most is %u",
                          (size_t)PROTO_MAX_MESSAGE + 1, PROTO_MAX_MESSAGE);
@@ -129,7 +131,8 @@ static void handle_frames(struct session *session) {
 static void on_readable(struct session *session) {
     for (uint32_t i = 0; i < READS_MOST; i++) {
         ssize_t count = frame_read(&session->reader, session->fd);
-        if (session->reader.fd_count) {
+        // Once: the end of file that follows has to be seen.
+        if (session->reader.fd_count && session->state < SESSION_CLOSING) {
             session_fail(session, -EPROTO, "a descriptor came with a message; clients send none");
             return;
         }

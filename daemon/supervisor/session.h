@@ -64,6 +64,7 @@ struct session {
     struct feed_request request; // of the Attach
     struct consumer consumer;
     bool end_sent;
+    bool cut; // nothing is sent or handled any more; its end of file closes it
 };
 
 // Takes over `fd`.

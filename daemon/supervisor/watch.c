@@ -28,20 +28,28 @@ static void watch_loaders(struct served_feed *feed, uint64_t now) {
     }
 }
 
-// Those of a blocked lane that do not wait themselves are the ones it waits for.
+// Those of a blocked lane that hold something and do not wait themselves are the ones it waits for: the one furthest
+// behind first, since that may be all that is missing.
 static struct session *find_laggard(struct served_feed *feed, uint64_t now) {
-    struct session *session;
+    struct session *session, *laggard = NULL;
+    uint64_t furthest = UINT64_MAX;
     LIST_FOREACH(session, &feed->sessions, feed_link) {
         struct consumer *consumer = &session->consumer;
-        bool lags = delivery_lane_blocked(&feed->delivery, consumer->lane) && !consumer->waiting_since_ns;
-        if (!lags)
+        bool lags = consumer->held_count && !consumer->waiting_since_ns &&
+                    delivery_lane_blocked(&feed->delivery, consumer->lane);
+        if (!lags) {
             consumer->lagging_since_ns = 0;
-        else if (!consumer->lagging_since_ns)
+            continue;
+        }
+        if (!consumer->lagging_since_ns)
             consumer->lagging_since_ns = now;
-        else if (now - consumer->lagging_since_ns >= feed->max_lag_ns)
-            return session;
+        uint64_t oldest = delivery_oldest_held(&feed->delivery, consumer);
+        if (now - consumer->lagging_since_ns >= feed->max_lag_ns && oldest < furthest) {
+            furthest = oldest;
+            laggard = session;
+        }
     }
-    return NULL;
+    return laggard;
 }
 
 static void watch_lag(struct served_feed *feed, uint64_t now) {

@@ -24,7 +24,7 @@ class Consumer:
         ]  # fmt: skip
         identity = {} if user is None else {"user": user, "group": user, "extra_groups": []}
         self.process = subprocess.Popen(
-            [harness.BUILD / "tests/consumer", *arguments], text=True, cwd="/",
+            [harness.PROGRAMS / "tests/consumer", *arguments], text=True, cwd="/",
             stdin=subprocess.PIPE if options.get("step") else subprocess.DEVNULL, stdout=subprocess.PIPE,
             env=instance.environment(), **identity, **{"preexec_fn": harness.die_with_parent, **(program or {})},
         )  # fmt: skip

@@ -20,6 +20,8 @@ import wire
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("FEEDD_TEST_BUILD", ROOT / "build")).resolve()
+# Where every user can run them: the build directory, or a copy of what stands there.
+PROGRAMS = pathlib.Path(os.environ.get("FEEDD_TEST_PROGRAMS", BUILD))
 SLOWNESS = float(os.environ.get("FEEDD_TEST_SLOWNESS", "1"))
 SANITIZER_OPTIONS = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS")
 PR_SET_PDEATHSIG = 1
@@ -152,7 +154,7 @@ class Instance:
             self.write_config()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*wrap, BUILD / "feedd", "--config", self.config, *arguments],
+                [*wrap, PROGRAMS / "feedd", "--config", self.config, *arguments],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory, start_new_session=True,
                 preexec_fn=die_with_parent, env=self.environment(**(environment or {})),
             )  # fmt: skip
@@ -251,7 +253,7 @@ class Instance:
         return done
 
     def ctl(self, *arguments, **options):
-        return self.program(BUILD / "feedctl", *arguments, **options)
+        return self.program(PROGRAMS / "feedctl", *arguments, **options)
 
     def statistics(self):
         """What feedctl stats --json says now."""
@@ -264,4 +266,4 @@ class Instance:
         """feedd --check on the configuration as it is; never raises on a bad exit status."""
         if not self.config.exists():
             self.write_config()
-        return self.program(BUILD / "feedd", "--config", self.config, "--check", check=False, **options)
+        return self.program(PROGRAMS / "feedd", "--config", self.config, "--check", check=False, **options)

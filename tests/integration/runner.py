@@ -14,6 +14,7 @@ import fnmatch
 import importlib
 import os
 import pathlib
+import shutil
 import signal
 import sys
 import tempfile
@@ -174,6 +175,17 @@ def run(tests, jobs, slowness):
     return failed
 
 
+def reachable(build, directory):
+    """The build directory; below a folder that is root's alone, as /root is, a copy of the programs that other users run."""
+    if os.geteuid() or all(parent.stat().st_mode & 0o1 for parent in (build, *build.parents)):
+        return build
+    copy = directory / "programs"
+    for name in ("feedd", "feedctl", "tests/consumer"):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(build / name, copy / name)
+    return copy
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
@@ -182,17 +194,19 @@ def main():
     parser.add_argument("--slowness", type=float, default=1, help="stretches every time limit")
     parser.add_argument("files", nargs="*", type=pathlib.Path)
     options = parser.parse_args()
-    os.environ["FEEDD_TEST_BUILD"] = str(options.build.resolve())
+    build = options.build.resolve()
+    os.environ["FEEDD_TEST_BUILD"] = str(build)
     os.environ["FEEDD_TEST_SLOWNESS"] = str(options.slowness)
     sys.path.insert(0, str(HERE))
     become_subreaper()
-    tests = find_tests(options.files or sorted(HERE.glob("test_*.py")), options.only)
-    if not tests:
-        print(f"no test matches {options.only!r}", file=sys.stderr)
-        return 1
     with tempfile.TemporaryDirectory(prefix="feedd-") as directory:  # killed tests cannot tidy up after themselves
         os.environ["TMPDIR"] = tempfile.tempdir = directory
         os.chmod(directory, 0o711)  # some tests run programs as another user
+        os.environ["FEEDD_TEST_PROGRAMS"] = str(reachable(build, pathlib.Path(directory)))
+        tests = find_tests(options.files or sorted(HERE.glob("test_*.py")), options.only)
+        if not tests:
+            print(f"no test matches {options.only!r}", file=sys.stderr)
+            return 1
         return 1 if run(tests, options.jobs, options.slowness) else 0
 
 

@@ -1,6 +1,8 @@
 """io = auto: what lies in the page cache is copied from there, what does not is read with io_uring, and what changes is
 noticed."""
 
+import ctypes
+import errno
 import os
 import time
 
@@ -10,6 +12,7 @@ import expected
 import harness
 
 SAMPLES, SIZE = 2000, 4096
+CACHESTAT = 451
 
 
 def evict(path):
@@ -23,6 +26,20 @@ def resident_pages(path):
     """How much of it is there, from fincore."""
     done = os.popen(f"fincore --bytes --noheadings --output RES {path}").read().split()
     return int(done[0]) if done else None
+
+
+def may_be_asked(path):
+    """Whether feedd can learn here what the page cache holds: cachestat is often forbidden in containers, and reads that do
+    not wait are unknown to some file systems."""
+    with open(path, "rb") as file:
+        span, pages = (ctypes.c_uint64 * 2)(0, SIZE), (ctypes.c_uint64 * 5)()
+        if ctypes.CDLL(None).syscall(CACHESTAT, file.fileno(), span, pages, 0) == 0:
+            return True
+        try:
+            os.preadv(file.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT)
+        except OSError as error:
+            return error.errno == errno.EAGAIN
+        return True
 
 
 def serve(**options):
@@ -39,6 +56,8 @@ def readers(instance):
 
 def test_warm_data_is_copied_from_the_page_cache():
     with serve() as feedd:
+        if not may_be_asked(feedd.path):
+            harness.skip("neither cachestat nor reads that do not wait work here")
         with consumer.Consumer(feedd, "numbers", 32, step=True, shuffle=True) as reader:
             reader.attached()
             reader.take(5)

@@ -269,6 +269,36 @@ static void an_open_handle_describes_its_feed(void **state) {
     assert_int_equal(open_descriptors(), before);
 }
 
+// ---- A ring that lies ------------------------------------------------------------------------------
+
+// What a loader in foreign hands could do: it can write into all of the ring.
+static void change_the_header(struct fake *fake) {
+    fake_open(fake);
+    fake_fill(fake, 0, 5);
+    fake_await_sleep(fake);
+    fake->ring.header->fields[0].slot_offset = UINT64_C(1) << 40;
+    fake->ring.header->fields[1].sample_bytes = UINT64_C(1) << 40;
+    fake->ring.header->batch_size = UINT32_MAX;
+    fake_send_grant(fake, 5, (uint32_t[]){0}, 1);
+    fake_linger(fake);
+}
+
+static void a_header_that_changes_later_leads_nowhere(void **state) {
+    (void)state;
+    struct fake fake;
+    fake_start(&fake, change_the_header);
+    struct feed *feed = fake_client(&fake);
+    struct feed_batch batch;
+    assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), 1);
+    uint64_t distance =
+        (uint64_t)((const uint8_t *)batch.field[1].data - (const uint8_t *)batch.field[0].data);
+    assert_in_range(distance, FAKE_BATCH * 20, RING_PAGE);
+    assert_int_equal(batch.field[1].bytes, FAKE_BATCH * 8);
+    assert_int_equal(*(const uint8_t *)batch.field[0].data, 5);
+    feed_close(feed);
+    fake_stop(&fake);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(impossible_options_are_refused_without_a_daemon),
@@ -279,6 +309,7 @@ int main(void) {
         cmocka_unit_test(a_silent_daemon_is_given_up_in_time),
         cmocka_unit_test(attaching_goes_wrong_in_words),
         cmocka_unit_test(an_open_handle_describes_its_feed),
+        cmocka_unit_test(a_header_that_changes_later_leads_nowhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ static void probe_with(enum residency_method method) {
     struct residency_probe probe = {.random = 5, .method = method};
     assert_true(residency_sample(layout, FIRST_FD, &probe) == 1.0);
     if (probe.method != method) {
-        print_message("# this kernel does not let one ask by method %d\n", (int)method);
+        print_message("skip: this kernel does not let one ask by method %d\n", (int)method);
         skip();
     }
     assert_int_equal(posix_fadvise(FIRST_FD, 0, 0, POSIX_FADV_DONTNEED), 0);
