@@ -102,6 +102,8 @@ static int send_attach(struct feed *feed) {
     if (feed->lost_until_ns && feed_token(feed, token) == 0) {
         attach.resume = token;
         attach.reconnect = true;
+        attach.run_epoch = feed->run_epoch;
+        attach.run_consumed = feed->run_consumed;
         attach.wait_for = feed->request.share ? feed->consumers : 1;
     }
     Feedd__ClientMessage message = FEEDD__CLIENT_MESSAGE__INIT;
@@ -159,6 +161,8 @@ static int set_up_leases(struct feed *feed, const Feedd__Attached *attached) {
     feed->next_sequence = attached->sequence;
     feed->epoch = attached->epoch;
     feed->consumed = attached->consumed;
+    feed->run_epoch = attached->run_epoch;
+    feed->run_consumed = attached->run_consumed;
     return feed->leases && feed->queue && feed->returned ? 0
                                                          : error_set(&feed->error, -ENOMEM, "out of memory");
 }

@@ -63,8 +63,9 @@ struct feed {
     uint64_t lost_until_ns; // the daemon is gone, and we look for it until then; 0: it is there
     uint64_t next_try_ns;
 
-    uint64_t epoch, consumed; // where the last batch handed out left us
-    struct order order;       // of order_epoch
+    uint64_t epoch, consumed;         // where the last batch handed out left us
+    uint64_t run_epoch, run_consumed; // where the run began, for a reconnect
+    struct order order;               // of order_epoch
     uint64_t order_epoch;
     bool order_known;
 };

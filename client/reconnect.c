@@ -31,7 +31,7 @@ struct attachment {
     struct lease *leases;
     uint32_t *queue, *returned;
     struct feed_description description;
-    uint64_t next_sequence, epoch, consumed;
+    uint64_t next_sequence, epoch, consumed, run_epoch, run_consumed;
 };
 
 static struct attachment set_aside(struct feed *feed) {
@@ -44,6 +44,8 @@ static struct attachment set_aside(struct feed *feed) {
         .next_sequence = feed->next_sequence,
         .epoch = feed->epoch,
         .consumed = feed->consumed,
+        .run_epoch = feed->run_epoch,
+        .run_consumed = feed->run_consumed,
     };
     return kept;
 }
@@ -57,6 +59,8 @@ static void put_back(struct feed *feed, const struct attachment *kept) {
     feed->next_sequence = kept->next_sequence;
     feed->epoch = kept->epoch;
     feed->consumed = kept->consumed;
+    feed->run_epoch = kept->run_epoch;
+    feed->run_consumed = kept->run_consumed;
 }
 
 // The old ring goes at once when nothing of it is held, else with the last release.

@@ -38,6 +38,10 @@ void log_open(const char *role, enum log_level level) {
     logger.journal = goes_to_journal();
 }
 
+bool log_is_journal(void) {
+    return logger.journal;
+}
+
 void log_set_level(enum log_level level) {
     logger.level = level;
 }

@@ -14,6 +14,8 @@ enum log_level {
 
 // `role` is "feedd", "loader 7", ...; copied.
 void log_open(const char *role, enum log_level level);
+// Whether messages go to the journal, which wants their priority in front.
+bool log_is_journal(void);
 void log_set_level(enum log_level level);
 enum log_level log_get_level(void);
 void log_write(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sysexits.h>
 
 #include "daemon/loader/loader.h"
 #include "daemon/supervisor/supervisor.h"
@@ -92,11 +93,19 @@ static int hold_standard_descriptors(void) {
     return 0;
 }
 
+// In a terminal like any command; in the journal as an error.
+static void complain(const struct error *error) {
+    if (log_is_journal())
+        log_error("%s", error->text);
+    else
+        fprintf(stderr, "feedd: %s\n", error->text);
+}
+
 static int check(const struct config *config) {
     struct error error = {0};
     struct dataset **datasets;
     if (datasets_open(config, &datasets, &error) < 0) {
-        fprintf(stderr, "feedd: %s\n", error.text);
+        complain(&error);
         return EXIT_FAILURE;
     }
     for (size_t i = 0; i < config->dataset_count; i++)
@@ -110,9 +119,11 @@ static int check(const struct config *config) {
 static int run_supervisor(const struct arguments *arguments) {
     struct error error = {0};
     struct config *config = NULL;
+    log_open("feedd", LOG_LEVEL_INFO);
     if (config_load(arguments->config, &config, &error) < 0) {
-        fprintf(stderr, "feedd: %s\n", error.text);
-        return EXIT_FAILURE;
+        complain(&error);
+        // For the service manager: starting again would change nothing.
+        return arguments->check ? EXIT_FAILURE : EX_CONFIG;
     }
     if (arguments->check) {
         int status = check(config);

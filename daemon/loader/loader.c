@@ -103,6 +103,8 @@ static void choose_mode(struct loader *loader) {
         bool resident = residency_sample(&settings->layout, HERITAGE_FILES, &loader->probe) >= RESIDENT;
         loader->policy.mode = loader->mode = resident ? IO_MAPPED : IO_URING;
         loader->reason = resident ? REASON_RESIDENT : REASON_COLD;
+        if (loader->probe.method == RESIDENCY_NONE)
+            loader->reason = REASON_UNKNOWN;
     }
 }
 

@@ -22,6 +22,7 @@ const char *reader_reason_text(uint32_t reason) {
         [REASON_MEMLOCK] = "too little memory may be locked: raise RLIMIT_MEMLOCK",
         [REASON_URING_FAILED] = "io_uring could not be set up",
         [REASON_DELAY] = "io_delay_us needs timers",
+        [REASON_UNKNOWN] = "nothing here tells what is in the page cache",
         [REASON_LARGE] = "the dataset is larger than mapped_limit",
         [REASON_DIRECT] = "io_direct reads past the page cache",
     };

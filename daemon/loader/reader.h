@@ -29,6 +29,7 @@ enum reader_reason {
     REASON_MEMLOCK,         // buffers could not be registered: RLIMIT_MEMLOCK
     REASON_URING_FAILED,    // any other error at set-up
     REASON_DELAY,           // io_delay_us needs io_uring's timers
+    REASON_UNKNOWN,         // auto: there is no way to ask what is resident
     REASON_LARGE,           // auto: larger than mapped_limit
     REASON_DIRECT,          // io_direct = yes
 };

@@ -104,6 +104,8 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
     request->prefetch = (uint32_t)min_u64(attach->prefetch, RING_MAX_SLOTS);
     request->wait_for = attach->wait_for ? attach->wait_for : 1;
     request->reconnect = attach->reconnect;
+    request->run_epoch = attach->run_epoch;
+    request->run_consumed = attach->run_consumed;
     request->max_lag_s = attach->max_lag_s ? attach->max_lag_s : supervisor->config->max_lag_s;
     request->ring_bytes = attach->ring_bytes;
     int failed = check_ranks(attach, request, error);
@@ -187,7 +189,7 @@ static void place_feed(struct served_feed *feed, const struct feed_request *requ
     if (partition_sequence(&feed->delivery.partition, request->start_epoch, request->start_consumed,
                            &sequence) == 0)
         return;
-    struct partition partition = feed_partition(&feed->shape, request->start_epoch, request->start_consumed);
+    struct partition partition = feed_run(&feed->shape, request);
     delivery_restart(&feed->delivery, &partition);
 }
 
@@ -221,6 +223,8 @@ static void send_attached(struct session *session) {
     attached.ring_bytes = feed->ring_bytes;
     attached.prefetch = consumer->prefetch;
     attached.sequence = consumer->cursor;
+    attached.run_epoch = feed->delivery.partition.start_epoch;
+    attached.run_consumed = feed->delivery.partition.start_sample;
     if (partition_locate(&feed->delivery.partition, consumer->lane->rank, consumer->cursor, &place) == 0) {
         uint64_t global = (uint64_t)feed->shape.batch_size * feed->shape.world_size;
         bool resumed = place.epoch == feed->delivery.partition.start_epoch;

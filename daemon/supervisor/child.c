@@ -238,13 +238,32 @@ static int start_with_pipe(struct child *child, struct error *error) {
         return error_set(error, -errno, "cannot make a pipe for a loader: %m");
     child->life_fd = ends[0];
     life_fd = ends[1];
+    failed = uv_poll_init(&child->feed->supervisor->loop, &child->life, child->life_fd);
+    if (failed)
+        return error_set(error, failed, "cannot watch a loader's pipe: %s", uv_strerror(failed));
+    child->open_handles++;
+    // Initialised by uv_spawn even when that fails.
+    child->open_handles++;
     return start_process(child, settings_fd, life_fd, error);
 }
 
-static void child_free_unborn(uv_handle_t *handle) {
+static void on_unborn_closed(uv_handle_t *handle) {
     struct child *child = handle->data;
+    if (--child->open_handles)
+        return;
     close_fd(&child->life_fd);
     free(child);
+}
+
+// libuv keeps handles until they are closed.
+static void discard_unborn(struct child *child) {
+    if (!child->open_handles) {
+        close_fd(&child->life_fd);
+        free(child);
+        return;
+    }
+    uv_close((uv_handle_t *)&child->process, on_unborn_closed);
+    uv_close((uv_handle_t *)&child->life, on_unborn_closed);
 }
 
 int child_spawn(struct served_feed *feed, struct error *error) {
@@ -260,19 +279,13 @@ int child_spawn(struct served_feed *feed, struct error *error) {
     if (!failed)
         failed = start_with_pipe(child, error);
     if (failed) {
-        // uv_spawn leaves an initialised handle even when it fails; start_with_pipe may not have come so far.
-        if (child->process.loop)
-            uv_close((uv_handle_t *)&child->process, child_free_unborn);
-        else
-            child_free_unborn((uv_handle_t *)&child->process);
+        discard_unborn(child);
         return failed;
     }
     feed->next_serial++;
     child->state = CHILD_RUNNING;
     take_record(child);
-    uv_poll_init(&feed->supervisor->loop, &child->life, child->life_fd);
     uv_poll_start(&child->life, UV_READABLE | UV_DISCONNECT, on_life);
-    child->open_handles = 2;
     LIST_INSERT_HEAD(&feed->children, child, link);
     feed->loaders_running++;
     log_debug("loader %u of feed %" PRIu64 " started as process %d", child->serial, feed->id,

@@ -4,7 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define QUICK_DEATHS     8u                 // loaders unable to start in a row that fail the feed
+#define QUICK_DEATHS     8u  // loaders unable to start in a row that fail the feed
+#define IDLE_DEATHS      64u // loaders dead in a row, without a batch in between, that fail the feed
 #define BACKOFF_FIRST_NS (50ull * 1000000u) // doubled with each quick death
 
 static const char *const state_names[FEED_STATES] = {"making", "gathering", "running", "closing"};
@@ -36,6 +37,19 @@ struct partition feed_partition(const struct feed_shape *shape, uint64_t epoch, 
         .start_epoch = off_grid ? epoch : 0,
         .start_sample = off_grid,
     };
+}
+
+struct partition feed_run(const struct feed_shape *shape, const struct feed_request *request) {
+    struct partition run = feed_partition(shape, request->start_epoch, request->start_consumed);
+    struct partition before = run;
+    uint64_t sequence;
+    before.start_epoch = request->run_epoch;
+    before.start_sample = request->run_consumed;
+    // A client may say anything: it counts only if its own place is in that run.
+    bool possible =
+        request->reconnect && request->run_consumed <= run.samples &&
+        partition_sequence(&before, request->start_epoch, request->start_consumed, &sequence) == 0;
+    return possible ? before : run;
 }
 
 // ---- Sessions ----------------------------------------------------------------------------------------------
@@ -192,6 +206,16 @@ void feed_child_exited(struct served_feed *feed, bool unexpected, bool quick) {
     if (feed->quick_deaths >= QUICK_DEATHS) {
         feed_fail(feed, -EIO, "dataset %s: loader processes end as soon as they start; see the daemon's log",
                   feed->dataset->name);
+        return;
+    }
+    // Whatever loaders die of, batches have to get done in between.
+    uint64_t completed = feed->delivery.completed;
+    feed->idle_deaths = completed == feed->completed_at_death ? feed->idle_deaths + 1 : 0;
+    feed->completed_at_death = completed;
+    if (feed->idle_deaths >= IDLE_DEATHS) {
+        feed_fail(feed, -EIO,
+                  "dataset %s: %u loaders have died without getting a batch done; see the daemon's log",
+                  feed->dataset->name, IDLE_DEATHS);
         return;
     }
     if (feed->quick_deaths > 1)

@@ -45,7 +45,9 @@ struct served_feed {
     uint32_t loaders_wanted;
     uint32_t loaders_running;
     uint32_t next_serial;
-    uint32_t quick_deaths;  // loaders unable to start, in a row
+    uint32_t quick_deaths; // loaders unable to start, in a row
+    uint32_t idle_deaths;  // loaders that died, in a row, while no batch got done
+    uint64_t completed_at_death;
     uint64_t respawn_at_ns; // not before; 0: at once
     struct stats_feed *stats;
 };
@@ -68,6 +70,9 @@ static inline bool feed_in_use(const struct served_feed *feed) {
 
 // The partition of a run of this shape in which a batch begins there.
 struct partition feed_partition(const struct feed_shape *shape, uint64_t epoch, uint64_t consumed);
+
+// The run that a consumer needs: the one it was in before the daemon was lost, else one as above.
+struct partition feed_run(const struct feed_shape *shape, const struct feed_request *request);
 
 // Holds the first grant back until that many consumers have joined, but not beyond `until_ns` (0: for ever);
 // nobody may be attached.

@@ -282,7 +282,7 @@ static int start_making(struct served_feed *feed, const struct feed_request *req
     making->work.data = making;
     making->feed = feed;
     making->plan = *plan;
-    making->partition = feed_partition(&feed->shape, request->start_epoch, request->start_consumed);
+    making->partition = feed_run(&feed->shape, request);
     feed->making = making;
     uv_queue_work(&feed->supervisor->loop, &making->work, allocate, finish);
     return 0;

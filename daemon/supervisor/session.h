@@ -28,7 +28,8 @@ struct feed_request {
     uint32_t wait_for;
     uint64_t max_lag_s;
     uint64_t ring_bytes;
-    bool reconnect;
+    bool reconnect; // of a run that began there:
+    uint64_t run_epoch, run_consumed;
     bool resume;                          // with a token:
     uint64_t start_epoch, start_consumed; // where the consumer stands
 };

@@ -205,8 +205,8 @@ int supervisor_run(struct config *config) {
         close_if_open((uv_handle_t *)&supervisor->listener);
         end_loop(supervisor);
     } else {
-        log_info("feedd " FEEDD_VERSION " serves %zu datasets on %s", supervisor->dataset_count,
-                 supervisor->socket_path);
+        log_info("version " FEEDD_VERSION " serves %zu dataset%s on %s", supervisor->dataset_count,
+                 supervisor->dataset_count == 1 ? "" : "s", supervisor->socket_path);
         notify_ready(supervisor);
     }
     uv_run(&supervisor->loop, UV_RUN_DEFAULT);

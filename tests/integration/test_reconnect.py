@@ -151,6 +151,42 @@ def test_rank_that_is_ahead_in_a_resumed_epoch_comes_back_first():
         assert expected.check_exactly_once(SAMPLES, batches) == 3
 
 
+def test_sharer_in_the_next_epoch_comes_back_before_one_in_the_resumed_epoch():
+    """The run began off the grid of whole epochs; only who was in it can say where."""
+    with serve() as feedd:
+        options = {key: SHAPE[key] for key in ("shuffle", "seed")}
+        with consumer.Consumer(feedd, "numbers", 7, step=True, **options) as first:
+            first.attached()
+            before = first.take(3)
+            token = first.token()
+        options = {"share": "job", "wait_for": 2, "step": True, "prefetch": 2, **SHAPE, "resume": token}
+        with consumer.Consumer(feedd, "numbers", 10, **options) as ahead:
+            with consumer.Consumer(feedd, "numbers", 10, **options) as behind:
+                ahead.attached(), behind.attached()
+                slow, fast = list(before), list(before)
+                for _ in range(11):  # together, as the ring has room for 16 batches
+                    slow += behind.take(8)
+                    fast += ahead.take(8)
+                fast += ahead.take(12)
+                assert fast[-1]["epoch"] > slow[-1]["epoch"], "the one ahead is not in the next epoch"
+                kill(feedd)
+                feedd.start()
+                fast += run_on(ahead, "EAGAIN", 500)  # what it had, then it is back and waits for the other
+                left = 3 * SAMPLES - sum(len(batch["samples"]) for batch in slow)
+                lead = len(fast) - len(slow)
+                while left > 0:  # in turn, as the ring is small
+                    slow += behind.take(1)
+                    left -= len(slow[-1]["samples"])
+                    if lead > 0:
+                        lead -= 1
+                    elif len(fast) < len(slow):
+                        fast += ahead.take(1)
+                slow += run_on(behind, "end")
+                fast += run_on(ahead, "end")
+        assert expected.check_exactly_once(SAMPLES, fast) == 3
+        assert expected.check_exactly_once(SAMPLES, slow) == 3
+
+
 def test_ranks_come_back_at_the_end_of_an_epoch():
     """One stands behind the last batch of an epoch, the other before it."""
     with serve() as feedd:
