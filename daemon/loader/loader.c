@@ -250,8 +250,8 @@ static int start(struct loader *loader, struct error *error) {
     struct job_board *board = &loader->board;
     char role[32];
     int failed = map_settings(&board->settings, error);
-    if (!board->settings) // set on success alone
-        return failed;
+    if (failed || !board->settings)
+        return failed ? failed : -EINVAL;
     snprintf(role, sizeof role, "loader %" PRIu64 ".%" PRIu32, board->settings->feed,
              board->settings->serial);
     log_open(role, (enum log_level)board->settings->log_level);
