@@ -195,6 +195,7 @@ static int start_process(struct child *child, int settings_fd, int life_fd, stru
         .stdio = stdio,
         .stdio_count = (int)(HERITAGE_FILES + files),
     };
+    child->open_handles++; // initialised by uv_spawn even when that fails
     int failed = uv_spawn(&feed->supervisor->loop, &child->process, &options);
     if (failed)
         return error_set(error, failed, "cannot start a loader process: %s", uv_strerror(failed));
@@ -242,8 +243,6 @@ static int start_with_pipe(struct child *child, struct error *error) {
     if (failed)
         return error_set(error, failed, "cannot watch a loader's pipe: %s", uv_strerror(failed));
     child->open_handles++;
-    // Initialised by uv_spawn even when that fails.
-    child->open_handles++;
     return start_process(child, settings_fd, life_fd, error);
 }
 
@@ -255,15 +254,18 @@ static void on_unborn_closed(uv_handle_t *handle) {
     free(child);
 }
 
-// libuv keeps handles until they are closed.
+// libuv keeps handles until they are closed; how many there are says how far it came: the pipe first, then the
+// process.
 static void discard_unborn(struct child *child) {
-    if (!child->open_handles) {
+    uint32_t opened = child->open_handles;
+    if (!opened) {
         close_fd(&child->life_fd);
         free(child);
         return;
     }
-    uv_close((uv_handle_t *)&child->process, on_unborn_closed);
     uv_close((uv_handle_t *)&child->life, on_unborn_closed);
+    if (opened > 1)
+        uv_close((uv_handle_t *)&child->process, on_unborn_closed);
 }
 
 int child_spawn(struct served_feed *feed, struct error *error) {

@@ -65,7 +65,6 @@ struct delivery {
     uint32_t *free_slots;
     uint32_t free_count;
     uint32_t abandoned;   // FILLING slots that no lane has
-    uint64_t completed;   // batches that got ready, ever
     uint32_t ready_count; // slots READY, for the statistics
 };
 

@@ -4,8 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define QUICK_DEATHS     8u  // loaders unable to start in a row that fail the feed
-#define IDLE_DEATHS      64u // loaders dead in a row, without a batch in between, that fail the feed
+#define QUICK_DEATHS     8u                 // loaders unable to start in a row that fail the feed
 #define BACKOFF_FIRST_NS (50ull * 1000000u) // doubled with each quick death
 
 static const char *const state_names[FEED_STATES] = {"making", "gathering", "running", "closing"};
@@ -206,16 +205,6 @@ void feed_child_exited(struct served_feed *feed, bool unexpected, bool quick) {
     if (feed->quick_deaths >= QUICK_DEATHS) {
         feed_fail(feed, -EIO, "dataset %s: loader processes end as soon as they start; see the daemon's log",
                   feed->dataset->name);
-        return;
-    }
-    // Whatever loaders die of, batches have to get done in between.
-    uint64_t completed = feed->delivery.completed;
-    feed->idle_deaths = completed == feed->completed_at_death ? feed->idle_deaths + 1 : 0;
-    feed->completed_at_death = completed;
-    if (feed->idle_deaths >= IDLE_DEATHS) {
-        feed_fail(feed, -EIO,
-                  "dataset %s: %u loaders have died without getting a batch done; see the daemon's log",
-                  feed->dataset->name, IDLE_DEATHS);
         return;
     }
     if (feed->quick_deaths > 1)

@@ -45,9 +45,7 @@ struct served_feed {
     uint32_t loaders_wanted;
     uint32_t loaders_running;
     uint32_t next_serial;
-    uint32_t quick_deaths; // loaders unable to start, in a row
-    uint32_t idle_deaths;  // loaders that died, in a row, while no batch got done
-    uint64_t completed_at_death;
+    uint32_t quick_deaths;  // loaders unable to start, in a row
     uint64_t respawn_at_ns; // not before; 0: at once
     struct stats_feed *stats;
 };

@@ -42,8 +42,8 @@ def may_be_asked(path):
         return True
 
 
-def serve(**options):
-    instance = harness.Instance(io="auto", ring="512K", loaders=2)
+def serve(settings=None, **options):
+    instance = harness.Instance(io="auto", ring="512K", loaders=2, **(settings or {}))
     instance.path = data.add_records(instance, samples=SAMPLES, size=SIZE, **options)
     instance.content = expected.read_records([instance.path], SIZE, {"x": (0, SIZE)})
     return instance.start()
@@ -64,6 +64,19 @@ def test_warm_data_is_copied_from_the_page_cache():
             harness.eventually(
                 lambda: readers(feedd) == {("mapped", "the data is in the page cache")}, 5, f"mapped: {readers(feedd)}"
             )
+
+
+def test_large_dataset_is_not_mapped_however_warm():
+    with serve({"mapped_limit": "4M"}) as feedd:
+        with consumer.Consumer(feedd, "numbers", 32, step=True, shuffle=True) as reader:
+            reader.attached()
+            expected.check_bytes(feedd.content, reader.take(40))
+            time.sleep(1.5)  # past the next look at what the page cache holds
+            reader.take(1)
+            for kind, reason in readers(feedd):
+                assert kind != "mapped", (kind, reason)
+                if kind == "uring" and "locked" not in reason:
+                    assert reason == "the dataset is larger than mapped_limit", (kind, reason)
 
 
 def test_cold_data_begins_with_io_uring_and_warms_up():
