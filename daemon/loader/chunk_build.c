@@ -99,12 +99,13 @@ static void add_copy(struct chunk_builder *builder, const struct read_request *w
 // Cuts the last request, when O_DIRECT would have to copy all of it for the sake of its ends, into head, middle and
 // tail of which only head and tail are copied. Not possible unless memory and file are aligned alike.
 static void cut_direct(struct chunk_builder *builder) {
-    struct read_request whole = builder->request[-1];
-    struct iovec piece = *whole.pieces;
-    const struct dataset_file *file = &builder->plan->layout->files[whole.file];
-    uint64_t block = file->direct_offset;
-    if (file->direct_memory == 0 || whole.piece_count != 1 || whole.bytes < DIRECT_CUT_BYTES)
+    const struct read_request *last = builder->request - 1;
+    const struct dataset_file *file = &builder->plan->layout->files[last->file];
+    if (file->direct_memory == 0 || last->piece_count != 1 || last->bytes < DIRECT_CUT_BYTES)
         return;
+    struct read_request whole = *last;
+    struct iovec piece = *whole.pieces;
+    uint64_t block = file->direct_offset;
     uint64_t head = align_up(whole.offset, block) - whole.offset;
     uint64_t middle_end = (whole.offset + whole.bytes) / block * block - whole.offset;
     if (middle_end <= head || (head == 0 && middle_end == whole.bytes) ||

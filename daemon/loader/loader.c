@@ -10,6 +10,7 @@
 
 #include "daemon/loader/job.h"
 #include "daemon/loader/residency.h"
+#include "daemon/loader/slice.h"
 #include "daemon/log.h"
 
 #define WAIT_MS   200 // longest sleep: the heartbeat and SIGTERM are looked at in between
@@ -273,6 +274,7 @@ int loader_run(void) {
     struct error error = {0};
     log_open("loader", LOG_LEVEL_INFO);
     prctl(PR_SET_NAME, "feedd-loader");
+    slice_make_long();
     int failed = start(&loader, &error);
     if (!failed)
         failed = serve(&loader, &error);

@@ -49,6 +49,7 @@ static int collect_ready(struct delivery *delivery, struct lane *lane) {
             return 0;
         delivery->slots[slot].phase = SLOT_READY;
         delivery->ready_count++;
+        delivery->completed++;
         lane->ready++;
     }
     return 0;

@@ -57,6 +57,7 @@ struct delivery {
     struct partition partition;
     LIST_HEAD(, lane) lanes;
     uint32_t lane_count;
+    bool shared;         // several consumers of a rank are to be expected
     uint32_t lane_limit; // local_world_size: the ring is shared out among so many lanes
     uint32_t consumer_count;
     uint64_t
@@ -65,6 +66,7 @@ struct delivery {
     uint32_t *free_slots;
     uint32_t free_count;
     uint32_t abandoned;   // FILLING slots that no lane has
+    uint64_t completed;   // batches found complete, ever
     uint32_t ready_count; // slots READY, for the statistics
 };
 

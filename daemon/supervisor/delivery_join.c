@@ -71,7 +71,7 @@ static uint32_t choose_prefetch(const struct delivery *delivery, const struct la
     taken += other->prefetch - 1;
     uint32_t most = quota > taken ? quota - taken + 1 : 1;
     if (!wanted)
-        wanted = (uint32_t)min_u64(PREFETCH_MOST, max_u64(2, quota / 4));
+        wanted = (uint32_t)min_u64(PREFETCH_MOST, max_u64(2, quota / (delivery->shared ? 4 : 2)));
     return (uint32_t)min_u64(wanted, most);
 }
 

@@ -170,6 +170,7 @@ void feed_pump(struct served_feed *feed) {
         fail_with_read_error(feed);
         return;
     }
+    pace_note(&feed->pace, feed->delivery.completed, monotonic_ns());
     if (feed->state == FEED_RUNNING) {
         LIST_FOREACH(session, &feed->sessions, feed_link)
         grant(feed, session);

@@ -35,6 +35,7 @@ struct served_feed {
     int ring_fd, ring_read_fd, event_fd;
     struct ring ring;
     struct delivery delivery;
+    struct pace pace;
     uv_poll_t event;
     bool event_open;
     LIST_HEAD(, session) sessions;

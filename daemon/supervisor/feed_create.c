@@ -209,6 +209,7 @@ static int open_feed(struct served_feed *feed, const struct feed_making *making,
     failed = delivery_open(&feed->delivery, &feed->ring, &making->partition, feed->asked_lanes);
     if (failed)
         return error_set(error, failed, "out of memory");
+    feed->delivery.shared = feed->name[0] != 0;
     feed->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (feed->event_fd < 0)
         return error_set(error, -errno, "cannot make an eventfd: %m");

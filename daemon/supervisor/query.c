@@ -124,7 +124,7 @@ static void answer_datasets(struct session *session, uint32_t start) {
     send_answer(session, &answer);
 }
 
-// The reader its loaders use; of several kinds the first, with a '+'.
+// The reader its loaders use, those that have one yet; of several kinds the first, with a '+'.
 static void describe_reader(const struct served_feed *feed, char *text, size_t bytes) {
     uint32_t first = READER_NONE;
     bool mixed = false;
@@ -132,9 +132,10 @@ static void describe_reader(const struct served_feed *feed, char *text, size_t b
     LIST_FOREACH(child, &feed->children, link) {
         const struct stats_loader *record = &feed->supervisor->stats->loaders[child->record];
         uint32_t kind = atomic_load_explicit(&record->reader, memory_order_relaxed);
+        if (kind == READER_NONE)
+            continue;
         mixed |= first != READER_NONE && kind != first;
-        if (first == READER_NONE)
-            first = kind;
+        first = first == READER_NONE ? kind : first;
     }
     snprintf(text, bytes, "%s%s", reader_kind_name(first), mixed ? "+" : "");
 }

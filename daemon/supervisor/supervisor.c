@@ -32,6 +32,8 @@ static void end_loop(struct supervisor *supervisor) {
     close_if_open((uv_handle_t *)&supervisor->on_interrupt);
     close_if_open((uv_handle_t *)&supervisor->on_hangup);
     close_if_open((uv_handle_t *)&supervisor->tick);
+    close_if_open((uv_handle_t *)&supervisor->moderation.before_poll);
+    close_if_open((uv_handle_t *)&supervisor->moderation.after_poll);
 }
 
 void supervisor_check_done(struct supervisor *supervisor) {
@@ -142,6 +144,7 @@ static void start_handles(struct supervisor *supervisor) {
     uv_signal_start(&supervisor->on_term, on_stop_signal, SIGTERM);
     uv_signal_start(&supervisor->on_interrupt, on_stop_signal, SIGINT);
     uv_signal_start(&supervisor->on_hangup, on_reload_signal, SIGHUP);
+    moderation_start(supervisor);
     uv_timer_start(&supervisor->tick, on_tick, SUPERVISOR_TICK_MS, SUPERVISOR_TICK_MS);
 }
 

@@ -5,6 +5,7 @@
 //   attach.c      from options to a feed       feed_create.c  a feed's ring, made off the loop
 //   feed.c        one feed: what moves in it   child.c        its loader processes
 //   delivery.c    batches, slots, consumers, with delivery_join.c and delivery_window.c; pure
+//   moderation.c  how often it wakes
 //   watch.c       heartbeats, lag, time limits reload.c       configuration and datasets
 //   query.c       answers for feedctl          notify.c       systemd
 #ifndef FEEDD_DAEMON_SUPERVISOR_SUPERVISOR_H
@@ -16,6 +17,7 @@
 #include "daemon/config.h"
 #include "daemon/log.h"
 #include "daemon/source/dataset.h"
+#include "daemon/supervisor/moderation.h"
 #include "proto/codec.h"
 #include "shm/stats.h"
 
@@ -50,6 +52,7 @@ struct supervisor {
 
     uv_signal_t on_term, on_interrupt, on_hangup;
     uv_timer_t tick;
+    struct moderation moderation;
     uint64_t started_ns;
     uint64_t stop_deadline_ns;
     uint64_t watchdog_ns; // systemd wants to hear of us this often; 0: never

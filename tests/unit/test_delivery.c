@@ -266,6 +266,17 @@ static void test_prefetch_leaves_two_slots_to_move_in(void **state) {
     assert_int_equal(kept, 8);
 }
 
+static void test_a_feed_chooses_half_of_the_ring_for_one_and_a_quarter_for_many(void **state) {
+    (void)state;
+    open_with(16, 1, &alone);
+    struct consumer *consumer = join(&fixture, 0, 0, &anywhere, 0);
+    assert_int_equal(consumer->prefetch, 8);
+    leave(&fixture, consumer);
+    fixture.delivery.shared = true;
+    assert_int_equal(join(&fixture, 0, 0, &anywhere, 0)->prefetch, 4);
+    assert_int_equal(join(&fixture, 0, 0, &anywhere, 0)->prefetch, 4);
+}
+
 static void test_a_lane_is_blocked_by_who_keeps_everything(void **state) {
     (void)state;
     open_with(4, 1, &alone);
@@ -356,6 +367,7 @@ int main(void) {
         CASE(test_a_deserted_lane_makes_room_for_another_rank),
         CASE(test_lanes_share_the_ring_out),
         CASE(test_prefetch_leaves_two_slots_to_move_in),
+        CASE(test_a_feed_chooses_half_of_the_ring_for_one_and_a_quarter_for_many),
         CASE(test_a_lane_is_blocked_by_who_keeps_everything),
         CASE(test_batches_without_samples),
         CASE(test_a_failed_batch_fails_the_feed),
