@@ -1,6 +1,19 @@
 // The most that reading from the page cache through a map can give: P processes that copy samples in shuffled
-// order from a read-only map into a ring, with nobody to hand them to.
+// order from a read-only map into a ring, with nobody to hand them to. --ahead: the best loop known, which fetches
+// the next sample while it copies one.
 #include "bench/limit.h"
+
+#define BLOCK_BYTES 512u
+
+static void copy_ahead(uint8_t *to, const uint8_t *from, const uint8_t *next, uint64_t bytes) {
+    for (uint64_t done = 0; done < bytes; done += BLOCK_BYTES) {
+        uint64_t block = min_u64(BLOCK_BYTES, bytes - done);
+        for (uint64_t i = 0; i < block; i += CACHE_LINE)
+            __builtin_prefetch(next + done + i);
+        __asm__("" : "+r"(block)); // a call, and no `rep movs`, which waits for the fetches
+        memcpy(to + done, from + done, block);
+    }
+}
 
 static void copy_batches(const struct limit *limit, struct limit_shared *shared, uint32_t process) {
     uint64_t bytes = limit->samples * limit->record;
@@ -14,8 +27,12 @@ static void copy_batches(const struct limit *limit, struct limit_shared *shared,
         uint8_t *place = limit_place(limit, batch, 0);
         uint64_t position = batch * limit->batch % limit->samples;
         for (uint64_t i = 0; i < limit->batch; i++, place += limit->record) {
-            memcpy(place, map + limit->order[position] * limit->record, limit->record);
+            const uint8_t *sample = map + limit->order[position] * limit->record;
             position = position + 1 == limit->samples ? 0 : position + 1;
+            if (limit->ahead)
+                copy_ahead(place, sample, map + limit->order[position] * limit->record, limit->record);
+            else
+                memcpy(place, sample, limit->record);
         }
         done += limit->batch;
     }

@@ -98,13 +98,19 @@ def delivered(bench):
         for io, limit_name in (("uring", "uring"), ("mapped", "copy")):
             with bench.instance({"data": records_dataset(path, record, io=io)}) as instance:
                 ring = bench.consume(instance, "data", seconds=0.2)["ring_bytes"]
-                plain, touching, limit = alternate(
-                    bench.rounds,
+                runs = [
                     lambda: bench.consume(instance, "data"),
                     lambda: bench.consume(instance, "data", "--touch"),
-                    lambda: bench.limit(limit_name, path, record, "--ring", ring))
-            add_delivered(bench, {"io": io, "bytes": record}, plain, limit, record == 4096)
-            add_delivered(bench, {"io": io, "bytes": record, "touch": True}, touching, limit, False)
+                    lambda: bench.limit(limit_name, path, record, "--ring", ring),
+                ]
+                if io == "mapped":
+                    runs.append(lambda: bench.limit(limit_name, path, record, "--ring", ring, "--ahead"))
+                plain, touching, *limits = alternate(bench.rounds, *runs)
+            params = {"io": io, "bytes": record}
+            add_delivered(bench, params, plain, limits[0], record == 4096)
+            add_delivered(bench, {**params, "touch": True}, touching, limits[0], False)
+            if io == "mapped":
+                add_delivered(bench, {**params, "limit": "ahead"}, plain, limits[1], False)
 
 
 def cpu_ns(result):

@@ -22,6 +22,7 @@ struct limit {
     uint64_t record, batch, processes, ring_bytes, depth, delay_us;
     double seconds;
     bool direct;
+    bool ahead; // fetch the next sample into the cache while one is copied
     int fd;
     uint64_t samples; // in the file
     uint32_t *order;  // a permutation of 0..samples-1
@@ -64,7 +65,7 @@ static inline uint8_t *limit_place(const struct limit *limit, uint64_t batch, ui
 _Noreturn static inline void limit_usage(void) {
     fprintf(stderr,
             "usage: %s --file F --record BYTES [--batch N] [--processes P] [--seconds T]\n"
-            "       [--ring BYTES] [--depth D] [--delay-us U] [--direct]\n",
+            "       [--ring BYTES] [--depth D] [--delay-us U] [--direct] [--ahead]\n",
             program_invocation_short_name);
     exit(2);
 }
@@ -74,7 +75,7 @@ static inline void limit_options(struct limit *limit, int argc, char **argv) {
         {"file", 1, NULL, 'f'},      {"record", 1, NULL, 'r'},   {"batch", 1, NULL, 'b'},
         {"processes", 1, NULL, 'p'}, {"ring", 1, NULL, 'R'},     {"depth", 1, NULL, 'd'},
         {"seconds", 1, NULL, 's'},   {"delay-us", 1, NULL, 'u'}, {"direct", 0, NULL, 'D'},
-        {NULL, 0, NULL, 0},
+        {"ahead", 0, NULL, 'a'},     {NULL, 0, NULL, 0},
     };
     *limit =
         (struct limit){.batch = 256, .processes = 1, .ring_bytes = 16u << 20, .depth = 256, .seconds = 1};
@@ -105,6 +106,9 @@ static inline void limit_options(struct limit *limit, int argc, char **argv) {
             break;
         case 'D':
             limit->direct = true;
+            break;
+        case 'a':
+            limit->ahead = true;
             break;
         case 's':
             limit->seconds = strtod(optarg, NULL);

@@ -78,6 +78,9 @@ static uint64_t major_faults(void) {
 }
 
 // Every 2 MiB of a map that are touched cost a page of page tables, in each loader.
+#define MAPPED_PER_TABLE 512u
+#define TABLES_LEAST     (1ull << 20)
+
 static bool is_large(const struct loader_settings *settings) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < settings->layout.file_count; i++)
@@ -137,6 +140,7 @@ static int open_reader(struct loader *loader, struct error *error) {
         .depth = settings->queue_depth,
         .delay_us = settings->io_delay_us,
         .life_fd = HERITAGE_LIFE,
+        .table_bytes = max_u64(settings->mapped_limit / MAPPED_PER_TABLE, TABLES_LEAST),
     };
     int failed = 0;
     if (loader->mode == IO_MAPPED)

@@ -88,8 +88,9 @@ struct reader_options {
     const struct ring *ring; // registered as fixed buffers; may be NULL
     int first_fd;            // file i is descriptor first_fd + i
     uint32_t depth;
-    uint32_t delay_us; // added to every request's read: plan without merging (chunk.h)
-    int life_fd;       // registered with io_uring among its files: see HERITAGE_LIFE; -1: none
+    uint32_t delay_us;    // added to every request's read: plan without merging (chunk.h)
+    uint64_t table_bytes; // page tables that the mapped reader may have, about
+    int life_fd;          // registered with io_uring among its files: see HERITAGE_LIFE; -1: none
 };
 
 // *reason is REASON_NONE or why buffers could not be registered (READER_URING); on failure why there is no io_uring.

@@ -11,10 +11,12 @@
 #include <sys/stat.h>
 
 #include "daemon/loader/fault_guard.h"
+#include "daemon/loader/page_tables.h"
 #include "daemon/loader/request.h"
 
-#define MOST_FILES 60000u       // the kernel allows a process 65530 maps by default
-#define REAP_BYTES (256u << 10) // after so many a reap returns, so that what is complete is published early
+#define TABLE_CHECK 64u          // copies between two looks at the page tables
+#define MOST_FILES  60000u       // the kernel allows a process 65530 maps by default
+#define REAP_BYTES  (256u << 10) // after so many a reap returns, so that what is complete is published early
 
 #define BLOCK_BYTES 512u // copied with one call, while as many are fetched
 #define AHEAD_BYTES 4096u
@@ -43,6 +45,8 @@ struct mapped_reader {
     uint64_t checks;
     struct request_list finished; // not yet reported
     uint32_t finished_count;
+    struct page_tables tables;
+    uint32_t copies; // since they were looked at
     struct map maps[];
 };
 
@@ -162,6 +166,17 @@ static NO_INLINE int fault_cause(const struct mapped_reader *self, const struct 
     return (uint64_t)status.st_size < request->offset + request->bytes ? -ENODATA : -EIO;
 }
 
+// Maps the files again, in the same places: the page tables start anew. A file that cannot be mapped any more is met as
+// a fault.
+static NO_INLINE void renew_maps(struct mapped_reader *self) {
+    for (uint32_t i = 0; i < self->layout->file_count; i++) {
+        const struct map *map = &self->maps[i];
+        if (map->start)
+            (void)mmap((void *)map->start, map->bytes, PROT_READ, MAP_SHARED | MAP_FIXED,
+                       self->first_fd + (int)i, 0);
+    }
+}
+
 // All state that a fault must not lose is in *self: locals may be stale after the jump.
 static void copy_queue(struct mapped_reader *self) {
     if (sigsetjmp(fault_guard.escape, 0) != 0) {
@@ -178,6 +193,8 @@ static void copy_queue(struct mapped_reader *self) {
             request_list_add(&self->suspects, request);
         else
             finish(self, request, 0);
+        if (++self->copies % TABLE_CHECK == 0 && page_tables_too_large(&self->tables))
+            renew_maps(self);
     }
     check_suspects(self);
 }
@@ -226,6 +243,7 @@ int reader_open_mapped(const struct reader_options *options, struct reader **rea
                                    .depth = options->depth};
     self->layout = options->layout;
     self->first_fd = options->first_fd;
+    self->tables.limit = options->table_bytes;
     *reader = &self->reader;
     return 0;
 }

@@ -8,14 +8,35 @@
 
 #define RING_LEAST     (8ull << 20)
 #define RING_MOST      (32ull << 20)
+#define DIRECT_MOST    (128ull << 20)
 #define SLOTS_LEAST    4u
 #define SLOTS_MOST     1024u // by itself; enough that one-sample batches do not wait for a round trip each
 #define SLOTS_PER_LANE 3u
 
 // While the ring stays in the last-level cache, bytes reach the bus without a trip to memory; half of it
 // leaves room for what passes through.
-static uint64_t default_ring_bytes(void) {
+static uint64_t cached_ring_bytes(void) {
     return max_u64(RING_LEAST, min_u64(RING_MOST, cache_last_level_bytes() / 2));
+}
+
+static uint64_t sample_bytes(const struct dataset_layout *layout) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < layout->field_count; i++)
+        bytes += layout->fields[i].sample_bytes;
+    return bytes;
+}
+
+// What is read past the page cache comes at the speed of the storage, for which the cache of the processor is no
+// matter, but how many reads are under way is: all that the loaders may have in flight fit in.
+static uint64_t direct_ring_bytes(const struct config *config, const struct dataset_layout *layout) {
+    uint64_t most = min_u64(DIRECT_MOST, config->ring_memory / 4);
+    uint64_t reads = config->loaders * config->queue_depth;
+    return min_u64(most, reads * min_u64(sample_bytes(layout), most));
+}
+
+static uint64_t default_ring_bytes(const struct config *config, const struct dataset *dataset) {
+    uint64_t cached = cached_ring_bytes();
+    return dataset->io_direct ? max_u64(cached, direct_ring_bytes(config, dataset->layout)) : cached;
 }
 
 static void describe_plan(const struct feed_request *request, struct ring_plan *plan) {
@@ -41,7 +62,7 @@ static int size_ring(const struct config *config, const struct feed_request *req
         return failed;
     uint64_t target = request->ring_bytes ? request->ring_bytes : config->ring;
     if (!target)
-        target = default_ring_bytes();
+        target = default_ring_bytes(config, request->shape.dataset);
     uint64_t per_lane = max_u64(SLOTS_PER_LANE, request->prefetch ? request->prefetch + 1ull : 0);
     uint64_t least = max_u64(SLOTS_LEAST, per_lane * request->local_world_size);
     if (least > RING_MAX_SLOTS)

@@ -79,6 +79,26 @@ def test_large_dataset_is_not_mapped_however_warm():
                     assert reason == "the dataset is larger than mapped_limit", (kind, reason)
 
 
+def page_tables(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmPTE"))
+
+
+def test_mapped_reader_gives_page_tables_back():
+    records, stride = 8192, 2 << 20  # a page of page tables each
+    with harness.Instance(io="mapped", mapped_limit="512M", loaders=1) as feedd:
+        path = feedd.directory / "wide.bin"
+        with open(path, "wb") as file:
+            file.truncate(records * stride)
+            for record in range(records):
+                os.pwrite(file.fileno(), data.sample_bytes(record, 64), record * stride)
+        feedd.add_dataset("wide", format="records", path=path, record_bytes=stride, field_x="u8[64] @ 0")
+        feedd.start()
+        feedd.ctl("read", "wide", "--shuffle", "--epochs", 2, "--verify")
+        (loader,) = feedd.children()
+        assert page_tables(loader) < 3 << 20, page_tables(loader)
+
+
 def test_cold_data_begins_with_io_uring_and_warms_up():
     with serve() as feedd:
         evict(feedd.path)

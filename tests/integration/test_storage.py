@@ -13,6 +13,20 @@ SAMPLES, SIZE = 1000, 64
 READERS = ("uring", "mapped", "pread")
 
 
+def test_ring_holds_what_direct_reads_may_have_in_flight():
+    for ring_memory, direct, least, most in (("1G", "yes", 64, 80), ("1G", "no", 8, 40), ("64M", "yes", 8, 40)):
+        with harness.Instance(ring="0", ring_memory=ring_memory, loaders=1, queue_depth=64, io="uring") as feedd:
+            path = feedd.directory / "large.bin"
+            path.write_bytes(bytes(8 << 20))
+            feedd.add_dataset("large", format="records", path=path, record_bytes=1 << 20, field_x=f"u8[{1 << 20}] @ 0",
+                              io_direct=direct)  # fmt: skip
+            feedd.start()
+            with consumer.Consumer(feedd, "large", 1, step=True) as reader:
+                reader.attached()
+                (feed,) = feedd.statistics()["feeds"]
+                assert least << 20 <= feed["ring_bytes"] <= most << 20, (ring_memory, direct, feed["ring_bytes"])
+
+
 def serve(io, on_error, **options):
     """Two datasets: one that the test breaks, and one beside it."""
     instance = harness.Instance(**{"ring": "64K", "loader_timeout": 5, **options.pop("settings", {})})
