@@ -88,6 +88,12 @@ static bool is_large(const struct loader_settings *settings) {
     return bytes > settings->mapped_limit;
 }
 
+static uint64_t table_bytes(const struct loader_settings *settings) {
+    if (!is_large(settings))
+        return UINT64_MAX; // they cannot come to more
+    return max_u64(settings->mapped_limit / MAPPED_PER_TABLE, TABLES_LEAST);
+}
+
 static void choose_mode(struct loader *loader) {
     const struct loader_settings *settings = loader->board.settings;
     loader->mode = (enum io_mode)settings->io;
@@ -140,7 +146,7 @@ static int open_reader(struct loader *loader, struct error *error) {
         .depth = settings->queue_depth,
         .delay_us = settings->io_delay_us,
         .life_fd = HERITAGE_LIFE,
-        .table_bytes = max_u64(settings->mapped_limit / MAPPED_PER_TABLE, TABLES_LEAST),
+        .table_bytes = table_bytes(settings),
     };
     int failed = 0;
     if (loader->mode == IO_MAPPED)

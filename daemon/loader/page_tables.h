@@ -6,7 +6,7 @@
 #include "shm/base.h"
 
 struct page_tables {
-    uint64_t limit;       // bytes
+    uint64_t limit;       // bytes; UINT64_MAX: none
     uint64_t faults_seen; // when they were last looked at
 };
 

@@ -14,12 +14,12 @@
 #include "daemon/loader/page_tables.h"
 #include "daemon/loader/request.h"
 
-#define TABLE_CHECK 64u          // copies between two looks at the page tables
+#define TABLE_CHECK 128u         // copies between two looks at the page tables
 #define MOST_FILES  60000u       // the kernel allows a process 65530 maps by default
 #define REAP_BYTES  (256u << 10) // after so many a reap returns, so that what is complete is published early
 
 #define BLOCK_BYTES 512u // copied with one call, while as many are fetched
-#define AHEAD_BYTES 4096u
+#define AHEAD_BYTES  4096u
 #define LARGE_BYTES (32u << 10)
 
 struct map {
