@@ -108,6 +108,9 @@ bool ring_dispatch(struct ring *ring, uint32_t slot, uint64_t rank, uint64_t seq
 // Wakes as many sleeping loaders as there are chunks for.
 void ring_wake_loaders(struct ring *ring, uint32_t chunks);
 
+// About how many batches loaders have yet to begin with.
+uint64_t ring_unclaimed(const struct ring *ring);
+
 enum ring_slot_state {
     RING_SLOT_FILLING,
     RING_SLOT_READY,

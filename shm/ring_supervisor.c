@@ -5,6 +5,14 @@
 
 #include "shm/ring_words.h"
 
+uint64_t ring_unclaimed(const struct ring *ring) {
+    const struct ring_header *header = ring->header;
+    uint64_t begun =
+        divide_up(atomic_load_explicit(&header->claim_cursor, memory_order_relaxed), header->chunks_per_slot);
+    uint64_t head = atomic_load_explicit(&header->queue_head, memory_order_relaxed);
+    return head - min_u64(begun, head);
+}
+
 static uint64_t queue_room(const struct ring *ring) {
     const struct ring_header *header = ring->header;
     uint64_t passed =

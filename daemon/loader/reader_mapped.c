@@ -19,7 +19,7 @@
 #define REAP_BYTES  (256u << 10) // after so many a reap returns, so that what is complete is published early
 
 #define BLOCK_BYTES 512u // copied with one call, while as many are fetched
-#define AHEAD_BYTES  4096u
+#define AHEAD_BYTES 4096u
 #define LARGE_BYTES (32u << 10)
 
 struct map {
@@ -97,9 +97,33 @@ static inline void copy_bytes(void *to, const void *from, uint64_t bytes) {
     memcpy(to, from, bytes);
 }
 
+// Where the next `bytes` of the queue lie, which count as fetched, or NULL if not in one place.
+static inline const uint8_t *take_ahead(struct mapped_reader *self, uint64_t bytes) {
+    struct fetch_cursor *fetch = &self->fetch;
+    const struct read_request *request = fetch->request;
+    if (!request || request->bytes - fetch->done <= bytes)
+        return NULL;
+    const uint8_t *from = self->maps[request->file].start + request->offset + fetch->done;
+    fetch->done += bytes;
+    return from;
+}
+
+// Line by line, so that the fetches do not come in bursts that wait for one another.
+static inline void copy_lines(uint8_t *to, const uint8_t *from, const uint8_t *ahead) {
+    for (uint64_t i = 0; i < BLOCK_BYTES; i += CACHE_LINE) {
+        __builtin_prefetch(ahead + i);
+        memcpy(to + i, from + i, CACHE_LINE);
+    }
+}
+
 static inline void copy_blocks(struct mapped_reader *self, uint8_t *to, const uint8_t *from, uint64_t bytes) {
     for (uint64_t done = 0; done < bytes; done += BLOCK_BYTES) {
         uint64_t block = min_u64(BLOCK_BYTES, bytes - done);
+        const uint8_t *ahead = block == BLOCK_BYTES ? take_ahead(self, block) : NULL;
+        if (ahead) {
+            copy_lines(to + done, from + done, ahead);
+            continue;
+        }
         fetch_ahead(self, block);
         copy_bytes(to + done, from + done, block);
     }

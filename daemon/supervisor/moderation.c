@@ -1,5 +1,6 @@
 #include "daemon/supervisor/moderation.h"
 
+#include <sched.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -9,7 +10,8 @@
 #define NAP_MOST_NS    UINT64_C(500000)
 #define NAP_LEAST_NS   UINT64_C(50000) // a shorter one is not worth its timer
 #define NAP_SLACK_NS   5000ul          // the kernel's own is 50 us
-#define BUSY_SLOTS     3u              // with fewer being filled loaders might be done before it is over
+#define HANDING_OVER   2u              // processes: the supervisor and a consumer
+#define PROCESSORS     8u              // with more, handing over is too small a part to be worth a nap
 
 void pace_note(struct pace *pace, uint64_t completed, uint64_t now_ns) {
     uint64_t elapsed = now_ns - pace->since_ns;
@@ -39,22 +41,23 @@ static uint32_t fewest_credits(const struct delivery *delivery) {
 uint64_t pace_nap_ns(const struct pace *pace, const struct delivery *delivery) {
     if (!delivery->consumer_count || !pace->interval_ns || pace->interval_ns > NAP_MOST_NS / 2)
         return NAP_ANY;
-    uint32_t filling = delivery->ring->header->slot_count - delivery->free_count - delivery->ready_count;
-    if (filling < BUSY_SLOTS)
-        return 0;
-    uint64_t batches = min_u64(fewest_credits(delivery), filling - 1) / 2;
+    uint64_t batches = min_u64(fewest_credits(delivery) / 2, ring_unclaimed(delivery->ring));
     return min_u64(batches * pace->interval_ns, NAP_MOST_NS);
 }
 
 static uint64_t nap_ns(const struct supervisor *supervisor) {
     const struct served_feed *feed;
     uint64_t nap = NAP_ANY;
-    if (supervisor->state != SUPERVISOR_RUNNING)
+    uint32_t busy = HANDING_OVER;
+    uint32_t processors = supervisor->moderation.processors;
+    if (supervisor->state != SUPERVISOR_RUNNING || processors > PROCESSORS)
         return 0;
-    LIST_FOREACH(feed, &supervisor->feeds, link)
-    if (feed->state == FEED_RUNNING)
-        nap = min_u64(nap, pace_nap_ns(&feed->pace, &feed->delivery));
-    return nap == NAP_ANY || nap < NAP_LEAST_NS ? 0 : nap;
+    LIST_FOREACH(feed, &supervisor->feeds, link) {
+        busy += feed->loaders_running;
+        if (feed->state == FEED_RUNNING)
+            nap = min_u64(nap, pace_nap_ns(&feed->pace, &feed->delivery));
+    }
+    return busy <= processors || nap == NAP_ANY || nap < NAP_LEAST_NS ? 0 : nap;
 }
 
 static void nap(uv_prepare_t *before_poll) {
@@ -75,6 +78,10 @@ static void note_waking(uv_check_t *after_poll) {
 
 void moderation_start(struct supervisor *supervisor) {
     struct moderation *moderation = &supervisor->moderation;
+    cpu_set_t allowed;
+    // Fails where there are more than a cpu_set_t holds.
+    moderation->processors =
+        sched_getaffinity(0, sizeof allowed, &allowed) < 0 ? UINT32_MAX : (uint32_t)CPU_COUNT(&allowed);
     prctl(PR_SET_TIMERSLACK, NAP_SLACK_NS);
     uv_prepare_init(&supervisor->loop, &moderation->before_poll);
     uv_check_init(&supervisor->loop, &moderation->after_poll);

@@ -4,7 +4,7 @@
 //
 // Nothing waits for a nap that could be had sooner: one is taken only while every batch that is complete has been
 // granted and loaders have enough to do meanwhile. It is no longer than it takes to fill half of what consumers may
-// hold.
+// hold. And only where processors are few and all of them busy: on 16, naps brought nothing (bench/README.md).
 #ifndef FEEDD_DAEMON_SUPERVISOR_MODERATION_H
 #define FEEDD_DAEMON_SUPERVISOR_MODERATION_H
 
@@ -31,6 +31,7 @@ struct moderation {
     uv_prepare_t before_poll;
     uv_check_t after_poll;
     uint64_t woke_ns;
+    uint32_t processors; // that feedd may run on
 };
 
 struct supervisor;

@@ -78,10 +78,14 @@ static void test_no_nap_when_loaders_would_run_dry(void **state) {
     assert_int_equal(delivery_pump(&fixture.delivery), 0);
     finish_batches(13);
     assert_int_equal(take(&fixture, consumer, 64), 13);
-    assert_int_equal(nap(&fast), fast.interval_ns); // three are being filled
-    finish_batches(1);
-    assert_int_equal(take(&fixture, consumer, 64), 1);
-    assert_int_equal(nap(&fast), 0);
+    assert_int_equal(nap(&fast), 3 * fast.interval_ns); // as many are left to begin with
+    assert_true(claim_one(&fixture, 1));
+    assert_int_equal(nap(&fast), 2 * fast.interval_ns);
+    for (int i = 0; i < 4; i++)
+        assert_true(claim_one(&fixture, 1));
+    assert_int_equal(nap(&fast), 0); // one of the last two chunks is left
+    while (fixture.claim_count)
+        finish_claim(&fixture, 0);
 }
 
 static void test_no_nap_while_a_batch_waits_to_be_granted(void **state) {
