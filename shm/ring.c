@@ -92,13 +92,18 @@ int ring_plan(struct ring_plan *plan, struct error *error) {
     return 0;
 }
 
-static int no_room(const struct ring_plan *plan, int code, struct error *error) {
+uint64_t ring_free_bytes(void) {
     struct statvfs room;
-    uint64_t free_bytes = statvfs(SHM_FOLDER, &room) == 0 ? (uint64_t)room.f_bavail * room.f_frsize : 0;
+    if (statvfs(SHM_FOLDER, &room) < 0)
+        return 0;
+    return room.f_blocks ? (uint64_t)room.f_bavail * room.f_frsize : UINT64_MAX; // no size: no limit
+}
+
+static int no_room(const struct ring_plan *plan, int code, struct error *error) {
     return error_set(error, code,
                      "a ring of %" PRIu64 " MiB does not fit: " SHM_FOLDER " has %" PRIu64
                      " MiB free; ask for a smaller ring or batch, or enlarge " SHM_FOLDER,
-                     (plan->total_bytes + (1u << 20) - 1) >> 20, free_bytes >> 20);
+                     (plan->total_bytes + (1u << 20) - 1) >> 20, ring_free_bytes() >> 20);
 }
 
 static void fill_header(struct ring_header *header, const struct ring_plan *plan) {
@@ -190,9 +195,7 @@ static int allocate(int fd, const struct ring_plan *plan, struct error *error) {
 int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct error *error) {
     AUTO_CLOSE int writer = -1;
     AUTO_CLOSE int reader = -1;
-    struct statvfs room;
-    if (statvfs(SHM_FOLDER, &room) == 0 && room.f_blocks &&
-        (uint64_t)room.f_bavail * room.f_frsize < plan->total_bytes)
+    if (ring_free_bytes() < plan->total_bytes)
         return no_room(plan, -ENOSPC, error);
     int failed = open_unnamed(&writer, &reader, error);
     if (failed)

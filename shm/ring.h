@@ -36,6 +36,9 @@ struct ring_plan {
 // Computes the results of a plan. -EOVERFLOW when the numbers go beyond what 64 bits or the layout's limits hold.
 int ring_plan(struct ring_plan *plan, struct error *error);
 
+// What there is room for in /dev/shm; UINT64_MAX where it has no bound, 0 where there is none.
+uint64_t ring_free_bytes(void);
+
 // Makes the shared-memory object with all its pages allocated. It never has a name, so that nothing is left
 // in /dev/shm whatever dies. *fd is read-write, *read_fd cannot be made writable by another user. -ENOSPC
 // says what is needed and what is free. Supervisor.

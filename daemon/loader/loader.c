@@ -88,10 +88,11 @@ static bool is_large(const struct loader_settings *settings) {
     return bytes > settings->mapped_limit;
 }
 
-static uint64_t table_bytes(const struct loader_settings *settings) {
-    if (!is_large(settings))
+static uint64_t table_bytes(const struct loader *loader) {
+    if (!is_large(loader->board.settings))
         return UINT64_MAX; // they cannot come to more
-    return max_u64(settings->mapped_limit / MAPPED_PER_TABLE, TABLES_LEAST);
+    uint64_t tables = max_u64(loader->board.settings->mapped_limit / MAPPED_PER_TABLE, TABLES_LEAST);
+    return tables + loader->board.ring.mapped_bytes / MAPPED_PER_TABLE;
 }
 
 static void choose_mode(struct loader *loader) {
@@ -146,9 +147,12 @@ static int open_reader(struct loader *loader, struct error *error) {
         .depth = settings->queue_depth,
         .delay_us = settings->io_delay_us,
         .life_fd = HERITAGE_LIFE,
-        .table_bytes = table_bytes(settings),
+        .table_bytes = table_bytes(loader),
     };
     int failed = 0;
+    if (loader->mode == IO_MAPPED && is_large(settings))
+        log_info("the dataset is larger than mapped_limit: its map is made anew whenever so much of it was "
+                 "touched");
     if (loader->mode == IO_MAPPED)
         failed = reader_open_mapped(&options, &loader->reader, error);
     else if (loader->mode == IO_PREAD)
@@ -266,6 +270,7 @@ static int start(struct loader *loader, struct error *error) {
     snprintf(role, sizeof role, "loader %" PRIu64 ".%" PRIu32, board->settings->feed,
              board->settings->serial);
     log_open(role, (enum log_level)board->settings->log_level);
+    slice_make_long();
     failed = tie_to_supervisor(board->settings, error);
     if (!failed)
         failed = ring_map(&board->ring, HERITAGE_RING, RING_FILL, error);
@@ -284,7 +289,6 @@ int loader_run(void) {
     struct error error = {0};
     log_open("loader", LOG_LEVEL_INFO);
     prctl(PR_SET_NAME, "feedd-loader");
-    slice_make_long();
     int failed = start(&loader, &error);
     if (!failed)
         failed = serve(&loader, &error);

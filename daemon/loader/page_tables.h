@@ -6,12 +6,16 @@
 #include "shm/base.h"
 
 struct page_tables {
-    uint64_t limit;       // bytes; UINT64_MAX: none
-    uint64_t faults_seen; // when they were last looked at
+    uint64_t most;         // bytes; UINT64_MAX: no limit
+    uint64_t faults_seen;  // when they were last looked at
+    uint64_t faults_begun; // when they were last small
 };
 
-// True when they have outgrown the limit, by no more than PAGE_TABLES_SLACK since the last call but for the faults in
-// between. Cheap unless there were many faults.
+// They may grow by `growth` bytes from here on (UINT64_MAX: as they like).
+void page_tables_limit(struct page_tables *tables, uint64_t growth);
+
+// True when they have grown further, by PAGE_TABLES_SLACK and what was touched since the last call at the most: the
+// caller then maps anew what they are for. Cheap unless there were many faults.
 bool page_tables_too_large(struct page_tables *tables);
 #define PAGE_TABLES_SLACK (512u << 10)
 

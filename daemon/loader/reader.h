@@ -89,7 +89,7 @@ struct reader_options {
     int first_fd;            // file i is descriptor first_fd + i
     uint32_t depth;
     uint32_t delay_us;    // added to every request's read: plan without merging (chunk.h)
-    uint64_t table_bytes; // page tables that the mapped reader may have, about
+    uint64_t table_bytes; // page tables that the mapped reader may add, about
     int life_fd;          // registered with io_uring among its files: see HERITAGE_LIFE; -1: none
 };
 

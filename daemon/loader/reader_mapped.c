@@ -190,14 +190,18 @@ static NO_INLINE int fault_cause(const struct mapped_reader *self, const struct 
     return (uint64_t)status.st_size < request->offset + request->bytes ? -ENODATA : -EIO;
 }
 
-// Maps the files again, in the same places: the page tables start anew. A file that cannot be mapped any more is met as
-// a fault.
+// Maps the files again, in the same places: the page tables start anew. Where a file cannot be mapped any more nothing
+// else may come to lie: reads of it are faults.
 static NO_INLINE void renew_maps(struct mapped_reader *self) {
     for (uint32_t i = 0; i < self->layout->file_count; i++) {
-        const struct map *map = &self->maps[i];
-        if (map->start)
-            (void)mmap((void *)map->start, map->bytes, PROT_READ, MAP_SHARED | MAP_FIXED,
-                       self->first_fd + (int)i, 0);
+        void *start = (void *)self->maps[i].start;
+        uint64_t bytes = self->maps[i].bytes;
+        if (!start ||
+            mmap(start, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, self->first_fd + (int)i, 0) == start)
+            continue;
+        const int nothing = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+        if (mmap(start, bytes, PROT_NONE, nothing, -1, 0) != start)
+            abort();
     }
 }
 
@@ -267,7 +271,7 @@ int reader_open_mapped(const struct reader_options *options, struct reader **rea
                                    .depth = options->depth};
     self->layout = options->layout;
     self->first_fd = options->first_fd;
-    self->tables.limit = options->table_bytes;
+    page_tables_limit(&self->tables, options->table_bytes);
     *reader = &self->reader;
     return 0;
 }

@@ -29,7 +29,10 @@ static uint64_t sample_bytes(const struct dataset_layout *layout) {
 // What is read past the page cache comes at the speed of the storage, for which the cache of the processor is no
 // matter, but how many reads are under way is: all that the loaders may have in flight fit in.
 static uint64_t direct_ring_bytes(const struct config *config, const struct dataset_layout *layout) {
-    uint64_t most = min_u64(DIRECT_MOST, config->ring_memory / 4);
+    uint64_t most = min_u64(DIRECT_MOST, config->ring_memory / 8);
+    if (config->user_ring_memory)
+        most = min_u64(most, config->user_ring_memory / 8);
+    most = min_u64(most, ring_free_bytes() / 4);
     uint64_t reads = config->loaders * config->queue_depth;
     return min_u64(most, reads * min_u64(sample_bytes(layout), most));
 }

@@ -39,9 +39,13 @@ static uint32_t fewest_credits(const struct delivery *delivery) {
 }
 
 uint64_t pace_nap_ns(const struct pace *pace, const struct delivery *delivery) {
-    if (!delivery->consumer_count || !pace->interval_ns || pace->interval_ns > NAP_MOST_NS / 2)
+    if (!delivery->consumer_count)
         return NAP_ANY;
     uint64_t batches = min_u64(fewest_credits(delivery) / 2, ring_unclaimed(delivery->ring));
+    if (!batches)
+        return 0;
+    if (!pace->interval_ns || pace->interval_ns > NAP_MOST_NS / 2)
+        return NAP_ANY;
     return min_u64(batches * pace->interval_ns, NAP_MOST_NS);
 }
 
@@ -53,6 +57,8 @@ static uint64_t nap_ns(const struct supervisor *supervisor) {
     if (supervisor->state != SUPERVISOR_RUNNING || processors > PROCESSORS)
         return 0;
     LIST_FOREACH(feed, &supervisor->feeds, link) {
+        if (feed->state == FEED_MAKING || feed->state == FEED_GATHERING)
+            return 0;
         busy += feed->loaders_running;
         if (feed->state == FEED_RUNNING)
             nap = min_u64(nap, pace_nap_ns(&feed->pace, &feed->delivery));

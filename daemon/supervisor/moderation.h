@@ -2,8 +2,9 @@
 // supervisor twice and the consumer once, and on busy cores a loader would be interrupted every time: a sixth of a
 // machine of two cores. So the loop takes naps there, and several batches go by in one waking.
 //
-// Nothing waits for a nap that could be had sooner: one is taken only while every batch that is complete has been
-// granted and loaders have enough to do meanwhile. It is no longer than it takes to fill half of what consumers may
+// No batch waits for a nap that could be had sooner: one is taken only while every batch that is complete has been
+// granted and loaders have enough to do meanwhile, in every feed that has consumers; other messages wait, half a
+// millisecond at the most. It is no longer than it takes to fill half of what consumers may
 // hold. And only where processors are few and all of them busy: on 16, naps brought nothing (bench/README.md).
 #ifndef FEEDD_DAEMON_SUPERVISOR_MODERATION_H
 #define FEEDD_DAEMON_SUPERVISOR_MODERATION_H

@@ -8,6 +8,8 @@
 static const struct partition endless = {.samples = 1u << 20, .batch_size = BATCH, .world_size = 1};
 static const struct pace fast = {.interval_ns = 40 * US};
 
+static const struct pace slow = {.interval_ns = 251 * US}, unknown = {0};
+
 static struct fixture fixture;
 
 static int close_after(void **state) {
@@ -66,7 +68,6 @@ static void test_it_never_naps_long_nor_for_slow_feeds(void **state) {
     join(&fixture, 0, 0, &anywhere, 100);
     assert_int_equal(delivery_pump(&fixture.delivery), 0);
     assert_int_equal(nap(&fast), 500 * US);
-    const struct pace slow = {.interval_ns = 251 * US}, unknown = {0};
     assert_true(nap(&slow) == NAP_ANY);
     assert_true(nap(&unknown) == NAP_ANY);
 }
@@ -95,11 +96,22 @@ static void test_no_nap_while_a_batch_waits_to_be_granted(void **state) {
     assert_int_equal(delivery_pump(&fixture.delivery), 0);
     finish_batches(3);
     assert_int_equal(nap(&fast), 0);
+    assert_int_equal(nap(&slow), 0); // slow perhaps because others' naps make it so
+    assert_int_equal(nap(&unknown), 0);
     assert_int_equal(take(&fixture, consumer, 64), 2);
     assert_int_equal(nap(&fast), 0); // it may hold no more: its next release is to be answered at once
     give_back(&fixture, consumer, 0);
     assert_int_equal(take(&fixture, consumer, 64), 1);
     assert_int_equal(nap(&fast), fast.interval_ns);
+}
+
+static void test_no_nap_for_who_holds_one_batch_at_a_time(void **state) {
+    (void)state;
+    open_fixture(&fixture, 16, 1, &endless);
+    join(&fixture, 0, 0, &anywhere, 1);
+    assert_int_equal(delivery_pump(&fixture.delivery), 0);
+    assert_int_equal(nap(&fast), 0);
+    assert_int_equal(nap(&slow), 0);
 }
 
 int main(void) {
@@ -109,6 +121,7 @@ int main(void) {
         CASE(test_half_of_what_may_be_held_is_slept_through),
         CASE(test_it_never_naps_long_nor_for_slow_feeds),
         CASE(test_no_nap_when_loaders_would_run_dry),
+        CASE(test_no_nap_for_who_holds_one_batch_at_a_time),
         CASE(test_no_nap_while_a_batch_waits_to_be_granted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
