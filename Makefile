@@ -1,6 +1,7 @@
 # feedd: see README.md for what the targets do. Everything that is built goes to $(BUILD).
 #   make            the programs and libraries        make check     every test
 #   make demo       the whole thing on Fashion-MNIST  make bench     measurements against limits
+#   make bundle     one archive that needs nothing installed
 # Variables: BUILD= SANITIZE=address,undefined|thread  CC=  CFLAGS=  V=1  DESTDIR=  PREFIX=  WERROR=1
 
 BUILD    ?= build
@@ -70,9 +71,10 @@ endef
 $(BUILD)/libclient.a: $(call objects,$(CLIENT_SOURCES)) $(COMMON_OBJECTS)
 	$(archive)
 # What others link to: one object in which all but the public names are local, so that none can clash with theirs.
+# LIBFEED_TAKES: an archive that becomes part of it, for those who have no libprotobuf-c.
 $(BUILD)/obj/libfeed.o: $(call objects,$(CLIENT_SOURCES)) $(COMMON_OBJECTS)
-	$(Q)$(CC) -r -nostdlib -o $@ $^
-	$(Q)objcopy --localize-hidden $@
+	$(Q)$(CC) -r -nostdlib -o $@ $^ $(LIBFEED_TAKES)
+	$(Q)objcopy --localize-hidden $(if $(LIBFEED_TAKES),--wildcard --localize-symbol='protobuf_c_*') $@
 $(BUILD)/libfeed.a: $(BUILD)/obj/libfeed.o
 	$(archive)
 $(BUILD)/libdaemon.a: $(call objects,$(DAEMON_SOURCES)) $(COMMON_OBJECTS)
@@ -168,6 +170,7 @@ clean:
 
 include tests/lint.mk
 include tools/install.mk
+include tools/bundle.mk
 
 .PHONY: all unit integration-programs bench-programs check check-asan check-tsan storm demo bench dependencies clean
 .DELETE_ON_ERROR:

@@ -26,8 +26,20 @@ static void close_if_open(uv_handle_t *handle) {
         uv_close(handle, NULL);
 }
 
+// SIG_BLOCK or SIG_UNBLOCK, for this thread and those that it makes.
+static void mask_watched_signals(int how) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    pthread_sigmask(how, &signals, NULL);
+}
+
 static void end_loop(struct supervisor *supervisor) {
     supervisor->state = SUPERVISOR_STOPPED;
+    // Without its watcher a signal would do what it does by default, and end us before all is tidied up.
+    mask_watched_signals(SIG_BLOCK);
     close_if_open((uv_handle_t *)&supervisor->on_term);
     close_if_open((uv_handle_t *)&supervisor->on_interrupt);
     close_if_open((uv_handle_t *)&supervisor->on_hangup);
@@ -130,7 +142,9 @@ static void after_no_work(uv_work_t *work, int status) {
 // client attaches and the limit on tasks has been reached.
 static void start_threads(struct supervisor *supervisor) {
     static uv_work_t work;
+    mask_watched_signals(SIG_BLOCK); // they are this thread's alone: see end_loop
     uv_queue_work(&supervisor->loop, &work, no_work, after_no_work);
+    mask_watched_signals(SIG_UNBLOCK);
 }
 
 static void start_handles(struct supervisor *supervisor) {

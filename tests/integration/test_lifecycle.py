@@ -73,7 +73,7 @@ def test_stopping_twice_is_stopping():
     with serve() as feedd:
         with consumer.Consumer(feedd, "numbers", 10, step=True) as reader:
             reader.attached()
-            for _ in range(5):
+            while feedd.process.poll() is None:  # to its last moment
                 feedd.process.send_signal(signal.SIGTERM)
             assert feedd.wait() == 0
             feedd.check_nothing_left()

@@ -151,7 +151,7 @@ static bool unpack(const char *name) {
 static void test_fashion_mnist(void **state) {
     (void)state;
     if (!unpack("train-images-idx3-ubyte") || !unpack("train-labels-idx1-ubyte")) {
-        print_message("skipped: package dataset-fashion-mnist is not installed\n");
+        print_message("skip: package dataset-fashion-mnist is not installed\n");
         skip();
     }
     struct dataset *dataset = open_good("format = idx\nfield.image = train-images-idx3-ubyte\n"

@@ -1,0 +1,19 @@
+# make bundle: one archive for machines without these libraries and without a package mirror. Everything but the C library is
+# linked in; the tests and the measurements come with it. tools/bundle/README is what its user reads.
+
+BUNDLE        := $(BUILD)/bundle
+BUNDLE_NAME    = feedd-$(VERSION)-linux-$(shell uname -m)
+BUNDLE_LIBS   := uring uv inih protobuf-c xxhash jansson tinfo
+
+# Without libsystemd, which has no static form. The run path is for libcmocka, which has none either and goes along.
+bundle:
+	$(Q)tools/install-dependencies.sh build check bench
+	$(Q)tools/static-libraries.sh $(BUNDLE)/static $(BUNDLE_LIBS)
+	$(Q)$(again) BUILD=$(BUNDLE) HAVE_SYSTEMD= LDFLAGS="-L$(BUNDLE)/static -Wl,-rpath,'\$$\$$ORIGIN/../lib'" \
+	    LIBFEED_TAKES=$(BUNDLE)/static/libprotobuf-c.a all unit integration-programs bench-programs
+	$(Q)tools/make-bundle.sh $(BUNDLE) $(BUILD)/$(BUNDLE_NAME).tar.gz
+
+check-bundle: bundle
+	$(Q)tests/bundle.sh $(BUILD)/$(BUNDLE_NAME).tar.gz
+
+.PHONY: bundle check-bundle
