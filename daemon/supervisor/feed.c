@@ -7,6 +7,11 @@
 #define QUICK_DEATHS     8u                 // loaders unable to start in a row that fail the feed
 #define BACKOFF_FIRST_NS (50ull * 1000000u) // doubled with each quick death
 
+// Loaders that work and yet die again and again are replaced at once so often, then at this rate: the feed goes on, and
+// the machine is not taken up with starting processes.
+#define REPLACED_AT_ONCE 32u
+#define REPLACEMENT_NS   (250ull * 1000000u)
+
 static const char *const state_names[FEED_STATES] = {"making", "gathering", "running", "closing"};
 
 const char *feed_state_name(enum feed_state state) {
@@ -197,6 +202,19 @@ void feed_fail(struct served_feed *feed, int code, const char *format, ...) {
 
 // ---- Loaders -----------------------------------------------------------------------------------------------
 
+static bool may_replace_at_once(struct served_feed *feed) {
+    uint64_t now = monotonic_ns();
+    uint64_t earned = (now - feed->replaced_ns) / REPLACEMENT_NS;
+    if (earned) {
+        feed->replacements = (uint32_t)min_u64(REPLACED_AT_ONCE, feed->replacements + earned);
+        feed->replaced_ns = now;
+    }
+    if (!feed->replacements)
+        return false;
+    feed->replacements--;
+    return true;
+}
+
 void feed_child_exited(struct served_feed *feed, bool unexpected, bool quick) {
     feed->loaders_running--;
     if (feed->state == FEED_CLOSING || !unexpected)
@@ -210,8 +228,10 @@ void feed_child_exited(struct served_feed *feed, bool unexpected, bool quick) {
     }
     if (feed->quick_deaths > 1)
         feed->respawn_at_ns = monotonic_ns() + (BACKOFF_FIRST_NS << feed->quick_deaths);
-    else
+    else if (may_replace_at_once(feed))
         feed_start_loaders(feed);
+    else
+        feed->respawn_at_ns = monotonic_ns() + REPLACEMENT_NS;
 }
 
 void feed_start_loaders(struct served_feed *feed) {

@@ -48,6 +48,8 @@ struct served_feed {
     uint32_t next_serial;
     uint32_t quick_deaths;  // loaders unable to start, in a row
     uint64_t respawn_at_ns; // not before; 0: at once
+    uint32_t replacements;  // that may still be made at once
+    uint64_t replaced_ns;   // when they were last counted
     struct stats_feed *stats;
 };
 

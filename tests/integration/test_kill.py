@@ -72,6 +72,22 @@ def test_loaders_are_killed_again_and_again_with_pread():
     kill_loaders("pread", 0.05)
 
 
+def test_loaders_that_die_for_ever_are_replaced_less_often():
+    with serve(io="mapped", loaders=2) as feedd:
+        with consumer.Consumer(feedd, "numbers", 20, quiet=True, **{**SHAPE, "epochs": None}):
+            killed, end = 0, time.monotonic() + 4
+            while time.monotonic() < end:
+                time.sleep(0.02)  # they have read something by then
+                for pid in loaders(feedd):
+                    os.kill(pid, signal.SIGKILL)
+                    killed += 1
+            harness.eventually(lambda: len(loaders(feedd)) == 2, 5, "both loaders are there again")
+            first = counters(feedd)[0]["batches"]
+            harness.eventually(lambda: counters(feedd)[0]["batches"] > first, 5, "it goes on")
+        # 32 at once, two whenever there is a turn, four times a second.
+        assert 30 < killed < 32 + 2 * 4 * 5, killed
+
+
 def test_loaders_are_killed_while_reads_are_under_way():
     """Each read takes 20 ms, so that every loader dies with reads in flight, which land in the ring after its death."""
     kill_loaders("uring", 0.05, io_delay_us=20000)
