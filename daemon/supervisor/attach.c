@@ -4,6 +4,9 @@
 
 #include "daemon/supervisor/feed.h"
 
+// One who came with an epoch near 2^64 would run out of numbers for its batches, and hold those up who share the feed.
+#define EPOCHS_MOST (UINT64_C(1) << 40)
+
 #define LOCAL_RANKS_BY_DEFAULT 16u
 #define WORLD_MOST             (1u << 24)
 
@@ -68,9 +71,10 @@ static int check_resume(const char *text, const struct feed_shape *shape, struct
     if (token.consumed > layout->samples)
         return error_set(error, -ESTALE, "the resume token stands at sample %" PRIu64 " of %" PRIu64,
                          token.consumed, layout->samples);
+    if (token.epoch >= EPOCHS_MOST)
+        return error_set(error, -ESTALE,
+                         "the resume token is of epoch %" PRIu64 ", beyond all that there are", token.epoch);
     bool epoch_over = token.consumed == layout->samples;
-    if (epoch_over && token.epoch == UINT64_MAX)
-        return error_set(error, -ESTALE, "the resume token stands behind the last epoch that there is");
     request->start_epoch = epoch_over ? token.epoch + 1 : token.epoch;
     request->start_consumed = epoch_over ? 0 : token.consumed;
     return 0;

@@ -1,5 +1,8 @@
 """Resume tokens: a run goes on exactly where another one stood."""
 
+import ctypes
+import ctypes.util
+
 import consumer
 import data
 import expected
@@ -235,6 +238,29 @@ def test_token_that_is_mangled():
             consumer.refused(feedd, "EINVAL", "token", shuffle=True, seed=7, resume=text)
         consumer.refused(feedd, "EINVAL", "token", resume="x" * 128)
         consumer.read(feedd, "numbers", 10, shuffle=True, seed=7, resume=token)
+
+
+def with_epoch(token, epoch):
+    """The token of another epoch, with a check word that fits."""
+    if not (name := ctypes.util.find_library("xxhash")):
+        harness.skip("libxxhash is not here to make a check word with")
+    hash_of = ctypes.CDLL(name).XXH64
+    hash_of.argtypes, hash_of.restype = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64], ctypes.c_uint64
+    parts = token.split(".")[:-1]
+    parts[4] = str(epoch)
+    body = ".".join(parts)
+    return f"{body}.{hash_of(body.encode(), len(body), 0):016x}"
+
+
+def test_token_of_an_epoch_near_the_end_of_all_numbers():
+    with serve() as feedd:
+        _, token = token_after(feedd, 3)
+        assert with_epoch(token, token.split(".")[4]) == token
+        for epoch in (2**64 - 1, 2**64 - 2, 2**40):
+            consumer.refused(feedd, "ESTALE", f"epoch {epoch}", resume=with_epoch(token, epoch))
+        with consumer.Consumer(feedd, "numbers", 10, step=True, resume=with_epoch(token, 2**40 - 1)) as reader:
+            reader.attached()
+            reader.take(150)
 
 
 def test_token_that_is_no_place_of_a_running_feed():
