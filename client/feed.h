@@ -62,7 +62,7 @@ struct feed_options {
     uint32_t wait_for;   // hold the first batch until that many consumers have joined; 0 means 1
     uint32_t prefetch;   // batches this consumer is ready to hold at once; 0: the daemon chooses
     uint32_t max_lag_s;  // who holds up a shared feed for longer is detached; 0: as the daemon is set
-    uint64_t ring_bytes; // for a new feed; 0: the daemon chooses
+    uint64_t ring_bytes; // for a new feed, about, and at most 1024 batches; 0: the daemon chooses
 
     const char *resume;      // a token from feed_token(), or NULL to begin at epoch 0
     const char *device;      // NULL or "cpu". GPUs: -ENOTSUP in this build

@@ -47,6 +47,12 @@ int stats_open(const char *path, const struct stats_region **region, struct erro
     // Without waiting: what is no file, such as a named pipe, is refused below.
     AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat status;
+    if (fd < 0 && errno == EACCES)
+        return error_set(
+            error, -EACCES,
+            "you may not read %s: whoever may connect to the daemon's socket may, by socket_group in its"
+            " configuration",
+            path);
     if (fd < 0)
         return error_set(error, -errno, "cannot open the statistics file %s: %m", path);
     if (fstat(fd, &status) < 0)
