@@ -78,8 +78,8 @@ static uint64_t major_faults(void) {
 }
 
 // Every 2 MiB of a map that are touched cost a page of page tables, in each loader.
-#define MAPPED_PER_TABLE 512u
-#define TABLES_LEAST     (1ull << 20)
+#define MAPPED_PER_TABLE_BYTE 512u
+#define TABLES_LEAST          (1ull << 20)
 
 static bool is_large(const struct loader_settings *settings) {
     uint64_t bytes = 0;
@@ -88,11 +88,11 @@ static bool is_large(const struct loader_settings *settings) {
     return bytes > settings->mapped_limit;
 }
 
-static uint64_t table_bytes(const struct loader *loader) {
+static uint64_t table_growth(const struct loader *loader) {
     if (!is_large(loader->board.settings))
         return UINT64_MAX; // they cannot come to more
-    uint64_t tables = max_u64(loader->board.settings->mapped_limit / MAPPED_PER_TABLE, TABLES_LEAST);
-    return tables + loader->board.ring.mapped_bytes / MAPPED_PER_TABLE;
+    uint64_t tables = max_u64(loader->board.settings->mapped_limit / MAPPED_PER_TABLE_BYTE, TABLES_LEAST);
+    return tables + loader->board.ring.mapped_bytes / MAPPED_PER_TABLE_BYTE;
 }
 
 static void choose_mode(struct loader *loader) {
@@ -147,7 +147,7 @@ static int open_reader(struct loader *loader, struct error *error) {
         .depth = settings->queue_depth,
         .delay_us = settings->io_delay_us,
         .life_fd = HERITAGE_LIFE,
-        .table_bytes = table_bytes(loader),
+        .table_bytes = table_growth(loader),
     };
     int failed = 0;
     if (loader->mode == IO_MAPPED && is_large(settings))

@@ -49,7 +49,7 @@ uint64_t pace_nap_ns(const struct pace *pace, const struct delivery *delivery) {
     return min_u64(batches * pace->interval_ns, NAP_MOST_NS);
 }
 
-static uint64_t nap_ns(const struct supervisor *supervisor) {
+uint64_t moderation_nap_ns(const struct supervisor *supervisor) {
     const struct served_feed *feed;
     uint64_t nap = NAP_ANY;
     uint32_t busy = HANDING_OVER;
@@ -68,7 +68,7 @@ static uint64_t nap_ns(const struct supervisor *supervisor) {
 
 static void nap(uv_prepare_t *before_poll) {
     const struct supervisor *supervisor = before_poll->data;
-    uint64_t longest = nap_ns(supervisor);
+    uint64_t longest = moderation_nap_ns(supervisor);
     if (!longest)
         return;
     // From when it last woke, so that naps follow one another evenly. A signal ends it, and that is as well.

@@ -36,6 +36,9 @@ struct moderation {
 };
 
 struct supervisor;
+// The longest nap that it may take now, all feeds considered; 0 for none.
+uint64_t moderation_nap_ns(const struct supervisor *supervisor);
+
 // Its handles are closed with the supervisor's others.
 void moderation_start(struct supervisor *supervisor);
 

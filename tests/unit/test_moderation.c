@@ -1,5 +1,5 @@
 // When the supervisor may nap, and for how long.
-#include "daemon/supervisor/moderation.h"
+#include "daemon/supervisor/feed.h"
 #include "tests/unit/delivery_fixture.h"
 
 #define US UINT64_C(1000)
@@ -114,6 +114,50 @@ static void test_no_nap_for_who_holds_one_batch_at_a_time(void **state) {
     assert_int_equal(nap(&slow), 0);
 }
 
+// One feed that would let the supervisor sleep, of two loaders, and what keeps it from that.
+static void test_the_supervisor_naps_on_few_busy_processors_alone(void **state) {
+    (void)state;
+    open_fixture(&fixture, 16, 1, &endless);
+    join(&fixture, 0, 0, &anywhere, 8);
+    assert_int_equal(delivery_pump(&fixture.delivery), 0);
+    const uint64_t allowed = 4 * fast.interval_ns;
+    static struct supervisor supervisor;
+    static struct served_feed feed, other;
+    feed = (struct served_feed){
+        .state = FEED_RUNNING, .pace = fast, .delivery = fixture.delivery, .loaders_running = 2};
+    other = (struct served_feed){.state = FEED_RUNNING};
+    supervisor.moderation.processors = 2;
+    LIST_INIT(&supervisor.feeds);
+    assert_int_equal(moderation_nap_ns(&supervisor), 0); // nobody is served
+    LIST_INSERT_HEAD(&supervisor.feeds, &feed, link);
+    assert_int_equal(moderation_nap_ns(&supervisor), allowed);
+
+    supervisor.moderation.processors = 3;
+    assert_int_equal(moderation_nap_ns(&supervisor), allowed);
+    supervisor.moderation.processors = 4; // two loaders, the supervisor and a consumer have one each
+    assert_int_equal(moderation_nap_ns(&supervisor), 0);
+    feed.loaders_running = 16;
+    supervisor.moderation.processors = 8;
+    assert_int_equal(moderation_nap_ns(&supervisor), allowed);
+    supervisor.moderation.processors = 9;
+    assert_int_equal(moderation_nap_ns(&supervisor), 0);
+
+    supervisor.moderation.processors = 2;
+    LIST_INSERT_HEAD(&supervisor.feeds, &other, link);
+    assert_int_equal(moderation_nap_ns(&supervisor), allowed); // without consumers it has no say
+    other.state = FEED_MAKING;
+    assert_int_equal(moderation_nap_ns(&supervisor), 0);
+    other.state = FEED_GATHERING;
+    assert_int_equal(moderation_nap_ns(&supervisor), 0);
+    other.state = FEED_CLOSING;
+    assert_int_equal(moderation_nap_ns(&supervisor), allowed);
+    supervisor.state = SUPERVISOR_STOPPING;
+    assert_int_equal(moderation_nap_ns(&supervisor), 0);
+    supervisor.state = SUPERVISOR_RUNNING;
+    feed.pace.interval_ns = 10 * US;
+    assert_int_equal(moderation_nap_ns(&supervisor), 0); // 40 us are not worth a timer
+}
+
 int main(void) {
 #define CASE(test) cmocka_unit_test_teardown(test, close_after)
     const struct CMUnitTest tests[] = {
@@ -122,6 +166,7 @@ int main(void) {
         CASE(test_it_never_naps_long_nor_for_slow_feeds),
         CASE(test_no_nap_when_loaders_would_run_dry),
         CASE(test_no_nap_for_who_holds_one_batch_at_a_time),
+        CASE(test_the_supervisor_naps_on_few_busy_processors_alone),
         CASE(test_no_nap_while_a_batch_waits_to_be_granted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
