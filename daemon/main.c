@@ -110,8 +110,8 @@ static int check(const struct config *config) {
     }
     for (size_t i = 0; i < config->dataset_count; i++)
         dataset_print(stdout, datasets[i]);
-    printf("%s: all is well; %zu datasets would be served on %s\n", config->file, config->dataset_count,
-           config->socket);
+    printf("%s: all is well; %zu dataset%s would be served on %s\n", config->file, config->dataset_count,
+           config->dataset_count == 1 ? "" : "s", config->socket);
     datasets_close(datasets, config->dataset_count);
     return EXIT_SUCCESS;
 }

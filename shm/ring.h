@@ -54,6 +54,14 @@ enum ring_access {
 int ring_map(struct ring *ring, int fd, enum ring_access access, struct error *error);
 void ring_unmap(struct ring *ring);
 
+// Bytes of one sample, all fields together.
+static inline uint64_t ring_sample_bytes(const struct ring_field *fields, uint32_t count) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++)
+        bytes += fields[i].sample_bytes;
+    return bytes;
+}
+
 static inline struct ring_slot *ring_slot(const struct ring *ring, uint32_t slot) {
     return (struct ring_slot *)((uint8_t *)ring->header + ring->header->slots_offset) + slot;
 }

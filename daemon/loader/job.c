@@ -15,8 +15,7 @@ int job_board_open(struct job_board *board, struct error *error) {
     STAILQ_INIT(&board->idle);
     STAILQ_INIT(&board->pending);
     board->retries_end = &board->retries;
-    for (uint32_t i = 0; i < header->field_count; i++)
-        board->sample_bytes += header->fields[i].sample_bytes;
+    board->sample_bytes = ring_sample_bytes(header->fields, header->field_count);
     // Enough to keep `queue_depth` reads in flight while others are being planned and reported.
     uint64_t wanted = divide_up(2ull * board->settings->queue_depth, header->chunk_samples);
     uint64_t most = max_u64(2, PLAN_MEMORY / (header->chunk_samples * (uint64_t)BYTES_PER_SAMPLE));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "shm/dtype.h"
+#include "shm/ring.h"
 
 struct dataset *dataset_ref(struct dataset *dataset) {
     dataset->references++;
@@ -70,9 +71,7 @@ static void print_bytes(FILE *out, double bytes) {
 
 void dataset_print(FILE *out, const struct dataset *dataset) {
     const struct dataset_layout *layout = dataset->layout;
-    uint64_t sample_bytes = 0;
-    for (uint32_t i = 0; i < layout->field_count; i++)
-        sample_bytes += layout->fields[i].sample_bytes;
+    uint64_t sample_bytes = ring_sample_bytes(layout->fields, layout->field_count);
     fprintf(out, "%s: format %s, %" PRIu64 " samples of ", dataset->name, dataset->format, layout->samples);
     print_bytes(out, (double)sample_bytes);
     fputs(", ", out);

@@ -106,16 +106,15 @@ void feed_leave(struct served_feed *feed, struct session *session) {
 
 static void count_granted(struct served_feed *feed, const uint32_t *slots, uint32_t count) {
     uint64_t samples = 0;
-    uint64_t sample_bytes = 0;
+    const struct ring_header *header = feed->ring.header;
     for (uint32_t i = 0; i < count; i++) {
         const struct ring_slot *batch = ring_slot(&feed->ring, slots[i]);
         samples += batch->count - batch->skipped;
     }
-    for (uint32_t i = 0; i < feed->ring.header->field_count; i++)
-        sample_bytes += feed->ring.header->fields[i].sample_bytes;
     stats_add(&feed->stats->counters[FEED_batches], count);
     stats_add(&feed->stats->counters[FEED_samples], samples);
-    stats_add(&feed->stats->counters[FEED_bytes], samples * sample_bytes);
+    stats_add(&feed->stats->counters[FEED_bytes],
+              samples * ring_sample_bytes(header->fields, header->field_count));
 }
 
 static void grant(struct served_feed *feed, struct session *session) {

@@ -19,13 +19,6 @@ static uint64_t cached_ring_bytes(void) {
     return max_u64(RING_LEAST, min_u64(RING_MOST, cache_last_level_bytes() / 2));
 }
 
-static uint64_t sample_bytes(const struct dataset_layout *layout) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < layout->field_count; i++)
-        bytes += layout->fields[i].sample_bytes;
-    return bytes;
-}
-
 // What is read past the page cache comes at the speed of the storage, for which the cache of the processor is no
 // matter, but how many reads are under way is: all that the loaders may have in flight fit in.
 static uint64_t direct_ring_bytes(const struct config *config, const struct dataset_layout *layout) {
@@ -34,7 +27,7 @@ static uint64_t direct_ring_bytes(const struct config *config, const struct data
         most = min_u64(most, config->user_ring_memory / 8);
     most = min_u64(most, ring_free_bytes() / 4);
     uint64_t reads = config->loaders * config->queue_depth;
-    return min_u64(most, reads * min_u64(sample_bytes(layout), most));
+    return min_u64(most, reads * min_u64(ring_sample_bytes(layout->fields, layout->field_count), most));
 }
 
 static uint64_t default_ring_bytes(const struct config *config, const struct dataset *dataset) {
