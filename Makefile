@@ -3,6 +3,8 @@
 #   make demo       the whole thing on Fashion-MNIST  make bench     measurements against limits
 #   make bundle     one archive that needs nothing installed
 # Variables: BUILD= SANITIZE=address,undefined|thread  CC=  CFLAGS=  V=1  DESTDIR=  PREFIX=  WERROR=1
+#   CUDA_HOME=  a CUDA toolkit from 11.7 on, for its headers alone; without one, or with CUDA=0, feedd is built
+#               without delivery to GPUs. Nothing of CUDA is linked: the driver is looked for when a program runs.
 
 BUILD    ?= build
 PREFIX   ?= /usr/local
@@ -22,6 +24,14 @@ pkg = $(shell pkg-config --cflags $(1) 2>/dev/null)
 libs = $(shell pkg-config --libs $(1) 2>/dev/null)
 HAVE_SYSTEMD = $(shell pkg-config --exists libsystemd 2>/dev/null && echo 1)
 
+# Where cuda.h is: the toolkit's own place, or a package's.
+CUDA      ?= 1
+CUDA_HOME ?= $(firstword $(patsubst %/include/cuda.h,%,$(wildcard $(addsuffix /include/cuda.h, \
+                 /usr/local/cuda /usr/lib/cuda /opt/cuda /usr))) $(patsubst %/include/cuda.h,%, \
+                 $(lastword $(sort $(wildcard /usr/local/cuda-*/include/cuda.h)))))
+CUDA_FLAGS := $(if $(filter-out 0,$(CUDA)),$(if $(wildcard $(CUDA_HOME)/include/cuda.h),-DHAVE_CUDA=1 \
+                  $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include)))
+
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Wpointer-arith \
             -Wwrite-strings -Wundef -Wno-missing-field-initializers $(if $(WERROR),-Werror)
 FLAGS = -std=gnu11 -D_GNU_SOURCE -DFEEDD_VERSION='"$(VERSION)"' -I. -I$(BUILD)/gen -fPIC -fvisibility=hidden -pthread \
@@ -31,6 +41,7 @@ LINK = $(CC) $(CFLAGS) -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLA
 
 # A folder is a part: every .c in it belongs to it, but for the main programs named here.
 SHM_SOURCES    := $(sort $(wildcard shm/*.c))
+GPU_SOURCES    := $(sort $(wildcard gpu/*.c))
 PROTO_SOURCES  := $(sort $(wildcard proto/*.c))
 CTL_SOURCES    := $(sort $(wildcard client/feedctl*.c client/cmd_*.c client/ctl_*.c))
 CLIENT_SOURCES := $(sort $(filter-out $(CTL_SOURCES) client/example.c,$(wildcard client/*.c)))
@@ -54,12 +65,16 @@ $(BUILD)/obj/%.o: %.c | $(BUILD)/gen/feed.pb-c.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(FLAGS) $(call pkg,$(PKGS_DAEMON) $(PKGS_CTL)) $(CFLAGS) -MMD -MP -c -o $@ $<
 
+# No other files see CUDA's headers.
+$(call objects,$(wildcard gpu/gpu_cuda*.c)): FLAGS += $(CUDA_FLAGS)
+$(call objects,tests/unit/test_gpu.c): FLAGS += $(filter -D%,$(CUDA_FLAGS))
+
 $(BUILD)/obj/gen/feed.pb-c.o: $(BUILD)/gen/feed.pb-c.c
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(FLAGS) -w $(call pkg,$(PKGS_CLIENT)) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-COMMON_OBJECTS := $(call objects,$(SHM_SOURCES) $(PROTO_SOURCES)) $(BUILD)/obj/gen/feed.pb-c.o
+COMMON_OBJECTS := $(call objects,$(SHM_SOURCES) $(GPU_SOURCES) $(PROTO_SOURCES)) $(BUILD)/obj/gen/feed.pb-c.o
 
 define archive
 	$(call say,AR,$@)

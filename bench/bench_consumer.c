@@ -55,7 +55,7 @@ static bool take_batch(struct run *run, struct feed *feed, bool counted) {
         histogram_add(&run->next, after - before);
         count_batch(run, &batch);
     }
-    err = feed_batch_release(feed, &batch);
+    err = feed_batch_release(feed, &batch, NULL);
     if (err < 0)
         consumer_die("feed_batch_release", feed, err);
     if (run->pause_us)

@@ -40,12 +40,16 @@ static int check_options(struct feed *feed, const struct feed_options *options) 
     if (options->local_world_size > world_size)
         return error_set(&feed->error, -EINVAL, "local_world_size %u is more than world_size %u",
                          options->local_world_size, world_size);
-    if (options->device && strcmp(options->device, "cpu") != 0)
-        return error_set(
-            &feed->error, -ENOTSUP,
-            "device %s: this build of libfeed delivers to host memory only (device = NULL or \"cpu\")",
-            options->device);
     return 0;
+}
+
+// Before the daemon is asked: what is wrong with a GPU here is this process's own affair.
+static int open_device(struct feed *feed, const char *device) {
+    char uuid[GPU_UUID_BYTES];
+    if (!device || !*device || strcmp(device, "cpu") == 0)
+        return 0;
+    int failed = gpu_resolve(device, uuid, &feed->error);
+    return failed ? failed : gpu_open(&feed->gpu, uuid, &feed->error);
 }
 
 // A copy of `text`; `*complete` becomes false when memory is out. NULL stays NULL.
@@ -96,6 +100,8 @@ static int send_attach(struct feed *feed) {
     attach.ring_bytes = options->ring_bytes;
     if (feed->request.share)
         attach.share = feed->request.share;
+    if (feed->gpu)
+        attach.device = feed->gpu->uuid;
     char token[FEED_TOKEN_BYTES];
     if (feed->request.resume)
         attach.resume = feed->request.resume;
@@ -134,7 +140,8 @@ static int await_attached(struct feed *feed, uint64_t deadline, Feedd__Attached 
 static int check_ring(struct feed *feed, const Feedd__Attached *attached) {
     const struct ring_header *header = feed->ring.header;
     const struct feed_options *options = &feed->request.options;
-    bool agreed = header->batch_size == options->batch_size && header->world_size == options->world_size &&
+    bool agreed = (feed->gpu != NULL) == (header->on_device != 0) &&
+                  header->batch_size == options->batch_size && header->world_size == options->world_size &&
                   header->slot_count >= 1 && header->field_count >= 1 &&
                   header->field_count <= FEED_MAX_FIELDS && header->samples >= 1 &&
                   header->order_version <= ORDER_FEISTEL_1 && attached->prefetch >= 1;
@@ -145,10 +152,15 @@ static int check_ring(struct feed *feed, const Feedd__Attached *attached) {
 
 static int map_ring(struct feed *feed, const Feedd__Attached *attached) {
     int fd AUTO_CLOSE = frame_take_fd(&feed->session.reader);
-    int mapped = ring_map(&feed->ring, fd, RING_READ, &feed->error);
-    if (mapped < 0)
-        return mapped;
-    return check_ring(feed, attached);
+    int memory_fd AUTO_CLOSE = frame_take_fd(&feed->session.reader); // -1 without a device, like the next
+    int words_fd AUTO_CLOSE = frame_take_fd(&feed->session.reader);
+    int failed = ring_map(&feed->ring, fd, RING_READ, &feed->error);
+    if (!failed)
+        failed = check_ring(feed, attached);
+    if (!failed && feed->gpu)
+        failed = device_pool_open(&feed->pool, feed->gpu, &feed->ring, memory_fd, attached->pool_bytes,
+                                  words_fd, &feed->error);
+    return failed;
 }
 
 static int set_up_leases(struct feed *feed, const Feedd__Attached *attached) {
@@ -200,6 +212,8 @@ static void describe(struct feed *feed, const Feedd__Attached *attached) {
     description->start_consumed = attached->consumed;
     description->slots = header->slot_count;
     description->ring_bytes = header->total_bytes;
+    description->device = feed->gpu ? feed->gpu->uuid : "cpu";
+    description->pool_bytes = attached->pool_bytes;
     describe_fields(feed);
 }
 
@@ -232,12 +246,15 @@ FEED_API int feed_open(struct feed **out, const struct feed_options *options) {
     if (result == 0)
         result = copy_request(feed, options);
     if (result == 0)
+        result = open_device(feed, options->device);
+    if (result == 0)
         result = feed_attach(feed, deadline_after_ms(timeout_ms));
     feed->failed = result;
     return result;
 }
 
-void feed_drop_ring(struct ring *ring, struct lease *leases) {
+void feed_drop_ring(struct ring *ring, struct device_pool *pool, struct lease *leases) {
+    device_pool_close(pool);
     if (ring->header)
         ring_unmap(ring);
     free(leases);
@@ -247,8 +264,11 @@ FEED_API void feed_close(struct feed *feed) {
     if (!feed)
         return;
     feed_drop_past(feed);
-    feed_drop_ring(&feed->ring, feed->leases);
+    // Before the session: the daemon does not wait for the streams of one who has left.
+    feed_drop_ring(&feed->ring, &feed->pool, feed->leases);
     session_close(&feed->session);
+    if (feed->gpu)
+        gpu_close(feed->gpu);
     free(feed->queue);
     free(feed->returned);
     free(feed->request.socket);

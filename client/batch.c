@@ -50,14 +50,44 @@ static bool still_ours(const struct feed *feed, uint32_t slot, uint64_t sequence
 
 static int taken_back(struct feed *feed);
 
-FEED_API int feed_batch_release(struct feed *feed, const struct feed_batch *batch) {
+static int not_held(struct feed *feed, const struct feed_batch *batch) {
+    return error_set(&feed->error, -EINVAL, "batch %llu in slot %u is not held: released twice?",
+                     (unsigned long long)batch->sequence, batch->slot);
+}
+
+FEED_API int feed_batch_wait(struct feed *feed, const struct feed_batch *batch, void *stream) {
+    const struct device_pool *pool;
+    const struct ring *ring = feed_ring_of(feed, batch, &pool);
+    if (!ring)
+        return not_held(feed, batch);
+    if (!feed->gpu)
+        return 0;
+    return device_pool_wait(pool, ring, batch->slot, batch->fill, stream, &feed->error);
+}
+
+FEED_API int feed_batch_fetch(struct feed *feed, const struct feed_batch *batch, uint32_t field, void *to) {
+    if (!feed_ring_of(feed, batch, NULL))
+        return not_held(feed, batch);
+    if (field >= batch->field_count)
+        return error_set(&feed->error, -EINVAL, "field %u of a batch of %u fields", field,
+                         batch->field_count);
+    const struct feed_array *array = &batch->field[field];
+    if (feed->gpu)
+        return gpu_copy_out(feed->gpu, to, (uint64_t)(uintptr_t)array->data, array->bytes, &feed->error);
+    memcpy(to, array->data, array->bytes);
+    return 0;
+}
+
+FEED_API int feed_batch_release(struct feed *feed, const struct feed_batch *batch, void *stream) {
     if (feed->leases && batch->generation != feed->generation)
         return feed_release_past(feed, batch);
-    if (!feed->leases || batch->slot >= feed->description.slots ||
-        feed->leases[batch->slot].state != LEASE_HELD ||
-        feed->leases[batch->slot].sequence != batch->sequence)
-        return error_set(&feed->error, -EINVAL, "batch %llu in slot %u is not held: released twice?",
-                         (unsigned long long)batch->sequence, batch->slot);
+    if (!feed->leases || !feed_ring_of(feed, batch, NULL))
+        return not_held(feed, batch);
+    if (feed->gpu) {
+        int lost = device_pool_release(&feed->pool, batch->slot, batch->fill, stream, &feed->error);
+        if (lost)
+            return lost; // still held
+    }
     feed->held--;
     feed->leases[batch->slot].state = LEASE_RETURNED;
     feed->returned[feed->returned_count++] = batch->slot;
@@ -142,7 +172,10 @@ static int taken_back(struct feed *feed) {
 // ---- Batches ------------------------------------------------------------------------------------
 
 static void fill_arrays(const struct feed *feed, struct feed_batch *batch) {
-    const uint8_t *data = ring_slot_data(&feed->ring, batch->slot);
+    const uint8_t *data = feed->gpu
+                              ? (const uint8_t *)(uintptr_t)(feed->pool.memory.address +
+                                                             batch->slot * feed->ring.header->slot_bytes)
+                              : ring_slot_data(&feed->ring, batch->slot);
     const struct ring_field *fields = feed->ring.header->fields;
     batch->field_count = feed->description.field_count;
     for (uint32_t i = 0; i < batch->field_count; i++) {
@@ -178,6 +211,7 @@ static int pop(struct feed *feed, struct feed_batch *batch) {
     batch->slot = slot;
     batch->sequence = lease->sequence;
     batch->generation = feed->generation;
+    batch->fill = record->fill;
     fill_arrays(feed, batch);
 
     feed->epoch = record->last_of_epoch ? record->epoch + 1 : record->epoch;

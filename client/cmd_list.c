@@ -140,13 +140,13 @@ static const struct column feed_columns[] = {
 // ---- Clients ---------------------------------------------------------------------------------------
 
 static json_t *client_json(const Feedd__Client *client) {
-    return json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:o}", "session",
-                     (json_int_t)client->session, "name", ctl_json_text(client->name), "pid",
-                     (json_int_t)client->pid, "user", (json_int_t)client->user, "feed",
-                     (json_int_t)client->feed, "rank", (json_int_t)client->rank, "prefetch",
-                     (json_int_t)client->prefetch, "held", (json_int_t)client->held, "batches",
-                     (json_int_t)client->batches, "epoch", (json_int_t)client->epoch, "waiting",
-                     (int)client->waiting, "state", ctl_json_text(client->state));
+    return json_pack(
+        "{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:o}", "session",
+        (json_int_t)client->session, "name", ctl_json_text(client->name), "pid", (json_int_t)client->pid,
+        "user", (json_int_t)client->user, "feed", (json_int_t)client->feed, "rank", (json_int_t)client->rank,
+        "prefetch", (json_int_t)client->prefetch, "held", (json_int_t)client->held, "batches",
+        (json_int_t)client->batches, "epoch", (json_int_t)client->epoch, "waiting", (int)client->waiting,
+        "state", ctl_json_text(client->state), "device", ctl_json_text(client->device));
 }
 
 static int take_clients(const Feedd__Answer *page, void *context, struct error *error) {
@@ -165,9 +165,10 @@ static int take_clients(const Feedd__Answer *page, void *context, struct error *
             NUMBER(epoch, client->epoch);
             snprintf(held, sizeof held, "%u of %u", client->held, client->prefetch);
         }
-        const char *cells[] = {session,      client->name, pid,     user,  feed,
-                               rank,         held,         batches, epoch, client->waiting ? "yes" : "no",
-                               client->state};
+        const char *waiting = client->waiting ? "yes" : "no",
+                   *device = *client->device ? client->device : "-";
+        const char *cells[] = {session, client->name, pid,   user,    feed,   rank,
+                               held,    batches,      epoch, waiting, device, client->state};
         int added = add(list, cells, list->json ? client_json(client) : NULL, error);
         if (added < 0)
             return added;
@@ -176,9 +177,9 @@ static int take_clients(const Feedd__Answer *page, void *context, struct error *
 }
 
 static const struct column client_columns[] = {
-    {"SESSION", true, 3}, {"NAME", false, 0},    {"PID", true, 0},    {"UID", true, 4},
-    {"FEED", true, 0},    {"RANK", true, 0},     {"HELD", false, 2},  {"BATCHES", true, 0},
-    {"EPOCH", true, 1},   {"WAITING", false, 5}, {"STATE", false, 0},
+    {"SESSION", true, 3}, {"NAME", false, 0},    {"PID", true, 0},     {"UID", true, 4},
+    {"FEED", true, 0},    {"RANK", true, 0},     {"HELD", false, 2},   {"BATCHES", true, 0},
+    {"EPOCH", true, 1},   {"WAITING", false, 5}, {"DEVICE", false, 6}, {"STATE", false, 0},
 };
 
 // ---- Commands --------------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ static int read_batches(struct reading *reading, struct error *error) {
             return got;
         int result = take_batch(reading, &batch, error);
         // A failed release says that the bytes were not safe while they were looked at, so it goes first.
-        int released = feed_batch_release(reading->feed, &batch);
+        int released = feed_batch_release(reading->feed, &batch, NULL);
         if (released < 0)
             return error_set(error, released, "%s", feed_strerror(reading->feed));
         if (result == 0 && batch.last_of_epoch)

@@ -76,8 +76,9 @@ static void parse_options(int count, char **arguments, struct stats_options *opt
         "1). Needs no "
         "answer from the daemon. In a pipe the first lines are about the time since each feed started.\v"
         "NO ROOM is the share of the loaders' time in which the ring was full, NO DATA that of the "
-        "consumers' time in "
-        "which it was empty for them.",
+        "consumers' time in which it was empty for them. Of a GPU, BUSY is the share of the time with a "
+        "copy under way, WAIT that in which copies waited for a consumer to be through with its batch, BUS "
+        "the speed as a share of what the bus was measured to carry.",
         NULL,
         NULL,
         NULL};
@@ -115,6 +116,8 @@ static void show_lines(struct stats_options *options, const struct stats_snapsho
     told = state;
     report_feeds(&options->report, before, now, stdout);
     options->report.title = false; // one header for all lines
+    if (report_gpus(&options->report, before, now, stdout))
+        options->report.gpu_title = false;
     fflush(stdout);
 }
 
@@ -130,8 +133,10 @@ static void show_screen(struct stats_options *options, const struct stats_snapsh
     report_daemon(now, state, out);
     fprintf(out, "\nover the last interval\n");
     report_feeds(&options->report, before, now, out);
+    report_gpus(&options->report, before, now, out);
     fprintf(out, "\nsince each feed started\n");
     report_feeds(&options->report, NULL, now, out);
+    report_gpus(&options->report, NULL, now, out);
     fclose(out);
     if (text)
         terminal_draw(text);
@@ -196,7 +201,7 @@ static int check_feed(const struct report_options *options, const struct stats_s
 }
 
 int cmd_stats(const struct ctl *ctl, int count, char **arguments) {
-    struct stats_options options = {.interval_s = 1, .report.title = true};
+    struct stats_options options = {.interval_s = 1, .report = {.title = true, .gpu_title = true}};
     char path[4096];
     struct error error = {0};
     parse_options(count, arguments, &options);

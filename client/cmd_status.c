@@ -1,4 +1,4 @@
-// feedctl status: the daemon, its processes, its last errors.
+// feedctl status: the daemon, its processes, the GPUs in use, its last errors.
 #include <inttypes.h>
 #include <string.h>
 
@@ -10,9 +10,15 @@ static const struct column process_columns[] = {
     {"NO", true, 3},    {"READER", false, 0}, {"WHY", false, 2},   {"HEARTBEAT", true, 1},
 };
 
+static const struct column gpu_columns[] = {
+    {"UUID", false, 0},    {"NAME", false, 3},    {"STATE", false, 0},
+    {"PID", true, 1},      {"BUS GB/S", true, 4}, {"POOLS", true, 0},
+    {"IN POOLS", true, 2}, {"PINNED", true, 5},   {"HEARTBEAT", true, 6},
+};
+
 struct report {
     json_t *json; // NULL: text
-    struct table processes;
+    struct table processes, gpus;
 };
 
 // ---- Text ------------------------------------------------------------------------------------------
@@ -29,8 +35,13 @@ static void print_status(const Feedd__Status *status) {
     printf("  statistics     %s\n", status->stats_path);
     printf("  rings          %s of %s\n", used, bound);
     printf("  settings       io = %s, loaders = %u\n", status->io, status->loaders);
-    printf("  serving        %u datasets, %u feeds, %u sessions\n", status->datasets, status->feeds,
-           status->sessions);
+    if (*status->gpu_support) {
+        text_clean(status->gpu_support);
+        printf("  GPU support    %s\n", status->gpu_support);
+    }
+    printf("  serving        %u dataset%s, %u feed%s, %u session%s\n", status->datasets,
+           status->datasets == 1 ? "" : "s", status->feeds, status->feeds == 1 ? "" : "s", status->sessions,
+           status->sessions == 1 ? "" : "s");
     if (status->n_last_errors == 0) {
         printf("  last errors    none\n");
         return;
@@ -51,6 +62,22 @@ static int add_process(struct table *table, const Feedd__Process *process) {
     ctl_format_duration(process->heartbeat_age_ns, age);
     const char *cells[] = {process->role,   pid, process->state, feed, serial, process->reader,
                            process->reason, age};
+    return table_add(table, cells);
+}
+
+static int add_gpu(struct table *table, const Feedd__Gpu *gpu) {
+    char pid[CTL_TEXT] = "-", age[CTL_TEXT] = "-", bus[CTL_TEXT] = "-";
+    char pools[CTL_TEXT], in_pools[CTL_TEXT], pinned[CTL_TEXT];
+    if (gpu->pid) {
+        snprintf(pid, sizeof pid, "%" PRIu64, gpu->pid);
+        ctl_format_duration(gpu->heartbeat_age_ns, age);
+    }
+    if (gpu->bus_bytes_per_s)
+        snprintf(bus, sizeof bus, "%.1f", (double)gpu->bus_bytes_per_s / 1e9);
+    snprintf(pools, sizeof pools, "%u", gpu->pools);
+    ctl_format_bytes(gpu->pool_bytes, in_pools);
+    ctl_format_bytes(gpu->pinned_bytes, pinned);
+    const char *cells[] = {gpu->uuid, gpu->name, gpu->state, pid, bus, pools, in_pools, pinned, age};
     return table_add(table, cells);
 }
 
@@ -75,7 +102,19 @@ static void put_status(json_t *json, const Feedd__Status *status) {
     json_object_set_new(json, "feeds", json_integer(status->feeds));
     json_object_set_new(json, "sessions", json_integer(status->sessions));
     json_object_set_new(json, "last_errors", errors);
+    json_object_set_new(json, "gpu_support", ctl_json_text(status->gpu_support));
+    json_object_set_new(json, "gpus", json_array());
     json_object_set_new(json, "processes", json_array());
+}
+
+static int put_gpu(json_t *json, const Feedd__Gpu *gpu) {
+    json_t *object = json_pack(
+        "{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "uuid", ctl_json_text(gpu->uuid), "name",
+        ctl_json_text(gpu->name), "state", ctl_json_text(gpu->state), "pid", (json_int_t)gpu->pid, "pools",
+        (json_int_t)gpu->pools, "pool_bytes", (json_int_t)gpu->pool_bytes, "pinned_bytes",
+        (json_int_t)gpu->pinned_bytes, "bus_bytes_per_s", (json_int_t)gpu->bus_bytes_per_s, "copied_bytes",
+        (json_int_t)gpu->copied_bytes, "heartbeat_age_s", (double)gpu->heartbeat_age_ns / 1e9);
+    return json_array_append_new(json_object_get(json, "gpus"), object);
 }
 
 static int put_process(json_t *json, const Feedd__Process *process) {
@@ -91,12 +130,18 @@ static int put_process(json_t *json, const Feedd__Process *process) {
 
 static int take_status(const Feedd__Answer *page, void *context, struct error *error) {
     struct report *report = context;
-    if (!page->status)
+    const Feedd__Status *status = page->status;
+    if (!status)
         return error_set(error, -EPROTO, "feedd answered a question for its status without it");
     if (report->json)
-        put_status(report->json, page->status);
+        put_status(report->json, status);
     else
-        print_status(page->status);
+        print_status(status);
+    for (size_t i = 0; i < status->n_gpus; i++) {
+        const Feedd__Gpu *gpu = status->gpus[i];
+        if ((report->json ? put_gpu(report->json, gpu) : add_gpu(&report->gpus, gpu)) < 0)
+            return error_set(error, -ENOMEM, "out of memory");
+    }
     return 0;
 }
 
@@ -122,10 +167,12 @@ static int make_report(const struct ctl *ctl, struct report *report, struct erro
 }
 
 int cmd_status(const struct ctl *ctl, int count, char **arguments) {
-    bool json = ctl_parse_json("The daemon, its processes and its last errors.", count, arguments);
+    bool json =
+        ctl_parse_json("The daemon, its processes, the GPUs in use and its last errors.", count, arguments);
     struct report report = {
         .json = json ? json_object() : NULL,
-        .processes = {.columns = process_columns, .column_count = COUNT_OF(process_columns)}};
+        .processes = {.columns = process_columns, .column_count = COUNT_OF(process_columns)},
+        .gpus = {.columns = gpu_columns, .column_count = COUNT_OF(gpu_columns)}};
     struct error error = {0};
     int result = make_report(ctl, &report, &error);
     if (result == 0 && report.json) {
@@ -134,7 +181,12 @@ int cmd_status(const struct ctl *ctl, int count, char **arguments) {
         putchar('\n');
         table_print(&report.processes, ctl_terminal_width(), stdout);
     }
+    if (result == 0 && report.gpus.row_count) {
+        putchar('\n');
+        table_print(&report.gpus, ctl_terminal_width(), stdout);
+    }
     json_decref(report.json);
     table_free(&report.processes);
+    table_free(&report.gpus);
     return result < 0 ? ctl_complain(&error) : CTL_OK;
 }

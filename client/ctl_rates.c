@@ -10,6 +10,11 @@ static double share_of(uint64_t ns, uint64_t workers, double seconds) {
     return share < 1 ? share : 1; // a long wait is counted when it ends, and may have begun earlier
 }
 
+static double seconds_between(uint64_t before_ns, uint64_t after_ns) {
+    double seconds = (double)grown(before_ns, after_ns) / 1e9;
+    return seconds < 1e-6 ? 1e-6 : seconds;
+}
+
 void rates_between(const struct stats_feed_snapshot *before, const struct stats_feed_snapshot *after,
                    uint64_t before_ns, uint64_t after_ns, struct feed_rates *rates) {
     static const struct stats_feed_snapshot nothing;
@@ -17,9 +22,7 @@ void rates_between(const struct stats_feed_snapshot *before, const struct stats_
         before = &nothing;
         before_ns = after->started_ns;
     }
-    double seconds = (double)grown(before_ns, after_ns) / 1e9;
-    if (seconds < 1e-6)
-        seconds = 1e-6;
+    double seconds = seconds_between(before_ns, after_ns);
 #define FEED_GROWN(name)   grown(before->feed[FEED_##name], after->feed[FEED_##name])
 #define LOADER_GROWN(name) grown(before->loader[LOADER_##name], after->loader[LOADER_##name])
     *rates = (struct feed_rates){
@@ -37,6 +40,28 @@ void rates_between(const struct stats_feed_snapshot *before, const struct stats_
         .skipped = LOADER_GROWN(skipped),
         .children_replaced = FEED_GROWN(children_replaced),
         .consumers_detached = FEED_GROWN(consumers_detached),
+    };
+}
+
+void rates_of_gpu(const struct stats_gpu_snapshot *before, const struct stats_gpu_snapshot *after,
+                  uint64_t before_ns, uint64_t after_ns, struct gpu_rates *rates) {
+    static const struct stats_gpu_snapshot nothing;
+    if (!before) {
+        before = &nothing;
+        before_ns = after->started_ns;
+    }
+    double seconds = seconds_between(before_ns, after_ns);
+#define GPU_GROWN(name) grown(before->counters[GPU_##name], after->counters[GPU_##name])
+    double bytes_per_s = (double)GPU_GROWN(copied_bytes) / seconds;
+    *rates = (struct gpu_rates){
+        .seconds = seconds,
+        .copies_per_s = (double)GPU_GROWN(copies) / seconds,
+        .bytes_per_s = bytes_per_s,
+        .busy = share_of(GPU_GROWN(copying_ns), 1, seconds),
+        .release_wait = share_of(GPU_GROWN(release_wait_ns), 1, seconds),
+        .bus = after->bus_bytes_per_s ? bytes_per_s / (double)after->bus_bytes_per_s : 0,
+        .copies = GPU_GROWN(copies),
+        .processes_replaced = GPU_GROWN(processes_replaced),
     };
 }
 

@@ -21,6 +21,20 @@ struct feed_rates {
 void rates_between(const struct stats_feed_snapshot *before, const struct stats_feed_snapshot *after,
                    uint64_t before_ns, uint64_t after_ns, struct feed_rates *rates);
 
+struct gpu_rates {
+    double seconds; // the time all this is about
+    double copies_per_s;
+    double bytes_per_s;
+    double busy;         // 0..1 of the time: a copy was under way
+    double release_wait; // 0..1 of the time: all copies waited for a consumer's stream
+    double bus;          // bytes_per_s of what the bus was measured to carry; 0: not measured yet
+    uint64_t copies, processes_replaced; // within the time
+};
+
+// What happened to a GPU from `before` (NULL: since its counters began) to `after`, taken at these times.
+void rates_of_gpu(const struct stats_gpu_snapshot *before, const struct stats_gpu_snapshot *after,
+                  uint64_t before_ns, uint64_t after_ns, struct gpu_rates *rates);
+
 // In a word, what a person would have to make faster:
 //   idle        no consumer is attached
 //   consumers   loaders wait for room: who takes the batches, or the slowest of them, is slower than who makes them

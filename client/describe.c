@@ -59,7 +59,7 @@ FEED_API int64_t feed_batch_sample(const struct feed *feed, const struct feed_ba
         return -ERANGE;
     int64_t place = (int64_t)i;
     if (batch->skipped > 0) {
-        const struct ring *ring = feed_ring_of(feed, batch);
+        const struct ring *ring = feed_ring_of(feed, batch, NULL);
         if (!ring)
             return -EINVAL; // which samples are missing stands in the slot, and that is gone
         place = original_place(ring, batch, i);

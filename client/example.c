@@ -28,7 +28,7 @@ int main(int count, char **arguments) {
     while (result >= 0 && (result = feed_next(feed, &batch, -1)) == 1) {
         samples += batch.count;
         sum += sum_of(&batch.field[0]);
-        result = feed_batch_release(feed, &batch);
+        result = feed_batch_release(feed, &batch, NULL);
     }
     if (result < 0)
         fprintf(stderr, "%s: %s\n", arguments[0], feed_strerror(feed));

@@ -1,13 +1,18 @@
 // libfeed: attach to feedd and be handed batches without a copy.
 //
-// Threads: a handle belongs to one thread at a time; different handles are independent. No global state, no
-// signal handlers, no threads of its own. Nothing is logged and nothing exits the process.
-// Errors: functions return 0 or a count on success and a negative errno on failure; feed_strerror() has the
-// sentence. After -ECONNRESET, -EPROTO or any error the daemon sent, the handle delivers nothing more and is
-// only good for feed_strerror(), feed_token() and feed_close(); batches already in hand stay readable until then. The
-// memory of a consumer that was detached (-ETIME) is filled anew meanwhile: feed_batch_release() tells which batches
-// were whole to the end.
-// Fork: a handle does not survive fork() in the child, which may only feed_close() it.
+// Threads: a handle belongs to one thread at a time; different handles are independent. No global state, no signal
+// handlers, no threads of its own. Nothing is logged and nothing exits the process. Errors: functions return 0 or a
+// count on success and a negative errno on failure; feed_strerror() has the sentence. After -ECONNRESET, -EPROTO or
+// any error the daemon sent, the handle delivers nothing more and is only good for feed_strerror(), feed_token() and
+// feed_close(); batches already in hand stay readable until then. The memory of a consumer that was detached (-ETIME)
+// is filled anew meanwhile: feed_batch_release() tells which batches were whole to the end. Fork: a handle does not
+// survive fork() in the child, which may only feed_close() it. One on a GPU not even that: CUDA cannot be used after
+// a fork.
+//
+// GPUs: with a `device`, batches lie in GPU memory and are used on CUDA streams of the process's primary context,
+// which is the one of the CUDA runtime and of PyTorch. The CPU waits for no GPU: feed_batch_wait() lets a stream wait
+// for a batch, feed_batch_release() gives the batch back when a stream gets there. The memory is mapped read-only: a
+// kernel that writes to it faults.
 #ifndef FEED_H
 #define FEED_H
 
@@ -64,8 +69,10 @@ struct feed_options {
     uint32_t max_lag_s;  // who holds up a shared feed for longer is detached; 0: as the daemon is set
     uint64_t ring_bytes; // for a new feed, about, and at most 1024 batches; 0: the daemon chooses
 
-    const char *resume;      // a token from feed_token(), or NULL to begin at epoch 0
-    const char *device;      // NULL or "cpu". GPUs: -ENOTSUP in this build
+    const char *resume; // a token from feed_token(), or NULL to begin at epoch 0
+    // Where batches are wanted: NULL or "cpu" for host memory; "cuda", "cuda:1" as this process counts its GPUs, or a
+    // GPU's UUID; "host:0" for a GPU that the daemon plays in host memory (simulated_gpus).
+    const char *device;
     const char *client_name; // shown by feedctl; NULL: the program's name
     int connect_timeout_ms;  // connecting and attaching together; 0: 30 s; negative: for ever
 
@@ -78,7 +85,7 @@ struct feed_options {
 // One field of a batch: a C-contiguous little-endian array [count, shape...], read-only, aligned to 256 bytes.
 struct feed_array {
     const char *name; // valid as long as the handle
-    const void *data;
+    const void *data; // with a device: in GPU memory
     enum feed_dtype dtype;
     uint32_t dimensions;               // of the array, the batch axis included
     uint64_t shape[FEED_MAX_DIMS + 1]; // shape[0] is the batch's count
@@ -98,6 +105,7 @@ struct feed_batch {
     uint32_t slot;       // which place of the ring; for feed_batch_release()
     uint64_t sequence;   // running number of this rank's batches
     uint32_t generation; // of the connection it came by
+    uint64_t fill;       // of its place; for feed_batch_wait() and feed_batch_release()
 };
 
 // What a feed is made of; see feed_describe().
@@ -111,25 +119,41 @@ struct feed_description {
     uint64_t start_epoch;                     // where this consumer began
     uint64_t start_consumed;
     uint32_t prefetch; // leases it may hold at once
-    uint32_t slots;    // batches the ring has room for
+    uint32_t slots;    // batches the ring, or the pool on the GPU, has room for
     uint64_t ring_bytes;
+    const char *device;  // "cpu", or the GPU's UUID
+    uint64_t pool_bytes; // of GPU memory that those who share the feed there share; 0: host memory
 };
 
 // Connects, attaches and maps the ring. On failure *feed is still a handle (or NULL when out of memory), so that
 // feed_strerror(*feed) can be printed; feed_close() it.
 //   -ENOENT dataset or socket   -ECONNREFUSED no daemon   -EACCES permission   -EINVAL options   -ENOSPC no room for
 //   the ring   -EBUSY a limit is reached   -EEXIST share options disagree   -ESTALE token of other data or order
-//   -ETIMEDOUT   -EPROTO not a feedd, or another protocol version   -ENOTSUP device
+//   -ETIMEDOUT   -EPROTO not a feedd, or another protocol version
+//   with a device: -ENODEV no such GPU, or not visible here (CUDA_VISIBLE_DEVICES), or lost   -ENOTSUP no CUDA in this
+//   build, no driver, too old a driver, or a GPU that cannot export memory   -ENOMEM GPU memory is out
 int feed_open(struct feed **feed, const struct feed_options *options);
 
 // The next batch. timeout_ms 0: do not wait; negative: for ever.
 //   1 a batch   0 the run is over   -EAGAIN none in time   -ENOBUFS all `prefetch` leases are held: release one first
 //   -ECONNRESET the daemon went away   or the error that ended the feed (-EIO a sample cannot be read, -ETIME this
-//   consumer lagged and was detached, ...)
+//   consumer lagged and was detached, -EIO or -ENODEV the GPU was lost, ...)
 int feed_next(struct feed *feed, struct feed_batch *batch, int timeout_ms);
 
-// Gives a lease back, in any order. -EINVAL if it is not held.
-int feed_batch_release(struct feed *feed, const struct feed_batch *batch);
+// GPU: what is queued on `stream` (a CUstream or cudaStream_t; NULL is the default stream) from here on sees the
+// batch. Call it for each stream that uses the batch. Host memory: does nothing. -EINVAL if the batch is not held;
+// -EIO the GPU is lost.
+int feed_batch_wait(struct feed *feed, const struct feed_batch *batch, void *stream);
+
+// Copies a field of a batch to host memory with room for its `bytes`, wherever it lies, and waits for that: for
+// looking at data, not for speed.
+int feed_batch_fetch(struct feed *feed, const struct feed_batch *batch, uint32_t field, void *to);
+
+// Gives a lease back, in any order. GPU: the batch's memory may be filled anew when `stream` gets here; if several
+// streams use it, let this one wait for the others first (cudaStreamWaitEvent). FEED_NO_STREAM: nothing queued uses
+// it any more, as after a synchronisation. Host memory: `stream` is ignored. -EINVAL if it is not held.
+#define FEED_NO_STREAM ((void *)-1)
+int feed_batch_release(struct feed *feed, const struct feed_batch *batch, void *stream);
 
 // A descriptor that polls readable when feed_next() may have news. Level-triggered on the socket alone: before
 // polling, call feed_next(feed, &batch, 0) until it says -EAGAIN. Owned by the handle; another one after a reconnect
@@ -151,7 +175,8 @@ int64_t feed_batch_sample(const struct feed *feed, const struct feed_batch *batc
 // The last error of this handle, in one sentence; "" if none. Also for NULL (out of memory).
 const char *feed_strerror(const struct feed *feed);
 
-// Ends the session; all leases and mappings go. NULL is fine.
+// Ends the session; all leases and mappings go. NULL is fine. GPU: waits until all work that this process has queued
+// on the GPU is done, since nothing may use the memory afterwards.
 void feed_close(struct feed *feed);
 
 const char *feed_dtype_name(enum feed_dtype dtype);

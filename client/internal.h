@@ -2,6 +2,7 @@
 #ifndef FEEDD_CLIENT_INTERNAL_H
 #define FEEDD_CLIENT_INTERNAL_H
 
+#include "client/device.h"
 #include "client/feed.h"
 #include "client/session.h"
 #include "shm/order.h"
@@ -32,6 +33,7 @@ struct lease {
 struct past_ring {
     struct past_ring *next;
     struct ring ring;
+    struct device_pool pool;
     struct lease *leases;
     uint32_t held;
     uint32_t generation;
@@ -44,7 +46,9 @@ struct feed {
     int failed;         // the error that ended this handle, negative; 0: alive
     bool ended;         // the daemon said End
 
+    struct gpu *gpu; // NULL: host memory
     struct ring ring;
+    struct device_pool pool;
     struct feed_description description;
     char field_names[FEED_MAX_FIELDS][RING_FIELD_NAME];
 
@@ -75,7 +79,7 @@ int feed_fail(struct feed *feed, int code, const char *format, ...) PRINTF_LIKE(
 
 // attach.c: connects, attaches and maps, as feed->request says; on a reconnect at feed_token() instead of its start.
 int feed_attach(struct feed *feed, uint64_t deadline);
-void feed_drop_ring(struct ring *ring, struct lease *leases);
+void feed_drop_ring(struct ring *ring, struct device_pool *pool, struct lease *leases);
 
 // reconnect.c. True when the loss of the daemon, for which `code` stands, is to be made good by reconnecting.
 bool feed_lost(struct feed *feed, int code);
@@ -84,8 +88,9 @@ bool feed_lost(struct feed *feed, int code);
 // the error that ends the handle.
 int feed_reconnect(struct feed *feed, uint64_t deadline);
 
-// The ring that a batch of this handle lies in and its leases; NULL when it is held no longer.
-const struct ring *feed_ring_of(const struct feed *feed, const struct feed_batch *batch);
+// The ring that a batch of this handle lies in; NULL when it is held no longer. *pool (unless NULL) is its pool.
+const struct ring *feed_ring_of(const struct feed *feed, const struct feed_batch *batch,
+                                const struct device_pool **pool);
 int feed_release_past(struct feed *feed, const struct feed_batch *batch);
 void feed_drop_past(struct feed *feed);
 

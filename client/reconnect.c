@@ -28,6 +28,7 @@ bool feed_lost(struct feed *feed, int code) {
 // What an attachment consists of, set aside while another is tried.
 struct attachment {
     struct ring ring;
+    struct device_pool pool;
     struct lease *leases;
     uint32_t *queue, *returned;
     struct feed_description description;
@@ -37,6 +38,7 @@ struct attachment {
 static struct attachment set_aside(struct feed *feed) {
     struct attachment kept = {
         .ring = feed->ring,
+        .pool = feed->pool,
         .leases = feed->leases,
         .queue = feed->queue,
         .returned = feed->returned,
@@ -52,6 +54,7 @@ static struct attachment set_aside(struct feed *feed) {
 
 static void put_back(struct feed *feed, const struct attachment *kept) {
     feed->ring = kept->ring;
+    feed->pool = kept->pool;
     feed->leases = kept->leases;
     feed->queue = kept->queue;
     feed->returned = kept->returned;
@@ -68,12 +71,13 @@ static void retire(struct feed *feed, struct attachment *old, struct past_ring *
     free(old->queue);
     free(old->returned);
     if (!feed->held) {
-        feed_drop_ring(&old->ring, old->leases);
+        feed_drop_ring(&old->ring, &old->pool, old->leases);
         free(place);
     } else {
         *place = (struct past_ring){
             .next = feed->past,
             .ring = old->ring,
+            .pool = old->pool,
             .leases = old->leases,
             .held = feed->held,
             .generation = feed->generation,
@@ -109,6 +113,8 @@ static int attach_again(struct feed *feed, uint64_t deadline) {
     free(place);
     if (feed->ring.header && feed->ring.header != old.ring.header)
         ring_unmap(&feed->ring);
+    if (feed->pool.memory.address != old.pool.memory.address)
+        device_pool_close(&feed->pool);
     if (feed->leases != old.leases)
         free(feed->leases);
     if (feed->queue != old.queue)
@@ -183,11 +189,17 @@ static bool holds(const struct ring *ring, const struct lease *leases, const str
            leases[batch->slot].sequence == batch->sequence;
 }
 
-const struct ring *feed_ring_of(const struct feed *feed, const struct feed_batch *batch) {
-    if (batch->generation == feed->generation)
-        return holds(&feed->ring, feed->leases, batch) ? &feed->ring : NULL;
-    const struct past_ring *past = *find_past((struct feed *)feed, batch->generation);
-    return past && holds(&past->ring, past->leases, batch) ? &past->ring : NULL;
+const struct ring *feed_ring_of(const struct feed *feed, const struct feed_batch *batch,
+                                const struct device_pool **pool) {
+    const struct past_ring *past = NULL;
+    if (batch->generation != feed->generation)
+        past = *find_past((struct feed *)feed, batch->generation);
+    if (!feed->leases || (!past && batch->generation != feed->generation))
+        return NULL;
+    if (pool)
+        *pool = past ? &past->pool : &feed->pool;
+    const struct ring *ring = past ? &past->ring : &feed->ring;
+    return holds(ring, past ? past->leases : feed->leases, batch) ? ring : NULL;
 }
 
 int feed_release_past(struct feed *feed, const struct feed_batch *batch) {
@@ -200,7 +212,7 @@ int feed_release_past(struct feed *feed, const struct feed_batch *batch) {
     if (--past->held > 0)
         return 0;
     *place = past->next;
-    feed_drop_ring(&past->ring, past->leases);
+    feed_drop_ring(&past->ring, &past->pool, past->leases);
     free(past);
     return 0;
 }
@@ -209,7 +221,7 @@ void feed_drop_past(struct feed *feed) {
     while (feed->past) {
         struct past_ring *past = feed->past;
         feed->past = past->next;
-        feed_drop_ring(&past->ring, past->leases);
+        feed_drop_ring(&past->ring, &past->pool, past->leases);
         free(past);
     }
 }

@@ -66,7 +66,9 @@ static int decode(struct session *session, const uint8_t *bytes, size_t count,
     if (!*message)
         return error_set(error, -EPROTO, "feedd on %s sent %zu bytes that are no message this client knows",
                          session->path, count);
-    uint32_t wanted = (*message)->body_case == FEEDD__SERVER_MESSAGE__BODY_ATTACHED;
+    uint32_t wanted = 0;
+    if ((*message)->body_case == FEEDD__SERVER_MESSAGE__BODY_ATTACHED)
+        wanted = (*message)->attached->pool_bytes ? 3 : 1;
     if (session->reader.fd_count != wanted)
         return error_set(error, -EPROTO, "feedd on %s sent %u descriptors with a message that takes %u",
                          session->path, session->reader.fd_count, wanted);

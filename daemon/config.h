@@ -51,6 +51,10 @@ struct config {
     uint64_t linger_s;         // how long a feed without consumers stays warm
     uint64_t loader_timeout_s; // a loader without a heartbeat for so long is replaced
     uint64_t stop_timeout_s;
+    uint64_t device_pool;     // GPU memory of one pool
+    uint64_t device_memory;   // of all pools of one GPU
+    uint64_t device_linger_s; // how long a transfer process without pools is kept
+    uint64_t simulated_gpus;
     uint64_t user_sessions; // most sessions of one user
     uint64_t user_feeds;
     uint64_t user_ring_memory; // 0: ring_memory

@@ -17,6 +17,21 @@ enum heritage_fd {
     HERITAGE_FILES = 8, // the dataset's files, in order
 };
 
+// Those of a transfer process.
+enum heritage_transfer_fd {
+    HERITAGE_CONTROL = 4,        // seqpacket socket to the supervisor: daemon/control.h
+    HERITAGE_TRANSFER_STATS = 5, // statistics region, read-write
+    HERITAGE_WAKE = 6,           // eventfd by which the supervisor wakes it
+};
+
+struct transfer_settings {
+    uint64_t bytes; // of this structure
+    uint64_t supervisor_pid;
+    uint32_t stats_record;
+    uint32_t log_level;
+    char uuid[64];
+};
+
 enum io_mode {
     IO_AUTO,
     IO_URING,

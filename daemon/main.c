@@ -7,6 +7,8 @@
 
 #include "daemon/loader/loader.h"
 #include "daemon/supervisor/supervisor.h"
+#include "daemon/transfer/transfer.h"
+#include "gpu/gpu.h"
 
 #define DEFAULT_CONFIG "/etc/feedd/feedd.conf"
 
@@ -110,6 +112,9 @@ static int check(const struct config *config) {
     }
     for (size_t i = 0; i < config->dataset_count; i++)
         dataset_print(stdout, datasets[i]);
+    char gpus[512];
+    gpu_describe(gpus, sizeof gpus);
+    printf("delivery to GPUs: %s\n", gpus);
     printf("%s: all is well; %zu dataset%s would be served on %s\n", config->file, config->dataset_count,
            config->dataset_count == 1 ? "" : "s", config->socket);
     datasets_close(datasets, config->dataset_count);
@@ -140,6 +145,8 @@ int main(int argc, char **argv) {
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     if (arguments.role && strcmp(arguments.role, "loader") == 0)
         return loader_run();
+    if (arguments.role && strcmp(arguments.role, "transfer") == 0)
+        return transfer_run();
     if (arguments.role) {
         fprintf(stderr, "feedd: there is no role \"%s\"\n", arguments.role);
         return EXIT_FAILURE;

@@ -150,55 +150,61 @@ uint8_t *frame_reserve(struct frame_writer *writer, size_t bytes, size_t limit) 
     return header + PROTO_FRAME_HEADER;
 }
 
+static void close_descriptors(struct frame_writer *writer) {
+    while (writer->fd_count)
+        close(writer->fds[--writer->fd_count]);
+}
+
 int frame_attach_fd(struct frame_writer *writer, int fd) {
-    if (writer->has_fd)
+    size_t at = writer->sent + frame_pending(writer);
+    if (writer->fd_count && writer->fd_at != at)
         return -EBUSY;
+    if (writer->fd_count == PROTO_MAX_DESCRIPTORS)
+        return -E2BIG;
     int duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (duplicate < 0)
         return -errno;
-    writer->fd = duplicate;
-    writer->fd_at = writer->sent + frame_pending(writer);
-    writer->has_fd = true;
+    writer->fds[writer->fd_count++] = duplicate;
+    writer->fd_at = at;
     return 0;
 }
 
-static void put_descriptor(struct msghdr *message, union descriptor_control *control, int fd) {
+static void put_descriptors(struct msghdr *message, union descriptor_control *control, const int *fds,
+                            uint32_t count) {
     *control = (union descriptor_control){.align = {
-                                              .cmsg_len = CMSG_LEN(sizeof fd),
+                                              .cmsg_len = CMSG_LEN(count * sizeof *fds),
                                               .cmsg_level = SOL_SOCKET,
                                               .cmsg_type = SCM_RIGHTS,
                                           }};
     message->msg_control = control->bytes;
-    message->msg_controllen = CMSG_SPACE(sizeof fd);
-    memcpy(CMSG_DATA(&control->align), &fd, sizeof fd);
+    message->msg_controllen = CMSG_SPACE(count * sizeof *fds);
+    memcpy(CMSG_DATA(&control->align), fds, count * sizeof *fds);
 }
 
 // One sendmsg of what may go together: never past the byte that a descriptor belongs to.
-static ssize_t send_some(const struct frame_writer *writer, int socket, bool *with_fd) {
+static ssize_t send_some(const struct frame_writer *writer, int socket, bool *with_fds) {
     union descriptor_control control;
     size_t bytes = frame_pending(writer);
     struct iovec from = {writer->buffer + writer->start, bytes};
     struct msghdr message = {.msg_iov = &from, .msg_iovlen = 1};
-    *with_fd = writer->has_fd && writer->fd_at == writer->sent;
-    if (*with_fd)
-        put_descriptor(&message, &control, writer->fd);
-    else if (writer->has_fd)
+    *with_fds = writer->fd_count && writer->fd_at == writer->sent;
+    if (*with_fds)
+        put_descriptors(&message, &control, writer->fds, writer->fd_count);
+    else if (writer->fd_count)
         from.iov_len = min_u64(bytes, writer->fd_at - writer->sent);
     return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 int frame_flush(struct frame_writer *writer, int socket) {
     while (frame_pending(writer) > 0) {
-        bool with_fd;
-        ssize_t sent = send_some(writer, socket, &with_fd);
+        bool with_fds;
+        ssize_t sent = send_some(writer, socket, &with_fds);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0)
             return errno == EWOULDBLOCK ? -EAGAIN : -errno;
-        if (with_fd) {
-            close(writer->fd);
-            writer->has_fd = false;
-        }
+        if (with_fds)
+            close_descriptors(writer);
         writer->start += (size_t)sent;
         writer->sent += (size_t)sent;
     }
@@ -207,8 +213,7 @@ int frame_flush(struct frame_writer *writer, int socket) {
 }
 
 void frame_writer_free(struct frame_writer *writer) {
-    if (writer->has_fd)
-        close(writer->fd);
+    close_descriptors(writer);
     free(writer->buffer);
     *writer = (struct frame_writer){0};
 }

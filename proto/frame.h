@@ -39,17 +39,18 @@ void frame_reader_free(struct frame_reader *reader);
 struct frame_writer {
     uint8_t *buffer;
     size_t start, end, capacity;
-    int fd;       // duplicate, to be sent with the byte at fd_at; valid when has_fd
+    int fds[PROTO_MAX_DESCRIPTORS]; // duplicates, to be sent with the byte at fd_at
+    uint32_t fd_count;
     size_t fd_at; // absolute position in `sent` terms
     size_t sent;  // bytes sent since the beginning
-    bool has_fd;
 };
 
 // Reserves room for a frame of `bytes` and returns where the message goes, or NULL when the unsent bytes
 // would exceed `limit` (a client that never reads) or memory is out.
 uint8_t *frame_reserve(struct frame_writer *writer, size_t bytes, size_t limit);
 
-// Sends a descriptor with the frame reserved next. It is duplicated. One at a time: -EBUSY while one waits.
+// Sends one more descriptor with the frame reserved next. It is duplicated. -EBUSY while those of another frame wait,
+// -E2BIG when the frame has PROTO_MAX_DESCRIPTORS.
 int frame_attach_fd(struct frame_writer *writer, int fd);
 
 // Writes as much as the socket takes. 0 all sent, -EAGAIN more to come, or another errno of sendmsg. Never

@@ -10,13 +10,14 @@ static_assert(sizeof(struct ring_field) == 120, "ring_field");
 static_assert(sizeof(struct ring_slot) == 128, "a slot takes two cache lines");
 static_assert(offsetof(struct ring_slot, count) == 48, "ring_slot");
 static_assert(offsetof(struct ring_slot, repair) == 64, "ring_slot");
+static_assert(offsetof(struct ring_slot, fill) == 72, "ring_slot");
 
 static_assert(offsetof(struct ring_header, magic) == 0, "magic comes first");
 static_assert(offsetof(struct ring_header, version) == 8, "then the version");
 static_assert(offsetof(struct ring_header, total_bytes) == 16, "ring_header");
 static_assert(offsetof(struct ring_header, slots_offset) == 48, "ring_header");
 static_assert(offsetof(struct ring_header, data_offset) == 88, "ring_header");
-static_assert(offsetof(struct ring_header, fields) == 136, "ring_header");
+static_assert(offsetof(struct ring_header, fields) == 144, "ring_header");
 static_assert(offsetof(struct ring_header, queue_head) % CACHE_LINE == 0, "own cache line");
 static_assert(offsetof(struct ring_header, claim_cursor) % CACHE_LINE == 0, "own cache line");
 static_assert(offsetof(struct ring_header, work) % CACHE_LINE == 0, "own cache line");
@@ -26,4 +27,10 @@ static_assert(sizeof(struct ring_header) <= RING_PAGE, "the header fits the firs
 static_assert(sizeof(struct stats_loader) == RING_PAGE, "a loader's record is a page of its own");
 static_assert(sizeof(struct stats_feed) == RING_PAGE, "a feed's record is a page");
 static_assert(sizeof(struct stats_header) == RING_PAGE, "the statistics header is a page");
+static_assert(sizeof(struct stats_gpu) == RING_PAGE, "a GPU's record is a page of its own");
+static_assert(offsetof(struct stats_header, max_gpus) == 32, "stats_header");
+static_assert(offsetof(struct stats_gpu, uuid) == 16, "stats_gpu");
+static_assert(offsetof(struct stats_gpu, pid) == 144, "stats_gpu");
+static_assert(offsetof(struct stats_gpu, heartbeat_ns) % CACHE_LINE == 0, "own cache line");
 static_assert(offsetof(struct stats_region, loaders) % RING_PAGE == 0, "loader records can be mapped singly");
+static_assert(offsetof(struct stats_region, gpus) % RING_PAGE == 0, "GPU records can be mapped singly");

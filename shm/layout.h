@@ -12,7 +12,7 @@
 #include "shm/base.h"
 
 #define RING_MAGIC        0x31474e4952444546u // "FEDRING1"
-#define RING_VERSION      1u
+#define RING_VERSION      2u
 #define RING_MAX_FIELDS   16u
 #define RING_MAX_DIMS     8u
 #define RING_MAX_SLOTS    4096u
@@ -57,7 +57,12 @@ struct ring_slot {
     // One more chunk word: closing the holes of a batch with skipped samples is a job like any chunk.
     // Same states and writers. CHUNK_IDLE unless such a job is wanted.
     _Atomic uint64_t repair;
-    uint64_t reserved[7];
+    // Of the ring of a device pool alone; see ring_dispatch_copy.
+    uint64_t fill;           // counts what this slot was filled with, from 1: the value of its sequence words
+    _Atomic uint64_t unread; // bit c: consumer c was granted fill - 1 and must have released it on its stream
+    uint32_t source;         // slot of the feed's ring to copy from
+    uint32_t reserved32;
+    uint64_t reserved[4];
 };
 
 // Why a chunk failed. Written by the loader that won `state` from 0 to its own number (compare-and-swap), which sets
@@ -91,8 +96,10 @@ struct ring_header {
     uint32_t skip_words;
     uint32_t order_version;
     uint64_t queue_offset; // _Atomic uint32_t[queue_entries]: slot numbers
-    uint64_t data_offset;  // slot_count slots of slot_bytes
+    uint64_t data_offset;  // slot_count slots of slot_bytes, unless:
     uint64_t slot_bytes;   // a multiple of RING_PAGE
+    uint32_t on_device;    // 1: the slots lie in a device pool, and this object ends at data_offset
+    uint32_t reserved;
     uint64_t samples;
     uint64_t seed;
     uint64_t fingerprint;
@@ -120,9 +127,10 @@ struct ring_header {
 };
 
 #define STATS_MAGIC       0x3153544154534446u // "FDSTATS1"
-#define STATS_VERSION     1u
+#define STATS_VERSION     2u
 #define STATS_MAX_FEEDS   64u
 #define STATS_MAX_LOADERS 512u
+#define STATS_MAX_GPUS    16u
 #define STATS_NAME        64u
 
 // One page a record, so that a loader maps the one record that it may write.
@@ -130,6 +138,7 @@ struct ring_header {
 enum loader_counter {
 #define LOADER_COUNTER(name, unit, text) LOADER_##name,
 #define FEED_COUNTER(name, unit, text)
+#define GPU_COUNTER(name, unit, text)
 #include "shm/counters.def"
     LOADER_COUNTERS
 };
@@ -137,8 +146,17 @@ enum loader_counter {
 enum feed_counter {
 #define LOADER_COUNTER(name, unit, text)
 #define FEED_COUNTER(name, unit, text) FEED_##name,
+#define GPU_COUNTER(name, unit, text)
 #include "shm/counters.def"
     FEED_COUNTERS
+};
+
+enum gpu_counter {
+#define LOADER_COUNTER(name, unit, text)
+#define FEED_COUNTER(name, unit, text)
+#define GPU_COUNTER(name, unit, text) GPU_##name,
+#include "shm/counters.def"
+    GPU_COUNTERS
 };
 
 // Written by one loader process (counters, heartbeat, reader) and, while no process has it, by the supervisor.
@@ -173,6 +191,34 @@ struct stats_feed {
     _Atomic uint64_t retired[LOADER_COUNTERS]; // counters of loaders that are gone
 };
 
+enum gpu_state {
+    GPU_STARTING, // its transfer process opens the GPU, which can take seconds
+    GPU_RUNNING,
+    GPU_BACKING_OFF, // its transfer process died or the GPU failed; another one is started after a while
+    GPU_STOPPING,
+    GPU_STATES
+};
+
+// A GPU in use. Identity, `state` and `pools` are written by the supervisor, the former under `version` as a seqlock;
+// the rest by the GPU's transfer process and, while there is none, by the supervisor.
+struct stats_gpu {
+    _Alignas(RING_PAGE) _Atomic uint32_t version;
+    uint32_t reserved;
+    uint64_t used; // since when, monotonic; 0: record unused
+    char uuid[STATS_NAME];
+    char name[STATS_NAME];
+    _Atomic uint64_t pid;
+    _Atomic uint32_t state; // enum gpu_state
+    _Atomic uint32_t pools; // one for each feed that is delivered to this GPU
+
+    _Alignas(CACHE_LINE) _Atomic uint64_t heartbeat_ns;
+    // Gauges.
+    _Atomic uint64_t pinned_bytes;    // of rings, registered with this GPU
+    _Atomic uint64_t pool_bytes;      // GPU memory of all pools
+    _Atomic uint64_t bus_bytes_per_s; // measured when its first ring was registered; 0: not yet
+    _Atomic uint64_t counters[GPU_COUNTERS];
+};
+
 // Written by the supervisor alone; all but the atomic words once, before `magic`.
 struct stats_header {
     _Alignas(RING_PAGE) _Atomic uint64_t magic; // last, with release
@@ -181,6 +227,8 @@ struct stats_header {
     uint64_t total_bytes;
     uint32_t max_feeds;
     uint32_t max_loaders;
+    uint32_t max_gpus;
+    uint32_t reserved;
     uint64_t pid;
     uint64_t started_ns;
     _Atomic uint64_t heartbeat_ns; // by the supervisor, a few times a second
@@ -194,6 +242,7 @@ struct stats_region {
     struct stats_header header;
     struct stats_feed feeds[STATS_MAX_FEEDS];
     struct stats_loader loaders[STATS_MAX_LOADERS];
+    struct stats_gpu gpus[STATS_MAX_GPUS];
 };
 
 #endif

@@ -81,14 +81,14 @@ int ring_plan(struct ring_plan *plan, struct error *error) {
         return failed;
     uint64_t chunks = divide_up(sample_bytes * plan->batch_size, CHUNK_TARGET);
     chunks = max_u64(min_u64(chunks, CHUNKS_MOST), divide_up(plan->batch_size, CHUNK_SAMPLES));
-    chunks = max_u64(1, min_u64(chunks, plan->batch_size));
+    chunks = plan->on_device ? 1 : max_u64(1, min_u64(chunks, plan->batch_size));
     plan->chunk_samples = (uint32_t)divide_up(plan->batch_size, chunks);
     plan->chunks_per_slot = (uint32_t)divide_up(plan->batch_size, plan->chunk_samples);
     plan->data_offset = place_parts(plan).data;
     if (plan->slot_bytes > MAX_RING / plan->slot_count)
         return error_set(error, -EOVERFLOW, "a ring of %" PRIu32 " slots of %" PRIu64 " bytes is too large",
                          plan->slot_count, plan->slot_bytes);
-    plan->total_bytes = plan->data_offset + plan->slot_bytes * plan->slot_count;
+    plan->total_bytes = plan->data_offset + (plan->on_device ? 0 : plan->slot_bytes * plan->slot_count);
     return 0;
 }
 
@@ -124,6 +124,7 @@ static void fill_header(struct ring_header *header, const struct ring_plan *plan
     header->queue_offset = at.queue;
     header->data_offset = at.data;
     header->slot_bytes = plan->slot_bytes;
+    header->on_device = plan->on_device;
     header->order_version = plan->order_version;
     header->samples = plan->samples;
     header->seed = plan->seed;
@@ -261,13 +262,14 @@ static int check_fields(const struct ring_header *header, struct error *error) {
 
 static int check_parts(const struct ring_header *header, uint64_t object_bytes, struct error *error) {
     uint64_t slots = header->slot_count, control = header->data_offset, end = RING_PAGE;
+    uint64_t data_end = header->on_device ? MAX_RING : object_bytes; // or it lies elsewhere
     if (header->slot_bytes < 1 || header->slot_bytes % RING_PAGE)
         return bad_ring(error, "slot size");
     if (!part_follows(&end, header->slots_offset, slots, sizeof(struct ring_slot), CACHE_LINE, control) ||
         !part_follows(&end, header->chunks_offset, slots * header->chunks_per_slot, 8, CACHE_LINE, control) ||
         !part_follows(&end, header->skips_offset, slots * header->skip_words, 8, CACHE_LINE, control) ||
         !part_follows(&end, header->queue_offset, header->queue_entries, 4, CACHE_LINE, control) ||
-        !part_follows(&end, header->data_offset, slots, header->slot_bytes, RING_PAGE, object_bytes))
+        !part_follows(&end, header->data_offset, slots, header->slot_bytes, RING_PAGE, data_end))
         return bad_ring(error, "a part lies outside of its place");
     return 0;
 }
@@ -278,7 +280,8 @@ static int check_header(const struct ring_header *header, uint64_t object_bytes,
         return bad_ring(error, "magic number");
     if (header->version != RING_VERSION || header->header_bytes != sizeof *header)
         return bad_ring(error, "version");
-    if (header->total_bytes != object_bytes || header->data_offset > object_bytes)
+    if (header->total_bytes != object_bytes || header->data_offset > object_bytes || header->on_device > 1 ||
+        (header->on_device && header->data_offset != object_bytes))
         return bad_ring(error, "size");
     uint64_t slots = header->slot_count;
     if (slots < 1 || slots > RING_MAX_SLOTS || header->chunks_per_slot < 1 ||
@@ -332,6 +335,8 @@ int ring_map(struct ring *ring, int fd, enum ring_access access, struct error *e
         ring_unmap(ring);
         return failed;
     }
+    if (ring->header->on_device)
+        return 0;
     if (access == RING_CONTROL) {
         uint64_t control = ring->header->data_offset;
         munmap((uint8_t *)memory + control, object_bytes - control);

@@ -12,7 +12,7 @@
 
 struct ring {
     struct ring_header *header;
-    uint8_t *data; // slot 0; NULL in the supervisor, which maps the control part alone
+    uint8_t *data; // slot 0; NULL in the supervisor, which maps the control part alone, and of a device pool
     uint64_t mapped_bytes;
     uint32_t repairs_seen; // a loader's own: repairs_wanted when it last found none to do
 };
@@ -25,6 +25,8 @@ struct ring_plan {
     struct ring_field fields[RING_MAX_FIELDS];
     uint64_t samples, seed, fingerprint, world_size;
     uint32_t order_version;
+    bool
+        on_device; // the slots lie in a device pool: the object has the control part alone, a batch is one chunk
     // Results.
     uint32_t chunks_per_slot;
     uint32_t chunk_samples;
@@ -75,6 +77,15 @@ static inline _Atomic uint64_t *ring_skips(const struct ring *ring, uint32_t slo
            (uint64_t)slot * ring->header->skip_words;
 }
 
+// The memory of a device pool: its slots, then a sequence word a slot, which says what the slot was last filled with
+// (ring_slot.fill). Written by the GPU behind each copy; consumers' streams wait on it.
+static inline uint64_t ring_pool_word(const struct ring_header *header, uint32_t slot) {
+    return header->slot_count * header->slot_bytes + 8ull * slot;
+}
+static inline uint64_t ring_pool_bytes(const struct ring_header *header) {
+    return ring_pool_word(header, header->slot_count);
+}
+
 // ---- Loader ------------------------------------------------------------------------------------------------
 
 #define RING_REPAIR_CHUNK UINT32_MAX
@@ -110,14 +121,28 @@ void ring_repair(struct ring *ring, const struct ring_claim *claim);
 // Sleeps until there may be work, at most timeout_ms.
 void ring_wait_for_work(struct ring *ring, int timeout_ms);
 
+// For a transfer process that is about to sleep: says so, and returns whether there is work after all. Pairs with
+// ring_take_sleeper.
+bool ring_announce_sleep(struct ring *ring) MUST_CHECK;
+
 // ---- Supervisor --------------------------------------------------------------------------------------------
 
 // Puts a batch into a free slot and queues its chunks; loaders see it after ring_wake_loaders. A batch of no samples
 // is complete at once. False when the queue is full (only after recoveries): try again later.
 bool ring_dispatch(struct ring *ring, uint32_t slot, uint64_t rank, uint64_t sequence,
                    const struct batch_place *place) MUST_CHECK;
+
+// As ring_dispatch for a batch that is copied from slot `source` of `from`, where it is complete: the same place,
+// samples and skips. Its one chunk is for the transfer process. `unread`: see ring_slot.
+bool ring_dispatch_copy(struct ring *ring, uint32_t slot, const struct ring *from, uint32_t source,
+                        uint64_t unread) MUST_CHECK;
+
 // Wakes as many sleeping loaders as there are chunks for.
 void ring_wake_loaders(struct ring *ring, uint32_t chunks);
+
+// Whether the one who fills this ring sleeps and is to be woken by other means than ring_wake_loaders: a transfer
+// process, which waits for several rings and for messages. Asks once a sleep.
+bool ring_take_sleeper(struct ring *ring) MUST_CHECK;
 
 // About how many batches loaders have yet to begin with.
 uint64_t ring_unclaimed(const struct ring *ring);

@@ -165,3 +165,10 @@ void ring_wait_for_work(struct ring *ring, int timeout_ms) {
     struct timespec limit = {.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000L};
     syscall(SYS_futex, &header->work, FUTEX_WAIT, work, &limit, NULL, 0);
 }
+
+bool ring_announce_sleep(struct ring *ring) {
+    struct ring_header *header = ring->header;
+    // Sequentially consistent against the fence in ring_take_sleeper.
+    atomic_exchange(&header->loaders_asleep, 1);
+    return atomic_load(&header->claim_cursor) / header->chunks_per_slot < atomic_load(&header->queue_head);
+}

@@ -60,6 +60,36 @@ static void clear_all_skips(struct ring *ring, uint32_t slot) {
         atomic_store_explicit(&skips[i], 0, memory_order_relaxed);
 }
 
+bool ring_dispatch_copy(struct ring *ring, uint32_t slot, const struct ring *from, uint32_t source,
+                        uint64_t unread) {
+    if (!make_queue_room(ring))
+        return false;
+    struct ring_slot *batch = ring_slot(ring, slot);
+    const struct ring_slot *original = ring_slot(from, source);
+    clear_all_skips(ring, slot);
+    for (uint32_t i = 0; original->skipped && i < ring->header->skip_words; i++)
+        atomic_store_explicit(&ring_skips(ring, slot)[i],
+                              atomic_load_explicit(&ring_skips(from, source)[i], memory_order_relaxed),
+                              memory_order_relaxed);
+    batch->sequence = original->sequence;
+    batch->rank = original->rank;
+    batch->epoch = original->epoch;
+    batch->index = original->index;
+    batch->first_position = original->first_position;
+    batch->consumed = original->consumed;
+    batch->count = original->count;
+    batch->skipped = original->skipped;
+    batch->last_of_epoch = original->last_of_epoch;
+    batch->chunk_count = 1; // also without samples: consumers' streams wait for its sequence word
+    batch->fill++;
+    batch->source = source;
+    atomic_store_explicit(&batch->unread, unread, memory_order_relaxed);
+    // Release, as in ring_dispatch.
+    atomic_store_explicit(&ring_chunks(ring, slot)[0], chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
+    queue_slot(ring, slot);
+    return true;
+}
+
 bool ring_dispatch(struct ring *ring, uint32_t slot, uint64_t rank, uint64_t sequence,
                    const struct batch_place *place) {
     if (!make_queue_room(ring))
@@ -98,6 +128,13 @@ void ring_wake_loaders(struct ring *ring, uint32_t chunks) {
     long woken = syscall(SYS_futex, &header->work, FUTEX_WAKE, (int)min_u64(chunks, INT_MAX), NULL, NULL, 0);
     if (woken >= (long)chunks)
         atomic_store(&header->loaders_asleep, 1); // perhaps not all of them
+}
+
+bool ring_take_sleeper(struct ring *ring) {
+    // Sequentially consistent, as in ring_announce_sleep: either it sees the work or we see that it sleeps.
+    atomic_thread_fence(memory_order_seq_cst);
+    return atomic_load_explicit(&ring->header->loaders_asleep, memory_order_relaxed) &&
+           atomic_exchange(&ring->header->loaders_asleep, 0);
 }
 
 static enum ring_slot_state poll_repair(struct ring *ring, struct ring_slot *batch, uint32_t skipped) {

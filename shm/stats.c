@@ -48,6 +48,7 @@ int stats_create(const char *path, uint32_t mode, gid_t group, struct stats_regi
     memory->header.total_bytes = sizeof(struct stats_region);
     memory->header.max_feeds = STATS_MAX_FEEDS;
     memory->header.max_loaders = STATS_MAX_LOADERS;
+    memory->header.max_gpus = STATS_MAX_GPUS;
     memory->header.pid = (uint64_t)getpid();
     memory->header.started_ns = monotonic_ns();
     atomic_store_explicit(&memory->header.heartbeat_ns, memory->header.started_ns, memory_order_relaxed);
@@ -66,25 +67,60 @@ int stats_create(const char *path, uint32_t mode, gid_t group, struct stats_regi
     return 0;
 }
 
-int stats_map_loader(int fd, uint32_t record, struct stats_loader **loader, struct error *error) {
-    if (record >= STATS_MAX_LOADERS)
+// Record number `record` of `count` that lie at `offset`, a page each.
+static int map_record(int fd, uint32_t record, uint32_t count, size_t offset, void **memory,
+                      struct error *error) {
+    if (record >= count)
         return error_set(error, -EINVAL, "statistics record %u does not exist", record);
-    off_t offset = (off_t)(offsetof(struct stats_region, loaders) + record * sizeof(struct stats_loader));
-    void *memory = mmap(NULL, sizeof(struct stats_loader), PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
-    if (memory == MAP_FAILED)
+    void *page = mmap(NULL, RING_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                      (off_t)(offset + (size_t)record * RING_PAGE));
+    if (page == MAP_FAILED)
         return error_set(error, -errno, "cannot map a statistics record: %m");
-    *loader = memory;
+    *memory = page;
     return 0;
 }
 
-void stats_feed_write_begin(struct stats_feed *feed) {
-    uint32_t version = atomic_load_explicit(&feed->version, memory_order_relaxed);
-    atomic_store_explicit(&feed->version, version + 1, memory_order_relaxed);
-    // Readers that see any of the rewrite see the odd version; pairs with the acquire fence in read_feed.
+int stats_map_loader(int fd, uint32_t record, struct stats_loader **loader, struct error *error) {
+    void *memory = NULL;
+    int result =
+        map_record(fd, record, STATS_MAX_LOADERS, offsetof(struct stats_region, loaders), &memory, error);
+    if (result == 0)
+        *loader = memory;
+    return result;
+}
+
+int stats_map_gpu(int fd, uint32_t record, struct stats_gpu **gpu, struct error *error) {
+    void *memory = NULL;
+    int result = map_record(fd, record, STATS_MAX_GPUS, offsetof(struct stats_region, gpus), &memory, error);
+    if (result == 0)
+        *gpu = memory;
+    return result;
+}
+
+static void write_begin(_Atomic uint32_t *version) {
+    uint32_t number = atomic_load_explicit(version, memory_order_relaxed);
+    atomic_store_explicit(version, number + 1, memory_order_relaxed);
+    // Readers that see any of the rewrite see the odd version; pairs with the acquire fence in read_whole.
     atomic_thread_fence(memory_order_release);
 }
 
+static void write_end(_Atomic uint32_t *version) {
+    uint32_t number = atomic_load_explicit(version, memory_order_relaxed);
+    atomic_store_explicit(version, number + 1, memory_order_release);
+}
+
+void stats_feed_write_begin(struct stats_feed *feed) {
+    write_begin(&feed->version);
+}
+
 void stats_feed_write_end(struct stats_feed *feed) {
-    uint32_t version = atomic_load_explicit(&feed->version, memory_order_relaxed);
-    atomic_store_explicit(&feed->version, version + 1, memory_order_release);
+    write_end(&feed->version);
+}
+
+void stats_gpu_write_begin(struct stats_gpu *gpu) {
+    write_begin(&gpu->version);
+}
+
+void stats_gpu_write_end(struct stats_gpu *gpu) {
+    write_end(&gpu->version);
 }

@@ -17,8 +17,9 @@ int stats_path(const char *socket, char *path, size_t bytes);
 int stats_create(const char *path, uint32_t mode, gid_t group, struct stats_region **region, int *fd,
                  struct error *error);
 
-// Loader: maps the one record it may write.
+// Loader, transfer process: maps the one record it may write.
 int stats_map_loader(int fd, uint32_t record, struct stats_loader **loader, struct error *error);
+int stats_map_gpu(int fd, uint32_t record, struct stats_gpu **gpu, struct error *error);
 
 static inline void stats_add(_Atomic uint64_t *counter, uint64_t amount) {
     // One writer, so a plain add of relaxed halves is enough and cheaper than a locked one.
@@ -26,9 +27,12 @@ static inline void stats_add(_Atomic uint64_t *counter, uint64_t amount) {
     atomic_store_explicit(counter, value + amount, memory_order_relaxed);
 }
 
-// Brackets a rewrite of a feed record's names and identity (seqlock).
+// Brackets a rewrite of a record's names and identity (seqlock). When a GPU's record goes to another GPU, its counters
+// begin at 0 inside the bracket.
 void stats_feed_write_begin(struct stats_feed *feed);
 void stats_feed_write_end(struct stats_feed *feed);
+void stats_gpu_write_begin(struct stats_gpu *gpu);
+void stats_gpu_write_end(struct stats_gpu *gpu);
 
 // ---- Readers -----------------------------------------------------------------------------------------------
 
@@ -43,6 +47,18 @@ struct stats_feed_snapshot {
     uint64_t loader[LOADER_COUNTERS];
 };
 
+// A consistent copy of one GPU.
+struct stats_gpu_snapshot {
+    char uuid[STATS_NAME];
+    char name[STATS_NAME];
+    uint64_t started_ns; // since when its counters count
+    uint64_t pid, heartbeat_ns;
+    uint32_t state; // enum gpu_state, or what a later build writes there
+    uint32_t pools;
+    uint64_t pinned_bytes, pool_bytes, bus_bytes_per_s;
+    uint64_t counters[GPU_COUNTERS];
+};
+
 struct stats_snapshot {
     uint64_t taken_ns;
     uint64_t pid, started_ns, heartbeat_ns;
@@ -50,6 +66,8 @@ struct stats_snapshot {
     uint64_t sessions, ring_bytes, ring_memory;
     uint32_t feed_count;
     struct stats_feed_snapshot feeds[STATS_MAX_FEEDS];
+    uint32_t gpu_count;
+    struct stats_gpu_snapshot gpus[STATS_MAX_GPUS];
 };
 
 // -ENOENT no such file, -EAGAIN not ready yet, -EPROTO another version or no statistics file (sentence says which).
@@ -62,5 +80,9 @@ struct counter_text {
 };
 extern const struct counter_text loader_counter_texts[LOADER_COUNTERS];
 extern const struct counter_text feed_counter_texts[FEED_COUNTERS];
+extern const struct counter_text gpu_counter_texts[GPU_COUNTERS];
+
+// The word for an enum gpu_state: "starting", "running", "backing off", "stopping", or "?".
+const char *stats_gpu_state_name(uint32_t state);
 
 #endif

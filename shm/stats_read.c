@@ -13,14 +13,33 @@
 const struct counter_text loader_counter_texts[LOADER_COUNTERS] = {
 #define LOADER_COUNTER(name, unit, text) {#name, unit, text},
 #define FEED_COUNTER(name, unit, text)
+#define GPU_COUNTER(name, unit, text)
 #include "shm/counters.def"
 };
 
 const struct counter_text feed_counter_texts[FEED_COUNTERS] = {
 #define LOADER_COUNTER(name, unit, text)
 #define FEED_COUNTER(name, unit, text) {#name, unit, text},
+#define GPU_COUNTER(name, unit, text)
 #include "shm/counters.def"
 };
+
+const struct counter_text gpu_counter_texts[GPU_COUNTERS] = {
+#define LOADER_COUNTER(name, unit, text)
+#define FEED_COUNTER(name, unit, text)
+#define GPU_COUNTER(name, unit, text) {#name, unit, text},
+#include "shm/counters.def"
+};
+
+const char *stats_gpu_state_name(uint32_t state) {
+    static const char *const names[GPU_STATES] = {
+        [GPU_STARTING] = "starting",
+        [GPU_RUNNING] = "running",
+        [GPU_BACKING_OFF] = "backing off",
+        [GPU_STOPPING] = "stopping",
+    };
+    return state < GPU_STATES ? names[state] : "?";
+}
 
 // The magic number comes first: what another version has agreed on beside it is not known.
 static int check_header(const struct stats_header *header, uint64_t file_bytes, const char *path,
@@ -35,7 +54,8 @@ static int check_header(const struct stats_header *header, uint64_t file_bytes, 
         return error_set(error, -EPROTO, "%s has version %u of the statistics, this program knows %u", path,
                          header->version, STATS_VERSION);
     if (header->header_bytes != sizeof *header || header->total_bytes != sizeof(struct stats_region) ||
-        header->max_feeds != STATS_MAX_FEEDS || header->max_loaders != STATS_MAX_LOADERS)
+        header->max_feeds != STATS_MAX_FEEDS || header->max_loaders != STATS_MAX_LOADERS ||
+        header->max_gpus != STATS_MAX_GPUS)
         return error_set(error, -EPROTO, "%s is the statistics file of another build of feedd", path);
     if (file_bytes != sizeof(struct stats_region))
         return error_set(error, -EPROTO, "the statistics file %s has %llu bytes, %zu are wanted", path,
@@ -84,6 +104,36 @@ static uint64_t read_counter(const _Atomic uint64_t *counter) {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
+// One try after the other to copy a record that is rewritten under `version` as a seqlock:
+//   while (read_begin(&look)) { copy; if (read_whole(&look)) ... }
+struct look {
+    const _Atomic uint32_t *version;
+    uint32_t before;
+    int attempts;
+};
+
+// False when a writer that died or keeps rewriting never left the record whole.
+static bool read_begin(struct look *look) {
+    const struct timespec pause = {.tv_nsec = READ_PAUSE_NS};
+    while (look->attempts < READ_ATTEMPTS) {
+        // A writer that has lost the processor in the middle of a rewrite gets it back meanwhile.
+        if (look->attempts++)
+            nanosleep(&pause, NULL);
+        look->before = atomic_load_explicit(look->version, memory_order_acquire);
+        if (!(look->before & 1))
+            return true;
+    }
+    return false;
+}
+
+static bool read_whole(const struct look *look) {
+    // Pairs with the release fence in write_begin.
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(look->version, memory_order_relaxed) == look->before;
+}
+
+// ---- Feeds -------------------------------------------------------------------------------------------------
+
 static void copy_identity(const struct stats_feed *feed, struct stats_feed_snapshot *snapshot) {
     snapshot->id = feed->id;
     memcpy(snapshot->name, feed->name, sizeof snapshot->name);
@@ -109,27 +159,74 @@ static void add_loaders(const struct stats_region *region, struct stats_feed_sna
     }
 }
 
-// False when the record is unused, or a writer that died or keeps rewriting never left it whole.
+// False when the record is unused, or never whole.
 static bool read_feed(const struct stats_region *region, const struct stats_feed *feed,
                       struct stats_feed_snapshot *snapshot) {
-    const struct timespec pause = {.tv_nsec = READ_PAUSE_NS};
-    for (int attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
-        // A writer that has lost the processor in the middle of a rewrite gets it back meanwhile.
-        if (attempt)
-            nanosleep(&pause, NULL);
-        uint32_t before = atomic_load_explicit(&feed->version, memory_order_acquire);
-        if (before & 1)
-            continue;
+    struct look look = {.version = &feed->version};
+    while (read_begin(&look)) {
         copy_identity(feed, snapshot);
         // Inside the bracket: a dead loader's counters move from its record to `retired` in one rewrite.
         add_loaders(region, snapshot);
-        // Pairs with the release fence in stats_feed_write_begin.
-        atomic_thread_fence(memory_order_acquire);
-        if (atomic_load_explicit(&feed->version, memory_order_relaxed) == before)
+        if (read_whole(&look))
             return snapshot->id != 0;
     }
     return false;
 }
+
+static uint32_t snapshot_feeds(const struct stats_region *region, struct stats_feed_snapshot *feeds) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < STATS_MAX_FEEDS; i++) {
+        struct stats_feed_snapshot *feed = &feeds[count];
+        const struct stats_feed *record = &region->feeds[i];
+        if (!read_feed(region, record, feed))
+            continue;
+        feed->slots_ready = read_counter(&record->slots_ready);
+        feed->slots_filling = read_counter(&record->slots_filling);
+        feed->consumers = read_counter(&record->consumers);
+        feed->loaders = read_counter(&record->loaders);
+        for (int counter = 0; counter < FEED_COUNTERS; counter++)
+            feed->feed[counter] = read_counter(&record->counters[counter]);
+        count++;
+    }
+    return count;
+}
+
+// ---- GPUs --------------------------------------------------------------------------------------------------
+
+// Returns `used`.
+static uint64_t copy_gpu(const struct stats_header *header, const struct stats_gpu *gpu,
+                         struct stats_gpu_snapshot *snapshot) {
+    memcpy(snapshot->uuid, gpu->uuid, sizeof snapshot->uuid);
+    memcpy(snapshot->name, gpu->name, sizeof snapshot->name);
+    snapshot->uuid[STATS_NAME - 1] = 0;
+    snapshot->name[STATS_NAME - 1] = 0;
+    // A supervisor may say in `used` since when; it was not before its own start.
+    snapshot->started_ns = max_u64(gpu->used, header->started_ns);
+    snapshot->pid = read_counter(&gpu->pid);
+    snapshot->heartbeat_ns = read_counter(&gpu->heartbeat_ns);
+    snapshot->state = atomic_load_explicit(&gpu->state, memory_order_relaxed);
+    snapshot->pools = atomic_load_explicit(&gpu->pools, memory_order_relaxed);
+    snapshot->pinned_bytes = read_counter(&gpu->pinned_bytes);
+    snapshot->pool_bytes = read_counter(&gpu->pool_bytes);
+    snapshot->bus_bytes_per_s = read_counter(&gpu->bus_bytes_per_s);
+    for (int counter = 0; counter < GPU_COUNTERS; counter++)
+        snapshot->counters[counter] = read_counter(&gpu->counters[counter]);
+    return gpu->used;
+}
+
+// As read_feed. Counters are copied inside the bracket, so that they are of the GPU that the names say.
+static bool read_gpu(const struct stats_header *header, const struct stats_gpu *gpu,
+                     struct stats_gpu_snapshot *snapshot) {
+    struct look look = {.version = &gpu->version};
+    while (read_begin(&look)) {
+        uint64_t used = copy_gpu(header, gpu, snapshot);
+        if (read_whole(&look))
+            return used != 0;
+    }
+    return false;
+}
+
+// ---- All ---------------------------------------------------------------------------------------------------
 
 void stats_snapshot(const struct stats_region *region, struct stats_snapshot *snapshot) {
     const struct stats_header *header = &region->header;
@@ -141,18 +238,8 @@ void stats_snapshot(const struct stats_region *region, struct stats_snapshot *sn
     snapshot->sessions = read_counter(&header->sessions);
     snapshot->ring_bytes = read_counter(&header->ring_bytes);
     snapshot->ring_memory = header->ring_memory;
-    snapshot->feed_count = 0;
-    for (uint32_t i = 0; i < STATS_MAX_FEEDS; i++) {
-        struct stats_feed_snapshot *feed = &snapshot->feeds[snapshot->feed_count];
-        const struct stats_feed *record = &region->feeds[i];
-        if (!read_feed(region, record, feed))
-            continue;
-        feed->slots_ready = read_counter(&record->slots_ready);
-        feed->slots_filling = read_counter(&record->slots_filling);
-        feed->consumers = read_counter(&record->consumers);
-        feed->loaders = read_counter(&record->loaders);
-        for (int counter = 0; counter < FEED_COUNTERS; counter++)
-            feed->feed[counter] = read_counter(&record->counters[counter]);
-        snapshot->feed_count++;
-    }
+    snapshot->feed_count = snapshot_feeds(region, snapshot->feeds);
+    snapshot->gpu_count = 0;
+    for (uint32_t i = 0; i < STATS_MAX_GPUS; i++)
+        snapshot->gpu_count += read_gpu(header, &region->gpus[i], &snapshot->gpus[snapshot->gpu_count]);
 }

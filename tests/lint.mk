@@ -2,8 +2,8 @@
 # has changed; $(BUILD)/lint holds them. make format writes the layout that lint asks for.
 
 LINT         := $(BUILD)/lint
-LINT_SOURCES := $(sort $(wildcard shm/*.c proto/*.c client/*.c client/*/*.c daemon/*.c daemon/*/*.c bench/*.c tests/*/*.c))
-LINT_HEADERS := $(sort $(wildcard shm/*.h proto/*.h client/*.h client/*/*.h daemon/*.h daemon/*/*.h bench/*.h tests/*/*.h))
+LINT_SOURCES := $(sort $(wildcard shm/*.c gpu/*.c proto/*.c client/*.c client/*/*.c daemon/*.c daemon/*/*.c bench/*.c tests/*/*.c))
+LINT_HEADERS := $(sort $(wildcard shm/*.h gpu/*.h proto/*.h client/*.h client/*/*.h daemon/*.h daemon/*/*.h bench/*.h tests/*/*.h))
 # Bash where they say so; completion files are sourced by bash.
 LINT_SCRIPTS := $(sort $(wildcard tools/*.sh tools/deb/* tools/bundle/check tools/bundle/bench.sh tests/*.sh tests/*/*.sh bench/*.sh client/*.bash client/*.sh .ci/run))
 LINT_MANUALS := $(sort $(wildcard client/*.[1-8] daemon/*.[1-8])) $(BUILD)/man/feedd.conf.5
@@ -30,6 +30,10 @@ lint-sources: $(call lint_stamps,tidy) $(call lint_stamps,cppcheck)
 
 # The example includes <feed.h>, as a program does that is compiled where libfeed is installed.
 $(LINT)/client/example.c.o $(LINT)/client/example.c.tidy: FLAGS += -Iclient
+
+# With CUDA's headers, as they are compiled; cppcheck does not read them, so that it looks at what is written here alone.
+$(foreach source,$(wildcard gpu/gpu_cuda*.c),$(LINT)/$(source).o $(LINT)/$(source).tidy): FLAGS += $(CUDA_FLAGS)
+$(foreach source,$(wildcard gpu/gpu_cuda*.c),$(LINT)/$(source).cppcheck): CPPCHECK += $(filter -D%,$(CUDA_FLAGS)) -DCUDA_VERSION=12000
 
 # The compiler's own analysis comes first: its dependency file is what the other two stamps go by.
 $(LINT)/%.c.o: %.c | $(BUILD)/gen/feed.pb-c.c

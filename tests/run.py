@@ -8,6 +8,7 @@ import argparse
 import concurrent.futures
 import dataclasses
 import fnmatch
+import json
 import os
 import pathlib
 import signal
@@ -19,6 +20,12 @@ import time
 import tap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+SIMULATED = "host:0"
+# The integration tests whose outcome depends on how batches are delivered: they are run a second time on a simulated GPU.
+DELIVERY = [
+    "test_fallback", "test_formats", "test_hostile", "test_kill", "test_leaks", "test_lifecycle", "test_limits", "test_order",
+    "test_ranks", "test_reconnect", "test_regressions", "test_reload", "test_resume", "test_shared", "test_stats", "test_storage",
+]  # fmt: skip
 running = set()  # leaders of the sessions of what runs now
 
 
@@ -50,24 +57,49 @@ def sanitizer_settings():
     }
 
 
-def find_programs(options):
-    """The programs to run: unit tests, the check of the order's vectors, and the integration tests."""
-    build = options.build.resolve()
-    programs = []
+def find_unit_tests(options, build):
+    """The unit tests, and the check of the order's vectors."""
     for source in sorted((ROOT / "tests/unit").glob("test_*.c")):
         binary = build / "tests" / source.stem
-        programs.append(Program(f"unit/{source.stem}", [*options.wrap, str(binary)], options.limit))
+        yield Program(f"unit/{source.stem}", [*options.wrap, str(binary)], options.limit)
     reference = ROOT / "tests/unit/order_reference.py"
     vectors = ROOT / "tests/unit/order_vectors.h"
-    programs.append(
-        Program("unit/order_reference", [sys.executable, str(reference), "--verify", str(vectors)], options.limit, False)
-    )
-    if not options.unit:
-        harness = [sys.executable, str(ROOT / "tests/integration/runner.py"), "--build", str(build)]
-        harness += ["--jobs", str(options.jobs), "--slowness", str(options.slowness)]
-        for source in sorted((ROOT / "tests/integration").glob("test_*.py")):
-            programs.append(Program(f"integration/{source.stem}", [*harness, str(source)], 20 * options.limit))
+    yield Program("unit/order_reference", [sys.executable, str(reference), "--verify", str(vectors)], options.limit, False)
+
+
+def integration_test(options, build, name, device=""):
+    """One file of them; with a device, its consumers want their batches there."""
+    command = [sys.executable, str(ROOT / "tests/integration/runner.py"), "--build", str(build)]
+    command += ["--jobs", str(options.jobs), "--slowness", str(options.slowness)]
+    command += ["--device", device] if device else []
+    where = f"@{device}" if device else ""
+    return Program(f"integration{where}/{name}", [*command, str(ROOT / f"tests/integration/{name}.py")], 20 * options.limit)
+
+
+def find_programs(options):
+    """The programs to run: on a device those whose outcome depends on it, else all."""
+    build = options.build.resolve()
+    if options.device:
+        programs = [integration_test(options, build, name, options.device) for name in [*DELIVERY, "test_gpu"]]
+    else:
+        programs = list(find_unit_tests(options, build))
+        if not options.unit:
+            names = [source.stem for source in sorted((ROOT / "tests/integration").glob("test_*.py"))]
+            programs += [integration_test(options, build, name) for name in names]
+            programs += [integration_test(options, build, name, SIMULATED) for name in DELIVERY]
     return [program for program in programs if fnmatch.fnmatch(program.name, options.only)]
+
+
+def missing_device(options):
+    """Why no consumer can have its batches on the device, or None. Asked of libfeed, which looks before it connects."""
+    command = [options.build.resolve() / "tests/consumer", "--dataset=none", "--batch-size=1", f"--device={options.device}"]
+    environment = {**os.environ, "FEEDD_SOCKET": "/nonexistent/feedd.sock"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        return f"{command[0]} ended with status {done.returncode}: {done.stderr}"
+    return None if answer["code"] == "ENOENT" else answer["text"]
 
 
 def kill_session(leader):
@@ -156,7 +188,7 @@ def report(result):
     """One line a program that passed; the whole output of one that did not."""
     failed = result.count("failed")
     print(
-        f"{'FAILED' if failed else 'ok':6}  {result.program.name:34} {result.count('passed'):4} passed,"
+        f"{'FAILED' if failed else 'ok':6}  {result.program.name:36} {result.count('passed'):4} passed,"
         f" {failed} failed, {result.count('skipped')} skipped  {result.seconds:.1f} s",
         flush=True,
     )
@@ -189,6 +221,7 @@ def parse_arguments():
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"), help="build directory to test")
     parser.add_argument("--only", default="*", help="programs whose name matches, as in 'unit/test_ring*'")
     parser.add_argument("--unit", action="store_true", help="unit tests alone")
+    parser.add_argument("--device", default="", help="where consumers want their batches, as in cuda:0: what depends on it alone")
     parser.add_argument("--jobs", "-j", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--limit", type=float, default=60, help="seconds for a unit test program")
     parser.add_argument("--slowness", type=float, default=1, help="stretches every time limit (sanitizers)")
@@ -202,6 +235,9 @@ def main():
     options = parse_arguments()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, end_early)
+    if options.device and (reason := missing_device(options)):
+        print(f"no test can run on {options.device}: {reason}", flush=True)
+        return 1
     programs = find_programs(options)
     units = [program for program in programs if program.name.startswith("unit/")]
     others = [program for program in programs if not program.name.startswith("unit/")]

@@ -18,14 +18,18 @@ MAX_COLUMNS = 120  # of comments; clang-format keeps code below its own limit
 # Which folders a folder may include from, besides itself.
 INCLUDES = {
     "shm": set(),
+    "gpu": {"shm"},
     "proto": {"shm"},
-    "client": {"shm", "proto"},
-    "daemon": {"shm", "proto"},
-    "bench": {"shm", "proto", "client", "daemon"},
-    "tests": {"shm", "proto", "client", "daemon", "bench"},
+    "client": {"shm", "gpu", "proto"},
+    "daemon": {"shm", "gpu", "proto"},
+    "bench": {"shm", "gpu", "proto", "client", "daemon"},
+    "tests": {"shm", "gpu", "proto", "client", "daemon", "bench"},
 }
 # Public: it may be included by programs that know nothing of this tree.
 STANDALONE = {"client/feed.h"}
+# What CUDA's headers are called, the one file that includes them, and those that include that one.
+CUDA_HEADER = re.compile(r'\s*#\s*include\s+[<"](cuda\w*|cu[A-Z]\w*|nv\w+)\.h[>"]')
+CUDA_INCLUDER = "gpu/gpu_cuda.h"
 # Paths and names of places where the tree happened to be written or built; they mean nothing to a reader.
 STRAY = re.compile(r"/work/|/home/\w|/root/|/tmp/b-|\bTODO\b|\bFIXME\b|\bXXX\b")
 CODE = {".c", ".h", ".def", ".py", ".sh", ".proto"}
@@ -99,6 +103,17 @@ def check_includes(path, lines):
                 yield number, f"{folder}/ must not include from {target.parts[0]}/"
 
 
+def check_cuda(path, lines):
+    """Programs must build and start without CUDA, so nothing else may know its types."""
+    if path.suffix not in {".c", ".h", ".def"}:
+        return
+    for number, line in enumerate(lines, 1):
+        if CUDA_HEADER.match(line) and str(path) != CUDA_INCLUDER:
+            yield number, f"{CUDA_INCLUDER} alone includes CUDA's headers"
+        elif f'"{CUDA_INCLUDER}"' in line and "#" in line and not path.match("gpu/gpu_cuda*.c"):
+            yield number, f"{CUDA_INCLUDER} is for gpu/gpu_cuda*.c alone"
+
+
 def check_writers(path, lines):
     """Each shared word has a writer named beside it, in the comment over its block or over its structure."""
     if str(path) != "shm/layout.h":
@@ -135,7 +150,7 @@ def check_stray(path, lines):
             yield number, f"stray {match.group(0)!r}"
 
 
-RULES = [check_size, check_c_functions, check_python_functions, check_includes, check_writers, check_stray]
+RULES = [check_size, check_c_functions, check_python_functions, check_includes, check_cuda, check_writers, check_stray]
 
 
 def check_tree(root):
@@ -161,6 +176,11 @@ BROKEN = [
     ("daemon/across.c", '#include "client/feed.h"\n', "must not include"),
     ("client/feed.h", '#include "shm/base.h"\n', "stand alone"),
     ("client/generated.c", '#include "feed.pb-c.h"\n', "generated code"),
+    ("gpu/up.c", '#include "proto/frame.h"\n', "must not include"),
+    ("shm/across.c", '#include "gpu/gpu.h"\n', "must not include"),
+    ("gpu/gpu.c", "#include <cuda.h>\n", "alone includes CUDA's headers"),
+    ("tests/unit/test_gpu.c", "#include <cuda_runtime.h>\n", "alone includes CUDA's headers"),
+    ("daemon/device.c", '#include "gpu/gpu_cuda.h"\n', "is for gpu/gpu_cuda*.c alone"),
     ("shm/layout.h", "struct a {\n    _Atomic uint32_t word;\n};\n", "who may write it"),
     ("README.md", "see /home/me/feedd\n", "stray"),
 ]

@@ -1,17 +1,15 @@
 #include "daemon/loader/loader.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include "daemon/loader/job.h"
 #include "daemon/loader/residency.h"
 #include "daemon/loader/slice.h"
 #include "daemon/log.h"
+#include "daemon/role.h"
 
 #define WAIT_MS   200 // longest sleep: the heartbeat and SIGTERM are looked at in between
 #define BEAT_NS   (100 * UINT64_C(1000000))
@@ -30,44 +28,16 @@ struct loader {
     uint64_t reads_counted, storage_counted; // of the reader's, already in the statistics
 };
 
-static volatile sig_atomic_t stopping;
-
-static void on_term(int signal) {
-    (void)signal;
-    stopping = 1;
-}
-
 // ---- Start -------------------------------------------------------------------------------------------------
 
 static int map_settings(const struct loader_settings **settings, struct error *error) {
-    struct stat status;
-    if (fstat(HERITAGE_SETTINGS, &status) < 0 || (uint64_t)status.st_size < sizeof(struct loader_settings))
-        return error_set(error, -EINVAL,
-                         "this role is started by feedd itself, with its settings in descriptor %d",
-                         HERITAGE_SETTINGS);
-    const struct loader_settings *map =
-        mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, HERITAGE_SETTINGS, 0);
-    if (map == MAP_FAILED)
-        return error_set(error, -errno, "cannot map the settings: %m");
-    if (map->bytes != (uint64_t)status.st_size || map->layout.bytes > map->bytes)
-        return error_set(error, -EINVAL, "the settings have %" PRIu64 " bytes, not %lld", map->bytes,
-                         (long long)status.st_size);
+    const void *map;
+    int failed = role_map_settings(HERITAGE_SETTINGS, sizeof(struct loader_settings), &map, error);
+    if (failed)
+        return failed;
     *settings = map;
-    return 0;
-}
-
-// Dies with the supervisor, whatever that dies of. The parent is looked at after asking: it may be gone already.
-static int tie_to_supervisor(const struct loader_settings *settings, struct error *error) {
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-        return error_set(error, -errno, "cannot ask to end with the supervisor: %m");
-    if ((uint64_t)getppid() != settings->supervisor_pid)
-        return error_set(error, -ESRCH, "the supervisor is gone");
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-    struct sigaction term = {.sa_handler = on_term}; // no SA_RESTART: sleeps are to end
-    sigaction(SIGPIPE, &ignore, NULL);
-    sigaction(SIGINT, &ignore, NULL); // Ctrl-C in a terminal goes to all; the supervisor says when to stop
-    sigaction(SIGHUP, &ignore, NULL);
-    sigaction(SIGTERM, &term, NULL);
+    if ((*settings)->layout.bytes > (*settings)->bytes)
+        return error_set(error, -EINVAL, "the settings are shorter than the layout in them");
     return 0;
 }
 
@@ -243,7 +213,7 @@ static struct read_request *wait_for_reads(struct loader *loader) {
 
 static int serve(struct loader *loader, struct error *error) {
     struct job_board *board = &loader->board;
-    while (!stopping) {
+    while (!role_stopping) {
         beat(loader);
         do
             job_submit(board, loader->reader);
@@ -271,7 +241,7 @@ static int start(struct loader *loader, struct error *error) {
              board->settings->serial);
     log_open(role, (enum log_level)board->settings->log_level);
     slice_make_long();
-    failed = tie_to_supervisor(board->settings, error);
+    failed = role_tie(board->settings->supervisor_pid, error);
     if (!failed)
         failed = ring_map(&board->ring, HERITAGE_RING, RING_FILL, error);
     if (!failed)

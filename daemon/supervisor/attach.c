@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "daemon/supervisor/feed.h"
+#include "daemon/supervisor/pool.h"
 
 // One who came with an epoch near 2^64 would run out of numbers for its batches, and hold those up who share the feed.
 #define EPOCHS_MOST (UINT64_C(1) << 40)
@@ -80,6 +80,23 @@ static int check_resume(const char *text, const struct feed_shape *shape, struct
     return 0;
 }
 
+// Whether there is such a GPU its transfer process finds out.
+static int check_device(const struct supervisor *supervisor, const char *device, struct feed_request *request,
+                        struct error *error) {
+    *request->device = 0;
+    if (!*device || strcmp(device, "cpu") == 0)
+        return 0;
+    if (!is_name(device) || strlen(device) >= sizeof request->device ||
+        (strncmp(device, "GPU-", 4) != 0 && strncmp(device, "HOST-", 5) != 0))
+        return error_set(error, -EINVAL, "a device is \"cpu\" or the UUID of a GPU");
+    if (strncmp(device, "HOST-", 5) == 0 &&
+        strtoull(device + 5, NULL, 10) >= supervisor->config->simulated_gpus)
+        return error_set(error, -ENODEV, "this daemon has %" PRIu64 " simulated GPUs (simulated_gpus)",
+                         supervisor->config->simulated_gpus);
+    snprintf(request->device, sizeof request->device, "%s", device);
+    return 0;
+}
+
 static int check_attach(struct session *session, const Feedd__Attach *attach, struct feed_request *request,
                         struct error *error) {
     const struct supervisor *supervisor = session->supervisor;
@@ -95,8 +112,9 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
         return error_set(error, -ENOENT,
                          "there is no dataset named \"%.64s\"; feedctl datasets lists what there is",
                          attach->dataset);
-    if (*attach->device && strcmp(attach->device, "cpu") != 0)
-        return error_set(error, -ENOTSUP, "this daemon delivers to host memory (device \"cpu\") only");
+    int refused = check_device(supervisor, attach->device, request, error);
+    if (refused)
+        return refused;
     request->shape.batch_size = attach->batch_size;
     request->shape.shuffle = attach->shuffle;
     request->shape.drop_last = attach->drop_last;
@@ -194,6 +212,9 @@ static void place_feed(struct served_feed *feed, const struct feed_request *requ
                            &sequence) == 0)
         return;
     struct partition partition = feed_run(&feed->shape, request);
+    struct pool *pool;
+    LIST_FOREACH(pool, &feed->pools, feed_link)
+    delivery_restart(&pool->delivery, &partition);
     delivery_restart(&feed->delivery, &partition);
 }
 
@@ -211,11 +232,22 @@ static int join(struct session *session, struct served_feed *feed, struct error 
         .epoch = request->start_epoch,
         .consumed = request->start_consumed,
     };
-    return delivery_join(&feed->delivery, &session->consumer, request->rank, request->epochs, &start,
+    struct delivery *delivery = session->pool ? &session->pool->delivery : &feed->delivery;
+    return delivery_join(delivery, &session->consumer, request->rank, request->epochs, &start,
                          request->prefetch, error);
 }
 
 // ---- Answering ---------------------------------------------------------------------------------------------
+
+static int attach_descriptors(struct session *session) {
+    const struct pool *pool = session->pool;
+    if (!pool)
+        return frame_attach_fd(&session->writer, session->feed->ring_read_fd);
+    int failed = frame_attach_fd(&session->writer, pool->ring_read_fd);
+    if (!failed)
+        failed = frame_attach_fd(&session->writer, pool->memory_fd);
+    return failed ? failed : frame_attach_fd(&session->writer, session->words_fd);
+}
 
 static void send_attached(struct session *session) {
     const struct served_feed *feed = session->feed;
@@ -224,7 +256,8 @@ static void send_attached(struct session *session) {
     Feedd__Attached attached = FEEDD__ATTACHED__INIT;
     Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
     attached.feed = feed->id;
-    attached.ring_bytes = feed->ring_bytes;
+    attached.ring_bytes = session->pool ? session->pool->ring.header->total_bytes : feed->ring_bytes;
+    attached.pool_bytes = session->pool ? session->pool->memory_bytes : 0;
     attached.prefetch = consumer->prefetch;
     attached.sequence = consumer->cursor;
     attached.run_epoch = feed->delivery.partition.start_epoch;
@@ -237,16 +270,37 @@ static void send_attached(struct session *session) {
     }
     frame.body_case = FEEDD__SERVER_MESSAGE__BODY_ATTACHED;
     frame.attached = &attached;
-    if (frame_attach_fd(&session->writer, feed->ring_read_fd) < 0)
-        session_fail(session, -EMFILE, "out of descriptors");
+    if (attach_descriptors(session) < 0)
+        session_fail(session, -EMFILE, "feedd is out of file descriptors: raise its limit (ulimit -n)");
     else
         session_send(session, &frame.base);
 }
 
+// One on a GPU needs the feed's pool there: 0 it has a place in it, 1 the pool is being opened, or an error.
+static int enter_pool(struct session *session, struct served_feed *feed, struct error *error) {
+    struct pool *pool;
+    if (!*session->request.device)
+        return 0;
+    int failed = pool_get(feed, session->request.device, session->request.prefetch, &pool, error);
+    if (failed)
+        return failed;
+    if (pool->state != POOL_OPEN) {
+        feed_await(feed, session);
+        return 1;
+    }
+    return pool_enter(pool, session, error);
+}
+
 void attach_join(struct session *session, struct served_feed *feed) {
     struct error error = {0};
-    int failed = join(session, feed, &error);
+    int failed = enter_pool(session, feed, &error);
+    if (failed > 0)
+        return;
+    if (!failed)
+        failed = join(session, feed, &error);
     if (failed) {
+        if (session->pool)
+            pool_leave(session->pool, session);
         session_fail(session, failed, "%s", error.text);
         return;
     }

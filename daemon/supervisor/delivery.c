@@ -20,9 +20,15 @@ int delivery_open(struct delivery *delivery, struct ring *ring, const struct par
 void delivery_close(struct delivery *delivery) {
     struct lane *lane;
     while ((lane = LIST_FIRST(&delivery->lanes))) {
+        if (delivery->source)
+            tap_leave(delivery, lane);
         LIST_REMOVE(lane, link);
         free(lane);
     }
+    uint32_t copies = delivery->source && delivery->slots ? delivery->ring->header->slot_count : 0;
+    for (uint32_t slot = 0; slot < copies; slot++)
+        if (delivery->slots[slot].phase == SLOT_FILLING)
+            tap_copied(delivery, slot);
     free(delivery->slots);
     free(delivery->free_slots);
     *delivery = (struct delivery){0};
@@ -48,6 +54,8 @@ static int collect_ready(struct delivery *delivery, struct lane *lane) {
         if (state == RING_SLOT_FILLING)
             return 0;
         delivery->slots[slot].phase = SLOT_READY;
+        if (delivery->source)
+            tap_copied(delivery, slot);
         delivery->ready_count++;
         delivery->completed++;
         lane->ready++;
@@ -67,6 +75,8 @@ static void collect_abandoned(struct delivery *delivery) {
         if (filled == RING_SLOT_FAILED)
             ring_forget_failure(delivery->ring, slot); // nobody wants that batch any more
         delivery->abandoned--;
+        if (delivery->source)
+            tap_copied(delivery, slot);
         slot_free(delivery, slot);
     }
 }
@@ -75,7 +85,8 @@ static struct lane *next_lane(const struct delivery *delivery) {
     struct lane *best = NULL, *lane;
     LIST_FOREACH(lane, &delivery->lanes, link) {
         uint64_t next = lane->base + lane->length;
-        if (lane->slots_used >= lane_quota(delivery) || next >= lane->end)
+        if (lane->slots_used >= lane_quota(delivery) || next >= lane->end ||
+            (delivery->source && !tap_ready(lane)))
             continue;
         if (!best || next < best->base + best->length)
             best = lane;
@@ -83,17 +94,26 @@ static struct lane *next_lane(const struct delivery *delivery) {
     return best;
 }
 
-static bool dispatch(struct delivery *delivery, struct lane *lane, uint32_t slot) {
+static bool dispatch_to_loaders(struct delivery *delivery, struct lane *lane, uint32_t slot) {
     uint64_t sequence = lane->base + lane->length;
     struct batch_place place;
-    if (partition_locate(&delivery->partition, lane->rank, sequence, &place) < 0)
-        return false;
-    if (!ring_dispatch(delivery->ring, slot, lane->rank, sequence, &place))
+    return partition_locate(&delivery->partition, lane->rank, sequence, &place) == 0 &&
+           ring_dispatch(delivery->ring, slot, lane->rank, sequence, &place);
+}
+
+static bool dispatch(struct delivery *delivery, struct lane *lane, uint32_t slot) {
+    uint64_t sequence = lane->base + lane->length;
+    bool dispatched =
+        delivery->source ? tap_dispatch(delivery, lane, slot) : dispatch_to_loaders(delivery, lane, slot);
+    if (!dispatched)
         return false;
     delivery->free_count--;
     struct slot_state *state = &delivery->slots[slot];
-    *state =
-        (struct slot_state){.phase = SLOT_FILLING, .in_window = true, .lane = lane, .sequence = sequence};
+    *state = (struct slot_state){.phase = SLOT_FILLING,
+                                 .in_window = true,
+                                 .lane = lane,
+                                 .sequence = sequence,
+                                 .source = state->source};
     const struct consumer *consumer;
     LIST_FOREACH(consumer, &lane->consumers, link)
     state->references += sequence >= consumer->cursor && sequence < consumer->end;
@@ -128,7 +148,7 @@ int delivery_pump(struct delivery *delivery) {
         chunks += ring_slot(delivery->ring, slot)->chunk_count;
         without_samples |= ring_slot(delivery->ring, slot)->chunk_count == 0;
     }
-    if (chunks)
+    if (chunks && !delivery->source)
         ring_wake_loaders(delivery->ring, chunks);
     // Those are complete as they are, and no loader will say so.
     return without_samples ? collect_all(delivery) : 0;
@@ -145,6 +165,8 @@ uint32_t delivery_grant(struct delivery *delivery, struct consumer *consumer, ui
         consumer->held[slot / 64] |= 1ull << (slot % 64);
         consumer->held_count++;
         consumer->cursor++;
+        if (delivery->source)
+            delivery->slots[slot].holders |= 1ull << consumer->word;
         slots[count++] = slot;
     }
     if (count) {
@@ -160,15 +182,4 @@ uint64_t delivery_oldest_held(const struct delivery *delivery, const struct cons
         if (consumer_holds(consumer, slot))
             oldest = min_u64(oldest, delivery->slots[slot].sequence);
     return oldest;
-}
-
-bool delivery_lane_blocked(const struct delivery *delivery, const struct lane *lane) {
-    const struct consumer *consumer;
-    if (lane->slots_used < lane_quota(delivery) && delivery->free_count)
-        return false;
-    LIST_FOREACH(consumer, &lane->consumers, link)
-    if (consumer->waiting_since_ns && consumer->cursor == lane->base + lane->length &&
-        !consumer_at_end(consumer))
-        return true;
-    return false;
 }

@@ -4,6 +4,11 @@
 // A feed has a lane for each rank that is attached here. A lane dispatches the rank's batches in order into
 // free slots; loaders fill them in any order; consumers of the lane are granted them in order. A slot is free
 // again when every consumer that was due its batch has released it.
+//
+// A device pool has a delivery of its own, in whose slots batches lie on a GPU. Its batches come from the delivery of
+// the feed's ring, its `source`: each of its lanes has a tap there, which takes the rank's batches in order like a
+// consumer and holds none back. A batch is dispatched into the pool once it is complete in the ring; while the
+// transfer process copies it, the ring's slot is kept.
 #ifndef FEEDD_DAEMON_SUPERVISOR_DELIVERY_H
 #define FEEDD_DAEMON_SUPERVISOR_DELIVERY_H
 
@@ -15,6 +20,9 @@
 struct consumer {
     LIST_ENTRY(consumer) link; // of its lane
     struct lane *lane;
+    // Of a tap: whose batches it takes.
+    const struct delivery *pool;
+    const struct lane *pool_lane;
     uint64_t cursor; // sequence of the next batch it will be granted
     uint64_t end;    // it is due batches below this one
     uint32_t prefetch;
@@ -23,6 +31,7 @@ struct consumer {
     uint64_t waiting_since_ns;          // 0: it has batches in hand, or has not said that it waits
     uint64_t lagging_since_ns;          // 0: it holds nobody up
     uint64_t batches;                   // granted so far
+    uint32_t word;                      // of a pool's consumer: which bit of slot_state.holders it is
 };
 
 struct lane {
@@ -34,6 +43,7 @@ struct lane {
     uint32_t length;     // dispatched batches base..base+length-1, slots in the window
     uint32_t ready;      // of them complete, from the front
     uint32_t slots_used; // in the window, or granted and not released by all
+    struct consumer tap; // of a pool's lane: its place in the source
     uint32_t window_start;
     uint32_t window[]; // slot_count places, used as a ring from window_start
 };
@@ -48,12 +58,17 @@ struct slot_state {
     enum slot_phase phase;
     bool in_window;
     uint32_t references; // consumers that are due this batch and have not released it
+    uint32_t copies;     // being made of it to pools
     struct lane *lane;   // NULL: nobody wants it any more; free once filled
     uint64_t sequence;
+    uint64_t
+        holders; // of a pool's slot: consumers that were granted what lies in it, or lay in it last; by `word`
+    uint32_t source; // of a pool's slot that is being filled: the slot of the source
 };
 
 struct delivery {
     struct ring *ring;
+    struct delivery *source; // a pool's; NULL: loaders fill the ring
     struct partition partition;
     LIST_HEAD(, lane) lanes;
     uint32_t lane_count;
@@ -70,7 +85,7 @@ struct delivery {
     uint32_t ready_count; // slots READY, for the statistics
 };
 
-// -ENOMEM
+// -ENOMEM. For a pool set `source` afterwards.
 int delivery_open(struct delivery *delivery, struct ring *ring, const struct partition *partition,
                   uint32_t lane_limit);
 void delivery_close(struct delivery *delivery);
@@ -109,7 +124,8 @@ static inline bool consumer_at_end(const struct consumer *consumer) {
 // The earliest batch that it keeps in the ring; it must hold one.
 uint64_t delivery_oldest_held(const struct delivery *delivery, const struct consumer *consumer);
 
-// A consumer of this lane waits, and no slot can be given out because others have not released theirs.
-bool delivery_lane_blocked(const struct delivery *delivery, const struct lane *lane);
+// Somebody waits for this consumer to release what it holds: another one of its lane, or one who is fed by the same
+// batches in another place.
+bool delivery_holds_up(const struct delivery *delivery, const struct consumer *consumer);
 
 #endif

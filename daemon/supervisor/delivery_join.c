@@ -5,7 +5,7 @@
 
 #define PREFETCH_MOST 64u // what a feed chooses by itself
 
-static struct lane *find_lane(const struct delivery *delivery, uint64_t rank) {
+struct lane *lane_find(const struct delivery *delivery, uint64_t rank) {
     struct lane *lane;
     LIST_FOREACH(lane, &delivery->lanes, link)
     if (lane->rank == rank)
@@ -15,8 +15,14 @@ static struct lane *find_lane(const struct delivery *delivery, uint64_t rank) {
 
 // Nobody may be on it.
 static void remove_lane(struct delivery *delivery, struct lane *lane) {
+    if (delivery->source)
+        tap_leave(delivery, lane);
     while (lane->length)
         window_pop(delivery, lane);
+    // Those that are still being copied from stay until that is done.
+    for (uint32_t slot = 0; slot < delivery->ring->header->slot_count; slot++)
+        if (delivery->slots[slot].lane == lane)
+            delivery->slots[slot].lane = NULL;
     LIST_REMOVE(lane, link);
     delivery->lane_count--;
     free(lane);
@@ -79,7 +85,7 @@ static uint32_t choose_prefetch(const struct delivery *delivery, const struct la
 static bool lane_untouched(const struct lane *lane) {
     const struct consumer *consumer;
     LIST_FOREACH(consumer, &lane->consumers, link)
-    if (consumer->batches)
+    if (consumer->pool_lane ? !lane_untouched(consumer->pool_lane) : consumer->batches > 0)
         return false;
     return true;
 }
@@ -93,11 +99,47 @@ static void rewind_lane(struct delivery *delivery, struct lane *lane, uint64_t s
     lane->base = sequence;
 }
 
-// `lane` is NULL when the rank has none yet.
-static int find_start(const struct delivery *delivery, const struct lane *lane,
-                      const struct start_position *start, uint64_t *sequence, struct error *error) {
-    bool deserted = !lane || LIST_EMPTY(&lane->consumers);
-    *sequence = deserted ? delivery->first_sequence : lane->base;
+static bool is_deserted(const struct lane *lane) {
+    return !lane || LIST_EMPTY(&lane->consumers);
+}
+
+// The first batch that somebody of the lane, or of a pool's lane that is fed by it, is still to be granted. Pools take
+// batches from the ring before anybody asks for them.
+static uint64_t lane_start(const struct lane *lane) {
+    const struct consumer *consumer;
+    uint64_t start = lane->base;
+    LIST_FOREACH(consumer, &lane->consumers, link)
+    if (consumer->pool_lane)
+        start = min_u64(start, consumer->pool_lane->base);
+    return start;
+}
+
+// Where one begins who says nothing: where the others of his rank are; as far back as that, if nobody has gone on yet.
+static uint64_t usual_start(const struct delivery *delivery, uint64_t rank) {
+    const struct lane *lane = lane_find(delivery, rank);
+    if (!is_deserted(lane))
+        return lane_untouched(lane) ? lane_start(lane) : lane->base;
+    return delivery->source ? usual_start(delivery->source, rank) : delivery->first_sequence;
+}
+
+bool lane_can_begin(const struct lane *lane, uint64_t sequence) {
+    return is_deserted(lane) || sequence >= lane->base || lane_untouched(lane);
+}
+
+// Whether a pool's lane gets there: by what it has and goes on from, or by its source going back.
+static bool can_begin_in_pool(const struct delivery *pool, const struct lane *lane, uint64_t rank,
+                              uint64_t sequence) {
+    const struct lane *source = lane_find(pool->source, rank);
+    if (lane_can_begin(source, sequence))
+        return true;
+    return lane && sequence >= lane->base && sequence - lane->base <= lane->length &&
+           (lane->tap.lane || lane_can_begin(source, lane->base + lane->length));
+}
+
+static int find_start(const struct delivery *delivery, uint64_t rank, const struct start_position *start,
+                      uint64_t *sequence, struct error *error) {
+    const struct lane *lane = lane_find(delivery, rank);
+    *sequence = usual_start(delivery, rank);
     if (!start->given)
         return 0;
     if (partition_sequence(&delivery->partition, start->epoch, start->consumed, sequence) < 0)
@@ -106,11 +148,12 @@ static int find_start(const struct delivery *delivery, const struct lane *lane,
             "epoch %" PRIu64 ", sample %" PRIu64
             " is no place where a batch of the running feed begins; resume in a feed of another name",
             start->epoch, start->consumed);
-    if (!deserted && *sequence < lane->base && !lane_untouched(lane))
+    if (!lane_can_begin(lane, *sequence) ||
+        (delivery->source && !can_begin_in_pool(delivery, lane, rank, *sequence)))
         return error_set(error, -ESTALE,
-                         "the feed has gone on: batch %" PRIu64 " of this run is wanted, %" PRIu64
-                         " is the first one still here; resume in a feed of another name",
-                         *sequence, lane->base);
+                         "the feed has gone on: batch %" PRIu64
+                         " of this run is wanted, which is no longer here; resume in a feed of another name",
+                         *sequence);
     return 0;
 }
 
@@ -134,33 +177,56 @@ static void count_references(struct delivery *delivery, const struct lane *lane,
     }
 }
 
-int delivery_join(struct delivery *delivery, struct consumer *consumer, uint32_t rank, uint64_t epochs,
-                  const struct start_position *start, uint32_t prefetch, struct error *error) {
-    struct lane *lane = find_lane(delivery, rank);
-    uint64_t sequence = 0;
-    int failed = find_start(delivery, lane, start, &sequence, error);
-    if (!failed && !lane)
-        failed = make_lane(delivery, rank, &lane, error);
+static void follow_end(struct lane *lane) {
+    const struct consumer *other;
+    lane->end = 0;
+    LIST_FOREACH(other, &lane->consumers, link)
+    lane->end = max_u64(lane->end, other->end);
+}
+
+void lane_set_end(struct delivery *delivery, struct consumer *consumer, uint64_t end) {
+    struct lane *lane = consumer->lane;
+    count_references(delivery, lane, consumer, -1);
+    consumer->end = max_u64(consumer->cursor, end);
+    count_references(delivery, lane, consumer, 1);
+    follow_end(lane);
+}
+
+int lane_join(struct delivery *delivery, struct consumer *consumer, uint64_t rank, uint64_t sequence,
+              uint64_t end, uint32_t prefetch, struct error *error) {
+    struct lane *lane = lane_find(delivery, rank);
+    int failed = lane ? 0 : make_lane(delivery, rank, &lane, error);
     if (failed)
         return failed;
-    if (LIST_EMPTY(&lane->consumers)) {
+    if (LIST_EMPTY(&lane->consumers))
         seek_lane(delivery, lane, sequence);
-        lane->end = 0;
-    } else if (sequence < lane->base) {
+    else if (sequence < lane->base)
         rewind_lane(delivery, lane, sequence);
-    }
+    if (delivery->source)
+        failed = tap_join(delivery, lane, sequence,
+                          LIST_EMPTY(&lane->consumers) ? end : max_u64(lane->end, end), error);
+    if (failed)
+        return failed;
     if (!delivery->consumer_count)
         delivery->first_sequence = sequence;
     consumer->lane = lane;
     consumer->cursor = sequence;
-    consumer->end = max_u64(sequence, end_of_run(delivery, epochs));
+    consumer->end = sequence; // until lane_set_end
     consumer->prefetch = choose_prefetch(delivery, lane, prefetch);
-    count_references(delivery, lane, consumer, 1);
     LIST_INSERT_HEAD(&lane->consumers, consumer, link);
-    lane->end = max_u64(lane->end, consumer->end);
     delivery->consumer_count++;
+    lane_set_end(delivery, consumer, end);
     window_trim(delivery, lane); // it may begin further on than what is left for the others
     return 0;
+}
+
+int delivery_join(struct delivery *delivery, struct consumer *consumer, uint32_t rank, uint64_t epochs,
+                  const struct start_position *start, uint32_t prefetch, struct error *error) {
+    uint64_t sequence = 0;
+    int failed = find_start(delivery, rank, start, &sequence, error);
+    if (failed)
+        return failed;
+    return lane_join(delivery, consumer, rank, sequence, end_of_run(delivery, epochs), prefetch, error);
 }
 
 static bool find_held(const struct delivery *delivery, const struct consumer *consumer, uint64_t sequence,
@@ -186,10 +252,22 @@ static void restore_window(struct delivery *delivery, struct lane *lane, const s
     }
 }
 
+// What a pool's consumer had queued on its stream is waited for no longer: it has synchronised, or is dead, or has been
+// told that it lost its batches.
+static void forget_holder(struct delivery *pool, const struct consumer *consumer) {
+    uint64_t others = ~(1ull << consumer->word);
+    for (uint32_t slot = 0; slot < pool->ring->header->slot_count; slot++) {
+        pool->slots[slot].holders &= others;
+        atomic_fetch_and_explicit(&ring_slot(pool->ring, slot)->unread, others, memory_order_relaxed);
+    }
+}
+
 void delivery_leave(struct delivery *delivery, struct consumer *consumer) {
     struct lane *lane = consumer->lane;
     if (!lane)
         return;
+    if (delivery->source)
+        forget_holder(delivery, consumer);
     LIST_REMOVE(consumer, link);
     delivery->consumer_count--;
     count_references(delivery, lane, consumer, -1);
@@ -201,12 +279,13 @@ void delivery_leave(struct delivery *delivery, struct consumer *consumer) {
             slot_free_if_unused(delivery, slot);
         }
     consumer->lane = NULL;
-    const struct consumer *other;
-    if (!LIST_EMPTY(&lane->consumers)) {
-        lane->end = 0;
-        LIST_FOREACH(other, &lane->consumers, link)
-        lane->end = max_u64(lane->end, other->end);
-    }
+    // A lane that nobody is on stays warm; its tap would hold the source up.
+    if (!LIST_EMPTY(&lane->consumers))
+        follow_end(lane);
+    if (delivery->source && LIST_EMPTY(&lane->consumers))
+        tap_leave(delivery, lane);
+    else if (delivery->source)
+        lane_set_end(delivery->source, &lane->tap, lane->end);
     window_trim(delivery, lane);
 }
 

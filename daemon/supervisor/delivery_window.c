@@ -7,14 +7,14 @@ void slot_free(struct delivery *delivery, uint32_t slot) {
     if (state->lane)
         state->lane->slots_used--;
     ring_slot_free(delivery->ring, slot);
-    *state = (struct slot_state){.phase = SLOT_FREE};
+    *state = (struct slot_state){.phase = SLOT_FREE, .holders = state->holders};
     // The slot used last is given out next: its lines are still in the cache.
     delivery->free_slots[delivery->free_count++] = slot;
 }
 
 void slot_free_if_unused(struct delivery *delivery, uint32_t slot) {
     const struct slot_state *state = &delivery->slots[slot];
-    if (!state->references && !state->in_window)
+    if (!state->references && !state->copies && !state->in_window)
         slot_free(delivery, slot);
 }
 

@@ -1,4 +1,5 @@
 #include "daemon/supervisor/feed.h"
+#include "daemon/supervisor/pool.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -74,6 +75,7 @@ void feed_end_gathering(struct served_feed *feed) {
 void feed_enter(struct served_feed *feed, struct session *session) {
     session->feed = feed;
     LIST_INSERT_HEAD(&feed->sessions, session, feed_link);
+    feed->session_count++;
     feed->idle_since_ns = 0;
     feed->gathered++;
     if (feed->gathered >= feed->wait_for)
@@ -89,12 +91,15 @@ static void stop_waiting(struct served_feed *feed, struct consumer *consumer, ui
 
 void feed_leave(struct served_feed *feed, struct session *session) {
     stop_waiting(feed, &session->consumer, monotonic_ns());
-    delivery_leave(&feed->delivery, &session->consumer);
+    delivery_leave(session_delivery(session), &session->consumer);
     LIST_REMOVE(session, feed_link);
+    feed->session_count--;
     session->feed = NULL;
+    if (session->pool)
+        pool_leave(session->pool, session);
     if (LIST_EMPTY(&feed->sessions))
         feed->idle_since_ns = monotonic_ns();
-    if (LIST_EMPTY(&feed->sessions) && !feed->supervisor->config->linger_s)
+    if (!feed_in_use(feed) && !feed->supervisor->config->linger_s)
         feed_close(feed);
     if (feed->state == FEED_GATHERING)
         feed->gathered--;
@@ -104,11 +109,12 @@ void feed_leave(struct served_feed *feed, struct session *session) {
 
 // ---- Moving ------------------------------------------------------------------------------------------------
 
-static void count_granted(struct served_feed *feed, const uint32_t *slots, uint32_t count) {
+static void count_granted(struct served_feed *feed, const struct ring *ring, const uint32_t *slots,
+                          uint32_t count) {
     uint64_t samples = 0;
-    const struct ring_header *header = feed->ring.header;
+    const struct ring_header *header = ring->header;
     for (uint32_t i = 0; i < count; i++) {
-        const struct ring_slot *batch = ring_slot(&feed->ring, slots[i]);
+        const struct ring_slot *batch = ring_slot(ring, slots[i]);
         samples += batch->count - batch->skipped;
     }
     stats_add(&feed->stats->counters[FEED_batches], count);
@@ -122,14 +128,15 @@ static void grant(struct served_feed *feed, struct session *session) {
     uint64_t sequence = 0;
     uint32_t count;
     struct consumer *consumer = &session->consumer;
-    while ((count = delivery_grant(&feed->delivery, consumer, &sequence, slots, PROTO_MAX_GRANTS)) > 0) {
+    struct delivery *delivery = session_delivery(session);
+    while ((count = delivery_grant(delivery, consumer, &sequence, slots, PROTO_MAX_GRANTS)) > 0) {
         Feedd__Grant message = FEEDD__GRANT__INIT;
         message.sequence = sequence;
         message.slots = slots;
         message.n_slots = count;
-        message.consumers = feed->delivery.consumer_count;
+        message.consumers = feed->session_count;
         stop_waiting(feed, consumer, monotonic_ns());
-        count_granted(feed, slots, count);
+        count_granted(feed, delivery->ring, slots, count);
         Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
         frame.body_case = FEEDD__SERVER_MESSAGE__BODY_GRANT;
         frame.grant = &message;
@@ -166,11 +173,29 @@ static void fail_with_read_error(struct served_feed *feed) {
                                        : strerror(-failure.code));
 }
 
+// True when the ring has slots to give out again.
+static bool pump_pools(const struct served_feed *feed) {
+    struct pool *pool;
+    bool freed = false;
+    // Before all have come nothing goes out to the pools: who comes last has to find the first batch in the ring.
+    if (feed->state != FEED_RUNNING)
+        return false;
+    LIST_FOREACH(pool, &feed->pools, feed_link)
+    freed |= pool_pump(pool);
+    return freed;
+}
+
 void feed_pump(struct served_feed *feed) {
     struct session *session;
     if (feed->state == FEED_CLOSING || feed->state == FEED_MAKING)
         return;
-    if (delivery_pump(&feed->delivery) < 0) {
+    // First what comes back from pools: it makes room in the ring. Then what goes out to them.
+    int failed;
+    pump_pools(feed);
+    do
+        failed = delivery_pump(&feed->delivery);
+    while (!failed && pump_pools(feed)); // batches without samples go through at once
+    if (failed) {
         fail_with_read_error(feed);
         return;
     }
@@ -193,6 +218,7 @@ void feed_fail(struct served_feed *feed, int code, const char *format, ...) {
     supervisor_report(feed->supervisor, "feed %" PRIu64 " has failed: %s", feed->id, text);
     struct session *session;
     feed_close(feed);
+    feed_refuse(feed, NULL, code, text);
     while ((session = LIST_FIRST(&feed->sessions))) {
         feed_leave(feed, session);
         session_fail(session, code, "%s", text);
@@ -282,7 +308,7 @@ static void free_feed(struct served_feed *feed) {
 
 void feed_free_if_over(struct served_feed *feed) {
     if (feed->state == FEED_CLOSING && !feed->event_open && LIST_EMPTY(&feed->children) &&
-        LIST_EMPTY(&feed->sessions))
+        LIST_EMPTY(&feed->sessions) && LIST_EMPTY(&feed->pools))
         free_feed(feed);
 }
 
@@ -298,12 +324,17 @@ void feed_child_gone(struct served_feed *feed) {
 
 void feed_close(struct served_feed *feed) {
     struct child *child;
+    struct pool *pool, *next;
     if (feed->state == FEED_CLOSING)
         return;
     feed_set_state(feed, FEED_CLOSING);
     feed->supervisor->ring_bytes -= feed->ring_bytes;
     LIST_FOREACH(child, &feed->children, link)
     child_stop(child);
+    for (pool = LIST_FIRST(&feed->pools); pool; pool = next) {
+        next = LIST_NEXT(pool, feed_link);
+        pool_close(pool);
+    }
     if (feed->event_open)
         uv_close((uv_handle_t *)&feed->event, on_event_closed);
 }

@@ -38,9 +38,11 @@ struct served_feed {
     struct pace pace;
     uv_poll_t event;
     bool event_open;
-    LIST_HEAD(, session) sessions;
-    TAILQ_HEAD(, session) awaiting; // sessions that join once it is made
-    struct feed_making *making;     // NULL unless MAKING
+    LIST_HEAD(, session) sessions; // of host consumers and of those on GPUs
+    uint32_t session_count;
+    TAILQ_HEAD(, session) awaiting; // sessions that join once it, or the pool they need, is made
+    LIST_HEAD(, pool) pools;
+    struct feed_making *making; // NULL unless MAKING
 
     LIST_HEAD(, child) children;
     uint32_t loaders_wanted;
@@ -61,6 +63,11 @@ int feed_create(struct supervisor *supervisor, uid_t user, const struct feed_req
 // Lets a session wait for a feed that is being made, or forget it again.
 void feed_await(struct served_feed *feed, struct session *session);
 void feed_forget(struct session *session);
+
+// Tries again to let those join that await it.
+void feed_admit(struct served_feed *feed);
+// Tells those that await a pool on that GPU that there will be none.
+void feed_refuse(struct served_feed *feed, const char *device, int code, const char *text);
 
 // Frees a closed feed if nothing of it is open any more.
 void feed_free_if_over(struct served_feed *feed);

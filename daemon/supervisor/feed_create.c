@@ -4,7 +4,7 @@
 #include <sys/eventfd.h>
 
 #include "daemon/supervisor/cache.h"
-#include "daemon/supervisor/feed.h"
+#include "daemon/supervisor/pool.h"
 
 #define RING_LEAST     (8ull << 20)
 #define RING_MOST      (32ull << 20)
@@ -92,7 +92,8 @@ static uint32_t user_feeds(const struct supervisor *supervisor, uid_t user) {
 static struct served_feed *longest_idle(const struct supervisor *supervisor, uid_t user) {
     struct served_feed *oldest = NULL, *feed;
     LIST_FOREACH(feed, &supervisor->feeds, link) {
-        if (feed->state == FEED_CLOSING || !feed->idle_since_ns || (user != (uid_t)-1 && feed->user != user))
+        if (feed->state == FEED_CLOSING || !feed->idle_since_ns || feed_in_use(feed) ||
+            (user != (uid_t)-1 && feed->user != user))
             continue;
         if (!oldest || feed->idle_since_ns < oldest->idle_since_ns)
             oldest = feed;
@@ -175,6 +176,9 @@ static void on_event(uv_poll_t *poll, int status, int events) {
         return;
     // Armed before looking: whatever is finished after this look wakes us again.
     ring_supervisor_arm(&feed->ring);
+    const struct pool *pool;
+    LIST_FOREACH(pool, &feed->pools, feed_link)
+    ring_supervisor_arm((struct ring *)&pool->ring);
     feed_pump(feed);
 }
 
@@ -197,6 +201,7 @@ static struct served_feed *describe_feed(struct supervisor *supervisor, uid_t us
     feed->next_serial = 1;
     feed->loaders_wanted = (uint32_t)supervisor->config->loaders;
     TAILQ_INIT(&feed->awaiting);
+    LIST_INIT(&feed->pools);
     memcpy(feed->name, request->name, sizeof feed->name);
     return feed;
 }
@@ -248,7 +253,6 @@ static int open_feed(struct served_feed *feed, const struct feed_making *making,
 static void finish(uv_work_t *work, int status) {
     struct feed_making *making = work->data;
     struct served_feed *feed = making->feed;
-    struct session *session;
     int failed = status < 0 ? error_set(&making->error, status, "the feed was given up") : making->failed;
     feed->making = NULL;
     if (!failed && feed->state == FEED_CLOSING)
@@ -262,17 +266,10 @@ static void finish(uv_work_t *work, int status) {
                  " batches (%" PRIu64 " KiB)",
                  feed->id, *feed->name ? " " : "", feed->name, feed->dataset->name, feed->shape.batch_size,
                  making->plan.slot_count, making->plan.total_bytes >> 10);
-    while ((session = TAILQ_FIRST(&feed->awaiting))) {
-        feed_forget(session);
-        // One that joined before may have found a sample that cannot be read.
-        if (!failed && feed->state == FEED_CLOSING)
-            failed = error_set(&making->error, -EIO, "the feed has failed; see the daemon's log");
-        if (failed)
-            session_fail(session, failed, "%s", making->error.text);
-        else
-            attach_join(session, feed);
-        session_flush(session);
-    }
+    if (failed)
+        feed_refuse(feed, NULL, failed, making->error.text);
+    else
+        feed_admit(feed);
     free(making);
     feed_free_if_over(feed);
 }
@@ -280,7 +277,36 @@ static void finish(uv_work_t *work, int status) {
 void feed_await(struct served_feed *feed, struct session *session) {
     session->awaited = feed;
     TAILQ_INSERT_TAIL(&feed->awaiting, session, awaited_link);
-    session_set_state(session, SESSION_ATTACHING);
+    if (session->state != SESSION_ATTACHING)
+        session_set_state(session, SESSION_ATTACHING);
+}
+
+void feed_admit(struct served_feed *feed) {
+    struct session *session;
+    uint32_t count = 0;
+    TAILQ_FOREACH(session, &feed->awaiting, awaited_link)
+    count++;
+    // Each once: one that has to wait for something else goes to the end.
+    while (count-- && (session = TAILQ_FIRST(&feed->awaiting))) {
+        feed_forget(session);
+        // One that joined before may have found a sample that cannot be read.
+        if (feed->state == FEED_CLOSING)
+            session_fail(session, -EIO, "the feed has failed; see the daemon's log");
+        else
+            attach_join(session, feed);
+        session_flush(session);
+    }
+}
+
+void feed_refuse(struct served_feed *feed, const char *device, int code, const char *text) {
+    struct session *session, *next;
+    for (session = TAILQ_FIRST(&feed->awaiting); session; session = next) {
+        next = TAILQ_NEXT(session, awaited_link);
+        if (device && strcmp(session->request.device, device) != 0)
+            continue;
+        session_fail(session, code, "%s", text); // which takes it off the list
+        session_flush(session);
+    }
 }
 
 void feed_forget(struct session *session) {

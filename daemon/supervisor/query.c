@@ -1,14 +1,11 @@
 // Answers for feedctl: what the daemon is, has and does. Long lists go in pages, since a message is bounded.
-#include <inttypes.h>
-#include <string.h>
-
+#include "daemon/supervisor/query.h"
 #include "daemon/loader/reader.h"
 #include "daemon/supervisor/feed.h"
 
 #define PAGE_ROWS     64u
 #define PAGE_DATASETS 16u // with up to 16 fields each
 #define PAGE_FILES    12u // a path can have 4 KiB
-#define ERROR_TEXT    320u
 
 // One page under construction: rows before `start` are passed over, `next` is set when it is full.
 struct page {
@@ -29,51 +26,11 @@ static bool page_takes(struct page *page) {
     return true;
 }
 
-static void send_answer(struct session *session, Feedd__Answer *answer) {
+void query_send(struct session *session, Feedd__Answer *answer) {
     Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
     frame.body_case = FEEDD__SERVER_MESSAGE__BODY_ANSWER;
     frame.answer = answer;
     session_send(session, &frame.base);
-}
-
-static uint32_t list_errors(const struct supervisor *supervisor, char texts[LAST_ERRORS][ERROR_TEXT],
-                            char **list) {
-    uint32_t kept = (uint32_t)min_u64(supervisor->error_count, LAST_ERRORS);
-    uint64_t now = monotonic_ns();
-    for (uint32_t i = 0; i < kept; i++) {
-        uint32_t place = (supervisor->error_count - kept + i) % LAST_ERRORS;
-        snprintf(texts[i], ERROR_TEXT, "%" PRIu64 " s ago: %s",
-                 (now - supervisor->last_errors[place].at_ns) / UINT64_C(1000000000),
-                 supervisor->last_errors[place].text);
-        list[i] = texts[i];
-    }
-    return kept;
-}
-
-static void answer_status(struct session *session) {
-    const struct supervisor *supervisor = session->supervisor;
-    char texts[LAST_ERRORS][ERROR_TEXT];
-    char *errors[LAST_ERRORS];
-    Feedd__Status status = FEEDD__STATUS__INIT;
-    Feedd__Answer answer = FEEDD__ANSWER__INIT;
-    status.version = (char *)FEEDD_VERSION;
-    status.pid = (uint64_t)getpid();
-    status.uptime_ns = monotonic_ns() - supervisor->started_ns;
-    status.config_path = supervisor->config->file;
-    status.socket_path = (char *)supervisor->socket_path;
-    status.stats_path = (char *)supervisor->stats_path;
-    status.ring_memory = supervisor->config->ring_memory;
-    status.ring_bytes = supervisor->ring_bytes;
-    status.loaders = (uint32_t)supervisor->config->loaders;
-    status.io = (char *)io_mode_name(supervisor->config->io);
-    status.sessions = supervisor->session_count;
-    status.feeds = supervisor->feed_count;
-    status.datasets = (uint32_t)supervisor->dataset_count;
-    status.draining = supervisor->state != SUPERVISOR_RUNNING;
-    status.n_last_errors = list_errors(supervisor, texts, errors);
-    status.last_errors = errors;
-    answer.status = &status;
-    send_answer(session, &answer);
 }
 
 static void describe_dataset(const struct dataset *dataset, Feedd__Dataset *row, Feedd__Field *fields,
@@ -121,7 +78,7 @@ static void answer_datasets(struct session *session, uint32_t start) {
     answer.next = page.next;
     answer.n_datasets = page.count;
     answer.datasets = list;
-    send_answer(session, &answer);
+    query_send(session, &answer);
 }
 
 // The reader its loaders use, those that have one yet; of several kinds the first, with a '+'.
@@ -188,7 +145,7 @@ static void answer_feeds(struct session *session, uint32_t start) {
     answer.next = page.next;
     answer.n_feeds = page.count;
     answer.feeds = list;
-    send_answer(session, &answer);
+    query_send(session, &answer);
 }
 
 static void describe_client(const struct session *session, Feedd__Client *row) {
@@ -208,6 +165,7 @@ static void describe_client(const struct session *session, Feedd__Client *row) {
     row->held = consumer->held_count;
     row->batches = consumer->batches;
     row->waiting = consumer->waiting_since_ns != 0;
+    row->device = (char *)(*session->request.device ? session->request.device : "cpu");
     if (partition_locate(&session->feed->delivery.partition, consumer->lane->rank, consumer->cursor,
                          &place) == 0)
         row->epoch = place.epoch;
@@ -229,7 +187,7 @@ static void answer_clients(struct session *session, uint32_t start) {
     answer.next = page.next;
     answer.n_clients = page.count;
     answer.clients = list;
-    send_answer(session, &answer);
+    query_send(session, &answer);
 }
 
 static void describe_child(const struct child *child, uint64_t now, Feedd__Process *row) {
@@ -274,7 +232,7 @@ static void answer_processes(struct session *session, uint32_t start) {
     answer.next = page.next;
     answer.n_processes = page.count;
     answer.processes = list;
-    send_answer(session, &answer);
+    query_send(session, &answer);
 }
 
 // ---- Files of a dataset ------------------------------------------------------------------------------------
@@ -333,13 +291,13 @@ static void answer_files(struct session *session, const char *name, uint32_t sta
     answer.next = files.page.next;
     answer.n_files = files.page.count;
     answer.files = files.list;
-    send_answer(session, &answer);
+    query_send(session, &answer);
 }
 
 void query_answer(struct session *session, const Feedd__Query *query) {
     switch (query->kind) {
     case FEEDD__QUERY__KIND__STATUS:
-        answer_status(session);
+        query_status(session);
         return;
     case FEEDD__QUERY__KIND__DATASETS:
         answer_datasets(session, query->start);

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "daemon/supervisor/feed.h"
+#include "daemon/supervisor/pool.h"
 
 // Unsent bytes that a client may let pile up. What it is sent is bounded by its own credits and questions; more than
 // this means that it does not read.
@@ -30,6 +30,10 @@ void session_set_state(struct session *session, enum session_state state) {
     };
     assert(allowed[session->state] >> state & 1);
     session->state = state;
+}
+
+struct delivery *session_delivery(const struct session *session) {
+    return session->pool ? &session->pool->delivery : &session->feed->delivery;
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events);
@@ -175,6 +179,7 @@ int session_open(struct supervisor *supervisor, int fd, const struct ucred *peer
     session->supervisor = supervisor;
     session->id = ++supervisor->next_session;
     session->fd = fd;
+    session->words_fd = -1;
     session->peer = *peer;
     session->opened_ns = monotonic_ns();
     snprintf(session->name, sizeof session->name, "unnamed");

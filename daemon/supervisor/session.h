@@ -28,7 +28,8 @@ struct feed_request {
     uint32_t wait_for;
     uint64_t max_lag_s;
     uint64_t ring_bytes;
-    bool reconnect; // of a run that began there:
+    char device[64]; // UUID of a GPU; "": host memory
+    bool reconnect;  // of a run that began there:
     uint64_t run_epoch, run_consumed;
     bool resume;                          // with a token:
     uint64_t start_epoch, start_consumed; // where the consumer stands
@@ -61,6 +62,8 @@ struct session {
     struct frame_writer writer;
     struct served_feed *feed;    // NULL unless ATTACHED
     struct served_feed *awaited; // NULL unless ATTACHING
+    struct pool *pool;           // of a consumer on a GPU
+    int words_fd;                // its release words
     TAILQ_ENTRY(session) awaited_link;
     struct feed_request request; // of the Attach
     struct consumer consumer;
@@ -83,6 +86,9 @@ void session_refuse(struct session *session, int code, const char *text);
 
 // Leaves the feed and closes at once. The memory goes when libuv lets go of it.
 void session_close(struct session *session);
+
+// Where its consumer is: the feed's, or its pool's. Only while it is ATTACHED.
+struct delivery *session_delivery(const struct session *session);
 
 const char *session_state_name(enum session_state state);
 void session_set_state(struct session *session, enum session_state state);

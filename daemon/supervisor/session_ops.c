@@ -50,11 +50,10 @@ static void handle_attach(struct session *session, const Feedd__ClientMessage *m
 
 static void handle_release(struct session *session, const Feedd__ClientMessage *message) {
     const Feedd__Release *release = message->release;
-    struct served_feed *feed = session->feed;
     struct consumer *consumer = &session->consumer;
     for (size_t i = 0; i < release->n_slots; i++)
-        if (delivery_release(&feed->delivery, consumer, release->slots[i]) < 0) {
-            stats_add(&feed->stats->counters[FEED_consumers_detached], 1);
+        if (delivery_release(session_delivery(session), consumer, release->slots[i]) < 0) {
+            stats_add(&session->feed->stats->counters[FEED_consumers_detached], 1);
             session_fail(session, -EPROTO, "slot %" PRIu32 " was released, which this consumer does not hold",
                          release->slots[i]);
             return;

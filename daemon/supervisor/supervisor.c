@@ -4,7 +4,9 @@
 #include <signal.h>
 #include <string.h>
 
+#include "daemon/supervisor/device.h"
 #include "daemon/supervisor/feed.h"
+#include "gpu/gpu.h"
 
 void supervisor_report(struct supervisor *supervisor, const char *format, ...) {
     char text[1024];
@@ -19,7 +21,8 @@ void supervisor_report(struct supervisor *supervisor, const char *format, ...) {
 }
 
 // ---- Stopping ----------------------------------------------------------------------------------------------
-// Fixed order: no new sessions; clients are told; loaders are asked to end, then made to; then the loop.
+// Fixed order: no new sessions; clients are told; loaders and transfer processes are asked to end, then made to; then
+// the loop.
 
 static void close_if_open(uv_handle_t *handle) {
     if (handle->data && !uv_is_closing(handle))
@@ -57,7 +60,7 @@ void supervisor_check_done(struct supervisor *supervisor) {
         supervisor_stop(supervisor);
     }
     if (supervisor->state == SUPERVISOR_STOPPING && LIST_EMPTY(&supervisor->feeds) &&
-        LIST_EMPTY(&supervisor->sessions) && !supervisor->reloading)
+        LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->devices) && !supervisor->reloading)
         end_loop(supervisor);
 }
 
@@ -75,6 +78,7 @@ void supervisor_stop(struct supervisor *supervisor) {
     feed_close(feed);
     LIST_FOREACH(session, &supervisor->sessions, link)
     session_fail(session, -ESHUTDOWN, "feedd is stopping");
+    devices_stop(supervisor, false);
     supervisor_check_done(supervisor);
 }
 
@@ -98,6 +102,7 @@ static void enforce_stop(struct supervisor *supervisor) {
             child_kill(child);
         }
     }
+    devices_stop(supervisor, true);
 }
 
 // ---- Running -----------------------------------------------------------------------------------------------
@@ -210,6 +215,7 @@ int supervisor_run(struct config *config) {
     }
     LIST_INIT(&supervisor->sessions);
     LIST_INIT(&supervisor->feeds);
+    LIST_INIT(&supervisor->devices);
     signal(SIGPIPE, SIG_IGN); // a reader of our log may go away
     supervisor->config = config;
     supervisor->group = (gid_t)-1;
@@ -224,6 +230,9 @@ int supervisor_run(struct config *config) {
     } else {
         log_info("version " FEEDD_VERSION " serves %zu dataset%s on %s", supervisor->dataset_count,
                  supervisor->dataset_count == 1 ? "" : "s", supervisor->socket_path);
+        char gpus[128];
+        gpu_support(gpus, sizeof gpus);
+        log_info("delivery to GPUs: %s", gpus);
         notify_ready(supervisor);
     }
     uv_run(&supervisor->loop, UV_RUN_DEFAULT);

@@ -4,7 +4,9 @@
 //   session.c     one client's connection      session_ops.c  what each message does
 //   attach.c      from options to a feed       feed_create.c  a feed's ring, made off the loop
 //   feed.c        one feed: what moves in it   child.c        its loader processes
-//   delivery.c    batches, slots, consumers, with delivery_join.c and delivery_window.c; pure
+//   device.c      a GPU in use                 transfer_process.c  its transfer process
+//   pool.c        one feed's batches on a GPU
+//   delivery.c    batches, slots, consumers, with delivery_join.c, delivery_window.c, delivery_tap.c; pure
 //   moderation.c  how often it wakes
 //   watch.c       heartbeats, lag, time limits reload.c       configuration and datasets
 //   query.c       answers for feedctl          notify.c       systemd
@@ -60,10 +62,12 @@ struct supervisor {
 
     LIST_HEAD(, session) sessions;
     LIST_HEAD(, served_feed) feeds;
+    LIST_HEAD(, device) devices;
     uint32_t session_count;
     uint32_t feed_count;
     uint64_t ring_bytes; // of all feeds but those that are closing
     uint64_t next_session, next_feed;
+    uint32_t next_pool;
     struct codec_arena arena; // messages are handled one at a time
     bool reloading;
 

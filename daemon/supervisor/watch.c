@@ -2,7 +2,7 @@
 // that nobody uses, sessions that say nothing, stops that take too long.
 #include <inttypes.h>
 
-#include "daemon/supervisor/feed.h"
+#include "daemon/supervisor/pool.h"
 
 #define NS_PER_S        UINT64_C(1000000000)
 #define CLOSING_MOST_NS (1 * NS_PER_S) // to take in the reason why its session ends
@@ -35,15 +35,16 @@ static struct session *find_laggard(struct served_feed *feed, uint64_t now) {
     uint64_t furthest = UINT64_MAX;
     LIST_FOREACH(session, &feed->sessions, feed_link) {
         struct consumer *consumer = &session->consumer;
-        bool lags = consumer->held_count && !consumer->waiting_since_ns &&
-                    delivery_lane_blocked(&feed->delivery, consumer->lane);
+        const struct delivery *delivery = session_delivery(session);
+        bool lags =
+            consumer->held_count && !consumer->waiting_since_ns && delivery_holds_up(delivery, consumer);
         if (!lags) {
             consumer->lagging_since_ns = 0;
             continue;
         }
         if (!consumer->lagging_since_ns)
             consumer->lagging_since_ns = now;
-        uint64_t oldest = delivery_oldest_held(&feed->delivery, consumer);
+        uint64_t oldest = delivery_oldest_held(delivery, consumer);
         if (now - consumer->lagging_since_ns >= feed->max_lag_ns && oldest < furthest) {
             furthest = oldest;
             laggard = session;
@@ -77,6 +78,14 @@ static void count_waiting(struct served_feed *feed, uint64_t now) {
     }
 }
 
+static void watch_pools(struct served_feed *feed, uint64_t now) {
+    struct pool *pool, *next;
+    for (pool = LIST_FIRST(&feed->pools); pool; pool = next) {
+        next = LIST_NEXT(pool, feed_link);
+        pool_watch(pool, now);
+    }
+}
+
 static void watch_feed(struct served_feed *feed, uint64_t now) {
     watch_loaders(feed, now);
     if (feed->state == FEED_CLOSING || feed->state == FEED_MAKING)
@@ -86,11 +95,13 @@ static void watch_feed(struct served_feed *feed, uint64_t now) {
         feed_end_gathering(feed);
     watch_lag(feed, now);
     count_waiting(feed, now);
+    watch_pools(feed, now);
     // A dispatch that found the queue full is tried again here.
     feed_pump(feed);
     uint64_t linger =
         feed->supervisor->state == SUPERVISOR_RUNNING ? feed->supervisor->config->linger_s * NS_PER_S : 0;
-    if (feed->state != FEED_CLOSING && feed->idle_since_ns && now >= feed->idle_since_ns + linger)
+    if (feed->state != FEED_CLOSING && !feed_in_use(feed) && feed->idle_since_ns &&
+        now >= feed->idle_since_ns + linger)
         feed_close(feed);
 }
 
@@ -105,6 +116,7 @@ void watch_tick(struct supervisor *supervisor) {
     uint64_t now = monotonic_ns();
     struct served_feed *feed, *next_feed;
     struct session *session, *next_session;
+    struct device *device, *next_device;
     for (feed = LIST_FIRST(&supervisor->feeds); feed; feed = next_feed) {
         next_feed = LIST_NEXT(feed, link);
         watch_feed(feed, now);
@@ -112,5 +124,9 @@ void watch_tick(struct supervisor *supervisor) {
     for (session = LIST_FIRST(&supervisor->sessions); session; session = next_session) {
         next_session = LIST_NEXT(session, link);
         watch_session(session, now);
+    }
+    for (device = LIST_FIRST(&supervisor->devices); device; device = next_device) {
+        next_device = LIST_NEXT(device, link);
+        device_watch(device, now);
     }
 }

@@ -8,6 +8,9 @@
 //   token             print the resume token
 //   close             close the handle and exit
 //
+// On a GPU batches are waited for and released on the default stream, and fetched to be hashed. FEEDD_TEST_DEVICE is
+// the device where --device says none.
+//
 // Lines: {"event": "attached" | "batch" | "token" | "released" | "hashes" | "end" | "error", ...}
 // Exit status: 0 after the end or close, 1 after an error, 2 for wrong options.
 #include <errno.h>
@@ -81,12 +84,24 @@ static uint32_t crc32(uint32_t crc, const uint8_t *bytes, size_t count) {
     return ~crc;
 }
 
-static void print_hashes(const struct feed_batch *batch) {
+// Of host memory it looks at the bytes where they are.
+static uint32_t hash_field(const struct consumer *consumer, const struct feed_batch *batch, uint32_t field) {
+    const struct feed_array *array = &batch->field[field];
+    if (!consumer->options.device)
+        return crc32(0, array->data, array->bytes);
+    uint8_t *bytes = malloc(array->bytes + 1);
+    int failed = bytes ? feed_batch_fetch(consumer->feed, batch, field, bytes) : -ENOMEM;
+    if (failed)
+        fail(consumer, "fetch", failed);
+    uint32_t hash = failed ? 0 : crc32(0, bytes, array->bytes);
+    free(bytes);
+    return hash;
+}
+
+static void print_hashes(const struct consumer *consumer, const struct feed_batch *batch) {
     printf(", \"crc\": {");
-    for (uint32_t i = 0; i < batch->field_count; i++) {
-        const struct feed_array *array = &batch->field[i];
-        printf("%s\"%s\": %" PRIu32, i ? ", " : "", array->name, crc32(0, array->data, array->bytes));
-    }
+    for (uint32_t i = 0; i < batch->field_count; i++)
+        printf("%s\"%s\": %" PRIu32, i ? ", " : "", batch->field[i].name, hash_field(consumer, batch, i));
     putchar('}');
 }
 
@@ -109,7 +124,7 @@ static void print_batch(const struct consumer *consumer, const struct feed_batch
            ", \"slot\": %" PRIu32 ", \"last\": %s",
            consumer->taken - 1, batch->sequence, batch->epoch, batch->index, batch->first_position,
            batch->count, batch->skipped, batch->slot, batch->last_of_epoch ? "true" : "false");
-    print_hashes(batch);
+    print_hashes(consumer, batch);
     if (consumer->samples)
         print_samples(consumer, batch);
     if (consumer->token)
@@ -121,9 +136,10 @@ static void print_attached(const struct consumer *consumer) {
     const struct feed_description *description = feed_describe(consumer->feed);
     printf("{\"event\": \"attached\", \"samples\": %" PRIu64 ", \"batches_per_epoch\": %" PRIu64
            ", \"epoch\": %" PRIu64 ", \"consumed\": %" PRIu64 ", \"prefetch\": %" PRIu32
-           ", \"slots\": %" PRIu32 ", \"ring_bytes\": %" PRIu64 ", \"fields\": {",
+           ", \"slots\": %" PRIu32 ", \"ring_bytes\": %" PRIu64 ", \"device\": \"%s\", \"fields\": {",
            description->samples, description->batches_per_epoch, description->start_epoch,
-           description->start_consumed, description->prefetch, description->slots, description->ring_bytes);
+           description->start_consumed, description->prefetch, description->slots, description->ring_bytes,
+           description->device);
     for (uint32_t i = 0; i < description->field_count; i++) {
         const struct feed_array *array = &description->field[i];
         printf("%s\"%s\": [\"%s\"", i ? ", " : "", array->name, feed_dtype_name(array->dtype));
@@ -154,6 +170,10 @@ static void mix(struct consumer *consumer, uint64_t value) {
 static int take(struct consumer *consumer, int timeout_ms) {
     struct feed_batch *batch = &consumer->held[consumer->held_count];
     int got = feed_next(consumer->feed, batch, timeout_ms);
+    if (got == 1) {
+        int failed = feed_batch_wait(consumer->feed, batch, NULL);
+        got = failed ? failed : got;
+    }
     if (got != 1)
         return got;
     consumer->numbers[consumer->held_count++] = consumer->taken++;
@@ -162,7 +182,7 @@ static int take(struct consumer *consumer, int timeout_ms) {
     mix(consumer, batch->index);
     for (uint32_t i = 0; i < batch->field_count; i++) {
         consumer->taken_bytes += batch->field[i].bytes;
-        mix(consumer, crc32(0, batch->field[i].data, batch->field[i].bytes));
+        mix(consumer, hash_field(consumer, batch, i));
     }
     for (uint64_t i = 0; i < batch->count; i++)
         mix(consumer, (uint64_t)feed_batch_sample(consumer->feed, batch, i));
@@ -172,7 +192,7 @@ static int take(struct consumer *consumer, int timeout_ms) {
 }
 
 static int release(struct consumer *consumer, size_t place) {
-    int failed = feed_batch_release(consumer->feed, &consumer->held[place]);
+    int failed = feed_batch_release(consumer->feed, &consumer->held[place], NULL);
     consumer->held_count--;
     size_t behind = consumer->held_count - place;
     memmove(&consumer->held[place], &consumer->held[place + 1], behind * sizeof consumer->held[0]);
@@ -229,8 +249,8 @@ static void step_release(struct consumer *consumer, uint64_t number) {
     size_t place = find(consumer, number);
     // One that is not held is given to the library all the same: it has to refuse it.
     struct feed_batch never = {.sequence = number};
-    int failed =
-        place < consumer->held_count ? release(consumer, place) : feed_batch_release(consumer->feed, &never);
+    int failed = place < consumer->held_count ? release(consumer, place)
+                                              : feed_batch_release(consumer->feed, &never, NULL);
     if (failed) {
         fail(consumer, "release", failed);
         return;
@@ -243,7 +263,7 @@ static void step_rehash(const struct consumer *consumer, uint64_t number) {
     size_t place = find(consumer, number);
     printf("{\"event\": \"hashes\"");
     if (place < consumer->held_count)
-        print_hashes(&consumer->held[place]);
+        print_hashes(consumer, &consumer->held[place]);
     end_line();
 }
 
@@ -346,6 +366,8 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++)
         if (!parse(&consumer, argv[i]))
             return 2;
+    if (!consumer.options.device)
+        consumer.options.device = getenv("FEEDD_TEST_DEVICE");
     int failed = feed_open(&consumer.feed, &consumer.options);
     int status;
     if (failed) {

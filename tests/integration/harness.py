@@ -23,6 +23,8 @@ BUILD = pathlib.Path(os.environ.get("FEEDD_TEST_BUILD", ROOT / "build")).resolve
 # Where every user can run them: the build directory, or a copy of what stands there.
 PROGRAMS = pathlib.Path(os.environ.get("FEEDD_TEST_PROGRAMS", BUILD))
 SLOWNESS = float(os.environ.get("FEEDD_TEST_SLOWNESS", "1"))
+# Where consumers want their batches unless a test says something else: tests/README.md.
+DEVICE = os.environ.get("FEEDD_TEST_DEVICE", "")
 SANITIZER_OPTIONS = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS")
 PR_SET_PDEATHSIG = 1
 
@@ -49,6 +51,12 @@ def limit(seconds):
         return test
 
     return set_limit
+
+
+def host_memory(test):
+    """Decorates a test that is about consumers in host memory alone: it is left out when the consumers' device is a GPU."""
+    test.host_memory = True
+    return test
 
 
 def eventually(condition, seconds=10.0, what="condition"):
@@ -104,7 +112,10 @@ class Instance:
         self.stats = self.directory / "feedd.sock.stats"
         self.config = self.directory / "feedd.conf"
         self.log = self.directory / "feedd.log"
-        self.settings = {"socket": self.socket, "loaders": 2, "ring_memory": "256M", "log_level": "info", **feedd}
+        self.settings = {"socket": self.socket, "loaders": 2, "ring_memory": "256M", "log_level": "info", "simulated_gpus": 2, **feedd}
+        if DEVICE:
+            # As small as the rings of most tests, and nothing stays longer than the feed.
+            self.settings = {"device_pool": "64K", "device_linger": 1, **self.settings}
         self.datasets = {}
         self.process = None
         self.objects_before = shared_objects()
@@ -224,6 +235,10 @@ class Instance:
 
     def children(self):
         return {pid: command for pid, command in self.processes().items() if pid != self.process.pid}
+
+    def children_called(self, name):
+        """Those that have become what they are to be, "loader" or "transfer"; before exec they are still called feedd."""
+        return [pid for pid, command in self.children().items() if command.startswith(f"feedd-{name}")]
 
     def descriptors(self, pid=None):
         """How many descriptors feedd (or one of its children) has open."""

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Runs the test_* functions of integration test files, each in a process of its own with a time limit; prints TAP.
 
-    runner.py [--build DIR] [--only PATTERN] [--jobs N] [FILE...]
+    runner.py [--build DIR] [--only PATTERN] [--jobs N] [--device DEVICE] [FILE...]
 
---only takes a shell pattern for FILE.FUNCTION or FUNCTION, as in '*kill*'.
+--only takes a shell pattern for FILE.FUNCTION or FUNCTION, as in '*kill*'. --device is where consumers that do not say
+where want their batches, as in host:0.
 """
 
 import argparse
@@ -46,12 +47,14 @@ class Running:
     left: int = 0
 
 
-def find_tests(files, only):
+def find_tests(files, only, device):
     tests = []
     for file in files:
         module = importlib.import_module(file.stem)
         for name, function in vars(module).items():
             if name.startswith("test_") and callable(function) and function.__module__ == module.__name__:
+                if device and getattr(function, "host_memory", False):
+                    continue
                 full = f"{file.stem}.{name}"
                 if fnmatch.fnmatch(full, only) or fnmatch.fnmatch(name, only):
                     tests.append(Test(full, function, getattr(function, "limit_s", DEFAULT_LIMIT_S)))
@@ -192,18 +195,23 @@ def main():
     parser.add_argument("--only", default="*")
     parser.add_argument("--jobs", "-j", type=int, default=2)
     parser.add_argument("--slowness", type=float, default=1, help="stretches every time limit")
+    parser.add_argument(
+        "--device", default=os.environ.get("FEEDD_TEST_DEVICE", ""), help="where consumers want their batches, as in host:0"
+    )
     parser.add_argument("files", nargs="*", type=pathlib.Path)
     options = parser.parse_args()
     build = options.build.resolve()
     os.environ["FEEDD_TEST_BUILD"] = str(build)
     os.environ["FEEDD_TEST_SLOWNESS"] = str(options.slowness)
+    if options.device:
+        os.environ["FEEDD_TEST_DEVICE"] = options.device
     sys.path.insert(0, str(HERE))
     become_subreaper()
     with tempfile.TemporaryDirectory(prefix="feedd-") as directory:  # killed tests cannot tidy up after themselves
         os.environ["TMPDIR"] = tempfile.tempdir = directory
         os.chmod(directory, 0o711)  # some tests run programs as another user
         os.environ["FEEDD_TEST_PROGRAMS"] = str(reachable(build, pathlib.Path(directory)))
-        tests = find_tests(options.files or sorted(HERE.glob("test_*.py")), options.only)
+        tests = find_tests(options.files or sorted(HERE.glob("test_*.py")), options.only, options.device)
         if not tests:
             print(f"no test matches {options.only!r}", file=sys.stderr)
             return 1

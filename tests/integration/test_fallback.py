@@ -194,12 +194,12 @@ def heartbeat_age(instance):
 
 def test_out_of_descriptors_for_a_feed():
     """A feed needs several: whichever is missing, attaching fails in words, and nothing is half there."""
-    with harness.Instance(linger=0, loaders=3) as feedd:
+    with harness.Instance(linger=0, device_linger=0, loaders=3) as feedd:
         data.add_records(feedd)
         feedd.start()
         before = feedd.descriptors()
         outcomes = []
-        for spare in range(1, 30):
+        for spare in range(1, 45 if harness.DEVICE else 30):
             harness.prlimit(feedd.process.pid, "nofile", before + spare)
             with consumer.Consumer(feedd, "numbers", 10, step=True, connect_timeout=3000) as reader:
                 event = reader.event()
@@ -247,6 +247,7 @@ def test_consumer_without_a_descriptor_for_the_ring():
         consumer.read(feedd, "numbers", 10)
 
 
+@harness.host_memory
 def test_consumer_without_address_space_for_the_ring():
     if harness.sanitized():
         harness.skip("the address sanitizer needs the address space itself")

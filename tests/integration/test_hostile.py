@@ -297,7 +297,7 @@ def test_consumers_that_vanish_give_their_feed_back():
 def test_ring_of_a_client_is_read_only():
     with serve() as instance, instance.client() as session:
         session.attach("numbers", 10)
-        assert len(session.fds) == 1, f"{len(session.fds)} descriptors with Attached, wanted 1"
+        assert len(session.fds) == (3 if harness.DEVICE else 1), f"{len(session.fds)} descriptors with Attached"
         try:
             os.pwrite(session.fds[0], b"x", 0)
         except OSError as error:

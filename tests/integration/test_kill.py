@@ -21,8 +21,7 @@ def serve(dataset=None, **settings):
 
 
 def loaders(instance):
-    """Those that have become what they are to be; before exec they are still called feedd."""
-    return [pid for pid, command in instance.children().items() if command.startswith("feedd-loader")]
+    return instance.children_called("loader")
 
 
 def counters(instance):

@@ -56,7 +56,7 @@ def test_a_hundred_feeds():
             with feedd.client() as session:
                 session.attach("numbers", 10)
                 session.expect("grant")
-            harness.eventually(lambda: not feedd.children(), 10, "no loader")
+            harness.eventually(lambda: not feedd.children_called("loader"), 10, "no loader")
 
         cycle(feedd, 100, once)
 

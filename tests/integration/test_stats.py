@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import struct
 import subprocess
 import time
 
@@ -61,6 +62,7 @@ def test_direct_reads_count_their_padding():
         assert counters["storage_bytes"] > 1_000_000 and counters["storage_bytes"] % 512 == 0, counters
 
 
+@harness.host_memory
 def test_gauges():
     with serve(loaders=3) as feedd:
         with consumer.Consumer(feedd, "numbers", 10, step=True, share="job", prefetch=3) as reader:
@@ -78,6 +80,48 @@ def test_gauges():
             (client,) = [row for row in json.loads(feedd.ctl("clients", "--json").stdout) if row["feed"]]
             assert (client["held"], client["prefetch"], client["pid"], client["batches"]) == (3, 3, reader.pid, 3), client
         harness.eventually(lambda: feeds(feedd)["job"]["consumers"] == 0, 5, "no consumer")
+
+
+@harness.host_memory
+def test_host_memory_needs_no_gpu():
+    """Without a GPU in use none is mentioned, and consumers say that their batches lie in host memory."""
+    with serve() as feedd:
+        with consumer.Consumer(feedd, "numbers", 10, step=True, share="job") as reader:
+            reader.attached()
+            assert feedd.statistics()["gpus"] == [], feedd.statistics()
+            status = feedd.status()
+            assert status["gpus"] == [] and isinstance(status["gpu_support"], str), status
+            for command in ("stats", "--once"), ("status",):
+                text = feedd.ctl(*command).stdout
+                assert "UUID" not in text and "COPIES" not in text, text
+            devices = {client["feed"] != 0: client["device"] for client in json.loads(feedd.ctl("clients", "--json").stdout)}
+            assert devices == {True: "cpu", False: ""}, devices
+            assert " cpu " in feedd.ctl("clients").stdout
+
+
+GPU_RECORDS = 4096 * (1 + 64 + 512)  # after the header, feeds and loaders; shm/layout.c asserts what is where in one
+
+
+@harness.host_memory
+def test_figures_of_a_gpu():
+    """A record written by hand, as the supervisor would: feedctl shows it, on its own and as the daemon's answer."""
+    uuid = "GPU-5a3c1b2f-1111-2222-3333-444455556666"
+    with serve() as feedd:
+        consumer.read(feedd, "numbers", 10, share="job")
+        with open(feedd.stats, "r+b", buffering=0) as file:
+            file.seek(GPU_RECORDS + 4096 * 3)
+            file.write(struct.pack("<IIQ64s64sQII", 2, 0, 1, uuid.encode(), b"Some GPU", 4711, 1, 6))
+        (gpu,) = feedd.statistics()["gpus"]
+        assert (gpu["uuid"], gpu["name"], gpu["pid"], gpu["state"], gpu["pools"]) == (uuid, "Some GPU", 4711, "running", 6), gpu
+        assert 0 < gpu["interval"]["seconds"] < 30 and gpu["interval"] == gpu["since_start"], gpu
+        lines = feedd.ctl("stats", "0.2", "--count", "3").stdout.splitlines()
+        assert sum("COPIES/S" in line for line in lines) == 1, lines
+        rows = [line.split() for line in lines if line.startswith("GPU-5a3c1b2f ")]
+        assert [row[3] for row in rows] == ["start", "0.2", "0.2"], rows
+        assert not any("GPU-" in line for line in feedd.ctl("stats", "--once", "job").stdout.splitlines())
+        (gpu,) = feedd.status()["gpus"]
+        assert (gpu["uuid"], gpu["pid"], gpu["state"], gpu["bus_bytes_per_s"]) == (uuid, 4711, "running", 0), gpu
+        assert uuid in feedd.ctl("status").stdout.splitlines()[-1]
 
 
 def test_who_waits_for_whom():

@@ -4,6 +4,8 @@ Messages are dictionaries; their numbers come from proto/feed.proto itself, so t
 """
 
 import array
+import mmap
+import os
 import pathlib
 import re
 import select
@@ -13,6 +15,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MAX_MESSAGE = 65536
+# Of those who attach and do not say where they want their batches: see harness.DEVICE.
+DEVICE = os.environ.get("FEEDD_TEST_DEVICE", "").replace("host:", "HOST-")
 VERSION = 1
 INTEGERS = {"uint32", "uint64", "int32", "bool"}
 
@@ -162,6 +166,7 @@ class Client:
     def __init__(self, path, timeout_s=10.0):
         self.timeout_s = timeout_s
         self.buffer = b""
+        self.stream_is_done = False  # whatever it releases, on a GPU by DEVICE alone
         self.fds = array.array("i")
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.settimeout(timeout_s)
@@ -190,6 +195,9 @@ class Client:
             raise Closed from error
 
     def send(self, body, fds=(), **fields):
+        if body == "attach" and "device" not in fields and DEVICE.startswith("HOST-"):
+            fields = {"device": DEVICE, **fields}
+            self.stream_is_done = True
         self.send_raw(frame(client_message(body, **fields)), fds)
 
     def _fill(self, deadline):
@@ -224,6 +232,8 @@ class Client:
         """The next message, which must be of that kind; returns its fields."""
         found, fields = self.receive(timeout_s)
         assert found == body, f"wanted {body}, got {found}: {fields}"
+        if found == "attached" and self.stream_is_done:
+            self.write_words(1 << 62)
         return fields
 
     def expect_closed(self, timeout_s=None):
@@ -247,6 +257,11 @@ class Client:
         self.hello()
         self.send("attach", dataset=dataset, batch_size=batch_size, **options)
         return self.expect("attached")
+
+    def write_words(self, value):
+        """Of a consumer on a GPU: says for all slots what its stream has released, by the number of the filling."""
+        with mmap.mmap(self.fds[2], 0) as words:
+            words[:] = struct.pack("<Q", value) * (len(words) // 8)
 
     def query(self, kind, name="", start=0):
         self.send("query", kind=ENUMS["Query"][kind], name=name, start=start)

@@ -60,7 +60,7 @@ static void impossible_options_are_refused_without_a_daemon(void **state) {
         {{.dataset = "d", .batch_size = 1, .world_size = 2, .local_world_size = 3},
          -EINVAL,
          "local_world_size 3"},
-        {{.dataset = "d", .batch_size = 1, .device = "cuda:0"}, -ENOTSUP, "cuda:0"},
+        {{.dataset = "d", .batch_size = 1, .device = "gpu0"}, -EINVAL, "gpu0"},
         {{.dataset = "d", .batch_size = 1, .socket = "/nonexistent/sock"}, -ENOENT, "systemctl status feedd"},
         {{.dataset = "d", .batch_size = 1, .device = "cpu", .socket = "/nonexistent/sock"},
          -ENOENT,

@@ -59,7 +59,7 @@ static void batches_come_in_order_and_then_the_end(void **state) {
         // The kernel refuses to make the ring writable.
         void *page = (void *)((uintptr_t)batch.field[0].data & ~(uintptr_t)(RING_PAGE - 1));
         assert_int_equal(mprotect(page, RING_PAGE, PROT_READ | PROT_WRITE), -1);
-        assert_int_equal(feed_batch_release(feed, &batch), 0);
+        assert_int_equal(feed_batch_release(feed, &batch, NULL), 0);
     }
     assert_int_equal(feed_next(feed, &batch, -1), 0);
     assert_int_equal(feed_next(feed, &batch, -1), 0);
@@ -81,7 +81,7 @@ static void the_end_stays_the_end_when_the_daemon_closes(void **state) {
     pthread_join(fake.thread, NULL);
     fake.script = NULL;
     assert_int_equal(feed_next(feed, &batch, -1), 0);
-    assert_int_equal(feed_batch_release(feed, &batch), 0);
+    assert_int_equal(feed_batch_release(feed, &batch, NULL), 0);
     assert_int_equal(feed_next(feed, &batch, -1), 0);
     finish(&fake, feed);
 }
@@ -108,16 +108,16 @@ static void holding_everything_is_not_waiting(void **state) {
     next_is(feed, &second, 6);
     assert_int_equal(feed_next(feed, &third, -1), -ENOBUFS);
     assert_non_null(strstr(feed_strerror(feed), "all 2 batches"));
-    assert_int_equal(feed_batch_release(feed, &second), 0);
+    assert_int_equal(feed_batch_release(feed, &second, NULL), 0);
     next_is(feed, &third, 7);
     assert_int_equal(third.slot, 1);
     // The same slot, but another batch: the old lease is gone.
-    assert_int_equal(feed_batch_release(feed, &second), -EINVAL);
-    assert_int_equal(feed_batch_release(feed, &third), 0);
-    assert_int_equal(feed_batch_release(feed, &third), -EINVAL);
+    assert_int_equal(feed_batch_release(feed, &second, NULL), -EINVAL);
+    assert_int_equal(feed_batch_release(feed, &third, NULL), 0);
+    assert_int_equal(feed_batch_release(feed, &third, NULL), -EINVAL);
     third.slot = FAKE_SLOTS;
-    assert_int_equal(feed_batch_release(feed, &third), -EINVAL);
-    assert_int_equal(feed_batch_release(feed, &first), 0);
+    assert_int_equal(feed_batch_release(feed, &third, NULL), -EINVAL);
+    assert_int_equal(feed_batch_release(feed, &first, NULL), 0);
     finish(&fake, feed);
 }
 
@@ -147,13 +147,14 @@ static void releases_travel_together(void **state) {
     struct feed_batch batch;
     for (uint64_t sequence = 5; sequence < 20; sequence++) {
         next_is(feed, &batch, sequence);
-        assert_int_equal(feed_batch_release(feed, &batch), 0);
+        assert_int_equal(feed_batch_release(feed, &batch, NULL), 0);
     }
     next_is(feed, &batch, 20);                             // 15 releases: three messages of 4, and 3 pending
     assert_int_equal(feed_next(feed, &batch, 0), -EAGAIN); // tells the rest, and that we wait
     assert_int_equal(feed_next(feed, &batch, 0), -EAGAIN); // nothing new to say
     assert_int_equal(feed_next(feed, &batch, 10), -EAGAIN);
-    assert_int_equal(feed_batch_release(feed, &batch), 0); // at once: it may be the one that we wait for
+    assert_int_equal(feed_batch_release(feed, &batch, NULL),
+                     0); // at once: it may be the one that we wait for
     finish(&fake, feed);
     assert_int_equal(tally.slots, 16);
     assert_int_equal(tally.messages, 5);
@@ -180,7 +181,7 @@ static void each_sleep_says_that_it_waits(void **state) {
     struct feed_batch batch;
     for (uint64_t sequence = 5; sequence < 8; sequence++) {
         next_is(feed, &batch, sequence);
-        assert_int_equal(feed_batch_release(feed, &batch), 0);
+        assert_int_equal(feed_batch_release(feed, &batch, NULL), 0);
     }
     assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), 0);
     finish(&fake, feed);
@@ -283,8 +284,8 @@ static void batches_in_hand_outlive_the_daemon(void **state) {
     fails_with(feed, -ECONNRESET, "closed the connection");
     assert_int_equal(*(const uint8_t *)first.field[0].data, 5);
     assert_int_equal(feed_token(feed, token), 0);
-    assert_int_equal(feed_batch_release(feed, &first), 0);
-    assert_int_equal(feed_batch_release(feed, &second), 0);
+    assert_int_equal(feed_batch_release(feed, &first, NULL), 0);
+    assert_int_equal(feed_batch_release(feed, &second, NULL), 0);
     finish(&fake, feed);
 }
 
@@ -307,14 +308,14 @@ static void nothing_is_handed_out_that_was_taken_back(void **state) {
     struct feed_batch held[3], batch;
     for (uint64_t i = 0; i < 3; i++)
         next_is(feed, &held[i], 5 + i);
-    assert_int_equal(feed_batch_release(feed, &held[0]), 0);
+    assert_int_equal(feed_batch_release(feed, &held[0], NULL), 0);
     assert_int_equal(feed_next(feed, &batch, 0), -EAGAIN);
     pthread_join(fake.thread, NULL);
     fake.script = NULL;
-    assert_int_equal(feed_batch_release(feed, &held[1]),
+    assert_int_equal(feed_batch_release(feed, &held[1], NULL),
                      -ETIME); // its bytes may not have been what they seemed
     fails_with(feed, -ETIME, "detached");
-    assert_int_equal(feed_batch_release(feed, &held[2]), -ETIME);
+    assert_int_equal(feed_batch_release(feed, &held[2], NULL), -ETIME);
     finish(&fake, feed);
 }
 

@@ -33,7 +33,7 @@ static void the_token_follows_what_was_handed_out(void **state) {
     expect_token(feed, 3, 40);
     assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), 1);
     expect_token(feed, 3, 48);
-    assert_int_equal(feed_batch_release(feed, &batch), 0);
+    assert_int_equal(feed_batch_release(feed, &batch, NULL), 0);
     expect_token(feed, 3, 48);
     assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), 1);
     expect_token(feed, 4, 0);
@@ -73,7 +73,7 @@ static void samples_are_what_the_order_says(void **state) {
     assert_int_equal(feed_batch_sample(feed, &batch[2], 2), -ERANGE);
     // Without holes the answer needs nothing that is in the slot.
     int64_t before = feed_batch_sample(feed, &batch[0], 3);
-    assert_int_equal(feed_batch_release(feed, &batch[0]), 0);
+    assert_int_equal(feed_batch_release(feed, &batch[0], NULL), 0);
     assert_int_equal(feed_batch_sample(feed, &batch[0], 3), before);
     feed_close(feed);
     fake_stop(&fake);
@@ -133,7 +133,7 @@ static void skipped_samples_are_accounted_for(void **state) {
             assert_int_equal(feed_batch_sample(feed, &batch, i), order_sample(&order, 16u + place));
         }
         assert_int_equal(feed_batch_sample(feed, &batch, batch.count), -ERANGE);
-        assert_int_equal(feed_batch_release(feed, &batch), 0);
+        assert_int_equal(feed_batch_release(feed, &batch, NULL), 0);
         if (batch.skipped && batch.count)
             assert_int_equal(feed_batch_sample(feed, &batch, 0), -EINVAL);
     }

@@ -48,7 +48,7 @@ static void a_consumer_goes_on_where_it_stands(void **state) {
     struct feed_batch old[3], fresh;
     for (int i = 0; i < 3; i++)
         assert_int_equal(feed_next(feed, &old[i], FAKE_WAIT_MS), 1);
-    assert_int_equal(feed_batch_release(feed, &old[0]), 0);
+    assert_int_equal(feed_batch_release(feed, &old[0], NULL), 0);
     int64_t sample = feed_batch_sample(feed, &old[1], 0);
     assert_int_equal(feed_next(feed, &fresh, FAKE_WAIT_MS), 1);
     assert_int_equal(fresh.slot, 8);
@@ -56,12 +56,12 @@ static void a_consumer_goes_on_where_it_stands(void **state) {
     // What is held of the old ring is readable and can be given back once.
     assert_int_equal(*(const uint8_t *)old[1].field[0].data, 6);
     assert_int_equal(feed_batch_sample(feed, &old[1], 0), sample);
-    assert_int_equal(feed_batch_release(feed, &old[0]), -EINVAL);
-    assert_int_equal(feed_batch_release(feed, &old[2]), 0);
-    assert_int_equal(feed_batch_release(feed, &old[2]), -EINVAL);
-    assert_int_equal(feed_batch_release(feed, &old[1]), 0);
-    assert_int_equal(feed_batch_release(feed, &old[1]), -EINVAL);
-    assert_int_equal(feed_batch_release(feed, &fresh), 0);
+    assert_int_equal(feed_batch_release(feed, &old[0], NULL), -EINVAL);
+    assert_int_equal(feed_batch_release(feed, &old[2], NULL), 0);
+    assert_int_equal(feed_batch_release(feed, &old[2], NULL), -EINVAL);
+    assert_int_equal(feed_batch_release(feed, &old[1], NULL), 0);
+    assert_int_equal(feed_batch_release(feed, &old[1], NULL), -EINVAL);
+    assert_int_equal(feed_batch_release(feed, &fresh, NULL), 0);
     assert_int_equal(feed_next(feed, &fresh, FAKE_WAIT_MS), 0);
     feed_close(feed);
     fake_stop(&fake);

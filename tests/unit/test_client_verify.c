@@ -184,7 +184,7 @@ static int read_all(const struct fake *fake, struct error *error) {
             }
             epochs++;
         }
-        assert_int_equal(feed_batch_release(feed, &batch), 0);
+        assert_int_equal(feed_batch_release(feed, &batch, NULL), 0);
     }
     if (result == 0) {
         assert_int_equal(epochs, 2);

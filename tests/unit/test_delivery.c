@@ -284,20 +284,20 @@ static void test_a_lane_is_blocked_by_who_keeps_everything(void **state) {
     waits->waiting_since_ns = 1;
     uint32_t taken;
     do {
-        assert_false(delivery_lane_blocked(&fixture.delivery, waits->lane));
+        assert_false(delivery_holds_up(&fixture.delivery, waits));
         settle(&fixture);
         take(&fixture, keeps, 64);
         taken = take(&fixture, waits, 64);
         give_back_all(waits);
     } while (taken && waits->cursor < 4);
     assert_int_equal(keeps->held_count, 3);
-    assert_true(delivery_lane_blocked(&fixture.delivery, waits->lane));
+    assert_true(delivery_holds_up(&fixture.delivery, waits));
     waits->waiting_since_ns = 0;
-    assert_false(delivery_lane_blocked(&fixture.delivery, waits->lane));
+    assert_false(delivery_holds_up(&fixture.delivery, waits));
     waits->waiting_since_ns = 1;
     give_back(&fixture, keeps, 0);
     settle(&fixture);
-    assert_false(delivery_lane_blocked(&fixture.delivery, waits->lane));
+    assert_false(delivery_holds_up(&fixture.delivery, waits));
 }
 
 // ---- Odd batches ------------------------------------------------------------------------------------------

@@ -112,6 +112,56 @@ static void the_bottleneck_is_named(void **state) {
     }
 }
 
+// ---- GPUs --------------------------------------------------------------------------------------------------
+
+static void rates_of_a_gpu(void **state) {
+    (void)state;
+    struct stats_gpu_snapshot before = {.started_ns = 100 * S}, after = {.started_ns = 100 * S};
+    before.counters[GPU_copies] = 10;
+    after.counters[GPU_copies] = 30;
+    before.counters[GPU_copied_bytes] = 1000;
+    after.counters[GPU_copied_bytes] = 41000;
+    after.counters[GPU_copying_ns] = 1 * S;
+    before.counters[GPU_release_wait_ns] = 1 * S;
+    after.counters[GPU_release_wait_ns] = 3 * S / 2;
+    before.counters[GPU_processes_replaced] = 2;
+    after.counters[GPU_processes_replaced] = 3;
+    struct gpu_rates rates;
+    rates_of_gpu(&before, &after, 110 * S, 112 * S, &rates);
+    close_to(rates.seconds, 2);
+    close_to(rates.copies_per_s, 10);
+    close_to(rates.bytes_per_s, 20000);
+    close_to(rates.busy, 0.5);
+    close_to(rates.release_wait, 0.25);
+    close_to(rates.bus, 0); // not measured
+    assert_int_equal(rates.copies, 20);
+    assert_int_equal(rates.processes_replaced, 1);
+    after.bus_bytes_per_s = 80000;
+    rates_of_gpu(&before, &after, 110 * S, 112 * S, &rates);
+    close_to(rates.bus, 0.25);
+    rates_of_gpu(NULL, &after, 12345, 104 * S, &rates); // since its counters began
+    close_to(rates.seconds, 4);
+    close_to(rates.copies_per_s, 7.5);
+    close_to(rates.release_wait, 0.375);
+}
+
+static void odd_counters_of_a_gpu_give_no_absurd_rates(void **state) {
+    (void)state;
+    struct stats_gpu_snapshot before = {.counters = {[GPU_copies] = 10, [GPU_copied_bytes] = 10}};
+    struct stats_gpu_snapshot after = {.bus_bytes_per_s = 5};
+    after.counters[GPU_copying_ns] = after.counters[GPU_release_wait_ns] = 400 * S;
+    struct gpu_rates rates;
+    rates_of_gpu(&before, &after, 111 * S, 110 * S, &rates);
+    assert_true(rates.seconds > 0);
+    close_to(rates.copies_per_s, 0);
+    close_to(rates.bytes_per_s, 0);
+    close_to(rates.bus, 0);
+    close_to(rates.busy, 1);
+    close_to(rates.release_wait, 1);
+}
+
+// ---- The daemon --------------------------------------------------------------------------------------------
+
 static void the_daemon_is_alive_wedged_gone_or_stopped(void **state) {
     (void)state;
     struct stats_snapshot now = {.heartbeat_ns = 100 * S, .taken_ns = 100 * S + DAEMON_WEDGED_NS};
@@ -133,6 +183,8 @@ int main(void) {
         cmocka_unit_test(without_an_earlier_look_it_is_since_the_start),
         cmocka_unit_test(odd_counters_give_no_absurd_rates),
         cmocka_unit_test(the_bottleneck_is_named),
+        cmocka_unit_test(rates_of_a_gpu),
+        cmocka_unit_test(odd_counters_of_a_gpu_give_no_absurd_rates),
         cmocka_unit_test(the_daemon_is_alive_wedged_gone_or_stopped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

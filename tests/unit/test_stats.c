@@ -91,6 +91,7 @@ static void test_what_is_created_can_be_opened(void **state) {
     assert_int_equal(snapshot->heartbeat_ns, snapshot->started_ns);
     assert_true(snapshot->started_ns && snapshot->started_ns <= snapshot->taken_ns);
     assert_int_equal(snapshot->feed_count, 0);
+    assert_int_equal(snapshot->gpu_count, 0);
     assert_false(snapshot->stopped);
     assert_int_equal(stat(path, &status), 0);
     assert_int_equal(status.st_mode & 07777, 0640);
@@ -214,11 +215,12 @@ static void test_no_lie_is_taken(void **state) {
     stats_close(create(&fd));
     lie(fd, offsetof(struct stats_header, magic), 0, 8, -EAGAIN, "not ready");
     lie(fd, offsetof(struct stats_header, magic), 1, 8, -EPROTO, "no statistics file");
-    lie(fd, offsetof(struct stats_header, version), STATS_VERSION + 1, 4, -EPROTO, "version 2");
+    lie(fd, offsetof(struct stats_header, version), STATS_VERSION + 1, 4, -EPROTO, "version 3");
     lie(fd, offsetof(struct stats_header, header_bytes), 1, 4, -EPROTO, "another build");
     lie(fd, offsetof(struct stats_header, total_bytes), 1, 8, -EPROTO, "another build");
     lie(fd, offsetof(struct stats_header, max_feeds), 1, 4, -EPROTO, "another build");
     lie(fd, offsetof(struct stats_header, max_loaders), 1, 4, -EPROTO, "another build");
+    lie(fd, offsetof(struct stats_header, max_gpus), 1, 4, -EPROTO, "another build");
     stats_close(open_region());
     assert_int_equal(ftruncate(fd, RING_PAGE), 0);
     assert_not_opened(-EPROTO, "4096 bytes");
@@ -308,6 +310,9 @@ static void test_every_counter_has_its_text(void **state) {
                     loader_counter_texts[i].text);
     for (int i = 0; i < FEED_COUNTERS; i++)
         assert_true(feed_counter_texts[i].name && feed_counter_texts[i].unit && feed_counter_texts[i].text);
+    for (int i = 0; i < GPU_COUNTERS; i++)
+        assert_true(gpu_counter_texts[i].name && gpu_counter_texts[i].unit && gpu_counter_texts[i].text);
+    assert_string_equal(gpu_counter_texts[GPU_copied_bytes].name, "copied_bytes");
     assert_string_equal(loader_counter_texts[LOADER_storage_bytes].name, "storage_bytes");
     assert_string_equal(feed_counter_texts[FEED_consumer_wait_ns].unit, "ns");
 }

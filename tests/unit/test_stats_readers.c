@@ -115,16 +115,32 @@ static bool all_are(const char *text, char letter) {
     return same == STATS_NAME - 1 && !text[same];
 }
 
+static void rename_feed(uint64_t turn) {
+    name_feed(&region->feeds[0], turn, (char)('a' + turn % 26));
+}
+
+// As when a record goes from one GPU to the next: its counters are the new one's.
+static void rename_gpu(uint64_t turn) {
+    struct stats_gpu *gpu = &region->gpus[0];
+    stats_gpu_write_begin(gpu);
+    gpu->used = turn;
+    memset(gpu->uuid, (char)('a' + turn % 26), sizeof gpu->uuid - 1);
+    for (int i = 0; i < GPU_COUNTERS; i++)
+        atomic_store_explicit(&gpu->counters[i], 'a' + turn % 26, memory_order_relaxed);
+    memset(gpu->name, (char)('a' + turn % 26), sizeof gpu->name - 1);
+    stats_gpu_write_end(gpu);
+}
+
 // In a process of its own, as in life: the names themselves are no atomics.
-static pid_t start_renaming(void) {
+static pid_t start_renaming(void (*rewrite)(uint64_t turn)) {
     pid_t child = fork();
     assert_true(child >= 0);
     if (child)
         return child;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (uint64_t turn = 1;; turn++) {
-        name_feed(&region->feeds[0], turn, (char)('a' + turn % 26));
-        if (turn % 50 == 0)
+        rewrite(turn);
+        if (turn % 1000 == 0)
             usleep(300); // else hardly anybody would get an answer
     }
 }
@@ -136,9 +152,9 @@ static void end_renaming(pid_t child) {
 
 static void test_no_name_is_half_another(void **state) {
     (void)state;
-    pid_t child = start_renaming();
-    uint64_t answers = 0;
-    for (int look = 0; look < 2000; look++) {
+    pid_t child = start_renaming(rename_feed);
+    uint64_t answers = 0, end = monotonic_ns() + STORM_NS;
+    while (monotonic_ns() < end) {
         stats_snapshot(region, snapshot);
         if (!snapshot->feed_count)
             continue;
@@ -153,7 +169,30 @@ static void test_no_name_is_half_another(void **state) {
     }
     end_renaming(child);
     print_message("%lu answers\n", answers);
-    assert_true(answers > 200);
+    assert_true(answers > 20); // a busy machine takes its time
+}
+
+static void test_no_gpu_is_half_another(void **state) {
+    (void)state;
+    pid_t child = start_renaming(rename_gpu);
+    uint64_t answers = 0, end = monotonic_ns() + STORM_NS;
+    while (monotonic_ns() < end) {
+        stats_snapshot(region, snapshot);
+        if (!snapshot->gpu_count)
+            continue;
+        const struct stats_gpu_snapshot *gpu = &snapshot->gpus[0];
+        char letter = (char)('a' + gpu->started_ns % 26);
+        bool whole = all_are(gpu->uuid, letter) && all_are(gpu->name, letter);
+        for (int i = 0; i < GPU_COUNTERS; i++)
+            whole = whole && gpu->counters[i] == (uint64_t)letter;
+        if (!whole)
+            end_renaming(child);
+        assert_true(whole);
+        answers++;
+    }
+    end_renaming(child);
+    print_message("%lu answers\n", answers);
+    assert_true(answers > 20); // a busy machine takes its time
 }
 
 static void test_a_writer_that_died_in_the_middle_holds_nobody_up(void **state) {
@@ -162,11 +201,14 @@ static void test_a_writer_that_died_in_the_middle_holds_nobody_up(void **state) 
     name_feed(&region->feeds[1], 2, 'b');
     stats_feed_write_begin(&region->feeds[0]);
     region->feeds[0].name[0] = '?';
+    rename_gpu(1);
+    stats_gpu_write_begin(&region->gpus[0]);
     uint64_t from = monotonic_ns();
     stats_snapshot(region, snapshot);
     assert_true(monotonic_ns() - from < UINT64_C(2000000000));
     assert_int_equal(snapshot->feed_count, 1);
     assert_int_equal(snapshot->feeds[0].id, 2);
+    assert_int_equal(snapshot->gpu_count, 0);
 }
 
 static _Atomic bool rewriting;
@@ -202,9 +244,8 @@ static void test_a_slow_writer_is_waited_for(void **state) {
 int main(void) {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_region, end_region)
     const struct CMUnitTest tests[] = {
-        CASE(test_no_sum_is_double_or_short),
-        CASE(test_no_name_is_half_another),
-        CASE(test_a_writer_that_died_in_the_middle_holds_nobody_up),
+        CASE(test_no_sum_is_double_or_short),   CASE(test_no_name_is_half_another),
+        CASE(test_no_gpu_is_half_another),      CASE(test_a_writer_that_died_in_the_middle_holds_nobody_up),
         CASE(test_a_slow_writer_is_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,74 @@
+#include "client/device.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "client/feed.h"
+
+static int map_words(struct device_pool *pool, const struct ring *ring, int fd, struct error *error) {
+    struct stat status;
+    uint64_t least = 8ull * ring->header->slot_count;
+    if (fstat(fd, &status) < 0 || (uint64_t)status.st_size < least)
+        return error_set(error, -EPROTO, "feedd gave release words for fewer slots than the pool has");
+    void *memory = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        return error_set(error, -errno, "cannot map the release words: %m");
+    int failed =
+        gpu_host_register(pool->gpu, memory, (uint64_t)status.st_size, false, &pool->words_address, error);
+    if (failed) {
+        munmap(memory, (size_t)status.st_size);
+        return failed;
+    }
+    pool->words = memory;
+    pool->words_bytes = (uint64_t)status.st_size;
+    return 0;
+}
+
+int device_pool_open(struct device_pool *pool, struct gpu *gpu, const struct ring *ring, int memory_fd,
+                     uint64_t memory_bytes, int words_fd, struct error *error) {
+    *pool = (struct device_pool){.gpu = gpu};
+    if (!ring->header->on_device || memory_bytes < ring_pool_bytes(ring->header))
+        return error_set(error, -EPROTO, "feedd gave a pool that is smaller than its ring says");
+    int failed = gpu_import(gpu, memory_fd, memory_bytes, false, &pool->memory, error);
+    if (!failed)
+        failed = map_words(pool, ring, words_fd, error);
+    if (failed)
+        device_pool_close(pool);
+    return failed;
+}
+
+void device_pool_close(struct device_pool *pool) {
+    if (!pool->gpu)
+        return;
+    // A context that is lost says so and has nothing queued any more.
+    if (pool->memory.bytes || pool->words)
+        gpu_synchronize(pool->gpu, NULL);
+    if (pool->words) {
+        gpu_host_unregister(pool->gpu, (void *)pool->words);
+        munmap((void *)pool->words, pool->words_bytes);
+    }
+    if (pool->memory.bytes)
+        gpu_free(pool->gpu, &pool->memory);
+    *pool = (struct device_pool){0};
+}
+
+int device_pool_wait(const struct device_pool *pool, const struct ring *ring, uint32_t slot, uint64_t fill,
+                     gpu_stream stream, struct error *error) {
+    // A batch is granted when its copy is done, so that this never waits for long: it puts the copy before what follows
+    // in the eyes of the GPU.
+    return gpu_wait_word(pool->gpu, stream, pool->memory.address + ring_pool_word(ring->header, slot), fill,
+                         error);
+}
+
+int device_pool_release(const struct device_pool *pool, uint32_t slot, uint64_t fill, gpu_stream stream,
+                        struct error *error) {
+    if (stream == FEED_NO_STREAM) {
+        // Release: this process's reads come before it; pairs with the acquire in copies.c.
+        atomic_store_explicit(&pool->words[slot], fill, memory_order_release);
+        return 0;
+    }
+    struct gpu_word word = {pool->words_address + 8ull * slot, fill};
+    return gpu_write_words(pool->gpu, stream, &word, 1, error);
+}

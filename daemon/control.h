@@ -1,0 +1,55 @@
+// What the supervisor and a transfer process tell each other: a pair of seqpacket sockets, one structure a packet,
+// with its descriptors. Both ends are of one program, so the structures need no other form.
+#ifndef FEEDD_DAEMON_CONTROL_H
+#define FEEDD_DAEMON_CONTROL_H
+
+#include "shm/base.h"
+
+#define CONTROL_MAX_DESCRIPTORS 4u
+
+enum transfer_request_kind {
+    TRANSFER_OPEN_POOL =
+        1, // descriptors: the feed's ring (read-only), the pool's ring, the feed's eventfd, and the pool's
+           // memory if it is there already
+    TRANSFER_CLOSE_POOL,
+    TRANSFER_ADD_CONSUMER, // descriptor: its release words
+    TRANSFER_REMOVE_CONSUMER,
+};
+
+struct transfer_request {
+    uint32_t kind;
+    uint32_t pool;
+    uint32_t owner;        // OPEN_POOL: number of this process in the chunk words of the pool's ring
+    uint32_t consumer;     // ADD_CONSUMER, REMOVE_CONSUMER: bit of ring_slot.unread
+    uint64_t memory_bytes; // OPEN_POOL: of the memory that comes along; 0: make it
+};
+
+enum transfer_report_kind {
+    TRANSFER_READY = 1,    // the GPU is open; text: its name
+    TRANSFER_POOL_OPEN,    // descriptor: the pool's memory if it was made here
+    TRANSFER_POOL_REFUSED, // code, text
+    TRANSFER_POOL_CLOSED,  // nothing of it is in use any more
+    TRANSFER_LAGGING,      // copies have waited for this consumer's stream for waited_ns
+    TRANSFER_LOST,         // code, text: the GPU can be used no more; the process ends
+};
+
+struct transfer_report {
+    uint32_t kind;
+    uint32_t pool;
+    int32_t code;
+    uint32_t consumer;
+    uint64_t memory_bytes;
+    uint64_t waited_ns;
+    char text[400];
+};
+
+// Sends one structure with `count` descriptors, which are duplicated. 0 or a negative errno; -EAGAIN only if the
+// socket does not block.
+int control_send(int socket, const void *message, size_t bytes, const int *fds, uint32_t count);
+
+// 1 a structure of that size has come with *count descriptors, the caller's to close; 0 none is there; -ECONNRESET
+// the other side is gone; -EPROTO anything else came.
+int control_receive(int socket, void *message, size_t bytes, int fds[CONTROL_MAX_DESCRIPTORS],
+                    uint32_t *count);
+
+#endif

@@ -1,0 +1,23 @@
+// A transfer process as the supervisor sees it: started by fork and exec of the same program, with a socket to talk
+// over.
+#ifndef FEEDD_DAEMON_SUPERVISOR_TRANSFER_PROCESS_H
+#define FEEDD_DAEMON_SUPERVISOR_TRANSFER_PROCESS_H
+
+#include "daemon/supervisor/device.h"
+
+// Starts one; device_heard and device_process_ended are called from the loop. The memory goes after the end.
+int transfer_process_start(struct device *device, struct transfer_process **started, struct error *error);
+
+// Asks it to end; transfer_process_kill does not ask.
+void transfer_process_stop(struct transfer_process *process);
+void transfer_process_kill(struct transfer_process *process);
+
+int transfer_process_socket(const struct transfer_process *process);
+uint64_t transfer_process_started_ns(const struct transfer_process *process);
+
+// device.c. `fd` came with the report, or is -1; it is taken over.
+void device_heard(struct device *device, const struct transfer_report *report, int fd);
+// It is reaped. `asked`: by transfer_process_stop.
+void device_process_ended(struct device *device, bool asked, uint64_t lived_ns);
+
+#endif

@@ -1,0 +1,192 @@
+#include "daemon/transfer/copies.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+// Copies whose words are written together. Words between copies leave the bus idle for a moment; a batch that waits for
+// the words of others comes later.
+#define GROUP_BYTES (4ull << 20)
+#define GROUP_MOST  (GPU_WORDS_MOST / 2)
+
+struct group {
+    gpu_stream stream;
+    struct gpu_word words[GPU_WORDS_MOST];
+    uint32_t count;
+    uint64_t bytes;
+};
+
+// ---- Opening and closing -----------------------------------------------------------------------------------
+
+static int open_done_words(struct copies *copies, struct error *error) {
+    copies->done_bytes = align_up(8ull * copies->ring->header->slot_count, RING_PAGE);
+    void *memory = mmap(NULL, copies->done_bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (memory == MAP_FAILED)
+        return error_set(error, -errno, "cannot map sequence words: %m");
+    int failed =
+        gpu_host_register(copies->gpu, memory, copies->done_bytes, false, &copies->done_address, error);
+    if (failed) {
+        munmap(memory, copies->done_bytes);
+        return failed;
+    }
+    copies->done = memory;
+    return 0;
+}
+
+int copies_open(struct copies *copies, struct gpu *gpu, struct ring *ring, uint32_t owner,
+                const struct gpu_memory *memory, struct error *error) {
+    uint32_t slots = ring->header->slot_count;
+    copies->gpu = gpu;
+    copies->ring = ring;
+    copies->owner = owner;
+    copies->pool_address = memory->address;
+    copies->waiting = calloc(slots, sizeof *copies->waiting);
+    copies->under_way = calloc(slots, sizeof *copies->under_way);
+    int failed = copies->waiting && copies->under_way ? 0 : error_set(error, -ENOMEM, "out of memory");
+    if (!failed)
+        failed = open_done_words(copies, error);
+    for (uint32_t i = 0; !failed && i < COPY_STREAMS; i++)
+        failed = gpu_stream_create(gpu, &copies->streams[i], error);
+    return failed;
+}
+
+void copies_close(struct copies *copies) {
+    for (uint32_t i = 0; i < COPY_STREAMS; i++)
+        if (copies->streams[i])
+            gpu_stream_destroy(copies->gpu, copies->streams[i]);
+    if (copies->done) {
+        gpu_host_unregister(copies->gpu, (void *)copies->done);
+        munmap((void *)copies->done, copies->done_bytes);
+    }
+    for (uint32_t i = 0; i < CONSUMERS_MOST; i++)
+        if (copies->consumers[i].words)
+            munmap((void *)copies->consumers[i].words, copies->consumers[i].bytes);
+    free(copies->waiting);
+    free(copies->under_way);
+}
+
+// ---- Moving ------------------------------------------------------------------------------------------------
+
+// From the slot's start to the end of the last sample that is there.
+static uint64_t used_bytes(const struct ring_header *header, uint32_t samples) {
+    uint64_t end = 0;
+    for (uint32_t i = 0; samples && i < header->field_count; i++)
+        end = max_u64(end, header->fields[i].slot_offset + samples * header->fields[i].sample_bytes);
+    return min_u64(end, header->slot_bytes);
+}
+
+static void claim_all(struct copies *copies, uint64_t now_ns) {
+    struct ring_claim claim;
+    uint32_t slots = copies->ring->header->slot_count;
+    while (copies->waiting_count + copies->under_way_count < slots &&
+           ring_claim(copies->ring, copies->owner, &claim)) {
+        const struct ring_slot *batch = ring_slot(copies->ring, claim.slot);
+        if (!copies->waiting_count)
+            copies->waiting_since_ns = now_ns;
+        copies->waiting[copies->waiting_count++] = (struct copy){
+            .claim = claim,
+            .fill = batch->fill,
+            .bytes = used_bytes(copies->ring->header, batch->count - batch->skipped),
+        };
+    }
+}
+
+// The consumers that have not released what lies in the slot. Those that have left are taken out by the supervisor.
+static uint64_t unreleased(const struct copies *copies, const struct copy *copy) {
+    const struct ring_slot *batch = ring_slot(copies->ring, copy->claim.slot);
+    uint64_t left = atomic_load_explicit(&batch->unread, memory_order_relaxed);
+    for (uint64_t rest = left; rest; rest &= rest - 1) {
+        uint32_t consumer = (uint32_t)__builtin_ctzll(rest);
+        const struct release_words *words = &copies->consumers[consumer];
+        // Acquire: the consumer's reads of the slot came before its word. It can write what it likes there, and
+        // harms only those who share its pool, which are processes of its own user.
+        if (!words->words ||
+            atomic_load_explicit(&words->words[copy->claim.slot], memory_order_acquire) + 1 >= copy->fill)
+            left &= ~(1ull << consumer);
+    }
+    return left;
+}
+
+static int flush_group(struct copies *copies, struct group *group, struct error *error) {
+    if (!group->count)
+        return 0;
+    int failed = gpu_write_words(copies->gpu, group->stream, group->words, group->count, error);
+    copies->next_stream = (copies->next_stream + 1) % COPY_STREAMS;
+    *group = (struct group){.stream = copies->streams[copies->next_stream]};
+    return failed;
+}
+
+static int queue_copy(struct copies *copies, struct group *group, const struct copy *copy,
+                      struct error *error) {
+    uint32_t slot = copy->claim.slot;
+    const struct ring_header *header = copies->ring->header;
+    int failed = 0;
+    if (copy->bytes)
+        failed = gpu_copy_in(copies->gpu, group->stream, copies->pool_address + slot * header->slot_bytes,
+                             ring_slot_data(&copies->source, ring_slot(copies->ring, slot)->source),
+                             copy->bytes, error);
+    if (failed)
+        return failed;
+    group->words[group->count++] =
+        (struct gpu_word){copies->pool_address + ring_pool_word(header, slot), copy->fill};
+    group->words[group->count++] = (struct gpu_word){copies->done_address + 8ull * slot, copy->fill};
+    group->bytes += copy->bytes;
+    copies->under_way[copies->under_way_count++] = *copy;
+    copies->bytes_under_way += copy->bytes;
+    if (group->bytes >= GROUP_BYTES || group->count == 2 * GROUP_MOST)
+        return flush_group(copies, group, error);
+    return 0;
+}
+
+static int queue_released(struct copies *copies, uint64_t now_ns, struct error *error) {
+    struct group group = {.stream = copies->streams[copies->next_stream]};
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < copies->waiting_count; i++) {
+        struct copy copy = copies->waiting[i];
+        if (unreleased(copies, &copy)) {
+            copies->waiting[kept++] = copy;
+            continue;
+        }
+        int failed = queue_copy(copies, &group, &copy, error);
+        if (failed)
+            return failed;
+    }
+    if (!kept)
+        copies->waiting_since_ns = 0;
+    else if (kept < copies->waiting_count)
+        copies->waiting_since_ns = now_ns;
+    copies->waiting_count = kept;
+    return flush_group(copies, &group, error);
+}
+
+static bool report_done(struct copies *copies) {
+    uint32_t kept = 0;
+    bool wake = false;
+    for (uint32_t i = 0; i < copies->under_way_count; i++) {
+        const struct copy *copy = &copies->under_way[i];
+        // Acquire: pairs with the word that the GPU writes behind the copy.
+        if (atomic_load_explicit(&copies->done[copy->claim.slot], memory_order_acquire) < copy->fill) {
+            copies->under_way[kept++] = *copy;
+            continue;
+        }
+        wake |= ring_chunk_done(copies->ring, &copy->claim, 0);
+        copies->bytes_under_way -= copy->bytes;
+        copies->copied++;
+        copies->copied_bytes += copy->bytes;
+    }
+    copies->under_way_count = kept;
+    return wake;
+}
+
+int copies_step(struct copies *copies, uint64_t now_ns, bool *wake, struct error *error) {
+    *wake = report_done(copies);
+    claim_all(copies, now_ns);
+    return copies->waiting_count ? queue_released(copies, now_ns, error) : 0;
+}
+
+uint64_t copies_unreleased(const struct copies *copies) {
+    uint64_t consumers = 0;
+    for (uint32_t i = 0; i < copies->waiting_count; i++)
+        consumers |= unreleased(copies, &copies->waiting[i]);
+    return consumers;
+}

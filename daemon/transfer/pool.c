@@ -1,0 +1,137 @@
+#include "daemon/transfer/pool.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define MEASURED_BYTES (128ull << 20)
+
+enum {
+    POOL_FD_SOURCE,
+    POOL_FD_RING,
+    POOL_FD_EVENT,
+    POOL_FD_MEMORY,
+};
+
+static int map_rings(struct transfer_pool *pool, const int *fds, struct error *error) {
+    struct copies *copies = &pool->copies;
+    int failed = ring_map(&copies->source, fds[POOL_FD_SOURCE], RING_READ, error);
+    if (!failed)
+        failed = ring_map(&pool->ring, fds[POOL_FD_RING], RING_CONTROL, error);
+    if (failed)
+        return failed;
+    if (!pool->ring.header->on_device || pool->ring.header->slot_bytes != copies->source.header->slot_bytes)
+        return error_set(error, -EPROTO, "the pool's ring does not go with the feed's");
+    return 0;
+}
+
+static int get_memory(struct transfer_pool *pool, const struct transfer_request *request, int fd,
+                      struct error *error) {
+    if (request->memory_bytes)
+        return gpu_import(pool->gpu, fd, request->memory_bytes, true, &pool->memory, error);
+    uint64_t bytes = gpu_round_up(pool->gpu, ring_pool_bytes(pool->ring.header));
+    return gpu_create(pool->gpu, bytes, &pool->memory, &pool->memory_fd, error);
+}
+
+int pool_begin(struct gpu *gpu, const struct transfer_request *request, int *fds, uint32_t fd_count,
+               struct transfer_pool **made, struct error *error) {
+    uint32_t wanted = request->memory_bytes ? POOL_FD_MEMORY + 1 : POOL_FD_MEMORY;
+    struct transfer_pool *pool = calloc(1, sizeof *pool);
+    int failed = 0;
+    if (!pool)
+        failed = error_set(error, -ENOMEM, "out of memory");
+    else if (fd_count != wanted)
+        failed = error_set(error, -EPROTO, "%u descriptors came for a pool, not %u", fd_count, wanted);
+    if (!failed) {
+        pool->id = request->pool;
+        pool->gpu = gpu;
+        pool->event_fd = fds[POOL_FD_EVENT];
+        pool->memory_fd = -1;
+        fds[POOL_FD_EVENT] = -1;
+        failed = map_rings(pool, fds, error);
+    }
+    if (!failed)
+        failed = get_memory(pool, request, fds[POOL_FD_MEMORY], error);
+    if (!failed)
+        failed = copies_open(&pool->copies, gpu, &pool->ring, request->owner, &pool->memory, error);
+    if (!failed)
+        failed = registration_begin(&pool->registration, gpu, &pool->copies.source, error);
+    for (uint32_t i = 0; i < fd_count; i++)
+        close_fd(&fds[i]);
+    if (failed) {
+        if (pool)
+            pool_end(pool);
+        return failed;
+    }
+    *made = pool;
+    return 0;
+}
+
+int pool_prepare(struct transfer_pool *pool, struct error *error) {
+    uint64_t began = monotonic_ns();
+    int left = registration_step(&pool->registration, error);
+    pool->registering_ns += monotonic_ns() - began;
+    pool->open = left == 0;
+    return left;
+}
+
+void pool_end(struct transfer_pool *pool) {
+    // Unpinning memory or unmapping a pool under a copy would end the context.
+    gpu_synchronize(pool->gpu, NULL);
+    copies_close(&pool->copies);
+    registration_end(&pool->registration);
+    if (pool->memory.bytes)
+        gpu_free(pool->gpu, &pool->memory);
+    ring_unmap(&pool->copies.source);
+    ring_unmap(&pool->ring);
+    close_fd(&pool->event_fd);
+    close_fd(&pool->memory_fd);
+    free(pool);
+}
+
+int pool_add_consumer(struct transfer_pool *pool, uint32_t consumer, int fd, struct error *error) {
+    AUTO_CLOSE int words_fd = fd;
+    struct stat status;
+    uint64_t least = 8ull * pool->ring.header->slot_count;
+    if (consumer >= CONSUMERS_MOST || pool->copies.consumers[consumer].words)
+        return error_set(error, -EPROTO, "consumer %u of a pool is there already", consumer);
+    if (fstat(words_fd, &status) < 0 || (uint64_t)status.st_size < least)
+        return error_set(error, -EPROTO, "the release words of a consumer are too short");
+    void *memory = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, words_fd, 0);
+    if (memory == MAP_FAILED)
+        return error_set(error, -errno, "cannot map a consumer's release words: %m");
+    pool->copies.consumers[consumer] = (struct release_words){memory, (uint64_t)status.st_size};
+    return 0;
+}
+
+void pool_remove_consumer(struct transfer_pool *pool, uint32_t consumer) {
+    if (consumer >= CONSUMERS_MOST || !pool->copies.consumers[consumer].words)
+        return;
+    munmap((void *)pool->copies.consumers[consumer].words, pool->copies.consumers[consumer].bytes);
+    pool->copies.consumers[consumer] = (struct release_words){0};
+}
+
+int pool_measure_bus(struct transfer_pool *pool, uint64_t *bytes_per_s, struct error *error) {
+    struct copies *copies = &pool->copies;
+    const struct ring_header *source = copies->source.header, *ring = pool->ring.header;
+    uint64_t copied = 0, began = 0;
+    // The first copy is not counted: it finds the way.
+    for (uint32_t i = 0; !i || copied < MEASURED_BYTES; i++) {
+        int failed = gpu_copy_in(
+            pool->gpu, copies->streams[0], pool->memory.address + i % ring->slot_count * ring->slot_bytes,
+            ring_slot_data(&copies->source, i % source->slot_count), source->slot_bytes, error);
+        if (!failed && !i)
+            failed = gpu_synchronize(pool->gpu, error);
+        if (failed)
+            return failed;
+        if (!i)
+            began = monotonic_ns();
+        else
+            copied += source->slot_bytes;
+    }
+    int failed = gpu_synchronize(pool->gpu, error);
+    uint64_t took = max_u64(monotonic_ns() - began, 1);
+    *bytes_per_s = (uint64_t)((double)copied * 1e9 / (double)took);
+    return failed;
+}

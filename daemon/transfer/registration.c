@@ -1,0 +1,42 @@
+#include "daemon/transfer/registration.h"
+
+#include <inttypes.h>
+
+int registration_begin(struct registration *registration, struct gpu *gpu, const struct ring *ring,
+                       struct error *error) {
+    uint64_t slot_bytes = ring->header->slot_bytes;
+    if (slot_bytes > REGISTRATION_PIECE)
+        return error_set(error, -EOVERFLOW,
+                         "a batch of %" PRIu64 " MiB is too large for a GPU: at most %" PRIu64
+                         " MiB; ask for smaller batches",
+                         slot_bytes >> 20, (uint64_t)REGISTRATION_PIECE >> 20);
+    *registration = (struct registration){
+        .gpu = gpu,
+        .data = ring->data,
+        .bytes = slot_bytes * ring->header->slot_count,
+        .piece_bytes = REGISTRATION_PIECE / slot_bytes * slot_bytes,
+    };
+    return 0;
+}
+
+int registration_step(struct registration *registration, struct error *error) {
+    uint64_t left = registration->bytes - registration->done_bytes;
+    uint64_t bytes = min_u64(left, registration->piece_bytes);
+    uint64_t address; // that the GPU uses; copies name the host's
+    if (!left)
+        return 0;
+    int failed = gpu_host_register(registration->gpu, registration->data + registration->done_bytes, bytes,
+                                   true, &address, error);
+    if (failed) {
+        registration_end(registration);
+        return failed;
+    }
+    registration->done_bytes += bytes;
+    return registration->done_bytes < registration->bytes;
+}
+
+void registration_end(struct registration *registration) {
+    for (uint64_t at = 0; at < registration->done_bytes; at += registration->piece_bytes)
+        gpu_host_unregister(registration->gpu, registration->data + at);
+    registration->done_bytes = 0;
+}

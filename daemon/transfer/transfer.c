@@ -1,0 +1,350 @@
+#include "daemon/transfer/transfer.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "daemon/heritage.h"
+#include "daemon/log.h"
+#include "daemon/role.h"
+#include "daemon/transfer/pool.h"
+#include "shm/stats.h"
+
+#define BEAT_NS        (100 * UINT64_C(1000000))
+#define LISTEN_NS      (1 * UINT64_C(1000000)) // while copies are under way, messages are looked for so often
+#define SLEEP_MS       200                     // longest: the heartbeat and SIGTERM are looked at in between
+#define NAP_LEAST_NS   UINT64_C(3000)
+#define NAP_MOST_NS    UINT64_C(100000) // while copies are under way
+#define NAP_RELEASE_NS UINT64_C(20000)  // first nap when all that is left waits for consumers' streams
+#define NAP_PATIENT_NS UINT64_C(1000000)
+#define NAP_SLACK_NS   1000ul // the kernel's own is 50 us
+#define BUS_GUESS      50     // bytes a ns, until it is measured
+#define LAG_REPORT_NS  (1000 * UINT64_C(1000000))
+
+struct transfer {
+    const struct transfer_settings *settings;
+    struct stats_gpu *stats;
+    struct gpu *gpu;
+    LIST_HEAD(, transfer_pool) pools;
+    uint64_t beat_ns, listened_ns, stepped_ns;
+    uint64_t nap_ns; // the last one while waiting for releases
+    struct error failure;
+};
+
+// ---- To the supervisor -------------------------------------------------------------------------------------
+
+static void report(uint32_t kind, uint32_t pool, const struct error *error, struct transfer_report *more,
+                   int fd) {
+    struct transfer_report message = {0};
+    if (more)
+        message = *more;
+    message.kind = kind;
+    message.pool = pool;
+    if (error) {
+        message.code = error->code;
+        snprintf(message.text, sizeof message.text, "%.*s", (int)sizeof message.text - 1, error->text);
+    }
+    // The socket blocks; should the supervisor be gone, so are we in a moment.
+    control_send(HERITAGE_CONTROL, &message, sizeof message, &fd, fd >= 0);
+}
+
+static void wake_supervisor(const struct transfer_pool *pool) {
+    const uint64_t one = 1;
+    if (write(pool->event_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+        log_warning("cannot wake the supervisor: %m");
+}
+
+static void update_gauges(const struct transfer *transfer) {
+    const struct transfer_pool *pool;
+    uint64_t pinned = 0, memory = 0;
+    LIST_FOREACH(pool, &transfer->pools, link) {
+        pinned += pool->registration.done_bytes;
+        memory += pool->memory.bytes;
+    }
+    atomic_store_explicit(&transfer->stats->pinned_bytes, pinned, memory_order_relaxed);
+    atomic_store_explicit(&transfer->stats->pool_bytes, memory, memory_order_relaxed);
+}
+
+// ---- Pools -------------------------------------------------------------------------------------------------
+
+static struct transfer_pool *find_pool(const struct transfer *transfer, uint32_t id) {
+    struct transfer_pool *pool;
+    LIST_FOREACH(pool, &transfer->pools, link)
+    if (pool->id == id)
+        return pool;
+    return NULL;
+}
+
+static void drop_pool(struct transfer *transfer, struct transfer_pool *pool) {
+    LIST_REMOVE(pool, link);
+    pool_end(pool);
+    update_gauges(transfer);
+}
+
+static void open_pool(struct transfer *transfer, const struct transfer_request *request, int *fds,
+                      uint32_t fd_count) {
+    struct transfer_pool *pool = NULL;
+    struct error error = {0};
+    if (pool_begin(transfer->gpu, request, fds, fd_count, &pool, &error) < 0)
+        report(TRANSFER_POOL_REFUSED, request->pool, &error, NULL, -1);
+    else
+        LIST_INSERT_HEAD(&transfer->pools, pool, link);
+}
+
+static int measure_bus(struct transfer *transfer, struct transfer_pool *pool, struct error *error) {
+    uint64_t speed = 0;
+    if (pool->memory_fd < 0 || atomic_load_explicit(&transfer->stats->bus_bytes_per_s, memory_order_relaxed))
+        return 0;
+    int failed = pool_measure_bus(pool, &speed, error);
+    atomic_store_explicit(&transfer->stats->bus_bytes_per_s, speed, memory_order_relaxed);
+    return failed;
+}
+
+// One piece of the first pool that is not ready, so that the others do not wait for the whole. True: there was one.
+static bool prepare_one(struct transfer *transfer) {
+    struct transfer_pool *pool;
+    struct error error = {0};
+    LIST_FOREACH(pool, &transfer->pools, link)
+    if (!pool->open)
+        break;
+    if (!pool)
+        return false;
+    int left = pool_prepare(pool, &error);
+    if (left > 0)
+        return true;
+    if (left == 0)
+        left = measure_bus(transfer, pool, &error);
+    if (left < 0) {
+        report(TRANSFER_POOL_REFUSED, pool->id, &error, NULL, -1);
+        drop_pool(transfer, pool);
+        return true;
+    }
+    log_info("pool %" PRIu32 ": %" PRIu64 " MiB of ring pinned in %.1f ms, %" PRIu64 " MiB on the GPU",
+             pool->id, pool->registration.bytes >> 20, (double)pool->registering_ns / 1e6,
+             pool->memory.bytes >> 20);
+    stats_add(&transfer->stats->counters[GPU_registering_ns], pool->registering_ns);
+    update_gauges(transfer);
+    struct transfer_report more = {.memory_bytes = pool->memory.bytes};
+    report(TRANSFER_POOL_OPEN, pool->id, NULL, &more, pool->memory_fd);
+    close_fd(&pool->memory_fd);
+    return true;
+}
+
+// ---- From the supervisor -----------------------------------------------------------------------------------
+
+static void handle(struct transfer *transfer, const struct transfer_request *request, int *fds,
+                   uint32_t fd_count) {
+    struct transfer_pool *pool = find_pool(transfer, request->pool);
+    struct error error = {0};
+    switch (request->kind) {
+    case TRANSFER_OPEN_POOL:
+        open_pool(transfer, request, fds, fd_count);
+        return;
+    case TRANSFER_CLOSE_POOL:
+        if (pool)
+            drop_pool(transfer, pool);
+        report(TRANSFER_POOL_CLOSED, request->pool, NULL, NULL, -1);
+        break;
+    case TRANSFER_ADD_CONSUMER:
+        if (pool && fd_count == 1 && pool_add_consumer(pool, request->consumer, fds[0], &error) < 0)
+            log_warning("pool %" PRIu32 ": %s", pool->id, error.text);
+        if (pool && fd_count == 1)
+            return;
+        break;
+    case TRANSFER_REMOVE_CONSUMER:
+        if (pool)
+            pool_remove_consumer(pool, request->consumer);
+        break;
+    default:
+        log_warning("request %" PRIu32 " of the supervisor is unknown", request->kind);
+    }
+    while (fd_count)
+        close(fds[--fd_count]);
+}
+
+static int listen_to_supervisor(struct transfer *transfer, uint64_t now) {
+    struct transfer_request request;
+    int fds[CONTROL_MAX_DESCRIPTORS];
+    uint32_t fd_count;
+    int got;
+    transfer->listened_ns = now;
+    while ((got = control_receive(HERITAGE_CONTROL, &request, sizeof request, fds, &fd_count)) == 1)
+        handle(transfer, &request, fds, fd_count);
+    return got < 0 ? error_set(&transfer->failure, got, "the supervisor is gone: %s", strerror(-got)) : 0;
+}
+
+// ---- Copying -----------------------------------------------------------------------------------------------
+
+struct activity {
+    uint64_t bytes_under_way;
+    bool waiting; // for consumers' streams
+};
+
+static void report_lag(struct transfer_pool *pool, uint64_t now) {
+    uint64_t since = pool->copies.waiting_since_ns;
+    if (!since || now < since + LAG_REPORT_NS || now < pool->reported_lag_ns + LAG_REPORT_NS)
+        return;
+    pool->reported_lag_ns = now;
+    for (uint64_t rest = copies_unreleased(&pool->copies); rest; rest &= rest - 1) {
+        struct transfer_report more = {.consumer = (uint32_t)__builtin_ctzll(rest), .waited_ns = now - since};
+        report(TRANSFER_LAGGING, pool->id, NULL, &more, -1);
+    }
+}
+
+static void count_time(struct transfer *transfer, const struct activity *activity, uint64_t now) {
+    uint64_t passed = now - transfer->stepped_ns;
+    transfer->stepped_ns = now;
+    if (activity->bytes_under_way)
+        stats_add(&transfer->stats->counters[GPU_copying_ns], passed);
+    else if (activity->waiting)
+        stats_add(&transfer->stats->counters[GPU_release_wait_ns], passed);
+}
+
+static int step_all(struct transfer *transfer, uint64_t now, struct activity *activity) {
+    struct transfer_pool *pool;
+    *activity = (struct activity){0};
+    LIST_FOREACH(pool, &transfer->pools, link) {
+        struct copies *copies = &pool->copies;
+        uint64_t copied = copies->copied, bytes = copies->copied_bytes;
+        bool wake = false;
+        if (!pool->open)
+            continue;
+        int failed = copies_step(copies, now, &wake, &transfer->failure);
+        if (failed)
+            return failed;
+        if (wake)
+            wake_supervisor(pool);
+        stats_add(&transfer->stats->counters[GPU_copies], copies->copied - copied);
+        stats_add(&transfer->stats->counters[GPU_copied_bytes], copies->copied_bytes - bytes);
+        activity->bytes_under_way += copies->bytes_under_way;
+        activity->waiting |= copies->waiting_count > 0;
+        report_lag(pool, now);
+    }
+    return 0;
+}
+
+// ---- Sleeping ----------------------------------------------------------------------------------------------
+
+static void nap(uint64_t ns) {
+    struct timespec time = {.tv_nsec = (long)ns};
+    nanosleep(&time, NULL);
+}
+
+// Until the first of the copies may be done. A GPU does not wake a process; asking its driver to costs more than
+// looking.
+static void nap_for_copies(const struct transfer *transfer, uint64_t bytes) {
+    uint64_t speed = atomic_load_explicit(&transfer->stats->bus_bytes_per_s, memory_order_relaxed);
+    uint64_t ns = bytes / (speed >= 1000000000u ? speed / 1000000000u : BUS_GUESS);
+    nap(max_u64(NAP_LEAST_NS, min_u64(ns / 4, NAP_MOST_NS)));
+}
+
+static void nap_for_releases(struct transfer *transfer) {
+    transfer->nap_ns = transfer->nap_ns ? min_u64(transfer->nap_ns * 5 / 4, NAP_PATIENT_NS) : NAP_RELEASE_NS;
+    nap(transfer->nap_ns);
+}
+
+// Until the supervisor has dispatched something or has a message.
+static void sleep_for_work(struct transfer *transfer) {
+    struct pollfd sources[] = {{.fd = HERITAGE_CONTROL, .events = POLLIN},
+                               {.fd = HERITAGE_WAKE, .events = POLLIN}};
+    struct transfer_pool *pool;
+    uint64_t count;
+    LIST_FOREACH(pool, &transfer->pools, link)
+    if (pool->open && ring_announce_sleep(&pool->ring))
+        return;
+    if (poll(sources, COUNT_OF(sources), SLEEP_MS) <= 0)
+        return;
+    if (sources[0].revents)
+        transfer->listened_ns = 0;
+    if (sources[1].revents && read(HERITAGE_WAKE, &count, sizeof count) < 0 && errno != EAGAIN)
+        log_warning("cannot read the eventfd: %m");
+}
+
+// ---- Running -----------------------------------------------------------------------------------------------
+
+static void beat(struct transfer *transfer, uint64_t now) {
+    if (now < transfer->beat_ns + BEAT_NS)
+        return;
+    transfer->beat_ns = now;
+    atomic_store_explicit(&transfer->stats->heartbeat_ns, now, memory_order_relaxed);
+}
+
+static int serve(struct transfer *transfer) {
+    transfer->stepped_ns = monotonic_ns();
+    while (!role_stopping) {
+        struct activity activity;
+        uint64_t now = monotonic_ns();
+        beat(transfer, now);
+        int failed = now >= transfer->listened_ns + LISTEN_NS ? listen_to_supervisor(transfer, now) : 0;
+        if (!failed)
+            failed = step_all(transfer, now, &activity);
+        if (failed)
+            return failed;
+        count_time(transfer, &activity, now);
+        if (!activity.waiting || activity.bytes_under_way)
+            transfer->nap_ns = 0;
+        if (prepare_one(transfer))
+            continue;
+        if (activity.bytes_under_way)
+            nap_for_copies(transfer, activity.bytes_under_way);
+        else if (activity.waiting)
+            nap_for_releases(transfer);
+        else
+            sleep_for_work(transfer);
+    }
+    return 0;
+}
+
+static int open_gpu(struct transfer *transfer, struct error *error) {
+    uint64_t free_bytes = 0;
+    int failed = gpu_open(&transfer->gpu, transfer->settings->uuid, error);
+    if (failed)
+        return failed;
+    failed = gpu_free_bytes(transfer->gpu, &free_bytes, error);
+    if (failed)
+        return failed;
+    log_info("%s, %s, %" PRIu64 " MiB free of %" PRIu64, transfer->gpu->name, transfer->gpu->uuid,
+             free_bytes >> 20, transfer->gpu->memory_bytes >> 20);
+    update_gauges(transfer);
+    struct error name = {0};
+    snprintf(name.text, sizeof name.text, "%s", transfer->gpu->name);
+    report(TRANSFER_READY, 0, &name, NULL, -1);
+    return 0;
+}
+
+static int start(struct transfer *transfer, struct error *error) {
+    const void *settings;
+    int failed = role_map_settings(HERITAGE_SETTINGS, sizeof(struct transfer_settings), &settings, error);
+    if (failed)
+        return failed;
+    transfer->settings = settings;
+    log_open("transfer", (enum log_level)transfer->settings->log_level);
+    prctl(PR_SET_TIMERSLACK, NAP_SLACK_NS);
+    failed = role_tie(transfer->settings->supervisor_pid, error);
+    if (!failed)
+        failed =
+            stats_map_gpu(HERITAGE_TRANSFER_STATS, transfer->settings->stats_record, &transfer->stats, error);
+    return failed ? failed : open_gpu(transfer, error);
+}
+
+int transfer_run(void) {
+    struct transfer transfer = {0};
+    LIST_INIT(&transfer.pools);
+    log_open("transfer", LOG_LEVEL_INFO);
+    prctl(PR_SET_NAME, "feedd-transfer");
+    int failed = start(&transfer, &transfer.failure);
+    if (!failed)
+        failed = serve(&transfer);
+    if (failed) {
+        log_error("%s", transfer.failure.text);
+        report(TRANSFER_LOST, 0, &transfer.failure, NULL, -1);
+        return EXIT_FAILURE; // what is left of the GPU goes with the process
+    }
+    struct transfer_pool *pool;
+    while ((pool = LIST_FIRST(&transfer.pools)))
+        drop_pool(&transfer, pool);
+    gpu_close(transfer.gpu);
+    return EXIT_SUCCESS;
+}

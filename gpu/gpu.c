@@ -1,0 +1,200 @@
+#include "gpu/gpu.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "gpu/gpu_backend.h"
+
+#define PAGE 4096u
+
+// A decimal number and nothing else.
+static bool parse_number(const char *text, uint32_t *number) {
+    uint64_t value = 0;
+    if (!*text)
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        value = value * 10 + (uint64_t)(*text - '0');
+        if (value > UINT32_MAX)
+            return false;
+    }
+    *number = (uint32_t)value;
+    return true;
+}
+
+static bool begins_with(const char *text, const char *prefix) {
+    return strncasecmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static int find_simulated(const char *text, uint32_t *ordinal, const char *name, struct error *error) {
+    if (!parse_number(text, ordinal))
+        return error_set(error, -EINVAL, "\"%s\" is no GPU: simulated ones are host:0 to host:%u", name,
+                         GPU_HOST_MOST - 1);
+    if (*ordinal >= GPU_HOST_MOST)
+        return error_set(error, -ENODEV, "there is no \"%s\": simulated GPUs are host:0 to host:%u", name,
+                         GPU_HOST_MOST - 1);
+    return 0;
+}
+
+// "580.159.04" out of "NVRM version: NVIDIA UNIX ... Kernel Module  580.159.04  Release Build ..."; false: no driver.
+static bool find_driver(char version[32]) {
+    AUTO_FCLOSE FILE *file = fopen("/proc/driver/nvidia/version", "re");
+    char line[256], *word, *rest;
+    snprintf(version, 32, "of unknown version");
+    if (!file || !fgets(line, sizeof line, file))
+        return access("/dev/nvidiactl", F_OK) == 0;
+    for (word = strtok_r(line, " \t\n", &rest); word; word = strtok_r(NULL, " \t\n", &rest))
+        if (strspn(word, "0123456789.") == strlen(word) && strchr(word, '.')) {
+            snprintf(version, 32, "%s", word);
+            break;
+        }
+    return true;
+}
+
+void gpu_support(char *text, size_t bytes) {
+    char version[32];
+    int toolkit = gpu_cuda_toolkit();
+    if (!toolkit)
+        snprintf(text, bytes, "none: built without the CUDA toolkit");
+    else if (find_driver(version))
+        snprintf(text, bytes, "CUDA (built with %d.%d), NVIDIA driver %s", toolkit / 1000,
+                 toolkit % 1000 / 10, version);
+    else
+        snprintf(text, bytes, "CUDA (built with %d.%d), but there is no NVIDIA driver on this machine",
+                 toolkit / 1000, toolkit % 1000 / 10);
+}
+
+void gpu_describe(char *text, size_t bytes) {
+    struct error error = {0};
+    if (gpu_cuda_describe(text, bytes, &error) < 0)
+        snprintf(text, bytes, "%s", error.text);
+}
+
+int gpu_resolve(const char *name, char uuid[GPU_UUID_BYTES], struct error *error) {
+    uint32_t ordinal = 0;
+    if (strcmp(name, "cuda") == 0)
+        return gpu_cuda_uuid(0, uuid, error);
+    if (strncmp(name, "cuda:", 5) == 0 && parse_number(name + 5, &ordinal))
+        return gpu_cuda_uuid(ordinal, uuid, error);
+    if (begins_with(name, "GPU-"))
+        return gpu_cuda_find(name, uuid, error);
+    if (strncmp(name, "host:", 5) == 0 || begins_with(name, "HOST-")) {
+        int code = find_simulated(name + 5, &ordinal, name, error);
+        if (code == 0)
+            snprintf(uuid, GPU_UUID_BYTES, "HOST-%u", ordinal);
+        return code;
+    }
+    return error_set(error, -EINVAL,
+                     "\"%s\" is no GPU: wanted is \"cuda\", \"cuda:1\", the UUID of one (\"GPU-...\") or "
+                     "\"host:0\" for a simulated one",
+                     name);
+}
+
+int gpu_open(struct gpu **gpu, const char *uuid, struct error *error) {
+    *gpu = NULL;
+    if (begins_with(uuid, "GPU-"))
+        return gpu_cuda_open(gpu, uuid, error);
+    if (!begins_with(uuid, "HOST-"))
+        return error_set(error, -EINVAL, "\"%s\" is not the UUID of a GPU", uuid);
+    uint32_t ordinal = 0;
+    int code = find_simulated(uuid + 5, &ordinal, uuid, error);
+    return code < 0 ? code : gpu_host_open(gpu, ordinal, error);
+}
+
+void gpu_close(struct gpu *gpu) {
+    if (gpu)
+        gpu->operations->close(gpu);
+}
+
+uint64_t gpu_round_up(struct gpu *gpu, uint64_t bytes) {
+    return gpu->operations->round_up(gpu, bytes);
+}
+
+static int check_size(struct gpu *gpu, uint64_t bytes, struct error *error) {
+    if (bytes && bytes == gpu_round_up(gpu, bytes))
+        return 0;
+    return error_set(error, -EINVAL, "memory of %s comes in multiples of %llu bytes, and %llu is none",
+                     gpu->name, (unsigned long long)gpu_round_up(gpu, 1), (unsigned long long)bytes);
+}
+
+int gpu_create(struct gpu *gpu, uint64_t bytes, struct gpu_memory *memory, int *fd, struct error *error) {
+    *memory = (struct gpu_memory){0};
+    *fd = -1;
+    int code = check_size(gpu, bytes, error);
+    return code < 0 ? code : gpu->operations->create(gpu, bytes, memory, fd, error);
+}
+
+int gpu_import(struct gpu *gpu, int fd, uint64_t bytes, bool writable, struct gpu_memory *memory,
+               struct error *error) {
+    *memory = (struct gpu_memory){0};
+    int code = check_size(gpu, bytes, error);
+    return code < 0 ? code : gpu->operations->import(gpu, fd, bytes, writable, memory, error);
+}
+
+void gpu_free(struct gpu *gpu, struct gpu_memory *memory) {
+    if (memory->bytes)
+        gpu->operations->free(gpu, memory);
+    *memory = (struct gpu_memory){0};
+}
+
+int gpu_host_register(struct gpu *gpu, void *memory, uint64_t bytes, bool read_only, uint64_t *address,
+                      struct error *error) {
+    *address = 0;
+    if ((uintptr_t)memory % PAGE)
+        return error_set(error, -EINVAL, "memory that a GPU is to reach must start on a page");
+    if (bytes == 0 || bytes > GPU_REGISTER_MOST)
+        return error_set(error, -EINVAL, "1 to %u bytes of memory can be registered at once, not %llu",
+                         GPU_REGISTER_MOST, (unsigned long long)bytes);
+    return gpu->operations->host_register(gpu, memory, bytes, read_only, address, error);
+}
+
+void gpu_host_unregister(struct gpu *gpu, void *memory) {
+    gpu->operations->host_unregister(gpu, memory);
+}
+
+int gpu_stream_create(struct gpu *gpu, gpu_stream *stream, struct error *error) {
+    *stream = NULL;
+    return gpu->operations->stream_create(gpu, stream, error);
+}
+
+void gpu_stream_destroy(struct gpu *gpu, gpu_stream stream) {
+    if (stream)
+        gpu->operations->stream_destroy(gpu, stream);
+}
+
+int gpu_copy_in(struct gpu *gpu, gpu_stream stream, uint64_t to, const void *from, uint64_t bytes,
+                struct error *error) {
+    return gpu->operations->copy_in(gpu, stream, to, from, bytes, error);
+}
+
+int gpu_copy_out(struct gpu *gpu, void *to, uint64_t from, uint64_t bytes, struct error *error) {
+    return gpu->operations->copy_out(gpu, to, from, bytes, error);
+}
+
+int gpu_write_words(struct gpu *gpu, gpu_stream stream, const struct gpu_word *words, uint32_t count,
+                    struct error *error) {
+    if (count == 0)
+        return 0;
+    if (count > GPU_WORDS_MOST)
+        return error_set(error, -EINVAL, "%u words in one write; %u are the limit", count, GPU_WORDS_MOST);
+    for (uint32_t i = 0; i < count; i++)
+        if (words[i].address % sizeof(uint64_t))
+            return error_set(error, -EINVAL, "a word for a GPU must lie on a multiple of 8");
+    return gpu->operations->write_words(gpu, stream, words, count, error);
+}
+
+int gpu_wait_word(struct gpu *gpu, gpu_stream stream, uint64_t address, uint64_t value, struct error *error) {
+    if (address % sizeof(uint64_t))
+        return error_set(error, -EINVAL, "a word for a GPU must lie on a multiple of 8");
+    return gpu->operations->wait_word(gpu, stream, address, value, error);
+}
+
+int gpu_synchronize(struct gpu *gpu, struct error *error) {
+    return gpu->operations->synchronize(gpu, error);
+}
+
+int gpu_free_bytes(struct gpu *gpu, uint64_t *bytes, struct error *error) {
+    *bytes = 0;
+    return gpu->operations->free_bytes(gpu, bytes, error);
+}

@@ -1,0 +1,338 @@
+// GPUs of NVIDIA, through the CUDA driver's own interface.
+#ifdef HAVE_CUDA
+
+#include "gpu/gpu_cuda.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+struct cuda_gpu {
+    struct gpu gpu;
+    CUdevice device;
+    CUcontext context;
+    size_t granularity;
+    bool registers_read_only;
+};
+
+static struct cuda_gpu *cuda_of(struct gpu *gpu) {
+    return (struct cuda_gpu *)gpu; // its first member
+}
+
+// ---- Operations ---------------------------------------------------------------------------------------------
+
+// Between enter and leave the GPU's context is the thread's current one.
+static int enter(struct gpu *gpu, struct error *error) {
+    int code = cuda_check_process(error);
+    if (code < 0)
+        return code;
+    CUresult result = cuda_driver.cuCtxPushCurrent(cuda_of(gpu)->context);
+    return result == CUDA_SUCCESS ? 0 : cuda_fail(result, "enter the GPU's context", error);
+}
+
+static int leave(CUresult result, const char *what, struct error *error) {
+    CUcontext left;
+    cuda_driver.cuCtxPopCurrent(&left);
+    return result == CUDA_SUCCESS ? 0 : cuda_fail(result, what, error);
+}
+
+static void cuda_close(struct gpu *gpu) {
+    if (cuda_check_process(NULL) == 0)
+        cuda_driver.cuDevicePrimaryCtxRelease(cuda_of(gpu)->device);
+    free(cuda_of(gpu));
+}
+
+static uint64_t cuda_round_up(struct gpu *gpu, uint64_t bytes) {
+    return align_up(bytes, cuda_of(gpu)->granularity);
+}
+
+static int cuda_free_bytes(struct gpu *gpu, uint64_t *bytes, struct error *error) {
+    size_t unused = 0, total = 0;
+    int code = enter(gpu, error);
+    if (code < 0)
+        return code;
+    code = leave(cuda_driver.cuMemGetInfo(&unused, &total), "ask for the GPU's free memory", error);
+    *bytes = unused;
+    return code;
+}
+
+static CUmemLocation location_of(const struct cuda_gpu *cuda) {
+    return (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = cuda->device};
+}
+
+static CUmemAllocationProp properties_of(const struct cuda_gpu *cuda) {
+    return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                 .location = location_of(cuda)};
+}
+
+static void unmap(CUdeviceptr address, uint64_t bytes) {
+    cuda_driver.cuMemUnmap(address, bytes);
+    cuda_driver.cuMemAddressFree(address, bytes);
+}
+
+static CUresult map(const struct cuda_gpu *cuda, CUmemGenericAllocationHandle handle, uint64_t bytes,
+                    bool writable, CUdeviceptr *address) {
+    const CUmemAccessDesc access = {.location = location_of(cuda),
+                                    .flags = writable ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                                      : CU_MEM_ACCESS_FLAGS_PROT_READ};
+    CUresult result = cuda_driver.cuMemAddressReserve(address, bytes, 0, 0, 0);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = cuda_driver.cuMemMap(*address, bytes, 0, handle, 0);
+    if (result != CUDA_SUCCESS) {
+        cuda_driver.cuMemAddressFree(*address, bytes);
+        return result;
+    }
+    result = cuda_driver.cuMemSetAccess(*address, bytes, &access, 1);
+    if (result != CUDA_SUCCESS)
+        unmap(*address, bytes);
+    return result;
+}
+
+// In a stream of its own: to wait for the whole context would be to wait for what a caller has queued, which may wait
+// for what he does next.
+static CUresult clear(CUdeviceptr address, uint64_t bytes) {
+    CUstream stream;
+    CUresult result = cuda_driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = cuda_driver.cuMemsetD8Async(address, 0, bytes, stream);
+    if (result == CUDA_SUCCESS)
+        result = cuda_driver.cuStreamSynchronize(stream);
+    cuda_driver.cuStreamDestroy(stream);
+    return result;
+}
+
+static CUresult create(const struct cuda_gpu *cuda, uint64_t bytes, CUdeviceptr *address, int *fd) {
+    const CUmemAllocationProp properties = properties_of(cuda);
+    CUmemGenericAllocationHandle handle;
+    CUresult result = cuda_driver.cuMemCreate(&handle, bytes, &properties, 0);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = map(cuda, handle, bytes, true, address);
+    if (result == CUDA_SUCCESS) {
+        result = clear(*address, bytes);
+        if (result == CUDA_SUCCESS)
+            result = cuda_driver.cuMemExportToShareableHandle(fd, handle,
+                                                              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+        if (result != CUDA_SUCCESS)
+            unmap(*address, bytes);
+    }
+    cuda_driver.cuMemRelease(handle); // the mapping and the descriptor keep the memory
+    return result;
+}
+
+static int cuda_create(struct gpu *gpu, uint64_t bytes, struct gpu_memory *memory, int *fd,
+                       struct error *error) {
+    int code = enter(gpu, error);
+    if (code < 0)
+        return code;
+    CUdeviceptr address = 0;
+    int made = -1;
+    CUresult result = create(cuda_of(gpu), bytes, &address, &made);
+    code = leave(result, "allocate GPU memory", error);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        uint64_t unused = 0;
+        cuda_free_bytes(gpu, &unused, NULL);
+        return error_set(error, -ENOMEM, "%llu bytes of GPU memory are wanted on %s (%s) and %llu are free",
+                         (unsigned long long)bytes, gpu->name, gpu->uuid, (unsigned long long)unused);
+    }
+    if (code < 0)
+        return code;
+    fcntl(made, F_SETFD, FD_CLOEXEC);
+    *fd = made;
+    *memory = (struct gpu_memory){.address = address, .bytes = bytes};
+    return 0;
+}
+
+static int cuda_import(struct gpu *gpu, int fd, uint64_t bytes, bool writable, struct gpu_memory *memory,
+                       struct error *error) {
+    int code = enter(gpu, error);
+    if (code < 0)
+        return code;
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr address = 0;
+    CUresult result = cuda_driver.cuMemImportFromShareableHandle(&handle, (void *)(uintptr_t)fd,
+                                                                 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    if (result == CUDA_SUCCESS) {
+        result = map(cuda_of(gpu), handle, bytes, writable, &address);
+        cuda_driver.cuMemRelease(handle);
+    }
+    code = leave(result, "map another process's GPU memory", error);
+    if (code == 0)
+        *memory = (struct gpu_memory){.address = address, .bytes = bytes};
+    return code;
+}
+
+static void cuda_free(struct gpu *gpu, struct gpu_memory *memory) {
+    if (enter(gpu, NULL) < 0)
+        return;
+    unmap(memory->address, memory->bytes);
+    leave(CUDA_SUCCESS, "", NULL);
+}
+
+static int cuda_host_register(struct gpu *gpu, void *memory, uint64_t bytes, bool read_only,
+                              uint64_t *address, struct error *error) {
+    if (read_only && !cuda_of(gpu)->registers_read_only)
+        return error_set(error, -ENOTSUP, "%s (%s) cannot reach memory that is mapped read-only", gpu->name,
+                         gpu->uuid);
+    int code = enter(gpu, error);
+    if (code < 0)
+        return code;
+    const unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                           (read_only ? CU_MEMHOSTREGISTER_READ_ONLY : 0u);
+    CUdeviceptr mapped = 0;
+    CUresult result = cuda_driver.cuMemHostRegister(memory, bytes, flags);
+    if (result == CUDA_SUCCESS) {
+        result = cuda_driver.cuMemHostGetDevicePointer(&mapped, memory, 0);
+        if (result != CUDA_SUCCESS)
+            cuda_driver.cuMemHostUnregister(memory);
+    }
+    char what[64];
+    snprintf(what, sizeof what, "pin %llu bytes of memory for the GPU", (unsigned long long)bytes);
+    *address = mapped;
+    return leave(result, what, error);
+}
+
+static void cuda_host_unregister(struct gpu *gpu, void *memory) {
+    if (enter(gpu, NULL) == 0)
+        leave(cuda_driver.cuMemHostUnregister(memory), "", NULL);
+}
+
+static int cuda_stream_create(struct gpu *gpu, gpu_stream *stream, struct error *error) {
+    CUstream made = NULL;
+    int code = enter(gpu, error);
+    if (code == 0)
+        code = leave(cuda_driver.cuStreamCreate(&made, CU_STREAM_NON_BLOCKING), "create a stream", error);
+    *stream = made;
+    return code;
+}
+
+static void cuda_stream_destroy(struct gpu *gpu, gpu_stream stream) {
+    if (enter(gpu, NULL) == 0)
+        leave(cuda_driver.cuStreamDestroy(stream), "", NULL);
+}
+
+static int cuda_copy_in(struct gpu *gpu, gpu_stream stream, uint64_t to, const void *from, uint64_t bytes,
+                        struct error *error) {
+    int code = enter(gpu, error);
+    return code < 0 ? code
+                    : leave(cuda_driver.cuMemcpyHtoDAsync(to, from, bytes, stream), "copy to the GPU", error);
+}
+
+static int cuda_copy_out(struct gpu *gpu, void *to, uint64_t from, uint64_t bytes, struct error *error) {
+    int code = enter(gpu, error);
+    return code < 0 ? code : leave(cuda_driver.cuMemcpyDtoH(to, from, bytes), "copy from the GPU", error);
+}
+
+static int cuda_write_words(struct gpu *gpu, gpu_stream stream, const struct gpu_word *words, uint32_t count,
+                            struct error *error) {
+    int code = enter(gpu, error);
+    if (code < 0)
+        return code;
+    // With default flags a write comes after everything before it, as seen by all.
+    if (count == 1)
+        return leave(cuda_driver.cuStreamWriteValue64(stream, words->address, words->value,
+                                                      CU_STREAM_WRITE_VALUE_DEFAULT),
+                     "queue the write of a word", error);
+    CUstreamBatchMemOpParams writes[GPU_WORDS_MOST];
+    memset(writes, 0, sizeof writes);
+    for (uint32_t i = 0; i < count; i++) {
+        writes[i].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
+        writes[i].writeValue.address = words[i].address;
+        writes[i].writeValue.value64 = words[i].value;
+        writes[i].writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
+    }
+    return leave(cuda_driver.cuStreamBatchMemOp(stream, count, writes, 0), "queue the write of words", error);
+}
+
+static int cuda_wait_word(struct gpu *gpu, gpu_stream stream, uint64_t address, uint64_t value,
+                          struct error *error) {
+    int code = enter(gpu, error);
+    return code < 0 ? code
+                    : leave(cuda_driver.cuStreamWaitValue64(stream, address, value, CU_STREAM_WAIT_VALUE_GEQ),
+                            "queue the wait for a word", error);
+}
+
+static int cuda_synchronize(struct gpu *gpu, struct error *error) {
+    int code = enter(gpu, error);
+    return code < 0 ? code : leave(cuda_driver.cuCtxSynchronize(), "wait for the GPU", error);
+}
+
+// ---- Opening ------------------------------------------------------------------------------------------------
+
+static const struct gpu_operations cuda_operations = {.close = cuda_close,
+                                                      .round_up = cuda_round_up,
+                                                      .create = cuda_create,
+                                                      .import = cuda_import,
+                                                      .free = cuda_free,
+                                                      .host_register = cuda_host_register,
+                                                      .host_unregister = cuda_host_unregister,
+                                                      .stream_create = cuda_stream_create,
+                                                      .stream_destroy = cuda_stream_destroy,
+                                                      .copy_in = cuda_copy_in,
+                                                      .copy_out = cuda_copy_out,
+                                                      .write_words = cuda_write_words,
+                                                      .wait_word = cuda_wait_word,
+                                                      .synchronize = cuda_synchronize,
+                                                      .free_bytes = cuda_free_bytes};
+
+// Reads what the device is, and refuses it if it cannot do what is needed.
+static int read_device(struct cuda_gpu *cuda, struct error *error) {
+    static const struct {
+        CUdevice_attribute attribute;
+        const char *name;
+    } needed[] = {
+        {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, "virtual memory management"},
+        {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+         "memory that other processes can map"},
+        {CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, "64-bit words in streams"},
+    };
+    struct gpu *gpu = &cuda->gpu;
+    size_t total = 0;
+    int read_only = 0;
+    CUresult result = cuda_driver.cuDeviceGetName(gpu->name, sizeof gpu->name, cuda->device);
+    if (result == CUDA_SUCCESS)
+        result = cuda_driver.cuDeviceTotalMem(&total, cuda->device);
+    for (size_t i = 0; result == CUDA_SUCCESS && i < COUNT_OF(needed); i++) {
+        int has = 0;
+        result = cuda_driver.cuDeviceGetAttribute(&has, needed[i].attribute, cuda->device);
+        if (result == CUDA_SUCCESS && !has)
+            return error_set(error, -ENOTSUP, "%s (%s) has no %s, which delivery to it needs", gpu->name,
+                             gpu->uuid, needed[i].name);
+    }
+    if (result == CUDA_SUCCESS)
+        result = cuda_driver.cuDeviceGetAttribute(
+            &read_only, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, cuda->device);
+    const CUmemAllocationProp properties = properties_of(cuda);
+    if (result == CUDA_SUCCESS)
+        result = cuda_driver.cuMemGetAllocationGranularity(&cuda->granularity, &properties,
+                                                           CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    gpu->memory_bytes = total;
+    cuda->registers_read_only = read_only;
+    return result == CUDA_SUCCESS ? 0 : cuda_fail(result, "ask what the GPU can do", error);
+}
+
+int gpu_cuda_open(struct gpu **gpu, const char *uuid, struct error *error) {
+    AUTO_FREE struct cuda_gpu *cuda = calloc(1, sizeof *cuda);
+    if (!cuda)
+        return error_set(error, -ENOMEM, "no memory for a GPU's handle");
+    cuda->gpu.operations = &cuda_operations;
+    int code = cuda_find_device(uuid, &cuda->device, cuda->gpu.uuid, error);
+    if (code == 0)
+        code = read_device(cuda, error);
+    if (code < 0)
+        return code;
+    CUresult result = cuda_driver.cuDevicePrimaryCtxRetain(&cuda->context, cuda->device);
+    if (result != CUDA_SUCCESS)
+        return cuda_fail(result, "make a context on the GPU", error);
+    *gpu = &cuda->gpu;
+    cuda = NULL;
+    return 0;
+}
+
+#else
+
+typedef int no_cuda_in_this_build; // a file of C holds something
+
+#endif

@@ -1,0 +1,200 @@
+// Finding the CUDA driver when the program runs, and the GPUs by their names.
+#include "gpu/gpu_backend.h"
+
+#ifdef HAVE_CUDA
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+#include <strings.h>
+
+#include "gpu/gpu_cuda.h"
+
+#define DRIVER_LEAST 12000 // CUDA 12.0
+
+struct cuda_driver cuda_driver;
+
+int cuda_fail(CUresult result, const char *what, struct error *error) {
+    const char *name = NULL, *text = NULL;
+    cuda_driver.cuGetErrorName(result, &name);
+    cuda_driver.cuGetErrorString(result, &text);
+    return error_set(error, result == CUDA_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EIO, "cannot %s: %s (%s)", what,
+                     text ? text : "an error that the driver cannot name", name ? name : "no name");
+}
+
+static int refuse_old_driver(int version, struct error *error) {
+    return error_set(error, -ENOTSUP, "the NVIDIA driver is for CUDA %d.%d; %d.%d or later is needed",
+                     version / 1000, version % 1000 / 10, DRIVER_LEAST / 1000, DRIVER_LEAST % 1000 / 10);
+}
+
+static int find_calls(PFN_cuGetProcAddress_v12000 find, struct error *error) {
+    const struct {
+        const char *name;
+        int since;
+        void **call;
+    } calls[] = {
+#define CUDA_CALL(name, version) {#name, version, (void **)&cuda_driver.name},
+#include "gpu/cuda_calls.def"
+#undef CUDA_CALL
+    };
+    for (size_t i = 0; i < COUNT_OF(calls); i++) {
+        CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+        CUresult result =
+            find(calls[i].name, calls[i].call, calls[i].since, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found);
+        if (result != CUDA_SUCCESS || !*calls[i].call)
+            return error_set(error, -ENOTSUP, "the NVIDIA driver (CUDA %d.%d) has no %s",
+                             cuda_driver.version / 1000, cuda_driver.version % 1000 / 10, calls[i].name);
+    }
+    return 0;
+}
+
+static int load(struct error *error) {
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); // stays: it cannot be unloaded safely
+    if (!library) {
+        const char *why = dlerror();
+        return error_set(error, -ENOTSUP, "there is no NVIDIA driver on this machine (%s)",
+                         why ? why : "libcuda.so.1");
+    }
+    PFN_cuDriverGetVersion_v2020 get_version =
+        (PFN_cuDriverGetVersion_v2020)dlsym(library, "cuDriverGetVersion");
+    PFN_cuGetProcAddress_v12000 find = (PFN_cuGetProcAddress_v12000)dlsym(library, "cuGetProcAddress_v2");
+    if (get_version)
+        get_version(&cuda_driver.version);
+    if (!find || cuda_driver.version < DRIVER_LEAST)
+        return refuse_old_driver(cuda_driver.version, error);
+    int code = find_calls(find, error);
+    if (code < 0)
+        return code;
+    CUresult result = cuda_driver.cuInit(0);
+    if (result == CUDA_ERROR_NO_DEVICE)
+        return 0;
+    if (result == CUDA_ERROR_NOT_INITIALIZED)
+        return error_set(error, -ENOTSUP,
+                         "CUDA was used before this process was forked, so it cannot be used here: start "
+                         "processes anew (\"spawn\") instead");
+    if (result == CUDA_SUCCESS)
+        result = cuda_driver.cuDeviceGetCount(&cuda_driver.count);
+    return result == CUDA_SUCCESS ? 0 : cuda_fail(result, "start the NVIDIA driver", error);
+}
+
+static void load_once(void) {
+    cuda_driver.process = getpid();
+    cuda_driver.code = load(&cuda_driver.error);
+}
+
+int cuda_check_process(struct error *error) {
+    if (cuda_driver.process == getpid())
+        return 0;
+    return error_set(
+        error, -ENOTSUP,
+        "CUDA was loaded by process %d and cannot be used in one that was forked from it: start processes "
+        "anew (\"spawn\") instead",
+        (int)cuda_driver.process);
+}
+
+int cuda_need_driver(struct error *error) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_once);
+    if (cuda_driver.code < 0)
+        return error_set(error, cuda_driver.code, "%s", cuda_driver.error.text);
+    return cuda_check_process(error);
+}
+
+// ---- Names --------------------------------------------------------------------------------------------------
+
+static int refuse_invisible(const char *name, struct error *error) {
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    return error_set(error, -ENODEV, "GPU %s is not visible to this process, which sees %d of them (%s%s%s)",
+                     name, cuda_driver.count,
+                     visible ? "CUDA_VISIBLE_DEVICES is \"" : "CUDA_VISIBLE_DEVICES is not set",
+                     visible ? visible : "", visible ? "\"" : "");
+}
+
+static int read_uuid(int ordinal, CUdevice *device, char uuid[GPU_UUID_BYTES], struct error *error) {
+    CUuuid raw;
+    CUresult result = cuda_driver.cuDeviceGet(device, ordinal);
+    if (result == CUDA_SUCCESS)
+        result = cuda_driver.cuDeviceGetUuid(&raw, *device);
+    if (result != CUDA_SUCCESS)
+        return cuda_fail(result, "read a GPU's UUID", error);
+    int used = snprintf(uuid, GPU_UUID_BYTES, "GPU");
+    for (int i = 0; i < (int)sizeof raw.bytes; i++)
+        used +=
+            snprintf(uuid + used, GPU_UUID_BYTES - (size_t)used, "%s%02x",
+                     i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", (unsigned char)raw.bytes[i]);
+    return 0;
+}
+
+int cuda_find_device(const char *name, CUdevice *device, char uuid[GPU_UUID_BYTES], struct error *error) {
+    char seen[GPU_UUID_BYTES];
+    int code = cuda_need_driver(error);
+    for (int i = 0; code == 0 && i < cuda_driver.count; i++) {
+        code = read_uuid(i, device, seen, error);
+        if (code == 0 && strcasecmp(seen, name) == 0) {
+            memcpy(uuid, seen, sizeof seen);
+            return 0;
+        }
+    }
+    return code < 0 ? code : refuse_invisible(name, error);
+}
+
+int gpu_cuda_describe(char *text, size_t bytes, struct error *error) {
+    int code = cuda_need_driver(error);
+    if (code == 0)
+        snprintf(text, bytes, "the NVIDIA driver is for CUDA %d.%d, and this process sees %d GPU%s",
+                 cuda_driver.version / 1000, cuda_driver.version % 1000 / 10, cuda_driver.count,
+                 cuda_driver.count == 1 ? "" : "s");
+    return code;
+}
+
+int gpu_cuda_uuid(uint32_t ordinal, char uuid[GPU_UUID_BYTES], struct error *error) {
+    int code = cuda_need_driver(error);
+    if (code < 0)
+        return code;
+    char name[16];
+    snprintf(name, sizeof name, "cuda:%u", ordinal);
+    CUdevice device = 0;
+    return ordinal < (uint32_t)cuda_driver.count ? read_uuid((int)ordinal, &device, uuid, error)
+                                                 : refuse_invisible(name, error);
+}
+
+int gpu_cuda_find(const char *name, char uuid[GPU_UUID_BYTES], struct error *error) {
+    CUdevice device = 0;
+    return cuda_find_device(name, &device, uuid, error);
+}
+
+int gpu_cuda_toolkit(void) {
+    return CUDA_VERSION;
+}
+
+#else
+
+static int refuse(struct error *error) {
+    return error_set(error, -ENOTSUP, "this build has no CUDA: it was built without the CUDA toolkit");
+}
+
+int gpu_cuda_toolkit(void) {
+    return 0;
+}
+
+int gpu_cuda_describe(char *text, size_t bytes, struct error *error) {
+    (void)text, (void)bytes;
+    return refuse(error);
+}
+
+int gpu_cuda_uuid(uint32_t ordinal, char uuid[GPU_UUID_BYTES], struct error *error) {
+    (void)ordinal, (void)uuid;
+    return refuse(error);
+}
+
+int gpu_cuda_find(const char *name, char uuid[GPU_UUID_BYTES], struct error *error) {
+    (void)name, (void)uuid;
+    return refuse(error);
+}
+
+int gpu_cuda_open(struct gpu **gpu, const char *uuid, struct error *error) {
+    (void)gpu, (void)uuid;
+    return refuse(error);
+}
+
+#endif

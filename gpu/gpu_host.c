@@ -1,0 +1,384 @@
+// The simulated GPU: its memory is a memfd, its streams are threads.
+#include "gpu/gpu_host.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "gpu/gpu_backend.h"
+#include "gpu/gpu_host_range.h"
+#include "gpu/gpu_host_stream.h"
+
+#define PAGE           4096u
+#define MEMORY_DEFAULT (UINT64_C(1) << 30)
+
+struct open_stream {
+    LIST_ENTRY(open_stream) link;
+    struct host_stream *stream;
+};
+
+struct faults {
+    uint64_t memory, copy_us, fail_copy, stall_copy, no_export;
+};
+
+struct host_gpu {
+    struct gpu gpu;
+    uint32_t ordinal;
+    struct faults faults;
+    uint64_t copies;
+    bool lost;
+    struct host_ranges memory;
+    LIST_HEAD(, open_stream) streams;
+};
+
+static uint64_t allocated[GPU_HOST_MOST]; // bytes, by GPU; atomic
+
+static struct host_gpu *host_of(struct gpu *gpu) {
+    return (struct host_gpu *)gpu; // its first member
+}
+
+static int check_alive(const struct host_gpu *host, struct error *error) {
+    return host->lost ? error_set(error, -EIO, "the GPU is lost") : 0;
+}
+
+// ---- Memory -------------------------------------------------------------------------------------------------
+
+static int check_word(const struct host_gpu *host, uint64_t address, bool to_write, struct error *error) {
+    if (host_ranges_hold(&host->memory, address, sizeof(uint64_t), to_write) ||
+        host_registrations_hold(address, sizeof(uint64_t), to_write))
+        return 0;
+    return error_set(error, -EIO, "invalid argument: a word lies where the GPU cannot %s",
+                     to_write ? "write" : "read");
+}
+
+static int host_register(struct gpu *gpu, void *memory, uint64_t bytes, bool read_only, uint64_t *address,
+                         struct error *error) {
+    int code = check_alive(host_of(gpu), error);
+    if (code == 0)
+        code = host_registration_add(memory, bytes, !read_only, error);
+    if (code == 0)
+        *address = (uint64_t)(uintptr_t)memory;
+    return code;
+}
+
+static void host_unregister(struct gpu *gpu, void *memory) {
+    (void)gpu;
+    host_registration_remove(memory);
+}
+
+static uint64_t host_round_up(struct gpu *gpu, uint64_t bytes) {
+    (void)gpu;
+    return align_up(bytes, PAGE);
+}
+
+static uint64_t unused(const struct host_gpu *host) {
+    uint64_t used = __atomic_load_n(&allocated[host->ordinal], __ATOMIC_RELAXED);
+    return used < host->faults.memory ? host->faults.memory - used : 0;
+}
+
+static int host_free_bytes(struct gpu *gpu, uint64_t *bytes, struct error *error) {
+    struct host_gpu *host = host_of(gpu);
+    *bytes = unused(host);
+    return check_alive(host, error);
+}
+
+// Maps the object and notes it as the handle's.
+static int map(struct host_gpu *host, int fd, uint64_t bytes, bool writable, struct gpu_memory *memory,
+               struct host_range **mapped, struct error *error) {
+    struct host_range *range = calloc(1, sizeof *range);
+    if (!range)
+        return error_set(error, -ENOMEM, "no memory for a mapping");
+    void *begin = mmap(NULL, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+    if (begin == MAP_FAILED) {
+        free(range);
+        return error_set(error, -EIO, "cannot map memory of the simulated GPU: %s", strerror(errno));
+    }
+    *range = (struct host_range){.begin = begin, .bytes = bytes, .writable = writable};
+    LIST_INSERT_HEAD(&host->memory, range, link);
+    *memory = (struct gpu_memory){
+        .address = (uint64_t)(uintptr_t)begin, .bytes = bytes, .handle = (uint64_t)(uintptr_t)range};
+    *mapped = range;
+    return 0;
+}
+
+static int host_create(struct gpu *gpu, uint64_t bytes, struct gpu_memory *memory, int *fd,
+                       struct error *error) {
+    struct host_gpu *host = host_of(gpu);
+    int code = check_alive(host, error);
+    if (code < 0)
+        return code;
+    if (bytes > unused(host))
+        return error_set(error, -ENOMEM, "%llu bytes of GPU memory are wanted on %s and %llu are free",
+                         (unsigned long long)bytes, gpu->uuid, (unsigned long long)unused(host));
+    AUTO_CLOSE int made = memfd_create("simulated-gpu", MFD_CLOEXEC);
+    if (made < 0 || ftruncate(made, (off_t)bytes) < 0)
+        return error_set(error, -ENOMEM, "no memory for the simulated GPU: %s", strerror(errno));
+    struct host_range *range = NULL;
+    code = map(host, made, bytes, true, memory, &range, error);
+    if (code < 0)
+        return code;
+    range->allocated = true;
+    __atomic_fetch_add(&allocated[host->ordinal], bytes, __ATOMIC_RELAXED);
+    *fd = made;
+    made = -1;
+    return 0;
+}
+
+static int host_import(struct gpu *gpu, int fd, uint64_t bytes, bool writable, struct gpu_memory *memory,
+                       struct error *error) {
+    struct host_gpu *host = host_of(gpu);
+    int code = check_alive(host, error);
+    if (code < 0)
+        return code;
+    struct stat about;
+    if (fstat(fd, &about) < 0 || (uint64_t)about.st_size < bytes)
+        return error_set(error, -EIO, "invalid argument: this is not %llu bytes of a simulated GPU's memory",
+                         (unsigned long long)bytes);
+    struct host_range *range = NULL;
+    return map(host, fd, bytes, writable, memory, &range, error);
+}
+
+static void host_free(struct gpu *gpu, struct gpu_memory *memory) {
+    struct host_gpu *host = host_of(gpu);
+    struct host_range *range;
+    LIST_FOREACH(range, &host->memory, link) {
+        if ((uint64_t)(uintptr_t)range == memory->handle)
+            break;
+    }
+    if (!range)
+        return;
+    if (range->allocated)
+        __atomic_fetch_sub(&allocated[host->ordinal], range->bytes, __ATOMIC_RELAXED);
+    LIST_REMOVE(range, link);
+    munmap(range->begin, range->bytes);
+    free(range);
+}
+
+static int host_copy_out(struct gpu *gpu, void *to, uint64_t from, uint64_t bytes, struct error *error) {
+    struct host_gpu *host = host_of(gpu);
+    int code = check_alive(host, error);
+    if (code < 0)
+        return code;
+    if (!host_ranges_hold(&host->memory, from, bytes, false))
+        return error_set(error, -EIO, "invalid argument: the copy's source is not memory of this GPU");
+    memcpy(to, (const void *)(uintptr_t)from, bytes);
+    return 0;
+}
+
+// ---- Streams ------------------------------------------------------------------------------------------------
+
+static struct open_stream *find_stream(struct host_gpu *host, gpu_stream stream) {
+    struct open_stream *open;
+    LIST_FOREACH(open, &host->streams, link) {
+        if ((gpu_stream)open->stream == stream)
+            break;
+    }
+    return open;
+}
+
+static int check_stream(struct host_gpu *host, gpu_stream stream, struct error *error) {
+    int code = check_alive(host, error);
+    if (code == 0 && stream && !find_stream(host, stream))
+        return error_set(error, -EIO, "invalid argument: this is no stream of this GPU");
+    return code;
+}
+
+static int host_stream_create(struct gpu *gpu, gpu_stream *stream, struct error *error) {
+    struct host_gpu *host = host_of(gpu);
+    int code = check_alive(host, error);
+    if (code < 0)
+        return code;
+    struct open_stream *open = calloc(1, sizeof *open);
+    if (!open)
+        return error_set(error, -ENOMEM, "no memory for a stream");
+    code = host_stream_start(&open->stream, error);
+    if (code < 0) {
+        free(open);
+        return code;
+    }
+    LIST_INSERT_HEAD(&host->streams, open, link);
+    *stream = open->stream;
+    return 0;
+}
+
+static void host_stream_destroy(struct gpu *gpu, gpu_stream stream) {
+    struct open_stream *open = find_stream(host_of(gpu), stream);
+    if (!open)
+        return;
+    host_stream_end(open->stream);
+    LIST_REMOVE(open, link);
+    free(open);
+}
+
+static int queue(gpu_stream stream, struct host_work *work, struct error *error) {
+    if (!work)
+        return error_set(error, -ENOMEM, "no memory for work in a stream");
+    host_stream_queue(stream, work);
+    return 0;
+}
+
+static int host_copy_in(struct gpu *gpu, gpu_stream stream, uint64_t to, const void *from, uint64_t bytes,
+                        struct error *error) {
+    struct host_gpu *host = host_of(gpu);
+    int code = check_stream(host, stream, error);
+    if (code < 0)
+        return code;
+    if (!host_registrations_hold((uint64_t)(uintptr_t)from, bytes, false))
+        return error_set(error, -EIO,
+                         "invalid argument: the copy's source is not within one registered range");
+    if (!host_ranges_hold(&host->memory, to, bytes, true))
+        return error_set(error, -EIO,
+                         "invalid argument: the copy's target is not writable memory of this GPU");
+    host->copies++;
+    if (host->copies == host->faults.fail_copy)
+        host->lost = true;
+    code = check_alive(host, error);
+    if (code < 0)
+        return code;
+    struct host_work *work =
+        host_work_new(host->copies == host->faults.stall_copy ? HOST_STALL : HOST_COPY, 0);
+    if (work) {
+        work->delay_us = host->faults.copy_us;
+        work->to = (void *)(uintptr_t)to;
+        work->from = from;
+        work->bytes = bytes;
+    }
+    return queue(stream, work, error);
+}
+
+static int host_write_words(struct gpu *gpu, gpu_stream stream, const struct gpu_word *words, uint32_t count,
+                            struct error *error) {
+    struct host_gpu *host = host_of(gpu);
+    int code = check_stream(host, stream, error);
+    for (uint32_t i = 0; code == 0 && i < count; i++)
+        code = check_word(host, words[i].address, true, error);
+    if (code < 0)
+        return code;
+    struct host_work *work = host_work_new(HOST_WRITE, count);
+    if (work)
+        memcpy(work->words, words, count * sizeof *words);
+    return queue(stream, work, error);
+}
+
+static int host_wait_word(struct gpu *gpu, gpu_stream stream, uint64_t address, uint64_t value,
+                          struct error *error) {
+    struct host_gpu *host = host_of(gpu);
+    int code = check_stream(host, stream, error);
+    if (code == 0)
+        code = check_word(host, address, false, error);
+    if (code < 0)
+        return code;
+    struct host_work *work = host_work_new(HOST_WAIT, 1);
+    if (work)
+        work->words[0] = (struct gpu_word){address, value};
+    return queue(stream, work, error);
+}
+
+int gpu_host_stream_call(struct gpu *gpu, gpu_stream stream, void (*function)(void *), void *argument,
+                         struct error *error) {
+    int code = check_stream(host_of(gpu), stream, error);
+    if (code < 0)
+        return code;
+    struct host_work *work = host_work_new(HOST_CALL, 0);
+    if (work) {
+        work->call = function;
+        work->argument = argument;
+    }
+    return queue(stream, work, error);
+}
+
+static int host_synchronize(struct gpu *gpu, struct error *error) {
+    struct host_gpu *host = host_of(gpu);
+    struct open_stream *open;
+    int code = check_alive(host, error);
+    if (code < 0)
+        return code;
+    LIST_FOREACH(open, &host->streams, link) {
+        host_stream_drain(open->stream);
+    }
+    return 0;
+}
+
+// ---- Opening ------------------------------------------------------------------------------------------------
+
+static int read_fault(struct faults *faults, char *word, struct error *error) {
+    const struct {
+        const char *name;
+        uint64_t *value;
+    } known[] = {{"memory", &faults->memory},
+                 {"copy_us", &faults->copy_us},
+                 {"fail_copy", &faults->fail_copy},
+                 {"stall_copy", &faults->stall_copy}};
+    if (strcmp(word, "no_export") == 0) {
+        faults->no_export = 1;
+        return 0;
+    }
+    const char *equals = strchr(word, '=');
+    for (size_t i = 0; equals && i < COUNT_OF(known); i++) {
+        size_t length = strlen(known[i].name);
+        if ((size_t)(equals - word) != length || memcmp(word, known[i].name, length) != 0)
+            continue;
+        char *end = NULL;
+        errno = 0;
+        *known[i].value = strtoull(equals + 1, &end, 10);
+        if (equals[1] >= '0' && equals[1] <= '9' && *end == 0 && errno == 0)
+            return 0;
+    }
+    return error_set(error, -EINVAL, "%s: \"%s\" is nothing that a simulated GPU knows", GPU_HOST_FAULTS,
+                     word);
+}
+
+static int read_faults(struct faults *faults, struct error *error) {
+    *faults = (struct faults){.memory = MEMORY_DEFAULT};
+    const char *text = getenv(GPU_HOST_FAULTS);
+    AUTO_FREE char *copy = strdup(text ? text : "");
+    if (!copy)
+        return error_set(error, -ENOMEM, "no memory to read %s", GPU_HOST_FAULTS);
+    int code = 0;
+    char *rest = NULL;
+    for (char *word = strtok_r(copy, ",", &rest); word && code == 0; word = strtok_r(NULL, ",", &rest))
+        code = read_fault(faults, word, error);
+    return code;
+}
+
+static void host_close(struct gpu *gpu) {
+    free(host_of(gpu));
+}
+
+static const struct gpu_operations host_operations = {.close = host_close,
+                                                      .round_up = host_round_up,
+                                                      .create = host_create,
+                                                      .import = host_import,
+                                                      .free = host_free,
+                                                      .host_register = host_register,
+                                                      .host_unregister = host_unregister,
+                                                      .stream_create = host_stream_create,
+                                                      .stream_destroy = host_stream_destroy,
+                                                      .copy_in = host_copy_in,
+                                                      .copy_out = host_copy_out,
+                                                      .write_words = host_write_words,
+                                                      .wait_word = host_wait_word,
+                                                      .synchronize = host_synchronize,
+                                                      .free_bytes = host_free_bytes};
+
+int gpu_host_open(struct gpu **gpu, uint32_t ordinal, struct error *error) {
+    struct faults faults;
+    int code = read_faults(&faults, error);
+    if (code < 0)
+        return code;
+    if (faults.no_export)
+        return error_set(error, -ENOTSUP, "HOST-%u (simulated) cannot export memory to other processes",
+                         ordinal);
+    struct host_gpu *host = calloc(1, sizeof *host);
+    if (!host)
+        return error_set(error, -ENOMEM, "no memory for a simulated GPU");
+    host->ordinal = ordinal;
+    host->faults = faults;
+    LIST_INIT(&host->memory);
+    LIST_INIT(&host->streams);
+    host->gpu =
+        (struct gpu){.operations = &host_operations, .name = "simulated GPU", .memory_bytes = faults.memory};
+    snprintf(host->gpu.uuid, sizeof host->gpu.uuid, "HOST-%u", ordinal);
+    *gpu = &host->gpu;
+    return 0;
+}

@@ -1,0 +1,26 @@
+// What a simulated GPU can reach: its memory, and the memory that the process has registered.
+#ifndef FEEDD_GPU_GPU_HOST_RANGE_H
+#define FEEDD_GPU_GPU_HOST_RANGE_H
+
+#include <sys/queue.h>
+
+#include "gpu/gpu.h"
+
+struct host_range {
+    LIST_ENTRY(host_range) link;
+    uint8_t *begin;
+    uint64_t bytes;
+    bool writable;
+    bool allocated; // here, not imported: it counts against the GPU's memory
+};
+LIST_HEAD(host_ranges, host_range);
+
+// All the bytes lie in one of the ranges, and that one may be written `to_write`.
+bool host_ranges_hold(const struct host_ranges *ranges, uint64_t address, uint64_t bytes, bool to_write);
+
+// As with CUDA, registrations belong to the process: each holds on every GPU, and none may overlap another.
+int host_registration_add(void *memory, uint64_t bytes, bool writable, struct error *error);
+void host_registration_remove(void *memory);
+bool host_registrations_hold(uint64_t address, uint64_t bytes, bool to_write);
+
+#endif

@@ -1,0 +1,174 @@
+// What feedctl status and feedctl clients make of a daemon's answers about GPUs, as text and as JSON.
+#include "client/ctl.h"
+#include "tests/unit/fake_feedd.h"
+
+#define UUID "GPU-5a3c1b2f-1111-2222-3333-444455556666"
+
+static Feedd__Gpu busy_gpu(void) {
+    Feedd__Gpu gpu = FEEDD__GPU__INIT;
+    gpu.uuid = (char *)UUID;
+    gpu.name = (char *)"NVIDIA \033H200";
+    gpu.pid = 4711;
+    gpu.state = (char *)"running";
+    gpu.pools = 2;
+    gpu.pool_bytes = UINT64_C(2) << 30;
+    gpu.pinned_bytes = UINT64_C(3) << 20;
+    gpu.bus_bytes_per_s = UINT64_C(55260000000);
+    gpu.copied_bytes = 123456;
+    gpu.heartbeat_age_ns = 250000000;
+    return gpu;
+}
+
+// `context`: without GPUs when it is set.
+static void answer_status(struct fake *fake) {
+    Feedd__Gpu busy = busy_gpu(), starting = FEEDD__GPU__INIT;
+    starting.uuid = (char *)"GPU-2";
+    starting.state = (char *)"starting";
+    starting.heartbeat_age_ns = UINT64_MAX / 2;
+    Feedd__Gpu *gpus[] = {&busy, &starting};
+    Feedd__Status status = FEEDD__STATUS__INIT;
+    if (!fake->context) {
+        status.n_gpus = 2;
+        status.gpus = gpus;
+        status.gpu_support = (char *)"CUDA 12\n4";
+    }
+    Feedd__Process process = FEEDD__PROCESS__INIT;
+    process.role = (char *)"supervisor";
+    Feedd__Process *processes[] = {&process};
+    Feedd__Answer first = FEEDD__ANSWER__INIT, second = FEEDD__ANSWER__INIT;
+    first.status = &status;
+    second.n_processes = 1;
+    second.processes = processes;
+    fake_welcome(fake, PROTO_VERSION);
+    fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_QUERY);
+    FAKE_SEND(fake, ANSWER, answer, &first);
+    fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_QUERY);
+    FAKE_SEND(fake, ANSWER, answer, &second);
+    fake_linger(fake);
+}
+
+static void answer_clients(struct fake *fake) {
+    Feedd__Client consumer = FEEDD__CLIENT__INIT, asker = FEEDD__CLIENT__INIT;
+    consumer.session = 1;
+    consumer.name = (char *)"train";
+    consumer.feed = 3;
+    consumer.state = (char *)"attached";
+    consumer.device = (char *)UUID;
+    asker.session = 2;
+    asker.name = (char *)"feedctl";
+    asker.state = (char *)"greeted";
+    Feedd__Client *clients[] = {&consumer, &asker};
+    Feedd__Answer answer = FEEDD__ANSWER__INIT;
+    answer.n_clients = 2;
+    answer.clients = clients;
+    fake_welcome(fake, PROTO_VERSION);
+    fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_QUERY);
+    FAKE_SEND(fake, ANSWER, answer, &answer);
+    fake_linger(fake);
+}
+
+// Runs a command against the script; what it prints.
+static char *output_of(int (*command)(const struct ctl *, int, char **), const char *name, bool json,
+                       void (*script)(struct fake *), void *context) {
+    struct fake fake;
+    char *arguments[] = {(char *)name, (char *)"--json", NULL};
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    fake_start_at(&fake, script, FAKE_SAMPLES, 0, 0, context);
+    struct ctl ctl = {.socket = fake.path};
+    fflush(stdout);
+    int own = dup(STDOUT_FILENO);
+    dup2(fileno(file), STDOUT_FILENO);
+    int code = command(&ctl, json ? 2 : 1, arguments);
+    fflush(stdout);
+    dup2(own, STDOUT_FILENO);
+    close(own);
+    fake_stop(&fake);
+    assert_int_equal(code, CTL_OK);
+    char *text = calloc(1, 1 << 16);
+    assert_non_null(text);
+    rewind(file);
+    assert_true(fread(text, 1, (1 << 16) - 1, file) > 0);
+    fclose(file);
+    return text;
+}
+
+static void has(const char *text, const char *part) {
+    if (!strstr(text, part))
+        fail_msg("\"%s\" is not in \"%s\"", part, text);
+}
+
+static void status_shows_gpus_after_the_processes(void **state) {
+    (void)state;
+    char *text AUTO_FREE = output_of(cmd_status, "status", false, answer_status, NULL);
+    has(text, "\n  GPU support    CUDA 12?4\n");
+    const char *processes = strstr(text, "\nsupervisor ");
+    assert_non_null(processes);
+    has(processes, "\n\nUUID                                      NAME          STATE      PID  BUS GB/S  "
+                   "POOLS  IN POOLS  "
+                   "PINNED  HEARTBEAT\n" UUID
+                   "  NVIDIA ?H200  running   4711      55.3      2     2 GiB   3 MiB      0.2 s\n"
+                   "GPU-2                                                   starting     -         -      0  "
+                   "     0 B     0 B"
+                   "          -\n");
+}
+
+static void status_of_a_host_without_gpus_does_not_mention_them(void **state) {
+    (void)state;
+    char *text AUTO_FREE = output_of(cmd_status, "status", false, answer_status, (void *)1);
+    has(text, "supervisor");
+    assert_null(strstr(text, "GPU"));
+    assert_null(strstr(text, "UUID"));
+}
+
+static void status_as_json_has_gpus(void **state) {
+    (void)state;
+    char *text AUTO_FREE = output_of(cmd_status, "status", true, answer_status, NULL);
+    json_t *json = json_loads(text, 0, NULL);
+    const char *support = NULL, *uuid, *name, *word;
+    json_t *gpus;
+    double age;
+    json_int_t pid, pools, pool_bytes, pinned, bus, copied;
+    assert_int_equal(json_unpack(json, "{s:s, s:o}", "gpu_support", &support, "gpus", &gpus), 0);
+    assert_string_equal(support, "CUDA 12\n4");
+    assert_int_equal(json_array_size(gpus), 2);
+    assert_int_equal(json_unpack(json_array_get(gpus, 0),
+                                 "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f !}", "uuid", &uuid,
+                                 "name", &name, "state", &word, "pid", &pid, "pools", &pools, "pool_bytes",
+                                 &pool_bytes, "pinned_bytes", &pinned, "bus_bytes_per_s", &bus,
+                                 "copied_bytes", &copied, "heartbeat_age_s", &age),
+                     0);
+    assert_string_equal(uuid, UUID);
+    assert_string_equal(word, "running");
+    assert_int_equal(pid, 4711);
+    assert_int_equal(pools, 2);
+    assert_int_equal(pool_bytes, 2147483648);
+    assert_int_equal(pinned, 3 << 20);
+    assert_int_equal(bus, 55260000000);
+    assert_int_equal(copied, 123456);
+    assert_true(age > 0.249 && age < 0.251);
+    json_decref(json);
+}
+
+static void clients_have_a_device(void **state) {
+    (void)state;
+    char *text AUTO_FREE = output_of(cmd_clients, "clients", false, answer_clients, NULL);
+    has(text, "  DEVICE    ");
+    has(text, "  " UUID "  attached\n");
+    has(text, "  -                                         greeted\n");
+    char *other AUTO_FREE = output_of(cmd_clients, "clients", true, answer_clients, NULL);
+    json_t *json = json_loads(other, 0, NULL);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(json, 0), "device")), UUID);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(json, 1), "device")), "");
+    json_decref(json);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(status_shows_gpus_after_the_processes),
+        cmocka_unit_test(status_of_a_host_without_gpus_does_not_mention_them),
+        cmocka_unit_test(status_as_json_has_gpus),
+        cmocka_unit_test(clients_have_a_device),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
