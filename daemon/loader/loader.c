@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "daemon/loader/job.h"
+#include "daemon/loader/reopen.h"
 #include "daemon/loader/residency.h"
 #include "daemon/loader/slice.h"
 #include "daemon/log.h"
@@ -241,6 +242,7 @@ static int start(struct loader *loader, struct error *error) {
              board->settings->serial);
     log_open(role, (enum log_level)board->settings->log_level);
     slice_make_long();
+    reopen_files(HERITAGE_FILES, board->settings->layout.file_count);
     failed = role_tie(board->settings->supervisor_pid, error);
     if (!failed)
         failed = ring_map(&board->ring, HERITAGE_RING, RING_FILL, error);
