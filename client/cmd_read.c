@@ -19,6 +19,7 @@ struct reading {
     struct verify *verify; // NULL: not wanted
     XXH3_state_t *digest;  // of this epoch; NULL: not wanted
     FILE *indices;         // NULL: not wanted
+    uint8_t *fetched;      // room for a batch that lies on a GPU
     bool whole;            // this epoch, from its first batch on
     uint64_t epoch_batches, epoch_samples;
     uint64_t batches, samples, skipped, bytes, epochs; // in all
@@ -63,7 +64,26 @@ static int write_indices(const struct reading *reading, const struct feed_batch 
     return ferror(reading->indices) ? error_set(error, -EIO, "cannot write %s", reading->options.indices) : 0;
 }
 
-static int take_batch(struct reading *reading, const struct feed_batch *batch, struct error *error) {
+// What is looked at here has to be in host memory; `batch` then points there.
+static int fetch_batch(struct reading *reading, struct feed_batch *batch, struct error *error) {
+    const struct feed_description *description = feed_describe(reading->feed);
+    size_t used = 0;
+    if (!reading->fetched || !description->pool_bytes)
+        return 0;
+    for (uint32_t i = 0; i < batch->field_count; i++) {
+        int failed = feed_batch_fetch(reading->feed, batch, i, reading->fetched + used);
+        if (failed)
+            return error_set(error, failed, "%s", feed_strerror(reading->feed));
+        batch->field[i].data = reading->fetched + used;
+        used += description->field[i].bytes;
+    }
+    return 0;
+}
+
+static int take_batch(struct reading *reading, struct feed_batch *batch, struct error *error) {
+    int failed = fetch_batch(reading, batch, error);
+    if (failed)
+        return failed;
     for (uint32_t i = 0; i < batch->field_count; i++) {
         reading->bytes += batch->field[i].bytes;
         if (reading->digest)
@@ -122,6 +142,8 @@ static int read_batches(struct reading *reading, struct error *error) {
         int got = next_batch(reading, &batch, error);
         if (got <= 0)
             return got;
+        if (feed_batch_wait(reading->feed, &batch, NULL) < 0)
+            return error_set(error, -EIO, "%s", feed_strerror(reading->feed));
         int result = take_batch(reading, &batch, error);
         // A failed release says that the bytes were not safe while they were looked at, so it goes first.
         int released = feed_batch_release(reading->feed, &batch, NULL);
@@ -161,6 +183,17 @@ static void print_summary(const struct reading *reading, double seconds) {
         printf("stands at %s\n", token);
 }
 
+static int make_room_to_fetch(struct reading *reading) {
+    const struct feed_description *description = feed_describe(reading->feed);
+    size_t bytes = 1;
+    if (!description->pool_bytes || (!reading->options.verify && !reading->options.digest))
+        return 0;
+    for (uint32_t i = 0; i < description->field_count; i++)
+        bytes += description->field[i].bytes;
+    reading->fetched = malloc(bytes);
+    return reading->fetched ? 0 : -ENOMEM;
+}
+
 static int begin(struct reading *reading, struct error *error) {
     int opened = feed_open(&reading->feed, &reading->options.feed);
     if (opened < 0)
@@ -170,6 +203,8 @@ static int begin(struct reading *reading, struct error *error) {
     if (reading->options.indices && !(reading->indices = fopen(reading->options.indices, "we")))
         return error_set(error, -errno, "cannot write %s: %m", reading->options.indices);
     begin_epoch(reading);
+    if (make_room_to_fetch(reading) < 0)
+        return error_set(error, -ENOMEM, "out of memory");
     return reading->options.verify
                ? verify_open(&reading->verify, reading->ctl, reading->feed, &reading->options.feed, error)
                : 0;
@@ -195,6 +230,7 @@ int cmd_read(const struct ctl *ctl, int count, char **arguments) {
         result = error_set(&error, -errno, "cannot write %s: %m", reading.options.indices);
     verify_close(reading.verify);
     XXH3_freeState(reading.digest);
+    free(reading.fetched);
     feed_close(reading.feed);
     return result < 0 ? ctl_complain(&error) : CTL_OK;
 }

@@ -20,6 +20,7 @@ enum key {
     KEY_LOCAL_WORLD_SIZE,
     KEY_PREFETCH,
     KEY_RING,
+    KEY_DEVICE,
     KEY_RESUME,
     KEY_DIGEST,
     KEY_INDICES,
@@ -51,6 +52,8 @@ static const struct argp_option table[] = {
     {NULL, 0, NULL, 0, "Memory:", 4},
     {"prefetch", KEY_PREFETCH, "P", 0, "batches to hold at once", 4},
     {"ring", KEY_RING, "BYTES", 0, "size of a new feed's ring, like 64M", 4},
+    {"device", KEY_DEVICE, "GPU", 0,
+     "take batches in the memory of a GPU: cuda:0, a UUID, or host:0 for a simulated one", 4},
     {NULL, 0, NULL, 0, "What to do with it:", 5},
     {"verify", KEY_VERIFY, NULL, 0,
      "compare every byte with the files, and that each sample comes exactly once", 5},
@@ -111,6 +114,9 @@ static error_t parse_feed_option(int key, char *argument, struct argp_state *sta
         return 0;
     case KEY_RING:
         feed->ring_bytes = ctl_parse_size(state, "ring", argument);
+        return 0;
+    case KEY_DEVICE:
+        feed->device = argument;
         return 0;
     case KEY_RESUME:
         feed->resume = argument;

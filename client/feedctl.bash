@@ -34,7 +34,7 @@ _feedctl() {
         return
         ;;
     --batch-size | --seed | --epochs | --batches | --rank | --world-size | --local-world-size | --wait-for | \
-        --max-lag | --prefetch | --ring | --resume | --timeout | --work | --share | --client-name | --count | \
+        --max-lag | --prefetch | --ring | --device | --resume | --timeout | --work | --share | --client-name | --count | \
         -b | -e | -n)
         return
         ;;
@@ -49,7 +49,7 @@ _feedctl() {
         ;;
     read)
         words="--batch-size --shuffle --seed --drop-last --resume --batches --epochs --timeout --share --wait-for
-            --max-lag --rank --world-size --local-world-size --prefetch --ring --verify --digest --indices --work --client-name
+            --max-lag --rank --world-size --local-world-size --prefetch --ring --device --verify --digest --indices --work --client-name
             --quiet --help"
         [[ $current == -* ]] || words=$(_feedctl_ask datasets name)
         ;;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The whole thing on Fashion-MNIST: a private feedd, two consumers of one shared feed, four ranks of a second feed, live
-# statistics, and checks that every epoch was delivered exactly once, with the right bytes. BUILD= says where the
-# programs are. Exit status 0 only if every check passed and nothing was left behind.
+# statistics, a consumer on a GPU, and checks that every epoch was delivered exactly once, with the right bytes. BUILD=
+# says where the programs are. Exit status 0 only if every check passed and nothing was left behind.
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -68,6 +68,7 @@ socket = $FEEDD_SOCKET
 ring_memory = 1G
 loaders = $loaders
 linger = 0
+simulated_gpus = 1
 
 [dataset fashion-mnist]
 format = idx
@@ -84,6 +85,21 @@ summary fast | awk '{ printf "\n%d samples in %.1f s: %.0f samples/s, %.2f GB/s\
 say 'one consumer, one epoch, every byte compared with the files'
 (read_fashion_mnist one --seed 1 --epochs 1 --verify) || fail "the verifying consumer: $(cat "$instance/one.error")"
 grep '^verified' "$instance/one" || fail 'nothing was verified'
+
+# On a machine with a GPU and a driver it is that one; elsewhere the one that feedd plays in host memory.
+device=host:0
+if [ -e /dev/nvidiactl ]; then device=cuda:0; fi
+say "one consumer in host memory, one on a GPU ($device), one shared feed, every byte compared"
+(read_fashion_mnist host --seed 5 --epochs 1 --share mixed --wait-for 2 --verify --digest) &
+readers=$!
+(read_fashion_mnist gpu --seed 5 --epochs 1 --share mixed --wait-for 2 --verify --digest --device $device) ||
+    fail "the consumer on a GPU: $(cat "$instance/gpu.error")"
+wait "$readers" || fail "the consumer beside it: $(cat "$instance/host.error")"
+readers=
+grep '^verified' "$instance/gpu" || fail 'nothing was verified on the GPU'
+grep '^epoch' "$instance/host" >"$instance/host.epochs"
+grep '^epoch' "$instance/gpu" | cmp -s - "$instance/host.epochs" || fail 'host and GPU saw different batches'
+"$feedctl" status | sed -n '/^UUID/,$p'
 
 # As many epochs as take about run_seconds, when six consumers that compare every byte share the machine.
 epochs=$(summary one | awk -v images=$images -v seconds=$run_seconds \
