@@ -2,6 +2,7 @@
 #   make            the programs and libraries        make check     every test
 #   make demo       the whole thing on Fashion-MNIST  make bench     measurements against limits
 #   make bundle     one archive that needs nothing installed
+#   make bench-gpu  measurements of what reaches a GPU
 # Variables: BUILD= SANITIZE=address,undefined|thread  CC=  CFLAGS=  V=1  DESTDIR=  PREFIX=  WERROR=1
 #   CUDA_HOME=  a CUDA toolkit from 11.7 on, for its headers alone; without one, or with CUDA=0, feedd is built
 #               without delivery to GPUs. Nothing of CUDA is linked: the driver is looked for when a program runs.
@@ -134,8 +135,14 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/integration/%.o $(BUILD)/libfeed.a
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT))
 
+# This one queues work on streams of the simulated GPU, which is none of libfeed's business.
+$(BUILD)/tests/streams: $(BUILD)/obj/tests/integration/streams.o $(BUILD)/libclient.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT))
+
 unit: $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_TESTS))
-integration-programs: $(BUILD)/tests/consumer
+integration-programs: $(BUILD)/tests/consumer $(BUILD)/tests/streams
 bench-programs: $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SOURCES))
 
 # ---- Tests -----------------------------------------------------------------------------------------------------
@@ -150,6 +157,12 @@ check:
 	$(Q)tools/install-dependencies.sh build check
 	$(Q)$(again) all unit integration-programs
 	$(Q)python3 tests/run.py --build $(BUILD) --jobs $(JOBS) $(TESTFLAGS)
+# What depends on where batches go, on a GPU of this machine. Fails where there is none.
+GPU ?= cuda:0
+check-gpu:
+	$(Q)tools/install-dependencies.sh build check
+	$(Q)$(again) all unit integration-programs
+	$(Q)python3 tests/run.py --build $(BUILD) --jobs $(JOBS) --slowness 4 --device $(GPU) $(TESTFLAGS)
 check-asan:
 	$(Q)tools/install-dependencies.sh build check
 	$(Q)$(again) BUILD=$(BUILD)/asan SANITIZE=address,undefined all unit integration-programs
@@ -183,11 +196,12 @@ dependencies:
 clean:
 	$(Q)rm -rf $(BUILD)
 
+include bench/gpu/gpu.mk
 include tests/lint.mk
 include tools/install.mk
 include tools/bundle.mk
 
-.PHONY: all unit integration-programs bench-programs check check-asan check-tsan storm demo bench dependencies clean
+.PHONY: all unit integration-programs bench-programs check check-gpu check-asan check-tsan storm demo bench dependencies clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 

@@ -93,6 +93,7 @@ static int send_attach(struct feed *feed) {
     attach.rank = options->rank;
     attach.world_size = options->world_size;
     attach.local_world_size = options->local_world_size;
+    attach.device_world_size = options->device_world_size;
     attach.epochs = options->epochs;
     attach.wait_for = options->wait_for;
     attach.prefetch = options->prefetch;

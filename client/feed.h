@@ -73,8 +73,9 @@ struct feed_options {
     // Where batches are wanted: NULL or "cpu" for host memory; "cuda", "cuda:1" as this process counts its GPUs, or a
     // GPU's UUID; "host:0" for a GPU that the daemon plays in host memory (simulated_gpus).
     const char *device;
-    const char *client_name; // shown by feedctl; NULL: the program's name
-    int connect_timeout_ms;  // connecting and attaching together; 0: 30 s; negative: for ever
+    uint32_t device_world_size; // ranks of the job on that GPU; 0 means 1. Sizes its pool
+    const char *client_name;    // shown by feedctl; NULL: the program's name
+    int connect_timeout_ms;     // connecting and attaching together; 0: 30 s; negative: for ever
 
     // When the daemon is lost in mid-run (killed, restarted, upgraded), feed_next() connects again and goes on at
     // feed_token(): no sample is lost or given twice. It keeps trying for so long; 0: 60 s; negative: not at

@@ -102,6 +102,11 @@ static int attach_again(struct feed *feed, uint64_t deadline) {
     struct past_ring *place = calloc(1, sizeof *place);
     if (!place)
         return error_set(&feed->error, -ENOMEM, "out of memory");
+    // Two pools may be more than the GPU has room for.
+    if (!feed->held) {
+        device_pool_close(&feed->pool);
+        old.pool = (struct device_pool){0};
+    }
     // feed_token() needs the old ring until the request is sent, so it is replaced only by feed_attach itself.
     int result = feed_attach(feed, deadline);
     if (result == 0)
@@ -136,6 +141,8 @@ static bool worth_another_try(int code) {
     case -EPIPE:
     case -ETIMEDOUT:
     case -EAGAIN:
+    case -ENOMEM: // of the GPU, or of the machine: what the last one had may not all be free yet
+    case -EBUSY:
         return true;
     default:
         return false;

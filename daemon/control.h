@@ -12,8 +12,8 @@ enum transfer_request_kind {
         1, // descriptors: the feed's ring (read-only), the pool's ring, the feed's eventfd, and the pool's
            // memory if it is there already
     TRANSFER_CLOSE_POOL,
-    TRANSFER_ADD_CONSUMER, // descriptor: its release words
-    TRANSFER_REMOVE_CONSUMER,
+    TRANSFER_ADD_CONSUMER,    // descriptor: its release words
+    TRANSFER_REMOVE_CONSUMER, // answered by CONSUMER_REMOVED
 };
 
 struct transfer_request {
@@ -25,12 +25,14 @@ struct transfer_request {
 };
 
 enum transfer_report_kind {
-    TRANSFER_READY = 1,    // the GPU is open; text: its name
-    TRANSFER_POOL_OPEN,    // descriptor: the pool's memory if it was made here
-    TRANSFER_POOL_REFUSED, // code, text
-    TRANSFER_POOL_CLOSED,  // nothing of it is in use any more
-    TRANSFER_LAGGING,      // copies have waited for this consumer's stream for waited_ns
-    TRANSFER_LOST,         // code, text: the GPU can be used no more; the process ends
+    TRANSFER_READY = 1,        // the GPU is open; text: its name
+    TRANSFER_POOL_OPEN,        // descriptor: the pool's memory if it was made here
+    TRANSFER_POOL_REFUSED,     // code, text
+    TRANSFER_POOL_CLOSED,      // nothing of it is in use any more
+    TRANSFER_CONSUMER_REMOVED, // its release words are looked at no more
+    TRANSFER_CONSUMER_REFUSED, // code, text: its release words cannot be looked at
+    TRANSFER_LAGGING,          // copies have waited for this consumer's stream for waited_ns
+    TRANSFER_LOST,             // code, text: the GPU can be used no more; the process ends
 };
 
 struct transfer_report {

@@ -1,5 +1,6 @@
 #include "gpu/gpu.h"
 
+#include <glob.h>
 #include <string.h>
 #include <strings.h>
 
@@ -63,6 +64,35 @@ void gpu_support(char *text, size_t bytes) {
     else
         snprintf(text, bytes, "CUDA (built with %d.%d), but there is no NVIDIA driver on this machine",
                  toolkit / 1000, toolkit % 1000 / 10);
+}
+
+// The driver's own list: "GPU UUID:  GPU-53ce3473-..." in a file a GPU. Where there is none nothing is known.
+static bool is_listed(const char *uuid, bool *list) {
+    glob_t files;
+    bool found = false;
+    *list = glob("/proc/driver/nvidia/gpus/*/information", 0, NULL, &files) == 0;
+    for (size_t i = 0; *list && !found && i < files.gl_pathc; i++) {
+        AUTO_FCLOSE FILE *file = fopen(files.gl_pathv[i], "re");
+        char line[256], name[GPU_UUID_BYTES];
+        while (file && !found && fgets(line, sizeof line, file))
+            found = sscanf(line, "GPU UUID: %47s", name) == 1 && strcmp(name, uuid) == 0;
+    }
+    globfree(&files);
+    return found;
+}
+
+int gpu_expect(const char *uuid, struct error *error) {
+    char version[32];
+    bool list;
+    if (begins_with(uuid, "HOST-"))
+        return 0;
+    if (!gpu_cuda_toolkit())
+        return error_set(error, -ENOTSUP, "this build has no CUDA: it was built without the CUDA toolkit");
+    if (!find_driver(version))
+        return error_set(error, -ENOTSUP, "there is no NVIDIA driver on this machine");
+    if (!is_listed(uuid, &list) && list)
+        return error_set(error, -ENODEV, "there is no GPU %s on this machine", uuid);
+    return 0;
 }
 
 void gpu_describe(char *text, size_t bytes) {

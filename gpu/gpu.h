@@ -2,9 +2,9 @@
 // alone includes CUDA's headers, and gpu_host*.c, which plays a GPU in host memory so that all that is built on this
 // runs and is tested on any machine.
 //
-// A GPU is known by its UUID everywhere ("GPU-53ce3473-78b4-0a9f-482c-b0ec960d2263"; simulated ones "HOST-0", "HOST-1"
-// and so on); what a user calls "cuda:1" depends on his environment.
-// The CUDA driver is looked for at run time (dlopen, cuGetProcAddress): a program starts with and without one.
+// A GPU is known by its UUID everywhere ("GPU-53ce3473-78b4-0a9f-482c-b0ec960d2263"; simulated ones "HOST-0",
+// "HOST-1" and so on); what a user calls "cuda:1" depends on his environment. The CUDA driver is looked for at run
+// time (dlopen, cuGetProcAddress): a program starts with and without one.
 //
 // Threads: a handle belongs to one thread at a time. A thread's own current CUDA context is left as it was.
 // Processes: a handle is of no use in a process forked from the one that opened it, which is told so.
@@ -70,6 +70,10 @@ struct gpu_operations {
 // What this build can do on this machine, found out without loading the driver: for processes that must not.
 void gpu_support(char *text, size_t bytes);
 
+// Whether a GPU of that UUID can be expected here, found out in the same way: 0 it can, -ENODEV this machine has
+// others, -ENOTSUP no CUDA in this build or no driver.
+int gpu_expect(const char *uuid, struct error *error);
+
 // What GPU delivery is possible here, in a sentence for people: no CUDA in this build, no driver, or the driver's
 // version and how many GPUs this process sees. Loads the driver.
 void gpu_describe(char *text, size_t bytes);
@@ -98,7 +102,8 @@ int gpu_import(struct gpu *gpu, int fd, uint64_t bytes, bool writable, struct gp
 // Unmaps. No work that uses it may be queued any more.
 void gpu_free(struct gpu *gpu, struct gpu_memory *memory);
 
-// Pins host memory that starts on a page, so that the GPU can reach it. *address: as the GPU sees it. At most 256 MiB.
+// Pins host memory that starts on a page, so that the GPU can reach it. *address: as the GPU sees it. At most 256
+// MiB.
 int gpu_host_register(struct gpu *gpu, void *memory, uint64_t bytes, bool read_only, uint64_t *address,
                       struct error *error);
 void gpu_host_unregister(struct gpu *gpu, void *memory);

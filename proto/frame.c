@@ -169,6 +169,11 @@ int frame_attach_fd(struct frame_writer *writer, int fd) {
     return 0;
 }
 
+void frame_drop_fds(struct frame_writer *writer) {
+    if (writer->fd_count && writer->fd_at == writer->sent + frame_pending(writer))
+        close_descriptors(writer);
+}
+
 static void put_descriptors(struct msghdr *message, union descriptor_control *control, const int *fds,
                             uint32_t count) {
     *control = (union descriptor_control){.align = {

@@ -53,6 +53,9 @@ uint8_t *frame_reserve(struct frame_writer *writer, size_t bytes, size_t limit);
 // -E2BIG when the frame has PROTO_MAX_DESCRIPTORS.
 int frame_attach_fd(struct frame_writer *writer, int fd);
 
+// Forgets those that were to go with the frame reserved next.
+void frame_drop_fds(struct frame_writer *writer);
+
 // Writes as much as the socket takes. 0 all sent, -EAGAIN more to come, or another errno of sendmsg. Never
 // raises SIGPIPE.
 int frame_flush(struct frame_writer *writer, int socket);

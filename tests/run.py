@@ -80,7 +80,7 @@ def find_programs(options):
     """The programs to run: on a device those whose outcome depends on it, else all."""
     build = options.build.resolve()
     if options.device:
-        programs = [integration_test(options, build, name, options.device) for name in [*DELIVERY, "test_gpu"]]
+        programs = [integration_test(options, build, name, options.device) for name in [*DELIVERY, "test_gpu", "test_gpu_kill"]]
     else:
         programs = list(find_unit_tests(options, build))
         if not options.unit:

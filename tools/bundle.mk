@@ -10,7 +10,7 @@ bundle:
 	$(Q)tools/install-dependencies.sh build check bench
 	$(Q)tools/static-libraries.sh $(BUNDLE)/static $(BUNDLE_LIBS)
 	$(Q)$(again) BUILD=$(BUNDLE) HAVE_SYSTEMD= LDFLAGS="-L$(BUNDLE)/static -Wl,-rpath,'\$$\$$ORIGIN/../lib'" \
-	    LIBFEED_TAKES=$(BUNDLE)/static/libprotobuf-c.a all unit integration-programs bench-programs
+	    LIBFEED_TAKES=$(BUNDLE)/static/libprotobuf-c.a all unit integration-programs bench-programs bench-gpu-programs
 	$(Q)tools/make-bundle.sh $(BUNDLE) $(BUILD)/$(BUNDLE_NAME).tar.gz
 
 check-bundle: bundle

@@ -3,8 +3,10 @@
 #include <string.h>
 
 #include "daemon/supervisor/pool.h"
+#include "gpu/gpu.h"
 
-// One who came with an epoch near 2^64 would run out of numbers for its batches, and hold those up who share the feed.
+// One who came with an epoch near 2^64 would run out of numbers for its batches, and hold those up who share the
+// feed.
 #define EPOCHS_MOST (UINT64_C(1) << 40)
 
 #define LOCAL_RANKS_BY_DEFAULT 16u
@@ -28,6 +30,10 @@ static int check_ranks(const Feedd__Attach *attach, struct feed_request *request
         return error_set(error, -EINVAL, "local_world_size %" PRIu32 " is more than world_size %" PRIu32,
                          local, world);
     request->shape.world_size = world;
+    request->device_world_size = attach->device_world_size ? attach->device_world_size : 1;
+    if (request->device_world_size > world)
+        return error_set(error, -EINVAL, "device_world_size %" PRIu32 " is more than world_size %" PRIu32,
+                         request->device_world_size, world);
     request->local_world_size = local ? local : (uint32_t)min_u64(world, LOCAL_RANKS_BY_DEFAULT);
     return 0;
 }
@@ -80,7 +86,8 @@ static int check_resume(const char *text, const struct feed_shape *shape, struct
     return 0;
 }
 
-// Whether there is such a GPU its transfer process finds out.
+// Names that nobody has given to a GPU must not cost a process each. Whether that one works its transfer process
+// finds out.
 static int check_device(const struct supervisor *supervisor, const char *device, struct feed_request *request,
                         struct error *error) {
     *request->device = 0;
@@ -94,7 +101,7 @@ static int check_device(const struct supervisor *supervisor, const char *device,
         return error_set(error, -ENODEV, "this daemon has %" PRIu64 " simulated GPUs (simulated_gpus)",
                          supervisor->config->simulated_gpus);
     snprintf(request->device, sizeof request->device, "%s", device);
-    return 0;
+    return gpu_expect(device, error);
 }
 
 static int check_attach(struct session *session, const Feedd__Attach *attach, struct feed_request *request,
@@ -190,8 +197,8 @@ static struct served_feed *find_feed(const struct supervisor *supervisor, uid_t 
     return NULL;
 }
 
-// A named feed that nobody uses does not stand in the way of one of the same name and another shape, of more ranks, or
-// of a dataset that was configured anew.
+// A named feed that nobody uses does not stand in the way of one of the same name and another shape, of more ranks,
+// or of a dataset that was configured anew.
 static int settle_disagreement(struct served_feed **feed, const struct feed_request *request,
                                struct error *error) {
     int failed = check_agreement(*feed, &request->shape, error);
@@ -270,10 +277,12 @@ static void send_attached(struct session *session) {
     }
     frame.body_case = FEEDD__SERVER_MESSAGE__BODY_ATTACHED;
     frame.attached = &attached;
-    if (attach_descriptors(session) < 0)
+    if (attach_descriptors(session) < 0) {
+        frame_drop_fds(&session->writer);
         session_fail(session, -EMFILE, "feedd is out of file descriptors: raise its limit (ulimit -n)");
-    else
-        session_send(session, &frame.base);
+        return;
+    }
+    session_send(session, &frame.base);
 }
 
 // One on a GPU needs the feed's pool there: 0 it has a place in it, 1 the pool is being opened, or an error.
@@ -281,7 +290,7 @@ static int enter_pool(struct session *session, struct served_feed *feed, struct 
     struct pool *pool;
     if (!*session->request.device)
         return 0;
-    int failed = pool_get(feed, session->request.device, session->request.prefetch, &pool, error);
+    int failed = pool_get(feed, &session->request, &pool, error);
     if (failed)
         return failed;
     if (pool->state != POOL_OPEN) {

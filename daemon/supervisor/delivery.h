@@ -124,6 +124,9 @@ static inline bool consumer_at_end(const struct consumer *consumer) {
 // The earliest batch that it keeps in the ring; it must hold one.
 uint64_t delivery_oldest_held(const struct delivery *delivery, const struct consumer *consumer);
 
+// Somebody waits for copies to come through that wait for this consumer's stream in a pool.
+bool delivery_stalls(const struct delivery *pool, const struct consumer *consumer);
+
 // Somebody waits for this consumer to release what it holds: another one of its lane, or one who is fed by the same
 // batches in another place.
 bool delivery_holds_up(const struct delivery *delivery, const struct consumer *consumer);

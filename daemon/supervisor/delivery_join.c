@@ -45,8 +45,10 @@ static int make_lane(struct delivery *delivery, uint64_t rank, struct lane **mad
     if (delivery->lane_count >= delivery->lane_limit)
         return error_set(error, -ENOSPC,
                          "rank %" PRIu64 " would be one rank more than the %" PRIu32
-                         " that the feed was made for; set local_world_size to the ranks on this machine",
-                         rank, delivery->lane_limit);
+                         " that the feed was made for%s; set %s to the ranks on this %s",
+                         rank, delivery->lane_limit, delivery->source ? " on that GPU" : "",
+                         delivery->source ? "device_world_size" : "local_world_size",
+                         delivery->source ? "GPU" : "machine");
     uint32_t slot_count = delivery->ring->header->slot_count;
     struct lane *lane = calloc(1, sizeof *lane + slot_count * sizeof lane->window[0]);
     if (!lane)
@@ -114,14 +116,6 @@ static uint64_t lane_start(const struct lane *lane) {
     return start;
 }
 
-// Where one begins who says nothing: where the others of his rank are; as far back as that, if nobody has gone on yet.
-static uint64_t usual_start(const struct delivery *delivery, uint64_t rank) {
-    const struct lane *lane = lane_find(delivery, rank);
-    if (!is_deserted(lane))
-        return lane_untouched(lane) ? lane_start(lane) : lane->base;
-    return delivery->source ? usual_start(delivery->source, rank) : delivery->first_sequence;
-}
-
 bool lane_can_begin(const struct lane *lane, uint64_t sequence) {
     return is_deserted(lane) || sequence >= lane->base || lane_untouched(lane);
 }
@@ -133,13 +127,37 @@ static bool can_begin_in_pool(const struct delivery *pool, const struct lane *la
     if (lane_can_begin(source, sequence))
         return true;
     return lane && sequence >= lane->base && sequence - lane->base <= lane->length &&
-           (lane->tap.lane || lane_can_begin(source, lane->base + lane->length));
+           lane_can_begin(source, lane->base + lane->length);
+}
+
+// Where one begins who says nothing: where the others of his rank are; as far back as that, if nobody has gone on yet.
+// Those in a pool may be at their end, and the ring further on.
+static uint64_t usual_start(const struct delivery *delivery, uint64_t rank) {
+    const struct lane *lane = lane_find(delivery, rank);
+    if (!is_deserted(lane)) {
+        uint64_t start = lane_untouched(lane) ? lane_start(lane) : lane->base;
+        if (!delivery->source || can_begin_in_pool(delivery, lane, rank, start))
+            return start;
+    }
+    return delivery->source ? usual_start(delivery->source, rank) : delivery->first_sequence;
+}
+
+// What a pool's lane still has is wanted there, and what would come behind it is gone.
+static bool cannot_go_on(const struct delivery *pool, const struct lane *lane, uint64_t rank) {
+    return !is_deserted(lane) && lane->length &&
+           !lane_can_begin(lane_find(pool->source, rank), lane->base + lane->length);
 }
 
 static int find_start(const struct delivery *delivery, uint64_t rank, const struct start_position *start,
                       uint64_t *sequence, struct error *error) {
     const struct lane *lane = lane_find(delivery, rank);
     *sequence = usual_start(delivery, rank);
+    if (delivery->source && cannot_go_on(delivery, lane, rank))
+        return error_set(error, -ESTALE,
+                         "the consumers of rank %" PRIu64
+                         " on that GPU have yet to come to the end of a shorter run,"
+                         " and the feed has gone on beyond it: attach again when they are done",
+                         rank);
     if (!start->given)
         return 0;
     if (partition_sequence(&delivery->partition, start->epoch, start->consumed, sequence) < 0)
@@ -181,7 +199,8 @@ static void follow_end(struct lane *lane) {
     const struct consumer *other;
     lane->end = 0;
     LIST_FOREACH(other, &lane->consumers, link)
-    lane->end = max_u64(lane->end, other->end);
+    if (!consumer_at_end(other))
+        lane->end = max_u64(lane->end, other->end);
 }
 
 void lane_set_end(struct delivery *delivery, struct consumer *consumer, uint64_t end) {
@@ -190,6 +209,16 @@ void lane_set_end(struct delivery *delivery, struct consumer *consumer, uint64_t
     consumer->end = max_u64(consumer->cursor, end);
     count_references(delivery, lane, consumer, 1);
     follow_end(lane);
+    window_trim(delivery, lane); // it may begin further on than what is left for the others
+}
+
+void lane_skip(struct delivery *delivery, struct consumer *consumer, uint64_t sequence) {
+    struct lane *lane = consumer->lane;
+    count_references(delivery, lane, consumer, -1);
+    consumer->cursor = sequence;
+    consumer->end = max_u64(consumer->cursor, consumer->end);
+    count_references(delivery, lane, consumer, 1);
+    window_trim(delivery, lane);
 }
 
 int lane_join(struct delivery *delivery, struct consumer *consumer, uint64_t rank, uint64_t sequence,
@@ -216,7 +245,8 @@ int lane_join(struct delivery *delivery, struct consumer *consumer, uint64_t ran
     LIST_INSERT_HEAD(&lane->consumers, consumer, link);
     delivery->consumer_count++;
     lane_set_end(delivery, consumer, end);
-    window_trim(delivery, lane); // it may begin further on than what is left for the others
+    if (delivery->source)
+        lane_set_end(delivery->source, &lane->tap, lane->end); // less, if it has come to its end already
     return 0;
 }
 

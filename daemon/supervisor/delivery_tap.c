@@ -4,7 +4,8 @@
 
 int tap_join(struct delivery *pool, struct lane *lane, uint64_t sequence, uint64_t end, struct error *error) {
     uint64_t next = lane->base + lane->length;
-    if (lane->tap.lane && lane->tap.cursor == next) {
+    // One that has come to its end is left behind when others go on.
+    if (lane->tap.lane && lane->tap.cursor == next && next >= lane->tap.lane->base) {
         lane_set_end(pool->source, &lane->tap, end);
         return 0;
     }
@@ -17,13 +18,24 @@ int tap_join(struct delivery *pool, struct lane *lane, uint64_t sequence, uint64
             window_pop(pool, lane);
         lane->base = next = sequence;
     }
-    return lane_join(pool->source, &lane->tap, lane->rank, next, end, 1, error);
+    bool first = !pool->source->consumer_count;
+    int failed = lane_join(pool->source, &lane->tap, lane->rank, next, end, 1, error);
+    // Where the consumer begins, not where what is left in the pool ends.
+    if (!failed && first)
+        pool->source->first_sequence = sequence;
+    return failed;
 }
 
 void tap_leave(struct delivery *pool, struct lane *lane) {
     if (lane->tap.lane)
         delivery_leave(pool->source, &lane->tap);
     lane->tap = (struct consumer){0};
+}
+
+void tap_follow(struct delivery *pool, struct lane *lane) {
+    uint64_t next = lane->base + lane->length;
+    if (lane->tap.lane && lane->tap.cursor < next)
+        lane_skip(pool->source, &lane->tap, next);
 }
 
 bool tap_ready(const struct lane *lane) {
@@ -61,17 +73,22 @@ bool lane_full(const struct delivery *delivery, const struct lane *lane) {
     return lane->slots_used >= lane_quota(delivery) || !delivery->free_count;
 }
 
-// Somebody wants the batch behind the last one of the window.
+static bool lane_starves(const struct lane *lane);
+
+// It wants the batch behind the last one of the window.
+static bool consumer_starves(const struct lane *lane, const struct consumer *consumer) {
+    if (consumer_at_end(consumer) || consumer->cursor != lane->base + lane->length)
+        return false;
+    if (consumer->pool_lane)
+        return !lane_full(consumer->pool, consumer->pool_lane) && lane_starves(consumer->pool_lane);
+    return consumer->waiting_since_ns != 0;
+}
+
 static bool lane_starves(const struct lane *lane) {
     const struct consumer *consumer;
-    LIST_FOREACH(consumer, &lane->consumers, link) {
-        if (consumer_at_end(consumer) || consumer->cursor != lane->base + lane->length)
-            continue;
-        if (consumer->pool_lane
-                ? !lane_full(consumer->pool, consumer->pool_lane) && lane_starves(consumer->pool_lane)
-                : consumer->waiting_since_ns != 0)
-            return true;
-    }
+    LIST_FOREACH(consumer, &lane->consumers, link)
+    if (consumer_starves(lane, consumer))
+        return true;
     return false;
 }
 
@@ -87,4 +104,20 @@ bool delivery_holds_up(const struct delivery *delivery, const struct consumer *c
     return delivery->source && lane_full(delivery, lane) && lane->tap.lane &&
            lane->tap.cursor < lane->tap.lane->base + lane->tap.lane->length &&
            lane_blocked(delivery->source, lane->tap.lane);
+}
+
+bool delivery_stalls(const struct delivery *pool, const struct consumer *consumer) {
+    const struct lane *lane = consumer->lane, *source = lane->tap.lane;
+    const struct consumer *other;
+    LIST_FOREACH(other, &lane->consumers, link)
+    if (other != consumer && other->waiting_since_ns && !consumer_at_end(other) &&
+        other->cursor >= lane->base + lane->ready)
+        return true;
+    // The copies keep slots of the ring, whose consumers may be out of them.
+    if (!source || !lane_full(pool->source, source))
+        return false;
+    LIST_FOREACH(other, &source->consumers, link)
+    if (other != &lane->tap && consumer_starves(source, other))
+        return true;
+    return false;
 }

@@ -52,6 +52,9 @@ void window_trim(struct delivery *delivery, struct lane *lane) {
     while (lane->length && lane->base < slowest)
         window_pop(delivery, lane);
     // Nobody is due what lies between, when the one who is left came with a position further on.
-    if (lane->base < slowest && slowest != UINT64_MAX)
+    if (lane->base < slowest && slowest != UINT64_MAX) {
         lane->base = slowest;
+        if (delivery->source)
+            tap_follow(delivery, lane);
+    }
 }

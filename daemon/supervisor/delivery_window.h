@@ -25,6 +25,8 @@ struct lane *lane_find(const struct delivery *delivery, uint64_t rank);
 
 // Changes up to where a consumer is due batches.
 void lane_set_end(struct delivery *delivery, struct consumer *consumer, uint64_t end);
+// It wants none below that one; it has been granted none from there on.
+void lane_skip(struct delivery *delivery, struct consumer *consumer, uint64_t sequence);
 
 // ---- Taps: delivery_tap.c ----------------------------------------------------------------------------------
 
@@ -32,6 +34,8 @@ void lane_set_end(struct delivery *delivery, struct consumer *consumer, uint64_t
 // window where the source can still go there, else the window is given up.
 int tap_join(struct delivery *pool, struct lane *lane, uint64_t sequence, uint64_t end, struct error *error);
 void tap_leave(struct delivery *pool, struct lane *lane);
+// The lane goes on further ahead: nobody there wants what lies between.
+void tap_follow(struct delivery *pool, struct lane *lane);
 
 // The lane's next batch is complete in the source.
 bool tap_ready(const struct lane *lane);

@@ -9,6 +9,7 @@
 #include "daemon/supervisor/transfer_process.h"
 
 #define FAILURES_MOST    5u // in a row, then the consumers are told
+#define CRASHES_MOST     3u // while one pool was opened
 #define BACKOFF_FIRST_NS (100ull * 1000000u)
 #define BACKOFF_MOST_NS  (30000ull * 1000000u)
 #define STARTING_MOST_NS (120000ull * 1000000u) // drivers can take long to wake up many GPUs
@@ -67,6 +68,8 @@ static void free_device(struct device *device) {
 
 static int start_process(struct device *device, struct error *error) {
     set_state(device, GPU_STARTING);
+    device->killed_ns = 0;
+    device->told = false;
     return transfer_process_start(device, &device->process, error);
 }
 
@@ -111,22 +114,17 @@ uint64_t device_promised_bytes(const struct device *device) {
     const struct pool *pool;
     uint64_t bytes = 0;
     LIST_FOREACH(pool, &device->pools, device_link)
-    bytes += pool->planned_bytes;
+    if (pool->state != POOL_CLOSING)
+        bytes += pool->planned_bytes;
     return bytes;
 }
 
 // ---- To the transfer process -------------------------------------------------------------------------------
 
-void device_send(struct device *device, const struct transfer_request *request, const int *fds,
+bool device_send(struct device *device, const struct transfer_request *request, const int *fds,
                  uint32_t count) {
-    if (device->state != GPU_RUNNING || !device->process)
-        return;
-    int failed = control_send(transfer_process_socket(device->process), request, sizeof *request, fds, count);
-    if (!failed)
-        return;
-    // One that does not read what it is sent hangs, or is dead already.
-    log_warning("the transfer process of %s takes no messages: %s", device->uuid, strerror(-failed));
-    transfer_process_kill(device->process);
+    return device->state == GPU_RUNNING && device->process &&
+           !transfer_process_send(device->process, request, fds, count);
 }
 
 void device_wake(const struct device *device) {
@@ -154,6 +152,18 @@ static void fail_pools(struct device *device, int code, const char *text) {
             break;
         if (pool)
             pool_fail(pool, code, text);
+    } while (pool);
+}
+
+// A pool whose opening is what ends the process would end it for ever, and take the others' along.
+static void fail_crashing_pools(struct device *device) {
+    struct pool *pool;
+    do {
+        LIST_FOREACH(pool, &device->pools, device_link)
+        if (pool->state != POOL_CLOSING && pool->crashes >= CRASHES_MOST)
+            break;
+        if (pool)
+            pool_fail(pool, -EIO, "the transfer process has died each time that it opened the pool");
     } while (pool);
 }
 
@@ -204,6 +214,14 @@ void device_heard(struct device *device, const struct transfer_report *report, i
         if (pool)
             pool_closed(pool);
         break;
+    case TRANSFER_CONSUMER_REMOVED:
+        if (pool)
+            pool_removed(pool, report->consumer);
+        break;
+    case TRANSFER_CONSUMER_REFUSED:
+        if (pool)
+            pool_refused(pool, report->consumer, report->code, text);
+        break;
     case TRANSFER_LAGGING:
         if (pool)
             pool_lagging(pool, report->consumer, report->waited_ns);
@@ -232,6 +250,7 @@ void device_process_ended(struct device *device, bool asked, uint64_t lived_ns) 
         return;
     }
     stats_add(&record_of(device)->counters[GPU_processes_replaced], 1);
+    fail_crashing_pools(device);
     device->failures = was_ready ? 1 : device->failures + 1;
     if (device->failures >= FAILURES_MOST) {
         struct error error = {0};
@@ -251,8 +270,26 @@ void device_process_ended(struct device *device, bool asked, uint64_t lived_ns) 
 
 // ---- Watching ----------------------------------------------------------------------------------------------
 
+// A driver that hangs keeps a process even from being killed.
+static void watch_killed(struct device *device, uint64_t now) {
+    char text[256];
+    if (!device->killed_ns)
+        device->killed_ns = now;
+    if (device->told || now < device->killed_ns + device->supervisor->config->stop_timeout_s * NS_PER_S)
+        return;
+    device->told = true;
+    snprintf(text, sizeof text, "GPU %s: its transfer process was killed and does not end: the driver hangs",
+             device->uuid);
+    supervisor_report(device->supervisor, "%s", text);
+    fail_pools(device, -EIO, text);
+}
+
 static void watch_process(struct device *device, uint64_t now) {
     const struct supervisor *supervisor = device->supervisor;
+    if (transfer_process_killed(device->process)) {
+        watch_killed(device, now);
+        return;
+    }
     uint64_t started = transfer_process_started_ns(device->process);
     uint64_t beat =
         max_u64(started, atomic_load_explicit(&record_of(device)->heartbeat_ns, memory_order_relaxed));
@@ -268,6 +305,7 @@ static void watch_process(struct device *device, uint64_t now) {
 
 static void stop_process(struct device *device) {
     set_state(device, GPU_STOPPING);
+    device->stopping_since_ns = monotonic_ns();
     if (device->process) {
         transfer_process_stop(device->process);
         device_wake(device); // a driver's thread may have got the signal, and not the one that sleeps
@@ -283,8 +321,11 @@ void device_watch(struct device *device, uint64_t now) {
         device->idle_since_ns = 0;
     else if (!device->idle_since_ns)
         device->idle_since_ns = now;
-    if (device->state == GPU_STOPPING)
+    if (device->state == GPU_STOPPING) {
+        if (now >= device->stopping_since_ns + device->supervisor->config->stop_timeout_s * NS_PER_S)
+            transfer_process_kill(device->process);
         return;
+    }
     bool idle = device->idle_since_ns && now >= device->idle_since_ns + idle_most;
     if (device->process)
         watch_process(device, now);

@@ -22,14 +22,18 @@ struct device {
     uint32_t failures;      // transfer processes in a row that did not get ready, or lost the GPU
     uint64_t respawn_at_ns; // BACKING_OFF until then
     uint64_t idle_since_ns; // without pools; 0: it has some
-    struct error lost;      // what the last one said before it ended
+    uint64_t stopping_since_ns;
+    uint64_t killed_ns; // its process was, and has not ended yet; 0: was not
+    bool told;          // that it does not end
+    struct error lost;  // what the last one said before it ended
 };
 
 // The device with that UUID, with a transfer process under way.
 int device_get(struct supervisor *supervisor, const char *uuid, struct device **device, struct error *error);
 
-// Sends a request, if there is a process that is ready.
-void device_send(struct device *device, const struct transfer_request *request, const int *fds,
+// Sends a request, if there is a process that is ready; false: there is none, or an ADD_CONSUMER has been taken back by
+// this REMOVE_CONSUMER, so that nothing will be answered.
+bool device_send(struct device *device, const struct transfer_request *request, const int *fds,
                  uint32_t count);
 
 // Wakes its transfer process, which sleeps.

@@ -6,8 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define SLOTS_LEAST 4u
-#define SLOTS_MOST  256u // by itself
+#define LAG_REPORTS_NS UINT64_C(2500000000) // they come once a second
 
 static void set_state(struct pool *pool, enum pool_state state) {
     static const uint8_t allowed[POOL_STATES] = {
@@ -18,122 +17,6 @@ static void set_state(struct pool *pool, enum pool_state state) {
     };
     assert(allowed[pool->state] >> state & 1);
     pool->state = state;
-}
-
-// ---- Making ------------------------------------------------------------------------------------------------
-
-// Enough slots to copy into while others are read, for every lane; more cost GPU memory and bring nothing.
-static int plan_ring(const struct served_feed *feed, uint32_t prefetch, struct ring_plan *plan,
-                     struct error *error) {
-    const struct ring_header *header = feed->ring.header;
-    *plan = (struct ring_plan){
-        .batch_size = header->batch_size,
-        .field_count = header->field_count,
-        .samples = header->samples,
-        .seed = header->seed,
-        .fingerprint = header->fingerprint,
-        .world_size = header->world_size,
-        .order_version = header->order_version,
-        .on_device = true,
-    };
-    memcpy(plan->fields, header->fields, sizeof plan->fields);
-    uint64_t per_lane = max_u64(SLOTS_LEAST, prefetch ? prefetch + 2ull : 0);
-    uint64_t slots = feed->supervisor->config->device_pool / header->slot_bytes;
-    slots = max_u64(min_u64(slots, SLOTS_MOST), per_lane * feed->asked_lanes);
-    plan->slot_count = (uint32_t)min_u64(slots, RING_MAX_SLOTS);
-    return ring_plan(plan, error);
-}
-
-static int check_memory(const struct device *device, const struct ring_plan *plan, struct error *error) {
-    uint64_t bound = device->supervisor->config->device_memory;
-    uint64_t promised = device_promised_bytes(device);
-    uint64_t bytes = plan->slot_count * plan->slot_bytes;
-    if (promised + bytes <= bound)
-        return 0;
-    return error_set(error, -ENOSPC,
-                     "the feed needs a pool of %" PRIu64 " MiB on GPU %s; all pools there have %" PRIu64
-                     " MiB of %" PRIu64 " MiB (device_memory): ask for smaller batches or a smaller prefetch,"
-                     " or raise device_memory",
-                     (bytes + (1u << 20) - 1) >> 20, device->uuid, promised >> 20, bound >> 20);
-}
-
-static int open_ring(struct pool *pool, const struct ring_plan *plan, struct error *error) {
-    struct served_feed *feed = pool->feed;
-    int failed = ring_create(plan, &pool->ring_fd, &pool->ring_read_fd, error);
-    if (!failed)
-        failed = ring_map(&pool->ring, pool->ring_fd, RING_CONTROL, error);
-    if (failed)
-        return failed;
-    failed = delivery_open(&pool->delivery, &pool->ring, &feed->delivery.partition, feed->asked_lanes);
-    if (failed)
-        return error_set(error, failed, "out of memory");
-    pool->delivery.source = &feed->delivery;
-    pool->delivery.shared = feed->delivery.shared;
-    ring_supervisor_arm(&pool->ring);
-    return 0;
-}
-
-static void count_pools(const struct device *device) {
-    const struct pool *pool;
-    uint32_t count = 0;
-    LIST_FOREACH(pool, &device->pools, device_link)
-    count++;
-    atomic_store_explicit(&device->supervisor->stats->gpus[device->record].pools, count,
-                          memory_order_relaxed);
-}
-
-static void discard(struct pool *pool) {
-    if (pool->ring.header)
-        delivery_close(&pool->delivery);
-    ring_unmap(&pool->ring);
-    close_fd(&pool->ring_fd);
-    close_fd(&pool->ring_read_fd);
-    close_fd(&pool->memory_fd);
-    free(pool);
-}
-
-static int make_pool(struct served_feed *feed, struct device *device, uint32_t prefetch, struct pool **made,
-                     struct error *error) {
-    struct ring_plan plan;
-    int failed = plan_ring(feed, prefetch, &plan, error);
-    if (!failed)
-        failed = check_memory(device, &plan, error);
-    if (failed)
-        return failed;
-    struct pool *pool = calloc(1, sizeof *pool);
-    if (!pool)
-        return error_set(error, -ENOMEM, "out of memory");
-    pool->feed = feed;
-    pool->device = device;
-    pool->ring_fd = pool->ring_read_fd = pool->memory_fd = -1;
-    pool->planned_bytes = plan.slot_count * plan.slot_bytes;
-    pool->idle_since_ns = monotonic_ns();
-    failed = open_ring(pool, &plan, error);
-    if (failed) {
-        discard(pool);
-        return failed;
-    }
-    pool->id = ++feed->supervisor->next_pool;
-    LIST_INSERT_HEAD(&feed->pools, pool, feed_link);
-    LIST_INSERT_HEAD(&device->pools, pool, device_link);
-    device->idle_since_ns = 0;
-    count_pools(device);
-    pool_ask(pool);
-    *made = pool;
-    return 0;
-}
-
-int pool_get(struct served_feed *feed, const char *uuid, uint32_t prefetch, struct pool **pool,
-             struct error *error) {
-    struct pool *known;
-    struct device *device;
-    LIST_FOREACH(known, &feed->pools, feed_link)
-    if (known->state != POOL_CLOSING && strcmp(known->device->uuid, uuid) == 0) {
-        *pool = known;
-        return 0;
-    }
-    int failed = device_get(feed->supervisor, uuid, &device, error);
-    return failed ? failed : make_pool(feed, device, prefetch, pool, error);
 }
 
 // ---- Consumers ---------------------------------------------------------------------------------------------
@@ -161,16 +44,19 @@ static void introduce(const struct pool *pool, const struct session *session) {
 }
 
 int pool_enter(struct pool *pool, struct session *session, struct error *error) {
-    if (pool->words == UINT64_MAX)
+    uint64_t taken = pool->words | pool->leaving;
+    if (taken == UINT64_MAX)
         return error_set(error, -EBUSY, "the feed has %u consumers on GPU %s already, the most it can",
                          POOL_CONSUMERS_MOST, pool->device->uuid);
     int failed = make_words(pool, &session->words_fd, error);
     if (failed)
         return failed;
-    session->consumer.word = (uint32_t)__builtin_ctzll(~pool->words);
+    session->consumer.word = (uint32_t)__builtin_ctzll(~taken);
     pool->words |= 1ull << session->consumer.word;
     pool->idle_since_ns = 0;
     session->pool = pool;
+    session->entered_ns = monotonic_ns();
+    session->stalling_since_ns = session->stalling_heard_ns = 0;
     introduce(pool, session);
     return 0;
 }
@@ -184,8 +70,8 @@ static void free_if_over(struct pool *pool) {
     LIST_REMOVE(pool, device_link);
     if (LIST_EMPTY(&device->pools))
         device->idle_since_ns = monotonic_ns();
-    count_pools(device);
-    discard(pool);
+    pool_count(device);
+    pool_discard(pool);
     // The copies that were under way have kept slots of the ring.
     if (feed->state != FEED_CLOSING)
         feed_pump(feed);
@@ -195,8 +81,12 @@ static void free_if_over(struct pool *pool) {
 void pool_leave(struct pool *pool, struct session *session) {
     struct transfer_request request = {
         .kind = TRANSFER_REMOVE_CONSUMER, .pool = pool->id, .consumer = session->consumer.word};
-    device_send(pool->device, &request, NULL, 0);
-    pool->words &= ~(1ull << session->consumer.word);
+    uint64_t word = 1ull << session->consumer.word;
+    // What is dispatched in the ring overtakes messages: nobody else has this word before the transfer process has
+    // let go of it.
+    if (pool->known && device_send(pool->device, &request, NULL, 0))
+        pool->leaving |= word;
+    pool->words &= ~word;
     session->pool = NULL;
     close_fd(&session->words_fd);
     if (!pool->words)
@@ -209,13 +99,14 @@ void pool_leave(struct pool *pool, struct session *session) {
 void pool_ask(struct pool *pool) {
     struct transfer_request request = {.kind = TRANSFER_OPEN_POOL,
                                        .pool = pool->id,
-                                       .owner = ++pool->owner,
+                                       .owner = pool->owner + 1,
                                        .memory_bytes = pool->memory_bytes};
     const int fds[] = {pool->feed->ring_read_fd, pool->ring_fd, pool->feed->event_fd, pool->memory_fd};
     const struct session *session;
-    if (pool->device->state != GPU_RUNNING || pool->state != POOL_WAITING)
+    if (pool->device->state != GPU_RUNNING || pool->state != POOL_WAITING || pool->unrecovered)
         return;
     set_state(pool, POOL_OPENING);
+    pool->owner++;
     pool->known = true;
     device_send(pool->device, &request, fds, pool->memory_fd >= 0 ? 4 : 3);
     LIST_FOREACH(session, &pool->feed->sessions, feed_link)
@@ -237,6 +128,7 @@ void pool_opened(struct pool *pool, uint64_t memory_bytes, int fd) {
         memory_fd = -1;
     }
     set_state(pool, POOL_OPEN);
+    pool->crashes = 0;
     log_info("feed %" PRIu64 " has a pool of %" PRIu32 " batches on GPU %s", pool->feed->id,
              pool->ring.header->slot_count, pool->device->uuid);
     feed_admit(pool->feed);
@@ -244,42 +136,71 @@ void pool_opened(struct pool *pool, uint64_t memory_bytes, int fd) {
         feed_pump(pool->feed);
 }
 
+void pool_removed(struct pool *pool, uint32_t consumer) {
+    if (consumer < POOL_CONSUMERS_MOST)
+        pool->leaving &= ~(1ull << consumer);
+}
+
+static struct session *find_session(const struct pool *pool, uint32_t consumer) {
+    struct session *session;
+    LIST_FOREACH(session, &pool->feed->sessions, feed_link)
+    if (session->pool == pool && session->consumer.word == consumer)
+        return session;
+    return NULL;
+}
+
+void pool_refused(struct pool *pool, uint32_t consumer, int code, const char *text) {
+    struct session *session = find_session(pool, consumer);
+    if (session)
+        session_fail(session, code < 0 ? code : -EIO, "%s", text);
+}
+
+// Reported every second as long as copies wait for its stream. What counts is how long others have waited for that.
 void pool_lagging(struct pool *pool, uint32_t consumer, uint64_t waited_ns) {
     struct served_feed *feed = pool->feed;
-    struct session *session, *laggard = NULL;
-    uint32_t others = 0;
-    LIST_FOREACH(session, &feed->sessions, feed_link) {
-        if (session->pool == pool && session->consumer.word == consumer)
-            laggard = session;
-        else
-            others++;
-    }
-    // Alone it holds nobody up.
-    if (!laggard || !others || waited_ns < feed->max_lag_ns)
+    struct session *laggard = find_session(pool, consumer);
+    uint64_t now = monotonic_ns();
+    if (!laggard || waited_ns > now - laggard->entered_ns)
+        return; // it was said of one who had that word before
+    bool goes_on = now < laggard->stalling_heard_ns + LAG_REPORTS_NS;
+    laggard->stalling_heard_ns = now;
+    if (!delivery_stalls(&pool->delivery, &laggard->consumer))
+        laggard->stalling_since_ns = 0;
+    else if (!goes_on || !laggard->stalling_since_ns)
+        laggard->stalling_since_ns = now;
+    if (!laggard->stalling_since_ns || now - laggard->stalling_since_ns < feed->max_lag_ns)
         return;
     stats_add(&feed->stats->counters[FEED_consumers_detached], 1);
     session_fail(laggard, -ETIME,
                  "this consumer's stream on GPU %s released no batch for %" PRIu64
                  " s while others of the shared feed waited for it (max_lag), and was detached",
-                 pool->device->uuid, waited_ns / 1000000000u);
+                 pool->device->uuid, feed->max_lag_ns / 1000000000u);
 }
 
 // ---- Ending ------------------------------------------------------------------------------------------------
 
+static void recover(struct pool *pool) {
+    int copies = ring_recover(&pool->ring, pool->owner);
+    pool->unrecovered = copies < 0; // the queue is full: the next tick tries again
+    if (copies > 0)
+        log_info("feed %" PRIu64 ": %d copies to GPU %s are made again", pool->feed->id, copies,
+                 pool->device->uuid);
+}
+
 void pool_transfer_died(struct pool *pool) {
     pool->known = false;
+    pool->leaving = 0;
+    pool->crashes += pool->state == POOL_OPENING;
     if (pool->state == POOL_CLOSING) {
         free_if_over(pool);
         return;
     }
     if (pool->state != POOL_WAITING)
         set_state(pool, POOL_WAITING);
-    // It is reaped: its context is gone, and with it the copies it had queued. Who comes next does them again, with the
-    // same bytes into the same slots.
-    int copies = ring_recover(&pool->ring, pool->owner);
-    if (copies > 0)
-        log_info("feed %" PRIu64 ": %d copies to GPU %s are made again", pool->feed->id, copies,
-                 pool->device->uuid);
+    // It is reaped: its context is gone, and with it the copies it had queued. Who comes next does them again, with
+    // the same bytes into the same slots.
+    pool->unrecovered = true;
+    recover(pool);
     feed_pump(pool->feed);
 }
 
@@ -335,10 +256,10 @@ bool pool_pump(struct pool *pool) {
 void pool_watch(struct pool *pool, uint64_t now) {
     const struct supervisor *supervisor = pool->feed->supervisor;
     uint64_t linger = supervisor->config->linger_s * UINT64_C(1000000000);
-    const struct session *session;
-    TAILQ_FOREACH(session, &pool->feed->awaiting, awaited_link)
-    if (strcmp(session->request.device, pool->device->uuid) == 0)
-        return;
-    if (pool->idle_since_ns && now >= pool->idle_since_ns + linger)
+    if (pool->unrecovered) {
+        recover(pool);
+        pool_ask(pool);
+    }
+    if (pool->idle_since_ns && !pool_is_awaited(pool) && now >= pool->idle_since_ns + linger)
         pool_close(pool);
 }

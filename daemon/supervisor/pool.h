@@ -26,9 +26,10 @@ struct pool {
     struct device *device;
     uint32_t id;
     enum pool_state state;
-    bool known;   // the transfer process has been asked to open it and has not said that it is closed
-    bool failed;  // for good
-    bool telling; // its consumers so, one after the other
+    bool unrecovered; // what a transfer process had claimed when it died is not free yet
+    bool known;       // the transfer process has been asked to open it and has not said that it is closed
+    bool failed;      // for good
+    bool telling;     // its consumers so, one after the other
     int ring_fd, ring_read_fd;
     struct ring ring;
     struct delivery delivery;
@@ -36,14 +37,23 @@ struct pool {
     uint64_t memory_bytes;
     uint64_t planned_bytes; // of device_memory
     uint32_t owner;         // of the transfer process now, in chunk words
+    uint32_t lane_limit;    // ranks on that GPU
+    uint32_t crashes;       // of transfer processes that were opening it
     uint64_t words;         // bits of consumers
+    uint64_t leaving;       // bits that the transfer process still knows as somebody else's
     uint64_t idle_since_ns; // 0: it has consumers
 };
 
 // The pool of a feed on a GPU, made if it is not there. It may not be open yet: then its sessions wait with
 // feed_await, and are admitted or refused later.
-int pool_get(struct served_feed *feed, const char *uuid, uint32_t prefetch, struct pool **pool,
+int pool_get(struct served_feed *feed, const struct feed_request *request, struct pool **pool,
              struct error *error);
+
+// pool_create.c also: whether sessions wait for it; frees one that nothing refers to; tells the statistics how many
+// there are.
+bool pool_is_awaited(const struct pool *pool);
+void pool_discard(struct pool *pool);
+void pool_count(const struct device *device);
 
 // Gives a session its release words, before it joins the delivery; pool_leave takes them back after it has left.
 int pool_enter(struct pool *pool, struct session *session, struct error *error);
@@ -55,6 +65,8 @@ void pool_ask(struct pool *pool);
 // What device.c hears about it from the transfer process; takes over `fd`, which is -1 if none came.
 void pool_opened(struct pool *pool, uint64_t memory_bytes, int fd);
 void pool_closed(struct pool *pool);
+void pool_removed(struct pool *pool, uint32_t consumer);
+void pool_refused(struct pool *pool, uint32_t consumer, int code, const char *text);
 void pool_lagging(struct pool *pool, uint32_t consumer, uint64_t waited_ns);
 void pool_transfer_died(struct pool *pool);
 

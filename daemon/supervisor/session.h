@@ -29,7 +29,8 @@ struct feed_request {
     uint64_t max_lag_s;
     uint64_t ring_bytes;
     char device[64]; // UUID of a GPU; "": host memory
-    bool reconnect;  // of a run that began there:
+    uint32_t device_world_size;
+    bool reconnect; // of a run that began there:
     uint64_t run_epoch, run_consumed;
     bool resume;                          // with a token:
     uint64_t start_epoch, start_consumed; // where the consumer stands
@@ -64,6 +65,9 @@ struct session {
     struct served_feed *awaited; // NULL unless ATTACHING
     struct pool *pool;           // of a consumer on a GPU
     int words_fd;                // its release words
+    uint64_t entered_ns;         // that pool
+    uint64_t stalling_since_ns;  // others wait for its stream since; 0: none do
+    uint64_t stalling_heard_ns;
     TAILQ_ENTRY(session) awaited_link;
     struct feed_request request; // of the Attach
     struct consumer consumer;

@@ -51,14 +51,18 @@ static void end_loop(struct supervisor *supervisor) {
     close_if_open((uv_handle_t *)&supervisor->moderation.after_poll);
 }
 
+// From the tick alone: a stop frees what those may still hold in hand who free a feed or a device.
+static void finish_drain(struct supervisor *supervisor) {
+    const struct served_feed *feed;
+    if (supervisor->state != SUPERVISOR_DRAINING)
+        return;
+    LIST_FOREACH(feed, &supervisor->feeds, link)
+    if (feed_in_use(feed))
+        return;
+    supervisor_stop(supervisor);
+}
+
 void supervisor_check_done(struct supervisor *supervisor) {
-    if (supervisor->state == SUPERVISOR_DRAINING) {
-        const struct served_feed *feed;
-        LIST_FOREACH(feed, &supervisor->feeds, link)
-        if (feed_in_use(feed))
-            return;
-        supervisor_stop(supervisor);
-    }
     if (supervisor->state == SUPERVISOR_STOPPING && LIST_EMPTY(&supervisor->feeds) &&
         LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->devices) && !supervisor->reloading)
         end_loop(supervisor);
@@ -103,6 +107,11 @@ static void enforce_stop(struct supervisor *supervisor) {
         }
     }
     devices_stop(supervisor, true);
+    if (monotonic_ns() < supervisor->stop_deadline_ns + supervisor->config->stop_timeout_s * 1000000000ull)
+        return;
+    log_error("children do not end although they were killed; leaving without them");
+    supervisor->exit_code = EXIT_FAILURE;
+    uv_stop(&supervisor->loop);
 }
 
 // ---- Running -----------------------------------------------------------------------------------------------
@@ -122,6 +131,7 @@ static void on_tick(uv_timer_t *timer) {
     enforce_stop(supervisor);
     if (supervisor->state < SUPERVISOR_STOPPING)
         listen_start(supervisor); // after it had to pause for want of descriptors
+    finish_drain(supervisor);
     supervisor_check_done(supervisor);
 }
 

@@ -5,7 +5,7 @@
 //   attach.c      from options to a feed       feed_create.c  a feed's ring, made off the loop
 //   feed.c        one feed: what moves in it   child.c        its loader processes
 //   device.c      a GPU in use                 transfer_process.c  its transfer process
-//   pool.c        one feed's batches on a GPU
+//   pool.c        one feed's batches on a GPU  pool_create.c  making it
 //   delivery.c    batches, slots, consumers, with delivery_join.c, delivery_window.c, delivery_tap.c; pure
 //   moderation.c  how often it wakes
 //   watch.c       heartbeats, lag, time limits reload.c       configuration and datasets
@@ -87,7 +87,7 @@ void supervisor_stop(struct supervisor *supervisor);
 // Stops once the last consumer has left; refuses new ones from now on.
 void supervisor_drain(struct supervisor *supervisor);
 
-// Called whenever a session or a feed is gone: ends the loop when a stop or a drain is complete.
+// Called whenever a session, a feed or a device is gone: ends the loop when a stop is complete.
 void supervisor_check_done(struct supervisor *supervisor);
 
 // Logs an error and keeps it for `feedctl status`.

@@ -1,5 +1,6 @@
 #include "daemon/supervisor/transfer_process.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
@@ -10,22 +11,106 @@
 
 #define REPORTS_MOST 64u // at a time; others get their turn before the rest
 
+#define UNSENT_MOST 4096u // requests; beyond them it has hung for long
+
+struct unsent {
+    TAILQ_ENTRY(unsent) link;
+    struct transfer_request request;
+    int fds[CONTROL_MAX_DESCRIPTORS];
+    uint32_t count;
+};
+
 struct transfer_process {
     struct device *device; // NULL once it has ended
     uv_process_t process;
     uv_poll_t control;
     int socket;
-    bool asked_to_end;
+    bool asked_to_end, killed;
     uint32_t open_handles; // libuv's; freed when 0
     uint64_t started_ns;
+    TAILQ_HEAD(, unsent) unsent;
+    uint32_t unsent_count;
 };
 
-int transfer_process_socket(const struct transfer_process *process) {
-    return process->socket;
+bool transfer_process_killed(const struct transfer_process *process) {
+    return process->killed;
 }
 
 uint64_t transfer_process_started_ns(const struct transfer_process *process) {
     return process->started_ns;
+}
+
+// ---- Sending -----------------------------------------------------------------------------------------------
+
+static void on_control(uv_poll_t *poll, int status, int events);
+
+static void drop_unsent(struct transfer_process *process, struct unsent *unsent) {
+    TAILQ_REMOVE(&process->unsent, unsent, link);
+    process->unsent_count--;
+    while (unsent->count)
+        close(unsent->fds[--unsent->count]);
+    free(unsent);
+}
+
+static void keep_unsent(struct transfer_process *process, const struct transfer_request *request,
+                        const int *fds, uint32_t count) {
+    struct unsent *unsent = process->unsent_count < UNSENT_MOST ? calloc(1, sizeof *unsent) : NULL;
+    if (!unsent) {
+        transfer_process_kill(process); // what it does not know would be wrong for ever
+        return;
+    }
+    TAILQ_INSERT_TAIL(&process->unsent, unsent, link);
+    process->unsent_count++;
+    unsent->request = *request;
+    while (unsent->count < count) {
+        int copy = fcntl(fds[unsent->count], F_DUPFD_CLOEXEC, 0);
+        if (copy < 0) {
+            drop_unsent(process, unsent);
+            transfer_process_kill(process);
+            return;
+        }
+        unsent->fds[unsent->count++] = copy;
+    }
+    uv_poll_start(&process->control, UV_READABLE | UV_WRITABLE | UV_DISCONNECT, on_control);
+}
+
+static bool take_back(struct transfer_process *process, const struct transfer_request *removal) {
+    struct unsent *unsent;
+    if (removal->kind != TRANSFER_REMOVE_CONSUMER)
+        return false;
+    TAILQ_FOREACH(unsent, &process->unsent, link)
+    if (unsent->request.kind == TRANSFER_ADD_CONSUMER && unsent->request.pool == removal->pool &&
+        unsent->request.consumer == removal->consumer) {
+        drop_unsent(process, unsent);
+        return true;
+    }
+    return false;
+}
+
+bool transfer_process_send(struct transfer_process *process, const struct transfer_request *request,
+                           const int *fds, uint32_t count) {
+    if (take_back(process, request))
+        return true;
+    int failed = -EAGAIN;
+    if (TAILQ_EMPTY(&process->unsent))
+        failed = control_send(process->socket, request, sizeof *request, fds, count);
+    if (failed == -EAGAIN)
+        keep_unsent(process, request, fds, count);
+    else if (failed && failed != -EPIPE && failed != -ECONNRESET) // those two: its end is about to be seen
+        transfer_process_kill(process);
+    return false;
+}
+
+static void send_unsent(struct transfer_process *process) {
+    struct unsent *unsent;
+    while ((unsent = TAILQ_FIRST(&process->unsent))) {
+        int failed = control_send(process->socket, &unsent->request, sizeof unsent->request, unsent->fds,
+                                  unsent->count);
+        if (failed == -EAGAIN)
+            return;
+        drop_unsent(process, unsent);
+    }
+    uv_poll_start(&process->control, UV_READABLE | UV_DISCONNECT, on_control);
 }
 
 // ---- Ending ------------------------------------------------------------------------------------------------
@@ -45,9 +130,13 @@ static void hear(struct transfer_process *process) {
     for (uint32_t i = 0; i < REPORTS_MOST && process->device; i++) {
         int got = control_receive(process->socket, &report, sizeof report, fds, &count);
         if (got <= 0) {
-            // Its end comes by on_process_exit. A socket that ended would be reported over and over until then.
-            if (got < 0)
-                uv_poll_stop(&process->control);
+            if (got == 0)
+                return;
+            // Its end comes by on_process_exit; a socket that ended would be reported over and over until then. A
+            // report that was lost, for want of descriptors, would be missed for ever: another process reports anew.
+            uv_poll_stop(&process->control);
+            if (got != -ECONNRESET)
+                transfer_process_kill(process);
             return;
         }
         while (count > 1)
@@ -58,10 +147,13 @@ static void hear(struct transfer_process *process) {
 
 static void on_control(uv_poll_t *poll, int status, int events) {
     struct transfer_process *process = poll->data;
-    (void)events;
-    if (status < 0)
+    if (status < 0) {
         uv_poll_stop(poll);
-    else
+        return;
+    }
+    if (events & UV_WRITABLE)
+        send_unsent(process);
+    if (events & (UV_READABLE | UV_DISCONNECT))
         hear(process);
 }
 
@@ -81,6 +173,9 @@ static void on_process_exit(uv_process_t *handle, int64_t exit_status, int signa
         supervisor_report(device->supervisor,
                           "the transfer process of GPU %s ended by itself with status %d after %.1f s",
                           device->uuid, (int)exit_status, seconds);
+    struct unsent *unsent;
+    while ((unsent = TAILQ_FIRST(&process->unsent)))
+        drop_unsent(process, unsent);
     bool asked = process->asked_to_end;
     uint64_t lived = monotonic_ns() - process->started_ns;
     uv_close((uv_handle_t *)&process->process, on_handle_closed);
@@ -94,6 +189,7 @@ void transfer_process_stop(struct transfer_process *process) {
 }
 
 void transfer_process_kill(struct transfer_process *process) {
+    process->killed = true;
     uv_process_kill(&process->process, SIGKILL);
 }
 
@@ -182,6 +278,7 @@ int transfer_process_start(struct device *device, struct transfer_process **star
         return error_set(error, -ENOMEM, "out of memory");
     process->device = device;
     process->socket = -1;
+    TAILQ_INIT(&process->unsent);
     process->started_ns = monotonic_ns();
     process->process.data = process->control.data = process;
     int failed = start_with_socket(process, error);

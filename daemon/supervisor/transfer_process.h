@@ -12,7 +12,13 @@ int transfer_process_start(struct device *device, struct transfer_process **star
 void transfer_process_stop(struct transfer_process *process);
 void transfer_process_kill(struct transfer_process *process);
 
-int transfer_process_socket(const struct transfer_process *process);
+// Sends a request with descriptors, which are duplicated; what the socket does not take now follows as soon as it
+// does, in order. A REMOVE_CONSUMER takes back an ADD_CONSUMER that has not been sent yet, and is not sent either:
+// true then.
+bool transfer_process_send(struct transfer_process *process, const struct transfer_request *request,
+                           const int *fds, uint32_t count);
+
+bool transfer_process_killed(const struct transfer_process *process);
 uint64_t transfer_process_started_ns(const struct transfer_process *process);
 
 // device.c. `fd` came with the report, or is -1; it is taken over.

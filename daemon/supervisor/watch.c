@@ -83,6 +83,8 @@ static void watch_pools(struct served_feed *feed, uint64_t now) {
     for (pool = LIST_FIRST(&feed->pools); pool; pool = next) {
         next = LIST_NEXT(pool, feed_link);
         pool_watch(pool, now);
+        if (feed->state == FEED_CLOSING)
+            return; // which has closed the others
     }
 }
 

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-// Copies whose words are written together. Words between copies leave the bus idle for a moment; a batch that waits for
-// the words of others comes later.
+// Copies whose words are written together. Words between copies leave the bus idle for a moment; a batch that waits
+// for the words of others comes later.
 #define GROUP_BYTES (4ull << 20)
 #define GROUP_MOST  (GPU_WORDS_MOST / 2)
 
@@ -81,12 +81,11 @@ static void claim_all(struct copies *copies, uint64_t now_ns) {
     while (copies->waiting_count + copies->under_way_count < slots &&
            ring_claim(copies->ring, copies->owner, &claim)) {
         const struct ring_slot *batch = ring_slot(copies->ring, claim.slot);
-        if (!copies->waiting_count)
-            copies->waiting_since_ns = now_ns;
         copies->waiting[copies->waiting_count++] = (struct copy){
             .claim = claim,
             .fill = batch->fill,
             .bytes = used_bytes(copies->ring->header, batch->count - batch->skipped),
+            .since_ns = now_ns,
         };
     }
 }
@@ -98,9 +97,10 @@ static uint64_t unreleased(const struct copies *copies, const struct copy *copy)
     for (uint64_t rest = left; rest; rest &= rest - 1) {
         uint32_t consumer = (uint32_t)__builtin_ctzll(rest);
         const struct release_words *words = &copies->consumers[consumer];
-        // Acquire: the consumer's reads of the slot came before its word. It can write what it likes there, and
-        // harms only those who share its pool, which are processes of its own user.
-        if (!words->words ||
+        // Acquire: the consumer's reads of the slot came before its word. It can write what it likes there, and harms
+        // only those who share its pool, which are processes of its own user. One whose words are still on their way
+        // here has released nothing: what is dispatched in the ring overtakes messages.
+        if (words->words &&
             atomic_load_explicit(&words->words[copy->claim.slot], memory_order_acquire) + 1 >= copy->fill)
             left &= ~(1ull << consumer);
     }
@@ -138,7 +138,7 @@ static int queue_copy(struct copies *copies, struct group *group, const struct c
     return 0;
 }
 
-static int queue_released(struct copies *copies, uint64_t now_ns, struct error *error) {
+static int queue_released(struct copies *copies, struct error *error) {
     struct group group = {.stream = copies->streams[copies->next_stream]};
     uint32_t kept = 0;
     for (uint32_t i = 0; i < copies->waiting_count; i++) {
@@ -151,10 +151,6 @@ static int queue_released(struct copies *copies, uint64_t now_ns, struct error *
         if (failed)
             return failed;
     }
-    if (!kept)
-        copies->waiting_since_ns = 0;
-    else if (kept < copies->waiting_count)
-        copies->waiting_since_ns = now_ns;
     copies->waiting_count = kept;
     return flush_group(copies, &group, error);
 }
@@ -181,12 +177,21 @@ static bool report_done(struct copies *copies) {
 int copies_step(struct copies *copies, uint64_t now_ns, bool *wake, struct error *error) {
     *wake = report_done(copies);
     claim_all(copies, now_ns);
-    return copies->waiting_count ? queue_released(copies, now_ns, error) : 0;
+    return copies->waiting_count ? queue_released(copies, error) : 0;
 }
 
-uint64_t copies_unreleased(const struct copies *copies) {
+uint64_t copies_held_up(const struct copies *copies, uint64_t before_ns, uint64_t since_ns[CONSUMERS_MOST]) {
     uint64_t consumers = 0;
-    for (uint32_t i = 0; i < copies->waiting_count; i++)
-        consumers |= unreleased(copies, &copies->waiting[i]);
+    for (uint32_t i = 0; i < copies->waiting_count; i++) {
+        const struct copy *copy = &copies->waiting[i];
+        if (copy->since_ns >= before_ns)
+            continue;
+        for (uint64_t rest = unreleased(copies, copy); rest; rest &= rest - 1) {
+            uint32_t consumer = (uint32_t)__builtin_ctzll(rest);
+            bool known = consumers >> consumer & 1;
+            since_ns[consumer] = known ? min_u64(since_ns[consumer], copy->since_ns) : copy->since_ns;
+            consumers |= 1ull << consumer;
+        }
+    }
     return consumers;
 }

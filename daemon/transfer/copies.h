@@ -18,6 +18,7 @@ struct copy {
     struct ring_claim claim;
     uint64_t fill;  // of the slot
     uint64_t bytes; // of the slot that are copied
+    uint64_t since_ns;
 };
 
 // Release words of one consumer: word[slot] is the last fill of that slot that its stream has released. Written by
@@ -40,7 +41,6 @@ struct copies {
     struct copy *waiting, *under_way; // slot_count places each
     uint32_t waiting_count, under_way_count;
     uint64_t bytes_under_way;
-    uint64_t waiting_since_ns; // the oldest that waits; 0: none does
     struct release_words consumers[CONSUMERS_MOST];
     uint64_t copied, copied_bytes; // ever
 };
@@ -57,7 +57,8 @@ static inline bool copies_idle(const struct copies *copies) {
     return !copies->waiting_count && !copies->under_way_count;
 }
 
-// The consumers that what waits is waiting for.
-uint64_t copies_unreleased(const struct copies *copies);
+// The consumers, by bit, for whose streams a copy has waited since before `before_ns`; for each of them since_ns[its
+// number] says since when the oldest has.
+uint64_t copies_held_up(const struct copies *copies, uint64_t before_ns, uint64_t since_ns[CONSUMERS_MOST]);
 
 #endif

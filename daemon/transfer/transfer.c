@@ -137,6 +137,7 @@ static bool prepare_one(struct transfer *transfer) {
 static void handle(struct transfer *transfer, const struct transfer_request *request, int *fds,
                    uint32_t fd_count) {
     struct transfer_pool *pool = find_pool(transfer, request->pool);
+    struct transfer_report answer = {.consumer = request->consumer};
     struct error error = {0};
     switch (request->kind) {
     case TRANSFER_OPEN_POOL:
@@ -148,14 +149,15 @@ static void handle(struct transfer *transfer, const struct transfer_request *req
         report(TRANSFER_POOL_CLOSED, request->pool, NULL, NULL, -1);
         break;
     case TRANSFER_ADD_CONSUMER:
-        if (pool && fd_count == 1 && pool_add_consumer(pool, request->consumer, fds[0], &error) < 0)
-            log_warning("pool %" PRIu32 ": %s", pool->id, error.text);
-        if (pool && fd_count == 1)
-            return;
-        break;
+        if (!pool || fd_count != 1)
+            break;
+        if (pool_add_consumer(pool, request->consumer, fds[0], &error) < 0)
+            report(TRANSFER_CONSUMER_REFUSED, pool->id, &error, &answer, -1);
+        return;
     case TRANSFER_REMOVE_CONSUMER:
         if (pool)
             pool_remove_consumer(pool, request->consumer);
+        report(TRANSFER_CONSUMER_REMOVED, request->pool, NULL, &answer, -1);
         break;
     default:
         log_warning("request %" PRIu32 " of the supervisor is unknown", request->kind);
@@ -183,12 +185,13 @@ struct activity {
 };
 
 static void report_lag(struct transfer_pool *pool, uint64_t now) {
-    uint64_t since = pool->copies.waiting_since_ns;
-    if (!since || now < since + LAG_REPORT_NS || now < pool->reported_lag_ns + LAG_REPORT_NS)
+    uint64_t since[CONSUMERS_MOST];
+    if (!pool->copies.waiting_count || now < pool->reported_lag_ns + LAG_REPORT_NS)
         return;
     pool->reported_lag_ns = now;
-    for (uint64_t rest = copies_unreleased(&pool->copies); rest; rest &= rest - 1) {
-        struct transfer_report more = {.consumer = (uint32_t)__builtin_ctzll(rest), .waited_ns = now - since};
+    for (uint64_t rest = copies_held_up(&pool->copies, now - LAG_REPORT_NS, since); rest; rest &= rest - 1) {
+        struct transfer_report more = {.consumer = (uint32_t)__builtin_ctzll(rest)};
+        more.waited_ns = now - since[more.consumer];
         report(TRANSFER_LAGGING, pool->id, NULL, &more, -1);
     }
 }
@@ -302,6 +305,9 @@ static int open_gpu(struct transfer *transfer, struct error *error) {
     int failed = gpu_open(&transfer->gpu, transfer->settings->uuid, error);
     if (failed)
         return failed;
+    // By another spelling it would be a GPU of its own for the supervisor, with memory of its own to give away.
+    if (strcmp(transfer->gpu->uuid, transfer->settings->uuid) != 0)
+        return error_set(error, -EINVAL, "this GPU is called %s", transfer->gpu->uuid);
     failed = gpu_free_bytes(transfer->gpu, &free_bytes, error);
     if (failed)
         return failed;
@@ -340,7 +346,8 @@ int transfer_run(void) {
     if (failed) {
         log_error("%s", transfer.failure.text);
         report(TRANSFER_LOST, 0, &transfer.failure, NULL, -1);
-        return EXIT_FAILURE; // what is left of the GPU goes with the process
+        // What is left of the GPU goes with the process, and nothing of its driver runs any more.
+        _exit(EXIT_FAILURE);
     }
     struct transfer_pool *pool;
     while ((pool = LIST_FIRST(&transfer.pools)))

@@ -320,6 +320,7 @@ static const struct {
     {"ring-bytes", U64, offsetof(struct consumer, options.ring_bytes)},
     {"resume", TEXT, offsetof(struct consumer, options.resume)},
     {"device", TEXT, offsetof(struct consumer, options.device)},
+    {"device-world-size", U32, offsetof(struct consumer, options.device_world_size)},
     {"name", TEXT, offsetof(struct consumer, options.client_name)},
     {"connect-timeout", INT, offsetof(struct consumer, options.connect_timeout_ms)},
     {"reconnect-timeout", INT, offsetof(struct consumer, options.reconnect_timeout_ms)}, // -1 if not given
@@ -368,6 +369,10 @@ int main(int argc, char **argv) {
             return 2;
     if (!consumer.options.device)
         consumer.options.device = getenv("FEEDD_TEST_DEVICE");
+    if (!consumer.options.device_world_size && consumer.options.device)
+        consumer.options.device_world_size = consumer.options.local_world_size
+                                                 ? consumer.options.local_world_size
+                                                 : consumer.options.world_size;
     int failed = feed_open(&consumer.feed, &consumer.options);
     int status;
     if (failed) {

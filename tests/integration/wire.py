@@ -196,7 +196,7 @@ class Client:
 
     def send(self, body, fds=(), **fields):
         if body == "attach" and "device" not in fields and DEVICE.startswith("HOST-"):
-            fields = {"device": DEVICE, **fields}
+            fields = {"device": DEVICE, "device_world_size": fields.get("local_world_size", 0), **fields}
             self.stream_is_done = True
         self.send_raw(frame(client_message(body, **fields)), fds)
 

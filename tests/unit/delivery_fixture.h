@@ -1,23 +1,10 @@
 // A feed's bookkeeping over a real ring, with loaders that work when the test says so, and a check of every
-// slot and count that can be made after each step.
+// slot and count that can be made after each step. A device pool is one more of these, whose loader copies from the
+// ring of its source, and whose consumers release batches twice: by message, and on their streams some time later.
 #ifndef FEEDD_TESTS_DELIVERY_FIXTURE_H
 #define FEEDD_TESTS_DELIVERY_FIXTURE_H
 
-#include "daemon/supervisor/delivery.h"
-#include "tests/unit/ring_fixture.h"
-
-#define CONSUMERS_MOST 8
-#define CLAIMS_MOST    64
-#define BATCH          4u
-
-struct fixture {
-    struct ring ring;
-    struct delivery delivery;
-    struct consumer *consumers[CONSUMERS_MOST]; // attached ones, NULL elsewhere
-    struct ring_claim claims[CLAIMS_MOST];
-    uint32_t owners[CLAIMS_MOST];
-    uint32_t claim_count;
-};
+#include "tests/unit/delivery_check.h"
 
 static inline void open_fixture(struct fixture *fixture, uint32_t slots, uint32_t lanes,
                                 const struct partition *partition) {
@@ -26,130 +13,35 @@ static inline void open_fixture(struct fixture *fixture, uint32_t slots, uint32_
     assert_int_equal(delivery_open(&fixture->delivery, &fixture->ring, partition, lanes), 0);
 }
 
+static inline void open_pool(struct fixture *pool, struct fixture *source, uint32_t slots) {
+    *pool = (struct fixture){.source = source};
+    pool_ring(&pool->ring, &(struct ring_shape){slots, BATCH, BATCH, 1});
+    // What lies on the GPU.
+    pool->ring.data = calloc(slots, pool->ring.header->slot_bytes);
+    assert_non_null(pool->ring.data);
+    assert_int_equal(
+        delivery_open(&pool->delivery, &pool->ring, &source->delivery.partition, source->delivery.lane_limit),
+        0);
+    pool->delivery.source = &source->delivery;
+    for (int i = 0; i < POOLS_MOST; i++)
+        if (!source->pools[i]) {
+            source->pools[i] = pool;
+            return;
+        }
+    fail_msg("too many pools");
+}
+
 static inline void close_fixture(struct fixture *fixture) {
-    delivery_close(&fixture->delivery);
+    for (int i = 0; i < POOLS_MOST; i++)
+        if (fixture->pools[i])
+            close_fixture(fixture->pools[i]);
+    if (fixture->delivery.ring)
+        delivery_close(&fixture->delivery);
+    if (fixture->source)
+        free(fixture->ring.data);
     ring_unmap(&fixture->ring);
     for (int i = 0; i < CONSUMERS_MOST; i++)
         free(fixture->consumers[i]);
-}
-
-// ---- Invariants -------------------------------------------------------------------------------------------
-
-static inline bool is_held(const struct consumer *consumer, uint32_t slot) {
-    return consumer && consumer->held[slot / 64] >> (slot % 64) & 1;
-}
-
-static inline void check_window(const struct fixture *fixture, const struct lane *lane,
-                                uint32_t *in_windows) {
-    const struct delivery *delivery = &fixture->delivery;
-    uint32_t slots = fixture->ring.header->slot_count;
-    assert_true(lane->length <= slots && lane->ready <= lane->length);
-    for (uint32_t i = 0; i < lane->length; i++) {
-        uint32_t slot = lane->window[(lane->window_start + i) % slots];
-        const struct slot_state *state = &delivery->slots[slot];
-        assert_int_equal(in_windows[slot]++, 0);
-        assert_true(state->in_window);
-        assert_ptr_equal(state->lane, lane);
-        assert_int_equal(state->sequence, lane->base + i);
-        assert_int_equal(ring_slot(&fixture->ring, slot)->sequence, lane->base + i);
-        assert_int_equal(ring_slot(&fixture->ring, slot)->rank, lane->rank);
-        assert_int_equal(state->phase, i < lane->ready ? SLOT_READY : SLOT_FILLING);
-    }
-}
-
-static inline void check_consumer(const struct fixture *fixture, const struct consumer *consumer) {
-    uint32_t held = 0;
-    for (uint32_t slot = 0; slot < fixture->ring.header->slot_count; slot++) {
-        if (!is_held(consumer, slot))
-            continue;
-        held++;
-        assert_int_equal(fixture->delivery.slots[slot].phase, SLOT_READY);
-        assert_ptr_equal(fixture->delivery.slots[slot].lane, consumer->lane);
-    }
-    assert_int_equal(held, consumer->held_count);
-    assert_true(held <= consumer->prefetch);
-    assert_true(consumer->cursor <= consumer->end);
-    assert_true(consumer_at_end(consumer) || consumer->cursor >= consumer->lane->base);
-}
-
-// Consumers that hold the slot, and those that are still to be granted it.
-static inline uint32_t due_references(const struct fixture *fixture, uint32_t slot) {
-    const struct slot_state *state = &fixture->delivery.slots[slot];
-    uint32_t references = 0;
-    for (int i = 0; i < CONSUMERS_MOST; i++) {
-        const struct consumer *consumer = fixture->consumers[i];
-        if (!consumer)
-            continue;
-        references += is_held(consumer, slot);
-        references += state->in_window && consumer->lane == state->lane &&
-                      state->sequence >= consumer->cursor && state->sequence < consumer->end;
-    }
-    return references;
-}
-
-static inline void check_slot(const struct fixture *fixture, uint32_t slot, uint32_t in_windows) {
-    const struct slot_state *state = &fixture->delivery.slots[slot];
-    assert_int_equal(state->in_window, in_windows);
-    assert_int_equal(state->references, due_references(fixture, slot));
-    if (state->phase == SLOT_FREE) {
-        assert_null(state->lane);
-        assert_false(ring_slot_busy(&fixture->ring, slot));
-    }
-    // A slot that nobody can be granted any more is held by somebody, or its loaders are still at it.
-    if (state->phase == SLOT_READY && !state->in_window)
-        assert_true(state->references > 0);
-    if (state->phase == SLOT_FILLING && !state->lane)
-        assert_int_equal(state->references, 0);
-}
-
-static inline void check_counts(const struct fixture *fixture) {
-    const struct delivery *delivery = &fixture->delivery;
-    uint32_t slots = fixture->ring.header->slot_count, ready = 0, free_slots = 0, abandoned = 0;
-    for (uint32_t slot = 0; slot < slots; slot++) {
-        const struct slot_state *state = &delivery->slots[slot];
-        ready += state->phase == SLOT_READY;
-        free_slots += state->phase == SLOT_FREE;
-        abandoned += state->phase == SLOT_FILLING && !state->lane;
-    }
-    assert_int_equal(delivery->ready_count, ready);
-    assert_int_equal(delivery->free_count, free_slots);
-    assert_int_equal(delivery->abandoned, abandoned);
-    uint8_t *listed = calloc(slots, 1);
-    assert_non_null(listed);
-    for (uint32_t i = 0; i < delivery->free_count; i++) {
-        assert_int_equal(delivery->slots[delivery->free_slots[i]].phase, SLOT_FREE);
-        assert_int_equal(listed[delivery->free_slots[i]]++, 0);
-    }
-    free(listed);
-}
-
-static inline void check_everything(const struct fixture *fixture) {
-    const struct delivery *delivery = &fixture->delivery;
-    uint32_t slots = fixture->ring.header->slot_count, lanes = 0, consumers = 0;
-    uint32_t *in_windows = calloc(slots, sizeof *in_windows);
-    const struct lane *lane;
-    assert_non_null(in_windows);
-    LIST_FOREACH(lane, &delivery->lanes, link) {
-        uint32_t used = 0;
-        for (uint32_t slot = 0; slot < slots; slot++)
-            used += delivery->slots[slot].lane == lane;
-        assert_int_equal(lane->slots_used, used);
-        assert_true(used <= slots / delivery->lane_limit);
-        check_window(fixture, lane, in_windows);
-        lanes++;
-    }
-    assert_int_equal(delivery->lane_count, lanes);
-    assert_true(lanes <= delivery->lane_limit);
-    for (uint32_t slot = 0; slot < slots; slot++)
-        check_slot(fixture, slot, in_windows[slot]);
-    for (int i = 0; i < CONSUMERS_MOST; i++)
-        if (fixture->consumers[i]) {
-            check_consumer(fixture, fixture->consumers[i]);
-            consumers++;
-        }
-    assert_int_equal(delivery->consumer_count, consumers);
-    check_counts(fixture);
-    free(in_windows);
 }
 
 // ---- Loaders ----------------------------------------------------------------------------------------------
@@ -169,26 +61,68 @@ static inline struct ring_claim drop_claim(struct fixture *fixture, uint32_t at)
     return claim;
 }
 
+// All who were granted what lies in a pool's slot have released it on their streams.
+static inline bool may_copy(const struct fixture *pool, const struct ring_claim *claim) {
+    const struct ring_slot *batch = ring_slot(&pool->ring, claim->slot);
+    for (uint32_t i = 0; i < CONSUMERS_MOST; i++)
+        if (atomic_load(&batch->unread) >> i & 1 && pool->words[i][claim->slot] + 1 < batch->fill)
+            return false;
+    return true;
+}
+
 static inline void finish_claim(struct fixture *fixture, uint32_t at) {
     struct ring_claim claim = drop_claim(fixture, at);
-    fixture_fill(&fixture->ring, &claim);
+    if (fixture->source)
+        memcpy(ring_slot_data(&fixture->ring, claim.slot),
+               ring_slot_data(&fixture->source->ring, ring_slot(&fixture->ring, claim.slot)->source),
+               fixture->ring.header->slot_bytes);
+    else
+        fixture_fill(&fixture->ring, &claim);
     (void)!ring_chunk_done(&fixture->ring, &claim, 0);
+}
+
+// The streams of a pool's consumers come to the end of what is queued.
+static inline void run_streams(struct fixture *pool) {
+    memcpy(pool->words, pool->released, sizeof pool->words);
 }
 
 // False when there was nothing to do.
 static inline bool fill_all(struct fixture *fixture) {
     bool worked = fixture->claim_count > 0;
+    run_streams(fixture);
     do
-        while (fixture->claim_count)
+        while (fixture->claim_count) {
+            assert_true(!fixture->source || may_copy(fixture, &fixture->claims[0]));
             finish_claim(fixture, 0);
+        }
     while (claim_one(fixture, 1) && (worked = true));
+    for (int i = 0; i < POOLS_MOST; i++)
+        if (fixture->pools[i] && fixture->pools[i]->delivery.ring)
+            worked |= fill_all(fixture->pools[i]);
     return worked;
+}
+
+// True: the source has slots to give out again.
+static inline bool pump_pools(struct fixture *fixture) {
+    uint32_t before = fixture->delivery.free_count;
+    for (int i = 0; i < POOLS_MOST; i++)
+        if (fixture->pools[i] && fixture->pools[i]->delivery.ring)
+            assert_int_equal(delivery_pump(&fixture->pools[i]->delivery), 0);
+    return fixture->delivery.free_count > before;
+}
+
+// As feed_pump.
+static inline void pump(struct fixture *fixture) {
+    pump_pools(fixture);
+    do
+        assert_int_equal(delivery_pump(&fixture->delivery), 0);
+    while (pump_pools(fixture));
 }
 
 // Loaders and supervisor until nothing moves any more.
 static inline void settle(struct fixture *fixture) {
     do
-        assert_int_equal(delivery_pump(&fixture->delivery), 0);
+        pump(fixture);
     while (fill_all(fixture));
 }
 
@@ -201,6 +135,12 @@ static inline struct consumer *try_join(struct fixture *fixture, uint32_t rank, 
     struct error error = {0};
     struct consumer *consumer = calloc(1, sizeof *consumer);
     assert_non_null(consumer);
+    while (consumer->word < CONSUMERS_MOST && fixture->consumers[consumer->word])
+        consumer->word++;
+    if (consumer->word == CONSUMERS_MOST)
+        fail_msg("too many consumers");
+    memset(fixture->released[consumer->word], 0, sizeof fixture->released[0]);
+    memset(fixture->words[consumer->word], 0, sizeof fixture->words[0]);
     *failed = delivery_join(&fixture->delivery, consumer, rank, epochs, start, prefetch, &error);
     if (*failed) {
         assert_int_equal(error.code, *failed);
@@ -208,11 +148,7 @@ static inline struct consumer *try_join(struct fixture *fixture, uint32_t rank, 
         free(consumer);
         return NULL;
     }
-    for (int i = 0; i < CONSUMERS_MOST; i++)
-        if (!fixture->consumers[i])
-            return fixture->consumers[i] = consumer;
-    fail_msg("too many consumers");
-    return NULL;
+    return fixture->consumers[consumer->word] = consumer;
 }
 
 static inline struct consumer *join(struct fixture *fixture, uint32_t rank, uint64_t epochs,
@@ -272,6 +208,7 @@ static inline uint32_t held_slot(const struct fixture *fixture, const struct con
 static inline void give_back(struct fixture *fixture, struct consumer *consumer, uint32_t number) {
     uint32_t slot = held_slot(fixture, consumer, number);
     check_batch(fixture, consumer, slot, fixture->delivery.slots[slot].sequence);
+    fixture->released[consumer->word][slot] = ring_slot(&fixture->ring, slot)->fill;
     assert_int_equal(delivery_release(&fixture->delivery, consumer, slot), 0);
     assert_int_equal(delivery_release(&fixture->delivery, consumer, slot), -EINVAL);
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -244,6 +245,34 @@ static void an_attached_descriptor_waits_for_its_frame(void **state) {
     assert_int_equal(pair->reader.fd_count, 1);
 }
 
+static void several_descriptors_arrive_in_order_with_their_frame(void **state) {
+    struct pair *pair = *state;
+    unsigned before = open_descriptors();
+    int files[PROTO_MAX_DESCRIPTORS];
+    for (uint32_t i = 0; i < PROTO_MAX_DESCRIPTORS; i++) {
+        files[i] = memfd_create("test", MFD_CLOEXEC);
+        assert_int_equal(frame_attach_fd(&pair->writer, files[i]), 0);
+    }
+    assert_int_equal(frame_attach_fd(&pair->writer, files[0]), -E2BIG);
+    put(&pair->writer, "with", 4);
+    assert_int_equal(frame_attach_fd(&pair->writer, files[0]), -EBUSY);
+    put(&pair->writer, "after", 5);
+    assert_int_equal(frame_flush(&pair->writer, pair->near), 0);
+    while (frame_read(&pair->reader, pair->far) > 0)
+        ;
+    expect_frame(&pair->reader, "with", 4);
+    assert_int_equal(pair->reader.fd_count, PROTO_MAX_DESCRIPTORS);
+    for (uint32_t i = 0; i < PROTO_MAX_DESCRIPTORS; i++) {
+        int received AUTO_CLOSE = frame_take_fd(&pair->reader);
+        same_file(received, files[i]);
+        assert_int_equal(pair->reader.fd_count, PROTO_MAX_DESCRIPTORS - 1 - i);
+        close(files[i]);
+    }
+    assert_int_equal(frame_take_fd(&pair->reader), -1);
+    expect_frame(&pair->reader, "after", 5);
+    assert_int_equal(open_descriptors(), before);
+}
+
 // What a hostile peer sends: `count` descriptors with one byte.
 static void send_descriptors(int socket, int fd, size_t count) {
     union {
@@ -311,6 +340,7 @@ int main(void) {
         TEST(a_closed_peer_is_an_error_and_no_signal),
         TEST(a_descriptor_arrives_with_its_frame),
         TEST(an_attached_descriptor_waits_for_its_frame),
+        TEST(several_descriptors_arrive_in_order_with_their_frame),
         TEST(too_many_descriptors_are_refused_and_none_stays_open),
         TEST(descriptors_that_add_up_are_refused_too),
         TEST(an_unsent_descriptor_is_closed_with_the_writer),

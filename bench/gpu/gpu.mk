@@ -1,0 +1,49 @@
+# make bench-gpu: what reaches a GPU against what the bus carries. Its programs need nvcc to build and, to run, no more
+# than the driver: the CUDA runtime is linked in. Without nvcc there are none, and the target says so.
+
+NVCC ?= $(if $(filter-out 0,$(CUDA)),$(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) \
+                                                 $(shell command -v nvcc 2>/dev/null)))
+# Data centre GPUs of today, and what older ones, and newer ones by translation, can run.
+GPU_CODE   ?= -gencode arch=compute_90,code=sm_90 -gencode arch=compute_75,code=compute_75
+# Without exceptions and guarded statics it is C as far as the linker can tell: nothing of libstdc++ is needed.
+NVCC_FLAGS := -std=c++17 -O2 -I. -Xcompiler -Wall,-Wextra,-fPIC,-D_GNU_SOURCE,-fno-exceptions,-fno-threadsafe-statics \
+              $(if $(WERROR),-Werror all-warnings)
+CUDA_RUNTIME = $(firstword $(wildcard $(addsuffix /libcudart_static.a,$(dir $(realpath $(NVCC)))../lib64 \
+                   $(dir $(realpath $(NVCC)))../targets/$(shell uname -m)-linux/lib $(CUDA_HOME)/lib64 \
+                   /usr/lib/$(shell $(CC) -print-multiarch)))) -ldl -lrt
+
+GPU_BENCH_MAINS   := $(sort $(wildcard bench/gpu/bench_gpu_*.c))
+GPU_BENCH_OBJECTS := $(call objects,$(filter-out $(GPU_BENCH_MAINS),$(sort $(wildcard bench/gpu/*.c)))) \
+                     $(BUILD)/obj/bench/gpu/work_cuda.cu.o
+GPU_BENCH         := $(patsubst bench/gpu/%.c,$(BUILD)/bench/%,$(GPU_BENCH_MAINS))
+
+$(BUILD)/obj/%.cu.o: %.cu
+	$(call say,NVCC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(NVCC) $(NVCC_FLAGS) $(GPU_CODE) -MMD -MP -c -o $@ $<
+
+$(BUILD)/bench/bench_gpu_%: $(BUILD)/obj/bench/gpu/bench_gpu_%.o $(GPU_BENCH_OBJECTS) $(BUILD)/libfeed.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT)) $(CUDA_RUNTIME) -lm
+
+$(BUILD)/obj/client/example.cu.o: NVCC_FLAGS += -Iclient
+$(BUILD)/tests/example_gpu: $(BUILD)/obj/client/example.cu.o $(BUILD)/libfeed.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT)) $(CUDA_RUNTIME)
+
+ifneq ($(NVCC),)
+all: $(BUILD)/tests/example_gpu
+bench-gpu-programs: $(GPU_BENCH) $(BUILD)/bench/bench_gen
+else
+bench-gpu-programs:
+	@echo 'bench-gpu: there is no nvcc here (CUDA_HOME=), so that its programs are not built'
+endif
+
+# BENCHFLAGS='--only gpu.delivered' and the like: see bench/gpu/run.py --help.
+bench-gpu:
+	$(Q)$(again) $(if $(NVCC),all) bench-gpu-programs
+	$(Q)$(if $(NVCC),bench/gpu/run.py --build $(BUILD) $(BENCHFLAGS))
+
+.PHONY: bench-gpu bench-gpu-programs

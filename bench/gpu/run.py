@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Measures what feedd delivers to a GPU against what the bus carries; prints a table, writes a JSON object a figure.
+
+Figures and limits are of one run on one machine. ../README.md says what each figure means.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+
+from setting import BenchError, GpuBench, gpu_name # first: it finds the modules of the folder above
+from costs import attach_ms, memory, next_us
+from delivered import copy_limit, delivered
+from measure import Records
+from sharing import sharing, two
+from training import busy, overlap
+from verify import verify
+
+FIGURES = {
+    "gpu.copy_limit": copy_limit,
+    "gpu.delivered": delivered,
+    "gpu.cpu": delivered, # of the same runs
+    "gpu.busy": busy,
+    "gpu.overlap": overlap,
+    "gpu.sharing": sharing,
+    "gpu.next_us": next_us,
+    "gpu.attach_ms": attach_ms,
+    "gpu.memory": memory,
+    "gpu.two": two,
+}
+
+
+def setting(text):
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError("wanted KEY=VALUE, as in feedd.conf")
+    return key.strip(), value.strip()
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build", help="where feedd and the programs are (default: build)")
+    parser.add_argument("--data", help="folder for 1 GiB of data (default: $BENCH_DIR, else BUILD/bench/data)")
+    parser.add_argument("--output", help="the records (default: BUILD/bench-gpu.jsonl)")
+    parser.add_argument("--only", action="append", choices=FIGURES, help="this figure alone; may be repeated")
+    parser.add_argument("--device", default="cuda:0", help="the GPU; host:0 is a simulated one, to try the programs")
+    parser.add_argument("--quick", action="store_true", help="shorter, fewer runs: a look, no result")
+    parser.add_argument("--verify", action="store_true", help="compare every byte with the files instead of measuring")
+    parser.add_argument("--setting", action="append", type=setting, default=[], metavar="KEY=VALUE",
+                        help="a setting of [feedd] for every instance, as device_pool=256M; may be repeated")
+    parser.add_argument("--minutes", type=float, default=9, help="begin no figure after so long (default: 9)")
+    return parser.parse_args()
+
+
+def measure_all(bench, names, end):
+    """Runs the figures; returns how many could not be measured."""
+    failed = 0
+    for figure in dict.fromkeys(FIGURES[name] for name in names):
+        name = next(key for key, value in FIGURES.items() if value is figure)
+        if time.monotonic() > end:
+            failed += 1
+            print(f"{name}: not measured: the time is over (--minutes)", flush=True)
+            continue
+        began = time.monotonic()
+        try:
+            figure(bench)
+            print(f"  ({name} took {time.monotonic() - began:.0f} s)", flush=True)
+        except BenchError as error:
+            failed += 1
+            print(f"{name}: not measured, or not to its end: {error}", flush=True)
+        except (OSError, subprocess.SubprocessError, KeyError, ValueError) as error:
+            failed += 1
+            print(f"{name}: not measured, or not to its end: {error!r}", flush=True)
+    return failed
+
+
+def main():
+    arguments = parse()
+    end = time.monotonic() + 60 * arguments.minutes
+    folder = arguments.data or os.environ.get("BENCH_DIR") or os.path.join(arguments.build, "bench", "data")
+    records = Records(arguments.output or os.path.join(arguments.build, "bench-gpu.jsonl"))
+    bench = GpuBench(arguments.build, folder, records, arguments.device, arguments.quick, dict(arguments.setting))
+    if not os.path.exists(bench.program("gpu_consumer")):
+        print(f"there is no {bench.program('gpu_consumer')}: it is built where nvcc is, by make bench-gpu-programs")
+        return 1
+    records.common["gpu"] = "simulated" if bench.simulated else gpu_name()
+    print(records.common["gpu"])
+    if arguments.verify:
+        try:
+            verify(bench)
+        except BenchError as error:
+            print(f"not verified: {error}")
+            return 1
+        return 1 if bench.complaints else 0
+    bench.data()
+    records.heading()
+    failed = measure_all(bench, arguments.only or FIGURES, end)
+    print(f"{records.count} figures in {records.path}; goals missed: {records.missed}; not measured: {failed}; "
+          f"feedd complained: {bench.complaints}")
+    return 1 if failed or bench.complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

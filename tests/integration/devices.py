@@ -1,0 +1,74 @@
+"""GPUs as tests see them: the one that is asked for by harness.DEVICE, else a simulated one, and always another beside it."""
+
+import contextlib
+import json
+import os
+import signal
+
+import consumer
+import data
+import expected
+import harness
+
+GPU = harness.DEVICE or "host:0"
+OTHER = "host:1"
+CPU = "cpu"
+SIMULATED = "host:0"  # for what a real GPU cannot be made to do
+SIMULATED_UUID = "HOST-0"
+FAULTS = "FEEDD_SIMULATED_GPU"  # gpu/gpu_host.h
+SAMPLES = 2000
+SIZE = 64
+
+
+def serve(dataset=None, environment=None, **settings):
+    """A running feedd with a dataset of records and rings and pools of a few batches."""
+    instance = harness.Instance(**{"ring": "64K", "device_pool": "32K", "device_linger": 1, **settings})
+    instance.path = data.add_records(instance, samples=SAMPLES, size=SIZE, **(dataset or {}))
+    return instance.start(environment=environment)
+
+
+def content(instance):
+    return expected.read_records([instance.path], SIZE, {"x": (0, SIZE)})
+
+
+def transfers(instance):
+    return instance.children_called("transfer")
+
+
+def kill(pid):
+    """Unless it is gone by itself."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def gpu(instance, uuid):
+    """What the statistics say of that GPU."""
+    (found,) = [gpu for gpu in instance.statistics()["gpus"] if gpu["uuid"] == uuid]
+    return found
+
+
+def feed(instance):
+    (found,) = instance.statistics()["feeds"]
+    return found
+
+
+def clients(instance):
+    """Of those that are consumers."""
+    return [row for row in json.loads(instance.ctl("clients", "--json").stdout) if row["feed"]]
+
+
+def start(instance, device, batch_size=20, **options):
+    """A consumer there that has attached; .uuid is what its device is called."""
+    reader = consumer.Consumer(instance, "numbers", batch_size, device=device, **options)
+    reader.uuid = reader.attached()["device"]
+    return reader
+
+
+def start_all(instance, devices, share="job", **options):
+    """Consumers of one shared feed, which begins when all are there."""
+    readers = [
+        consumer.Consumer(instance, "numbers", 20, device=device, share=share, wait_for=len(devices), **options) for device in devices
+    ]
+    for reader in readers:
+        reader.uuid = reader.attached()["device"]
+    return readers

@@ -1,0 +1,326 @@
+"""GPUs that cannot be had, run out of memory or are lost, and consumers that hold others up: who has to be told is told, and
+the others go on. On simulated GPUs, which fail when they are told to."""
+
+import errno
+import os
+import struct
+import time
+
+import consumer
+import data
+import devices
+import expected
+import harness
+from devices import CPU, FAULTS, OTHER, SIMULATED, SIMULATED_UUID
+
+SHAPE = {"epochs": 3, "shuffle": True, "seed": 13}
+
+
+def faulty(faults, **settings):
+    return devices.serve(environment={FAULTS: faults}, **settings)
+
+
+# ---- GPUs that fail ----------------------------------------------------------------------------------------
+
+
+def test_gpu_that_cannot_be_had():
+    """The consumer is told why; those of the same feed in host memory do not notice."""
+    with faulty("no_export") as feedd:
+        with devices.start(feedd, CPU, step=True, share="job", **SHAPE) as host:
+            batches = host.take(5)
+            for _ in range(3):
+                consumer.refused(feedd, "EOPNOTSUPP", SIMULATED_UUID, "cannot export", batch_size=20, device=SIMULATED, share="job", **SHAPE)
+                consumer.refused(feedd, "EOPNOTSUPP", "cannot export", device=SIMULATED)
+                batches += host.take(5)
+            assert any("cannot export" in line for line in feedd.status()["last_errors"])
+            batches += host.take(280)
+            host.next_ends()
+            expected.check_run(devices.content(feedd), batches, 20, **SHAPE)
+        harness.eventually(lambda: not devices.transfers(feedd), 10, "no transfer process")
+
+
+def test_gpu_whose_faults_nobody_knows():
+    with faulty("nonsense=1") as feedd:
+        consumer.refused(feedd, "EINVAL", "nonsense", device=SIMULATED)
+
+
+def test_gpu_memory_is_out():
+    """What is left serves those who were there first, and comes free with them."""
+    with faulty("memory=50000", device_pool="40K", linger=0) as feedd:
+        with devices.start(feedd, SIMULATED, step=True, share="one") as first:
+            first.take(5)
+            consumer.refused(feedd, "ENOMEM", SIMULATED_UUID, "bytes of GPU memory", batch_size=20, device=SIMULATED, share="two")
+            with devices.start(feedd, OTHER, step=True, share="two") as other, devices.start(feedd, CPU, step=True, share="two") as host:
+                other.take(3), host.take(3), first.take(50)
+        harness.eventually(lambda: devices.gpu(feedd, SIMULATED_UUID)["pools"] == 0, 5, "its pool is closed")
+        with devices.start(feedd, SIMULATED, step=True, share="two") as second:
+            second.take(5)
+
+
+def test_bound_of_device_memory():
+    with devices.serve(device_memory="64K", device_pool="32K", linger=0) as feedd:
+        with devices.start(feedd, SIMULATED, share="one", step=True) as one:
+            with devices.start(feedd, SIMULATED, share="two", step=True) as two:
+                words = ("device_memory", SIMULATED_UUID, "prefetch")
+                consumer.refused(feedd, "ENOSPC", *words, batch_size=20, device=SIMULATED, share="three")
+                # Each GPU has a bound of its own, and host memory has none of them.
+                for device in (OTHER, CPU):
+                    with devices.start(feedd, device, share="three", step=True) as three:
+                        three.take(5)
+                one.take(20), two.take(20)
+            harness.eventually(lambda: devices.gpu(feedd, SIMULATED_UUID)["pools"] == 1, 5, "there is room again")
+            with devices.start(feedd, SIMULATED, share="three", step=True) as three:
+                three.take(5), one.take(5)
+
+
+def large_batches(faults):
+    """Batches of 1 MiB, so that measuring the bus takes no more than 129 copies."""
+    instance = harness.Instance(ring="8M", device_pool="8M", linger=1)
+    instance.path = data.add_records(instance, "large", samples=64, size=1 << 16)
+    instance.right = expected.read_records([instance.path], 1 << 16, {"x": (0, 1 << 16)})
+    return instance.start(environment={FAULTS: faults})
+
+
+def test_gpu_is_lost():
+    """Its consumers are told; those in host memory and on another GPU go on to the end of the same feed. The next one who wants
+    it gets it, by a new process."""
+    shape = {"epochs": 50, "shuffle": True, "seed": 5}
+    with large_batches("fail_copy=150") as feedd:
+        options = {"share": "job", "wait_for": 3, **shape}
+        places = (SIMULATED, CPU, SIMULATED)
+        readers = [consumer.Consumer(feedd, "large", 16, device=device, sleep_us=2000, **options) for device in places]
+        for reader in readers:
+            reader.attached()
+        for reader in readers[::2]:
+            seen = reader.fail("EIO", SIMULATED_UUID, "lost")
+            assert seen, "the GPU was lost before it was used"
+            expected.check_bytes(feedd.right, seen)
+        expected.check_run(feedd.right, readers[1].finish(), 16, **shape)
+        assert any("the GPU is lost" in line for line in feedd.status()["last_errors"]), feedd.status()
+
+        # The process that follows can make 149 copies again.
+        def again():
+            reader = consumer.Consumer(feedd, "large", 16, device=SIMULATED, epochs=2)
+            if reader.event()["event"] == "attached":
+                expected.check_run(feedd.right, reader.finish(), 16, epochs=2)
+                return True
+            return False
+
+        harness.eventually(again, 10, "the GPU is used again")
+
+
+def test_copy_that_never_ends():
+    """The consumer waits; its end, and the daemon's, do not."""
+    with harness.Instance(ring="8M", device_pool="8M", linger=0, loader_timeout=2, stop_timeout=2) as feedd:
+        data.add_records(feedd, samples=64, size=1 << 16)
+        feedd.start(environment={FAULTS: "stall_copy=140"})
+        with consumer.Consumer(feedd, "numbers", 16, device=SIMULATED, step=True) as reader:
+            reader.attached()
+            reader.take(5)
+            for _ in range(20):
+                reader.command("next", 300)
+                if (event := reader.event())["event"] == "error":
+                    break
+                reader.release(event)
+            assert event["code"] == "EAGAIN", event
+            (stuck,) = devices.transfers(feedd)
+        # Its pool cannot be closed, so that it moves no more.
+        harness.eventually(lambda: stuck not in feedd.children(), 10, "the process that is stuck is ended")
+        with consumer.Consumer(feedd, "numbers", 16, device=SIMULATED, step=True) as reader:
+            reader.attached()
+            reader.take(5)
+            begun = time.monotonic()
+            feedd.stop()
+            assert time.monotonic() - begun < 5 * harness.SLOWNESS
+
+
+def test_transfer_process_that_cannot_start():
+    """It ends at once, each time: consumers are told in a time that a person can wait, and host memory goes on."""
+    with devices.serve(loaders=1) as feedd:
+        with devices.start(feedd, CPU, step=True, share="job") as host:
+            host.take(5)
+            with devices.start(feedd, SIMULATED, step=True, share="job", prefetch=2) as reader:
+                reader.take(3)
+                # Too little address space for a program to be loaded into.
+                harness.prlimit(feedd.process.pid, "as", 1 << 20)
+                for pid in devices.transfers(feedd):
+                    devices.kill(pid)
+                for _ in range(20):
+                    reader.command("next", 20000)
+                    if (event := reader.event())["event"] == "error":
+                        break
+                    reader.release(event)
+                assert event["code"] == "ENODEV" and SIMULATED_UUID in event["text"], event
+                harness.prlimit(feedd.process.pid, "as", None)
+            host.take(50)
+
+        def again():
+            with consumer.Consumer(feedd, "numbers", 20, device=SIMULATED, step=True) as reader:
+                return reader.event()["event"] == "attached" and reader.take(3)
+
+        harness.eventually(again, 15, "the GPU is used again")
+
+
+# ---- Consumers that hold others up -------------------------------------------------------------------------
+
+LAG = {"share": "job", "wait_for": 2, "max_lag": 1, "epochs": 2, "shuffle": True}
+
+
+def check_detached(feedd, good, begun):
+    expected.check_run(devices.content(feedd), good.finish(), 20, epochs=2, shuffle=True)
+    assert time.monotonic() - begun > 0.8, "nobody was waited for"
+    assert devices.feed(feedd)["feed_counters"]["consumers_detached"] == 1
+
+
+def test_one_that_never_releases_is_detached():
+    """Wherever it is, and wherever those are who wait for it."""
+    for bad_one, good_one in ((SIMULATED, CPU), (CPU, SIMULATED), (SIMULATED, SIMULATED), (SIMULATED, OTHER)):
+        with devices.serve(ring="64K") as feedd:
+            good = consumer.Consumer(feedd, "numbers", 20, device=good_one, **LAG)
+            with consumer.Consumer(feedd, "numbers", 20, device=bad_one, step=True, prefetch=2, **LAG) as bad:
+                bad.attached(), good.attached()
+                held, begun = [bad.next(), bad.next()], time.monotonic()
+                check_detached(feedd, good, begun)
+                bad.next_fails("ETIME", "max_lag", "1 s")
+                if bad_one == good_one:  # what it held has been filled anew meanwhile
+                    bad.command("release", held[0]["number"])
+                    bad.expect_error("ETIME")
+
+
+def by_hand(feedd, **options):
+    """A session that has attached on the simulated GPU and whose stream has released nothing."""
+    session = feedd.client()
+    session.attach("numbers", 20, device=SIMULATED_UUID, **options)
+    return session
+
+
+def test_one_whose_stream_never_comes_to_the_release_is_detached():
+    """It gives every batch back, and its stream gives none: whatever memory the others are in, they are not held up for ever."""
+    for good_one in (SIMULATED, CPU):
+        with devices.serve(ring="64K") as feedd:
+            good = consumer.Consumer(feedd, "numbers", 20, device=good_one, **LAG)
+            with by_hand(feedd, share="job", wait_for=2, max_lag_s=1, epochs=2, shuffle=True, prefetch=4) as bad:
+                good.attached()
+                begun = time.monotonic()
+                check_releasing(bad)
+                check_detached(feedd, good, begun)
+
+
+def check_releasing(session):
+    """Takes and gives back until the daemon ends the session because of its stream."""
+    while True:
+        body, fields = session.receive(10 * harness.SLOWNESS)
+        if body == "error":
+            assert fields["code"] == errno.ETIME and "stream" in fields["text"] and "max_lag" in fields["text"], fields
+            return
+        if body == "grant":
+            session.send("release", slots=fields["slots"], waiting=True)
+
+
+def test_slow_stream_of_a_lone_consumer():
+    """It holds up nobody: it may take as long as it likes."""
+    with devices.serve() as feedd:
+        with by_hand(feedd, max_lag_s=1, prefetch=4) as session:
+            granted = []
+            for _ in range(4):
+                granted += session.expect("grant")["slots"]
+                if len(granted) >= 4:
+                    break
+            session.send("release", slots=granted, waiting=True)
+            end = time.monotonic() + 2.5
+            while (left := end - time.monotonic()) > 0:
+                try:
+                    body, fields = session.receive(left)
+                    assert body == "grant", fields
+                    session.send("release", slots=fields["slots"], waiting=True)
+                except TimeoutError:
+                    break
+            session.write_words(1 << 40)
+            session.expect("grant")
+
+
+# ---- Hostile clients ---------------------------------------------------------------------------------------
+
+
+def test_devices_that_are_none():
+    with devices.serve() as feedd:
+        for device, code in (
+            ("HOST-99", errno.ENODEV), ("HOST-2", errno.ENODEV), ("HOST-", errno.ENODEV), ("HOST-x", errno.ENODEV),
+            ("HOST-4294967296", errno.ENODEV), ("HOST-18446744073709551616", errno.ENODEV), ("HOST--1", errno.ENODEV),
+            ("HOST-0x0", errno.ENODEV), ("HOST-00", errno.EINVAL), ("HOST-01", errno.EINVAL), ("HOST-0.", errno.EINVAL),
+            ("cuda:0", errno.EINVAL), ("nonsense", errno.EINVAL), ("GPU-" + "a" * 100, errno.EINVAL), ("../../dev", errno.EINVAL),
+            ("GPU-\n\x1b[31m", errno.EINVAL), ("host:0", errno.EINVAL), ("x" * 60000, errno.EINVAL),
+        ):  # fmt: skip
+            with feedd.client() as session:
+                session.hello()
+                session.send("attach", dataset="numbers", batch_size=10, device=device)
+                error = session.expect_closed()
+                assert error and error["code"] in (code, errno.EINVAL), (device, error)
+        harness.eventually(lambda: not devices.transfers(feedd), 10, "none of them has a process")
+        harness.eventually(lambda: not feedd.statistics()["gpus"], 5, "none of them is kept in mind")
+        consumer.read(feedd, "numbers", 10, device=SIMULATED)
+
+
+def test_gpu_that_is_not_there():
+    """A name that could be one: its process says what is wrong, and no more than as many as there can be are tried."""
+    with devices.serve() as feedd:
+        for number in range(20):
+            with feedd.client(timeout_s=20) as session:
+                session.hello()
+                session.send("attach", dataset="numbers", batch_size=10, device=f"GPU-00000000-0000-0000-0000-{number:012}")
+                error = session.expect_closed()
+                assert error["code"] in (errno.ENODEV, errno.ENOTSUP, errno.EBUSY) and len(error["text"]) > 20, error
+        consumer.read(feedd, "numbers", 10, device=CPU)
+        harness.eventually(lambda: not devices.transfers(feedd), 15, "none of them has a process")
+        harness.eventually(lambda: not feedd.statistics()["gpus"], 5, "none of them is kept in mind")
+        consumer.read(feedd, "numbers", 10, device=SIMULATED)
+
+
+def test_release_of_what_is_not_held():
+    for slots in ([7], [4_000_000_000], [0, 0]):
+        with devices.serve() as feedd:
+            with devices.start(feedd, SIMULATED, step=True, share="job") as good:
+                good.take(1)
+                with by_hand(feedd, share="job", prefetch=1) as bad:
+                    first = bad.expect("grant")["slots"][0]
+                    bad.send("release", slots=[first, first] if slots == [0, 0] else [(first + 1) % 8] if slots == [7] else slots)
+                    assert bad.expect_closed()["code"] == errno.EPROTO
+                good.take(30)
+
+
+def test_words_that_are_garbage():
+    """They harm the consumer's own feed at most: another one's, and the daemon, go on."""
+    with devices.serve(stop_timeout=5) as feedd:
+        good = consumer.Consumer(feedd, "numbers", 20, device=SIMULATED, share="good", sleep_us=3000, **SHAPE)
+        good.attached()
+        for words in ((1 << 64) - 1, 0, 1 << 63, 1, 12345):
+            with by_hand(feedd, share="bad", prefetch=2) as bad:
+                for turn in range(30):
+                    bad.write_words(words if turn % 2 else (1 << 64) - 1)
+                    try:
+                        body, fields = bad.receive(0.05)
+                    except TimeoutError:
+                        continue
+                    assert body == "grant", fields
+                    bad.send("release", slots=fields["slots"], waiting=True)
+                bad.write_words(0)
+        expected.check_run(devices.content(feedd), good.finish(), 20, **SHAPE)
+        feedd.status()
+
+
+def test_words_cannot_be_cut_short():
+    """Whoever reads them would die of it."""
+    with devices.serve() as feedd, by_hand(feedd, prefetch=2) as session:
+        ring, _, words = session.fds
+        for way in (
+            lambda: os.ftruncate(words, 0), lambda: os.ftruncate(words, 1 << 20), lambda: os.pwrite(ring, b"x", 0),
+            lambda: os.ftruncate(ring, 0),
+        ):  # fmt: skip
+            try:
+                way()
+            except OSError as error:
+                assert error.errno in (errno.EPERM, errno.EBADF, errno.EINVAL, errno.EACCES), error
+            else:
+                raise AssertionError("a client can do that")
+        os.pwrite(words, struct.pack("<Q", 5), 0)
+        assert session.expect("grant")

@@ -1,0 +1,117 @@
+// Pinning a ring in pieces: of whole slots, each at most as large as may be, and back to nothing when one cannot be
+// had.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "daemon/transfer/registration.h"
+
+#define MIB (1ull << 20)
+
+static struct gpu *gpu;
+static struct ring_header header;
+static struct ring ring = {.header = &header};
+static struct registration registration;
+static struct error said;
+
+// Address space alone: a simulated GPU touches nothing of what is registered.
+static int begin(uint64_t slot_bytes, uint32_t slots) {
+    header = (struct ring_header){.slot_bytes = slot_bytes, .slot_count = slots};
+    ring.mapped_bytes = slot_bytes * slots;
+    ring.data = mmap(NULL, ring.mapped_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(ring.data != MAP_FAILED);
+    return registration_begin(&registration, gpu, &ring, &said);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    return gpu_open(&gpu, "HOST-0", &said);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    munmap(ring.data, ring.mapped_bytes);
+    gpu_close(gpu);
+    return 0;
+}
+
+static int hold(uint64_t from, uint64_t bytes) {
+    uint64_t address;
+    return gpu_host_register(gpu, ring.data + from, bytes, true, &address, &said);
+}
+
+// Nothing of it is registered.
+static void assert_free(uint64_t from, uint64_t bytes) {
+    for (uint64_t at = from; at < from + bytes; at += GPU_REGISTER_MOST) {
+        assert_int_equal(hold(at, min_u64(GPU_REGISTER_MOST, from + bytes - at)), 0);
+        gpu_host_unregister(gpu, ring.data + at);
+    }
+}
+
+static void pieces_are_of_whole_slots(void **state) {
+    (void)state;
+    assert_int_equal(begin(100 * MIB, 5), 0);
+    static const uint64_t done[] = {200, 400, 500};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(registration_step(&registration, &said), i < 2);
+        assert_int_equal(registration.done_bytes, done[i] * MIB);
+    }
+    assert_int_equal(registration_step(&registration, &said), 0);
+    assert_int_not_equal(hold(0, MIB), 0);
+    assert_int_not_equal(hold(499 * MIB, MIB), 0);
+    registration_end(&registration);
+    assert_int_equal(registration.done_bytes, 0);
+    assert_free(0, 500 * MIB);
+    registration_end(&registration); // harmless
+}
+
+static void a_small_ring_is_one_piece(void **state) {
+    (void)state;
+    assert_int_equal(begin(4096, 16), 0);
+    assert_int_equal(registration_step(&registration, &said), 0);
+    assert_int_equal(registration.done_bytes, 65536);
+    registration_end(&registration);
+    assert_free(0, 65536);
+}
+
+static void the_largest_slot_is_a_piece(void **state) {
+    (void)state;
+    assert_int_equal(begin(REGISTRATION_PIECE, 2), 0);
+    assert_int_equal(registration_step(&registration, &said), 1);
+    assert_int_equal(registration_step(&registration, &said), 0);
+    registration_end(&registration);
+}
+
+static void a_larger_one_is_refused_in_words(void **state) {
+    (void)state;
+    assert_int_equal(begin(REGISTRATION_PIECE + 4096, 2), -EOVERFLOW);
+    assert_non_null(strstr(said.text, "smaller batches"));
+}
+
+static void nothing_is_left_when_a_piece_cannot_be_had(void **state) {
+    (void)state;
+    assert_int_equal(begin(100 * MIB, 7), 0);
+    assert_int_equal(hold(450 * MIB, MIB), 0);
+    assert_int_equal(registration_step(&registration, &said), 1);
+    assert_int_equal(registration_step(&registration, &said), 1);
+    assert_int_equal(registration_step(&registration, &said), -EIO);
+    assert_int_equal(registration.done_bytes, 0);
+    assert_free(0, 400 * MIB);
+    gpu_host_unregister(gpu, ring.data + 450 * MIB);
+    assert_free(0, 700 * MIB);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(pieces_are_of_whole_slots, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_small_ring_is_one_piece, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_largest_slot_is_a_piece, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_larger_one_is_refused_in_words, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nothing_is_left_when_a_piece_cannot_be_had, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
