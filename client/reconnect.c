@@ -8,6 +8,7 @@
 #define DEFAULT_RECONNECT_MS 60000
 #define TRY_EVERY_NS         UINT64_C(50000000)
 #define ATTEMPT_NS           UINT64_C(2000000000) // for one connection and attachment
+#define ATTEMPT_GPU_NS       UINT64_C(10000000000) // the daemon may have to start the GPU's transfer process first
 
 bool feed_lost(struct feed *feed, int code) {
     int timeout_ms = feed->request.options.reconnect_timeout_ms;
@@ -164,7 +165,7 @@ int feed_reconnect(struct feed *feed, uint64_t deadline) {
         }
         if (now < feed->next_try_ns)
             return 0;
-        int result = attach_again(feed, now + ATTEMPT_NS);
+        int result = attach_again(feed, now + (feed->gpu ? ATTEMPT_GPU_NS : ATTEMPT_NS));
         if (result == 0) {
             feed->lost_until_ns = 0;
             feed->error = (struct error){0};

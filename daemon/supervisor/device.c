@@ -9,7 +9,7 @@
 #include "daemon/supervisor/transfer_process.h"
 
 #define FAILURES_MOST    5u // in a row, then the consumers are told
-#define CRASHES_MOST     3u // while one pool was opened
+#define CRASHES_MOST     5u // while one pool was opened
 #define BACKOFF_FIRST_NS (100ull * 1000000u)
 #define BACKOFF_MOST_NS  (30000ull * 1000000u)
 #define STARTING_MOST_NS (120000ull * 1000000u) // drivers can take long to wake up many GPUs

@@ -59,6 +59,17 @@ def host_memory(test):
     return test
 
 
+def quick_attach(test):
+    """Decorates a test whose times are of processes that attach at once, or whose clients are spoken by hand: it is left
+    out on a real GPU, where each process takes its second to open the driver."""
+    test.quick_attach = True
+    return test
+
+
+def on_real_gpu():
+    return bool(DEVICE) and not DEVICE.lower().startswith("host")
+
+
 def eventually(condition, seconds=10.0, what="condition"):
     """Waits until condition() is true and returns what it returned."""
     deadline = time.monotonic() + seconds * SLOWNESS

@@ -53,7 +53,8 @@ def find_tests(files, only, device):
         module = importlib.import_module(file.stem)
         for name, function in vars(module).items():
             if name.startswith("test_") and callable(function) and function.__module__ == module.__name__:
-                if device and getattr(function, "host_memory", False):
+                real = device and not device.lower().startswith("host")
+                if (device and hasattr(function, "host_memory")) or (real and hasattr(function, "quick_attach")):
                     continue
                 full = f"{file.stem}.{name}"
                 if fnmatch.fnmatch(full, only) or fnmatch.fnmatch(name, only):

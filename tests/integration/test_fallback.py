@@ -144,6 +144,7 @@ def test_shared_memory_fills_up_feed_by_feed():
 # ---- Descriptors -------------------------------------------------------------------------------------------
 
 
+@harness.quick_attach
 def test_out_of_descriptors():
     """The daemon lives, says so, serves those it has, and takes clients again when there are descriptors again."""
     with harness.Instance(linger=0) as feedd:
@@ -237,6 +238,7 @@ def limited(kind, value):
     return {"preexec_fn": lambda: resource.setrlimit(kind, (value, value))}
 
 
+@harness.quick_attach
 def test_consumer_without_a_descriptor_for_the_ring():
     with harness.Instance() as feedd:
         data.add_records(feedd)

@@ -294,6 +294,7 @@ def test_consumers_that_vanish_give_their_feed_back():
         harness.eventually(lambda: not instance.children(), 20, "no loader left")
 
 
+@harness.quick_attach
 def test_ring_of_a_client_is_read_only():
     with serve() as instance, instance.client() as session:
         session.attach("numbers", 10)

@@ -59,10 +59,12 @@ def kill_loaders(io, pause_s, **dataset):
         check_after_kills(feedd, reader, killed)
 
 
+@harness.quick_attach
 def test_loaders_are_killed_again_and_again_with_uring():
     kill_loaders("uring", 0.05)
 
 
+@harness.quick_attach
 def test_loaders_are_killed_again_and_again_mapped():
     kill_loaders("mapped", 0.05)
 

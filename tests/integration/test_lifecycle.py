@@ -69,6 +69,7 @@ def test_stopping_while_consumers_attach():
                 reader.kill()
 
 
+@harness.quick_attach
 def test_stopping_twice_is_stopping():
     with serve() as feedd:
         with consumer.Consumer(feedd, "numbers", 10, step=True) as reader:
@@ -271,6 +272,7 @@ def test_attach_when_it_has_just_stopped():
         consumer.read(feedd, "numbers", 10)
 
 
+@harness.quick_attach
 def test_daemon_that_does_not_answer():
     """A time limit for attaching holds also when the daemon hangs."""
     with serve() as feedd:
@@ -285,6 +287,7 @@ def test_daemon_that_does_not_answer():
 # ---- Warm feeds --------------------------------------------------------------------------------------------
 
 
+@harness.quick_attach
 def test_feed_lingers_and_goes():
     with serve(linger=1) as feedd:
         before = feedd.descriptors()
