@@ -73,6 +73,7 @@ def test_loaders_are_killed_again_and_again_with_pread():
     kill_loaders("pread", 0.05)
 
 
+@harness.quick_attach
 def test_loaders_that_die_for_ever_are_replaced_less_often():
     with serve(io="mapped", loaders=2) as feedd:
         with consumer.Consumer(feedd, "numbers", 20, quiet=True, **{**SHAPE, "epochs": None}):
@@ -89,6 +90,7 @@ def test_loaders_that_die_for_ever_are_replaced_less_often():
         assert 30 < killed < 32 + 2 * 4 * 5, killed
 
 
+@harness.quick_attach
 def test_loaders_are_killed_while_reads_are_under_way():
     """Each read takes 20 ms, so that every loader dies with reads in flight, which land in the ring after its death."""
     kill_loaders("uring", 0.05, io_delay_us=20000)

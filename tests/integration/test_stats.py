@@ -158,6 +158,7 @@ def test_figures_of_a_daemon_that_hangs():
         assert feedd.statistics()["state"] == "alive"
 
 
+@harness.quick_attach
 def test_figures_of_a_daemon_that_is_dead():
     with serve() as feedd:
         consumer.read(feedd, "numbers", 10, share="job")
