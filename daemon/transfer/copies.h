@@ -53,10 +53,6 @@ void copies_close(struct copies *copies);
 // Claims, queues and reports what can be. *wake: the supervisor is to be woken. -EIO: the GPU is lost.
 int copies_step(struct copies *copies, uint64_t now_ns, bool *wake, struct error *error);
 
-static inline bool copies_idle(const struct copies *copies) {
-    return !copies->waiting_count && !copies->under_way_count;
-}
-
 // The consumers, by bit, for whose streams a copy has waited since before `before_ns`; for each of them since_ns[its
 // number] says since when the oldest has.
 uint64_t copies_held_up(const struct copies *copies, uint64_t before_ns, uint64_t since_ns[CONSUMERS_MOST]);

@@ -254,7 +254,8 @@ def test_idle_pool_is_unpinned_and_its_process_ends():
             assert devices.transfers(feedd)
             harness.eventually(lambda: devices.gpu(feedd, reader.uuid)["pinned_bytes"] == 0, 2, "nothing is pinned")
             harness.eventually(lambda: not devices.transfers(feedd), 5, "its process has ended")
-            assert feedd.statistics()["gpus"] == [] and feedd.status()["gpus"] == []
+            # On a real GPU what it had there goes before the process is quite gone.
+            harness.eventually(lambda: not feedd.statistics()["gpus"] and not feedd.status()["gpus"], 5, "the GPU is left")
             feedd.check_descriptors(before)
             stays.take(20)
             with devices.start(feedd, GPU, step=True, share="job") as reader:

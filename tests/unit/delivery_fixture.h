@@ -61,6 +61,17 @@ static inline struct ring_claim drop_claim(struct fixture *fixture, uint32_t at)
     return claim;
 }
 
+// The loader of that number dies; what it had claimed is claimed by the next.
+static inline void replace_loader(struct fixture *fixture, uint32_t owner) {
+    for (uint32_t at = 0; at < fixture->claim_count;)
+        if (fixture->owners[at] == owner)
+            drop_claim(fixture, at);
+        else
+            at++;
+    while (ring_recover(&fixture->ring, owner) < 0)
+        claim_one(fixture, owner + 1);
+}
+
 // All who were granted what lies in a pool's slot have released it on their streams.
 static inline bool may_copy(const struct fixture *pool, const struct ring_claim *claim) {
     const struct ring_slot *batch = ring_slot(&pool->ring, claim->slot);

@@ -1,18 +1,8 @@
 // Connecting and attaching: every way it can go wrong has its code and its sentence, and leaves nothing open.
-#include <dirent.h>
 #include <sys/mman.h>
 
+#include "tests/unit/descriptors.h"
 #include "tests/unit/fake_feedd.h"
-
-static unsigned open_descriptors(void) {
-    unsigned count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    assert_non_null(folder);
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count;
-}
 
 // Opens against `options`, expects `code` and a sentence that holds `part`.
 static void expect_failure(const struct feed_options *options, int code, const char *part) {

@@ -1,7 +1,6 @@
 // Structures and descriptors between supervisor and transfer process, over a real pair of sockets.
 #include "daemon/control.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +11,8 @@
 #include <sys/stat.h>
 
 #include <cmocka.h>
+
+#include "tests/unit/descriptors.h"
 
 static int ends[2];
 
@@ -25,16 +26,6 @@ static int tear_down(void **state) {
     close_fd(&ends[0]);
     close_fd(&ends[1]);
     return 0;
-}
-
-static unsigned open_descriptors(void) {
-    unsigned count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    assert_non_null(folder);
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count;
 }
 
 static int receive(struct transfer_request *request, int fds[CONTROL_MAX_DESCRIPTORS], uint32_t *count) {

@@ -153,15 +153,7 @@ static void step_finish(struct model *model) {
 }
 
 static void step_die(struct model *model) {
-    struct fixture *fixture = &model->fixture;
-    uint32_t owner = model->next_owner++;
-    for (uint32_t at = 0; at < fixture->claim_count;)
-        if (fixture->owners[at] == owner)
-            drop_claim(fixture, at);
-        else
-            at++;
-    while (ring_recover(&fixture->ring, owner) < 0)
-        claim_one(fixture, model->next_owner);
+    replace_loader(&model->fixture, model->next_owner++);
 }
 
 // ---- Consumers --------------------------------------------------------------------------------------------

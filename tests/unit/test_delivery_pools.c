@@ -161,15 +161,7 @@ static void step_finish(struct model *model) {
 }
 
 static void step_die(struct model *model) {
-    struct fixture *place = any_place(model);
-    uint32_t owner = model->next_owner++;
-    for (uint32_t at = 0; at < place->claim_count;)
-        if (place->owners[at] == owner)
-            drop_claim(place, at);
-        else
-            at++;
-    while (ring_recover(&place->ring, owner) < 0)
-        claim_one(place, model->next_owner);
+    replace_loader(any_place(model), model->next_owner++);
 }
 
 static void step_stream(struct model *model) {

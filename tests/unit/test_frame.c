@@ -1,5 +1,4 @@
 // Frames over a real socket pair: torn, coalesced, oversize, with descriptors, against a peer that never reads.
-#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,6 +13,7 @@
 #include <cmocka.h>
 
 #include "proto/frame.h"
+#include "tests/unit/descriptors.h"
 
 struct pair {
     int near, far;
@@ -40,16 +40,6 @@ static int tear_down(void **state) {
     close_fd(&pair->far);
     free(pair);
     return 0;
-}
-
-static unsigned open_descriptors(void) {
-    unsigned count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    assert_non_null(folder);
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count;
 }
 
 static void put(struct frame_writer *writer, const void *bytes, size_t count) {
