@@ -69,6 +69,7 @@ def test_loaders_are_killed_again_and_again_mapped():
     kill_loaders("mapped", 0.05)
 
 
+@harness.quick_attach
 def test_loaders_are_killed_again_and_again_with_pread():
     kill_loaders("pread", 0.05)
 
