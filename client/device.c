@@ -9,8 +9,7 @@
 
 static int map_words(struct device_pool *pool, const struct ring *ring, int fd, struct error *error) {
     struct stat status;
-    uint64_t least = 8ull * ring->header->slot_count;
-    if (fstat(fd, &status) < 0 || (uint64_t)status.st_size < least)
+    if (fstat(fd, &status) < 0 || (uint64_t)status.st_size < ring_slot_words_bytes(ring->header))
         return error_set(error, -EPROTO, "feedd gave release words for fewer slots than the pool has");
     void *memory = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
@@ -69,6 +68,6 @@ int device_pool_release(const struct device_pool *pool, uint32_t slot, uint64_t 
         atomic_store_explicit(&pool->words[slot], fill, memory_order_release);
         return 0;
     }
-    struct gpu_word word = {pool->words_address + 8ull * slot, fill};
+    struct gpu_word word = {pool->words_address + ring_slot_word(slot), fill};
     return gpu_write_words(pool->gpu, stream, &word, 1, error);
 }

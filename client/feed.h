@@ -5,9 +5,10 @@
 // count on success and a negative errno on failure; feed_strerror() has the sentence. After -ECONNRESET, -EPROTO or
 // any error the daemon sent, the handle delivers nothing more and is only good for feed_strerror(), feed_token() and
 // feed_close(); batches already in hand stay readable until then. The memory of a consumer that was detached (-ETIME)
-// is filled anew meanwhile: feed_batch_release() tells which batches were whole to the end. Fork: a handle does not
-// survive fork() in the child, which may only feed_close() it. One on a GPU not even that: CUDA cannot be used after
-// a fork.
+// is filled anew meanwhile: in host memory feed_batch_release() tells which batches were whole to the end. On a GPU it
+// cannot: work that is still queued then may read other data, also that of batches which were released before.
+// Fork: a handle does not survive fork() in the child, which may only feed_close() it. One on a GPU not even that:
+// CUDA cannot be used after a fork.
 //
 // GPUs: with a `device`, batches lie in GPU memory and are used on CUDA streams of the process's primary context,
 // which is the one of the CUDA runtime and of PyTorch. The CPU waits for no GPU: feed_batch_wait() lets a stream wait
@@ -133,6 +134,7 @@ struct feed_description {
 //   -ETIMEDOUT   -EPROTO not a feedd, or another protocol version
 //   with a device: -ENODEV no such GPU, or not visible here (CUDA_VISIBLE_DEVICES), or lost   -ENOTSUP no CUDA in this
 //   build, no driver, too old a driver, or a GPU that cannot export memory   -ENOMEM GPU memory is out
+//   -EOVERFLOW a batch of more than 256 MiB
 int feed_open(struct feed **feed, const struct feed_options *options);
 
 // The next batch. timeout_ms 0: do not wait; negative: for ever.

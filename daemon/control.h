@@ -10,39 +10,40 @@
 enum transfer_request_kind {
     TRANSFER_OPEN_POOL =
         1, // descriptors: the feed's ring (read-only), the pool's ring, the feed's eventfd, and the pool's
-           // memory if it is there already
-    TRANSFER_CLOSE_POOL,
-    TRANSFER_ADD_CONSUMER,    // descriptor: its release words
+           // memory if it is there already. Answered by POOL_OPEN or POOL_REFUSED
+    TRANSFER_CLOSE_POOL,      // answered by POOL_CLOSED
+    TRANSFER_ADD_CONSUMER,    // descriptor: its release words. CONSUMER_REFUSED if they are no good
     TRANSFER_REMOVE_CONSUMER, // answered by CONSUMER_REMOVED
 };
 
 struct transfer_request {
     uint32_t kind;
-    uint32_t pool;
+    uint32_t pool;         // its id, of every kind
     uint32_t owner;        // OPEN_POOL: number of this process in the chunk words of the pool's ring
     uint32_t consumer;     // ADD_CONSUMER, REMOVE_CONSUMER: bit of ring_slot.unread
     uint64_t memory_bytes; // OPEN_POOL: of the memory that comes along; 0: make it
 };
 
 enum transfer_report_kind {
-    TRANSFER_READY = 1,        // the GPU is open; text: its name
+    TRANSFER_READY = 1,        // the GPU is open
     TRANSFER_POOL_OPEN,        // descriptor: the pool's memory if it was made here
-    TRANSFER_POOL_REFUSED,     // code, text
+    TRANSFER_POOL_REFUSED,     // it cannot be opened, and nothing of it is left
     TRANSFER_POOL_CLOSED,      // nothing of it is in use any more
     TRANSFER_CONSUMER_REMOVED, // its release words are looked at no more
-    TRANSFER_CONSUMER_REFUSED, // code, text: its release words cannot be looked at
-    TRANSFER_LAGGING,          // copies have waited for this consumer's stream for waited_ns
-    TRANSFER_LOST,             // code, text: the GPU can be used no more; the process ends
+    TRANSFER_CONSUMER_REFUSED, // its release words cannot be looked at
+    TRANSFER_LAGGING,          // copies have waited for this consumer's stream
+    TRANSFER_LOST,             // the GPU can be used no more; the process ends
 };
 
+// A field that does not go with the kind is 0.
 struct transfer_report {
     uint32_t kind;
-    uint32_t pool;
-    int32_t code;
-    uint32_t consumer;
-    uint64_t memory_bytes;
-    uint64_t waited_ns;
-    char text[400];
+    uint32_t pool;         // all but READY, LOST
+    int32_t code;          // POOL_REFUSED, CONSUMER_REFUSED, LOST: negative errno
+    uint32_t consumer;     // CONSUMER_REMOVED, CONSUMER_REFUSED, LAGGING
+    uint64_t memory_bytes; // POOL_OPEN
+    uint64_t waited_ns;    // LAGGING: by the oldest of the copies
+    char text[400];        // with a code: why, in a sentence. READY: the name of the GPU
 };
 
 // Sends one structure with `count` descriptors, which are duplicated. 0 or a negative errno; -EAGAIN only if the

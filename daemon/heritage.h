@@ -3,6 +3,7 @@
 #define FEEDD_DAEMON_HERITAGE_H
 
 #include "daemon/source/dataset.h"
+#include "gpu/gpu.h"
 #include "shm/base.h"
 
 enum heritage_fd {
@@ -29,7 +30,7 @@ struct transfer_settings {
     uint64_t supervisor_pid;
     uint32_t stats_record;
     uint32_t log_level;
-    char uuid[64];
+    char uuid[GPU_UUID_BYTES];
 };
 
 enum io_mode {

@@ -1,5 +1,6 @@
 #include "gpu/gpu.h"
 
+#include <assert.h>
 #include <glob.h>
 #include <string.h>
 #include <strings.h>
@@ -74,6 +75,7 @@ static bool is_listed(const char *uuid, bool *list) {
     for (size_t i = 0; *list && !found && i < files.gl_pathc; i++) {
         AUTO_FCLOSE FILE *file = fopen(files.gl_pathv[i], "re");
         char line[256], name[GPU_UUID_BYTES];
+        static_assert(sizeof name == 48, "as many as are read here");
         while (file && !found && fgets(line, sizeof line, file))
             found = sscanf(line, "GPU UUID: %47s", name) == 1 && strcmp(name, uuid) == 0;
     }
@@ -81,11 +83,27 @@ static bool is_listed(const char *uuid, bool *list) {
     return found;
 }
 
-int gpu_expect(const char *uuid, struct error *error) {
+static int expect_simulated(const char *uuid, int *simulated, struct error *error) {
+    char spelled[GPU_UUID_BYTES];
+    uint32_t ordinal = 0;
+    int code = find_simulated(uuid + 5, &ordinal, uuid, error);
+    if (code < 0)
+        return code;
+    snprintf(spelled, sizeof spelled, "HOST-%u", ordinal);
+    if (strcmp(spelled, uuid) != 0)
+        return error_set(error, -EINVAL, "\"%s\" is not the UUID of a GPU: wanted is \"%s\"", uuid, spelled);
+    *simulated = (int)ordinal;
+    return 0;
+}
+
+int gpu_expect(const char *uuid, int *simulated, struct error *error) {
     char version[32];
     bool list;
-    if (begins_with(uuid, "HOST-"))
-        return 0;
+    *simulated = -1;
+    if (strncmp(uuid, "HOST-", 5) == 0)
+        return expect_simulated(uuid, simulated, error);
+    if (strncmp(uuid, "GPU-", 4) != 0)
+        return error_set(error, -EINVAL, "\"%s\" is not the UUID of a GPU", uuid);
     if (!gpu_cuda_toolkit())
         return error_set(error, -ENOTSUP, "this build has no CUDA: it was built without the CUDA toolkit");
     if (!find_driver(version))

@@ -70,9 +70,10 @@ struct gpu_operations {
 // What this build can do on this machine, found out without loading the driver: for processes that must not.
 void gpu_support(char *text, size_t bytes);
 
-// Whether a GPU of that UUID can be expected here, found out in the same way: 0 it can, -ENODEV this machine has
-// others, -ENOTSUP no CUDA in this build or no driver.
-int gpu_expect(const char *uuid, struct error *error);
+// Whether a GPU of that UUID can be expected here, found out in the same way: 0 it can, -EINVAL that is no UUID (a
+// simulated one has one spelling, that of gpu_resolve), -ENODEV this machine has others, -ENOTSUP no CUDA in this build
+// or no driver. *simulated: the number of a simulated one, else -1.
+int gpu_expect(const char *uuid, int *simulated, struct error *error);
 
 // What GPU delivery is possible here, in a sentence for people: no CUDA in this build, no driver, or the driver's
 // version and how many GPUs this process sees. Loads the driver.
@@ -102,8 +103,8 @@ int gpu_import(struct gpu *gpu, int fd, uint64_t bytes, bool writable, struct gp
 // Unmaps. No work that uses it may be queued any more.
 void gpu_free(struct gpu *gpu, struct gpu_memory *memory);
 
-// Pins host memory that starts on a page, so that the GPU can reach it. *address: as the GPU sees it. At most 256
-// MiB.
+// Pins host memory that starts on a page, so that the GPU can reach it. *address: as the GPU sees it. At most
+// GPU_REGISTER_MOST.
 int gpu_host_register(struct gpu *gpu, void *memory, uint64_t bytes, bool read_only, uint64_t *address,
                       struct error *error);
 void gpu_host_unregister(struct gpu *gpu, void *memory);

@@ -11,12 +11,16 @@ static_assert(sizeof(struct ring_slot) == 128, "a slot takes two cache lines");
 static_assert(offsetof(struct ring_slot, count) == 48, "ring_slot");
 static_assert(offsetof(struct ring_slot, repair) == 64, "ring_slot");
 static_assert(offsetof(struct ring_slot, fill) == 72, "ring_slot");
+static_assert(offsetof(struct ring_slot, unread) == 80, "ring_slot");
+static_assert(offsetof(struct ring_slot, source) == 88, "ring_slot");
+static_assert(8 * sizeof(((struct ring_slot *)NULL)->unread) == RING_MAX_CONSUMERS, "a bit a consumer");
 
 static_assert(offsetof(struct ring_header, magic) == 0, "magic comes first");
 static_assert(offsetof(struct ring_header, version) == 8, "then the version");
 static_assert(offsetof(struct ring_header, total_bytes) == 16, "ring_header");
 static_assert(offsetof(struct ring_header, slots_offset) == 48, "ring_header");
 static_assert(offsetof(struct ring_header, data_offset) == 88, "ring_header");
+static_assert(offsetof(struct ring_header, on_device) == 104, "ring_header");
 static_assert(offsetof(struct ring_header, fields) == 144, "ring_header");
 static_assert(offsetof(struct ring_header, queue_head) % CACHE_LINE == 0, "own cache line");
 static_assert(offsetof(struct ring_header, claim_cursor) % CACHE_LINE == 0, "own cache line");

@@ -1,8 +1,8 @@
 // Every structure that lives in shared memory: the ring of one feed, and the statistics region.
 // Offsets are asserted in layout.c; there are no pointers; README.md draws both regions.
 //
-// Beside each shared word stands who may write it. Orderings are named at the operations, in ring.c and
-// stats.c. "Once" means: before any other process has the descriptor.
+// Beside each shared word stands who may write it. Orderings are named at the operations, in ring*.c and
+// stats*.c, and listed in README.md. "Once" means: before any other process has the descriptor.
 #ifndef FEEDD_SHM_LAYOUT_H
 #define FEEDD_SHM_LAYOUT_H
 
@@ -11,15 +11,16 @@
 
 #include "shm/base.h"
 
-#define RING_MAGIC        0x31474e4952444546u // "FEDRING1"
-#define RING_VERSION      2u
-#define RING_MAX_FIELDS   16u
-#define RING_MAX_DIMS     8u
-#define RING_MAX_SLOTS    4096u
-#define RING_MAX_CHUNKS   4096u // a batch is cut into at most this many chunks
-#define RING_FIELD_NAME   32u
-#define RING_PAGE         4096u
-#define CHUNK_MAX_SAMPLES 0xffffffu // a batch, and so a chunk, has at most this many samples
+#define RING_MAGIC         0x31474e4952444546u // "FEDRING1"
+#define RING_VERSION       2u
+#define RING_MAX_FIELDS    16u
+#define RING_MAX_DIMS      8u
+#define RING_MAX_SLOTS     4096u
+#define RING_MAX_CHUNKS    4096u // a batch is cut into at most this many chunks
+#define RING_FIELD_NAME    32u
+#define RING_PAGE          4096u
+#define RING_MAX_CONSUMERS 64u       // of a device pool: bits of ring_slot.unread
+#define CHUNK_MAX_SAMPLES  0xffffffu // a batch, and so a chunk, has at most this many samples
 
 struct ring_field {
     char name[RING_FIELD_NAME];
@@ -32,7 +33,8 @@ struct ring_field {
 
 // A chunk word: what one piece of a batch is waiting for, and who has it.
 //   bits 0..7 state, 8..31 samples skipped in it (valid in CHUNK_DONE), 32..63 owner (valid in CHUNK_CLAIMED)
-// The owner is a loader's serial number, never given twice in the life of a ring.
+// The owner is a loader's serial number, or in the ring of a device pool a transfer process's, never given twice in the
+// life of a ring.
 enum chunk_state {
     CHUNK_IDLE = 0,    // not part of the slot's batch, or the slot is free.   Written by the supervisor
     CHUNK_FREE = 1,    // to be claimed.    Written by the supervisor (dispatch; recovery of a dead owner)
@@ -41,8 +43,8 @@ enum chunk_state {
     CHUNK_FAILED = 4,  // see ring_header.failure. Written by the owner
 };
 
-// What the batch in a slot is. Written by the supervisor while no chunk of the slot is FREE or CLAIMED;
-// read by loaders after claiming a chunk of it and by clients after a grant of it.
+// What the batch in a slot is. Written by the supervisor while no chunk of the slot is FREE or CLAIMED, but for
+// `repair` and `unread`; read by loaders after claiming a chunk of it and by clients after a grant of it.
 struct ring_slot {
     uint64_t sequence; // of its lane (rank)
     uint64_t rank;
@@ -58,9 +60,11 @@ struct ring_slot {
     // Same states and writers. CHUNK_IDLE unless such a job is wanted.
     _Atomic uint64_t repair;
     // Of the ring of a device pool alone; see ring_dispatch_copy.
-    uint64_t fill;           // counts what this slot was filled with, from 1: the value of its sequence words
-    _Atomic uint64_t unread; // bit c: consumer c was granted fill - 1 and must have released it on its stream
-    uint32_t source;         // slot of the feed's ring to copy from
+    uint64_t fill; // counts what this slot was filled with, from 1: the value of its sequence words
+    // Bit c: consumer c was granted fill - 1 and must have released it on its stream. Set by the supervisor at
+    // dispatch; it takes out the bit of one who has left at any time, also while the transfer process has the chunk.
+    _Atomic uint64_t unread;
+    uint32_t source; // slot of the feed's ring to copy from
     uint32_t reserved32;
     uint64_t reserved[4];
 };

@@ -1,8 +1,9 @@
 // The ring of one feed: batch-sized slots in shared memory, filled by loaders in chunks, read by clients.
 //
-// Three parties. The supervisor decides which batch goes into which slot, sees when it is complete and gives the
-// slot out again; it never touches sample bytes. Loaders claim chunks and fill them. Clients map the object
-// read-only. A party may be killed between any two instructions: what it owned is in the chunk word itself.
+// Four parties. The supervisor decides which batch goes into which slot, sees when it is complete and gives the
+// slot out again; it never touches sample bytes. Loaders claim chunks and fill them. A GPU's transfer process reads
+// the feed's ring and is the one loader of its pool's. Clients map the object read-only. A party may be killed between
+// any two instructions: what it owned is in the chunk word itself.
 // Functions take plain pointers to the mapping, so that threads in a test exercise the same code.
 #ifndef FEEDD_SHM_RING_H
 #define FEEDD_SHM_RING_H
@@ -47,9 +48,9 @@ uint64_t ring_free_bytes(void);
 int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct error *error);
 
 enum ring_access {
-    RING_CONTROL, // supervisor: control part, read-write
+    RING_CONTROL, // supervisor, transfer process of a pool's ring: control part, read-write
     RING_FILL,    // loader: all, read-write
-    RING_READ,    // client: all, read-only
+    RING_READ,    // client, transfer process of the feed's ring: all, read-only
 };
 
 // Maps and validates: magic, version, every offset against the size of the object.
@@ -77,10 +78,18 @@ static inline _Atomic uint64_t *ring_skips(const struct ring *ring, uint32_t slo
            (uint64_t)slot * ring->header->skip_words;
 }
 
+// Arrays of a 64-bit word a slot: sequence words, release words. Where a slot's word lies in one; what all take.
+static inline uint64_t ring_slot_word(uint32_t slot) {
+    return sizeof(uint64_t) * (uint64_t)slot;
+}
+static inline uint64_t ring_slot_words_bytes(const struct ring_header *header) {
+    return ring_slot_word(header->slot_count);
+}
+
 // The memory of a device pool: its slots, then a sequence word a slot, which says what the slot was last filled with
 // (ring_slot.fill). Written by the GPU behind each copy; consumers' streams wait on it.
 static inline uint64_t ring_pool_word(const struct ring_header *header, uint32_t slot) {
-    return header->slot_count * header->slot_bytes + 8ull * slot;
+    return header->slot_count * header->slot_bytes + ring_slot_word(slot);
 }
 static inline uint64_t ring_pool_bytes(const struct ring_header *header) {
     return ring_pool_word(header, header->slot_count);

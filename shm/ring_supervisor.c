@@ -83,7 +83,7 @@ bool ring_dispatch_copy(struct ring *ring, uint32_t slot, const struct ring *fro
     batch->chunk_count = 1; // also without samples: consumers' streams wait for its sequence word
     batch->fill++;
     batch->source = source;
-    atomic_store_explicit(&batch->unread, unread, memory_order_relaxed);
+    atomic_store_explicit(&batch->unread, unread, memory_order_relaxed); // published with the chunk
     // Release, as in ring_dispatch.
     atomic_store_explicit(&ring_chunks(ring, slot)[0], chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
     queue_slot(ring, slot);

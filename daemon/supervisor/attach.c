@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "daemon/supervisor/pool.h"
-#include "gpu/gpu.h"
 
 // One who came with an epoch near 2^64 would run out of numbers for its batches, and hold those up who share the
 // feed.
@@ -90,18 +89,20 @@ static int check_resume(const char *text, const struct feed_shape *shape, struct
 // finds out.
 static int check_device(const struct supervisor *supervisor, const char *device, struct feed_request *request,
                         struct error *error) {
+    int simulated;
     *request->device = 0;
     if (!*device || strcmp(device, "cpu") == 0)
         return 0;
-    if (!is_name(device) || strlen(device) >= sizeof request->device ||
-        (strncmp(device, "GPU-", 4) != 0 && strncmp(device, "HOST-", 5) != 0))
+    if (!is_name(device) || strlen(device) >= sizeof request->device)
         return error_set(error, -EINVAL, "a device is \"cpu\" or the UUID of a GPU");
-    if (strncmp(device, "HOST-", 5) == 0 &&
-        strtoull(device + 5, NULL, 10) >= supervisor->config->simulated_gpus)
+    int failed = gpu_expect(device, &simulated, error);
+    if (failed)
+        return failed;
+    if (simulated >= (int)supervisor->config->simulated_gpus)
         return error_set(error, -ENODEV, "this daemon has %" PRIu64 " simulated GPUs (simulated_gpus)",
                          supervisor->config->simulated_gpus);
     snprintf(request->device, sizeof request->device, "%s", device);
-    return gpu_expect(device, error);
+    return 0;
 }
 
 static int check_attach(struct session *session, const Feedd__Attach *attach, struct feed_request *request,

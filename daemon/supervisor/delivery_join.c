@@ -288,7 +288,9 @@ static void forget_holder(struct delivery *pool, const struct consumer *consumer
     uint64_t others = ~(1ull << consumer->word);
     for (uint32_t slot = 0; slot < pool->ring->header->slot_count; slot++) {
         pool->slots[slot].holders &= others;
-        atomic_fetch_and_explicit(&ring_slot(pool->ring, slot)->unread, others, memory_order_relaxed);
+        // Also while the transfer process has the slot claimed. Release: the consumer's last reads, which its
+        // socket has told of, came before; pairs with the acquire in copies.c.
+        atomic_fetch_and_explicit(&ring_slot(pool->ring, slot)->unread, others, memory_order_release);
     }
 }
 

@@ -1,5 +1,6 @@
 #include "daemon/supervisor/device.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 #define BACKOFF_MOST_NS  (30000ull * 1000000u)
 #define STARTING_MOST_NS (120000ull * 1000000u) // drivers can take long to wake up many GPUs
 #define NS_PER_S         UINT64_C(1000000000)
+
+static_assert(GPU_UUID_BYTES <= STATS_NAME, "a UUID fits into a record of the statistics");
 
 static struct stats_gpu *record_of(const struct device *device) {
     return &device->supervisor->stats->gpus[device->record];
@@ -124,7 +127,7 @@ uint64_t device_promised_bytes(const struct device *device) {
 bool device_send(struct device *device, const struct transfer_request *request, const int *fds,
                  uint32_t count) {
     return device->state == GPU_RUNNING && device->process &&
-           !transfer_process_send(device->process, request, fds, count);
+           transfer_process_send(device->process, request, fds, count);
 }
 
 void device_wake(const struct device *device) {
@@ -143,27 +146,25 @@ static struct pool *find_pool(const struct device *device, uint32_t id) {
     return NULL;
 }
 
-// One that fails may take others along, with a feed that then closes.
-static void fail_pools(struct device *device, int code, const char *text) {
-    struct pool *pool;
-    do {
-        LIST_FOREACH(pool, &device->pools, device_link)
-        if (pool->state != POOL_CLOSING)
-            break;
-        if (pool)
-            pool_fail(pool, code, text);
-    } while (pool);
+static bool is_served(const struct pool *pool) {
+    return pool->state != POOL_CLOSING;
 }
 
 // A pool whose opening is what ends the process would end it for ever, and take the others' along.
-static void fail_crashing_pools(struct device *device) {
+static bool is_crashing(const struct pool *pool) {
+    return is_served(pool) && pool->crashes >= CRASHES_MOST;
+}
+
+// One that fails may take others along, with a feed that then closes.
+static void fail_pools(struct device *device, bool (*wanted)(const struct pool *), int code,
+                       const char *text) {
     struct pool *pool;
     do {
         LIST_FOREACH(pool, &device->pools, device_link)
-        if (pool->state != POOL_CLOSING && pool->crashes >= CRASHES_MOST)
+        if (wanted(pool))
             break;
         if (pool)
-            pool_fail(pool, -EIO, "the transfer process has died each time that it opened the pool");
+            pool_fail(pool, code, text);
     } while (pool);
 }
 
@@ -186,7 +187,7 @@ static void lost(struct device *device, const struct transfer_report *report) {
     snprintf(device->lost.text, sizeof device->lost.text, "%.*s", (int)sizeof report->text - 1, report->text);
     error_set(&error, device->lost.code, "GPU %s: %s", device->uuid, device->lost.text);
     supervisor_report(device->supervisor, "%s", error.text);
-    fail_pools(device, error.code, error.text);
+    fail_pools(device, is_served, error.code, error.text);
 }
 
 void device_heard(struct device *device, const struct transfer_report *report, int fd) {
@@ -245,19 +246,19 @@ void device_process_ended(struct device *device, bool asked, uint64_t lived_ns) 
         pool_transfer_died(pool);
     }
     if (asked || device->supervisor->state >= SUPERVISOR_STOPPING) {
-        fail_pools(device, -ESHUTDOWN, "feedd is stopping");
+        fail_pools(device, is_served, -ESHUTDOWN, "feedd is stopping");
         free_device(device);
         return;
     }
     stats_add(&record_of(device)->counters[GPU_processes_replaced], 1);
-    fail_crashing_pools(device);
+    fail_pools(device, is_crashing, -EIO, "the transfer process has died each time that it opened the pool");
     device->failures = was_ready ? 1 : device->failures + 1;
     if (device->failures >= FAILURES_MOST) {
         struct error error = {0};
         error_set(&error, device->lost.code ? device->lost.code : -ENODEV,
                   "GPU %s: its transfer process ended %" PRIu32 " times in a row: %s", device->uuid,
                   device->failures, device->lost.code ? device->lost.text : "see the daemon's log");
-        fail_pools(device, error.code, error.text);
+        fail_pools(device, is_served, error.code, error.text);
     }
     device->lost = (struct error){0};
     set_state(device, GPU_BACKING_OFF);
@@ -281,7 +282,7 @@ static void watch_killed(struct device *device, uint64_t now) {
     snprintf(text, sizeof text, "GPU %s: its transfer process was killed and does not end: the driver hangs",
              device->uuid);
     supervisor_report(device->supervisor, "%s", text);
-    fail_pools(device, -EIO, text);
+    fail_pools(device, is_served, -EIO, text);
 }
 
 static void watch_process(struct device *device, uint64_t now) {

@@ -5,15 +5,14 @@
 
 #include "daemon/control.h"
 #include "daemon/supervisor/supervisor.h"
-
-#define DEVICE_UUID_BYTES STATS_NAME
+#include "gpu/gpu.h"
 
 struct transfer_process;
 
 struct device {
     LIST_ENTRY(device) link;
     struct supervisor *supervisor;
-    char uuid[DEVICE_UUID_BYTES];
+    char uuid[GPU_UUID_BYTES];
     enum gpu_state state;
     struct transfer_process *process; // NULL: none now
     int wake_fd;                      // eventfd that the transfer process sleeps on

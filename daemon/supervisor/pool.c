@@ -26,7 +26,7 @@ static int make_words(const struct pool *pool, int *fd, struct error *error) {
     AUTO_CLOSE int words = memfd_create("feedd-release-words", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (words < 0)
         return error_set(error, -errno, "cannot make a consumer's release words: %m");
-    uint64_t bytes = align_up(8ull * pool->ring.header->slot_count, RING_PAGE);
+    uint64_t bytes = align_up(ring_slot_words_bytes(pool->ring.header), RING_PAGE);
     int failed = posix_fallocate(words, 0, (off_t)bytes);
     if (!failed && fcntl(words, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
         failed = errno;
@@ -47,7 +47,7 @@ int pool_enter(struct pool *pool, struct session *session, struct error *error) 
     uint64_t taken = pool->words | pool->leaving;
     if (taken == UINT64_MAX)
         return error_set(error, -EBUSY, "the feed has %u consumers on GPU %s already, the most it can",
-                         POOL_CONSUMERS_MOST, pool->device->uuid);
+                         RING_MAX_CONSUMERS, pool->device->uuid);
     int failed = make_words(pool, &session->words_fd, error);
     if (failed)
         return failed;
@@ -137,7 +137,7 @@ void pool_opened(struct pool *pool, uint64_t memory_bytes, int fd) {
 }
 
 void pool_removed(struct pool *pool, uint32_t consumer) {
-    if (consumer < POOL_CONSUMERS_MOST)
+    if (consumer < RING_MAX_CONSUMERS)
         pool->leaving &= ~(1ull << consumer);
 }
 
@@ -222,9 +222,9 @@ void pool_close(struct pool *pool) {
 void pool_fail(struct pool *pool, int code, const char *text) {
     struct served_feed *feed = pool->feed;
     struct session *session, *next;
-    if (pool->failed || pool->state == POOL_CLOSING)
+    if (pool->telling || pool->state == POOL_CLOSING)
         return;
-    pool->failed = pool->telling = true;
+    pool->telling = true;
     supervisor_report(feed->supervisor, "feed %" PRIu64 " has no pool on GPU %s: %s", feed->id,
                       pool->device->uuid, text);
     feed_refuse(feed, pool->device->uuid, code, text);

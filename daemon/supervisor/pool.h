@@ -7,8 +7,6 @@
 #include "daemon/supervisor/device.h"
 #include "daemon/supervisor/feed.h"
 
-#define POOL_CONSUMERS_MOST 64u // bits of ring_slot.unread
-
 // WAITING: its device has no transfer process that is ready; OPENING: that one was asked. Both come again when a
 // transfer process has died: then there are consumers, who notice nothing but a moment.
 enum pool_state {
@@ -28,8 +26,7 @@ struct pool {
     enum pool_state state;
     bool unrecovered; // what a transfer process had claimed when it died is not free yet
     bool known;       // the transfer process has been asked to open it and has not said that it is closed
-    bool failed;      // for good
-    bool telling;     // its consumers so, one after the other
+    bool telling;     // its consumers, one after the other, that it has failed; then it closes
     int ring_fd, ring_read_fd;
     struct ring ring;
     struct delivery delivery;

@@ -6,6 +6,7 @@
 
 #include "daemon/supervisor/delivery.h"
 #include "daemon/supervisor/supervisor.h"
+#include "gpu/gpu.h"
 
 // What everybody who shares a feed must agree on.
 struct feed_shape {
@@ -28,7 +29,7 @@ struct feed_request {
     uint32_t wait_for;
     uint64_t max_lag_s;
     uint64_t ring_bytes;
-    char device[64]; // UUID of a GPU; "": host memory
+    char device[GPU_UUID_BYTES]; // "": host memory
     uint32_t device_world_size;
     bool reconnect; // of a run that began there:
     uint64_t run_epoch, run_consumed;

@@ -25,7 +25,7 @@ struct transfer_process {
     uv_process_t process;
     uv_poll_t control;
     int socket;
-    bool asked_to_end, killed;
+    bool asked_to_end, killed, reaped;
     uint32_t open_handles; // libuv's; freed when 0
     uint64_t started_ns;
     TAILQ_HEAD(, unsent) unsent;
@@ -90,7 +90,7 @@ static bool take_back(struct transfer_process *process, const struct transfer_re
 bool transfer_process_send(struct transfer_process *process, const struct transfer_request *request,
                            const int *fds, uint32_t count) {
     if (take_back(process, request))
-        return true;
+        return false;
     int failed = -EAGAIN;
     if (TAILQ_EMPTY(&process->unsent))
         failed = control_send(process->socket, request, sizeof *request, fds, count);
@@ -98,7 +98,7 @@ bool transfer_process_send(struct transfer_process *process, const struct transf
         keep_unsent(process, request, fds, count);
     else if (failed && failed != -EPIPE && failed != -ECONNRESET) // those two: its end is about to be seen
         transfer_process_kill(process);
-    return false;
+    return true;
 }
 
 static void send_unsent(struct transfer_process *process) {
@@ -161,6 +161,7 @@ static void on_process_exit(uv_process_t *handle, int64_t exit_status, int signa
     struct transfer_process *process = handle->data;
     struct device *device = process->device;
     double seconds = (double)(monotonic_ns() - process->started_ns) / 1e9;
+    process->reaped = true;
     hear(process); // what it said last
     process->device = NULL;
     if (process->asked_to_end)
@@ -183,14 +184,20 @@ static void on_process_exit(uv_process_t *handle, int64_t exit_status, int signa
     device_process_ended(device, asked, lived);
 }
 
+// What it said last is heard after it was reaped, and by then its number may be another process's.
+static void send_signal(struct transfer_process *process, int signal) {
+    if (!process->reaped)
+        uv_process_kill(&process->process, signal);
+}
+
 void transfer_process_stop(struct transfer_process *process) {
     process->asked_to_end = true;
-    uv_process_kill(&process->process, SIGTERM);
+    send_signal(process, SIGTERM);
 }
 
 void transfer_process_kill(struct transfer_process *process) {
     process->killed = true;
-    uv_process_kill(&process->process, SIGKILL);
+    send_signal(process, SIGKILL);
 }
 
 // ---- Starting ----------------------------------------------------------------------------------------------
@@ -281,14 +288,15 @@ int transfer_process_start(struct device *device, struct transfer_process **star
     TAILQ_INIT(&process->unsent);
     process->started_ns = monotonic_ns();
     process->process.data = process->control.data = process;
+    // Before it runs: from then on the heartbeat is its own.
+    struct stats_gpu *record = &device->supervisor->stats->gpus[device->record];
+    atomic_store_explicit(&record->heartbeat_ns, process->started_ns, memory_order_relaxed);
     int failed = start_with_socket(process, error);
     if (failed) {
         process->device = NULL;
         discard(process);
         return failed;
     }
-    struct stats_gpu *record = &device->supervisor->stats->gpus[device->record];
-    atomic_store_explicit(&record->heartbeat_ns, process->started_ns, memory_order_relaxed);
     atomic_store_explicit(&record->pid, (uint64_t)process->process.pid, memory_order_relaxed);
     uv_poll_start(&process->control, UV_READABLE | UV_DISCONNECT, on_control);
     log_info("transfer process of GPU %s started as process %d", device->uuid, process->process.pid);

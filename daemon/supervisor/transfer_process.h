@@ -13,8 +13,8 @@ void transfer_process_stop(struct transfer_process *process);
 void transfer_process_kill(struct transfer_process *process);
 
 // Sends a request with descriptors, which are duplicated; what the socket does not take now follows as soon as it
-// does, in order. A REMOVE_CONSUMER takes back an ADD_CONSUMER that has not been sent yet, and is not sent either:
-// true then.
+// does, in order. False: this REMOVE_CONSUMER has taken back an ADD_CONSUMER that had not been sent yet, and is itself
+// not sent either.
 bool transfer_process_send(struct transfer_process *process, const struct transfer_request *request,
                            const int *fds, uint32_t count);
 

@@ -18,7 +18,7 @@ struct group {
 // ---- Opening and closing -----------------------------------------------------------------------------------
 
 static int open_done_words(struct copies *copies, struct error *error) {
-    copies->done_bytes = align_up(8ull * copies->ring->header->slot_count, RING_PAGE);
+    copies->done_bytes = align_up(ring_slot_words_bytes(copies->ring->header), RING_PAGE);
     void *memory = mmap(NULL, copies->done_bytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED)
@@ -58,7 +58,7 @@ void copies_close(struct copies *copies) {
         gpu_host_unregister(copies->gpu, (void *)copies->done);
         munmap((void *)copies->done, copies->done_bytes);
     }
-    for (uint32_t i = 0; i < CONSUMERS_MOST; i++)
+    for (uint32_t i = 0; i < RING_MAX_CONSUMERS; i++)
         if (copies->consumers[i].words)
             munmap((void *)copies->consumers[i].words, copies->consumers[i].bytes);
     free(copies->waiting);
@@ -93,7 +93,8 @@ static void claim_all(struct copies *copies, uint64_t now_ns) {
 // The consumers that have not released what lies in the slot. Those that have left are taken out by the supervisor.
 static uint64_t unreleased(const struct copies *copies, const struct copy *copy) {
     const struct ring_slot *batch = ring_slot(copies->ring, copy->claim.slot);
-    uint64_t left = atomic_load_explicit(&batch->unread, memory_order_relaxed);
+    // Acquire: the last reads of those whose bits are gone came before; pairs with forget_holder in delivery_join.c.
+    uint64_t left = atomic_load_explicit(&batch->unread, memory_order_acquire);
     for (uint64_t rest = left; rest; rest &= rest - 1) {
         uint32_t consumer = (uint32_t)__builtin_ctzll(rest);
         const struct release_words *words = &copies->consumers[consumer];
@@ -129,7 +130,7 @@ static int queue_copy(struct copies *copies, struct group *group, const struct c
         return failed;
     group->words[group->count++] =
         (struct gpu_word){copies->pool_address + ring_pool_word(header, slot), copy->fill};
-    group->words[group->count++] = (struct gpu_word){copies->done_address + 8ull * slot, copy->fill};
+    group->words[group->count++] = (struct gpu_word){copies->done_address + ring_slot_word(slot), copy->fill};
     group->bytes += copy->bytes;
     copies->under_way[copies->under_way_count++] = *copy;
     copies->bytes_under_way += copy->bytes;
@@ -180,7 +181,8 @@ int copies_step(struct copies *copies, uint64_t now_ns, bool *wake, struct error
     return copies->waiting_count ? queue_released(copies, error) : 0;
 }
 
-uint64_t copies_held_up(const struct copies *copies, uint64_t before_ns, uint64_t since_ns[CONSUMERS_MOST]) {
+uint64_t copies_held_up(const struct copies *copies, uint64_t before_ns,
+                        uint64_t since_ns[RING_MAX_CONSUMERS]) {
     uint64_t consumers = 0;
     for (uint32_t i = 0; i < copies->waiting_count; i++) {
         const struct copy *copy = &copies->waiting[i];

@@ -11,8 +11,7 @@
 #include "gpu/gpu.h"
 #include "shm/ring.h"
 
-#define COPY_STREAMS   2u  // while one writes its words, the other one copies
-#define CONSUMERS_MOST 64u // of a pool: bits of ring_slot.unread
+#define COPY_STREAMS 2u // while one writes its words, the other one copies
 
 struct copy {
     struct ring_claim claim;
@@ -41,7 +40,7 @@ struct copies {
     struct copy *waiting, *under_way; // slot_count places each
     uint32_t waiting_count, under_way_count;
     uint64_t bytes_under_way;
-    struct release_words consumers[CONSUMERS_MOST];
+    struct release_words consumers[RING_MAX_CONSUMERS];
     uint64_t copied, copied_bytes; // ever
 };
 
@@ -55,6 +54,7 @@ int copies_step(struct copies *copies, uint64_t now_ns, bool *wake, struct error
 
 // The consumers, by bit, for whose streams a copy has waited since before `before_ns`; for each of them since_ns[its
 // number] says since when the oldest has.
-uint64_t copies_held_up(const struct copies *copies, uint64_t before_ns, uint64_t since_ns[CONSUMERS_MOST]);
+uint64_t copies_held_up(const struct copies *copies, uint64_t before_ns,
+                        uint64_t since_ns[RING_MAX_CONSUMERS]);
 
 #endif

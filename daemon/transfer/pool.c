@@ -93,10 +93,9 @@ void pool_end(struct transfer_pool *pool) {
 int pool_add_consumer(struct transfer_pool *pool, uint32_t consumer, int fd, struct error *error) {
     AUTO_CLOSE int words_fd = fd;
     struct stat status;
-    uint64_t least = 8ull * pool->ring.header->slot_count;
-    if (consumer >= CONSUMERS_MOST || pool->copies.consumers[consumer].words)
+    if (consumer >= RING_MAX_CONSUMERS || pool->copies.consumers[consumer].words)
         return error_set(error, -EPROTO, "consumer %u of a pool is there already", consumer);
-    if (fstat(words_fd, &status) < 0 || (uint64_t)status.st_size < least)
+    if (fstat(words_fd, &status) < 0 || (uint64_t)status.st_size < ring_slot_words_bytes(pool->ring.header))
         return error_set(error, -EPROTO, "the release words of a consumer are too short");
     void *memory = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, words_fd, 0);
     if (memory == MAP_FAILED)
@@ -106,7 +105,7 @@ int pool_add_consumer(struct transfer_pool *pool, uint32_t consumer, int fd, str
 }
 
 void pool_remove_consumer(struct transfer_pool *pool, uint32_t consumer) {
-    if (consumer >= CONSUMERS_MOST || !pool->copies.consumers[consumer].words)
+    if (consumer >= RING_MAX_CONSUMERS || !pool->copies.consumers[consumer].words)
         return;
     munmap((void *)pool->copies.consumers[consumer].words, pool->copies.consumers[consumer].bytes);
     pool->copies.consumers[consumer] = (struct release_words){0};

@@ -5,16 +5,16 @@
 int registration_begin(struct registration *registration, struct gpu *gpu, const struct ring *ring,
                        struct error *error) {
     uint64_t slot_bytes = ring->header->slot_bytes;
-    if (slot_bytes > REGISTRATION_PIECE)
+    if (slot_bytes > GPU_REGISTER_MOST)
         return error_set(error, -EOVERFLOW,
-                         "a batch of %" PRIu64 " MiB is too large for a GPU: at most %" PRIu64
-                         " MiB; ask for smaller batches",
-                         slot_bytes >> 20, (uint64_t)REGISTRATION_PIECE >> 20);
+                         "a batch of %" PRIu64
+                         " MiB is too large for a GPU: at most %u MiB; ask for smaller batches",
+                         slot_bytes >> 20, GPU_REGISTER_MOST >> 20);
     *registration = (struct registration){
         .gpu = gpu,
         .data = ring->data,
         .bytes = slot_bytes * ring->header->slot_count,
-        .piece_bytes = REGISTRATION_PIECE / slot_bytes * slot_bytes,
+        .piece_bytes = GPU_REGISTER_MOST / slot_bytes * slot_bytes,
     };
     return 0;
 }

@@ -1,13 +1,11 @@
-// Pins the slots of a ring for a GPU, in pieces of whole slots: a copy must not cross from one registration into
-// another, and pinning in one call would hold locks of the driver, which stall other processes too, for as long as it
-// takes.
+// Pins the slots of a ring for a GPU, in pieces of whole slots and at most GPU_REGISTER_MOST: a copy must not cross
+// from one registration into another, and pinning in one call would hold locks of the driver, which stall other
+// processes too, for as long as it takes.
 #ifndef FEEDD_DAEMON_TRANSFER_REGISTRATION_H
 #define FEEDD_DAEMON_TRANSFER_REGISTRATION_H
 
 #include "gpu/gpu.h"
 #include "shm/ring.h"
-
-#define REGISTRATION_PIECE (256ull << 20) // at most, or one slot
 
 struct registration {
     struct gpu *gpu;

@@ -185,7 +185,7 @@ struct activity {
 };
 
 static void report_lag(struct transfer_pool *pool, uint64_t now) {
-    uint64_t since[CONSUMERS_MOST];
+    uint64_t since[RING_MAX_CONSUMERS];
     if (!pool->copies.waiting_count || now < pool->reported_lag_ns + LAG_REPORT_NS)
         return;
     pool->reported_lag_ns = now;

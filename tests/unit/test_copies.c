@@ -133,9 +133,9 @@ static _Atomic uint64_t *add_consumer(uint32_t consumer) {
 
 // Who is waited for, by copies claimed before `before`; 0 nobody.
 static uint64_t held_up(uint64_t before) {
-    uint64_t since[CONSUMERS_MOST];
+    uint64_t since[RING_MAX_CONSUMERS];
     uint64_t consumers = copies_held_up(&at.copies, before, since);
-    for (uint32_t i = 0; i < CONSUMERS_MOST; i++)
+    for (uint32_t i = 0; i < RING_MAX_CONSUMERS; i++)
         assert_true(!(consumers >> i & 1) || since[i] < before);
     return consumers;
 }
@@ -222,7 +222,7 @@ static void who_is_waited_for_goes_by_each_copys_own_time(void **state) {
         times[slot] = at.now;
         settle();
     }
-    uint64_t since[CONSUMERS_MOST];
+    uint64_t since[RING_MAX_CONSUMERS];
     assert_int_equal(held_up(times[0]), 0);
     assert_int_equal(held_up(times[0] + 1), 1ull << 0);
     assert_int_equal(held_up(times[2] + 1), 1ull << 0 | 1ull << 1);

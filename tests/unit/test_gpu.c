@@ -75,6 +75,36 @@ static void test_opening_takes_uuids_alone(void **state) {
     gpu_close(NULL);
 }
 
+static void assert_unexpected(const char *uuid, int code, const char *word) {
+    struct error error = {0};
+    int simulated = 0;
+    if (gpu_expect(uuid, &simulated, &error) != code)
+        fail_msg("\"%s\": %d, \"%s\"", uuid, error.code, error.text);
+    assert_said(&error, code, word);
+    assert_int_equal(simulated, -1);
+}
+
+// A process is started for what is expected: one for each GPU, by whatever name it is asked for.
+static void test_what_is_expected_has_one_spelling(void **state) {
+    (void)state;
+    static const char *const names[] = {
+        "",       "cpu",     "cuda:0",  "host:0",   "host-0",  "MIG-0",   "gpu-0",   "HOST-",
+        "HOST-x", "HOST-00", "HOST-01", "HOST-0x0", "HOST--1", "HOST- 1", "HOST-1 ", "HOST-4294967296"};
+    struct error error = {0};
+    int simulated = -1;
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        assert_unexpected(names[i], -EINVAL, names[i]);
+    assert_unexpected("HOST-01", -EINVAL, "\"HOST-1\"");
+    assert_unexpected("HOST-16", -ENODEV, "host:0 to host:15");
+    assert_int_equal(gpu_expect("HOST-0", &simulated, &error), 0);
+    assert_int_equal(simulated, 0);
+    assert_int_equal(gpu_expect("HOST-15", &simulated, &error), 0);
+    assert_int_equal(simulated, 15);
+    int code = gpu_expect("GPU-00000000-0000-0000-0000-000000000000", &simulated, &error);
+    assert_true(code == 0 || code == -ENODEV || code == -ENOTSUP);
+    assert_int_equal(simulated, -1);
+}
+
 // What holds for every GPU is looked at before its implementation is asked.
 static void test_calls_that_are_wrong_on_any_gpu(void **state) {
     (void)state;
@@ -150,6 +180,7 @@ static void test_without_a_driver_cuda_is_refused_in_a_sentence(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_simulated_gpus_have_names),
+        cmocka_unit_test(test_what_is_expected_has_one_spelling),
         cmocka_unit_test(test_what_is_no_gpu),
         cmocka_unit_test(test_opening_takes_uuids_alone),
         cmocka_unit_test(test_calls_that_are_wrong_on_any_gpu),

@@ -80,7 +80,7 @@ static void a_small_ring_is_one_piece(void **state) {
 
 static void the_largest_slot_is_a_piece(void **state) {
     (void)state;
-    assert_int_equal(begin(REGISTRATION_PIECE, 2), 0);
+    assert_int_equal(begin(GPU_REGISTER_MOST, 2), 0);
     assert_int_equal(registration_step(&registration, &said), 1);
     assert_int_equal(registration_step(&registration, &said), 0);
     registration_end(&registration);
@@ -88,7 +88,7 @@ static void the_largest_slot_is_a_piece(void **state) {
 
 static void a_larger_one_is_refused_in_words(void **state) {
     (void)state;
-    assert_int_equal(begin(REGISTRATION_PIECE + 4096, 2), -EOVERFLOW);
+    assert_int_equal(begin(GPU_REGISTER_MOST + 4096, 2), -EOVERFLOW);
     assert_non_null(strstr(said.text, "smaller batches"));
 }
 
