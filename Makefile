@@ -35,8 +35,10 @@ CUDA_FLAGS := $(if $(filter-out 0,$(CUDA)),$(if $(wildcard $(CUDA_HOME)/include/
 
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Wpointer-arith \
             -Wwrite-strings -Wundef -Wno-missing-field-initializers $(if $(WERROR),-Werror)
+# Arithmetic that comes to the same bits on every machine: no multiplication and addition rounded as one.
+EXACT := -ffp-contract=off
 FLAGS = -std=gnu11 -D_GNU_SOURCE -DFEEDD_VERSION='"$(VERSION)"' -I. -I$(BUILD)/gen -fPIC -fvisibility=hidden -pthread \
-        $(WARNINGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer) \
+        $(EXACT) $(WARNINGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer) \
         $(if $(HAVE_SYSTEMD),-DHAVE_SYSTEMD=1)
 LINK = $(CC) $(CFLAGS) -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 
@@ -107,7 +109,7 @@ $(BUILD)/libfeed.so: $(BUILD)/libfeed.so.0
 
 $(BUILD)/feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/libdaemon.a
 	$(call say,LINK,$@)
-	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(if $(HAVE_SYSTEMD),$(call libs,libsystemd))
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) -lm
 
 $(BUILD)/feedctl: $(BUILD)/obj/client/feedctl.o $(BUILD)/libctl.a $(BUILD)/libclient.a
 	$(call say,LINK,$@)

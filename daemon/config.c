@@ -24,13 +24,18 @@ struct config *config_defaults(void) {
     return config;
 }
 
+static void free_fields(struct config_field *fields, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        free(fields[i].name);
+        free(fields[i].value);
+    }
+    free(fields);
+}
+
 static void free_dataset(struct dataset_config *dataset) {
     free_strings(SECTION_DATASET, dataset);
-    for (size_t i = 0; i < dataset->field_count; i++) {
-        free(dataset->fields[i].name);
-        free(dataset->fields[i].value);
-    }
-    free(dataset->fields);
+    free_fields(dataset->fields, dataset->field_count);
+    free_fields(dataset->transforms, dataset->transform_count);
     free(dataset->name);
 }
 

@@ -6,7 +6,8 @@
 #include "daemon/heritage.h"
 #include "shm/base.h"
 
-// One `field.NAME = VALUE` of a dataset; what VALUE means is the format's business.
+// One `field.NAME = VALUE` of a dataset, or `transform.NAME = VALUE`; what VALUE means is the format's business, or
+// daemon/source/transform.h's.
 struct config_field {
     char *name;
     char *value;
@@ -32,6 +33,8 @@ struct dataset_config {
     bool skip_errors;
     struct config_field *fields;
     size_t field_count;
+    struct config_field *transforms;
+    size_t transform_count;
 };
 
 struct config {

@@ -4,6 +4,8 @@
 
 #include "daemon/config_values.h"
 
+#define CHECK_KEY 64
+
 int config_refuse(struct error *error, const char *file, uint32_t line, const struct dataset_config *dataset,
                   const char *key, const char *format, ...) {
     char sentence[sizeof error->text];
@@ -15,28 +17,30 @@ int config_refuse(struct error *error, const char *file, uint32_t line, const st
                      dataset ? dataset->name : "", key ? " " : "", key ? key : "", sentence);
 }
 
-static bool is_given(const struct config_option *option, const struct dataset_config *dataset,
-                     const struct config_lines *lines) {
-    if (option->type == OPTION_FIELDS)
-        return dataset->field_count > 0;
-    return lines->option[option - config_options] != 0;
+// The line on which the option stands, 0 if nowhere. `key` is what stands there: with the first name of several.
+static uint32_t find_line(const struct config_option *option, struct dataset_config *dataset,
+                          const struct config_lines *lines, char key[CHECK_KEY]) {
+    snprintf(key, CHECK_KEY, "%s", option->key);
+    if (option->type != OPTION_FIELDS)
+        return lines->option[option - config_options];
+    size_t *count;
+    struct config_field **fields = option_list(option, dataset, &count);
+    if (*count == 0)
+        return 0;
+    snprintf(key, CHECK_KEY, "%.*s.%s", (int)strcspn(option->key, "."), option->key, (*fields)->name);
+    return (*fields)->line;
 }
 
-static int check_option(const struct config_option *option, const struct dataset_config *dataset,
+static int check_option(const struct config_option *option, struct dataset_config *dataset,
                         const struct config_lines *lines, struct error *error) {
-    char wanted[DESCRIPTION_TEXT];
-    bool given = is_given(option, dataset, lines);
+    char wanted[DESCRIPTION_TEXT], key[CHECK_KEY];
+    uint32_t line = find_line(option, dataset, lines, key);
+    bool given = line != 0;
     bool fits = option_fits_format(option, dataset->format);
-    if (given && !fits) {
-        bool field = option->type == OPTION_FIELDS;
-        uint32_t line = field ? dataset->fields[0].line : lines->option[option - config_options];
-        char key[64];
-        snprintf(key, sizeof key, "%s%s", field ? FIELD_KEY : option->key,
-                 field ? dataset->fields[0].name : "");
+    if (given && !fits)
         return config_refuse(error, dataset->file, line, dataset, key,
                              "found in a dataset of format %s, wanted with format %s only", dataset->format,
                              option->formats);
-    }
     if (!given && fits && option_is_required(option))
         return config_refuse(error, dataset->file, lines->section, dataset, option->key,
                              "found nothing, wanted %s, because format %s needs it",

@@ -25,6 +25,25 @@ const struct config_option *option_find(enum config_section section, const char 
     return NULL;
 }
 
+const struct config_option *option_find_named(const char *key, const char **name) {
+    for (size_t i = 0; i < CONFIG_OPTIONS; i++) {
+        const struct config_option *option = &config_options[i];
+        size_t prefix = strcspn(option->key, ".") + 1;
+        if (option->type != OPTION_FIELDS || strncmp(key, option->key, prefix) != 0)
+            continue;
+        *name = key + prefix;
+        return option;
+    }
+    return NULL;
+}
+
+struct config_field **option_list(const struct config_option *option, struct dataset_config *dataset,
+                                  size_t **count) {
+    bool transform = option == &config_options[DATASET_transforms];
+    *count = transform ? &dataset->transform_count : &dataset->field_count;
+    return transform ? &dataset->transforms : &dataset->fields;
+}
+
 const struct config_option *option_nearest(enum config_section section, const char *key) {
     const struct config_option *nearest = NULL;
     uint32_t best = 3; // more changes than this make another word

@@ -71,6 +71,11 @@ const char *option_describe(const struct config_option *option, char text[DESCRI
 // "auto|uring" as "auto, uring".
 const char *option_choices(const char *choices, char *text, size_t bytes);
 
-#define FIELD_KEY "field."
+// The FIELDS option that `key` has a name of: transform.NAME for "transform.image", and *name is "image"; or NULL.
+const struct config_option *option_find_named(const char *key, const char **name);
+
+// The list that a FIELDS option fills, and its length.
+struct config_field **option_list(const struct config_option *option, struct dataset_config *dataset,
+                                  size_t **count);
 
 #endif

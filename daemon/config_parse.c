@@ -159,36 +159,39 @@ static char *read_line(char *line, int room, void *user) {
     return line;
 }
 
-static int add_field(struct parser *parser, struct dataset_config *dataset, const char *key,
-                     const char *value) {
-    const char *name = key + strlen(FIELD_KEY);
+// `option` is one of type FIELDS, and `name` what `key` has behind its dot.
+static int add_field(struct parser *parser, const struct config_option *option, const char *key,
+                     const char *name, const char *value) {
+    char wanted[DESCRIPTION_TEXT];
+    size_t *count;
+    struct config_field **list = option_list(option, current_dataset(parser), &count);
     if (!is_name(name, RING_FIELD_NAME - 1))
         return REFUSE(parser, key,
                       "found \"%s\" as a field's name, wanted 1 to %u letters, digits, dots, underscores"
                       " or hyphens",
                       name, RING_FIELD_NAME - 1);
-    for (size_t i = 0; i < dataset->field_count; i++)
-        if (strcmp(dataset->fields[i].name, name) == 0)
+    for (size_t i = 0; i < *count; i++)
+        if (strcmp((*list)[i].name, name) == 0)
             return REFUSE(parser, key, "found a second time, wanted once; it is on line %u too",
-                          dataset->fields[i].line);
-    if (dataset->field_count == RING_MAX_FIELDS)
+                          (*list)[i].line);
+    if (*count == RING_MAX_FIELDS)
         return REFUSE(parser, key, "found one field more, wanted at most %u", RING_MAX_FIELDS);
     if (*value == '\0')
-        return REFUSE(parser, key, "found \"\", wanted a path, or DTYPE[shape] @ OFFSET with format records");
-    struct config_field *fields = reallocarray(dataset->fields, dataset->field_count + 1, sizeof *fields);
+        return REFUSE(parser, key, "found \"\", wanted %s", option_describe(option, wanted));
+    struct config_field *fields = reallocarray(*list, *count + 1, sizeof *fields);
     if (!fields)
         return out_of_memory(parser);
-    dataset->fields = fields;
-    struct config_field *field = &fields[dataset->field_count];
+    *list = fields;
+    struct config_field *field = &fields[*count];
     *field = (struct config_field){strdup(name), strdup(value), parser->line};
-    dataset->field_count++;
+    ++*count;
     return field->name && field->value ? 0 : out_of_memory(parser);
 }
 
 static int refuse_unknown(struct parser *parser, const char *key) {
     enum config_section other = parser->section == SECTION_FEEDD ? SECTION_DATASET : SECTION_FEEDD;
-    bool field = strncmp(key, FIELD_KEY, strlen(FIELD_KEY)) == 0;
-    if (field || option_find(other, key))
+    const char *name;
+    if (option_find_named(key, &name) || option_find(other, key))
         return REFUSE(parser, key, "found in this section, wanted in %s",
                       other == SECTION_FEEDD ? "[feedd]" : "[dataset NAME]");
     const struct config_option *near = option_nearest(parser->section, key);
@@ -221,9 +224,10 @@ static int take_pair(struct parser *parser, const char *key, const char *value) 
         return REFUSE_LINE(parser, "found a value without a key, wanted KEY = VALUE");
     if (*value == '"' || *value == '\'')
         return REFUSE(parser, key, "found %s, wanted the value without quotation marks", value);
-    struct dataset_config *dataset = current_dataset(parser);
-    if (dataset && strncmp(key, FIELD_KEY, strlen(FIELD_KEY)) == 0)
-        return add_field(parser, dataset, key, value);
+    const char *name;
+    const struct config_option *named = option_find_named(key, &name);
+    if (named && current_dataset(parser))
+        return add_field(parser, named, key, name, value);
     return set_option(parser, key, value);
 }
 

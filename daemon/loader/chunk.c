@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "daemon/loader/chunk_build.h"
+#include "daemon/loader/transform_run.h"
+#include "shm/dtype.h"
 
 // A sample that finds a neighbour saves a read, some 500 ns at the least; sorting costs it some 50.
 #define SORT_PAYS_ONE_IN 8
@@ -23,30 +25,58 @@ static uint64_t most_pieces(const struct chunk_segment *segment, bool direct) {
     return 2 * segment->extent_count + most_requests(segment, direct);
 }
 
+// What is read of the field in one sample. 0 if its transform is not one of what the ring has room for.
+static uint64_t stored_bytes(const struct dataset_layout *layout, const struct ring *ring, uint32_t field) {
+    const struct transform *transform = &layout->transforms[field];
+    uint64_t delivered = ring->header->fields[field].sample_bytes;
+    if (!transform->source)
+        return delivered;
+    bool fits = transform->elements * dtype_bytes(transform->target) == delivered &&
+                transform->step_count <= TRANSFORM_MAX_STEPS;
+    return fits ? transform->elements * dtype_bytes(transform->source) : 0;
+}
+
+uint64_t chunk_apart_bytes(const struct dataset_layout *layout, const struct ring *ring) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < layout->field_count && i < ring->header->field_count; i++) {
+        uint64_t stored = stored_bytes(layout, ring, i);
+        if (stored > ring->header->fields[i].sample_bytes)
+            bytes += align_up(stored * ring->header->chunk_samples, CACHE_LINE);
+    }
+    return bytes;
+}
+
+static void add_extent(struct chunk_plan *plan, const struct dataset_extent *extent, uint64_t gap) {
+    const struct ring_field *field = &plan->ring->header->fields[extent->field];
+    const struct transform *transform = &plan->layout->transforms[extent->field];
+    plan->extents[plan->extent_count++] =
+        (struct chunk_extent){.slot_offset = field->slot_offset,
+                              .delivered = field->sample_bytes,
+                              .bytes = extent->bytes,
+                              .gap = gap,
+                              .transform = transform->source ? transform : NULL};
+}
+
 // One segment a run of extents with small gaps. Extents of no bytes are left out.
-static int add_stream(struct chunk_plan *plan, const struct dataset_stream *stream, uint32_t *extent_count,
-                      struct error *error) {
+static int add_stream(struct chunk_plan *plan, const struct dataset_stream *stream, struct error *error) {
     struct chunk_segment *segment = NULL;
     uint64_t end = 0;
     for (uint32_t i = 0; i < stream->extent_count; i++) {
         const struct dataset_extent *extent = &stream->extents[i];
         if (extent->bytes == 0)
             continue;
-        if (extent->field >= plan->layout->field_count || *extent_count == RING_MAX_FIELDS ||
-            plan->ring->header->fields[extent->field].sample_bytes != extent->bytes ||
+        if (extent->field >= plan->layout->field_count || plan->extent_count == RING_MAX_FIELDS ||
+            stored_bytes(plan->layout, plan->ring, extent->field) != extent->bytes ||
             (segment && extent->offset < end))
             return error_set(error, -EINVAL, "field %u of the dataset does not fit the ring's",
                              extent->field);
         if (!segment || extent->offset - end > READER_SCRATCH_BYTES) {
             segment = &plan->segments[plan->segment_count++];
             *segment = (struct chunk_segment){
-                .stream = stream, .offset = extent->offset, .extents = &plan->extents[*extent_count]};
+                .stream = stream, .offset = extent->offset, .extents = &plan->extents[plan->extent_count]};
             end = extent->offset;
         }
-        plan->extents[(*extent_count)++] =
-            (struct chunk_extent){.slot_offset = plan->ring->header->fields[extent->field].slot_offset,
-                                  .bytes = extent->bytes,
-                                  .gap = extent->offset - end};
+        add_extent(plan, extent, extent->offset - end);
         segment->extent_count++;
         end = extent->offset + extent->bytes;
         segment->bytes = end - segment->offset;
@@ -54,6 +84,21 @@ static int add_stream(struct chunk_plan *plan, const struct dataset_stream *stre
     uint64_t window = 1 + READER_SCRATCH_BYTES / max_u64(stream->record_bytes, 1);
     plan->merge_window = max_u64(plan->merge_window, window);
     return 0;
+}
+
+// Not touched before it is used either.
+static bool set_memory_apart(struct chunk_plan *plan) {
+    uint64_t bytes = chunk_apart_bytes(plan->layout, plan->ring);
+    uint8_t *at = bytes ? aligned_alloc(CACHE_LINE, bytes) : NULL;
+    plan->apart = at;
+    for (uint32_t i = 0; i < plan->extent_count && at; i++) {
+        struct chunk_extent *extent = &plan->extents[i];
+        if (extent->bytes <= extent->delivered)
+            continue;
+        extent->apart = at;
+        at += align_up(extent->bytes * plan->capacity, CACHE_LINE);
+    }
+    return at || !bytes;
 }
 
 static bool any_direct(const struct dataset_layout *layout) {
@@ -70,9 +115,8 @@ int chunk_plan_init(struct chunk_plan *plan, const struct dataset_layout *layout
     if (layout->field_count != ring->header->field_count || layout->stream_count > DATASET_MAX_STREAMS)
         return error_set(error, -EINVAL, "the ring has %u fields, the dataset %u", ring->header->field_count,
                          layout->field_count);
-    uint32_t extent_count = 0;
     for (uint32_t i = 0; i < layout->stream_count; i++) {
-        int code = add_stream(plan, &layout->streams[i], &extent_count, error);
+        int code = add_stream(plan, &layout->streams[i], error);
         if (code < 0)
             return code;
     }
@@ -88,7 +132,8 @@ int chunk_plan_init(struct chunk_plan *plan, const struct dataset_layout *layout
     plan->failed = calloc(divide_up(plan->capacity, 64), sizeof *plan->failed);
     plan->requests = calloc(plan->capacity, max_u64(requests, 1) * sizeof *plan->requests);
     plan->pieces = calloc(plan->capacity, max_u64(pieces, 1) * sizeof *plan->pieces);
-    if (!plan->samples || !plan->members || !plan->failed || !plan->requests || !plan->pieces) {
+    bool set_apart = set_memory_apart(plan);
+    if (!plan->samples || !plan->members || !plan->failed || !plan->requests || !plan->pieces || !set_apart) {
         chunk_plan_free(plan);
         return error_set(error, -ENOMEM, "no memory to plan the reads of %u samples", plan->capacity);
     }
@@ -111,6 +156,7 @@ void chunk_plan_free(struct chunk_plan *plan) {
     free(plan->failed);
     free(plan->requests);
     free(plan->pieces);
+    free(plan->apart);
     *plan = (struct chunk_plan){0};
 }
 
@@ -147,6 +193,21 @@ static void restore_members(struct chunk_plan *plan) {
     plan->members_sorted = false;
 }
 
+static uint8_t *delivered_place(const struct chunk_plan *plan, const struct chunk_extent *extent) {
+    return ring_slot_data(plan->ring, plan->claim.slot) + extent->slot_offset +
+           plan->claim.first_sample * extent->delivered;
+}
+
+static void place_extents(struct chunk_plan *plan) {
+    for (uint32_t i = 0; i < plan->extent_count; i++) {
+        struct chunk_extent *extent = &plan->extents[i];
+        extent->start = extent->apart;
+        if (!extent->apart)
+            extent->start =
+                delivered_place(plan, extent) + plan->claim.count * (extent->delivered - extent->bytes);
+    }
+}
+
 int chunk_plan_fill(struct chunk_plan *plan, const struct ring_claim *claim, uint32_t flags) {
     if (claim->count > plan->capacity)
         return -EINVAL;
@@ -161,12 +222,21 @@ int chunk_plan_fill(struct chunk_plan *plan, const struct ring_claim *claim, uin
     else if (plan->members_sorted)
         restore_members(plan);
 
+    place_extents(plan);
     struct chunk_builder builder = {.plan = plan, .request = plan->requests, .piece = plan->pieces};
     for (uint32_t i = 0; i < plan->segment_count; i++)
         chunk_build_segment(&builder, i, flags & CHUNK_MERGE);
     plan->request_count = (uint32_t)(builder.request - plan->requests);
     plan->piece_count = (uint32_t)(builder.piece - plan->pieces);
     return 0;
+}
+
+void chunk_plan_transform(const struct chunk_plan *plan) {
+    for (uint32_t i = 0; i < plan->extent_count; i++) {
+        const struct chunk_extent *extent = &plan->extents[i];
+        if (extent->transform)
+            transform_run(extent->transform, extent->start, delivered_place(plan, extent), plan->claim.count);
+    }
 }
 
 int chunk_plan_split(struct chunk_plan *plan, const struct read_request *request,

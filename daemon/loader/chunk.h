@@ -5,6 +5,10 @@
 // slot; what lies between them goes to reader_scratch, or the record is read in several segments when it is much.
 // Samples that are neighbours in a file become one read; a big sample becomes several. So a request serves one or
 // many samples, and a sample may need many requests.
+//
+// A field that is transformed is read as it is stored, and made into what is delivered when all reads are done: read to
+// the end of the chunk's part of its array and expanded from the front, so that nothing is overwritten that is still
+// wanted; or, if that is larger than what comes of it, into memory of the plan.
 #ifndef FEEDD_DAEMON_LOADER_CHUNK_H
 #define FEEDD_DAEMON_LOADER_CHUNK_H
 
@@ -22,8 +26,12 @@ enum chunk_flags {
 
 struct chunk_extent {
     uint64_t slot_offset; // of the field's array
-    uint64_t bytes;       // of the field in one sample
+    uint64_t delivered;   // bytes of the field in one sample of that array
+    uint64_t bytes;       // ... in one sample as it is read: the same, unless there is a transform
     uint64_t gap;         // bytes nobody wants between the extent before it, in this segment, and this one
+    uint8_t *start;       // where the first sample of the claim is read to; the others follow
+    uint8_t *apart;       // memory of the plan to read to; NULL: read into the slot
+    const struct transform *transform; // or NULL
 };
 
 // Extents of one stream that are read together.
@@ -55,10 +63,15 @@ struct chunk_plan {
     uint64_t merge_window; // samples in a file among which another is near enough to be read with it
     uint64_t *failed;      // a bit a sample
     struct chunk_split *splits;
+    uint8_t *apart; // for what is larger as it is read than as it is delivered
     uint32_t segment_count;
     struct chunk_segment segments[RING_MAX_FIELDS];
+    uint32_t extent_count;
     struct chunk_extent extents[RING_MAX_FIELDS];
 };
+
+// Bytes that a plan sets apart for what is larger before its transform than after it.
+uint64_t chunk_apart_bytes(const struct dataset_layout *layout, const struct ring *ring);
 
 // Makes a plan for chunks of at most ring->header->chunk_samples samples; `layout` and `ring` must outlive it.
 // -EINVAL when ring and dataset do not agree.
@@ -69,6 +82,9 @@ void chunk_plan_free(struct chunk_plan *plan);
 // Plans the reads of `claim`, whose sample indices are in plan->samples. `flags` are enum chunk_flags.
 // -EINVAL when the claim is larger than the plan or an index is beyond the dataset.
 int chunk_plan_fill(struct chunk_plan *plan, const struct ring_claim *claim, uint32_t flags);
+
+// After all reads: makes what is delivered of the fields that are transformed. Samples that failed become whatever.
+void chunk_plan_transform(const struct chunk_plan *plan);
 
 // For a failed request that serves several samples: *list becomes requests of one sample each, linked by
 // `next`, which live until the next fill. Returns their number, 0 for a request of one sample, or -ENOMEM.

@@ -20,10 +20,8 @@ static inline uint64_t locate(struct chunk_builder *builder, const struct chunk_
     return builder->file->data_offset + index * segment->stream->record_bytes + segment->offset;
 }
 
-static inline uint8_t *extent_address(const struct chunk_builder *builder, const struct chunk_extent *extent,
-                                      uint32_t member) {
-    uint64_t place = builder->plan->claim.first_sample + (uint64_t)member;
-    return builder->slot + extent->slot_offset + place * extent->bytes;
+static inline uint8_t *extent_address(const struct chunk_extent *extent, uint32_t member) {
+    return extent->start + member * extent->bytes;
 }
 
 static inline struct read_request *start_request(struct chunk_builder *builder, uint32_t segment,
@@ -59,7 +57,7 @@ static inline void add_sample(struct chunk_builder *builder, struct read_request
         const struct chunk_extent *extent = &segment->extents[i];
         if (extent->gap)
             add_piece(builder, request, reader_scratch, extent->gap);
-        add_piece(builder, request, extent_address(builder, extent, member), extent->bytes);
+        add_piece(builder, request, extent_address(extent, member), extent->bytes);
     }
     request->sample_count++;
 }
@@ -77,7 +75,7 @@ static void add_part(struct chunk_builder *builder, struct read_request *request
             first = min_u64(to, data);
         }
         if (first >= data && first < end && first < to)
-            add_piece(builder, request, extent_address(builder, extent, member) + (first - data),
+            add_piece(builder, request, extent_address(extent, member) + (first - data),
                       min_u64(to, end) - first);
         start = end;
     }
@@ -137,7 +135,6 @@ static void build_large(struct chunk_builder *builder, uint32_t index, uint64_t 
 }
 
 static void start_segment(struct chunk_builder *builder, const struct chunk_segment *segment) {
-    builder->slot = ring_slot_data(builder->plan->ring, builder->plan->claim.slot);
     builder->file = &builder->plan->layout->files[segment->stream->first_file];
 }
 

@@ -16,9 +16,8 @@ struct chunk_split {
 
 struct chunk_builder {
     const struct chunk_plan *plan;
-    struct read_request *request; // the next free one
-    struct iovec *piece;          // the next free one
-    uint8_t *slot;
+    struct read_request *request;    // the next free one
+    struct iovec *piece;             // the next free one
     const struct dataset_file *file; // the one looked at last
 };
 

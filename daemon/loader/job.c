@@ -9,6 +9,7 @@
 #define LINES_A_SECOND   5u
 #define PLAN_MEMORY      (4u << 20)
 #define BYTES_PER_SAMPLE 160u // of a plan, about
+#define APART_MEMORY     (32u << 20)
 
 int job_board_open(struct job_board *board, struct error *error) {
     const struct ring_header *header = board->ring.header;
@@ -19,6 +20,8 @@ int job_board_open(struct job_board *board, struct error *error) {
     // Enough to keep `queue_depth` reads in flight while others are being planned and reported.
     uint64_t wanted = divide_up(2ull * board->settings->queue_depth, header->chunk_samples);
     uint64_t most = max_u64(2, PLAN_MEMORY / (header->chunk_samples * (uint64_t)BYTES_PER_SAMPLE));
+    uint64_t apart = chunk_apart_bytes(&board->settings->layout, &board->ring);
+    most = max_u64(2, min_u64(most, APART_MEMORY / max_u64(apart, 1)));
     board->job_count = (uint32_t)min_u64(max_u64(2, wanted), most);
     board->jobs = calloc(board->job_count, sizeof *board->jobs);
     if (!board->jobs)
@@ -65,6 +68,7 @@ static void report(struct job_board *board, struct job *job) {
     if (job->failed) {
         wake = ring_chunk_failed(&board->ring, claim, job->code, job->file, job->offset, job->sample);
     } else {
+        chunk_plan_transform(&job->plan);
         stats_add(&board->stats->counters[LOADER_samples], claim->count - job->skipped);
         stats_add(&board->stats->counters[LOADER_bytes], (claim->count - job->skipped) * board->sample_bytes);
         stats_add(&board->stats->counters[LOADER_skipped], job->skipped);

@@ -13,13 +13,15 @@ int builder_refuse(struct builder *builder, int code, const char *path, const ch
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
+    const struct config_field *named = builder->transform ? builder->transform : builder->field;
     char place[sizeof builder->error->text] = "";
     if (config->file)
-        snprintf(place, sizeof place, "%s:%" PRIu32 ": ", config->file,
-                 builder->field ? builder->field->line : config->line);
+        snprintf(place, sizeof place, "%s:%" PRIu32 ": ", config->file, named ? named->line : config->line);
     return error_set(builder->error, code, "%s[dataset %s] %s%s: %s%s%s", place, config->name,
-                     builder->field ? "field." : "", builder->field ? builder->field->name : builder->key,
-                     path ? path : "", path ? ": " : "", sentence);
+                     builder->transform ? "transform."
+                     : named            ? "field."
+                                        : "",
+                     named ? named->name : builder->key, path ? path : "", path ? ": " : "", sentence);
 }
 
 static int out_of_memory(struct builder *builder) {
@@ -188,6 +190,8 @@ int builder_finish(struct builder *builder) {
     builder->field = NULL;
     builder->key = builder->config->path ? "path" : "field.NAME";
     int err = check_samples(builder);
+    if (!err)
+        err = builder_transform(builder);
     if (!err)
         err = check_sample_bytes(builder);
     if (!err)

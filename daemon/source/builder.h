@@ -13,9 +13,10 @@ struct builder {
     const struct dataset_config *config;
     struct dataset *dataset;
     struct error *error;
-    uint32_t file_room;               // entries allocated in the dataset's arrays of files
-    const char *key;                  // what the configuration calls the thing at work, for messages
-    const struct config_field *field; // ... when it is a field
+    uint32_t file_room;                   // entries allocated in the dataset's arrays of files
+    const char *key;                      // what the configuration calls the thing at work, for messages
+    const struct config_field *field;     // ... when it is a field
+    const struct config_field *transform; // ... when it is a field's transform
 };
 
 // A file that is open and not yet part of the dataset.
@@ -71,8 +72,9 @@ int builder_add_file(struct builder *builder, struct source_file *file, uint64_t
 // Checks what no single file shows, takes the fingerprint, switches to O_DIRECT where that is wanted.
 int builder_finish(struct builder *builder);
 
-// builder_direct.c, builder_fingerprint.c
+// builder_direct.c, builder_fingerprint.c, builder_transform.c
 int builder_make_direct(struct builder *builder);
 int builder_fingerprint(struct builder *builder);
+int builder_transform(struct builder *builder);
 
 #endif

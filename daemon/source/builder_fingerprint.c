@@ -1,5 +1,5 @@
-// The fingerprint of a dataset: the same for the same data on every machine, other for other data but for
-// chance. Resume tokens carry it. Not hashed: paths, times, and where fields lie in a file.
+// The fingerprint of a dataset: the same for the same data on every machine, other for other data or transforms
+// but for chance. Resume tokens carry it. Not hashed: paths, times, and where fields lie in a file.
 #include <string.h>
 #include <xxhash.h>
 
@@ -24,6 +24,24 @@ static void hash_fields(XXH3_state_t *state, const struct dataset_layout *layout
         hash_number(state, field->dimensions);
         for (uint32_t dimension = 0; dimension < field->dimensions; dimension++)
             hash_number(state, field->shape[dimension]);
+    }
+}
+
+// Nothing where there are none, so that such datasets keep the fingerprint they have always had.
+static void hash_transforms(XXH3_state_t *state, const struct dataset_layout *layout) {
+    for (uint32_t i = 0; i < layout->field_count; i++) {
+        const struct transform *transform = &layout->transforms[i];
+        if (!transform->source)
+            continue;
+        hash_number(state, i);
+        hash_number(state, transform->source);
+        hash_number(state, transform->step_count);
+        for (uint32_t k = 0; k < transform->step_count; k++) {
+            const struct transform_step *step = &transform->steps[k];
+            hash_number(state, step->kind);
+            hash_number(state, step->count);
+            XXH3_64bits_update(state, step->values, step->count * sizeof step->values[0]);
+        }
     }
 }
 
@@ -70,6 +88,7 @@ int builder_fingerprint(struct builder *builder) {
     hash_number(state, FINGERPRINT_VERSION);
     hash_number(state, layout->samples);
     hash_fields(state, layout);
+    hash_transforms(state, layout);
     int err = hash_files(builder, state);
     layout->fingerprint = XXH3_64bits_digest(state);
     XXH3_freeState(state);

@@ -14,6 +14,8 @@ struct dataset *dataset_ref(struct dataset *dataset) {
 void dataset_unref(struct dataset *dataset) {
     if (!dataset || --dataset->references > 0)
         return;
+    for (uint32_t i = 0; i < RING_MAX_FIELDS; i++)
+        free(dataset->transforms[i]);
     uint32_t files = dataset->layout ? dataset->layout->file_count : 0;
     for (uint32_t i = 0; i < files; i++) {
         close_fd(&dataset->fds[i]);
@@ -82,7 +84,11 @@ void dataset_print(FILE *out, const struct dataset *dataset) {
     for (uint32_t i = 0; i < layout->field_count; i++) {
         const struct ring_field *field = &layout->fields[i];
         char shape[DATASET_SHAPE_TEXT];
-        fprintf(out, "    %s: %s%s\n", field->name, dtype_name(field->dtype),
+        fprintf(out, "    %s: %s%s", field->name, dtype_name(field->dtype),
                 dataset_shape_text(field->dimensions, field->shape, shape));
+        if (dataset->transforms[i])
+            fprintf(out, ", made of %s: %s", dtype_name(layout->transforms[i].source),
+                    dataset->transforms[i]);
+        fputc('\n', out);
     }
 }

@@ -6,6 +6,7 @@
 #ifndef FEEDD_DAEMON_SOURCE_DATASET_H
 #define FEEDD_DAEMON_SOURCE_DATASET_H
 
+#include "daemon/source/transform.h"
 #include "shm/base.h"
 #include "shm/layout.h"
 
@@ -17,7 +18,7 @@ struct dataset_extent {
     uint32_t field;
     uint32_t reserved;
     uint64_t offset; // in the record
-    uint64_t bytes;  // == sample_bytes of the field
+    uint64_t bytes;  // of the field in one sample as it is stored: its sample_bytes unless it is transformed
 };
 
 struct dataset_file {
@@ -49,7 +50,8 @@ struct dataset_layout {
     uint32_t stream_count;
     uint32_t file_count;
     uint32_t reserved;
-    struct ring_field fields[RING_MAX_FIELDS]; // slot_offset unused
+    struct ring_field fields[RING_MAX_FIELDS]; // as delivered; slot_offset unused
+    struct transform transforms[RING_MAX_FIELDS];
     struct dataset_stream streams[DATASET_MAX_STREAMS];
     struct dataset_file files[];
 };
@@ -60,9 +62,10 @@ struct dataset {
     char *name;
     const char *format;
     struct dataset_layout *layout;
-    char **paths; // layout->file_count of them
-    int *fds;     // read-only descriptors, O_DIRECT where direct_memory is set
-    uint32_t io;  // enum io_mode
+    char *transforms[RING_MAX_FIELDS]; // as written in the configuration; NULL: none
+    char **paths;                      // layout->file_count of them
+    int *fds;                          // read-only descriptors, O_DIRECT where direct_memory is set
+    uint32_t io;                       // enum io_mode
     bool io_direct;
     uint32_t io_delay_us;
     bool skip_errors; // on_error = skip

@@ -149,8 +149,10 @@ class Instance:
     # ---- Configuration -------------------------------------------------------------------------------------
 
     def add_dataset(self, name, **options):
-        """Options as in feedd.conf; field_NAME stands for field.NAME."""
-        self.datasets[name] = {key.replace("field_", "field."): value for key, value in options.items()}
+        """Options as in feedd.conf; field_NAME stands for field.NAME, transform_NAME for transform.NAME."""
+        self.datasets[name] = {
+            key.replace("field_", "field.").replace("transform_", "transform."): value for key, value in options.items()
+        }
 
     def write_config(self, text=None):
         """Writes `text`, or what the settings and datasets say."""
