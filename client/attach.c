@@ -214,6 +214,7 @@ static void describe(struct feed *feed, const Feedd__Attached *attached) {
     description->slots = header->slot_count;
     description->ring_bytes = header->total_bytes;
     description->device = feed->gpu ? feed->gpu->uuid : "cpu";
+    description->device_number = feed->gpu ? feed->gpu->number : -1;
     description->pool_bytes = attached->pool_bytes;
     describe_fields(feed);
 }

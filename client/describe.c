@@ -6,18 +6,25 @@ FEED_API const struct feed_description *feed_describe(const struct feed *feed) {
     return &feed->description;
 }
 
-FEED_API int feed_token(const struct feed *feed, char text[FEED_TOKEN_BYTES]) {
+FEED_API int feed_token_at(const struct feed *feed, uint64_t epoch, uint64_t consumed,
+                           char text[FEED_TOKEN_BYTES]) {
     _Static_assert(FEED_TOKEN_BYTES >= RESUME_TOKEN_BYTES, "the public size has room for every token");
     if (!feed->leases)
         return -ENOTCONN; // never attached: there is no place in the order to speak of
     const struct ring_header *header = feed->ring.header;
+    if (consumed >= header->samples)
+        return -ERANGE;
     struct resume_token token = {.version = (enum order_version)header->order_version,
                                  .fingerprint = header->fingerprint,
                                  .seed = header->seed,
-                                 .epoch = feed->epoch,
-                                 .consumed = feed->consumed};
+                                 .epoch = epoch,
+                                 .consumed = consumed};
     resume_token_format(&token, text);
     return 0;
+}
+
+FEED_API int feed_token(const struct feed *feed, char text[FEED_TOKEN_BYTES]) {
+    return feed_token_at(feed, feed->epoch, feed->consumed, text);
 }
 
 static bool is_skipped(const _Atomic uint64_t *skips, uint64_t sample) {

@@ -69,5 +69,7 @@ int device_pool_release(const struct device_pool *pool, uint32_t slot, uint64_t 
         return 0;
     }
     struct gpu_word word = {pool->words_address + ring_slot_word(slot), fill};
+    if (stream == FEED_EVERY_STREAM)
+        return gpu_write_word_last(pool->gpu, &word, error);
     return gpu_write_words(pool->gpu, stream, &word, 1, error);
 }

@@ -124,6 +124,7 @@ struct feed_description {
     uint32_t slots;    // batches the ring, or the pool on the GPU, has room for
     uint64_t ring_bytes;
     const char *device;  // "cpu", or the GPU's UUID
+    int device_number;   // as this process counts its GPUs; -1: host memory, also that of a simulated GPU
     uint64_t pool_bytes; // of GPU memory that those who share the feed there share; 0: host memory
 };
 
@@ -155,7 +156,11 @@ int feed_batch_fetch(struct feed *feed, const struct feed_batch *batch, uint32_t
 // Gives a lease back, in any order. GPU: the batch's memory may be filled anew when `stream` gets here; if several
 // streams use it, let this one wait for the others first (cudaStreamWaitEvent). FEED_NO_STREAM: nothing queued uses
 // it any more, as after a synchronisation. Host memory: `stream` is ignored. -EINVAL if it is not held.
-#define FEED_NO_STREAM ((void *)-1)
+// FEED_EVERY_STREAM: when all is done that this process has queued on the GPU until now, whatever the stream, for callers
+// who do not know which ones used the batch (with a driver older than CUDA 12.5 the call waits for that); -EAGAIN, and
+// still held, while a CUDA graph is captured, whose capture is spoilt.
+#define FEED_NO_STREAM    ((void *)-1)
+#define FEED_EVERY_STREAM ((void *)-2)
 int feed_batch_release(struct feed *feed, const struct feed_batch *batch, void *stream);
 
 // A descriptor that polls readable when feed_next() may have news. Level-triggered on the socket alone: before
@@ -167,6 +172,8 @@ int feed_fd(const struct feed *feed);
 // FEED_TOKEN_BYTES. A new consumer, also of another world size, goes on from there.
 #define FEED_TOKEN_BYTES 128
 int feed_token(const struct feed *feed, char text[FEED_TOKEN_BYTES]);
+// The same for another place: after `consumed` samples of all ranks in that epoch. -ERANGE: there are not so many.
+int feed_token_at(const struct feed *feed, uint64_t epoch, uint64_t consumed, char text[FEED_TOKEN_BYTES]);
 
 // Valid until feed_close().
 const struct feed_description *feed_describe(const struct feed *feed);

@@ -17,6 +17,7 @@ __attribute__((visibility("default"))) const char *argp_program_version = "feedd
 
 enum {
     KEY_ROLE = 256,
+    KEY_UNTIL_EOF,
     KEY_HELP_CONFIG,
     KEY_HELP_CONFIG_MAN
 };
@@ -24,7 +25,7 @@ enum {
 struct arguments {
     const char *config;
     const char *role;
-    bool check;
+    bool check, until_eof;
     bool help_config, help_config_man;
 };
 
@@ -32,6 +33,8 @@ static const struct argp_option options[] = {
     {"config", 'c', "FILE", 0, "Read this configuration (default " DEFAULT_CONFIG ")", 0},
     {"check", 'n', NULL, 0,
      "Check the configuration and the files it names, say what would be served, and exit", 0},
+    {"until-eof", KEY_UNTIL_EOF, NULL, 0,
+     "Stop when standard input, a pipe, ends: for a program that starts its own", 0},
     {"help-config", KEY_HELP_CONFIG, NULL, 0, "Print every configuration option", 0},
     {"help-config-man", KEY_HELP_CONFIG_MAN, NULL, OPTION_HIDDEN, NULL, 0},
     {"role", KEY_ROLE, "ROLE", OPTION_HIDDEN, NULL, 0},
@@ -46,6 +49,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case 'n':
         arguments->check = true;
+        return 0;
+    case KEY_UNTIL_EOF:
+        arguments->until_eof = true;
         return 0;
     case KEY_ROLE:
         arguments->role = argument;
@@ -136,7 +142,7 @@ static int run_supervisor(const struct arguments *arguments) {
         return status;
     }
     log_open("feedd", (enum log_level)config->log_level);
-    return supervisor_run(config);
+    return supervisor_run(config, arguments->until_eof);
 }
 
 int main(int argc, char **argv) {

@@ -238,6 +238,12 @@ int gpu_wait_word(struct gpu *gpu, gpu_stream stream, uint64_t address, uint64_t
     return gpu->operations->wait_word(gpu, stream, address, value, error);
 }
 
+int gpu_write_word_last(struct gpu *gpu, const struct gpu_word *word, struct error *error) {
+    if (word->address % sizeof(uint64_t))
+        return error_set(error, -EINVAL, "a word for a GPU must lie on a multiple of 8");
+    return gpu->operations->write_word_last(gpu, word, error);
+}
+
 int gpu_synchronize(struct gpu *gpu, struct error *error) {
     return gpu->operations->synchronize(gpu, error);
 }

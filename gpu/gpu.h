@@ -42,6 +42,7 @@ struct gpu {
     char uuid[GPU_UUID_BYTES];
     char name[GPU_NAME_BYTES]; // "NVIDIA H200"
     uint64_t memory_bytes;
+    int number; // as this process counts its GPUs; -1: a simulated one
 };
 
 struct gpu_operations {
@@ -61,6 +62,7 @@ struct gpu_operations {
     int (*copy_out)(struct gpu *gpu, void *to, uint64_t from, uint64_t bytes, struct error *error);
     int (*write_words)(struct gpu *gpu, gpu_stream stream, const struct gpu_word *words, uint32_t count,
                        struct error *error);
+    int (*write_word_last)(struct gpu *gpu, const struct gpu_word *word, struct error *error);
     int (*wait_word)(struct gpu *gpu, gpu_stream stream, uint64_t address, uint64_t value,
                      struct error *error);
     int (*synchronize)(struct gpu *gpu, struct error *error);
@@ -123,6 +125,11 @@ int gpu_copy_out(struct gpu *gpu, void *to, uint64_t from, uint64_t bytes, struc
 // Queued: writes 64-bit words when all before in the stream is done and visible to whoever sees the word.
 int gpu_write_words(struct gpu *gpu, gpu_stream stream, const struct gpu_word *words, uint32_t count,
                     struct error *error);
+
+// Queued, in a stream of the handle's own: writes the word when all is done that this process has queued on the GPU until
+// now, in whatever stream. With a driver older than CUDA 12.5 it waits for that. -EAGAIN: not while a stream of the
+// context is captured into a CUDA graph; the capture is spoilt.
+int gpu_write_word_last(struct gpu *gpu, const struct gpu_word *word, struct error *error);
 
 // Queued: what follows in the stream waits until the word is `value` or more.
 int gpu_wait_word(struct gpu *gpu, gpu_stream stream, uint64_t address, uint64_t value, struct error *error);

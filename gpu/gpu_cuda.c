@@ -12,6 +12,8 @@ struct cuda_gpu {
     CUcontext context;
     size_t granularity;
     bool registers_read_only;
+    CUstream last; // of write_word_last; both NULL until it is called
+    CUevent all;
 };
 
 static struct cuda_gpu *cuda_of(struct gpu *gpu) {
@@ -36,8 +38,13 @@ static int leave(CUresult result, const char *what, struct error *error) {
 }
 
 static void cuda_close(struct gpu *gpu) {
+    struct cuda_gpu *cuda = cuda_of(gpu);
+    if (cuda->last && enter(gpu, NULL) == 0) {
+        cuda_driver.cuEventDestroy(cuda->all);
+        leave(cuda_driver.cuStreamDestroy(cuda->last), "", NULL);
+    }
     if (cuda_check_process(NULL) == 0)
-        cuda_driver.cuDevicePrimaryCtxRelease(cuda_of(gpu)->device);
+        cuda_driver.cuDevicePrimaryCtxRelease(cuda->device);
     free(cuda_of(gpu));
 }
 
@@ -246,6 +253,42 @@ static int cuda_write_words(struct gpu *gpu, gpu_stream stream, const struct gpu
     return leave(cuda_driver.cuStreamBatchMemOp(stream, count, writes, 0), "queue the write of words", error);
 }
 
+static CUresult make_last_stream(struct cuda_gpu *cuda) {
+    if (cuda->last)
+        return CUDA_SUCCESS;
+    CUevent event;
+    CUresult result = cuda_driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = cuda_driver.cuStreamCreate(&cuda->last, CU_STREAM_NON_BLOCKING);
+    if (result == CUDA_SUCCESS)
+        cuda->all = event;
+    else
+        cuda_driver.cuEventDestroy(event);
+    return result;
+}
+
+static int cuda_write_word_last(struct gpu *gpu, const struct gpu_word *word, struct error *error) {
+    struct cuda_gpu *cuda = cuda_of(gpu);
+    int code = enter(gpu, error);
+    if (code < 0)
+        return code;
+    CUresult result = make_last_stream(cuda);
+    if (result == CUDA_SUCCESS)
+        result = cuda_driver.cuCtxRecordEvent ? cuda_driver.cuCtxRecordEvent(cuda->context, cuda->all)
+                                              : cuda_driver.cuCtxSynchronize();
+    if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) {
+        leave(CUDA_SUCCESS, "", NULL);
+        return error_set(error, -EAGAIN, "not while a CUDA graph is captured");
+    }
+    if (result == CUDA_SUCCESS && cuda_driver.cuCtxRecordEvent)
+        result = cuda_driver.cuStreamWaitEvent(cuda->last, cuda->all, 0);
+    if (result == CUDA_SUCCESS)
+        result = cuda_driver.cuStreamWriteValue64(cuda->last, word->address, word->value,
+                                                  CU_STREAM_WRITE_VALUE_DEFAULT);
+    return leave(result, "queue the write of a word after all else", error);
+}
+
 static int cuda_wait_word(struct gpu *gpu, gpu_stream stream, uint64_t address, uint64_t value,
                           struct error *error) {
     int code = enter(gpu, error);
@@ -273,6 +316,7 @@ static const struct gpu_operations cuda_operations = {.close = cuda_close,
                                                       .copy_in = cuda_copy_in,
                                                       .copy_out = cuda_copy_out,
                                                       .write_words = cuda_write_words,
+                                                      .write_word_last = cuda_write_word_last,
                                                       .wait_word = cuda_wait_word,
                                                       .synchronize = cuda_synchronize,
                                                       .free_bytes = cuda_free_bytes};
@@ -309,6 +353,7 @@ static int read_device(struct cuda_gpu *cuda, struct error *error) {
         result = cuda_driver.cuMemGetAllocationGranularity(&cuda->granularity, &properties,
                                                            CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     gpu->memory_bytes = total;
+    gpu->number = cuda->device; // the driver's handle of a device is its number
     cuda->registers_read_only = read_only;
     return result == CUDA_SUCCESS ? 0 : cuda_fail(result, "ask what the GPU can do", error);
 }

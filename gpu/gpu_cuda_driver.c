@@ -45,6 +45,10 @@ static int find_calls(PFN_cuGetProcAddress_v12000 find, struct error *error) {
             return error_set(error, -ENOTSUP, "the NVIDIA driver (CUDA %d.%d) has no %s",
                              cuda_driver.version / 1000, cuda_driver.version % 1000 / 10, calls[i].name);
     }
+    CUdriverProcAddressQueryResult found;
+    if (find("cuCtxRecordEvent", (void **)&cuda_driver.cuCtxRecordEvent, 12050,
+             CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found) != CUDA_SUCCESS)
+        cuda_driver.cuCtxRecordEvent = NULL;
     return 0;
 }
 

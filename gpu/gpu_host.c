@@ -1,30 +1,27 @@
 // The simulated GPU: its memory is a memfd, its streams are threads.
 #include "gpu/gpu_host.h"
 
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "gpu/gpu_backend.h"
+#include "gpu/gpu_host_faults.h"
 #include "gpu/gpu_host_range.h"
 #include "gpu/gpu_host_stream.h"
 
-#define PAGE           4096u
-#define MEMORY_DEFAULT (UINT64_C(1) << 30)
+#define PAGE 4096u
 
 struct open_stream {
     LIST_ENTRY(open_stream) link;
     struct host_stream *stream;
 };
 
-struct faults {
-    uint64_t memory, copy_us, fail_copy, stall_copy, no_export;
-};
-
 struct host_gpu {
     struct gpu gpu;
     uint32_t ordinal;
-    struct faults faults;
+    struct host_faults faults;
     uint64_t copies;
     bool lost;
     struct host_ranges memory;
@@ -260,6 +257,41 @@ static int host_write_words(struct gpu *gpu, gpu_stream stream, const struct gpu
     return queue(stream, work, error);
 }
 
+// A word that is written when every stream has got to where it was.
+struct last_write {
+    _Atomic uint32_t streams;
+    struct gpu_word word;
+};
+
+static void get_there(void *argument) {
+    struct last_write *write = argument;
+    if (atomic_fetch_sub(&write->streams, 1) != 1)
+        return;
+    __atomic_store_n((uint64_t *)(uintptr_t)write->word.address, write->word.value, __ATOMIC_RELEASE);
+    free(write);
+}
+
+static int host_write_word_last(struct gpu *gpu, const struct gpu_word *word, struct error *error) {
+    struct host_gpu *host = host_of(gpu);
+    int code = check_alive(host, error);
+    if (code == 0)
+        code = check_word(host, word->address, true, error);
+    struct last_write *write = code == 0 ? calloc(1, sizeof *write) : NULL;
+    if (!write)
+        return code < 0 ? code : error_set(error, -ENOMEM, "no memory for work in a stream");
+    write->word = *word;
+    atomic_store(&write->streams, 1);
+    struct open_stream *open;
+    LIST_FOREACH(open, &host->streams, link) {
+        atomic_fetch_add(&write->streams, 1);
+        // Without memory for it the word is never written, as on a stream that never gets there.
+        if (code == 0)
+            code = gpu_host_stream_call(gpu, open->stream, get_there, write, error);
+    }
+    get_there(write);
+    return code;
+}
+
 static int host_wait_word(struct gpu *gpu, gpu_stream stream, uint64_t address, uint64_t value,
                           struct error *error) {
     struct host_gpu *host = host_of(gpu);
@@ -301,46 +333,6 @@ static int host_synchronize(struct gpu *gpu, struct error *error) {
 
 // ---- Opening ------------------------------------------------------------------------------------------------
 
-static int read_fault(struct faults *faults, char *word, struct error *error) {
-    const struct {
-        const char *name;
-        uint64_t *value;
-    } known[] = {{"memory", &faults->memory},
-                 {"copy_us", &faults->copy_us},
-                 {"fail_copy", &faults->fail_copy},
-                 {"stall_copy", &faults->stall_copy}};
-    if (strcmp(word, "no_export") == 0) {
-        faults->no_export = 1;
-        return 0;
-    }
-    const char *equals = strchr(word, '=');
-    for (size_t i = 0; equals && i < COUNT_OF(known); i++) {
-        size_t length = strlen(known[i].name);
-        if ((size_t)(equals - word) != length || memcmp(word, known[i].name, length) != 0)
-            continue;
-        char *end = NULL;
-        errno = 0;
-        *known[i].value = strtoull(equals + 1, &end, 10);
-        if (equals[1] >= '0' && equals[1] <= '9' && *end == 0 && errno == 0)
-            return 0;
-    }
-    return error_set(error, -EINVAL, "%s: \"%s\" is nothing that a simulated GPU knows", GPU_HOST_FAULTS,
-                     word);
-}
-
-static int read_faults(struct faults *faults, struct error *error) {
-    *faults = (struct faults){.memory = MEMORY_DEFAULT};
-    const char *text = getenv(GPU_HOST_FAULTS);
-    AUTO_FREE char *copy = strdup(text ? text : "");
-    if (!copy)
-        return error_set(error, -ENOMEM, "no memory to read %s", GPU_HOST_FAULTS);
-    int code = 0;
-    char *rest = NULL;
-    for (char *word = strtok_r(copy, ",", &rest); word && code == 0; word = strtok_r(NULL, ",", &rest))
-        code = read_fault(faults, word, error);
-    return code;
-}
-
 static void host_close(struct gpu *gpu) {
     free(host_of(gpu));
 }
@@ -357,13 +349,14 @@ static const struct gpu_operations host_operations = {.close = host_close,
                                                       .copy_in = host_copy_in,
                                                       .copy_out = host_copy_out,
                                                       .write_words = host_write_words,
+                                                      .write_word_last = host_write_word_last,
                                                       .wait_word = host_wait_word,
                                                       .synchronize = host_synchronize,
                                                       .free_bytes = host_free_bytes};
 
 int gpu_host_open(struct gpu **gpu, uint32_t ordinal, struct error *error) {
-    struct faults faults;
-    int code = read_faults(&faults, error);
+    struct host_faults faults;
+    int code = host_faults_read(&faults, error);
     if (code < 0)
         return code;
     if (faults.no_export)
@@ -376,8 +369,8 @@ int gpu_host_open(struct gpu **gpu, uint32_t ordinal, struct error *error) {
     host->faults = faults;
     LIST_INIT(&host->memory);
     LIST_INIT(&host->streams);
-    host->gpu =
-        (struct gpu){.operations = &host_operations, .name = "simulated GPU", .memory_bytes = faults.memory};
+    host->gpu = (struct gpu){
+        .operations = &host_operations, .name = "simulated GPU", .memory_bytes = faults.memory, .number = -1};
     snprintf(host->gpu.uuid, sizeof host->gpu.uuid, "HOST-%u", ordinal);
     *gpu = &host->gpu;
     return 0;

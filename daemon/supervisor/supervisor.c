@@ -46,6 +46,7 @@ static void end_loop(struct supervisor *supervisor) {
     close_if_open((uv_handle_t *)&supervisor->on_term);
     close_if_open((uv_handle_t *)&supervisor->on_interrupt);
     close_if_open((uv_handle_t *)&supervisor->on_hangup);
+    close_if_open((uv_handle_t *)&supervisor->owner);
     close_if_open((uv_handle_t *)&supervisor->tick);
     close_if_open((uv_handle_t *)&supervisor->moderation.before_poll);
     close_if_open((uv_handle_t *)&supervisor->moderation.after_poll);
@@ -145,6 +146,27 @@ static void on_reload_signal(uv_signal_t *handle, int number) {
     reload_start(handle->data, 0);
 }
 
+// Standard input is a pipe whose other end only our owner has: it ends when the owner does, however that ends.
+static void on_owner(uv_poll_t *poll, int status, int events) {
+    char unwanted[256];
+    (void)status;
+    (void)events;
+    if (read(STDIN_FILENO, unwanted, sizeof unwanted) > 0)
+        return;
+    uv_poll_stop(poll);
+    log_info("standard input has ended");
+    supervisor_stop(poll->data);
+}
+
+static int watch_owner(struct supervisor *supervisor, struct error *error) {
+    int failed = uv_poll_init(&supervisor->loop, &supervisor->owner, STDIN_FILENO);
+    if (failed)
+        return error_set(error, failed, "--until-eof cannot watch standard input, which is no pipe: %s",
+                         uv_strerror(failed));
+    supervisor->owner.data = supervisor;
+    return uv_poll_start(&supervisor->owner, UV_READABLE | UV_DISCONNECT, on_owner);
+}
+
 static void no_work(uv_work_t *work) {
     (void)work;
 }
@@ -177,7 +199,7 @@ static void start_handles(struct supervisor *supervisor) {
     uv_timer_start(&supervisor->tick, on_tick, SUPERVISOR_TICK_MS, SUPERVISOR_TICK_MS);
 }
 
-static int start(struct supervisor *supervisor, struct error *error) {
+static int start(struct supervisor *supervisor, bool until_eof, struct error *error) {
     const struct config *config = supervisor->config;
     int failed = datasets_open(config, &supervisor->datasets, error);
     if (failed)
@@ -185,7 +207,9 @@ static int start(struct supervisor *supervisor, struct error *error) {
     supervisor->dataset_count = config->dataset_count;
     // From here on there is something to tidy up, so that signals must not just end us.
     start_handles(supervisor);
-    failed = listen_open(supervisor, error);
+    failed = until_eof ? watch_owner(supervisor, error) : 0;
+    if (!failed)
+        failed = listen_open(supervisor, error);
     if (failed)
         return failed;
     failed = stats_path(supervisor->socket_path, supervisor->stats_path, sizeof supervisor->stats_path);
@@ -216,7 +240,7 @@ static void release(struct supervisor *supervisor) {
     config_free(supervisor->config);
 }
 
-int supervisor_run(struct config *config) {
+int supervisor_run(struct config *config, bool until_eof) {
     struct supervisor *supervisor = calloc(1, sizeof *supervisor);
     struct error error = {0};
     if (!supervisor || uv_loop_init(&supervisor->loop) != 0) {
@@ -232,7 +256,7 @@ int supervisor_run(struct config *config) {
     supervisor->listen_fd = supervisor->lock_fd = supervisor->stats_fd = -1;
     supervisor->started_ns = monotonic_ns();
     supervisor->watchdog_ns = notify_watchdog_interval_ns();
-    if (start(supervisor, &error) < 0) {
+    if (start(supervisor, until_eof, &error) < 0) {
         log_error("%s", error.text);
         supervisor->exit_code = EXIT_FAILURE;
         close_if_open((uv_handle_t *)&supervisor->listener);

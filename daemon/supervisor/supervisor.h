@@ -53,6 +53,7 @@ struct supervisor {
     int stats_fd;
 
     uv_signal_t on_term, on_interrupt, on_hangup;
+    uv_poll_t owner; // standard input, with --until-eof
     uv_timer_t tick;
     struct moderation moderation;
     uint64_t started_ns;
@@ -78,8 +79,8 @@ struct supervisor {
     uint32_t error_count; // ever; the last LAST_ERRORS are kept
 };
 
-// Runs the daemon until it is told to stop; takes over `config`. Returns the process's exit status.
-int supervisor_run(struct config *config);
+// Runs the daemon until it is told to stop, or with until_eof until standard input ends; takes over `config`. Returns the process's exit status.
+int supervisor_run(struct config *config, bool until_eof);
 
 // Begins an orderly stop: no new sessions, clients are told, loaders end, then the loop.
 void supervisor_stop(struct supervisor *supervisor);

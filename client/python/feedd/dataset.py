@@ -1,0 +1,77 @@
+"""Dataset: single samples, for looking at data."""
+
+import operator
+import os
+from collections.abc import Iterator
+from typing import Any, overload
+
+from . import frameworks
+from ._feed import Feed
+from .errors import Error
+
+
+class Dataset:
+    """The samples of a dataset by their number, each a tuple of tensors in field order (or a dict with ``as_dict=True``),
+    with memory of their own, in host memory and in the order of the files.
+
+    For looking at data: a sample costs a round trip to the daemon, neighbours in a row less. Training goes through
+    ``DataLoader``, which also takes a Dataset for a name. A transform of the dataset's configuration has been applied.
+    """
+
+    def __init__(
+        self, name: str, *, framework: str | None = None, as_dict: bool = False, socket: str | os.PathLike[str] | None = None
+    ) -> None:
+        self.name = name
+        self._socket = None if socket is None else os.fspath(socket)
+        self._as_dict = bool(as_dict)
+        self.framework = frameworks.choose(framework, "cpu")
+        if self.framework == "dlpack":
+            raise ValueError("feedd.Dataset needs PyTorch, NumPy or JAX for its samples")
+        self._convert = frameworks.converter(self.framework, -1, True)
+        self._feed = self._open(None)
+        about = self._feed.describe()
+        self._samples = about["samples"]
+        self.fields = tuple((field, dtype, shape[1:]) for field, dtype, shape in about["fields"])
+        self._next = 0  # the sample that the feed gives next
+
+    def _open(self, token: str | None) -> Feed:
+        return Feed(self.name, 1, socket=self._socket, resume=token, prefetch=2)
+
+    def __len__(self) -> int:
+        return self._samples
+
+    def __repr__(self) -> str:
+        return f"feedd.Dataset({self.name!r}, {self._samples} samples)"
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        """Sample ``index``, also counted from the end; a slice gives a list. ``feedd.Error`` if it cannot be read."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._samples))]
+        number = operator.index(index)
+        if number < 0:
+            number += self._samples
+        if not 0 <= number < self._samples:
+            raise IndexError(f"sample {index} of a dataset of {self._samples}")
+        return self._read(number)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(self._samples))
+
+    def _read(self, number: int) -> Any:
+        if number != self._next:
+            token = self._feed.token_at(0, number)
+            self._feed.close()  # first, so that the daemon goes on with the ring that is there
+            self._feed = self._open(token)
+        self._next = -1
+        batch = self._feed.next()
+        if batch is None or batch.first_position != number:
+            raise Error(f"the daemon gave another sample than {number}")
+        self._next = number + 1 if number + 1 < self._samples else -1
+        if batch.count == 0:
+            raise Error(f"sample {number} of dataset {self.name} cannot be read")
+        sample = tuple(self._convert(array)[0] for array in batch.arrays())
+        return dict(zip((name for name, _, _ in self.fields), sample)) if self._as_dict else sample

@@ -1,0 +1,89 @@
+"""How an Array becomes a tensor of a framework: without a copy, and holding the batch for as long as it lives."""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ._feed import Array
+
+Convert = Callable[[Array], Any]
+
+
+def _torch(copy: bool) -> Convert:
+    from_dlpack = importlib.import_module("torch").from_dlpack
+    if not copy:
+        return from_dlpack  # type: ignore[no-any-return]
+    return lambda array: from_dlpack(array).clone()
+
+
+def _numpy(copy: bool) -> Convert:
+    numpy = importlib.import_module("numpy")
+
+    def convert(array: Array) -> Any:
+        if array.dtype == "bfloat16":
+            raise TypeError("NumPy has no bfloat16: use framework=\"torch\", or cast the field to f32 in feedd.conf")
+        return numpy.array(array) if copy else numpy.asarray(array)
+
+    return convert
+
+
+def _jax(copy: bool) -> Convert:
+    from_dlpack = importlib.import_module("jax.dlpack").from_dlpack
+    if not copy:
+        return from_dlpack  # type: ignore[no-any-return]
+    return lambda array: from_dlpack(array, copy=True)
+
+
+def _cupy(copy: bool) -> Convert:
+    from_dlpack = importlib.import_module("cupy").from_dlpack
+    if not copy:
+        return from_dlpack  # type: ignore[no-any-return]
+    return lambda array: from_dlpack(array).copy()
+
+
+def _dlpack(copy: bool) -> Convert:
+    if copy:
+        raise ValueError("copy=True needs a framework that makes the copy")
+    return lambda array: array
+
+
+_FRAMEWORKS: dict[str, Callable[[bool], Convert]] = {
+    "torch": _torch,
+    "numpy": _numpy,
+    "jax": _jax,
+    "cupy": _cupy,
+    "dlpack": _dlpack,
+}
+_ON_A_GPU_ALONE = ("cupy",)
+_IN_HOST_MEMORY_ALONE = ("numpy",)
+
+
+def choose(framework: str | None, device: str) -> str:
+    """The framework to use: the one named; else torch where it can be imported, NumPy, or none (``"dlpack"``)."""
+    if framework is None:
+        host = not device.startswith("cuda") and not device.startswith("GPU-")
+        order = ("torch", "numpy") if host else ("torch", "cupy", "jax")
+        return next((name for name in order if importlib.util.find_spec(name)), "dlpack")
+    if framework not in _FRAMEWORKS:
+        raise ValueError(f"framework={framework!r} is none of {', '.join(_FRAMEWORKS)}")
+    return framework
+
+
+def converter(framework: str, number: int, copy: bool) -> Convert:
+    """What makes a tensor of an Array. ``number`` is the GPU's, or -1 for host memory."""
+    if framework in _IN_HOST_MEMORY_ALONE and number >= 0:
+        raise ValueError(f"framework={framework!r} has no tensors on a GPU; torch, cupy and jax do")
+    if framework in _ON_A_GPU_ALONE and number < 0:
+        raise ValueError(f"framework={framework!r} has no tensors in host memory; torch and numpy do")
+    return _FRAMEWORKS[framework](copy)
+
+
+def device_name(device: Any) -> str:
+    """libfeed's name of a device: "cuda" is torch's current one where torch has chosen one."""
+    name = str(device)
+    torch = sys.modules.get("torch")
+    if name == "cuda" and torch is not None and torch.cuda.is_initialized():
+        return f"cuda:{torch.cuda.current_device()}"
+    return name

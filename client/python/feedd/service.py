@@ -1,0 +1,153 @@
+"""serve: a private daemon for as long as a block lasts, where no service runs."""
+
+import configparser
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from .errors import Error
+
+_START_SECONDS = 30.0
+_STOP_SECONDS = 15.0
+_PLACES = ("/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin")
+
+Sections = Mapping[str, Mapping[str, object]]
+
+
+class Service:
+    """A running private daemon. ``socket`` is where it answers, ``pid`` its process."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", path: str, log: Path) -> None:
+        self._process = process
+        self._log = log
+        self.socket = path
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def log(self) -> str:
+        """What the daemon has written so far."""
+        return self._log.read_text(errors="replace")
+
+
+def _find_program(program: str | os.PathLike[str] | None) -> str:
+    wanted = os.fspath(program) if program is not None else os.environ.get("FEEDD_PROGRAM") or "feedd"
+    found = shutil.which(wanted) or shutil.which(wanted, path=os.pathsep.join(_PLACES))
+    if found is None:
+        raise Error(f"there is no program {wanted!r}: install feedd (make install, or its Debian package), or say where it is"
+                    " with FEEDD_PROGRAM or serve(..., program=)")
+    return found
+
+
+def _parser() -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(
+        interpolation=None, delimiters=("=",), comment_prefixes=(";", "#"), inline_comment_prefixes=(";",), default_section="")
+    parser.optionxform = lambda name: name  # type: ignore[assignment, method-assign]
+    return parser
+
+
+def _absolute(key: str, value: str, base: str) -> str:
+    """Files start at the configuration's folder."""
+    names_files = key == "path" or (key.startswith("field.") and "@" not in value)
+    return os.path.join(base, value) if names_files else value
+
+
+def _read(config: str | os.PathLike[str] | Sections) -> configparser.ConfigParser:
+    parser = _parser()
+    base = os.getcwd()
+    if isinstance(config, Mapping):
+        for section, options in config.items():
+            name = section if section == "feedd" or section.startswith("dataset ") else f"dataset {section}"
+            parser[name] = {key: "yes" if value is True else "no" if value is False else str(value)
+                            for key, value in options.items()}
+    elif isinstance(config, str) and ("\n" in config or config.lstrip().startswith("[")):
+        parser.read_string(config)
+    else:
+        base = os.path.dirname(os.path.abspath(config))
+        with open(config, encoding="utf-8") as file:
+            parser.read_file(file)
+    for section in parser.sections():
+        for key, value in parser[section].items():
+            parser[section][key] = _absolute(key, value, base)
+    return parser
+
+
+def _write(parser: configparser.ConfigParser, folder: Path) -> tuple[Path, str]:
+    path = str(folder / "feedd.sock")
+    if not parser.has_section("feedd"):
+        parser.add_section("feedd")
+    parser["feedd"]["socket"] = path
+    parser["feedd"].pop("socket_group", None)
+    parser["feedd"]["socket_mode"] = "0600"
+    file = folder / "feedd.conf"
+    with open(file, "w", encoding="utf-8") as out:
+        parser.write(out)
+    return file, path
+
+
+def _answers(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except OSError:
+            return False
+    return True
+
+
+def _wait_until_it_serves(service: Service, process: "subprocess.Popen[bytes]") -> None:
+    end = time.monotonic() + _START_SECONDS
+    while not _answers(service.socket):
+        if process.poll() is not None:
+            raise Error(f"feedd does not start: {service.log().strip() or f'it ended with status {process.returncode}'}")
+        if time.monotonic() > end:
+            raise Error(f"feedd does not answer within {_START_SECONDS:.0f} s: {service.log().strip()}")
+        time.sleep(0.005)
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    if process.stdin is not None:
+        process.stdin.close()  # which ends it, as our death would
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def serve(config: str | os.PathLike[str] | Sections, *, program: str | os.PathLike[str] | None = None) -> Iterator[Service]:
+    """Starts a daemon of one's own and stops it at the end of the block: for notebooks and machines without a service.
+
+    ``config`` is the name of a feedd.conf, its text, or a dict of sections, as
+    ``{"cifar100": {"format": "records", ...}}``; files that it names start at the configuration's folder, or at the working
+    directory. Within the block, ``$FEEDD_SOCKET`` points to it, so that loaders of this process and of those it starts find
+    it. It ends with this process, however that ends. Raises ``feedd.Error`` with the daemon's own sentence.
+    """
+    found = _find_program(program)
+    with tempfile.TemporaryDirectory(prefix="feedd-") as name:
+        folder = Path(name)
+        file, path = _write(_read(config), folder)
+        log = folder / "feedd.log"
+        with open(log, "wb") as out:
+            process = subprocess.Popen(
+                [found, "--config", str(file), "--until-eof"], stdin=subprocess.PIPE, stdout=out, stderr=out,
+                start_new_session=True)  # so that Ctrl-C in a terminal stops the loop first
+        before = os.environ.get("FEEDD_SOCKET")
+        try:
+            service = Service(process, path, log)
+            _wait_until_it_serves(service, process)
+            os.environ["FEEDD_SOCKET"] = path
+            yield service
+        finally:
+            if before is None:
+                os.environ.pop("FEEDD_SOCKET", None)
+            else:
+                os.environ["FEEDD_SOCKET"] = before
+            _stop(process)

@@ -1,0 +1,268 @@
+// feedd._feed.Array: one field of a batch, for whoever speaks DLPack or an array interface.
+#include "client/python/native/dlpack.h"
+#include "client/python/native/module.h"
+
+struct array {
+    PyObject_HEAD struct lease *lease;
+    uint32_t number;
+};
+
+static const struct feed_array *field_of(const struct array *self) {
+    return &self->lease->batch.field[self->number];
+}
+
+const char *dtype_numpy_name(enum feed_dtype dtype) {
+    static const char *const names[] = {
+        [FEED_BOOL] = "bool",   [FEED_U8] = "uint8",      [FEED_I8] = "int8",         [FEED_U16] = "uint16",
+        [FEED_I16] = "int16",   [FEED_U32] = "uint32",    [FEED_I32] = "int32",       [FEED_U64] = "uint64",
+        [FEED_I64] = "int64",   [FEED_F16] = "float16",   [FEED_BF16] = "bfloat16",   [FEED_F32] = "float32",
+        [FEED_F64] = "float64", [FEED_C64] = "complex64", [FEED_C128] = "complex128",
+    };
+    return names[dtype];
+}
+
+PyObject *shape_tuple(const struct feed_array *array) {
+    PyObject *shape = PyTuple_New(array->dimensions);
+    for (uint32_t i = 0; shape && i < array->dimensions; i++) {
+        PyObject *size = PyLong_FromUnsignedLongLong(array->shape[i]);
+        if (!size || PyTuple_SetItem(shape, i, size) < 0) {
+            Py_DECREF(shape);
+            return NULL;
+        }
+    }
+    return shape;
+}
+
+PyObject *array_new(struct lease *lease, uint32_t number) {
+    struct array *self = PyObject_New(struct array, array_type);
+    if (!self) {
+        lease_put(lease);
+        return NULL;
+    }
+    self->lease = lease;
+    self->number = number;
+    return (PyObject *)self;
+}
+
+static void array_dealloc(PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    lease_put(((struct array *)object)->lease);
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+
+// ---- DLPack ------------------------------------------------------------------------------------------------
+
+// A capsule that nobody has taken over still owns its tensor.
+static void drop_plain(PyObject *capsule) {
+    if (!PyCapsule_IsValid(capsule, "dltensor"))
+        return;
+    struct dlpack_managed *managed = PyCapsule_GetPointer(capsule, "dltensor");
+    managed->deleter(managed);
+}
+
+static void drop_versioned(PyObject *capsule) {
+    if (!PyCapsule_IsValid(capsule, "dltensor_versioned"))
+        return;
+    struct dlpack_managed_versioned *managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    managed->deleter(managed);
+}
+
+// The stream as DLPack numbers them for CUDA: None and 1 the legacy default stream, 2 the per-thread one, -1 none.
+static int wait_on(struct array *self, PyObject *stream) {
+    char text[HANDLE_TEXT_BYTES];
+    long long number = 1;
+    if (stream != Py_None) {
+        number = PyLong_AsLongLong(stream);
+        if (number == -1 && PyErr_Occurred())
+            return -1;
+    }
+    if (number == -1)
+        return 0;
+    if (number == 0) {
+        PyErr_SetString(
+            PyExc_ValueError,
+            "stream 0 is ambiguous in DLPack: 1 is the legacy default stream, 2 the per-thread one");
+        return -1;
+    }
+    int failed;
+    Py_BEGIN_ALLOW_THREADS failed = lease_wait(self->lease, (void *)(intptr_t)number, text);
+    Py_END_ALLOW_THREADS if (failed) raise_code(failed, text);
+    return failed ? -1 : 0;
+}
+
+// False and an exception when the tensor is wanted where it does not lie.
+static int check_device(struct dlpack_device here, PyObject *wanted, int *copy) {
+    int type, number;
+    if (wanted == Py_None)
+        return 0;
+    if (!PyArg_ParseTuple(wanted, "ii;dl_device is a pair of numbers", &type, &number))
+        return -1;
+    if (type == here.type && number == here.number)
+        return 0;
+    if (type == DLPACK_CPU && *copy) {
+        *copy = 2; // to another device
+        return 0;
+    }
+    PyErr_Format(PyExc_BufferError,
+                 "the batch lies on device (%d, %d); (%d, %d) is to be had only by copying it", here.type,
+                 here.number, type, number);
+    return -1;
+}
+
+static PyObject *capsule_of(struct array *self, bool versioned, bool copy) {
+    char text[HANDLE_TEXT_BYTES];
+    void *managed;
+    Py_BEGIN_ALLOW_THREADS managed =
+        versioned ? (void *)dlpack_export_versioned(self->lease, self->number, copy, text)
+                  : (void *)dlpack_export(self->lease, self->number, copy, text);
+    Py_END_ALLOW_THREADS if (!managed) return raise_code(-ENOMEM, text);
+    PyObject *capsule = versioned ? PyCapsule_New(managed, "dltensor_versioned", drop_versioned)
+                                  : PyCapsule_New(managed, "dltensor", drop_plain);
+    if (!capsule && versioned)
+        ((struct dlpack_managed_versioned *)managed)->deleter(managed);
+    else if (!capsule)
+        ((struct dlpack_managed *)managed)->deleter(managed);
+    return capsule;
+}
+
+static PyObject *array_dlpack(PyObject *object, PyObject *arguments, PyObject *keywords) {
+    static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
+    struct array *self = (struct array *)object;
+    PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copied = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$OOOO:__dlpack__", names, &stream, &version,
+                                     &device, &copied))
+        return NULL;
+    int major = 0, minor = 0;
+    if (version != Py_None &&
+        !PyArg_ParseTuple(version, "ii;max_version is a pair of numbers", &major, &minor))
+        return NULL;
+    struct dlpack_device here = dlpack_device(self->lease->handle);
+    int copy = copied != Py_None && PyObject_IsTrue(copied);
+    if (check_device(here, device, &copy) < 0)
+        return NULL;
+    if (copy == 1 && here.type == DLPACK_CUDA)
+        return PyErr_Format(PyExc_BufferError,
+                            "a copy on the GPU is the framework's to make: tensor.clone()");
+    if (here.type == DLPACK_CUDA && wait_on(self, stream) < 0)
+        return NULL;
+    return capsule_of(self, major >= 1, copy != 0);
+}
+
+static PyObject *array_dlpack_device(PyObject *object, PyObject *unused) {
+    (void)unused;
+    struct dlpack_device device = dlpack_device(((struct array *)object)->lease->handle);
+    return Py_BuildValue("(ii)", device.type, device.number);
+}
+
+// ---- Attributes --------------------------------------------------------------------------------------------
+
+static PyObject *array_shape(PyObject *object, void *unused) {
+    (void)unused;
+    return shape_tuple(field_of((struct array *)object));
+}
+
+static PyObject *array_dtype(PyObject *object, void *unused) {
+    (void)unused;
+    return PyUnicode_FromString(dtype_numpy_name(field_of((struct array *)object)->dtype));
+}
+
+static PyObject *array_name(PyObject *object, void *unused) {
+    (void)unused;
+    return PyUnicode_FromString(field_of((struct array *)object)->name);
+}
+
+static PyObject *array_nbytes(PyObject *object, void *unused) {
+    (void)unused;
+    return PyLong_FromSize_t(field_of((struct array *)object)->bytes);
+}
+
+static PyObject *interface_of(struct array *self, int version) {
+    static const char *const types[] = {
+        [FEED_BOOL] = "|b1", [FEED_U8] = "|u1",  [FEED_I8] = "|i1",  [FEED_U16] = "<u2",   [FEED_I16] = "<i2",
+        [FEED_U32] = "<u4",  [FEED_I32] = "<i4", [FEED_U64] = "<u8", [FEED_I64] = "<i8",   [FEED_F16] = "<f2",
+        [FEED_F32] = "<f4",  [FEED_F64] = "<f8", [FEED_C64] = "<c8", [FEED_C128] = "<c16", [FEED_BF16] = NULL,
+    };
+    const struct feed_array *field = field_of(self);
+    if (!types[field->dtype])
+        return PyErr_Format(PyExc_AttributeError, "bfloat16 is unknown to the array interface: use DLPack");
+    PyObject *shape = shape_tuple(field);
+    if (!shape)
+        return NULL;
+    return Py_BuildValue("{s:N,s:s,s:(NO),s:i}", "shape", shape, "typestr", types[field->dtype], "data",
+                         PyLong_FromVoidPtr((void *)field->data), Py_True, "version", version);
+}
+
+// NumPy: read-only; the array it makes keeps this object.
+static PyObject *array_interface(PyObject *object, void *unused) {
+    (void)unused;
+    struct array *self = (struct array *)object;
+    if (dlpack_device(self->lease->handle).type != DLPACK_CPU)
+        return PyErr_Format(PyExc_AttributeError, "the batch lies in GPU memory");
+    return interface_of(self, 3);
+}
+
+// CuPy and Numba: the legacy default stream waits for the batch.
+static PyObject *array_cuda_interface(PyObject *object, void *unused) {
+    (void)unused;
+    struct array *self = (struct array *)object;
+    if (dlpack_device(self->lease->handle).type != DLPACK_CUDA)
+        return PyErr_Format(PyExc_AttributeError, "the batch lies in host memory");
+    if (wait_on(self, Py_None) < 0)
+        return NULL;
+    PyObject *interface = interface_of(self, 3), *one = PyLong_FromLong(1);
+    if (!interface || !one || PyDict_SetItemString(interface, "stream", one) < 0)
+        Py_CLEAR(interface);
+    Py_XDECREF(one);
+    return interface;
+}
+
+static PyObject *array_tobytes(PyObject *object, PyObject *unused) {
+    (void)unused;
+    struct array *self = (struct array *)object;
+    char text[HANDLE_TEXT_BYTES];
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)field_of(self)->bytes);
+    if (!bytes)
+        return NULL;
+    char *to = PyBytes_AsString(bytes);
+    int failed;
+    Py_BEGIN_ALLOW_THREADS failed = lease_fetch(self->lease, self->number, to, text);
+    Py_END_ALLOW_THREADS if (!failed) return bytes;
+    Py_DECREF(bytes);
+    return raise_code(failed, text);
+}
+
+static PyMethodDef methods[] = {
+    {"__dlpack__", (PyCFunction)(void (*)(void))array_dlpack, METH_VARARGS | METH_KEYWORDS,
+     "The field as a DLPack capsule, read-only. On a GPU the stream waits for the batch."},
+    {"__dlpack_device__", array_dlpack_device, METH_NOARGS, "(type, number): (1, 0) the CPU, (2, N) cuda:N."},
+    {"tobytes", array_tobytes, METH_NOARGS, "A copy of the bytes, wherever they lie; waits for them."},
+    {0},
+};
+
+static PyGetSetDef attributes[] = {
+    {"name", array_name, NULL, "The field's name.", NULL},
+    {"shape", array_shape, NULL, "Sizes, the batch axis first.", NULL},
+    {"dtype", array_dtype, NULL, "NumPy's name of the type, or bfloat16.", NULL},
+    {"nbytes", array_nbytes, NULL, "Size in bytes.", NULL},
+    {"__array_interface__", array_interface, NULL, "For NumPy: read-only, without a copy.", NULL},
+    {"__cuda_array_interface__", array_cuda_interface, NULL, "For CuPy and Numba: read-only, without a copy.",
+     NULL},
+    {0},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "One field of a batch, in the ring or on the GPU; the batch stays leased while it or what "
+                "was made of it lives."},
+    {Py_tp_dealloc, array_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, attributes},
+    {0, NULL},
+};
+
+PyType_Spec array_spec = {
+    .name = "feedd._feed.Array",
+    .basicsize = sizeof(struct array),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};

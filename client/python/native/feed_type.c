@@ -1,0 +1,241 @@
+// feedd._feed.Feed: an attached consumer.
+#include <errno.h>
+#include <time.h>
+
+#include "client/python/native/dlpack.h"
+#include "client/python/native/module.h"
+
+#define SLICE_MS 100 // how often a wait looks whether a signal's handler wants to run
+
+struct feed_object {
+    PyObject_HEAD struct handle *handle; // NULL once closed
+};
+
+static uint64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+// None is NULL.
+static int text_of(PyObject *object, void *result) {
+    const char **text = result;
+    *text = NULL;
+    if (object == Py_None)
+        return 1;
+    *text = PyUnicode_AsUTF8AndSize(object, NULL);
+    return *text != NULL;
+}
+
+static PyObject *feed_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+    static char *names[] = {"dataset",
+                            "batch_size",
+                            "socket",
+                            "shuffle",
+                            "drop_last",
+                            "seed",
+                            "rank",
+                            "world_size",
+                            "local_world_size",
+                            "device_world_size",
+                            "share",
+                            "wait_for",
+                            "prefetch",
+                            "max_lag",
+                            "ring_bytes",
+                            "resume",
+                            "device",
+                            "client_name",
+                            "connect_timeout_ms",
+                            "reconnect_timeout_ms",
+                            NULL};
+    struct feed_options options = {0};
+    int shuffle = 0, drop_last = 0;
+    unsigned long long seed = 0, ring_bytes = 0;
+    if (!PyArg_ParseTupleAndKeywords(
+            arguments, keywords, "O&I|$O&ppKIIIIO&IIIKO&O&O&ii:Feed", names, text_of, &options.dataset,
+            &options.batch_size, text_of, &options.socket, &shuffle, &drop_last, &seed, &options.rank,
+            &options.world_size, &options.local_world_size, &options.device_world_size, text_of,
+            &options.share, &options.wait_for, &options.prefetch, &options.max_lag_s, &ring_bytes, text_of,
+            &options.resume, text_of, &options.device, text_of, &options.client_name,
+            &options.connect_timeout_ms, &options.reconnect_timeout_ms))
+        return NULL;
+    options.shuffle = shuffle;
+    options.drop_last = drop_last;
+    options.seed = seed;
+    options.ring_bytes = ring_bytes;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    struct feed_object *self = (struct feed_object *)allocate(type, 0);
+    if (!self)
+        return NULL;
+    char text[HANDLE_TEXT_BYTES];
+    int failed;
+    Py_BEGIN_ALLOW_THREADS failed = handle_open(&self->handle, &options, text);
+    Py_END_ALLOW_THREADS if (!failed) return (PyObject *)self;
+    Py_DECREF(self);
+    return raise_code(failed, text);
+}
+
+static PyObject *feed_close_method(PyObject *object, PyObject *unused) {
+    (void)unused;
+    struct feed_object *self = (struct feed_object *)object;
+    struct handle *handle = self->handle;
+    self->handle = NULL;
+    if (handle) {
+        Py_BEGIN_ALLOW_THREADS handle_put(handle);
+        Py_END_ALLOW_THREADS
+    }
+    Py_RETURN_NONE;
+}
+
+static void feed_dealloc(PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    struct feed_object *self = (struct feed_object *)object;
+    if (self->handle)
+        handle_put(self->handle);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(object);
+    Py_DECREF(type);
+}
+
+static struct handle *open_handle(PyObject *object) {
+    struct handle *handle = ((struct feed_object *)object)->handle;
+    if (!handle)
+        raise_code(-ENOTCONN, "the loader is closed");
+    return handle;
+}
+
+// Waits in slices, so that Ctrl-C gets through. Another thread may close the feed meanwhile: a reference is held.
+static int next_lease(struct handle *handle, struct lease **lease, long timeout_ms, char *text) {
+    uint64_t end = now_ms() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0);
+    for (;;) {
+        uint64_t now = now_ms();
+        uint64_t left = timeout_ms < 0 ? SLICE_MS : end > now ? end - now : 0;
+        int got;
+        Py_BEGIN_ALLOW_THREADS got =
+            handle_next(handle, lease, (int)(left < SLICE_MS ? left : SLICE_MS), text);
+        Py_END_ALLOW_THREADS if (got != -EAGAIN && got != -EINTR) return got;
+        if (PyErr_CheckSignals() < 0)
+            return -EINTR;
+        if (timeout_ms >= 0 && now_ms() >= end)
+            return got == -EINTR ? -EAGAIN : got;
+    }
+}
+
+static PyObject *feed_next_method(PyObject *object, PyObject *arguments) {
+    long timeout_ms = -1;
+    if (!PyArg_ParseTuple(arguments, "|l:next", &timeout_ms))
+        return NULL;
+    struct handle *handle = open_handle(object);
+    if (!handle)
+        return NULL;
+    char text[HANDLE_TEXT_BYTES] = "";
+    struct lease *lease = NULL;
+    handle_get(handle);
+    int got = next_lease(handle, &lease, timeout_ms, text);
+    handle_put(handle);
+    if (got == 1)
+        return batch_new(lease);
+    if (got == 0)
+        Py_RETURN_NONE;
+    return PyErr_Occurred() ? NULL : raise_code(got, text);
+}
+
+static PyObject *feed_settle(PyObject *object, PyObject *unused) {
+    (void)unused;
+    struct handle *handle = open_handle(object);
+    if (!handle)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS handle_settle(handle);
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+}
+
+static PyObject *feed_token_method(PyObject *object, PyObject *unused) {
+    (void)unused;
+    struct handle *handle = open_handle(object);
+    if (!handle)
+        return NULL;
+    char token[FEED_TOKEN_BYTES];
+    int failed;
+    Py_BEGIN_ALLOW_THREADS failed = handle_token(handle, token);
+    Py_END_ALLOW_THREADS return failed ? raise_code(failed, "this loader cannot say where it stands")
+                                       : PyUnicode_FromString(token);
+}
+
+static PyObject *feed_token_at_method(PyObject *object, PyObject *arguments) {
+    unsigned long long epoch, consumed;
+    if (!PyArg_ParseTuple(arguments, "KK:token_at", &epoch, &consumed))
+        return NULL;
+    struct handle *handle = open_handle(object);
+    if (!handle)
+        return NULL;
+    char token[FEED_TOKEN_BYTES];
+    int failed;
+    Py_BEGIN_ALLOW_THREADS failed = handle_token_at(handle, epoch, consumed, token);
+    Py_END_ALLOW_THREADS return failed ? raise_code(failed, "there is no such place in the order")
+                                       : PyUnicode_FromString(token);
+}
+
+static PyObject *describe_fields(const struct feed_description *description) {
+    PyObject *fields = PyTuple_New(description->field_count);
+    for (uint32_t i = 0; fields && i < description->field_count; i++) {
+        const struct feed_array *array = &description->field[i];
+        PyObject *shape = shape_tuple(array);
+        PyObject *field =
+            shape ? Py_BuildValue("(ssN)", array->name, dtype_numpy_name(array->dtype), shape) : NULL;
+        if (!field || PyTuple_SetItem(fields, i, field) < 0) {
+            Py_DECREF(fields);
+            return NULL;
+        }
+    }
+    return fields;
+}
+
+static PyObject *feed_describe_method(PyObject *object, PyObject *unused) {
+    (void)unused;
+    struct handle *handle = open_handle(object);
+    if (!handle)
+        return NULL;
+    const struct feed_description *description = &handle->description;
+    PyObject *fields = describe_fields(description);
+    if (!fields)
+        return NULL;
+    return Py_BuildValue("{s:N,s:s,s:K,s:K,s:K,s:K,s:K,s:I,s:I,s:K,s:s,s:i,s:K}", "fields", fields, "dataset",
+                         description->dataset, "samples", (unsigned long long)description->samples,
+                         "batches_per_epoch", (unsigned long long)description->batches_per_epoch,
+                         "fingerprint", (unsigned long long)description->fingerprint, "start_epoch",
+                         (unsigned long long)description->start_epoch, "start_consumed",
+                         (unsigned long long)description->start_consumed, "prefetch", description->prefetch,
+                         "slots", description->slots, "ring_bytes",
+                         (unsigned long long)description->ring_bytes, "device", description->device,
+                         "device_number", description->device_number, "pool_bytes",
+                         (unsigned long long)description->pool_bytes);
+}
+
+static PyMethodDef methods[] = {
+    {"next", feed_next_method, METH_VARARGS,
+     "next(timeout_ms=-1): the next Batch, or None when the run is over. Negative: waits for ever."},
+    {"settle", feed_settle, METH_NOARGS, "Gives back what was let go of on a GPU since the last next()."},
+    {"token", feed_token_method, METH_NOARGS, "Where the next batch stands in the order, as text."},
+    {"token_at", feed_token_at_method, METH_VARARGS,
+     "token_at(epoch, consumed): of another place, so many samples of all ranks into that epoch."},
+    {"describe", feed_describe_method, METH_NOARGS, "What the feed is made of."},
+    {"close", feed_close_method, METH_NOARGS,
+     "Leaves the feed, once all that was made of its batches is gone."},
+    {0},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "One consumer of a feed. Every method may be called from any thread."},
+    {Py_tp_new, feed_new},
+    {Py_tp_dealloc, feed_dealloc},
+    {Py_tp_methods, methods},
+    {0, NULL},
+};
+
+PyType_Spec feed_spec = {
+    .name = "feedd._feed.Feed",
+    .basicsize = sizeof(struct feed_object),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};

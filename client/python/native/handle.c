@@ -1,0 +1,300 @@
+#include "client/python/native/handle.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define RECONNECT_POLL_MS 20 // there is no descriptor to wait on while libfeed looks for the daemon
+#define NOT_WAITED_FOR    ((void *)-1)
+
+// ---- Fork --------------------------------------------------------------------------------------------------
+
+static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, handle) handles = LIST_HEAD_INITIALIZER(handles);
+static pthread_once_t fork_watched = PTHREAD_ONCE_INIT;
+
+static void before_fork(void) {
+    pthread_mutex_lock(&handles_lock);
+}
+
+static void after_fork_in_parent(void) {
+    pthread_mutex_unlock(&handles_lock);
+}
+
+// The child lets go of the sockets, or the daemon would not see that the parent has died.
+static void after_fork_in_child(void) {
+    struct handle *handle;
+    LIST_FOREACH(handle, &handles, link) {
+        int fd = feed_fd(handle->feed);
+        if (fd >= 0)
+            close(fd);
+        close(handle->wake_fd);
+        atomic_store(&handle->forked, true);
+    }
+    LIST_INIT(&handles);
+    handles_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+static void watch_forks(void) {
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+static int refuse_forked(const struct handle *handle, char *text) {
+    if (!atomic_load(&handle->forked))
+        return 0;
+    snprintf(text, HANDLE_TEXT_BYTES,
+             "this loader belongs to the process that made it, and this one was forked from it: make another "
+             "loader here");
+    return -ENOTSUP;
+}
+
+// ---- Giving back -------------------------------------------------------------------------------------------
+
+static void push(struct handle *handle, struct lease *lease) {
+    lease->next = atomic_load(&handle->returned);
+    while (!atomic_compare_exchange_weak(&handle->returned, &lease->next, lease))
+        ;
+}
+
+// With `lock` held. A lease that cannot be given back now, as while a CUDA graph is captured, is tried again later.
+static void give_back(struct handle *handle) {
+    struct lease *lease = atomic_exchange(&handle->returned, NULL), *next, *kept = NULL;
+    for (; lease; lease = next) {
+        next = lease->next;
+        if (feed_batch_release(handle->feed, &lease->batch, FEED_EVERY_STREAM) == -EAGAIN) {
+            lease->next = kept;
+            kept = lease;
+            continue;
+        }
+        free(lease);
+    }
+    for (; kept; kept = next) {
+        next = kept->next;
+        push(handle, kept);
+    }
+}
+
+static void lock_handle(struct handle *handle) {
+    pthread_mutex_lock(&handle->lock);
+}
+
+// What was returned while the lock was held is given back now: those who returned it did not wait. Host memory alone:
+// on a GPU a release may not fall into the capture of a graph, so it waits for the next batch to be asked for.
+static void unlock_handle(struct handle *handle) {
+    bool at_once = strcmp(handle->description.device, "cpu") == 0;
+    pthread_mutex_unlock(&handle->lock);
+    // Pairs with the one in lease_put: either we see the lease or they see the lock free.
+    atomic_thread_fence(memory_order_seq_cst);
+    while (at_once && atomic_load(&handle->returned) && pthread_mutex_trylock(&handle->lock) == 0) {
+        give_back(handle);
+        pthread_mutex_unlock(&handle->lock);
+        atomic_thread_fence(memory_order_seq_cst);
+    }
+}
+
+static void wake_waiters(struct handle *handle) {
+    const uint64_t one = 1;
+    if (atomic_load(&handle->waiters) > 0)
+        (void)!write(handle->wake_fd, &one, sizeof one);
+}
+
+struct lease *lease_get(struct lease *lease) {
+    atomic_fetch_add(&lease->references, 1);
+    return lease;
+}
+
+void lease_put(struct lease *lease) {
+    if (atomic_fetch_sub(&lease->references, 1) != 1)
+        return;
+    struct handle *handle = lease->handle;
+    if (atomic_load(&handle->forked))
+        return;
+    push(handle, lease);                       // its reference of the handle stays here until the last line
+    atomic_thread_fence(memory_order_seq_cst); // pairs with the one in unlock_handle
+    wake_waiters(handle);
+    if (pthread_mutex_trylock(&handle->lock) == 0)
+        unlock_handle(handle);
+    handle_put(handle);
+}
+
+// ---- Opening and closing -----------------------------------------------------------------------------------
+
+int handle_open(struct handle **result, const struct feed_options *options, char text[HANDLE_TEXT_BYTES]) {
+    *result = NULL;
+    pthread_once(&fork_watched, watch_forks);
+    struct handle *handle = calloc(1, sizeof *handle);
+    if (!handle) {
+        snprintf(text, HANDLE_TEXT_BYTES, "out of memory");
+        return -ENOMEM;
+    }
+    handle->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int failed = handle->wake_fd < 0 ? -errno : feed_open(&handle->feed, options);
+    if (failed) {
+        snprintf(text, HANDLE_TEXT_BYTES, "%s",
+                 handle->wake_fd < 0 ? "no descriptor is left (see ulimit -n)" : feed_strerror(handle->feed));
+        feed_close(handle->feed);
+        if (handle->wake_fd >= 0)
+            close(handle->wake_fd);
+        free(handle);
+        return failed;
+    }
+    handle->description = *feed_describe(handle->feed);
+    pthread_mutex_init(&handle->lock, NULL);
+    atomic_store(&handle->references, 1);
+    pthread_mutex_lock(&handles_lock);
+    LIST_INSERT_HEAD(&handles, handle, link);
+    pthread_mutex_unlock(&handles_lock);
+    *result = handle;
+    return 0;
+}
+
+struct handle *handle_get(struct handle *handle) {
+    atomic_fetch_add(&handle->references, 1);
+    return handle;
+}
+
+void handle_put(struct handle *handle) {
+    if (atomic_fetch_sub(&handle->references, 1) != 1 || atomic_load(&handle->forked))
+        return;
+    pthread_mutex_lock(&handles_lock);
+    LIST_REMOVE(handle, link);
+    pthread_mutex_unlock(&handles_lock);
+    feed_close(handle->feed); // gives back all that is on the list
+    struct lease *lease = atomic_load(&handle->returned), *next;
+    for (; lease; lease = next) {
+        next = lease->next;
+        free(lease);
+    }
+    close(handle->wake_fd);
+    pthread_mutex_destroy(&handle->lock);
+    free(handle);
+}
+
+// ---- Batches -----------------------------------------------------------------------------------------------
+
+// With `lock` held.
+static int take(struct handle *handle, struct lease **result, char *text) {
+    give_back(handle);
+    struct lease *lease = calloc(1, sizeof *lease);
+    int got = lease ? feed_next(handle->feed, &lease->batch, 0) : -ENOMEM;
+    if (got == 1) {
+        lease->handle = handle;
+        lease->waiting_stream = NOT_WAITED_FOR;
+        atomic_fetch_add(&handle->references, 1);
+        atomic_store(&lease->references, 1);
+        *result = lease;
+        return 1;
+    }
+    if (got < 0)
+        snprintf(text, HANDLE_TEXT_BYTES, "%s", lease ? feed_strerror(handle->feed) : "out of memory");
+    free(lease);
+    return got;
+}
+
+static int wait_for_news(struct handle *handle, int fd, int wait_ms) {
+    struct pollfd polled[] = {{.fd = handle->wake_fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    if (fd < 0 && (wait_ms < 0 || wait_ms > RECONNECT_POLL_MS))
+        wait_ms = RECONNECT_POLL_MS;
+    int ready = poll(polled, fd < 0 ? 1 : 2, wait_ms);
+    uint64_t count;
+    if (ready > 0 && polled[0].revents)
+        (void)!read(handle->wake_fd, &count, sizeof count);
+    return ready < 0 ? -errno : 0;
+}
+
+int handle_next(struct handle *handle, struct lease **lease, int wait_ms, char text[HANDLE_TEXT_BYTES]) {
+    int got = refuse_forked(handle, text);
+    if (got < 0)
+        return got;
+    for (bool waited = false;; waited = true) {
+        atomic_fetch_add(&handle->waiters, 1);
+        lock_handle(handle);
+        got = take(handle, lease, text);
+        int fd = feed_fd(handle->feed);
+        unlock_handle(handle);
+        int interrupted = got == -EAGAIN && !waited && wait_ms ? wait_for_news(handle, fd, wait_ms) : 0;
+        atomic_fetch_sub(&handle->waiters, 1);
+        if (interrupted < 0)
+            return interrupted;
+        if (got != -EAGAIN || waited || !wait_ms)
+            return got;
+    }
+}
+
+void handle_settle(struct handle *handle) {
+    if (atomic_load(&handle->forked))
+        return;
+    lock_handle(handle);
+    give_back(handle);
+    unlock_handle(handle);
+}
+
+int handle_token(struct handle *handle, char token[FEED_TOKEN_BYTES]) {
+    if (atomic_load(&handle->forked))
+        return -ENOTSUP;
+    lock_handle(handle);
+    int failed = feed_token(handle->feed, token);
+    unlock_handle(handle);
+    return failed;
+}
+
+int handle_token_at(struct handle *handle, uint64_t epoch, uint64_t consumed, char token[FEED_TOKEN_BYTES]) {
+    if (atomic_load(&handle->forked))
+        return -ENOTSUP;
+    lock_handle(handle);
+    int failed = feed_token_at(handle->feed, epoch, consumed, token);
+    unlock_handle(handle);
+    return failed;
+}
+
+int lease_wait(struct lease *lease, void *stream, char text[HANDLE_TEXT_BYTES]) {
+    struct handle *handle = lease->handle;
+    int failed = refuse_forked(handle, text);
+    if (failed)
+        return failed;
+    lock_handle(handle);
+    if (lease->waiting_stream != stream) {
+        failed = feed_batch_wait(handle->feed, &lease->batch, stream);
+        if (failed)
+            snprintf(text, HANDLE_TEXT_BYTES, "%s", feed_strerror(handle->feed));
+        else
+            lease->waiting_stream = stream;
+    }
+    unlock_handle(handle);
+    return failed;
+}
+
+int lease_fetch(struct lease *lease, uint32_t field, void *to, char text[HANDLE_TEXT_BYTES]) {
+    struct handle *handle = lease->handle;
+    int failed = refuse_forked(handle, text);
+    if (failed)
+        return failed;
+    lock_handle(handle);
+    failed = feed_batch_fetch(handle->feed, &lease->batch, field, to);
+    if (failed)
+        snprintf(text, HANDLE_TEXT_BYTES, "%s", feed_strerror(handle->feed));
+    unlock_handle(handle);
+    return failed;
+}
+
+int lease_samples(struct lease *lease, int64_t *samples, char text[HANDLE_TEXT_BYTES]) {
+    struct handle *handle = lease->handle;
+    int failed = refuse_forked(handle, text);
+    if (failed)
+        return failed;
+    lock_handle(handle);
+    for (uint64_t i = 0; i < lease->batch.count && failed == 0; i++) {
+        samples[i] = feed_batch_sample(handle->feed, &lease->batch, i);
+        failed = samples[i] < 0 ? (int)samples[i] : 0;
+    }
+    unlock_handle(handle);
+    if (failed)
+        snprintf(text, HANDLE_TEXT_BYTES, "which samples a batch holds is not known any more: %s",
+                 strerror(-failed));
+    return failed;
+}

@@ -1,0 +1,47 @@
+#include "gpu/gpu_host_faults.h"
+
+#include <string.h>
+
+#include "gpu/gpu_host.h"
+
+#define MEMORY_DEFAULT (UINT64_C(1) << 30)
+
+static int read_fault(struct host_faults *faults, char *word, struct error *error) {
+    const struct {
+        const char *name;
+        uint64_t *value;
+    } known[] = {{"memory", &faults->memory},
+                 {"copy_us", &faults->copy_us},
+                 {"fail_copy", &faults->fail_copy},
+                 {"stall_copy", &faults->stall_copy}};
+    if (strcmp(word, "no_export") == 0) {
+        faults->no_export = 1;
+        return 0;
+    }
+    const char *equals = strchr(word, '=');
+    for (size_t i = 0; equals && i < COUNT_OF(known); i++) {
+        size_t length = strlen(known[i].name);
+        if ((size_t)(equals - word) != length || memcmp(word, known[i].name, length) != 0)
+            continue;
+        char *end = NULL;
+        errno = 0;
+        *known[i].value = strtoull(equals + 1, &end, 10);
+        if (equals[1] >= '0' && equals[1] <= '9' && *end == 0 && errno == 0)
+            return 0;
+    }
+    return error_set(error, -EINVAL, "%s: \"%s\" is nothing that a simulated GPU knows", GPU_HOST_FAULTS,
+                     word);
+}
+
+int host_faults_read(struct host_faults *faults, struct error *error) {
+    *faults = (struct host_faults){.memory = MEMORY_DEFAULT};
+    const char *text = getenv(GPU_HOST_FAULTS);
+    AUTO_FREE char *copy = strdup(text ? text : "");
+    if (!copy)
+        return error_set(error, -ENOMEM, "no memory to read %s", GPU_HOST_FAULTS);
+    int code = 0;
+    char *rest = NULL;
+    for (char *word = strtok_r(copy, ",", &rest); word && code == 0; word = strtok_r(NULL, ",", &rest))
+        code = read_fault(faults, word, error);
+    return code;
+}

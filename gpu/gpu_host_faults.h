@@ -1,0 +1,14 @@
+// What is to be special about a simulated GPU: see gpu_host.h.
+#ifndef FEEDD_GPU_GPU_HOST_FAULTS_H
+#define FEEDD_GPU_GPU_HOST_FAULTS_H
+
+#include "shm/base.h"
+
+struct host_faults {
+    uint64_t memory, copy_us, fail_copy, stall_copy, no_export;
+};
+
+// As the environment says; -EINVAL for words that mean nothing.
+int host_faults_read(struct host_faults *faults, struct error *error);
+
+#endif
