@@ -3,11 +3,15 @@
 import operator
 import os
 from collections.abc import Iterator
-from typing import Any, overload
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
 
 from . import frameworks
 from ._feed import Feed
 from .errors import Error
+
+if TYPE_CHECKING:
+    from ._feed import Description
 
 
 class Dataset:
@@ -15,33 +19,51 @@ class Dataset:
     with memory of their own, in host memory and in the order of the files.
 
     For looking at data: a sample costs a round trip to the daemon, neighbours in a row less. Training goes through
-    ``DataLoader``, which also takes a Dataset for a name. A transform of the dataset's configuration has been applied.
+    ``DataLoader``, which also takes a Dataset for a name, and whose ``dataset`` is one. A transform of the dataset's
+    configuration has been applied. The daemon is first asked when something is wanted.
     """
 
     def __init__(
         self, name: str, *, framework: str | None = None, as_dict: bool = False, socket: str | os.PathLike[str] | None = None
     ) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r} is no dataset's name; feedd serves what feedd.conf declares")
         self.name = name
         self._socket = None if socket is None else os.fspath(socket)
         self._as_dict = bool(as_dict)
         self.framework = frameworks.choose(framework, "cpu")
-        if self.framework == "dlpack":
-            raise ValueError("feedd.Dataset needs PyTorch, NumPy or JAX for its samples")
-        self._convert = frameworks.converter(self.framework, -1, True)
-        self._feed = self._open(None)
-        about = self._feed.describe()
-        self._samples = about["samples"]
-        self.fields = tuple((field, dtype, shape[1:]) for field, dtype, shape in about["fields"])
+        self._feed: Feed | None = None
         self._next = 0  # the sample that the feed gives next
 
     def _open(self, token: str | None) -> Feed:
         return Feed(self.name, 1, socket=self._socket, resume=token, prefetch=2)
 
+    def _opened(self) -> Feed:
+        if self._feed is None:
+            self._feed = self._open(None)
+            self._next = 0
+        return self._feed
+
+    @cached_property
+    def _about(self) -> "Description":
+        return self._opened().describe()
+
+    @cached_property
+    def _convert(self) -> frameworks.Convert:
+        if self.framework == "dlpack":
+            raise ValueError("feedd.Dataset needs PyTorch, NumPy or JAX for its samples")
+        return frameworks.converter(self.framework, -1, True)
+
+    @property
+    def fields(self) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
+        """Name, dtype and shape of each field of a sample."""
+        return tuple((field, dtype, shape[1:]) for field, dtype, shape in self._about["fields"])
+
     def __len__(self) -> int:
-        return self._samples
+        return self._about["samples"]
 
     def __repr__(self) -> str:
-        return f"feedd.Dataset({self.name!r}, {self._samples} samples)"
+        return f"feedd.Dataset({self.name!r})"
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -50,27 +72,33 @@ class Dataset:
     def __getitem__(self, index: int | slice) -> Any:
         """Sample ``index``, also counted from the end; a slice gives a list. ``feedd.Error`` if it cannot be read."""
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(self._samples))]
+            return [self[i] for i in range(*index.indices(len(self)))]
         number = operator.index(index)
         if number < 0:
-            number += self._samples
-        if not 0 <= number < self._samples:
-            raise IndexError(f"sample {index} of a dataset of {self._samples}")
+            number += len(self)
+        if not 0 <= number < len(self):
+            raise IndexError(f"sample {index} of a dataset of {len(self)}")
         return self._read(number)
 
+    def close(self) -> None:
+        """Leaves the daemon, until the next sample is asked for."""
+        if self._feed is not None:
+            self._feed.close()
+            self._feed = None
+
     def __iter__(self) -> Iterator[Any]:
-        return (self[i] for i in range(self._samples))
+        return (self[i] for i in range(len(self)))
 
     def _read(self, number: int) -> Any:
         if number != self._next:
-            token = self._feed.token_at(0, number)
-            self._feed.close()  # first, so that the daemon goes on with the ring that is there
+            token = self._opened().token_at(0, number)
+            self.close()  # first, so that the daemon goes on with the ring that is there
             self._feed = self._open(token)
         self._next = -1
-        batch = self._feed.next()
+        batch = self._opened().next()
         if batch is None or batch.first_position != number:
             raise Error(f"the daemon gave another sample than {number}")
-        self._next = number + 1 if number + 1 < self._samples else -1
+        self._next = number + 1 if number + 1 < len(self) else -1
         if batch.count == 0:
             raise Error(f"sample {number} of dataset {self.name} cannot be read")
         sample = tuple(self._convert(array)[0] for array in batch.arrays())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import frameworks
 from ._feed import Batch, Feed
 from .arguments import milliseconds, refuse_meaningless, seed_of, whole_number
+from .dataset import Dataset
 from .errors import Error, OptionError, TooManyBatches
 from .ranks import find_ranks
 
@@ -37,6 +38,8 @@ class DataLoader:
         prefetch_factor: batches that may be under way or held beside the one in use; None leaves it to the daemon. Who
             keeps more of them gets ``feedd.TooManyBatches``.
         The others are accepted with the values that ask for nothing; else an error says what feedd does instead.
+
+    ``loader.dataset`` is a ``feedd.Dataset``, so that ``len(loader.dataset)`` is the number of samples.
 
     Of feedd:
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, a GPU's UUID, a ``torch.device``, or ``"host:0"`` for a simulated GPU.
@@ -88,12 +91,11 @@ class DataLoader:
             "pin_memory": pin_memory, "worker_init_fn": worker_init_fn, "multiprocessing_context": multiprocessing_context,
             "persistent_workers": persistent_workers, "pin_memory_device": pin_memory_device, "in_order": in_order,
         })
-        name = getattr(dataset, "name", dataset)
-        if not isinstance(name, str):
-            raise TypeError(f"dataset={dataset!r} is no dataset's name; feedd serves what feedd.conf declares")
+        path = None if socket is None else os.fspath(socket)
+        single = None if framework in ("cupy", "dlpack") else framework  # these have no samples in host memory
+        self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset, framework=single, socket=path)
         if batch_size is None:
             raise ValueError("batch_size=None has no meaning with feedd: single samples are feedd.Dataset(name)[i]")
-        self.dataset = name
         self.batch_size = whole_number("batch_size", batch_size, 1, 2**24 - 1)
         self.drop_last = bool(drop_last)
         self.timeout = timeout
@@ -111,7 +113,7 @@ class DataLoader:
             "wait_for": self._ranks.local_world_size if self._ranks.world_size > 1 else 0,
             "prefetch": 0 if prefetch_factor is None else whole_number("prefetch_factor", prefetch_factor, 1, 4094) + 1,
             "device": where,
-            "socket": None if socket is None else os.fspath(socket),
+            "socket": path,
         }
         self._reopened = 0
         self._iteration: weakref.ref[_Iteration] | None = None
@@ -135,7 +137,7 @@ class DataLoader:
         return self._describe()["batches_per_epoch"]
 
     def __repr__(self) -> str:
-        return f"feedd.DataLoader({self.dataset!r}, batch_size={self.batch_size}, device={self.device!r})"
+        return f"feedd.DataLoader({self.dataset.name!r}, batch_size={self.batch_size}, device={self.device!r})"
 
     @property
     def fields(self) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
@@ -245,7 +247,7 @@ class DataLoader:
         share = self._ranks.share
         if share is not None and self._reopened:
             share = f"{share}~{self._reopened}"
-        return Feed(self.dataset, self.batch_size, share=share, resume=token, **self._options)
+        return Feed(self.dataset.name, self.batch_size, share=share, resume=token, **self._options)
 
     def _reopen(self, token: str) -> None:
         """At another place. The ranks of a job all do this, so they meet again under the next name."""
