@@ -25,7 +25,7 @@ static int add(struct list *list, const char *const *cells, json_t *object, stru
 
 // ---- Datasets --------------------------------------------------------------------------------------
 
-// "image u8[3,32,32], label u8"
+// "image f32[3,32,32] from u8, label u8"
 static void format_fields(const Feedd__Dataset *dataset, char *text, size_t bytes) {
     size_t used = 0;
     text[0] = 0;
@@ -36,6 +36,8 @@ static void format_fields(const Feedd__Dataset *dataset, char *text, size_t byte
         for (size_t k = 0; k < field->n_shape && used < bytes; k++)
             used += (size_t)snprintf(text + used, bytes - used, "%c%" PRIu64 "%s", k ? ',' : '[',
                                      field->shape[k], k + 1 == field->n_shape ? "]" : "");
+        if (*field->transform && used < bytes)
+            used += (size_t)snprintf(text + used, bytes - used, " from %s", dtype_name(field->stored));
     }
 }
 
@@ -45,9 +47,12 @@ static json_t *fields_json(const Feedd__Dataset *dataset) {
         json_t *shape = json_array();
         for (size_t k = 0; k < dataset->fields[i]->n_shape; k++)
             json_array_append_new(shape, json_integer((json_int_t)dataset->fields[i]->shape[k]));
+        const Feedd__Field *field = dataset->fields[i];
         json_array_append_new(fields,
-                              json_pack("{s:o, s:s, s:o}", "name", ctl_json_text(dataset->fields[i]->name),
-                                        "dtype", dtype_name(dataset->fields[i]->dtype), "shape", shape));
+                              json_pack("{s:o, s:s, s:o, s:s, s:o}", "name", ctl_json_text(field->name),
+                                        "dtype", dtype_name(field->dtype), "shape", shape, "stored",
+                                        dtype_name(field->stored), "transform",
+                                        *field->transform ? ctl_json_text(field->transform) : json_null()));
     }
     return fields;
 }

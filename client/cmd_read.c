@@ -10,7 +10,8 @@
 #include "client/cmd_read.h"
 #include "client/ctl_verify.h"
 
-#define POLL_MS 200 // how soon an interrupt is noticed while no batch comes
+#define FIELD_NAMES (FEED_MAX_FIELDS * 34)
+#define POLL_MS     200 // how soon an interrupt is noticed while no batch comes
 
 struct reading {
     const struct ctl *ctl;
@@ -161,11 +162,16 @@ static int read_batches(struct reading *reading, struct error *error) {
 
 static void print_verified(const struct reading *reading) {
     const struct feed_options *feed = &reading->options.feed;
-    printf("verified %" PRIu64 " samples of %" PRIu64
-           " whole epochs%s: each in its place, none twice, all bytes equal to "
-           "the files'",
+    char checked[FIELD_NAMES], unchecked[FIELD_NAMES];
+    uint32_t checks = verify_fields(reading->verify, true, checked, sizeof checked);
+    uint32_t transforms = verify_fields(reading->verify, false, unchecked, sizeof unchecked);
+    printf("verified %" PRIu64 " samples of %" PRIu64 " whole epochs%s: each in its place, none twice",
            verify_samples(reading->verify), reading->epochs,
            reading->epoch_batches ? " and one in part" : "");
+    if (checks)
+        printf(", all bytes%s%s equal to the files'", transforms ? " of " : "", transforms ? checked : "");
+    if (transforms)
+        printf("; not verified: the bytes of %s, which the daemon transforms", unchecked);
     if (feed->world_size > 1)
         printf(" (only the share of rank %u of %u)", feed->rank, feed->world_size);
     if (reading->skipped)

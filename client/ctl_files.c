@@ -23,6 +23,7 @@ static int add_part(struct files *files, const Feedd__File *file, const Feedd__F
     struct file_parts *field = &files->fields[extent->field];
     if (!grow((void **)&field->parts, field->count, &field->room, sizeof *field->parts))
         return -ENOMEM;
+    field->transformed |= extent->transformed;
     field->parts[field->count++] = (struct file_part){.file = (uint32_t)(files->path_count - 1),
                                                       .first_sample = file->first_sample,
                                                       .samples = file->samples,
@@ -64,7 +65,7 @@ static int check_field(struct file_parts *field, const struct feed_array *array,
     if (field->count)
         qsort(field->parts, field->count, sizeof *field->parts, by_first_sample);
     for (size_t i = 0; i < field->count; i++) {
-        if (field->parts[i].first_sample != next || field->parts[i].bytes != bytes)
+        if (field->parts[i].first_sample != next || (field->parts[i].bytes != bytes && !field->transformed))
             break;
         next += field->parts[i].samples;
     }

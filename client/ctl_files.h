@@ -19,6 +19,7 @@ struct file_part {
 struct file_parts {
     struct file_part *parts; // by first_sample
     size_t count, room;
+    bool transformed; // other bytes are delivered than these
 };
 
 struct files {

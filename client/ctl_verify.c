@@ -7,6 +7,7 @@
 
 struct verify {
     struct files files;
+    const struct feed_description *description;
     struct partition partition; // as this consumer sees it: from where it began
     uint64_t rank;
     uint64_t batch;   // number of the next one, from 0
@@ -49,6 +50,7 @@ int verify_open(struct verify **out, const struct ctl *ctl, const struct feed *f
     struct verify *verify = *out = calloc(1, sizeof *verify);
     if (!verify)
         return error_set(error, -ENOMEM, "out of memory");
+    verify->description = description;
     verify->partition = (struct partition){.samples = description->samples,
                                            .batch_size = options->batch_size,
                                            .world_size = options->world_size ? options->world_size : 1,
@@ -67,6 +69,21 @@ void verify_close(struct verify *verify) {
     free(verify->seen);
     free(verify->bytes);
     free(verify);
+}
+
+uint32_t verify_fields(const struct verify *verify, bool checked, char *names, size_t bytes) {
+    uint32_t count = 0;
+    size_t used = 0;
+    *names = 0;
+    for (uint32_t i = 0; i < verify->description->field_count; i++) {
+        if (verify->files.fields[i].transformed == checked)
+            continue;
+        if (used < bytes)
+            used += (size_t)snprintf(names + used, bytes - used, "%s%s", count ? ", " : "",
+                                     verify->description->field[i].name);
+        count++;
+    }
+    return count;
 }
 
 uint64_t verify_samples(const struct verify *verify) {
@@ -108,6 +125,8 @@ static int check_once(struct verify *verify, const struct feed_batch *batch, uin
 static int check_bytes(struct verify *verify, const struct feed_batch *batch, uint64_t i, uint64_t sample,
                        struct error *error) {
     for (uint32_t field = 0; field < batch->field_count; field++) {
+        if (verify->files.fields[field].transformed)
+            continue;
         const struct feed_array *array = &batch->field[field];
         size_t bytes = array->bytes / batch->count;
         const char *path;

@@ -4,7 +4,7 @@
 #include "daemon/supervisor/feed.h"
 
 #define PAGE_ROWS     64u
-#define PAGE_DATASETS 16u // with up to 16 fields each
+#define PAGE_DATASETS 10u // with up to 16 fields each, and a line of feedd.conf for each of those
 #define PAGE_FILES    12u // a path can have 4 KiB
 
 // One page under construction: rows before `start` are passed over, `next` is set when it is full.
@@ -53,6 +53,9 @@ static void describe_dataset(const struct dataset *dataset, Feedd__Dataset *row,
         fields[i].dtype = field->dtype;
         fields[i].n_shape = field->dimensions;
         fields[i].shape = (uint64_t *)field->shape;
+        fields[i].stored = dataset->transforms[i] ? layout->transforms[i].source : field->dtype;
+        if (dataset->transforms[i])
+            fields[i].transform = dataset->transforms[i];
         list[i] = &fields[i];
         row->sample_bytes += field->sample_bytes;
     }
@@ -264,6 +267,7 @@ static void add_file(struct file_page *files, const struct dataset *dataset,
         extent->field = stream->extents[i].field;
         extent->offset = stream->extents[i].offset;
         extent->bytes = stream->extents[i].bytes;
+        extent->transformed = dataset->transforms[extent->field] != NULL;
         files->extent_lists[place][i] = extent;
     }
     row->n_extents = stream->extent_count;

@@ -1,5 +1,6 @@
 """Fields that loaders transform: bit for bit what NumPy makes of the files, whatever the format, the reader and the ring."""
 
+import json
 import os
 import random
 import signal
@@ -288,84 +289,35 @@ def test_what_is_delivered_is_described():
             assert fields == {"image": ["f32", 8, 15, 7], "label": ["u8", 8]}, fields
 
 
-def fingerprint(**transforms):
+@needs_numpy
+def test_feedctl_names_transforms():
     with harness.Instance() as feedd:
-        data.add_records(feedd, **transforms)
-        done = feedd.check()
-        assert done.returncode == 0, done.stderr
-        return done.stdout.split("fingerprint ")[1].split()[0]
+        add_idx(feedd)
+        feedd.start()
+        (dataset,) = json.loads(feedd.ctl("datasets", "--json").stdout)
+        image, label = dataset["fields"]
+        steps = "cast f32, scale 1/255, shift -0.5"
+        assert image == {"name": "image", "dtype": "f32", "shape": [15, 7], "stored": "u8", "transform": steps}, image
+        assert label == {"name": "label", "dtype": "u8", "shape": [], "stored": "u8", "transform": None}, label
+        assert "image f32[15,7] from u8, label u8" in feedd.ctl("datasets").stdout
 
 
-def test_other_transforms_are_other_datasets():
-    texts = ("cast f32", "cast f16", "cast bf16", "scale 2", "scale 3", "shift 2", "mean 2", "std 2", "standardise",
-             "scale 2, shift 2", "shift 2, scale 2", "scale 2, scale 2", "scale 2, cast f16")  # fmt: skip
-    found = {text: fingerprint(transform_x=text) for text in texts}
-    found[None] = fingerprint()
-    assert len(set(found.values())) == len(texts) + 1, found
-    assert fingerprint(transform_x="scale 1/2, cast f32") == fingerprint(transform_x=" scale   0.5 ")
-
-
-# ---- Wrong ones ----------------------------------------------------------------------------------------------
-
-WRONG = (
-    ("scal 2", 'found "scal 2" as step 1, wanted cast, scale, shift, mean, std or standardise'),
-    ("scale 2,, shift 1", 'found "" as step 2, wanted cast'),
-    ("scale 2,", 'found "" as step 2, wanted cast'),
-    (",", 'found "" as step 1'),
-    ("cast u8", 'found "cast u8", wanted cast f32, cast f16 or cast bf16'),
-    ("cast", 'found "cast", wanted cast f32'),
-    ("cast f32 f16", 'found "cast f32 f16", wanted cast f32'),
-    ("cast f32, cast f16", 'found "cast f16" as a second cast, wanted one'),
-    ("cast f16, scale 2", 'found "scale 2" behind cast f16, wanted the cast last'),
-    ("scale", 'found "scale", wanted scale with one number behind it'),
-    ("scale 1 2", 'found "scale 1 2", wanted scale with one number behind it'),
-    ("shift x", 'found "x" in "shift x", wanted a number like 0.5, -2e-3 or 1/255 that f32 can hold'),
-    ("scale 1/0", 'found "1/0" in "scale 1/0", wanted a number'),
-    ("scale 1e39", 'found "1e39" in "scale 1e39", wanted a number'),
-    ("scale 0x10", 'found "0x10" in'),
-    ("scale nan", 'found "nan" in'),
-    ("scale 1/2/3", 'found "1/2/3" in'),
-    ("std 0", 'found "0" in "std 0", wanted a number that can be divided by'),
-    ("std 1e-60", 'found "1e-60" in "std 1e-60", wanted a number that can be divided by'),
-    ("standardise 1", 'found "standardise 1", wanted standardise with no number behind it'),
-    ("mean 1 2 3", "found 3 numbers behind mean, wanted 1, or 64, which the first axis of a sample has"),
-    (", ".join(["scale 2"] * 9), 'found "scale 2" as one step more, wanted at most 8'),
-    ("mean" + " 1" * 33, f'found "mean{" 1" * 33}", wanted mean with one number behind it, or one for each of at most 32 channels'),
-)
-
-
-def refuse(text, key, sentence, **options):
+@needs_numpy
+def test_verification_says_what_it_cannot_verify():
     with harness.Instance() as feedd:
-        data.add_records(feedd, **{key.replace(".", "_"): text}, **options)
-        done = feedd.check()
-        line = next(i for i, line in enumerate(feedd.config.read_text().splitlines(), 1) if line.startswith(key))
-        said = done.stderr.strip()
-        assert done.returncode == 1 and not done.stdout, (text, done)
-        assert f"{feedd.config}:{line}: [dataset numbers] {key}: {sentence}" in said, f"{sentence!r} is not in {said!r}"
-        assert len(said.splitlines()) == 1, said
-
-
-def test_wrong_transforms_are_refused_in_one_sentence():
-    for text, sentence in WRONG:
-        refuse(text, "transform.x", sentence)
-
-
-def test_transforms_of_fields_that_are_not_there():
-    refuse("scale 2", "transform.y", "found no field of that name, wanted one of x")
-    refuse("scale 2", "transform.a/b", 'found "a/b" as a field\'s name, wanted 1 to 31 letters')
-    refuse("", "transform.x", 'found "", wanted a row of steps')
-
-
-def test_transforms_of_complex_numbers():
-    with harness.Instance() as feedd:
-        path = feedd.directory / "c.npy"
-        data.write_npy(path, "<c8", (4,), bytes(32))
-        feedd.add_dataset("complex", format="npy", field_c=path, transform_c="scale 2")
-        done = feedd.check()
-        assert done.returncode == 1 and "transform.c: found a field of c64, wanted one of real numbers" in done.stderr, done
-
-
-def test_transforms_are_among_the_options():
-    with harness.Instance() as feedd:
-        said = feedd.program(harness.BUILD / "feedd", "--help-config").stdout
-        assert "transform.NAME = (none)" in said and "cast f32|f16|bf16, scale X" in said.replace("\n        ", " "), said
+        add_idx(feedd)
+        data.add_records(feedd, "plain")
+        data.add_records(feedd, "made", transform_x="scale 2")
+        path = feedd.directory / "same-size.npy"
+        data.write_npy(path, "<f4", (40, 3), values("f32", (40, 3), 1).tobytes())
+        feedd.add_dataset("same-size", format="npy", field_x=path, transform_x="shift 1")
+        feedd.start()
+        place = "each in its place, none twice"
+        for dataset, sentence in (
+            ("idx", f"{place}, all bytes of label equal to the files'; not verified: the bytes of image, which"),
+            ("plain", f"{place}, all bytes equal to the files'\n"),
+            ("made", f"{place}; not verified: the bytes of x, which the daemon transforms\n"),
+            ("same-size", f"{place}; not verified: the bytes of x, which the daemon transforms\n"),
+        ):
+            said = feedd.ctl("read", dataset, "--epochs", 2, "--shuffle", "--verify").stdout
+            assert sentence in said, said

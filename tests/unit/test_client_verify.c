@@ -15,6 +15,7 @@ struct spoil {
     const char *part; // of the sentence; NULL: all is well
     uint64_t start;   // samples of the first epoch that came before
     bool hole;        // between the two files of labels
+    bool transformed; // labels are not what the files have
 };
 
 static uint8_t image_byte(uint64_t sample, uint64_t at) {
@@ -48,7 +49,8 @@ static void answer_files(struct fake *fake) {
     image.bytes = 20;
     label.field = 1;
     label.offset = 2;
-    label.bytes = 8;
+    label.bytes = spoil->transformed ? 4 : 8;
+    label.transformed = spoil->transformed;
     Feedd__File__Extent *image_list[] = {&image}, *label_list[] = {&label};
     Feedd__File first = FEEDD__FILE__INIT, second = FEEDD__FILE__INIT, third = FEEDD__FILE__INIT;
     first.path = images;
@@ -163,6 +165,15 @@ static void never_last(struct ring_slot *record, uint8_t *images) {
     (void)images, record->last_of_epoch = 0;
 }
 
+static void check_names(const struct fake *fake, const struct verify *verify) {
+    const struct spoil *spoil = fake->context;
+    char names[64];
+    assert_int_equal(verify_fields(verify, true, names, sizeof names), spoil->transformed ? 1 : 2);
+    assert_string_equal(names, spoil->transformed ? "image" : "image, label");
+    assert_int_equal(verify_fields(verify, false, names, sizeof names), spoil->transformed ? 1 : 0);
+    assert_string_equal(names, spoil->transformed ? "label" : "");
+}
+
 // Reads everything, as feedctl read does. 0 or the verification's error.
 static int read_all(const struct fake *fake, struct error *error) {
     struct feed_options options = fake_options(fake);
@@ -189,6 +200,7 @@ static int read_all(const struct fake *fake, struct error *error) {
     if (result == 0) {
         assert_int_equal(epochs, 2);
         assert_int_equal(verify_samples(verify), 2 * SAMPLES - fake->consumed);
+        check_names(fake, verify);
     }
     verify_close(verify);
     feed_close(feed);
@@ -219,6 +231,10 @@ static void right_batches_pass_and_wrong_ones_do_not(void **state) {
         {1, last_too_early, "says that it is the epoch's last", 0, false},
         {2, never_last, "says that it is not the epoch's last", 0, false},
         {0, NULL, "hold 14 of 20 samples of field label", 0, true},
+        {5, flip_label, NULL, 0, false, .transformed = true},
+        {0, flip_first, "differs at byte 0", 0, false, .transformed = true},
+        {1, elsewhere, "due was position 8 of epoch 1", 0, false, .transformed = true},
+        {0, NULL, "hold 14 of 20 samples of field label", 0, true, .transformed = true},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct fake fake;
