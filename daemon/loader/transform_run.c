@@ -8,6 +8,7 @@
 // Elements that go through all steps together, in the first-level cache. A multiple of TRANSFORM_LANES, since each
 // block begins with lane 0.
 #define BLOCK 1024u
+_Static_assert(BLOCK % TRANSFORM_LANES == 0, "");
 
 // Channels shorter than this are not gone through one by one: their values are laid out beside the elements.
 #define SHORT_CHANNEL 64u

@@ -24,6 +24,7 @@ struct fixture_shape {
         uint32_t extents;
         struct {
             uint64_t offset, bytes;
+            uint64_t delivered; // 0: as many bytes
         } extent[FIXTURE_EXTENTS];
     } stream[3];
     uint32_t files;
@@ -84,6 +85,8 @@ static inline void fixture_add_fields(struct fixture *fixture, const struct fixt
         uint64_t bytes = shape->stream[index].extent[i].bytes;
         stream->extents[i] = (struct dataset_extent){
             .field = layout->field_count, .offset = shape->stream[index].extent[i].offset, .bytes = bytes};
+        if (shape->stream[index].extent[i].delivered)
+            bytes = shape->stream[index].extent[i].delivered;
         layout->fields[layout->field_count].sample_bytes = bytes;
         header->fields[layout->field_count] = (struct ring_field){
             .sample_bytes = bytes, .slot_offset = align_up(header->slot_bytes, shape->slot_align ?: 64)};

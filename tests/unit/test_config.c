@@ -25,6 +25,7 @@ static const char example[] =
     "record_bytes = 3074\n"
     "field.label = u8 @ 1\n"
     "field.image = u8[3,32,32] @ 2\n"
+    "transform.image = scale 1/255, mean 0.5  ; f32\n"
     "\n"
     "[dataset features]          ; NumPy files, one field each\n"
     "format = npy\n"
@@ -67,6 +68,10 @@ static void test_example(void **state) {
     assert_string_equal(cifar->fields[1].name, "image");
     assert_string_equal(cifar->fields[1].value, "u8[3,32,32] @ 2");
     assert_int_equal(cifar->fields[1].line, 20);
+    assert_int_equal(cifar->transform_count, 1);
+    assert_string_equal(cifar->transforms[0].name, "image");
+    assert_string_equal(cifar->transforms[0].value, "scale 1/255, mean 0.5");
+    assert_int_equal(cifar->transforms[0].line, 21);
 
     const struct dataset_config *text = &config->datasets[3];
     assert_string_equal(text->dtype, "u16");
