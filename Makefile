@@ -1,6 +1,7 @@
 # feedd: see README.md for what the targets do. Everything that is built goes to $(BUILD).
-#   make            the programs and libraries        make check     every test
-#   make demo       the whole thing on Fashion-MNIST  make bench     measurements against limits
+#   make            the programs and libraries        make check        every test
+#   make demo       the whole thing on Fashion-MNIST  make bench        measurements against limits
+#   make python     the Python package as a wheel     make check-torch  its tests with PyTorch
 #   make bundle     one archive that needs nothing installed
 #   make bench-gpu  measurements of what reaches a GPU
 # Variables: BUILD= SANITIZE=address,undefined|thread  CC=  CFLAGS=  V=1  DESTDIR=  PREFIX=  WERROR=1
@@ -156,14 +157,19 @@ again = $(MAKE) --no-print-directory $(if $(filter -j% --jobserver%,$(MAKEFLAGS)
 TESTFLAGS ?=
 
 check:
-	$(Q)tools/install-dependencies.sh build check
-	$(Q)$(again) all unit integration-programs
+	$(Q)tools/install-dependencies.sh build check python
+	$(Q)$(again) all unit integration-programs python
 	$(Q)python3 tests/run.py --build $(BUILD) --jobs $(JOBS) $(TESTFLAGS)
+# The tests of the Python package again, with PyTorch; fails where it cannot be had.
+check-torch:
+	$(Q)tools/install-dependencies.sh build check python
+	$(Q)$(again) all python-torch
+	$(Q)python3 tests/run.py --build $(BUILD) --jobs $(JOBS) --torch $(TESTFLAGS)
 # What depends on where batches go, on a GPU of this machine. Fails where there is none.
 GPU ?= cuda:0
 check-gpu:
-	$(Q)tools/install-dependencies.sh build check
-	$(Q)$(again) all unit integration-programs
+	$(Q)tools/install-dependencies.sh build check python
+	$(Q)$(again) all unit integration-programs python
 	$(Q)python3 tests/run.py --build $(BUILD) --jobs $(JOBS) --slowness 4 --device $(GPU) $(TESTFLAGS)
 check-asan:
 	$(Q)tools/install-dependencies.sh build check
@@ -193,7 +199,7 @@ bench:
 	$(Q)bench/run.py --build $(BUILD) $(BENCHFLAGS)
 # Everything that any target needs.
 dependencies:
-	$(Q)tools/install-dependencies.sh build demo check lint bench
+	$(Q)tools/install-dependencies.sh build demo check python lint bench
 
 clean:
 	$(Q)rm -rf $(BUILD)
@@ -201,9 +207,10 @@ clean:
 include bench/gpu/gpu.mk
 include tests/lint.mk
 include tools/install.mk
+include tools/python.mk
 include tools/bundle.mk
 
-.PHONY: all unit integration-programs bench-programs check check-gpu check-asan check-tsan storm demo bench dependencies clean
+.PHONY: all unit integration-programs bench-programs check check-torch check-gpu check-asan check-tsan storm demo bench dependencies clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 

@@ -11,6 +11,7 @@ import fnmatch
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +27,15 @@ DELIVERY = [
     "test_fallback", "test_formats", "test_hostile", "test_kill", "test_leaks", "test_lifecycle", "test_limits", "test_order",
     "test_ranks", "test_reconnect", "test_regressions", "test_reload", "test_resume", "test_shared", "test_stats", "test_storage",
 ]  # fmt: skip
+# The tests of the Python package that say something about a GPU.
+PYTHON_ON_GPU = ["test_iterate", "test_state", "test_lifetime", "test_threads", "test_transform"]
 running = set()  # leaders of the sessions of what runs now
+# What tests of the Python package need of an interpreter, by what they are run with; each prints nothing if it is there.
+NEEDED = {
+    "numpy": "import numpy, pytest",
+    "torch": "import numpy, pytest, torch",
+    "cuda": "import numpy, pytest, torch; torch.cuda.is_available() or print('its PyTorch sees no GPU')",
+}
 
 
 @dataclasses.dataclass
@@ -35,6 +44,8 @@ class Program:
     command: list
     limit_s: float
     speaks_tap: bool = True
+    environment: dict = dataclasses.field(default_factory=dict)
+    skip: str = ""  # why it is not run at all
 
 
 @dataclasses.dataclass
@@ -76,17 +87,59 @@ def integration_test(options, build, name, device=""):
     return Program(f"integration{where}/{name}", [*command, str(ROOT / f"tests/integration/{name}.py")], 20 * options.limit)
 
 
+def find_interpreter(build, needs):
+    """A Python for the tests of the package, and where the package lies, or why there is none."""
+    folders = [folder for folder in (build / "python", ROOT / "python") if (folder / "feedd").exists()]
+    if not folders:
+        return None, None, f"there is no {build / 'python'}: make python builds it, but not with sanitizers"
+    reasons = []
+    for interpreter in (build / "venv/bin/python", pathlib.Path(sys.executable), shutil.which("python3")):
+        if interpreter is None or not pathlib.Path(interpreter).exists():
+            continue
+        done = subprocess.run([interpreter, "-c", NEEDED[needs]], capture_output=True, text=True, check=False, timeout=300)
+        if not (done.stdout + done.stderr).strip():
+            return interpreter, folders[0], ""
+        reasons.append(f"{interpreter}: {(done.stdout + done.stderr).strip().splitlines()[-1]}")
+    return None, None, "; ".join(reasons)
+
+
+def python_tests(options, build):
+    """The tests of the Python package, with NumPy alone, or with PyTorch, or on a GPU."""
+    needs = "cuda" if options.device else "torch" if options.torch else "numpy"
+    interpreter, package, reason = find_interpreter(build, needs)
+    if options.torch and not interpreter:
+        raise SystemExit(f"the tests with PyTorch cannot run: {reason}")
+    environment = {
+        "FEEDD_TEST_BUILD": str(build), "FEEDD_TEST_SLOWNESS": str(options.slowness), "PYTHONPATH": str(package),
+        "FEEDD_TEST_DEVICE": options.device, "FEEDD_TEST_FRAMEWORK": "numpy" if needs == "numpy" else "torch",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }  # fmt: skip
+    for file in sorted((ROOT / "tests/python").glob("test_*.py")):
+        kind = next((kind for kind in ("gpu", "torch") if file.stem.startswith(f"test_{kind}")), "any")
+        if kind == "gpu" and not options.device or kind == "torch" and needs == "numpy":
+            continue
+        if options.device and file.stem not in PYTHON_ON_GPU and kind != "gpu":
+            continue
+        command = [str(interpreter), "-m", "pytest", "-p", "no:cacheprovider", "--tap", str(file)]
+        where = {"numpy": "python", "torch": "python@torch", "cuda": f"python@{options.device}"}[needs]
+        yield Program(f"{where}/{file.stem}", command, 3 * options.limit, True, environment, reason)
+
+
 def find_programs(options):
     """The programs to run: on a device those whose outcome depends on it, else all."""
     build = options.build.resolve()
-    if options.device:
+    if options.torch:
+        programs = list(python_tests(options, build))
+    elif options.device:
         programs = [integration_test(options, build, name, options.device) for name in [*DELIVERY, "test_gpu", "test_gpu_kill"]]
+        programs += python_tests(options, build)
     else:
         programs = list(find_unit_tests(options, build))
         if not options.unit:
             names = [source.stem for source in sorted((ROOT / "tests/integration").glob("test_*.py"))]
             programs += [integration_test(options, build, name) for name in names]
             programs += [integration_test(options, build, name, SIMULATED) for name in DELIVERY]
+            programs += python_tests(options, build)
     return [program for program in programs if fnmatch.fnmatch(program.name, options.only)]
 
 
@@ -121,7 +174,7 @@ def kill_session(leader):
 
 def execute(program, slowness):
     """Runs one program in a session of its own: (exit status or None when out of time, processes left, output)."""
-    environment = {**os.environ, **sanitizer_settings(), "CMOCKA_MESSAGE_OUTPUT": "TAP"}
+    environment = {**os.environ, **sanitizer_settings(), "CMOCKA_MESSAGE_OUTPUT": "TAP", **program.environment}
     with tempfile.TemporaryFile() as sink:
         child = subprocess.Popen(
             program.command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, cwd=ROOT,
@@ -175,6 +228,8 @@ def end_early(number, _):
 
 
 def run_program(program, slowness):
+    if program.skip:
+        return Result(program, [tap.Case(program.name, "skipped", program.skip)], "", 0.0)
     begun = time.monotonic()
     try:
         status, left, output = execute(program, slowness)
@@ -221,6 +276,7 @@ def parse_arguments():
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"), help="build directory to test")
     parser.add_argument("--only", default="*", help="programs whose name matches, as in 'unit/test_ring*'")
     parser.add_argument("--unit", action="store_true", help="unit tests alone")
+    parser.add_argument("--torch", action="store_true", help="the tests of the Python package alone, with PyTorch")
     parser.add_argument("--device", default="", help="where consumers want their batches, as in cuda:0: what depends on it alone")
     parser.add_argument("--jobs", "-j", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--limit", type=float, default=60, help="seconds for a unit test program")
@@ -239,8 +295,7 @@ def main():
         print(f"no test can run on {options.device}: {reason}", flush=True)
         return 1
     programs = find_programs(options)
-    units = [program for program in programs if program.name.startswith("unit/")]
-    others = [program for program in programs if not program.name.startswith("unit/")]
+    others = [program for program in programs if program.name.startswith("integration")]
     results = []
 
     def finish(result):
@@ -248,7 +303,7 @@ def main():
         results.append(result)
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        jobs = [pool.submit(run_program, program, options.slowness) for program in units]
+        jobs = [pool.submit(run_program, program, options.slowness) for program in programs if program not in others]
         for job in concurrent.futures.as_completed(jobs):
             finish(job.result())
     for program in others:  # each runs options.jobs tests at a time by itself

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Installs what is missing of the packages that DEPENDENCIES lists for the groups named on the command line.
+# Installs what is missing of the Debian packages that DEPENDENCIES lists for the groups named on the command line.
 # Says nothing and changes nothing when all is there. Uses sudo only when something is missing and it is not root.
 set -eu
 LC_ALL=C
 export LC_ALL
 
 list=$(dirname "$0")/../DEPENDENCIES
-groups='build demo check lint bench package'
+groups='build demo check python lint bench package'
 
 fail() {
     printf '%s: %s\n' "$0" "$1" >&2
@@ -23,7 +23,7 @@ done
 
 # "package minimum" a line, of the wanted groups.
 wanted=$(while read -r package minimum member_of _; do
-    case $package in '' | \#*) continue ;; esac
+    case $package in '' | \#* | pypi) continue ;; esac
     for group in "$@"; do
         case ",$member_of," in
             *",$group,"*)

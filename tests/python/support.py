@@ -1,0 +1,136 @@
+"""Datasets whose every byte is known, loaders on them, and programs that are run beside a test."""
+
+import contextlib
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+
+import data
+import expected
+import harness
+
+import feedd
+
+FRAMEWORK = os.environ.get("FEEDD_TEST_FRAMEWORK", "numpy")
+DEVICES = [harness.DEVICE] if harness.DEVICE else ["cpu", "host:0"]
+ON_GPU = harness.on_real_gpu()
+SAMPLES = 203  # of the dataset numbers: no multiple of a batch
+BODY = 24
+RECORD = 8 + BODY
+# Of the dataset types: NumPy's name and bytes of every type that feedd knows by another name.
+TYPES = {
+    "bool": ("bool", 1), "u8": ("uint8", 1), "i8": ("int8", 1), "u16": ("uint16", 2), "i16": ("int16", 2),
+    "u32": ("uint32", 4), "i32": ("int32", 4), "u64": ("uint64", 8), "i64": ("int64", 8), "f16": ("float16", 2),
+    "bf16": ("bfloat16", 2), "f32": ("float32", 4), "f64": ("float64", 8), "c64": ("complex64", 8), "c128": ("complex128", 16),
+}  # fmt: skip
+TYPED_SAMPLES = 12
+TYPED_RECORD = 2 * sum(size for _, size in TYPES.values())
+
+
+def typed_offset(name):
+    names = list(TYPES)
+    return 2 * sum(TYPES[other][1] for other in names[: names.index(name)])
+
+
+def typed_record(index):
+    """Two of each type: bytes that are no NaN of any, and for bool are 0 or 1."""
+    record = bytearray()
+    for name, (_, size) in TYPES.items():
+        record += bytes((index + place) % 2 if name == "bool" else (index * 7 + place) % 60 for place in range(2 * size))
+    return bytes(record)
+
+
+def add_datasets(instance):
+    """numbers: fields id and body. types: a pair of each type. tokens: windows of 17."""
+    numbers = instance.directory / "numbers.bin"
+    data.write_records(numbers, SAMPLES, RECORD)
+    instance.add_dataset(
+        "numbers", format="records", path=numbers, record_bytes=RECORD, field_id="u64 @ 0", field_body=f"u8[{BODY}] @ 8"
+    )
+    types = instance.directory / "types.bin"
+    types.write_bytes(b"".join(typed_record(index) for index in range(TYPED_SAMPLES)))
+    fields = {f"field_{name}": f"{name}[2] @ {typed_offset(name)}" for name in TYPES}
+    instance.add_dataset("types", format="records", path=types, record_bytes=TYPED_RECORD, **fields)
+    tokens = instance.directory / "tokens.bin"
+    tokens.write_bytes(struct.pack("<1000H", *range(1000)))
+    instance.add_dataset("tokens", format="tokens", path=tokens, dtype="u16", length=16)
+
+
+def loader(daemon, dataset="numbers", batch_size=16, **options):
+    """A DataLoader of the framework under test."""
+    return feedd.DataLoader(dataset, batch_size, **{"framework": FRAMEWORK, "socket": daemon.socket, **options})
+
+
+def raw(tensor):
+    """The bytes of a tensor of any framework, in host memory."""
+    if hasattr(tensor, "untyped_storage"):
+        import torch
+
+        return tensor.contiguous().cpu().flatten().view(torch.uint8).numpy().tobytes()
+    return tensor.tobytes()
+
+
+def samples_of(batch):
+    """Which samples a batch of numbers holds, after a look at every byte of it."""
+    identity, body = batch.values() if isinstance(batch, dict) else batch
+    numbers = list(struct.unpack(f"<{len(identity)}Q", raw(identity)))
+    assert tuple(body.shape) == (len(numbers), BODY)
+    assert raw(body) == b"".join(data.sample_bytes(number, RECORD)[8:] for number in numbers)
+    return numbers
+
+
+def read(batches):
+    """What samples_of() says of each."""
+    return [samples_of(batch) for batch in batches]
+
+
+def wanted(batch_size=16, samples=SAMPLES, **shape):
+    """The samples of each batch of an epoch, worked out without feedd."""
+    return [batch["samples"] for batch in expected.epoch_batches(samples, batch_size, **shape)]
+
+
+def take(iterator, count):
+    return [samples_of(next(iterator)) for _ in range(count)]
+
+
+def children():
+    """The pids of this process's children."""
+    found = set()
+    for task in pathlib.Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):
+            found |= {int(pid) for pid in (task / "children").read_text().split()}
+    return found
+
+
+def environment(daemon=None, **more):
+    """Of a program that uses the package, as this one finds it."""
+    path = os.pathsep.join([str(pathlib.Path(feedd.__file__).parents[1]), *(part for part in sys.path if part)])
+    socket = {"FEEDD_SOCKET": str(daemon.socket)} if daemon else {}
+    return {**os.environ, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1", **socket, **more}
+
+
+def start(code, *arguments, daemon=None, variables=None, **options):
+    """Begins a Python program; its text output is a pipe."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, preexec_fn=harness.die_with_parent,
+        env=environment(daemon, **(variables or {})), **options,
+    )  # fmt: skip
+
+
+def finish(process, status=0, limit_s=20):
+    """Waits for its end and returns what it printed."""
+    try:
+        output, _ = process.communicate(timeout=limit_s * harness.SLOWNESS)
+    finally:
+        process.kill()
+        process.wait()
+    assert status is None or process.returncode == status, f"ended with status {process.returncode}:\n{output}"
+    return output
+
+
+def run(code, *arguments, status=0, **options):
+    """Runs a Python program to its end and returns what it printed."""
+    return finish(start(code, *arguments, **options), status)

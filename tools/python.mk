@@ -1,0 +1,36 @@
+# make python: the Python package as a wheel in $(BUILD)/wheel, unpacked in $(BUILD)/python, and installed into the virtual
+# environment $(BUILD)/venv, in which the tests run. make python-torch: PyTorch into that environment too. PYTHON= as wanted.
+
+PYTHON ?= python3
+VENV   := $(BUILD)/venv
+WHEEL  := $(BUILD)/wheel
+# All that the wheel is made of. The Makefile has its version and says which files belong to libfeed.
+WHEEL_SOURCES := Makefile $(wildcard client/python/* client/python/native/* client/python/feedd/*.py* client/python/feedd/py.typed) \
+    $(SHM_SOURCES) $(GPU_SOURCES) $(CLIENT_SOURCES) $(sort $(wildcard proto/*.c proto/*.proto client/*.h shm/*.h shm/*.def gpu/*.h gpu/*.def proto/*.h))
+WHEEL_SOURCES := $(filter-out client/python/feedd client/python/native,$(WHEEL_SOURCES))
+in_venv = PATH='$(abspath $(VENV))/bin':"$$PATH"
+
+python: $(VENV)/feedd.done
+python-torch: $(VENV)/feedd.done $(VENV)/torch.done
+
+$(VENV)/python.done $(VENV)/torch.done: $(VENV)/%.done: DEPENDENCIES tools/make-venv.sh
+	$(Q)tools/install-dependencies.sh build python
+	$(call say,VENV,$* in $(VENV))
+	$(Q)PYTHON='$(PYTHON)' tools/make-venv.sh $(VENV) $*
+	$(Q)touch $@
+$(VENV)/torch.done: $(VENV)/python.done
+
+# Built where objects are kept from time to time; the version of a wheel says nothing of its content, so only one is kept.
+$(WHEEL)/done: $(WHEEL_SOURCES) $(VENV)/python.done
+	$(call say,WHEEL,client/python)
+	$(Q)rm -rf $(WHEEL) $(BUILD)/python && mkdir -p $(WHEEL) $(BUILD)/obj
+	$(Q)$(in_venv) CC='$(CC)' $(if $(CUDA_HOME),CUDA_HOME='$(CUDA_HOME)') python -m pip wheel -qq \
+	    --disable-pip-version-check --no-index --no-deps --no-build-isolation --wheel-dir '$(abspath $(WHEEL))' \
+	    -C build-dir='$(abspath $(BUILD))/obj/wheel' $(if $(filter 0,$(CUDA)),-C setup-args=-Dtoolkit=none) ./client/python
+	$(Q)$(in_venv) python -m zipfile -e $(WHEEL)/feedd-*.whl $(BUILD)/python
+	$(Q)touch $@
+$(VENV)/feedd.done: $(WHEEL)/done
+	$(Q)$(in_venv) python -m pip install -qq --disable-pip-version-check --no-index --no-deps --force-reinstall $(WHEEL)/*.whl
+	$(Q)touch $@
+
+.PHONY: python python-torch
