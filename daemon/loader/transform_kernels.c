@@ -72,7 +72,9 @@ static inline uint16_t to_bf16(float value) {
 #define VECTOR_BYTES 16
 #include "daemon/loader/transform_loops.h"
 
-#if defined __x86_64__
+// clang has no such pragmas, and makes do with the plain set.
+#if defined __x86_64__ && !defined __clang__
+#define MORE_SETS
 #pragma GCC push_options
 #pragma GCC target("avx2")
 #define SET(loop)    loop##_avx2
@@ -93,7 +95,7 @@ static inline uint16_t to_bf16(float value) {
 const struct transform_kernels *transform_kernels(uint32_t index) {
     const struct transform_kernels *sets[3];
     uint32_t count = 0;
-#if defined __x86_64__
+#ifdef MORE_SETS
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
         sets[count++] = &set_avx512;
