@@ -3,8 +3,9 @@
 //   compute     the batch is on the GPU already, always the same: what a step costs
 //   places      each step reads another of as many batches as feedd's pool may have, which no cache holds
 //   words       compute between a wait for a word that is there already and the write of another, as libfeed has them
-//   feed        batches from feedd, waited for and released on the stream
-//   feed_nowait the same, but that the stream does not wait
+//   feed        batches from feedd, waited for on the stream, and released after every stream
+//   feed_on_stream  the same, but released on the stream
+//   feed_nowait that, and the stream does not wait
 //   sequential  copied from pinned memory on the same stream, then computed with
 //   streams     copied on a stream of its own into one of two places, with events between the streams
 // At most AHEAD steps are queued. While another way is measured the feed is full and rests.
@@ -19,13 +20,14 @@ enum way {
     PLACES,
     WORDS,
     FEED,
+    FEED_ON_STREAM,
     FEED_NOWAIT,
     SEQUENTIAL,
     STREAMS,
     WAYS
 };
-static const char *const way_names[WAYS] = {"compute",     "places",     "words",  "feed",
-                                            "feed_nowait", "sequential", "streams"};
+static const char *const way_names[WAYS] = {"compute",        "places",      "words",      "feed",
+                                            "feed_on_stream", "feed_nowait", "sequential", "streams"};
 
 struct run {
     struct feed_options feed;
@@ -54,7 +56,7 @@ static const void *staged(const struct run *run, uint64_t step) {
     return run->staged + step % STAGED * run->batch_bytes;
 }
 
-static void step_feed(struct run *run, struct feed *feed, bool waits) {
+static void step_feed(struct run *run, struct feed *feed, bool waits, void *release_on) {
     struct feed_batch batch;
     int got = feed_next(feed, &batch, 20000);
     if (got != 1)
@@ -62,7 +64,7 @@ static void step_feed(struct run *run, struct feed *feed, bool waits) {
     int failed = waits ? feed_batch_wait(feed, &batch, run->stream) : 0;
     if (!failed) {
         compute(run, batch.field[0].data, batch.field[0].bytes);
-        failed = feed_batch_release(feed, &batch, run->stream);
+        failed = feed_batch_release(feed, &batch, release_on);
     }
     if (failed)
         consumer_die("a batch", feed, failed);
@@ -88,8 +90,11 @@ static void step_streams(const struct run *run, uint64_t step) {
 static void step_once(struct run *run, enum way way, struct feed *feed, uint64_t step) {
     switch (way) {
     case FEED:
+        step_feed(run, feed, true, FEED_EVERY_STREAM);
+        break;
+    case FEED_ON_STREAM:
     case FEED_NOWAIT:
-        step_feed(run, feed, way == FEED);
+        step_feed(run, feed, way == FEED_ON_STREAM, run->stream);
         break;
     case WORDS:
         step_words(run, step);

@@ -8,6 +8,7 @@ WAY_TEXTS = {
     "places": "without feedd: the batch is there, in another of 16 places each step",
     "words": "without feedd: a wait and a write of a word as libfeed queues them",
     "feed_nowait": "feedd, but the stream does not wait",
+    "feed_on_stream": "feedd, released on the stream",
     "sequential": "without feedd: copy, then compute",
     "streams": "without feedd: two streams",
 }
