@@ -1,0 +1,207 @@
+"""What all experiments need: the machine's ways of running torch and feedd, clocks, endless batches, helper processes."""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))  # for the modules of bench/, after everything else
+
+os.environ.setdefault("PYTHONWARNINGS", "ignore::DeprecationWarning,ignore::UserWarning")
+warnings.simplefilter("ignore", DeprecationWarning)  # fork with threads: workers touch none of them
+warnings.simplefilter("ignore", UserWarning)  # pin_memory without a GPU, more workers than cores
+
+MIB = 2**20
+CHILD_SECONDS = 120
+
+
+class BenchError(Exception):
+    """A measurement that could not be made, in one sentence."""
+
+
+def add_options(parser):
+    parser.add_argument("--build", default="build", help="where feedd is (default: build)")
+    parser.add_argument("--data", help="folder for 1.2 GiB of data (default: $BENCH_DIR, else /dev/shm where it is large)")
+    parser.add_argument("--output", help="folder for the JSON (default: bench/results/torch-cuda, or torch-cpu)")
+    parser.add_argument("--device", help="cuda:0, cpu, or host:0, where feedd plays a GPU in host memory"
+                                         " (default: cuda:0 where there is one, else cpu)")
+    parser.add_argument("--quick", action="store_true", help="shorter, fewer rounds: a look, no result")
+
+
+def default_data():
+    if os.environ.get("BENCH_DIR"):
+        return os.environ["BENCH_DIR"]
+    room = os.statvfs("/dev/shm")
+    base = "/dev/shm" if room.f_bavail * room.f_frsize > 4 * 2**30 else "/tmp"
+    return os.path.join(base, f"feedd-bench-torch-{os.getuid()}")
+
+
+class Setting:
+    """How this run measures. `torch_device` is where torch's tensors go, `feedd_device` what feedd calls it."""
+
+    def __init__(self, arguments):
+        import torch
+        self.device = arguments.device or ("cuda:0" if torch.cuda.is_available() else "cpu")
+        self.gpu = self.device.startswith("cuda")
+        if self.gpu and not torch.cuda.is_available():
+            raise BenchError(f"torch sees no GPU, and --device {self.device} asks for one")
+        self.torch_device = torch.device(self.device if self.gpu else "cpu")
+        self.feedd_device = self.device
+        self.build = os.path.abspath(arguments.build)
+        self.data = os.path.abspath(arguments.data or default_data())
+        self.quick = arguments.quick
+        self.cores = len(os.sched_getaffinity(0))
+        self.rounds = 1 if self.quick else 3
+        self.seconds = 0.2 if self.quick else 0.5  # that one rate is measured for
+        self.look_seconds = 0.1 if self.quick else 0.3  # while settings are searched for
+        kind = "cuda" if self.gpu else "cpu" if self.device == "cpu" else "simulated"
+        self.output = pathlib.Path(arguments.output or HERE.parent / "results" / f"torch-{kind}")
+        os.makedirs(self.data, exist_ok=True)
+        os.environ["FEEDD_PROGRAM"] = os.path.join(self.build, "feedd")
+
+    def options(self):
+        """The command line that gives another process the same setting."""
+        return ["--build", self.build, "--data", self.data, "--output", str(self.output), "--device", self.device,
+                *(["--quick"] if self.quick else [])]
+
+    def counts(self, wanted):
+        """Workers or loaders to try: those wanted, on few cores only up to four for each core."""
+        return [count for count in wanted if count <= max(4, 4 * self.cores)]
+
+    def feedd(self, datasets, **settings):
+        """A private daemon for a `with` block."""
+        import feedd
+        if self.device.startswith("host"):
+            settings["simulated_gpus"] = 1
+        chosen = {"log_level": "warning", "ring_memory": "8G", "device_memory": "8G", **settings}
+        return feedd.serve({"feedd": chosen, **datasets})
+
+    def wait(self):
+        """Until the GPU has done all that was asked of it."""
+        if self.gpu:
+            import torch
+            torch.cuda.synchronize()
+
+
+def read_to_cache(path):
+    """So that both sides find the file in the page cache."""
+    buffer = bytearray(8 * MIB)
+    with open(path, "rb", buffering=0) as file:
+        while file.readinto(buffer):
+            pass
+
+
+def endless(loader):
+    """Epoch after epoch."""
+    while True:
+        yield from loader
+
+
+def first_of(batch):
+    """The batch of a dataset of one field."""
+    return batch[0] if isinstance(batch, (list, tuple)) else batch
+
+
+def rate(setting, batches, step, seconds, warm=8, least=4):
+    """Batches a second that `batches` gives and `step` works on, the GPU's work included, after `warm` of them."""
+    for _ in range(warm):
+        step(next(batches))
+    setting.wait()
+    count = 0
+    began = time.perf_counter()
+    while count < least or time.perf_counter() - began < seconds:
+        step(next(batches))
+        count += 1
+    setting.wait()
+    return count / (time.perf_counter() - began)
+
+
+def in_turn(rounds, jobs):
+    """Runs each job of the dict once a round, so that what disturbs the machine disturbs all. Returns lists of results."""
+    results = {name: [] for name in jobs}
+    for _ in range(rounds):
+        for name, job in jobs.items():
+            results[name].append(job())
+    return results
+
+
+def median(values):
+    return statistics.median(values)
+
+
+def child_command(script, setting, task):
+    return [sys.executable, str(HERE / script), *setting.options(), "--task", json.dumps(task)]
+
+
+def run_child(script, setting, task, timeout=CHILD_SECONDS):
+    """What a helper process of an experiment prints last, parsed."""
+    done = subprocess.run(child_command(script, setting, task), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=timeout, check=False)
+    return parse_child(done.returncode, done.stdout, done.stderr)
+
+
+def parse_child(status, output, errors):
+    if status != 0 or not output.strip():
+        raise BenchError(f"a helper process ended with status {status}: {errors.strip()[-600:]}")
+    return json.loads(output.strip().splitlines()[-1])
+
+
+class Talk:
+    """A helper process that says a line of JSON at each step and goes on when told to."""
+
+    def __init__(self, script, setting, task):
+        self.process = subprocess.Popen(child_command(script, setting, task), stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.pid = self.process.pid
+
+    def hear(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise BenchError(f"a helper process ended with status {self.process.wait()}: "
+                             f"{self.process.stderr.read().strip()[-600:]}")
+        return json.loads(line)
+
+    def tell(self, **what):
+        self.process.stdin.write(json.dumps(what) + "\n")
+        self.process.stdin.flush()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def say(**what):
+    """The helper's side: a step is reached."""
+    print(json.dumps(what), flush=True)
+
+
+def listen():
+    """The helper's side: what it is told; ends the process when nobody will say more."""
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(0)
+    return json.loads(line)
+
+
+def child_main(work):
+    """The main program of an experiment's helper: work(setting, task)."""
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    parser.add_argument("--task", type=json.loads, required=True)
+    arguments = parser.parse_args()
+    work(Setting(arguments), arguments.task)

@@ -1,0 +1,202 @@
+"""Several training jobs on one machine: a DataLoader each, against one feed that they share."""
+
+import json
+import os
+import subprocess
+import time
+
+import feedd
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from data import floats, floats_dataset
+from harness import Talk, child_main, first_of, in_turn, listen, median, say
+from loaders import as_is, running
+from procs import cpu_seconds, read_bytes, tree
+
+QUESTION = "what do 1, 2 and 4 jobs that train on the same files cost?"
+ROWS, COLUMNS, BATCH = 131072, 1024, 256
+ROW_BYTES = COLUMNS * 4
+COUNTS = (1, 2, 4)
+SIDES = ("torch", "torch, __getitems__", "feedd")
+FLAT, SPEED = 1.1, 0.95
+
+
+class FileRows(Dataset):
+    """Rows read from the file when they are wanted, as from a dataset that does not fit into memory."""
+
+    def __init__(self, path):
+        self.file = os.open(path, os.O_RDONLY)
+
+    def __len__(self):
+        return ROWS
+
+    def __getitem__(self, index):
+        return torch.frombuffer(bytearray(os.pread(self.file, ROW_BYTES, index * ROW_BYTES)), dtype=torch.float32)
+
+
+class FileBatches(FileRows):
+    """A batch at once, into one buffer."""
+
+    def __getitems__(self, indices):
+        batch = torch.empty(len(indices), COLUMNS)
+        view = memoryview(batch.numpy()).cast("B")
+        for place, index in enumerate(indices):
+            os.preadv(self.file, [view[place * ROW_BYTES:(place + 1) * ROW_BYTES]], index * ROW_BYTES)
+        return batch
+
+
+def loader_of(setting, task):
+    """What the job iterates over, batches on the device that the task names."""
+    device = torch.device(task["device"] if task["device"].startswith("cuda") else "cpu")
+    gpu = device.type == "cuda"
+    if task["side"] == "feedd":
+        return feedd.DataLoader("rows", BATCH, shuffle=True, drop_last=True, share=task["share"], device=task["device"],
+                                socket=task["socket"]), lambda batch: batch[0]
+    batched = task["side"] != "torch"
+    loader = DataLoader((FileBatches if batched else FileRows)(task["path"]), BATCH, shuffle=True, drop_last=True,
+                        num_workers=task["workers"], persistent_workers=task["workers"] > 0, pin_memory=gpu,
+                        collate_fn=as_is if batched else None)
+    return loader, lambda batch: first_of([batch]).to(device, non_blocking=gpu)
+
+
+def job(setting, task):
+    """Trains, in that it looks at every number, for so many seconds."""
+    loader, bring = loader_of(setting, task)
+    with running(loader) as batches:
+        device = torch.device(task["device"] if task["device"].startswith("cuda") else "cpu")
+        seen = torch.zeros((), dtype=torch.float64, device=device)
+        for _ in range(8 + 4 * task["workers"]):
+            seen += bring(next(batches)).sum()
+        setting.wait()
+        say(step="ready")
+        listen()
+        count, began = 0, time.perf_counter()
+        while time.perf_counter() - began < task["seconds"]:
+            seen += bring(next(batches)).sum()
+            count += 1
+        setting.wait()
+        say(samples=count * BATCH, seconds=time.perf_counter() - began)
+        listen()
+
+
+def child(setting, _):
+    """A job after another, as told. CUDA is there before the first."""
+    torch.set_num_threads(1)
+    torch.zeros(1, device=setting.torch_device)
+    while True:
+        job(setting, listen())
+
+
+def feed_bytes(setting, socket, share):
+    """What the loaders of the shared feed have read from files."""
+    done = subprocess.run([os.path.join(setting.build, "feedctl"), "stats", "--once", "--json"], text=True,
+                          capture_output=True, env={**os.environ, "FEEDD_SOCKET": socket}, check=True, timeout=20)
+    return sum(feed["loader_counters"]["storage_bytes"] for feed in json.loads(done.stdout)["feeds"]
+               if feed["name"] == share)
+
+
+class Cell:
+    """One side with so many jobs: each call is a round."""
+
+    def __init__(self, setting, helpers, service, path):
+        self.setting, self.helpers, self.service, self.path = setting, helpers, service, path
+        self.rounds = 0
+
+    def spent(self, side, count, share):
+        """CPU seconds and bytes read so far, by the jobs and those who read for them."""
+        pids = tree(*(helper.pid for helper in self.helpers[:count]))
+        if side == "feedd":
+            pids += tree(self.service.pid)
+            return cpu_seconds(pids), feed_bytes(self.setting, self.service.socket, share)
+        return cpu_seconds(pids), read_bytes(pids)
+
+    def run(self, side, count, workers, device, seconds=None):
+        self.rounds += 1
+        share = f"jobs-{self.rounds}"
+        task = {"side": side, "workers": 0 if side == "feedd" else workers, "device": device, "path": self.path,
+                "share": share, "socket": self.service.socket, "seconds": seconds or self.setting.seconds}
+        for helper in self.helpers[:count]:
+            helper.tell(**task)
+        for helper in self.helpers[:count]:
+            helper.hear()
+        before = self.spent(side, count, share)
+        for helper in self.helpers[:count]:
+            helper.tell()
+        results = [helper.hear() for helper in self.helpers[:count]]
+        after = self.spent(side, count, share)
+        for helper in self.helpers[:count]:
+            helper.tell()
+        rates = [result["samples"] / result["seconds"] for result in results]
+        samples = sum(result["samples"] for result in results)
+        return {"slowest": min(rates), "mean": sum(rates) / count, "cpu": (after[0] - before[0]) / samples * 1e6,
+                "read": (after[1] - before[1]) / (samples / count * ROW_BYTES)}
+
+
+def look(cell, setting):
+    """Workers of one job of torch, for either way."""
+    rows, best = [], {}
+    for side in SIDES[:2]:
+        for workers in setting.counts((1, 2, 4, 8)):
+            found = cell.run(side, 1, workers, "cpu", setting.look_seconds)["mean"]
+            rows.append({"side": side, "setting": f"workers {workers}", "rate": found})
+            if found > best.get(side, (0, 0))[0]:
+                best[side] = found, workers
+    return {side: workers for side, (_, workers) in best.items()}, rows
+
+
+def on_device(cell, setting, report, device, best):
+    """The table of one device, and the goals."""
+    plan = {(side, count): lambda side=side, count=count: cell.run(side, count, best.get(side, 0), device)
+            for count in COUNTS for side in SIDES}
+    results = in_turn(setting.rounds, plan)
+    rows = []
+    for (side, count), found in results.items():
+        middle = {key: median(result[key] for result in found) for key in found[0]}
+        rows.append({"side": side, "setting": described(side, best, cell), "jobs": count, **middle,
+                     "rounds": [result["mean"] for result in found]})
+    rows.sort(key=lambda row: SIDES.index(row["side"]))
+    for row in rows:
+        row["speed"] = row["slowest"] / next(one["mean"] for one in rows if one["side"] == row["side"])
+    report.table(f"jobs that take batches of 1 MiB on {device}: medians of {setting.rounds} rounds in turn",
+                 {"side": "side", "setting": "setting", "jobs": "jobs", "mean": "samples/s a job",
+                  "slowest": "slowest job", "speed": "x single job", "cpu": "CPU s a million samples",
+                  "read": "bytes read / bytes of one job"},
+                 rows, draw={"kind": "lines", "x": "jobs", "y": "mean", "series": "side", "log": True})
+    ours = {row["jobs"]: row for row in rows if row["side"] == "feedd"}
+    grows = ours[4]["read"] / ours[1]["read"] if ours[1]["read"] else float("inf")
+    report.goal(f"on {device}, bytes read for 4 jobs at most {FLAT} times those for one", f"{grows:.2f} times", grows <= FLAT)
+    report.goal(f"on {device}, each of 4 jobs at least at {SPEED} of the single job's speed", f"{ours[4]['speed']:.2f}",
+                ours[4]["speed"] >= SPEED)
+
+
+def described(side, best, cell):
+    return f"loaders {cell.loaders}" if side == "feedd" else f"workers {best[side]} each"
+
+
+def measure(setting, report):
+    path = floats(setting, ROWS, COLUMNS)
+    loaders = max(2, min(8, setting.cores - 4))
+    datasets = {"rows": floats_dataset(path, COLUMNS, io="uring")}  # which counts what it reads
+    helpers = []
+    try:
+        with setting.feedd(datasets, loaders=loaders, linger=0) as service:
+            helpers += [Talk("jobs.py", setting, {}) for _ in range(max(COUNTS))]
+            cell = Cell(setting, helpers, service, path)
+            cell.loaders = loaders
+            best, tried = look(cell, setting)
+            devices = dict.fromkeys(("cpu", setting.feedd_device))
+            for device in devices:
+                on_device(cell, setting, report, device, best)
+            report.table("the search for settings (one job, short runs)",
+                         {"side": "side", "setting": "setting", "rate": "samples/s"}, tried)
+    finally:
+        for helper in helpers:
+            helper.__exit__()
+    report.note("each job adds up every number it gets and does nothing else. Bytes read: of torch's jobs and workers, those"
+                " that read calls brought (rchar of /proc/PID/io); of feedd's loaders, feedctl stats; both find them in the"
+                " page cache. CPU: of jobs, workers and all of feedd")
+
+
+if __name__ == "__main__":
+    child_main(child)

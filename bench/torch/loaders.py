@@ -1,0 +1,90 @@
+"""torch's side as its documentation says to write it, and the search for the best setting of either side."""
+
+import contextlib
+import gc
+
+import numpy
+import torch
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+from data import floats_dataset
+from harness import MIB, endless
+
+
+def loaded_rows(path, columns):
+    """The whole file as a tensor in memory, which is as fast as torch can have it: workers share it, nothing is read."""
+    return torch.from_numpy(numpy.fromfile(path, dtype=numpy.float32)).view(-1, columns)
+
+
+class BatchedRows(Dataset):
+    """The same rows, but a whole batch is taken at once: what __getitems__ is for."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitems__(self, indices):
+        return self.rows[torch.tensor(indices)]
+
+
+def as_is(batch):
+    return batch
+
+
+def torch_loader(rows, batch_size, workers, *, pin=False, batched=False, shuffle=True, drop_last=True):
+    dataset = BatchedRows(rows) if batched else TensorDataset(rows)
+    return DataLoader(dataset, batch_size, shuffle=shuffle, drop_last=drop_last, num_workers=workers, pin_memory=pin,
+                      persistent_workers=workers > 0, collate_fn=as_is if batched else None)
+
+
+@contextlib.contextmanager
+def running(loader):
+    """Its batches without end, for a block at whose end its workers are gone."""
+    batches = endless(loader)
+    try:
+        yield batches
+    finally:
+        batches.close()
+        if hasattr(loader, "close"):
+            loader.close()
+        else:
+            loader._iterator = None  # which ends persistent workers
+        gc.collect()
+
+
+FEEDD_LOOK = ((4, None, None), (8, None, None), (12, None, None), (4, 64 * MIB, 256 * MIB), (8, 64 * MIB, 256 * MIB),
+              (12, 64 * MIB, 256 * MIB))
+
+
+def feedd_settings(setting):
+    """Settings of [feedd] to try: loaders, ring and pool."""
+    most = max(2, setting.cores - 2)
+    found = []
+    for loaders, ring, pool in FEEDD_LOOK[:2] + FEEDD_LOOK[3:4] if setting.quick else FEEDD_LOOK:
+        chosen = {"loaders": min(loaders, most)}
+        if ring:
+            chosen["ring"] = ring
+        if pool and setting.gpu:
+            chosen["device_pool"] = pool
+        if chosen not in found:
+            found.append(chosen)
+    return found
+
+
+def best_feedd(setting, path, columns, measure):
+    """Tries the settings: measure(setting's name of the dataset) gives a rate. Returns the best and all as rows."""
+    rows = []
+    for chosen in feedd_settings(setting):
+        with setting.feedd({"rows": floats_dataset(path, columns)}, **chosen):
+            rows.append({"side": "feedd", "setting": described(chosen), "rate": measure(), "chosen": chosen})
+    best = max(rows, key=lambda row: row["rate"])["chosen"]
+    for row in rows:
+        del row["chosen"]
+    return best, rows
+
+
+def described(chosen):
+    """Settings in a few letters, sizes in MiB."""
+    return ", ".join(f"{key} {value // MIB}M" if value >= MIB else f"{key} {value}" for key, value in chosen.items())

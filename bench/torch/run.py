@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Eight experiments with torch's DataLoader and feedd side by side: prints tables, writes a JSON file for each.
+
+Each experiment is a process of its own; one that fails is reported, and the others go on. ../README.md says what they
+measure; draw.py draws them.
+"""
+
+import argparse
+import importlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+
+from harness import BenchError, Setting, add_options
+from report import Report
+
+# Number, name of its module, and how long it may take; first come those that everything else builds on.
+EXPERIMENTS = {
+    1: ("transfer", 120),
+    2: ("product", 120),
+    3: ("preprocessing", 120),
+    4: ("first_batch", 150),
+    5: ("streams", 90),
+    6: ("memory", 100),
+    7: ("jobs", 120),
+    8: ("training", 240),
+}
+
+
+def numbers(text):
+    chosen = []
+    for part in text.split(","):
+        found = [number for number, (name, _) in EXPERIMENTS.items() if part in (str(number), name)]
+        if not found:
+            raise argparse.ArgumentTypeError(f"{part!r} is none of 1 to 8 or "
+                                             + ", ".join(name for name, _ in EXPERIMENTS.values()))
+        chosen += found
+    return chosen
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_options(parser)
+    parser.add_argument("--only", type=numbers, default=list(EXPERIMENTS), metavar="1,4",
+                        help="these experiments alone, by number or name")
+    parser.add_argument("--minutes", type=float, default=9, help="begin no experiment after so long (default: 9)")
+    parser.add_argument("--here", type=int, choices=EXPERIMENTS, help=argparse.SUPPRESS)  # this one, in this process
+    return parser.parse_args()
+
+
+def measure_here(arguments, number):
+    module = importlib.import_module(EXPERIMENTS[number][0])
+    setting = Setting(arguments)
+    began = time.monotonic()
+    report = Report(setting, EXPERIMENTS[number][0], module.QUESTION)
+    try:
+        module.measure(setting, report)
+        report.write(time.monotonic() - began)
+    except BenchError as error:
+        print(f"  not measured, or not to its end: {error}", flush=True)
+        return 1
+    return 0
+
+
+def measure_apart(number):
+    """In a process, and a group, of its own. Returns its status."""
+    name, seconds = EXPERIMENTS[number]
+    command = [sys.executable, os.path.abspath(__file__), *sys.argv[1:], "--here", str(number)]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        print(f"{name}: not measured to its end: it took more than {seconds} s", flush=True)
+        return 1
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)  # workers of one that failed
+        except ProcessLookupError:
+            pass
+        process.wait()
+
+
+def main():
+    arguments = parse()
+    if arguments.here:
+        return measure_here(arguments, arguments.here)
+    os.environ["BENCH_COMMAND"] = shlex.join([os.path.relpath(sys.argv[0]), *sys.argv[1:]])
+    end = time.monotonic() + 60 * arguments.minutes
+    failed = []
+    for number in dict.fromkeys(arguments.only):
+        name = EXPERIMENTS[number][0]
+        if time.monotonic() > end:
+            print(f"{name}: not measured: the time is over (--minutes)", flush=True)
+            failed.append(name)
+            continue
+        status = measure_apart(number)
+        if status != 0:
+            print(f"{name}: not measured, or not to its end: status {status}", flush=True)
+            failed.append(name)
+    print(f"\n{len(arguments.only) - len(failed)} experiments measured; not measured: {', '.join(failed) or 'none'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""How fast batches of 1 MiB reach the GPU: pin_memory and non_blocking, with and without workers, and feedd."""
+
+import time
+
+import feedd
+import torch
+
+from data import floats, floats_dataset
+from harness import first_of, in_turn, median, rate
+from loaders import best_feedd, described, loaded_rows, running, torch_loader
+
+QUESTION = "what do pin_memory, non_blocking and workers bring for batches of 256 x 1024 floats?"
+ROWS, COLUMNS, BATCH = 131072, 1024, 256
+BATCH_BYTES = BATCH * COLUMNS * 4
+TRANSFERS = 64
+GOAL = 30.0
+
+
+def bring(setting, non_blocking):
+    """What the training loop does with torch's batch."""
+    def to_device(batch):
+        return first_of(batch).to(setting.torch_device, non_blocking=non_blocking)
+    return to_device
+
+
+def ways_of_torch(setting):
+    """(workers, pin_memory, non_blocking); without a GPU neither of the latter does anything."""
+    flags = (False, True) if setting.gpu else (False,)
+    return [(workers, pin, free) for workers in (0, 2) for pin in flags for free in flags]
+
+
+def transfer_ms(setting, batches, to_device):
+    """Median time that the GPU's stream spends between having what comes before and having the batch. For torch that is
+    .to(); for feedd, which has copied before it is asked, all of next()."""
+    pairs = []
+    for _ in range(TRANSFERS):
+        batch = next(batches) if to_device else None
+        if setting.gpu:
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            batch = to_device(batch) if to_device else next(batches)
+            end.record()
+        else:
+            begin = time.perf_counter()
+            batch = to_device(batch) if to_device else next(batches)
+            end = time.perf_counter()
+        pairs.append((begin, end))
+    setting.wait()
+    return median((end - begin) * 1e3 if not setting.gpu else begin.elapsed_time(end) for begin, end in pairs)
+
+
+def torch_job(setting, rows, work, way, *, batched=False, seconds=None):
+    workers, pin, free = way
+    to_device = bring(setting, free)
+
+    def measure():
+        with running(torch_loader(rows, BATCH, workers, pin=pin, batched=batched)) as batches:
+            found = rate(setting, batches, lambda batch: work(to_device(batch)), seconds or setting.seconds,
+                         warm=8 + 4 * workers)
+            return found, None if seconds else transfer_ms(setting, batches, to_device)
+    return measure
+
+
+def feedd_job(setting, work, *, seconds=None):
+    def measure():
+        with running(feedd.DataLoader("rows", BATCH, shuffle=True, drop_last=True, device=setting.feedd_device)) as batches:
+            found = rate(setting, batches, lambda batch: work(batch[0]), seconds or setting.seconds, warm=128)
+            return found, None if seconds else transfer_ms(setting, batches, None)
+    return measure
+
+
+def look(setting, rows, path, work):
+    """The search: torch's number of workers, per sample and by whole batches; feedd's loaders and ring."""
+    found = []
+    best = {}
+    for batched in (False, True):
+        for workers in setting.counts((0, 2, 4, 8)):
+            way = (workers, setting.gpu, setting.gpu)
+            value, _ = torch_job(setting, rows, work, way, batched=batched, seconds=setting.look_seconds)()
+            kind = "torch, __getitems__" if batched else "torch"
+            found.append({"side": kind, "setting": f"workers {workers}", "rate": value})
+            if value > best.get(batched, (0, None))[0]:
+                best[batched] = (value, way)
+    chosen, tried = best_feedd(setting, path, COLUMNS,
+                               lambda: feedd_job(setting, work, seconds=setting.look_seconds)()[0])
+    return best[False][1], best[True][1], chosen, found + tried
+
+
+def same_bytes(setting, rows):
+    """Both sides give each sample of an epoch once: sums of columns, which are exact, are equal."""
+    sums = []
+    wanted = rows.sum(0, dtype=torch.float64)
+    for loader in (torch_loader(rows, BATCH, 0, batched=True),
+                   feedd.DataLoader("rows", BATCH, shuffle=True, device=setting.feedd_device)):
+        total = torch.zeros(COLUMNS, dtype=torch.float64, device=setting.torch_device)
+        for batch in loader:
+            total += first_of(batch).to(setting.torch_device).sum(0, dtype=torch.float64)
+        sums.append(total.cpu())
+        del batch
+        if hasattr(loader, "close"):
+            loader.close()
+    return all(torch.equal(total, wanted) for total in sums)
+
+
+def side_by_side(setting, report, work, more=None):
+    """The whole comparison, with `work` on each batch. Returns (GB/s of torch's best as asked, by whole batches, of
+    feedd)."""
+    path = floats(setting, ROWS, COLUMNS)
+    rows = loaded_rows(path, COLUMNS)
+    best, best_batched, chosen, tried = look(setting, rows, path, work)
+    jobs = {("torch", way): torch_job(setting, rows, work, way) for way in ways_of_torch(setting)}
+    jobs["torch, more workers", best] = torch_job(setting, rows, work, best)
+    jobs["torch, __getitems__", best_batched] = torch_job(setting, rows, work, best_batched, batched=True)
+    jobs.update(more or {})
+    with setting.feedd({"rows": floats_dataset(path, COLUMNS)}, **chosen):
+        if not same_bytes(setting, rows):
+            report.note("WRONG: the two sides did not give the same samples")
+        jobs["feedd", None] = feedd_job(setting, work)
+        results = in_turn(setting.rounds, jobs)
+    table = [row_of(side, way, chosen, found) for (side, way), found in results.items()]
+    by_side = {}
+    for row in table:
+        by_side[row["side"]] = max(by_side.get(row["side"], 0), row["gb"])
+    for row in table:
+        row["times"] = row["gb"] / by_side["torch"]
+    report.table(f"batches of 1 MiB to {setting.device}: medians of {setting.rounds} rounds in turn",
+                 {"side": "side", "setting": "setting", "gb": "GB/s", "rate": "batches/s", "ms": "transfer ms",
+                  "times": "x torch's best"},
+                 table, draw={"kind": "bars", "x": ["side", "setting"], "y": "gb", "log": True})
+    report.table("the search for settings (short runs)", {"side": "side", "setting": "setting", "rate": "batches/s"}, tried)
+    torch_best = max(by_side["torch"], by_side["torch, more workers"])
+    return torch_best, by_side["torch, __getitems__"], by_side["feedd"]
+
+
+def row_of(side, way, chosen, found):
+    rates = [value for value, _ in found]
+    times = [value for _, value in found if value is not None]
+    text = described(chosen) if side == "feedd" else "resident" if way is None else (
+        f"workers {way[0]}, pin {'on' if way[1] else 'off'}, non_blocking {'on' if way[2] else 'off'}")
+    return {"side": side, "setting": text, "gb": median(rates) * BATCH_BYTES / 1e9, "rate": median(rates),
+            "ms": median(times) if times else None, "rounds": rates}
+
+
+def nothing(batch):
+    return batch
+
+
+def measure(setting, report):
+    plain, batched, ours = side_by_side(setting, report, nothing)
+    report.goal(f"feedd {GOAL:.0f} times DataLoader's best throughput, samples taken one by one",
+                f"{ours / plain:.1f} times", ours >= GOAL * plain)
+    report.goal(f"feedd {GOAL:.0f} times DataLoader's best throughput, whole batches by __getitems__",
+                f"{ours / batched:.1f} times", ours >= GOAL * batched)
+    report.note("torch has read the whole file into memory before the clock starts, feedd reads it from the page cache; both sides shuffle; transfer ms are of CUDA events"
+                " around .to() for torch, and around next() for feedd, which has copied before")
+
+
