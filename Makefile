@@ -205,6 +205,7 @@ clean:
 	$(Q)rm -rf $(BUILD)
 
 include bench/gpu/gpu.mk
+include bench/torch/torch.mk
 include tests/lint.mk
 include tools/install.mk
 include tools/python.mk

@@ -27,7 +27,8 @@ cp -L "$cmocka" "$stage/build/lib/libcmocka.so.0"
 cp -r README.md ARCHITECTURE.md CHANGELOG.md LICENSE bench client daemon gpu proto shm systemd tests "$stage"
 find "$stage" -name __pycache__ -prune -exec rm -r {} +
 cp tools/bundle/README "$stage/README.bundle"
-cp tools/bundle/check tools/bundle/check-gpu tools/bundle/bench.sh tools/bundle/bench-gpu "$stage"
+cp tools/bundle/check tools/bundle/check-gpu tools/bundle/bench.sh tools/bundle/bench-gpu tools/bundle/bench-torch-gpu \
+    "$stage"
 date -u +%Y-%m-%d >"$stage/build/bundle"
 
 for program in "$stage"/build/feed* "$stage"/build/libfeed.so.0 "$stage"/build/tests/* "$stage"/build/bench/*; do

@@ -2,7 +2,9 @@
 
 import json
 import os
+import select
 import subprocess
+import sys
 import time
 
 import feedd
@@ -60,24 +62,36 @@ def loader_of(setting, task):
     return loader, lambda batch: first_of([batch]).to(device, non_blocking=gpu)
 
 
+def told():
+    """Whether there is something to listen to."""
+    return bool(select.select([sys.stdin], [], [], 0)[0])
+
+
 def job(setting, task):
-    """Trains, in that it looks at every number, for so many seconds."""
+    """Trains, in that it looks at every number, and reports what it did in the seconds after it was told to. It goes on
+    until all are through: jobs that share a feed wait for one that stands still."""
     loader, bring = loader_of(setting, task)
     with running(loader) as batches:
         device = torch.device(task["device"] if task["device"].startswith("cuda") else "cpu")
         seen = torch.zeros((), dtype=torch.float64, device=device)
-        for _ in range(8 + 4 * task["workers"]):
-            seen += bring(next(batches)).sum()
-        setting.wait()
+
+        def train(until):
+            count, began = 0, time.perf_counter()
+            while not until(began):
+                seen.add_(bring(next(batches)).sum())
+                count += 1
+            setting.wait()
+            return count, time.perf_counter() - began
+
+        train(lambda began, left=iter(range(4 * task["workers"] + 8)): next(left, None) is None)
         say(step="ready")
+        train(lambda began: told())
         listen()
-        count, began = 0, time.perf_counter()
-        while time.perf_counter() - began < task["seconds"]:
-            seen += bring(next(batches)).sum()
-            count += 1
-        setting.wait()
-        say(samples=count * BATCH, seconds=time.perf_counter() - began)
+        count, seconds = train(lambda began: time.perf_counter() - began > task["seconds"])
+        say(samples=count * BATCH, seconds=seconds)
+        train(lambda began: told())
         listen()
+    say(step="over")
 
 
 def child(setting, _):
@@ -108,29 +122,33 @@ class Cell:
         pids = tree(*(helper.pid for helper in self.helpers[:count]))
         if side == "feedd":
             pids += tree(self.service.pid)
-            return cpu_seconds(pids), feed_bytes(self.setting, self.service.socket, share)
-        return cpu_seconds(pids), read_bytes(pids)
+            read = feed_bytes(self.setting, self.service.socket, share)
+        else:
+            read = read_bytes(pids)
+        return time.perf_counter(), cpu_seconds(pids), read
 
     def run(self, side, count, workers, device, seconds=None):
         self.rounds += 1
         share = f"jobs-{self.rounds}"
         task = {"side": side, "workers": 0 if side == "feedd" else workers, "device": device, "path": self.path,
                 "share": share, "socket": self.service.socket, "seconds": seconds or self.setting.seconds}
-        for helper in self.helpers[:count]:
-            helper.tell(**task)
-        for helper in self.helpers[:count]:
-            helper.hear()
+        helpers = self.helpers[:count]
+
+        def tell_all(**what):
+            for helper in helpers:
+                helper.tell(**what)
+            return [helper.hear() for helper in helpers]
+
+        tell_all(**task)
+        time.sleep(0.05)
         before = self.spent(side, count, share)
-        for helper in self.helpers[:count]:
-            helper.tell()
-        results = [helper.hear() for helper in self.helpers[:count]]
+        results = tell_all()
         after = self.spent(side, count, share)
-        for helper in self.helpers[:count]:
-            helper.tell()
+        tell_all()
         rates = [result["samples"] / result["seconds"] for result in results]
-        samples = sum(result["samples"] for result in results)
-        return {"slowest": min(rates), "mean": sum(rates) / count, "cpu": (after[0] - before[0]) / samples * 1e6,
-                "read": (after[1] - before[1]) / (samples / count * ROW_BYTES)}
+        clock, cpu, read = (second - first for first, second in zip(before, after))
+        return {"slowest": min(rates), "mean": sum(rates) / count, "cpu": cpu / clock / sum(rates) * 1e6,
+                "read": read / clock / (sum(rates) / count * ROW_BYTES)}
 
 
 def look(cell, setting):
