@@ -1,0 +1,58 @@
+"""A process that starts cold: cold.py JSON. Says how long importing took, and then, in copies of itself that have
+imported and done nothing else, how long it is to the first batch."""
+
+import json
+import os
+import sys
+import time
+
+
+def first_batch(task):
+    """Milliseconds from nothing to the first batch, and that batch's images."""
+    began = time.perf_counter()
+    if task["side"] == "feedd":
+        import feedd
+        share = task.get("share")
+        loader = feedd.DataLoader("cifar", 64, shuffle=True, seed=0 if share else os.getpid(), drop_last=True, share=share,
+                                  framework=task["framework"])
+        _, images = next(iter(loader))
+    else:
+        import cifar
+        loader = cifar.loader(task["path"], task["workers"], context=task.get("context"))
+        images, _ = next(iter(loader))
+    milliseconds = (time.perf_counter() - began) * 1e3
+    assert tuple(images.shape) == (64, 3, 32, 32), images.shape
+    return milliseconds
+
+
+def in_a_copy(task):
+    """first_batch() in a fork of this process."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(writing, json.dumps(first_batch(task)).encode())
+        finally:
+            os._exit(0)  # whose workers end with it
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        text = pipe.read()
+    os.waitpid(pid, 0)
+    if not text:
+        sys.exit("there was no first batch")
+    return json.loads(text)
+
+
+def main():
+    task = json.loads(sys.argv[1])
+    if task["side"] == "feedd":
+        import feedd  # noqa: F401
+        __import__(task["framework"])
+    else:
+        import cifar  # noqa: F401
+    imported = (time.clock_gettime(time.CLOCK_MONOTONIC) - task["began"]) * 1e3
+    print(json.dumps({"imported": imported, "first": [in_a_copy(task) for _ in range(task["rounds"])]}))
+
+
+if __name__ == "__main__":
+    main()
