@@ -29,6 +29,12 @@ static int check_options(struct feed *feed, const struct feed_options *options) 
         (options->share && strlen(options->share) > PROTO_MAX_NAME))
         return error_set(&feed->error, -EINVAL, "the name of a dataset or share has at most %u bytes",
                          PROTO_MAX_NAME);
+    if (options->wait_for > 1 && (!options->share || !*options->share))
+        return error_set(
+            &feed->error, -EINVAL,
+            "wait_for %u needs a share name: nobody else, of whatever rank, can join a feed without"
+            " one",
+            options->wait_for);
     if (options->resume && strlen(options->resume) >= RESUME_TOKEN_BYTES)
         return refuse(feed, "that is no resume token: too long");
     if (options->batch_size < 1 || options->batch_size > MAX_BATCH)

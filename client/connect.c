@@ -44,6 +44,10 @@ static int explain_connect(const char *path, int code, struct error *error) {
                          "no feedd is listening on %s: there is no such socket; is the service running "
                          "(systemctl status feedd), or does it use another socket (FEEDD_SOCKET)?",
                          path);
+    struct stat status;
+    if (code == ECONNREFUSED && stat(path, &status) == 0 && !S_ISSOCK(status.st_mode))
+        return error_set(error, -ECONNREFUSED, "no feedd is listening on %s: what is there is not a socket",
+                         path);
     if (code == ECONNREFUSED)
         return error_set(
             error, -ECONNREFUSED,

@@ -30,13 +30,21 @@ int main(int count, char **arguments) {
     struct feed_batch batch;
     cudaStream_t stream;
     unsigned long long samples = 0, *sum;
+
+    // Before any call of CUDA's: where there is no driver or no such GPU, its sentence says so best.
+    int result = feed_open(&feed, &options);
+    if (result < 0) {
+        fprintf(stderr, "%s: %s\n", arguments[0], feed_strerror(feed));
+        feed_close(feed);
+        return 1;
+    }
     if (cudaStreamCreate(&stream) != cudaSuccess || cudaMallocManaged(&sum, sizeof *sum) != cudaSuccess) {
         fprintf(stderr, "%s: %s\n", arguments[0], cudaGetErrorString(cudaGetLastError()));
+        feed_close(feed);
         return 1;
     }
     *sum = 0;
 
-    int result = feed_open(&feed, &options);
     while (result >= 0 && (result = feed_next(feed, &batch, -1)) == 1) {
         const struct feed_array *field = &batch.field[0];
         samples += batch.count;

@@ -65,7 +65,8 @@ struct feed_options {
     // join must agree on dataset, batch_size, shuffle, drop_last, seed and world_size. Consumers of one rank each see
     // every batch of that rank from where they joined; different ranks split the global batches.
     const char *share;
-    uint32_t wait_for;   // hold the first batch until that many consumers have joined; 0 means 1
+    // Hold the first batch until that many consumers have joined; 0 means 1, more take a share.
+    uint32_t wait_for;
     uint32_t prefetch;   // batches this consumer is ready to hold at once; 0: the daemon chooses
     uint32_t max_lag_s;  // who holds up a shared feed for longer is detached; 0: as the daemon is set
     uint64_t ring_bytes; // for a new feed, about, and at most 1024 batches; 0: the daemon chooses
@@ -74,9 +75,10 @@ struct feed_options {
     // Where batches are wanted: NULL or "cpu" for host memory; "cuda", "cuda:1" as this process counts its GPUs, or a
     // GPU's UUID; "host:0" for a GPU that the daemon plays in host memory (simulated_gpus).
     const char *device;
-    uint32_t device_world_size; // ranks of the job on that GPU; 0 means 1. Sizes its pool
-    const char *client_name;    // shown by feedctl; NULL: the program's name
-    int connect_timeout_ms;     // connecting and attaching together; 0: 30 s; negative: for ever
+    // Ranks of the job on that GPU, for which its pool has room; 0 means 1. Of four ranks on two GPUs each says 2.
+    uint32_t device_world_size;
+    const char *client_name; // shown by feedctl; NULL: the program's name
+    int connect_timeout_ms;  // connecting and attaching together; 0: 30 s; negative: for ever
 
     // When the daemon is lost in mid-run (killed, restarted, upgraded), feed_next() connects again and goes on at
     // feed_token(): no sample is lost or given twice. It keeps trying for so long; 0: 60 s; negative: not at
@@ -131,8 +133,8 @@ struct feed_description {
 // Connects, attaches and maps the ring. On failure *feed is still a handle (or NULL when out of memory), so that
 // feed_strerror(*feed) can be printed; feed_close() it.
 //   -ENOENT dataset or socket   -ECONNREFUSED no daemon   -EACCES permission   -EINVAL options   -ENOSPC no room for
-//   the ring   -EBUSY a limit is reached   -EEXIST share options disagree   -ESTALE token of other data or order
-//   -ETIMEDOUT   -EPROTO not a feedd, or another protocol version
+//   the ring or the pool   -EBUSY a limit is reached   -EEXIST share options disagree   -ESTALE token of other data or
+//   order   -ETIMEDOUT   -EPROTO not a feedd, or another protocol version
 //   with a device: -ENODEV no such GPU, or not visible here (CUDA_VISIBLE_DEVICES), or lost   -ENOTSUP no CUDA in this
 //   build, no driver, too old a driver, or a GPU that cannot export memory   -ENOMEM GPU memory is out
 //   -EOVERFLOW a batch of more than 256 MiB
@@ -156,9 +158,9 @@ int feed_batch_fetch(struct feed *feed, const struct feed_batch *batch, uint32_t
 // Gives a lease back, in any order. GPU: the batch's memory may be filled anew when `stream` gets here; if several
 // streams use it, let this one wait for the others first (cudaStreamWaitEvent). FEED_NO_STREAM: nothing queued uses
 // it any more, as after a synchronisation. Host memory: `stream` is ignored. -EINVAL if it is not held.
-// FEED_EVERY_STREAM: when all is done that this process has queued on the GPU until now, whatever the stream, for callers
-// who do not know which ones used the batch (with a driver older than CUDA 12.5 the call waits for that); -EAGAIN, and
-// still held, while a CUDA graph is captured, whose capture is spoilt.
+// FEED_EVERY_STREAM: when all is done that this process has queued on the GPU until now, whatever the stream, for
+// callers who do not know which ones used the batch (with a driver older than CUDA 12.5 the call waits for that);
+// -EAGAIN, and still held, while a CUDA graph is captured, whose capture is spoilt.
 #define FEED_NO_STREAM    ((void *)-1)
 #define FEED_EVERY_STREAM ((void *)-2)
 int feed_batch_release(struct feed *feed, const struct feed_batch *batch, void *stream);

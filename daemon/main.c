@@ -119,7 +119,7 @@ static int check(const struct config *config) {
     for (size_t i = 0; i < config->dataset_count; i++)
         dataset_print(stdout, datasets[i]);
     char gpus[512];
-    gpu_describe(gpus, sizeof gpus);
+    gpu_describe((uint32_t)config->simulated_gpus, gpus, sizeof gpus);
     printf("delivery to GPUs: %s\n", gpus);
     printf("%s: all is well; %zu dataset%s would be served on %s\n", config->file, config->dataset_count,
            config->dataset_count == 1 ? "" : "s", config->socket);

@@ -54,7 +54,23 @@ static bool find_driver(char version[32]) {
     return true;
 }
 
-void gpu_support(char *text, size_t bytes) {
+void gpu_simulated(uint32_t count, char *text, size_t bytes) {
+    if (count > 1)
+        snprintf(text, bytes, "%u simulated GPUs (host:0 to host:%u)", count, count - 1);
+    else
+        snprintf(text, bytes, "%s", count ? "1 simulated GPU (host:0)" : "no simulated GPU");
+}
+
+static void append_simulated(uint32_t count, char *text, size_t bytes) {
+    char simulated[64];
+    size_t used = strlen(text);
+    if (!count)
+        return;
+    gpu_simulated(count, simulated, sizeof simulated);
+    snprintf(text + used, bytes - used, "; %s", simulated);
+}
+
+void gpu_support(uint32_t simulated, char *text, size_t bytes) {
     char version[32];
     int toolkit = gpu_cuda_toolkit();
     if (!toolkit)
@@ -65,6 +81,7 @@ void gpu_support(char *text, size_t bytes) {
     else
         snprintf(text, bytes, "CUDA (built with %d.%d), but there is no NVIDIA driver on this machine",
                  toolkit / 1000, toolkit % 1000 / 10);
+    append_simulated(simulated, text, bytes);
 }
 
 // The driver's own list: "GPU UUID:  GPU-53ce3473-..." in a file a GPU. Where there is none nothing is known.
@@ -113,10 +130,11 @@ int gpu_expect(const char *uuid, int *simulated, struct error *error) {
     return 0;
 }
 
-void gpu_describe(char *text, size_t bytes) {
+void gpu_describe(uint32_t simulated, char *text, size_t bytes) {
     struct error error = {0};
     if (gpu_cuda_describe(text, bytes, &error) < 0)
         snprintf(text, bytes, "%s", error.text);
+    append_simulated(simulated, text, bytes);
 }
 
 int gpu_resolve(const char *name, char uuid[GPU_UUID_BYTES], struct error *error) {

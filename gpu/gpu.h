@@ -69,8 +69,12 @@ struct gpu_operations {
     int (*free_bytes)(struct gpu *gpu, uint64_t *bytes, struct error *error);
 };
 
-// What this build can do on this machine, found out without loading the driver: for processes that must not.
-void gpu_support(char *text, size_t bytes);
+// "2 simulated GPUs (host:0 to host:1)", "no simulated GPU": of a daemon that plays so many.
+void gpu_simulated(uint32_t count, char *text, size_t bytes);
+
+// What this build can do on this machine, found out without loading the driver: for processes that must not. Behind it,
+// unless there are none, the simulated GPUs.
+void gpu_support(uint32_t simulated, char *text, size_t bytes);
 
 // Whether a GPU of that UUID can be expected here, found out in the same way: 0 it can, -EINVAL that is no UUID (a
 // simulated one has one spelling, that of gpu_resolve), -ENODEV this machine has others, -ENOTSUP no CUDA in this build
@@ -78,8 +82,8 @@ void gpu_support(char *text, size_t bytes);
 int gpu_expect(const char *uuid, int *simulated, struct error *error);
 
 // What GPU delivery is possible here, in a sentence for people: no CUDA in this build, no driver, or the driver's
-// version and how many GPUs this process sees. Loads the driver.
-void gpu_describe(char *text, size_t bytes);
+// version and how many GPUs this process sees; then the simulated ones. Loads the driver.
+void gpu_describe(uint32_t simulated, char *text, size_t bytes);
 
 // The UUID of what the user calls `name`: "cuda" (cuda:0), "cuda:N" counted as this process sees them, a UUID that is
 // visible to this process, or "host:N" for a simulated one. -EINVAL: none of these.
@@ -126,9 +130,9 @@ int gpu_copy_out(struct gpu *gpu, void *to, uint64_t from, uint64_t bytes, struc
 int gpu_write_words(struct gpu *gpu, gpu_stream stream, const struct gpu_word *words, uint32_t count,
                     struct error *error);
 
-// Queued, in a stream of the handle's own: writes the word when all is done that this process has queued on the GPU until
-// now, in whatever stream. With a driver older than CUDA 12.5 it waits for that. -EAGAIN: not while a stream of the
-// context is captured into a CUDA graph; the capture is spoilt.
+// Queued, in a stream of the handle's own: writes the word when all is done that this process has queued on the GPU
+// until now, in whatever stream. With a driver older than CUDA 12.5 it waits for that. -EAGAIN: not while a stream of
+// the context is captured into a CUDA graph; the capture is spoilt.
 int gpu_write_word_last(struct gpu *gpu, const struct gpu_word *word, struct error *error);
 
 // Queued: what follows in the stream waits until the word is `value` or more.

@@ -23,7 +23,8 @@ struct cuda_driver {
 #define CUDA_CALL(name, version) PFN_##name##_v##version name;
 #include "gpu/cuda_calls.def"
 #undef CUDA_CALL
-    // Since CUDA 12.5, NULL before: records an event after all that is queued in the context. Declared here for older headers.
+    // Since CUDA 12.5, NULL before: records an event after all that is queued in the context. Declared here for older
+    // headers.
     CUresult (*cuCtxRecordEvent)(CUcontext context, CUevent event);
 };
 extern struct cuda_driver cuda_driver;

@@ -105,8 +105,9 @@ static int host_create(struct gpu *gpu, uint64_t bytes, struct gpu_memory *memor
     if (code < 0)
         return code;
     if (bytes > unused(host))
-        return error_set(error, -ENOMEM, "%llu bytes of GPU memory are wanted on %s and %llu are free",
-                         (unsigned long long)bytes, gpu->uuid, (unsigned long long)unused(host));
+        return error_set(error, -ENOMEM, "%llu MiB of GPU memory are wanted on %s and %llu MiB are free",
+                         (unsigned long long)divide_up(bytes, 1u << 20), gpu->uuid,
+                         (unsigned long long)unused(host) >> 20);
     AUTO_CLOSE int made = memfd_create("simulated-gpu", MFD_CLOEXEC);
     if (made < 0 || ftruncate(made, (off_t)bytes) < 0)
         return error_set(error, -ENOMEM, "no memory for the simulated GPU: %s", strerror(errno));

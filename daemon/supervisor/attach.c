@@ -17,6 +17,20 @@ static bool is_name(const char *text) {
     return length <= PROTO_MAX_NAME && strspn(text, letters) == length;
 }
 
+// What is no name is not repeated: neither to the client nor into the log.
+static int check_names(const Feedd__Attach *attach, struct error *error) {
+    if (!is_name(attach->dataset) || !is_name(attach->share))
+        return error_set(error, -EINVAL,
+                         "the name of a dataset or share has at most %u letters, digits, '.', '_' and '-'",
+                         PROTO_MAX_NAME);
+    if (attach->wait_for > 1 && !*attach->share)
+        return error_set(error, -EINVAL,
+                         "wait_for %" PRIu32
+                         " needs a share name: nobody else, of whatever rank, can join a feed without one",
+                         attach->wait_for);
+    return 0;
+}
+
 static int check_ranks(const Feedd__Attach *attach, struct feed_request *request, struct error *error) {
     uint32_t world = attach->world_size ? attach->world_size : 1;
     uint32_t local = attach->local_world_size;
@@ -98,29 +112,33 @@ static int check_device(const struct supervisor *supervisor, const char *device,
     int failed = gpu_expect(device, &simulated, error);
     if (failed)
         return failed;
-    if (simulated >= (int)supervisor->config->simulated_gpus)
-        return error_set(error, -ENODEV, "this daemon has %" PRIu64 " simulated GPUs (simulated_gpus)",
-                         supervisor->config->simulated_gpus);
+    if (simulated >= (int)supervisor->config->simulated_gpus) {
+        char have[64];
+        gpu_simulated((uint32_t)supervisor->config->simulated_gpus, have, sizeof have);
+        return error_set(
+            error, -ENODEV,
+            "there is no host:%d: this daemon has %s; simulated_gpus in its configuration sets that",
+            simulated, have);
+    }
     snprintf(request->device, sizeof request->device, "%s", device);
     return 0;
 }
 
 static int check_attach(struct session *session, const Feedd__Attach *attach, struct feed_request *request,
                         struct error *error) {
+    struct ring_plan plan;
     const struct supervisor *supervisor = session->supervisor;
     if (supervisor->state != SUPERVISOR_RUNNING)
         return error_set(error, -ESHUTDOWN, "feedd is stopping and takes no new consumers");
-    // What is no name is not repeated: neither to the client nor into the log.
-    if (!is_name(attach->dataset) || !is_name(attach->share))
-        return error_set(error, -EINVAL,
-                         "the name of a dataset or share has at most %u letters, digits, '.', '_' and '-'",
-                         PROTO_MAX_NAME);
+    int refused = check_names(attach, error);
+    if (refused)
+        return refused;
     request->shape.dataset = datasets_find(supervisor, attach->dataset);
     if (!request->shape.dataset)
         return error_set(error, -ENOENT,
                          "there is no dataset named \"%.64s\"; feedctl datasets lists what there is",
                          attach->dataset);
-    int refused = check_device(supervisor, attach->device, request, error);
+    refused = check_device(supervisor, attach->device, request, error);
     if (refused)
         return refused;
     request->shape.batch_size = attach->batch_size;
@@ -131,7 +149,7 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
     request->rank = attach->rank;
     request->epochs = attach->epochs;
     request->resume = *attach->resume != 0;
-    request->prefetch = (uint32_t)min_u64(attach->prefetch, RING_MAX_SLOTS);
+    request->prefetch = attach->prefetch;
     request->wait_for = attach->wait_for ? attach->wait_for : 1;
     request->reconnect = attach->reconnect;
     request->run_epoch = attach->run_epoch;
@@ -141,6 +159,8 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
     int failed = check_ranks(attach, request, error);
     if (!failed)
         failed = check_batches(&request->shape, error);
+    if (!failed && *request->device) // before a ring is made that its GPU cannot copy from
+        failed = feed_plan_batch(request, &plan, error);
     if (!failed && *attach->resume)
         failed = check_resume(attach->resume, &request->shape, request, error);
     return failed;

@@ -55,6 +55,9 @@ struct served_feed {
     struct stats_feed *stats;
 };
 
+// A ring of one place for what is asked. -EOVERFLOW: the batch is too large, or too large for the GPU that is named.
+int feed_plan_batch(const struct feed_request *request, struct ring_plan *plan, struct error *error);
+
 // Begins to make a feed: its ring is allocated by a thread, since that can take long; then its loaders start and the
 // sessions that await it join. On failure nothing is left.
 int feed_create(struct supervisor *supervisor, uid_t user, const struct feed_request *request,

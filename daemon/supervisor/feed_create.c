@@ -50,10 +50,36 @@ static void describe_plan(const struct feed_request *request, struct ring_plan *
     memcpy(plan->fields, layout->fields, sizeof plan->fields);
 }
 
-static int size_ring(const struct config *config, const struct feed_request *request, struct ring_plan *plan,
-                     struct error *error) {
+int feed_plan_batch(const struct feed_request *request, struct ring_plan *plan, struct error *error) {
     describe_plan(request, plan);
     int failed = ring_plan(plan, error);
+    if (!failed && *request->device && plan->slot_bytes > GPU_REGISTER_MOST)
+        failed = error_set(error, -EOVERFLOW,
+                           "a batch of %" PRIu64
+                           " MiB is too large for a GPU: at most %u MiB; ask for smaller batches",
+                           divide_up(plan->slot_bytes, 1u << 20), GPU_REGISTER_MOST >> 20);
+    return failed;
+}
+
+// `request->prefetch` batches each, and one more that is being filled.
+static int refuse_lanes(const struct feed_request *request, struct error *error) {
+    uint64_t ranks = request->local_world_size, most = RING_MAX_SLOTS / ranks;
+    if (most < SLOTS_PER_LANE)
+        return error_set(error, -EINVAL,
+                         "local_world_size %" PRIu64
+                         " is too much: a ring has at most %u batches, and each rank"
+                         " needs %u",
+                         ranks, RING_MAX_SLOTS, SLOTS_PER_LANE);
+    return error_set(
+        error, -EINVAL,
+        "prefetch %" PRIu32 " is too much: at most %" PRIu64 " with %" PRIu64
+        " rank%s here, as a ring has at most %u batches and each rank needs one more than it holds",
+        request->prefetch, most - 1, ranks, ranks == 1 ? "" : "s", RING_MAX_SLOTS);
+}
+
+static int size_ring(const struct config *config, const struct feed_request *request, struct ring_plan *plan,
+                     struct error *error) {
+    int failed = feed_plan_batch(request, plan, error);
     if (failed)
         return failed;
     uint64_t target = request->ring_bytes ? request->ring_bytes : config->ring;
@@ -62,10 +88,7 @@ static int size_ring(const struct config *config, const struct feed_request *req
     uint64_t per_lane = max_u64(SLOTS_PER_LANE, request->prefetch ? request->prefetch + 1ull : 0);
     uint64_t least = max_u64(SLOTS_LEAST, per_lane * request->local_world_size);
     if (least > RING_MAX_SLOTS)
-        return error_set(error, -EINVAL,
-                         "%" PRIu32 " ranks with %" PRIu32
-                         " batches each are more than the %u batches of a ring",
-                         request->local_world_size, request->prefetch, RING_MAX_SLOTS);
+        return refuse_lanes(request, error);
     uint64_t slots = min_u64(target / plan->slot_bytes, SLOTS_MOST);
     plan->slot_count = (uint32_t)max_u64(slots, least);
     return ring_plan(plan, error);

@@ -3,6 +3,7 @@
 #include "gpu/gpu.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
 #define ERROR_TEXT 320u
@@ -59,20 +60,29 @@ void query_list_gpus(const struct stats_region *stats, uint64_t now, struct quer
     }
 }
 
+// Whoever asks is in another directory.
+static char *absolute_path(const struct config *config, char *path, size_t bytes) {
+    const char *name = strrchr(config->file, '/');
+    if (*config->file == '/')
+        return config->file;
+    snprintf(path, bytes, "%s/%s", config->folder, name ? name + 1 : config->file);
+    return path;
+}
+
 void query_status(struct session *session) {
     const struct supervisor *supervisor = session->supervisor;
     uint64_t now = monotonic_ns();
     char texts[LAST_ERRORS][ERROR_TEXT];
     char *errors[LAST_ERRORS];
-    char support[128];
+    char support[192], path[PATH_MAX];
     struct query_gpus gpus;
     Feedd__Status status = FEEDD__STATUS__INIT;
     Feedd__Answer answer = FEEDD__ANSWER__INIT;
-    gpu_support(support, sizeof support);
+    gpu_support((uint32_t)supervisor->config->simulated_gpus, support, sizeof support);
     status.version = (char *)FEEDD_VERSION;
     status.pid = (uint64_t)getpid();
     status.uptime_ns = now - supervisor->started_ns;
-    status.config_path = supervisor->config->file;
+    status.config_path = absolute_path(supervisor->config, path, sizeof path);
     status.socket_path = (char *)supervisor->socket_path;
     status.stats_path = (char *)supervisor->stats_path;
     status.ring_memory = supervisor->config->ring_memory;

@@ -264,8 +264,8 @@ int supervisor_run(struct config *config, bool until_eof) {
     } else {
         log_info("version " FEEDD_VERSION " serves %zu dataset%s on %s", supervisor->dataset_count,
                  supervisor->dataset_count == 1 ? "" : "s", supervisor->socket_path);
-        char gpus[128];
-        gpu_support(gpus, sizeof gpus);
+        char gpus[192];
+        gpu_support((uint32_t)config->simulated_gpus, gpus, sizeof gpus);
         log_info("delivery to GPUs: %s", gpus);
         notify_ready(supervisor);
     }

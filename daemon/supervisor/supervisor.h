@@ -79,7 +79,8 @@ struct supervisor {
     uint32_t error_count; // ever; the last LAST_ERRORS are kept
 };
 
-// Runs the daemon until it is told to stop, or with until_eof until standard input ends; takes over `config`. Returns the process's exit status.
+// Runs the daemon until it is told to stop, or with until_eof until standard input ends; takes over `config`. Returns
+// the process's exit status.
 int supervisor_run(struct config *config, bool until_eof);
 
 // Begins an orderly stop: no new sessions, clients are told, loaders end, then the loop.

@@ -28,10 +28,16 @@ static int map_rings(struct transfer_pool *pool, const int *fds, struct error *e
 
 static int get_memory(struct transfer_pool *pool, const struct transfer_request *request, int fd,
                       struct error *error) {
+    struct error cause = {0};
     if (request->memory_bytes)
         return gpu_import(pool->gpu, fd, request->memory_bytes, true, &pool->memory, error);
     uint64_t bytes = gpu_round_up(pool->gpu, ring_pool_bytes(pool->ring.header));
-    return gpu_create(pool->gpu, bytes, &pool->memory, &pool->memory_fd, error);
+    int failed = gpu_create(pool->gpu, bytes, &pool->memory, &pool->memory_fd, &cause);
+    if (failed)
+        error_set(error, failed, "%s%s", cause.text,
+                  failed == -ENOMEM ? ": ask for smaller batches or a smaller prefetch, or lower device_pool"
+                                    : "");
+    return failed;
 }
 
 int pool_begin(struct gpu *gpu, const struct transfer_request *request, int *fds, uint32_t fd_count,

@@ -9,7 +9,7 @@ int registration_begin(struct registration *registration, struct gpu *gpu, const
         return error_set(error, -EOVERFLOW,
                          "a batch of %" PRIu64
                          " MiB is too large for a GPU: at most %u MiB; ask for smaller batches",
-                         slot_bytes >> 20, GPU_REGISTER_MOST >> 20);
+                         divide_up(slot_bytes, 1u << 20), GPU_REGISTER_MOST >> 20);
     *registration = (struct registration){
         .gpu = gpu,
         .data = ring->data,

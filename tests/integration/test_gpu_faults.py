@@ -20,6 +20,16 @@ def faulty(faults, **settings):
     return devices.serve(environment={FAULTS: faults}, **settings)
 
 
+def test_example_without_a_driver():
+    """It is libfeed that says so, and not the CUDA runtime."""
+    example = harness.PROGRAMS / "tests/example_gpu"
+    if not example.exists() or os.path.exists("/dev/nvidiactl"):
+        harness.skip("needs a build with nvcc, and no driver")
+    with devices.serve() as feedd:
+        done = feedd.program(example, "numbers", check=False)
+        assert done.returncode == 1 and "there is no NVIDIA driver on this machine" in done.stderr, done
+
+
 # ---- GPUs that fail ----------------------------------------------------------------------------------------
 
 
@@ -49,7 +59,8 @@ def test_gpu_memory_is_out():
     with faulty("memory=50000", device_pool="40K", linger=0) as feedd:
         with devices.start(feedd, SIMULATED, step=True, share="one") as first:
             first.take(5)
-            consumer.refused(feedd, "ENOMEM", SIMULATED_UUID, "bytes of GPU memory", batch_size=20, device=SIMULATED, share="two")
+            words = ("1 MiB of GPU memory", SIMULATED_UUID, "smaller batches", "device_pool")
+            consumer.refused(feedd, "ENOMEM", *words, batch_size=20, device=SIMULATED, share="two")
             with devices.start(feedd, OTHER, step=True, share="two") as other, devices.start(feedd, CPU, step=True, share="two") as host:
                 other.take(3), host.take(3), first.take(50)
         harness.eventually(lambda: devices.gpu(feedd, SIMULATED_UUID)["pools"] == 0, 5, "its pool is closed")
@@ -71,6 +82,31 @@ def test_bound_of_device_memory():
             harness.eventually(lambda: devices.gpu(feedd, SIMULATED_UUID)["pools"] == 1, 5, "there is room again")
             with devices.start(feedd, SIMULATED, share="three", step=True) as three:
                 three.take(5), one.take(5)
+
+
+def test_batch_that_is_too_large_for_a_gpu():
+    """Said before any memory is asked for, though there is not enough of that either; in host memory it may be had."""
+    with harness.Instance(ring_memory="64M") as feedd:
+        path = feedd.directory / "large.bin"
+        path.touch()
+        os.truncate(path, 300 << 20)
+        feedd.add_dataset("large", format="records", path=path, record_bytes=1 << 20, field_x="u8[1048576] @ 0")
+        feedd.start()
+        words = ("257 MiB", "at most 256 MiB", "smaller batches")
+        consumer.refused(feedd, "EOVERFLOW", *words, dataset="large", batch_size=257, device=SIMULATED)
+        assert not feedd.statistics()["feeds"] and not feedd.statistics()["gpus"] and not devices.transfers(feedd)
+        consumer.refused(feedd, "ENOSPC", "ring_memory", dataset="large", batch_size=257, device=CPU)
+        consumer.refused(feedd, "ENOSPC", "ring_memory", dataset="large", batch_size=256, device=SIMULATED)
+
+
+def test_simulated_gpus_are_named():
+    """Wherever it is said what the daemon can deliver to, and when one is asked for that it has not."""
+    for count, have in ((0, ""), (1, "1 simulated GPU (host:0)"), (2, "2 simulated GPUs (host:0 to host:1)")):
+        with devices.serve(simulated_gpus=count) as feedd:
+            for text in (feedd.check().stdout, feedd.ctl("status").stdout, feedd.status()["gpu_support"], feedd.read_log()):
+                assert f"; {have}" in text if count else "simulated" not in text, (count, text)
+            words = (f"there is no host:{count}:", have or "no simulated GPU", "simulated_gpus in its configuration")
+            consumer.refused(feedd, "ENODEV", *words, device=f"host:{count}")
 
 
 def large_batches(faults):

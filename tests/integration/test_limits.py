@@ -251,6 +251,19 @@ def test_feed_names_belong_to_a_user():
         assert len(feedd.statistics()["feeds"]) == 2
 
 
+def test_prefetch_that_no_ring_has_room_for():
+    """The limit that is named is the one there is."""
+    with serve() as feedd:
+        for ranks, most in ((1, 4095), (2, 2047), (3, 1364)):
+            options = {"world_size": ranks, "batch_size": 1}
+            consumer.refused(feedd, "EINVAL", f"at most {most} with {ranks} rank", prefetch=100_000, **options)
+            consumer.refused(feedd, "EINVAL", f"prefetch {most + 1} is too much", prefetch=most + 1, **options)
+            with consumer.Consumer(feedd, "numbers", prefetch=most, step=True, **options) as reader:
+                assert reader.attached()["slots"] == min(4096, (most + 1) * ranks)
+        many = {"world_size": 2000, "local_world_size": 1500, "batch_size": 1}
+        consumer.refused(feedd, "EINVAL", "local_world_size 1500", prefetch=1, **many)
+
+
 def test_numbers_that_are_absurd():
     with serve() as feedd:
         for options in (

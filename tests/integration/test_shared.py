@@ -1,6 +1,7 @@
 """Consumers that share a feed: the same batches for all, read once; who holds the others up for too long has to go."""
 
 import contextlib
+import errno
 import os
 import signal
 import time
@@ -207,6 +208,21 @@ def check_detached(instance, good, wait_s=1.0):
     assert time.monotonic() - begun > 0.8 * wait_s, "nobody was waited for"
     assert expected.check_exactly_once(SAMPLES, batches) == 2
     assert feed(instance)["feed_counters"]["consumers_detached"] == 1
+
+
+def test_waiting_for_others_takes_a_share():
+    """Without one nobody could ever come, whether libfeed or the daemon is asked."""
+    with harness.Instance() as feedd:
+        data.add_records(feedd, samples=100)
+        feedd.start()
+        consumer.refused(feedd, "EINVAL", "wait_for 2 needs a share", wait_for=2)
+        consumer.refused(feedd, "EINVAL", "wait_for 2 needs a share", wait_for=2, world_size=2, rank=1)
+        with feedd.client() as session:
+            session.hello()
+            session.send("attach", dataset="numbers", batch_size=10, wait_for=3)
+            error = session.expect_closed()
+            assert error["code"] == errno.EINVAL and "wait_for 3 needs a share" in error["text"], error
+        consumer.read(feedd, "numbers", 10, wait_for=1)
 
 
 SHARED = {"share": "job", "wait_for": 2, "max_lag": 1, "epochs": 2, "shuffle": True}

@@ -145,6 +145,26 @@ static void test_calls_that_are_wrong_on_any_gpu(void **state) {
     gpu_close(gpu);
 }
 
+static void ends_with(const char *text, const char *end) {
+    size_t bytes = strlen(text), wanted = strlen(end);
+    if (bytes < wanted || strcmp(text + bytes - wanted, end) != 0)
+        fail_msg("\"%s\" does not end with \"%s\"", text, end);
+}
+
+static void test_simulated_gpus_are_support_too(void **state) {
+    (void)state;
+    char text[512], none[512];
+    gpu_support(0, none, sizeof none);
+    assert_null(strstr(none, "simulated"));
+    gpu_support(1, text, sizeof text);
+    assert_memory_equal(text, none, strlen(none));
+    ends_with(text, "; 1 simulated GPU (host:0)");
+    gpu_describe(3, text, sizeof text);
+    ends_with(text, "; 3 simulated GPUs (host:0 to host:2)");
+    gpu_simulated(0, text, sizeof text);
+    assert_string_equal(text, "no simulated GPU");
+}
+
 static void test_without_a_driver_cuda_is_refused_in_a_sentence(void **state) {
     (void)state;
 #ifdef HAVE_CUDA
@@ -162,7 +182,7 @@ static void test_without_a_driver_cuda_is_refused_in_a_sentence(void **state) {
     struct gpu *gpu = NULL;
     struct error error = {0};
     for (int time = 0; time < 2; time++) {
-        gpu_describe(text, sizeof text);
+        gpu_describe(0, text, sizeof text);
         if (strncmp(text, sentence, strlen(sentence)) != 0)
             fail_msg("\"%s\" does not begin with \"%s\"", text, sentence);
         assert_unresolved("cuda", -ENOTSUP, sentence);
@@ -173,7 +193,7 @@ static void test_without_a_driver_cuda_is_refused_in_a_sentence(void **state) {
         assert_null(gpu);
     }
     char little[12];
-    gpu_describe(little, sizeof little);
+    gpu_describe(2, little, sizeof little);
     assert_int_equal(strlen(little), sizeof little - 1);
 }
 
@@ -184,6 +204,7 @@ int main(void) {
         cmocka_unit_test(test_what_is_no_gpu),
         cmocka_unit_test(test_opening_takes_uuids_alone),
         cmocka_unit_test(test_calls_that_are_wrong_on_any_gpu),
+        cmocka_unit_test(test_simulated_gpus_are_support_too),
         cmocka_unit_test(test_without_a_driver_cuda_is_refused_in_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
