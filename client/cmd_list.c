@@ -182,9 +182,9 @@ static int take_clients(const Feedd__Answer *page, void *context, struct error *
 }
 
 static const struct column client_columns[] = {
-    {"SESSION", true, 3}, {"NAME", false, 0},    {"PID", true, 0},     {"UID", true, 4},
-    {"FEED", true, 0},    {"RANK", true, 0},     {"HELD", false, 2},   {"BATCHES", true, 0},
-    {"EPOCH", true, 1},   {"WAITING", false, 5}, {"DEVICE", false, 6}, {"STATE", false, 0},
+    {"SESSION", true, 4}, {"NAME", false, 0},    {"PID", true, 0},     {"UID", true, 5},
+    {"FEED", true, 0},    {"RANK", true, 0},     {"HELD", false, 3},   {"BATCHES", true, 1},
+    {"EPOCH", true, 2},   {"WAITING", false, 6}, {"DEVICE", false, 7}, {"STATE", false, 0},
 };
 
 // ---- Commands --------------------------------------------------------------------------------------

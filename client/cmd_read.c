@@ -10,8 +10,9 @@
 #include "client/cmd_read.h"
 #include "client/ctl_verify.h"
 
-#define FIELD_NAMES (FEED_MAX_FIELDS * 34)
-#define POLL_MS     200 // how soon an interrupt is noticed while no batch comes
+#define FIELD_NAMES  (FEED_MAX_FIELDS * 34)
+#define POLL_MS      200  // how soon an interrupt is noticed while no batch comes
+#define RATE_LEAST_S 0.01 // less says how full the ring was, not how fast it is filled
 
 struct reading {
     const struct ctl *ctl;
@@ -122,9 +123,10 @@ static int end_epoch(struct reading *reading, uint64_t epoch, struct error *erro
     int result = reading->verify ? verify_epoch_end(reading->verify, &verified, error) : 0;
     reading->epochs++;
     if (result == 0 && (!reading->options.quiet || reading->digest)) {
-        printf("epoch %" PRIu64 "%s: %" PRIu64 " samples in %" PRIu64 " batches", epoch,
+        printf("epoch %" PRIu64 "%s: %" PRIu64 " sample%s in %" PRIu64 " batch%s", epoch,
                reading->whole ? "" : " (from where this consumer joined)", reading->epoch_samples,
-               reading->epoch_batches);
+               reading->epoch_samples == 1 ? "" : "s", reading->epoch_batches,
+               reading->epoch_batches == 1 ? "" : "es");
         if (verified.skipped)
             printf(", %" PRIu64 " skipped", verified.skipped);
         if (reading->digest)
@@ -165,8 +167,9 @@ static void print_verified(const struct reading *reading) {
     char checked[FIELD_NAMES], unchecked[FIELD_NAMES];
     uint32_t checks = verify_fields(reading->verify, true, checked, sizeof checked);
     uint32_t transforms = verify_fields(reading->verify, false, unchecked, sizeof unchecked);
-    printf("verified %" PRIu64 " samples of %" PRIu64 " whole epochs%s: each in its place, none twice",
-           verify_samples(reading->verify), reading->epochs,
+    uint64_t samples = verify_samples(reading->verify);
+    printf("verified %" PRIu64 " sample%s of %" PRIu64 " whole epoch%s%s: each in its place, none twice",
+           samples, samples == 1 ? "" : "s", reading->epochs, reading->epochs == 1 ? "" : "s",
            reading->epoch_batches ? " and one in part" : "");
     if (checks)
         printf(", all bytes%s%s equal to the files'", transforms ? " of " : "", transforms ? checked : "");
@@ -175,16 +178,21 @@ static void print_verified(const struct reading *reading) {
     if (feed->world_size > 1)
         printf(" (only the share of rank %u of %u)", feed->rank, feed->world_size);
     if (reading->skipped)
-        printf("; %" PRIu64 " samples were skipped as unreadable", reading->skipped);
+        printf("; %" PRIu64 " sample%s skipped as unreadable", reading->skipped,
+               reading->skipped == 1 ? " was" : "s were");
     putchar('\n');
 }
 
 static void print_summary(const struct reading *reading, double seconds) {
     char rate[CTL_TEXT], token[FEED_TOKEN_BYTES];
+    double gb = (double)reading->bytes / 1e9;
+    printf("%" PRIu64 " batch%s, %" PRIu64 " sample%s, %.3f GB in %.3f s", reading->batches,
+           reading->batches == 1 ? "" : "es", reading->samples, reading->samples == 1 ? "" : "s", gb,
+           seconds);
     ctl_format_count((double)reading->samples / seconds, rate);
-    printf("%" PRIu64 " batches, %" PRIu64 " samples, %.3f GB in %.3f s: %s samples/s, %.3f GB/s\n",
-           reading->batches, reading->samples, (double)reading->bytes / 1e9, seconds, rate,
-           (double)reading->bytes / 1e9 / seconds);
+    if (seconds >= RATE_LEAST_S)
+        printf(": %s samples/s, %.3f GB/s", rate, gb / seconds);
+    putchar('\n');
     if (feed_token(reading->feed, token) == 0)
         printf("stands at %s\n", token);
 }

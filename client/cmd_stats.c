@@ -91,16 +91,20 @@ static bool process_exists(uint64_t pid) {
     return kill((pid_t)pid, 0) == 0 || errno == EPERM;
 }
 
+struct watched {
+    const char *socket;
+    char path[4096]; // of the statistics
+};
+
 // Opened anew each time: a daemon that was restarted has a new file.
-static int look(const char *path, struct stats_snapshot *snapshot, struct error *error) {
+static int look(const struct watched *watched, struct stats_snapshot *snapshot, struct error *error) {
     const struct stats_region *region;
-    int result = stats_open(path, &region, error);
+    int result = stats_open(watched->path, &region, error);
     if (result == -ENOENT)
-        return error_set(
-            error, result,
-            "there is no statistics file %s: no feedd has been running on that socket (systemctl status "
-            "feedd, or --socket PATH)",
-            path);
+        return error_set(error, result,
+                         "no feedd is running on %s: there is no statistics file %s (systemctl status feedd,"
+                         " or --socket PATH)",
+                         watched->socket, watched->path);
     if (result < 0)
         return result;
     stats_snapshot(region, snapshot);
@@ -114,10 +118,16 @@ static void show_lines(struct stats_options *options, const struct stats_snapsho
     if (options->once || told != state)
         report_daemon(now, state, stdout);
     told = state;
+    // One header for all lines, until those of the other table have come between.
+    static bool gpus_last;
+    bool feeds = now->feed_count > 0;
+    if (gpus_last && feeds)
+        putchar('\n');
+    options->report.title |= gpus_last && feeds;
+    options->report.gpu_title = !gpus_last || feeds;
     report_feeds(&options->report, before, now, stdout);
-    options->report.title = false; // one header for all lines
-    if (report_gpus(&options->report, before, now, stdout))
-        options->report.gpu_title = false;
+    gpus_last = report_gpus(&options->report, before, now, stdout) || (gpus_last && !feeds);
+    options->report.title = false;
     fflush(stdout);
 }
 
@@ -168,8 +178,8 @@ static void show(struct stats_options *options, const struct snapshots *snapshot
         show_lines(options, before, &snapshots->now, state);
 }
 
-static int watch(const char *path, struct stats_options *options, struct snapshots *snapshots, bool screen,
-                 struct error *error) {
+static int watch(const struct watched *watched, struct stats_options *options, struct snapshots *snapshots,
+                 bool screen, struct error *error) {
     uint64_t interval_ns = (uint64_t)(options->interval_s * 1e9), next_ns = monotonic_ns() + interval_ns;
     for (uint64_t reports = 1;; reports++) {
         show(options, snapshots, screen);
@@ -179,7 +189,7 @@ static int watch(const char *path, struct stats_options *options, struct snapsho
             resized = 0;
             show(options, snapshots, screen);
         }
-        int result = interrupted ? 0 : look(path, &snapshots->fresh, error);
+        int result = interrupted ? 0 : look(watched, &snapshots->fresh, error);
         if (interrupted || result < 0)
             return result;
         snapshots->before = snapshots->now;
@@ -202,15 +212,15 @@ static int check_feed(const struct report_options *options, const struct stats_s
 
 int cmd_stats(const struct ctl *ctl, int count, char **arguments) {
     struct stats_options options = {.interval_s = 1, .report = {.title = true, .gpu_title = true}};
-    char path[4096];
+    struct watched watched = {.socket = ctl->socket};
     struct error error = {0};
     parse_options(count, arguments, &options);
     struct snapshots *snapshots AUTO_FREE = calloc(1, sizeof *snapshots);
-    int result = snapshots ? stats_path(ctl->socket, path, sizeof path) : -ENOMEM;
+    int result = snapshots ? stats_path(ctl->socket, watched.path, sizeof watched.path) : -ENOMEM;
     if (result < 0)
         error_set(&error, result, "%s", strerror(-result));
     if (result == 0)
-        result = look(path, &snapshots->now, &error);
+        result = look(&watched, &snapshots->now, &error);
     if (result == 0)
         result = check_feed(&options.report, &snapshots->now, &error);
     if (result < 0)
@@ -218,7 +228,7 @@ int cmd_stats(const struct ctl *ctl, int count, char **arguments) {
     bool screen = !options.once && !options.json && terminal_open();
     watch_signals(screen);
     options.report.width = screen ? 0 : ctl_terminal_width();
-    result = watch(path, &options, snapshots, screen, &error);
+    result = watch(&watched, &options, snapshots, screen, &error);
     if (screen)
         terminal_close();
     return result < 0 ? ctl_complain(&error) : CTL_OK;

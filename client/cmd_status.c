@@ -3,11 +3,12 @@
 #include <string.h>
 
 #include "client/ctl.h"
+#include "client/ctl_rates.h"
 #include "client/ctl_render.h"
 
 static const struct column process_columns[] = {
     {"ROLE", false, 0}, {"PID", true, 0},     {"STATE", false, 0}, {"FEED", true, 0},
-    {"NO", true, 3},    {"READER", false, 0}, {"WHY", false, 2},   {"HEARTBEAT", true, 1},
+    {"NO", true, 3},    {"READER", false, 0}, {"WHY", false, 1},   {"HEARTBEAT", true, 2},
 };
 
 static const struct column gpu_columns[] = {
@@ -37,7 +38,8 @@ static void print_status(const Feedd__Status *status) {
     printf("  settings       io = %s, loaders = %u\n", status->io, status->loaders);
     if (*status->gpu_support) {
         text_clean(status->gpu_support);
-        printf("  GPU support    %s\n", status->gpu_support);
+        printf("  GPU support    ");
+        text_fold(status->gpu_support, 17, ctl_terminal_width(), stdout);
     }
     printf("  serving        %u dataset%s, %u feed%s, %u session%s\n", status->datasets,
            status->datasets == 1 ? "" : "s", status->feeds, status->feeds == 1 ? "" : "s", status->sessions,
@@ -49,7 +51,8 @@ static void print_status(const Feedd__Status *status) {
     printf("  last errors\n");
     for (size_t i = 0; i < status->n_last_errors; i++) {
         text_clean(status->last_errors[i]);
-        printf("    %s\n", status->last_errors[i]);
+        printf("    ");
+        text_fold(status->last_errors[i], 4, ctl_terminal_width(), stdout);
     }
 }
 
@@ -72,7 +75,7 @@ static int add_gpu(struct table *table, const Feedd__Gpu *gpu) {
         snprintf(pid, sizeof pid, "%" PRIu64, gpu->pid);
         ctl_format_duration(gpu->heartbeat_age_ns, age);
     }
-    if (gpu->bus_bytes_per_s)
+    if (rates_have_bus(gpu->uuid, gpu->bus_bytes_per_s))
         snprintf(bus, sizeof bus, "%.1f", (double)gpu->bus_bytes_per_s / 1e9);
     snprintf(pools, sizeof pools, "%u", gpu->pools);
     ctl_format_bytes(gpu->pool_bytes, in_pools);

@@ -71,7 +71,7 @@ void ctl_format_count(double value, char text[CTL_TEXT]);
 // "0.3 s", "5 min 2 s", "3 h 12 min", "4 d 1 h".
 void ctl_format_duration(uint64_t ns, char text[CTL_TEXT]);
 
-// Columns of the terminal that standard output is, or 0.
+// Columns of the terminal that standard output is; elsewhere what COLUMNS says, if it is in the environment; or 0.
 uint32_t ctl_terminal_width(void);
 
 // Puts a JSON value on standard output, in one line or (`pretty`) indented, and releases it.

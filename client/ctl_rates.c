@@ -1,5 +1,7 @@
 #include "client/ctl_rates.h"
 
+#include <string.h>
+
 // Counters only grow, but a reader may catch a loader's between two of its additions.
 static uint64_t grown(uint64_t before, uint64_t after) {
     return after > before ? after - before : 0;
@@ -43,6 +45,10 @@ void rates_between(const struct stats_feed_snapshot *before, const struct stats_
     };
 }
 
+bool rates_have_bus(const char *uuid, uint64_t bus_bytes_per_s) {
+    return bus_bytes_per_s && strncmp(uuid, "HOST-", 5) != 0;
+}
+
 void rates_of_gpu(const struct stats_gpu_snapshot *before, const struct stats_gpu_snapshot *after,
                   uint64_t before_ns, uint64_t after_ns, struct gpu_rates *rates) {
     static const struct stats_gpu_snapshot nothing;
@@ -59,7 +65,9 @@ void rates_of_gpu(const struct stats_gpu_snapshot *before, const struct stats_gp
         .bytes_per_s = bytes_per_s,
         .busy = share_of(GPU_GROWN(copying_ns), 1, seconds),
         .release_wait = share_of(GPU_GROWN(release_wait_ns), 1, seconds),
-        .bus = after->bus_bytes_per_s ? bytes_per_s / (double)after->bus_bytes_per_s : 0,
+        .bus = rates_have_bus(after->uuid, after->bus_bytes_per_s)
+                   ? bytes_per_s / (double)after->bus_bytes_per_s
+                   : 0,
         .copies = GPU_GROWN(copies),
         .processes_replaced = GPU_GROWN(processes_replaced),
     };

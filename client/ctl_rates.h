@@ -27,9 +27,12 @@ struct gpu_rates {
     double bytes_per_s;
     double busy;         // 0..1 of the time: a copy was under way
     double release_wait; // 0..1 of the time: all copies waited for a consumer's stream
-    double bus;          // bytes_per_s of what the bus was measured to carry; 0: not measured yet
+    double bus;          // bytes_per_s of what the bus was measured to carry; 0: there is no such figure
     uint64_t copies, processes_replaced; // within the time
 };
+
+// Whether the speed of its bus means something: it was measured, and the GPU is not a simulated one, which has none.
+bool rates_have_bus(const char *uuid, uint64_t bus_bytes_per_s);
 
 // What happened to a GPU from `before` (NULL: since its counters began) to `after`, taken at these times.
 void rates_of_gpu(const struct stats_gpu_snapshot *before, const struct stats_gpu_snapshot *after,

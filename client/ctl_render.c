@@ -98,6 +98,27 @@ static void pad(uint32_t count, FILE *out) {
         fputc(' ', out);
 }
 
+void text_fold(const char *text, uint32_t at, uint32_t width, FILE *out) {
+    uint32_t column = at;
+    while (*text) {
+        size_t blanks = strspn(text, " "), length = strcspn(text + blanks, " ");
+        char word[512];
+        snprintf(word, sizeof word, "%.*s", (int)length, text + blanks);
+        uint32_t wide = text_width(word);
+        if (width && column > at && column + blanks + wide > width) {
+            fputc('\n', out);
+            pad(at, out);
+            column = at;
+            text += blanks;
+            blanks = 0;
+        }
+        fwrite(text, 1, blanks + length, out);
+        column += (uint32_t)blanks + wide;
+        text += blanks + length;
+    }
+    fputc('\n', out);
+}
+
 // Prints at most `limit` characters, and no blanks at the end of the line.
 static void print_row(const struct table *table, const uint32_t *widths, const char *const *cells,
                       uint32_t limit, FILE *out) {

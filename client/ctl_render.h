@@ -33,6 +33,10 @@ void table_free(struct table *table);
 // Bytes of the first `width` characters.
 size_t text_prefix(const char *text, uint32_t width);
 
+// Writes `text`, which begins at column `at`, and goes on at the same column of new lines where the next word would
+// pass `width` (0: any). A word that is longer than a line is not cut.
+void text_fold(const char *text, uint32_t at, uint32_t width, FILE *out);
+
 // Control characters, which would reach the terminal of whoever looks, become '?'.
 void text_clean(char *text);
 

@@ -50,8 +50,8 @@ void report_daemon(const struct stats_snapshot *now, enum daemon_state state, FI
     switch (state) {
     case DAEMON_ALIVE:
         fprintf(out,
-                "feedd %" PRIu64 " alive, heartbeat %s ago, up %s, %" PRIu64 " sessions, rings %s of %s\n",
-                now->pid, heartbeat, uptime, now->sessions, used, bound);
+                "feedd %" PRIu64 " alive, heartbeat %s ago, up %s, %" PRIu64 " session%s, rings %s of %s\n",
+                now->pid, heartbeat, uptime, now->sessions, now->sessions == 1 ? "" : "s", used, bound);
         return;
     case DAEMON_STOPPED:
         fprintf(out, "feedd %" PRIu64 " stopped in good order, last heartbeat %s ago\n", now->pid, heartbeat);
@@ -158,7 +158,7 @@ static int add_gpu(struct table *table, const struct stats_gpu_snapshot *gpu, in
     ctl_format_count(rates->copies_per_s, cells[at++]);
     CELL("%.0f %%", 100 * rates->busy);
     CELL("%.0f %%", 100 * rates->release_wait);
-    if (gpu->bus_bytes_per_s)
+    if (rates_have_bus(gpu->uuid, gpu->bus_bytes_per_s))
         CELL("%.0f %%", 100 * rates->bus);
     else
         CELL("-");

@@ -59,7 +59,11 @@ void ctl_format_duration(uint64_t ns, char text[CTL_TEXT]) {
 
 uint32_t ctl_terminal_width(void) {
     struct winsize size;
-    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+    if (isatty(STDOUT_FILENO))
+        return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+    const char *columns = getenv("COLUMNS");
+    unsigned long width = columns ? strtoul(columns, NULL, 10) : 0;
+    return width <= UINT16_MAX ? (uint32_t)width : 0;
 }
 
 void ctl_print_json(json_t *value, bool pretty) {

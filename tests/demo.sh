@@ -45,7 +45,7 @@ trap 'exit 143' TERM HUP
 
 # Of a report of feedctl read: `B batches, S samples, G GB in T s: ...`, in this order.
 summary() {
-    sed -n 's/^\([0-9]*\) batches, \([0-9]*\) samples, \([0-9.]*\) GB in \([0-9.]*\) s:.*/\1 \2 \3 \4/p' "$instance/$1"
+    sed -n 's/^\([0-9]*\) batch[es]*, \([0-9]*\) sample[s]*, \([0-9.]*\) GB in \([0-9.]*\) s.*/\1 \2 \3 \4/p' "$instance/$1"
 }
 
 # read_fashion_mnist NAME OPTIONS...: a consumer that leaves its report in $instance/NAME. It replaces the

@@ -11,7 +11,8 @@ int notify_listen_fd(void) {
 }
 
 void notify_ready(const struct supervisor *supervisor) {
-    sd_notifyf(0, "READY=1\nSTATUS=%zu datasets on %s", supervisor->dataset_count, supervisor->socket_path);
+    sd_notifyf(0, "READY=1\nSTATUS=%zu dataset%s on %s", supervisor->dataset_count,
+               supervisor->dataset_count == 1 ? "" : "s", supervisor->socket_path);
 }
 
 void notify_reloading(void) {

@@ -111,7 +111,8 @@ static void finish(uv_work_t *work, int status) {
         answer(reload, reload->error.code, reload->error.text);
     } else {
         apply(reload);
-        snprintf(text, sizeof text, "%zu datasets are on offer", supervisor->dataset_count);
+        snprintf(text, sizeof text, "%zu dataset%s on offer", supervisor->dataset_count,
+                 supervisor->dataset_count == 1 ? " is" : "s are");
         log_info("reloaded: %s", text);
         answer(reload, 0, text);
     }

@@ -168,6 +168,7 @@ class Instance:
     def environment(self, **more):
         """Of a program under test; sanitizers report into files of the directory, which stop() looks for."""
         environment = {**os.environ, "FEEDD_SOCKET": str(self.socket), "LC_ALL": "C.UTF-8"}
+        environment.pop("COLUMNS", None)
         for name in SANITIZER_OPTIONS:
             environment[name] = environment.get(name, "") + f":log_path={self.directory}/sanitizer"
         return {**environment, **more}

@@ -215,6 +215,30 @@ def test_exit_codes_and_help():
         assert done.returncode not in (0, 1) and "extra" in done.stderr, done
 
 
+def test_feedctl_read_says_one_of_one():
+    """And no rate of a run that is too short for one."""
+    with harness.Instance() as feedd:
+        data.add_records(feedd, samples=1)
+        feedd.start()
+        said = feedd.ctl("read", "numbers", "--verify").stdout
+        for words in ("epoch 0: 1 sample in 1 batch\n", "verified 1 sample of 1 whole epoch:", "\n1 batch, 1 sample, 0.000 GB in "):
+            assert words in said, said
+        assert "samples/s" in feedd.ctl("read", "numbers", "--work", 20).stdout
+        short = [said for said in (feedd.ctl("read", "numbers").stdout for _ in range(20)) if " in 0.00" in said]
+        assert short and not any("samples/s" in said for said in short), short
+        assert feedd.ctl("reload").stdout == "1 dataset is on offer\n"
+
+
+def test_configuration_by_a_relative_path():
+    with harness.Instance() as feedd:
+        data.add_records(feedd)
+        feedd.write_config()
+        for path in ("feedd.conf", f"../{feedd.directory.name}/feedd.conf"):
+            feedd.start(arguments=["--config", path])
+            assert feedd.status()["config_path"] == str(feedd.config)
+            feedd.stop()
+
+
 def test_feedctl_exit_codes():
     with serve() as feedd:
         for arguments, code in (

@@ -121,6 +121,27 @@ static void status_of_a_host_without_gpus_does_not_mention_them(void **state) {
     assert_null(strstr(text, "UUID"));
 }
 
+// As a terminal of so many columns would show it.
+static char *narrow_output_of(int (*command)(const struct ctl *, int, char **), const char *name,
+                              const char *columns, void (*script)(struct fake *)) {
+    setenv("COLUMNS", columns, 1);
+    char *text = output_of(command, name, false, script, NULL);
+    unsetenv("COLUMNS");
+    return text;
+}
+
+static void what_explains_most_stays_longest(void **state) {
+    (void)state;
+    char *text AUTO_FREE = narrow_output_of(cmd_status, "status", "41", answer_status);
+    has(text, "\nROLE        PID  STATE  FEED  READER  WHY\n");
+    char *narrower AUTO_FREE = narrow_output_of(cmd_status, "status", "36", answer_status);
+    has(narrower, "\nROLE        PID  STATE  FEED  READER\n");
+    char *clients AUTO_FREE = narrow_output_of(cmd_clients, "clients", "40", answer_clients);
+    has(clients, "NAME     PID  FEED  RANK  STATE\ntrain      0     3     0  attached\n");
+    char *senseless AUTO_FREE = narrow_output_of(cmd_clients, "clients", "wide", answer_clients);
+    has(senseless, "SESSION  NAME ");
+}
+
 static void status_as_json_has_gpus(void **state) {
     (void)state;
     char *text AUTO_FREE = output_of(cmd_status, "status", true, answer_status, NULL);
@@ -167,6 +188,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_shows_gpus_after_the_processes),
         cmocka_unit_test(status_of_a_host_without_gpus_does_not_mention_them),
+        cmocka_unit_test(what_explains_most_stays_longest),
         cmocka_unit_test(status_as_json_has_gpus),
         cmocka_unit_test(clients_have_a_device),
     };

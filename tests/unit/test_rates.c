@@ -139,6 +139,9 @@ static void rates_of_a_gpu(void **state) {
     after.bus_bytes_per_s = 80000;
     rates_of_gpu(&before, &after, 110 * S, 112 * S, &rates);
     close_to(rates.bus, 0.25);
+    snprintf(after.uuid, sizeof after.uuid, "HOST-0");
+    rates_of_gpu(&before, &after, 110 * S, 112 * S, &rates);
+    close_to(rates.bus, 0);                             // simulated: it has none
     rates_of_gpu(NULL, &after, 12345, 104 * S, &rates); // since its counters began
     close_to(rates.seconds, 4);
     close_to(rates.copies_per_s, 7.5);

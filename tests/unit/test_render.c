@@ -96,6 +96,28 @@ static void control_characters_do_not_reach_the_terminal(void **state) {
     prints(&table, 0, "NAME\n?[31mred???\233!\303\274\n");
 }
 
+static void folds(const char *line, uint32_t at, uint32_t width, const char *wanted) {
+    char *text AUTO_FREE = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    text_fold(line, at, width, out);
+    fclose(out);
+    assert_string_equal(text, wanted);
+}
+
+static void sentences_are_folded_between_words(void **state) {
+    (void)state;
+    static const char line[] = "größe of /a/very/long/path is  3";
+    folds(line, 4, 0, "größe of /a/very/long/path is  3\n");
+    folds(line, 4, 36, "größe of /a/very/long/path is  3\n");
+    folds(line, 4, 35, "größe of /a/very/long/path is\n    3\n");
+    folds(line, 4, 12, "größe of\n    /a/very/long/path\n    is  3\n");
+    folds(line, 4, 11, "größe\n    of\n    /a/very/long/path\n    is  3\n");
+    folds(line, 4, 1, "größe\n    of\n    /a/very/long/path\n    is\n    3\n");
+    folds("", 4, 1, "\n");
+}
+
 static void numbers_are_short(void **state) {
     (void)state;
     char text[CTL_TEXT];
@@ -140,6 +162,7 @@ int main(void) {
         cmocka_unit_test(no_width_prints_a_longer_line),
         cmocka_unit_test(a_title_can_be_left_out_and_rows_be_many),
         cmocka_unit_test(control_characters_do_not_reach_the_terminal),
+        cmocka_unit_test(sentences_are_folded_between_words),
         cmocka_unit_test(numbers_are_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

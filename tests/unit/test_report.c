@@ -87,6 +87,27 @@ static void a_gpu_has_a_line(void **state) {
            "backing off\n");
 }
 
+static void a_simulated_gpu_has_no_bus(void **state) {
+    (void)state;
+    struct report_options options = {.gpu_title = true, .width = 35};
+    now.gpus[0] = a_gpu("HOST-0", 300);
+    prints(&options, &earlier, "\nGPU     MB/S  BUSY  WAIT  BUS\nHOST-0  1500   3 %   2 %    -\n");
+}
+
+static void one_session_is_no_plural(void **state) {
+    (void)state;
+    for (now.sessions = 0; now.sessions < 3; now.sessions++) {
+        char *text AUTO_FREE = NULL;
+        size_t bytes;
+        FILE *out = open_memstream(&text, &bytes);
+        assert_non_null(out);
+        report_daemon(&now, DAEMON_ALIVE, out);
+        fclose(out);
+        static const char *const wanted[] = {", 0 sessions,", ", 1 session,", ", 2 sessions,"};
+        assert_non_null(strstr(text, wanted[now.sessions]));
+    }
+}
+
 static void a_narrow_terminal_keeps_what_matters_most(void **state) {
     (void)state;
     struct report_options options = {.gpu_title = true, .width = 40};
@@ -207,6 +228,8 @@ int main(void) {
 #define CASE(test) cmocka_unit_test_setup(test, make_snapshots)
     const struct CMUnitTest tests[] = {
         CASE(a_gpu_has_a_line),
+        CASE(a_simulated_gpu_has_no_bus),
+        CASE(one_session_is_no_plural),
         CASE(a_narrow_terminal_keeps_what_matters_most),
         CASE(uuids_that_begin_alike_are_whole),
         CASE(without_gpus_there_is_no_table),
