@@ -224,6 +224,9 @@ static int take_pair(struct parser *parser, const char *key, const char *value) 
         return REFUSE_LINE(parser, "found a value without a key, wanted KEY = VALUE");
     if (*value == '"' || *value == '\'')
         return REFUSE(parser, key, "found %s, wanted the value without quotation marks", value);
+    if (strstr(value, " #") || strstr(value, "\t#"))
+        return REFUSE(parser, key,
+                      "found \"%s\", wanted nothing behind the value (a comment there begins with ;)", value);
     const char *name;
     const struct config_option *named = option_find_named(key, &name);
     if (named && current_dataset(parser))
