@@ -75,7 +75,7 @@ def raw(tensor):
 def samples_of(batch):
     """Which samples a batch of numbers holds, after a look at every byte of it."""
     identity, body = batch.values() if isinstance(batch, dict) else batch
-    numbers = list(struct.unpack(f"<{len(identity)}Q", raw(identity)))
+    numbers = list(struct.unpack(f"<{identity.shape[0]}Q", raw(identity)))
     assert tuple(body.shape) == (len(numbers), BODY)
     assert raw(body) == b"".join(data.sample_bytes(number, RECORD)[8:] for number in numbers)
     return numbers
@@ -120,13 +120,15 @@ def start(code, *arguments, daemon=None, variables=None, **options):
     )  # fmt: skip
 
 
-def finish(process, status=0, limit_s=20):
-    """Waits for its end and returns what it printed."""
+def finish(process, status=0):
+    """Waits for its end and returns what it printed, but for the lines that were read before."""
     try:
-        output, _ = process.communicate(timeout=limit_s * harness.SLOWNESS)
+        output = process.stdout.read()
+        process.wait()
     finally:
         process.kill()
         process.wait()
+        process.stdout.close()
     assert status is None or process.returncode == status, f"ended with status {process.returncode}:\n{output}"
     return output
 
@@ -134,3 +136,20 @@ def finish(process, status=0, limit_s=20):
 def run(code, *arguments, status=0, **options):
     """Runs a Python program to its end and returns what it printed."""
     return finish(start(code, *arguments, **options), status)
+
+
+@contextlib.contextmanager
+def instance(**settings):
+    """A feedd of a test's own that serves these datasets."""
+    with harness.Instance(**settings) as own:
+        add_datasets(own)
+        yield own.start()
+
+
+def sessions(daemon):
+    """How many are attached, but for the feedctl that asks."""
+    return daemon.status()["sessions"] - 1
+
+
+def check_sessions(daemon, count):
+    harness.eventually(lambda: sessions(daemon) == count, 5, f"{count} sessions, but {sessions(daemon)}")

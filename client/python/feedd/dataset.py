@@ -29,19 +29,19 @@ class Dataset:
         if not isinstance(name, str):
             raise TypeError(f"{name!r} is no dataset's name; feedd serves what feedd.conf declares")
         self.name = name
-        self._socket = None if socket is None else os.fspath(socket)
+        self.socket = None if socket is None else os.fspath(socket)
         self._as_dict = bool(as_dict)
         self.framework = frameworks.choose(framework, "cpu")
         self._feed: Feed | None = None
         self._next = 0  # the sample that the feed gives next
 
     def _open(self, token: str | None) -> Feed:
-        return Feed(self.name, 1, socket=self._socket, resume=token, prefetch=2)
+        # As little as can be is read ahead: a sample that cannot be read is no matter of those before it.
+        return Feed(self.name, 1, socket=self.socket, resume=token, prefetch=2, ring_bytes=1)
 
     def _opened(self) -> Feed:
         if self._feed is None:
             self._feed = self._open(None)
-            self._next = 0
         return self._feed
 
     @cached_property
@@ -85,6 +85,7 @@ class Dataset:
         if self._feed is not None:
             self._feed.close()
             self._feed = None
+            self._next = 0
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))

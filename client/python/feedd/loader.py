@@ -11,7 +11,7 @@ from ._feed import Batch, Feed
 from .arguments import milliseconds, refuse_meaningless, seed_of, whole_number
 from .dataset import Dataset
 from .errors import Error, OptionError, TooManyBatches
-from .ranks import find_ranks
+from .ranks import find_ranks, reopened_name
 
 if TYPE_CHECKING:
     from ._feed import Description
@@ -45,6 +45,7 @@ class DataLoader:
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, a GPU's UUID, a ``torch.device``, or ``"host:0"`` for a simulated GPU.
         rank, world_size: of how many processes this is which; by default those of torch.distributed or torchrun.
         local_world_size: ranks on this machine.
+        device_world_size: ranks on the same GPU, where they share one.
         share: a name under which independent jobs read one feed: each sees every batch, the storage is read once.
         framework: ``"torch"``, ``"numpy"``, ``"jax"``, ``"cupy"``, or ``"dlpack"`` for plain ``feedd.Array`` objects; by
             default torch where it is installed.
@@ -80,6 +81,7 @@ class DataLoader:
         rank: int | None = None,
         world_size: int | None = None,
         local_world_size: int | None = None,
+        device_world_size: int | None = None,
         share: str | None = None,
         framework: str | None = None,
         as_dict: bool = False,
@@ -91,9 +93,7 @@ class DataLoader:
             "pin_memory": pin_memory, "worker_init_fn": worker_init_fn, "multiprocessing_context": multiprocessing_context,
             "persistent_workers": persistent_workers, "pin_memory_device": pin_memory_device, "in_order": in_order,
         })
-        path = None if socket is None else os.fspath(socket)
-        single = None if framework in ("cupy", "dlpack") else framework  # these have no samples in host memory
-        self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset, framework=single, socket=path)
+        self.dataset = self._dataset(dataset, framework, socket)
         if batch_size is None:
             raise ValueError("batch_size=None has no meaning with feedd: single samples are feedd.Dataset(name)[i]")
         self.batch_size = whole_number("batch_size", batch_size, 1, 2**24 - 1)
@@ -102,7 +102,9 @@ class DataLoader:
         self._timeout_ms = milliseconds(timeout)
         self._ranks = find_ranks(rank, world_size, local_world_size, share)
         self._as_dict = bool(as_dict)
+        self._copy = bool(copy)
         where = frameworks.device_name(device)
+        self.framework = frameworks.choose(framework, where)
         self._options: dict[str, Any] = {
             "shuffle": bool(shuffle),
             "drop_last": self.drop_last,
@@ -111,21 +113,32 @@ class DataLoader:
             "world_size": self._ranks.world_size,
             "local_world_size": self._ranks.local_world_size,
             "wait_for": self._ranks.local_world_size if self._ranks.world_size > 1 else 0,
+            "device_world_size": 0 if device_world_size is None else whole_number("device_world_size", device_world_size, 1, 2**31),
             "prefetch": 0 if prefetch_factor is None else whole_number("prefetch_factor", prefetch_factor, 1, 4094) + 1,
             "device": where,
-            "socket": path,
+            "socket": self.dataset.socket if socket is None else os.fspath(socket),
         }
         self._reopened = 0
         self._iteration: weakref.ref[_Iteration] | None = None
         self._wanted_epoch: int | None = None
         self._begun = False  # batches of the epoch at hand were taken, and not its last
-        self._feed: Feed | None = self._open(None)
+        self._feed: Feed | None = None
+        self._begin()
+
+    @staticmethod
+    def _dataset(dataset: Any, framework: str | None, socket: str | os.PathLike[str] | None) -> Dataset:
+        if isinstance(dataset, Dataset):
+            return dataset
+        single = None if framework in ("cupy", "dlpack") else framework  # these have no samples in host memory
+        return Dataset(dataset, framework=single, socket=socket)
+
+    def _begin(self) -> None:
+        self._feed = self._open(None)
         about = self._describe()
         self._epoch = about["start_epoch"]
         self._names = tuple(name for name, _, _ in about["fields"])
-        self.framework = frameworks.choose(framework, where)
         try:
-            self._convert = frameworks.converter(self.framework, about["device_number"], copy)
+            self._convert = frameworks.converter(self.framework, about["device_number"], self._copy)
         except BaseException:
             self.close()
             raise
@@ -137,7 +150,8 @@ class DataLoader:
         return self._describe()["batches_per_epoch"]
 
     def __repr__(self) -> str:
-        return f"feedd.DataLoader({self.dataset.name!r}, batch_size={self.batch_size}, device={self.device!r})"
+        where = "closed" if self._feed is None else f"device={self.device!r}"
+        return f"feedd.DataLoader({self.dataset.name!r}, batch_size={self.batch_size}, {where})"
 
     @property
     def fields(self) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
@@ -174,7 +188,8 @@ class DataLoader:
         return iteration
 
     def set_epoch(self, epoch: int) -> None:
-        """The next iteration is of that epoch, whole: as of torch's DistributedSampler, and only needed to leave their order."""
+        """The next iteration is of that epoch: as of torch's DistributedSampler, and only needed to leave their order. Whole,
+        but for the epoch that ``load_state_dict()`` led into."""
         self._wanted_epoch = whole_number("epoch", epoch, 0, 2**63)
 
     def _go_to(self, epoch: int) -> None:
@@ -228,39 +243,48 @@ class DataLoader:
     def state_dict(self) -> dict[str, Any]:
         """Where the loader stands: after the last batch handed out. Small, and safe to write anywhere."""
         feed = self._opened()
-        token = feed.token() if self._wanted_epoch is None else feed.token_at(self._wanted_epoch, 0)
+        goes_on = self._wanted_epoch is None or (self._wanted_epoch == self._epoch and not self._begun)
+        token = feed.token() if goes_on else feed.token_at(self.epoch, 0)
         return {"feedd": _STATE_VERSION, "token": token, "epoch": self.epoch}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The next iteration goes on exactly there, to the end of that epoch, also with another world size."""
-        if not isinstance(state, dict) or state.get("feedd") != _STATE_VERSION or not isinstance(state.get("token"), str):
+        token = state.get("token") if isinstance(state, dict) and state.get("feedd") == _STATE_VERSION else None
+        if not isinstance(token, str) or not token:
             raise ValueError("this is no state of a feedd.DataLoader")
         if self._is_joined():
             raise OptionError(f"the feed that is shared as {self._ranks.share!r} goes on where it is, not where a state says")
-        self._reopen(state["token"])
-        self._epoch = self._describe()["start_epoch"]
+        self._reopen(token)
         self._wanted_epoch = None
 
     # ---- The feed --------------------------------------------------------------------------------------------------
 
     def _open(self, token: str | None) -> Feed:
         share = self._ranks.share
-        if share is not None and self._reopened:
-            share = f"{share}~{self._reopened}"
+        if share is not None:
+            share = reopened_name(share, self._reopened)
         return Feed(self.dataset.name, self.batch_size, share=share, resume=token, **self._options)
 
     def _reopen(self, token: str) -> None:
-        """At another place. The ranks of a job all do this, so they meet again under the next name."""
+        """At another place, or, if that cannot be, again where it stood. The ranks of a job all do this, so they meet again
+        under the next name."""
         iteration = self._iteration() if self._iteration is not None else None
         if iteration is not None:
             iteration.over = True
-        self._opened().close()
-        self._feed = None
-        if self._ranks.world_size > 1:
-            self._reopened += 1
-        self._feed = self._open(token)
+        before = self._opened().token()
+        self.close()  # first, so that the daemon goes on with the ring that is there
+        try:
+            self._feed = self._open_next(token)
+        except OptionError:
+            self._feed = self._open_next(before)
+            raise
         self._begun = False
         self._epoch = self._describe()["start_epoch"]
+
+    def _open_next(self, token: str) -> Feed:
+        if self._ranks.world_size > 1:
+            self._reopened += 1
+        return self._open(token)
 
     def _opened(self) -> Feed:
         if self._feed is None:

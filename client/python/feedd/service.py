@@ -4,18 +4,24 @@ import configparser
 import contextlib
 import os
 import shutil
+import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
+import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from .errors import Error
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 15.0
 _PLACES = ("/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin")
+# The shell takes the daemon's folder away after it, also when this process was killed and can do so no more.
+_RUN = '"$1" --config "$2/feedd.conf" --until-eof; status=$?; rm -rf "$2"; exit $status'
 
 Sections = Mapping[str, Mapping[str, object]]
 
@@ -23,18 +29,16 @@ Sections = Mapping[str, Mapping[str, object]]
 class Service:
     """A running private daemon. ``socket`` is where it answers, ``pid`` its process."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", path: str, log: Path) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", path: str, log: BinaryIO) -> None:
         self._process = process
         self._log = log
         self.socket = path
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+        self.pid = 0
 
     def log(self) -> str:
         """What the daemon has written so far."""
-        return self._log.read_text(errors="replace")
+        self._log.seek(0)
+        return self._log.read().decode(errors="replace")
 
 
 def _find_program(program: str | os.PathLike[str] | None) -> str:
@@ -53,10 +57,11 @@ def _parser() -> configparser.ConfigParser:
     return parser
 
 
-def _absolute(key: str, value: str, base: str) -> str:
+def _absolute(options: configparser.SectionProxy, base: str) -> None:
     """Files start at the configuration's folder."""
-    names_files = key == "path" or (key.startswith("field.") and "@" not in value)
-    return os.path.join(base, value) if names_files else value
+    for key, value in options.items():
+        if key == "path" or (key.startswith("field.") and options.get("format") != "records"):
+            options[key] = os.path.join(base, value)
 
 
 def _read(config: str | os.PathLike[str] | Sections) -> configparser.ConfigParser:
@@ -74,41 +79,42 @@ def _read(config: str | os.PathLike[str] | Sections) -> configparser.ConfigParse
         with open(config, encoding="utf-8") as file:
             parser.read_file(file)
     for section in parser.sections():
-        for key, value in parser[section].items():
-            parser[section][key] = _absolute(key, value, base)
+        _absolute(parser[section], base)
     return parser
 
 
-def _write(parser: configparser.ConfigParser, folder: Path) -> tuple[Path, str]:
+def _write(parser: configparser.ConfigParser, folder: Path) -> str:
     path = str(folder / "feedd.sock")
     if not parser.has_section("feedd"):
         parser.add_section("feedd")
     parser["feedd"]["socket"] = path
     parser["feedd"].pop("socket_group", None)
     parser["feedd"]["socket_mode"] = "0600"
-    file = folder / "feedd.conf"
-    with open(file, "w", encoding="utf-8") as out:
+    with open(folder / "feedd.conf", "w", encoding="utf-8") as out:
         parser.write(out)
-    return file, path
+    return path
 
 
-def _answers(path: str) -> bool:
+def _who_answers(path: str) -> int:
+    """The pid of the daemon, or 0."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(path)
         except OSError:
-            return False
-    return True
+            return 0
+        pid, _, _ = struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return int(pid)
 
 
 def _wait_until_it_serves(service: Service, process: "subprocess.Popen[bytes]") -> None:
     end = time.monotonic() + _START_SECONDS
-    while not _answers(service.socket):
+    while not service.pid:
         if process.poll() is not None:
             raise Error(f"feedd does not start: {service.log().strip() or f'it ended with status {process.returncode}'}")
         if time.monotonic() > end:
             raise Error(f"feedd does not answer within {_START_SECONDS:.0f} s: {service.log().strip()}")
         time.sleep(0.005)
+        service.pid = _who_answers(service.socket)
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
@@ -117,8 +123,21 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
     try:
         process.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+_processes: "weakref.WeakSet[subprocess.Popen[bytes]]" = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    """In a child of a fork: the daemon is to end with the parent, not with the last who has this pipe."""
+    for process in _processes:
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 @contextlib.contextmanager
@@ -131,23 +150,36 @@ def serve(config: str | os.PathLike[str] | Sections, *, program: str | os.PathLi
     it. It ends with this process, however that ends. Raises ``feedd.Error`` with the daemon's own sentence.
     """
     found = _find_program(program)
-    with tempfile.TemporaryDirectory(prefix="feedd-") as name:
-        folder = Path(name)
-        file, path = _write(_read(config), folder)
-        log = folder / "feedd.log"
-        with open(log, "wb") as out:
+    try:
+        parser = _read(config)
+    except configparser.Error as error:
+        raise Error(f"this is no feedd.conf: {error}") from None
+    owner = os.getpid()
+    before = os.environ.get("FEEDD_SOCKET")
+    folder = Path(tempfile.mkdtemp(prefix="feedd-"))
+    try:
+        path = _write(parser, folder)
+        with open(folder / "feedd.log", "ab") as out, open(folder / "feedd.log", "rb") as log:
             process = subprocess.Popen(
-                [found, "--config", str(file), "--until-eof"], stdin=subprocess.PIPE, stdout=out, stderr=out,
+                ["/bin/sh", "-c", _RUN, "sh", found, folder], stdin=subprocess.PIPE, stdout=out, stderr=out,
                 start_new_session=True)  # so that Ctrl-C in a terminal stops the loop first
-        before = os.environ.get("FEEDD_SOCKET")
-        try:
-            service = Service(process, path, log)
-            _wait_until_it_serves(service, process)
-            os.environ["FEEDD_SOCKET"] = path
-            yield service
-        finally:
-            if before is None:
-                os.environ.pop("FEEDD_SOCKET", None)
-            else:
-                os.environ["FEEDD_SOCKET"] = before
-            _stop(process)
+            _processes.add(process)
+            try:
+                service = Service(process, path, log)
+                _wait_until_it_serves(service, process)
+                os.environ["FEEDD_SOCKET"] = path
+                yield service
+            finally:
+                if os.getpid() == owner:
+                    _restore(before)
+                    _stop(process)
+    finally:
+        if os.getpid() == owner:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _restore(before: str | None) -> None:
+    if before is None:
+        os.environ.pop("FEEDD_SOCKET", None)
+    else:
+        os.environ["FEEDD_SOCKET"] = before

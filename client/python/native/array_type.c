@@ -263,6 +263,6 @@ static PyType_Slot slots[] = {
 PyType_Spec array_spec = {
     .name = "feedd._feed.Array",
     .basicsize = sizeof(struct array),
-    .flags = Py_TPFLAGS_DEFAULT,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, // only feed_next() gives them
     .slots = slots,
 };

@@ -107,6 +107,6 @@ static PyType_Slot slots[] = {
 PyType_Spec batch_spec = {
     .name = "feedd._feed.Batch",
     .basicsize = sizeof(struct batch),
-    .flags = Py_TPFLAGS_DEFAULT,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, // only feed_next() gives them
     .slots = slots,
 };

@@ -155,11 +155,10 @@ static PyObject *feed_token_method(PyObject *object, PyObject *unused) {
     struct handle *handle = open_handle(object);
     if (!handle)
         return NULL;
-    char token[FEED_TOKEN_BYTES];
+    char token[FEED_TOKEN_BYTES], text[HANDLE_TEXT_BYTES];
     int failed;
-    Py_BEGIN_ALLOW_THREADS failed = handle_token(handle, token);
-    Py_END_ALLOW_THREADS return failed ? raise_code(failed, "this loader cannot say where it stands")
-                                       : PyUnicode_FromString(token);
+    Py_BEGIN_ALLOW_THREADS failed = handle_token(handle, token, text);
+    Py_END_ALLOW_THREADS return failed ? raise_code(failed, text) : PyUnicode_FromString(token);
 }
 
 static PyObject *feed_token_at_method(PyObject *object, PyObject *arguments) {
@@ -169,11 +168,10 @@ static PyObject *feed_token_at_method(PyObject *object, PyObject *arguments) {
     struct handle *handle = open_handle(object);
     if (!handle)
         return NULL;
-    char token[FEED_TOKEN_BYTES];
+    char token[FEED_TOKEN_BYTES], text[HANDLE_TEXT_BYTES];
     int failed;
-    Py_BEGIN_ALLOW_THREADS failed = handle_token_at(handle, epoch, consumed, token);
-    Py_END_ALLOW_THREADS return failed ? raise_code(failed, "there is no such place in the order")
-                                       : PyUnicode_FromString(token);
+    Py_BEGIN_ALLOW_THREADS failed = handle_token_at(handle, epoch, consumed, token, text);
+    Py_END_ALLOW_THREADS return failed ? raise_code(failed, text) : PyUnicode_FromString(token);
 }
 
 static PyObject *describe_fields(const struct feed_description *description) {

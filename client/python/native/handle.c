@@ -234,21 +234,29 @@ void handle_settle(struct handle *handle) {
     unlock_handle(handle);
 }
 
-int handle_token(struct handle *handle, char token[FEED_TOKEN_BYTES]) {
-    if (atomic_load(&handle->forked))
-        return -ENOTSUP;
+int handle_token(struct handle *handle, char token[FEED_TOKEN_BYTES], char text[HANDLE_TEXT_BYTES]) {
+    int failed = refuse_forked(handle, text);
+    if (failed)
+        return failed;
     lock_handle(handle);
-    int failed = feed_token(handle->feed, token);
+    failed = feed_token(handle->feed, token);
     unlock_handle(handle);
+    if (failed)
+        snprintf(text, HANDLE_TEXT_BYTES, "this loader cannot say where it stands");
     return failed;
 }
 
-int handle_token_at(struct handle *handle, uint64_t epoch, uint64_t consumed, char token[FEED_TOKEN_BYTES]) {
-    if (atomic_load(&handle->forked))
-        return -ENOTSUP;
+int handle_token_at(struct handle *handle, uint64_t epoch, uint64_t consumed, char token[FEED_TOKEN_BYTES],
+                    char text[HANDLE_TEXT_BYTES]) {
+    int failed = refuse_forked(handle, text);
+    if (failed)
+        return failed;
     lock_handle(handle);
-    int failed = feed_token_at(handle->feed, epoch, consumed, token);
+    failed = feed_token_at(handle->feed, epoch, consumed, token);
     unlock_handle(handle);
+    if (failed)
+        snprintf(text, HANDLE_TEXT_BYTES, "there is no such place in the order: %llu samples into epoch %llu",
+                 (unsigned long long)consumed, (unsigned long long)epoch);
     return failed;
 }
 

@@ -1,5 +1,6 @@
-// A libfeed handle that many threads share, and leases on its batches that are counted: without Python, so that the last
-// holder of a batch may let it go in any thread, without the interpreter's lock, also after the interpreter is gone.
+// A libfeed handle that many threads share, and leases on its batches that are counted: without Python, so that the
+// last holder of a batch may let it go in any thread, without the interpreter's lock, also after the interpreter is
+// gone.
 //
 // Threads: all of this may be called from any thread. `lock` is held while libfeed works on the handle, never while
 // somebody waits and never while the interpreter's lock is asked for. Who drops the last reference of a lease does
@@ -48,8 +49,9 @@ int handle_next(struct handle *handle, struct lease **lease, int wait_ms, char t
 // Gives back what was returned on a GPU and waits for the next handle_next().
 void handle_settle(struct handle *handle);
 
-int handle_token(struct handle *handle, char token[FEED_TOKEN_BYTES]);
-int handle_token_at(struct handle *handle, uint64_t epoch, uint64_t consumed, char token[FEED_TOKEN_BYTES]);
+int handle_token(struct handle *handle, char token[FEED_TOKEN_BYTES], char text[HANDLE_TEXT_BYTES]);
+int handle_token_at(struct handle *handle, uint64_t epoch, uint64_t consumed, char token[FEED_TOKEN_BYTES],
+                    char text[HANDLE_TEXT_BYTES]);
 
 struct lease *lease_get(struct lease *lease);
 // Gives the batch back when this was the last reference: on a GPU, when all work is done that the process has queued
