@@ -26,18 +26,21 @@ def made(setting, name, size, write):
     return path
 
 
-def floats(setting, rows, columns):
-    """A file of rows of floats, small whole numbers, so that sums are exact in any order."""
+FLOATS = 2**27  # 512 MiB
+
+
+def floats(setting, count=FLOATS):
+    """A file of floats, small whole numbers, so that sums are exact in any order."""
     def write(file):
         block = numpy.random.default_rng(1).integers(-8, 9, size=(MIB,)).astype(numpy.float32)
-        left = rows * columns
+        left = count
         shift = 0
         while left:
             part = numpy.roll(block, shift)[:min(left, MIB)]
             part.tofile(file)
             left -= len(part)
             shift += 17
-    return made(setting, f"floats-{rows}x{columns}.bin", rows * columns * 4, write)
+    return made(setting, f"floats-{count}.bin", count * 4, write)
 
 
 def floats_dataset(path, columns, **options):

@@ -28,7 +28,8 @@ class BenchError(Exception):
 
 def add_options(parser):
     parser.add_argument("--build", default="build", help="where feedd is (default: build)")
-    parser.add_argument("--data", help="folder for 1.2 GiB of data (default: $BENCH_DIR, else /dev/shm where it is large)")
+    parser.add_argument("--data", help="folder for 0.8 GiB of data, kept (default: $BENCH_DIR, else one in /dev/shm, or /tmp,"
+                                       " that is removed at the end)")
     parser.add_argument("--output", help="folder for the JSON (default: bench/results/torch-cuda, or torch-cpu)")
     parser.add_argument("--device", help="cuda:0, cpu, or host:0, where feedd plays a GPU in host memory"
                                          " (default: cuda:0 where there is one, else cpu)")

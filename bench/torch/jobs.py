@@ -11,13 +11,14 @@ import feedd
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from data import floats, floats_dataset
+from data import FLOATS, floats, floats_dataset
 from harness import Talk, child_main, first_of, in_turn, listen, median, say
 from loaders import as_is, running
 from procs import cpu_seconds, read_bytes, tree
 
 QUESTION = "what do 1, 2 and 4 jobs that train on the same files cost?"
-ROWS, COLUMNS, BATCH = 131072, 1024, 256
+COLUMNS, BATCH = 1024, 256
+ROWS = FLOATS // COLUMNS
 ROW_BYTES = COLUMNS * 4
 COUNTS = (1, 2, 4)
 SIDES = ("torch", "torch, __getitems__", "feedd")
@@ -193,7 +194,7 @@ def described(side, best, cell):
 
 
 def measure(setting, report):
-    path = floats(setting, ROWS, COLUMNS)
+    path = floats(setting)
     loaders = max(2, min(8, setting.cores - 4))
     datasets = {"rows": floats_dataset(path, COLUMNS, io="uring")}  # which counts what it reads
     helpers = []

@@ -3,13 +3,14 @@
 import feedd
 import torch
 
-from data import floats, floats_dataset
+from data import FLOATS, floats, floats_dataset
 from harness import BenchError, MIB, Talk, child_main, listen, median, say
 from procs import Peak, memory_available, total
 
 QUESTION = "how much host memory does a tensor of 512 MiB on its way to the GPU take, at most?"
-ROWS, COLUMNS = 131072, 1024
-BYTES = ROWS * COLUMNS * 4
+COLUMNS = 1024
+ROWS = FLOATS // COLUMNS
+BYTES = FLOATS * 4
 STAGE = 32 * MIB
 RING = 32 * MIB
 BATCH = 2048  # rows, 8 MiB
@@ -148,7 +149,7 @@ def once(setting, way, path):
 
 
 def measure(setting, report):
-    path = floats(setting, ROWS, COLUMNS)
+    path = floats(setting)
     ways = [way for way, (needs_gpu, _) in WAYS.items() if setting.gpu or not needs_gpu]
     found = {way: [] for way in ways}
     for _ in range(setting.rounds):

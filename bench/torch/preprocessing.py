@@ -13,7 +13,7 @@ from harness import in_turn, median
 from loaders import as_is, loaded_rows, running
 
 QUESTION = "2 ms of latency a sample and preprocessing: how much do workers, and feedd's loaders, bring?"
-ROWS, COLUMNS, BATCH = 32768, 1024, 64
+COLUMNS, BATCH = 1024, 64
 LATENCY = 0.002
 SCALE, SHIFT = 0.5, 0.25
 COUNTS = (0, 2, 4, 8, 16)
@@ -101,7 +101,7 @@ def same_numbers(setting, path, rows):
 
 
 def measure(setting, report):
-    path = floats(setting, ROWS, COLUMNS)
+    path = floats(setting)
     rows = loaded_rows(path, COLUMNS)
     torch.set_num_threads(1)
     apart = same_numbers(setting, path, rows)

@@ -9,6 +9,7 @@ import argparse
 import importlib
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import time
 
 sys.dont_write_bytecode = True
 
-from harness import BenchError, Setting, add_options
+from harness import BenchError, Setting, add_options, default_data
 from report import Report
 
 # Number, name of its module, and how long it may take; first come those that everything else builds on.
@@ -102,6 +103,8 @@ def main():
         if status != 0:
             print(f"{name}: not measured, or not to its end: status {status}", flush=True)
             failed.append(name)
+    if not arguments.data and not os.environ.get("BENCH_DIR"):
+        shutil.rmtree(default_data(), ignore_errors=True)
     print(f"\n{len(arguments.only) - len(failed)} experiments measured; not measured: {', '.join(failed) or 'none'}")
     return 1 if failed else 0
 

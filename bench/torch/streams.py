@@ -78,7 +78,7 @@ class Work:
 
 def measure(setting, report):
     side, chunks = (SIDE, CHUNKS) if setting.gpu else (512, 8)
-    path = floats(setting, side * chunks, side)
+    path = floats(setting, side * side * chunks)
     work = Work(setting, path, side, chunks)
     mib = side * side * 4 / 2**20
     chosen = {"loaders": max(2, min(8, setting.cores - 4)), "ring": int(4 * mib) * 2**20}

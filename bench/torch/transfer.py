@@ -10,7 +10,7 @@ from harness import first_of, in_turn, median, rate
 from loaders import best_feedd, described, loaded_rows, running, torch_loader
 
 QUESTION = "what do pin_memory, non_blocking and workers bring for batches of 256 x 1024 floats?"
-ROWS, COLUMNS, BATCH = 131072, 1024, 256
+COLUMNS, BATCH = 1024, 256
 BATCH_BYTES = BATCH * COLUMNS * 4
 TRANSFERS = 64
 GOAL = 30.0
@@ -105,7 +105,7 @@ def same_bytes(setting, rows):
 def side_by_side(setting, report, work, more=None):
     """The whole comparison, with `work` on each batch. Returns (GB/s of torch's best as asked, by whole batches, of
     feedd)."""
-    path = floats(setting, ROWS, COLUMNS)
+    path = floats(setting)
     rows = loaded_rows(path, COLUMNS)
     best, best_batched, chosen, tried = look(setting, rows, path, work)
     jobs = {("torch", way): torch_job(setting, rows, work, way) for way in ways_of_torch(setting)}
