@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import signal
 import struct
 import subprocess
 import sys
@@ -114,9 +115,9 @@ def environment(daemon=None, **more):
 def start(code, *arguments, daemon=None, variables=None, **options):
     """Begins a Python program; its text output is a pipe."""
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, preexec_fn=harness.die_with_parent,
-        env=environment(daemon, **(variables or {})), **options,
+        [sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        preexec_fn=harness.die_with_parent, env=environment(daemon, **(variables or {})),
+        **{"stdin": subprocess.DEVNULL, **options},
     )  # fmt: skip
 
 
@@ -153,3 +154,18 @@ def sessions(daemon):
 
 def check_sessions(daemon, count):
     harness.eventually(lambda: sessions(daemon) == count, 5, f"{count} sessions, but {sessions(daemon)}")
+
+
+@contextlib.contextmanager
+def stopped(daemon):
+    """While it answers nobody."""
+    os.kill(daemon.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(daemon.process.pid, signal.SIGCONT)
+
+
+def numbers_of(output):
+    """What a program printed: a line of numbers a batch."""
+    return [list(map(int, line.split())) for line in output.splitlines()]

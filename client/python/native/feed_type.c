@@ -1,5 +1,6 @@
 // feedd._feed.Feed: an attached consumer.
 #include <errno.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "client/python/native/dlpack.h"
@@ -138,6 +139,8 @@ static PyObject *feed_next_method(PyObject *object, PyObject *arguments) {
         return batch_new(lease);
     if (got == 0)
         Py_RETURN_NONE;
+    if (got == -EAGAIN && timeout_ms > 0)
+        snprintf(text, sizeof text, "no batch came within %g s", (double)timeout_ms / 1000);
     return PyErr_Occurred() ? NULL : raise_code(got, text);
 }
 

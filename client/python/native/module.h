@@ -1,5 +1,5 @@
-// The extension module feedd._feed: Python types over handles and leases. Written for the limited API of Python 3.10, so
-// that one wheel serves all later versions.
+// The extension module feedd._feed: Python types over handles and leases. Written for the limited API of Python 3.10,
+// so that one wheel serves all later versions.
 #ifndef FEEDD_PYTHON_MODULE_H
 #define FEEDD_PYTHON_MODULE_H
 

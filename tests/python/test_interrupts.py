@@ -1,0 +1,131 @@
+"""Ctrl-C, time limits, daemons that are not there, and what cannot be passed on."""
+
+import os
+import pickle
+import signal
+import subprocess
+import time
+
+import pytest
+import support
+from support import numbers_of, read, take, wanted
+
+import feedd
+from feedd import _feed
+
+SHUFFLED = {"shuffle": True, "seed": 11}
+INTERRUPTED = """
+import feedd, sys, time
+loader = feedd.DataLoader("numbers", 16, shuffle=True, seed=11, framework="numpy", prefetch_factor=1)
+iterator = iter(loader)
+def show(batch): print(*batch[0].tolist(), flush=True)
+show(next(iterator))
+sys.stdin.readline()
+try:
+    while True: show(next(iterator))
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+for batch in iterator: show(batch)
+"""
+
+
+def test_interrupt_of_a_wait():
+    """It comes through at once, and nothing is lost by it."""
+    with support.instance() as daemon:
+        process = support.start(INTERRUPTED, daemon=daemon, stdin=subprocess.PIPE)
+        lines = [process.stdout.readline()]
+        with support.stopped(daemon):
+            process.stdin.write("\n")
+            process.stdin.close()
+            time.sleep(0.5)  # what was granted is read by then, and the program waits
+            begun = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            while lines[-1] not in ("interrupted\n", ""):
+                lines.append(process.stdout.readline())
+            assert lines.pop() == "interrupted\n"
+            assert time.monotonic() - begun < 1
+        assert numbers_of("".join(lines) + support.finish(process)) == wanted(**SHUFFLED)
+
+
+def test_signals_with_handlers_of_ones_own():
+    """They run during a wait, which goes on after them."""
+    with support.instance() as daemon, support.loader(daemon, prefetch_factor=1, **SHUFFLED) as loader:
+        iterator = iter(loader)
+        found = take(iterator, 1)
+        heard = []
+
+        def wake(number, _frame):
+            heard.append(number)
+            daemon.process.send_signal(signal.SIGCONT)
+
+        before = signal.signal(signal.SIGUSR1, wake)
+        try:
+            with support.stopped(daemon):
+                timer = subprocess.Popen(["sh", "-c", f"sleep 0.4; kill -USR1 {os.getpid()}"])
+                found += read(iterator)
+                timer.wait()
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+        assert heard == [signal.SIGUSR1] and found == wanted(**SHUFFLED)
+
+
+@pytest.mark.parametrize("device", support.DEVICES)
+def test_timeout(device):
+    with support.instance() as daemon, support.loader(daemon, timeout=0.3, device=device, prefetch_factor=1, **SHUFFLED) as loader:
+        iterator = iter(loader)
+        found = take(iterator, 1)
+        with support.stopped(daemon):
+            with pytest.raises(feedd.Timeout, match="no batch came within 0.3 s") as raised:
+                while True:
+                    begun = time.monotonic()
+                    found += take(iterator, 1)
+            assert 0.25 < time.monotonic() - begun < 2
+            assert isinstance(raised.value, TimeoutError)
+            with pytest.raises(feedd.Timeout):
+                next(iterator)
+        assert found + read(iterator) == wanted(**SHUFFLED), "nothing is lost by it"
+
+
+def test_no_daemon(tmp_path, monkeypatch):
+    with pytest.raises(feedd.Unavailable, match="no feedd is listening") as found:
+        feedd.DataLoader("numbers", socket=tmp_path / "none.sock")
+    assert isinstance(found.value, ConnectionError) and "none.sock" in str(found.value)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("FEEDD_SOCKET", str(tmp_path / "file"))
+    with pytest.raises(feedd.Unavailable, match="not a socket"):
+        feedd.DataLoader("numbers")
+
+
+def test_a_daemon_that_stays_away():
+    with support.instance() as daemon:
+        feed = _feed.Feed("numbers", 16, socket=str(daemon.socket), reconnect_timeout_ms=300, prefetch=2)
+        batch = feed.next()
+        daemon.stop()
+        with pytest.raises(feedd.Unavailable) as found:
+            while True:
+                feed.next()
+        assert found.value.code
+        assert batch.arrays()[0].tobytes()[:16] == bytes([0] * 8 + [1] + [0] * 7)
+        assert feed.token()
+        feed.close()
+
+
+def test_errors_are_of_their_kinds():
+    kinds = {
+        feedd.Timeout: TimeoutError, feedd.TooManyBatches: BufferError, feedd.Unavailable: ConnectionError,
+        feedd.OptionError: ValueError,
+    }  # fmt: skip
+    for kind, also in kinds.items():
+        assert issubclass(kind, feedd.Error) and issubclass(kind, also) and issubclass(kind, RuntimeError)
+
+
+def test_nothing_is_pickled(load_host):
+    loader = load_host()
+    iterator = iter(loader)
+    next(iterator)
+    for thing in (loader, iterator, loader._feed):
+        with pytest.raises(TypeError) as found:
+            pickle.dumps(thing)
+        assert found.value
+    with pytest.raises(TypeError, match="state_dict"):
+        pickle.dumps(loader)

@@ -1,0 +1,242 @@
+"""serve(): a private daemon for as long as a block lasts."""
+
+import glob
+import os
+import pathlib
+import signal
+import stat
+import tempfile
+
+import harness
+import pytest
+import support
+from support import BODY, RECORD, read, wanted
+
+import feedd
+
+PROGRAM = harness.PROGRAMS / "feedd"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    support.data.write_records(tmp_path / "numbers.bin", support.SAMPLES, RECORD)
+    return tmp_path
+
+
+def sections(path):
+    return {
+        "feedd": {"loaders": 1, "simulated_gpus": 1},
+        "numbers": {
+            "format": "records", "path": path, "record_bytes": RECORD, "field.id": "u64 @ 0", "field.body": f"u8[{BODY}] @ 8",
+            "io_direct": False,
+        },
+    }  # fmt: skip
+
+
+def text(path):
+    return f"""
+[feedd]
+socket = /nonexistent/folder/feedd.sock   ; for its own, serve takes another one
+socket_mode = 0777
+loaders = 1
+
+# a comment
+[dataset numbers]
+format = records
+path = {path}                             ; and one behind a value
+record_bytes = {RECORD}
+field.id = u64 @ 0
+field.body = u8[{BODY}] @ 8
+"""
+
+
+def check():
+    """That it serves, with the environment that it has made."""
+    with feedd.DataLoader("numbers", 16, framework=support.FRAMEWORK) as loader:
+        assert read(loader) == wanted()
+
+
+def test_a_dict(folder):
+    with feedd.serve(sections(folder / "numbers.bin"), program=PROGRAM) as service:
+        assert os.environ["FEEDD_SOCKET"] == service.socket
+        assert stat.S_IMODE(os.stat(service.socket).st_mode) == 0o600
+        check()
+        with feedd.DataLoader("numbers", 16, device="host:0", framework=support.FRAMEWORK) as loader:
+            assert read(loader) == wanted()
+        assert "serves 1 dataset" in service.log()
+        assert pathlib.Path(f"/proc/{service.pid}/cmdline").read_bytes().startswith(bytes(PROGRAM))
+    assert "FEEDD_SOCKET" not in os.environ
+    assert not os.path.exists(service.socket) and not os.path.exists(f"/proc/{service.pid}")
+
+
+def test_a_text(folder):
+    with feedd.serve(text(folder / "numbers.bin"), program=PROGRAM):
+        check()
+
+
+@pytest.mark.parametrize("kind", [str, pathlib.Path])
+def test_a_file(folder, kind):
+    """Whose relative paths begin at its folder."""
+    (folder / "feedd.conf").write_text(text("numbers.bin"))
+    with feedd.serve(kind(folder / "feedd.conf"), program=PROGRAM):
+        check()
+
+
+def test_relative_paths_begin_here_otherwise(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    for config in (text("numbers.b*"), sections("numbers.bin")):
+        with feedd.serve(config, program=PROGRAM):
+            check()
+
+
+def test_field_files(folder, monkeypatch):
+    """Which may have an @ in their names, as a record's fields have."""
+    import numpy
+
+    monkeypatch.chdir(folder)
+    numpy.save("x@1.npy", numpy.arange(12, dtype=numpy.int32).reshape(4, 3))
+    with feedd.serve({"dataset one": {"format": "npy", "field.x": "x@1.npy"}}, program=PROGRAM):
+        (batch,) = feedd.DataLoader("one", 4, framework="numpy")
+        assert batch[0].tolist() == numpy.arange(12).reshape(4, 3).tolist()
+
+
+def test_services_within_each_other(folder):
+    with feedd.serve(sections(folder / "numbers.bin"), program=PROGRAM) as outer:
+        with feedd.serve(sections(folder / "numbers.bin"), program=PROGRAM) as inner:
+            assert os.environ["FEEDD_SOCKET"] == inner.socket != outer.socket
+            check()
+        assert os.environ["FEEDD_SOCKET"] == outer.socket
+        check()
+
+
+def test_the_program_is_found_by_the_environment(folder, monkeypatch):
+    monkeypatch.setenv("FEEDD_PROGRAM", str(PROGRAM))
+    with feedd.serve(sections(folder / "numbers.bin")):
+        check()
+    monkeypatch.delenv("FEEDD_PROGRAM")
+    monkeypatch.setenv("PATH", f"{PROGRAM.parent}:{os.environ['PATH']}")
+    with feedd.serve(sections(folder / "numbers.bin")):
+        check()
+
+
+def test_no_program(folder, monkeypatch):
+    monkeypatch.setenv("FEEDD_PROGRAM", "/nonexistent/feedd")
+    with pytest.raises(feedd.Error, match="no program '/nonexistent/feedd'.*FEEDD_PROGRAM"):
+        with feedd.serve(sections(folder / "numbers.bin")):
+            pass
+    with pytest.raises(feedd.Error, match="no program 'feed-me'"):
+        with feedd.serve(sections(folder / "numbers.bin"), program="feed-me"):
+            pass
+
+
+def test_a_program_that_is_none(folder):
+    script = folder / "feedd"
+    script.write_text("#!/bin/sh\necho this is something else; exit 3\n")
+    script.chmod(0o755)
+    with pytest.raises(feedd.Error, match="this is something else"):
+        with feedd.serve(sections(folder / "numbers.bin"), program=script):
+            pass
+    script.write_text("#!/bin/sh\nexit 3\n")
+    with pytest.raises(feedd.Error, match="status 3"):
+        with feedd.serve(sections(folder / "numbers.bin"), program=script):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ("[dataset a]\nformat = nonsense\n", "nonsense"), ("[dataset a]\nformat records\n", "format records"),
+        ("[dataset a]\nformat = npy\nformat = idx\n", "format"), ("format = npy\n\n", "section"),
+        ({"a": {"format": "npy", "field.x": "none.npy"}}, "none.npy"), ({"a": {}}, "format"),
+        ({"feedd": {"loaders": 0}}, "loaders"), ("[feedd]\nnonsense = 1\n", "nonsense"),
+    ],
+)  # fmt: skip
+def test_wrong_configurations(config, says):
+    """The daemon's own sentence, and nothing stays behind."""
+    with pytest.raises(feedd.Error, match=says):
+        with feedd.serve(config, program=PROGRAM):
+            pass
+    assert "FEEDD_SOCKET" not in os.environ
+
+
+def test_a_file_that_is_not_there():
+    with pytest.raises(FileNotFoundError):
+        with feedd.serve("none.conf", program=PROGRAM):
+            pass
+
+
+def test_an_exception_in_the_block(folder):
+    with pytest.raises(ZeroDivisionError):
+        with feedd.serve(sections(folder / "numbers.bin"), program=PROGRAM) as service:
+            1 / 0
+    assert not os.path.exists(f"/proc/{service.pid}")
+
+
+def test_a_daemon_that_is_killed_in_the_block(folder):
+    with feedd.serve(sections(folder / "numbers.bin"), program=PROGRAM) as service:
+        check()
+        os.kill(service.pid, signal.SIGKILL)
+    assert not os.path.exists(service.socket)
+
+
+def test_a_daemon_that_hangs(folder, monkeypatch):
+    monkeypatch.setattr(feedd.service, "_STOP_SECONDS", 0.3)
+    with feedd.serve(sections(folder / "numbers.bin"), program=PROGRAM) as service:
+        os.kill(service.pid, signal.SIGSTOP)
+    harness.eventually(lambda: not os.path.exists(f"/proc/{service.pid}"), 5, "it is killed")
+    assert not os.path.exists(service.socket)
+
+
+OWNER = """
+import feedd, os, signal, sys
+with feedd.serve(sys.argv[1], program=sys.argv[2]) as service:
+    loader = feedd.DataLoader("numbers", 16, framework="numpy")
+    held = next(iter(loader))
+    child = 0
+    if sys.argv[3] == "fork":
+        child = os.fork()
+        if child == 0: signal.pause()
+    print(service.pid, service.socket, child, flush=True)
+    {}
+"""
+
+
+def begin(folder, ending, fork=""):
+    process = support.start(OWNER.format(ending), text(folder / "numbers.bin"), PROGRAM, fork)
+    pid, socket, child = process.stdout.readline().split()
+    return process, int(pid), pathlib.Path(socket), int(child)
+
+
+@pytest.mark.parametrize("fork", ["", "fork"])
+def test_the_owner_is_killed(folder, fork):
+    """The daemon ends with it, also while a child of it lives, and nothing is left: no process, no file."""
+    objects = harness.shared_objects()
+    process, pid, socket, child = begin(folder, "signal.pause()", fork)
+    members = {pid, *harness.session_processes(os.getsid(pid))}
+    assert len(members) >= 3, "the shell, feedd and its loader"
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    harness.eventually(lambda: not any(os.path.exists(f"/proc/{member}") for member in members), 10, "no process is left")
+    harness.eventually(lambda: not socket.parent.exists(), 5, "its folder is gone")
+    assert not glob.glob(f"{tempfile.gettempdir()}/feedd-*/feedd.sock*") or not socket.exists()
+    harness.eventually(lambda: not harness.shared_objects() - objects, 3, "nothing new in /dev/shm")
+    if child:
+        os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("ending", ["sys.exit(0)", "os._exit(0)", "raise SystemExit", "pass", "os.kill(os.getpid(), 15)"])
+def test_ends_of_the_owner(folder, ending):
+    process, pid, socket, _ = begin(folder, ending)
+    support.finish(process, None)
+    harness.eventually(lambda: not os.path.exists(f"/proc/{pid}") and not socket.parent.exists(), 10, "nothing is left")
+
+
+def test_a_child_that_leaves_the_block_takes_nothing_away(folder):
+    """A fork within the block, whose child ends as programs do."""
+    ending = """
+    if os.fork() == 0: sys.exit(0)
+    os.wait()
+    print(len(list(feedd.DataLoader("numbers", 16, framework="numpy"))), os.path.exists(service.socket))"""
+    process, _, _, _ = begin(folder, ending)
+    assert support.finish(process) == "13 True\n"
