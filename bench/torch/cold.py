@@ -13,8 +13,8 @@ def first_batch(task):
     if task["side"] == "feedd":
         import feedd
         share = task.get("share")
-        loader = feedd.DataLoader("cifar", 64, shuffle=True, seed=0 if share else os.getpid(), drop_last=True, share=share,
-                                  framework=task["framework"])
+        loader = feedd.DataLoader("cifar", 64, shuffle=True, drop_last=True, seed=0 if share else os.getpid(),
+                                  share=share, framework=task["framework"])
         _, images = next(iter(loader))
     else:
         import cifar

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Draws what run.py has written: a PNG and an SVG beside each JSON file. Needs matplotlib, and nothing of the measured machine."""
+"""Draws what run.py has written: a PNG and an SVG beside each JSON file.
+
+Needs matplotlib, and nothing of the machine that was measured.
+"""
 
 import argparse
 import json
@@ -44,7 +47,8 @@ def bars(axes, table, draw):
     values = [row[draw["y"]] for row in rows]
     colours = [colour(side_of(row, draw["x"]), theirs) for row in rows]
     drawn = axes.barh(range(len(rows)), values, color=colours)
-    axes.bar_label(drawn, [f"{value:,.3g}" if value < 1000 else f"{value:,.0f}" for value in values], padding=3, fontsize=8)
+    texts = [f"{value:,.3g}" if value < 1000 else f"{value:,.0f}" for value in values]
+    axes.bar_label(drawn, texts, padding=3, fontsize=8)
     axes.set_yticks(range(len(rows)), [label(row, draw["x"]) for row in rows], fontsize=8)
     axes.invert_yaxis()
     axes.margins(x=0.12)
@@ -81,9 +85,10 @@ def draw_record(record, path):
     tables = [table for table in record["tables"] if table["draw"] and table["rows"]]
     if not tables:
         return
-    heights = [max(2.2, 0.42 * len(table["rows"]) + 1.0) if table["draw"]["kind"] == "bars" else 4.2 for table in tables]
-    figure, all_axes = pyplot.subplots(len(tables), 1, figsize=(9, sum(heights) + 1.2), height_ratios=heights, squeeze=False,
-                                       layout="constrained")
+    heights = [max(2.2, 0.42 * len(table["rows"]) + 1.0) if table["draw"]["kind"] == "bars" else 4.2
+               for table in tables]
+    figure, all_axes = pyplot.subplots(len(tables), 1, figsize=(9, sum(heights) + 1.2), height_ratios=heights,
+                                       squeeze=False, layout="constrained")
     for axes, table in zip(all_axes[:, 0], tables):
         {"bars": bars, "lines": lines}[table["draw"]["kind"]](axes, table, table["draw"])
         axes.set_title(table["title"], fontsize=9)
@@ -91,8 +96,9 @@ def draw_record(record, path):
     where = " · ".join(part for part in (record["gpu"], record["machine"]) if part)
     used = record["versions"]
     state = " · NOT A RESULT: --quick" if record["quick"] else ""
-    figure.suptitle(f"{record['experiment']}: {record['question']}\n", fontsize=10, wrap=True)
-    figure.supxlabel(f"{where}\n{record['date'][:10]} · feedd {used['feedd']} · torch {used['torch']}{state}", fontsize=7)
+    figure.suptitle(f"{record['experiment']}: {record['question']}\n", fontsize=9, wrap=True)
+    what = f"{record['date'][:10]} · feedd {used['feedd']} · torch {used['torch']}{state}"
+    figure.supxlabel(f"{where}\n{what}", fontsize=7)
     for suffix in (".png", ".svg"):
         figure.savefig(path.with_suffix(suffix), dpi=130, metadata={"Date": None} if suffix == ".svg" else None)
     pyplot.close(figure)
@@ -101,7 +107,8 @@ def draw_record(record, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", nargs="*", type=pathlib.Path, help="JSON files (default: all under bench/results/torch-*)")
+    parser.add_argument("files", nargs="*", type=pathlib.Path,
+                        help="JSON files (default: all under bench/results/torch-*)")
     paths = parser.parse_args().files or sorted(RESULTS.glob("torch-*/*.json"))
     if not paths:
         print(f"there is nothing to draw under {RESULTS}: run bench/torch/run.py first")

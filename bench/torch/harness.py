@@ -1,4 +1,4 @@
-"""What all experiments need: the machine's ways of running torch and feedd, clocks, endless batches, helper processes."""
+"""What all experiments need: how torch and feedd are run here, clocks, endless batches, helper processes."""
 
 import argparse
 import contextlib
@@ -28,8 +28,8 @@ class BenchError(Exception):
 
 def add_options(parser):
     parser.add_argument("--build", default="build", help="where feedd is (default: build)")
-    parser.add_argument("--data", help="folder for 0.8 GiB of data, kept (default: $BENCH_DIR, else one in /dev/shm, or /tmp,"
-                                       " that is removed at the end)")
+    parser.add_argument("--data", help="folder for 0.8 GiB of data, kept (default: $BENCH_DIR, else one in /dev/shm, or"
+                                       " /tmp, that is removed at the end)")
     parser.add_argument("--output", help="folder for the JSON (default: bench/results/torch-cuda, or torch-cpu)")
     parser.add_argument("--device", help="cuda:0, cpu, or host:0, where feedd plays a GPU in host memory"
                                          " (default: cuda:0 where there is one, else cpu)")
@@ -125,7 +125,8 @@ def rate(setting, batches, step, seconds, warm=8, least=4):
 
 
 def in_turn(rounds, jobs):
-    """Runs each job of the dict once a round, so that what disturbs the machine disturbs all. Returns lists of results."""
+    """Runs each job of the dict once a round, so that what disturbs the machine disturbs all of them.
+    Returns lists of results."""
     results = {name: [] for name in jobs}
     for _ in range(rounds):
         for name, job in jobs.items():
@@ -143,8 +144,8 @@ def child_command(script, setting, task):
 
 def run_child(script, setting, task, timeout=CHILD_SECONDS):
     """What a helper process of an experiment prints last, parsed."""
-    done = subprocess.run(child_command(script, setting, task), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=timeout, check=False)
+    done = subprocess.run(child_command(script, setting, task), stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=timeout, check=False)
     return parse_child(done.returncode, done.stdout, done.stderr)
 
 
@@ -177,7 +178,7 @@ class Talk:
         return self
 
     def __exit__(self, *_):
-        with contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(BrokenPipeError, ValueError):
             self.process.stdin.close()
         try:
             self.process.wait(10)

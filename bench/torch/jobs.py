@@ -184,7 +184,8 @@ def on_device(cell, setting, report, device, best):
                  rows, draw={"kind": "lines", "x": "jobs", "y": "mean", "series": "side", "log": True})
     ours = {row["jobs"]: row for row in rows if row["side"] == "feedd"}
     grows = ours[4]["read"] / ours[1]["read"] if ours[1]["read"] else float("inf")
-    report.goal(f"on {device}, bytes read for 4 jobs at most {FLAT} times those for one", f"{grows:.2f} times", grows <= FLAT)
+    report.goal(f"on {device}, bytes read for 4 jobs at most {FLAT} times those for one", f"{grows:.2f} times",
+                grows <= FLAT)
     report.goal(f"on {device}, each of 4 jobs at least at {SPEED} of the single job's speed", f"{ours[4]['speed']:.2f}",
                 ours[4]["speed"] >= SPEED)
 
@@ -212,9 +213,9 @@ def measure(setting, report):
     finally:
         for helper in helpers:
             helper.__exit__()
-    report.note("each job adds up every number it gets and does nothing else. Bytes read: of torch's jobs and workers, those"
-                " that read calls brought (rchar of /proc/PID/io); of feedd's loaders, feedctl stats; both find them in the"
-                " page cache. CPU: of jobs, workers and all of feedd")
+    report.note("each job adds up every number it gets and does nothing else. Bytes read: of torch's jobs and workers,"
+                " those that read calls brought (rchar of /proc/PID/io); of feedd's loaders, feedctl stats; both find"
+                " them in the page cache. CPU: of jobs, workers and all of feedd")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from harness import MIB, endless
 
 
 def loaded_rows(path, columns):
-    """The whole file as a tensor in memory, which is as fast as torch can have it: workers share it, nothing is read."""
+    """The whole file as a tensor in memory, which is as fast as torch can have it: workers share it."""
     return torch.from_numpy(numpy.fromfile(path, dtype=numpy.float32)).view(-1, columns)
 
 
@@ -54,15 +54,14 @@ def running(loader):
         gc.collect()
 
 
-FEEDD_LOOK = ((4, None, None), (8, None, None), (12, None, None), (4, 64 * MIB, 256 * MIB), (8, 64 * MIB, 256 * MIB),
-              (12, 64 * MIB, 256 * MIB))
+FEEDD_LOOK = ((4, None, None), (8, None, None), (8, 64 * MIB, 256 * MIB), (12, 64 * MIB, 256 * MIB))
 
 
 def feedd_settings(setting):
     """Settings of [feedd] to try: loaders, ring and pool."""
     most = max(2, setting.cores - 2)
     found = []
-    for loaders, ring, pool in FEEDD_LOOK[:2] + FEEDD_LOOK[3:4] if setting.quick else FEEDD_LOOK:
+    for loaders, ring, pool in FEEDD_LOOK[1:3] if setting.quick else FEEDD_LOOK:
         chosen = {"loaders": min(loaders, most)}
         if ring:
             chosen["ring"] = ring

@@ -1,5 +1,7 @@
 """Peak host memory of bringing 512 MiB from a file to the GPU: pinned on allocation, pinned later, fed by feedd."""
 
+import contextlib
+
 import feedd
 import torch
 
@@ -128,24 +130,34 @@ def child(setting, task):
     say(sums=sums.cpu().tolist())
 
 
-def once(setting, way, path):
-    with Talk("memory.py", setting, {"way": way, "path": path}) as helper:
-        helper.hear()
-        before_peak = Peak(helper.pid)
-        before = total(before_peak.stop())
-        available = memory_available()
-        peak = Peak(helper.pid)
-        helper.tell()
-        helper.hear()
-        most = peak.stop()
-        helper.tell()
-        sums = helper.hear()["sums"]
+def a_round(setting, ways, path):
+    """Each way in a process of its own. They start together, and then do their work one after the other."""
+    with contextlib.ExitStack() as stack:
+        helpers = {way: stack.enter_context(Talk("memory.py", setting, {"way": way, "path": path})) for way in ways}
+        for helper in helpers.values():
+            helper.hear()
+        results = {}
+        for way, helper in helpers.items():
+            results[way] = once(helper)
+            helper.__exit__()
+    return results
+
+
+def once(helper):
+    before = total(Peak(helper.pid).stop())
+    available = memory_available()
+    peak = Peak(helper.pid)
+    helper.tell()
+    helper.hear()
+    most = peak.stop()
+    helper.tell()
+    sums = helper.hear()["sums"]
     parts = {}
     for pid, (name, size) in most.items():
         part = "client" if pid == helper.pid else name
         parts[part] = parts.get(part, 0) + size - (before if part == "client" else 0)
-    return {"processes": total(most) - before, "machine": available - peak.least_available, "parts": parts, "sums": sums,
-            "looks": peak.looks}
+    return {"processes": total(most) - before, "machine": available - peak.least_available, "parts": parts,
+            "sums": sums, "looks": peak.looks}
 
 
 def measure(setting, report):
@@ -153,8 +165,8 @@ def measure(setting, report):
     ways = [way for way, (needs_gpu, _) in WAYS.items() if setting.gpu or not needs_gpu]
     found = {way: [] for way in ways}
     for _ in range(setting.rounds):
-        for way in ways:
-            found[way].append(once(setting, way, path))
+        for way, result in a_round(setting, ways, path).items():
+            found[way].append(result)
     if any(result["sums"] != found[ways[0]][0]["sums"] for results in found.values() for result in results):
         report.note("WRONG: not every way brought the same numbers")
     rows = []
@@ -174,10 +186,10 @@ def measure(setting, report):
     report.goal(f"feedd's peak at most {GOAL} times the tensor", f"{worst:.2f} times, the larger of both counts",
                 worst <= GOAL)
     report.note("processes: proportional set size (PSS) of the client and all that it started, looked at every few"
-                " milliseconds, less what the client had before, with CUDA up and the tensor's place on the GPU taken; shared"
-                " pages count once. machine: what MemAvailable lost meanwhile, which also sees memory that the driver has"
-                " pinned; others' use of the machine disturbs it. With feedd the tensor is never whole in host memory: what"
-                " counts is the daemon, its transfer process with CUDA of its own, and a ring of 32 MiB")
+                " milliseconds, less what the client had before, with CUDA up and the tensor's place on the GPU taken;"
+                " shared pages count once. machine: what MemAvailable lost meanwhile, which also sees memory that the"
+                " driver has pinned; others' use of the machine disturbs it. With feedd the tensor is never whole in"
+                " host memory: what counts is the daemon, its transfer process with CUDA of its own, and a ring of 32 MiB")
 
 
 if __name__ == "__main__":

@@ -115,8 +115,8 @@ def measure(setting, report):
         if count:
             jobs["feedd", count] = feedd_job(setting, path, count)
     results = in_turn(setting.rounds, jobs)
-    table = [{"side": side, "count": count, "rate": median(found), "each": median(found) / max(1, count), "rounds": found}
-             for (side, count), found in results.items()]
+    table = [{"side": side, "count": count, "rate": median(found), "each": median(found) / max(1, count),
+              "rounds": found} for (side, count), found in results.items()]
     table.sort(key=lambda row: (row["side"] == "feedd", row["side"], row["count"]))
     plain = next(row["rate"] for row in table if (row["side"], row["count"]) == ("torch", AT))
     threads = next(row["rate"] for row in table if "threads" in row["side"] and row["count"] == AT)
@@ -131,5 +131,5 @@ def measure(setting, report):
                 ours >= GOAL * plain)
     report.note(f"against torch whose workers wait for the samples of a batch with {THREADS} threads:"
                 f" {ours / threads:.1f} times with {AT}")
-    report.note(f"torch sleeps 2 ms in __getitem__; feedd delays each read by 2 ms (io_delay_us). Both standardise, scale"
-                f" and shift each sample; results differ by at most {apart:.2g}")
+    report.note("torch sleeps 2 ms in __getitem__; feedd delays each read by 2 ms (io_delay_us). Both standardise,"
+                f" scale and shift each sample; results differ by at most {apart:.2g}")

@@ -74,8 +74,8 @@ def memory_available():
 
 
 class Peak(threading.Thread):
-    """Looks at the memory of a tree of processes every few milliseconds; keeps the moment at which they had most together,
-    and how little the machine had left."""
+    """Looks at the memory of a tree of processes every few milliseconds; keeps the moment at which they had most
+    together, and how little the machine had left."""
 
     def __init__(self, root, pause=0.003):
         super().__init__(daemon=True)

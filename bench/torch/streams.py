@@ -101,15 +101,16 @@ def write(setting, report, results, mib, chunks):
     rows = [{"side": side, "setting": what, "ms": median(found) * 1e3, "gb": chunks * mib * 2**20 / median(found) / 1e9,
              "times": first / median(found), "rounds": found} for (side, what), found in results.items()]
     report.table(f"{chunks} chunks of {mib:.0f} MiB, {PASSES} times: medians of {setting.rounds + 2} rounds in turn",
-                 {"side": "side", "setting": "setting", "ms": "ms a pass", "gb": "GB/s in, and out", "times": "x first row"},
+                 {"side": "side", "setting": "setting", "ms": "ms a pass", "gb": "GB/s in, and out",
+                  "times": "x first row"},
                  rows, draw={"kind": "bars", "x": ["side", "setting"], "y": "ms"})
     best = {}
     for row in rows:
         best[row["side"]] = min(best.get(row["side"], row["ms"]), row["ms"])
     report.note(f"best of each: one after the other {best['torch, one after the other']:.1f} ms, streams"
                 f" {best['torch, streams']:.1f} ms, feedd {best['feedd']:.1f} ms")
-    report.note("torch has all chunks in memory, pinned but for the first row, before the clock starts; feedd reads the file"
-                f" from the page cache, and has up to 8 of {PASSES * chunks} chunks in its ring and on the GPU when the clock"
-                " starts. Results go to pinned memory (pageable in the first row) and are checked")
+    report.note("torch has all chunks in memory, pinned but for the first row, before the clock starts; feedd reads the"
+                f" file from the page cache, and has up to 8 of {PASSES * chunks} chunks in its ring and on the GPU"
+                " when the clock starts. Results go to pinned memory (pageable in the first row) and are checked")
     if not setting.gpu:
         report.note("without a GPU there are no streams: the loops are the same but for that")

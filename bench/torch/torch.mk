@@ -1,5 +1,5 @@
-# make bench-torch: torch's DataLoader and feedd side by side, what of it needs no GPU. make bench-torch-gpu: all of it, on
-# this machine's. TORCHFLAGS='--only 1,4 --quick' and the like: see bench/torch/run.py --help. They write JSON under
+# make bench-torch: torch's DataLoader and feedd side by side, what of it needs no GPU. make bench-torch-gpu: all of it,
+# on this machine's. TORCHFLAGS='--only 1,4 --quick' and the like: see bench/torch/run.py --help. They write JSON under
 # bench/results; make bench-torch-pictures draws what is there.
 
 TORCHFLAGS   ?=

@@ -135,13 +135,15 @@ def compare(setting, report, folder, loaders):
         accuracies = [100 * run["accuracy"] for run in found]
         rows.append({"side": side, "setting": ways[side][0], "accuracy": statistics.mean(accuracies),
                      "range": f"{min(accuracies):.2f} to {max(accuracies):.2f}",
-                     "seconds": median(run["seconds"] for run in found), "idle": 100 * median(run["idle"] for run in found),
+                     "seconds": median(run["seconds"] for run in found),
+                     "idle": 100 * median(run["idle"] for run in found),
                      "rate": median(run["rate"] for run in found), "rounds": [run["seconds"] for run in found]})
     report.table(f"{trainer.epochs} epochs of {trainer.steps} batches of {BATCH}, {len(seeds)} seeds in turn, medians",
                  {"side": "side", "setting": "setting", "accuracy": "accuracy %", "range": "of all seeds",
                   "seconds": "seconds", "idle": "GPU waits %" if setting.gpu else "waits %", "rate": "images/s"},
                  rows, draw={"kind": "bars", "x": ["side", "setting"], "y": "seconds"})
-    report.table("the search for settings (short runs)", {"side": "side", "setting": "setting", "rate": "images/s"}, tried)
+    report.table("the search for settings (short runs)",
+                 {"side": "side", "setting": "setting", "rate": "images/s"}, tried)
     same_accuracy(report, results)
 
 
@@ -213,4 +215,5 @@ def measure(setting, report):
                 + ("CUDA events before the forward pass and after the optimizer of each step" if setting.gpu else
                    "the clock before and after each step") + "; copies to the GPU count as waiting, gaps between the"
                 " kernels of a step do not")
-    report.note("torch's DataLoader has no state to save: a job that is killed begins its epoch again or skips what it has seen")
+    report.note("torch's DataLoader has no state to save: a job that is killed begins its epoch again or skips what it"
+                " has seen")

@@ -63,7 +63,8 @@ def torch_job(setting, rows, work, way, *, batched=False, seconds=None):
 
 def feedd_job(setting, work, *, seconds=None):
     def measure():
-        with running(feedd.DataLoader("rows", BATCH, shuffle=True, drop_last=True, device=setting.feedd_device)) as batches:
+        loader = feedd.DataLoader("rows", BATCH, shuffle=True, drop_last=True, device=setting.feedd_device)
+        with running(loader) as batches:
             found = rate(setting, batches, lambda batch: work(batch[0]), seconds or setting.seconds, warm=128)
             return found, None if seconds else transfer_ms(setting, batches, None)
     return measure
@@ -127,7 +128,8 @@ def side_by_side(setting, report, work, more=None):
                  {"side": "side", "setting": "setting", "gb": "GB/s", "rate": "batches/s", "ms": "transfer ms",
                   "times": "x torch's best"},
                  table, draw={"kind": "bars", "x": ["side", "setting"], "y": "gb", "log": True})
-    report.table("the search for settings (short runs)", {"side": "side", "setting": "setting", "rate": "batches/s"}, tried)
+    report.table("the search for settings (short runs)",
+                 {"side": "side", "setting": "setting", "rate": "batches/s"}, tried)
     torch_best = max(by_side["torch"], by_side["torch, more workers"])
     return torch_best, by_side["torch, __getitems__"], by_side["feedd"]
 
@@ -151,7 +153,8 @@ def measure(setting, report):
                 f"{ours / plain:.1f} times", ours >= GOAL * plain)
     report.goal(f"feedd {GOAL:.0f} times DataLoader's best throughput, whole batches by __getitems__",
                 f"{ours / batched:.1f} times", ours >= GOAL * batched)
-    report.note("torch has read the whole file into memory before the clock starts, feedd reads it from the page cache; both sides shuffle; transfer ms are of CUDA events"
-                " around .to() for torch, and around next() for feedd, which has copied before")
+    report.note("torch has read the whole file into memory before the clock starts, feedd reads it from the page cache;"
+                " both sides shuffle; transfer ms are of CUDA events around .to() for torch, and around next() for"
+                " feedd, which has copied before")
 
 
