@@ -189,7 +189,8 @@ def measure(setting, report):
                 " milliseconds, less what the client had before, with CUDA up and the tensor's place on the GPU taken;"
                 " shared pages count once. machine: what MemAvailable lost meanwhile, which also sees memory that the"
                 " driver has pinned; others' use of the machine disturbs it. With feedd the tensor is never whole in"
-                " host memory: what counts is the daemon, its transfer process with CUDA of its own, and a ring of 32 MiB")
+                " host memory: what counts is the daemon, its transfer process with CUDA of its own, and a ring of"
+                " 32 MiB")
 
 
 if __name__ == "__main__":
