@@ -21,7 +21,8 @@ COLUMNS, BATCH = 1024, 256
 ROWS = FLOATS // COLUMNS
 ROW_BYTES = COLUMNS * 4
 COUNTS = (1, 2, 4)
-SIDES = ("torch", "torch, __getitems__", "feedd")
+ALONE = "no loader"  # what the jobs themselves, and a GPU that they share, are good for
+SIDES = ("torch", "torch, __getitems__", "feedd", ALONE)
 FLAT, SPEED = 1.1, 0.95
 
 
@@ -56,6 +57,8 @@ def loader_of(setting, task):
     if task["side"] == "feedd":
         return feedd.DataLoader("rows", BATCH, shuffle=True, drop_last=True, share=task["share"], device=task["device"],
                                 socket=task["socket"]), lambda batch: batch[0]
+    if task["side"] == ALONE:
+        return [torch.zeros(BATCH, COLUMNS, device=device)] * 1000, lambda batch: batch
     batched = task["side"] != "torch"
     loader = DataLoader((FileBatches if batched else FileRows)(task["path"]), BATCH, shuffle=True, drop_last=True,
                         num_workers=task["workers"], persistent_workers=task["workers"] > 0, pin_memory=gpu,
@@ -131,7 +134,7 @@ class Cell:
     def run(self, side, count, workers, device, seconds=None):
         self.rounds += 1
         share = f"jobs-{self.rounds}"
-        task = {"side": side, "workers": 0 if side == "feedd" else workers, "device": device, "path": self.path,
+        task = {"side": side, "workers": workers if side in SIDES[:2] else 0, "device": device, "path": self.path,
                 "share": share, "socket": self.service.socket, "seconds": seconds or self.setting.seconds}
         helpers = self.helpers[:count]
 
@@ -191,6 +194,8 @@ def on_device(cell, setting, report, device, best):
 
 
 def described(side, best, cell):
+    if side == ALONE:
+        return "one batch, resident"
     return f"loaders {cell.loaders}" if side == "feedd" else f"workers {best[side]} each"
 
 

@@ -49,7 +49,7 @@ def running(loader):
         batches.close()
         if hasattr(loader, "close"):
             loader.close()
-        else:
+        elif isinstance(loader, DataLoader):
             loader._iterator = None  # which ends persistent workers
         gc.collect()
 
