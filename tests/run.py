@@ -27,8 +27,9 @@ DELIVERY = [
     "test_fallback", "test_formats", "test_hostile", "test_kill", "test_leaks", "test_lifecycle", "test_limits", "test_order",
     "test_ranks", "test_reconnect", "test_regressions", "test_reload", "test_resume", "test_shared", "test_stats", "test_storage",
 ]  # fmt: skip
-# The tests of the Python package that say something about a GPU.
-PYTHON_ON_GPU = ["test_iterate", "test_state", "test_lifetime", "test_threads", "test_transform"]
+# The tests of the Python package whose outcome depends on the framework, and those that say something about a GPU.
+PYTHON_WITH_TORCH = ["test_dataset", "test_fork", "test_iterate", "test_kill", "test_lifetime", "test_state", "test_threads", "test_transform"]
+PYTHON_ON_GPU = ["test_iterate", "test_lifetime", "test_state", "test_threads", "test_transform"]
 running = set()  # leaders of the sessions of what runs now
 # What tests of the Python package need of an interpreter, by what they are run with; each prints nothing if it is there.
 NEEDED = {
@@ -114,11 +115,10 @@ def python_tests(options, build):
         "FEEDD_TEST_DEVICE": options.device, "FEEDD_TEST_FRAMEWORK": "numpy" if needs == "numpy" else "torch",
         "PYTHONDONTWRITEBYTECODE": "1",
     }  # fmt: skip
+    chosen = {"torch": PYTHON_WITH_TORCH, "cuda": PYTHON_ON_GPU}.get(needs)
     for file in sorted((ROOT / "tests/python").glob("test_*.py")):
-        kind = next((kind for kind in ("gpu", "torch") if file.stem.startswith(f"test_{kind}")), "any")
-        if kind == "gpu" and not options.device or kind == "torch" and needs == "numpy":
-            continue
-        if options.device and file.stem not in PYTHON_ON_GPU and kind != "gpu":
+        kind = next((kind for kind in ("gpu", "torch") if file.stem.startswith(f"test_{kind}")), "")
+        if kind != {"torch": "torch", "cuda": "gpu"}.get(needs) if kind else chosen and file.stem not in chosen:
             continue
         command = [str(interpreter), "-m", "pytest", "-p", "no:cacheprovider", "--tap", str(file)]
         where = {"numpy": "python", "torch": "python@torch", "cuda": f"python@{options.device}"}[needs]

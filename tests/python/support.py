@@ -16,6 +16,8 @@ import feedd
 
 FRAMEWORK = os.environ.get("FEEDD_TEST_FRAMEWORK", "numpy")
 DEVICES = [harness.DEVICE] if harness.DEVICE else ["cpu", "host:0"]
+# For programs that are run beside a test: PyTorch takes its second to begin.
+SCRIPT_DEVICES = DEVICES[: 1 if FRAMEWORK == "torch" else None]
 ON_GPU = harness.on_real_gpu()
 SAMPLES = 203  # of the dataset numbers: no multiple of a batch
 BODY = 24

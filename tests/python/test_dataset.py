@@ -159,3 +159,29 @@ def test_loader_dataset(load_host):
     assert len(loader.dataset) == SAMPLES
     check(loader.dataset[5], 5)
     loader.dataset.close()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_in_other_processes(daemon, tmp_path, method):
+    """As the workers of torch's DataLoader use it, which ask for its length first."""
+    code = """
+import feedd, multiprocessing, sys
+def work(dataset, first, pipe):
+    pipe.send([int(dataset[i][0]) for i in range(first, first + 5)])
+if __name__ == "__main__":
+    dataset = feedd.Dataset("numbers", framework="numpy")
+    assert len(dataset) == 203 and int(dataset[1][0]) == 1
+    context = multiprocessing.get_context(sys.argv[2])
+    for first in (2, 7):
+        here, there = context.Pipe()
+        process = context.Process(target=work, args=(dataset, first, there))
+        process.start()
+        print(*here.recv(), flush=True)
+        process.join()
+        assert process.exitcode == 0
+    print(int(dataset[2][0]))
+"""
+    program = tmp_path / "program.py"
+    program.write_text(code)
+    output = support.run("import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')", program, method, daemon=daemon)
+    assert support.numbers_of(output) == [list(range(2, 7)), list(range(7, 12)), [2]]

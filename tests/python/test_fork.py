@@ -26,6 +26,11 @@ iterator = iter(loader)
 """
 
 
+@pytest.fixture(params=support.SCRIPT_DEVICES)
+def device(request):
+    return request.param
+
+
 def run(daemon, device, code):
     begin = BEGIN.replace("FRAMEWORK", repr(support.FRAMEWORK)).replace("DEVICE", repr(device))
     return support.run(begin + code, daemon=daemon)

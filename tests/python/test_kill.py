@@ -25,6 +25,7 @@ while loader.epoch < 3:
 RUN = [batch for epoch in range(3) for batch in wanted(epoch=epoch, **SHUFFLED)]
 
 
+@pytest.mark.parametrize("device", support.SCRIPT_DEVICES)
 @pytest.mark.parametrize("killed_after", [[1], [13, 4, 1], [20, 18]])
 def test_a_training_process_is_killed_and_goes_on(tmp_path, device, killed_after):
     """Exactly where it stood; the ring that it left is warm."""

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 from . import frameworks
-from ._feed import Feed
+from ._feed import Array, Feed
 from .errors import Error
 
 if TYPE_CHECKING:
@@ -34,25 +34,31 @@ class Dataset:
         self.framework = frameworks.choose(framework, "cpu")
         self._feed: Feed | None = None
         self._next = 0  # the sample that the feed gives next
+        self._owner = os.getpid()
 
     def _open(self, token: str | None) -> Feed:
         # As little as can be is read ahead: a sample that cannot be read is no matter of those before it.
         return Feed(self.name, 1, socket=self.socket, resume=token, prefetch=2, ring_bytes=1)
 
     def _opened(self) -> Feed:
+        if self._owner != os.getpid():  # forked, as workers of torch's DataLoader are: the feed is the parent's
+            self.close()
+            self._owner = os.getpid()
         if self._feed is None:
             self._feed = self._open(None)
         return self._feed
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_feed": None, "_next": 0}
 
     @cached_property
     def _about(self) -> "Description":
         return self._opened().describe()
 
-    @cached_property
-    def _convert(self) -> frameworks.Convert:
+    def _convert(self, array: Array) -> Any:
         if self.framework == "dlpack":
             raise ValueError("feedd.Dataset needs PyTorch, NumPy or JAX for its samples")
-        return frameworks.converter(self.framework, -1, True)
+        return frameworks.converter(self.framework, -1, True)(array)
 
     @property
     def fields(self) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
@@ -91,8 +97,9 @@ class Dataset:
         return (self[i] for i in range(len(self)))
 
     def _read(self, number: int) -> Any:
+        feed = self._opened()
         if number != self._next:
-            token = self._opened().token_at(0, number)
+            token = feed.token_at(0, number)
             self.close()  # first, so that the daemon goes on with the ring that is there
             self._feed = self._open(token)
         self._next = -1

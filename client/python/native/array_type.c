@@ -112,11 +112,15 @@ static int check_device(struct dlpack_device here, PyObject *wanted, int *copy) 
 
 static PyObject *capsule_of(struct array *self, bool versioned, bool copy) {
     char text[HANDLE_TEXT_BYTES];
-    void *managed;
-    Py_BEGIN_ALLOW_THREADS managed =
-        versioned ? (void *)dlpack_export_versioned(self->lease, self->number, copy, text)
-                  : (void *)dlpack_export(self->lease, self->number, copy, text);
-    Py_END_ALLOW_THREADS if (!managed) return raise_code(-ENOMEM, text);
+    // The interpreter's lock is kept where nothing is copied. That is quick, and a framework calls us from within its
+    // C++: a thread that the end of the program stops where it asks for the lock again would be unwound through that.
+    PyThreadState *let_go = copy ? PyEval_SaveThread() : NULL;
+    void *managed = versioned ? (void *)dlpack_export_versioned(self->lease, self->number, copy, text)
+                              : (void *)dlpack_export(self->lease, self->number, copy, text);
+    if (let_go)
+        PyEval_RestoreThread(let_go);
+    if (!managed)
+        return raise_code(-ENOMEM, text);
     PyObject *capsule = versioned ? PyCapsule_New(managed, "dltensor_versioned", drop_versioned)
                                   : PyCapsule_New(managed, "dltensor", drop_plain);
     if (!capsule && versioned)

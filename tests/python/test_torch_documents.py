@@ -1,0 +1,112 @@
+"""The documents' examples and types, and an installation as README tells it."""
+
+import contextlib
+import pathlib
+import re
+import subprocess
+import sys
+import venv
+
+import harness
+import pytest
+import support
+
+import feedd
+
+README = harness.ROOT / "README.md"
+TITLE = "## From DataLoader to feedd"
+
+
+def examples():
+    """The Python of that section, block by block."""
+    text = README.read_text()
+    assert TITLE in text, f"README.md has no section {TITLE}"
+    section = text[text.index(TITLE) :].split("\n## ")[0 if text.startswith(TITLE) else 0]
+    section = text[text.index(TITLE) + len(TITLE) :].split("\n## ")[0]
+    return re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.limit(90)
+def test_readmes_examples_run():
+    """All of them, with a dataset cifar100 as README declares it, of made data."""
+    blocks = examples()
+    assert len(blocks) >= 4
+    with harness.Instance() as daemon:
+        file = daemon.directory / "train.bin"
+        file.write_bytes(b"".join(bytes([1, index % 100]) + bytes([index % 251]) * 3072 for index in range(1000)))
+        daemon.add_dataset(
+            "cifar100", format="records", path=file, record_bytes=3074, field_label="u8 @ 1", field_image="u8[3,32,32] @ 2"
+        )
+        daemon.start()
+        code = "import sys\nfor block in sys.argv[1:]:\n    exec(compile(block, block, 'exec'), {'__name__': '__main__'})"
+        made = pathlib.Path("/tmp/feedd-example.npy")
+        try:
+            output = support.run(code, *blocks, daemon=daemon, variables={"FEEDD_PROGRAM": str(harness.PROGRAMS / "feedd")})
+        finally:
+            with contextlib.suppress(OSError):
+                made.unlink()
+    assert "('image', 'uint8', (256, 3, 32, 32))" in output
+
+
+TYPED = '''
+import feedd
+
+loader = feedd.DataLoader("numbers", batch_size=16, shuffle=True, device="cpu")
+for batch in loader:
+    print(batch[0])
+state: dict[str, object] = loader.state_dict()
+loader.load_state_dict(state)
+length: int = len(loader)
+fields: tuple[tuple[str, str, tuple[int, ...]], ...] = loader.fields
+dataset: feedd.Dataset = loader.dataset
+part: list[object] = dataset[1:3]
+with feedd.serve({"a": {"format": "npy"}}) as service:
+    text: str = service.socket
+'''
+
+
+def mypy(*arguments):
+    pytest.importorskip("mypy", reason="this Python has no mypy")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir=/dev/null", *map(str, arguments)], capture_output=True,
+        text=True, check=False, env=support.environment(),
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.limit(120)
+def test_types(tmp_path):
+    """Of the package, of a program that uses it, and that a wrong one is found."""
+    assert mypy(pathlib.Path(feedd.__file__).parent) == (0, "Success: no issues found in 9 source files\n")
+    program = tmp_path / "program.py"
+    program.write_text(TYPED)
+    status, output = mypy(program)
+    assert status == 0, output
+    program.write_text('import feedd\nfeedd.DataLoader("a", batch_size="b")\nfeedd.serve(7)\n')
+    assert mypy(program)[1].count("error:") == 2
+
+
+@pytest.mark.limit(180)
+def test_pip_install_in_a_fresh_environment(tmp_path, daemon):
+    """As README says, with the build tools that pip fetches; the package then works with nothing else there."""
+    source = harness.ROOT / "client/python"
+    if not (harness.ROOT / "Makefile").exists():
+        pytest.skip("a bundle is no source tree")
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv/bin/python"
+    command = [python, "-m", "pip", "install", "--quiet", "-C", f"build-dir={tmp_path / 'built'}", source]
+    environment = {name: value for name, value in support.os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    code = """
+import feedd
+loader = feedd.DataLoader("numbers", 16)
+print(loader.framework, sum(id.shape[0] for id, body in loader), feedd.__file__)
+"""
+    done = subprocess.run(
+        [python, "-c", code], capture_output=True, text=True, check=False,
+        env={**environment, "FEEDD_SOCKET": str(daemon.socket)}, cwd=tmp_path,
+    )  # fmt: skip
+    framework, samples, file = done.stdout.split() if done.returncode == 0 else (done.stderr, "", "")
+    assert (framework, samples) == ("dlpack", str(support.SAMPLES))
+    assert file.startswith(str(tmp_path))
