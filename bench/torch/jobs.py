@@ -1,5 +1,6 @@
 """Several training jobs on one machine: a DataLoader each, against one feed that they share."""
 
+import contextlib
 import json
 import os
 import select
@@ -24,6 +25,7 @@ COUNTS = (1, 2, 4)
 ALONE = "no loader"  # what the jobs themselves, and a GPU that they share, are good for
 SIDES = ("torch", "torch, __getitems__", "feedd", ALONE)
 FLAT, SPEED = 1.1, 0.95
+BEATS = 0.5  # until loaders have published what they have read
 
 
 class FileRows(Dataset):
@@ -107,35 +109,41 @@ def child(setting, _):
 
 
 def feed_bytes(setting, socket, share):
-    """What the loaders of the shared feed have read from files."""
+    """What the loaders of a shared feed that is over have read from files, and what its jobs together were given."""
     done = subprocess.run([os.path.join(setting.build, "feedctl"), "stats", "--once", "--json"], text=True,
                           capture_output=True, env={**os.environ, "FEEDD_SOCKET": socket}, check=True, timeout=20)
-    return sum(feed["loader_counters"]["storage_bytes"] for feed in json.loads(done.stdout)["feeds"]
-               if feed["name"] == share)
+    feed = next(feed for feed in json.loads(done.stdout)["feeds"] if feed["name"] == share)
+    return feed["loader_counters"]["storage_bytes"], feed["feed_counters"]["bytes"]
 
 
 class Cell:
     """One side with so many jobs: each call is a round."""
 
-    def __init__(self, setting, helpers, service, path):
-        self.setting, self.helpers, self.service, self.path = setting, helpers, service, path
+    def __init__(self, setting, helpers, path):
+        self.setting, self.helpers, self.path = setting, helpers, path
         self.rounds = 0
+        self.service = None
 
-    def spent(self, side, count, share):
-        """CPU seconds and bytes read so far, by the jobs and those who read for them."""
+    @contextlib.contextmanager
+    def daemon(self, loaders):
+        """For a block. Its loaders read with io_uring, which counts what it reads."""
+        dataset = floats_dataset(self.path, COLUMNS, io="uring")
+        with self.setting.feedd({"rows": dataset}, loaders=loaders, linger=1) as self.service:
+            yield
+
+    def spent(self, side, count):
+        """The time, CPU seconds and bytes read so far, by the jobs and those who read for them."""
         pids = tree(*(helper.pid for helper in self.helpers[:count]))
         if side == "feedd":
             pids += tree(self.service.pid)
-            read = feed_bytes(self.setting, self.service.socket, share)
-        else:
-            read = read_bytes(pids)
-        return time.perf_counter(), cpu_seconds(pids), read
+        return time.perf_counter(), cpu_seconds(pids), read_bytes(pids)
 
     def run(self, side, count, workers, device, seconds=None):
         self.rounds += 1
         share = f"jobs-{self.rounds}"
         task = {"side": side, "workers": workers if side in SIDES[:2] else 0, "device": device, "path": self.path,
-                "share": share, "socket": self.service.socket, "seconds": seconds or self.setting.seconds}
+                "share": share, "socket": self.service.socket if self.service else None,
+                "seconds": seconds or self.setting.seconds}
         helpers = self.helpers[:count]
 
         def tell_all(**what):
@@ -145,18 +153,22 @@ class Cell:
 
         tell_all(**task)
         time.sleep(0.05)
-        before = self.spent(side, count, share)
+        before = self.spent(side, count)
         results = tell_all()
-        after = self.spent(side, count, share)
+        after = self.spent(side, count)
         tell_all()
         rates = [result["samples"] / result["seconds"] for result in results]
         clock, cpu, read = (second - first for first, second in zip(before, after))
+        taken = clock * sum(rates) * ROW_BYTES
+        if side == "feedd":
+            time.sleep(BEATS)
+            read, taken = feed_bytes(self.setting, self.service.socket, share)
         return {"slowest": min(rates), "mean": sum(rates) / count, "cpu": cpu / clock / sum(rates) * 1e6,
-                "read": read / clock / (sum(rates) / count * ROW_BYTES)}
+                "read": 0.0 if side == ALONE else read * count / taken}
 
 
 def look(cell, setting):
-    """Workers of one job of torch, for either way."""
+    """Workers of one job of torch, for either way, and loaders of feedd."""
     rows, best = [], {}
     for side in SIDES[:2]:
         for workers in setting.counts((1, 2, 4, 8)):
@@ -164,7 +176,13 @@ def look(cell, setting):
             rows.append({"side": side, "setting": f"workers {workers}", "rate": found})
             if found > best.get(side, (0, 0))[0]:
                 best[side] = found, workers
-    return {side: workers for side, (_, workers) in best.items()}, rows
+    for loaders in sorted({max(2, min(count, setting.cores - 4)) for count in (4, 8, 12)}):
+        with cell.daemon(loaders):
+            found = cell.run("feedd", 1, 0, setting.feedd_device, setting.look_seconds)["mean"]
+        rows.append({"side": "feedd", "setting": f"loaders {loaders}", "rate": found})
+        if found > best.get("feedd", (0, 0))[0]:
+            best["feedd"] = found, loaders
+    return {side: count for side, (_, count) in best.items()}, rows
 
 
 def on_device(cell, setting, report, device, best):
@@ -175,7 +193,7 @@ def on_device(cell, setting, report, device, best):
     rows = []
     for (side, count), found in results.items():
         middle = {key: median(result[key] for result in found) for key in found[0]}
-        rows.append({"side": side, "setting": described(side, best, cell), "jobs": count, **middle,
+        rows.append({"side": side, "setting": described(side, best), "jobs": count, **middle,
                      "rounds": [result["mean"] for result in found]})
     rows.sort(key=lambda row: SIDES.index(row["side"]))
     for row in rows:
@@ -193,34 +211,30 @@ def on_device(cell, setting, report, device, best):
                 ours[4]["speed"] >= SPEED)
 
 
-def described(side, best, cell):
+def described(side, best):
     if side == ALONE:
         return "one batch, resident"
-    return f"loaders {cell.loaders}" if side == "feedd" else f"workers {best[side]} each"
+    return f"loaders {best[side]}" if side == "feedd" else f"workers {best[side]} each"
 
 
 def measure(setting, report):
     path = floats(setting)
-    loaders = max(2, min(8, setting.cores - 4))
-    datasets = {"rows": floats_dataset(path, COLUMNS, io="uring")}  # which counts what it reads
     helpers = []
     try:
-        with setting.feedd(datasets, loaders=loaders, linger=0) as service:
-            helpers += [Talk("jobs.py", setting, {}) for _ in range(max(COUNTS))]
-            cell = Cell(setting, helpers, service, path)
-            cell.loaders = loaders
-            best, tried = look(cell, setting)
-            devices = dict.fromkeys(("cpu", setting.feedd_device))
-            for device in devices:
+        helpers += [Talk("jobs.py", setting, {}) for _ in range(max(COUNTS))]
+        cell = Cell(setting, helpers, path)
+        best, tried = look(cell, setting)
+        with cell.daemon(best["feedd"]):
+            for device in dict.fromkeys(("cpu", setting.feedd_device)):
                 on_device(cell, setting, report, device, best)
-            report.table("the search for settings (one job, short runs)",
-                         {"side": "side", "setting": "setting", "rate": "samples/s"}, tried)
+        report.table(f"the search for settings (one job, short runs, torch on cpu, feedd on {setting.feedd_device})",
+                     {"side": "side", "setting": "setting", "rate": "samples/s"}, tried)
     finally:
         for helper in helpers:
             helper.__exit__()
     report.note("each job adds up every number it gets and does nothing else. Bytes read: of torch's jobs and workers,"
-                " those that read calls brought (rchar of /proc/PID/io); of feedd's loaders, feedctl stats; both find"
-                " them in the page cache. CPU: of jobs, workers and all of feedd")
+                " those that read calls brought (rchar of /proc/PID/io); of feedd's loaders, feedctl stats, of the"
+                " whole time; both find them in the page cache. CPU: of jobs, workers and all of feedd")
 
 
 if __name__ == "__main__":
