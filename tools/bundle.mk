@@ -7,13 +7,14 @@ BUNDLE_LIBS   := uring uv inih protobuf-c xxhash jansson tinfo
 
 # Without libsystemd, which has no static form. The run path is for libcmocka, which has none either and goes along.
 bundle:
-	$(Q)tools/install-dependencies.sh build check bench
+	$(Q)tools/install-dependencies.sh build check python bench
 	$(Q)tools/static-libraries.sh $(BUNDLE)/static $(BUNDLE_LIBS)
 	$(Q)$(again) BUILD=$(BUNDLE) HAVE_SYSTEMD= LDFLAGS="-L$(BUNDLE)/static -Wl,-rpath,'\$$\$$ORIGIN/../lib'" \
 	    LIBFEED_TAKES=$(BUNDLE)/static/libprotobuf-c.a all unit integration-programs bench-programs bench-gpu-programs
-	$(Q)tools/make-bundle.sh $(BUNDLE) $(BUILD)/$(BUNDLE_NAME).tar.gz
+	$(Q)$(again) python
+	$(Q)tools/make-bundle.sh $(BUNDLE) $(BUILD)/python $(BUILD)/$(BUNDLE_NAME).tar.gz
 
 check-bundle: bundle
-	$(Q)tests/bundle.sh $(BUILD)/$(BUNDLE_NAME).tar.gz
+	$(Q)$(in_venv) tests/bundle.sh $(BUILD)/$(BUNDLE_NAME).tar.gz
 
 .PHONY: bundle check-bundle

@@ -1,12 +1,13 @@
 #!/bin/sh
-# Packs what `make bundle` has built: make-bundle.sh BUILD ARCHIVE. Fails if a program would need more than the C library of
+# Packs what `make bundle` has built: make-bundle.sh BUILD PYTHON ARCHIVE. PYTHON is the unpacked wheel. Fails if a program would need more than the C library of
 # Debian 12 (glibc 2.36) on the machine it is taken to.
 set -eu
 LC_ALL=C
 export LC_ALL
 
 build=$1
-archive=$2
+python=$2
+archive=$3
 name=$(basename "$archive" .tar.gz)
 stage=$build/stage/$name
 newest_glibc=2.36
@@ -26,12 +27,16 @@ cp -L "$cmocka" "$stage/build/lib/libcmocka.so.0"
 # What the tests look into, and what a person reads.
 cp -r README.md ARCHITECTURE.md CHANGELOG.md LICENSE bench client daemon gpu proto shm systemd tests "$stage"
 find "$stage" -name __pycache__ -prune -exec rm -r {} +
+cp -r "$python" "$stage/python"
+find "$stage/python" -name __pycache__ -prune -exec rm -r {} +
+strip --strip-unneeded "$stage/python/feedd/_feed.abi3.so"
 cp tools/bundle/README "$stage/README.bundle"
 cp tools/bundle/check tools/bundle/check-gpu tools/bundle/bench.sh tools/bundle/bench-gpu tools/bundle/bench-torch-gpu \
     "$stage"
 date -u +%Y-%m-%d >"$stage/build/bundle"
 
-for program in "$stage"/build/feed* "$stage"/build/libfeed.so.0 "$stage"/build/tests/* "$stage"/build/bench/*; do
+for program in "$stage"/build/feed* "$stage"/build/libfeed.so.0 "$stage"/build/tests/* "$stage"/build/bench/* \
+    "$stage/python/feedd/_feed.abi3.so"; do
     needed=$(objdump -p "$program" | sed -n 's/^ *NEEDED *//p' |
         grep -vxE 'libc\.so\.6|libm\.so\.6|ld-linux-x86-64\.so\.2|libcmocka\.so\.0' || true)
     glibc=$(objdump -T "$program" | sed -n 's/.*(GLIBC_\([0-9.]*\)).*/\1/p' | sort -V | tail -n 1)

@@ -2,17 +2,21 @@
 #include "shm/order.h"
 #include "tests/unit/fake_feedd.h"
 
-static void expect_token(const struct feed *feed, uint64_t epoch, uint64_t consumed) {
-    char text[FEED_TOKEN_BYTES];
+static void expect_place(const char *text, uint64_t epoch, uint64_t consumed) {
     struct resume_token token;
     struct error error = {0};
-    assert_int_equal(feed_token(feed, text), 0);
     assert_int_equal(resume_token_parse(text, &token, &error), 0);
     assert_int_equal(token.version, ORDER_FEISTEL_1);
     assert_int_equal(token.fingerprint, 0xfeed);
     assert_int_equal(token.seed, 7);
     assert_int_equal(token.epoch, epoch);
     assert_int_equal(token.consumed, consumed);
+}
+
+static void expect_token(const struct feed *feed, uint64_t epoch, uint64_t consumed) {
+    char text[FEED_TOKEN_BYTES];
+    assert_int_equal(feed_token(feed, text), 0);
+    expect_place(text, epoch, consumed);
 }
 
 static void two_batches_one_the_last(struct fake *fake) {
@@ -39,6 +43,35 @@ static void the_token_follows_what_was_handed_out(void **state) {
     expect_token(feed, 4, 0);
     feed_close(feed);
     fake_stop(&fake);
+}
+
+static void tokens_of_other_places(void **state) {
+    (void)state;
+    struct fake fake;
+    char text[FEED_TOKEN_BYTES], here[FEED_TOKEN_BYTES];
+    fake_start(&fake, two_batches_one_the_last);
+    struct feed *feed = fake_client(&fake);
+    assert_int_equal(feed_token_at(feed, 3, 40, text), 0);
+    assert_int_equal(feed_token(feed, here), 0);
+    assert_string_equal(text, here);
+    assert_int_equal(feed_token_at(feed, 0, 0, text), 0);
+    expect_place(text, 0, 0);
+    assert_int_equal(feed_token_at(feed, UINT64_MAX, FAKE_SAMPLES - 1, text), 0);
+    expect_place(text, UINT64_MAX, FAKE_SAMPLES - 1);
+    text[0] = 'x';
+    assert_int_equal(feed_token_at(feed, 3, FAKE_SAMPLES, text), -ERANGE);
+    assert_int_equal(feed_token_at(feed, 3, UINT64_MAX, text), -ERANGE);
+    assert_int_equal(text[0], 'x');
+    expect_token(feed, 3, 40); // where the consumer stands is as it was
+    feed_close(feed);
+    fake_stop(&fake);
+
+    feed = NULL; // one that never attached
+    assert_true(feed_open(&feed, &(struct feed_options){
+                                     .dataset = "a", .batch_size = 1, .socket = "/nonexistent/socket"}) < 0);
+    assert_int_equal(feed_token_at(feed, 0, 0, text), -ENOTCONN);
+    assert_int_equal(feed_token(feed, text), -ENOTCONN);
+    feed_close(feed);
 }
 
 static void one_batch_of_another_epoch(struct fake *fake) {
@@ -155,6 +188,7 @@ static void constants_are_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_token_follows_what_was_handed_out),
+        cmocka_unit_test(tokens_of_other_places),
         cmocka_unit_test(samples_are_what_the_order_says),
         cmocka_unit_test(skipped_samples_are_accounted_for),
         cmocka_unit_test(constants_are_told),

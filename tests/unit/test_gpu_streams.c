@@ -113,6 +113,69 @@ static void test_synchronize_waits_for_all_streams(void **state) {
     gpu_stream_destroy(fixture.gpu, second);
 }
 
+// ---- The word of a release after everything --------------------------------------------------------------
+
+static int write_last(uint32_t number, uint64_t value) {
+    const struct gpu_word word = {(uint64_t)(uintptr_t)&fixture.words[number], value};
+    return gpu_write_word_last(fixture.gpu, &word, &said);
+}
+
+// Not before every stream is where it stood at the call; work that is queued later is not waited for.
+static void test_a_last_word_waits_for_every_stream(void **state) {
+    (void)state;
+    open_fixture("");
+    gpu_stream second, gated[2] = {fixture.stream};
+    assert_done(gpu_stream_create(fixture.gpu, &second, &said));
+    gated[1] = second;
+    for (uint32_t round = 0; round < 2; round++) { // each of the two may be the one that is late
+        struct look before = {.at = (uint8_t *)(uintptr_t)fixture.pool.address};
+        __atomic_store_n(&fixture.gate_is_open, false, __ATOMIC_RELEASE);
+        assert_done(gpu_host_stream_call(fixture.gpu, gated[round], stand_at_gate, NULL, &said));
+        assert_done(gpu_host_stream_call(fixture.gpu, gated[round], take_look, &before, &said));
+        assert_done(write_last(round, 7));
+        nap_ms(30);
+        assert_int_equal(read_word(round), 0);
+        assert_false(has_looked(&before));
+        open_gate();
+        while (read_word(round) != 7)
+            nap_ms(1);
+        assert_true(has_looked(&before));
+        assert_done(gpu_synchronize(fixture.gpu, &said));
+    }
+    __atomic_store_n(&fixture.gate_is_open, false, __ATOMIC_RELEASE);
+    assert_done(write_last(2, 9));
+    assert_done(gpu_host_stream_call(fixture.gpu, second, stand_at_gate, NULL, &said));
+    while (read_word(2) != 9)
+        nap_ms(1);
+    open_gate();
+    assert_done(gpu_synchronize(fixture.gpu, &said));
+    gpu_stream_destroy(fixture.gpu, second);
+}
+
+static void test_a_last_word_is_written_once_nothing_is_queued(void **state) {
+    (void)state;
+    open_fixture("");
+    gpu_stream_destroy(fixture.gpu, fixture.stream);
+    fixture.stream = NULL;
+    assert_done(write_last(0, 3)); // there is no stream at all
+    assert_int_equal(read_word(0), 3);
+    assert_done(gpu_stream_create(fixture.gpu, &fixture.stream, &said));
+    for (uint64_t value = 1; value <= 1000; value++)
+        assert_done(write_last(1, value));
+    assert_done(gpu_synchronize(fixture.gpu, &said));
+    assert_int_equal(read_word(1), 1000);
+}
+
+static void test_a_last_word_is_refused(void **state) {
+    (void)state;
+    open_fixture("fail_copy=1");
+    const struct gpu_word nowhere = {8, 1};
+    assert_refused(gpu_write_word_last(fixture.gpu, &nowhere, &said), -EIO, "invalid argument");
+    assert_refused(copy(0, 0, 1), -EIO, "the GPU is lost");
+    assert_refused(write_last(0, 1), -EIO, "lost");
+    assert_int_equal(read_word(0), 0);
+}
+
 // ---- Waits ------------------------------------------------------------------------------------------------
 
 static void test_a_stream_waits_for_another_handles_word(void **state) {
@@ -309,6 +372,9 @@ int main(void) {
         cmocka_unit_test_teardown(test_many_words_in_one_write, close_fixture),
         cmocka_unit_test_teardown(test_the_default_stream_works_within_the_call, close_fixture),
         cmocka_unit_test_teardown(test_synchronize_waits_for_all_streams, close_fixture),
+        cmocka_unit_test_teardown(test_a_last_word_waits_for_every_stream, close_fixture),
+        cmocka_unit_test_teardown(test_a_last_word_is_written_once_nothing_is_queued, close_fixture),
+        cmocka_unit_test_teardown(test_a_last_word_is_refused, close_fixture),
         cmocka_unit_test_teardown(test_a_stream_waits_for_another_handles_word, close_fixture),
         cmocka_unit_test_teardown(test_words_go_between_processes, close_fixture),
         cmocka_unit_test_teardown(test_a_destroyed_stream_finishes, close_fixture),
