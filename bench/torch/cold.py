@@ -13,8 +13,10 @@ def first_batch(task):
     if task["side"] == "feedd":
         import feedd
         share = task.get("share")
-        loader = feedd.DataLoader("cifar", 64, shuffle=True, drop_last=True, seed=0 if share else os.getpid(),
-                                  share=share, framework=task["framework"])
+        # Another seed is another feed.
+        seed = 0 if share or task.get("again") else os.getpid()
+        loader = feedd.DataLoader("cifar", 64, shuffle=True, drop_last=True, seed=seed, share=share,
+                                  framework=task["framework"])
         _, images = next(iter(loader))
     else:
         import cifar
