@@ -8,6 +8,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 
@@ -36,12 +37,16 @@ def add_options(parser):
     parser.add_argument("--quick", action="store_true", help="shorter, fewer rounds: a look, no result")
 
 
-def default_data():
-    if os.environ.get("BENCH_DIR"):
-        return os.environ["BENCH_DIR"]
+@contextlib.contextmanager
+def data_folder(named):
+    """The folder for data, for a block: the one that was named, else one of this run alone."""
+    if named or os.environ.get("BENCH_DIR"):
+        yield named or os.environ["BENCH_DIR"]
+        return
     room = os.statvfs("/dev/shm")
-    base = "/dev/shm" if room.f_bavail * room.f_frsize > 4 * 2**30 else "/tmp"
-    return os.path.join(base, f"feedd-bench-torch-{os.getuid()}")
+    base = "/dev/shm" if room.f_bavail * room.f_frsize > 4 * 2**30 else None
+    with tempfile.TemporaryDirectory(prefix="feedd-bench-torch-", dir=base) as folder:
+        yield folder
 
 
 class Setting:
@@ -56,7 +61,7 @@ class Setting:
         self.torch_device = torch.device(self.device if self.gpu else "cpu")
         self.feedd_device = self.device
         self.build = os.path.abspath(arguments.build)
-        self.data = os.path.abspath(arguments.data or default_data())
+        self.data = os.path.abspath(arguments.data)
         self.quick = arguments.quick
         self.cores = len(os.sched_getaffinity(0))
         self.rounds = 1 if self.quick else 3

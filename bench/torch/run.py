@@ -9,7 +9,6 @@ import argparse
 import importlib
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import time
 
 sys.dont_write_bytecode = True
 
-from harness import BenchError, Setting, add_options, default_data
+from harness import BenchError, Setting, add_options, data_folder
 from report import Report
 
 # Number, name of its module, and how long it may take; first come those that everything else builds on.
@@ -68,10 +67,10 @@ def measure_here(arguments, number):
     return 0
 
 
-def measure_apart(number):
+def measure_apart(number, data):
     """In a process, and a group, of its own. Returns its status."""
     name, seconds = EXPERIMENTS[number]
-    command = [sys.executable, os.path.abspath(__file__), *sys.argv[1:], "--here", str(number)]
+    command = [sys.executable, os.path.abspath(__file__), *sys.argv[1:], "--data", data, "--here", str(number)]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     try:
         return process.wait(seconds)
@@ -91,6 +90,15 @@ def main():
     if arguments.here:
         return measure_here(arguments, arguments.here)
     os.environ["BENCH_COMMAND"] = shlex.join([os.path.relpath(sys.argv[0]), *sys.argv[1:]])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # after cleaning up
+    with data_folder(arguments.data) as data:
+        failed = measure_all(arguments, data)
+    print(f"\n{len(arguments.only) - len(failed)} experiments measured; not measured: {', '.join(failed) or 'none'}")
+    return 1 if failed else 0
+
+
+def measure_all(arguments, data):
+    """Returns the names of those that could not be measured."""
     end = time.monotonic() + 60 * arguments.minutes
     failed = []
     for number in dict.fromkeys(arguments.only):
@@ -99,14 +107,11 @@ def main():
             print(f"{name}: not measured: the time is over (--minutes)", flush=True)
             failed.append(name)
             continue
-        status = measure_apart(number)
+        status = measure_apart(number, data)
         if status != 0:
             print(f"{name}: not measured, or not to its end: status {status}", flush=True)
             failed.append(name)
-    if not arguments.data and not os.environ.get("BENCH_DIR"):
-        shutil.rmtree(default_data(), ignore_errors=True)
-    print(f"\n{len(arguments.only) - len(failed)} experiments measured; not measured: {', '.join(failed) or 'none'}")
-    return 1 if failed else 0
+    return failed
 
 
 if __name__ == "__main__":
