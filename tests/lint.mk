@@ -2,10 +2,10 @@
 # has changed; $(BUILD)/lint holds them. make format writes the layout that lint asks for.
 
 LINT         := $(BUILD)/lint
-LINT_SOURCES := $(sort $(wildcard shm/*.c gpu/*.c proto/*.c client/*.c client/*/*.c daemon/*.c daemon/*/*.c bench/*.c bench/*/*.c tests/*/*.c))
-LINT_HEADERS := $(sort $(wildcard shm/*.h gpu/*.h proto/*.h client/*.h client/*/*.h daemon/*.h daemon/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
+LINT_SOURCES := $(sort $(wildcard shm/*.c gpu/*.c proto/*.c client/*.c client/*/*/*.c daemon/*.c daemon/*/*.c bench/*.c bench/*/*.c tests/*/*.c))
+LINT_HEADERS := $(sort $(wildcard shm/*.h gpu/*.h proto/*.h client/*.h client/*/*/*.h daemon/*.h daemon/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
 # Bash where they say so; completion files are sourced by bash.
-LINT_SCRIPTS := $(sort $(wildcard tools/*.sh tools/deb/* tools/bundle/check tools/bundle/check-gpu tools/bundle/bench-gpu tools/bundle/bench-torch-gpu tools/bundle/bench.sh tests/*.sh tests/*/*.sh bench/*.sh client/*.bash client/*.sh .ci/run))
+LINT_SCRIPTS := $(sort $(wildcard tools/*.sh tools/deb/* tools/bundle/check tools/bundle/check-gpu tools/bundle/bench-gpu tools/bundle/bench-torch-gpu tools/bundle/bench.sh tests/*.sh tests/*/*.sh bench/*.sh client/*.bash client/*.sh client/python/*.sh .ci/run))
 LINT_MANUALS := $(sort $(wildcard client/*.[1-8] daemon/*.[1-8])) $(BUILD)/man/feedd.conf.5
 
 # Suppressed: memleak, because cppcheck does not know cleanup attributes; uninitvar, because it takes the address of an
@@ -23,13 +23,21 @@ ANALYZE := -fanalyzer -Wno-analyzer-malloc-leak -Wno-analyzer-fd-leak -Wno-analy
 lint_stamps = $(patsubst %,$(LINT)/%.$(1),$(LINT_SOURCES))
 
 lint:
-	$(Q)tools/install-dependencies.sh build check lint
+	$(Q)tools/install-dependencies.sh build check python lint
 	$(Q)$(again) -k lint-sources lint-layout lint-scripts lint-manuals lint-tree
 	@echo 'lint: no findings'
 lint-sources: $(call lint_stamps,tidy) $(call lint_stamps,cppcheck)
 
 # The example includes <feed.h>, as a program does that is compiled where libfeed is installed.
 $(LINT)/client/example.c.o $(LINT)/client/example.c.tidy: FLAGS += -Iclient
+
+# The Python package's module, for Python's limited API, whose tables of names are not constant. Its headers are not read by
+# cppcheck, which takes the macros for what they stand for.
+PYTHON_MODULE := $(wildcard client/python/native/*.c)
+PYTHON_FLAGS = -DPy_LIMITED_API=0x030A0000 -Wno-write-strings \
+    -isystem $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
+$(foreach source,$(PYTHON_MODULE),$(LINT)/$(source).o $(LINT)/$(source).tidy): FLAGS += $(PYTHON_FLAGS)
+$(foreach source,$(PYTHON_MODULE),$(LINT)/$(source).cppcheck): CPPCHECK += -DPy_BEGIN_ALLOW_THREADS= -DPy_END_ALLOW_THREADS= -DPy_RETURN_NONE='return NULL'
 
 # With CUDA's headers, as they are compiled; cppcheck does not read them, so that it looks at what is written here alone.
 $(foreach source,$(wildcard gpu/gpu_cuda*.c),$(LINT)/$(source).o $(LINT)/$(source).tidy): FLAGS += $(CUDA_FLAGS)

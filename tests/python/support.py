@@ -111,7 +111,7 @@ def environment(daemon=None, **more):
     """Of a program that uses the package, as this one finds it."""
     path = os.pathsep.join([str(pathlib.Path(feedd.__file__).parents[1]), *(part for part in sys.path if part)])
     socket = {"FEEDD_SOCKET": str(daemon.socket)} if daemon else {}
-    return {**os.environ, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1", **socket, **more}
+    return {**os.environ, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1", "PYTHONWARNINGS": "ignore", **socket, **more}
 
 
 def start(code, *arguments, daemon=None, variables=None, **options):

@@ -32,6 +32,7 @@ static struct PyModuleDef definition = {
     .m_size = -1,
 };
 
+PyMODINIT_FUNC PyInit__feed(void); // it is called by the interpreter alone
 PyMODINIT_FUNC PyInit__feed(void) {
     PyObject *module = PyModule_Create(&definition);
     if (!module)
