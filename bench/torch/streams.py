@@ -15,6 +15,7 @@ QUESTION = "copy to the GPU, multiply, copy back: what do several streams bring,
 SIDE = 2048
 CHUNKS = 32
 PASSES = 4  # in one measurement, so that what a ring holds before it begins is little
+AHEAD = 6  # batches: as many as streams hold, and some to come
 STREAMS = (2, 3, 4)
 
 
@@ -81,15 +82,15 @@ def measure(setting, report):
     path = floats(setting, side * side * chunks)
     work = Work(setting, path, side, chunks)
     mib = side * side * 4 / 2**20
-    chosen = {"loaders": max(2, min(8, setting.cores - 4)), "ring": int(4 * mib) * 2**20}
+    chosen = {"loaders": max(2, min(12, setting.cores - 4)), "ring": int(4 * mib) * 2**20}
     jobs = {("torch, one after the other", "pageable"): lambda: work.timed(work.sequential, False),
             ("torch, one after the other", "pinned"): lambda: work.timed(work.sequential, True)}
     for count in STREAMS:
         jobs["torch, streams", f"{count} streams, pinned"] = lambda count=count: work.timed(work.overlapped, count)
     with setting.feedd({"rows": floats_dataset(path, side)}, **chosen):
-        with feedd.DataLoader("rows", side, device=setting.feedd_device) as loader:
+        with feedd.DataLoader("rows", side, device=setting.feedd_device, prefetch_factor=AHEAD) as loader:
             for count in (1, *STREAMS):
-                jobs["feedd", f"{count} streams, {described(chosen)}"] = (
+                jobs["feedd", f"{count} streams, prefetch_factor {AHEAD}, {described(chosen)}"] = (
                     lambda count=count: work.timed(work.fed, loader, count))
             in_turn(1, jobs)  # to warm up
             results = in_turn(setting.rounds + 2, jobs)
@@ -110,7 +111,7 @@ def write(setting, report, results, mib, chunks):
     report.note(f"best of each: one after the other {best['torch, one after the other']:.1f} ms, streams"
                 f" {best['torch, streams']:.1f} ms, feedd {best['feedd']:.1f} ms")
     report.note("torch has all chunks in memory, pinned but for the first row, before the clock starts; feedd reads the"
-                f" file from the page cache, and has up to 8 of {PASSES * chunks} chunks in its ring and on the GPU"
+                f" file from the page cache, and has up to 12 of {PASSES * chunks} chunks in its ring and on the GPU"
                 " when the clock starts. Results go to pinned memory (pageable in the first row) and are checked")
     if not setting.gpu:
         report.note("without a GPU there are no streams: the loops are the same but for that")
