@@ -28,7 +28,9 @@ DELIVERY = [
     "test_ranks", "test_reconnect", "test_regressions", "test_reload", "test_resume", "test_shared", "test_stats", "test_storage",
 ]  # fmt: skip
 # The tests of the Python package whose outcome depends on the framework, and those that say something about a GPU.
-PYTHON_WITH_TORCH = ["test_dataset", "test_fork", "test_iterate", "test_kill", "test_lifetime", "test_state", "test_threads", "test_transform"]
+PYTHON_WITH_TORCH = [
+    "test_dataset", "test_fork", "test_iterate", "test_kill", "test_lifetime", "test_state", "test_threads", "test_transform",
+]  # fmt: skip
 PYTHON_ON_GPU = ["test_iterate", "test_lifetime", "test_state", "test_threads", "test_transform"]
 running = set()  # leaders of the sessions of what runs now
 # What tests of the Python package need of an interpreter, by what they are run with; each prints nothing if it is there.

@@ -5,9 +5,9 @@ PYTHON ?= python3
 VENV   := $(BUILD)/venv
 WHEEL  := $(BUILD)/wheel
 # All that the wheel is made of. The Makefile has its version and says which files belong to libfeed.
-WHEEL_SOURCES := Makefile $(wildcard client/python/* client/python/native/* client/python/feedd/*.py* client/python/feedd/py.typed) \
-    $(SHM_SOURCES) $(GPU_SOURCES) $(CLIENT_SOURCES) $(sort $(wildcard proto/*.c proto/*.proto client/*.h shm/*.h shm/*.def gpu/*.h gpu/*.def proto/*.h))
-WHEEL_SOURCES := $(filter-out client/python/feedd client/python/native,$(WHEEL_SOURCES))
+WHEEL_SOURCES := Makefile $(SHM_SOURCES) $(GPU_SOURCES) $(PROTO_SOURCES) $(CLIENT_SOURCES) \
+    $(filter-out client/python/feedd client/python/native,$(wildcard client/python/* client/python/native/* \
+    client/python/feedd/*.py* shm/*.h shm/*.def gpu/*.h gpu/*.def proto/*.h proto/*.proto client/*.h))
 in_venv = PATH='$(abspath $(VENV))/bin':"$$PATH"
 
 python: $(VENV)/feedd.done
@@ -26,7 +26,7 @@ $(WHEEL)/done: $(WHEEL_SOURCES) $(VENV)/python.done
 	$(Q)rm -rf $(WHEEL) $(BUILD)/python && mkdir -p $(WHEEL) $(BUILD)/obj
 	$(Q)$(in_venv) CC='$(CC)' $(if $(CUDA_HOME),CUDA_HOME='$(CUDA_HOME)') python -m pip wheel -qq \
 	    --disable-pip-version-check --no-index --no-deps --no-build-isolation --wheel-dir '$(abspath $(WHEEL))' \
-	    -C build-dir='$(abspath $(BUILD))/obj/wheel' $(if $(filter 0,$(CUDA)),-C setup-args=-Dtoolkit=none) ./client/python
+	    --config-settings build-dir='$(abspath $(BUILD))/obj/wheel' $(if $(filter 0,$(CUDA)),--config-settings setup-args=-Dtoolkit=none) ./client/python
 	$(Q)$(in_venv) python -m zipfile -e $(WHEEL)/feedd-*.whl $(BUILD)/python
 	$(Q)touch $@
 $(VENV)/feedd.done: $(WHEEL)/done

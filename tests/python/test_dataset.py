@@ -1,6 +1,7 @@
 """Dataset: single samples."""
 
 import operator
+import time
 
 import data
 import harness
@@ -148,6 +149,8 @@ def test_samples_that_cannot_be_read(on_error):
             file.truncate(64 * 500)
         dataset = feedd.Dataset("numbers", framework=support.FRAMEWORK, socket=daemon.socket)
         assert support.raw(dataset[3][0]) == data.sample_bytes(3, 64)
+        time.sleep(0.3)  # what lies far ahead is not read meanwhile, and so does not fail
+        assert [support.raw(x) for (x,) in dataset[4:8]] == [data.sample_bytes(number, 64) for number in range(4, 8)]
         with pytest.raises(feedd.Error):
             dataset[900]
         assert support.raw(dataset[4][0]) == data.sample_bytes(4, 64)

@@ -36,9 +36,12 @@ def run(daemon, device, code):
     return support.run(begin + code, daemon=daemon)
 
 
-@pytest.mark.parametrize("use", ["next(iterator)", "loader.state_dict()", "iter(loader); next(iter(loader))", "loader.set_epoch(3); iter(loader)"])
+USES = ["next(iterator)", "loader.state_dict()", "iter(loader), next(iter(loader))", "loader.set_epoch(3), iter(loader)"]
+
+
+@pytest.mark.parametrize("use", USES)
 def test_the_parents_loader_is_the_parents(daemon, device, use):
-    output = run(daemon, device, f"next(iterator)\nin_child(lambda: ({use.replace('; ', ', ')},))\nshow(iterator)")
+    output = run(daemon, device, f"next(iterator)\nin_child(lambda: ({use},))\nshow(iterator)")
     first, *others = output.splitlines()
     assert first.startswith("raised Error this loader belongs to the process that made it") and "make another" in first
     assert numbers_of("\n".join(others)) == wanted(**SHUFFLED)[1:], "the parent goes on"

@@ -71,7 +71,8 @@ def test_signals_with_handlers_of_ones_own():
 
 @pytest.mark.parametrize("device", support.DEVICES)
 def test_timeout(device):
-    with support.instance() as daemon, support.loader(daemon, timeout=0.3, device=device, prefetch_factor=1, **SHUFFLED) as loader:
+    options = {"timeout": 0.3, "device": device, "prefetch_factor": 1, **SHUFFLED}
+    with support.instance() as daemon, support.loader(daemon, **options) as loader:
         iterator = iter(loader)
         found = take(iterator, 1)
         with support.stopped(daemon):

@@ -44,7 +44,10 @@ def test_two_loaders_of_one_feed(load):
         assert samples_of(one) == samples_of(other) == batch
 
 
-@pytest.mark.parametrize("change", [{"batch_size": 8}, {"seed": 12}, {"shuffle": False}, {"drop_last": True}, {"dataset": "tokens"}])
+CHANGES = [{"batch_size": 8}, {"seed": 12}, {"shuffle": False}, {"drop_last": True}, {"dataset": "tokens"}]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_who_joins_agrees(load_host, change):
     options = {"dataset": "numbers", "batch_size": 16, "shuffle": True, "seed": 11, "share": "agree"}
     load_host(**options)

@@ -21,7 +21,6 @@ def examples():
     """The Python of that section, block by block."""
     text = README.read_text()
     assert TITLE in text, f"README.md has no section {TITLE}"
-    section = text[text.index(TITLE) :].split("\n## ")[0 if text.startswith(TITLE) else 0]
     section = text[text.index(TITLE) + len(TITLE) :].split("\n## ")[0]
     return re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
 
@@ -94,7 +93,7 @@ def test_pip_install_in_a_fresh_environment(tmp_path, daemon):
         pytest.skip("a bundle is no source tree")
     venv.create(tmp_path / "venv", with_pip=True)
     python = tmp_path / "venv/bin/python"
-    command = [python, "-m", "pip", "install", "--quiet", "-C", f"build-dir={tmp_path / 'built'}", source]
+    command = [python, "-m", "pip", "install", "--quiet", "--config-settings", f"build-dir={tmp_path / 'built'}", source]
     environment = {name: value for name, value in support.os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
