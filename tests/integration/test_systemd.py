@@ -71,7 +71,7 @@ def notified(environment=None, **settings):
 def test_ready_when_it_is():
     with notified() as (feedd, manager):
         manager.await_message("READY=1")
-        assert any("1 datasets" in message for message in manager.messages), manager.messages
+        assert any("1 dataset on" in message for message in manager.messages), manager.messages
         consumer.read(feedd, "numbers", 10)
 
 
