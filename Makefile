@@ -158,27 +158,27 @@ TESTFLAGS ?=
 
 check:
 	$(Q)tools/install-dependencies.sh build check python
-	$(Q)$(again) all unit integration-programs python
+	+$(Q)$(again) all unit integration-programs python
 	$(Q)python3 tests/run.py --build $(BUILD) --jobs $(JOBS) $(TESTFLAGS)
 # The tests of the Python package again, with PyTorch; fails where it cannot be had.
 check-torch:
 	$(Q)tools/install-dependencies.sh build check python
-	$(Q)$(again) all python-torch
+	+$(Q)$(again) all python-torch
 	$(Q)python3 tests/run.py --build $(BUILD) --jobs $(JOBS) --torch $(TESTFLAGS)
 # What depends on where batches go, on a GPU of this machine. Fails where there is none.
 GPU ?= cuda:0
 check-gpu:
 	$(Q)tools/install-dependencies.sh build check python
-	$(Q)$(again) all unit integration-programs python
+	+$(Q)$(again) all unit integration-programs python
 	$(Q)python3 tests/run.py --build $(BUILD) --jobs $(JOBS) --slowness 4 --device $(GPU) $(TESTFLAGS)
 check-asan:
 	$(Q)tools/install-dependencies.sh build check
-	$(Q)$(again) BUILD=$(BUILD)/asan SANITIZE=address,undefined all unit integration-programs
+	+$(Q)$(again) BUILD=$(BUILD)/asan SANITIZE=address,undefined all unit integration-programs
 	$(Q)python3 tests/run.py --build $(BUILD)/asan --jobs $(JOBS) --slowness 4 $(TESTFLAGS)
 # The thread sanitizer sees one process: unit tests, in which threads play the processes. It wants a plain address space.
 check-tsan:
 	$(Q)tools/install-dependencies.sh build check
-	$(Q)$(again) BUILD=$(BUILD)/tsan SANITIZE=thread unit
+	+$(Q)$(again) BUILD=$(BUILD)/tsan SANITIZE=thread unit
 	$(Q)python3 tests/run.py --build $(BUILD)/tsan --jobs $(JOBS) --slowness 10 --unit --wrap 'setarch -R' $(TESTFLAGS)
 
 # Loader processes killed on one ring for SECONDS a case; make check does the same for two seconds.
@@ -190,12 +190,12 @@ storm: $(BUILD)/tests/test_ring_processes
 
 demo:
 	$(Q)tools/install-dependencies.sh build demo
-	$(Q)$(again) all
+	+$(Q)$(again) all
 	$(Q)BUILD=$(BUILD) tests/demo.sh
 # BENCHFLAGS='--only host.grants' and the like: see bench/run.py --help.
 bench:
 	$(Q)tools/install-dependencies.sh build bench
-	$(Q)$(again) all bench-programs
+	+$(Q)$(again) all bench-programs
 	$(Q)bench/run.py --build $(BUILD) $(BENCHFLAGS)
 # Everything that any target needs.
 dependencies:

@@ -126,7 +126,7 @@ static int say_hello(struct session *session, const char *client_name, uint64_t 
 
 int session_open(struct session *session, const char *path, const char *client_name, uint64_t deadline,
                  struct error *error) {
-    *session = (struct session){.socket = -1, .path = strdup(path)};
+    *session = (struct session){.socket = -1, .owner = getpid(), .path = strdup(path)};
     int result =
         session->path ? open_socket(session, deadline, error) : error_set(error, -ENOMEM, "out of memory");
     if (result == 0)
@@ -137,8 +137,12 @@ int session_open(struct session *session, const char *path, const char *client_n
 }
 
 void session_close(struct session *session) {
-    if (session->socket >= 0)
+    if (session->socket >= 0) {
+        // A child of a fork may have the descriptor too, by which the daemon would take us for alive.
+        if (session->owner == getpid())
+            shutdown(session->socket, SHUT_RDWR);
         close(session->socket);
+    }
     frame_reader_free(&session->reader);
     frame_writer_free(&session->writer);
     codec_arena_free(&session->arena);

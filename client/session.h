@@ -12,8 +12,9 @@
 #define SESSION_UNSENT (4u * PROTO_MAX_MESSAGE)
 
 struct session {
-    int socket; // -1: closed
-    char *path; // of the socket
+    int socket;  // -1: closed
+    pid_t owner; // who opened it: in a child of a fork it is not to be shut down
+    char *path;  // of the socket
     struct frame_reader reader;
     struct frame_writer writer;
     struct codec_arena arena;

@@ -24,7 +24,7 @@ lint_stamps = $(patsubst %,$(LINT)/%.$(1),$(LINT_SOURCES))
 
 lint:
 	$(Q)tools/install-dependencies.sh build check python lint
-	$(Q)$(again) -k lint-sources lint-layout lint-scripts lint-manuals lint-tree
+	+$(Q)$(again) -k lint-sources lint-layout lint-scripts lint-manuals lint-tree
 	@echo 'lint: no findings'
 lint-sources: $(call lint_stamps,tidy) $(call lint_stamps,cppcheck)
 

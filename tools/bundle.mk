@@ -9,9 +9,9 @@ BUNDLE_LIBS   := uring uv inih protobuf-c xxhash jansson tinfo
 bundle:
 	$(Q)tools/install-dependencies.sh build check python bench
 	$(Q)tools/static-libraries.sh $(BUNDLE)/static $(BUNDLE_LIBS)
-	$(Q)$(again) BUILD=$(BUNDLE) HAVE_SYSTEMD= LDFLAGS="-L$(BUNDLE)/static -Wl,-rpath,'\$$\$$ORIGIN/../lib'" \
+	+$(Q)$(again) BUILD=$(BUNDLE) HAVE_SYSTEMD= LDFLAGS="-L$(BUNDLE)/static -Wl,-rpath,'\$$\$$ORIGIN/../lib'" \
 	    LIBFEED_TAKES=$(BUNDLE)/static/libprotobuf-c.a all unit integration-programs bench-programs bench-gpu-programs
-	$(Q)$(again) python
+	+$(Q)$(again) python
 	$(Q)tools/make-bundle.sh $(BUNDLE) $(BUILD)/python $(BUILD)/$(BUNDLE_NAME).tar.gz
 
 check-bundle: bundle

@@ -43,7 +43,7 @@ endif
 
 # BENCHFLAGS='--only gpu.delivered' and the like: see bench/gpu/run.py --help.
 bench-gpu:
-	$(Q)$(again) $(if $(NVCC),all) bench-gpu-programs
+	+$(Q)$(again) $(if $(NVCC),all) bench-gpu-programs
 	$(Q)$(if $(NVCC),bench/gpu/run.py --build $(BUILD) $(BENCHFLAGS))
 
 .PHONY: bench-gpu bench-gpu-programs

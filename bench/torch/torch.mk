@@ -6,10 +6,10 @@ TORCHFLAGS   ?=
 TORCH_PYTHON ?= $(BUILD)/venv/bin/python
 
 bench-torch: python-torch
-	$(Q)$(again) all
+	+$(Q)$(again) all
 	$(Q)$(TORCH_PYTHON) bench/torch/run.py --build $(BUILD) --device cpu $(TORCHFLAGS)
 bench-torch-gpu: python-torch
-	$(Q)$(again) all
+	+$(Q)$(again) all
 	$(Q)$(TORCH_PYTHON) bench/torch/run.py --build $(BUILD) --device cuda:0 $(TORCHFLAGS)
 bench-torch-pictures: python-torch
 	$(Q)$(TORCH_PYTHON) bench/torch/draw.py

@@ -167,3 +167,9 @@ print(frameworks.choose(None, "cpu"), feedd.DataLoader("numbers", 16).framework)
     with support.instance() as instance:
         assert support.run(code, "torch", daemon=instance).split() == ["numpy"] * 2
         assert support.run(code, "torch", "numpy", daemon=instance).split() == ["dlpack"] * 2
+
+
+@pytest.mark.parametrize("options", [{"dataset": "numbers\0"}, {"share": "a\0b"}, {"socket": "/tmp\0"}])
+def test_a_text_with_a_zero_in_it(load_host, options):
+    with pytest.raises(ValueError, match="character 0"):
+        load_host(**options)

@@ -8,6 +8,8 @@ import pytest
 import support
 from support import ON_GPU, numbers_of, read, samples_of, take, wanted
 
+import feedd
+
 SHUFFLED = {"shuffle": True, "seed": 11}
 # A state is written after each batch, before the batch is used.
 TRAIN = """
@@ -103,3 +105,47 @@ def test_states_of_before_a_restart(device):
             assert read(other) == wanted(**SHUFFLED)[5:]
         loader.load_state_dict(state)
         assert read(loader) == wanted(**SHUFFLED)[5:]
+
+
+def test_another_epoch_while_there_is_no_daemon(device):
+    """It cannot be begun then, and can be later."""
+    with support.instance() as daemon, support.loader(daemon, device=device, **SHUFFLED) as loader:
+        take(iter(loader), 2)
+        kill(daemon)
+        for _ in range(2):
+            with pytest.raises(feedd.Unavailable):
+                iter(loader)
+        daemon.start()
+        assert read(loader) == wanted(epoch=1, **SHUFFLED)
+
+
+def test_a_fork_while_loaders_come_and_go():
+    """A child that was forked at any moment keeps no session of loaders that are closed."""
+    with support.instance() as daemon:
+        code = """
+import os, threading, time, feedd
+def work():
+    for _ in range(40):
+        feedd.DataLoader("numbers", 16, framework="numpy").close()
+thread = threading.Thread(target=work)
+thread.start()
+children = []
+while thread.is_alive():
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(60)
+        os._exit(0)
+    children.append(pid)
+    time.sleep(0.002)
+print(*children, flush=True)
+input()
+for pid in children: os.kill(pid, 9)
+"""
+        process = support.start(code, daemon=daemon, stdin=support.subprocess.PIPE)
+        try:
+            assert len(process.stdout.readline().split()) > 5
+            harness.eventually(lambda: support.sessions(daemon) == 0, 5, "all have left")
+        finally:
+            process.stdin.write("\n")
+            process.stdin.close()
+            support.finish(process)

@@ -134,6 +134,7 @@ def test_local_world_size(environment):
     assert find(local_world_size=3)[2] == 3
     assert find(0, 2, share="x") == (0, 2, 2, "x")
     assert find(0, 2, 1, "x") == (0, 2, 1, "x")
+    assert find(0, 4, share="x") == (0, 4, 2, "x")
 
 
 def test_what_is_told_goes_first(environment, monkeypatch):

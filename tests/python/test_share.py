@@ -65,6 +65,7 @@ def test_a_shared_feed_goes_where_it_goes(load_host):
     loader.set_epoch(0)
     with pytest.raises(feedd.OptionError, match="past the beginning of epoch 0"):
         iter(loader)
+    assert take(iter(loader), 1) == wanted(epoch=1)[:1], "what was refused is forgotten"
     loader.set_epoch(2)
     assert read(loader) == wanted(epoch=2), "what lies before is skipped"
 

@@ -153,6 +153,7 @@ def damaged_token(state):
         lambda state: None, lambda state: {}, lambda state: [state], lambda state: {**state, "feedd": 2},
         lambda state: {**state, "token": 7}, lambda state: {"feedd": 1}, lambda state: {**state, "token": ""},
         lambda state: {**state, "token": "x" * 5000}, lambda state: {**state, "token": state["token"][:-1]}, damaged_token,
+        lambda state: {**state, "token": "x\ud800"},
     ],
 )  # fmt: skip
 def test_a_damaged_state_changes_nothing(load_host, damage):

@@ -174,3 +174,21 @@ def test_opening_in_many_threads(daemon, device):
     for thread in [Thread(once, seed) for seed in range(4)]:
         thread.done()
     support.check_sessions(daemon, 0)
+
+
+def test_closing_while_others_ask(daemon, device):
+    """Whoever is in the middle of a question gets its answer; the next one hears that the loader is closed."""
+
+    def ask(question):
+        try:
+            while True:
+                question()
+        except feedd.Error as error:
+            return str(error)
+
+    for _ in range(30):
+        loader = support.loader(daemon, device=device)
+        feed = loader._feed
+        threads = [Thread(ask, question) for question in (feed.token, feed.settle, feed.describe, lambda: feed.token_at(1, 0))]
+        loader.close()
+        assert {thread.done() for thread in threads} == {"the loader is closed"}

@@ -26,7 +26,8 @@ class DataLoader:
     daemon's memory without a copy. They are read-only, though PyTorch does not know that: writing to one in host memory ends
     the process with a segmentation fault, on a GPU the kernel faults. A tensor, and every view of it, stays valid for as long as
     somebody holds it, on whatever stream it is used; its place in the ring is used again when the last holder is gone and
-    the GPU has done what was queued until then. On a GPU, batches are ready on the stream that is current when they are handed out.
+    the GPU has done what was queued until then. (Of a feed that others share, who holds a batch for longer than the daemon's
+    max_lag while they wait is detached, closed or not, and what it holds is filled anew.) On a GPU, batches are ready on the stream that is current when they are handed out.
 
     Arguments as in torch:
         dataset: the name of a dataset in feedd.conf, or a ``feedd.Dataset``.
@@ -123,6 +124,7 @@ class DataLoader:
         self._wanted_epoch: int | None = None
         self._begun = False  # batches of the epoch at hand were taken, and not its last
         self._feed: Feed | None = None
+        self._left_at: str | None = None  # while it could not be opened at another place
         self._begin()
 
     @staticmethod
@@ -180,9 +182,9 @@ class DataLoader:
         iteration = self._iteration() if self._iteration is not None else None
         if iteration is not None:
             iteration.over = True
-        if self._wanted_epoch is not None or self._begun:
-            self._go_to(self._epoch + 1 if self._wanted_epoch is None else self._wanted_epoch)
-        self._wanted_epoch = None
+        wanted, self._wanted_epoch = self._wanted_epoch, None
+        if wanted is not None or self._begun:
+            self._go_to(self._epoch + 1 if wanted is None else wanted)
         iteration = _Iteration(self)
         self._iteration = weakref.ref(iteration)
         return iteration
@@ -250,7 +252,7 @@ class DataLoader:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The next iteration goes on exactly there, to the end of that epoch, also with another world size."""
         token = state.get("token") if isinstance(state, dict) and state.get("feedd") == _STATE_VERSION else None
-        if not isinstance(token, str) or not token:
+        if not isinstance(token, str) or not token or not token.isascii():
             raise ValueError("this is no state of a feedd.DataLoader")
         if self._is_joined():
             raise OptionError(f"the feed that is shared as {self._ranks.share!r} goes on where it is, not where a state says")
@@ -273,11 +275,9 @@ class DataLoader:
             iteration.over = True
         before = self._opened().token()
         self.close()  # first, so that the daemon goes on with the ring that is there
-        try:
-            self._feed = self._open_next(token)
-        except OptionError:
-            self._feed = self._open_next(before)
-            raise
+        self._left_at = before
+        self._feed = self._open_next(token)
+        self._left_at = None
         self._begun = False
         self._epoch = self._describe()["start_epoch"]
 
@@ -287,6 +287,9 @@ class DataLoader:
         return self._open(token)
 
     def _opened(self) -> Feed:
+        if self._feed is None and self._left_at is not None:
+            self._feed = self._open_next(self._left_at)
+            self._left_at = None
         if self._feed is None:
             raise Error("the loader is closed")
         return self._feed
@@ -301,6 +304,7 @@ class DataLoader:
 
     def close(self) -> None:
         """Leaves the feed. Tensors that are still held stay valid."""
+        self._left_at = None
         feed, self._feed = self._feed, None
         if feed is not None:
             feed.close()

@@ -70,7 +70,7 @@ def find_ranks(rank: int | None, world_size: int | None, local_world_size: int |
     if rank is not None and world_size is not None:
         world_size = whole_number("world_size", world_size, 1, 2**31)
         found = whole_number("rank", rank, 0, world_size - 1), world_size
-        local = world_size
+        local = min(_from_environment("LOCAL_WORLD_SIZE") or world_size, world_size)
     else:
         found = _distributed() or _torchrun() or (0, 1)
         local = min(_from_environment("LOCAL_WORLD_SIZE") or found[1], found[1])

@@ -79,23 +79,32 @@ static int wait_on(struct array *self, PyObject *stream) {
     }
     if (number == -1)
         return 0;
-    if (number == 0) {
-        PyErr_SetString(
+    if (number <= 0) {
+        PyErr_Format(
             PyExc_ValueError,
-            "stream 0 is ambiguous in DLPack: 1 is the legacy default stream, 2 the per-thread one");
+            "stream %lld is none in DLPack: 1 is the legacy default stream, 2 the per-thread one, -1 none",
+            number);
         return -1;
     }
     int failed;
-    Py_BEGIN_ALLOW_THREADS failed = lease_wait(self->lease, (void *)(intptr_t)number, text);
-    Py_END_ALLOW_THREADS if (failed) raise_code(failed, text);
+    Py_BEGIN_ALLOW_THREADS
+    failed = lease_wait(self->lease, (void *)(intptr_t)number, text);
+    Py_END_ALLOW_THREADS
+    if (failed)
+        raise_code(failed, text);
     return failed ? -1 : 0;
 }
 
-// False and an exception when the tensor is wanted where it does not lie.
+// Negative and an exception when the tensor is wanted where it does not lie. *copy: 1 asked for, 0 refused, -1 as it
+// is best; in the end 2 for one on another device.
 static int check_device(struct dlpack_device here, PyObject *wanted, int *copy) {
     int type, number;
     if (wanted == Py_None)
         return 0;
+    if (!PyTuple_Check(wanted)) {
+        PyErr_SetString(PyExc_TypeError, "dl_device is a pair of numbers");
+        return -1;
+    }
     if (!PyArg_ParseTuple(wanted, "ii;dl_device is a pair of numbers", &type, &number))
         return -1;
     if (type == here.type && number == here.number)
@@ -138,11 +147,15 @@ static PyObject *array_dlpack(PyObject *object, PyObject *arguments, PyObject *k
                                      &device, &copied))
         return NULL;
     int major = 0, minor = 0;
+    if (version != Py_None && !PyTuple_Check(version))
+        return PyErr_Format(PyExc_TypeError, "max_version is a pair of numbers");
     if (version != Py_None &&
         !PyArg_ParseTuple(version, "ii;max_version is a pair of numbers", &major, &minor))
         return NULL;
     struct dlpack_device here = dlpack_device(self->lease->handle);
-    int copy = copied != Py_None && PyObject_IsTrue(copied);
+    int copy = copied == Py_None ? -1 : PyObject_IsTrue(copied);
+    if (copied != Py_None && copy < 0)
+        return NULL;
     if (check_device(here, device, &copy) < 0)
         return NULL;
     if (copy == 1 && here.type == DLPACK_CUDA)
@@ -150,7 +163,7 @@ static PyObject *array_dlpack(PyObject *object, PyObject *arguments, PyObject *k
                             "a copy on the GPU is the framework's to make: tensor.clone()");
     if (here.type == DLPACK_CUDA && wait_on(self, stream) < 0)
         return NULL;
-    return capsule_of(self, major >= 1, copy != 0);
+    return capsule_of(self, major >= 1, copy > 0);
 }
 
 static PyObject *array_dlpack_device(PyObject *object, PyObject *unused) {
@@ -230,8 +243,11 @@ static PyObject *array_tobytes(PyObject *object, PyObject *unused) {
         return NULL;
     char *to = PyBytes_AsString(bytes);
     int failed;
-    Py_BEGIN_ALLOW_THREADS failed = lease_fetch(self->lease, self->number, to, text);
-    Py_END_ALLOW_THREADS if (!failed) return bytes;
+    Py_BEGIN_ALLOW_THREADS
+    failed = lease_fetch(self->lease, self->number, to, text);
+    Py_END_ALLOW_THREADS
+    if (!failed)
+        return bytes;
     Py_DECREF(bytes);
     return raise_code(failed, text);
 }

@@ -45,8 +45,10 @@ static PyObject *batch_samples(PyObject *object, PyObject *unused) {
     if (!samples)
         return PyErr_NoMemory();
     int failed;
-    Py_BEGIN_ALLOW_THREADS failed = lease_samples(lease, samples, text);
-    Py_END_ALLOW_THREADS PyObject *list = failed ? raise_code(failed, text) : PyList_New((Py_ssize_t)count);
+    Py_BEGIN_ALLOW_THREADS
+    failed = lease_samples(lease, samples, text);
+    Py_END_ALLOW_THREADS
+    PyObject *list = failed ? raise_code(failed, text) : PyList_New((Py_ssize_t)count);
     for (uint64_t i = 0; list && i < count; i++) {
         PyObject *sample = PyLong_FromLongLong(samples[i]);
         if (!sample || PyList_SetItem(list, (Py_ssize_t)i, sample) < 0)

@@ -1,6 +1,7 @@
 // feedd._feed.Feed: an attached consumer.
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "client/python/native/dlpack.h"
@@ -24,8 +25,14 @@ static int text_of(PyObject *object, void *result) {
     *text = NULL;
     if (object == Py_None)
         return 1;
-    *text = PyUnicode_AsUTF8AndSize(object, NULL);
-    return *text != NULL;
+    Py_ssize_t bytes;
+    *text = PyUnicode_AsUTF8AndSize(object, &bytes);
+    if (!*text)
+        return 0;
+    if (strlen(*text) == (size_t)bytes)
+        return 1;
+    PyErr_SetString(PyExc_ValueError, "a text for feedd has a character 0 in it");
+    return 0;
 }
 
 static PyObject *feed_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
@@ -71,8 +78,11 @@ static PyObject *feed_new(PyTypeObject *type, PyObject *arguments, PyObject *key
         return NULL;
     char text[HANDLE_TEXT_BYTES];
     int failed;
-    Py_BEGIN_ALLOW_THREADS failed = handle_open(&self->handle, &options, text);
-    Py_END_ALLOW_THREADS if (!failed) return (PyObject *)self;
+    Py_BEGIN_ALLOW_THREADS
+    failed = handle_open(&self->handle, &options, text);
+    Py_END_ALLOW_THREADS
+    if (!failed)
+        return (PyObject *)self;
     Py_DECREF(self);
     return raise_code(failed, text);
 }
@@ -83,7 +93,8 @@ static PyObject *feed_close_method(PyObject *object, PyObject *unused) {
     struct handle *handle = self->handle;
     self->handle = NULL;
     if (handle) {
-        Py_BEGIN_ALLOW_THREADS handle_put(handle);
+        Py_BEGIN_ALLOW_THREADS
+        handle_put(handle);
         Py_END_ALLOW_THREADS
     }
     Py_RETURN_NONE;
@@ -92,18 +103,23 @@ static PyObject *feed_close_method(PyObject *object, PyObject *unused) {
 static void feed_dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
     struct feed_object *self = (struct feed_object *)object;
-    if (self->handle)
-        handle_put(self->handle);
+    struct handle *handle = self->handle;
+    if (handle) {
+        Py_BEGIN_ALLOW_THREADS
+        handle_put(handle);
+        Py_END_ALLOW_THREADS
+    }
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(object);
     Py_DECREF(type);
 }
 
+// With a reference, for another thread may close the feed while this one has let go of the interpreter's lock.
 static struct handle *open_handle(PyObject *object) {
     struct handle *handle = ((struct feed_object *)object)->handle;
     if (!handle)
         raise_code(-ENOTCONN, "the loader is closed");
-    return handle;
+    return handle ? handle_get(handle) : NULL;
 }
 
 // Waits in slices, so that Ctrl-C gets through. Another thread may close the feed meanwhile: a reference is held.
@@ -113,9 +129,11 @@ static int next_lease(struct handle *handle, struct lease **lease, long timeout_
         uint64_t now = now_ms();
         uint64_t left = timeout_ms < 0 ? SLICE_MS : end > now ? end - now : 0;
         int got;
-        Py_BEGIN_ALLOW_THREADS got =
-            handle_next(handle, lease, (int)(left < SLICE_MS ? left : SLICE_MS), text);
-        Py_END_ALLOW_THREADS if (got != -EAGAIN && got != -EINTR) return got;
+        Py_BEGIN_ALLOW_THREADS
+        got = handle_next(handle, lease, (int)(left < SLICE_MS ? left : SLICE_MS), text);
+        Py_END_ALLOW_THREADS
+        if (got != -EAGAIN && got != -EINTR)
+            return got;
         if (PyErr_CheckSignals() < 0)
             return -EINTR;
         if (timeout_ms >= 0 && now_ms() >= end)
@@ -132,7 +150,6 @@ static PyObject *feed_next_method(PyObject *object, PyObject *arguments) {
         return NULL;
     char text[HANDLE_TEXT_BYTES] = "";
     struct lease *lease = NULL;
-    handle_get(handle);
     int got = next_lease(handle, &lease, timeout_ms, text);
     handle_put(handle);
     if (got == 1)
@@ -149,8 +166,11 @@ static PyObject *feed_settle(PyObject *object, PyObject *unused) {
     struct handle *handle = open_handle(object);
     if (!handle)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS handle_settle(handle);
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS
+    handle_settle(handle);
+    handle_put(handle);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
 }
 
 static PyObject *feed_token_method(PyObject *object, PyObject *unused) {
@@ -160,8 +180,11 @@ static PyObject *feed_token_method(PyObject *object, PyObject *unused) {
         return NULL;
     char token[FEED_TOKEN_BYTES], text[HANDLE_TEXT_BYTES];
     int failed;
-    Py_BEGIN_ALLOW_THREADS failed = handle_token(handle, token, text);
-    Py_END_ALLOW_THREADS return failed ? raise_code(failed, text) : PyUnicode_FromString(token);
+    Py_BEGIN_ALLOW_THREADS
+    failed = handle_token(handle, token, text);
+    handle_put(handle);
+    Py_END_ALLOW_THREADS
+    return failed ? raise_code(failed, text) : PyUnicode_FromString(token);
 }
 
 static PyObject *feed_token_at_method(PyObject *object, PyObject *arguments) {
@@ -173,8 +196,11 @@ static PyObject *feed_token_at_method(PyObject *object, PyObject *arguments) {
         return NULL;
     char token[FEED_TOKEN_BYTES], text[HANDLE_TEXT_BYTES];
     int failed;
-    Py_BEGIN_ALLOW_THREADS failed = handle_token_at(handle, epoch, consumed, token, text);
-    Py_END_ALLOW_THREADS return failed ? raise_code(failed, text) : PyUnicode_FromString(token);
+    Py_BEGIN_ALLOW_THREADS
+    failed = handle_token_at(handle, epoch, consumed, token, text);
+    handle_put(handle);
+    Py_END_ALLOW_THREADS
+    return failed ? raise_code(failed, text) : PyUnicode_FromString(token);
 }
 
 static PyObject *describe_fields(const struct feed_description *description) {
@@ -192,12 +218,7 @@ static PyObject *describe_fields(const struct feed_description *description) {
     return fields;
 }
 
-static PyObject *feed_describe_method(PyObject *object, PyObject *unused) {
-    (void)unused;
-    struct handle *handle = open_handle(object);
-    if (!handle)
-        return NULL;
-    const struct feed_description *description = &handle->description;
+static PyObject *describe(const struct feed_description *description) {
     PyObject *fields = describe_fields(description);
     if (!fields)
         return NULL;
@@ -211,6 +232,16 @@ static PyObject *feed_describe_method(PyObject *object, PyObject *unused) {
                          (unsigned long long)description->ring_bytes, "device", description->device,
                          "device_number", description->device_number, "pool_bytes",
                          (unsigned long long)description->pool_bytes);
+}
+
+static PyObject *feed_describe_method(PyObject *object, PyObject *unused) {
+    (void)unused;
+    struct handle *handle = open_handle(object);
+    if (!handle)
+        return NULL;
+    PyObject *described = describe(&handle->description);
+    handle_put(handle);
+    return described;
 }
 
 static PyMethodDef methods[] = {

@@ -4,10 +4,14 @@ PyTypeObject *feed_type, *batch_type, *array_type;
 
 PyObject *raise_code(int code, const char *text) {
     PyObject *errors = PyImport_ImportModule("feedd.errors");
-    PyObject *raised = errors ? PyObject_CallMethod(errors, "from_code", "is", -code, text) : NULL;
+    PyObject *sentence =
+        PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace"); // it may be cut short
+    PyObject *raised =
+        errors && sentence ? PyObject_CallMethod(errors, "from_code", "iO", -code, sentence) : NULL;
     if (raised)
         PyErr_SetObject((PyObject *)Py_TYPE(raised), raised);
     Py_XDECREF(raised);
+    Py_XDECREF(sentence);
     Py_XDECREF(errors);
     return NULL;
 }
