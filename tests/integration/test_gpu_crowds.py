@@ -154,6 +154,9 @@ def test_idle_pools_give_way():
             with devices.start(feedd, SIMULATED, share=name, step=True) as reader:
                 reader.take(2)
                 reader.close()
+        # Which needs all there is: two of those before go.
+        with devices.start(feedd, SIMULATED, share="four", step=True, prefetch=14) as reader:
+            reader.take(2)
 
 
 # ---- Transfer processes that do not get on -----------------------------------------------------------------
