@@ -33,7 +33,8 @@ def _jax(copy: bool) -> Convert:
     from_dlpack = importlib.import_module("jax.dlpack").from_dlpack
     if not copy:
         return from_dlpack  # type: ignore[no-any-return]
-    return lambda array: from_dlpack(array, copy=True)
+    copied = importlib.import_module("jax.numpy").array  # from_dlpack(copy=True) takes the memory as it is all the same
+    return lambda array: copied(from_dlpack(array), copy=True)
 
 
 def _cupy(copy: bool) -> Convert:
