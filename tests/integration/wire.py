@@ -190,7 +190,8 @@ class Client:
             if fds:
                 sent = socket.send_fds(self.socket, [data], list(fds))
                 data = data[sent:]
-            self.socket.sendall(data)
+            if data:  # to send nothing would fail where the session is closed, before its last words are read
+                self.socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise Closed from error
 
