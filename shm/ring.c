@@ -18,6 +18,7 @@
 #define CHUNKS_MOST   64u   // cut by bytes; every chunk is looked at when one is done
 #define FIELD_ALIGN   256u  // what GPUs and vector units like of an array's start
 #define MAX_RING      (1ull << 46)
+#define HUGE_PAGE     (2ull << 20)
 
 static uint64_t round_up_power_of_two(uint64_t value) {
     uint64_t power = 1;
@@ -177,13 +178,12 @@ static void populate_huge(int fd, uint64_t bytes) {
     munmap(memory, bytes);
 }
 
-static int allocate(int fd, const struct ring_plan *plan, struct error *error) {
+// The first `bytes` of it.
+static int allocate(const struct ring_plan *plan, int fd, uint64_t bytes, struct error *error) {
     int failed;
-    if (ftruncate(fd, (off_t)plan->total_bytes) < 0)
-        return error_set(error, -errno, "cannot size a ring of %" PRIu64 " bytes: %m", plan->total_bytes);
-    populate_huge(fd, plan->total_bytes);
+    populate_huge(fd, min_u64(align_up(bytes, HUGE_PAGE), plan->total_bytes));
     do {
-        failed = posix_fallocate(fd, 0, (off_t)plan->total_bytes);
+        failed = posix_fallocate(fd, 0, (off_t)bytes);
     } while (failed == EINTR);
     if (failed == ENOSPC || failed == ENOMEM)
         return no_room(plan, -failed, error);
@@ -191,6 +191,10 @@ static int allocate(int fd, const struct ring_plan *plan, struct error *error) {
         return error_set(error, -failed, "cannot allocate a ring of %" PRIu64 " bytes: %s", plan->total_bytes,
                          strerror(failed));
     return 0;
+}
+
+int ring_allocate(const struct ring_plan *plan, int fd, struct error *error) {
+    return allocate(plan, fd, plan->total_bytes, error);
 }
 
 int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct error *error) {
@@ -201,7 +205,9 @@ int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct erro
     int failed = open_unnamed(&writer, &reader, error);
     if (failed)
         return failed;
-    failed = allocate(writer, plan, error);
+    if (ftruncate(writer, (off_t)plan->total_bytes) < 0)
+        return error_set(error, -errno, "cannot size a ring of %" PRIu64 " bytes: %m", plan->total_bytes);
+    failed = allocate(plan, writer, plan->data_offset, error);
     if (failed)
         return failed;
     void *memory = mmap(NULL, RING_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, writer, 0);

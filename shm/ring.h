@@ -42,10 +42,13 @@ int ring_plan(struct ring_plan *plan, struct error *error);
 // What there is room for in /dev/shm; UINT64_MAX where it has no bound, 0 where there is none.
 uint64_t ring_free_bytes(void);
 
-// Makes the shared-memory object with all its pages allocated. It never has a name, so that nothing is left
-// in /dev/shm whatever dies. *fd is read-write, *read_fd cannot be made writable by another user. -ENOSPC
-// says what is needed and what is free. Supervisor.
+// Makes the shared-memory object, of which only the control part has its pages yet: it can be mapped, but nobody may touch
+// a batch before ring_allocate. It never has a name, so that nothing is left in /dev/shm whatever dies. *fd is read-write,
+// *read_fd cannot be made writable by another user. -ENOSPC says what is needed and what is free. Supervisor.
 int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct error *error);
+
+// Allocates all its pages, which takes milliseconds for each 32 MiB; -ENOSPC as above. Any thread.
+int ring_allocate(const struct ring_plan *plan, int fd, struct error *error);
 
 enum ring_access {
     RING_CONTROL, // supervisor, transfer process of a pool's ring: control part, read-write

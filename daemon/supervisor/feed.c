@@ -261,7 +261,7 @@ void feed_child_exited(struct served_feed *feed, bool unexpected, bool quick) {
 
 void feed_start_loaders(struct served_feed *feed) {
     struct error error = {0};
-    if (feed->state == FEED_CLOSING || feed->state == FEED_MAKING || monotonic_ns() < feed->respawn_at_ns)
+    if (feed->state == FEED_CLOSING || monotonic_ns() < feed->respawn_at_ns)
         return;
     while (feed->loaders_running < feed->loaders_wanted) {
         if (child_spawn(feed, &error) == 0)
@@ -307,7 +307,7 @@ static void free_feed(struct served_feed *feed) {
 }
 
 void feed_free_if_over(struct served_feed *feed) {
-    if (feed->state == FEED_CLOSING && !feed->event_open && LIST_EMPTY(&feed->children) &&
+    if (feed->state == FEED_CLOSING && !feed->making && !feed->event_open && LIST_EMPTY(&feed->children) &&
         LIST_EMPTY(&feed->sessions) && LIST_EMPTY(&feed->pools))
         free_feed(feed);
 }

@@ -6,7 +6,7 @@
 #include "daemon/supervisor/session.h"
 
 enum feed_state {
-    FEED_MAKING,    // its ring is being allocated, off the loop
+    FEED_MAKING,    // its ring is being allocated, off the loop; its loaders start
     FEED_GATHERING, // waits for wait_for consumers before the first grant
     FEED_RUNNING,
     FEED_CLOSING, // its loaders are being ended
@@ -42,7 +42,7 @@ struct served_feed {
     uint32_t session_count;
     TAILQ_HEAD(, session) awaiting; // sessions that join once it, or the pool they need, is made
     LIST_HEAD(, pool) pools;
-    struct feed_making *making; // NULL unless MAKING
+    struct feed_making *making; // while a thread allocates the ring
 
     LIST_HEAD(, child) children;
     uint32_t loaders_wanted;
@@ -58,7 +58,7 @@ struct served_feed {
 // A ring of one place for what is asked. -EOVERFLOW: the batch is too large, or too large for the GPU that is named.
 int feed_plan_batch(const struct feed_request *request, struct ring_plan *plan, struct error *error);
 
-// Begins to make a feed: its ring is allocated by a thread, since that can take long; then its loaders start and the
+// Begins to make a feed: its ring is allocated by a thread, since that can take long, while its loaders start; then the
 // sessions that await it join. On failure nothing is left.
 int feed_create(struct supervisor *supervisor, uid_t user, const struct feed_request *request,
                 struct served_feed **made, struct error *error);

@@ -242,22 +242,15 @@ struct feed_making {
 
 static void allocate(uv_work_t *work) {
     struct feed_making *making = work->data;
-    making->failed =
-        ring_create(&making->plan, &making->feed->ring_fd, &making->feed->ring_read_fd, &making->error);
+    making->failed = ring_allocate(&making->plan, making->feed->ring_fd, &making->error);
 }
 
 // What comes after the memory is there.
 static int open_feed(struct served_feed *feed, const struct feed_making *making, struct error *error) {
-    int failed = ring_map(&feed->ring, feed->ring_fd, RING_CONTROL, error);
-    if (failed)
-        return failed;
-    failed = delivery_open(&feed->delivery, &feed->ring, &making->partition, feed->asked_lanes);
+    int failed = delivery_open(&feed->delivery, &feed->ring, &making->partition, feed->asked_lanes);
     if (failed)
         return error_set(error, failed, "out of memory");
     feed->delivery.shared = feed->name[0] != 0;
-    feed->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (feed->event_fd < 0)
-        return error_set(error, -errno, "cannot make an eventfd: %m");
     failed = uv_poll_init(&feed->supervisor->loop, &feed->event, feed->event_fd);
     if (failed)
         return error_set(error, failed, "cannot watch an eventfd: %s", uv_strerror(failed));
@@ -268,7 +261,7 @@ static int open_feed(struct served_feed *feed, const struct feed_making *making,
     feed_set_state(feed, FEED_GATHERING);
     feed->idle_since_ns = monotonic_ns();
     feed_start_loaders(feed);
-    if (!feed->loaders_running)
+    if (!feed->loaders_running && !feed->quick_deaths) // else they are started again, up to a limit
         return error_set(error, -EAGAIN, "no loader process could be started; see the daemon's log");
     return 0;
 }
@@ -341,8 +334,22 @@ void feed_forget(struct session *session) {
 
 // ---- On it -------------------------------------------------------------------------------------------------
 
+// What loaders need to start, which they do while the ring is being allocated.
+static int make_ring(struct served_feed *feed, const struct ring_plan *plan, struct error *error) {
+    int failed = ring_create(plan, &feed->ring_fd, &feed->ring_read_fd, error);
+    if (!failed)
+        failed = ring_map(&feed->ring, feed->ring_fd, RING_CONTROL, error);
+    if (failed)
+        return failed;
+    feed->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return feed->event_fd < 0 ? error_set(error, -errno, "cannot make an eventfd: %m") : 0;
+}
+
 static int start_making(struct served_feed *feed, const struct feed_request *request,
                         const struct ring_plan *plan, struct error *error) {
+    int failed = make_ring(feed, plan, error);
+    if (failed)
+        return failed;
     struct feed_making *making = calloc(1, sizeof *making);
     if (!making)
         return error_set(error, -ENOMEM, "out of memory");
@@ -356,6 +363,10 @@ static int start_making(struct served_feed *feed, const struct feed_request *req
 }
 
 static void discard(struct served_feed *feed) {
+    ring_unmap(&feed->ring);
+    close_fd(&feed->ring_fd);
+    close_fd(&feed->ring_read_fd);
+    close_fd(&feed->event_fd);
     dataset_unref(feed->dataset);
     free(feed);
 }
@@ -382,6 +393,7 @@ int feed_create(struct supervisor *supervisor, uid_t user, const struct feed_req
     LIST_INSERT_HEAD(&supervisor->feeds, feed, link);
     supervisor->feed_count++;
     supervisor->ring_bytes += feed->ring_bytes;
+    feed_start_loaders(feed);
     *made = feed;
     return 0;
 }

@@ -147,8 +147,12 @@ static void test_what_was_planned_is_mapped(void **state) {
 static void test_all_pages_are_there_and_no_name(void **state) {
     struct object *object = *state;
     struct stat status;
+    struct error error = {0};
     assert_int_equal(fstat(object->fd, &status), 0);
     assert_int_equal(status.st_size, object->plan.total_bytes);
+    assert_in_range((uint64_t)status.st_blocks * 512, object->plan.data_offset, object->plan.total_bytes - 1);
+    assert_int_equal(ring_allocate(&object->plan, object->fd, &error), 0);
+    assert_int_equal(fstat(object->fd, &status), 0);
     assert_true((uint64_t)status.st_blocks * 512 >= object->plan.total_bytes);
     assert_int_equal(status.st_nlink, 0);
     assert_int_equal(status.st_mode & 07777, 0600);

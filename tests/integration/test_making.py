@@ -1,0 +1,114 @@
+"""A feed in the making: its loaders start while a thread allocates the ring, which is held up here."""
+
+import contextlib
+import errno
+import os
+import pathlib
+import shutil
+import signal
+import time
+
+import consumer
+import data
+import expected
+import harness
+
+HELD_UP_S = 0.6
+FIELDS = {"x": (0, 64)}
+
+
+@contextlib.contextmanager
+def slow_to_allocate(wrap=(), **settings):
+    """A feedd whose rings take HELD_UP_S twice: for the part that loaders need to start, and for the rest."""
+    if harness.sanitized() or not shutil.which("strace"):
+        harness.skip("needs strace, beside which the leak checker does not work")
+    delay = f"inject=fallocate:delay_enter={int(HELD_UP_S * 1e6)}"
+    strace = ("strace", "-D", "-f", "-o", "/dev/null", "-e", "trace=fallocate", "-e", delay)
+    with harness.Instance(**settings) as feedd:
+        feedd.path = data.add_records(feedd)
+        yield feedd.start(wrap=[*strace, *wrap])
+
+
+@contextlib.contextmanager
+def in_the_making(feedd, count=2, **options):
+    """A session that has asked for a feed, whose loaders run and whose ring is not there yet."""
+    with feedd.client() as session:
+        session.hello()
+        session.send("attach", **{"dataset": "numbers", "batch_size": 10, **options})
+        harness.eventually(lambda: len(feedd.children_called("loader")) == count, 10, "loaders start")
+        assert "ring of" not in feedd.read_log(), "the feed is made already"
+        yield session
+
+
+def check_order(feedd):
+    batches = consumer.read(feedd, "numbers", 10)
+    expected.check_run(expected.read_records([feedd.path], 64, FIELDS), batches, 10)
+
+
+def test_loaders_start_meanwhile():
+    with slow_to_allocate() as feedd:
+        with in_the_making(feedd) as session:
+            session.expect("attached")
+            session.expect("grant")
+        assert len(feedd.children_called("loader")) == 2
+        check_order(feedd)
+
+
+def test_loaders_are_killed_meanwhile():
+    with slow_to_allocate() as feedd:
+        with in_the_making(feedd) as session:
+            killed = feedd.children_called("loader")
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+            session.expect("attached")
+            session.expect("grant")
+        assert not set(killed) & set(feedd.children_called("loader"))
+        check_order(feedd)
+
+
+def test_consumer_leaves_meanwhile():
+    with slow_to_allocate(linger=0) as feedd:
+        before = feedd.descriptors()
+        with in_the_making(feedd):
+            pass
+        harness.eventually(lambda: not feedd.children_called("loader"), 10, "the loaders of a feed that nobody wants are gone")
+        feedd.check_descriptors(before)
+
+
+def test_stop_meanwhile():
+    """stop() itself looks for what is left."""
+    with slow_to_allocate() as feedd, in_the_making(feedd) as session:
+        began = time.monotonic()
+        feedd.process.send_signal(signal.SIGTERM)
+        session.expect_closed()
+        assert feedd.wait() == 0
+        assert time.monotonic() - began < 5 * harness.SLOWNESS
+
+
+def test_loaders_that_cannot_start_fail_the_feed_meanwhile():
+    """As many quick deaths as a feed may have, while nobody is attached yet."""
+    with slow_to_allocate(loaders=8) as feedd, in_the_making(feedd, 8) as session:
+        killed = feedd.children_called("loader")
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        assert session.expect_closed()["code"] == errno.EIO
+        assert "loader processes end as soon as they start" in feedd.read_log()
+        harness.eventually(lambda: not feedd.children_called("loader"), 10, "nothing is left of the feed")
+
+
+def test_shared_memory_fills_up_meanwhile():
+    """There was room when it was asked for, and is none when the pages are needed."""
+    if os.geteuid() != 0:
+        harness.skip("only root can mount a small /dev/shm")
+    mount = 'mount -t tmpfs -o size=8m,mode=1777 none /dev/shm && exec "$@"'
+    with slow_to_allocate(("unshare", "--mount", "--propagation=private", "--", "sh", "-c", mount, "sh")) as feedd:
+        before = feedd.descriptors()
+        hog = pathlib.Path(f"/proc/{feedd.process.pid}/root/dev/shm/hog")
+        with in_the_making(feedd, ring_bytes=4 << 20) as session:
+            hog.write_bytes(bytes(6 << 20))
+            error = session.expect("error")
+            assert error["code"] == errno.ENOSPC and "MiB does not fit" in error["text"], error
+        hog.unlink()
+        harness.eventually(lambda: not feedd.children_called("loader"), 10, "the loaders are gone")
+        feedd.check_descriptors(before)
+        check_order(feedd)
