@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import zlib
 
 import numpy
 
@@ -70,37 +71,48 @@ def cifar_dataset(path):
 def fashion(setting):
     """The folder of Fashion-MNIST's four files, and in words where they are from: Debian's package, or files carried
     along in $FASHION_MNIST, packed or not; else they are made, learnable but not pictures of anything."""
+    named = os.environ.get("FASHION_MNIST")
     folder = os.path.join(setting.data, "fashion-mnist")
     os.makedirs(folder, exist_ok=True)
-    for source in (os.environ.get("FASHION_MNIST"), FASHION_PACKAGE):
-        if source and all(unpack(source, folder, name, size) for name, size in FASHION_SIZES.items()):
-            return folder, "Fashion-MNIST"
-    if not os.environ.get("FASHION_MNIST"):
-        made_folder = os.path.join(setting.data, "made-fashion-mnist")
-        os.makedirs(made_folder, exist_ok=True)
-        make_fashion(setting, made_folder)
-        return made_folder, "made images in Fashion-MNIST's format, not Fashion-MNIST itself"
-    raise BenchError(f"$FASHION_MNIST={os.environ['FASHION_MNIST']} lacks some of {', '.join(FASHION_SIZES)}")
+
+    def there(name, size):
+        # What an earlier run has left may be of another folder than the one that is named now.
+        return (not named and is_whole(os.path.join(folder, name), size)) or unpack(named or FASHION_PACKAGE, folder,
+                                                                                   name, size)
+    lacking = [name for name, size in FASHION_SIZES.items() if not there(name, size)]
+    if not lacking:
+        return folder, "Fashion-MNIST"
+    if named:
+        raise BenchError(f"$FASHION_MNIST={named} lacks {', '.join(lacking)}: there is no such file, packed (.gz) or not, or"
+                         " it is not whole")
+    made_folder = os.path.join(setting.data, "made-fashion-mnist")
+    os.makedirs(made_folder, exist_ok=True)
+    make_fashion(made_folder)
+    return made_folder, "made images in Fashion-MNIST's format, not Fashion-MNIST itself"
+
+
+def is_whole(path, size):
+    return os.path.exists(path) and os.path.getsize(path) == size
 
 
 def unpack(source, folder, name, size):
-    """Whether the file is there now, whole."""
+    """Copies the file into the folder, unless it is not there or not whole. Returns whether it did."""
     path = os.path.join(folder, name)
-    if os.path.exists(path) and os.path.getsize(path) == size:
-        return True
     for candidate, opener in ((os.path.join(source, name), open), (os.path.join(source, name + ".gz"), gzip.open)):
-        if os.path.exists(candidate):
+        try:
             with opener(candidate, "rb") as file:
                 content = file.read()
-            if len(content) == size:
-                with open(path + ".part", "wb") as out:
-                    out.write(content)
-                os.replace(path + ".part", path)
-                return True
+        except (OSError, EOFError, zlib.error):
+            continue
+        if len(content) == size:
+            with open(path + ".part", "wb") as out:
+                out.write(content)
+            os.replace(path + ".part", path)
+            return True
     return False
 
 
-def make_fashion(setting, folder):
+def make_fashion(folder):
     """Ten patterns, shifted and noisy."""
     def images(count, seed):
         random = numpy.random.default_rng(seed)

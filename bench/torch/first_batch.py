@@ -140,8 +140,10 @@ def measure(setting, report):
     path = cifar_file(setting)
     torch.set_num_threads(1)
     apart = same_images(setting, path)
-    if apart is None or apart > 1e-5:
-        report.note(f"WRONG: what both sides make of an image differs: {apart}")
+    if apart is None:
+        raise BenchError("the two sides do not give the same labels")
+    if not apart <= 1e-5:  # as is what is no number
+        raise BenchError(f"what both sides make of an image differs by {apart:g}")
     workers = throughput(setting, report, path)
     rounds = 2 if setting.quick else 3
     rows = cold_torch(setting, path, rounds) + cold_feedd(setting, path, rounds)

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import select
 import statistics
 import subprocess
 import sys
@@ -29,9 +30,10 @@ class BenchError(Exception):
 
 def add_options(parser):
     parser.add_argument("--build", default="build", help="where feedd is (default: build)")
-    parser.add_argument("--data", help="folder for 0.8 GiB of data, kept (default: $BENCH_DIR, else one in /dev/shm, or"
+    parser.add_argument("--data", help="folder for 0.7 GiB of data, kept (default: $BENCH_DIR, else one in /dev/shm, or"
                                        " /tmp, that is removed at the end)")
-    parser.add_argument("--output", help="folder for the JSON (default: bench/results/torch-cuda, or torch-cpu)")
+    parser.add_argument("--output", help="folder for the JSON (default: bench/results/torch-cuda, without a GPU torch-cpu, with"
+                                         " host:0 torch-simulated)")
     parser.add_argument("--device", help="cuda:0, cpu, or host:0, where feedd plays a GPU in host memory"
                                          " (default: cuda:0 where there is one, else cpu)")
     parser.add_argument("--quick", action="store_true", help="shorter, fewer rounds: a look, no result")
@@ -171,13 +173,19 @@ class Talk:
     def hear(self):
         line = self.process.stdout.readline()
         if not line:
-            raise BenchError(f"a helper process ended with status {self.process.wait()}: "
-                             f"{self.process.stderr.read().strip()[-600:]}")
+            raise self.ended()
         return json.loads(line)
 
     def tell(self, **what):
-        self.process.stdin.write(json.dumps(what) + "\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(json.dumps(what) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise self.ended() from None
+
+    def ended(self):
+        return BenchError(f"a helper process ended with status {self.process.wait()}: "
+                          f"{self.process.stderr.read().strip()[-600:]}")
 
     def __enter__(self):
         return self
@@ -205,10 +213,20 @@ def listen():
     return json.loads(line)
 
 
-def child_main(work):
-    """The main program of an experiment's helper: work(setting, task)."""
+def told():
+    """The helper's side: whether there is something to listen to."""
+    return bool(select.select([sys.stdin], [], [], 0)[0])
+
+
+def child_arguments():
+    """What child_command() has given to a helper."""
     parser = argparse.ArgumentParser()
     add_options(parser)
     parser.add_argument("--task", type=json.loads, required=True)
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def child_main(work):
+    """The main program of an experiment's helper: work(setting, task)."""
+    arguments = child_arguments()
     work(Setting(arguments), arguments.task)

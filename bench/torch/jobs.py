@@ -3,9 +3,7 @@
 import contextlib
 import json
 import os
-import select
 import subprocess
-import sys
 import time
 
 import feedd
@@ -13,8 +11,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from data import FLOATS, floats, floats_dataset
-from harness import Talk, child_main, first_of, in_turn, listen, median, say
-from loaders import as_is, running
+from harness import Talk, child_main, in_turn, listen, median, say, told
+from loaders import BATCHED, PLAIN, as_is, best_of, best_workers, running
 from procs import cpu_seconds, read_bytes, tree
 
 QUESTION = "what do 1, 2 and 4 jobs that train on the same files cost?"
@@ -23,7 +21,7 @@ ROWS = FLOATS // COLUMNS
 ROW_BYTES = COLUMNS * 4
 COUNTS = (1, 2, 4)
 ALONE = "no loader"  # what the jobs themselves, and a GPU that they share, are good for
-SIDES = ("torch", "torch, __getitems__", "feedd", ALONE)
+SIDES = (PLAIN, BATCHED, "feedd", ALONE)
 FLAT, SPEED = 1.1, 0.95
 BEATS = 0.5  # until loaders have published what they have read
 
@@ -52,7 +50,7 @@ class FileBatches(FileRows):
         return batch
 
 
-def loader_of(setting, task):
+def loader_of(task):
     """What the job iterates over, batches on the device that the task names."""
     device = torch.device(task["device"] if task["device"].startswith("cuda") else "cpu")
     gpu = device.type == "cuda"
@@ -61,22 +59,17 @@ def loader_of(setting, task):
                                 socket=task["socket"]), lambda batch: batch[0]
     if task["side"] == ALONE:
         return [torch.zeros(BATCH, COLUMNS, device=device)] * 1000, lambda batch: batch
-    batched = task["side"] != "torch"
+    batched = task["side"] == BATCHED
     loader = DataLoader((FileBatches if batched else FileRows)(task["path"]), BATCH, shuffle=True, drop_last=True,
                         num_workers=task["workers"], persistent_workers=task["workers"] > 0, pin_memory=gpu,
                         collate_fn=as_is if batched else None)
-    return loader, lambda batch: first_of([batch]).to(device, non_blocking=gpu)
-
-
-def told():
-    """Whether there is something to listen to."""
-    return bool(select.select([sys.stdin], [], [], 0)[0])
+    return loader, lambda batch: batch.to(device, non_blocking=gpu)
 
 
 def job(setting, task):
     """Trains, in that it looks at every number, and reports what it did in the seconds after it was told to. It goes on
     until all are through: jobs that share a feed wait for one that stands still."""
-    loader, bring = loader_of(setting, task)
+    loader, bring = loader_of(task)
     with running(loader) as batches:
         device = torch.device(task["device"] if task["device"].startswith("cuda") else "cpu")
         seen = torch.zeros((), dtype=torch.float64, device=device)
@@ -141,7 +134,7 @@ class Cell:
     def run(self, side, count, workers, device, seconds=None):
         self.rounds += 1
         share = f"jobs-{self.rounds}"
-        task = {"side": side, "workers": workers if side in SIDES[:2] else 0, "device": device, "path": self.path,
+        task = {"side": side, "workers": workers if side in (PLAIN, BATCHED) else 0, "device": device, "path": self.path,
                 "share": share, "socket": self.service.socket if self.service else None,
                 "seconds": seconds or self.setting.seconds}
         helpers = self.helpers[:count]
@@ -169,20 +162,16 @@ class Cell:
 
 def look(cell, setting):
     """Workers of one job of torch, for either way, and loaders of feedd."""
-    rows, best = [], {}
-    for side in SIDES[:2]:
-        for workers in setting.counts((1, 2, 4, 8)):
-            found = cell.run(side, 1, workers, "cpu", setting.look_seconds)["mean"]
-            rows.append({"side": side, "setting": f"workers {workers}", "rate": found})
-            if found > best.get(side, (0, 0))[0]:
-                best[side] = found, workers
-    for loaders in sorted({max(2, min(count, setting.cores - 4)) for count in (4, 8, 12)}):
+    def of_torch(side, workers):
+        return cell.run(side, 1, workers, "cpu", setting.look_seconds)["mean"]
+
+    def of_feedd(loaders):
         with cell.daemon(loaders):
-            found = cell.run("feedd", 1, 0, setting.feedd_device, setting.look_seconds)["mean"]
-        rows.append({"side": "feedd", "setting": f"loaders {loaders}", "rate": found})
-        if found > best.get("feedd", (0, 0))[0]:
-            best["feedd"] = found, loaders
-    return {side: count for side, (_, count) in best.items()}, rows
+            return cell.run("feedd", 1, 0, setting.feedd_device, setting.look_seconds)["mean"]
+    best, tried = best_workers(setting, of_torch, (1, 2, 4, 8))
+    counts = sorted({max(2, min(count, setting.cores - 4)) for count in (4, 8, 12)})
+    chosen, tried_feedd = best_of("feedd", [{"loaders": count} for count in counts], of_feedd)
+    return {**best, "feedd": chosen["loaders"]}, tried + tried_feedd
 
 
 def on_device(cell, setting, report, device, best):

@@ -1,6 +1,7 @@
 """torch's side as its documentation says to write it, and the search for the best setting of either side."""
 
 import contextlib
+import functools
 import gc
 
 import numpy
@@ -10,20 +11,26 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from data import floats_dataset
 from harness import MIB, endless
 
+PLAIN, BATCHED = "torch", "torch, __getitems__"  # samples taken one by one, whole batches
+
 
 def loaded_rows(path, columns):
     """The whole file as a tensor in memory, which is as fast as torch can have it: workers share it."""
     return torch.from_numpy(numpy.fromfile(path, dtype=numpy.float32)).view(-1, columns)
 
 
-class BatchedRows(Dataset):
-    """The same rows, but a whole batch is taken at once: what __getitems__ is for."""
+class Rows(Dataset):
+    """Rows in memory; subclasses say how they are taken."""
 
     def __init__(self, rows):
         self.rows = rows
 
     def __len__(self):
         return len(self.rows)
+
+
+class BatchedRows(Rows):
+    """The rows as they are, but a whole batch is taken at once: what __getitems__ is for."""
 
     def __getitems__(self, indices):
         return self.rows[torch.tensor(indices)]
@@ -72,16 +79,32 @@ def feedd_settings(setting):
     return found
 
 
-def best_feedd(setting, path, columns, measure):
-    """Tries the settings: measure(setting's name of the dataset) gives a rate. Returns the best and all as rows."""
-    rows = []
-    for chosen in feedd_settings(setting):
-        with setting.feedd({"rows": floats_dataset(path, columns)}, **chosen):
-            rows.append({"side": "feedd", "setting": described(chosen), "rate": measure(), "chosen": chosen})
-    best = max(rows, key=lambda row: row["rate"])["chosen"]
-    for row in rows:
-        del row["chosen"]
+def best_of(side, choices, measure):
+    """The search: measure(**settings) gives a rate for each of the choices. Returns the best of them, and all as rows."""
+    tried = [(measure(**chosen), chosen) for chosen in choices]
+    rows = [{"side": side, "setting": described(chosen), "rate": found} for found, chosen in tried]
+    return max(tried, key=lambda pair: pair[0])[1], rows
+
+
+def best_workers(setting, measure, counts=(0, 2, 4, 8)):
+    """For either way of torch: measure(side, workers=count) gives a rate. Returns {side: the best count}, and all as
+    rows."""
+    best, rows = {}, []
+    for side in (PLAIN, BATCHED):
+        choices = [{"workers": count} for count in setting.counts(counts)]
+        chosen, tried = best_of(side, choices, functools.partial(measure, side))
+        best[side] = chosen["workers"]
+        rows += tried
     return best, rows
+
+
+def best_feedd(setting, path, columns, measure):
+    """Loaders, ring and pool: measure() gives a rate of the dataset `rows`. Returns the best settings, and all as
+    rows."""
+    def with_daemon(**chosen):
+        with setting.feedd({"rows": floats_dataset(path, columns)}, **chosen):
+            return measure()
+    return best_of("feedd", feedd_settings(setting), with_daemon)
 
 
 def described(chosen):

@@ -168,7 +168,7 @@ def measure(setting, report):
         for way, result in a_round(setting, ways, path).items():
             found[way].append(result)
     if any(result["sums"] != found[ways[0]][0]["sums"] for results in found.values() for result in results):
-        report.note("WRONG: not every way brought the same numbers")
+        raise BenchError("not every way brought the same numbers")
     rows = []
     for way, results in found.items():
         processes, machine = (median(result[key] for result in results) for key in ("processes", "machine"))

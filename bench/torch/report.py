@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -81,7 +82,7 @@ class Report:
 
 
 def numeric(cell):
-    return cell[:1].isdigit() or cell[:1] in "-." or cell[-1:] in "%x"
+    return re.fullmatch(r"[-+.,\de]+", cell) is not None
 
 
 def text(value):

@@ -55,10 +55,10 @@ def parse():
 
 def measure_here(arguments, number):
     module = importlib.import_module(EXPERIMENTS[number][0])
-    setting = Setting(arguments)
     began = time.monotonic()
-    report = Report(setting, EXPERIMENTS[number][0], module.QUESTION)
     try:
+        setting = Setting(arguments)
+        report = Report(setting, EXPERIMENTS[number][0], module.QUESTION)
         module.measure(setting, report)
         report.write(time.monotonic() - began)
     except BenchError as error:

@@ -13,7 +13,8 @@ from torch import nn
 import fashion
 from data import fashion as fashion_files
 from harness import BenchError, child_command, median, run_child
-from loaders import running
+from loaders import BATCHED, PLAIN, best_workers, running
+from resume import BATCH as RESUME_BATCH
 
 QUESTION = "a small convolutional network on Fashion-MNIST: same accuracy, how fast, and how long does the GPU wait?"
 BATCH = 256
@@ -105,24 +106,17 @@ class Trainer:
 
 def look(trainer, setting):
     """Workers for either way of torch, in runs of less than an epoch."""
-    rows, best = [], {}
     steps = min(trainer.steps, 60 if setting.gpu else 10)
-    for side, batched in (("torch", False), ("torch, __getitems__", True)):
-        for workers in setting.counts((0, 2, 4, 8)):
-            found = trainer.train(0, trainer.from_torch, workers, batched, steps=steps)["rate"]
-            rows.append({"side": side, "setting": f"workers {workers}", "rate": found})
-            if found > best.get(side, (0, 0))[0]:
-                best[side] = found, workers
-    return {side: workers for side, (_, workers) in best.items()}, rows
+    return best_workers(setting, lambda side, workers: trainer.train(0, trainer.from_torch, workers, side == BATCHED,
+                                                                     steps=steps)["rate"])
 
 
 def compare(setting, report, folder, loaders):
     trainer = Trainer(setting, folder)
     trainer.train(0, trainer.resident, steps=20)  # to warm up
     best, tried = look(trainer, setting)
-    ways = {"torch": (f"workers {best['torch']}", trainer.from_torch, best["torch"], False),
-            "torch, __getitems__": (f"workers {best['torch, __getitems__']}", trainer.from_torch,
-                                    best["torch, __getitems__"], True),
+    ways = {**{side: (f"workers {workers}", trainer.from_torch, workers, side == BATCHED)
+               for side, workers in best.items()},
             "feedd": (f"loaders {loaders}", trainer.from_feedd),
             "no loader, all resident": ("", trainer.resident)}
     seeds = SEEDS[:2] if setting.quick else SEEDS
@@ -148,7 +142,7 @@ def compare(setting, report, folder, loaders):
 
 
 def same_accuracy(report, results):
-    ours, theirs = ([run["accuracy"] for run in results[side]] for side in ("feedd", "torch"))
+    ours, theirs = ([run["accuracy"] for run in results[side]] for side in ("feedd", PLAIN))
     apart = abs(statistics.mean(ours) - statistics.mean(theirs))
     spread = 2 * ((statistics.variance(ours) + statistics.variance(theirs)) / len(ours)) ** 0.5
     report.goal("same accuracy as with DataLoader within noise (two standard errors, or half a percent point)",
@@ -165,7 +159,7 @@ def read_losses(path):
     return [(int(step), loss) for step, loss in lines]
 
 
-def killed_at_half(setting, service, folder, task):
+def killed_at_half(setting, task):
     """Starts the job and kills it when half of its steps are done. Returns how many it had done."""
     process = subprocess.Popen(child_command("resume.py", setting, task), stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -187,13 +181,13 @@ def resumed(setting, report, service):
             return {"socket": service.socket, "seed": 5, "steps": RESUME_STEPS,
                     "losses": os.path.join(folder, f"{name}.losses"), "checkpoint": os.path.join(folder, f"{name}.pt")}
         run_child("resume.py", setting, task("whole"))
-        done = killed_at_half(setting, service, folder, task("killed"))
+        done = killed_at_half(setting, task("killed"))
         run_child("resume.py", setting, task("killed"))
         whole = dict(read_losses(task("whole")["losses"]))
         lines = read_losses(task("killed")["losses"])
         after = lines[done:]
         same = sum(whole.get(step) == loss for step, loss in lines)
-    report.table(f"killed (SIGKILL) and gone on with, on the CPU, {RESUME_STEPS} steps of {512}",
+    report.table(f"killed (SIGKILL) and gone on with, on the CPU, {RESUME_STEPS} steps of {RESUME_BATCH}",
                  {"what": "what", "value": "steps"},
                  [{"what": "done when killed", "value": done},
                   {"what": "gone on from", "value": after[0][0] if after else None},

@@ -1,19 +1,28 @@
 """How fast batches of 1 MiB reach the GPU: pin_memory and non_blocking, with and without workers, and feedd."""
 
 import time
+from typing import NamedTuple
 
 import feedd
 import torch
 
 from data import floats, floats_dataset
-from harness import first_of, in_turn, median, rate
-from loaders import best_feedd, described, loaded_rows, running, torch_loader
+from harness import BenchError, first_of, in_turn, median, rate
+from loaders import BATCHED, PLAIN, best_feedd, best_workers, described, loaded_rows, running, torch_loader
 
 QUESTION = "what do pin_memory, non_blocking and workers bring for batches of 256 x 1024 floats?"
 COLUMNS, BATCH = 1024, 256
 BATCH_BYTES = BATCH * COLUMNS * 4
 TRANSFERS = 64
 GOAL = 30.0
+
+
+class Way(NamedTuple):
+    """How torch is told to bring batches; without a GPU pin and non_blocking do nothing."""
+
+    workers: int
+    pin: bool
+    non_blocking: bool
 
 
 def bring(setting, non_blocking):
@@ -24,9 +33,8 @@ def bring(setting, non_blocking):
 
 
 def ways_of_torch(setting):
-    """(workers, pin_memory, non_blocking); without a GPU neither of the latter does anything."""
     flags = (False, True) if setting.gpu else (False,)
-    return [(workers, pin, free) for workers in (0, 2) for pin in flags for free in flags]
+    return [Way(workers, pin, non_blocking) for workers in (0, 2) for pin in flags for non_blocking in flags]
 
 
 def transfer_ms(setting, batches, to_device):
@@ -50,13 +58,12 @@ def transfer_ms(setting, batches, to_device):
 
 
 def torch_job(setting, rows, work, way, *, batched=False, seconds=None):
-    workers, pin, free = way
-    to_device = bring(setting, free)
+    to_device = bring(setting, way.non_blocking)
 
     def measure():
-        with running(torch_loader(rows, BATCH, workers, pin=pin, batched=batched)) as batches:
+        with running(torch_loader(rows, BATCH, way.workers, pin=way.pin, batched=batched)) as batches:
             found = rate(setting, batches, lambda batch: work(to_device(batch)), seconds or setting.seconds,
-                         warm=8 + 4 * workers)
+                         warm=8 + 4 * way.workers)
             return found, None if seconds else transfer_ms(setting, batches, to_device)
     return measure
 
@@ -72,19 +79,15 @@ def feedd_job(setting, work, *, seconds=None):
 
 def look(setting, rows, path, work):
     """The search: torch's number of workers, per sample and by whole batches; feedd's loaders and ring."""
-    found = []
-    best = {}
-    for batched in (False, True):
-        for workers in setting.counts((0, 2, 4, 8)):
-            way = (workers, setting.gpu, setting.gpu)
-            value, _ = torch_job(setting, rows, work, way, batched=batched, seconds=setting.look_seconds)()
-            kind = "torch, __getitems__" if batched else "torch"
-            found.append({"side": kind, "setting": f"workers {workers}", "rate": value})
-            if value > best.get(batched, (0, None))[0]:
-                best[batched] = (value, way)
-    chosen, tried = best_feedd(setting, path, COLUMNS,
-                               lambda: feedd_job(setting, work, seconds=setting.look_seconds)()[0])
-    return best[False][1], best[True][1], chosen, found + tried
+    seconds = setting.look_seconds
+
+    def of_torch(side, workers):
+        way = Way(workers, setting.gpu, setting.gpu)
+        return torch_job(setting, rows, work, way, batched=side == BATCHED, seconds=seconds)()[0]
+    best, tried = best_workers(setting, of_torch)
+    chosen, tried_feedd = best_feedd(setting, path, COLUMNS, lambda: feedd_job(setting, work, seconds=seconds)()[0])
+    ways = {side: Way(workers, setting.gpu, setting.gpu) for side, workers in best.items()}
+    return ways, chosen, tried + tried_feedd
 
 
 def same_bytes(setting, rows):
@@ -104,18 +107,18 @@ def same_bytes(setting, rows):
 
 
 def side_by_side(setting, report, work, more=None):
-    """The whole comparison, with `work` on each batch. Returns (GB/s of torch's best as asked, by whole batches, of
-    feedd)."""
+    """The whole comparison, with `work` on each batch. Returns (GB/s of torch's best with samples taken one
+    by one, of its best with whole batches, of feedd)."""
     path = floats(setting)
     rows = loaded_rows(path, COLUMNS)
-    best, best_batched, chosen, tried = look(setting, rows, path, work)
-    jobs = {("torch", way): torch_job(setting, rows, work, way) for way in ways_of_torch(setting)}
-    jobs["torch, more workers", best] = torch_job(setting, rows, work, best)
-    jobs["torch, __getitems__", best_batched] = torch_job(setting, rows, work, best_batched, batched=True)
+    best, chosen, tried = look(setting, rows, path, work)
+    jobs = {(PLAIN, way): torch_job(setting, rows, work, way) for way in ways_of_torch(setting)}
+    jobs["torch, more workers", best[PLAIN]] = torch_job(setting, rows, work, best[PLAIN])
+    jobs[BATCHED, best[BATCHED]] = torch_job(setting, rows, work, best[BATCHED], batched=True)
     jobs.update(more or {})
     with setting.feedd({"rows": floats_dataset(path, COLUMNS)}, **chosen):
         if not same_bytes(setting, rows):
-            report.note("WRONG: the two sides did not give the same samples")
+            raise BenchError("the two sides did not give the same samples")
         jobs["feedd", None] = feedd_job(setting, work)
         results = in_turn(setting.rounds, jobs)
     table = [row_of(side, way, chosen, found) for (side, way), found in results.items()]
@@ -123,22 +126,23 @@ def side_by_side(setting, report, work, more=None):
     for row in table:
         by_side[row["side"]] = max(by_side.get(row["side"], 0), row["gb"])
     for row in table:
-        row["times"] = row["gb"] / by_side["torch"]
+        row["times"] = row["gb"] / by_side[PLAIN]
     report.table(f"batches of 1 MiB to {setting.device}: medians of {setting.rounds} rounds in turn",
                  {"side": "side", "setting": "setting", "gb": "GB/s", "rate": "batches/s", "ms": "transfer ms",
                   "times": "x torch's best"},
                  table, draw={"kind": "bars", "x": ["side", "setting"], "y": "gb", "log": True})
     report.table("the search for settings (short runs)",
                  {"side": "side", "setting": "setting", "rate": "batches/s"}, tried)
-    torch_best = max(by_side["torch"], by_side["torch, more workers"])
-    return torch_best, by_side["torch, __getitems__"], by_side["feedd"]
+    torch_best = max(by_side[PLAIN], by_side["torch, more workers"])
+    return torch_best, by_side[BATCHED], by_side["feedd"]
 
 
 def row_of(side, way, chosen, found):
     rates = [value for value, _ in found]
     times = [value for _, value in found if value is not None]
     text = described(chosen) if side == "feedd" else "resident" if way is None else (
-        f"workers {way[0]}, pin {'on' if way[1] else 'off'}, non_blocking {'on' if way[2] else 'off'}")
+        f"workers {way.workers}, pin {'on' if way.pin else 'off'},"
+        f" non_blocking {'on' if way.non_blocking else 'off'}")
     return {"side": side, "setting": text, "gb": median(rates) * BATCH_BYTES / 1e9, "rate": median(rates),
             "ms": median(times) if times else None, "rounds": rates}
 

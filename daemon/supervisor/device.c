@@ -236,6 +236,16 @@ void device_heard(struct device *device, const struct transfer_report *report, i
     close_fd(&fd);
 }
 
+// Who waits for the GPU is told once its process has failed so often in a row; whoever asks later starts it again.
+static void give_up_if_due(struct device *device, const char *what, int code, const char *why) {
+    struct error error = {0};
+    if (device->failures < FAILURES_MOST)
+        return;
+    error_set(&error, code, "GPU %s: its transfer process %s %" PRIu32 " times in a row: %s", device->uuid,
+              what, device->failures, why);
+    fail_pools(device, is_served, error.code, error.text);
+}
+
 void device_process_ended(struct device *device, bool asked, uint64_t lived_ns) {
     struct pool *pool, *next;
     bool was_ready = device->state == GPU_RUNNING && !device->lost.code;
@@ -253,13 +263,8 @@ void device_process_ended(struct device *device, bool asked, uint64_t lived_ns) 
     stats_add(&record_of(device)->counters[GPU_processes_replaced], 1);
     fail_pools(device, is_crashing, -EIO, "the transfer process has died each time that it opened the pool");
     device->failures = was_ready ? 1 : device->failures + 1;
-    if (device->failures >= FAILURES_MOST) {
-        struct error error = {0};
-        error_set(&error, device->lost.code ? device->lost.code : -ENODEV,
-                  "GPU %s: its transfer process ended %" PRIu32 " times in a row: %s", device->uuid,
-                  device->failures, device->lost.code ? device->lost.text : "see the daemon's log");
-        fail_pools(device, is_served, error.code, error.text);
-    }
+    give_up_if_due(device, "ended", device->lost.code ? device->lost.code : -ENODEV,
+                   device->lost.code ? device->lost.text : "see the daemon's log");
     device->lost = (struct error){0};
     set_state(device, GPU_BACKING_OFF);
     uint64_t pause = lived_ns < NS_PER_S ? BACKOFF_FIRST_NS : 0;
@@ -339,6 +344,8 @@ void device_watch(struct device *device, uint64_t now) {
     if (device->process || start_process(device, &error) == 0)
         return;
     supervisor_report(device->supervisor, "GPU %s: %s", device->uuid, error.text);
+    device->failures++;
+    give_up_if_due(device, "could not be started", -ENODEV, error.text);
     set_state(device, GPU_BACKING_OFF);
     device->respawn_at_ns = now + NS_PER_S;
 }
