@@ -1,4 +1,4 @@
-"""Processes that copy memory as feedd's loaders do, from a mapped file into a buffer, while something else is measured."""
+"""Processes that copy memory as feedd's loaders do, from a mapped file into a ring, while something else is measured."""
 
 import contextlib
 import itertools
@@ -45,26 +45,35 @@ class Copiers:
 
 
 @contextlib.contextmanager
-def copiers(setting, path, count):
-    """So many processes for a block."""
-    with tempfile.NamedTemporaryFile(prefix="copied-", dir=setting.data) as file, contextlib.ExitStack() as stack:
+def copiers(setting, path, count, ring_bytes):
+    """So many processes for a block, which copy to a ring of that size that they share."""
+    with contextlib.ExitStack() as stack:
+        file, ring = (stack.enter_context(tempfile.NamedTemporaryFile(prefix=name, dir=setting.data)) for name in
+                      ("copied-", "ring-"))
+        ring.truncate(max(ring_bytes // PIECE, count) * PIECE)
         counts = numpy.memmap(file, dtype=numpy.uint64, mode="w+", shape=(count, WORDS))
-        helpers = [stack.enter_context(Talk("copiers.py", setting, {"path": path, "counts": file.name, "number": number,
-                                                                    "of": count})) for number in range(count)]
+        task = {"path": path, "counts": file.name, "ring": ring.name, "of": count}
+        helpers = [stack.enter_context(Talk("copiers.py", setting, {**task, "number": number})) for number in range(count)]
         for helper in helpers:
             helper.hear()
         yield Copiers(helpers, counts)
 
 
-def copy_until_told(pieces, first, buffer, count, pause):
-    """One piece after another, one every `pause` seconds."""
+def pieces_of(path, mode):
+    file = numpy.memmap(path, dtype=numpy.uint8, mode=mode)
+    return file[:len(file) // PIECE * PIECE].reshape(-1, PIECE)
+
+
+def copy_until_told(pieces, ring, task, count, pause):
+    """One piece after another, one every `pause` seconds; each process begins at another place, in the ring they take turns."""
+    first = task["number"] * len(pieces) // task["of"]
     due = time.perf_counter()
     for done in itertools.count():
         if done == 1:
             say(step="at work")
         if done and told():
             return
-        numpy.copyto(buffer, pieces[(first + done) % len(pieces)])
+        numpy.copyto(ring[(task["number"] + done * task["of"]) % len(ring)], pieces[(first + done) % len(pieces)])
         count += PIECE
         now = time.perf_counter()
         due = max(due + pause, now - BEHIND * pause)
@@ -73,17 +82,15 @@ def copy_until_told(pieces, first, buffer, count, pause):
 
 
 def child(task):
-    """Each process begins at another place of the file. It needs no torch, and does not import it."""
-    source = numpy.memmap(task["path"], dtype=numpy.uint8, mode="r")
-    pieces = source[:len(source) // PIECE * PIECE].reshape(-1, PIECE)
+    """It needs no torch, and does not import it."""
+    pieces, ring = pieces_of(task["path"], "r"), pieces_of(task["ring"], "r+")
     place = task["number"] * WORDS
     count = numpy.memmap(task["counts"], dtype=numpy.uint64, mode="r+")[place:place + 1]
-    buffer = numpy.empty(PIECE, dtype=numpy.uint8)
-    for piece in pieces:  # every page is mapped before the first measurement
-        numpy.copyto(buffer, piece)
+    for number, piece in enumerate(pieces):  # every page is mapped before the first measurement
+        numpy.copyto(ring[number % len(ring)], piece)
     say(step="ready")
     while True:
-        copy_until_told(pieces, task["number"] * len(pieces) // task["of"], buffer, count, listen()["pause"])
+        copy_until_told(pieces, ring, task, count, listen()["pause"])
         listen()
         say(step="stopped")
 

@@ -22,9 +22,9 @@ AGAIN = "feedd, the same job once more"
 JOINED = "feedd, joins a shared feed that runs"
 
 
-def cold(task, rounds):
+def cold(task):
     """One process that starts now."""
-    task = {**task, "rounds": rounds, "began": time.clock_gettime(time.CLOCK_MONOTONIC)}
+    task = {**task, "began": time.clock_gettime(time.CLOCK_MONOTONIC)}
     done = subprocess.run([sys.executable, str(HERE / "cold.py"), json.dumps(task)], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=100, check=False)
     if done.returncode != 0 or not done.stdout.strip():
@@ -32,19 +32,21 @@ def cold(task, rounds):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def cold_row(side, count, found):
-    first = median(found["first"])
-    return {"side": side, "count": count, "first": first, "imported": found["imported"],
-            "whole": found["imported"] + first, "rounds": found["first"]}
+def cold_row(side, count, task, rounds):
+    """Of so many processes, one after the other."""
+    found = [cold(task) for _ in range(rounds)]
+    first, imported = (median([one[what] for one in found]) for what in ("first", "imported"))
+    return {"side": side, "count": count, "first": first, "imported": imported, "whole": imported + first,
+            "rounds": [one["first"] for one in found]}
 
 
 def cold_torch(setting, path, rounds):
     counts = (0, *setting.counts(COUNTS))
     task = {"side": "torch", "path": path}
-    rows = [cold_row("torch", count, cold({**task, "workers": count}, rounds)) for count in counts]
+    rows = [cold_row("torch", count, {**task, "workers": count}, rounds) for count in counts]
     spawned = {**task, "workers": 8, "context": "spawn"}
     if not setting.quick:
-        rows.append(cold_row("torch, workers spawned", 8, cold(spawned, 1)))
+        rows.append(cold_row("torch, workers spawned", 8, spawned, 1))
     return rows
 
 
@@ -76,17 +78,17 @@ def cold_feedd(setting, path, rounds):
         with setting.feedd({"cifar": cifar_dataset(path)}, loaders=count):
             task = {"side": "feedd", "framework": "torch"}
             if count == 4:
-                rows.append(cold_row("feedd, first job of the daemon", count, cold(task, 1)))
+                rows.append(cold_row("feedd, first job of the daemon", count, task, 1))
             else:
                 with feedd.DataLoader("cifar", cifar.BATCH) as loader:
                     next(iter(loader))
-            rows.append(cold_row("feedd", count, cold(task, rounds)))
+            rows.append(cold_row("feedd", count, task, rounds))
             if count == 4:
-                rows.append(cold_row("feedd, no torch: NumPy", count, cold({**task, "framework": "numpy"}, rounds)))
-                cold({**task, "again": True}, 1)
-                rows.append(cold_row(AGAIN, count, cold({**task, "again": True}, rounds)))
+                rows.append(cold_row("feedd, no torch: NumPy", count, {**task, "framework": "numpy"}, rounds))
+                cold({**task, "again": True})
+                rows.append(cold_row(AGAIN, count, {**task, "again": True}, rounds))
                 with another_job():
-                    rows.append(cold_row(JOINED, count, cold({**task, "share": "jobs"}, rounds)))
+                    rows.append(cold_row(JOINED, count, {**task, "share": "jobs"}, rounds))
     return rows
 
 
@@ -145,7 +147,7 @@ def measure(setting, report):
     if not apart <= 1e-5:  # as is what is no number
         raise BenchError(f"what both sides make of an image differs by {apart:g}")
     workers = throughput(setting, report, path)
-    rounds = 2 if setting.quick else 3
+    rounds = 1 if setting.quick else 3
     rows = cold_torch(setting, path, rounds) + cold_feedd(setting, path, rounds)
     report.table(f"the first batch in a cold process: medians of {rounds}",
                  {"side": "side", "count": "workers or loaders", "first": "ms after imports",

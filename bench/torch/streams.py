@@ -133,7 +133,7 @@ def measure(setting, report):
     chosen = {"loaders": max(2, min(12, setting.cores - 4)), "ring": int(4 * mib) * 2**20}
     with setting.feedd({"rows": floats_dataset(path, side)}, **chosen), \
             feedd.DataLoader("rows", side, device=setting.feedd_device, prefetch_factor=AHEAD) as loader, \
-            copiers(setting, path, chosen["loaders"]) as others:
+            copiers(setting, path, chosen["loaders"], chosen["ring"]) as others:
         jobs = plan(work, loader, others, f"prefetch_factor {AHEAD}, {described(chosen)}")
         warm = in_turn(1, jobs)
         others.rate = chunks * mib * 2**20 / min(found[0] for (who, _), found in warm.items() if who == FED)
@@ -170,7 +170,7 @@ def notes(setting, report, rows, beside, chunks):
                 " when the clock starts. Results go to pinned memory (pageable in the first row) and are checked;"
                 " without the copy back two products are, after the clock has stopped")
     report.note("the processes that copy as much are as many as feedd's loaders; each copies from a map of the same file"
-                " into a buffer of 4 MiB, paced so that all together copy what feedd's best row brought in the round to"
+                " into a ring of the same size that they share, paced so that all together copy what feedd's best row brought in the round to"
                 " warm up; what they did copy was counted while the clock ran. They stand still otherwise")
     if not setting.gpu:
         report.note("without a GPU there are no streams: the loops are the same but for that")
