@@ -117,7 +117,7 @@ static int send_attach(struct feed *feed) {
         attach.reconnect = true;
         attach.run_epoch = feed->run_epoch;
         attach.run_consumed = feed->run_consumed;
-        attach.wait_for = feed->request.share ? feed->consumers : 1;
+        attach.wait_for = feed->request.share ? feed->wait_for : 1;
     }
     Feedd__ClientMessage message = FEEDD__CLIENT_MESSAGE__INIT;
     message.body_case = FEEDD__CLIENT_MESSAGE__BODY_ATTACH;
@@ -226,8 +226,8 @@ static void describe(struct feed *feed, const Feedd__Attached *attached) {
 }
 
 int feed_attach(struct feed *feed, uint64_t deadline) {
-    int result =
-        session_open(&feed->session, feed->request.socket, feed->request.client_name, deadline, &feed->error);
+    int result = session_open(&feed->session, feed->request.socket, feed->request.client_name,
+                              feed_interrupt(feed), deadline, &feed->error);
     if (result == 0)
         result = send_attach(feed);
     Feedd__Attached attached = FEEDD__ATTACHED__INIT;
@@ -239,6 +239,7 @@ int feed_attach(struct feed *feed, uint64_t deadline) {
         result = set_up_leases(feed, &attached);
     if (result == 0)
         describe(feed, &attached);
+    feed->session.interrupt = (struct interrupt){0}; // from here on feed_next() has a timeout of its own
     return result;
 }
 

@@ -124,7 +124,7 @@ static int take_grant(struct feed *feed, const Feedd__Grant *grant) {
         feed->queue[place] = slot;
     }
     feed->waiting = feed->waiting && grant->n_slots == 0;
-    feed->consumers = grant->consumers;
+    feed->wait_for = grant->wait_for;
     return 0;
 }
 

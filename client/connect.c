@@ -39,6 +39,7 @@ static int explain_permission(const char *path, struct error *error) {
 static int explain_connect(const char *path, int code, struct error *error) {
     if (code == EACCES || code == EPERM)
         return explain_permission(path, error);
+    // The Python package goes by these words: a dataset that is not there has the same code.
     if (code == ENOENT)
         return error_set(error, -ENOENT,
                          "no feedd is listening on %s: there is no such socket; is the service running "
@@ -59,10 +60,10 @@ static int explain_connect(const char *path, int code, struct error *error) {
 
 // A Unix socket with a full queue says EAGAIN and offers nothing to poll for, so this tries again until the
 // deadline.
-static int connect_until(int socket, const struct sockaddr_un *address, uint64_t deadline,
+static int connect_until(const struct session *session, const struct sockaddr_un *address, uint64_t deadline,
                          struct error *error) {
     for (;;) {
-        if (connect(socket, (const struct sockaddr *)address, sizeof *address) == 0)
+        if (connect(session->socket, (const struct sockaddr *)address, sizeof *address) == 0)
             return 0;
         if (errno == EINTR)
             continue;
@@ -71,6 +72,8 @@ static int connect_until(int socket, const struct sockaddr_un *address, uint64_t
         if (deadline != DEADLINE_NONE && monotonic_ns() >= deadline)
             return error_set(error, -ETIMEDOUT, "feedd on %s does not accept connections: its queue is full",
                              address->sun_path);
+        if (interrupt_wanted(session->interrupt))
+            return error_set(error, -EINTR, "connecting to %s was interrupted", address->sun_path);
         nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
     }
 }
@@ -85,7 +88,7 @@ static int open_socket(struct session *session, uint64_t deadline, struct error 
     session->socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (session->socket < 0)
         return error_set(error, -errno, "cannot make a socket: %s", strerror(errno));
-    return connect_until(session->socket, &address, deadline, error);
+    return connect_until(session, &address, deadline, error);
 }
 
 static int await_welcome(struct session *session, uint64_t deadline, struct error *error) {
@@ -124,9 +127,10 @@ static int say_hello(struct session *session, const char *client_name, uint64_t 
     return await_welcome(session, deadline, error);
 }
 
-int session_open(struct session *session, const char *path, const char *client_name, uint64_t deadline,
-                 struct error *error) {
-    *session = (struct session){.socket = -1, .owner = getpid(), .path = strdup(path)};
+int session_open(struct session *session, const char *path, const char *client_name,
+                 struct interrupt interrupt, uint64_t deadline, struct error *error) {
+    *session =
+        (struct session){.socket = -1, .owner = getpid(), .path = strdup(path), .interrupt = interrupt};
     int result =
         session->path ? open_socket(session, deadline, error) : error_set(error, -ENOMEM, "out of memory");
     if (result == 0)

@@ -4,7 +4,8 @@
 #include "client/ctl.h"
 
 int query_open(struct session *session, const struct ctl *ctl, struct error *error) {
-    return session_open(session, ctl->socket, "feedctl", deadline_after_ms(CTL_TIMEOUT_MS), error);
+    return session_open(session, ctl->socket, "feedctl", (struct interrupt){0},
+                        deadline_after_ms(CTL_TIMEOUT_MS), error);
 }
 
 // Sends and waits for the one answer, which is `wanted` or an error. NULL with the error filled.

@@ -84,6 +84,11 @@ struct feed_options {
     // feed_token(): no sample is lost or given twice. It keeps trying for so long; 0: 60 s; negative: not at
     // all, then feed_next() says -ECONNRESET or -ESHUTDOWN.
     int reconnect_timeout_ms;
+
+    // Asked at least ten times a second while feed_open() and feed_next() connect and attach: true ends that with
+    // -EINTR, as for a signal whose handler has taken note of it. NULL: the timeouts alone end it.
+    bool (*interrupted)(void *context);
+    void *interrupted_context;
 };
 
 // One field of a batch: a C-contiguous little-endian array [count, shape...], read-only, aligned to 256 bytes.
@@ -134,16 +139,17 @@ struct feed_description {
 // feed_strerror(*feed) can be printed; feed_close() it.
 //   -ENOENT dataset or socket   -ECONNREFUSED no daemon   -EACCES permission   -EINVAL options   -ENOSPC no room for
 //   the ring or the pool   -EBUSY a limit is reached   -EEXIST share options disagree   -ESTALE token of other data or
-//   order   -ETIMEDOUT   -EPROTO not a feedd, or another protocol version
+//   order   -ETIMEDOUT   -EINTR see `interrupted`   -EPROTO not a feedd, or another protocol version
 //   with a device: -ENODEV no such GPU, or not visible here (CUDA_VISIBLE_DEVICES), or lost   -ENOTSUP no CUDA in this
 //   build, no driver, too old a driver, or a GPU that cannot export memory   -ENOMEM GPU memory is out
 //   -EOVERFLOW a batch of more than 256 MiB
 int feed_open(struct feed **feed, const struct feed_options *options);
 
-// The next batch. timeout_ms 0: do not wait; negative: for ever.
+// The next batch. timeout_ms 0: do not wait for one; negative: for ever. While the daemon is lost, one try to attach
+// again may take longer than timeout_ms: up to 2 s, on a GPU 10 s.
 //   1 a batch   0 the run is over   -EAGAIN none in time   -ENOBUFS all `prefetch` leases are held: release one first
-//   -ECONNRESET the daemon went away   or the error that ended the feed (-EIO a sample cannot be read, -ETIME this
-//   consumer lagged and was detached, -EIO or -ENODEV the GPU was lost, ...)
+//   -ECONNRESET the daemon went away   -EINTR see `interrupted`   or the error that ended the feed (-EIO a sample
+//   cannot be read, -ETIME this consumer lagged and was detached, -EIO or -ENODEV the GPU was lost, ...)
 int feed_next(struct feed *feed, struct feed_batch *batch, int timeout_ms);
 
 // GPU: what is queued on `stream` (a CUstream or cudaStream_t; NULL is the default stream) from here on sees the

@@ -60,7 +60,7 @@ struct feed {
     uint32_t held;
     uint64_t next_sequence; // of the next grant
     bool waiting;           // the daemon knows that we have nothing left
-    uint32_t consumers;     // of the feed, as the last grant said
+    uint32_t wait_for;      // after a reconnect, as the last grant said
 
     uint32_t generation; // counts connections
     struct past_ring *past;
@@ -79,13 +79,16 @@ int feed_fail(struct feed *feed, int code, const char *format, ...) PRINTF_LIKE(
 
 // attach.c: connects, attaches and maps, as feed->request says; on a reconnect at feed_token() instead of its start.
 int feed_attach(struct feed *feed, uint64_t deadline);
+static inline struct interrupt feed_interrupt(const struct feed *feed) {
+    return (struct interrupt){feed->request.options.interrupted, feed->request.options.interrupted_context};
+}
 void feed_drop_ring(struct ring *ring, struct device_pool *pool, struct lease *leases);
 
 // reconnect.c. True when the loss of the daemon, for which `code` stands, is to be made good by reconnecting.
 bool feed_lost(struct feed *feed, int code);
 
-// One attempt, if it is time for one, that ends by `deadline` or soon after: 1 connected again, 0 not yet, or
-// the error that ends the handle.
+// One attempt, if it is time for one, that ends by `deadline` or soon after: 1 connected again, 0 not yet, -EINTR as
+// feed_options.interrupted says, or the error that ends the handle.
 int feed_reconnect(struct feed *feed, uint64_t deadline);
 
 // The ring that a batch of this handle lies in; NULL when it is held no longer. *pool (unless NULL) is its pool.

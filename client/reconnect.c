@@ -150,17 +150,24 @@ static bool worth_another_try(int code) {
     }
 }
 
-static void sleep_until(uint64_t when) {
+// Not for longer than TRY_EVERY_NS. 0 or -EINTR; a signal by itself is none.
+static int sleep_until(struct feed *feed, uint64_t when) {
     struct timespec until = {.tv_sec = (time_t)(when / UINT64_C(1000000000)),
                              .tv_nsec = (long)(when % UINT64_C(1000000000))};
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        ;
+    if (!interrupt_wanted(feed_interrupt(feed)))
+        return 0;
+    return error_set(&feed->error, -EINTR, "looking for feedd on %s was interrupted", feed->request.socket);
 }
 
 int feed_reconnect(struct feed *feed, uint64_t deadline) {
     for (;;) {
         uint64_t now = monotonic_ns();
         if (now < feed->next_try_ns && deadline != DEADLINE_NOW) {
-            sleep_until(min_u64(feed->next_try_ns, deadline));
+            int interrupted = sleep_until(feed, min_u64(feed->next_try_ns, deadline));
+            if (interrupted)
+                return interrupted;
             now = monotonic_ns();
         }
         if (now < feed->next_try_ns)
@@ -171,6 +178,8 @@ int feed_reconnect(struct feed *feed, uint64_t deadline) {
             feed->error = (struct error){0};
             return 1;
         }
+        if (result == -EINTR)
+            return result;
         if (!worth_another_try(result))
             return feed->failed = result;
         now = monotonic_ns();

@@ -4,7 +4,8 @@
 #include <string.h>
 #include <time.h>
 
-#define NS_PER_S UINT64_C(1000000000)
+#define NS_PER_S     UINT64_C(1000000000)
+#define ASK_EVERY_NS (NS_PER_S / 10) // whether a wait is to be interrupted
 
 uint64_t deadline_after_ms(int64_t timeout_ms) {
     if (timeout_ms <= 0)
@@ -20,23 +21,31 @@ int session_send(struct session *session, const Feedd__ClientMessage *message) {
     return 0;
 }
 
-// False once the deadline has passed. `errno` of poll that is no interruption (ENOMEM) only makes us look
-// once more.
-static bool wait_for_socket(struct session *session, uint64_t deadline) {
+bool interrupt_wanted(struct interrupt interrupt) {
+    return interrupt.wanted && interrupt.wanted(interrupt.context);
+}
+
+// For how long to wait at once; false once the deadline has passed.
+static bool time_left(const struct session *session, uint64_t deadline, struct timespec *left) {
+    uint64_t now = monotonic_ns();
+    if (now >= deadline)
+        return false;
+    uint64_t wait = min_u64(deadline - now, session->interrupt.wanted ? ASK_EVERY_NS : UINT64_MAX);
+    *left = (struct timespec){(time_t)(wait / NS_PER_S), (long)(wait % NS_PER_S)};
+    return true;
+}
+
+// 1 look again, 0 the deadline has passed, or -EINTR. An errno of poll (EINTR, ENOMEM) only makes us look once more.
+static int wait_for_socket(struct session *session, uint64_t deadline) {
     struct pollfd poll_for = {.fd = session->socket, .events = POLLIN};
     if (frame_pending(&session->writer) > 0)
         poll_for.events |= POLLOUT;
-    struct timespec left, *timeout = NULL;
-    if (deadline != DEADLINE_NONE) {
-        uint64_t now = monotonic_ns();
-        if (now >= deadline)
-            return false;
-        left = (struct timespec){(time_t)((deadline - now) / NS_PER_S), (long)((deadline - now) % NS_PER_S)};
-        timeout = &left;
-    }
-    if (ppoll(&poll_for, 1, timeout, NULL) > 0 && (poll_for.revents & POLLOUT))
+    struct timespec left;
+    if (!time_left(session, deadline, &left))
+        return 0;
+    if (ppoll(&poll_for, 1, &left, NULL) > 0 && (poll_for.revents & POLLOUT))
         frame_flush(&session->writer, session->socket);
-    return true;
+    return interrupt_wanted(session->interrupt) ? -EINTR : 1;
 }
 
 static int lost(struct session *session, struct error *error) {
@@ -92,7 +101,10 @@ int session_receive(struct session *session, const Feedd__ServerMessage **messag
         int filled = fill(session, error);
         if (filled < 0)
             return filled;
-        if (filled == 0 && (deadline == DEADLINE_NOW || !wait_for_socket(session, deadline)))
+        int waited = filled || deadline == DEADLINE_NOW ? filled : wait_for_socket(session, deadline);
+        if (waited < 0)
+            return error_set(error, waited, "waiting for feedd on %s was interrupted", session->path);
+        if (waited == 0)
             return 0;
     }
 }

@@ -11,10 +11,17 @@
 #define DEADLINE_NOW   0u         // do not wait
 #define SESSION_UNSENT (4u * PROTO_MAX_MESSAGE)
 
+// Asked at least ten times a second by who waits; true ends that with -EINTR.
+struct interrupt {
+    bool (*wanted)(void *context); // NULL: never
+    void *context;
+};
+
 struct session {
     int socket;  // -1: closed
     pid_t owner; // who opened it: in a child of a fork it is not to be shut down
     char *path;  // of the socket
+    struct interrupt interrupt;
     struct frame_reader reader;
     struct frame_writer writer;
     struct codec_arena arena;
@@ -25,9 +32,11 @@ uint64_t deadline_after_ms(int64_t timeout_ms); // negative: DEADLINE_NONE, 0: D
 // The socket to use: `path` if given, else $FEEDD_SOCKET, else the default.
 const char *session_socket_path(const char *path);
 
-// Connects and says hello. On failure `session` is as after session_close.
-int session_open(struct session *session, const char *path, const char *client_name, uint64_t deadline,
-                 struct error *error);
+bool interrupt_wanted(struct interrupt interrupt);
+
+// Connects and says hello. On failure `session` is as after session_close. The interrupt stays the session's.
+int session_open(struct session *session, const char *path, const char *client_name,
+                 struct interrupt interrupt, uint64_t deadline, struct error *error);
 void session_close(struct session *session);
 
 // Queues a message and sends what the socket takes. 0, also when some of it has to wait for the socket (the
@@ -37,7 +46,7 @@ int session_send(struct session *session, const Feedd__ClientMessage *message);
 
 // The next message, valid until the next receive: 1, 0 none by the deadline, or the connection is unusable:
 // -ECONNRESET the daemon went away, -EPROTO it sent what is no message or a descriptor with a message other
-// than Attached.
+// than Attached; or -EINTR, and it is as it was.
 int session_receive(struct session *session, const Feedd__ServerMessage **message, uint64_t deadline,
                     struct error *error);
 

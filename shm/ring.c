@@ -173,8 +173,10 @@ static void populate_huge(int fd, uint64_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
         return;
-    if (madvise(memory, bytes, MADV_HUGEPAGE) == 0)
-        madvise(memory, bytes, MADV_POPULATE_WRITE);
+    // In steps: the kernel holds on to the address space meanwhile, and a fork has to wait for that.
+    bool populated = madvise(memory, bytes, MADV_HUGEPAGE) == 0;
+    for (uint64_t at = 0; populated && at < bytes; at += HUGE_PAGE)
+        populated = madvise((uint8_t *)memory + at, min_u64(HUGE_PAGE, bytes - at), MADV_POPULATE_WRITE) == 0;
     munmap(memory, bytes);
 }
 

@@ -42,9 +42,10 @@ int ring_plan(struct ring_plan *plan, struct error *error);
 // What there is room for in /dev/shm; UINT64_MAX where it has no bound, 0 where there is none.
 uint64_t ring_free_bytes(void);
 
-// Makes the shared-memory object, of which only the control part has its pages yet: it can be mapped, but nobody may touch
-// a batch before ring_allocate. It never has a name, so that nothing is left in /dev/shm whatever dies. *fd is read-write,
-// *read_fd cannot be made writable by another user. -ENOSPC says what is needed and what is free. Supervisor.
+// Makes the shared-memory object, of which only the control part has its pages yet: it can be mapped, but nobody
+// may touch a batch before ring_allocate. It never has a name, so that nothing is left in /dev/shm whatever dies.
+// *fd is read-write, *read_fd cannot be made writable by another user. -ENOSPC says what is needed and what is free.
+// Supervisor.
 int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct error *error);
 
 // Allocates all its pages, which takes milliseconds for each 32 MiB; -ENOSPC as above. Any thread.
@@ -129,6 +130,10 @@ bool ring_chunk_failed(struct ring *ring, const struct ring_claim *claim, int co
 // Does a claimed repair: moves readable samples from the batch's end into the holes. Repeatable from the start, so a
 // loader that dies in the middle leaves nothing wrong. Report it with ring_chunk_done.
 void ring_repair(struct ring *ring, const struct ring_claim *claim);
+
+// Whether a batch was ever queued, which is so only once all pages are there: before that only the control part may be
+// touched.
+bool ring_has_begun(const struct ring *ring);
 
 // Sleeps until there may be work, at most timeout_ms.
 void ring_wait_for_work(struct ring *ring, int timeout_ms);

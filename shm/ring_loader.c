@@ -152,6 +152,10 @@ void ring_repair(struct ring *ring, const struct ring_claim *claim) {
     }
 }
 
+bool ring_has_begun(const struct ring *ring) {
+    return atomic_load(&ring->header->queue_head) > 0;
+}
+
 void ring_wait_for_work(struct ring *ring, int timeout_ms) {
     struct ring_header *header = ring->header;
     uint32_t work = atomic_load(&header->work);

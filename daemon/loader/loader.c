@@ -212,6 +212,14 @@ static struct read_request *wait_for_reads(struct loader *loader) {
     return list;
 }
 
+// A reader may pin the whole ring when it is opened, and the supervisor allocates that while we start.
+static void await_ring(struct loader *loader) {
+    while (!role_stopping && !ring_has_begun(&loader->board.ring)) {
+        beat(loader);
+        sleep_for_work(loader);
+    }
+}
+
 static int serve(struct loader *loader, struct error *error) {
     struct job_board *board = &loader->board;
     while (!role_stopping) {
@@ -252,8 +260,7 @@ static int start(struct loader *loader, struct error *error) {
         return failed;
     board->event_fd = HERITAGE_EVENT;
     choose_mode(loader);
-    failed = job_board_open(board, error);
-    return failed ? failed : open_reader(loader, error);
+    return job_board_open(board, error);
 }
 
 int loader_run(void) {
@@ -263,6 +270,10 @@ int loader_run(void) {
     prctl(PR_SET_NAME, "feedd-loader");
     int failed = start(&loader, &error);
     if (!failed)
+        await_ring(&loader);
+    if (!failed && !role_stopping)
+        failed = open_reader(&loader, &error);
+    if (!failed && !role_stopping)
         failed = serve(&loader, &error);
     if (failed)
         log_error("%s", error.text);

@@ -237,12 +237,12 @@ void device_heard(struct device *device, const struct transfer_report *report, i
 }
 
 // Who waits for the GPU is told once its process has failed so often in a row; whoever asks later starts it again.
-static void give_up_if_due(struct device *device, const char *what, int code, const char *why) {
+static void give_up_if_due(struct device *device, int code, const char *why) {
     struct error error = {0};
     if (device->failures < FAILURES_MOST)
         return;
-    error_set(&error, code, "GPU %s: its transfer process %s %" PRIu32 " times in a row: %s", device->uuid,
-              what, device->failures, why);
+    error_set(&error, code, "GPU %s: its transfer process failed %" PRIu32 " times in a row: %s",
+              device->uuid, device->failures, why);
     fail_pools(device, is_served, error.code, error.text);
 }
 
@@ -263,7 +263,7 @@ void device_process_ended(struct device *device, bool asked, uint64_t lived_ns) 
     stats_add(&record_of(device)->counters[GPU_processes_replaced], 1);
     fail_pools(device, is_crashing, -EIO, "the transfer process has died each time that it opened the pool");
     device->failures = was_ready ? 1 : device->failures + 1;
-    give_up_if_due(device, "ended", device->lost.code ? device->lost.code : -ENODEV,
+    give_up_if_due(device, device->lost.code ? device->lost.code : -ENODEV,
                    device->lost.code ? device->lost.text : "see the daemon's log");
     device->lost = (struct error){0};
     set_state(device, GPU_BACKING_OFF);
@@ -345,7 +345,7 @@ void device_watch(struct device *device, uint64_t now) {
         return;
     supervisor_report(device->supervisor, "GPU %s: %s", device->uuid, error.text);
     device->failures++;
-    give_up_if_due(device, "could not be started", -ENODEV, error.text);
+    give_up_if_due(device, -ENODEV, error.text);
     set_state(device, GPU_BACKING_OFF);
     device->respawn_at_ns = now + NS_PER_S;
 }

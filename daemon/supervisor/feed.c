@@ -72,7 +72,17 @@ void feed_end_gathering(struct served_feed *feed) {
         feed_set_state(feed, FEED_RUNNING);
 }
 
+// Others of its rank, who read the same batches.
+static uint32_t count_twins(const struct served_feed *feed, const struct session *session) {
+    const struct session *other;
+    uint32_t count = 0;
+    LIST_FOREACH(other, &feed->sessions, feed_link)
+    count += other != session && other->request.rank == session->request.rank;
+    return count;
+}
+
 void feed_enter(struct served_feed *feed, struct session *session) {
+    feed->twins += count_twins(feed, session);
     session->feed = feed;
     LIST_INSERT_HEAD(&feed->sessions, session, feed_link);
     feed->session_count++;
@@ -94,6 +104,7 @@ void feed_leave(struct served_feed *feed, struct session *session) {
     delivery_leave(session_delivery(session), &session->consumer);
     LIST_REMOVE(session, feed_link);
     feed->session_count--;
+    feed->twins -= count_twins(feed, session);
     session->feed = NULL;
     if (session->pool)
         pool_leave(session->pool, session);
@@ -134,7 +145,7 @@ static void grant(struct served_feed *feed, struct session *session) {
         message.sequence = sequence;
         message.slots = slots;
         message.n_slots = count;
-        message.consumers = feed->session_count;
+        message.wait_for = feed->twins ? feed->session_count : 1;
         stop_waiting(feed, consumer, monotonic_ns());
         count_granted(feed, delivery->ring, slots, count);
         Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;

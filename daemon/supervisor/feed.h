@@ -40,6 +40,7 @@ struct served_feed {
     bool event_open;
     LIST_HEAD(, session) sessions; // of host consumers and of those on GPUs
     uint32_t session_count;
+    uint32_t twins;                 // pairs of them of the same rank
     TAILQ_HEAD(, session) awaiting; // sessions that join once it, or the pool they need, is made
     LIST_HEAD(, pool) pools;
     struct feed_making *making; // while a thread allocates the ring

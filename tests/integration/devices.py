@@ -67,7 +67,8 @@ def start(instance, device, batch_size=20, **options):
 def start_all(instance, devices, share="job", **options):
     """Consumers of one shared feed, which begins when all are there."""
     readers = [
-        consumer.Consumer(instance, "numbers", 20, device=device, share=share, wait_for=len(devices), **options) for device in devices
+        consumer.Consumer(instance, "numbers", 20, device=device, share=share, wait_for=len(devices), **options)
+        for device in devices
     ]
     for reader in readers:
         reader.uuid = reader.attached()["device"]

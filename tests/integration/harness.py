@@ -123,7 +123,8 @@ class Instance:
         self.stats = self.directory / "feedd.sock.stats"
         self.config = self.directory / "feedd.conf"
         self.log = self.directory / "feedd.log"
-        self.settings = {"socket": self.socket, "loaders": 2, "ring_memory": "256M", "log_level": "info", "simulated_gpus": 2, **feedd}
+        plain = {"loaders": 2, "ring_memory": "256M", "log_level": "info", "simulated_gpus": 2}
+        self.settings = {"socket": self.socket, **plain, **feedd}
         if DEVICE:
             # As small as the rings of most tests, and nothing stays longer than the feed.
             self.settings = {"device_pool": "64K", "device_linger": 1, **self.settings}

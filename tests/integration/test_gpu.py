@@ -64,7 +64,8 @@ def test_every_format():
         (where / "tokens.bin").write_bytes(os.urandom(20001 * 2))
         feedd.add_dataset("tokens", format="tokens", path=where / "tokens.bin", dtype="u16", length=100)
         feedd.start()
-        check_both(feedd, "idx", {"x": expected.read_idx(where / "images.idx"), "y": expected.read_idx(where / "labels.idx")}, shuffle=True)
+        idx = {"x": expected.read_idx(where / "images.idx"), "y": expected.read_idx(where / "labels.idx")}
+        check_both(feedd, "idx", idx, shuffle=True)
         check_both(feedd, "npy", {"x": expected.read_npy(where / "x.npy")}, epochs=2)
         (name,) = consumer.read(feedd, "tokens", 200, device=CPU)[0]["crc"]
         check_both(feedd, "tokens", {name: expected.read_tokens([where / "tokens.bin"], 2, 100)}, shuffle=True, seed=8)
@@ -114,7 +115,8 @@ def test_different_speeds_on_different_devices():
         with devices.serve() as feedd:
             readers = [
                 consumer.Consumer(
-                    feedd, "numbers", 20, device=device, share="job", wait_for=3, sleep_us=5000 if device == slow else 0, epochs=1
+                    feedd, "numbers", 20, device=device, share="job", wait_for=3, epochs=1,
+                    sleep_us=5000 if device == slow else 0,
                 )
                 for device in (CPU, GPU, OTHER)
             ]  # fmt: skip
@@ -167,7 +169,8 @@ def test_more_ranks_on_a_gpu_than_its_pool_was_made_for():
         with devices.start(feedd, GPU, rank=0, **options) as first:
             first.take(2)
             consumer.refused(feedd, "ENOSPC", "rank 1", "device_world_size", batch_size=20, device=GPU, rank=1, **options)
-            with devices.start(feedd, OTHER, rank=1, **options) as second, devices.start(feedd, CPU, rank=2, **options) as third:
+            with devices.start(feedd, OTHER, rank=1, **options) as second, \
+                    devices.start(feedd, CPU, rank=2, **options) as third:
                 second.take(5), third.take(5), first.take(5)
 
 
@@ -180,7 +183,8 @@ def test_tokens_go_from_device_to_device():
                 token = reader.token()
         together += consumer.read(feedd, "numbers", 20, resume=token, device=GPU, **SHAPE)
         expected.check_bytes(devices.content(feedd), together)
-        assert [batch["samples"] for batch in together] == [batch["samples"] for batch in expected.run_batches(SAMPLES, 20, **SHAPE)]
+        right = expected.run_batches(SAMPLES, 20, **SHAPE)
+        assert [batch["samples"] for batch in together] == [batch["samples"] for batch in right]
 
 
 # ---- Leases ------------------------------------------------------------------------------------------------
@@ -266,7 +270,8 @@ def test_fifty_come_and_go():
     with devices.serve(linger=0, device_linger=60) as feedd:
 
         def once(number):
-            with devices.start(feedd, GPU, step=True, share="job") as one, devices.start(feedd, GPU, step=True, share="job") as two:
+            with devices.start(feedd, GPU, step=True, share="job") as one, \
+                    devices.start(feedd, GPU, step=True, share="job") as two:
                 one.take(2)
                 if number % 2:
                     two.close()
@@ -304,7 +309,8 @@ def test_two_users():
 def test_transfer_process_has_nothing_else_of_the_daemons():
     """Null, two of the log, settings, socket, statistics, eventfd; of a pool the event of its feed. No rings of others."""
     with devices.serve() as feedd:
-        with devices.start(feedd, OTHER, step=True, share="one") as one, devices.start(feedd, CPU, step=True, share="two") as two:
+        with devices.start(feedd, OTHER, step=True, share="one") as one, \
+                devices.start(feedd, CPU, step=True, share="two") as two:
             one.take(2), two.take(2)
             (pid,) = devices.transfers(feedd)
             targets = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]

@@ -39,7 +39,8 @@ def test_gpu_that_cannot_be_had():
         with devices.start(feedd, CPU, step=True, share="job", **SHAPE) as host:
             batches = host.take(5)
             for _ in range(3):
-                consumer.refused(feedd, "EOPNOTSUPP", SIMULATED_UUID, "cannot export", batch_size=20, device=SIMULATED, share="job", **SHAPE)
+                options = {"batch_size": 20, "device": SIMULATED, "share": "job", **SHAPE}
+                consumer.refused(feedd, "EOPNOTSUPP", SIMULATED_UUID, "cannot export", **options)
                 consumer.refused(feedd, "EOPNOTSUPP", "cannot export", device=SIMULATED)
                 batches += host.take(5)
             assert any("cannot export" in line for line in feedd.status()["last_errors"])
@@ -61,7 +62,8 @@ def test_gpu_memory_is_out():
             first.take(5)
             words = ("1 MiB of GPU memory", SIMULATED_UUID, "smaller batches", "device_pool")
             consumer.refused(feedd, "ENOMEM", *words, batch_size=20, device=SIMULATED, share="two")
-            with devices.start(feedd, OTHER, step=True, share="two") as other, devices.start(feedd, CPU, step=True, share="two") as host:
+            with devices.start(feedd, OTHER, step=True, share="two") as other, \
+                    devices.start(feedd, CPU, step=True, share="two") as host:
                 other.take(3), host.take(3), first.take(50)
         harness.eventually(lambda: devices.gpu(feedd, SIMULATED_UUID)["pools"] == 0, 5, "its pool is closed")
         with devices.start(feedd, SIMULATED, step=True, share="two") as second:
@@ -231,7 +233,8 @@ def by_hand(feedd, **options):
 
 
 def test_one_whose_stream_never_comes_to_the_release_is_detached():
-    """It gives every batch back, and its stream gives none: whatever memory the others are in, they are not held up for ever."""
+    """It gives every batch back, and its stream gives none: whatever memory the others are in, they are not held up for
+    ever."""
     for good_one in (SIMULATED, CPU):
         with devices.serve(ring="64K") as feedd:
             good = consumer.Consumer(feedd, "numbers", 20, device=good_one, **LAG)
@@ -285,8 +288,9 @@ def test_devices_that_are_none():
             ("HOST-4294967296", errno.EINVAL), ("HOST-18446744073709551616", errno.EINVAL), ("HOST--1", errno.EINVAL),
             ("HOST-0x0", errno.EINVAL), ("HOST-00", errno.EINVAL), ("HOST-01", errno.EINVAL), ("HOST-0.", errno.EINVAL),
             ("host-0", errno.EINVAL), ("HOST-0" + "0" * 60, errno.EINVAL), ("MIG-0", errno.EINVAL), ("gpu-0", errno.EINVAL),
-            ("cuda:0", errno.EINVAL), ("nonsense", errno.EINVAL), ("GPU-" + "a" * 100, errno.EINVAL), ("../../dev", errno.EINVAL),
-            ("GPU-\n\x1b[31m", errno.EINVAL), ("host:0", errno.EINVAL), ("x" * 60000, errno.EINVAL),
+            ("cuda:0", errno.EINVAL), ("nonsense", errno.EINVAL), ("GPU-" + "a" * 100, errno.EINVAL),
+            ("../../dev", errno.EINVAL), ("GPU-\n\x1b[31m", errno.EINVAL), ("host:0", errno.EINVAL),
+            ("x" * 60000, errno.EINVAL),
         ):  # fmt: skip
             with feedd.client() as session:
                 session.hello()
@@ -319,7 +323,8 @@ def test_release_of_what_is_not_held():
                 good.take(1)
                 with by_hand(feedd, share="job", prefetch=1) as bad:
                     first = bad.expect("grant")["slots"][0]
-                    bad.send("release", slots=[first, first] if slots == [0, 0] else [(first + 1) % 8] if slots == [7] else slots)
+                    released = {(0, 0): [first, first], (7,): [(first + 1) % 8]}.get(tuple(slots), slots)
+                    bad.send("release", slots=released)
                     assert bad.expect_closed()["code"] == errno.EPROTO
                 good.take(30)
 

@@ -137,7 +137,8 @@ def test_consumers_are_killed_while_others_go_on():
         stay = devices.start_all(feedd, [GPU, CPU, OTHER], sleep_us=4000, **options)
         victims = 0
         while stay[0].process.poll() is None:
-            with consumer.Consumer(feedd, "numbers", 20, device=random.choice((GPU, GPU, CPU, OTHER)), hold=2, **options) as victim:
+            device = random.choice((GPU, GPU, CPU, OTHER))
+            with consumer.Consumer(feedd, "numbers", 20, device=device, hold=2, **options) as victim:
                 time.sleep(random.uniform(0, 0.12))
                 victim.kill()
                 victims += 1

@@ -21,7 +21,9 @@ class Late:
 
     def __init__(self, instance, **options):
         options = {"batch_size": 20, "device": SIMULATED, **SHAPE, **options}
-        arguments = [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in options.items() if value]
+        arguments = [
+            f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in options.items() if value
+        ]
         self.process = subprocess.Popen(
             [harness.PROGRAMS / "tests/streams", *arguments], text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             env=instance.environment(), preexec_fn=harness.die_with_parent,

@@ -111,7 +111,8 @@ def test_help_config_lists_every_option():
 def test_libraries_show_the_public_names_alone():
     """Whatever else a library defined could clash with a name of the program that links to it."""
     wanted = set(re.findall(r"^\s+(feed_\w+);", (harness.ROOT / "client/libfeed.map").read_text(), re.MULTILINE))
-    declared = set(re.findall(r"^(?:int|int64_t|void|const .*?|size_t) ?\*?(feed_\w+)\(", (harness.ROOT / "client/feed.h").read_text(), re.MULTILINE))
+    header = (harness.ROOT / "client/feed.h").read_text()
+    declared = set(re.findall(r"^(?:int|int64_t|void|const .*?|size_t) ?\*?(feed_\w+)\(", header, re.MULTILINE))
     assert wanted == declared, f"feed.h and libfeed.map differ in {wanted ^ declared}"
     with harness.Instance() as instance:
         for library, options in (("libfeed.a", ["-g"]), ("libfeed.so", ["-D"])):

@@ -221,8 +221,8 @@ def test_feedctl_read_says_one_of_one():
         data.add_records(feedd, samples=1)
         feedd.start()
         said = feedd.ctl("read", "numbers", "--verify").stdout
-        for words in ("epoch 0: 1 sample in 1 batch\n", "verified 1 sample of 1 whole epoch:", "\n1 batch, 1 sample, 0.000 GB in "):
-            assert words in said, said
+        words = ("epoch 0: 1 sample in 1 batch\n", "verified 1 sample of 1 whole epoch:", "\n1 batch, 1 sample, 0.000 GB in ")
+        assert all(word in said for word in words), said
         assert "samples/s" in feedd.ctl("read", "numbers", "--work", 20).stdout
         short = [said for said in (feedd.ctl("read", "numbers").stdout for _ in range(20)) if " in 0.00" in said]
         assert short and not any("samples/s" in said for said in short), short
@@ -251,8 +251,9 @@ def test_feedctl_exit_codes():
             assert done.returncode == code, f"{arguments}: {done}"
             assert code == 0 or done.stderr.startswith("feedctl"), done
     done = subprocess.run(
-        [harness.BUILD / "feedctl", "--socket", "/nonexistent/feedd.sock", "status"], capture_output=True, text=True, check=False
-    )
+        [harness.BUILD / "feedctl", "--socket", "/nonexistent/feedd.sock", "status"], capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
     assert done.returncode == 1 and "/nonexistent/feedd.sock" in done.stderr, done
 
 

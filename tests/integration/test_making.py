@@ -14,6 +14,7 @@ import expected
 import harness
 
 HELD_UP_S = 0.6
+RING = 4  # its descriptor in a loader: daemon/heritage.h
 FIELDS = {"x": (0, 64)}
 
 
@@ -52,6 +53,18 @@ def test_loaders_start_meanwhile():
             session.expect("grant")
         assert len(feedd.children_called("loader")) == 2
         check_order(feedd)
+
+
+def test_loaders_leave_the_pages_alone_meanwhile():
+    """One that reads with io_uring pins the whole ring: not before it has been allocated."""
+    with slow_to_allocate(io="uring") as feedd, in_the_making(feedd, ring_bytes=8 << 20) as session:
+        time.sleep(HELD_UP_S / 2)
+        for pid in feedd.children_called("loader"):
+            ring = os.stat(f"/proc/{pid}/fd/{RING}")
+            assert ring.st_size > 4 << 20 and ring.st_blocks * 512 < 1 << 20, ring
+        session.expect("attached")
+        session.expect("grant")
+        assert "uring" in " ".join(process["reader"] for process in feedd.status()["processes"])
 
 
 def test_loaders_are_killed_meanwhile():
@@ -103,7 +116,7 @@ def test_shared_memory_fills_up_meanwhile():
     mount = 'mount -t tmpfs -o size=8m,mode=1777 none /dev/shm && exec "$@"'
     with slow_to_allocate(("unshare", "--mount", "--propagation=private", "--", "sh", "-c", mount, "sh")) as feedd:
         before = feedd.descriptors()
-        hog = pathlib.Path(f"/proc/{feedd.process.pid}/root/dev/shm/hog")
+        hog = pathlib.Path("/proc", str(feedd.process.pid), "root", "dev/shm/hog")
         with in_the_making(feedd, ring_bytes=4 << 20) as session:
             hog.write_bytes(bytes(6 << 20))
             error = session.expect("error")

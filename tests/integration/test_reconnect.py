@@ -1,6 +1,7 @@
 """The daemon is killed, restarted or upgraded under running consumers: they come back and go on, nothing lost, nothing
 twice."""
 
+import contextlib
 import os
 import signal
 import time
@@ -102,7 +103,7 @@ def step_apart(instance, ahead, behind, **options):
             runs = [one.take(60), two.take(3)]
             kill(instance)
             instance.start()
-            runs[0] += run_on(one, "EAGAIN", 500)  # it is held back until the other one is there
+            runs[0] += one.take(2)  # other batches than those of the other one, for which it does not wait
             runs[1] += run_on(two, "end")
             runs[0] += run_on(one, "end")
             return runs
@@ -130,6 +131,50 @@ def test_rank_that_is_ahead_comes_back_first():
             expected.check_run(feedd.content, run, 10, **options)
 
 
+def test_ranks_in_step_wait_for_nobody():
+    """One has batches in hand, and does not look for the daemon before the other has its next one."""
+    with serve() as feedd:
+        options = {"share": "job", "wait_for": 2, "world_size": 2, "step": True, **SHAPE}
+        with consumer.Consumer(feedd, "numbers", 10, rank=0, prefetch=4, **options) as one:
+            with consumer.Consumer(feedd, "numbers", 10, rank=1, prefetch=1, **options) as two:
+                one.attached(), two.attached()
+                runs = [one.take(5), two.take(5)]
+                kill(feedd)
+                feedd.start()
+                began = time.monotonic()
+                for _ in range(20):
+                    for reader, run in zip((one, two), runs, strict=True):
+                        run += reader.take(1)
+                assert time.monotonic() - began < 5 * harness.SLOWNESS
+                for reader, run in zip((one, two), runs, strict=True):
+                    run += run_on(reader, "end")
+        assert expected.check_exactly_once(SAMPLES, runs[0] + runs[1]) == 3
+
+
+def test_ranks_in_which_two_share_wait_for_all():
+    """Two of rank 0 and one of rank 1: the two have to be together again, so all are waited for."""
+    with serve() as feedd:
+        options = {"share": "job", "wait_for": 3, "world_size": 2, "step": True, "prefetch": 1, **SHAPE}
+        with contextlib.ExitStack() as stack:
+            readers = [
+                stack.enter_context(consumer.Consumer(feedd, "numbers", 10, rank=rank, **options)) for rank in (0, 0, 1)
+            ]
+            for reader in readers:
+                reader.attached()
+            runs = [reader.take(3) for reader in readers]
+            kill(feedd)
+            feedd.start()
+            runs[2] += run_on(readers[2], "EAGAIN", 300)
+            runs[0] += run_on(readers[0], "EAGAIN", 300)
+            runs[1] += readers[1].take(2)  # one that it had, and one for which it has to be back
+            runs[2] += run_on(readers[2], "end")
+            while len(runs[0]) < len(runs[2]) or len(runs[1]) < len(runs[2]):
+                behind = min((0, 1), key=lambda number: len(runs[number]))
+                runs[behind] += readers[behind].take(1)
+        assert [batch["samples"] for batch in runs[0]] == [batch["samples"] for batch in runs[1]]
+        assert expected.check_exactly_once(SAMPLES, runs[0] + runs[2]) == 3
+
+
 def test_rank_that_is_ahead_in_a_resumed_epoch_comes_back_first():
     """The run began at sample 35, so its first epoch is cut at 35, 55, ..."""
     with serve() as feedd:
@@ -145,7 +190,7 @@ def test_rank_that_is_ahead_in_a_resumed_epoch_comes_back_first():
                 batches = before + one.take(20) + two.take(2)
                 kill(feedd)
                 feedd.start()
-                batches += run_on(one, "EAGAIN", 500)
+                batches += one.take(2)
                 batches += run_on(two, "end")
                 batches += run_on(one, "end")
         assert expected.check_exactly_once(SAMPLES, batches) == 3

@@ -25,7 +25,9 @@ def sharing(instance, *each, batch_size=10, **options):
     """Consumers step by step on one feed; `each` has what is different for each of them."""
     options = {"share": "job", "wait_for": len(each), "step": True, **options}
     with contextlib.ExitStack() as stack:
-        readers = [stack.enter_context(consumer.Consumer(instance, "numbers", batch_size, **{**options, **own})) for own in each]
+        readers = [
+            stack.enter_context(consumer.Consumer(instance, "numbers", batch_size, **{**options, **own})) for own in each
+        ]
         for reader in readers:
             reader.attached()
         yield readers

@@ -118,7 +118,8 @@ def test_figures_of_a_gpu():
         # Whichever table comes after the other has its header.
         titles = [line.split()[0] for line in lines if "MB/S" in line]
         assert titles == ["FEED", "GPU"] * 3, lines
-        assert all(lines[at + 1].split()[0] == ("1" if "FEED" in line else "GPU-5a3c1b2f") for at, line in enumerate(lines) if "MB/S" in line)
+        below = [lines[at + 1].split()[0] for at, line in enumerate(lines) if "MB/S" in line]
+        assert below == ["1", "GPU-5a3c1b2f"] * 3, lines
         rows = [line.split() for line in lines if line.startswith("GPU-5a3c1b2f ")]
         assert [row[3] for row in rows] == ["start", "0.2", "0.2"], rows
         assert not any("GPU-" in line for line in feedd.ctl("stats", "--once", "job").stdout.splitlines())
@@ -136,7 +137,8 @@ def test_who_waits_for_whom():
         with consumer.Consumer(feedd, "fast", 10, batches=30, sleep_us=20_000) as one:
             with consumer.Consumer(feedd, "slow", 10, batches=20) as two:
                 one.finish(), two.finish()
-        counters = {feed["dataset"]: {**feed["feed_counters"], **feed["loader_counters"]} for feed in feedd.statistics()["feeds"]}
+        feeds = feedd.statistics()["feeds"]
+        counters = {feed["dataset"]: {**feed["feed_counters"], **feed["loader_counters"]} for feed in feeds}
         assert counters["fast"]["room_wait_ns"] > 300_000_000, counters["fast"]
         assert counters["fast"]["consumer_wait_ns"] < 100_000_000, counters["fast"]
         assert counters["slow"]["consumer_wait_ns"] > 200_000_000, counters["slow"]

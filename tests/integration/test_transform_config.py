@@ -44,7 +44,10 @@ WRONG = (
     ("standardise 1", 'found "standardise 1", wanted standardise with no number behind it'),
     ("mean 1 2 3", "found 3 numbers behind mean, wanted 1, or 64, which the first axis of a sample has"),
     (", ".join(["scale 2"] * 9), 'found "scale 2" as one step more, wanted at most 8'),
-    ("mean" + " 1" * 33, f'found "mean{" 1" * 33}", wanted mean with one number behind it, or one for each of at most 32 channels'),
+    (
+        "mean" + " 1" * 33,
+        f'found "mean{" 1" * 33}", wanted mean with one number behind it, or one for each of at most 32 channels',
+    ),
 )
 
 
