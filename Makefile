@@ -26,13 +26,13 @@ pkg = $(shell pkg-config --cflags $(1) 2>/dev/null)
 libs = $(shell pkg-config --libs $(1) 2>/dev/null)
 HAVE_SYSTEMD = $(shell pkg-config --exists libsystemd 2>/dev/null && echo 1)
 
-# Where cuda.h is: the toolkit's own place, or a package's.
+# Where CUDA's headers are: the toolkit's own place, or a package's.
 CUDA      ?= 1
-CUDA_HOME ?= $(firstword $(patsubst %/include/cuda.h,%,$(wildcard $(addsuffix /include/cuda.h, \
-                 /usr/local/cuda /usr/lib/cuda /opt/cuda /usr))) $(patsubst %/include/cuda.h,%, \
-                 $(lastword $(sort $(wildcard /usr/local/cuda-*/include/cuda.h)))))
+CUDA_HOME ?= $(shell client/python/cuda.sh auto)
 CUDA_FLAGS := $(if $(filter-out 0,$(CUDA)),$(if $(wildcard $(CUDA_HOME)/include/cuda.h),-DHAVE_CUDA=1 \
                   $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include)))
+$(if $(and $(CUDA_HOME),$(filter-out 0,$(CUDA))),$(if $(CUDA_FLAGS),,$(warning there is no include/cuda.h in CUDA_HOME=$(CUDA_HOME): \
+    this builds without delivery to GPUs)))
 
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Wpointer-arith \
             -Wwrite-strings -Wundef -Wno-missing-field-initializers $(if $(WERROR),-Werror)

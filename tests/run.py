@@ -25,13 +25,15 @@ SIMULATED = "host:0"
 # The integration tests whose outcome depends on how batches are delivered: they are run a second time on a simulated GPU.
 DELIVERY = [
     "test_fallback", "test_formats", "test_hostile", "test_kill", "test_leaks", "test_lifecycle", "test_limits", "test_order",
-    "test_ranks", "test_reconnect", "test_regressions", "test_reload", "test_resume", "test_shared", "test_stats", "test_storage",
+    "test_ranks", "test_reconnect", "test_regressions", "test_reload", "test_resume", "test_shared", "test_stats",
+    "test_storage",
 ]  # fmt: skip
 # The tests of the Python package whose outcome depends on the framework, and those that say something about a GPU.
 PYTHON_WITH_TORCH = [
-    "test_dataset", "test_fork", "test_iterate", "test_kill", "test_lifetime", "test_state", "test_threads", "test_transform",
+    "test_dataset", "test_fork", "test_iterate", "test_jax", "test_kill", "test_lifetime", "test_state", "test_threads",
+    "test_transform", "test_unreadable",
 ]  # fmt: skip
-PYTHON_ON_GPU = ["test_iterate", "test_lifetime", "test_state", "test_threads", "test_transform"]
+PYTHON_ON_GPU = ["test_iterate", "test_jax", "test_lifetime", "test_state", "test_threads", "test_transform"]
 running = set()  # leaders of the sessions of what runs now
 # What tests of the Python package need of an interpreter, by what they are run with; each prints nothing if it is there.
 NEEDED = {
@@ -279,7 +281,9 @@ def parse_arguments():
     parser.add_argument("--only", default="*", help="programs whose name matches, as in 'unit/test_ring*'")
     parser.add_argument("--unit", action="store_true", help="unit tests alone")
     parser.add_argument("--torch", action="store_true", help="the tests of the Python package alone, with PyTorch")
-    parser.add_argument("--device", default="", help="where consumers want their batches, as in cuda:0: what depends on it alone")
+    parser.add_argument(
+        "--device", default="", help="where consumers want their batches, as in cuda:0: what depends on it alone"
+    )
     parser.add_argument("--jobs", "-j", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--limit", type=float, default=60, help="seconds for a unit test program")
     parser.add_argument("--slowness", type=float, default=1, help="stretches every time limit (sanitizers)")

@@ -13,7 +13,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70
-MAX_COLUMNS = 120  # of comments; clang-format keeps code below its own limit
+MAX_COLUMNS = {".c": 120, ".h": 120, ".def": 120, ".proto": 120, ".py": 128}  # of C comments: clang-format sees to code
 
 # Which folders a folder may include from, besides itself.
 INCLUDES = {
@@ -49,8 +49,9 @@ def check_size(path, lines):
     if path.suffix in CODE and len(lines) > MAX_FILE_LINES:
         yield 1, f"{len(lines)} lines; {MAX_FILE_LINES} are the limit: look for the seam"
     for number, line in enumerate(lines, 1):
-        if path.suffix in {".c", ".h", ".def", ".proto"} and len(line) > MAX_COLUMNS:
-            yield number, f"{len(line)} columns; {MAX_COLUMNS} are the limit"
+        limit = MAX_COLUMNS.get(path.suffix, len(line))
+        if len(line) > limit:
+            yield number, f"{len(line)} columns; {limit} are the limit"
 
 
 def check_c_functions(path, lines):

@@ -29,7 +29,7 @@ done
 # One that was moved, or whose Python is gone, is made anew.
 if ! "$venv/bin/python" -c 'import pip' 2>/dev/null || ! grep -qxF "$(realpath -m "$venv")" "$venv/made-here" 2>/dev/null; then
     rm -rf "$venv"
-    "${PYTHON:-python3}" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || fail "Python 3.10 or newer is wanted"
+    "${PYTHON:-python3}" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python 3.11 or newer is wanted, as by the NumPy in DEPENDENCIES"
     "${PYTHON:-python3}" -m venv "$venv" || fail "cannot make a virtual environment in $venv"
     realpath "$venv" >"$venv/made-here"
 fi

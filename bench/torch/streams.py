@@ -170,7 +170,8 @@ def notes(setting, report, rows, beside, chunks):
                 " when the clock starts. Results go to pinned memory (pageable in the first row) and are checked;"
                 " without the copy back two products are, after the clock has stopped")
     report.note("the processes that copy as much are as many as feedd's loaders; each copies from a map of the same file"
-                " into a ring of the same size that they share, paced so that all together copy what feedd's best row brought in the round to"
-                " warm up; what they did copy was counted while the clock ran. They stand still otherwise")
+                " into a ring of the same size that they share, paced so that all together copy what feedd's best row"
+                " brought in the round to warm up; what they did copy was counted while the clock ran. They stand still"
+                " otherwise")
     if not setting.gpu:
         report.note("without a GPU there are no streams: the loops are the same but for that")

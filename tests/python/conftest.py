@@ -94,26 +94,12 @@ def device(request):
 @pytest.fixture
 def load(daemon, device):
     """support.loader() on the file's daemon and each device; what it made is closed."""
-    made = []
-
-    def make(*arguments, **options):
-        made.append(support.loader(daemon, *arguments, **{"device": device, **options}))
-        return made[-1]
-
-    yield make
-    for loader in made:
-        loader.close()
+    with support.loaders(daemon, device=device) as make:
+        yield make
 
 
 @pytest.fixture
 def load_host(daemon):
     """The same, in host memory alone."""
-    made = []
-
-    def make(*arguments, **options):
-        made.append(support.loader(daemon, *arguments, **options))
-        return made[-1]
-
-    yield make
-    for loader in made:
-        loader.close()
+    with support.loaders(daemon) as make:
+        yield make

@@ -7,6 +7,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 
 import data
 import expected
@@ -20,6 +21,7 @@ DEVICES = [harness.DEVICE] if harness.DEVICE else ["cpu", "host:0"]
 SCRIPT_DEVICES = DEVICES[: 1 if FRAMEWORK == "torch" else None]
 ON_GPU = harness.on_real_gpu()
 SAMPLES = 203  # of the dataset numbers: no multiple of a batch
+SHUFFLED = {"shuffle": True, "seed": 11}
 BODY = 24
 RECORD = 8 + BODY
 # Of the dataset types: NumPy's name and bytes of every type that feedd knows by another name.
@@ -45,13 +47,18 @@ def typed_record(index):
     return bytes(record)
 
 
+def add_numbers(instance, samples=SAMPLES, **options):
+    """The dataset numbers: fields id and body. Returns its file."""
+    path = instance.directory / "numbers.bin"
+    data.write_records(path, samples, RECORD)
+    fields = {"field_id": "u64 @ 0", "field_body": f"u8[{BODY}] @ 8"}
+    instance.add_dataset("numbers", format="records", path=path, record_bytes=RECORD, **fields, **options)
+    return path
+
+
 def add_datasets(instance):
-    """numbers: fields id and body. types: a pair of each type. tokens: windows of 17."""
-    numbers = instance.directory / "numbers.bin"
-    data.write_records(numbers, SAMPLES, RECORD)
-    instance.add_dataset(
-        "numbers", format="records", path=numbers, record_bytes=RECORD, field_id="u64 @ 0", field_body=f"u8[{BODY}] @ 8"
-    )
+    """numbers. types: a pair of each type. tokens: windows of 17."""
+    add_numbers(instance)
     types = instance.directory / "types.bin"
     types.write_bytes(b"".join(typed_record(index) for index in range(TYPED_SAMPLES)))
     fields = {f"field_{name}": f"{name}[2] @ {typed_offset(name)}" for name in TYPES}
@@ -64,6 +71,33 @@ def add_datasets(instance):
 def loader(daemon, dataset="numbers", batch_size=16, **options):
     """A DataLoader of the framework under test."""
     return feedd.DataLoader(dataset, batch_size, **{"framework": FRAMEWORK, "socket": daemon.socket, **options})
+
+
+@contextlib.contextmanager
+def loaders(daemon, **defaults):
+    """loader() on that daemon, with these options unless others are given; what it made is closed at the end."""
+    made = []
+
+    def make(*arguments, **options):
+        made.append(loader(daemon, *arguments, **{**defaults, **options}))
+        return made[-1]
+
+    try:
+        yield make
+    finally:
+        for one in made:
+            one.close()
+
+
+def ranks(load, world_size, name, batch_size=8, **options):
+    """The loaders of all ranks of a job, in this process."""
+    return [
+        load(
+            batch_size=batch_size, rank=rank, world_size=world_size, device_world_size=world_size,
+            share=name if world_size > 1 else None, **SHUFFLED, **options,
+        )
+        for rank in range(world_size)
+    ]  # fmt: skip
 
 
 def raw(tensor):
@@ -114,6 +148,11 @@ def environment(daemon=None, **more):
     return {**os.environ, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1", "PYTHONWARNINGS": "ignore", **socket, **more}
 
 
+def program(code, device):
+    """`code` as it is run for the framework under test and a device, which it calls FRAMEWORK and DEVICE."""
+    return f"FRAMEWORK, DEVICE = {FRAMEWORK!r}, {device!r}\n{code}"
+
+
 def start(code, *arguments, daemon=None, variables=None, **options):
     """Begins a Python program; its text output is a pipe."""
     return subprocess.Popen(
@@ -158,6 +197,12 @@ def check_sessions(daemon, count):
     harness.eventually(lambda: sessions(daemon) == count, 5, f"{count} sessions, but {sessions(daemon)}")
 
 
+def kill(daemon):
+    """The supervisor alone, with no word to anybody: what it started ends by itself, who is attached finds out."""
+    daemon.process.kill()
+    daemon.process.wait()
+
+
 @contextlib.contextmanager
 def stopped(daemon):
     """While it answers nobody."""
@@ -166,6 +211,29 @@ def stopped(daemon):
         yield
     finally:
         os.kill(daemon.process.pid, signal.SIGCONT)
+
+
+class Thread(threading.Thread):
+    """Whose exception is raised by who joins it."""
+
+    def __init__(self, function, *arguments):
+        super().__init__(daemon=True)
+        self.work, self.raised, self.result = (function, arguments), None, None
+        self.start()
+
+    def run(self):
+        function, arguments = self.work
+        try:
+            self.result = function(*arguments)
+        except BaseException as error:
+            self.raised = error
+
+    def done(self):
+        self.join(20 * harness.SLOWNESS)
+        assert not self.is_alive(), "the thread does not end"
+        if self.raised:
+            raise self.raised
+        return self.result
 
 
 def numbers_of(output):

@@ -86,7 +86,7 @@ def test_values_that_cannot_be(load_host, name, value, says):
     ("name", "value"),
     [
         ("batch_size", 1.5), ("batch_size", "16"), ("batch_size", True), ("timeout", "1"), ("timeout", True), ("seed", 1.0),
-        ("generator", 7), ("prefetch_factor", 2.0), ("local_world_size", "2"), ("nonsense", 1),
+        ("generator", 7), ("share", 7), ("prefetch_factor", 2.0), ("local_world_size", "2"), ("nonsense", 1),
     ],
 )  # fmt: skip
 def test_values_of_another_kind(load_host, name, value):

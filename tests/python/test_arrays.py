@@ -66,7 +66,9 @@ def test_bfloat16_is_none_of_numpys(typed, load_host):
         next(iter(load_host("types", 4, framework="numpy")))
 
 
-@pytest.mark.parametrize(("asked", "versioned"), [(None, False), ((0, 8), False), ((1, 0), True), ((1, 3), True), ((2, 0), True)])
+@pytest.mark.parametrize(
+    ("asked", "versioned"), [(None, False), ((0, 8), False), ((1, 0), True), ((1, 3), True), ((2, 0), True)]
+)
 def test_versions(arrays, asked, versioned):
     capsule = Capsule(arrays[1].__dlpack__(max_version=asked))
     assert capsule.versioned is versioned
@@ -82,7 +84,7 @@ def test_versions(arrays, asked, versioned):
 
 @pytest.mark.parametrize("version", [1, "1.0", (1,), (1, 0, 0), ("1", "0")])
 def test_versions_that_are_none(arrays, version):
-    with pytest.raises((TypeError, SystemError)):
+    with pytest.raises(TypeError):
         arrays[0].__dlpack__(max_version=version)
 
 
@@ -217,7 +219,7 @@ def test_feeds(daemon):
     """What libfeed takes, as it takes it."""
     feed = _feed.Feed("numbers", 16, socket=str(daemon.socket), prefetch=3)
     assert feed.describe()["prefetch"] == 3
-    with pytest.raises(feedd.Error, match="no such place in the order: 203 samples into epoch 0"):
+    with pytest.raises(feedd.Error, match="no such place in the order"):
         feed.token_at(0, 203)
     for wrong in ((), ("numbers",), ("numbers", "16"), (7, 16), ("numbers", 16, "positional")):
         with pytest.raises(TypeError):

@@ -5,9 +5,8 @@ import signal
 
 import pytest
 import support
-from support import numbers_of, wanted
+from support import SHUFFLED, numbers_of, wanted
 
-SHUFFLED = {"shuffle": True, "seed": 11}
 BEGIN = """
 import feedd, os, sys, threading, signal
 def open_one(): return feedd.DataLoader("numbers", 16, shuffle=True, seed=11, framework=FRAMEWORK, device=DEVICE)
@@ -32,8 +31,7 @@ def device(request):
 
 
 def run(daemon, device, code):
-    begin = BEGIN.replace("FRAMEWORK", repr(support.FRAMEWORK)).replace("DEVICE", repr(device))
-    return support.run(begin + code, daemon=daemon)
+    return support.run(support.program(BEGIN + code, device), daemon=daemon)
 
 
 USES = ["next(iterator)", "loader.state_dict()", "iter(loader), next(iter(loader))", "loader.set_epoch(3), iter(loader)"]
@@ -54,8 +52,7 @@ def test_a_loader_of_the_childs_own(daemon, device):
 
 def test_import_before_the_fork(daemon, device):
     code = BEGIN[: BEGIN.index("loader = ")] + "in_child(lambda: show(open_one()))\nshow(open_one())"
-    code = code.replace("FRAMEWORK", repr(support.FRAMEWORK)).replace("DEVICE", repr(device))
-    assert numbers_of(support.run(code, daemon=daemon)) == wanted(**SHUFFLED) * 2
+    assert numbers_of(support.run(support.program(code, device), daemon=daemon)) == wanted(**SHUFFLED) * 2
 
 
 def test_tensors_in_the_child(daemon, device):
@@ -74,8 +71,8 @@ show(held)
     assert numbers_of(run(daemon, device, code)) == wanted(**SHUFFLED)[:3] * 2
 
 
-@pytest.mark.parametrize("ending", ["sys.exit(0)", "pass", "raise KeyError('on purpose')"])
-def test_a_child_that_ends_as_a_program_does(daemon, device, ending):
+@pytest.mark.parametrize(("ending", "status"), [("sys.exit(0)", 0), ("pass", 0), ("raise KeyError('on purpose')", 256)])
+def test_a_child_that_ends_as_a_program_does(daemon, device, ending, status):
     """With the interpreter's own end, which lets go of everything."""
     code = f"""
 held = [next(iterator) for _ in range(2)]
@@ -83,11 +80,10 @@ if os.fork() == 0:
     sys.stderr = open(os.devnull, "w")
     {ending}
 else:
-    print(os.wait()[1] in (0, 256))
+    print(os.wait()[1])
     show(iterator)
 """
-    output = run(daemon, device, code)
-    assert output.startswith("True\n") and numbers_of(output[5:]) == wanted(**SHUFFLED)[2:]
+    assert numbers_of(run(daemon, device, code)) == [[status], *wanted(**SHUFFLED)[2:]]
 
 
 def test_forks_while_a_thread_reads(daemon, device):
@@ -126,7 +122,6 @@ show(iterator)
 
 def test_the_daemon_sees_that_the_parent_dies(daemon, device):
     """Also when children of it live on, which have nothing of its session."""
-    begin = BEGIN.replace("FRAMEWORK", repr(support.FRAMEWORK)).replace("DEVICE", repr(device))
     code = """
 held = next(iterator)
 pid = os.fork()
@@ -135,7 +130,7 @@ if pid == 0:
 print(pid, flush=True)
 signal.pause()
 """
-    process = support.start(begin + code, daemon=daemon)
+    process = support.start(support.program(BEGIN + code, device), daemon=daemon)
     child = int(process.stdout.readline())
     try:
         support.check_sessions(daemon, 1)

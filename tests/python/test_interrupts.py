@@ -1,19 +1,21 @@
 """Ctrl-C, time limits, daemons that are not there, and what cannot be passed on."""
 
+import contextlib
 import os
 import pickle
+import select
 import signal
+import socket
 import subprocess
 import time
 
 import pytest
 import support
-from support import numbers_of, read, take, wanted
+from support import SHUFFLED, numbers_of, read, take, wanted
 
 import feedd
 from feedd import _feed
 
-SHUFFLED = {"shuffle": True, "seed": 11}
 INTERRUPTED = """
 import feedd, sys, time
 loader = feedd.DataLoader("numbers", 16, shuffle=True, seed=11, framework="numpy", prefetch_factor=1)
@@ -45,6 +47,76 @@ def test_interrupt_of_a_wait():
             assert lines.pop() == "interrupted\n"
             assert time.monotonic() - begun < 1
         assert numbers_of("".join(lines) + support.finish(process)) == wanted(**SHUFFLED)
+
+
+ATTACHING = """
+import feedd, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+print("begins", flush=True)
+try: {}
+except KeyboardInterrupt: print("interrupted", flush=True)
+"""
+ATTACH = ["feedd.DataLoader('numbers', 16, framework='numpy')", "feedd.Dataset('numbers', framework='numpy')[3]"]
+
+
+@contextlib.contextmanager
+def mute(path, answer):
+    """A socket whose owner says nothing; gives a function that waits until somebody waits for an answer."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(str(path))
+        listener.listen(0)
+
+        def wait():
+            if answer == "the queue is full":
+                time.sleep(0.5)  # nothing tells that somebody wants to get in
+                return
+            assert select.select([listener], [], [], 20)[0], "nobody comes"
+            if answer == "taken":
+                connection = stack.enter_context(listener.accept()[0])
+                assert connection.recv(1), "it has said hello and waits"
+
+        if answer == "the queue is full":
+            stack.enter_context(socket.socket(socket.AF_UNIX)).connect(str(path))
+        yield wait
+
+
+@pytest.mark.parametrize("answer", ["taken", "queued", "the queue is full"])
+@pytest.mark.parametrize("attach", ATTACH)
+def test_interrupt_of_an_attachment(tmp_path, attach, answer):
+    """To a daemon that hangs, for which it would wait for half a minute."""
+    path = tmp_path / "feedd.sock"
+    with mute(path, answer) as wait:
+        process = support.start(ATTACHING.format(attach), variables={"FEEDD_SOCKET": str(path)})
+        assert process.stdout.readline() == "begins\n"
+        wait()
+        begun = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert support.finish(process) == "interrupted\n"
+        assert time.monotonic() - begun < 3
+
+
+AT_ANY_MOMENT = """
+import feedd, signal, time
+class Heard(Exception): pass
+def hear(number, frame): raise Heard
+signal.signal(signal.SIGALRM, hear)
+for tenths_of_ms in range(1, 150):
+    begun = time.monotonic()
+    try:
+        signal.setitimer(signal.ITIMER_REAL, tenths_of_ms / 10000, 5)  # and once more, if that one is not heard
+        feedd.DataLoader("numbers", 16, framework="numpy")
+    except Heard: pass
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert time.monotonic() - begun < 4, "not heard"
+"""
+
+
+def test_an_interrupt_of_an_attachment_is_heard_at_any_moment(tmp_path):
+    """Also between two waits."""
+    path = tmp_path / "feedd.sock"
+    with mute(path, "the queue is full"):
+        support.run(AT_ANY_MOMENT, variables={"FEEDD_SOCKET": str(path)})
 
 
 def test_signals_with_handlers_of_ones_own():

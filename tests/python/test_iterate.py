@@ -2,11 +2,9 @@
 
 import pytest
 import support
-from support import SAMPLES, read, samples_of, take, wanted
+from support import SAMPLES, SHUFFLED, read, samples_of, take, wanted
 
 import feedd
-
-SHUFFLED = {"shuffle": True, "seed": 11}
 
 
 def test_an_epoch_is_tuples_in_field_order(load):

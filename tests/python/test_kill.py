@@ -1,16 +1,18 @@
 """Training processes and daemons that are killed."""
 
+import contextlib
 import json
+import os
 import signal
+import subprocess
 
 import harness
 import pytest
 import support
-from support import ON_GPU, numbers_of, read, samples_of, take, wanted
+from support import ON_GPU, SAMPLES, SHUFFLED, Thread, kill, numbers_of, read, samples_of, take, wanted
 
 import feedd
 
-SHUFFLED = {"shuffle": True, "seed": 11}
 # A state is written after each batch, before the batch is used.
 TRAIN = """
 import feedd, json, os, sys
@@ -31,11 +33,11 @@ RUN = [batch for epoch in range(3) for batch in wanted(epoch=epoch, **SHUFFLED)]
 @pytest.mark.parametrize("killed_after", [[1], [13, 4, 1], [20, 18]])
 def test_a_training_process_is_killed_and_goes_on(tmp_path, device, killed_after):
     """Exactly where it stood; the ring that it left is warm."""
-    code = TRAIN.replace("FRAMEWORK", repr(support.FRAMEWORK)).replace("DEVICE", repr(device))
+    code = support.program(TRAIN, device)
     found = []
     with support.instance() as daemon:
         for count in killed_after:
-            process = support.start(code, tmp_path / "state", "wait", daemon=daemon, stdin=support.subprocess.PIPE)
+            process = support.start(code, tmp_path / "state", "wait", daemon=daemon, stdin=subprocess.PIPE)
             for number in range(count):
                 found += numbers_of(process.stdout.readline())
                 if number + 1 < count:
@@ -48,11 +50,6 @@ def test_a_training_process_is_killed_and_goes_on(tmp_path, device, killed_after
         found += numbers_of(support.run(code, tmp_path / "state", daemon=daemon))
         assert found == RUN
         assert len(daemon.statistics()["feeds"]) == 1, "each took over the feed that was there"
-
-
-def kill(daemon):
-    daemon.process.kill()
-    daemon.process.wait()
 
 
 @pytest.mark.parametrize("after", [0, 1, 7, 13])
@@ -83,12 +80,69 @@ def test_the_daemon_is_killed_again_and_again(device):
         assert found + read(iterator) == wanted(**SHUFFLED)
 
 
+@contextlib.contextmanager
+def killed_under(device, loaders_of):
+    """Two loaders on a ring that holds a small part of an epoch, the first one two batches ahead, when the daemon is killed and
+    comes back: gives the daemon, the loaders, their iterations, and what these have given."""
+    with support.instance(ring="32K", device_pool="64K") as daemon, support.loaders(daemon, device=device) as load:
+        loaders = loaders_of(load)
+        iterators = [iter(loader) for loader in loaders]
+        before = [take(iterators[0], loaders[1]._describe()["start_consumed"] // 4), []]  # it may have been given some alone
+        for _ in range(4):  # in turns, so that they are given batches together
+            for batches, iterator in zip(before, iterators):
+                batches += take(iterator, 1)
+        before[0] += take(iterators[0], 2)
+        kill(daemon)
+        daemon.start()
+        yield daemon, loaders, iterators, before
+
+
+def come_back(daemon, iterators, first):
+    """What they still give, when one of them is back before the other."""
+    threads = {first: Thread(read, iterators[first])}
+    support.check_sessions(daemon, 1)
+    threads[1 - first] = Thread(read, iterators[1 - first])
+    return [threads[number].done() for number in range(2)]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_daemon_is_killed_under_the_ranks_of_a_job(device, first):
+    """They go on, each where it stood, and together they miss nothing."""
+
+    def ranks(load):  # what is granted is handed out before the loss is seen: with this it is not the rest of the epoch
+        return support.ranks(load, 2, "job", batch_size=4, prefetch_factor=2)
+
+    with killed_under(device, ranks) as (daemon, loaders, iterators, before):
+        found = [early + late for early, late in zip(before, come_back(daemon, iterators, first))]
+        assert found == [wanted(4, world_size=2, rank=rank, **SHUFFLED) for rank in range(2)]
+        assert sorted(sum(sum(found, []), [])) == list(range(SAMPLES))
+        threads = [Thread(read, loader) for loader in loaders]
+        for rank, thread in enumerate(threads):
+            assert thread.done() == wanted(4, world_size=2, rank=rank, epoch=1, **SHUFFLED)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_daemon_is_killed_under_jobs_that_share_a_feed(device, first):
+    """Each still sees every batch, whoever is back first."""
+
+    def sharers(load):
+        return [load(share="both", batch_size=4, prefetch_factor=2, **SHUFFLED) for _ in range(2)]
+
+    with killed_under(device, sharers) as (daemon, loaders, iterators, before):
+        right = wanted(4, **SHUFFLED)
+        begun = len(before[0]) - 2 - len(before[1])
+        found = [early + late for early, late in zip(before, come_back(daemon, iterators, first))]
+        assert found == [right, right[begun:]]
+        for thread in [Thread(read, loader) for loader in loaders]:
+            assert thread.done() == wanted(4, epoch=1, **SHUFFLED)
+
+
 def test_a_loader_process_is_killed(device):
     with support.instance() as daemon, support.loader(daemon, device=device, **SHUFFLED) as loader:
         iterator = iter(loader)
         found = take(iterator, 2)
         for pid in daemon.children_called("loader"):
-            support.os.kill(pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
         assert found + read(iterator) == wanted(**SHUFFLED)
         harness.eventually(lambda: len(daemon.children_called("loader")) == 2, 10, "loaders are replaced")
 
@@ -141,7 +195,7 @@ print(*children, flush=True)
 input()
 for pid in children: os.kill(pid, 9)
 """
-        process = support.start(code, daemon=daemon, stdin=support.subprocess.PIPE)
+        process = support.start(code, daemon=daemon, stdin=subprocess.PIPE)
         try:
             assert len(process.stdout.readline().split()) > 5
             harness.eventually(lambda: support.sessions(daemon) == 0, 5, "all have left")

@@ -1,5 +1,6 @@
 """What the wheel is: one module for all Pythons from 3.10 on that needs the C library and exports one name."""
 
+import inspect
 import pathlib
 import re
 import shutil
@@ -10,10 +11,12 @@ import harness
 import pytest
 
 import feedd
+from feedd import _feed
 
 FOLDER = pathlib.Path(feedd.__file__).parent
 MODULE = FOLDER / "_feed.abi3.so"
 SOURCES = harness.ROOT / "client/python"
+PROTOCOLS = ("__dlpack__", "__dlpack_device__", "__array_interface__", "__cuda_array_interface__")
 
 
 def output(*command):
@@ -76,14 +79,44 @@ def test_what_is_public():
         assert isinstance(thing, str) or thing.__doc__, f"{name} has no docstring"
 
 
-def test_the_stub_is_true():
-    """_feed.pyi and the module name the same methods and attributes."""
-    stub = (FOLDER / "_feed.pyi").read_text()
-    for name in ("Array", "Batch", "Feed"):
-        body = stub[re.search(rf"^class {name}\b", stub, re.MULTILINE).end() :].split("\n\n")[0].split("\n@final")[0]
-        body = body.split("\nclass ")[0]
-        said = set(re.findall(r"^    (?:def )?(\w+)[:(]", body, re.MULTILINE)) - {"__init__"}
-        kind = getattr(feedd._feed, name)
-        protocols = {member for member in vars(kind) if "dlpack" in member or "interface" in member}
-        there = {member for member in vars(kind) if not member.startswith("__")} | protocols
-        assert said == there, name
+def stub():
+    """What _feed.pyi defines: it is Python that does nothing."""
+    defined = {}
+    exec(compile((FOLDER / "_feed.pyi").read_text(), "_feed.pyi", "exec"), defined)
+    return defined
+
+
+@pytest.mark.parametrize("name", ["Array", "Batch", "Feed"])
+def test_the_stub_is_true(name):
+    """_feed.pyi and the module name the same methods and the same attributes."""
+    said, kind = stub()[name], getattr(_feed, name)
+    own = {member: value for member, value in vars(said).items() if not member.startswith("__") or member in PROTOCOLS}
+    methods = {member for member, value in own.items() if callable(value)}
+    attributes = own.keys() - methods | inspect.get_annotations(said).keys()
+    there = {member: value for member, value in vars(kind).items() if not member.startswith("__") or member in PROTOCOLS}
+    assert methods == {member for member, value in there.items() if callable(value)}
+    assert attributes == {member for member, value in there.items() if inspect.isdatadescriptor(value)}
+    assert methods | attributes == there.keys()
+    if getattr(said, "__final__", False):
+        with pytest.raises(TypeError, match="base type"):
+            type(name, (kind,), {})
+
+
+def test_the_stub_tells_what_describe_gives(daemon):
+    feed = _feed.Feed("numbers", 16, socket=str(daemon.socket))
+    assert feed.describe().keys() == set(stub()["Description"].__annotations__)
+    feed.close()
+
+
+def test_the_stub_tells_feeds_arguments(daemon):
+    """The same names, and defaults that say nothing."""
+    said = {name: parameter.default for name, parameter in inspect.signature(stub()["Feed"]).parameters.items()}
+    plain = {"dataset": "numbers", "batch_size": 16, "socket": str(daemon.socket)}
+    found = []
+    for options in (plain, {**said, **plain}):
+        feed = _feed.Feed(**options)
+        found.append(feed.describe())
+        feed.close()
+    assert found[0] == found[1]
+    with pytest.raises(TypeError, match=rf"at most {len(said)} .*\({len(said) + 1} given\)"):
+        _feed.Feed(**{**said, **plain}, one_more=1)

@@ -2,27 +2,14 @@
 
 import pytest
 import support
-from support import SAMPLES, read, take, wanted
+from support import SAMPLES, SHUFFLED, read, take, wanted
 
 from feedd import ranks
-
-SHUFFLED = {"shuffle": True, "seed": 11}
-
-
-def job(load, world_size, name, batch_size=8, **options):
-    """The loaders of all ranks, in this process."""
-    return [
-        load(
-            batch_size=batch_size, rank=rank, world_size=world_size, device_world_size=world_size, share=name,
-            **SHUFFLED, **options,
-        )
-        for rank in range(world_size)
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("world_size", [2, 3, 5])
 def test_ranks_share_out_each_global_batch(load, world_size):
-    loaders = job(load, world_size, f"job{world_size}")
+    loaders = support.ranks(load, world_size, f"job{world_size}")
     for epoch in range(2):
         union = []
         for rank, loader in enumerate(loaders):
@@ -33,28 +20,29 @@ def test_ranks_share_out_each_global_batch(load, world_size):
         assert sorted(union) == list(range(SAMPLES))
 
 
-def test_a_tail_that_is_too_short_for_all(load):
-    """203 samples in global batches of 4 x 40: the last one has 43. With 101 x 1 the last has one sample for 101 ranks."""
-    loaders = job(load, 4, "tail", batch_size=67)
-    assert [read(loader) for loader in loaders] == [wanted(67, world_size=4, rank=rank, **SHUFFLED) for rank in range(4)]
+def test_an_epoch_of_one_partial_global_batch(load):
+    """203 samples for 4 x 67: 51, 51, 51, 50."""
+    found = [read(loader) for loader in support.ranks(load, 4, "tail", batch_size=67)]
+    assert [[len(batch) for batch in batches] for batches in found] == [[51], [51], [51], [50]]
+    assert found == [wanted(67, world_size=4, rank=rank, **SHUFFLED) for rank in range(4)]
 
 
 def test_ranks_with_nothing_in_the_last_batch(load):
     """They get a batch without samples, so that all ranks have as many steps."""
-    loaders = job(load, 3, "empty", batch_size=67)  # 203 = 201 + 2
+    loaders = support.ranks(load, 3, "empty", batch_size=67)  # 203 = 201 + 2
     lengths = [[len(batch) for batch in read(loader)] for loader in loaders]
     assert lengths == [[67, 1], [67, 1], [67, 0]]
     assert [len(read(loader)) for loader in loaders] == [2, 2, 2]
 
 
 def test_drop_last_of_ranks(load):
-    loaders = job(load, 3, "drop", drop_last=True)
+    loaders = support.ranks(load, 3, "drop", drop_last=True)
     for rank, loader in enumerate(loaders):
         assert read(loader) == wanted(8, world_size=3, rank=rank, drop_last=True, **SHUFFLED)
 
 
 def test_all_ranks_leave_an_epoch(load):
-    loaders = job(load, 2, "leave")
+    loaders = support.ranks(load, 2, "leave")
     for epoch in range(3):
         iterators = [iter(loader) for loader in loaders]
         for rank, iterator in enumerate(iterators):
@@ -70,7 +58,7 @@ def check_epoch_together(loaders, epoch):
 
 
 def test_a_share_name_as_long_as_may_be_serves_for_another_epoch_too(load_host):
-    check_epoch_together(job(load_host, 2, "x" * 63), 4)
+    check_epoch_together(support.ranks(load_host, 2, "x" * 63), 4)
 
 
 # ---- The environment -------------------------------------------------------------------------------------------
@@ -189,6 +177,6 @@ for epoch in range(2):
     variables = {**TORCHRUN, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     processes = [support.start(code, daemon=daemon, variables={**variables, "RANK": str(rank)}) for rank in range(2)]
     for rank, process in enumerate(processes):
-        lines = [list(map(int, line.split())) for line in support.finish(process).splitlines()]
+        lines = support.numbers_of(support.finish(process))
         right = [[epoch, *batch] for epoch in range(2) for batch in wanted(8, world_size=2, rank=rank, epoch=epoch, **SHUFFLED)]
         assert lines == right

@@ -1,8 +1,10 @@
 """share=: independent jobs that read one feed."""
 
+import errno
+
 import pytest
 import support
-from support import read, samples_of, take, wanted
+from support import SHUFFLED, read, samples_of, take, wanted
 
 import feedd
 
@@ -17,28 +19,28 @@ for id, body in loader: print(*id.tolist())
 def test_processes_see_every_batch_each():
     """Who comes late begins where the feed is by then: it sees the end of an epoch, without a gap."""
     with support.instance() as daemon:
-        with support.loader(daemon, shuffle=True, seed=11, share="both") as loader:
+        with support.loader(daemon, **SHUFFLED, share="both") as loader:
             processes = [support.start(READER, daemon=daemon) for _ in range(2)]
             epochs = [int(process.stdout.readline()) for process in processes]
             for epoch in range(max(epochs) + 1):
-                assert read(loader) == wanted(shuffle=True, seed=11, epoch=epoch)
+                assert read(loader) == wanted(**SHUFFLED, epoch=epoch)
             for epoch, process in zip(epochs, processes):
-                lines = [list(map(int, line.split())) for line in support.finish(process).splitlines()]
-                right = wanted(shuffle=True, seed=11, epoch=epoch)
+                lines = support.numbers_of(support.finish(process))
+                right = wanted(**SHUFFLED, epoch=epoch)
                 assert lines and lines == right[len(right) - len(lines) :]
             assert len(daemon.statistics()["feeds"]) == 1
 
 
 def test_two_loaders_of_one_feed(load):
-    first = load(shuffle=True, seed=11, share="pair")
-    second = load(shuffle=True, seed=11, share="pair")
+    first = load(**SHUFFLED, share="pair")
+    second = load(**SHUFFLED, share="pair")
     start = second._describe()  # the first one may have been given some batches before the second was there
     epoch, consumed = start["start_epoch"], start["start_consumed"]
     iterator = iter(first)
     for number in range(epoch):
-        assert read(iterator) == wanted(shuffle=True, seed=11, epoch=number)
+        assert read(iterator) == wanted(**SHUFFLED, epoch=number)
         iterator = iter(first)
-    right = wanted(shuffle=True, seed=11, epoch=epoch)
+    right = wanted(**SHUFFLED, epoch=epoch)
     assert take(iterator, consumed // 16) == right[: consumed // 16]
     for one, other, batch in zip(iterator, second, right[consumed // 16 :], strict=True):
         assert samples_of(one) == samples_of(other) == batch
@@ -71,6 +73,32 @@ def test_a_shared_feed_goes_where_it_goes(load_host):
 
 
 def test_a_break_in_a_shared_feed_skips_to_the_next_epoch(load_host):
-    loader = load_host(shuffle=True, seed=11, share="skips")
+    loader = load_host(**SHUFFLED, share="skips")
     take(iter(loader), 3)
-    assert read(loader) == wanted(shuffle=True, seed=11, epoch=1)
+    assert read(loader) == wanted(**SHUFFLED, epoch=1)
+
+
+def test_one_that_is_too_slow_is_detached(device):
+    """It holds its batches for longer than max_lag while another one waits: that one goes on, and this one is told. It may
+    read on where it stood with a loader of its own."""
+    with support.instance(ring="32K", device_pool="64K", max_lag=1) as daemon:
+        with support.loaders(daemon, device=device, **SHUFFLED) as load:
+            slow, quick = load(share="both", prefetch_factor=1), load(share="both", timeout=20)
+            begun = quick._describe()["start_consumed"] // 16
+            iterator = iter(slow)
+            held = [next(iterator) for _ in range(2)]
+            with pytest.raises(feedd.TooManyBatches):
+                next(iterator)
+            right = wanted(**SHUFFLED)
+            assert [samples_of(batch) for batch in held] == right[:2]
+            assert read(quick) == right[begun:]
+            assert read(quick) == wanted(epoch=1, **SHUFFLED), "it is held up no more"
+            for _ in range(2):
+                with pytest.raises(feedd.Error, match="1 s while others .* \\(max_lag\\), and was detached") as raised:
+                    next(iterator)
+                assert type(raised.value) is feedd.Error and raised.value.code == errno.ETIME
+            own = load()
+            own.load_state_dict(slow.state_dict())
+            assert read(own) == right[2:]
+            (feed,) = [feed for feed in daemon.statistics()["feeds"] if feed["name"] == "both"]
+            assert feed["feed_counters"]["consumers_detached"] == 1

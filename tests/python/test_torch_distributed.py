@@ -6,9 +6,8 @@ import socket
 
 import pytest
 import support
-from support import SAMPLES, wanted
+from support import SAMPLES, SHUFFLED, wanted
 
-SHUFFLED = {"shuffle": True, "seed": 11}
 JOB = """
 import feedd, json, os, sys, torch, torch.distributed as distributed
 if sys.argv[2] == "gloo":
@@ -33,16 +32,42 @@ if distributed.is_initialized():
 """
 
 
+# A checkpoint is written when all ranks have done the step, by the first of them, and each notes what it has done; nobody
+# begins the next step before that is so. The second one dies with a batch in hand. They meet at a place of this start's own:
+# torchrun's store still has the addresses of those before, and gloo may take them for today's.
+DYING = """
+import feedd, json, os, signal, sys, torch.distributed as distributed
+folder, dies_at = sys.argv[1], int(sys.argv[2])
+rank, size, again = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), os.environ["TORCHELASTIC_RESTART_COUNT"]
+distributed.init_process_group("gloo", init_method=f"file://{folder}/meet-{again}", rank=rank, world_size=size)
+loader = feedd.DataLoader("numbers", 8, shuffle=True, seed=11)
+state, steps = f"{folder}/state", 0
+if os.path.exists(state): loader.load_state_dict(json.load(open(state)))
+with open(f"{folder}/{rank}-{again}", "w") as notes:
+    while loader.epoch < 2:
+        for id, body in loader:
+            steps += 1
+            if again == "0" and rank == 1 and steps == dies_at: os.kill(os.getpid(), signal.SIGKILL)
+            distributed.barrier()
+            print(*id.tolist(), file=notes, flush=True)
+            if rank == 0:
+                json.dump(loader.state_dict(), open(state + ".new", "w"))
+                os.rename(state + ".new", state)
+            distributed.barrier()
+distributed.destroy_process_group()
+"""
+
+
 @pytest.fixture
 def job(tmp_path):
     (tmp_path / "job.py").write_text(JOB)
     return tmp_path
 
 
-def torchrun(daemon, folder, group, *options):
+def torchrun(daemon, folder, argument, *options):
     """Begins a node of a job of two ranks a node."""
     code = "import runpy, sys; sys.argv[0] = 'torchrun'; runpy.run_module('torch.distributed.run', run_name='__main__')"
-    arguments = [*options, "--nproc-per-node", "2", folder / "job.py", folder, group]
+    arguments = [*options, "--nproc-per-node", "2", folder / "job.py", folder, argument]
     return support.start(code, *arguments, daemon=daemon, variables={"OMP_NUM_THREADS": "1", "TMPDIR": str(folder)})
 
 
@@ -64,6 +89,22 @@ def check(folder, world_size):
 def test_torchrun(daemon, job, group):
     support.finish(torchrun(daemon, job, group, "--standalone"))
     check(job, 2)
+
+
+@pytest.mark.limit(90)
+@pytest.mark.parametrize("dies_at", [1, 7, 20])
+def test_torchrun_starts_a_job_again(daemon, tmp_path, dies_at):
+    """A rank is killed, torchrun ends the other one and starts both anew, and they go on where the checkpoint says: before the
+    first one, in the first epoch, and in the second."""
+    (tmp_path / "job.py").write_text(DYING)
+    support.finish(torchrun(daemon, tmp_path, dies_at, "--standalone", "--max-restarts", "1", "--monitor-interval", "0.1"))
+    union = []
+    for rank in range(2):
+        right = [batch for epoch in range(2) for batch in wanted(8, world_size=2, rank=rank, epoch=epoch, **SHUFFLED)]
+        runs = [support.numbers_of((tmp_path / f"{rank}-{again}").read_text()) for again in range(2)]
+        assert runs == [right[: dies_at - 1], right[dies_at - 1 :]]
+        union += sum(right, [])
+    assert sorted(union) == sorted(2 * list(range(SAMPLES)))
 
 
 def free_port():

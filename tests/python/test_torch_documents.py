@@ -1,6 +1,7 @@
 """The documents' examples and types, and an installation as README tells it."""
 
 import contextlib
+import os
 import pathlib
 import re
 import subprocess
@@ -94,7 +95,7 @@ def test_pip_install_in_a_fresh_environment(tmp_path, daemon):
     venv.create(tmp_path / "venv", with_pip=True)
     python = tmp_path / "venv/bin/python"
     command = [python, "-m", "pip", "install", "--quiet", "--config-settings", f"build-dir={tmp_path / 'built'}", source]
-    environment = {name: value for name, value in support.os.environ.items() if name != "PYTHONPATH"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     code = """

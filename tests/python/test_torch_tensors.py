@@ -89,7 +89,7 @@ def test_a_torch_device(load_host):
 
 
 def test_ranks_without_a_sample_in_the_tail(load):
-    loaders = [load(batch_size=67, rank=rank, world_size=3, device_world_size=3, share="tail") for rank in range(3)]
+    loaders = support.ranks(load, 3, "tail", batch_size=67)
     last = [[*loader][-1] for loader in loaders]
     assert [tuple(body.shape) for _, body in last] == [(1, support.BODY), (1, support.BODY), (0, support.BODY)]
     assert last[2][1].float().sum() == 0

@@ -19,12 +19,18 @@ class Description(TypedDict):
 
 @final
 class Array:
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    nbytes: int
-    __array_interface__: dict[str, Any]
-    __cuda_array_interface__: dict[str, Any]
+    @property
+    def name(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
     def __dlpack__(
         self,
         *,
@@ -38,15 +44,22 @@ class Array:
 
 @final
 class Batch:
-    count: int
-    skipped: int
-    epoch: int
-    index: int
-    first_position: int
-    last_of_epoch: bool
+    @property
+    def count(self) -> int: ...
+    @property
+    def skipped(self) -> int: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def first_position(self) -> int: ...
+    @property
+    def last_of_epoch(self) -> bool: ...
     def arrays(self) -> tuple[Array, ...]: ...
     def samples(self) -> list[int]: ...
 
+@final
 class Feed:
     def __init__(
         self,
@@ -64,7 +77,7 @@ class Feed:
         share: str | None = None,
         wait_for: int = 0,
         prefetch: int = 0,
-        max_lag: int = 0,
+        max_lag_s: int = 0,
         ring_bytes: int = 0,
         resume: str | None = None,
         device: str | None = None,

@@ -38,6 +38,11 @@ def whole_number(name: str, value: Any, least: int, most: int) -> int:
     return number
 
 
+def optional_number(name: str, value: Any, least: int, most: int) -> int:
+    """The same, and 0 for None, by which libfeed and the daemon know that they are to choose."""
+    return 0 if value is None else whole_number(name, value, least, most)
+
+
 def milliseconds(timeout: Any) -> int:
     """torch's timeout, in seconds, as libfeed's: 0 is for ever."""
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):

@@ -1,5 +1,6 @@
 """Dataset: single samples, for looking at data."""
 
+import errno
 import operator
 import os
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from . import frameworks
 from ._feed import Array, Feed
-from .errors import Error
+from .errors import from_code
 
 if TYPE_CHECKING:
     from ._feed import Description
@@ -20,7 +21,7 @@ class Dataset:
 
     For looking at data: a sample costs a round trip to the daemon, neighbours in a row less. Training goes through
     ``DataLoader``, which also takes a Dataset for a name, and whose ``dataset`` is one. A transform of the dataset's
-    configuration has been applied. The daemon is first asked when something is wanted.
+    configuration has been applied. The daemon is first asked when something is wanted. For one thread at a time.
     """
 
     def __init__(
@@ -76,7 +77,8 @@ class Dataset:
     @overload
     def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
-        """Sample ``index``, also counted from the end; a slice gives a list. ``feedd.Error`` if it cannot be read."""
+        """Sample ``index``, also counted from the end; a slice gives a list. Raises ``IndexError``, and ``feedd.Error`` if it
+        cannot be read."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         number = operator.index(index)
@@ -105,9 +107,10 @@ class Dataset:
         self._next = -1
         batch = self._opened().next()
         if batch is None or batch.first_position != number:
-            raise Error(f"the daemon gave another sample than {number}")
+            raise from_code(errno.EPROTO, f"the daemon gave another sample than {number}: is the dataset used by several"
+                                          " threads?")
         self._next = number + 1 if number + 1 < len(self) else -1
         if batch.count == 0:
-            raise Error(f"sample {number} of dataset {self.name} cannot be read")
+            raise from_code(errno.EIO, f"sample {number} of dataset {self.name} cannot be read: see the daemon's log")
         sample = tuple(self._convert(array)[0] for array in batch.arrays())
         return dict(zip((name for name, _, _ in self.fields), sample)) if self._as_dict else sample

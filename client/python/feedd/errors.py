@@ -1,4 +1,4 @@
-"""What goes wrong, as exceptions. All are RuntimeErrors with a sentence that says what to do, and the errno in ``code``."""
+"""What goes wrong, as exceptions. All are RuntimeErrors with a sentence that says what to do, and a code."""
 
 import errno
 
@@ -6,7 +6,8 @@ __all__ = ["Error", "OptionError", "Timeout", "TooManyBatches", "Unavailable", "
 
 
 class Error(RuntimeError):
-    """The daemon or libfeed said no. ``code`` is the positive errno: see feed.h for what each means."""
+    """The daemon or libfeed said no. ``code`` is the positive errno, see feed.h for what each means, and 0 where none says
+    it."""
 
     code: int = 0
 
@@ -16,7 +17,7 @@ class OptionError(Error, ValueError):
 
 
 class Timeout(Error, TimeoutError):
-    """No batch came within ``timeout`` seconds, or no answer from the daemon."""
+    """No batch came within ``timeout`` seconds, or no answer from the daemon to a loader that attaches, within 30 s."""
 
 
 class TooManyBatches(Error, BufferError):
@@ -24,7 +25,7 @@ class TooManyBatches(Error, BufferError):
 
 
 class Unavailable(Error, ConnectionError):
-    """No daemon answers on the socket, or it went away and did not come back in time."""
+    """No daemon answers on the socket, or it went away and did not come back within 60 s."""
 
 
 _KINDS: dict[int, type[Error]] = {

@@ -62,7 +62,8 @@ _IN_HOST_MEMORY_ALONE = ("numpy",)
 
 
 def choose(framework: str | None, device: str) -> str:
-    """The framework to use: the one named; else torch where it can be imported, NumPy, or none (``"dlpack"``)."""
+    """The framework to use: the one named; else the first that can be imported of torch and NumPy, on a GPU of torch, CuPy
+    and JAX; or none (``"dlpack"``)."""
     if framework is None:
         host = not device.startswith("cuda") and not device.startswith("GPU-")
         order = ("torch", "numpy") if host else ("torch", "cupy", "jax")
@@ -72,11 +73,11 @@ def choose(framework: str | None, device: str) -> str:
     return framework
 
 
-def converter(framework: str, number: int, copy: bool) -> Convert:
-    """What makes a tensor of an Array. ``number`` is the GPU's, or -1 for host memory."""
-    if framework in _IN_HOST_MEMORY_ALONE and number >= 0:
+def converter(framework: str, device_number: int, copy: bool) -> Convert:
+    """What makes a tensor of an Array. ``device_number`` is the GPU's, or -1 for host memory."""
+    if framework in _IN_HOST_MEMORY_ALONE and device_number >= 0:
         raise ValueError(f"framework={framework!r} has no tensors on a GPU; torch, cupy and jax do")
-    if framework in _ON_A_GPU_ALONE and number < 0:
+    if framework in _ON_A_GPU_ALONE and device_number < 0:
         raise ValueError(f"framework={framework!r} has no tensors in host memory; torch and numpy do")
     return _FRAMEWORKS[framework](copy)
 

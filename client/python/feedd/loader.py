@@ -1,16 +1,18 @@
 """DataLoader: batches of a dataset that a feedd daemon serves, by iteration, epoch after epoch."""
 
+import errno
 import gc
 import os
+import sys
 import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import frameworks
 from ._feed import Batch, Feed
-from .arguments import milliseconds, refuse_meaningless, seed_of, whole_number
+from .arguments import milliseconds, optional_number, refuse_meaningless, seed_of, whole_number
 from .dataset import Dataset
-from .errors import Error, OptionError, TooManyBatches
+from .errors import Error, OptionError, TooManyBatches, from_code
 from .ranks import find_ranks, reopened_name
 
 if TYPE_CHECKING:
@@ -19,15 +21,23 @@ if TYPE_CHECKING:
 _STATE_VERSION = 1
 
 
+def _script_name() -> str | None:
+    """What feedctl calls us by; None leaves it to libfeed."""
+    arguments = getattr(sys, "argv", None)
+    name = os.path.basename(arguments[0]) if arguments else ""
+    return None if name in ("", "-c") else name.encode(errors="replace").decode()
+
+
 class DataLoader:
     """Batches of a dataset, shaped like ``torch.utils.data.DataLoader``.
 
     Iterating gives one epoch: tuples of tensors ``[batch, ...]`` in field order, or dicts with ``as_dict=True``, over the
     daemon's memory without a copy. They are read-only, though PyTorch does not know that: writing to one in host memory ends
-    the process with a segmentation fault, on a GPU the kernel faults. A tensor, and every view of it, stays valid for as long as
-    somebody holds it, on whatever stream it is used; its place in the ring is used again when the last holder is gone and
-    the GPU has done what was queued until then. (Of a feed that others share, who holds a batch for longer than the daemon's
-    max_lag while they wait is detached, closed or not, and what it holds is filled anew.) On a GPU, batches are ready on the stream that is current when they are handed out.
+    the process with a segmentation fault, on a GPU the kernel faults. A tensor, and every view of it, stays valid for as
+    long as somebody holds it, on whatever stream it is used; its place in the ring is used again when the last holder is
+    gone and the GPU has done what was queued until then. (Of a feed that others share, who holds a batch for longer than the
+    daemon's max_lag while they wait is detached, closed or not, and what it holds is filled anew.) On a GPU, batches are
+    ready on the stream that is current when they are handed out.
 
     Arguments as in torch:
         dataset: the name of a dataset in feedd.conf, or a ``feedd.Dataset``.
@@ -45,13 +55,17 @@ class DataLoader:
     Of feedd:
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, a GPU's UUID, a ``torch.device``, or ``"host:0"`` for a simulated GPU.
         rank, world_size: of how many processes this is which; by default those of torch.distributed or torchrun.
-        local_world_size: ranks on this machine.
+        local_world_size: ranks on this machine; by default ``$LOCAL_WORLD_SIZE``, else world_size. The first batch waits for
+            so many.
         device_world_size: ranks on the same GPU, where they share one.
         share: a name under which independent jobs read one feed: each sees every batch, the storage is read once.
         framework: ``"torch"``, ``"numpy"``, ``"jax"``, ``"cupy"``, or ``"dlpack"`` for plain ``feedd.Array`` objects; by
-            default torch where it is installed.
+            default torch where it is installed, else NumPy, on a GPU CuPy or JAX, or plain objects.
         copy: give tensors with memory of their own.
         socket: the daemon's; by default ``$FEEDD_SOCKET``, then ``/run/feedd/feedd.sock``.
+
+    All ranks of a job make their loaders in the same order, and leave an epoch before its end, ``set_epoch()`` or
+    ``load_state_dict()`` together: one that does so alone waits for the others, for ever without ``timeout``.
 
     Raises ``feedd.Error`` and its kinds, ``TypeError`` and ``ValueError``. A loader may be used from any thread, one at a
     time; it does not survive a fork, in whose child another one can be made.
@@ -114,17 +128,16 @@ class DataLoader:
             "world_size": self._ranks.world_size,
             "local_world_size": self._ranks.local_world_size,
             "wait_for": self._ranks.local_world_size if self._ranks.world_size > 1 else 0,
-            "device_world_size": 0 if device_world_size is None else whole_number("device_world_size", device_world_size, 1, 2**31),
+            "device_world_size": optional_number("device_world_size", device_world_size, 1, 2**31),
             "prefetch": 0 if prefetch_factor is None else whole_number("prefetch_factor", prefetch_factor, 1, 4094) + 1,
             "device": where,
             "socket": self.dataset.socket if socket is None else os.fspath(socket),
+            "client_name": _script_name(),
         }
-        self._reopened = 0
+        self._reopened = 0  # how many times our ranks have met at another place
         self._iteration: weakref.ref[_Iteration] | None = None
         self._wanted_epoch: int | None = None
         self._begun = False  # batches of the epoch at hand were taken, and not its last
-        self._feed: Feed | None = None
-        self._left_at: str | None = None  # while it could not be opened at another place
         self._begin()
 
     @staticmethod
@@ -135,7 +148,9 @@ class DataLoader:
         return Dataset(dataset, framework=single, socket=socket)
 
     def _begin(self) -> None:
-        self._feed = self._open(None)
+        self._left_at: str | None = None  # while it could not be opened at another place
+        self._tried: tuple[int, str] | None = None  # the epoch last gone to, and its token
+        self._feed: Feed | None = self._open(None, 0)
         about = self._describe()
         self._epoch = about["start_epoch"]
         self._names = tuple(name for name, _, _ in about["fields"])
@@ -178,27 +193,45 @@ class DataLoader:
     # ---- Iterating -------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> "_Iteration":
-        """The rest of the epoch at hand after ``load_state_dict()``, else the next whole one. Ends an iteration that is under way."""
-        iteration = self._iteration() if self._iteration is not None else None
-        if iteration is not None:
-            iteration.over = True
+        """The rest of the epoch at hand after ``load_state_dict()``, else the next whole one. Ends an iteration that is
+        under way."""
+        self._supersede()
         wanted, self._wanted_epoch = self._wanted_epoch, None
-        if wanted is not None or self._begun:
-            self._go_to(self._epoch + 1 if wanted is None else wanted)
+        try:
+            if wanted is not None or self._begun:
+                self._go_to(self._epoch + 1 if wanted is None else wanted)
+        except OptionError:  # it cannot be had at all
+            raise
+        except BaseException:
+            self._wanted_epoch = wanted  # for another try
+            raise
         iteration = _Iteration(self)
         self._iteration = weakref.ref(iteration)
         return iteration
 
+    def _supersede(self) -> None:
+        iteration = self._iteration() if self._iteration is not None else None
+        if iteration is not None:
+            iteration.superseded = True
+
     def set_epoch(self, epoch: int) -> None:
-        """The next iteration is of that epoch: as of torch's DistributedSampler, and only needed to leave their order. Whole,
-        but for the epoch that ``load_state_dict()`` led into."""
+        """The next iteration is of that epoch: as of torch's DistributedSampler, and only needed to leave the order of
+        epochs. Whole, but for the epoch that ``load_state_dict()`` led into."""
         self._wanted_epoch = whole_number("epoch", epoch, 0, 2**63)
 
     def _go_to(self, epoch: int) -> None:
         if self._is_joined():
             self._skip_to(epoch)
         elif self._begun or epoch != self._epoch:
-            self._reopen(self._opened().token_at(epoch, 0))
+            self._reopen(self._token_at(epoch))
+
+    def _token_at(self, epoch: int) -> str:
+        # Where this was tried and failed the old feed is not made again for it: there may be room for one alone.
+        if self._left_at is not None and self._tried is not None and self._tried[0] == epoch:
+            return self._tried[1]
+        token = self._opened().token_at(epoch, 0)
+        self._tried = epoch, token
+        return token
 
     def _is_joined(self) -> bool:
         """Whether others who are no ranks of ours read the same feed, which therefore goes where it goes."""
@@ -206,7 +239,8 @@ class DataLoader:
 
     def _skip_to(self, epoch: int) -> None:
         if epoch < self._epoch or (epoch == self._epoch and self._begun):
-            raise OptionError(f"the feed that is shared as {self._ranks.share!r} is past the beginning of epoch {epoch}")
+            raise from_code(errno.EINVAL, f"the feed that is shared as {self._ranks.share!r} is past the beginning of epoch"
+                                          f" {epoch}: take a later epoch, or a feed of one's own")
         while self._epoch < epoch:
             self._take()
 
@@ -221,17 +255,19 @@ class DataLoader:
                 batch = feed.next(self._timeout_ms)
             except TooManyBatches as error:
                 raise self._explain(error) from None
-        if batch is None:
-            raise Error("the daemon ended the run")
+        assert batch is not None, "a run has no end where no number of epochs is asked for"
         self._begun = not batch.last_of_epoch
         self._epoch = batch.epoch + 1 if batch.last_of_epoch else batch.epoch
         return batch
 
     def _explain(self, error: TooManyBatches) -> TooManyBatches:
-        held = self._describe()["prefetch"]
+        held, asked = self._describe()["prefetch"], self._options["prefetch"]
+        remedy = f"raise prefetch_factor (now {held - 1})"
+        if held < max(asked, 2):  # of a ring that others share, and whose size they have set
+            remedy = f"let who makes the feed {self._ranks.share!r} ask for a larger prefetch_factor, for the room is shared"
         explained = TooManyBatches(
             f"all {held} batches that this loader may hold at once are held by tensors, or views of them, that are still"
-            f" alive: let go of them, use copy=True, or raise prefetch_factor (now {held - 1})")
+            f" alive: let go of them, use copy=True, or {remedy}")
         explained.code = error.code
         return explained
 
@@ -255,43 +291,39 @@ class DataLoader:
         if not isinstance(token, str) or not token or not token.isascii():
             raise ValueError("this is no state of a feedd.DataLoader")
         if self._is_joined():
-            raise OptionError(f"the feed that is shared as {self._ranks.share!r} goes on where it is, not where a state says")
+            raise from_code(errno.EINVAL, f"the feed that is shared as {self._ranks.share!r} goes on where it is, not where a"
+                                          " state says: take a feed of one's own")
         self._reopen(token)
         self._wanted_epoch = None
 
     # ---- The feed --------------------------------------------------------------------------------------------------
 
-    def _open(self, token: str | None) -> Feed:
+    def _open(self, token: str | None, reopened: int) -> Feed:
         share = self._ranks.share
         if share is not None:
-            share = reopened_name(share, self._reopened)
+            share = reopened_name(share, reopened)
         return Feed(self.dataset.name, self.batch_size, share=share, resume=token, **self._options)
 
     def _reopen(self, token: str) -> None:
         """At another place, or, if that cannot be, again where it stood. The ranks of a job all do this, so they meet again
-        under the next name."""
-        iteration = self._iteration() if self._iteration is not None else None
-        if iteration is not None:
-            iteration.over = True
-        before = self._opened().token()
+        under the next name, however often one of them has to try."""
+        self._supersede()
+        before = self._left_at if self._left_at is not None else self._opened().token()
         self.close()  # first, so that the daemon goes on with the ring that is there
         self._left_at = before
-        self._feed = self._open_next(token)
+        reopened = self._reopened + (self._ranks.world_size > 1)
+        self._feed = self._open(token, reopened)
+        self._reopened = reopened
         self._left_at = None
         self._begun = False
         self._epoch = self._describe()["start_epoch"]
 
-    def _open_next(self, token: str) -> Feed:
-        if self._ranks.world_size > 1:
-            self._reopened += 1
-        return self._open(token)
-
     def _opened(self) -> Feed:
         if self._feed is None and self._left_at is not None:
-            self._feed = self._open_next(self._left_at)
+            self._feed = self._open(self._left_at, self._reopened)
             self._left_at = None
         if self._feed is None:
-            raise Error("the loader is closed")
+            raise from_code(errno.ENOTCONN, "the loader is closed: make another one")
         return self._feed
 
     def _describe(self) -> "Description":
@@ -303,7 +335,8 @@ class DataLoader:
             self._feed.settle()
 
     def close(self) -> None:
-        """Leaves the feed. Tensors that are still held stay valid."""
+        """Leaves the feed. Tensors that are still held stay valid; on a GPU, letting go of the last of them waits for all
+        work queued there."""
         self._left_at = None
         feed, self._feed = self._feed, None
         if feed is not None:
@@ -324,8 +357,8 @@ class _Iteration:
 
     def __init__(self, loader: DataLoader) -> None:
         self._loader = loader
-        self.over = False
-        self._ended = False
+        self.superseded = False  # by another iteration
+        self._exhausted = False
 
     def __iter__(self) -> "_Iteration":
         return self
@@ -335,12 +368,12 @@ class _Iteration:
 
     def __next__(self) -> Any:
         loader = self._loader
-        if self._ended:
+        if self._exhausted:
             loader._settle()
             raise StopIteration
-        if self.over:
+        if self.superseded:
             raise Error("another iteration over this loader has begun: a loader stands at one place. Make a second one")
         batch = loader._take()
         if batch.last_of_epoch:
-            self._ended = True
+            self._exhausted = True
         return loader._tensors(batch)

@@ -64,16 +64,14 @@ _loaders_made = 0
 def find_ranks(rank: int | None, world_size: int | None, local_world_size: int | None, share: str | None) -> Ranks:
     """The ranks to attach with. Every rank of a job makes its loaders in the same order: their names count them."""
     global _loaders_made
-    found = None
     if (rank is None) != (world_size is None):
         raise ValueError("give rank= and world_size= together, or neither")
     if rank is not None and world_size is not None:
         world_size = whole_number("world_size", world_size, 1, 2**31)
         found = whole_number("rank", rank, 0, world_size - 1), world_size
-        local = min(_from_environment("LOCAL_WORLD_SIZE") or world_size, world_size)
     else:
         found = _distributed() or _torchrun() or (0, 1)
-        local = min(_from_environment("LOCAL_WORLD_SIZE") or found[1], found[1])
+    local = min(_from_environment("LOCAL_WORLD_SIZE") or found[1], found[1])
     if local_world_size is not None:
         local = whole_number("local_world_size", local_world_size, 1, found[1])
     if found[1] > 1 and share is None:

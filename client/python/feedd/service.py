@@ -29,16 +29,18 @@ Sections = Mapping[str, Mapping[str, object]]
 class Service:
     """A running private daemon. ``socket`` is where it answers, ``pid`` its process."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", path: str, log: BinaryIO) -> None:
-        self._process = process
+    def __init__(self, path: str, log: BinaryIO) -> None:
         self._log = log
+        self._written = ""
         self.socket = path
         self.pid = 0
 
     def log(self) -> str:
-        """What the daemon has written so far."""
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")
+        """What the daemon has written so far, after the block all of it."""
+        if not self._log.closed:
+            self._log.seek(0)
+            self._written = self._log.read().decode(errors="replace")
+        return self._written
 
 
 def _find_program(program: str | os.PathLike[str] | None) -> str:
@@ -165,7 +167,7 @@ def serve(config: str | os.PathLike[str] | Sections, *, program: str | os.PathLi
                 start_new_session=True)  # so that Ctrl-C in a terminal stops the loop first
             _processes.add(process)
             try:
-                service = Service(process, path, log)
+                service = Service(path, log)
                 _wait_until_it_serves(service, process)
                 os.environ["FEEDD_SOCKET"] = path
                 yield service
@@ -173,6 +175,7 @@ def serve(config: str | os.PathLike[str] | Sections, *, program: str | os.PathLi
                 if os.getpid() == owner:
                     _restore(before)
                     _stop(process)
+                    service.log()
     finally:
         if os.getpid() == owner:
             shutil.rmtree(folder, ignore_errors=True)

@@ -4,11 +4,11 @@
 
 struct array {
     PyObject_HEAD struct lease *lease;
-    uint32_t number;
+    uint32_t field; // index in the batch
 };
 
 static const struct feed_array *field_of(const struct array *self) {
-    return &self->lease->batch.field[self->number];
+    return &self->lease->batch.field[self->field];
 }
 
 const char *dtype_numpy_name(enum feed_dtype dtype) {
@@ -33,14 +33,14 @@ PyObject *shape_tuple(const struct feed_array *array) {
     return shape;
 }
 
-PyObject *array_new(struct lease *lease, uint32_t number) {
+PyObject *array_new(struct lease *lease, uint32_t field) {
     struct array *self = PyObject_New(struct array, array_type);
     if (!self) {
         lease_put(lease);
         return NULL;
     }
     self->lease = lease;
-    self->number = number;
+    self->field = field;
     return (PyObject *)self;
 }
 
@@ -124,12 +124,12 @@ static PyObject *capsule_of(struct array *self, bool versioned, bool copy) {
     // The interpreter's lock is kept where nothing is copied. That is quick, and a framework calls us from within its
     // C++: a thread that the end of the program stops where it asks for the lock again would be unwound through that.
     PyThreadState *let_go = copy ? PyEval_SaveThread() : NULL;
-    void *managed = versioned ? (void *)dlpack_export_versioned(self->lease, self->number, copy, text)
-                              : (void *)dlpack_export(self->lease, self->number, copy, text);
+    void *managed;
+    int failed = dlpack_export(self->lease, self->field, versioned, copy, &managed, text);
     if (let_go)
         PyEval_RestoreThread(let_go);
-    if (!managed)
-        return raise_code(-ENOMEM, text);
+    if (failed)
+        return raise_code(failed, text);
     PyObject *capsule = versioned ? PyCapsule_New(managed, "dltensor_versioned", drop_versioned)
                                   : PyCapsule_New(managed, "dltensor", drop_plain);
     if (!capsule && versioned)
@@ -244,7 +244,7 @@ static PyObject *array_tobytes(PyObject *object, PyObject *unused) {
     char *to = PyBytes_AsString(bytes);
     int failed;
     Py_BEGIN_ALLOW_THREADS
-    failed = lease_fetch(self->lease, self->number, to, text);
+    failed = lease_fetch(self->lease, self->field, to, text);
     Py_END_ALLOW_THREADS
     if (!failed)
         return bytes;
@@ -254,7 +254,12 @@ static PyObject *array_tobytes(PyObject *object, PyObject *unused) {
 
 static PyMethodDef methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))array_dlpack, METH_VARARGS | METH_KEYWORDS,
-     "The field as a DLPack capsule, read-only. On a GPU the stream waits for the batch."},
+     "The field as a DLPack capsule, read-only, over the batch's own memory. stream, on a GPU: the one that "
+     "waits for the\n"
+     "batch; None and 1 are the legacy default stream, -1 none. copy=True, and dl_device=(1, 0) of a batch "
+     "on a GPU: in\n"
+     "host memory of its own, writable. BufferError: what only the framework can copy, or copy=False asks "
+     "not to."},
     {"__dlpack_device__", array_dlpack_device, METH_NOARGS, "(type, number): (1, 0) the CPU, (2, N) cuda:N."},
     {"tobytes", array_tobytes, METH_NOARGS, "A copy of the bytes, wherever they lie; waits for them."},
     {0},

@@ -1,5 +1,6 @@
 #include "client/python/native/dlpack.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,28 +47,22 @@ static void delete_versioned(struct dlpack_managed_versioned *self) {
     drop(self->context);
 }
 
-static struct export *begin(struct lease *lease, uint32_t number, bool copy, char *text) {
-    struct export *export = calloc(1, sizeof *export);
-    const struct feed_array *field = &lease->batch.field[number];
-    if (export && copy)
-        export->copy = aligned_alloc(64, (field->bytes + 64) & ~(size_t)63);
-    if (!export || (copy && !export->copy)) {
-        free(export);
-        snprintf(text, HANDLE_TEXT_BYTES, "out of memory");
-        return NULL;
-    }
-    if (copy && lease_fetch(lease, number, export->copy, text) < 0) {
-        drop(export);
-        return NULL;
-    }
-    if (!copy)
+// Sets lease or copy. 0, or a negative errno and a sentence.
+static int take_bytes(struct export *export, struct lease *lease, uint32_t field, bool copy, char *text) {
+    if (!copy) {
         export->lease = lease_get(lease);
-    return export;
+        return 0;
+    }
+    export->copy = aligned_alloc(64, (lease->batch.field[field].bytes + 64) & ~(size_t)63);
+    if (export->copy)
+        return lease_fetch(lease, field, export->copy, text);
+    snprintf(text, HANDLE_TEXT_BYTES, "out of memory");
+    return -ENOMEM;
 }
 
 static void fill_tensor(struct export *export, struct dlpack_tensor *tensor, const struct lease *lease,
-                        uint32_t number) {
-    const struct feed_array *field = &lease->batch.field[number];
+                        uint32_t index) {
+    const struct feed_array *field = &lease->batch.field[index];
     int64_t stride = 1;
     for (uint32_t i = field->dimensions; i-- > 0;) {
         export->shape[i] = (int64_t)field->shape[i];
@@ -84,25 +79,28 @@ static void fill_tensor(struct export *export, struct dlpack_tensor *tensor, con
     };
 }
 
-struct dlpack_managed *dlpack_export(struct lease *lease, uint32_t number, bool copy, char *text) {
-    struct export *export = begin(lease, number, copy, text);
-    if (!export)
-        return NULL;
-    fill_tensor(export, &export->plain.tensor, lease, number);
-    export->plain.context = export;
-    export->plain.deleter = delete_plain;
-    return &export->plain;
-}
-
-struct dlpack_managed_versioned *dlpack_export_versioned(struct lease *lease, uint32_t number, bool copy,
-                                                         char *text) {
-    struct export *export = begin(lease, number, copy, text);
-    if (!export)
-        return NULL;
-    fill_tensor(export, &export->versioned.tensor, lease, number);
-    export->versioned.version = (struct dlpack_version){1, 0};
-    export->versioned.context = export;
-    export->versioned.deleter = delete_versioned;
-    export->versioned.flags = copy ? DLPACK_FLAG_IS_COPIED : DLPACK_FLAG_READ_ONLY;
-    return &export->versioned;
+int dlpack_export(struct lease *lease, uint32_t field, bool versioned, bool copy, void **managed,
+                  char text[HANDLE_TEXT_BYTES]) {
+    struct export *export = calloc(1, sizeof *export);
+    if (!export) {
+        snprintf(text, HANDLE_TEXT_BYTES, "out of memory");
+        return -ENOMEM;
+    }
+    int failed = take_bytes(export, lease, field, copy, text);
+    if (failed) {
+        drop(export);
+        return failed;
+    }
+    if (versioned) {
+        export->versioned.version = (struct dlpack_version){1, 0};
+        export->versioned.context = export;
+        export->versioned.deleter = delete_versioned;
+        export->versioned.flags = copy ? DLPACK_FLAG_IS_COPIED : DLPACK_FLAG_READ_ONLY;
+    } else {
+        export->plain.context = export;
+        export->plain.deleter = delete_plain;
+    }
+    fill_tensor(export, versioned ? &export->versioned.tensor : &export->plain.tensor, lease, field);
+    *managed = versioned ? (void *)&export->versioned : (void *)&export->plain;
+    return 0;
 }

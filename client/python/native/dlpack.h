@@ -63,10 +63,10 @@ struct dlpack_managed_versioned { // capsule "dltensor_versioned"
 struct dlpack_device dlpack_device(const struct handle *handle);
 struct dlpack_type dlpack_type(enum feed_dtype dtype);
 
-// A tensor over field `number` of the batch, which lives until its deleter is called, from any thread. `copy`: of the
-// bytes, in memory of its own, which is of the CPU. NULL and a sentence on failure.
-struct dlpack_managed *dlpack_export(struct lease *lease, uint32_t number, bool copy, char *text);
-struct dlpack_managed_versioned *dlpack_export_versioned(struct lease *lease, uint32_t number, bool copy,
-                                                         char *text);
+// A tensor over a field of the batch, which lives until its deleter is called, from any thread. `copy`: of the bytes,
+// in memory of its own, which is of the CPU. 0 and *managed: a struct dlpack_managed_versioned if `versioned`, else a
+// struct dlpack_managed. Otherwise a negative errno and a sentence.
+int dlpack_export(struct lease *lease, uint32_t field, bool versioned, bool copy, void **managed,
+                  char text[HANDLE_TEXT_BYTES]);
 
 #endif

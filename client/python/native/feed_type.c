@@ -25,6 +25,11 @@ static int text_of(PyObject *object, void *result) {
     *text = NULL;
     if (object == Py_None)
         return 1;
+    if (!PyUnicode_Check(object)) {
+        PyErr_Format(PyExc_TypeError, "%R is no text, as dataset, socket, share, resume and device are",
+                     object);
+        return 0;
+    }
     Py_ssize_t bytes;
     *text = PyUnicode_AsUTF8AndSize(object, &bytes);
     if (!*text)
@@ -35,7 +40,16 @@ static int text_of(PyObject *object, void *result) {
     return 0;
 }
 
-static PyObject *feed_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+// Asked by libfeed while it waits, without the interpreter's lock. True leaves what the handler has raised.
+static bool interrupted(void *unused) {
+    (void)unused;
+    PyGILState_STATE state = PyGILState_Ensure();
+    bool raised = PyErr_CheckSignals() < 0;
+    PyGILState_Release(state);
+    return raised;
+}
+
+static PyObject *feed_object_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     static char *names[] = {"dataset",
                             "batch_size",
                             "socket",
@@ -49,7 +63,7 @@ static PyObject *feed_new(PyTypeObject *type, PyObject *arguments, PyObject *key
                             "share",
                             "wait_for",
                             "prefetch",
-                            "max_lag",
+                            "max_lag_s",
                             "ring_bytes",
                             "resume",
                             "device",
@@ -57,7 +71,7 @@ static PyObject *feed_new(PyTypeObject *type, PyObject *arguments, PyObject *key
                             "connect_timeout_ms",
                             "reconnect_timeout_ms",
                             NULL};
-    struct feed_options options = {0};
+    struct feed_options options = {.interrupted = interrupted};
     int shuffle = 0, drop_last = 0;
     unsigned long long seed = 0, ring_bytes = 0;
     if (!PyArg_ParseTupleAndKeywords(
@@ -84,7 +98,7 @@ static PyObject *feed_new(PyTypeObject *type, PyObject *arguments, PyObject *key
     if (!failed)
         return (PyObject *)self;
     Py_DECREF(self);
-    return raise_code(failed, text);
+    return PyErr_Occurred() ? NULL : raise_code(failed, text);
 }
 
 static PyObject *feed_close_method(PyObject *object, PyObject *unused) {
@@ -100,7 +114,7 @@ static PyObject *feed_close_method(PyObject *object, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
-static void feed_dealloc(PyObject *object) {
+static void feed_object_dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
     struct feed_object *self = (struct feed_object *)object;
     struct handle *handle = self->handle;
@@ -118,7 +132,7 @@ static void feed_dealloc(PyObject *object) {
 static struct handle *open_handle(PyObject *object) {
     struct handle *handle = ((struct feed_object *)object)->handle;
     if (!handle)
-        raise_code(-ENOTCONN, "the loader is closed");
+        raise_code(-ENOTCONN, "the loader is closed: make another one");
     return handle ? handle_get(handle) : NULL;
 }
 
@@ -134,7 +148,7 @@ static int next_lease(struct handle *handle, struct lease **lease, long timeout_
         Py_END_ALLOW_THREADS
         if (got != -EAGAIN && got != -EINTR)
             return got;
-        if (PyErr_CheckSignals() < 0)
+        if (PyErr_Occurred() || PyErr_CheckSignals() < 0)
             return -EINTR;
         if (timeout_ms >= 0 && now_ms() >= end)
             return got == -EINTR ? -EAGAIN : got;
@@ -161,7 +175,7 @@ static PyObject *feed_next_method(PyObject *object, PyObject *arguments) {
     return PyErr_Occurred() ? NULL : raise_code(got, text);
 }
 
-static PyObject *feed_settle(PyObject *object, PyObject *unused) {
+static PyObject *feed_settle_method(PyObject *object, PyObject *unused) {
     (void)unused;
     struct handle *handle = open_handle(object);
     if (!handle)
@@ -173,34 +187,30 @@ static PyObject *feed_settle(PyObject *object, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
-static PyObject *feed_token_method(PyObject *object, PyObject *unused) {
-    (void)unused;
+static PyObject *token_text(PyObject *object, const struct order_place *place) {
     struct handle *handle = open_handle(object);
     if (!handle)
         return NULL;
     char token[FEED_TOKEN_BYTES], text[HANDLE_TEXT_BYTES];
     int failed;
     Py_BEGIN_ALLOW_THREADS
-    failed = handle_token(handle, token, text);
+    failed = handle_token(handle, place, token, text);
     handle_put(handle);
     Py_END_ALLOW_THREADS
     return failed ? raise_code(failed, text) : PyUnicode_FromString(token);
+}
+
+static PyObject *feed_token_method(PyObject *object, PyObject *unused) {
+    (void)unused;
+    return token_text(object, NULL);
 }
 
 static PyObject *feed_token_at_method(PyObject *object, PyObject *arguments) {
     unsigned long long epoch, consumed;
     if (!PyArg_ParseTuple(arguments, "KK:token_at", &epoch, &consumed))
         return NULL;
-    struct handle *handle = open_handle(object);
-    if (!handle)
-        return NULL;
-    char token[FEED_TOKEN_BYTES], text[HANDLE_TEXT_BYTES];
-    int failed;
-    Py_BEGIN_ALLOW_THREADS
-    failed = handle_token_at(handle, epoch, consumed, token, text);
-    handle_put(handle);
-    Py_END_ALLOW_THREADS
-    return failed ? raise_code(failed, text) : PyUnicode_FromString(token);
+    struct order_place place = {epoch, consumed};
+    return token_text(object, &place);
 }
 
 static PyObject *describe_fields(const struct feed_description *description) {
@@ -246,8 +256,9 @@ static PyObject *feed_describe_method(PyObject *object, PyObject *unused) {
 
 static PyMethodDef methods[] = {
     {"next", feed_next_method, METH_VARARGS,
-     "next(timeout_ms=-1): the next Batch, or None when the run is over. Negative: waits for ever."},
-    {"settle", feed_settle, METH_NOARGS, "Gives back what was let go of on a GPU since the last next()."},
+     "next(timeout_ms=-1): the next Batch. Negative: waits for ever."},
+    {"settle", feed_settle_method, METH_NOARGS,
+     "Gives back what was let go of on a GPU since the last next()."},
     {"token", feed_token_method, METH_NOARGS, "Where the next batch stands in the order, as text."},
     {"token_at", feed_token_at_method, METH_VARARGS,
      "token_at(epoch, consumed): of another place, so many samples of all ranks into that epoch."},
@@ -259,8 +270,8 @@ static PyMethodDef methods[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, "One consumer of a feed. Every method may be called from any thread."},
-    {Py_tp_new, feed_new},
-    {Py_tp_dealloc, feed_dealloc},
+    {Py_tp_new, feed_object_new},
+    {Py_tp_dealloc, feed_object_dealloc},
     {Py_tp_methods, methods},
     {0, NULL},
 };

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #define RECONNECT_POLL_MS 20 // there is no descriptor to wait on while libfeed looks for the daemon
-#define NOT_WAITED_FOR    ((void *)-1)
 
 // ---- Fork --------------------------------------------------------------------------------------------------
 
@@ -184,7 +183,7 @@ static int take(struct handle *handle, struct lease **result, char *text) {
     int got = lease ? feed_next(handle->feed, &lease->batch, 0) : -ENOMEM;
     if (got == 1) {
         lease->handle = handle;
-        lease->waiting_stream = NOT_WAITED_FOR;
+        lease->waiting_stream = LEASE_NO_STREAM_WAITS;
         atomic_fetch_add(&handle->references, 1);
         atomic_store(&lease->references, 1);
         *result = lease;
@@ -234,29 +233,20 @@ void handle_settle(struct handle *handle) {
     unlock_handle(handle);
 }
 
-int handle_token(struct handle *handle, char token[FEED_TOKEN_BYTES], char text[HANDLE_TEXT_BYTES]) {
+int handle_token(struct handle *handle, const struct order_place *place, char token[FEED_TOKEN_BYTES],
+                 char text[HANDLE_TEXT_BYTES]) {
     int failed = refuse_forked(handle, text);
     if (failed)
         return failed;
     lock_handle(handle);
-    failed = feed_token(handle->feed, token);
+    failed = place ? feed_token_at(handle->feed, place->epoch, place->consumed, token)
+                   : feed_token(handle->feed, token);
     unlock_handle(handle);
-    if (failed)
-        snprintf(text, HANDLE_TEXT_BYTES, "this loader cannot say where it stands");
-    return failed;
-}
-
-int handle_token_at(struct handle *handle, uint64_t epoch, uint64_t consumed, char token[FEED_TOKEN_BYTES],
-                    char text[HANDLE_TEXT_BYTES]) {
-    int failed = refuse_forked(handle, text);
-    if (failed)
-        return failed;
-    lock_handle(handle);
-    failed = feed_token_at(handle->feed, epoch, consumed, token);
-    unlock_handle(handle);
-    if (failed)
+    if (failed && place)
         snprintf(text, HANDLE_TEXT_BYTES, "there is no such place in the order: %llu samples into epoch %llu",
-                 (unsigned long long)consumed, (unsigned long long)epoch);
+                 (unsigned long long)place->consumed, (unsigned long long)place->epoch);
+    else if (failed)
+        snprintf(text, HANDLE_TEXT_BYTES, "where this loader stands is not known: %s", strerror(-failed));
     return failed;
 }
 
@@ -302,7 +292,8 @@ int lease_samples(struct lease *lease, int64_t *samples, char text[HANDLE_TEXT_B
     }
     unlock_handle(handle);
     if (failed)
-        snprintf(text, HANDLE_TEXT_BYTES, "which samples a batch holds is not known any more: %s",
+        snprintf(text, HANDLE_TEXT_BYTES,
+                 "which samples this batch holds is not known any more (%s): ask before the loader is closed",
                  strerror(-failed));
     return failed;
 }
