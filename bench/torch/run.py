@@ -24,7 +24,7 @@ EXPERIMENTS = {
     1: ("transfer", 120),
     2: ("product", 120),
     3: ("preprocessing", 120),
-    4: ("first_batch", 150),
+    4: ("first_batch", 280),
     5: ("streams", 90),
     6: ("memory", 100),
     7: ("jobs", 150),
@@ -48,7 +48,7 @@ def parse():
     add_options(parser)
     parser.add_argument("--only", type=numbers, default=list(EXPERIMENTS), metavar="1,4",
                         help="these experiments alone, by number or name")
-    parser.add_argument("--minutes", type=float, default=7.5, help="begin no experiment after so long (default: 7.5)")
+    parser.add_argument("--minutes", type=float, default=9, help="begin no experiment after so long (default: 9)")
     parser.add_argument("--here", type=int, choices=EXPERIMENTS, help=argparse.SUPPRESS)  # this one, in this process
     return parser.parse_args()
 
