@@ -10,12 +10,18 @@
 #define ATTEMPT_NS           UINT64_C(2000000000) // for one connection and attachment
 #define ATTEMPT_GPU_NS       UINT64_C(10000000000) // the daemon may have to start the GPU's transfer process first
 
-bool feed_lost(struct feed *feed, int code) {
+// How long to look for it; negative: not at all.
+static int reconnect_ms(const struct feed *feed) {
     int timeout_ms = feed->request.options.reconnect_timeout_ms;
+    return timeout_ms ? timeout_ms : DEFAULT_RECONNECT_MS;
+}
+
+bool feed_lost(struct feed *feed, int code) {
+    int timeout_ms = reconnect_ms(feed);
     if ((code != -ECONNRESET && code != -ESHUTDOWN) || timeout_ms < 0 || !feed->leases || feed->failed)
         return false;
     if (!feed->lost_until_ns) {
-        feed->lost_until_ns = deadline_after_ms(timeout_ms ? timeout_ms : DEFAULT_RECONNECT_MS);
+        feed->lost_until_ns = deadline_after_ms(timeout_ms);
         feed->next_try_ns = 0;
     }
     session_close(&feed->session);
@@ -185,8 +191,8 @@ int feed_reconnect(struct feed *feed, uint64_t deadline) {
         now = monotonic_ns();
         feed->next_try_ns = now + TRY_EVERY_NS;
         if (now >= feed->lost_until_ns)
-            return feed_fail(feed, -ECONNRESET, "feedd on %s was lost and did not come back in time",
-                             feed->request.socket);
+            return feed_fail(feed, -ECONNRESET, "feedd on %s was lost and did not come back within %d s",
+                             feed->request.socket, reconnect_ms(feed) / 1000);
         if (now >= deadline)
             return 0;
     }

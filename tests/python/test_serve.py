@@ -1,4 +1,4 @@
-"""serve(): a private daemon for as long as a block lasts."""
+"""serve(): a private daemon, for as long as a block lasts or until it is closed."""
 
 import os
 import pathlib
@@ -158,6 +158,35 @@ def test_wrong_configurations(config, says):
     assert "FEEDD_SOCKET" not in os.environ
 
 
+def test_errors_name_what_the_user_wrote(folder):
+    """Not the file that was made of it, nor lines of that."""
+    file = folder / "mine.conf"
+    file.write_text("[feedd]\nlodaers = 1\n")
+    for config, name in ((file, str(file)), ({"feedd": {"lodaers": 1}}, "the configuration")):
+        with pytest.raises(feedd.Error, match="loaders") as raised:
+            feedd.serve(config, program=PROGRAM)
+        assert str(raised.value).startswith(f"feedd does not start: {name}: ")
+        assert "info:" not in str(raised.value) and "error:" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"a": "x.npy"}, r"\[dataset a\] is 'x.npy'"), ({"a": {"path": ["x"]}}, r"path of \[dataset a\] is \['x'\]"),
+        ({"a": {"path": None}}, "is None"),
+    ],
+)  # fmt: skip
+def test_values_of_another_kind(config, says):
+    with pytest.raises(TypeError, match=says):
+        feedd.serve(config, program=PROGRAM)
+
+
+def test_paths_of_the_home_folder(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder))
+    with feedd.serve(sections("~/numbers.bin"), program=PROGRAM):
+        check()
+
+
 def test_a_file_that_is_not_there():
     with pytest.raises(FileNotFoundError):
         with feedd.serve("none.conf", program=PROGRAM):
@@ -178,11 +207,39 @@ def test_a_daemon_that_is_killed_in_the_block(folder):
     assert not os.path.exists(service.socket)
 
 
+def test_a_daemon_that_crashes_is_started_again(folder):
+    """Loaders go on, as with a service."""
+    with feedd.serve(sections(folder / "numbers.bin"), program=PROGRAM) as service:
+        with feedd.DataLoader("numbers", 16, framework="numpy", timeout=20, prefetch_factor=1) as loader:
+            batches, before = [], service.pid
+            for batch in loader:
+                batches.append(support.samples_of(batch))
+                if len(batches) == 2:
+                    os.kill(before, signal.SIGKILL)
+        assert batches == wanted()
+        assert service.pid != before
+        last = service.pid
+    harness.eventually(lambda: not os.path.exists(f"/proc/{last}"), 5, "it has ended")
+
+
+def test_without_a_block(folder):
+    service = feedd.serve(sections(folder / "numbers.bin"), program=PROGRAM)
+    try:
+        check()
+        assert service.socket in repr(service) and os.environ["FEEDD_SOCKET"] == service.socket
+    finally:
+        service.close()
+    assert "closed" in repr(service) and "stopp" in service.log()
+    service.close()
+    assert "FEEDD_SOCKET" not in os.environ and not os.path.exists(service.socket)
+
+
 def test_a_daemon_that_hangs(folder, monkeypatch):
     monkeypatch.setattr(feedd.service, "_STOP_SECONDS", 0.3)
     with feedd.serve(sections(folder / "numbers.bin"), program=PROGRAM) as service:
-        os.kill(service.pid, signal.SIGSTOP)
-    harness.eventually(lambda: not os.path.exists(f"/proc/{service.pid}"), 5, "it is killed")
+        pid = service.pid
+        os.kill(pid, signal.SIGSTOP)
+    harness.eventually(lambda: not os.path.exists(f"/proc/{pid}"), 5, "it is killed")
     assert not os.path.exists(service.socket)
 
 

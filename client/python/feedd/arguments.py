@@ -1,5 +1,7 @@
 """torch's DataLoader arguments that have no meaning here: accepted with the values that ask for nothing, else explained."""
 
+import os
+import sys
 from typing import Any
 
 # Argument: the values that ask for nothing, and what feedd does instead.
@@ -61,3 +63,10 @@ def seed_of(seed: int | None, generator: Any) -> int:
     if not hasattr(generator, "initial_seed"):
         raise TypeError(f"generator={generator!r} is no torch.Generator")
     return int(generator.initial_seed()) % 2**64
+
+
+def script_name() -> str | None:
+    """What feedctl calls us by; None leaves it to libfeed."""
+    arguments = getattr(sys, "argv", None)
+    name = os.path.basename(arguments[0]) if arguments else ""
+    return None if name in ("", "-c") else name.encode(errors="replace").decode()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from . import frameworks
 from ._feed import Array, Feed
+from .arguments import script_name
 from .errors import from_code
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class Dataset:
         self, name: str, *, framework: str | None = None, as_dict: bool = False, socket: str | os.PathLike[str] | None = None
     ) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"{name!r} is no dataset's name; feedd serves what feedd.conf declares")
+            raise TypeError(f"{name!r} is no dataset's name: declare its files in feedd.conf, or with feedd.serve(), and give"
+                            " the name that they have there")
         self.name = name
         self.socket = None if socket is None else os.fspath(socket)
         self._as_dict = bool(as_dict)
@@ -39,7 +41,7 @@ class Dataset:
 
     def _open(self, token: str | None) -> Feed:
         # As little as can be is read ahead: a sample that cannot be read is no matter of those before it.
-        return Feed(self.name, 1, socket=self.socket, resume=token, prefetch=2, ring_bytes=1)
+        return Feed(self.name, 1, socket=self.socket, resume=token, prefetch=2, ring_bytes=1, client_name=script_name())
 
     def _opened(self) -> Feed:
         if self._owner != os.getpid():  # forked, as workers of torch's DataLoader are: the feed is the parent's

@@ -83,8 +83,9 @@ def converter(framework: str, device_number: int, copy: bool) -> Convert:
 
 
 def device_name(device: Any) -> str:
-    """libfeed's name of a device: "cuda" is torch's current one where torch has chosen one."""
-    name = str(device)
+    """libfeed's name of a device: "cuda" is torch's current one where torch has chosen one, and a number a GPU's, as in
+    torch."""
+    name = f"cuda:{device}" if isinstance(device, int) and not isinstance(device, bool) else str(device)
     torch = sys.modules.get("torch")
     if name == "cuda" and torch is not None and torch.cuda.is_initialized():
         return f"cuda:{torch.cuda.current_device()}"

@@ -3,14 +3,13 @@
 import errno
 import gc
 import os
-import sys
 import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import frameworks
 from ._feed import Batch, Feed
-from .arguments import milliseconds, optional_number, refuse_meaningless, seed_of, whole_number
+from .arguments import milliseconds, optional_number, refuse_meaningless, script_name, seed_of, whole_number
 from .dataset import Dataset
 from .errors import Error, OptionError, TooManyBatches, from_code
 from .ranks import find_ranks, reopened_name
@@ -19,13 +18,6 @@ if TYPE_CHECKING:
     from ._feed import Description
 
 _STATE_VERSION = 1
-
-
-def _script_name() -> str | None:
-    """What feedctl calls us by; None leaves it to libfeed."""
-    arguments = getattr(sys, "argv", None)
-    name = os.path.basename(arguments[0]) if arguments else ""
-    return None if name in ("", "-c") else name.encode(errors="replace").decode()
 
 
 class DataLoader:
@@ -40,12 +32,13 @@ class DataLoader:
     ready on the stream that is current when they are handed out.
 
     Arguments as in torch:
-        dataset: the name of a dataset in feedd.conf, or a ``feedd.Dataset``.
+        dataset: the name of a dataset in feedd.conf, or a ``feedd.Dataset``, of which name and socket are taken.
         batch_size: samples a batch and rank.
         shuffle: in an order that is a function of the seed and the epoch alone.
         drop_last: leave out the last batch of an epoch where it is not whole.
         timeout: seconds to wait for a batch before ``feedd.Timeout``; 0 waits for ever.
-        generator: a ``torch.Generator`` whose initial seed is taken; or give ``seed`` (0 if neither is given).
+        generator: a ``torch.Generator`` whose initial seed is taken; or give ``seed``. Without either it is 0, and every run
+            has the same order.
         prefetch_factor: batches that may be under way or held beside the one in use; None leaves it to the daemon. Who
             keeps more of them gets ``feedd.TooManyBatches``.
         The others are accepted with the values that ask for nothing; else an error says what feedd does instead.
@@ -53,19 +46,21 @@ class DataLoader:
     ``loader.dataset`` is a ``feedd.Dataset``, so that ``len(loader.dataset)`` is the number of samples.
 
     Of feedd:
-        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, a GPU's UUID, a ``torch.device``, or ``"host:0"`` for a simulated GPU.
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or 1, a GPU's UUID, a ``torch.device``, or ``"host:0"`` for a simulated GPU.
         rank, world_size: of how many processes this is which; by default those of torch.distributed or torchrun.
         local_world_size: ranks on this machine; by default ``$LOCAL_WORLD_SIZE``, else world_size. The first batch waits for
             so many.
         device_world_size: ranks on the same GPU, where they share one.
-        share: a name under which independent jobs read one feed: each sees every batch, the storage is read once.
+        share: a name under which independent jobs read one feed: each sees every batch from where the feed stands when it
+            joins, and the storage is read once. One that stops reading holds the others up, for the daemon's max_lag at most.
         framework: ``"torch"``, ``"numpy"``, ``"jax"``, ``"cupy"``, or ``"dlpack"`` for plain ``feedd.Array`` objects; by
             default torch where it is installed, else NumPy, on a GPU CuPy or JAX, or plain objects.
         copy: give tensors with memory of their own.
         socket: the daemon's; by default ``$FEEDD_SOCKET``, then ``/run/feedd/feedd.sock``.
 
     All ranks of a job make their loaders in the same order, and leave an epoch before its end, ``set_epoch()`` or
-    ``load_state_dict()`` together: one that does so alone waits for the others, for ever without ``timeout``.
+    ``load_state_dict()`` together: one that does so alone waits for the others, for ever without ``timeout``. A loader for
+    one of them alone, as for validation, is made with ``rank=0, world_size=1``.
 
     Raises ``feedd.Error`` and its kinds, ``TypeError`` and ``ValueError``. A loader may be used from any thread, one at a
     time; it does not survive a fork, in whose child another one can be made.
@@ -132,7 +127,7 @@ class DataLoader:
             "prefetch": 0 if prefetch_factor is None else whole_number("prefetch_factor", prefetch_factor, 1, 4094) + 1,
             "device": where,
             "socket": self.dataset.socket if socket is None else os.fspath(socket),
-            "client_name": _script_name(),
+            "client_name": script_name(),
         }
         self._reopened = 0  # how many times our ranks have met at another place
         self._iteration: weakref.ref[_Iteration] | None = None

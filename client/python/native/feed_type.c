@@ -170,9 +170,14 @@ static PyObject *feed_next_method(PyObject *object, PyObject *arguments) {
         return batch_new(lease);
     if (got == 0)
         Py_RETURN_NONE;
-    if (got == -EAGAIN && timeout_ms > 0)
-        snprintf(text, sizeof text, "no batch came within %g s", (double)timeout_ms / 1000);
-    return PyErr_Occurred() ? NULL : raise_code(got, text);
+    if (PyErr_Occurred())
+        return NULL;
+    if (got != -EAGAIN || timeout_ms <= 0)
+        return raise_code(got, text);
+    char late[HANDLE_TEXT_BYTES + 100];
+    snprintf(late, sizeof late, "no batch came within %g s: %s", (double)timeout_ms / 1000,
+             *text ? text : "feedctl feeds and feedctl stats show what is waited for");
+    return raise_code(got, late);
 }
 
 static PyObject *feed_settle_method(PyObject *object, PyObject *unused) {

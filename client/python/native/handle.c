@@ -189,7 +189,9 @@ static int take(struct handle *handle, struct lease **result, char *text) {
         *result = lease;
         return 1;
     }
-    if (got < 0)
+    if (got == -EAGAIN && feed_fd(handle->feed) >= 0)
+        *text = 0; // the daemon is there, and there is no more to be said
+    else if (got < 0)
         snprintf(text, HANDLE_TEXT_BYTES, "%s", lease ? feed_strerror(handle->feed) : "out of memory");
     free(lease);
     return got;

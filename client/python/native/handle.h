@@ -47,8 +47,9 @@ int handle_open(struct handle **handle, const struct feed_options *options, char
 struct handle *handle_get(struct handle *handle);
 void handle_put(struct handle *handle);
 
-// The next batch; waits at most `wait_ms` and returns early with -EINTR for a signal. What feed_next() returns, with
-// a sentence in `text` for what is negative. *lease belongs to the caller, with one reference.
+// The next batch; waits at most `wait_ms` and returns early with -EINTR for a signal. What feed_next() returns, with a
+// sentence in `text` for what is negative; none for a batch that is late from a daemon that is there. *lease belongs
+// to the caller, with one reference.
 int handle_next(struct handle *handle, struct lease **lease, int wait_ms, char text[HANDLE_TEXT_BYTES]);
 
 // Gives back what was returned on a GPU and waits for the next handle_next().
