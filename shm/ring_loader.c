@@ -152,8 +152,9 @@ void ring_repair(struct ring *ring, const struct ring_claim *claim) {
     }
 }
 
+// Nothing is read by it: what it tells is that the supervisor has come so far.
 bool ring_has_begun(const struct ring *ring) {
-    return atomic_load(&ring->header->queue_head) > 0;
+    return atomic_load_explicit(&ring->header->queue_head, memory_order_relaxed) > 0;
 }
 
 void ring_wait_for_work(struct ring *ring, int timeout_ms) {

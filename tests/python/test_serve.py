@@ -234,6 +234,19 @@ def test_without_a_block(folder):
     assert "FEEDD_SOCKET" not in os.environ and not os.path.exists(service.socket)
 
 
+def test_bound_to_no_name(folder):
+    """As in a cell of a notebook; a program that ends so leaves nothing."""
+    code = """
+import feedd, gc, os, sys
+feedd.serve(sys.argv[1], program=sys.argv[2])
+gc.collect()
+print(os.environ["FEEDD_SOCKET"], len(feedd.Dataset("numbers", framework="numpy")))
+"""
+    socket, samples = support.run(code, text(folder / "numbers.bin"), PROGRAM).split()
+    assert int(samples) == support.SAMPLES
+    harness.eventually(lambda: not os.path.exists(os.path.dirname(socket)), 5, "it has ended")
+
+
 def test_a_daemon_that_hangs(folder, monkeypatch):
     monkeypatch.setattr(feedd.service, "_STOP_SECONDS", 0.3)
     with feedd.serve(sections(folder / "numbers.bin"), program=PROGRAM) as service:

@@ -89,6 +89,16 @@ static inline void *fake_run(void *argument) {
 }
 
 // Plays `script` from an epoch's place on. The first batch is number 5.
+// Nobody is accepted, and there is room for nobody more: *filler has the one place.
+static inline void fake_listen_full(struct fake *fake, int *filler) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    *fake = (struct fake){.ring_fd = -1, .read_fd = -1};
+    fake_listen(fake, 0);
+    memcpy(address.sun_path, fake->path, sizeof fake->path);
+    *filler = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(*filler, (struct sockaddr *)&address, sizeof address), 0);
+}
+
 static inline void fake_start_at(struct fake *fake, void (*script)(struct fake *), uint64_t samples,
                                  uint64_t epoch, uint64_t consumed, void *context) {
     *fake = (struct fake){.peer = -1, .ring_fd = -1, .read_fd = -1, .prefetch = 16, .script = script};
@@ -182,6 +192,13 @@ static inline void fake_attached(struct fake *fake, int fd) {
     if (fd >= 0)
         FAKE_CHECK(fake, frame_attach_fd(&fake->writer, fd) == 0);
     FAKE_SEND(fake, ATTACHED, attached, &attached);
+}
+
+// Closes the session without a word, as a killed daemon does, and waits for the client to come back.
+static inline void fake_die_and_return(struct fake *fake) {
+    close_fd(&fake->peer);
+    frame_reader_free(&fake->reader);
+    fake->peer = accept4(fake->listener, NULL, NULL, SOCK_CLOEXEC);
 }
 
 // Until the client sleeps, so that what comes next does not depend on who is faster.

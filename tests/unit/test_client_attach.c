@@ -93,12 +93,9 @@ static void the_environment_names_the_socket(void **state) {
 
 static void a_full_accept_queue_is_waited_for_until_the_deadline(void **state) {
     (void)state;
-    struct fake fake = {.ring_fd = -1, .read_fd = -1};
-    fake_listen(&fake, 0);
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    memcpy(address.sun_path, fake.path, sizeof fake.path);
-    int filler AUTO_CLOSE = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(connect(filler, (struct sockaddr *)&address, sizeof address), 0);
+    struct fake fake;
+    int filler AUTO_CLOSE = -1;
+    fake_listen_full(&fake, &filler);
     struct feed_options options = fake_options(&fake);
     options.connect_timeout_ms = 100;
     uint64_t start = monotonic_ns();

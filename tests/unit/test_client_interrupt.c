@@ -42,12 +42,9 @@ static void a_silent_daemon(void **state) {
 
 static void a_full_accept_queue(void **state) {
     (void)state;
-    struct fake fake = {.ring_fd = -1, .read_fd = -1};
-    fake_listen(&fake, 0);
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    memcpy(address.sun_path, fake.path, sizeof fake.path);
-    int filler AUTO_CLOSE = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(connect(filler, (struct sockaddr *)&address, sizeof address), 0);
+    struct fake fake;
+    int filler AUTO_CLOSE = -1;
+    fake_listen_full(&fake, &filler);
     struct caller caller = {.patience = 3};
     assert_int_equal(open_with(&fake, &caller), -EINTR);
     assert_int_equal(caller.asked, 4);
@@ -56,38 +53,38 @@ static void a_full_accept_queue(void **state) {
     fake_stop(&fake);
 }
 
-static void accept_another(struct fake *fake) {
-    close_fd(&fake->peer);
-    frame_reader_free(&fake->reader);
-    fake->peer = accept4(fake->listener, NULL, NULL, SOCK_CLOEXEC);
-}
-
 // Comes back, says nothing until the client has given up, and is well from then on.
 static void die_and_be_silent(struct fake *fake) {
     fake_open(fake);
     fake_await_sleep(fake);
     fake_grant(fake, 5, 0, 1);
     fake_await_sleep(fake);
-    accept_another(fake);
+    fake_die_and_return(fake);
     fake_linger(fake);
-    accept_another(fake);
+    fake_die_and_return(fake);
     fake_open(fake);
     fake_grant(fake, 5, 8, 1);
     fake_linger(fake);
 }
 
+// A feed that looks for its daemon for as long as the caller lets it.
+static struct feed *open_patiently(struct fake *fake, void (*script)(struct fake *), struct caller *caller) {
+    struct feed *feed;
+    fake_start(fake, script);
+    struct feed_options options = fake_options(fake);
+    options.reconnect_timeout_ms = FAKE_WAIT_MS;
+    options.interrupted = has_enough;
+    options.interrupted_context = caller;
+    assert_int_equal(feed_open(&feed, &options), 0);
+    return feed;
+}
+
 static void a_daemon_that_is_silent_after_its_return(void **state) {
     (void)state;
     struct fake fake;
-    struct feed *feed;
     struct feed_batch batch;
     struct caller caller = {.patience = UINT32_MAX};
-    fake_start(&fake, die_and_be_silent);
-    struct feed_options options = fake_options(&fake);
-    options.reconnect_timeout_ms = FAKE_WAIT_MS;
-    options.interrupted = has_enough;
-    options.interrupted_context = &caller;
-    assert_int_equal(feed_open(&feed, &options), 0);
+    struct feed *feed = open_patiently(&fake, die_and_be_silent, &caller);
     assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), 1);
     assert_int_equal(feed_batch_release(feed, &batch, NULL), 0);
     caller = (struct caller){.patience = 0};
@@ -112,15 +109,9 @@ static void vanish(struct fake *fake) {
 static void a_daemon_that_does_not_return(void **state) {
     (void)state;
     struct fake fake;
-    struct feed *feed;
     struct feed_batch batch;
     struct caller caller = {.patience = UINT32_MAX};
-    fake_start(&fake, vanish);
-    struct feed_options options = fake_options(&fake);
-    options.reconnect_timeout_ms = FAKE_WAIT_MS;
-    options.interrupted = has_enough;
-    options.interrupted_context = &caller;
-    assert_int_equal(feed_open(&feed, &options), 0);
+    struct feed *feed = open_patiently(&fake, vanish, &caller);
     caller = (struct caller){.patience = 2};
     assert_int_equal(feed_next(feed, &batch, -1), -EINTR);
     assert_int_equal(caller.asked, 3);

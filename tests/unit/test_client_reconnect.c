@@ -2,13 +2,6 @@
 #include "shm/order.h"
 #include "tests/unit/fake_feedd.h"
 
-// Closes the session without a word, as a killed daemon does, and waits for the client to come back.
-static void die_and_return(struct fake *fake) {
-    close_fd(&fake->peer);
-    frame_reader_free(&fake->reader);
-    fake->peer = accept4(fake->listener, NULL, NULL, SOCK_CLOEXEC);
-}
-
 static void expect_resume(struct fake *fake, uint64_t epoch, uint64_t consumed) {
     struct resume_token token = {0};
     fake_welcome(fake, PROTO_VERSION);
@@ -24,7 +17,7 @@ static void die_after_three(struct fake *fake) {
     fake_await_sleep(fake);
     fake_grant(fake, 5, 0, 3);
     fake_await_sleep(fake); // the application has taken all three, released one, and wants more
-    die_and_return(fake);
+    fake_die_and_return(fake);
     expect_resume(fake, 3, 64);
     fake_attached(fake, fake->read_fd);
     fake_grant(fake, 5, 8, 1);
@@ -74,7 +67,7 @@ static void die_with_a_queue(struct fake *fake) {
     fake_await_sleep(fake);
     fake_grant(fake, 6, 1, 2);
     fake_error(fake, ESHUTDOWN, "feedd stops");
-    die_and_return(fake);
+    fake_die_and_return(fake);
     expect_resume(fake, 3, 64); // both queued batches were handed out before the error was read
     fake_attached(fake, fake->read_fd);
     fake_end(fake);
@@ -122,7 +115,7 @@ static void the_search_ends_in_time(void **state) {
 static void come_back_with_other_data(struct fake *fake) {
     fake_open(fake);
     fake_await_sleep(fake);
-    die_and_return(fake);
+    fake_die_and_return(fake);
     fake_welcome(fake, PROTO_VERSION);
     fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_ATTACH);
     fake_error(fake, ESTALE, "the token is of other data");

@@ -1,6 +1,7 @@
 """serve: a private daemon, where no service runs."""
 
 import configparser
+import contextlib
 import os
 import re
 import shutil
@@ -10,7 +11,6 @@ import struct
 import subprocess
 import tempfile
 import time
-import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -60,24 +60,25 @@ def _absolute(options: configparser.SectionProxy, base: str) -> None:
             options[key] = os.path.join(base, os.path.expanduser(value))
 
 
-def _read(config: str | os.PathLike[str] | Sections) -> configparser.ConfigParser:
+def _read(config: str | os.PathLike[str] | Sections) -> tuple[configparser.ConfigParser, str]:
+    """And what the user calls it."""
     parser = _parser()
-    base = os.getcwd()
+    base, name = os.getcwd(), "the configuration"
     if isinstance(config, Mapping):
-        for section, options in config.items():
-            name = section if section == "feedd" or section.startswith("dataset ") else f"dataset {section}"
+        for key, options in config.items():
+            section = key if key == "feedd" or key.startswith("dataset ") else f"dataset {key}"
             if not isinstance(options, Mapping):
-                raise TypeError(f"serve: [{name}] is {options!r}, and wants to be a dict of options")
-            parser[name] = {key: _text_of(name, key, value) for key, value in options.items()}
+                raise TypeError(f"serve: [{section}] is {options!r}, and wants to be a dict of options")
+            parser[section] = {option: _text_of(section, option, value) for option, value in options.items()}
     elif isinstance(config, str) and ("\n" in config or config.lstrip().startswith("[")):
         parser.read_string(config)
     else:
-        base = os.path.dirname(os.path.abspath(config))
+        base, name = os.path.dirname(os.path.abspath(config)), os.fspath(config)
         with open(config, encoding="utf-8") as file:
             parser.read_file(file)
     for section in parser.sections():
         _absolute(parser[section], base)
-    return parser
+    return parser, name
 
 
 def _write(parser: configparser.ConfigParser, folder: Path) -> str:
@@ -103,58 +104,34 @@ def _who_answers(path: str) -> int:
     return int(pid)
 
 
-def _stop(process: "subprocess.Popen[bytes]") -> None:
-    if process.stdin is not None:
-        process.stdin.close()  # which ends it, as our death would
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-_processes: "weakref.WeakSet[subprocess.Popen[bytes]]" = weakref.WeakSet()
-
-
-def _let_go() -> None:
-    """In a child of a fork: the daemon is to end with the parent, not with the last who has this pipe."""
-    for process in _processes:
-        if process.stdin is not None:
-            process.stdin.close()
-
-
-os.register_at_fork(after_in_child=_let_go)
-
-
 class Service:
     """A running private daemon, which ends with ``close()``, with a ``with`` block, or with this process, however that
     ends. ``socket`` is where it answers."""
 
     def __init__(self, program: str, config: str | os.PathLike[str] | Sections) -> None:
         try:
-            parser = _read(config)
+            parser, self._name = _read(config)
         except configparser.Error as error:
             raise Error(f"this is no feedd.conf: {error}") from None
-        self._name = "the configuration" if isinstance(config, Mapping) or "\n" in str(config) else os.fspath(config)
         self._owner = os.getpid()
         self._written = ""
         self._pid = 0
-        self._open = True
-        self._before = os.environ.get("FEEDD_SOCKET")
-        self._folder = Path(tempfile.mkdtemp(prefix="feedd-"))
-        try:
+        with contextlib.ExitStack() as ending:
+            self._folder = Path(tempfile.mkdtemp(prefix="feedd-"))
+            ending.callback(shutil.rmtree, self._folder, ignore_errors=True)
             self.socket = _write(parser, self._folder)
             with open(self._folder / "feedd.log", "ab") as out:
-                self._log = open(self._folder / "feedd.log", "rb")
+                self._log = ending.enter_context(open(self._folder / "feedd.log", "rb"))
+                ending.callback(self.log)  # to its end, before it is closed
                 self._process = subprocess.Popen(
                     ["/bin/sh", "-c", _RUN, "sh", program, self._folder], stdin=subprocess.PIPE, stdout=out, stderr=out,
                     start_new_session=True)  # so that Ctrl-C in a terminal stops the loop first
-            _processes.add(self._process)
+            _running.add(self)
+            ending.callback(self._stop)
             self._wait_until_it_serves()
-        except BaseException:
-            self.close()
-            raise
-        os.environ["FEEDD_SOCKET"] = self.socket
+            ending.callback(_restore, self.socket, os.environ.get("FEEDD_SOCKET"))
+            os.environ["FEEDD_SOCKET"] = self.socket
+            self._ending = ending.pop_all()
 
     def _wait_until_it_serves(self) -> None:
         end = time.monotonic() + _START_SECONDS
@@ -169,34 +146,39 @@ class Service:
     def _in_the_users_words(self) -> str:
         """The log, of which nobody sees the file that was made of the configuration."""
         said = _LOG_LINE.sub("", self.log()).strip()
-        return re.sub(re.escape(str(self._folder / "feedd.conf")) + r"(:\d+)?", self._name, said)
+        return re.sub(re.escape(str(self._folder / "feedd.conf")) + r"(:\d+)?", lambda _: self._name, said)
 
     @property
     def pid(self) -> int:
         """Of the daemon, which is started again if it crashes: of the one that answers, or answered last."""
-        self._pid = (_who_answers(self.socket) if self._open else 0) or self._pid
+        self._pid = (0 if self._log.closed else _who_answers(self.socket)) or self._pid
         return self._pid
 
     def log(self) -> str:
         """What the daemon has written so far, after its end all of it."""
-        if self._open:
+        if not self._log.closed:
             self._log.seek(0)
             self._written = self._log.read().decode(errors="replace")
         return self._written
 
     def close(self) -> None:
         """Stops the daemon. In a child of a fork nothing happens: it is the parent's."""
-        if not self._open or os.getpid() != self._owner:
-            return
-        if hasattr(self, "_process"):
-            if os.environ.get("FEEDD_SOCKET") == self.socket:
-                _restore(self._before)
-            _stop(self._process)
-        if hasattr(self, "_log"):
-            self.log()
-            self._log.close()
-        self._open = False
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if os.getpid() == self._owner:
+            self._ending.close()
+
+    def _stop(self) -> None:
+        _running.discard(self)
+        self._let_go()
+        try:
+            self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def _let_go(self) -> None:
+        """Of the pipe whose end is the daemon's, as our death would be."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
 
     def __enter__(self) -> "Service":
         return self
@@ -205,7 +187,20 @@ class Service:
         self.close()
 
     def __repr__(self) -> str:
-        return f"feedd.Service(socket={self.socket!r})" if self._open else "feedd.Service(closed)"
+        return "feedd.Service(closed)" if self._log.closed else f"feedd.Service(socket={self.socket!r})"
+
+
+_running: set[Service] = set()  # which keeps those that nobody has bound to a name
+
+
+def _in_child() -> None:
+    """Of a fork: the daemon is to end with the parent, not with the last who has this pipe."""
+    for service in _running:
+        service._let_go()
+    _running.clear()
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def serve(config: str | os.PathLike[str] | Sections, *, program: str | os.PathLike[str] | None = None) -> Service:
@@ -220,8 +215,10 @@ def serve(config: str | os.PathLike[str] | Sections, *, program: str | os.PathLi
     return Service(_find_program(program), config)
 
 
-def _restore(before: str | None) -> None:
+def _restore(ours: str, before: str | None) -> None:
+    if os.environ.get("FEEDD_SOCKET") != ours:
+        return  # somebody has set another one since
     if before is None:
-        os.environ.pop("FEEDD_SOCKET", None)
+        del os.environ["FEEDD_SOCKET"]
     else:
         os.environ["FEEDD_SOCKET"] = before
