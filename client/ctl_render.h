@@ -9,8 +9,8 @@
 struct column {
     const char *title;
     bool right; // numbers stand at the right
-    uint32_t
-        give_up; // where the width does not suffice, columns go in this order, the highest first; 0: never
+    // where the width does not suffice, columns go in this order, the highest first; 0: never
+    uint32_t give_up;
 };
 
 struct table {

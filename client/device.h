@@ -9,8 +9,8 @@
 struct device_pool {
     struct gpu *gpu; // the handle's
     struct gpu_memory memory;
-    _Atomic uint64_t
-        *words; // word[slot]: the last fill of that slot that was released; the daemon reads them
+    // word[slot]: the last fill of that slot that was released; the daemon reads them
+    _Atomic uint64_t *words;
     uint64_t words_bytes;
     uint64_t words_address; // as the GPU sees them
 };

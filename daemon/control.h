@@ -8,9 +8,9 @@
 #define CONTROL_MAX_DESCRIPTORS 4u
 
 enum transfer_request_kind {
-    TRANSFER_OPEN_POOL =
-        1, // descriptors: the feed's ring (read-only), the pool's ring, the feed's eventfd, and the pool's
-           // memory if it is there already. Answered by POOL_OPEN or POOL_REFUSED
+    // descriptors: the feed's ring (read-only), the pool's ring, the feed's eventfd, and the pool's memory
+    // if it is there already. Answered by POOL_OPEN or POOL_REFUSED
+    TRANSFER_OPEN_POOL = 1,
     TRANSFER_CLOSE_POOL,      // answered by POOL_CLOSED
     TRANSFER_ADD_CONSUMER,    // descriptor: its release words. CONSUMER_REFUSED if they are no good
     TRANSFER_REMOVE_CONSUMER, // answered by CONSUMER_REMOVED

@@ -26,8 +26,8 @@ typedef void *gpu_stream; // a CUstream; NULL is CUDA's default stream
 
 // Memory on the GPU, mapped into this process.
 struct gpu_memory {
-    uint64_t
-        address; // as the GPU sees it: what kernels are given. Of a simulated GPU a pointer of this process
+    // as the GPU sees it: what kernels are given. Of a simulated GPU a pointer of this process
+    uint64_t address;
     uint64_t bytes;
     uint64_t handle; // the implementation's
 };

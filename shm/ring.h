@@ -26,8 +26,8 @@ struct ring_plan {
     struct ring_field fields[RING_MAX_FIELDS];
     uint64_t samples, seed, fingerprint, world_size;
     uint32_t order_version;
-    bool
-        on_device; // the slots lie in a device pool: the object has the control part alone, a batch is one chunk
+    // the slots lie in a device pool: the object has the control part alone, a batch is one chunk
+    bool on_device;
     // Results.
     uint32_t chunks_per_slot;
     uint32_t chunk_samples;

@@ -17,11 +17,11 @@
 #include "shm/ring.h"
 
 enum chunk_flags {
-    CHUNK_MERGE =
-        1, // neighbours in the order as it is become one read; off with io_delay_us, which is per sample
-    CHUNK_SORT =
-        2, // look for neighbours by sorting, where enough are to be expected: for readers to whom a request
-           // is dear (uring, preadv)
+    // neighbours in the order as it is become one read; off with io_delay_us, which is per sample
+    CHUNK_MERGE = 1,
+    // look for neighbours by sorting, where enough are to be expected: for readers to whom a request is
+    // dear (uring, preadv)
+    CHUNK_SORT = 2,
 };
 
 struct chunk_extent {

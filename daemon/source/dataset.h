@@ -31,8 +31,8 @@ struct dataset_file {
 };
 
 struct dataset_stream {
-    uint64_t
-        record_bytes;    // distance from one sample to the next; windows of tokens reach into the next record
+    // distance from one sample to the next; windows of tokens reach into the next record
+    uint64_t record_bytes;
     uint32_t first_file; // files[first_file .. first_file + file_count - 1]; together they hold `samples`
     uint32_t file_count;
     uint32_t extent_count;

@@ -242,7 +242,7 @@ static void place_feed(struct served_feed *feed, const struct feed_request *requ
     struct partition partition = feed_run(&feed->shape, request);
     struct pool *pool;
     LIST_FOREACH(pool, &feed->pools, feed_link)
-    delivery_restart(&pool->delivery, &partition);
+        delivery_restart(&pool->delivery, &partition);
     delivery_restart(&feed->delivery, &partition);
 }
 

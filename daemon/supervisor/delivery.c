@@ -116,7 +116,7 @@ static bool dispatch(struct delivery *delivery, struct lane *lane, uint32_t slot
                                  .source = state->source};
     const struct consumer *consumer;
     LIST_FOREACH(consumer, &lane->consumers, link)
-    state->references += sequence >= consumer->cursor && sequence < consumer->end;
+        state->references += sequence >= consumer->cursor && sequence < consumer->end;
     lane->window[(lane->window_start + lane->length) % delivery->ring->header->slot_count] = slot;
     lane->length++;
     lane->slots_used++;

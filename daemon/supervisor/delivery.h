@@ -61,8 +61,8 @@ struct slot_state {
     uint32_t copies;     // being made of it to pools
     struct lane *lane;   // NULL: nobody wants it any more; free once filled
     uint64_t sequence;
-    uint64_t
-        holders; // of a pool's slot: consumers that were granted what lies in it, or lay in it last; by `word`
+    // of a pool's slot: consumers that were granted what lies in it, or lay in it last; by `word`
+    uint64_t holders;
     uint32_t source; // of a pool's slot that is being filled: the slot of the source
 };
 
@@ -75,8 +75,8 @@ struct delivery {
     bool shared;         // several consumers of a rank are to be expected
     uint32_t lane_limit; // local_world_size: the ring is shared out among so many lanes
     uint32_t consumer_count;
-    uint64_t
-        first_sequence; // where the run's first consumer began, and ranks that come without a position do
+    // where the run's first consumer began, and ranks that come without a position do
+    uint64_t first_sequence;
     struct slot_state *slots;
     uint32_t *free_slots;
     uint32_t free_count;

@@ -8,8 +8,8 @@
 struct lane *lane_find(const struct delivery *delivery, uint64_t rank) {
     struct lane *lane;
     LIST_FOREACH(lane, &delivery->lanes, link)
-    if (lane->rank == rank)
-        return lane;
+        if (lane->rank == rank)
+            return lane;
     return NULL;
 }
 
@@ -34,10 +34,10 @@ static void make_room_for_lane(struct delivery *delivery) {
     if (delivery->lane_count < delivery->lane_limit)
         return;
     LIST_FOREACH(lane, &delivery->lanes, link)
-    if (LIST_EMPTY(&lane->consumers)) {
-        remove_lane(delivery, lane);
-        return;
-    }
+        if (LIST_EMPTY(&lane->consumers)) {
+            remove_lane(delivery, lane);
+            return;
+        }
 }
 
 static int make_lane(struct delivery *delivery, uint64_t rank, struct lane **made, struct error *error) {
@@ -76,7 +76,7 @@ static uint32_t choose_prefetch(const struct delivery *delivery, const struct la
     uint32_t quota = lane_quota(delivery);
     uint32_t taken = 2;
     LIST_FOREACH(other, &lane->consumers, link)
-    taken += other->prefetch - 1;
+        taken += other->prefetch - 1;
     uint32_t most = quota > taken ? quota - taken + 1 : 1;
     if (!wanted)
         wanted = (uint32_t)min_u64(PREFETCH_MOST, max_u64(2, quota / (delivery->shared ? 4 : 2)));
@@ -87,8 +87,8 @@ static uint32_t choose_prefetch(const struct delivery *delivery, const struct la
 static bool lane_untouched(const struct lane *lane) {
     const struct consumer *consumer;
     LIST_FOREACH(consumer, &lane->consumers, link)
-    if (consumer->pool_lane ? !lane_untouched(consumer->pool_lane) : consumer->batches > 0)
-        return false;
+        if (consumer->pool_lane ? !lane_untouched(consumer->pool_lane) : consumer->batches > 0)
+            return false;
     return true;
 }
 
@@ -111,8 +111,8 @@ static uint64_t lane_start(const struct lane *lane) {
     const struct consumer *consumer;
     uint64_t start = lane->base;
     LIST_FOREACH(consumer, &lane->consumers, link)
-    if (consumer->pool_lane)
-        start = min_u64(start, consumer->pool_lane->base);
+        if (consumer->pool_lane)
+            start = min_u64(start, consumer->pool_lane->base);
     return start;
 }
 
@@ -199,8 +199,8 @@ static void follow_end(struct lane *lane) {
     const struct consumer *other;
     lane->end = 0;
     LIST_FOREACH(other, &lane->consumers, link)
-    if (!consumer_at_end(other))
-        lane->end = max_u64(lane->end, other->end);
+        if (!consumer_at_end(other))
+            lane->end = max_u64(lane->end, other->end);
 }
 
 void lane_set_end(struct delivery *delivery, struct consumer *consumer, uint64_t end) {

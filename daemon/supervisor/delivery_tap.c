@@ -87,8 +87,8 @@ static bool consumer_starves(const struct lane *lane, const struct consumer *con
 static bool lane_starves(const struct lane *lane) {
     const struct consumer *consumer;
     LIST_FOREACH(consumer, &lane->consumers, link)
-    if (consumer_starves(lane, consumer))
-        return true;
+        if (consumer_starves(lane, consumer))
+            return true;
     return false;
 }
 
@@ -110,14 +110,14 @@ bool delivery_stalls(const struct delivery *pool, const struct consumer *consume
     const struct lane *lane = consumer->lane, *source = lane->tap.lane;
     const struct consumer *other;
     LIST_FOREACH(other, &lane->consumers, link)
-    if (other != consumer && other->waiting_since_ns && !consumer_at_end(other) &&
-        other->cursor >= lane->base + lane->ready)
-        return true;
+        if (other != consumer && other->waiting_since_ns && !consumer_at_end(other) &&
+            other->cursor >= lane->base + lane->ready)
+            return true;
     // The copies keep slots of the ring, whose consumers may be out of them.
     if (!source || !lane_full(pool->source, source))
         return false;
     LIST_FOREACH(other, &source->consumers, link)
-    if (other != &lane->tap && consumer_starves(source, other))
-        return true;
+        if (other != &lane->tap && consumer_starves(source, other))
+            return true;
     return false;
 }

@@ -47,8 +47,8 @@ void window_trim(struct delivery *delivery, struct lane *lane) {
     if (LIST_EMPTY(&lane->consumers))
         return; // stays warm for whoever comes next
     LIST_FOREACH(consumer, &lane->consumers, link)
-    if (!consumer_at_end(consumer))
-        slowest = min_u64(slowest, consumer->cursor);
+        if (!consumer_at_end(consumer))
+            slowest = min_u64(slowest, consumer->cursor);
     while (lane->length && lane->base < slowest)
         window_pop(delivery, lane);
     // Nobody is due what lies between, when the one who is left came with a position further on.

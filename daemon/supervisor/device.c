@@ -106,10 +106,10 @@ static int make_device(struct supervisor *supervisor, const char *uuid, struct d
 int device_get(struct supervisor *supervisor, const char *uuid, struct device **device, struct error *error) {
     struct device *known;
     LIST_FOREACH(known, &supervisor->devices, link)
-    if (strcmp(known->uuid, uuid) == 0 && known->state != GPU_STOPPING) {
-        *device = known;
-        return 0;
-    }
+        if (strcmp(known->uuid, uuid) == 0 && known->state != GPU_STOPPING) {
+            *device = known;
+            return 0;
+        }
     return make_device(supervisor, uuid, device, error);
 }
 
@@ -117,8 +117,8 @@ uint64_t device_promised_bytes(const struct device *device) {
     const struct pool *pool;
     uint64_t bytes = 0;
     LIST_FOREACH(pool, &device->pools, device_link)
-    if (pool->state != POOL_CLOSING)
-        bytes += pool->planned_bytes;
+        if (pool->state != POOL_CLOSING)
+            bytes += pool->planned_bytes;
     return bytes;
 }
 
@@ -141,8 +141,8 @@ void device_wake(const struct device *device) {
 static struct pool *find_pool(const struct device *device, uint32_t id) {
     struct pool *pool;
     LIST_FOREACH(pool, &device->pools, device_link)
-    if (pool->id == id)
-        return pool;
+        if (pool->id == id)
+            return pool;
     return NULL;
 }
 
@@ -161,8 +161,8 @@ static void fail_pools(struct device *device, bool (*wanted)(const struct pool *
     struct pool *pool;
     do {
         LIST_FOREACH(pool, &device->pools, device_link)
-        if (wanted(pool))
-            break;
+            if (wanted(pool))
+                break;
         if (pool)
             pool_fail(pool, code, text);
     } while (pool);

@@ -77,7 +77,7 @@ static uint32_t count_twins(const struct served_feed *feed, const struct session
     const struct session *other;
     uint32_t count = 0;
     LIST_FOREACH(other, &feed->sessions, feed_link)
-    count += other != session && other->request.rank == session->request.rank;
+        count += other != session && other->request.rank == session->request.rank;
     return count;
 }
 
@@ -192,7 +192,7 @@ static bool pump_pools(const struct served_feed *feed) {
     if (feed->state != FEED_RUNNING)
         return false;
     LIST_FOREACH(pool, &feed->pools, feed_link)
-    freed |= pool_pump(pool);
+        freed |= pool_pump(pool);
     return freed;
 }
 
@@ -213,11 +213,11 @@ void feed_pump(struct served_feed *feed) {
     pace_note(&feed->pace, feed->delivery.completed, monotonic_ns());
     if (feed->state == FEED_RUNNING) {
         LIST_FOREACH(session, &feed->sessions, feed_link)
-        grant(feed, session);
+            grant(feed, session);
     }
     update_gauges(feed);
     LIST_FOREACH(session, &feed->sessions, feed_link)
-    session_flush(session);
+        session_flush(session);
 }
 
 void feed_fail(struct served_feed *feed, int code, const char *format, ...) {
@@ -341,7 +341,7 @@ void feed_close(struct served_feed *feed) {
     feed_set_state(feed, FEED_CLOSING);
     feed->supervisor->ring_bytes -= feed->ring_bytes;
     LIST_FOREACH(child, &feed->children, link)
-    child_stop(child);
+        child_stop(child);
     for (pool = LIST_FIRST(&feed->pools); pool; pool = next) {
         next = LIST_NEXT(pool, feed_link);
         pool_close(pool);

@@ -98,8 +98,8 @@ static uint64_t user_ring_bytes(const struct supervisor *supervisor, uid_t user)
     uint64_t bytes = 0;
     const struct served_feed *feed;
     LIST_FOREACH(feed, &supervisor->feeds, link)
-    if (feed->user == user && feed->state != FEED_CLOSING)
-        bytes += feed->ring_bytes;
+        if (feed->user == user && feed->state != FEED_CLOSING)
+            bytes += feed->ring_bytes;
     return bytes;
 }
 
@@ -107,7 +107,7 @@ static uint32_t user_feeds(const struct supervisor *supervisor, uid_t user) {
     uint32_t count = 0;
     const struct served_feed *feed;
     LIST_FOREACH(feed, &supervisor->feeds, link)
-    count += feed->user == user && feed->state != FEED_CLOSING;
+        count += feed->user == user && feed->state != FEED_CLOSING;
     return count;
 }
 
@@ -201,7 +201,7 @@ static void on_event(uv_poll_t *poll, int status, int events) {
     ring_supervisor_arm(&feed->ring);
     const struct pool *pool;
     LIST_FOREACH(pool, &feed->pools, feed_link)
-    ring_supervisor_arm((struct ring *)&pool->ring);
+        ring_supervisor_arm((struct ring *)&pool->ring);
     feed_pump(feed);
 }
 
@@ -301,7 +301,7 @@ void feed_admit(struct served_feed *feed) {
     struct session *session;
     uint32_t count = 0;
     TAILQ_FOREACH(session, &feed->awaiting, awaited_link)
-    count++;
+        count++;
     // Each once: one that has to wait for something else goes to the end.
     while (count-- && (session = TAILQ_FIRST(&feed->awaiting))) {
         feed_forget(session);

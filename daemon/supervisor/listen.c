@@ -137,7 +137,7 @@ static uint64_t sessions_of(const struct supervisor *supervisor, uid_t user) {
     uint64_t count = 0;
     const struct session *session;
     LIST_FOREACH(session, &supervisor->sessions, link)
-    count += session->peer.uid == user;
+        count += session->peer.uid == user;
     return count;
 }
 

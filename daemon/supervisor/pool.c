@@ -110,8 +110,8 @@ void pool_ask(struct pool *pool) {
     pool->known = true;
     device_send(pool->device, &request, fds, pool->memory_fd >= 0 ? 4 : 3);
     LIST_FOREACH(session, &pool->feed->sessions, feed_link)
-    if (session->pool == pool)
-        introduce(pool, session);
+        if (session->pool == pool)
+            introduce(pool, session);
 }
 
 void pool_opened(struct pool *pool, uint64_t memory_bytes, int fd) {
@@ -144,8 +144,8 @@ void pool_removed(struct pool *pool, uint32_t consumer) {
 static struct session *find_session(const struct pool *pool, uint32_t consumer) {
     struct session *session;
     LIST_FOREACH(session, &pool->feed->sessions, feed_link)
-    if (session->pool == pool && session->consumer.word == consumer)
-        return session;
+        if (session->pool == pool && session->consumer.word == consumer)
+            return session;
     return NULL;
 }
 

@@ -32,8 +32,8 @@ static int plan_ring(const struct served_feed *feed, const struct feed_request *
 bool pool_is_awaited(const struct pool *pool) {
     const struct session *session;
     TAILQ_FOREACH(session, &pool->feed->awaiting, awaited_link)
-    if (strcmp(session->request.device, pool->device->uuid) == 0)
-        return true;
+        if (strcmp(session->request.device, pool->device->uuid) == 0)
+            return true;
     return false;
 }
 
@@ -42,9 +42,9 @@ bool pool_is_awaited(const struct pool *pool) {
 static bool close_idle(const struct device *device) {
     struct pool *pool, *oldest = NULL;
     LIST_FOREACH(pool, &device->pools, device_link)
-    if (pool->state != POOL_CLOSING && pool->idle_since_ns && !pool_is_awaited(pool) &&
-        (!oldest || pool->idle_since_ns < oldest->idle_since_ns))
-        oldest = pool;
+        if (pool->state != POOL_CLOSING && pool->idle_since_ns && !pool_is_awaited(pool) &&
+            (!oldest || pool->idle_since_ns < oldest->idle_since_ns))
+            oldest = pool;
     if (oldest)
         pool_close(oldest);
     return oldest != NULL;
@@ -85,7 +85,7 @@ void pool_count(const struct device *device) {
     const struct pool *pool;
     uint32_t count = 0;
     LIST_FOREACH(pool, &device->pools, device_link)
-    count++;
+        count++;
     atomic_store_explicit(&device->supervisor->stats->gpus[device->record].pools, count,
                           memory_order_relaxed);
 }
@@ -136,8 +136,8 @@ static int make_pool(struct served_feed *feed, struct device *device, const stru
 static struct pool *find_pool(const struct served_feed *feed, const struct feed_request *request) {
     struct pool *pool;
     LIST_FOREACH(pool, &feed->pools, feed_link)
-    if (pool->state != POOL_CLOSING && strcmp(pool->device->uuid, request->device) == 0)
-        break;
+        if (pool->state != POOL_CLOSING && strcmp(pool->device->uuid, request->device) == 0)
+            break;
     if (!pool || pool->lane_limit >= request->device_world_size || pool->words || pool_is_awaited(pool))
         return pool;
     pool_close(pool);

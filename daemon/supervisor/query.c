@@ -123,7 +123,7 @@ static void describe_feed(const struct served_feed *feed, Feedd__Feed *row, char
     const struct lane *lane;
     uint64_t furthest = 0;
     LIST_FOREACH(lane, &feed->delivery.lanes, link)
-    furthest = max_u64(furthest, lane->base);
+        furthest = max_u64(furthest, lane->base);
     struct batch_place place = {0};
     if (partition_locate(&feed->delivery.partition, 0, furthest, &place) == 0) {
         row->epoch = place.epoch;

@@ -59,8 +59,8 @@ static void load(uv_work_t *work) {
 static struct session *find_session(const struct supervisor *supervisor, uint64_t id) {
     struct session *session;
     LIST_FOREACH(session, &supervisor->sessions, link)
-    if (session->id == id)
-        return session;
+        if (session->id == id)
+            return session;
     return NULL;
 }
 

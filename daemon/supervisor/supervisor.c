@@ -58,8 +58,8 @@ static void finish_drain(struct supervisor *supervisor) {
     if (supervisor->state != SUPERVISOR_DRAINING)
         return;
     LIST_FOREACH(feed, &supervisor->feeds, link)
-    if (feed_in_use(feed))
-        return;
+        if (feed_in_use(feed))
+            return;
     supervisor_stop(supervisor);
 }
 
@@ -80,9 +80,9 @@ void supervisor_stop(struct supervisor *supervisor) {
     supervisor->stop_deadline_ns = monotonic_ns() + supervisor->config->stop_timeout_s * 1000000000ull;
     close_if_open((uv_handle_t *)&supervisor->listener);
     LIST_FOREACH(feed, &supervisor->feeds, link)
-    feed_close(feed);
+        feed_close(feed);
     LIST_FOREACH(session, &supervisor->sessions, link)
-    session_fail(session, -ESHUTDOWN, "feedd is stopping");
+        session_fail(session, -ESHUTDOWN, "feedd is stopping");
     devices_stop(supervisor, false);
     supervisor_check_done(supervisor);
 }

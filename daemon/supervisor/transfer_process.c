@@ -79,11 +79,11 @@ static bool take_back(struct transfer_process *process, const struct transfer_re
     if (removal->kind != TRANSFER_REMOVE_CONSUMER)
         return false;
     TAILQ_FOREACH(unsent, &process->unsent, link)
-    if (unsent->request.kind == TRANSFER_ADD_CONSUMER && unsent->request.pool == removal->pool &&
-        unsent->request.consumer == removal->consumer) {
-        drop_unsent(process, unsent);
-        return true;
-    }
+        if (unsent->request.kind == TRANSFER_ADD_CONSUMER && unsent->request.pool == removal->pool &&
+            unsent->request.consumer == removal->consumer) {
+            drop_unsent(process, unsent);
+            return true;
+        }
     return false;
 }
 

@@ -72,8 +72,8 @@ static void update_gauges(const struct transfer *transfer) {
 static struct transfer_pool *find_pool(const struct transfer *transfer, uint32_t id) {
     struct transfer_pool *pool;
     LIST_FOREACH(pool, &transfer->pools, link)
-    if (pool->id == id)
-        return pool;
+        if (pool->id == id)
+            return pool;
     return NULL;
 }
 
@@ -107,8 +107,8 @@ static bool prepare_one(struct transfer *transfer) {
     struct transfer_pool *pool;
     struct error error = {0};
     LIST_FOREACH(pool, &transfer->pools, link)
-    if (!pool->open)
-        break;
+        if (!pool->open)
+            break;
     if (!pool)
         return false;
     int left = pool_prepare(pool, &error);
@@ -255,8 +255,8 @@ static void sleep_for_work(struct transfer *transfer) {
     struct transfer_pool *pool;
     uint64_t count;
     LIST_FOREACH(pool, &transfer->pools, link)
-    if (pool->open && ring_announce_sleep(&pool->ring))
-        return;
+        if (pool->open && ring_announce_sleep(&pool->ring))
+            return;
     if (poll(sources, COUNT_OF(sources), SLEEP_MS) <= 0)
         return;
     if (sources[0].revents)

@@ -40,8 +40,8 @@ static inline uint32_t list_consumers(const struct fixture *fixture, const struc
     for (int i = 0; i < POOLS_MOST; i++)
         if (fixture->pools[i] && fixture->pools[i]->delivery.ring)
             LIST_FOREACH(lane, &fixture->pools[i]->delivery.lanes, link)
-    if (lane->tap.lane)
-        list[count++] = &lane->tap;
+                if (lane->tap.lane)
+                    list[count++] = &lane->tap;
     return count;
 }
 
@@ -66,7 +66,7 @@ static inline void check_tap(const struct lane *lane) {
     assert_true(tap->end <= max_u64(tap->cursor, lane->end));
     const struct consumer *consumer;
     LIST_FOREACH(consumer, &lane->consumers, link)
-    assert_true(consumer_at_end(consumer) || consumer->end <= tap->end);
+        assert_true(consumer_at_end(consumer) || consumer->end <= tap->end);
     assert_int_equal(tap->held_count, 0);
 }
 
