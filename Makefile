@@ -44,12 +44,13 @@ FLAGS = -std=gnu11 -D_GNU_SOURCE -DFEEDD_VERSION='"$(VERSION)"' -I. -I$(BUILD)/g
 LINK = $(CC) $(CFLAGS) -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 
 # A folder is a part: every .c in it belongs to it, but for the main programs named here.
+BASE_SOURCES   := $(sort $(wildcard base/*.c order/*.c))
 SHM_SOURCES    := $(sort $(wildcard shm/*.c))
 GPU_SOURCES    := $(sort $(wildcard gpu/*.c))
 PROTO_SOURCES  := $(sort $(wildcard proto/*.c))
-CTL_SOURCES    := $(sort $(wildcard client/feedctl*.c client/cmd_*.c client/ctl_*.c))
-CLIENT_SOURCES := $(sort $(filter-out $(CTL_SOURCES) client/example.c,$(wildcard client/*.c)))
-DAEMON_SOURCES := $(sort $(filter-out daemon/main.c,$(wildcard daemon/*.c daemon/*/*.c)))
+CLIENT_SOURCES := $(sort $(wildcard client/lib/*.c))
+CTL_SOURCES    := $(sort $(wildcard client/ctl/*.c))
+DAEMON_SOURCES := $(sort $(filter-out daemon/main.c,$(wildcard daemon/*.c daemon/*/*.c daemon/*/*/*.c)))
 UNIT_TESTS     := $(sort $(wildcard tests/unit/test_*.c))
 BENCH_SOURCES  := $(sort $(wildcard bench/bench_*.c))
 
@@ -78,12 +79,12 @@ $(BUILD)/obj/gen/feed.pb-c.o: $(BUILD)/gen/feed.pb-c.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(FLAGS) -w $(call pkg,$(PKGS_CLIENT)) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-COMMON_OBJECTS := $(call objects,$(SHM_SOURCES) $(GPU_SOURCES) $(PROTO_SOURCES)) $(BUILD)/obj/gen/feed.pb-c.o
+COMMON_OBJECTS := $(call objects,$(BASE_SOURCES) $(SHM_SOURCES) $(GPU_SOURCES) $(PROTO_SOURCES)) $(BUILD)/obj/gen/feed.pb-c.o
 
 define archive
 	$(call say,AR,$@)
 	$(Q)rm -f $@
-	$(Q)ar rcs $@ $^
+	$(Q)ar qcs $@ $^
 endef
 
 # Everything of libfeed, for feedctl, tests and measurements that look inside.
@@ -98,12 +99,12 @@ $(BUILD)/libfeed.a: $(BUILD)/obj/libfeed.o
 	$(archive)
 $(BUILD)/libdaemon.a: $(call objects,$(DAEMON_SOURCES)) $(COMMON_OBJECTS)
 	$(archive)
-$(BUILD)/libctl.a: $(call objects,$(filter-out client/feedctl.c,$(CTL_SOURCES)))
+$(BUILD)/libctl.a: $(call objects,$(filter-out client/ctl/feedctl.c,$(CTL_SOURCES)))
 	$(archive)
 
-$(BUILD)/libfeed.so.0: $(call objects,$(CLIENT_SOURCES)) $(COMMON_OBJECTS) client/libfeed.map
+$(BUILD)/libfeed.so.0: $(call objects,$(CLIENT_SOURCES)) $(COMMON_OBJECTS) client/lib/libfeed.map
 	$(call say,LINK,$@)
-	$(Q)$(LINK) -shared -Wl,-soname,libfeed.so.0 -Wl,--version-script=client/libfeed.map -o $@ \
+	$(Q)$(LINK) -shared -Wl,-soname,libfeed.so.0 -Wl,--version-script=client/lib/libfeed.map -o $@ \
 	    $(filter %.o,$^) $(call libs,$(PKGS_CLIENT))
 $(BUILD)/libfeed.so: $(BUILD)/libfeed.so.0
 	$(Q)ln -sf libfeed.so.0 $@
@@ -112,7 +113,7 @@ $(BUILD)/feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/libdaemon.a
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) -lm
 
-$(BUILD)/feedctl: $(BUILD)/obj/client/feedctl.o $(BUILD)/libctl.a $(BUILD)/libclient.a
+$(BUILD)/feedctl: $(BUILD)/obj/client/ctl/feedctl.o $(BUILD)/libctl.a $(BUILD)/libclient.a
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT) $(PKGS_CTL))
 

@@ -4,12 +4,14 @@
 #ifndef FEEDD_BENCH_BENCH_H
 #define FEEDD_BENCH_BENCH_H
 
+#include <errno.h>
 #include <getopt.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
-#include "shm/base.h"
+#include "base/scope.h"
 
 _Noreturn static inline void bench_die(const char *what, int error) {
     fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, what,

@@ -2,6 +2,7 @@
 // --touch reads a word of every cache line; --pause-us waits that long between batches; the clock starts
 // after
 // --warm-up seconds.
+#include "base/sizes.h"
 #include "bench/consumer.h"
 #include "bench/histogram.h"
 

@@ -1,6 +1,7 @@
 // The most that reading from the page cache through a map can give: P processes that copy samples in shuffled
 // order from a read-only map into a ring, with nobody to hand them to. --ahead: the best loop known, which fetches
 // the next sample while it copies one.
+#include "base/sizes.h"
 #include "bench/limit.h"
 
 #define BLOCK_BYTES 512u

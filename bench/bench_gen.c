@@ -3,6 +3,8 @@
 // stand.
 #include <fcntl.h>
 
+#include "base/scope.h"
+#include "base/sizes.h"
 #include "bench/bench.h"
 #include "bench/gpu/content.h"
 

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/scope.h"
+#include "base/sizes.h"
 #include "bench/bench.h"
 
 #define LIMIT_MAX_PROCESSES 64
@@ -170,13 +172,13 @@ static inline void limit_sleep(double seconds) {
 }
 
 static inline int limit_wait(const struct limit *limit) {
-    int failed = 0;
+    int err = 0;
     for (uint32_t i = 0; i < limit->processes; i++) {
         int status;
         if (wait(&status) < 0 || !WIFEXITED(status) || WEXITSTATUS(status))
-            failed = 1;
+            err = 1;
     }
-    return failed;
+    return err;
 }
 
 static inline void limit_report(const struct limit *limit, const struct limit_shared *shared) {

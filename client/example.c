@@ -1,6 +1,7 @@
 // The smallest consumer: two epochs of a dataset, shuffled, in batches of 64, with a sum over the first field so that
 // there is something to do.
 //   cc example.c $(pkg-config --cflags --libs libfeed) -o example && ./example fashion-mnist
+#include <stddef.h>
 #include <stdio.h>
 
 #include <feed.h>
@@ -24,16 +25,16 @@ int main(int count, char **arguments) {
     struct feed_batch batch;
     unsigned long long samples = 0, sum = 0;
 
-    int result = feed_open(&feed, &options);
-    while (result >= 0 && (result = feed_next(feed, &batch, -1)) == 1) {
+    int err = feed_open(&feed, &options);
+    while (err >= 0 && (err = feed_next(feed, &batch, -1)) == 1) {
         samples += batch.count;
         sum += sum_of(&batch.field[0]);
-        result = feed_batch_release(feed, &batch, NULL);
+        err = feed_batch_release(feed, &batch, NULL);
     }
-    if (result < 0)
+    if (err < 0)
         fprintf(stderr, "%s: %s\n", arguments[0], feed_strerror(feed));
     else
         printf("%llu samples, the bytes of their first field add up to %llu\n", samples, sum);
     feed_close(feed);
-    return result < 0;
+    return err < 0;
 }

@@ -32,8 +32,8 @@ int main(int count, char **arguments) {
     unsigned long long samples = 0, *sum;
 
     // Before any call of CUDA's: where there is no driver or no such GPU, its sentence says so best.
-    int result = feed_open(&feed, &options);
-    if (result < 0) {
+    int err = feed_open(&feed, &options);
+    if (err < 0) {
         fprintf(stderr, "%s: %s\n", arguments[0], feed_strerror(feed));
         feed_close(feed);
         return 1;
@@ -45,22 +45,22 @@ int main(int count, char **arguments) {
     }
     *sum = 0;
 
-    while (result >= 0 && (result = feed_next(feed, &batch, -1)) == 1) {
+    while (err >= 0 && (err = feed_next(feed, &batch, -1)) == 1) {
         const struct feed_array *field = &batch.field[0];
         samples += batch.count;
-        result = feed_batch_wait(feed, &batch, stream);
-        if (result < 0)
+        err = feed_batch_wait(feed, &batch, stream);
+        if (err < 0)
             break;
         add_up<<<64, 256, 0, stream>>>((const unsigned char *)field->data, field->bytes, sum);
-        result = feed_batch_release(feed, &batch, stream);
+        err = feed_batch_release(feed, &batch, stream);
     }
     cudaError_t failed = cudaStreamSynchronize(stream);
-    if (result < 0)
+    if (err < 0)
         fprintf(stderr, "%s: %s\n", arguments[0], feed_strerror(feed));
     else if (failed != cudaSuccess)
         fprintf(stderr, "%s: %s\n", arguments[0], cudaGetErrorString(failed));
     else
         printf("%llu samples, the bytes of their first field add up to %llu\n", samples, *sum);
     feed_close(feed);
-    return result < 0 || failed != cudaSuccess;
+    return err < 0 || failed != cudaSuccess;
 }

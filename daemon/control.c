@@ -1,5 +1,7 @@
 #include "daemon/control.h"
 
+#include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 

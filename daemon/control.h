@@ -3,7 +3,10 @@
 #ifndef FEEDD_DAEMON_CONTROL_H
 #define FEEDD_DAEMON_CONTROL_H
 
-#include "shm/base.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/scope.h"
 
 #define CONTROL_MAX_DESCRIPTORS 4u
 

@@ -2,9 +2,9 @@
 #ifndef FEEDD_DAEMON_HERITAGE_H
 #define FEEDD_DAEMON_HERITAGE_H
 
+#include "base/scope.h"
 #include "daemon/source/dataset.h"
 #include "gpu/gpu.h"
-#include "shm/base.h"
 
 enum heritage_fd {
     // 0 is /dev/null, 1 and 2 are the supervisor's

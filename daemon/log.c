@@ -1,11 +1,16 @@
 #include "daemon/log.h"
 
+#include <errno.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/sizes.h"
+#include "base/time.h"
+
 #define LOG_TEXT         1024
-#define REPEAT_WINDOW_NS (5ull * 1000000000ull)
+#define REPEAT_WINDOW_NS (5 * NS_PER_S)
 #define REPEAT_BURST     10u
 
 static struct {

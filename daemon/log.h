@@ -3,7 +3,9 @@
 #ifndef FEEDD_DAEMON_LOG_H
 #define FEEDD_DAEMON_LOG_H
 
-#include "shm/base.h"
+#include <stdbool.h>
+
+#include "base/scope.h"
 
 enum log_level {
     LOG_LEVEL_ERROR,

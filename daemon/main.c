@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sysexits.h>
 
+#include "base/error.h"
 #include "daemon/loader/loader.h"
 #include "daemon/supervisor/supervisor.h"
 #include "daemon/transfer/transfer.h"

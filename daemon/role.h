@@ -4,7 +4,7 @@
 
 #include <signal.h>
 
-#include "shm/base.h"
+#include "base/error.h"
 
 // Set by SIGTERM, which also ends sleeps.
 extern volatile sig_atomic_t role_stopping;

@@ -103,9 +103,9 @@ static bool is_listed(const char *uuid, bool *list) {
 static int expect_simulated(const char *uuid, int *simulated, struct error *error) {
     char spelled[GPU_UUID_BYTES];
     uint32_t ordinal = 0;
-    int code = find_simulated(uuid + 5, &ordinal, uuid, error);
-    if (code < 0)
-        return code;
+    int err = find_simulated(uuid + 5, &ordinal, uuid, error);
+    if (err < 0)
+        return err;
     snprintf(spelled, sizeof spelled, "HOST-%u", ordinal);
     if (strcmp(spelled, uuid) != 0)
         return error_set(error, -EINVAL, "\"%s\" is not the UUID of a GPU: wanted is \"%s\"", uuid, spelled);
@@ -146,10 +146,10 @@ int gpu_resolve(const char *name, char uuid[GPU_UUID_BYTES], struct error *error
     if (begins_with(name, "GPU-"))
         return gpu_cuda_find(name, uuid, error);
     if (strncmp(name, "host:", 5) == 0 || begins_with(name, "HOST-")) {
-        int code = find_simulated(name + 5, &ordinal, name, error);
-        if (code == 0)
+        int err = find_simulated(name + 5, &ordinal, name, error);
+        if (err == 0)
             snprintf(uuid, GPU_UUID_BYTES, "HOST-%u", ordinal);
-        return code;
+        return err;
     }
     return error_set(error, -EINVAL,
                      "\"%s\" is no GPU: wanted is \"cuda\", \"cuda:1\", the UUID of one (\"GPU-...\") or "
@@ -164,8 +164,8 @@ int gpu_open(struct gpu **gpu, const char *uuid, struct error *error) {
     if (!begins_with(uuid, "HOST-"))
         return error_set(error, -EINVAL, "\"%s\" is not the UUID of a GPU", uuid);
     uint32_t ordinal = 0;
-    int code = find_simulated(uuid + 5, &ordinal, uuid, error);
-    return code < 0 ? code : gpu_host_open(gpu, ordinal, error);
+    int err = find_simulated(uuid + 5, &ordinal, uuid, error);
+    return err < 0 ? err : gpu_host_open(gpu, ordinal, error);
 }
 
 void gpu_close(struct gpu *gpu) {
@@ -187,15 +187,15 @@ static int check_size(struct gpu *gpu, uint64_t bytes, struct error *error) {
 int gpu_create(struct gpu *gpu, uint64_t bytes, struct gpu_memory *memory, int *fd, struct error *error) {
     *memory = (struct gpu_memory){0};
     *fd = -1;
-    int code = check_size(gpu, bytes, error);
-    return code < 0 ? code : gpu->operations->create(gpu, bytes, memory, fd, error);
+    int err = check_size(gpu, bytes, error);
+    return err < 0 ? err : gpu->operations->create(gpu, bytes, memory, fd, error);
 }
 
 int gpu_import(struct gpu *gpu, int fd, uint64_t bytes, bool writable, struct gpu_memory *memory,
                struct error *error) {
     *memory = (struct gpu_memory){0};
-    int code = check_size(gpu, bytes, error);
-    return code < 0 ? code : gpu->operations->import(gpu, fd, bytes, writable, memory, error);
+    int err = check_size(gpu, bytes, error);
+    return err < 0 ? err : gpu->operations->import(gpu, fd, bytes, writable, memory, error);
 }
 
 void gpu_free(struct gpu *gpu, struct gpu_memory *memory) {

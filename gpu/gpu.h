@@ -15,7 +15,7 @@
 #ifndef FEEDD_GPU_GPU_H
 #define FEEDD_GPU_GPU_H
 
-#include "shm/base.h"
+#include "base/error.h"
 
 #define GPU_UUID_BYTES    48u // with the terminating 0
 #define GPU_NAME_BYTES    64u

@@ -2,6 +2,7 @@
 #ifndef FEEDD_GPU_GPU_BACKEND_H
 #define FEEDD_GPU_GPU_BACKEND_H
 
+#include "base/error.h"
 #include "gpu/gpu.h"
 
 #define GPU_HOST_MOST 16u // simulated GPUs: HOST-0 to HOST-15

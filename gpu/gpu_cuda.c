@@ -6,6 +6,9 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "base/sizes.h"
+
 struct cuda_gpu {
     struct gpu gpu;
     CUdevice device;
@@ -24,9 +27,9 @@ static struct cuda_gpu *cuda_of(struct gpu *gpu) {
 
 // Between enter and leave the GPU's context is the thread's current one.
 static int enter(struct gpu *gpu, struct error *error) {
-    int code = cuda_check_process(error);
-    if (code < 0)
-        return code;
+    int err = cuda_check_process(error);
+    if (err < 0)
+        return err;
     CUresult result = cuda_driver.cuCtxPushCurrent(cuda_of(gpu)->context);
     return result == CUDA_SUCCESS ? 0 : cuda_fail(result, "enter the GPU's context", error);
 }
@@ -54,12 +57,12 @@ static uint64_t cuda_round_up(struct gpu *gpu, uint64_t bytes) {
 
 static int cuda_free_bytes(struct gpu *gpu, uint64_t *bytes, struct error *error) {
     size_t unused = 0, total = 0;
-    int code = enter(gpu, error);
-    if (code < 0)
-        return code;
-    code = leave(cuda_driver.cuMemGetInfo(&unused, &total), "ask for the GPU's free memory", error);
+    int err = enter(gpu, error);
+    if (err < 0)
+        return err;
+    err = leave(cuda_driver.cuMemGetInfo(&unused, &total), "ask for the GPU's free memory", error);
     *bytes = unused;
-    return code;
+    return err;
 }
 
 static CUmemLocation location_of(const struct cuda_gpu *cuda) {
@@ -131,13 +134,13 @@ static CUresult create(const struct cuda_gpu *cuda, uint64_t bytes, CUdeviceptr 
 
 static int cuda_create(struct gpu *gpu, uint64_t bytes, struct gpu_memory *memory, int *fd,
                        struct error *error) {
-    int code = enter(gpu, error);
-    if (code < 0)
-        return code;
+    int err = enter(gpu, error);
+    if (err < 0)
+        return err;
     CUdeviceptr address = 0;
     int made = -1;
     CUresult result = create(cuda_of(gpu), bytes, &address, &made);
-    code = leave(result, "allocate GPU memory", error);
+    err = leave(result, "allocate GPU memory", error);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         uint64_t unused = 0;
         cuda_free_bytes(gpu, &unused, NULL);
@@ -145,8 +148,8 @@ static int cuda_create(struct gpu *gpu, uint64_t bytes, struct gpu_memory *memor
                          (unsigned long long)divide_up(bytes, 1u << 20), gpu->name, gpu->uuid,
                          (unsigned long long)unused >> 20);
     }
-    if (code < 0)
-        return code;
+    if (err < 0)
+        return err;
     fcntl(made, F_SETFD, FD_CLOEXEC);
     *fd = made;
     *memory = (struct gpu_memory){.address = address, .bytes = bytes};
@@ -155,9 +158,9 @@ static int cuda_create(struct gpu *gpu, uint64_t bytes, struct gpu_memory *memor
 
 static int cuda_import(struct gpu *gpu, int fd, uint64_t bytes, bool writable, struct gpu_memory *memory,
                        struct error *error) {
-    int code = enter(gpu, error);
-    if (code < 0)
-        return code;
+    int err = enter(gpu, error);
+    if (err < 0)
+        return err;
     CUmemGenericAllocationHandle handle;
     CUdeviceptr address = 0;
     CUresult result = cuda_driver.cuMemImportFromShareableHandle(&handle, (void *)(uintptr_t)fd,
@@ -166,10 +169,10 @@ static int cuda_import(struct gpu *gpu, int fd, uint64_t bytes, bool writable, s
         result = map(cuda_of(gpu), handle, bytes, writable, &address);
         cuda_driver.cuMemRelease(handle);
     }
-    code = leave(result, "map another process's GPU memory", error);
-    if (code == 0)
+    err = leave(result, "map another process's GPU memory", error);
+    if (err == 0)
         *memory = (struct gpu_memory){.address = address, .bytes = bytes};
-    return code;
+    return err;
 }
 
 static void cuda_free(struct gpu *gpu, struct gpu_memory *memory) {
@@ -184,9 +187,9 @@ static int cuda_host_register(struct gpu *gpu, void *memory, uint64_t bytes, boo
     if (read_only && !cuda_of(gpu)->registers_read_only)
         return error_set(error, -ENOTSUP, "%s (%s) cannot reach memory that is mapped read-only", gpu->name,
                          gpu->uuid);
-    int code = enter(gpu, error);
-    if (code < 0)
-        return code;
+    int err = enter(gpu, error);
+    if (err < 0)
+        return err;
     const unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                            (read_only ? CU_MEMHOSTREGISTER_READ_ONLY : 0u);
     CUdeviceptr mapped = 0;
@@ -209,11 +212,11 @@ static void cuda_host_unregister(struct gpu *gpu, void *memory) {
 
 static int cuda_stream_create(struct gpu *gpu, gpu_stream *stream, struct error *error) {
     CUstream made = NULL;
-    int code = enter(gpu, error);
-    if (code == 0)
-        code = leave(cuda_driver.cuStreamCreate(&made, CU_STREAM_NON_BLOCKING), "create a stream", error);
+    int err = enter(gpu, error);
+    if (err == 0)
+        err = leave(cuda_driver.cuStreamCreate(&made, CU_STREAM_NON_BLOCKING), "create a stream", error);
     *stream = made;
-    return code;
+    return err;
 }
 
 static void cuda_stream_destroy(struct gpu *gpu, gpu_stream stream) {
@@ -223,21 +226,21 @@ static void cuda_stream_destroy(struct gpu *gpu, gpu_stream stream) {
 
 static int cuda_copy_in(struct gpu *gpu, gpu_stream stream, uint64_t to, const void *from, uint64_t bytes,
                         struct error *error) {
-    int code = enter(gpu, error);
-    return code < 0 ? code
-                    : leave(cuda_driver.cuMemcpyHtoDAsync(to, from, bytes, stream), "copy to the GPU", error);
+    int err = enter(gpu, error);
+    return err < 0 ? err
+                   : leave(cuda_driver.cuMemcpyHtoDAsync(to, from, bytes, stream), "copy to the GPU", error);
 }
 
 static int cuda_copy_out(struct gpu *gpu, void *to, uint64_t from, uint64_t bytes, struct error *error) {
-    int code = enter(gpu, error);
-    return code < 0 ? code : leave(cuda_driver.cuMemcpyDtoH(to, from, bytes), "copy from the GPU", error);
+    int err = enter(gpu, error);
+    return err < 0 ? err : leave(cuda_driver.cuMemcpyDtoH(to, from, bytes), "copy from the GPU", error);
 }
 
 static int cuda_write_words(struct gpu *gpu, gpu_stream stream, const struct gpu_word *words, uint32_t count,
                             struct error *error) {
-    int code = enter(gpu, error);
-    if (code < 0)
-        return code;
+    int err = enter(gpu, error);
+    if (err < 0)
+        return err;
     // With default flags a write comes after everything before it, as seen by all.
     if (count == 1)
         return leave(cuda_driver.cuStreamWriteValue64(stream, words->address, words->value,
@@ -271,9 +274,9 @@ static CUresult make_last_stream(struct cuda_gpu *cuda) {
 
 static int cuda_write_word_last(struct gpu *gpu, const struct gpu_word *word, struct error *error) {
     struct cuda_gpu *cuda = cuda_of(gpu);
-    int code = enter(gpu, error);
-    if (code < 0)
-        return code;
+    int err = enter(gpu, error);
+    if (err < 0)
+        return err;
     CUresult result = make_last_stream(cuda);
     if (result == CUDA_SUCCESS)
         result = cuda_driver.cuCtxRecordEvent ? cuda_driver.cuCtxRecordEvent(cuda->context, cuda->all)
@@ -292,15 +295,15 @@ static int cuda_write_word_last(struct gpu *gpu, const struct gpu_word *word, st
 
 static int cuda_wait_word(struct gpu *gpu, gpu_stream stream, uint64_t address, uint64_t value,
                           struct error *error) {
-    int code = enter(gpu, error);
-    return code < 0 ? code
-                    : leave(cuda_driver.cuStreamWaitValue64(stream, address, value, CU_STREAM_WAIT_VALUE_GEQ),
-                            "queue the wait for a word", error);
+    int err = enter(gpu, error);
+    return err < 0 ? err
+                   : leave(cuda_driver.cuStreamWaitValue64(stream, address, value, CU_STREAM_WAIT_VALUE_GEQ),
+                           "queue the wait for a word", error);
 }
 
 static int cuda_synchronize(struct gpu *gpu, struct error *error) {
-    int code = enter(gpu, error);
-    return code < 0 ? code : leave(cuda_driver.cuCtxSynchronize(), "wait for the GPU", error);
+    int err = enter(gpu, error);
+    return err < 0 ? err : leave(cuda_driver.cuCtxSynchronize(), "wait for the GPU", error);
 }
 
 // ---- Opening ------------------------------------------------------------------------------------------------
@@ -364,11 +367,11 @@ int gpu_cuda_open(struct gpu **gpu, const char *uuid, struct error *error) {
     if (!cuda)
         return error_set(error, -ENOMEM, "no memory for a GPU's handle");
     cuda->gpu.operations = &cuda_operations;
-    int code = cuda_find_device(uuid, &cuda->device, cuda->gpu.uuid, error);
-    if (code == 0)
-        code = read_device(cuda, error);
-    if (code < 0)
-        return code;
+    int err = cuda_find_device(uuid, &cuda->device, cuda->gpu.uuid, error);
+    if (err == 0)
+        err = read_device(cuda, error);
+    if (err < 0)
+        return err;
     CUresult result = cuda_driver.cuDevicePrimaryCtxRetain(&cuda->context, cuda->device);
     if (result != CUDA_SUCCESS)
         return cuda_fail(result, "make a context on the GPU", error);

@@ -7,6 +7,7 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
+#include "base/error.h"
 #include "gpu/gpu_backend.h"
 
 #if CUDA_VERSION < 11070

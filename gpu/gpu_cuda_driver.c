@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/sizes.h"
 #include "gpu/gpu_cuda.h"
 
 #define DRIVER_LEAST 12000 // CUDA 12.0
@@ -34,6 +35,7 @@ static int find_calls(PFN_cuGetProcAddress_v12000 find, struct error *error) {
         void **call;
     } calls[] = {
 #define CUDA_CALL(name, version) {#name, version, (void **)&cuda_driver.name},
+#include "base/error.h"
 #include "gpu/cuda_calls.def"
 #undef CUDA_CALL
     };
@@ -66,9 +68,9 @@ static int load(struct error *error) {
         get_version(&cuda_driver.version);
     if (!find || cuda_driver.version < DRIVER_LEAST)
         return refuse_old_driver(cuda_driver.version, error);
-    int code = find_calls(find, error);
-    if (code < 0)
-        return code;
+    int err = find_calls(find, error);
+    if (err < 0)
+        return err;
     CUresult result = cuda_driver.cuInit(0);
     if (result == CUDA_ERROR_NO_DEVICE)
         return 0;
@@ -131,30 +133,30 @@ static int read_uuid(int ordinal, CUdevice *device, char uuid[GPU_UUID_BYTES], s
 
 int cuda_find_device(const char *name, CUdevice *device, char uuid[GPU_UUID_BYTES], struct error *error) {
     char seen[GPU_UUID_BYTES];
-    int code = cuda_need_driver(error);
-    for (int i = 0; code == 0 && i < cuda_driver.count; i++) {
-        code = read_uuid(i, device, seen, error);
-        if (code == 0 && strcasecmp(seen, name) == 0) {
+    int err = cuda_need_driver(error);
+    for (int i = 0; err == 0 && i < cuda_driver.count; i++) {
+        err = read_uuid(i, device, seen, error);
+        if (err == 0 && strcasecmp(seen, name) == 0) {
             memcpy(uuid, seen, sizeof seen);
             return 0;
         }
     }
-    return code < 0 ? code : refuse_invisible(name, error);
+    return err < 0 ? err : refuse_invisible(name, error);
 }
 
 int gpu_cuda_describe(char *text, size_t bytes, struct error *error) {
-    int code = cuda_need_driver(error);
-    if (code == 0)
+    int err = cuda_need_driver(error);
+    if (err == 0)
         snprintf(text, bytes, "the NVIDIA driver is for CUDA %d.%d, and this process sees %d GPU%s",
                  cuda_driver.version / 1000, cuda_driver.version % 1000 / 10, cuda_driver.count,
                  cuda_driver.count == 1 ? "" : "s");
-    return code;
+    return err;
 }
 
 int gpu_cuda_uuid(uint32_t ordinal, char uuid[GPU_UUID_BYTES], struct error *error) {
-    int code = cuda_need_driver(error);
-    if (code < 0)
-        return code;
+    int err = cuda_need_driver(error);
+    if (err < 0)
+        return err;
     char name[16];
     snprintf(name, sizeof name, "cuda:%u", ordinal);
     CUdevice device = 0;

@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/error.h"
+#include "base/sizes.h"
 #include "gpu/gpu_backend.h"
 #include "gpu/gpu_host_faults.h"
 #include "gpu/gpu_host_range.h"
@@ -50,12 +52,12 @@ static int check_word(const struct host_gpu *host, uint64_t address, bool to_wri
 
 static int host_register(struct gpu *gpu, void *memory, uint64_t bytes, bool read_only, uint64_t *address,
                          struct error *error) {
-    int code = check_alive(host_of(gpu), error);
-    if (code == 0)
-        code = host_registration_add(memory, bytes, !read_only, error);
-    if (code == 0)
+    int err = check_alive(host_of(gpu), error);
+    if (err == 0)
+        err = host_registration_add(memory, bytes, !read_only, error);
+    if (err == 0)
         *address = (uint64_t)(uintptr_t)memory;
-    return code;
+    return err;
 }
 
 static void host_unregister(struct gpu *gpu, void *memory) {
@@ -101,9 +103,9 @@ static int map(struct host_gpu *host, int fd, uint64_t bytes, bool writable, str
 static int host_create(struct gpu *gpu, uint64_t bytes, struct gpu_memory *memory, int *fd,
                        struct error *error) {
     struct host_gpu *host = host_of(gpu);
-    int code = check_alive(host, error);
-    if (code < 0)
-        return code;
+    int err = check_alive(host, error);
+    if (err < 0)
+        return err;
     if (bytes > unused(host))
         return error_set(error, -ENOMEM, "%llu MiB of GPU memory are wanted on %s and %llu MiB are free",
                          (unsigned long long)divide_up(bytes, 1u << 20), gpu->uuid,
@@ -112,9 +114,9 @@ static int host_create(struct gpu *gpu, uint64_t bytes, struct gpu_memory *memor
     if (made < 0 || ftruncate(made, (off_t)bytes) < 0)
         return error_set(error, -ENOMEM, "no memory for the simulated GPU: %s", strerror(errno));
     struct host_range *range = NULL;
-    code = map(host, made, bytes, true, memory, &range, error);
-    if (code < 0)
-        return code;
+    err = map(host, made, bytes, true, memory, &range, error);
+    if (err < 0)
+        return err;
     range->allocated = true;
     __atomic_fetch_add(&allocated[host->ordinal], bytes, __ATOMIC_RELAXED);
     *fd = made;
@@ -125,9 +127,9 @@ static int host_create(struct gpu *gpu, uint64_t bytes, struct gpu_memory *memor
 static int host_import(struct gpu *gpu, int fd, uint64_t bytes, bool writable, struct gpu_memory *memory,
                        struct error *error) {
     struct host_gpu *host = host_of(gpu);
-    int code = check_alive(host, error);
-    if (code < 0)
-        return code;
+    int err = check_alive(host, error);
+    if (err < 0)
+        return err;
     struct stat about;
     if (fstat(fd, &about) < 0 || (uint64_t)about.st_size < bytes)
         return error_set(error, -EIO, "invalid argument: this is not %llu bytes of a simulated GPU's memory",
@@ -154,9 +156,9 @@ static void host_free(struct gpu *gpu, struct gpu_memory *memory) {
 
 static int host_copy_out(struct gpu *gpu, void *to, uint64_t from, uint64_t bytes, struct error *error) {
     struct host_gpu *host = host_of(gpu);
-    int code = check_alive(host, error);
-    if (code < 0)
-        return code;
+    int err = check_alive(host, error);
+    if (err < 0)
+        return err;
     if (!host_ranges_hold(&host->memory, from, bytes, false))
         return error_set(error, -EIO, "invalid argument: the copy's source is not memory of this GPU");
     memcpy(to, (const void *)(uintptr_t)from, bytes);
@@ -175,24 +177,24 @@ static struct open_stream *find_stream(struct host_gpu *host, gpu_stream stream)
 }
 
 static int check_stream(struct host_gpu *host, gpu_stream stream, struct error *error) {
-    int code = check_alive(host, error);
-    if (code == 0 && stream && !find_stream(host, stream))
+    int err = check_alive(host, error);
+    if (err == 0 && stream && !find_stream(host, stream))
         return error_set(error, -EIO, "invalid argument: this is no stream of this GPU");
-    return code;
+    return err;
 }
 
 static int host_stream_create(struct gpu *gpu, gpu_stream *stream, struct error *error) {
     struct host_gpu *host = host_of(gpu);
-    int code = check_alive(host, error);
-    if (code < 0)
-        return code;
+    int err = check_alive(host, error);
+    if (err < 0)
+        return err;
     struct open_stream *open = calloc(1, sizeof *open);
     if (!open)
         return error_set(error, -ENOMEM, "no memory for a stream");
-    code = host_stream_start(&open->stream, error);
-    if (code < 0) {
+    err = host_stream_start(&open->stream, error);
+    if (err < 0) {
         free(open);
-        return code;
+        return err;
     }
     LIST_INSERT_HEAD(&host->streams, open, link);
     *stream = open->stream;
@@ -218,9 +220,9 @@ static int queue(gpu_stream stream, struct host_work *work, struct error *error)
 static int host_copy_in(struct gpu *gpu, gpu_stream stream, uint64_t to, const void *from, uint64_t bytes,
                         struct error *error) {
     struct host_gpu *host = host_of(gpu);
-    int code = check_stream(host, stream, error);
-    if (code < 0)
-        return code;
+    int err = check_stream(host, stream, error);
+    if (err < 0)
+        return err;
     if (!host_registrations_hold((uint64_t)(uintptr_t)from, bytes, false))
         return error_set(error, -EIO,
                          "invalid argument: the copy's source is not within one registered range");
@@ -230,9 +232,9 @@ static int host_copy_in(struct gpu *gpu, gpu_stream stream, uint64_t to, const v
     host->copies++;
     if (host->copies == host->faults.fail_copy)
         host->lost = true;
-    code = check_alive(host, error);
-    if (code < 0)
-        return code;
+    err = check_alive(host, error);
+    if (err < 0)
+        return err;
     struct host_work *work =
         host_work_new(host->copies == host->faults.stall_copy ? HOST_STALL : HOST_COPY, 0);
     if (work) {
@@ -247,11 +249,11 @@ static int host_copy_in(struct gpu *gpu, gpu_stream stream, uint64_t to, const v
 static int host_write_words(struct gpu *gpu, gpu_stream stream, const struct gpu_word *words, uint32_t count,
                             struct error *error) {
     struct host_gpu *host = host_of(gpu);
-    int code = check_stream(host, stream, error);
-    for (uint32_t i = 0; code == 0 && i < count; i++)
-        code = check_word(host, words[i].address, true, error);
-    if (code < 0)
-        return code;
+    int err = check_stream(host, stream, error);
+    for (uint32_t i = 0; err == 0 && i < count; i++)
+        err = check_word(host, words[i].address, true, error);
+    if (err < 0)
+        return err;
     struct host_work *work = host_work_new(HOST_WRITE, count);
     if (work)
         memcpy(work->words, words, count * sizeof *words);
@@ -274,33 +276,33 @@ static void get_there(void *argument) {
 
 static int host_write_word_last(struct gpu *gpu, const struct gpu_word *word, struct error *error) {
     struct host_gpu *host = host_of(gpu);
-    int code = check_alive(host, error);
-    if (code == 0)
-        code = check_word(host, word->address, true, error);
-    struct last_write *write = code == 0 ? calloc(1, sizeof *write) : NULL;
+    int err = check_alive(host, error);
+    if (err == 0)
+        err = check_word(host, word->address, true, error);
+    struct last_write *write = err == 0 ? calloc(1, sizeof *write) : NULL;
     if (!write)
-        return code < 0 ? code : error_set(error, -ENOMEM, "no memory for work in a stream");
+        return err < 0 ? err : error_set(error, -ENOMEM, "no memory for work in a stream");
     write->word = *word;
     atomic_store(&write->streams, 1);
     struct open_stream *open;
     LIST_FOREACH(open, &host->streams, link) {
         atomic_fetch_add(&write->streams, 1);
         // Without memory for it the word is never written, as on a stream that never gets there.
-        if (code == 0)
-            code = gpu_host_stream_call(gpu, open->stream, get_there, write, error);
+        if (err == 0)
+            err = gpu_host_stream_call(gpu, open->stream, get_there, write, error);
     }
     get_there(write);
-    return code;
+    return err;
 }
 
 static int host_wait_word(struct gpu *gpu, gpu_stream stream, uint64_t address, uint64_t value,
                           struct error *error) {
     struct host_gpu *host = host_of(gpu);
-    int code = check_stream(host, stream, error);
-    if (code == 0)
-        code = check_word(host, address, false, error);
-    if (code < 0)
-        return code;
+    int err = check_stream(host, stream, error);
+    if (err == 0)
+        err = check_word(host, address, false, error);
+    if (err < 0)
+        return err;
     struct host_work *work = host_work_new(HOST_WAIT, 1);
     if (work)
         work->words[0] = (struct gpu_word){address, value};
@@ -309,9 +311,9 @@ static int host_wait_word(struct gpu *gpu, gpu_stream stream, uint64_t address, 
 
 int gpu_host_stream_call(struct gpu *gpu, gpu_stream stream, void (*function)(void *), void *argument,
                          struct error *error) {
-    int code = check_stream(host_of(gpu), stream, error);
-    if (code < 0)
-        return code;
+    int err = check_stream(host_of(gpu), stream, error);
+    if (err < 0)
+        return err;
     struct host_work *work = host_work_new(HOST_CALL, 0);
     if (work) {
         work->call = function;
@@ -323,9 +325,9 @@ int gpu_host_stream_call(struct gpu *gpu, gpu_stream stream, void (*function)(vo
 static int host_synchronize(struct gpu *gpu, struct error *error) {
     struct host_gpu *host = host_of(gpu);
     struct open_stream *open;
-    int code = check_alive(host, error);
-    if (code < 0)
-        return code;
+    int err = check_alive(host, error);
+    if (err < 0)
+        return err;
     LIST_FOREACH(open, &host->streams, link) {
         host_stream_drain(open->stream);
     }
@@ -357,9 +359,9 @@ static const struct gpu_operations host_operations = {.close = host_close,
 
 int gpu_host_open(struct gpu **gpu, uint32_t ordinal, struct error *error) {
     struct host_faults faults;
-    int code = host_faults_read(&faults, error);
-    if (code < 0)
-        return code;
+    int err = host_faults_read(&faults, error);
+    if (err < 0)
+        return err;
     if (faults.no_export)
         return error_set(error, -ENOTSUP, "HOST-%u (simulated) cannot export memory to other processes",
                          ordinal);

@@ -13,6 +13,7 @@
 #ifndef FEEDD_GPU_GPU_HOST_H
 #define FEEDD_GPU_GPU_HOST_H
 
+#include "base/error.h"
 #include "gpu/gpu.h"
 
 #define GPU_HOST_FAULTS "FEEDD_SIMULATED_GPU"

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/sizes.h"
 #include "gpu/gpu_host.h"
 
 #define MEMORY_DEFAULT (UINT64_C(1) << 30)
@@ -39,9 +40,9 @@ int host_faults_read(struct host_faults *faults, struct error *error) {
     AUTO_FREE char *copy = strdup(text ? text : "");
     if (!copy)
         return error_set(error, -ENOMEM, "no memory to read %s", GPU_HOST_FAULTS);
-    int code = 0;
+    int err = 0;
     char *rest = NULL;
-    for (char *word = strtok_r(copy, ",", &rest); word && code == 0; word = strtok_r(NULL, ",", &rest))
-        code = read_fault(faults, word, error);
-    return code;
+    for (char *word = strtok_r(copy, ",", &rest); word && err == 0; word = strtok_r(NULL, ",", &rest))
+        err = read_fault(faults, word, error);
+    return err;
 }

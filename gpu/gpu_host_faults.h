@@ -2,7 +2,7 @@
 #ifndef FEEDD_GPU_GPU_HOST_FAULTS_H
 #define FEEDD_GPU_GPU_HOST_FAULTS_H
 
-#include "shm/base.h"
+#include "base/error.h"
 
 struct host_faults {
     uint64_t memory, copy_us, fail_copy, stall_copy, no_export;

@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include "base/error.h"
+
 static struct host_ranges registered = LIST_HEAD_INITIALIZER(registered);
 static pthread_mutex_t registered_lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -4,6 +4,7 @@
 
 #include <sys/queue.h>
 
+#include "base/error.h"
 #include "gpu/gpu.h"
 
 struct host_range {

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/error.h"
+
 #define POLL_LEAST_NS 10000L
 #define POLL_MOST_NS  200000L
 
@@ -116,11 +118,11 @@ int host_stream_start(struct host_stream **stream, struct error *error) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&made->thread, NULL, stream_main, made);
+    int err = pthread_create(&made->thread, NULL, stream_main, made);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) {
+    if (err) {
         free(made);
-        return error_set(error, -ENOMEM, "no thread for a stream: %s", strerror(failed));
+        return error_set(error, -ENOMEM, "no thread for a stream: %s", strerror(err));
     }
     *stream = made;
     return 0;

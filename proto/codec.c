@@ -1,5 +1,9 @@
 #include "proto/codec.h"
 
+#include <errno.h>
+
+#include "base/sizes.h"
+
 #define ARENA_ALIGNMENT 16u
 
 static void *arena_allocate(void *context, size_t bytes) {

@@ -1,8 +1,11 @@
 #include "proto/frame.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "base/sizes.h"
 
 // Two of the largest frames: after whole frames have been taken, what is left is less than one, so that there
 // is always room to read on.
@@ -18,7 +21,7 @@ union descriptor_control {
 // Every descriptor in the message becomes ours: kept while there is room, closed beyond.
 static int keep_descriptors(struct frame_reader *reader, struct msghdr *message) {
     size_t came = 0;
-    int result = 0;
+    int err = 0;
     for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
         if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
             continue;
@@ -31,14 +34,14 @@ static int keep_descriptors(struct frame_reader *reader, struct msghdr *message)
                 reader->fds[reader->fd_count++] = fd;
             } else {
                 close(fd);
-                result = -EPROTO;
+                err = -EPROTO;
             }
         }
     }
     // Some were lost: for want of room for them here, or this process can have no more.
     if (message->msg_flags & MSG_CTRUNC)
-        result = came < PROTO_MAX_DESCRIPTORS ? -EMFILE : -EPROTO;
-    return result;
+        err = came < PROTO_MAX_DESCRIPTORS ? -EMFILE : -EPROTO;
+    return err;
 }
 
 static void compact(struct frame_reader *reader) {

@@ -4,8 +4,13 @@
 #ifndef FEEDD_PROTO_FRAME_H
 #define FEEDD_PROTO_FRAME_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/scope.h"
 #include "proto/limits.h"
-#include "shm/base.h"
 
 // ---- Receiving ----------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "shm/base.h"
+#include "base/sizes.h"
 
 #define RING_MAGIC         0x31474e4952444546u // "FEDRING1"
 #define RING_VERSION       2u

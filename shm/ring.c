@@ -9,7 +9,9 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include "shm/dtype.h"
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/sizes.h"
 
 #define SHM_FOLDER "/dev/shm"
 #define CHUNK_TARGET                                                                                         \
@@ -77,9 +79,9 @@ int ring_plan(struct ring_plan *plan, struct error *error) {
         return error_set(error, -EOVERFLOW, "a sample has 1 to %u fields, not %" PRIu32, RING_MAX_FIELDS,
                          plan->field_count);
     uint64_t sample_bytes = 0;
-    int failed = place_fields(plan, &sample_bytes, error);
-    if (failed)
-        return failed;
+    int err = place_fields(plan, &sample_bytes, error);
+    if (err)
+        return err;
     uint64_t chunks = divide_up(sample_bytes * plan->batch_size, CHUNK_TARGET);
     chunks = max_u64(min_u64(chunks, CHUNKS_MOST), divide_up(plan->batch_size, CHUNK_SAMPLES));
     chunks = plan->on_device ? 1 : max_u64(1, min_u64(chunks, plan->batch_size));
@@ -182,16 +184,16 @@ static void populate_huge(int fd, uint64_t bytes) {
 
 // The first `bytes` of it.
 static int allocate(const struct ring_plan *plan, int fd, uint64_t bytes, struct error *error) {
-    int failed;
+    int err;
     populate_huge(fd, min_u64(align_up(bytes, HUGE_PAGE), plan->total_bytes));
     do {
-        failed = posix_fallocate(fd, 0, (off_t)bytes);
-    } while (failed == EINTR);
-    if (failed == ENOSPC || failed == ENOMEM)
-        return no_room(plan, -failed, error);
-    if (failed)
-        return error_set(error, -failed, "cannot allocate a ring of %" PRIu64 " bytes: %s", plan->total_bytes,
-                         strerror(failed));
+        err = posix_fallocate(fd, 0, (off_t)bytes);
+    } while (err == EINTR);
+    if (err == ENOSPC || err == ENOMEM)
+        return no_room(plan, -err, error);
+    if (err)
+        return error_set(error, -err, "cannot allocate a ring of %" PRIu64 " bytes: %s", plan->total_bytes,
+                         strerror(err));
     return 0;
 }
 
@@ -204,14 +206,14 @@ int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct erro
     AUTO_CLOSE int reader = -1;
     if (ring_free_bytes() < plan->total_bytes)
         return no_room(plan, -ENOSPC, error);
-    int failed = open_unnamed(&writer, &reader, error);
-    if (failed)
-        return failed;
+    int err = open_unnamed(&writer, &reader, error);
+    if (err)
+        return err;
     if (ftruncate(writer, (off_t)plan->total_bytes) < 0)
         return error_set(error, -errno, "cannot size a ring of %" PRIu64 " bytes: %m", plan->total_bytes);
-    failed = allocate(plan, writer, plan->data_offset, error);
-    if (failed)
-        return failed;
+    err = allocate(plan, writer, plan->data_offset, error);
+    if (err)
+        return err;
     void *memory = mmap(NULL, RING_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, writer, 0);
     if (memory == MAP_FAILED)
         return error_set(error, -errno, "cannot map a new ring: %m");
@@ -302,8 +304,8 @@ static int check_header(const struct ring_header *header, uint64_t object_bytes,
         return bad_ring(error, "queue size");
     if (header->skip_words < divide_up(header->batch_size, 64))
         return bad_ring(error, "skip bitmap");
-    int failed = check_parts(header, object_bytes, error);
-    return failed ? failed : check_fields(header, error);
+    int err = check_parts(header, object_bytes, error);
+    return err ? err : check_fields(header, error);
 }
 
 // What a client has checked must stay as it was: a loader can write into the header, and its offsets lead to what the
@@ -315,9 +317,9 @@ static int keep_header(struct ring_header *header) {
     memcpy(copy, header, RING_PAGE);
     if (mprotect(copy, RING_PAGE, PROT_READ) < 0 ||
         mremap(copy, RING_PAGE, RING_PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, header) == MAP_FAILED) {
-        int code = -errno;
+        int err = -errno;
         munmap(copy, RING_PAGE);
-        return code;
+        return err;
     }
     return 0;
 }
@@ -336,12 +338,12 @@ int ring_map(struct ring *ring, int fd, enum ring_access access, struct error *e
         return error_set(error, -errno, "cannot map a ring of %" PRIu64 " bytes: %m", object_bytes);
     ring->header = memory;
     ring->mapped_bytes = object_bytes;
-    int failed = access == RING_READ ? keep_header(ring->header) : 0;
-    failed = failed ? error_set(error, failed, "cannot keep the header of a ring: %s", strerror(-failed))
-                    : check_header(ring->header, object_bytes, error);
-    if (failed) {
+    int err = access == RING_READ ? keep_header(ring->header) : 0;
+    err = err ? error_set(error, err, "cannot keep the header of a ring: %s", strerror(-err))
+              : check_header(ring->header, object_bytes, error);
+    if (err) {
         ring_unmap(ring);
-        return failed;
+        return err;
     }
     if (ring->header->on_device)
         return 0;

@@ -8,8 +8,8 @@
 #ifndef FEEDD_SHM_RING_H
 #define FEEDD_SHM_RING_H
 
+#include "base/error.h"
 #include "shm/layout.h"
-#include "shm/order.h"
 
 struct ring {
     struct ring_header *header;
@@ -98,106 +98,5 @@ static inline uint64_t ring_pool_word(const struct ring_header *header, uint32_t
 static inline uint64_t ring_pool_bytes(const struct ring_header *header) {
     return ring_pool_word(header, header->slot_count);
 }
-
-// ---- Loader ------------------------------------------------------------------------------------------------
-
-#define RING_REPAIR_CHUNK UINT32_MAX
-
-// A piece of work that this loader owns until it calls one of ring_chunk_done and ring_chunk_failed.
-struct ring_claim {
-    uint32_t slot;
-    uint32_t chunk;        // or RING_REPAIR_CHUNK
-    uint32_t chunk_count;  // of the batch
-    uint32_t first_sample; // in the batch
-    uint32_t count;
-    uint64_t epoch;
-    uint64_t first_position; // of first_sample, in the epoch's order
-};
-
-// Takes the next free chunk for `owner` (non-zero): true, or false when there is nothing to do.
-bool ring_claim(struct ring *ring, uint32_t owner, struct ring_claim *claim);
-
-// Marks a sample of the batch (index within the batch) of a chunk one owns as unreadable.
-void ring_skip_sample(struct ring *ring, const struct ring_claim *claim, uint32_t sample);
-
-// The bytes are in place (`skipped` samples excepted). True when the supervisor must be woken: write the eventfd.
-bool ring_chunk_done(struct ring *ring, const struct ring_claim *claim, uint32_t skipped) MUST_CHECK;
-
-// The chunk cannot be filled and the feed is to fail. True as above.
-bool ring_chunk_failed(struct ring *ring, const struct ring_claim *claim, int code, uint32_t file,
-                       uint64_t offset, uint64_t sample) MUST_CHECK;
-
-// Does a claimed repair: moves readable samples from the batch's end into the holes. Repeatable from the start, so a
-// loader that dies in the middle leaves nothing wrong. Report it with ring_chunk_done.
-void ring_repair(struct ring *ring, const struct ring_claim *claim);
-
-// Whether a batch was ever queued, which is so only once all pages are there: before that only the control part may be
-// touched.
-bool ring_has_begun(const struct ring *ring);
-
-// Sleeps until there may be work, at most timeout_ms.
-void ring_wait_for_work(struct ring *ring, int timeout_ms);
-
-// For a transfer process that is about to sleep: says so, and returns whether there is work after all. Pairs with
-// ring_take_sleeper.
-bool ring_announce_sleep(struct ring *ring) MUST_CHECK;
-
-// ---- Supervisor --------------------------------------------------------------------------------------------
-
-// Puts a batch into a free slot and queues its chunks; loaders see it after ring_wake_loaders. A batch of no samples
-// is complete at once. False when the queue is full (only after recoveries): try again later.
-bool ring_dispatch(struct ring *ring, uint32_t slot, uint64_t rank, uint64_t sequence,
-                   const struct batch_place *place) MUST_CHECK;
-
-// As ring_dispatch for a batch that is copied from slot `source` of `from`, where it is complete: the same place,
-// samples and skips. Its one chunk is for the transfer process. `unread`: see ring_slot.
-bool ring_dispatch_copy(struct ring *ring, uint32_t slot, const struct ring *from, uint32_t source,
-                        uint64_t unread) MUST_CHECK;
-
-// Wakes as many sleeping loaders as there are chunks for.
-void ring_wake_loaders(struct ring *ring, uint32_t chunks);
-
-// Whether the one who fills this ring sleeps and is to be woken by other means than ring_wake_loaders: a transfer
-// process, which waits for several rings and for messages. Asks once a sleep.
-bool ring_take_sleeper(struct ring *ring) MUST_CHECK;
-
-// About how many batches loaders have yet to begin with.
-uint64_t ring_unclaimed(const struct ring *ring);
-
-enum ring_slot_state {
-    RING_SLOT_FILLING,
-    RING_SLOT_READY,
-    RING_SLOT_FAILED,
-};
-
-// Looks at a dispatched slot. When the last chunk is done and samples were skipped, it asks for the repair (FILLING)
-// and, when that is done, says READY with ring_slot.skipped set.
-enum ring_slot_state ring_slot_poll(struct ring *ring, uint32_t slot);
-
-// The reason of the first failure since it was last taken, if one is complete.
-struct ring_error {
-    int code;
-    uint32_t slot;
-    uint32_t file;
-    uint64_t offset;
-    uint64_t sample;
-};
-bool ring_take_failure(struct ring *ring, struct ring_error *failure);
-// Forgets it if it is one of this slot.
-void ring_forget_failure(struct ring *ring, uint32_t slot);
-
-// Before looking for finished batches after a wake-up: from here on loaders signal again.
-void ring_supervisor_arm(struct ring *ring);
-
-// Loaders may still claim chunks of it or write into it. A FAILED slot can be busy; one that is READY never is.
-bool ring_slot_busy(const struct ring *ring, uint32_t slot);
-
-// Gives the slot's chunk words back to idle; the slot must not be busy.
-void ring_slot_free(struct ring *ring, uint32_t slot);
-
-// After process `owner` and all its reads are gone: frees what it had claimed and queues it again. Returns
-// the number of chunks, or -EAGAIN when the queue is full: call again later. Arms like ring_supervisor_arm,
-// since `owner` may have died between taking the flag and writing the eventfd: look for finished batches afterwards.
-int ring_recover(struct ring *ring, uint32_t owner);
 
 #endif

@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "base/sizes.h"
+#include "shm/ring_loader.h"
 #include "shm/ring_words.h"
 
 static void describe_claim(const struct ring *ring, uint32_t slot, uint32_t chunk, struct ring_claim *claim) {

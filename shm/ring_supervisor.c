@@ -3,6 +3,9 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
+#include "base/sizes.h"
+#include "order/partition.h"
+#include "shm/ring_supervisor.h"
 #include "shm/ring_words.h"
 
 uint64_t ring_unclaimed(const struct ring *ring) {

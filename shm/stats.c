@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/time.h"
+
 int stats_path(const char *socket, char *path, size_t bytes) {
     int used = snprintf(path, bytes, "%s.stats", socket);
     return used >= 0 && (size_t)used < bytes ? 0 : -ENAMETOOLONG;
@@ -22,26 +24,25 @@ int stats_create(const char *path, uint32_t mode, gid_t group, struct stats_regi
     AUTO_CLOSE int file = open(fresh, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (file < 0)
         return error_set(error, -errno, "cannot make the statistics file %s: %m", fresh);
-    int failed = fchown(file, (uid_t)-1, group) < 0 || fchmod(file, mode) < 0 ? errno : 0;
-    if (failed) {
+    int err = fchown(file, (uid_t)-1, group) < 0 || fchmod(file, mode) < 0 ? errno : 0;
+    if (err) {
         unlink(fresh);
-        return error_set(error, -failed, "cannot give the statistics file %s its group and mode: %s", fresh,
-                         strerror(failed));
+        return error_set(error, -err, "cannot give the statistics file %s its group and mode: %s", fresh,
+                         strerror(err));
     }
     do
-        failed = posix_fallocate(file, 0, sizeof(struct stats_region));
-    while (failed == EINTR);
-    if (failed) {
+        err = posix_fallocate(file, 0, sizeof(struct stats_region));
+    while (err == EINTR);
+    if (err) {
         unlink(fresh);
-        return error_set(error, -failed, "cannot allocate the statistics file %s: %s", fresh,
-                         strerror(failed));
+        return error_set(error, -err, "cannot allocate the statistics file %s: %s", fresh, strerror(err));
     }
     struct stats_region *memory =
         mmap(NULL, sizeof(struct stats_region), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (memory == MAP_FAILED) {
-        failed = errno;
+        err = errno;
         unlink(fresh);
-        return error_set(error, -failed, "cannot map the statistics file %s: %s", fresh, strerror(failed));
+        return error_set(error, -err, "cannot map the statistics file %s: %s", fresh, strerror(err));
     }
     memory->header.version = STATS_VERSION;
     memory->header.header_bytes = sizeof(struct stats_header);
@@ -55,11 +56,11 @@ int stats_create(const char *path, uint32_t mode, gid_t group, struct stats_regi
     // Pairs with the acquire in stats_open.
     atomic_store_explicit(&memory->header.magic, STATS_MAGIC, memory_order_release);
     if (rename(fresh, path) < 0) {
-        failed = errno;
+        err = errno;
         munmap(memory, sizeof(struct stats_region));
         unlink(fresh);
-        return error_set(error, -failed, "cannot put the statistics file in place at %s: %s", path,
-                         strerror(failed));
+        return error_set(error, -err, "cannot put the statistics file in place at %s: %s", path,
+                         strerror(err));
     }
     *region = memory;
     *fd = file;
@@ -82,19 +83,19 @@ static int map_record(int fd, uint32_t record, uint32_t count, size_t offset, vo
 
 int stats_map_loader(int fd, uint32_t record, struct stats_loader **loader, struct error *error) {
     void *memory = NULL;
-    int result =
+    int err =
         map_record(fd, record, STATS_MAX_LOADERS, offsetof(struct stats_region, loaders), &memory, error);
-    if (result == 0)
+    if (err == 0)
         *loader = memory;
-    return result;
+    return err;
 }
 
 int stats_map_gpu(int fd, uint32_t record, struct stats_gpu **gpu, struct error *error) {
     void *memory = NULL;
-    int result = map_record(fd, record, STATS_MAX_GPUS, offsetof(struct stats_region, gpus), &memory, error);
-    if (result == 0)
+    int err = map_record(fd, record, STATS_MAX_GPUS, offsetof(struct stats_region, gpus), &memory, error);
+    if (err == 0)
         *gpu = memory;
-    return result;
+    return err;
 }
 
 static void write_begin(_Atomic uint32_t *version) {

@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "shm/stats.h"
+#include "base/sizes.h"
+#include "base/time.h"
+#include "shm/stats_read.h"
 
 #define READ_ATTEMPTS 50
 #define READ_PAUSE_NS 200000
@@ -86,10 +88,10 @@ int stats_open(const char *path, const struct stats_region **region, struct erro
     const struct stats_region *memory = mmap(NULL, sizeof *memory, PROT_READ, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
         return error_set(error, -errno, "cannot map the statistics file %s: %m", path);
-    int failed = check_header(&memory->header, (uint64_t)status.st_size, path, error);
-    if (failed) {
+    int err = check_header(&memory->header, (uint64_t)status.st_size, path, error);
+    if (err) {
         stats_close(memory);
-        return failed;
+        return err;
     }
     *region = memory;
     return 0;

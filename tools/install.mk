@@ -25,12 +25,12 @@ define installed_files
 644 $(BUILD)/libfeed.so.0 $(LIBDIR)/libfeed.so.0
 644 $(BUILD)/libfeed.a $(LIBDIR)/libfeed.a
 644 client/feed.h $(INCLUDEDIR)/feed.h
-644 client/libfeed.pc.in $(LIBDIR)/pkgconfig/libfeed.pc
+644 client/lib/libfeed.pc.in $(LIBDIR)/pkgconfig/libfeed.pc
 644 daemon/feedd.8 $(DATADIR)/man/man8/feedd.8
 644 $(BUILD)/man/feedd.conf.5 $(DATADIR)/man/man5/feedd.conf.5
-644 client/feedctl.1 $(DATADIR)/man/man1/feedctl.1
+644 client/ctl/feedctl.1 $(DATADIR)/man/man1/feedctl.1
 644 client/libfeed.3 $(DATADIR)/man/man3/libfeed.3
-644 client/feedctl.bash $(DATADIR)/bash-completion/completions/feedctl
+644 client/ctl/feedctl.bash $(DATADIR)/bash-completion/completions/feedctl
 644 systemd/feedd.service.in $(SYSTEMDDIR)/systemd/system/feedd.service
 644 systemd/feedd.socket $(SYSTEMDDIR)/systemd/system/feedd.socket
 644 systemd/feedd.sysusers $(SYSTEMDDIR)/sysusers.d/feedd.conf

@@ -5,9 +5,9 @@ PYTHON ?= python3
 VENV   := $(BUILD)/venv
 WHEEL  := $(BUILD)/wheel
 # All that the wheel is made of. The Makefile has its version and says which files belong to libfeed.
-WHEEL_SOURCES := Makefile $(SHM_SOURCES) $(GPU_SOURCES) $(PROTO_SOURCES) $(CLIENT_SOURCES) \
+WHEEL_SOURCES := Makefile $(BASE_SOURCES) $(SHM_SOURCES) $(GPU_SOURCES) $(PROTO_SOURCES) $(CLIENT_SOURCES) \
     $(filter-out client/python/feedd client/python/native,$(wildcard client/python/* client/python/native/* \
-    client/python/feedd/*.py* shm/*.h shm/*.def gpu/*.h gpu/*.def proto/*.h proto/*.proto client/*.h))
+    client/python/feedd/*.py* base/*.h order/*.h shm/*.h shm/*.def gpu/*.h gpu/*.def proto/*.h proto/*.proto client/*.h client/lib/*.h))
 in_venv = PATH='$(abspath $(VENV))/bin':"$$PATH"
 
 python: $(VENV)/feedd.done

@@ -13,11 +13,11 @@ static void take_first(struct feed *feed, work_stream stream) {
     int got = feed_next(feed, &batch, 20000);
     if (got != 1)
         consumer_die("feed_next (for 20 s)", feed, got);
-    int failed = feed_batch_wait(feed, &batch, stream);
-    if (!failed)
-        failed = feed_batch_release(feed, &batch, stream);
-    if (failed < 0)
-        consumer_die("a first batch", feed, failed);
+    int err = feed_batch_wait(feed, &batch, stream);
+    if (!err)
+        err = feed_batch_release(feed, &batch, stream);
+    if (err < 0)
+        consumer_die("a first batch", feed, err);
 }
 
 static void hold(void) {
@@ -32,10 +32,10 @@ static void attach(const struct feed_options *options, bool holds) {
     work_stream stream = work->stream(true);
     uint64_t free_before = work->free_bytes(), began = bench_ns();
     struct feed *feed;
-    int failed = feed_open(&feed, options);
+    int err = feed_open(&feed, options);
     uint64_t opened = bench_ns();
-    if (failed < 0)
-        consumer_die("feed_open", feed, failed);
+    if (err < 0)
+        consumer_die("feed_open", feed, err);
     take_first(feed, stream);
     uint64_t first = bench_ns();
     work->finish();

@@ -56,18 +56,18 @@ static bool take_batch(struct run *run, struct feed *feed) {
     note(&run->next, &since);
     if (!run->first_batch_ns)
         run->first_batch_ns = since;
-    int failed = feed_batch_wait(feed, &batch, stream);
+    int err = feed_batch_wait(feed, &batch, stream);
     note(&run->wait, &since);
-    if (failed < 0)
-        consumer_die("feed_batch_wait", feed, failed);
+    if (err < 0)
+        consumer_die("feed_batch_wait", feed, err);
     if (run->tally) {
         tally_batch(run->tally, feed, &batch, stream);
         note(&run->launch, &since);
     }
-    failed = feed_batch_release(feed, &batch, stream);
+    err = feed_batch_release(feed, &batch, stream);
     note(&run->release, &since);
-    if (failed < 0)
-        consumer_die("feed_batch_release", feed, failed);
+    if (err < 0)
+        consumer_die("feed_batch_release", feed, err);
     run->batches++;
     run->samples += batch.count;
     run->bytes += batch.field[0].bytes;
@@ -222,9 +222,9 @@ static void parse(struct run *run, int argc, char **argv) {
 
 static void run_feed(struct run *run) {
     struct feed *feed;
-    int failed = feed_open(&feed, &run->feed);
-    if (failed < 0)
-        consumer_die("feed_open", feed, failed);
+    int err = feed_open(&feed, &run->feed);
+    if (err < 0)
+        consumer_die("feed_open", feed, err);
     streams_open(&run->streams, run->work, (uint32_t)run->stream_count);
     if (run->check != CHECK_NONE)
         run->tally = tally_open(&run->streams, feed, run->check == CHECK_SUMS);

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/scope.h"
+#include "base/sizes.h"
 #include "bench/bench.h"
 #include "bench/gpu/work.h"
 
@@ -45,9 +47,9 @@ static void open_ring(struct run *run) {
         bench_die("/dev/shm", errno);
     if (madvise(run->ring, run->ring_bytes, MADV_HUGEPAGE) == 0)
         madvise(run->ring, run->ring_bytes, MADV_POPULATE_WRITE);
-    int failed = posix_fallocate(fd, 0, (off_t)run->ring_bytes);
-    if (failed)
-        bench_die("room in /dev/shm", failed);
+    int err = posix_fallocate(fd, 0, (off_t)run->ring_bytes);
+    if (err)
+        bench_die("room in /dev/shm", err);
     memset(run->ring, 1, run->ring_bytes);
     run->work->pin(run->ring, run->ring_bytes);
 }
@@ -86,9 +88,9 @@ static void *fill(void *argument) {
 
 static void start_threads(struct run *run, pthread_t *threads) {
     for (uint64_t i = 0; i < run->threads; i++) {
-        int failed = pthread_create(&threads[i], NULL, fill, run);
-        if (failed)
-            bench_die("a thread", failed);
+        int err = pthread_create(&threads[i], NULL, fill, run);
+        if (err)
+            bench_die("a thread", err);
     }
 }
 

@@ -61,13 +61,13 @@ static void step_feed(struct run *run, struct feed *feed, bool waits, void *rele
     int got = feed_next(feed, &batch, 20000);
     if (got != 1)
         consumer_die("feed_next (for 20 s)", feed, got);
-    int failed = waits ? feed_batch_wait(feed, &batch, run->stream) : 0;
-    if (!failed) {
+    int err = waits ? feed_batch_wait(feed, &batch, run->stream) : 0;
+    if (!err) {
         compute(run, batch.field[0].data, batch.field[0].bytes);
-        failed = feed_batch_release(feed, &batch, release_on);
+        err = feed_batch_release(feed, &batch, release_on);
     }
-    if (failed)
-        consumer_die("a batch", feed, failed);
+    if (err)
+        consumer_die("a batch", feed, err);
 }
 
 static void step_words(const struct run *run, uint64_t step) {
@@ -252,9 +252,9 @@ int main(int argc, char **argv) {
     run.feed.drop_last = true; // every step is as large as any other
     work_time_limit(GPU_START_SECONDS + (double)run.rounds * WAYS * run.seconds);
     run.work = work_open(run.feed.device);
-    int failed = feed_open(&feed, &run.feed);
-    if (failed < 0)
-        consumer_die("feed_open", feed, failed);
+    int err = feed_open(&feed, &run.feed);
+    if (err < 0)
+        consumer_die("feed_open", feed, err);
     run.batch_bytes = feed_describe(feed)->field[0].bytes;
     set_up(&run);
     calibrate(&run);

@@ -70,18 +70,18 @@ static void hash_batch(struct run *run, struct feed *feed, const struct feed_bat
     struct place *place = &run->places[run->batches % IN_FLIGHT];
     flush_place(run, place);
     note_order(run, feed, batch, place);
-    int failed = feed_batch_wait(feed, batch, run->stream);
-    if (failed < 0)
-        consumer_die("feed_batch_wait", feed, failed);
+    int err = feed_batch_wait(feed, batch, run->stream);
+    if (err < 0)
+        consumer_die("feed_batch_wait", feed, err);
     for (uint32_t i = 0; i < batch->field_count; i++) {
         const struct feed_array *array = &batch->field[i];
         struct work_hash hash = {array->data, batch->count, batch->count ? array->bytes / batch->count : 0,
                                  place->hashes + i, run->fields};
         run->work->hash(&hash, run->stream);
     }
-    failed = feed_batch_release(feed, batch, run->stream);
-    if (failed < 0)
-        consumer_die("feed_batch_release", feed, failed);
+    err = feed_batch_release(feed, batch, run->stream);
+    if (err < 0)
+        consumer_die("feed_batch_release", feed, err);
     run->work->copy_out(place->copied, place->hashes, batch->count * 8ull * run->fields, run->stream);
     run->work->record(place->done, run->stream);
     run->batches++;

@@ -63,9 +63,9 @@ struct busy *busy_start(const struct work *work, uint32_t waves) {
     for (uint32_t i = 0; i < QUEUED; i++)
         busy->events[i] = work->event(false);
     busy->waves = waves ? waves : find_waves(busy);
-    int failed = pthread_create(&busy->thread, NULL, compute, busy);
-    if (failed)
-        bench_die("a thread", failed);
+    int err = pthread_create(&busy->thread, NULL, compute, busy);
+    if (err)
+        bench_die("a thread", err);
     return busy;
 }
 

@@ -1,5 +1,6 @@
 #include "bench/gpu/tally.h"
 
+#include "base/scope.h"
 #include "bench/bench.h"
 
 #define BATCHES_MOST  (1u << 21) // whose sums there is room for

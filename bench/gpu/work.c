@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include "base/sizes.h"
 #include "bench/bench.h"
 
 const struct work *work_open(const char *device) {

@@ -1,6 +1,7 @@
 // A GPU played by the calling thread. It measures nothing that anybody wants to know, but shows that programs work.
 #include <sys/mman.h>
 
+#include "base/sizes.h"
 #include "bench/bench.h"
 #include "bench/gpu/content.h"
 #include "bench/gpu/work.h"

@@ -2,9 +2,12 @@
 
 #include <string.h>
 
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/sizes.h"
 #include "daemon/loader/chunk_build.h"
-#include "daemon/loader/transform_run.h"
-#include "shm/dtype.h"
+#include "daemon/loader/stage/transform_run.h"
+#include "shm/ring_loader.h"
 
 // A sample that finds a neighbour saves a read, some 500 ns at the least; sorting costs it some 50.
 #define SORT_PAYS_ONE_IN 8
@@ -116,9 +119,9 @@ int chunk_plan_init(struct chunk_plan *plan, const struct dataset_layout *layout
         return error_set(error, -EINVAL, "the ring has %u fields, the dataset %u", ring->header->field_count,
                          layout->field_count);
     for (uint32_t i = 0; i < layout->stream_count; i++) {
-        int code = add_stream(plan, &layout->streams[i], error);
-        if (code < 0)
-            return code;
+        int err = add_stream(plan, &layout->streams[i], error);
+        if (err < 0)
+            return err;
     }
     uint64_t requests = 0, pieces = 0;
     bool direct = any_direct(layout);

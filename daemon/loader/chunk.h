@@ -12,9 +12,11 @@
 #ifndef FEEDD_DAEMON_LOADER_CHUNK_H
 #define FEEDD_DAEMON_LOADER_CHUNK_H
 
-#include "daemon/loader/reader.h"
+#include "base/error.h"
+#include "daemon/loader/read/reader.h"
 #include "daemon/source/dataset.h"
 #include "shm/ring.h"
+#include "shm/ring_loader.h"
 
 enum chunk_flags {
     // neighbours in the order as it is become one read; off with io_delay_us, which is per sample

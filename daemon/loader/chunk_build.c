@@ -1,5 +1,7 @@
 #include "daemon/loader/chunk_build.h"
 
+#include "base/sizes.h"
+
 // A direct read of so many bytes with unaligned ends is worth three requests, so that its middle needs no copy.
 #define DIRECT_CUT_BYTES (64u << 10)
 

@@ -3,7 +3,13 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "base/sizes.h"
+#include "base/time.h"
 #include "daemon/log.h"
+#include "order/order.h"
+#include "shm/ring_loader.h"
+#include "shm/stats.h"
 
 #define ATTEMPTS         3u // at a read, before the feed's policy is asked
 #define LINES_A_SECOND   5u
@@ -28,9 +34,9 @@ int job_board_open(struct job_board *board, struct error *error) {
         return error_set(error, -ENOMEM, "out of memory");
     for (uint32_t i = 0; i < board->job_count; i++) {
         struct job *job = &board->jobs[i];
-        int failed = chunk_plan_init(&job->plan, &board->settings->layout, &board->ring, error);
-        if (failed)
-            return failed;
+        int err = chunk_plan_init(&job->plan, &board->settings->layout, &board->ring, error);
+        if (err)
+            return err;
         job->plan.chunk = job;
         STAILQ_INSERT_TAIL(&board->idle, job, link);
     }
@@ -100,11 +106,11 @@ bool job_start(struct job_board *board) {
                   job->plan.samples);
     job->submitted = job->skipped = 0;
     job->failed = false;
-    int failed = chunk_plan_fill(&job->plan, &job->claim, board->plan_flags);
-    if (failed) {
+    int err = chunk_plan_fill(&job->plan, &job->claim, board->plan_flags);
+    if (err) {
         // Only if ring and dataset contradict each other, which init has ruled out.
         job->failed = true;
-        job->code = failed;
+        job->code = err;
         report(board, job);
         return true;
     }
@@ -168,7 +174,7 @@ static bool retry(struct job_board *board, struct job *job, struct read_request 
 static void tell(struct job_board *board, const struct read_request *request, uint64_t sample) {
     enum log_level level = board->settings->skip_errors ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR;
     uint64_t now = monotonic_ns();
-    if (now - board->told_ns >= UINT64_C(1000000000)) {
+    if (now - board->told_ns >= NS_PER_S) {
         if (board->untold)
             log_write(level, "%" PRIu64 " more samples could not be read", board->untold);
         board->told_ns = now;

@@ -5,9 +5,11 @@
 
 #include <sys/queue.h>
 
+#include "base/error.h"
 #include "daemon/loader/chunk.h"
-#include "daemon/loader/reader.h"
-#include "shm/stats.h"
+#include "daemon/loader/read/reader.h"
+#include "order/order.h"
+#include "shm/ring_loader.h"
 
 struct job {
     STAILQ_ENTRY(job) link;

@@ -5,16 +5,21 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "base/error.h"
+#include "base/sizes.h"
+#include "base/time.h"
 #include "daemon/loader/job.h"
-#include "daemon/loader/reopen.h"
-#include "daemon/loader/residency.h"
+#include "daemon/loader/read/reopen.h"
+#include "daemon/loader/read/residency.h"
 #include "daemon/loader/slice.h"
 #include "daemon/log.h"
 #include "daemon/role.h"
+#include "shm/ring_loader.h"
+#include "shm/stats.h"
 
 #define WAIT_MS   200 // longest sleep: the heartbeat and SIGTERM are looked at in between
-#define BEAT_NS   (100 * UINT64_C(1000000))
-#define REVIEW_NS (1000 * UINT64_C(1000000)) // io = auto looks at residency so often
+#define BEAT_NS   (100 * NS_PER_MS)
+#define REVIEW_NS (1000 * NS_PER_MS) // io = auto looks at residency so often
 #define RESIDENT  0.98
 
 struct loader {
@@ -33,9 +38,9 @@ struct loader {
 
 static int map_settings(const struct loader_settings **settings, struct error *error) {
     const void *map;
-    int failed = role_map_settings(HERITAGE_SETTINGS, sizeof(struct loader_settings), &map, error);
-    if (failed)
-        return failed;
+    int err = role_map_settings(HERITAGE_SETTINGS, sizeof(struct loader_settings), &map, error);
+    if (err)
+        return err;
     *settings = map;
     if ((*settings)->layout.bytes > (*settings)->bytes)
         return error_set(error, -EINVAL, "the settings are shorter than the layout in them");
@@ -100,10 +105,10 @@ static bool mode_is_reviewed(const struct loader *loader) {
 static int open_uring_or_pread(struct loader *loader, const struct reader_options *options,
                                struct error *error) {
     enum reader_reason reason = REASON_NONE;
-    int failed = reader_open_uring(options, &loader->reader, &reason, error);
+    int err = reader_open_uring(options, &loader->reader, &reason, error);
     if (reason != REASON_NONE)
         loader->reason = reason;
-    if (!failed)
+    if (!err)
         return 0;
     log_warning("%s; reading with threads instead", error->text);
     return reader_open_pread(options, &loader->reader, error);
@@ -120,18 +125,18 @@ static int open_reader(struct loader *loader, struct error *error) {
         .life_fd = HERITAGE_LIFE,
         .table_bytes = table_growth(loader),
     };
-    int failed = 0;
+    int err = 0;
     if (loader->mode == IO_MAPPED && is_large(settings))
         log_info("the dataset is larger than mapped_limit: its map is made anew whenever so much of it was "
                  "touched");
     if (loader->mode == IO_MAPPED)
-        failed = reader_open_mapped(&options, &loader->reader, error);
+        err = reader_open_mapped(&options, &loader->reader, error);
     else if (loader->mode == IO_PREAD)
-        failed = reader_open_pread(&options, &loader->reader, error);
+        err = reader_open_pread(&options, &loader->reader, error);
     else
-        failed = open_uring_or_pread(loader, &options, error);
-    if (failed)
-        return failed;
+        err = open_uring_or_pread(loader, &options, error);
+    if (err)
+        return err;
     loader->open_mode = loader->mode;
     loader->reads_counted = loader->storage_counted = 0;
     loader->board.plan_flags = settings->io_delay_us ? 0 : CHUNK_MERGE;
@@ -230,9 +235,9 @@ static int serve(struct loader *loader, struct error *error) {
         if (loader->reader->in_flight) {
             job_finish(board, wait_for_reads(loader));
         } else if (loader->mode != loader->open_mode && !board->busy) {
-            int failed = change_reader(loader, error);
-            if (failed)
-                return failed;
+            int err = change_reader(loader, error);
+            if (err)
+                return err;
         } else if (!board->busy) {
             sleep_for_work(loader);
         }
@@ -243,21 +248,21 @@ static int serve(struct loader *loader, struct error *error) {
 static int start(struct loader *loader, struct error *error) {
     struct job_board *board = &loader->board;
     char role[32];
-    int failed = map_settings(&board->settings, error);
-    if (failed || !board->settings)
-        return failed ? failed : -EINVAL;
+    int err = map_settings(&board->settings, error);
+    if (err || !board->settings)
+        return err ? err : -EINVAL;
     snprintf(role, sizeof role, "loader %" PRIu64 ".%" PRIu32, board->settings->feed,
              board->settings->serial);
     log_open(role, (enum log_level)board->settings->log_level);
     slice_make_long();
     reopen_files(HERITAGE_FILES, board->settings->layout.file_count);
-    failed = role_tie(board->settings->supervisor_pid, error);
-    if (!failed)
-        failed = ring_map(&board->ring, HERITAGE_RING, RING_FILL, error);
-    if (!failed)
-        failed = stats_map_loader(HERITAGE_STATS, board->settings->stats_record, &board->stats, error);
-    if (failed)
-        return failed;
+    err = role_tie(board->settings->supervisor_pid, error);
+    if (!err)
+        err = ring_map(&board->ring, HERITAGE_RING, RING_FILL, error);
+    if (!err)
+        err = stats_map_loader(HERITAGE_STATS, board->settings->stats_record, &board->stats, error);
+    if (err)
+        return err;
     board->event_fd = HERITAGE_EVENT;
     choose_mode(loader);
     return job_board_open(board, error);
@@ -268,19 +273,19 @@ int loader_run(void) {
     struct error error = {0};
     log_open("loader", LOG_LEVEL_INFO);
     prctl(PR_SET_NAME, "feedd-loader");
-    int failed = start(&loader, &error);
-    if (!failed)
+    int err = start(&loader, &error);
+    if (!err)
         await_ring(&loader);
-    if (!failed && !role_stopping)
-        failed = open_reader(&loader, &error);
-    if (!failed && !role_stopping)
-        failed = serve(&loader, &error);
-    if (failed)
+    if (!err && !role_stopping)
+        err = open_reader(&loader, &error);
+    if (!err && !role_stopping)
+        err = serve(&loader, &error);
+    if (err)
         log_error("%s", error.text);
     if (loader.reader) {
         count_reads(&loader);
         loader.reader->close(loader.reader);
     }
     job_board_close(&loader.board);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -3,7 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "shm/dtype.h"
+#include "base/dtype.h"
+#include "base/scope.h"
 
 int arrays_check_dimensions(struct builder *builder, const struct source_file *file, uint64_t dimensions) {
     if (dimensions >= 1 && dimensions <= 1 + RING_MAX_DIMS)

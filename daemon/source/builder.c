@@ -4,7 +4,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "shm/dtype.h"
+#include "base/dtype.h"
+#include "base/error.h"
 
 int builder_refuse(struct builder *builder, int code, const char *path, const char *format, ...) {
     const struct dataset_config *config = builder->config;

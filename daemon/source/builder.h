@@ -4,7 +4,9 @@
 #ifndef FEEDD_DAEMON_SOURCE_BUILDER_H
 #define FEEDD_DAEMON_SOURCE_BUILDER_H
 
-#include "daemon/config.h"
+#include "base/error.h"
+#include "base/scope.h"
+#include "daemon/config/config.h"
 #include "daemon/source/dataset.h"
 
 #define BUILDER_MAX_SAMPLE_BYTES (1ull << 30)

@@ -6,6 +6,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "base/scope.h"
+#include "base/sizes.h"
 #include "daemon/source/builder.h"
 
 void source_file_release(struct source_file *file) {
@@ -114,9 +116,9 @@ static const char *kind_name(mode_t mode) {
 
 static int refuse_open(struct builder *builder, const char *path) {
     struct rlimit limit = {0};
-    int code = errno;
-    if (code != EMFILE)
-        return builder_refuse(builder, -code, path, "the file cannot be opened: %s", strerror(code));
+    int err = errno;
+    if (err != EMFILE)
+        return builder_refuse(builder, -err, path, "the file cannot be opened: %s", strerror(err));
     getrlimit(RLIMIT_NOFILE, &limit);
     return builder_refuse(builder, -EMFILE, path,
                           "the file cannot be opened, because this process may have only %" PRIu64

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/sizes.h"
 #include "daemon/source/builder.h"
 
 #define FINGERPRINT_VERSION 1u

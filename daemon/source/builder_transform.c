@@ -1,8 +1,9 @@
 // The transforms of a dataset's fields: from the words of the configuration to what the loaders do and the ring holds.
 #include <string.h>
 
+#include "base/dtype.h"
+#include "base/error.h"
 #include "daemon/source/builder.h"
-#include "shm/dtype.h"
 
 static int find_field(struct builder *builder, uint32_t *index) {
     const struct dataset_layout *layout = builder->dataset->layout;

@@ -3,7 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "shm/dtype.h"
+#include "base/dtype.h"
+#include "base/sizes.h"
 #include "shm/ring.h"
 
 struct dataset *dataset_ref(struct dataset *dataset) {

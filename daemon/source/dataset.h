@@ -6,8 +6,8 @@
 #ifndef FEEDD_DAEMON_SOURCE_DATASET_H
 #define FEEDD_DAEMON_SOURCE_DATASET_H
 
+#include "base/scope.h"
 #include "daemon/source/transform.h"
-#include "shm/base.h"
 #include "shm/layout.h"
 
 #define DATASET_MAX_STREAMS RING_MAX_FIELDS

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/error.h"
+#include "base/sizes.h"
 #include "daemon/source/builder.h"
 
 static const struct source_format *const formats[] = {&source_idx, &source_records, &source_npy,

@@ -3,7 +3,8 @@
 #ifndef FEEDD_DAEMON_SOURCE_SOURCE_H
 #define FEEDD_DAEMON_SOURCE_SOURCE_H
 
-#include "daemon/config.h"
+#include "base/error.h"
+#include "daemon/config/config.h"
 #include "daemon/source/dataset.h"
 
 struct builder;

@@ -3,9 +3,10 @@
 // be handed out as they lie.
 #include <inttypes.h>
 
+#include "base/dtype.h"
+#include "base/sizes.h"
 #include "daemon/source/arrays.h"
 #include "daemon/source/source.h"
-#include "shm/dtype.h"
 
 static int read_type(struct builder *builder, const struct source_file *file, uint8_t type, uint32_t *dtype) {
     static const struct {

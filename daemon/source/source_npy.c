@@ -3,9 +3,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/dtype.h"
+#include "base/scope.h"
+#include "base/sizes.h"
 #include "daemon/source/arrays.h"
 #include "daemon/source/source.h"
-#include "shm/dtype.h"
 
 #define MAX_HEADER_BYTES (1u << 20)
 

@@ -4,9 +4,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/dtype.h"
+#include "base/scope.h"
 #include "daemon/source/builder.h"
 #include "daemon/source/source.h"
-#include "shm/dtype.h"
 
 struct placed_field {
     uint32_t field;

@@ -3,9 +3,10 @@
 // files.
 #include <inttypes.h>
 
+#include "base/dtype.h"
+#include "base/scope.h"
 #include "daemon/source/builder.h"
 #include "daemon/source/source.h"
-#include "shm/dtype.h"
 
 static int add_file(struct builder *builder, const char *path, uint64_t token_bytes) {
     const struct dataset_config *config = builder->config;

@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "shm/dtype.h"
+#include "base/dtype.h"
+#include "base/sizes.h"
 
 #define STEP_NAMES   "cast, scale, shift, mean, std or standardise"
 #define NUMBER_WORDS "a number like 0.5, -2e-3 or 1/255 that f32 can hold"
@@ -147,9 +148,9 @@ static int read_step(struct reading *reading, struct transform *transform) {
 
 int transform_parse(const char *text, struct transform *transform, struct error *error) {
     struct reading reading = {.error = error};
-    int failed = 0;
+    int err = 0;
     *transform = (struct transform){0};
-    for (const char *at = text; !failed; at = reading.end + 1) {
+    for (const char *at = text; !err; at = reading.end + 1) {
         at += strspn(at, BLANKS);
         reading.step = reading.at = at;
         reading.end = at + strcspn(at, ",");
@@ -157,13 +158,13 @@ int transform_parse(const char *text, struct transform *transform, struct error 
         while (reading.length && strchr(BLANKS, at[reading.length - 1]))
             reading.length--;
         reading.number++;
-        failed = read_step(&reading, transform);
+        err = read_step(&reading, transform);
         if (*reading.end == '\0')
             break;
     }
-    if (!failed && !transform->target)
+    if (!err && !transform->target)
         transform->target = DTYPE_F32;
-    return failed;
+    return err;
 }
 
 static const char *step_name(uint32_t kind) {

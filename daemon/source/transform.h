@@ -9,7 +9,7 @@
 #ifndef FEEDD_DAEMON_SOURCE_TRANSFORM_H
 #define FEEDD_DAEMON_SOURCE_TRANSFORM_H
 
-#include "shm/base.h"
+#include "base/error.h"
 
 #define TRANSFORM_MAX_STEPS  8u
 #define TRANSFORM_MAX_VALUES 32u // channels that a step can tell apart

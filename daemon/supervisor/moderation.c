@@ -4,7 +4,10 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "daemon/supervisor/feed.h"
+#include "base/sizes.h"
+#include "base/time.h"
+#include "daemon/supervisor/feeds/served_feed.h"
+#include "shm/ring_supervisor.h"
 
 #define PACE_WINDOW_NS UINT64_C(2000000)
 #define NAP_MOST_NS    UINT64_C(500000)
@@ -73,7 +76,7 @@ static void nap(uv_prepare_t *before_poll) {
         return;
     // From when it last woke, so that naps follow one another evenly. A signal ends it, and that is as well.
     uint64_t until = supervisor->moderation.woke_ns + longest;
-    struct timespec time = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
+    struct timespec time = timespec_of_ns(until);
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
 }
 

@@ -11,7 +11,7 @@
 
 #include <uv.h>
 
-#include "daemon/supervisor/delivery.h"
+#include "daemon/supervisor/delivery/delivery.h"
 
 // How fast a feed's batches are completed.
 struct pace {

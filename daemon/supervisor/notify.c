@@ -1,6 +1,7 @@
 // What systemd is told and asked. Without libsystemd, or outside of systemd, all of it does nothing.
 #include <inttypes.h>
 
+#include "base/time.h"
 #include "daemon/supervisor/supervisor.h"
 
 #ifdef HAVE_SYSTEMD

@@ -4,8 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "daemon/source/source.h"
-#include "daemon/supervisor/session.h"
+#include "daemon/supervisor/clients/session.h"
 
 struct reload {
     uv_work_t work;
@@ -29,10 +30,10 @@ int datasets_open(const struct config *config, struct dataset ***datasets, struc
     if (!opened)
         return error_set(error, -ENOMEM, "out of memory");
     for (size_t i = 0; i < config->dataset_count; i++) {
-        int failed = source_open_dataset(&config->datasets[i], &opened[i], error);
-        if (failed) {
+        int err = source_open_dataset(&config->datasets[i], &opened[i], error);
+        if (err) {
             datasets_close(opened, i);
-            return failed;
+            return err;
         }
     }
     *datasets = opened;
@@ -64,12 +65,12 @@ static struct session *find_session(const struct supervisor *supervisor, uint64_
     return NULL;
 }
 
-static void answer(const struct reload *reload, int failed, const char *text) {
+static void answer(const struct reload *reload, int err, const char *text) {
     struct session *session = find_session(reload->supervisor, reload->asker);
     if (!session || session->state >= SESSION_CLOSING)
         return;
-    if (failed) {
-        session_refuse(session, failed, text);
+    if (err) {
+        session_refuse(session, err, text);
     } else {
         Feedd__Done done = FEEDD__DONE__INIT;
         Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;

@@ -4,9 +4,13 @@
 #include <signal.h>
 #include <string.h>
 
-#include "daemon/supervisor/device.h"
-#include "daemon/supervisor/feed.h"
+#include "base/error.h"
+#include "base/time.h"
+#include "daemon/supervisor/feeds/device.h"
+#include "daemon/supervisor/feeds/served_feed.h"
 #include "gpu/gpu.h"
+#include "shm/stats.h"
+#include "shm/stats_read.h"
 
 void supervisor_report(struct supervisor *supervisor, const char *format, ...) {
     char text[1024];
@@ -77,7 +81,7 @@ void supervisor_stop(struct supervisor *supervisor) {
     log_info("stopping");
     notify_stopping();
     supervisor->state = SUPERVISOR_STOPPING;
-    supervisor->stop_deadline_ns = monotonic_ns() + supervisor->config->stop_timeout_s * 1000000000ull;
+    supervisor->stop_deadline_ns = monotonic_ns() + supervisor->config->stop_timeout_s * NS_PER_S;
     close_if_open((uv_handle_t *)&supervisor->listener);
     LIST_FOREACH(feed, &supervisor->feeds, link)
         feed_close(feed);
@@ -108,7 +112,7 @@ static void enforce_stop(struct supervisor *supervisor) {
         }
     }
     devices_stop(supervisor, true);
-    if (monotonic_ns() < supervisor->stop_deadline_ns + supervisor->config->stop_timeout_s * 1000000000ull)
+    if (monotonic_ns() < supervisor->stop_deadline_ns + supervisor->config->stop_timeout_s * NS_PER_S)
         return;
     log_error("children do not end although they were killed; leaving without them");
     supervisor->exit_code = EXIT_FAILURE;
@@ -159,10 +163,10 @@ static void on_owner(uv_poll_t *poll, int status, int events) {
 }
 
 static int watch_owner(struct supervisor *supervisor, struct error *error) {
-    int failed = uv_poll_init(&supervisor->loop, &supervisor->owner, STDIN_FILENO);
-    if (failed)
-        return error_set(error, failed, "--until-eof cannot watch standard input, which is no pipe: %s",
-                         uv_strerror(failed));
+    int err = uv_poll_init(&supervisor->loop, &supervisor->owner, STDIN_FILENO);
+    if (err)
+        return error_set(error, err, "--until-eof cannot watch standard input, which is no pipe: %s",
+                         uv_strerror(err));
     supervisor->owner.data = supervisor;
     return uv_poll_start(&supervisor->owner, UV_READABLE | UV_DISCONNECT, on_owner);
 }
@@ -201,30 +205,30 @@ static void start_handles(struct supervisor *supervisor) {
 
 static int start(struct supervisor *supervisor, bool until_eof, struct error *error) {
     const struct config *config = supervisor->config;
-    int failed = datasets_open(config, &supervisor->datasets, error);
-    if (failed)
-        return failed;
+    int err = datasets_open(config, &supervisor->datasets, error);
+    if (err)
+        return err;
     supervisor->dataset_count = config->dataset_count;
     // From here on there is something to tidy up, so that signals must not just end us.
     start_handles(supervisor);
-    failed = until_eof ? watch_owner(supervisor, error) : 0;
-    if (!failed)
-        failed = listen_open(supervisor, error);
-    if (failed)
-        return failed;
-    failed = stats_path(supervisor->socket_path, supervisor->stats_path, sizeof supervisor->stats_path);
-    if (failed)
-        return error_set(error, failed, "the socket path %s is too long", supervisor->socket_path);
+    err = until_eof ? watch_owner(supervisor, error) : 0;
+    if (!err)
+        err = listen_open(supervisor, error);
+    if (err)
+        return err;
+    err = stats_path(supervisor->socket_path, supervisor->stats_path, sizeof supervisor->stats_path);
+    if (err)
+        return error_set(error, err, "the socket path %s is too long", supervisor->socket_path);
     // Whoever may connect may read the statistics.
     uint32_t mode = config->socket_mode & 0444;
-    failed = stats_create(supervisor->stats_path, 0600 | mode, supervisor->group, &supervisor->stats,
-                          &supervisor->stats_fd, error);
-    if (failed)
-        return failed;
+    err = stats_create(supervisor->stats_path, 0600 | mode, supervisor->group, &supervisor->stats,
+                       &supervisor->stats_fd, error);
+    if (err)
+        return err;
     supervisor->stats->header.ring_memory = config->ring_memory;
     start_threads(supervisor);
-    failed = listen_start(supervisor);
-    return failed ? error_set(error, failed, "cannot watch the socket: %s", uv_strerror(failed)) : 0;
+    err = listen_start(supervisor);
+    return err ? error_set(error, err, "cannot watch the socket: %s", uv_strerror(err)) : 0;
 }
 
 static void release(struct supervisor *supervisor) {

@@ -16,7 +16,9 @@
 #include <sys/queue.h>
 #include <uv.h>
 
-#include "daemon/config.h"
+#include "base/error.h"
+#include "base/scope.h"
+#include "daemon/config/config.h"
 #include "daemon/log.h"
 #include "daemon/source/dataset.h"
 #include "daemon/supervisor/moderation.h"

@@ -2,9 +2,11 @@
 // that nobody uses, sessions that say nothing, stops that take too long.
 #include <inttypes.h>
 
-#include "daemon/supervisor/pool.h"
+#include "base/sizes.h"
+#include "base/time.h"
+#include "daemon/supervisor/feeds/pool.h"
+#include "shm/stats.h"
 
-#define NS_PER_S        UINT64_C(1000000000)
 #define CLOSING_MOST_NS (1 * NS_PER_S) // to take in the reason why its session ends
 
 static void watch_loaders(struct served_feed *feed, uint64_t now) {
@@ -108,7 +110,7 @@ static void watch_feed(struct served_feed *feed, uint64_t now) {
 }
 
 static void watch_session(struct session *session, uint64_t now) {
-    if (session->state == SESSION_NEW && now > session->opened_ns + PROTO_HELLO_TIMEOUT_MS * 1000000ull)
+    if (session->state == SESSION_NEW && now > session->opened_ns + PROTO_HELLO_TIMEOUT_MS * NS_PER_MS)
         session_fail(session, -ETIMEDOUT, "no hello came within %u ms", PROTO_HELLO_TIMEOUT_MS);
     else if (session->state == SESSION_CLOSING && now > session->closing_since_ns + CLOSING_MOST_NS)
         session_close(session);

@@ -1,4 +1,7 @@
 #include "daemon/transfer/copies.h"
+#include "base/error.h"
+#include "base/sizes.h"
+#include "shm/ring_loader.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -23,11 +26,10 @@ static int open_done_words(struct copies *copies, struct error *error) {
                         MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED)
         return error_set(error, -errno, "cannot map sequence words: %m");
-    int failed =
-        gpu_host_register(copies->gpu, memory, copies->done_bytes, false, &copies->done_address, error);
-    if (failed) {
+    int err = gpu_host_register(copies->gpu, memory, copies->done_bytes, false, &copies->done_address, error);
+    if (err) {
         munmap(memory, copies->done_bytes);
-        return failed;
+        return err;
     }
     copies->done = memory;
     return 0;
@@ -42,12 +44,12 @@ int copies_open(struct copies *copies, struct gpu *gpu, struct ring *ring, uint3
     copies->pool_address = memory->address;
     copies->waiting = calloc(slots, sizeof *copies->waiting);
     copies->under_way = calloc(slots, sizeof *copies->under_way);
-    int failed = copies->waiting && copies->under_way ? 0 : error_set(error, -ENOMEM, "out of memory");
-    if (!failed)
-        failed = open_done_words(copies, error);
-    for (uint32_t i = 0; !failed && i < COPY_STREAMS; i++)
-        failed = gpu_stream_create(gpu, &copies->streams[i], error);
-    return failed;
+    int err = copies->waiting && copies->under_way ? 0 : error_set(error, -ENOMEM, "out of memory");
+    if (!err)
+        err = open_done_words(copies, error);
+    for (uint32_t i = 0; !err && i < COPY_STREAMS; i++)
+        err = gpu_stream_create(gpu, &copies->streams[i], error);
+    return err;
 }
 
 void copies_close(struct copies *copies) {
@@ -111,23 +113,23 @@ static uint64_t unreleased(const struct copies *copies, const struct copy *copy)
 static int flush_group(struct copies *copies, struct group *group, struct error *error) {
     if (!group->count)
         return 0;
-    int failed = gpu_write_words(copies->gpu, group->stream, group->words, group->count, error);
+    int err = gpu_write_words(copies->gpu, group->stream, group->words, group->count, error);
     copies->next_stream = (copies->next_stream + 1) % COPY_STREAMS;
     *group = (struct group){.stream = copies->streams[copies->next_stream]};
-    return failed;
+    return err;
 }
 
 static int queue_copy(struct copies *copies, struct group *group, const struct copy *copy,
                       struct error *error) {
     uint32_t slot = copy->claim.slot;
     const struct ring_header *header = copies->ring->header;
-    int failed = 0;
+    int err = 0;
     if (copy->bytes)
-        failed = gpu_copy_in(copies->gpu, group->stream, copies->pool_address + slot * header->slot_bytes,
-                             ring_slot_data(&copies->source, ring_slot(copies->ring, slot)->source),
-                             copy->bytes, error);
-    if (failed)
-        return failed;
+        err = gpu_copy_in(copies->gpu, group->stream, copies->pool_address + slot * header->slot_bytes,
+                          ring_slot_data(&copies->source, ring_slot(copies->ring, slot)->source), copy->bytes,
+                          error);
+    if (err)
+        return err;
     group->words[group->count++] =
         (struct gpu_word){copies->pool_address + ring_pool_word(header, slot), copy->fill};
     group->words[group->count++] = (struct gpu_word){copies->done_address + ring_slot_word(slot), copy->fill};
@@ -148,9 +150,9 @@ static int queue_released(struct copies *copies, struct error *error) {
             copies->waiting[kept++] = copy;
             continue;
         }
-        int failed = queue_copy(copies, &group, &copy, error);
-        if (failed)
-            return failed;
+        int err = queue_copy(copies, &group, &copy, error);
+        if (err)
+            return err;
     }
     copies->waiting_count = kept;
     return flush_group(copies, &group, error);

@@ -8,8 +8,10 @@
 #ifndef FEEDD_DAEMON_TRANSFER_COPIES_H
 #define FEEDD_DAEMON_TRANSFER_COPIES_H
 
+#include "base/error.h"
 #include "gpu/gpu.h"
 #include "shm/ring.h"
+#include "shm/ring_loader.h"
 
 #define COPY_STREAMS 2u // while one writes its words, the other one copies
 

@@ -2,6 +2,9 @@
 
 #include <inttypes.h>
 
+#include "base/error.h"
+#include "base/sizes.h"
+
 int registration_begin(struct registration *registration, struct gpu *gpu, const struct ring *ring,
                        struct error *error) {
     uint64_t slot_bytes = ring->header->slot_bytes;
@@ -25,11 +28,11 @@ int registration_step(struct registration *registration, struct error *error) {
     uint64_t address; // that the GPU uses; copies name the host's
     if (!left)
         return 0;
-    int failed = gpu_host_register(registration->gpu, registration->data + registration->done_bytes, bytes,
-                                   true, &address, error);
-    if (failed) {
+    int err = gpu_host_register(registration->gpu, registration->data + registration->done_bytes, bytes, true,
+                                &address, error);
+    if (err) {
         registration_end(registration);
-        return failed;
+        return err;
     }
     registration->done_bytes += bytes;
     return registration->done_bytes < registration->bytes;

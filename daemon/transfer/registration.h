@@ -4,6 +4,7 @@
 #ifndef FEEDD_DAEMON_TRANSFER_REGISTRATION_H
 #define FEEDD_DAEMON_TRANSFER_REGISTRATION_H
 
+#include "base/error.h"
 #include "gpu/gpu.h"
 #include "shm/ring.h"
 

@@ -6,28 +6,32 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "base/error.h"
+#include "base/sizes.h"
+#include "base/time.h"
 #include "daemon/heritage.h"
 #include "daemon/log.h"
 #include "daemon/role.h"
-#include "daemon/transfer/pool.h"
+#include "daemon/transfer/device_ring.h"
+#include "shm/ring_loader.h"
 #include "shm/stats.h"
 
-#define BEAT_NS        (100 * UINT64_C(1000000))
-#define LISTEN_NS      (1 * UINT64_C(1000000)) // while copies are under way, messages are looked for so often
-#define SLEEP_MS       200                     // longest: the heartbeat and SIGTERM are looked at in between
+#define BEAT_NS        (100 * NS_PER_MS)
+#define LISTEN_NS      (1 * NS_PER_MS) // while copies are under way, messages are looked for so often
+#define SLEEP_MS       200             // longest: the heartbeat and SIGTERM are looked at in between
 #define NAP_LEAST_NS   UINT64_C(3000)
 #define NAP_MOST_NS    UINT64_C(100000) // while copies are under way
 #define NAP_RELEASE_NS UINT64_C(20000)  // first nap when all that is left waits for consumers' streams
 #define NAP_PATIENT_NS UINT64_C(1000000)
 #define NAP_SLACK_NS   1000ul // the kernel's own is 50 us
 #define BUS_GUESS      50     // bytes a ns, until it is measured
-#define LAG_REPORT_NS  (1000 * UINT64_C(1000000))
+#define LAG_REPORT_NS  (1000 * NS_PER_MS)
 
 struct transfer {
     const struct transfer_settings *settings;
     struct stats_gpu *stats;
     struct gpu *gpu;
-    LIST_HEAD(, transfer_pool) pools;
+    LIST_HEAD(, device_ring) pools;
     uint64_t beat_ns, listened_ns, stepped_ns;
     uint64_t nap_ns; // the last one while waiting for releases
     struct error failure;
@@ -50,14 +54,14 @@ static void report(uint32_t kind, uint32_t pool, const struct error *error, stru
     control_send(HERITAGE_CONTROL, &message, sizeof message, &fd, fd >= 0);
 }
 
-static void wake_supervisor(const struct transfer_pool *pool) {
+static void wake_supervisor(const struct device_ring *pool) {
     const uint64_t one = 1;
     if (write(pool->event_fd, &one, sizeof one) < 0 && errno != EAGAIN)
         log_warning("cannot wake the supervisor: %m");
 }
 
 static void update_gauges(const struct transfer *transfer) {
-    const struct transfer_pool *pool;
+    const struct device_ring *pool;
     uint64_t pinned = 0, memory = 0;
     LIST_FOREACH(pool, &transfer->pools, link) {
         pinned += pool->registration.done_bytes;
@@ -69,49 +73,49 @@ static void update_gauges(const struct transfer *transfer) {
 
 // ---- Pools -------------------------------------------------------------------------------------------------
 
-static struct transfer_pool *find_pool(const struct transfer *transfer, uint32_t id) {
-    struct transfer_pool *pool;
+static struct device_ring *find_pool(const struct transfer *transfer, uint32_t id) {
+    struct device_ring *pool;
     LIST_FOREACH(pool, &transfer->pools, link)
         if (pool->id == id)
             return pool;
     return NULL;
 }
 
-static void drop_pool(struct transfer *transfer, struct transfer_pool *pool) {
+static void drop_pool(struct transfer *transfer, struct device_ring *pool) {
     LIST_REMOVE(pool, link);
-    pool_end(pool);
+    device_ring_end(pool);
     update_gauges(transfer);
 }
 
 static void open_pool(struct transfer *transfer, const struct transfer_request *request, int *fds,
                       uint32_t fd_count) {
-    struct transfer_pool *pool = NULL;
+    struct device_ring *pool = NULL;
     struct error error = {0};
-    if (pool_begin(transfer->gpu, request, fds, fd_count, &pool, &error) < 0)
+    if (device_ring_begin(transfer->gpu, request, fds, fd_count, &pool, &error) < 0)
         report(TRANSFER_POOL_REFUSED, request->pool, &error, NULL, -1);
     else
         LIST_INSERT_HEAD(&transfer->pools, pool, link);
 }
 
-static int measure_bus(struct transfer *transfer, struct transfer_pool *pool, struct error *error) {
+static int measure_bus(struct transfer *transfer, struct device_ring *pool, struct error *error) {
     uint64_t speed = 0;
     if (pool->memory_fd < 0 || atomic_load_explicit(&transfer->stats->bus_bytes_per_s, memory_order_relaxed))
         return 0;
-    int failed = pool_measure_bus(pool, &speed, error);
+    int err = device_ring_measure_bus(pool, &speed, error);
     atomic_store_explicit(&transfer->stats->bus_bytes_per_s, speed, memory_order_relaxed);
-    return failed;
+    return err;
 }
 
 // One piece of the first pool that is not ready, so that the others do not wait for the whole. True: there was one.
 static bool prepare_one(struct transfer *transfer) {
-    struct transfer_pool *pool;
+    struct device_ring *pool;
     struct error error = {0};
     LIST_FOREACH(pool, &transfer->pools, link)
         if (!pool->open)
             break;
     if (!pool)
         return false;
-    int left = pool_prepare(pool, &error);
+    int left = device_ring_prepare(pool, &error);
     if (left > 0)
         return true;
     if (left == 0)
@@ -136,7 +140,7 @@ static bool prepare_one(struct transfer *transfer) {
 
 static void handle(struct transfer *transfer, const struct transfer_request *request, int *fds,
                    uint32_t fd_count) {
-    struct transfer_pool *pool = find_pool(transfer, request->pool);
+    struct device_ring *pool = find_pool(transfer, request->pool);
     struct transfer_report answer = {.consumer = request->consumer};
     struct error error = {0};
     switch (request->kind) {
@@ -151,12 +155,12 @@ static void handle(struct transfer *transfer, const struct transfer_request *req
     case TRANSFER_ADD_CONSUMER:
         if (!pool || fd_count != 1)
             break;
-        if (pool_add_consumer(pool, request->consumer, fds[0], &error) < 0)
+        if (device_ring_add_consumer(pool, request->consumer, fds[0], &error) < 0)
             report(TRANSFER_CONSUMER_REFUSED, pool->id, &error, &answer, -1);
         return;
     case TRANSFER_REMOVE_CONSUMER:
         if (pool)
-            pool_remove_consumer(pool, request->consumer);
+            device_ring_remove_consumer(pool, request->consumer);
         report(TRANSFER_CONSUMER_REMOVED, request->pool, NULL, &answer, -1);
         break;
     default:
@@ -184,7 +188,7 @@ struct activity {
     bool waiting; // for consumers' streams
 };
 
-static void report_lag(struct transfer_pool *pool, uint64_t now) {
+static void report_lag(struct device_ring *pool, uint64_t now) {
     uint64_t since[RING_MAX_CONSUMERS];
     if (!pool->copies.waiting_count || now < pool->reported_lag_ns + LAG_REPORT_NS)
         return;
@@ -206,7 +210,7 @@ static void count_time(struct transfer *transfer, const struct activity *activit
 }
 
 static int step_all(struct transfer *transfer, uint64_t now, struct activity *activity) {
-    struct transfer_pool *pool;
+    struct device_ring *pool;
     *activity = (struct activity){0};
     LIST_FOREACH(pool, &transfer->pools, link) {
         struct copies *copies = &pool->copies;
@@ -214,9 +218,9 @@ static int step_all(struct transfer *transfer, uint64_t now, struct activity *ac
         bool wake = false;
         if (!pool->open)
             continue;
-        int failed = copies_step(copies, now, &wake, &transfer->failure);
-        if (failed)
-            return failed;
+        int err = copies_step(copies, now, &wake, &transfer->failure);
+        if (err)
+            return err;
         if (wake)
             wake_supervisor(pool);
         stats_add(&transfer->stats->counters[GPU_copies], copies->copied - copied);
@@ -239,7 +243,7 @@ static void nap(uint64_t ns) {
 // looking.
 static void nap_for_copies(const struct transfer *transfer, uint64_t bytes) {
     uint64_t speed = atomic_load_explicit(&transfer->stats->bus_bytes_per_s, memory_order_relaxed);
-    uint64_t ns = bytes / (speed >= 1000000000u ? speed / 1000000000u : BUS_GUESS);
+    uint64_t ns = bytes / (speed >= NS_PER_S ? speed / NS_PER_S : BUS_GUESS);
     nap(max_u64(NAP_LEAST_NS, min_u64(ns / 4, NAP_MOST_NS)));
 }
 
@@ -252,7 +256,7 @@ static void nap_for_releases(struct transfer *transfer) {
 static void sleep_for_work(struct transfer *transfer) {
     struct pollfd sources[] = {{.fd = HERITAGE_CONTROL, .events = POLLIN},
                                {.fd = HERITAGE_WAKE, .events = POLLIN}};
-    struct transfer_pool *pool;
+    struct device_ring *pool;
     uint64_t count;
     LIST_FOREACH(pool, &transfer->pools, link)
         if (pool->open && ring_announce_sleep(&pool->ring))
@@ -280,11 +284,11 @@ static int serve(struct transfer *transfer) {
         struct activity activity;
         uint64_t now = monotonic_ns();
         beat(transfer, now);
-        int failed = now >= transfer->listened_ns + LISTEN_NS ? listen_to_supervisor(transfer, now) : 0;
-        if (!failed)
-            failed = step_all(transfer, now, &activity);
-        if (failed)
-            return failed;
+        int err = now >= transfer->listened_ns + LISTEN_NS ? listen_to_supervisor(transfer, now) : 0;
+        if (!err)
+            err = step_all(transfer, now, &activity);
+        if (err)
+            return err;
         count_time(transfer, &activity, now);
         if (!activity.waiting || activity.bytes_under_way)
             transfer->nap_ns = 0;
@@ -302,15 +306,15 @@ static int serve(struct transfer *transfer) {
 
 static int open_gpu(struct transfer *transfer, struct error *error) {
     uint64_t free_bytes = 0;
-    int failed = gpu_open(&transfer->gpu, transfer->settings->uuid, error);
-    if (failed)
-        return failed;
+    int err = gpu_open(&transfer->gpu, transfer->settings->uuid, error);
+    if (err)
+        return err;
     // By another spelling it would be a GPU of its own for the supervisor, with memory of its own to give away.
     if (strcmp(transfer->gpu->uuid, transfer->settings->uuid) != 0)
         return error_set(error, -EINVAL, "this GPU is called %s", transfer->gpu->uuid);
-    failed = gpu_free_bytes(transfer->gpu, &free_bytes, error);
-    if (failed)
-        return failed;
+    err = gpu_free_bytes(transfer->gpu, &free_bytes, error);
+    if (err)
+        return err;
     log_info("%s, %s, %" PRIu64 " MiB free of %" PRIu64, transfer->gpu->name, transfer->gpu->uuid,
              free_bytes >> 20, transfer->gpu->memory_bytes >> 20);
     update_gauges(transfer);
@@ -322,17 +326,17 @@ static int open_gpu(struct transfer *transfer, struct error *error) {
 
 static int start(struct transfer *transfer, struct error *error) {
     const void *settings;
-    int failed = role_map_settings(HERITAGE_SETTINGS, sizeof(struct transfer_settings), &settings, error);
-    if (failed)
-        return failed;
+    int err = role_map_settings(HERITAGE_SETTINGS, sizeof(struct transfer_settings), &settings, error);
+    if (err)
+        return err;
     transfer->settings = settings;
     log_open("transfer", (enum log_level)transfer->settings->log_level);
     prctl(PR_SET_TIMERSLACK, NAP_SLACK_NS);
-    failed = role_tie(transfer->settings->supervisor_pid, error);
-    if (!failed)
-        failed =
+    err = role_tie(transfer->settings->supervisor_pid, error);
+    if (!err)
+        err =
             stats_map_gpu(HERITAGE_TRANSFER_STATS, transfer->settings->stats_record, &transfer->stats, error);
-    return failed ? failed : open_gpu(transfer, error);
+    return err ? err : open_gpu(transfer, error);
 }
 
 int transfer_run(void) {
@@ -340,16 +344,16 @@ int transfer_run(void) {
     LIST_INIT(&transfer.pools);
     log_open("transfer", LOG_LEVEL_INFO);
     prctl(PR_SET_NAME, "feedd-transfer");
-    int failed = start(&transfer, &transfer.failure);
-    if (!failed)
-        failed = serve(&transfer);
-    if (failed) {
+    int err = start(&transfer, &transfer.failure);
+    if (!err)
+        err = serve(&transfer);
+    if (err) {
         log_error("%s", transfer.failure.text);
         report(TRANSFER_LOST, 0, &transfer.failure, NULL, -1);
         // What is left of the GPU goes with the process, and nothing of its driver runs any more.
         _exit(EXIT_FAILURE);
     }
-    struct transfer_pool *pool;
+    struct device_ring *pool;
     while ((pool = LIST_FIRST(&transfer.pools)))
         drop_pool(&transfer, pool);
     gpu_close(transfer.gpu);

@@ -90,10 +90,10 @@ static uint32_t hash_field(const struct consumer *consumer, const struct feed_ba
     if (!consumer->options.device)
         return crc32(0, array->data, array->bytes);
     uint8_t *bytes = malloc(array->bytes + 1);
-    int failed = bytes ? feed_batch_fetch(consumer->feed, batch, field, bytes) : -ENOMEM;
-    if (failed)
-        fail(consumer, "fetch", failed);
-    uint32_t hash = failed ? 0 : crc32(0, bytes, array->bytes);
+    int err = bytes ? feed_batch_fetch(consumer->feed, batch, field, bytes) : -ENOMEM;
+    if (err)
+        fail(consumer, "fetch", err);
+    uint32_t hash = err ? 0 : crc32(0, bytes, array->bytes);
     free(bytes);
     return hash;
 }
@@ -114,8 +114,8 @@ static void print_samples(const struct consumer *consumer, const struct feed_bat
 
 static void print_token(const struct consumer *consumer) {
     char token[FEED_TOKEN_BYTES];
-    int failed = feed_token(consumer->feed, token);
-    printf(", \"token\": \"%s\"", failed ? strerrorname_np(-failed) : token);
+    int err = feed_token(consumer->feed, token);
+    printf(", \"token\": \"%s\"", err ? strerrorname_np(-err) : token);
 }
 
 static void print_batch(const struct consumer *consumer, const struct feed_batch *batch) {
@@ -171,8 +171,8 @@ static int take(struct consumer *consumer, int timeout_ms) {
     struct feed_batch *batch = &consumer->held[consumer->held_count];
     int got = feed_next(consumer->feed, batch, timeout_ms);
     if (got == 1) {
-        int failed = feed_batch_wait(consumer->feed, batch, NULL);
-        got = failed ? failed : got;
+        int err = feed_batch_wait(consumer->feed, batch, NULL);
+        got = err ? err : got;
     }
     if (got != 1)
         return got;
@@ -192,12 +192,12 @@ static int take(struct consumer *consumer, int timeout_ms) {
 }
 
 static int release(struct consumer *consumer, size_t place) {
-    int failed = feed_batch_release(consumer->feed, &consumer->held[place], NULL);
+    int err = feed_batch_release(consumer->feed, &consumer->held[place], NULL);
     consumer->held_count--;
     size_t behind = consumer->held_count - place;
     memmove(&consumer->held[place], &consumer->held[place + 1], behind * sizeof consumer->held[0]);
     memmove(&consumer->numbers[place], &consumer->numbers[place + 1], behind * sizeof consumer->numbers[0]);
-    return failed;
+    return err;
 }
 
 static void nap(uint64_t microseconds) {
@@ -215,14 +215,14 @@ static int run(struct consumer *consumer) {
         if (got == 0)
             break;
         nap(consumer->sleep_us);
-        int failed = consumer->held_count > consumer->hold ? release(consumer, 0) : 0;
-        if (failed)
-            return fail(consumer, "release", failed);
+        int err = consumer->held_count > consumer->hold ? release(consumer, 0) : 0;
+        if (err)
+            return fail(consumer, "release", err);
     }
     while (consumer->held_count) {
-        int failed = release(consumer, 0);
-        if (failed)
-            return fail(consumer, "release", failed);
+        int err = release(consumer, 0);
+        if (err)
+            return fail(consumer, "release", err);
     }
     print_end(consumer);
     return EXIT_SUCCESS;
@@ -249,10 +249,10 @@ static void step_release(struct consumer *consumer, uint64_t number) {
     size_t place = find(consumer, number);
     // One that is not held is given to the library all the same: it has to refuse it.
     struct feed_batch never = {.sequence = number};
-    int failed = place < consumer->held_count ? release(consumer, place)
-                                              : feed_batch_release(consumer->feed, &never, NULL);
-    if (failed) {
-        fail(consumer, "release", failed);
+    int err = place < consumer->held_count ? release(consumer, place)
+                                           : feed_batch_release(consumer->feed, &never, NULL);
+    if (err) {
+        fail(consumer, "release", err);
         return;
     }
     printf("{\"event\": \"released\"");
@@ -373,10 +373,10 @@ int main(int argc, char **argv) {
         consumer.options.device_world_size = consumer.options.local_world_size
                                                  ? consumer.options.local_world_size
                                                  : consumer.options.world_size;
-    int failed = feed_open(&consumer.feed, &consumer.options);
+    int err = feed_open(&consumer.feed, &consumer.options);
     int status;
-    if (failed) {
-        status = fail(&consumer, "open", failed);
+    if (err) {
+        status = fail(&consumer, "open", err);
     } else {
         print_attached(&consumer);
         status = consumer.step ? step(&consumer) : run(&consumer);

@@ -1,5 +1,5 @@
 """What must be delivered, worked out without feedd: the content of files by plain slicing, the order and the batches from
-their description in shm/order.h (the permutation from ../unit/order_reference.py).
+their description in order/order.h (the permutation from ../unit/order_reference.py).
 
 A dataset's content is {field: [bytes of sample 0, bytes of sample 1, ...]}.
 """

@@ -11,7 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/internal.h"
+#include "base/error.h"
+#include "base/sizes.h"
+#include "client/lib/handle.h"
 #include "gpu/gpu_host.h"
 
 #define STREAMS_MOST 8u
@@ -108,59 +110,58 @@ static int queue_kernel(struct late *late, const struct feed_batch *batch, uint3
     for (uint64_t i = 0; i < batch->count; i++)
         kernel->samples[i] = feed_batch_sample(late->feed, batch, i);
     late->queued++;
-    int failed = feed_batch_wait(late->feed, batch, late->stream[stream]);
-    if (!failed)
-        failed =
-            gpu_host_stream_call(late->feed->gpu, late->stream[stream], run_kernel, kernel, &late->error);
-    return failed;
+    int err = feed_batch_wait(late->feed, batch, late->stream[stream]);
+    if (!err)
+        err = gpu_host_stream_call(late->feed->gpu, late->stream[stream], run_kernel, kernel, &late->error);
+    return err;
 }
 
 static int use(struct late *late, const struct feed_batch *batch, uint32_t stream) {
     _Atomic bool *over = NULL;
-    int failed = 0;
+    int err = 0;
     if (late->pairs) {
         over = calloc(1, sizeof *over);
-        failed = over ? queue_kernel(late, batch, (stream + 1) % late->streams, NULL, over) : -ENOMEM;
+        err = over ? queue_kernel(late, batch, (stream + 1) % late->streams, NULL, over) : -ENOMEM;
     }
-    return failed ? failed : queue_kernel(late, batch, stream, over, NULL);
+    return err ? err : queue_kernel(late, batch, stream, over, NULL);
 }
 
 static int release(struct late *late, uint32_t place) {
-    int failed = feed_batch_release(late->feed, &late->held[place], late->stream[late->held_stream[place]]);
+    int err = feed_batch_release(late->feed, &late->held[place], late->stream[late->held_stream[place]]);
     late->held_count--;
     late->held[place] = late->held[late->held_count];
     late->held_stream[place] = late->held_stream[late->held_count];
-    return failed;
+    return err;
 }
 
 static int run(struct late *late) {
-    int failed = 0;
-    while (!failed && (!late->batches || late->taken < late->batches)) {
+    int err = 0;
+    while (!err && (!late->batches || late->taken < late->batches)) {
         struct feed_batch *batch = &late->held[late->held_count];
         int got = feed_next(late->feed, batch, 20000);
         if (got != 1)
             return got;
         uint32_t stream = (uint32_t)(late->taken++ % late->streams);
         late->held_stream[late->held_count++] = stream;
-        failed = use(late, batch, stream);
+        err = use(late, batch, stream);
         // In any order.
-        while (!failed && late->held_count > late->hold)
-            failed = release(late, (uint32_t)roll(late, late->held_count));
+        while (!err && late->held_count > late->hold)
+            err = release(late, (uint32_t)roll(late, late->held_count));
     }
-    return failed;
+    return err;
 }
 
 // ---- The whole ---------------------------------------------------------------------------------------------
 
 static int start(struct late *late) {
-    int failed = feed_open(&late->feed, &late->options);
+    int err = feed_open(&late->feed, &late->options);
     if (!late->feed)
         return -ENOMEM;
-    if (!failed)
+    if (!err)
         late->hold = (uint32_t)min_u64(late->hold, feed_describe(late->feed)->prefetch - 1);
-    for (uint32_t i = 0; !failed && i < late->streams; i++)
-        failed = gpu_stream_create(late->feed->gpu, &late->stream[i], &late->error);
-    return failed;
+    for (uint32_t i = 0; !err && i < late->streams; i++)
+        err = gpu_stream_create(late->feed->gpu, &late->stream[i], &late->error);
+    return err;
 }
 
 static void finish(struct late *late) {
@@ -203,16 +204,16 @@ int main(int argc, char **argv) {
         parse(&late, argv[i]);
     if (late.streams < 1 || late.streams > STREAMS_MOST || late.hold >= HELD_MOST)
         return 2;
-    int failed = start(&late);
-    if (!failed) {
+    int err = start(&late);
+    if (!err) {
         puts("{\"event\": \"attached\"}");
         fflush(stdout);
-        failed = run(&late);
+        err = run(&late);
     }
-    if (failed)
+    if (err)
         fprintf(stderr, "streams: %s; %s\n", feed_strerror(late.feed), late.error.text);
     finish(&late);
     printf("{\"event\": \"end\", \"batches\": %lu, \"queued\": %lu, \"kernels\": %lu, \"wrong\": %lu}\n",
            late.taken, late.queued, atomic_load(&kernels), atomic_load(&wrong));
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }

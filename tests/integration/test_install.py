@@ -101,7 +101,7 @@ def test_version_and_help():
 def test_help_config_lists_every_option():
     with harness.Instance() as instance:
         text = instance.program(harness.BUILD / "feedd", "--help-config").stdout
-        table = (harness.ROOT / "daemon/options.def").read_text()
+        table = (harness.ROOT / "daemon/config/options.def").read_text()
         keys = [line.split("(")[1].split(",")[0] for line in table.splitlines() if line.startswith(("FEEDD_", "DATASET_"))]
         assert len(keys) > 20, keys
         for key in keys:
@@ -110,7 +110,7 @@ def test_help_config_lists_every_option():
 
 def test_libraries_show_the_public_names_alone():
     """Whatever else a library defined could clash with a name of the program that links to it."""
-    wanted = set(re.findall(r"^\s+(feed_\w+);", (harness.ROOT / "client/libfeed.map").read_text(), re.MULTILINE))
+    wanted = set(re.findall(r"^\s+(feed_\w+);", (harness.ROOT / "client/lib/libfeed.map").read_text(), re.MULTILINE))
     header = (harness.ROOT / "client/feed.h").read_text()
     declared = set(re.findall(r"^(?:int|int64_t|void|const .*?|size_t) ?\*?(feed_\w+)\(", header, re.MULTILINE))
     assert wanted == declared, f"feed.h and libfeed.map differ in {wanted ^ declared}"

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/scope.h"
+#include "base/sizes.h"
 #include "daemon/loader/chunk.h"
 
 #define FIXTURE_FILES   8

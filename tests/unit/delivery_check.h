@@ -1,8 +1,10 @@
 // What a test of delivery works on, and the check of every slot and count that can be made after each step.
-#ifndef FEEDD_TESTS_DELIVERY_CHECK_H
-#define FEEDD_TESTS_DELIVERY_CHECK_H
+#ifndef FEEDD_TESTS_UNIT_DELIVERY_CHECK_H
+#define FEEDD_TESTS_UNIT_DELIVERY_CHECK_H
 
-#include "daemon/supervisor/delivery.h"
+#include "base/sizes.h"
+#include "daemon/supervisor/delivery/delivery.h"
+#include "shm/ring_supervisor.h"
 #include "tests/unit/pool_fixture.h"
 
 #define CONSUMERS_MOST 8

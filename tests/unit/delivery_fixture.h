@@ -1,9 +1,10 @@
 // A feed's bookkeeping over a real ring, with loaders that work when the test says so, and a check of every
 // slot and count that can be made after each step. A device pool is one more of these, whose loader copies from the
 // ring of its source, and whose consumers release batches twice: by message, and on their streams some time later.
-#ifndef FEEDD_TESTS_DELIVERY_FIXTURE_H
-#define FEEDD_TESTS_DELIVERY_FIXTURE_H
+#ifndef FEEDD_TESTS_UNIT_DELIVERY_FIXTURE_H
+#define FEEDD_TESTS_UNIT_DELIVERY_FIXTURE_H
 
+#include "base/error.h"
 #include "tests/unit/delivery_check.h"
 
 static inline void open_fixture(struct fixture *fixture, uint32_t slots, uint32_t lanes,
@@ -164,9 +165,9 @@ static inline struct consumer *try_join(struct fixture *fixture, uint32_t rank, 
 
 static inline struct consumer *join(struct fixture *fixture, uint32_t rank, uint64_t epochs,
                                     const struct start_position *start, uint32_t prefetch) {
-    int failed = 0;
-    struct consumer *consumer = try_join(fixture, rank, epochs, start, prefetch, &failed);
-    assert_int_equal(failed, 0);
+    int err = 0;
+    struct consumer *consumer = try_join(fixture, rank, epochs, start, prefetch, &err);
+    assert_int_equal(err, 0);
     return consumer;
 }
 

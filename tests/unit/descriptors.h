@@ -1,6 +1,6 @@
 // How many descriptors this process has open, to see that none is left behind or closed twice.
-#ifndef FEEDD_TESTS_DESCRIPTORS_H
-#define FEEDD_TESTS_DESCRIPTORS_H
+#ifndef FEEDD_TESTS_UNIT_DESCRIPTORS_H
+#define FEEDD_TESTS_UNIT_DESCRIPTORS_H
 
 #include <dirent.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 // A feedd that follows a script: a listening socket in a private folder, a real ring, and a thread that plays the
 // daemon's half of a conversation. Its complaints are looked at by fake_stop, in the test's own thread.
-#ifndef FEEDD_TESTS_FAKE_FEEDD_H
-#define FEEDD_TESTS_FAKE_FEEDD_H
+#ifndef FEEDD_TESTS_UNIT_FAKE_FEEDD_H
+#define FEEDD_TESTS_UNIT_FAKE_FEEDD_H
 
 #include <fcntl.h>
 #include <poll.h>
@@ -18,9 +18,11 @@
 
 #include <cmocka.h>
 
+#include "base/dtype.h"
+#include "base/error.h"
 #include "client/feed.h"
+#include "order/order.h"
 #include "proto/codec.h"
-#include "shm/dtype.h"
 #include "shm/ring.h"
 
 #define FAKE_SLOTS   32u

@@ -1,6 +1,6 @@
 // A simulated GPU with a pool on it, a stream, and three registered pages: two to copy from and one of words.
-#ifndef FEEDD_TESTS_GPU_FIXTURE_H
-#define FEEDD_TESTS_GPU_FIXTURE_H
+#ifndef FEEDD_TESTS_UNIT_GPU_FIXTURE_H
+#define FEEDD_TESTS_UNIT_GPU_FIXTURE_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/error.h"
 #include "gpu/gpu.h"
 #include "gpu/gpu_host.h"
 

@@ -1,8 +1,8 @@
 // Golden vectors of order version 1 and of resume tokens, made by order_reference.py. They never change:
 // another order is another version.
 // clang-format off
-#ifndef FEEDD_TESTS_ORDER_VECTORS_H
-#define FEEDD_TESTS_ORDER_VECTORS_H
+#ifndef FEEDD_TESTS_UNIT_ORDER_VECTORS_H
+#define FEEDD_TESTS_UNIT_ORDER_VECTORS_H
 
 #include <stdint.h>
 

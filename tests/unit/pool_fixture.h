@@ -1,16 +1,17 @@
 // The ring of a device pool for tests: that of ring_fixture.h with the control part alone, one chunk a batch.
-#ifndef FEEDD_TESTS_POOL_FIXTURE_H
-#define FEEDD_TESTS_POOL_FIXTURE_H
+#ifndef FEEDD_TESTS_UNIT_POOL_FIXTURE_H
+#define FEEDD_TESTS_UNIT_POOL_FIXTURE_H
 
+#include "base/error.h"
 #include "tests/unit/ring_fixture.h"
 
 static inline int pool_write_header(int fd, const struct ring_shape *shape) {
     struct ring_shape whole = *shape;
     struct ring_header header;
     whole.chunk_samples = shape->batch;
-    int failed = fixture_write_header(fd, &whole);
-    if (failed)
-        return failed;
+    int err = fixture_write_header(fd, &whole);
+    if (err)
+        return err;
     if (pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header)
         return -EIO;
     header.on_device = 1;

@@ -2,6 +2,8 @@
 #ifndef FEEDD_TESTS_UNIT_READER_FIXTURE_H
 #define FEEDD_TESTS_UNIT_READER_FIXTURE_H
 
+#include "base/error.h"
+#include "base/time.h"
 #include "tests/unit/dataset_fixture.h"
 
 #include <fcntl.h>
@@ -44,12 +46,12 @@ static inline struct reader *open_reader(int which, const struct reader_options 
     struct reader *reader;
     struct error error = {0};
     enum reader_reason reason;
-    int code = which == URING    ? reader_open_uring(options, &reader, &reason, &error)
-               : which == MAPPED ? reader_open_mapped(options, &reader, &error)
-                                 : reader_open_pread(options, &reader, &error);
-    if (which == URING && (code == -EPERM || code == -ENOSYS))
+    int err = which == URING    ? reader_open_uring(options, &reader, &reason, &error)
+              : which == MAPPED ? reader_open_mapped(options, &reader, &error)
+                                : reader_open_pread(options, &reader, &error);
+    if (which == URING && (err == -EPERM || err == -ENOSYS))
         skip();
-    if (code < 0)
+    if (err < 0)
         fail_msg("%s", error.text);
     return reader;
 }

@@ -1,8 +1,8 @@
 // A ring for tests, cut into chunks as small as a test wants: ring_plan cuts by bytes, which makes for
 // large rings. The header is written by hand into a memory file and then goes through ring_map like any
 // other, so processes can share it too.
-#ifndef FEEDD_TESTS_RING_FIXTURE_H
-#define FEEDD_TESTS_RING_FIXTURE_H
+#ifndef FEEDD_TESTS_UNIT_RING_FIXTURE_H
+#define FEEDD_TESTS_UNIT_RING_FIXTURE_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,8 +12,12 @@
 
 #include <cmocka.h>
 
-#include "shm/dtype.h"
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/sizes.h"
+#include "order/partition.h"
 #include "shm/ring.h"
+#include "shm/ring_loader.h"
 #include "shm/ring_words.h"
 
 // Every sample has two fields: a word that names it, and as many of these words as `words` says.

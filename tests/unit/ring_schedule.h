@@ -1,8 +1,8 @@
 // A deterministic scheduler for the ring's own code: every atomic operation becomes a step at which another
 // actor may go on or this one may be killed, and all such schedules up to a number of preemptions are run.
 // Included before the ring's .c files; the actors are coroutines of one thread.
-#ifndef FEEDD_TESTS_RING_SCHEDULE_H
-#define FEEDD_TESTS_RING_SCHEDULE_H
+#ifndef FEEDD_TESTS_UNIT_RING_SCHEDULE_H
+#define FEEDD_TESTS_UNIT_RING_SCHEDULE_H
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

@@ -1,12 +1,16 @@
 // What the storms on one ring share, whether threads or processes play the loaders: a loader that dies
 // where it is told to, a supervisor that hears of everything by descriptors, and the rule by which every
 // byte of every batch is known beforehand.
-#ifndef FEEDD_TESTS_RING_STORM_H
-#define FEEDD_TESTS_RING_STORM_H
+#ifndef FEEDD_TESTS_UNIT_RING_STORM_H
+#define FEEDD_TESTS_UNIT_RING_STORM_H
 
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include "base/scope.h"
+#include "base/sizes.h"
+#include "shm/ring_loader.h"
+#include "shm/ring_supervisor.h"
 #include "tests/unit/ring_fixture.h"
 
 #define STORM_SILENCE_MS 20000 // nothing heard for so long while a batch is being filled: a wake-up was lost

@@ -1,7 +1,7 @@
 // For tests of configuration and formats: a folder of small files, and datasets opened from the text of a
 // section.
-#ifndef FEEDD_TESTS_SOURCE_FIXTURE_H
-#define FEEDD_TESTS_SOURCE_FIXTURE_H
+#ifndef FEEDD_TESTS_UNIT_SOURCE_FIXTURE_H
+#define FEEDD_TESTS_UNIT_SOURCE_FIXTURE_H
 
 #include <fcntl.h>
 #include <ftw.h>
@@ -14,9 +14,10 @@
 
 #include <cmocka.h>
 
-#include "daemon/config.h"
+#include "base/dtype.h"
+#include "base/error.h"
+#include "daemon/config/config.h"
 #include "daemon/source/source.h"
-#include "shm/dtype.h"
 
 static char folder[256];
 

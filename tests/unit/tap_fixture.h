@@ -1,6 +1,6 @@
 // A feed's ring and two device pools that it feeds.
-#ifndef FEEDD_TESTS_TAP_FIXTURE_H
-#define FEEDD_TESTS_TAP_FIXTURE_H
+#ifndef FEEDD_TESTS_UNIT_TAP_FIXTURE_H
+#define FEEDD_TESTS_UNIT_TAP_FIXTURE_H
 
 #include "tests/unit/delivery_fixture.h"
 

@@ -1,4 +1,7 @@
 // Planning: whatever the layout, the planned reads bring exactly the right bytes to exactly the right places.
+#include "base/error.h"
+#include "base/sizes.h"
+#include "shm/ring_loader.h"
 #include "tests/unit/dataset_fixture.h"
 
 // Does one request from the contents in memory, and checks that it keeps the rules of reader.h.

@@ -2,8 +2,11 @@
 // whatever the layout; nothing else is touched.
 #include "tests/unit/dataset_fixture.h"
 
-#include "daemon/loader/transform_run.h"
-#include "shm/dtype.h"
+#include "base/dtype.h"
+#include "base/scope.h"
+#include "base/sizes.h"
+#include "daemon/loader/stage/transform_run.h"
+#include "shm/ring_loader.h"
 
 static const uint32_t dtypes[] = {DTYPE_U8, DTYPE_I16, DTYPE_F32, DTYPE_F64};
 static const uint32_t targets[] = {DTYPE_F32, DTYPE_F16, 0}; // 0: delivered as it is stored

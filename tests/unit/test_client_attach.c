@@ -1,6 +1,9 @@
 // Connecting and attaching: every way it can go wrong has its code and its sentence, and leaves nothing open.
 #include <sys/mman.h>
 
+#include "base/scope.h"
+#include "base/sizes.h"
+#include "base/time.h"
 #include "tests/unit/descriptors.h"
 #include "tests/unit/fake_feedd.h"
 

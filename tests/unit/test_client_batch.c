@@ -2,6 +2,8 @@
 #include <sys/mman.h>
 #include <sys/time.h>
 
+#include "base/sizes.h"
+#include "base/time.h"
 #include "tests/unit/fake_feedd.h"
 
 static struct feed *begin(struct fake *fake, void (*script)(struct fake *)) {

@@ -1,4 +1,6 @@
 // A client that waits for a daemon that does not answer asks its caller whether to go on.
+#include "base/scope.h"
+#include "base/sizes.h"
 #include "tests/unit/fake_feedd.h"
 
 struct caller {

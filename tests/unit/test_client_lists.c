@@ -1,5 +1,6 @@
 // What feedctl status and feedctl clients make of a daemon's answers about GPUs, as text and as JSON.
-#include "client/ctl.h"
+#include "base/scope.h"
+#include "client/ctl/ctl.h"
 #include "tests/unit/fake_feedd.h"
 
 #define UUID "GPU-5a3c1b2f-1111-2222-3333-444455556666"
@@ -79,12 +80,12 @@ static char *output_of(int (*command)(const struct ctl *, int, char **), const c
     fflush(stdout);
     int own = dup(STDOUT_FILENO);
     dup2(fileno(file), STDOUT_FILENO);
-    int code = command(&ctl, json ? 2 : 1, arguments);
+    int err = command(&ctl, json ? 2 : 1, arguments);
     fflush(stdout);
     dup2(own, STDOUT_FILENO);
     close(own);
     fake_stop(&fake);
-    assert_int_equal(code, CTL_OK);
+    assert_int_equal(err, CTL_OK);
     char *text = calloc(1, 1 << 16);
     assert_non_null(text);
     rewind(file);

@@ -1,5 +1,8 @@
 // Where a consumer stands: tokens, and which sample of the dataset is which in a batch.
-#include "shm/order.h"
+#include "base/error.h"
+#include "order/order.h"
+#include "order/token.h"
+#include "shm/ring_loader.h"
 #include "tests/unit/fake_feedd.h"
 
 static void expect_place(const char *text, uint64_t epoch, uint64_t consumed) {

@@ -1,5 +1,7 @@
 // A daemon goes away and comes back: the consumer goes on where its application stands, nothing lost, nothing twice.
-#include "shm/order.h"
+#include "base/scope.h"
+#include "base/time.h"
+#include "order/token.h"
 #include "tests/unit/fake_feedd.h"
 
 static void expect_resume(struct fake *fake, uint64_t epoch, uint64_t consumed) {

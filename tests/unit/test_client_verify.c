@@ -1,6 +1,10 @@
 // feedctl read --verify must see every way in which a batch can be wrong: a daemon hands out right ones and
 // wrong ones.
-#include "client/ctl_verify.h"
+#include "base/error.h"
+#include "base/sizes.h"
+#include "client/ctl/verify.h"
+#include "order/order.h"
+#include "order/partition.h"
 #include "tests/unit/fake_feedd.h"
 
 #define SAMPLES 20u  // two batches of 8 and one of 4 an epoch
@@ -183,13 +187,13 @@ static int read_all(const struct fake *fake, struct error *error) {
     struct verify *verify;
     struct verify_epoch epoch;
     struct feed_batch batch;
-    int result = verify_open(&verify, &ctl, feed, &options, error);
+    int err = verify_open(&verify, &ctl, feed, &options, error);
     uint32_t epochs = 0;
-    while (result == 0 && feed_next(feed, &batch, FAKE_WAIT_MS) == 1) {
-        result = verify_batch(verify, feed, &batch, error);
-        if (result == 0 && batch.last_of_epoch) {
-            result = verify_epoch_end(verify, &epoch, error);
-            if (result == 0) {
+    while (err == 0 && feed_next(feed, &batch, FAKE_WAIT_MS) == 1) {
+        err = verify_batch(verify, feed, &batch, error);
+        if (err == 0 && batch.last_of_epoch) {
+            err = verify_epoch_end(verify, &epoch, error);
+            if (err == 0) {
                 assert_int_equal(epoch.whole, epochs > 0 || fake->consumed == 0);
                 assert_int_equal(epoch.samples, SAMPLES - (epochs == 0 ? fake->consumed : 0));
             }
@@ -197,14 +201,14 @@ static int read_all(const struct fake *fake, struct error *error) {
         }
         assert_int_equal(feed_batch_release(feed, &batch, NULL), 0);
     }
-    if (result == 0) {
+    if (err == 0) {
         assert_int_equal(epochs, 2);
         assert_int_equal(verify_samples(verify), 2 * SAMPLES - fake->consumed);
         check_names(fake, verify);
     }
     verify_close(verify);
     feed_close(feed);
-    return result;
+    return err;
 }
 
 static void remove_files(const struct fake *fake) {
@@ -240,9 +244,9 @@ static void right_batches_pass_and_wrong_ones_do_not(void **state) {
         struct fake fake;
         struct error error = {0};
         fake_start_at(&fake, two_epochs, SAMPLES, 1, cases[i].start, (void *)&cases[i]);
-        int result = read_all(&fake, &error);
-        if ((result == 0) != !cases[i].part || (cases[i].part && !strstr(error.text, cases[i].part)))
-            fail_msg("case %zu: %d %s", i, result, error.text);
+        int err = read_all(&fake, &error);
+        if ((err == 0) != !cases[i].part || (cases[i].part && !strstr(error.text, cases[i].part)))
+            fail_msg("case %zu: %d %s", i, err, error.text);
         pthread_join(fake.thread, NULL);
         fake.script = NULL;
         remove_files(&fake);

@@ -1,4 +1,5 @@
 // Messages there and back, and bytes that are none: garbage must cost a bounded arena and nothing else.
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "base/scope.h"
+#include "base/sizes.h"
 #include "proto/codec.h"
 
 // A message as a frame_writer holds it, without its length.

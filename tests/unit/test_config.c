@@ -1,7 +1,8 @@
 #include "tests/unit/source_fixture.h"
 
-#include "daemon/config_options.h"
-#include "daemon/config_values.h"
+#include "base/error.h"
+#include "daemon/config/config_options.h"
+#include "daemon/config/config_values.h"
 #include "daemon/log.h"
 
 static const char example[] =

@@ -1,4 +1,6 @@
 // Broken configurations, and the sentence that each of them gets.
+#include "base/error.h"
+#include "base/sizes.h"
 #include "tests/unit/source_fixture.h"
 
 #define TOKENS "[dataset x]\nformat = tokens\npath = p\ndtype = u16\nlength = 4\n"

@@ -1,6 +1,7 @@
 // Structures and descriptors between supervisor and transfer process, over a real pair of sockets.
 #include "daemon/control.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "base/scope.h"
+#include "base/sizes.h"
 #include "tests/unit/descriptors.h"
 
 static int ends[2];
@@ -149,11 +152,11 @@ static void the_other_side_goes(void **state) {
 static void one_who_does_not_read_fills_the_socket(void **state) {
     (void)state;
     struct transfer_report report = {0};
-    int sent = 0, failed = 0;
+    int sent = 0, err = 0;
     assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
-    while (!failed && sent++ < 100000)
-        failed = control_send(ends[0], &report, sizeof report, NULL, 0);
-    assert_int_equal(failed, -EAGAIN);
+    while (!err && sent++ < 100000)
+        err = control_send(ends[0], &report, sizeof report, NULL, 0);
+    assert_int_equal(err, -EAGAIN);
 }
 
 int main(void) {

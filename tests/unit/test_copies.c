@@ -1,7 +1,11 @@
 // The copies of one pool on a simulated GPU: when they wait for whom, what they leave in the slots, what the next
 // process makes of those that its predecessor had claimed.
+#include "base/error.h"
 #include "daemon/transfer/copies.h"
 #include "gpu/gpu_host.h"
+#include "order/partition.h"
+#include "shm/ring_loader.h"
+#include "shm/ring_supervisor.h"
 #include "tests/unit/pool_fixture.h"
 
 #define SLOTS 80u

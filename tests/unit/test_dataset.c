@@ -1,3 +1,5 @@
+#include "base/scope.h"
+#include "base/sizes.h"
 #include "tests/unit/source_fixture.h"
 
 // A layout of one stream over files of these sample counts, after `before` files of another stream.

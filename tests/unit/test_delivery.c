@@ -1,4 +1,8 @@
 // The bookkeeping of delivery, case by case; test_delivery_model.c takes the cases that nobody thought of.
+#include "base/sizes.h"
+#include "order/partition.h"
+#include "shm/ring_loader.h"
+#include "shm/ring_supervisor.h"
 #include "tests/unit/delivery_fixture.h"
 
 // Ten batches an epoch for one rank, five for each of two.
@@ -98,9 +102,9 @@ static void test_a_late_joiner_begins_where_the_lane_stands(void **state) {
     assert_int_equal(late->cursor, 2);
     check_everything(&fixture);
     struct start_position gone = at(0, 4), ahead = at(0, 16);
-    int failed = 0;
-    assert_null(try_join(&fixture, 0, 0, &gone, 1, &failed));
-    assert_int_equal(failed, -ESTALE);
+    int err = 0;
+    assert_null(try_join(&fixture, 0, 0, &gone, 1, &err));
+    assert_int_equal(err, -ESTALE);
     assert_int_equal(join(&fixture, 0, 0, &ahead, 1)->cursor, 4);
     check_everything(&fixture);
 }
@@ -219,13 +223,13 @@ static void test_a_refused_join_leaves_no_lane(void **state) {
     (void)state;
     open_with(8, 1, &pair);
     struct start_position odd = at(0, 3);
-    int failed = 0;
-    assert_null(try_join(&fixture, 0, 0, &odd, 1, &failed));
-    assert_int_equal(failed, -ESTALE);
+    int err = 0;
+    assert_null(try_join(&fixture, 0, 0, &odd, 1, &err));
+    assert_int_equal(err, -ESTALE);
     assert_int_equal(fixture.delivery.lane_count, 0);
     join(&fixture, 1, 0, &anywhere, 1);
-    assert_null(try_join(&fixture, 0, 0, &anywhere, 1, &failed));
-    assert_int_equal(failed, -ENOSPC);
+    assert_null(try_join(&fixture, 0, 0, &anywhere, 1, &err));
+    assert_int_equal(err, -ENOSPC);
 }
 
 static void test_a_deserted_lane_makes_room_for_another_rank(void **state) {

@@ -1,6 +1,9 @@
 // The bookkeeping of delivery under tens of thousands of random steps with fixed seeds: consumers join,
 // seek, leave, take and release in any order, loaders work, fail and die. After every step all slots and
 // counts are checked.
+#include "base/sizes.h"
+#include "order/partition.h"
+#include "shm/ring_loader.h"
 #include "tests/unit/delivery_fixture.h"
 
 #define STEPS 100000
@@ -95,15 +98,15 @@ static void step_join(struct model *model) {
     bool nowhere =
         start.given && partition_sequence(&delivery->partition, start.epoch, start.consumed, &wanted) < 0;
     bool full = !view.consumers && view.lanes_in_use == model->lanes;
-    int failed = 0;
-    struct consumer *consumer = try_join(fixture, rank, epochs, &start, (uint32_t)roll(model, 8), &failed);
-    model->refused += failed != 0;
+    int err = 0;
+    struct consumer *consumer = try_join(fixture, rank, epochs, &start, (uint32_t)roll(model, 8), &err);
+    model->refused += err != 0;
     if (nowhere) {
-        assert_int_equal(failed, -ESTALE);
+        assert_int_equal(err, -ESTALE);
     } else if (full) {
-        assert_int_equal(failed, -ENOSPC);
-    } else if (failed) {
-        assert_int_equal(failed, -ESTALE); // the others have gone on
+        assert_int_equal(err, -ENOSPC);
+    } else if (err) {
+        assert_int_equal(err, -ESTALE); // the others have gone on
         assert_true(start.given && view.granted && wanted < here);
     } else {
         if (!attached)

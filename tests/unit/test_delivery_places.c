@@ -1,4 +1,5 @@
 // Where consumers of a feed with device pools begin and go on: those who come first, late, back, or to another place.
+#include "base/sizes.h"
 #include "tests/unit/tap_fixture.h"
 
 // The pool takes batches from the ring before anybody asks: that is not going on.
@@ -38,9 +39,9 @@ static void who_comes_later_begins_where_the_others_are(void **state) {
     assert_int_equal(take(&gpu, late, 1), 1);
     // From there on nobody comes earlier; later they may.
     struct start_position gone = at(0, 4), here = at(0, 4 * 4), ahead = at(2, 0);
-    int failed = 0;
-    assert_null(try_join(&other, 0, 0, &gone, 1, &failed));
-    assert_int_equal(failed, -ESTALE);
+    int err = 0;
+    assert_null(try_join(&other, 0, 0, &gone, 1, &err));
+    assert_int_equal(err, -ESTALE);
     check_everything(&fixture);
     assert_int_equal(join(&other, 0, 0, &here, 1)->cursor, 4);
     assert_int_equal(join(&gpu, 0, 0, &ahead, 1)->cursor, 20);
@@ -149,9 +150,9 @@ static void one_comes_to_a_pool_whose_run_is_over_while_others_go_on(void **stat
     assert_int_equal(drain(&gpu, late), 4);
     // Where the others were is gone.
     struct start_position gone = at(1, 8);
-    int failed = 0;
-    assert_null(try_join(&gpu, 0, 2, &gone, 1, &failed));
-    assert_int_equal(failed, -ESTALE);
+    int err = 0;
+    assert_null(try_join(&gpu, 0, 2, &gone, 1, &err));
+    assert_int_equal(err, -ESTALE);
     assert_int_equal(drain(&fixture, host), 14);
 }
 
@@ -160,14 +161,14 @@ static void who_comes_while_a_shorter_run_ends_has_to_wait(void **state) {
     (void)state;
     open_with(8, 12, 1, &alone);
     struct consumer *slow = join(&gpu, 0, 1, &anywhere, 1), *host = join(&fixture, 0, 0, &anywhere, 1);
-    int failed = 0;
+    int err = 0;
     for (int i = 0; i < 16; i++) {
         settle(&fixture);
         assert_int_equal(take(&fixture, host, 1), 1);
         give_back_all(&fixture, host);
     }
-    assert_null(try_join(&gpu, 0, 2, &anywhere, 1, &failed));
-    assert_int_equal(failed, -ESTALE);
+    assert_null(try_join(&gpu, 0, 2, &anywhere, 1, &err));
+    assert_int_equal(err, -ESTALE);
     check_everything(&fixture);
     assert_int_equal(join(&other, 0, 2, &anywhere, 1)->cursor, 16);
     assert_int_equal(drain(&gpu, slow), 10);

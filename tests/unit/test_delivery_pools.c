@@ -2,6 +2,8 @@
 // consumers join, seek, leave, take and release anywhere, streams come to their releases when they like, loaders and
 // transfer processes work and die. After every step all slots and counts of all rings are checked, and whoever gives a
 // batch back finds it as it was.
+#include "base/sizes.h"
+#include "order/partition.h"
 #include "tests/unit/delivery_fixture.h"
 
 #define STEPS  100000
@@ -80,12 +82,12 @@ static struct start_position random_start(struct model *model) {
     return start;
 }
 
-static void check_join(const struct rank_view *view, const struct consumer *consumer, int failed, bool given,
+static void check_join(const struct rank_view *view, const struct consumer *consumer, int err, bool given,
                        bool nowhere, uint64_t wanted) {
     if (nowhere) {
-        assert_int_equal(failed, -ESTALE);
-    } else if (failed) {
-        assert_int_equal(failed, -ESTALE); // the others have gone on
+        assert_int_equal(err, -ESTALE);
+    } else if (err) {
+        assert_int_equal(err, -ESTALE); // the others have gone on
         assert_true(view->granted && (given || view->in_pool));
     } else {
         assert_true(consumer->prefetch >= 1);
@@ -109,14 +111,14 @@ static void step_join(struct model *model) {
         start.given && partition_sequence(&delivery->partition, start.epoch, start.consumed, &wanted) < 0;
     bool full = !view.consumers && view.ranks_in_use == model->lanes;
     uint64_t read = atomic_load(&model->place[0].ring.header->queue_head);
-    int failed = 0;
-    struct consumer *consumer = try_join(place, rank, epochs, &start, (uint32_t)roll(model, 8), &failed);
-    model->refused += failed != 0;
+    int err = 0;
+    struct consumer *consumer = try_join(place, rank, epochs, &start, (uint32_t)roll(model, 8), &err);
+    model->refused += err != 0;
     model->warm += consumer && consumer->lane->ready > 0 && read > 0;
     if (full && !nowhere)
-        assert_int_equal(failed, -ENOSPC);
+        assert_int_equal(err, -ENOSPC);
     else
-        check_join(&view, consumer, failed, start.given, nowhere, wanted);
+        check_join(&view, consumer, err, start.given, nowhere, wanted);
 }
 
 static void step_leave(struct model *model) {

@@ -1,5 +1,6 @@
 // Device pools fed by a feed's ring, case by case: batches on their way, and who waits for whom. Who begins where is in
 // test_delivery_places.c; test_delivery_pools.c takes the cases that nobody thought of.
+#include "order/partition.h"
 #include "tests/unit/tap_fixture.h"
 
 // At the end of an epoch the last ranks have a short batch, or one without samples.

@@ -1,4 +1,5 @@
 // Frames over a real socket pair: torn, coalesced, oversize, with descriptors, against a peer that never reads.
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/scope.h"
 #include "proto/frame.h"
 #include "tests/unit/descriptors.h"
 

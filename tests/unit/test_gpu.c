@@ -7,6 +7,8 @@
 #include <cmocka.h>
 #include <dlfcn.h>
 
+#include "base/error.h"
+#include "base/sizes.h"
 #include "gpu/gpu.h"
 
 static void assert_said(const struct error *error, int code, const char *word) {
@@ -100,8 +102,8 @@ static void test_what_is_expected_has_one_spelling(void **state) {
     assert_int_equal(simulated, 0);
     assert_int_equal(gpu_expect("HOST-15", &simulated, &error), 0);
     assert_int_equal(simulated, 15);
-    int code = gpu_expect("GPU-00000000-0000-0000-0000-000000000000", &simulated, &error);
-    assert_true(code == 0 || code == -ENODEV || code == -ENOTSUP);
+    int err = gpu_expect("GPU-00000000-0000-0000-0000-000000000000", &simulated, &error);
+    assert_true(err == 0 || err == -ENODEV || err == -ENOTSUP);
     assert_int_equal(simulated, -1);
 }
 

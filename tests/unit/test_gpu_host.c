@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <signal.h>
 
+#include "base/scope.h"
+#include "base/sizes.h"
 #include "tests/unit/gpu_fixture.h"
 
 // ---- Memory -----------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/time.h>
 
+#include "base/time.h"
 #include "tests/unit/gpu_fixture.h"
 
 // A kernel that notes what it saw.

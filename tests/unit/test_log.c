@@ -1,5 +1,6 @@
 // The daemon's log: one line a message, levels, the journal's prefix, and that a message that repeats
 // itself is cut short.
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/scope.h"
+#include "base/sizes.h"
 #include "daemon/log.h"
 
 static int kept_stderr = -1;

@@ -1,5 +1,6 @@
 // When the supervisor may nap, and for how long.
-#include "daemon/supervisor/feed.h"
+#include "daemon/supervisor/feeds/served_feed.h"
+#include "order/partition.h"
 #include "tests/unit/delivery_fixture.h"
 
 #define US UINT64_C(1000)

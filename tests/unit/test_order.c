@@ -7,7 +7,9 @@
 
 #include <cmocka.h>
 
-#include "shm/order.h"
+#include "base/scope.h"
+#include "base/sizes.h"
+#include "order/order.h"
 #include "tests/unit/order_vectors.h"
 
 static struct order make(uint64_t samples, uint64_t seed, uint64_t epoch) {

@@ -9,7 +9,9 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "shm/order.h"
+#include "base/scope.h"
+#include "base/sizes.h"
+#include "order/order.h"
 
 // About one of 150 thousand fair statistics is beyond this.
 #define BEYOND_CHANCE 4.5

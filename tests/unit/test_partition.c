@@ -1,4 +1,5 @@
 // How runs are cut into batches: every small run against a plain walk through it, then the far ends by hand.
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +7,8 @@
 
 #include <cmocka.h>
 
-#include "shm/order.h"
+#include "base/sizes.h"
+#include "order/partition.h"
 
 enum {
     EPOCHS = 3,

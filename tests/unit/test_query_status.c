@@ -8,7 +8,8 @@
 #include <cmocka.h>
 #include <sys/mman.h>
 
-#include "daemon/supervisor/query.h"
+#include "base/sizes.h"
+#include "daemon/supervisor/clients/query.h"
 
 static struct stats_region *region;
 

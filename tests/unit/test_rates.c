@@ -6,7 +6,9 @@
 
 #include <cmocka.h>
 
-#include "client/ctl_rates.h"
+#include "base/sizes.h"
+#include "client/ctl/rates.h"
+#include "shm/stats_read.h"
 
 #define S UINT64_C(1000000000)
 

@@ -6,7 +6,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "daemon/loader/request.h"
+#include "daemon/loader/read/request.h"
+#include "shm/ring_loader.h"
 
 // Reads `rounds` chunks with every reader and checks them.
 static void read_chunks(struct setting *setting, int rounds, bool shuffled, uint32_t flags) {
@@ -23,9 +24,9 @@ static void read_chunks(struct setting *setting, int rounds, bool shuffled, uint
                 plan->samples[i] =
                     setting->fixture.layout->samples - claim.count + i; // to the end of the file
             assert_int_equal(chunk_plan_fill(plan, &claim, flags), 0);
-            int code = 0;
+            int err = 0;
             bool skipped[512] = {0};
-            assert_int_equal(read_plan(reader, plan, &code, skipped), 0);
+            assert_int_equal(read_plan(reader, plan, &err, skipped), 0);
             fixture_check(&setting->fixture, plan, NULL);
             assert_true(reader->reads >= plan->request_count);
         }
@@ -114,19 +115,19 @@ static void truncate_under(uint32_t direct) {
         struct chunk_plan *plan = &setting.plan;
         struct reader *reader = open_reader(which, &setting.options);
         bool skipped[60] = {0};
-        int code = 0;
+        int err = 0;
         struct ring_claim claim = {.count = 60};
         for (uint32_t i = 0; i < 60; i++)
             plan->samples[i] = 59 - i;
         assert_int_equal(chunk_plan_fill(plan, &claim, 0), 0);
-        assert_int_equal(read_plan(reader, plan, &code, skipped), 0);
+        assert_int_equal(read_plan(reader, plan, &err, skipped), 0);
         fixture_check(&setting.fixture, plan, NULL);
 
         assert_int_equal(ftruncate(FIRST_FD + 1, 20 * 6000 + 3000), 0);
         memset(setting.fixture.contents[1] + 20 * 6000 + 3000, 0, 9 * 6000 + 3000);
         assert_int_equal(chunk_plan_fill(plan, &claim, 0), 0);
-        uint32_t failed = read_plan(reader, plan, &code, skipped);
-        assert_int_equal(code, -ENODATA);
+        uint32_t failed = read_plan(reader, plan, &err, skipped);
+        assert_int_equal(err, -ENODATA);
         // A map is cut by the page: what was sample 50 reads on as zeros to the end of its page.
         assert_in_range(failed, which == MAPPED ? 8 : 10, 10);
         for (uint32_t i = 0; i < 60; i++)
@@ -138,7 +139,7 @@ static void truncate_under(uint32_t direct) {
             plan->samples[i] = i;
         claim.count = 30;
         assert_int_equal(chunk_plan_fill(plan, &claim, CHUNK_MERGE), 0);
-        assert_int_equal(read_plan(reader, plan, &code, skipped), 0);
+        assert_int_equal(read_plan(reader, plan, &err, skipped), 0);
         fixture_check(&setting.fixture, plan, NULL);
         reader->close(reader);
         tear_down(&setting);
@@ -162,10 +163,10 @@ static void wrong_descriptor(void **state) {
         struct reader *reader = open_reader(which, &setting.options);
         struct ring_claim claim = {.count = 10};
         bool skipped[10] = {0};
-        int code = 0;
+        int err = 0;
         assert_int_equal(chunk_plan_fill(&setting.plan, &claim, 0), 0);
-        assert_int_equal(read_plan(reader, &setting.plan, &code, skipped), 10);
-        assert_true(code == -EBADF || code == -EACCES || code == -ENODEV);
+        assert_int_equal(read_plan(reader, &setting.plan, &err, skipped), 10);
+        assert_true(err == -EBADF || err == -EACCES || err == -ENODEV);
         reader->close(reader);
         tear_down(&setting);
     }
@@ -184,9 +185,9 @@ static void other_faults_kill(void **state) {
         struct ring_claim claim = {.count = 10};
         chunk_plan_fill(&setting.plan, &claim, 0);
         setting.plan.pieces[0].iov_base = (void *)64;
-        int code;
+        int err;
         bool skipped[10];
-        read_plan(open_reader(MAPPED, &setting.options), &setting.plan, &code, skipped);
+        read_plan(open_reader(MAPPED, &setting.options), &setting.plan, &err, skipped);
         _exit(0);
     }
     int status;

@@ -1,4 +1,6 @@
 // What the readers do besides reading: delays, closing, registering, and saying what they are.
+#include "base/time.h"
+#include "shm/ring_loader.h"
 #include "tests/unit/reader_fixture.h"
 
 #include <linux/capability.h>
@@ -25,10 +27,10 @@ static void delays_overlap(void **state) {
         for (uint32_t i = 0; i < 256; i++)
             setting.plan.samples[i] = i;
         assert_int_equal(chunk_plan_fill(&setting.plan, &claim, 0), 0);
-        int code;
+        int err;
         bool skipped[256];
         uint64_t start = monotonic_ns();
-        assert_int_equal(read_plan(reader, &setting.plan, &code, skipped), 0);
+        assert_int_equal(read_plan(reader, &setting.plan, &err, skipped), 0);
         uint64_t took_us = (monotonic_ns() - start) / 1000;
         fixture_check(&setting.fixture, &setting.plan, NULL);
         assert_in_range(took_us, 20000, 1000000); // one after another they take 5 s
@@ -102,16 +104,16 @@ static void read_with_memlock(struct setting *setting, rlim_t bytes) {
     limit_memlock(bytes);
     enum reader_reason reason;
     struct reader *reader;
-    int code = reader_open_uring(&setting->options, &reader, &reason, NULL);
+    int err = reader_open_uring(&setting->options, &reader, &reason, NULL);
     if (reason != REASON_MEMLOCK)
         _exit(1);
-    if (code < 0)
-        _exit(code == -ENOMEM ? REFUSED : 2);
+    if (err < 0)
+        _exit(err == -ENOMEM ? REFUSED : 2);
     struct ring_claim claim = {.count = 256};
     bool skipped[256];
     if (reader->kind != READER_URING || chunk_plan_fill(&setting->plan, &claim, 0) < 0)
         _exit(3);
-    _exit(read_plan(reader, &setting->plan, &code, skipped) == 0 ? UNREGISTERED : 4);
+    _exit(read_plan(reader, &setting->plan, &err, skipped) == 0 ? UNREGISTERED : 4);
 }
 
 static int exit_of_child(struct setting *setting, rlim_t bytes) {

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
+#include "base/error.h"
+#include "base/sizes.h"
 #include "daemon/transfer/registration.h"
-
-#define MIB (1ull << 20)
 
 static struct gpu *gpu;
 static struct ring_header header;

@@ -7,8 +7,10 @@
 
 #include <cmocka.h>
 
-#include "client/ctl.h"
-#include "client/ctl_render.h"
+#include "base/scope.h"
+#include "base/sizes.h"
+#include "client/ctl/ctl.h"
+#include "client/ctl/render.h"
 
 static const struct column columns[] = {
     {"NAME", false, 0}, {"SAMPLES", true, 0}, {"FORMAT", false, 2}, {"FILES", true, 1}, {"FIELDS", false, 0}};

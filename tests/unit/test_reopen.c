@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/loader/reopen.h"
-#include "shm/base.h"
+#include "base/error.h"
+#include "daemon/loader/read/reopen.h"
 
 #define FIRST 200 // descriptors that nothing else uses
 

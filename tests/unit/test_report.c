@@ -7,7 +7,9 @@
 
 #include <cmocka.h>
 
-#include "client/ctl_report.h"
+#include "base/scope.h"
+#include "client/ctl/report.h"
+#include "shm/stats_read.h"
 
 #define S UINT64_C(1000000000)
 

@@ -7,7 +7,8 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include "daemon/loader/residency.h"
+#include "base/scope.h"
+#include "daemon/loader/read/residency.h"
 
 #define FIRST_FD 210
 #define FILES    2

@@ -1,5 +1,10 @@
 // The ring in one thread: what loaders and supervisor leave in it, step by step; test_ring_object.c has its
 // making.
+#include "base/sizes.h"
+#include "base/time.h"
+#include "order/partition.h"
+#include "shm/ring_loader.h"
+#include "shm/ring_supervisor.h"
 #include "tests/unit/ring_fixture.h"
 
 #define BATCH 10u

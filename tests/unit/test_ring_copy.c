@@ -1,5 +1,11 @@
 // Rings of device pools: the control part alone, batches described after those of the feed's ring, the sleep of the one
 // who copies them.
+#include "base/error.h"
+#include "base/sizes.h"
+#include "base/time.h"
+#include "order/partition.h"
+#include "shm/ring_loader.h"
+#include "shm/ring_supervisor.h"
 #include "tests/unit/pool_fixture.h"
 
 #include <threads.h>
@@ -168,7 +174,7 @@ static void no_wakeup_is_lost(void **state) {
     (void)state;
     struct batch_place place = fixture_place(0, BATCH, BATCH);
     thrd_t thread;
-    int failed = 0;
+    int err = 0;
     assert_true(ring_dispatch(&source, 0, 0, 0, &place));
     assert_int_equal(thrd_create(&thread, copier, NULL), thrd_success);
     for (uint32_t round = 0; round < ROUNDS; round++) {
@@ -182,8 +188,8 @@ static void no_wakeup_is_lost(void **state) {
             break;
         ring_slot_free(&pool, round % 4);
     }
-    thrd_join(thread, &failed);
-    assert_int_equal(failed, 0);
+    thrd_join(thread, &err);
+    assert_int_equal(err, 0);
 }
 
 // ---- Plan and map ------------------------------------------------------------------------------------------

@@ -5,6 +5,11 @@
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 
+#include "base/error.h"
+#include "base/sizes.h"
+#include "order/order.h"
+#include "order/partition.h"
+#include "shm/ring_supervisor.h"
 #include "tests/unit/ring_fixture.h"
 
 static struct ring_plan small_plan(void) {

@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/scope.h"
+#include "base/time.h"
 #include "tests/unit/ring_storm.h"
 
 #define LOADERS_MOST 8u

@@ -1,5 +1,9 @@
 // Batches with samples that could not be read: the holes, their repair, and what a dead loader's marks
 // become.
+#include "base/sizes.h"
+#include "order/partition.h"
+#include "shm/ring_loader.h"
+#include "shm/ring_supervisor.h"
 #include "tests/unit/ring_fixture.h"
 
 #define BATCH 100u

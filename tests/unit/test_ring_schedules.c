@@ -3,8 +3,11 @@
 // and nobody sleeps over work. The code is the ring's own; RING_SCHEDULES=N explores N preemptions more.
 #include "tests/unit/ring_schedule.h"
 
-#include "shm/ring_loader.c"     // NOLINT(bugprone-suspicious-include)
+#include "order/partition.h"
+#include "shm/ring_loader.c" // NOLINT(bugprone-suspicious-include)
+#include "shm/ring_loader.h"
 #include "shm/ring_supervisor.c" // NOLINT(bugprone-suspicious-include)
+#include "shm/ring_supervisor.h"
 
 #define SLOTS_MOST  2u
 #define CHUNKS_MOST 2u

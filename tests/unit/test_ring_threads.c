@@ -4,6 +4,9 @@
 #include <fcntl.h>
 #include <pthread.h>
 
+#include "base/scope.h"
+#include "base/sizes.h"
+#include "shm/ring_supervisor.h"
 #include "tests/unit/ring_storm.h"
 
 #define LOADERS_MOST 6

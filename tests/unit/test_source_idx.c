@@ -1,3 +1,4 @@
+#include "base/scope.h"
 #include "tests/unit/source_fixture.h"
 
 #define KEYS "format = idx\nfield.image = image.idx\nfield.label = label.idx\n"

@@ -1,3 +1,5 @@
+#include "base/error.h"
+#include "base/sizes.h"
 #include "tests/unit/source_fixture.h"
 
 #define ONE "format = npy\nfield.a = one.npy\n"

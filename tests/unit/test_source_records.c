@@ -1,4 +1,6 @@
 // Format records, and what all formats share: patterns, opening files, limits, O_DIRECT.
+#include "base/error.h"
+#include "base/sizes.h"
 #include "tests/unit/source_fixture.h"
 
 #include <sys/resource.h>

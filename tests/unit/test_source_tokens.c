@@ -1,3 +1,5 @@
+#include "base/scope.h"
+#include "base/sizes.h"
 #include "tests/unit/source_fixture.h"
 
 #define TOKENS(length) "format = tokens\npath = tokens*.bin\ndtype = u16\nlength = " #length "\n"

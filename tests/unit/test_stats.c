@@ -11,7 +11,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/error.h"
 #include "shm/stats.h"
+#include "shm/stats_read.h"
 
 static char folder[64], path[128];
 
@@ -180,8 +182,8 @@ static void test_a_group_that_may_not_be_given_is_said(void **state) {
         int fd;
         if (setgid(65534) < 0 || setuid(65534) < 0)
             _exit(2);
-        int failed = stats_create(path, 0640, 0, &region, &fd, &error);
-        _exit(failed != -EPERM || !strstr(error.text, "group"));
+        int err = stats_create(path, 0640, 0, &region, &fd, &error);
+        _exit(err != -EPERM || !strstr(error.text, "group"));
     }
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);

@@ -7,7 +7,10 @@
 #include <cmocka.h>
 #include <sys/mman.h>
 
+#include "base/error.h"
+#include "base/sizes.h"
 #include "shm/stats.h"
+#include "shm/stats_read.h"
 
 static int fd = -1;
 static struct stats_region *region;

@@ -12,7 +12,9 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "base/time.h"
 #include "shm/stats.h"
+#include "shm/stats_read.h"
 
 #define STORM_NS UINT64_C(1000000000)
 

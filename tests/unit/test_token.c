@@ -9,7 +9,10 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "shm/order.h"
+#include "base/error.h"
+#include "base/sizes.h"
+#include "order/order.h"
+#include "order/token.h"
 #include "tests/unit/order_vectors.h"
 
 static const struct resume_token sample = {ORDER_FEISTEL_1, 0x0123456789abcdef, 7, 3, 25600};

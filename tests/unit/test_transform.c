@@ -7,8 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "daemon/loader/transform_kernels.h"
-#include "daemon/loader/transform_run.h"
+#include "base/error.h"
+#include "base/sizes.h"
+#include "daemon/loader/stage/transform_kernels.h"
+#include "daemon/loader/stage/transform_run.h"
 #include "tests/unit/transform_reference.h"
 
 #define GUARD    64u

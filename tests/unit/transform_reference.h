@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "daemon/source/transform.h"
-#include "shm/dtype.h"
 
 #define REFERENCE_MOST (1u << 17) // elements of a sample
 

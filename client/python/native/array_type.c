@@ -86,13 +86,13 @@ static int wait_on(struct array *self, PyObject *stream) {
             number);
         return -1;
     }
-    int failed;
+    int err;
     Py_BEGIN_ALLOW_THREADS
-    failed = lease_wait(self->lease, (void *)(intptr_t)number, text);
+    err = lease_wait(self->lease, (void *)(intptr_t)number, text);
     Py_END_ALLOW_THREADS
-    if (failed)
-        raise_code(failed, text);
-    return failed ? -1 : 0;
+    if (err)
+        raise_code(err, text);
+    return err ? -1 : 0;
 }
 
 // Negative and an exception when the tensor is wanted where it does not lie. *copy: 1 asked for, 0 refused, -1 as it
@@ -125,11 +125,11 @@ static PyObject *capsule_of(struct array *self, bool versioned, bool copy) {
     // C++: a thread that the end of the program stops where it asks for the lock again would be unwound through that.
     PyThreadState *let_go = copy ? PyEval_SaveThread() : NULL;
     void *managed;
-    int failed = dlpack_export(self->lease, self->field, versioned, copy, &managed, text);
+    int err = dlpack_export(self->lease, self->field, versioned, copy, &managed, text);
     if (let_go)
         PyEval_RestoreThread(let_go);
-    if (failed)
-        return raise_code(failed, text);
+    if (err)
+        return raise_code(err, text);
     PyObject *capsule = versioned ? PyCapsule_New(managed, "dltensor_versioned", drop_versioned)
                                   : PyCapsule_New(managed, "dltensor", drop_plain);
     if (!capsule && versioned)
@@ -242,14 +242,14 @@ static PyObject *array_tobytes(PyObject *object, PyObject *unused) {
     if (!bytes)
         return NULL;
     char *to = PyBytes_AsString(bytes);
-    int failed;
+    int err;
     Py_BEGIN_ALLOW_THREADS
-    failed = lease_fetch(self->lease, self->field, to, text);
+    err = lease_fetch(self->lease, self->field, to, text);
     Py_END_ALLOW_THREADS
-    if (!failed)
+    if (!err)
         return bytes;
     Py_DECREF(bytes);
-    return raise_code(failed, text);
+    return raise_code(err, text);
 }
 
 static PyMethodDef methods[] = {

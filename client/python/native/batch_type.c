@@ -1,6 +1,8 @@
 // feedd._feed.Batch: what feed_next() gave, and its arrays.
 #include "client/python/native/module.h"
 
+#include <stdlib.h>
+
 struct batch {
     PyObject_HEAD struct lease *lease;
 };
@@ -44,11 +46,11 @@ static PyObject *batch_samples(PyObject *object, PyObject *unused) {
     int64_t *samples = malloc((count + 1) * sizeof *samples);
     if (!samples)
         return PyErr_NoMemory();
-    int failed;
+    int err;
     Py_BEGIN_ALLOW_THREADS
-    failed = lease_samples(lease, samples, text);
+    err = lease_samples(lease, samples, text);
     Py_END_ALLOW_THREADS
-    PyObject *list = failed ? raise_code(failed, text) : PyList_New((Py_ssize_t)count);
+    PyObject *list = err ? raise_code(err, text) : PyList_New((Py_ssize_t)count);
     for (uint64_t i = 0; list && i < count; i++) {
         PyObject *sample = PyLong_FromLongLong(samples[i]);
         if (!sample || PyList_SetItem(list, (Py_ssize_t)i, sample) < 0)

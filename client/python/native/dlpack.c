@@ -86,10 +86,10 @@ int dlpack_export(struct lease *lease, uint32_t field, bool versioned, bool copy
         snprintf(text, HANDLE_TEXT_BYTES, "out of memory");
         return -ENOMEM;
     }
-    int failed = take_bytes(export, lease, field, copy, text);
-    if (failed) {
+    int err = take_bytes(export, lease, field, copy, text);
+    if (err) {
         drop(export);
-        return failed;
+        return err;
     }
     if (versioned) {
         export->versioned.version = (struct dlpack_version){1, 0};

@@ -1,7 +1,7 @@
 // A field of a batch as a DLPack tensor. The structures are the ABI of DLPack 1.0 (github.com/dmlc/dlpack,
 // include/dlpack/dlpack.h), written down here so that nothing has to be installed.
-#ifndef FEEDD_PYTHON_DLPACK_H
-#define FEEDD_PYTHON_DLPACK_H
+#ifndef FEEDD_CLIENT_PYTHON_NATIVE_DLPACK_H
+#define FEEDD_CLIENT_PYTHON_NATIVE_DLPACK_H
 
 #include "client/python/native/handle.h"
 

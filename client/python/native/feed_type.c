@@ -91,14 +91,14 @@ static PyObject *feed_object_new(PyTypeObject *type, PyObject *arguments, PyObje
     if (!self)
         return NULL;
     char text[HANDLE_TEXT_BYTES];
-    int failed;
+    int err;
     Py_BEGIN_ALLOW_THREADS
-    failed = handle_open(&self->handle, &options, text);
+    err = handle_open(&self->handle, &options, text);
     Py_END_ALLOW_THREADS
-    if (!failed)
+    if (!err)
         return (PyObject *)self;
     Py_DECREF(self);
-    return PyErr_Occurred() ? NULL : raise_code(failed, text);
+    return PyErr_Occurred() ? NULL : raise_code(err, text);
 }
 
 static PyObject *feed_close_method(PyObject *object, PyObject *unused) {
@@ -197,12 +197,12 @@ static PyObject *token_text(PyObject *object, const struct order_place *place) {
     if (!handle)
         return NULL;
     char token[FEED_TOKEN_BYTES], text[HANDLE_TEXT_BYTES];
-    int failed;
+    int err;
     Py_BEGIN_ALLOW_THREADS
-    failed = handle_token(handle, place, token, text);
+    err = handle_token(handle, place, token, text);
     handle_put(handle);
     Py_END_ALLOW_THREADS
-    return failed ? raise_code(failed, text) : PyUnicode_FromString(token);
+    return err ? raise_code(err, text) : PyUnicode_FromString(token);
 }
 
 static PyObject *feed_token_method(PyObject *object, PyObject *unused) {

@@ -132,15 +132,15 @@ int handle_open(struct handle **result, const struct feed_options *options, char
         return -ENOMEM;
     }
     handle->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int failed = handle->wake_fd < 0 ? -errno : feed_open(&handle->feed, options);
-    if (failed) {
+    int err = handle->wake_fd < 0 ? -errno : feed_open(&handle->feed, options);
+    if (err) {
         snprintf(text, HANDLE_TEXT_BYTES, "%s",
                  handle->wake_fd < 0 ? "no descriptor is left (see ulimit -n)" : feed_strerror(handle->feed));
         feed_close(handle->feed);
         if (handle->wake_fd >= 0)
             close(handle->wake_fd);
         free(handle);
-        return failed;
+        return err;
     }
     handle->description = *feed_describe(handle->feed);
     pthread_mutex_init(&handle->lock, NULL);
@@ -237,65 +237,65 @@ void handle_settle(struct handle *handle) {
 
 int handle_token(struct handle *handle, const struct order_place *place, char token[FEED_TOKEN_BYTES],
                  char text[HANDLE_TEXT_BYTES]) {
-    int failed = refuse_forked(handle, text);
-    if (failed)
-        return failed;
+    int err = refuse_forked(handle, text);
+    if (err)
+        return err;
     lock_handle(handle);
-    failed = place ? feed_token_at(handle->feed, place->epoch, place->consumed, token)
-                   : feed_token(handle->feed, token);
+    err = place ? feed_token_at(handle->feed, place->epoch, place->consumed, token)
+                : feed_token(handle->feed, token);
     unlock_handle(handle);
-    if (failed && place)
+    if (err && place)
         snprintf(text, HANDLE_TEXT_BYTES, "there is no such place in the order: %llu samples into epoch %llu",
                  (unsigned long long)place->consumed, (unsigned long long)place->epoch);
-    else if (failed)
-        snprintf(text, HANDLE_TEXT_BYTES, "where this loader stands is not known: %s", strerror(-failed));
-    return failed;
+    else if (err)
+        snprintf(text, HANDLE_TEXT_BYTES, "where this loader stands is not known: %s", strerror(-err));
+    return err;
 }
 
 int lease_wait(struct lease *lease, void *stream, char text[HANDLE_TEXT_BYTES]) {
     struct handle *handle = lease->handle;
-    int failed = refuse_forked(handle, text);
-    if (failed)
-        return failed;
+    int err = refuse_forked(handle, text);
+    if (err)
+        return err;
     lock_handle(handle);
     if (lease->waiting_stream != stream) {
-        failed = feed_batch_wait(handle->feed, &lease->batch, stream);
-        if (failed)
+        err = feed_batch_wait(handle->feed, &lease->batch, stream);
+        if (err)
             snprintf(text, HANDLE_TEXT_BYTES, "%s", feed_strerror(handle->feed));
         else
             lease->waiting_stream = stream;
     }
     unlock_handle(handle);
-    return failed;
+    return err;
 }
 
 int lease_fetch(struct lease *lease, uint32_t field, void *to, char text[HANDLE_TEXT_BYTES]) {
     struct handle *handle = lease->handle;
-    int failed = refuse_forked(handle, text);
-    if (failed)
-        return failed;
+    int err = refuse_forked(handle, text);
+    if (err)
+        return err;
     lock_handle(handle);
-    failed = feed_batch_fetch(handle->feed, &lease->batch, field, to);
-    if (failed)
+    err = feed_batch_fetch(handle->feed, &lease->batch, field, to);
+    if (err)
         snprintf(text, HANDLE_TEXT_BYTES, "%s", feed_strerror(handle->feed));
     unlock_handle(handle);
-    return failed;
+    return err;
 }
 
 int lease_samples(struct lease *lease, int64_t *samples, char text[HANDLE_TEXT_BYTES]) {
     struct handle *handle = lease->handle;
-    int failed = refuse_forked(handle, text);
-    if (failed)
-        return failed;
+    int err = refuse_forked(handle, text);
+    if (err)
+        return err;
     lock_handle(handle);
-    for (uint64_t i = 0; i < lease->batch.count && failed == 0; i++) {
+    for (uint64_t i = 0; i < lease->batch.count && err == 0; i++) {
         samples[i] = feed_batch_sample(handle->feed, &lease->batch, i);
-        failed = samples[i] < 0 ? (int)samples[i] : 0;
+        err = samples[i] < 0 ? (int)samples[i] : 0;
     }
     unlock_handle(handle);
-    if (failed)
+    if (err)
         snprintf(text, HANDLE_TEXT_BYTES,
                  "which samples this batch holds is not known any more (%s): ask before the loader is closed",
-                 strerror(-failed));
-    return failed;
+                 strerror(-err));
+    return err;
 }

@@ -7,8 +7,8 @@
 // somebody waits for a batch, and never while the interpreter's lock is asked for. Who drops the last reference of a
 // lease does not wait for `lock`: the lease is put on a list, and given back by whoever holds `lock` or takes it next.
 // Fork: in a child, a handle is not used any more; what it holds stays the parent's.
-#ifndef FEEDD_PYTHON_HANDLE_H
-#define FEEDD_PYTHON_HANDLE_H
+#ifndef FEEDD_CLIENT_PYTHON_NATIVE_HANDLE_H
+#define FEEDD_CLIENT_PYTHON_NATIVE_HANDLE_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,0 +1,234 @@
+// feedctl datasets, feeds, clients: one table each, or JSON.
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/sizes.h"
+#include "client/ctl/ctl.h"
+#include "client/ctl/render.h"
+
+struct list {
+    struct table table;
+    json_t *json; // array, when JSON is wanted
+};
+
+static int out_of_memory(struct error *error) {
+    return error_set(error, -ENOMEM, "out of memory");
+}
+
+static int add(struct list *list, const char *const *cells, json_t *object, struct error *error) {
+    if (list->json)
+        return json_array_append_new(list->json, object) < 0 ? out_of_memory(error) : 0;
+    return table_add(&list->table, cells) < 0 ? out_of_memory(error) : 0;
+}
+
+#define NUMBER(text, value) snprintf(text, sizeof text, "%" PRIu64, (uint64_t)(value))
+
+// ---- Datasets --------------------------------------------------------------------------------------
+
+// "image f32[3,32,32] from u8, label u8"
+static void format_fields(const Feedd__Dataset *dataset, char *text, size_t bytes) {
+    size_t used = 0;
+    text[0] = 0;
+    for (size_t i = 0; i < dataset->n_fields && used < bytes; i++) {
+        const Feedd__Field *field = dataset->fields[i];
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s %s", i ? ", " : "", field->name,
+                                 dtype_name(field->dtype));
+        for (size_t k = 0; k < field->n_shape && used < bytes; k++)
+            used += (size_t)snprintf(text + used, bytes - used, "%c%" PRIu64 "%s", k ? ',' : '[',
+                                     field->shape[k], k + 1 == field->n_shape ? "]" : "");
+        if (*field->transform && used < bytes)
+            used += (size_t)snprintf(text + used, bytes - used, " from %s", dtype_name(field->stored));
+    }
+}
+
+static json_t *fields_json(const Feedd__Dataset *dataset) {
+    json_t *fields = json_array();
+    for (size_t i = 0; i < dataset->n_fields; i++) {
+        json_t *shape = json_array();
+        for (size_t k = 0; k < dataset->fields[i]->n_shape; k++)
+            json_array_append_new(shape, json_integer((json_int_t)dataset->fields[i]->shape[k]));
+        const Feedd__Field *field = dataset->fields[i];
+        json_array_append_new(fields,
+                              json_pack("{s:o, s:s, s:o, s:s, s:o}", "name", ctl_json_text(field->name),
+                                        "dtype", dtype_name(field->dtype), "shape", shape, "stored",
+                                        dtype_name(field->stored), "transform",
+                                        *field->transform ? ctl_json_text(field->transform) : json_null()));
+    }
+    return fields;
+}
+
+static json_t *dataset_json(const Feedd__Dataset *dataset) {
+    char fingerprint[CTL_TEXT];
+    snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, dataset->fingerprint);
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:s, s:o, s:o, s:b, s:I, s:o}", "name",
+                     ctl_json_text(dataset->name), "format", ctl_json_text(dataset->format), "samples",
+                     (json_int_t)dataset->samples, "sample_bytes", (json_int_t)dataset->sample_bytes, "files",
+                     (json_int_t)dataset->files, "fingerprint", fingerprint, "fields", fields_json(dataset),
+                     "io", ctl_json_text(dataset->io), "io_direct", (int)dataset->io_direct, "io_delay_us",
+                     (json_int_t)dataset->io_delay_us, "on_error", ctl_json_text(dataset->on_error));
+}
+
+static int take_datasets(const Feedd__Answer *page, void *context, struct error *error) {
+    struct list *list = context;
+    for (size_t i = 0; i < page->n_datasets; i++) {
+        const Feedd__Dataset *dataset = page->datasets[i];
+        char samples[CTL_TEXT], bytes[CTL_TEXT], total[CTL_TEXT], files[CTL_TEXT], fields[1024], io[64];
+        NUMBER(samples, dataset->samples);
+        NUMBER(files, dataset->files);
+        ctl_format_bytes(dataset->sample_bytes, bytes);
+        ctl_format_bytes(dataset->samples * dataset->sample_bytes, total);
+        format_fields(dataset, fields, sizeof fields);
+        snprintf(io, sizeof io, "%.40s%s%s", dataset->io, dataset->io_direct ? ", direct" : "",
+                 dataset->io_delay_us ? ", delayed" : "");
+        const char *cells[] = {dataset->name, dataset->format, samples, bytes, total, files, io, fields};
+        int added = add(list, cells, list->json ? dataset_json(dataset) : NULL, error);
+        if (added < 0)
+            return added;
+    }
+    return 0;
+}
+
+static const struct column dataset_columns[] = {
+    {"DATASET", false, 0}, {"FORMAT", false, 3}, {"SAMPLES", true, 0}, {"SAMPLE", true, 2},
+    {"TOTAL", true, 1},    {"FILES", true, 5},   {"IO", false, 4},     {"FIELDS", false, 0},
+};
+
+// ---- Feeds -----------------------------------------------------------------------------------------
+
+static json_t *feed_json(const Feedd__Feed *feed) {
+    return json_pack("{s:I, s:o, s:o, s:I, s:I, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o}", "id",
+                     (json_int_t)feed->id, "name", ctl_json_text(feed->name), "dataset",
+                     ctl_json_text(feed->dataset), "batch_size", (json_int_t)feed->batch_size, "world_size",
+                     (json_int_t)feed->world_size, "shuffle", (int)feed->shuffle, "seed",
+                     ctl_json_word(feed->seed), "slots", (json_int_t)feed->slots, "ring_bytes",
+                     (json_int_t)feed->ring_bytes, "consumers", (json_int_t)feed->consumers, "loaders",
+                     (json_int_t)feed->loaders, "epoch", (json_int_t)feed->epoch, "batch",
+                     (json_int_t)feed->batch, "state", ctl_json_text(feed->state), "user",
+                     (json_int_t)feed->user, "reader", ctl_json_text(feed->reader));
+}
+
+static int take_feeds(const Feedd__Answer *page, void *context, struct error *error) {
+    struct list *list = context;
+    for (size_t i = 0; i < page->n_feeds; i++) {
+        const Feedd__Feed *feed = page->feeds[i];
+        char id[CTL_TEXT], batch[CTL_TEXT], world[CTL_TEXT], ring[CTL_TEXT + 32], bytes[CTL_TEXT],
+            loaders[CTL_TEXT];
+        char consumers[CTL_TEXT], epoch[CTL_TEXT], at[CTL_TEXT], order[CTL_TEXT + 16];
+        NUMBER(id, feed->id);
+        NUMBER(batch, feed->batch_size);
+        NUMBER(world, feed->world_size);
+        ctl_format_bytes(feed->ring_bytes, bytes);
+        snprintf(ring, sizeof ring, "%u slots, %s", feed->slots, bytes);
+        NUMBER(consumers, feed->consumers);
+        NUMBER(loaders, feed->loaders);
+        NUMBER(epoch, feed->epoch);
+        NUMBER(at, feed->batch);
+        snprintf(order, sizeof order, "in order");
+        if (feed->shuffle)
+            snprintf(order, sizeof order, "seed %" PRIu64, feed->seed);
+        const char *cells[] = {id,      feed->name, feed->dataset, batch, world,        order,      consumers,
+                               loaders, ring,       epoch,         at,    feed->reader, feed->state};
+        int added = add(list, cells, list->json ? feed_json(feed) : NULL, error);
+        if (added < 0)
+            return added;
+    }
+    return 0;
+}
+
+static const struct column feed_columns[] = {
+    {"ID", true, 0},     {"NAME", false, 0},  {"DATASET", false, 0},  {"BATCH", true, 1},
+    {"WORLD", true, 4},  {"ORDER", false, 5}, {"CONSUMERS", true, 0}, {"LOADERS", true, 3},
+    {"RING", false, 6},  {"EPOCH", true, 0},  {"AT", true, 0},        {"READER", false, 2},
+    {"STATE", false, 0},
+};
+
+// ---- Clients ---------------------------------------------------------------------------------------
+
+static json_t *client_json(const Feedd__Client *client) {
+    return json_pack(
+        "{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:o}", "session",
+        (json_int_t)client->session, "name", ctl_json_text(client->name), "pid", (json_int_t)client->pid,
+        "user", (json_int_t)client->user, "feed", (json_int_t)client->feed, "rank", (json_int_t)client->rank,
+        "prefetch", (json_int_t)client->prefetch, "held", (json_int_t)client->held, "batches",
+        (json_int_t)client->batches, "epoch", (json_int_t)client->epoch, "waiting", (int)client->waiting,
+        "state", ctl_json_text(client->state), "device", ctl_json_text(client->device));
+}
+
+static int take_clients(const Feedd__Answer *page, void *context, struct error *error) {
+    struct list *list = context;
+    for (size_t i = 0; i < page->n_clients; i++) {
+        const Feedd__Client *client = page->clients[i];
+        char session[CTL_TEXT], pid[CTL_TEXT], user[CTL_TEXT], feed[CTL_TEXT] = "-", rank[CTL_TEXT] = "-";
+        char held[2 * CTL_TEXT] = "-", batches[CTL_TEXT], epoch[CTL_TEXT] = "-";
+        NUMBER(session, client->session);
+        NUMBER(pid, client->pid);
+        NUMBER(user, client->user);
+        NUMBER(batches, client->batches);
+        if (client->feed) {
+            NUMBER(feed, client->feed);
+            NUMBER(rank, client->rank);
+            NUMBER(epoch, client->epoch);
+            snprintf(held, sizeof held, "%u of %u", client->held, client->prefetch);
+        }
+        const char *waiting = client->waiting ? "yes" : "no",
+                   *device = *client->device ? client->device : "-";
+        const char *cells[] = {session, client->name, pid,   user,    feed,   rank,
+                               held,    batches,      epoch, waiting, device, client->state};
+        int added = add(list, cells, list->json ? client_json(client) : NULL, error);
+        if (added < 0)
+            return added;
+    }
+    return 0;
+}
+
+static const struct column client_columns[] = {
+    {"SESSION", true, 4}, {"NAME", false, 0},    {"PID", true, 0},     {"UID", true, 5},
+    {"FEED", true, 0},    {"RANK", true, 0},     {"HELD", false, 3},   {"BATCHES", true, 1},
+    {"EPOCH", true, 2},   {"WAITING", false, 6}, {"DEVICE", false, 7}, {"STATE", false, 0},
+};
+
+// ---- Commands --------------------------------------------------------------------------------------
+
+static int ask(const struct ctl *ctl, Feedd__Query__Kind kind,
+               int (*take)(const Feedd__Answer *, void *, struct error *), struct list *list,
+               struct error *error) {
+    struct connection connection CLEANUP(connection_close) = {.socket = -1};
+    int err = query_open(&connection, ctl, error);
+    return err < 0 ? err : query_ask(&connection, kind, NULL, take, list, error);
+}
+
+static int print_list(const struct ctl *ctl, Feedd__Query__Kind kind,
+                      int (*take)(const Feedd__Answer *, void *, struct error *), struct list *list) {
+    struct error error = {0};
+    int err = ask(ctl, kind, take, list, &error);
+    if (err == 0 && list->json)
+        ctl_print_json(json_incref(list->json), true);
+    else if (err == 0)
+        table_print(&list->table, ctl_terminal_width(), stdout);
+    json_decref(list->json);
+    table_free(&list->table);
+    return err < 0 ? ctl_complain(&error) : CTL_OK;
+}
+
+#define TABLE(of)                                                                                            \
+    { .columns = (of), .column_count = COUNT_OF(of) }
+
+int cmd_datasets(const struct ctl *ctl, int count, char **arguments) {
+    bool json = ctl_parse_json("What can be read.", count, arguments);
+    struct list list = {.table = TABLE(dataset_columns), .json = json ? json_array() : NULL};
+    return print_list(ctl, FEEDD__QUERY__KIND__DATASETS, take_datasets, &list);
+}
+
+int cmd_feeds(const struct ctl *ctl, int count, char **arguments) {
+    bool json = ctl_parse_json("What is being read.", count, arguments);
+    struct list list = {.table = TABLE(feed_columns), .json = json ? json_array() : NULL};
+    return print_list(ctl, FEEDD__QUERY__KIND__FEEDS, take_feeds, &list);
+}
+
+int cmd_clients(const struct ctl *ctl, int count, char **arguments) {
+    bool json = ctl_parse_json("Who is connected.", count, arguments);
+    struct list list = {.table = TABLE(client_columns), .json = json ? json_array() : NULL};
+    return print_list(ctl, FEEDD__QUERY__KIND__CLIENTS, take_clients, &list);
+}

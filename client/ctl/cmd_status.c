@@ -1,0 +1,198 @@
+// feedctl status: the daemon, its processes, the GPUs in use, its last errors.
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/sizes.h"
+#include "client/ctl/ctl.h"
+#include "client/ctl/rates.h"
+#include "client/ctl/render.h"
+#include "shm/stats.h"
+
+static const struct column process_columns[] = {
+    {"ROLE", false, 0}, {"PID", true, 0},     {"STATE", false, 0}, {"FEED", true, 0},
+    {"NO", true, 3},    {"READER", false, 0}, {"WHY", false, 1},   {"HEARTBEAT", true, 2},
+};
+
+static const struct column gpu_columns[] = {
+    {"UUID", false, 0},    {"NAME", false, 3},    {"STATE", false, 0},
+    {"PID", true, 1},      {"BUS GB/S", true, 4}, {"POOLS", true, 0},
+    {"IN POOLS", true, 2}, {"PINNED", true, 5},   {"HEARTBEAT", true, 6},
+};
+
+struct report {
+    json_t *json; // NULL: text
+    struct table processes, gpus;
+};
+
+// ---- Text ------------------------------------------------------------------------------------------
+
+static void print_status(const Feedd__Status *status) {
+    char uptime[CTL_TEXT], used[CTL_TEXT], bound[CTL_TEXT];
+    ctl_format_duration(status->uptime_ns, uptime);
+    ctl_format_bytes(status->ring_bytes, used);
+    ctl_format_bytes(status->ring_memory, bound);
+    printf("feedd %s, pid %" PRIu64 ", up %s%s\n", status->version, status->pid, uptime,
+           status->draining ? ", draining" : "");
+    printf("  configuration  %s\n", *status->config_path ? status->config_path : "none");
+    printf("  socket         %s\n", status->socket_path);
+    printf("  statistics     %s\n", status->stats_path);
+    printf("  rings          %s of %s\n", used, bound);
+    printf("  settings       io = %s, loaders = %u\n", status->io, status->loaders);
+    if (*status->gpu_support) {
+        text_clean(status->gpu_support);
+        printf("  GPU support    ");
+        text_fold(status->gpu_support, 17, ctl_terminal_width(), stdout);
+    }
+    printf("  serving        %u dataset%s, %u feed%s, %u session%s\n", status->datasets,
+           status->datasets == 1 ? "" : "s", status->feeds, status->feeds == 1 ? "" : "s", status->sessions,
+           status->sessions == 1 ? "" : "s");
+    if (status->n_last_errors == 0) {
+        printf("  last errors    none\n");
+        return;
+    }
+    printf("  last errors\n");
+    for (size_t i = 0; i < status->n_last_errors; i++) {
+        text_clean(status->last_errors[i]);
+        printf("    ");
+        text_fold(status->last_errors[i], 4, ctl_terminal_width(), stdout);
+    }
+}
+
+static int add_process(struct table *table, const Feedd__Process *process) {
+    char pid[CTL_TEXT], feed[CTL_TEXT] = "-", serial[CTL_TEXT], age[CTL_TEXT];
+    snprintf(pid, sizeof pid, "%" PRIu64, process->pid);
+    if (process->feed)
+        snprintf(feed, sizeof feed, "%" PRIu64, process->feed);
+    snprintf(serial, sizeof serial, "%u", process->serial);
+    ctl_format_duration(process->heartbeat_age_ns, age);
+    const char *cells[] = {process->role,   pid, process->state, feed, serial, process->reader,
+                           process->reason, age};
+    return table_add(table, cells);
+}
+
+static int add_gpu(struct table *table, const Feedd__Gpu *gpu) {
+    char pid[CTL_TEXT] = "-", age[CTL_TEXT] = "-", bus[CTL_TEXT] = "-";
+    char pools[CTL_TEXT], in_pools[CTL_TEXT], pinned[CTL_TEXT];
+    if (gpu->pid) {
+        snprintf(pid, sizeof pid, "%" PRIu64, gpu->pid);
+        ctl_format_duration(gpu->heartbeat_age_ns, age);
+    }
+    if (rates_have_bus(gpu->uuid, gpu->bus_bytes_per_s))
+        snprintf(bus, sizeof bus, "%.1f", (double)gpu->bus_bytes_per_s / 1e9);
+    snprintf(pools, sizeof pools, "%u", gpu->pools);
+    ctl_format_bytes(gpu->pool_bytes, in_pools);
+    ctl_format_bytes(gpu->pinned_bytes, pinned);
+    const char *cells[] = {gpu->uuid, gpu->name, gpu->state, pid, bus, pools, in_pools, pinned, age};
+    return table_add(table, cells);
+}
+
+// ---- JSON ------------------------------------------------------------------------------------------
+
+static void put_status(json_t *json, const Feedd__Status *status) {
+    json_t *errors = json_array();
+    for (size_t i = 0; i < status->n_last_errors; i++)
+        json_array_append_new(errors, ctl_json_text(status->last_errors[i]));
+    json_object_set_new(json, "version", ctl_json_text(status->version));
+    json_object_set_new(json, "pid", json_integer((json_int_t)status->pid));
+    json_object_set_new(json, "uptime_s", json_real((double)status->uptime_ns / 1e9));
+    json_object_set_new(json, "draining", json_boolean(status->draining));
+    json_object_set_new(json, "config_path", ctl_json_text(status->config_path));
+    json_object_set_new(json, "socket_path", ctl_json_text(status->socket_path));
+    json_object_set_new(json, "stats_path", ctl_json_text(status->stats_path));
+    json_object_set_new(json, "ring_bytes", json_integer((json_int_t)status->ring_bytes));
+    json_object_set_new(json, "ring_memory", json_integer((json_int_t)status->ring_memory));
+    json_object_set_new(json, "io", ctl_json_text(status->io));
+    json_object_set_new(json, "loaders", json_integer(status->loaders));
+    json_object_set_new(json, "datasets", json_integer(status->datasets));
+    json_object_set_new(json, "feeds", json_integer(status->feeds));
+    json_object_set_new(json, "sessions", json_integer(status->sessions));
+    json_object_set_new(json, "last_errors", errors);
+    json_object_set_new(json, "gpu_support", ctl_json_text(status->gpu_support));
+    json_object_set_new(json, "gpus", json_array());
+    json_object_set_new(json, "processes", json_array());
+}
+
+static int put_gpu(json_t *json, const Feedd__Gpu *gpu) {
+    json_t *object = json_pack(
+        "{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "uuid", ctl_json_text(gpu->uuid), "name",
+        ctl_json_text(gpu->name), "state", ctl_json_text(gpu->state), "pid", (json_int_t)gpu->pid, "pools",
+        (json_int_t)gpu->pools, "pool_bytes", (json_int_t)gpu->pool_bytes, "pinned_bytes",
+        (json_int_t)gpu->pinned_bytes, "bus_bytes_per_s", (json_int_t)gpu->bus_bytes_per_s, "copied_bytes",
+        (json_int_t)gpu->copied_bytes, "heartbeat_age_s", (double)gpu->heartbeat_age_ns / 1e9);
+    return json_array_append_new(json_object_get(json, "gpus"), object);
+}
+
+static int put_process(json_t *json, const Feedd__Process *process) {
+    json_t *object = json_pack(
+        "{s:o, s:I, s:o, s:I, s:I, s:o, s:o, s:f}", "role", ctl_json_text(process->role), "pid",
+        (json_int_t)process->pid, "state", ctl_json_text(process->state), "feed", (json_int_t)process->feed,
+        "serial", (json_int_t)process->serial, "reader", ctl_json_text(process->reader), "reason",
+        ctl_json_text(process->reason), "heartbeat_age_s", (double)process->heartbeat_age_ns / 1e9);
+    return json_array_append_new(json_object_get(json, "processes"), object);
+}
+
+// ---- Command ---------------------------------------------------------------------------------------
+
+static int take_status(const Feedd__Answer *page, void *context, struct error *error) {
+    struct report *report = context;
+    const Feedd__Status *status = page->status;
+    if (!status)
+        return error_set(error, -EPROTO, "feedd answered a question for its status without it");
+    if (report->json)
+        put_status(report->json, status);
+    else
+        print_status(status);
+    for (size_t i = 0; i < status->n_gpus; i++) {
+        const Feedd__Gpu *gpu = status->gpus[i];
+        if ((report->json ? put_gpu(report->json, gpu) : add_gpu(&report->gpus, gpu)) < 0)
+            return error_set(error, -ENOMEM, "out of memory");
+    }
+    return 0;
+}
+
+static int take_processes(const Feedd__Answer *page, void *context, struct error *error) {
+    struct report *report = context;
+    for (size_t i = 0; i < page->n_processes; i++) {
+        const Feedd__Process *process = page->processes[i];
+        if ((report->json ? put_process(report->json, process) : add_process(&report->processes, process)) <
+            0)
+            return error_set(error, -ENOMEM, "out of memory");
+    }
+    return 0;
+}
+
+static int make_report(const struct ctl *ctl, struct report *report, struct error *error) {
+    struct connection connection CLEANUP(connection_close) = {.socket = -1};
+    int err = query_open(&connection, ctl, error);
+    if (err == 0)
+        err = query_ask(&connection, FEEDD__QUERY__KIND__STATUS, NULL, take_status, report, error);
+    if (err == 0)
+        err = query_ask(&connection, FEEDD__QUERY__KIND__PROCESSES, NULL, take_processes, report, error);
+    return err;
+}
+
+int cmd_status(const struct ctl *ctl, int count, char **arguments) {
+    bool json =
+        ctl_parse_json("The daemon, its processes, the GPUs in use and its last errors.", count, arguments);
+    struct report report = {
+        .json = json ? json_object() : NULL,
+        .processes = {.columns = process_columns, .column_count = COUNT_OF(process_columns)},
+        .gpus = {.columns = gpu_columns, .column_count = COUNT_OF(gpu_columns)}};
+    struct error error = {0};
+    int err = make_report(ctl, &report, &error);
+    if (err == 0 && report.json) {
+        ctl_print_json(json_incref(report.json), true);
+    } else if (err == 0) {
+        putchar('\n');
+        table_print(&report.processes, ctl_terminal_width(), stdout);
+    }
+    if (err == 0 && report.gpus.row_count) {
+        putchar('\n');
+        table_print(&report.gpus, ctl_terminal_width(), stdout);
+    }
+    json_decref(report.json);
+    table_free(&report.processes);
+    table_free(&report.gpus);
+    return err < 0 ? ctl_complain(&error) : CTL_OK;
+}

@@ -1,0 +1,80 @@
+// feedctl: the command line, and which command does what.
+#include <locale.h>
+#include <string.h>
+
+#include "base/sizes.h"
+#include "client/ctl/ctl.h"
+
+__attribute__((visibility("default"))) const char *argp_program_version = "feedctl " FEEDD_VERSION;
+
+static const struct {
+    const char *name;
+    int (*run)(const struct ctl *ctl, int count, char **arguments);
+} commands[] = {
+    {"status", cmd_status}, {"datasets", cmd_datasets}, {"feeds", cmd_feeds},   {"clients", cmd_clients},
+    {"stats", cmd_stats},   {"read", cmd_read},         {"reload", cmd_reload}, {"drain", cmd_drain},
+};
+
+static const char usage[] = "COMMAND [ARGUMENT...]";
+static const char text[] =
+    "Look at a running feedd, read from it, and control it.\v"
+    "Commands:\n"
+    "  status               the daemon, its processes and its last errors\n"
+    "  datasets             what can be read\n"
+    "  feeds                what is being read\n"
+    "  clients              who is connected\n"
+    "  stats [INTERVAL]     live throughput, and what the bottleneck is\n"
+    "  read DATASET         be a consumer: measure, verify, compare\n"
+    "  reload               read the configuration again\n"
+    "  drain                let nobody attach any more, stop when the last has left\n\n"
+    "feedctl COMMAND --help tells more. FEEDD_SOCKET names another default socket. Exit codes: 0 success, 1 "
+    "failure, "
+    "2 wrong usage.";
+
+static const struct argp_option options[] = {
+    {"socket", 's', "PATH", 0, "socket of the daemon (default: $FEEDD_SOCKET, else " PROTO_DEFAULT_SOCKET ")",
+     0},
+    {0},
+};
+
+struct invocation {
+    struct ctl ctl;
+    int count; // arguments from the command's name on
+    char **arguments;
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+    struct invocation *invocation = state->input;
+    switch (key) {
+    case 's':
+        invocation->ctl.socket = argument;
+        return 0;
+    case ARGP_KEY_ARG:
+        // The command's own arguments are its own business.
+        invocation->arguments = &state->argv[state->next - 1];
+        invocation->count = state->argc - state->next + 1;
+        state->next = state->argc;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "which command?");
+        return EINVAL;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int main(int count, char **arguments) {
+    setlocale(LC_ALL, "");
+    setlocale(LC_NUMERIC, "C"); // figures are for programs too
+    argp_err_exit_status = CTL_USAGE;
+    struct invocation invocation = {0};
+    const struct argp argp = {options, parse, usage, text, NULL, NULL, NULL};
+    argp_parse(&argp, count, arguments, ARGP_IN_ORDER, NULL, &invocation);
+    invocation.ctl.socket = connection_socket_path(invocation.ctl.socket);
+
+    for (size_t i = 0; i < COUNT_OF(commands); i++)
+        if (strcmp(commands[i].name, invocation.arguments[0]) == 0)
+            return commands[i].run(&invocation.ctl, invocation.count, invocation.arguments);
+    fprintf(stderr, "feedctl: there is no command %s: see feedctl --help\n", invocation.arguments[0]);
+    return CTL_USAGE;
+}

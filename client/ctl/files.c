@@ -1,0 +1,151 @@
+#include "client/ctl/files.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+
+// Makes room for one more element; false when memory is out.
+static bool grow(void **array, size_t count, size_t *room, size_t element) {
+    if (count < *room)
+        return true;
+    size_t wanted = *room ? 2 * *room : 16;
+    void *grown = reallocarray(*array, wanted, element);
+    if (!grown)
+        return false;
+    *array = grown;
+    *room = wanted;
+    return true;
+}
+
+static int add_part(struct files *files, const Feedd__File *file, const Feedd__File__Extent *extent) {
+    if (extent->field >= files->field_count)
+        return -EPROTO;
+    struct file_parts *field = &files->fields[extent->field];
+    if (!grow((void **)&field->parts, field->count, &field->room, sizeof *field->parts))
+        return -ENOMEM;
+    field->transformed |= extent->transformed;
+    field->parts[field->count++] = (struct file_part){.file = (uint32_t)(files->path_count - 1),
+                                                      .first_sample = file->first_sample,
+                                                      .samples = file->samples,
+                                                      .data_offset = file->data_offset + extent->offset,
+                                                      .record_bytes = file->record_bytes,
+                                                      .bytes = extent->bytes};
+    return 0;
+}
+
+static int take_files(const Feedd__Answer *page, void *context, struct error *error) {
+    struct files *files = context;
+    for (size_t i = 0; i < page->n_files; i++) {
+        const Feedd__File *file = page->files[i];
+        char *path = strdup(file->path);
+        if (!path ||
+            !grow((void **)&files->paths, files->path_count, &files->path_room, sizeof *files->paths)) {
+            free(path);
+            return error_set(error, -ENOMEM, "out of memory");
+        }
+        files->paths[files->path_count++] = path;
+        for (size_t k = 0; k < file->n_extents; k++) {
+            int added = add_part(files, file, file->extents[k]);
+            if (added < 0)
+                return error_set(error, added, "file %s has a field that the dataset has not", file->path);
+        }
+    }
+    return 0;
+}
+
+static int by_first_sample(const void *left, const void *right) {
+    const struct file_part *a = left, *b = right;
+    return (a->first_sample > b->first_sample) - (a->first_sample < b->first_sample);
+}
+
+// Every sample of the field in exactly one file.
+static int check_field(struct file_parts *field, const struct feed_array *array, uint64_t samples,
+                       struct error *error) {
+    uint64_t next = 0, bytes = array->bytes / array->shape[0];
+    if (field->count)
+        qsort(field->parts, field->count, sizeof *field->parts, by_first_sample);
+    for (size_t i = 0; i < field->count; i++) {
+        if (field->parts[i].first_sample != next || (field->parts[i].bytes != bytes && !field->transformed))
+            break;
+        next += field->parts[i].samples;
+    }
+    if (next == samples)
+        return 0;
+    return error_set(error, -EPROTO,
+                     "the files that feedd names hold %" PRIu64 " of %" PRIu64 " samples of field %s", next,
+                     samples, array->name);
+}
+
+int files_open(struct files *files, const struct ctl *ctl, const struct feed_description *description,
+               struct error *error) {
+    struct connection connection CLEANUP(connection_close) = {.socket = -1};
+    *files = (struct files){.field_count = description->field_count};
+    for (uint32_t i = 0; i < FILES_OPEN; i++)
+        files->open[i].fd = -1;
+    int err = query_open(&connection, ctl, error);
+    if (err == 0)
+        err =
+            query_ask(&connection, FEEDD__QUERY__KIND__FILES, description->dataset, take_files, files, error);
+    for (uint32_t i = 0; i < files->field_count && err == 0; i++)
+        err = check_field(&files->fields[i], &description->field[i], description->samples, error);
+    return err;
+}
+
+void files_close(struct files *files) {
+    for (uint32_t i = 0; i < FILES_OPEN; i++)
+        close_fd(&files->open[i].fd);
+    for (size_t i = 0; i < files->path_count; i++)
+        free(files->paths[i]);
+    for (uint32_t i = 0; i < files->field_count; i++)
+        free(files->fields[i].parts);
+    free(files->paths);
+}
+
+static int descriptor_of(struct files *files, uint32_t file, struct error *error) {
+    uint32_t place = file % FILES_OPEN;
+    if (files->open[place].fd >= 0 && files->open[place].file == file)
+        return files->open[place].fd;
+    close_fd(&files->open[place].fd);
+    int fd = open(files->paths[file], O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(error, -errno, "cannot open %s to verify against it: %s", files->paths[file],
+                         strerror(errno));
+    files->open[place].file = file;
+    files->open[place].fd = fd;
+    return fd;
+}
+
+static const struct file_part *find_part(const struct file_parts *field, uint64_t sample) {
+    size_t low = 0, high = field->count; // the last part that begins at or before the sample
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (field->parts[middle].first_sample <= sample)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &field->parts[low];
+}
+
+int files_read(struct files *files, uint32_t field, uint64_t sample, void *bytes, size_t count,
+               const char **path, uint64_t *offset, struct error *error) {
+    const struct file_part *part = find_part(&files->fields[field], sample);
+    *path = files->paths[part->file];
+    *offset = part->data_offset + (sample - part->first_sample) * part->record_bytes;
+    int fd = descriptor_of(files, part->file, error);
+    if (fd < 0)
+        return fd;
+    for (size_t done = 0; done < count;) {
+        ssize_t got = pread(fd, (uint8_t *)bytes + done, count - done, (off_t)(*offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return error_set(error, got < 0 ? -errno : -ENODATA,
+                             "cannot read %s at offset %" PRIu64 " to verify: %s", *path, *offset + done,
+                             got < 0 ? strerror(errno) : "the file ends there");
+        done += (size_t)got;
+    }
+    return 0;
+}

@@ -1,0 +1,47 @@
+// Where a dataset's samples lie in its files, as the daemon tells it, and reading them without its help.
+#ifndef FEEDD_CLIENT_CTL_FILES_H
+#define FEEDD_CLIENT_CTL_FILES_H
+
+#include "base/error.h"
+#include "client/ctl/ctl.h"
+#include "client/feed.h"
+
+#define FILES_OPEN 64u // descriptors kept open
+
+// A file as one field sees it.
+struct file_part {
+    uint32_t file; // in `paths`
+    uint64_t first_sample, samples;
+    uint64_t data_offset; // of the field's bytes in the first sample
+    uint64_t record_bytes;
+    uint64_t bytes; // of the field in one sample
+};
+
+struct file_parts {
+    struct file_part *parts; // by first_sample
+    size_t count, room;
+    bool transformed; // other bytes are delivered than these
+};
+
+struct files {
+    char **paths;
+    size_t path_count, path_room;
+    uint32_t field_count;
+    struct file_parts fields[FEED_MAX_FIELDS];
+    struct {
+        uint32_t file;
+        int fd;
+    } open[FILES_OPEN]; // file i in place i mod FILES_OPEN; fd < 0: none
+};
+
+// Asks the daemon for the files of a dataset and checks that they hold every sample of every field.
+int files_open(struct files *files, const struct ctl *ctl, const struct feed_description *description,
+               struct error *error);
+
+// Reads one field of one sample. `path` and `offset` say where that was.
+int files_read(struct files *files, uint32_t field, uint64_t sample, void *bytes, size_t count,
+               const char **path, uint64_t *offset, struct error *error);
+
+void files_close(struct files *files);
+
+#endif

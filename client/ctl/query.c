@@ -1,0 +1,73 @@
+// Questions and commands to the daemon, on a connection that is no consumer.
+#include <string.h>
+
+#include "base/error.h"
+#include "client/ctl/ctl.h"
+
+int query_open(struct connection *connection, const struct ctl *ctl, struct error *error) {
+    return connection_open(connection, ctl->socket, "feedctl", (struct interrupt){0},
+                           deadline_after_ms(CTL_TIMEOUT_MS), error);
+}
+
+// Sends and waits for the one answer, which is `wanted` or an error. NULL with the error filled.
+static const Feedd__ServerMessage *exchange(struct connection *connection,
+                                            const Feedd__ClientMessage *question,
+                                            Feedd__ServerMessage__BodyCase wanted, struct error *error) {
+    const Feedd__ServerMessage *answer;
+    int sent = connection_send(connection, question);
+    if (sent < 0) {
+        error_set(error, sent, "cannot send to feedd on %s: %s", connection->path, strerror(-sent));
+        return NULL;
+    }
+    int got = connection_receive(connection, &answer, deadline_after_ms(CTL_TIMEOUT_MS), error);
+    if (got == 1 && answer->body_case == wanted)
+        return answer;
+    if (got == 1 && answer->body_case == FEEDD__SERVER_MESSAGE__BODY_ERROR)
+        connection_refusal(answer->error, error);
+    else if (got == 1)
+        error_set(error, -EPROTO, "feedd on %s answered a question with message %d", connection->path,
+                  answer->body_case);
+    else if (got == 0)
+        error_set(error, -ETIMEDOUT,
+                  "feedd on %s did not answer within %d s: it may hang (feedctl stats works without it)",
+                  connection->path, CTL_TIMEOUT_MS / 1000);
+    return NULL;
+}
+
+int query_ask(struct connection *connection, Feedd__Query__Kind kind, const char *name,
+              int (*take)(const Feedd__Answer *page, void *context, struct error *error), void *context,
+              struct error *error) {
+    Feedd__Query query = FEEDD__QUERY__INIT;
+    query.kind = kind;
+    if (name)
+        query.name = (char *)name;
+    Feedd__ClientMessage message = FEEDD__CLIENT_MESSAGE__INIT;
+    message.body_case = FEEDD__CLIENT_MESSAGE__BODY_QUERY;
+    message.query = &query;
+    do {
+        const Feedd__ServerMessage *answer =
+            exchange(connection, &message, FEEDD__SERVER_MESSAGE__BODY_ANSWER, error);
+        int err = answer ? take(answer->answer, context, error) : error->code;
+        if (err < 0 || !answer)
+            return err;
+        if (answer->answer->next && answer->answer->next <= query.start)
+            return error_set(error, -EPROTO, "feedd on %s goes round in circles in a list", connection->path);
+        query.start = answer->answer->next;
+    } while (query.start);
+    return 0;
+}
+
+int query_command(struct connection *connection, Feedd__Command__Kind kind, char *text, size_t bytes,
+                  struct error *error) {
+    Feedd__Command command = FEEDD__COMMAND__INIT;
+    command.kind = kind;
+    Feedd__ClientMessage message = FEEDD__CLIENT_MESSAGE__INIT;
+    message.body_case = FEEDD__CLIENT_MESSAGE__BODY_COMMAND;
+    message.command = &command;
+    const Feedd__ServerMessage *answer =
+        exchange(connection, &message, FEEDD__SERVER_MESSAGE__BODY_DONE, error);
+    if (!answer)
+        return error->code;
+    snprintf(text, bytes, "%s", answer->done->text);
+    return 0;
+}

@@ -1,0 +1,47 @@
+// Tables for a terminal or a pipe. Pure: text in, text out.
+#ifndef FEEDD_CLIENT_CTL_RENDER_H
+#define FEEDD_CLIENT_CTL_RENDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/scope.h"
+
+#define TABLE_MAX_COLUMNS 24
+
+struct column {
+    const char *title;
+    bool right; // numbers stand at the right
+    // where the width does not suffice, columns go in this order, the highest first; 0: never
+    uint32_t give_up;
+};
+
+struct table {
+    const struct column *columns;
+    uint32_t column_count; // at most TABLE_MAX_COLUMNS
+    bool no_title;
+    uint32_t row_count, row_room;
+    char **cells; // row after row
+};
+
+// Adds a row of `column_count` texts, which are copied. -ENOMEM
+int table_add(struct table *table, const char *const *texts);
+
+// Writes title and rows. Columns that do not fit into `width` (0: any) characters are left out; what is still
+// too long is cut.
+void table_print(const struct table *table, uint32_t width, FILE *out);
+
+void table_free(struct table *table);
+
+// Bytes of the first `width` characters.
+size_t text_prefix(const char *text, uint32_t width);
+
+// Writes `text`, which begins at column `at`, and goes on at the same column of new lines where the next word would
+// pass `width` (0: any). A word that is longer than a line is not cut.
+void text_fold(const char *text, uint32_t at, uint32_t width, FILE *out);
+
+// Control characters, which would reach the terminal of whoever looks, become '?'.
+void text_clean(char *text);
+
+#endif

@@ -1,0 +1,280 @@
+#include "client/ctl/report.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/sizes.h"
+#include "client/ctl/render.h"
+#include "shm/stats_read.h"
+
+bool report_wants(const struct report_options *options, const struct stats_feed_snapshot *feed) {
+    char id[CTL_TEXT];
+    snprintf(id, sizeof id, "%" PRIu64, feed->id);
+    return !options->feed || strcmp(options->feed, id) == 0 || strcmp(options->feed, feed->name) == 0;
+}
+
+static bool same_daemon(const struct stats_snapshot *before, const struct stats_snapshot *now) {
+    return before && before->pid == now->pid && before->started_ns == now->started_ns;
+}
+
+// The same feed in an earlier snapshot of the same daemon, or NULL.
+static const struct stats_feed_snapshot *find_feed(const struct stats_snapshot *before,
+                                                   const struct stats_snapshot *now, uint64_t id) {
+    if (!same_daemon(before, now))
+        return NULL;
+    for (uint32_t i = 0; i < before->feed_count; i++)
+        if (before->feeds[i].id == id)
+            return &before->feeds[i];
+    return NULL;
+}
+
+// The same GPU in an earlier snapshot of the same daemon, or NULL: also when it was given up and taken again since.
+static const struct stats_gpu_snapshot *find_gpu(const struct stats_snapshot *before,
+                                                 const struct stats_snapshot *now,
+                                                 const struct stats_gpu_snapshot *gpu) {
+    if (!same_daemon(before, now))
+        return NULL;
+    for (uint32_t i = 0; i < before->gpu_count; i++)
+        if (strcmp(before->gpus[i].uuid, gpu->uuid) == 0 && before->gpus[i].started_ns == gpu->started_ns)
+            return &before->gpus[i];
+    return NULL;
+}
+
+// ---- Text ------------------------------------------------------------------------------------------
+
+void report_daemon(const struct stats_snapshot *now, enum daemon_state state, FILE *out) {
+    char heartbeat[CTL_TEXT], uptime[CTL_TEXT], used[CTL_TEXT], bound[CTL_TEXT];
+    ctl_format_duration(now->taken_ns > now->heartbeat_ns ? now->taken_ns - now->heartbeat_ns : 0, heartbeat);
+    ctl_format_duration(now->heartbeat_ns > now->started_ns ? now->heartbeat_ns - now->started_ns : 0,
+                        uptime);
+    ctl_format_bytes(now->ring_bytes, used);
+    ctl_format_bytes(now->ring_memory, bound);
+    switch (state) {
+    case DAEMON_ALIVE:
+        fprintf(out,
+                "feedd %" PRIu64 " alive, heartbeat %s ago, up %s, %" PRIu64 " session%s, rings %s of %s\n",
+                now->pid, heartbeat, uptime, now->sessions, now->sessions == 1 ? "" : "s", used, bound);
+        return;
+    case DAEMON_STOPPED:
+        fprintf(out, "feedd %" PRIu64 " stopped in good order, last heartbeat %s ago\n", now->pid, heartbeat);
+        return;
+    case DAEMON_GONE:
+        fprintf(out, "feedd %" PRIu64 " is gone: killed or crashed, last heartbeat %s ago\n", now->pid,
+                heartbeat);
+        return;
+    case DAEMON_WEDGED:
+        fprintf(out, "feedd %" PRIu64 " is wedged: its process is there, but its last heartbeat was %s ago\n",
+                now->pid, heartbeat);
+        return;
+    }
+}
+
+static const struct column stats_columns[] = {
+    {"FEED", true, 0},      {"NAME", false, 0},     {"DATASET", false, 8},   {"OVER", true, 5},
+    {"SAMPLES/S", true, 0}, {"BATCHES/S", true, 4}, {"MB/S", true, 0},       {"RING", true, 3},
+    {"LOADERS", true, 9},   {"NO ROOM", true, 2},   {"CONSUMERS", true, 10}, {"NO DATA", true, 1},
+    {"ERRORS", true, 6},    {"SKIPPED", true, 7},   {"REPLACED", true, 11},  {"BOTTLENECK", false, 0},
+};
+
+static int add_feed(struct table *table, const struct stats_feed_snapshot *feed,
+                    const struct feed_rates *rates, bool since_start) {
+    char cells[COUNT_OF(stats_columns)][2 * CTL_TEXT + STATS_NAME];
+    const char *texts[COUNT_OF(stats_columns)];
+    for (size_t i = 0; i < COUNT_OF(stats_columns); i++)
+        texts[i] = cells[i];
+    size_t at = 0;
+#define CELL(...) snprintf(cells[at], sizeof cells[at], __VA_ARGS__), at++
+    CELL("%" PRIu64, feed->id);
+    CELL("%s", *feed->name ? feed->name : "-");
+    CELL("%s", feed->dataset);
+    if (since_start)
+        CELL("start");
+    else
+        CELL("%.1f s", rates->seconds);
+    ctl_format_count(rates->samples_per_s, cells[at++]);
+    ctl_format_count(rates->batches_per_s, cells[at++]);
+    CELL("%.*f", rates->bytes_per_s < 99.95e6 ? 1 : 0, rates->bytes_per_s / 1e6);
+    CELL("%" PRIu64 "/%" PRIu64, feed->slots_ready, feed->slot_count);
+    CELL("%" PRIu64, feed->loaders);
+    CELL("%.0f %%", 100 * rates->room_wait);
+    CELL("%" PRIu64, feed->consumers);
+    CELL("%.0f %%", 100 * rates->consumer_wait);
+    CELL("%" PRIu64, rates->read_errors);
+    CELL("%" PRIu64, rates->skipped);
+    CELL("%" PRIu64, rates->children_replaced);
+    CELL("%s", rates_bottleneck(rates, feed));
+#undef CELL
+    return table_add(table, texts);
+}
+
+void report_feeds(const struct report_options *options, const struct stats_snapshot *before,
+                  const struct stats_snapshot *now, FILE *out) {
+    struct table table = {
+        .columns = stats_columns, .column_count = COUNT_OF(stats_columns), .no_title = !options->title};
+    for (uint32_t i = 0; i < now->feed_count; i++) {
+        const struct stats_feed_snapshot *feed = &now->feeds[i];
+        const struct stats_feed_snapshot *earlier = find_feed(before, now, feed->id);
+        if (!report_wants(options, feed))
+            continue;
+        struct feed_rates rates;
+        rates_between(earlier, feed, before ? before->taken_ns : 0, now->taken_ns, &rates);
+        if (add_feed(&table, feed, &rates, !earlier) < 0)
+            break;
+    }
+    table_print(&table, options->width, out);
+    table_free(&table);
+}
+
+static const struct column gpu_columns[] = {
+    {"GPU", false, 0},     {"NAME", false, 4}, {"OVER", true, 5},     {"MB/S", true, 0},
+    {"COPIES/S", true, 3}, {"BUSY", true, 0},  {"WAIT", true, 0},     {"BUS", true, 1},
+    {"PINNED", true, 6},   {"POOLS", true, 7}, {"REPLACED", true, 8}, {"STATE", false, 2},
+};
+
+// What a person tells GPUs apart by: the UUID up to the end of its first group, "GPU-5a3c1b2f", if no other begins so.
+static int short_uuid(const struct stats_snapshot *now, const struct stats_gpu_snapshot *gpu) {
+    const char *kind_end = strchr(gpu->uuid, '-');
+    const char *group_end = kind_end ? strchr(kind_end + 1, '-') : NULL;
+    int whole = (int)strlen(gpu->uuid), length = group_end ? (int)(group_end - gpu->uuid) : whole;
+    for (uint32_t i = 0; i < now->gpu_count; i++)
+        if (&now->gpus[i] != gpu && strncmp(now->gpus[i].uuid, gpu->uuid, (size_t)length) == 0)
+            return whole;
+    return length;
+}
+
+static int add_gpu(struct table *table, const struct stats_gpu_snapshot *gpu, int uuid_length,
+                   const struct gpu_rates *rates, bool since_start) {
+    char cells[COUNT_OF(gpu_columns)][CTL_TEXT + STATS_NAME];
+    const char *texts[COUNT_OF(gpu_columns)];
+    for (size_t i = 0; i < COUNT_OF(gpu_columns); i++)
+        texts[i] = cells[i];
+    size_t at = 0;
+#define CELL(...) snprintf(cells[at], sizeof cells[at], __VA_ARGS__), at++
+    CELL("%.*s", uuid_length, gpu->uuid);
+    CELL("%s", gpu->name);
+    if (since_start)
+        CELL("start");
+    else
+        CELL("%.1f s", rates->seconds);
+    CELL("%.*f", rates->bytes_per_s < 99.95e6 ? 1 : 0, rates->bytes_per_s / 1e6);
+    ctl_format_count(rates->copies_per_s, cells[at++]);
+    CELL("%.0f %%", 100 * rates->busy);
+    CELL("%.0f %%", 100 * rates->release_wait);
+    if (rates_have_bus(gpu->uuid, gpu->bus_bytes_per_s))
+        CELL("%.0f %%", 100 * rates->bus);
+    else
+        CELL("-");
+    ctl_format_bytes(gpu->pinned_bytes, cells[at++]);
+    CELL("%u", gpu->pools);
+    CELL("%" PRIu64, rates->processes_replaced);
+    CELL("%s", stats_gpu_state_name(gpu->state));
+#undef CELL
+    return table_add(table, texts);
+}
+
+bool report_gpus(const struct report_options *options, const struct stats_snapshot *before,
+                 const struct stats_snapshot *now, FILE *out) {
+    if (options->feed || now->gpu_count == 0)
+        return false;
+    struct table table = {
+        .columns = gpu_columns, .column_count = COUNT_OF(gpu_columns), .no_title = !options->gpu_title};
+    for (uint32_t i = 0; i < now->gpu_count; i++) {
+        const struct stats_gpu_snapshot *gpu = &now->gpus[i], *earlier = find_gpu(before, now, gpu);
+        struct gpu_rates rates;
+        rates_of_gpu(earlier, gpu, before ? before->taken_ns : 0, now->taken_ns, &rates);
+        if (add_gpu(&table, gpu, short_uuid(now, gpu), &rates, !earlier) < 0)
+            break;
+    }
+    if (options->gpu_title)
+        fputc('\n', out);
+    table_print(&table, options->width, out);
+    table_free(&table);
+    return true;
+}
+
+// ---- JSON ------------------------------------------------------------------------------------------
+
+static json_t *rates_json(const struct feed_rates *rates, const struct stats_feed_snapshot *feed) {
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:s}", "seconds",
+                     rates->seconds, "samples_per_s", rates->samples_per_s, "batches_per_s",
+                     rates->batches_per_s, "bytes_per_s", rates->bytes_per_s, "read_bytes_per_s",
+                     rates->read_bytes_per_s, "ring_full", rates->ring_full, "room_wait", rates->room_wait,
+                     "io_wait", rates->io_wait, "consumer_wait", rates->consumer_wait, "read_errors",
+                     (json_int_t)rates->read_errors, "skipped", (json_int_t)rates->skipped,
+                     "children_replaced", (json_int_t)rates->children_replaced, "consumers_detached",
+                     (json_int_t)rates->consumers_detached, "bottleneck", rates_bottleneck(rates, feed));
+}
+
+static json_t *counters_json(const struct counter_text *texts, const uint64_t *values, size_t count) {
+    json_t *counters = json_object();
+    for (size_t i = 0; i < count; i++)
+        json_object_set_new(counters, texts[i].name, json_integer((json_int_t)values[i]));
+    return counters;
+}
+
+static json_t *feed_json(const struct stats_feed_snapshot *earlier, const struct stats_feed_snapshot *feed,
+                         uint64_t before_ns, uint64_t now_ns) {
+    struct feed_rates since_start, interval;
+    rates_between(NULL, feed, 0, now_ns, &since_start);
+    rates_between(earlier, feed, before_ns, now_ns, &interval);
+    json_t *json = json_pack(
+        "{s:I, s:o, s:o, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id", (json_int_t)feed->id, "name",
+        ctl_json_text(feed->name), "dataset", ctl_json_text(feed->dataset), "age_s", since_start.seconds,
+        "batch_size", (json_int_t)feed->batch_size, "world_size", (json_int_t)feed->world_size, "ring_bytes",
+        (json_int_t)feed->ring_bytes, "slots", (json_int_t)feed->slot_count, "slots_ready",
+        (json_int_t)feed->slots_ready, "slots_filling", (json_int_t)feed->slots_filling, "consumers",
+        (json_int_t)feed->consumers, "loaders", (json_int_t)feed->loaders);
+    json_object_set_new(json, "interval", rates_json(&interval, feed));
+    json_object_set_new(json, "since_start", rates_json(&since_start, feed));
+    json_object_set_new(json, "feed_counters", counters_json(feed_counter_texts, feed->feed, FEED_COUNTERS));
+    json_object_set_new(json, "loader_counters",
+                        counters_json(loader_counter_texts, feed->loader, LOADER_COUNTERS));
+    return json;
+}
+
+static double age_s(uint64_t then_ns, uint64_t now_ns) {
+    return now_ns > then_ns ? (double)(now_ns - then_ns) / 1e9 : 0;
+}
+
+static json_t *gpu_rates_json(const struct gpu_rates *rates) {
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "seconds", rates->seconds, "copies_per_s",
+                     rates->copies_per_s, "bytes_per_s", rates->bytes_per_s, "busy", rates->busy,
+                     "release_wait", rates->release_wait, "bus", rates->bus, "processes_replaced",
+                     (json_int_t)rates->processes_replaced);
+}
+
+static json_t *gpu_json(const struct stats_gpu_snapshot *earlier, const struct stats_gpu_snapshot *gpu,
+                        uint64_t before_ns, uint64_t now_ns) {
+    struct gpu_rates since_start, interval;
+    rates_of_gpu(NULL, gpu, 0, now_ns, &since_start);
+    rates_of_gpu(earlier, gpu, before_ns, now_ns, &interval);
+    json_t *json = json_pack(
+        "{s:o, s:o, s:f, s:s, s:I, s:f, s:I, s:I, s:I, s:I}", "uuid", ctl_json_text(gpu->uuid), "name",
+        ctl_json_text(gpu->name), "age_s", since_start.seconds, "state", stats_gpu_state_name(gpu->state),
+        "pid", (json_int_t)gpu->pid, "heartbeat_age_s", age_s(gpu->heartbeat_ns, now_ns), "pools",
+        (json_int_t)gpu->pools, "pool_bytes", (json_int_t)gpu->pool_bytes, "pinned_bytes",
+        (json_int_t)gpu->pinned_bytes, "bus_bytes_per_s", (json_int_t)gpu->bus_bytes_per_s);
+    json_object_set_new(json, "interval", gpu_rates_json(&interval));
+    json_object_set_new(json, "since_start", gpu_rates_json(&since_start));
+    json_object_set_new(json, "gpu_counters", counters_json(gpu_counter_texts, gpu->counters, GPU_COUNTERS));
+    return json;
+}
+
+json_t *report_json(const struct report_options *options, const struct stats_snapshot *before,
+                    const struct stats_snapshot *now, enum daemon_state state) {
+    json_t *feeds = json_array(), *gpus = json_array();
+    for (uint32_t i = 0; i < now->gpu_count; i++)
+        json_array_append_new(gpus, gpu_json(find_gpu(before, now, &now->gpus[i]), &now->gpus[i],
+                                             before ? before->taken_ns : 0, now->taken_ns));
+    for (uint32_t i = 0; i < now->feed_count; i++) {
+        const struct stats_feed_snapshot *feed = &now->feeds[i];
+        if (report_wants(options, feed))
+            json_array_append_new(feeds, feed_json(find_feed(before, now, feed->id), feed,
+                                                   before ? before->taken_ns : 0, now->taken_ns));
+    }
+    return json_pack("{s:s, s:f, s:I, s:f, s:I, s:I, s:I, s:o, s:o}", "state", daemon_state_name(state),
+                     "heartbeat_age_s", age_s(now->heartbeat_ns, now->taken_ns), "pid", (json_int_t)now->pid,
+                     "uptime_s", (double)(now->taken_ns - now->started_ns) / 1e9, "sessions",
+                     (json_int_t)now->sessions, "ring_bytes", (json_int_t)now->ring_bytes, "ring_memory",
+                     (json_int_t)now->ring_memory, "feeds", feeds, "gpus", gpus);
+}

@@ -1,0 +1,86 @@
+// Numbers and errors for people, values for JSON.
+#include <inttypes.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "base/error.h"
+#include "base/sizes.h"
+#include "base/time.h"
+#include "client/ctl/ctl.h"
+
+int ctl_complain(const struct error *error) {
+    fprintf(stderr, "feedctl: %s\n", error->text);
+    return CTL_FAILED;
+}
+
+// Three significant digits, which is what a glance takes in.
+static void format_scaled(double value, const char *unit, char text[CTL_TEXT]) {
+    int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+    snprintf(text, CTL_TEXT, "%.*f%s", decimals, value, unit);
+}
+
+void ctl_format_bytes(uint64_t bytes, char text[CTL_TEXT]) {
+    static const char *const units[] = {" KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
+    if (bytes < 1024) {
+        snprintf(text, CTL_TEXT, "%" PRIu64 " B", bytes);
+        return;
+    }
+    double value = (double)bytes / 1024;
+    size_t unit = 0;
+    for (; value >= 1023.5 && unit + 1 < COUNT_OF(units); unit++)
+        value /= 1024;
+    if (value == (double)(uint64_t)value)
+        snprintf(text, CTL_TEXT, "%.0f%s", value, units[unit]);
+    else
+        format_scaled(value, units[unit], text);
+}
+
+void ctl_format_count(double value, char text[CTL_TEXT]) {
+    static const char *const units[] = {"k", "M", "G", "T"};
+    if (value < 999.5) {
+        snprintf(text, CTL_TEXT, "%.*f", value == (double)(uint64_t)value || value >= 99.95 ? 0 : 1, value);
+        return;
+    }
+    value /= 1000;
+    size_t unit = 0;
+    for (; value >= 999.5 && unit + 1 < COUNT_OF(units); unit++)
+        value /= 1000;
+    format_scaled(value, units[unit], text);
+}
+
+void ctl_format_duration(uint64_t ns, char text[CTL_TEXT]) {
+    uint64_t seconds = ns / NS_PER_S;
+    if (seconds < 60)
+        snprintf(text, CTL_TEXT, "%.1f s", (double)ns / 1e9);
+    else if (seconds < 3600)
+        snprintf(text, CTL_TEXT, "%" PRIu64 " min %" PRIu64 " s", seconds / 60, seconds % 60);
+    else if (seconds < 86400)
+        snprintf(text, CTL_TEXT, "%" PRIu64 " h %" PRIu64 " min", seconds / 3600, seconds / 60 % 60);
+    else
+        snprintf(text, CTL_TEXT, "%" PRIu64 " d %" PRIu64 " h", seconds / 86400, seconds / 3600 % 24);
+}
+
+uint32_t ctl_terminal_width(void) {
+    struct winsize size;
+    if (isatty(STDOUT_FILENO))
+        return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+    const char *columns = getenv("COLUMNS");
+    unsigned long width = columns ? strtoul(columns, NULL, 10) : 0;
+    return width <= UINT16_MAX ? (uint32_t)width : 0;
+}
+
+void ctl_print_json(json_t *value, bool pretty) {
+    json_dumpf(value, stdout, JSON_REAL_PRECISION(9) | (pretty ? JSON_INDENT(2) : JSON_COMPACT));
+    putchar('\n');
+    fflush(stdout);
+    json_decref(value);
+}
+
+json_t *ctl_json_text(const char *text) {
+    json_t *value = json_string(text);
+    return value ? value : json_string("(not UTF-8)");
+}
+
+json_t *ctl_json_word(uint64_t value) {
+    return json_sprintf("%" PRIu64, value);
+}

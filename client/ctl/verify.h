@@ -1,0 +1,39 @@
+// feedctl read --verify: reads the same samples from the files itself, and keeps account of which ones came.
+#ifndef FEEDD_CLIENT_CTL_VERIFY_H
+#define FEEDD_CLIENT_CTL_VERIFY_H
+
+#include "base/error.h"
+#include "client/ctl/ctl.h"
+#include "client/feed.h"
+
+struct verify;
+
+struct verify_epoch {
+    uint64_t samples; // delivered in it so far
+    uint64_t skipped;
+    bool whole; // from its first batch on
+};
+
+// Learns where the samples lie. `options` are those the feed was opened with.
+int verify_open(struct verify **verify, const struct ctl *ctl, const struct feed *feed,
+                const struct feed_options *options, struct error *error);
+
+// Checks one batch: its place in the order, that none of its samples came before in this epoch, and every byte of the
+// fields that are delivered as they are stored.
+// -EBADMSG with a sentence that says what is wrong.
+int verify_batch(struct verify *verify, const struct feed *feed, const struct feed_batch *batch,
+                 struct error *error);
+
+// After the last batch of an epoch: that everything due came. Begins the next one.
+int verify_epoch_end(struct verify *verify, struct verify_epoch *epoch, struct error *error);
+
+// The names of the fields whose bytes are checked, or of those that are transformed so that they cannot be: "a, b", cut
+// to `bytes`. Returns how many there are.
+uint32_t verify_fields(const struct verify *verify, bool checked, char *names, size_t bytes);
+
+// Samples checked in all epochs.
+uint64_t verify_samples(const struct verify *verify);
+
+void verify_close(struct verify *verify);
+
+#endif

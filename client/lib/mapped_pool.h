@@ -1,0 +1,35 @@
+// The GPU side of a handle: the pool, mapped read-only, and this consumer's release words.
+#ifndef FEEDD_CLIENT_LIB_MAPPED_POOL_H
+#define FEEDD_CLIENT_LIB_MAPPED_POOL_H
+
+#include "base/error.h"
+#include "gpu/gpu.h"
+#include "shm/ring.h"
+
+// Of one attachment. Without a GPU all of it is 0.
+struct mapped_pool {
+    struct gpu *gpu; // the handle's
+    struct gpu_memory memory;
+    // word[slot]: the last fill of that slot that was released; the daemon reads them
+    _Atomic uint64_t *words;
+    uint64_t words_bytes;
+    uint64_t words_address; // as the GPU sees them
+};
+
+// Imports the memory and maps the words; `ring` is the pool's. The descriptors stay the caller's.
+int mapped_pool_open(struct mapped_pool *pool, struct gpu *gpu, const struct ring *ring, int memory_fd,
+                     uint64_t memory_bytes, int words_fd, struct error *error);
+
+// Waits until the GPU has done all that was queued in this process, so that nothing uses the memory any more; then
+// unmaps.
+void mapped_pool_close(struct mapped_pool *pool);
+
+// What is queued on `stream` from here on sees the batch in that slot.
+int mapped_pool_wait(const struct mapped_pool *pool, const struct ring *ring, uint32_t slot, uint64_t fill,
+                     gpu_stream stream, struct error *error);
+
+// The slot may be filled anew when `stream` gets here.
+int mapped_pool_release(const struct mapped_pool *pool, uint32_t slot, uint64_t fill, gpu_stream stream,
+                        struct error *error);
+
+#endif

@@ -1,0 +1,118 @@
+#include "daemon/config/config.h"
+
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/sizes.h"
+#include "daemon/config/config_parse.h"
+
+#define CONFIG_MAX_BYTES (4u << 20)
+
+static void free_strings(enum config_section section, void *base) {
+    for (size_t i = 0; i < CONFIG_OPTIONS; i++)
+        if (config_options[i].section == section && config_options[i].type == OPTION_STRING)
+            free(*(char **)(void *)((char *)base + config_options[i].offset));
+}
+
+struct config *config_defaults(void) {
+    struct config *config = calloc(1, sizeof *config);
+    if (config && option_store_defaults(SECTION_FEEDD, config)) {
+        config_free(config);
+        config = NULL;
+    }
+    return config;
+}
+
+static void free_fields(struct config_field *fields, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        free(fields[i].name);
+        free(fields[i].value);
+    }
+    free(fields);
+}
+
+static void free_dataset(struct dataset_config *dataset) {
+    free_strings(SECTION_DATASET, dataset);
+    free_fields(dataset->fields, dataset->field_count);
+    free_fields(dataset->transforms, dataset->transform_count);
+    free(dataset->name);
+}
+
+void config_free(struct config *config) {
+    if (!config)
+        return;
+    for (size_t i = 0; i < config->dataset_count; i++)
+        free_dataset(&config->datasets[i]);
+    free(config->datasets);
+    free_strings(SECTION_FEEDD, config);
+    free(config->file);
+    free(config->folder);
+    free(config);
+}
+
+const char *io_mode_name(uint32_t mode) {
+    static const char *const names[] = {"auto", "uring", "mapped", "pread"};
+    return mode < COUNT_OF(names) ? names[mode] : "?";
+}
+
+static int read_text(const char *path, char **text, struct error *error) {
+    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(error, -errno, "%s: the configuration cannot be opened: %s", path, strerror(errno));
+    AUTO_FREE char *buffer = malloc(CONFIG_MAX_BYTES + 1);
+    if (!buffer)
+        return error_set(error, -ENOMEM, "%s: out of memory", path);
+    size_t bytes = 0;
+    while (bytes <= CONFIG_MAX_BYTES) {
+        ssize_t got = read(fd, buffer + bytes, CONFIG_MAX_BYTES + 1 - bytes);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return error_set(error, -errno, "%s: the configuration cannot be read: %s", path,
+                             strerror(errno));
+        if (got == 0)
+            break;
+        bytes += (size_t)got;
+    }
+    if (bytes > CONFIG_MAX_BYTES)
+        return error_set(error, -EFBIG, "%s: found more than %u bytes, wanted a configuration", path,
+                         CONFIG_MAX_BYTES);
+    buffer[bytes] = '\0';
+    if (strlen(buffer) != bytes)
+        return error_set(error, -EINVAL, "%s: found a NUL byte, wanted text", path);
+    *text = buffer;
+    buffer = NULL;
+    return 0;
+}
+
+static char *folder_of(const char *path) {
+    AUTO_FREE char *copy = strdup(path);
+    return copy ? realpath(dirname(copy), NULL) : NULL;
+}
+
+int config_load(const char *path, struct config **config, struct error *error) {
+    *config = NULL;
+    AUTO_FREE char *text = NULL;
+    int err = read_text(path, &text, error);
+    if (err)
+        return err;
+    AUTO_FREE struct config_lines *lines = NULL;
+    struct config *loaded = config_defaults();
+    if (loaded) {
+        loaded->file = strdup(path);
+        loaded->folder = folder_of(path);
+    }
+    if (!loaded || !loaded->file || !loaded->folder)
+        err = error_set(error, -ENOMEM, "%s: out of memory", path);
+    if (!err)
+        err = config_parse(loaded, text, &lines, error);
+    if (!err)
+        err = config_check(loaded, lines, error);
+    if (err)
+        config_free(loaded);
+    else
+        *config = loaded;
+    return err;
+}

@@ -1,0 +1,83 @@
+// feedd.conf, read through one table of options (options.def). The table also makes `feedd --check`'s
+// messages, `feedd --help-config` and the option list of feedd.conf(5).
+#ifndef FEEDD_DAEMON_CONFIG_CONFIG_H
+#define FEEDD_DAEMON_CONFIG_CONFIG_H
+
+#include "base/error.h"
+#include "daemon/heritage.h"
+
+// One `field.NAME = VALUE` of a dataset, or `transform.NAME = VALUE`; what VALUE means is the format's business, or
+// daemon/source/transform.h's.
+struct config_field {
+    char *name;
+    char *value;
+    uint32_t line;
+};
+
+struct dataset_config {
+    char *name;
+    uint32_t line;      // of its [dataset NAME]
+    const char *file;   // of the configuration, for messages; owned by struct config
+    const char *folder; // where relative paths start; owned by struct config. NULL: the working directory
+    // Members below are filled through options.def.
+    char *format;
+    char *path;
+    uint64_t record_bytes;
+    char *dtype;
+    uint64_t length;
+    uint64_t header_bytes; // skipped at the front of each file
+    uint32_t io;           // enum io_mode; the [feedd] setting where the dataset says nothing
+    bool io_set;
+    bool io_direct;
+    uint64_t io_delay_us;
+    bool skip_errors;
+    struct config_field *fields;
+    size_t field_count;
+    struct config_field *transforms;
+    size_t transform_count;
+};
+
+struct config {
+    char *file;
+    char *folder; // of the file, absolute
+    char *socket;
+    char *socket_group;   // NULL: leave as it is
+    uint32_t socket_mode; // 0660
+    uint64_t ring_memory;
+    uint64_t ring; // of one feed; 0: from the last-level cache
+    uint64_t loaders;
+    uint32_t io;
+    uint64_t queue_depth;
+    uint64_t mapped_limit; // largest dataset that io = auto maps
+    uint32_t log_level;    // enum log_level
+    uint64_t max_lag_s;
+    uint64_t linger_s;         // how long a feed without consumers stays warm
+    uint64_t loader_timeout_s; // a loader without a heartbeat for so long is replaced
+    uint64_t stop_timeout_s;
+    uint64_t device_pool;     // GPU memory of one pool
+    uint64_t device_memory;   // of all pools of one GPU
+    uint64_t device_linger_s; // how long a transfer process without pools is kept
+    uint64_t simulated_gpus;
+    uint64_t user_sessions; // most sessions of one user
+    uint64_t user_feeds;
+    uint64_t user_ring_memory; // 0: ring_memory
+    struct dataset_config *datasets;
+    size_t dataset_count;
+};
+
+// Reads and checks the text of a configuration; opens no data file. On failure *config is NULL and the error
+// names file, line, key, what was found and what is wanted.
+int config_load(const char *path, struct config **config, struct error *error);
+
+// An empty configuration with every default in place (the table's).
+struct config *config_defaults(void);
+
+void config_free(struct config *config);
+
+// Every option of the table: section, key, type, range, default, text. For --help-config and the manual.
+void config_print_options(FILE *out);     // for people
+void config_print_options_man(FILE *out); // roff for feedd.conf(5)
+
+const char *io_mode_name(uint32_t mode);
+
+#endif

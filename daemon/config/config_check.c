@@ -1,0 +1,104 @@
+#include "daemon/config/config_check.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "daemon/config/config_values.h"
+
+#define CHECK_KEY 64
+
+int config_refuse(struct error *error, const char *file, uint32_t line, const struct dataset_config *dataset,
+                  const char *key, const char *format, ...) {
+    char sentence[sizeof error->text];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    return error_set(error, -EINVAL, "%s:%u: [%s%s]%s%s: %s", file, line, dataset ? "dataset " : "feedd",
+                     dataset ? dataset->name : "", key ? " " : "", key ? key : "", sentence);
+}
+
+// The line on which the option stands, 0 if nowhere. `key` is what stands there: with the first name of several.
+static uint32_t find_line(const struct config_option *option, struct dataset_config *dataset,
+                          const struct config_lines *lines, char key[CHECK_KEY]) {
+    snprintf(key, CHECK_KEY, "%s", option->key);
+    if (option->type != OPTION_FIELDS)
+        return lines->option[option - config_options];
+    size_t *count;
+    struct config_field **fields = option_list(option, dataset, &count);
+    if (*count == 0)
+        return 0;
+    snprintf(key, CHECK_KEY, "%.*s.%s", (int)strcspn(option->key, "."), option->key, (*fields)->name);
+    return (*fields)->line;
+}
+
+static int check_option(const struct config_option *option, struct dataset_config *dataset,
+                        const struct config_lines *lines, struct error *error) {
+    char wanted[DESCRIPTION_TEXT], key[CHECK_KEY];
+    uint32_t line = find_line(option, dataset, lines, key);
+    bool given = line != 0;
+    bool fits = option_fits_format(option, dataset->format);
+    if (given && !fits)
+        return config_refuse(error, dataset->file, line, dataset, key,
+                             "found in a dataset of format %s, wanted with format %s only", dataset->format,
+                             option->formats);
+    if (!given && fits && option_is_required(option))
+        return config_refuse(error, dataset->file, lines->section, dataset, option->key,
+                             "found nothing, wanted %s, because format %s needs it",
+                             option_describe(option, wanted), dataset->format);
+    return 0;
+}
+
+// Settings that cannot be had together, rather than one of them silently losing.
+static int check_reading(const struct dataset_config *dataset, const struct config_lines *lines,
+                         struct error *error) {
+    if (dataset->io_direct && dataset->io == IO_MAPPED)
+        return config_refuse(error, dataset->file, lines->option[DATASET_io_direct], dataset, "io_direct",
+                             "found \"yes\" with io = mapped, wanted io = uring, pread or auto, because a map"
+                             " reads through the page cache");
+    if (dataset->io_delay_us && (dataset->io == IO_MAPPED || dataset->io == IO_PREAD))
+        return config_refuse(
+            error, dataset->file, lines->option[DATASET_io_delay_us], dataset, "io_delay_us",
+            "found with io = %s, wanted io = uring or auto, because io_uring makes the delay",
+            io_mode_name(dataset->io));
+    return 0;
+}
+
+static int check_dataset(const struct config *config, struct dataset_config *dataset,
+                         const struct config_lines *lines, struct error *error) {
+    char wanted[DESCRIPTION_TEXT];
+    if (!dataset->format)
+        return config_refuse(error, dataset->file, lines->section, dataset, "format",
+                             "found nothing, wanted %s",
+                             option_describe(&config_options[DATASET_format], wanted));
+    for (size_t i = 0; i < CONFIG_OPTIONS; i++) {
+        const struct config_option *option = &config_options[i];
+        int err = option->section == SECTION_DATASET ? check_option(option, dataset, lines, error) : 0;
+        if (err)
+            return err;
+    }
+    dataset->io_set = lines->option[DATASET_io] != 0;
+    if (!dataset->io_set)
+        dataset->io = config->io;
+    return check_reading(dataset, lines, error);
+}
+
+static int check_ring(const struct config *config, uint32_t line, const char *key, uint64_t value,
+                      struct error *error) {
+    char found[VALUE_TEXT], bound[VALUE_TEXT];
+    if (value <= config->ring_memory)
+        return 0;
+    return config_refuse(error, config->file, line, NULL, key,
+                         "found \"%s\", wanted at most ring_memory, which is %s",
+                         value_format_size(value, found), value_format_size(config->ring_memory, bound));
+}
+
+int config_check(struct config *config, const struct config_lines *lines, struct error *error) {
+    int err = check_ring(config, lines[0].option[FEEDD_ring], "ring", config->ring, error);
+    if (!err)
+        err = check_ring(config, lines[0].option[FEEDD_user_ring_memory], "user_ring_memory",
+                         config->user_ring_memory, error);
+    for (size_t i = 0; i < config->dataset_count && !err; i++)
+        err = check_dataset(config, &config->datasets[i], &lines[1 + i], error);
+    return err;
+}

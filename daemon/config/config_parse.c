@@ -1,0 +1,275 @@
+// libinih splits lines into keys and values; the lines are handed to it one by one, so that line numbers are
+// known, nothing is cut at its line limit and no line continues another.
+#include "daemon/config/config_parse.h"
+
+#include <ini.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "proto/limits.h"
+
+struct parser {
+    struct config *config;
+    struct error *error;
+    const char *text;
+    const char *next; // what has not been read yet
+    uint32_t line;
+    uint32_t failed_line; // 0: all is well
+    int failed;
+    enum config_section section;
+    struct config_lines *lines; // [feedd], then one a dataset
+};
+
+static struct dataset_config *current_dataset(const struct parser *parser) {
+    if (parser->section != SECTION_DATASET)
+        return NULL;
+    return &parser->config->datasets[parser->config->dataset_count - 1];
+}
+
+static struct config_lines *current_lines(const struct parser *parser) {
+    return &parser->lines[parser->section == SECTION_DATASET ? parser->config->dataset_count : 0];
+}
+
+static int fail(struct parser *parser, int code) {
+    if (!parser->failed) {
+        parser->failed = code;
+        parser->failed_line = parser->line;
+    }
+    return code;
+}
+
+static int out_of_memory(struct parser *parser) {
+    return fail(parser, error_set(parser->error, -ENOMEM, "%s: out of memory", parser->config->file));
+}
+
+// A refusal of the line being read. `key` may be NULL; without a section yet, none is named.
+#define REFUSE_LINE(parser, ...)                                                                             \
+    fail(parser, (error_set((parser)->error, -EINVAL, __VA_ARGS__),                                          \
+                  error_prefix((parser)->error, "%s:%u", (parser)->config->file, (parser)->line), -EINVAL))
+#define REFUSE(parser, key, ...)                                                                             \
+    fail(parser, config_refuse((parser)->error, (parser)->config->file, (parser)->line,                      \
+                               current_dataset(parser), key, __VA_ARGS__))
+
+static bool is_name(const char *name, size_t most) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    size_t length = strlen(name);
+    return length >= 1 && length <= most && strspn(name, letters) == length;
+}
+
+static int begin_feedd(struct parser *parser) {
+    parser->section = SECTION_FEEDD;
+    if (parser->lines[0].section)
+        return REFUSE(parser, NULL, "found a second time, wanted once; it is on line %u too",
+                      parser->lines[0].section);
+    parser->lines[0].section = parser->line;
+    return 0;
+}
+
+static int begin_dataset(struct parser *parser, const char *name) {
+    struct config *config = parser->config;
+    if (!is_name(name, PROTO_MAX_NAME))
+        return REFUSE_LINE(
+            parser,
+            "found [dataset %s], wanted a name of 1 to %u letters, digits, dots, underscores or"
+            " hyphens",
+            name, PROTO_MAX_NAME);
+    for (size_t i = 0; i < config->dataset_count; i++)
+        if (strcmp(config->datasets[i].name, name) == 0)
+            return REFUSE_LINE(parser, "[dataset %s]: found a second time, wanted once; it is on line %u too",
+                               name, config->datasets[i].line);
+    size_t count = config->dataset_count + 1;
+    struct config_lines *lines = reallocarray(parser->lines, count + 1, sizeof *lines);
+    if (!lines)
+        return out_of_memory(parser);
+    parser->lines = lines;
+    struct dataset_config *datasets = reallocarray(config->datasets, count, sizeof *datasets);
+    if (!datasets)
+        return out_of_memory(parser);
+    config->datasets = datasets;
+    struct dataset_config *dataset = &datasets[count - 1];
+    *dataset = (struct dataset_config){.line = parser->line, .file = config->file, .folder = config->folder};
+    dataset->name = strdup(name);
+    if (!dataset->name)
+        return out_of_memory(parser);
+    lines[count] = (struct config_lines){.section = parser->line};
+    config->dataset_count = count;
+    parser->section = SECTION_DATASET;
+    return option_store_defaults(SECTION_DATASET, dataset) ? out_of_memory(parser) : 0;
+}
+
+// `line` is "[...": sections without keys are sections too, and libinih does not report them.
+static int begin_section(struct parser *parser, const char *line) {
+    static const char blank[] = " \t\r";
+    const char *end = strchr(line, ']');
+    const char *rest = end ? end + 1 + strspn(end + 1, blank) : "";
+    if (!end || (*rest && *rest != ';' && *rest != '#'))
+        return REFUSE_LINE(parser, "found \"%s\", wanted [feedd] or [dataset NAME] and nothing behind it",
+                           line);
+    char name[256];
+    const char *start = line + 1 + strspn(line + 1, blank);
+    size_t length = (size_t)(end - start);
+    while (length && strchr(blank, start[length - 1]))
+        length--;
+    snprintf(name, sizeof name, "%.*s", (int)length, start);
+    if (strcmp(name, "feedd") == 0)
+        return begin_feedd(parser);
+    size_t word = strcspn(name, blank);
+    if (word == strlen("dataset") && memcmp(name, "dataset", word) == 0)
+        return begin_dataset(parser, name + word + strspn(name + word, blank));
+    return REFUSE_LINE(parser, "found section [%s], wanted [feedd] or [dataset NAME]", name);
+}
+
+static int check_line(struct parser *parser, const char *line, size_t length, size_t most) {
+    if (length > most)
+        return REFUSE_LINE(parser,
+                           "found a line of %zu bytes, wanted at most %zu; a relative path or a symbolic link"
+                           " makes a long path short",
+                           length, most);
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)line[i] < ' ' && line[i] != '\t' && !(line[i] == '\r' && i + 1 == length))
+            return REFUSE_LINE(parser, "found the control character 0x%02x, wanted text",
+                               (unsigned char)line[i]);
+    return 0;
+}
+
+// Gives libinih the next line, without indentation: an indented line would be joined to the one before it.
+static char *read_line(char *line, int room, void *user) {
+    struct parser *parser = user;
+    if (parser->failed || *parser->next == '\0')
+        return NULL;
+    parser->line++;
+    size_t length = strcspn(parser->next, "\n");
+    const char *start = parser->next;
+    parser->next += length + (start[length] == '\n');
+    size_t indent = strspn(start, " \t");
+    indent = indent < length ? indent : length;
+    start += indent;
+    length -= indent;
+    if (length == 0 || *start == ';' || *start == '#') {
+        snprintf(line, (size_t)room, "\n");
+        return line;
+    }
+    if (check_line(parser, start, length, (size_t)room - 3)) // the line's end and NUL, as ini.h says
+        return NULL;
+    snprintf(line, (size_t)room, "%.*s\n", (int)length, start);
+    if (*line == '[') {
+        line[strcspn(line, "\r\n")] = '\0';
+        if (begin_section(parser, line))
+            return NULL;
+    }
+    return line;
+}
+
+// `option` is one of type FIELDS, and `name` what `key` has behind its dot.
+static int add_field(struct parser *parser, const struct config_option *option, const char *key,
+                     const char *name, const char *value) {
+    char wanted[DESCRIPTION_TEXT];
+    size_t *count;
+    struct config_field **list = option_list(option, current_dataset(parser), &count);
+    if (!is_name(name, RING_FIELD_NAME - 1))
+        return REFUSE(parser, key,
+                      "found \"%s\" as a field's name, wanted 1 to %u letters, digits, dots, underscores"
+                      " or hyphens",
+                      name, RING_FIELD_NAME - 1);
+    for (size_t i = 0; i < *count; i++)
+        if (strcmp((*list)[i].name, name) == 0)
+            return REFUSE(parser, key, "found a second time, wanted once; it is on line %u too",
+                          (*list)[i].line);
+    if (*count == RING_MAX_FIELDS)
+        return REFUSE(parser, key, "found one field more, wanted at most %u", RING_MAX_FIELDS);
+    if (*value == '\0')
+        return REFUSE(parser, key, "found \"\", wanted %s", option_describe(option, wanted));
+    struct config_field *fields = reallocarray(*list, *count + 1, sizeof *fields);
+    if (!fields)
+        return out_of_memory(parser);
+    *list = fields;
+    struct config_field *field = &fields[*count];
+    *field = (struct config_field){strdup(name), strdup(value), parser->line};
+    ++*count;
+    return field->name && field->value ? 0 : out_of_memory(parser);
+}
+
+static int refuse_unknown(struct parser *parser, const char *key) {
+    enum config_section other = parser->section == SECTION_FEEDD ? SECTION_DATASET : SECTION_FEEDD;
+    const char *name;
+    if (option_find_named(key, &name) || option_find(other, key))
+        return REFUSE(parser, key, "found in this section, wanted in %s",
+                      other == SECTION_FEEDD ? "[feedd]" : "[dataset NAME]");
+    const struct config_option *near = option_nearest(parser->section, key);
+    if (near)
+        return REFUSE(parser, key, "found an unknown key, wanted perhaps \"%s\"", near->key);
+    return REFUSE(parser, key, "found an unknown key, wanted one that feedd --help-config lists");
+}
+
+static int set_option(struct parser *parser, const char *key, const char *value) {
+    const struct config_option *option = option_find(parser->section, key);
+    if (!option)
+        return refuse_unknown(parser, key);
+    uint32_t *line = &current_lines(parser)->option[option - config_options];
+    if (*line)
+        return REFUSE(parser, key, "found a second time, wanted once; it is on line %u too", *line);
+    *line = parser->line;
+    void *base = current_dataset(parser);
+    int err = option_store(option, base ? base : parser->config, value);
+    if (err == -ENOMEM)
+        return out_of_memory(parser);
+    char wanted[DESCRIPTION_TEXT];
+    return err ? REFUSE(parser, key, "found \"%s\", wanted %s", value, option_describe(option, wanted)) : 0;
+}
+
+static int take_pair(struct parser *parser, const char *key, const char *value) {
+    if (parser->section == SECTION_NONE)
+        return REFUSE_LINE(parser, "%s: found before any section, wanted [feedd] or [dataset NAME] above it",
+                           key);
+    if (*key == '\0')
+        return REFUSE_LINE(parser, "found a value without a key, wanted KEY = VALUE");
+    if (*value == '"' || *value == '\'')
+        return REFUSE(parser, key, "found %s, wanted the value without quotation marks", value);
+    if (strstr(value, " #") || strstr(value, "\t#"))
+        return REFUSE(parser, key,
+                      "found \"%s\", wanted nothing behind the value (a comment there begins with ;)", value);
+    const char *name;
+    const struct config_option *named = option_find_named(key, &name);
+    if (named && current_dataset(parser))
+        return add_field(parser, named, key, name, value);
+    return set_option(parser, key, value);
+}
+
+// libinih's handler: nonzero is success. Builds of it differ in whether sections are reported (no key) and
+// keys without a value (no value).
+static int handle_pair(void *user, const char *section, const char *key, const char *value) {
+    (void)section; // cut to 50 bytes there; `parser` knows it in full
+    struct parser *parser = user;
+    if (parser->failed)
+        return 0;
+    if (!key)
+        return 1;
+    return value && take_pair(parser, key, value) == 0;
+}
+
+// libinih found a line that is no pair.
+static int refuse_no_pair(const struct parser *parser, int line) {
+    const char *text = parser->text;
+    for (int i = 1; i < line; i++)
+        text += strcspn(text, "\n") + 1;
+    return error_set(parser->error, -EINVAL,
+                     "%s:%d: found \"%.*s\", wanted KEY = VALUE, [feedd] or [dataset NAME]",
+                     parser->config->file, line, (int)strcspn(text, "\r\n"), text);
+}
+
+int config_parse(struct config *config, const char *text, struct config_lines **lines, struct error *error) {
+    static const char byte_order_mark[] = "\xef\xbb\xbf";
+    if (strncmp(text, byte_order_mark, strlen(byte_order_mark)) == 0)
+        text += strlen(byte_order_mark);
+    struct parser parser = {.config = config, .error = error, .text = text, .next = text};
+    parser.lines = calloc(1, sizeof *parser.lines);
+    if (!parser.lines)
+        return out_of_memory(&parser);
+    int line = ini_parse_stream(read_line, &parser, handle_pair, &parser);
+    *lines = parser.lines;
+    if (line < 0)
+        return out_of_memory(&parser);
+    if (line > 0 && (!parser.failed || (uint32_t)line < parser.failed_line))
+        return refuse_no_pair(&parser, line);
+    return parser.failed;
+}

@@ -1,0 +1,321 @@
+// The io_uring reader. Requests are prepared by submit and given to the kernel together by reap.
+#include <liburing.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/sizes.h"
+#include "base/time.h"
+#include "daemon/loader/read/request.h"
+
+#define MOST_SQ_ENTRIES  1024u
+#define MOST_BUFFER      (UINT64_C(1) << 30) // the kernel's bound on one registered buffer
+#define CLOSE_TIMEOUT_NS (10 * NS_PER_S)
+
+struct uring_reader {
+    struct reader reader;
+    struct io_uring uring;
+    const struct dataset_layout *layout;
+    const uint8_t *fixed; // start of the registered buffers; NULL: none
+    uint64_t fixed_bytes;
+    int first_fd;
+    bool fixed_files; // files are registered under their index
+    bool closing;
+    uint32_t in_kernel; // requests given to the kernel, or prepared to be
+    struct __kernel_timespec delay;
+    struct bounce bounce;
+    struct request_list waiting;  // for bounce memory or room in the submission queue
+    struct request_list finished; // not yet reported
+    uint32_t finished_count;
+};
+
+static void finish(struct uring_reader *self, struct read_request *request, int result) {
+    request->result = result;
+    self->finished_count++;
+    request_list_add(&self->finished, request);
+}
+
+// -1 unless the memory lies in one registered buffer.
+static int buffer_index(const struct uring_reader *self, const void *memory, uint32_t bytes) {
+    uint64_t offset = (uint64_t)((const uint8_t *)memory - self->fixed);
+    if (!self->fixed || (const uint8_t *)memory < self->fixed || offset + bytes > self->fixed_bytes)
+        return -1;
+    return offset / MOST_BUFFER == (offset + bytes - 1) / MOST_BUFFER ? (int)(offset / MOST_BUFFER) : -1;
+}
+
+// Makes room for entries that must be submitted together. False when the kernel takes no more now.
+static bool have_room(struct uring_reader *self, uint32_t entries) {
+    if (io_uring_sq_space_left(&self->uring) < entries)
+        io_uring_submit(&self->uring);
+    return io_uring_sq_space_left(&self->uring) >= entries;
+}
+
+// A hard link: a timeout "fails" with ETIME, and the read behind it starts all the same.
+static void prepare_delay(struct uring_reader *self, struct io_uring_sqe *entry) {
+    io_uring_prep_timeout(entry, &self->delay, 0, 0);
+    entry->flags |= IOSQE_IO_HARDLINK;
+    io_uring_sqe_set_data64(entry, 0);
+}
+
+// Prepares the read of what is left of a request. False: no room.
+static bool prepare(struct uring_reader *self, struct read_request *request, bool delayed) {
+    const struct dataset_file *file = &self->layout->files[request->file];
+    struct request_rest rest = request_rest(file, request, request->bounce);
+    struct io_uring_sqe *delay = NULL;
+    if (!have_room(self, delayed ? 2 : 1) || (delayed && !(delay = io_uring_get_sqe(&self->uring))))
+        return false;
+    struct io_uring_sqe *entry = io_uring_get_sqe(&self->uring);
+    if (!entry)
+        return false; // have_room says there are as many
+    if (delay)
+        prepare_delay(self, delay);
+    int fd = self->fixed_files ? (int)request->file : self->first_fd + (int)request->file;
+    int buffer = rest.memory ? buffer_index(self, rest.memory, rest.bytes) : -1;
+    if (buffer >= 0)
+        io_uring_prep_read_fixed(entry, fd, rest.memory, rest.bytes, rest.offset, buffer);
+    else if (rest.memory)
+        io_uring_prep_read(entry, fd, rest.memory, rest.bytes, rest.offset);
+    else
+        io_uring_prep_readv(entry, fd, rest.pieces, rest.piece_count, rest.offset);
+    if (self->fixed_files)
+        entry->flags |= IOSQE_FIXED_FILE;
+    io_uring_sqe_set_data(entry, request);
+    self->reader.reads++;
+    self->reader.storage_bytes += rest.bytes;
+    return true;
+}
+
+// Gives a request to the kernel, or lets it wait or fail.
+static void start(struct uring_reader *self, struct read_request *request) {
+    const struct dataset_file *file = &self->layout->files[request->file];
+    request->done = 0;
+    void *memory = NULL;
+    if (bounce_needed(file, request)) {
+        int err = bounce_take(&self->bounce, file, request, &memory);
+        if (err == -EAGAIN)
+            return request_list_add(&self->waiting, request);
+        if (err < 0)
+            return finish(self, request, err);
+    }
+    request->bounce = memory;
+    if (prepare(self, request, self->delay.tv_sec || self->delay.tv_nsec)) {
+        self->in_kernel++;
+        return;
+    }
+    if (memory)
+        bounce_give(&self->bounce, file, request, memory);
+    request_list_add(&self->waiting, request);
+}
+
+// Tries again what waits, in order, until one has to wait on.
+static void start_waiting(struct uring_reader *self) {
+    struct request_list waiting = self->waiting;
+    self->waiting = (struct request_list){0};
+    while (waiting.first && !self->waiting.first)
+        start(self, request_list_take(&waiting));
+    while (waiting.first)
+        request_list_add(&self->waiting, request_list_take(&waiting));
+}
+
+static int uring_submit(struct reader *reader, struct read_request *request) {
+    struct uring_reader *self = (struct uring_reader *)reader;
+    if (reader->in_flight >= reader->depth)
+        return -EBUSY;
+    reader->in_flight++;
+    if (self->waiting.first)
+        request_list_add(&self->waiting, request);
+    else
+        start(self, request);
+    return 0;
+}
+
+static void complete(struct uring_reader *self, struct read_request *request, int returned) {
+    const struct dataset_file *file = &self->layout->files[request->file];
+    void *memory = request->bounce;
+    bool go_on = request_advance(file, request, memory, returned) == REQUEST_GO_ON;
+    if (go_on && !self->closing && prepare(self, request, false))
+        return;
+    self->in_kernel--;
+    if (memory)
+        bounce_give(&self->bounce, file, request, memory);
+    if (go_on)
+        request_list_add(&self->waiting, request); // to begin again
+    else
+        finish(self, request, request->result);
+}
+
+static void drain_completions(struct uring_reader *self) {
+    struct io_uring_cqe *cqe;
+    unsigned head, seen = 0;
+    io_uring_for_each_cqe(&self->uring, head, cqe) {
+        seen++;
+        // Without data: delays and cancellations. The second is liburing's own.
+        if (cqe->user_data != 0 && cqe->user_data != LIBURING_UDATA_TIMEOUT)
+            complete(self, io_uring_cqe_get_data(cqe), cqe->res);
+    }
+    io_uring_cq_advance(&self->uring, seen);
+}
+
+// One trip into the kernel: everything prepared goes in, what is complete comes out.
+static void exchange(struct uring_reader *self, uint64_t wait_ns) {
+    struct io_uring_cqe *cqe = NULL;
+    if (wait_ns == 0) {
+        io_uring_submit_and_get_events(&self->uring);
+    } else {
+        // A few at a time when many are under way, so that their successors are submitted together, too.
+        struct __kernel_timespec limit = {(int64_t)(wait_ns / NS_PER_S), (int64_t)(wait_ns % NS_PER_S)};
+        io_uring_submit_and_wait_timeout(&self->uring, &cqe, 1 + self->in_kernel / 16, &limit, NULL);
+    }
+    drain_completions(self);
+}
+
+static struct read_request *report(struct uring_reader *self) {
+    struct read_request *list = self->finished.first;
+    self->finished.first = NULL;
+    self->reader.in_flight -= self->finished_count;
+    self->finished_count = 0;
+    return list;
+}
+
+static struct read_request *uring_reap(struct reader *reader, int timeout_ms) {
+    struct uring_reader *self = (struct uring_reader *)reader;
+    uint64_t left = self->finished.first || timeout_ms < 0 ? 0 : (uint64_t)timeout_ms * NS_PER_MS;
+    uint64_t deadline = 0;
+    for (;;) {
+        start_waiting(self);
+        if (self->in_kernel)
+            exchange(self, left);
+        if (self->finished.first || reader->in_flight == 0 || left == 0)
+            break;
+        uint64_t now = monotonic_ns();
+        if (deadline == 0)
+            deadline = now + left; // the first wait is not counted: short reads that go on are rare
+        left = now < deadline ? deadline - now : 0;
+    }
+    return report(self);
+}
+
+static void uring_close(struct reader *reader) {
+    struct uring_reader *self = (struct uring_reader *)reader;
+    self->closing = true;
+    struct io_uring_sqe *entry =
+        self->in_kernel && have_room(self, 1) ? io_uring_get_sqe(&self->uring) : NULL;
+    if (entry) {
+        io_uring_prep_cancel64(entry, 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
+        io_uring_sqe_set_data64(entry, 0);
+    }
+    // Reads of files end by themselves where they cannot be cancelled; a device that hangs is left to the kernel.
+    uint64_t deadline = monotonic_ns() + CLOSE_TIMEOUT_NS;
+    while (self->in_kernel && monotonic_ns() < deadline)
+        exchange(self, 100000000u);
+    io_uring_queue_exit(&self->uring);
+    if (self->in_kernel == 0)
+        bounce_free(&self->bounce);
+    free(self);
+}
+
+// ---- Set-up ------------------------------------------------------------------------------------------------
+
+static uint32_t power_of_two(uint32_t value) {
+    uint32_t power = 1;
+    while (power < value)
+        power *= 2;
+    return power;
+}
+
+static int set_up_queues(struct uring_reader *self) {
+    static const unsigned choices[] = {
+        IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER |
+            IORING_SETUP_DEFER_TASKRUN,
+        IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN,
+        IORING_SETUP_CQSIZE,
+    };
+    bool delayed = self->delay.tv_sec || self->delay.tv_nsec;
+    uint32_t entries = power_of_two(self->reader.depth * (delayed ? 2 : 1));
+    int err = -EINVAL;
+    for (size_t i = 0; i < COUNT_OF(choices) && err == -EINVAL; i++) {
+        struct io_uring_params params = {.flags = choices[i], .cq_entries = 2 * entries};
+        err = io_uring_queue_init_params(entries < MOST_SQ_ENTRIES ? entries : MOST_SQ_ENTRIES, &self->uring,
+                                         &params);
+        if (err == 0 &&
+            (!(params.features & IORING_FEAT_EXT_ARG) || !(params.features & IORING_FEAT_NODROP))) {
+            io_uring_queue_exit(&self->uring);
+            return -ENOSYS;
+        }
+    }
+    if (err == 0)
+        io_uring_register_ring_fd(&self->uring); // saves a look-up a call; not there before Linux 5.18
+    return err;
+}
+
+// All files, and life_fd behind them; or life_fd alone, when there are more files than may be registered.
+static int register_files(struct uring_reader *self, const struct reader_options *options) {
+    uint32_t count = options->layout->file_count;
+    AUTO_FREE int *fds = calloc(count + 1, sizeof *fds);
+    if (!fds)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        fds[i] = options->first_fd + (int)i;
+    fds[count] = options->life_fd;
+    uint32_t life = options->life_fd >= 0;
+    self->fixed_files = io_uring_register_files(&self->uring, fds, count + life) == 0;
+    return self->fixed_files || !life ? 0 : io_uring_register_files(&self->uring, &fds[count], 1);
+}
+
+static int register_ring(struct uring_reader *self, const struct ring *ring) {
+    uint64_t bytes = ring->header->slot_count * ring->header->slot_bytes;
+    uint64_t count = divide_up(bytes, MOST_BUFFER);
+    AUTO_FREE struct iovec *buffers = calloc(count, sizeof *buffers);
+    if (!buffers)
+        return -ENOMEM;
+    for (uint64_t i = 0; i < count; i++)
+        buffers[i] =
+            (struct iovec){ring->data + i * MOST_BUFFER, min_u64(bytes - i * MOST_BUFFER, MOST_BUFFER)};
+    int err = io_uring_register_buffers(&self->uring, buffers, (unsigned)count);
+    if (err == 0) {
+        self->fixed = ring->data;
+        self->fixed_bytes = bytes;
+    }
+    return err;
+}
+
+static int fail(struct uring_reader *self, enum reader_reason *reason, int code, struct error *error) {
+    free(self);
+    *reason = code == -EPERM || code == -EACCES ? REASON_URING_FORBIDDEN
+              : code == -ENOSYS                 ? REASON_URING_MISSING
+              : code == -ENOMEM                 ? REASON_MEMLOCK
+                                                : REASON_URING_FAILED;
+    return error_set(error, code, "io_uring cannot be used: %s", strerror(-code));
+}
+
+int reader_open_uring(const struct reader_options *options, struct reader **reader,
+                      enum reader_reason *reason, struct error *error) {
+    *reader = NULL;
+    *reason = REASON_NONE;
+    struct uring_reader *self = calloc(1, sizeof *self);
+    if (!self)
+        return fail(NULL, reason, -ENOMEM, error);
+    self->reader = (struct reader){.kind = READER_URING,
+                                   .submit = uring_submit,
+                                   .reap = uring_reap,
+                                   .close = uring_close,
+                                   .depth = options->depth};
+    self->layout = options->layout;
+    self->first_fd = options->first_fd;
+    self->delay = (struct __kernel_timespec){options->delay_us / 1000000, options->delay_us % 1000000 * 1000};
+    int err = set_up_queues(self);
+    if (err < 0)
+        return fail(self, reason, err, error);
+    err = register_files(self, options);
+    if (err < 0) {
+        io_uring_queue_exit(&self->uring);
+        return fail(self, reason, err, error);
+    }
+    if (!options->ring)
+        *reason = REASON_NONE;
+    else if (register_ring(self, options->ring) == 0)
+        self->reader.kind = READER_URING_FIXED;
+    else
+        *reason = REASON_MEMLOCK;
+    *reader = &self->reader;
+    return 0;
+}

@@ -1,0 +1,42 @@
+// How much of a dataset lies in the page cache, and which reader `io = auto` uses for it.
+#ifndef FEEDD_DAEMON_LOADER_READ_RESIDENCY_H
+#define FEEDD_DAEMON_LOADER_READ_RESIDENCY_H
+
+#include "base/scope.h"
+#include "daemon/heritage.h"
+
+enum residency_method {
+    RESIDENCY_CACHESTAT, // cachestat(2), Linux 6.5
+    RESIDENCY_NOWAIT, // preadv2 with RWF_NOWAIT: what cannot be had at once is not resident. Asking may start the
+                      // read of what is asked for, so it looks a little warmer with time
+    RESIDENCY_NONE, // neither works here; everything counts as absent
+};
+
+// mincore(2) is not among them: it calls everything resident in a file that one neither owns nor may write.
+struct residency_probe {
+    uint64_t random; // any value at the start
+    enum residency_method method;
+};
+
+// Looks at a few dozen random places of all files (file i is descriptor first_fd + i): the fraction of them that is
+// resident, 0..1. Under a millisecond; never waits for the storage. Files opened for O_DIRECT count as absent where
+// cachestat is missing.
+double residency_sample(const struct dataset_layout *layout, int first_fd, struct residency_probe *probe);
+
+// Decides between io_uring and the mapped reader, slowly: it goes to the maps when nearly all is resident, and leaves
+// them when a good part is not, or when faults had to wait for the storage, which stops a whole loader.
+struct residency_policy {
+    enum io_mode mode; // IO_URING or IO_MAPPED
+    uint64_t major_faults;
+    uint64_t updated_ns;
+    uint64_t barred_until_ns; // no maps before, after a burst of faults
+    uint64_t bar_ns;
+};
+
+void residency_policy_init(struct residency_policy *policy, uint64_t major_faults, uint64_t now_ns);
+
+// About once a second. `major_faults` is getrusage's ru_majflt. Pure.
+enum io_mode residency_policy_update(struct residency_policy *policy, double fraction, uint64_t major_faults,
+                                     uint64_t now_ns);
+
+#endif

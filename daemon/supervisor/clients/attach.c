@@ -1,0 +1,367 @@
+// From the options of an Attach to a place in a feed. Nothing is changed before everything is checked.
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/sizes.h"
+#include "base/time.h"
+#include "daemon/supervisor/feeds/pool.h"
+#include "order/order.h"
+#include "order/partition.h"
+#include "order/token.h"
+
+// One who came with an epoch near 2^64 would run out of numbers for its batches, and hold those up who share the
+// feed.
+#define EPOCHS_MOST (UINT64_C(1) << 40)
+
+#define LOCAL_RANKS_BY_DEFAULT 16u
+#define WORLD_MOST             (1u << 24)
+
+static bool is_name(const char *text) {
+    size_t length = strlen(text);
+    const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    return length <= PROTO_MAX_NAME && strspn(text, letters) == length;
+}
+
+// What is no name is not repeated: neither to the client nor into the log.
+static int check_names(const Feedd__Attach *attach, struct error *error) {
+    if (!is_name(attach->dataset) || !is_name(attach->share))
+        return error_set(error, -EINVAL,
+                         "the name of a dataset or share has at most %u letters, digits, '.', '_' and '-'",
+                         PROTO_MAX_NAME);
+    if (attach->wait_for > 1 && !*attach->share)
+        return error_set(error, -EINVAL,
+                         "wait_for %" PRIu32
+                         " needs a share name: nobody else, of whatever rank, can join a feed without one",
+                         attach->wait_for);
+    return 0;
+}
+
+static int check_ranks(const Feedd__Attach *attach, struct attach_request *request, struct error *error) {
+    uint32_t world = attach->world_size ? attach->world_size : 1;
+    uint32_t local = attach->local_world_size;
+    if (world > WORLD_MOST)
+        return error_set(error, -EINVAL, "world_size %" PRIu32 " is beyond the most, %u", world, WORLD_MOST);
+    if (attach->rank >= world)
+        return error_set(error, -EINVAL, "rank %" PRIu32 " is not below world_size %" PRIu32, attach->rank,
+                         world);
+    if (local > world)
+        return error_set(error, -EINVAL, "local_world_size %" PRIu32 " is more than world_size %" PRIu32,
+                         local, world);
+    request->shape.world_size = world;
+    request->device_world_size = attach->device_world_size ? attach->device_world_size : 1;
+    if (request->device_world_size > world)
+        return error_set(error, -EINVAL, "device_world_size %" PRIu32 " is more than world_size %" PRIu32,
+                         request->device_world_size, world);
+    request->local_world_size = local ? local : (uint32_t)min_u64(world, LOCAL_RANKS_BY_DEFAULT);
+    return 0;
+}
+
+static int check_batches(const struct feed_shape *shape, struct error *error) {
+    const struct dataset *dataset = shape->dataset;
+    if (shape->batch_size < 1 || shape->batch_size > CHUNK_MAX_SAMPLES)
+        return error_set(error, -EINVAL, "batch_size %" PRIu32 " is not from 1 to %u", shape->batch_size,
+                         CHUNK_MAX_SAMPLES);
+    struct partition partition = feed_partition(shape, 0, 0);
+    if (partition_batches(&partition, 0) == 0)
+        return error_set(
+            error, -EINVAL,
+            "dataset %s has %" PRIu64 " samples, less than one global batch of %" PRIu64
+            " (batch_size %" PRIu32 " x world_size %" PRIu32 "), and drop_last would drop them all",
+            dataset->name, dataset->layout->samples, (uint64_t)shape->batch_size * shape->world_size,
+            shape->batch_size, shape->world_size);
+    return 0;
+}
+
+static int check_resume(const char *text, const struct feed_shape *shape, struct attach_request *request,
+                        struct error *error) {
+    struct resume_token token;
+    int err = resume_token_parse(text, &token, error);
+    if (err)
+        return err;
+    const struct dataset_layout *layout = shape->dataset->layout;
+    if (token.fingerprint != layout->fingerprint)
+        return error_set(error, -ESTALE,
+                         "the resume token is of other data: its fingerprint is %016" PRIx64
+                         ", that of dataset %s is "
+                         "%016" PRIx64,
+                         token.fingerprint, shape->dataset->name, layout->fingerprint);
+    if (token.version != (shape->shuffle ? ORDER_FEISTEL_1 : ORDER_SEQUENTIAL))
+        return error_set(error, -ESTALE, "the resume token is of %s order, but shuffle is %s",
+                         token.version == ORDER_SEQUENTIAL ? "sequential" : "shuffled",
+                         shape->shuffle ? "on" : "off");
+    if (shape->shuffle && token.seed != shape->seed)
+        return error_set(error, -ESTALE, "the resume token is of seed %" PRIu64 ", not %" PRIu64, token.seed,
+                         shape->seed);
+    if (token.consumed > layout->samples)
+        return error_set(error, -ESTALE, "the resume token stands at sample %" PRIu64 " of %" PRIu64,
+                         token.consumed, layout->samples);
+    if (token.epoch >= EPOCHS_MOST)
+        return error_set(error, -ESTALE,
+                         "the resume token is of epoch %" PRIu64 ", beyond all that there are", token.epoch);
+    bool epoch_over = token.consumed == layout->samples;
+    request->start_epoch = epoch_over ? token.epoch + 1 : token.epoch;
+    request->start_consumed = epoch_over ? 0 : token.consumed;
+    return 0;
+}
+
+// Names that nobody has given to a GPU must not cost a process each. Whether that one works its transfer process
+// finds out.
+static int check_device(const struct supervisor *supervisor, const char *device,
+                        struct attach_request *request, struct error *error) {
+    int simulated;
+    *request->device = 0;
+    if (!*device || strcmp(device, "cpu") == 0)
+        return 0;
+    if (!is_name(device) || strlen(device) >= sizeof request->device)
+        return error_set(error, -EINVAL, "a device is \"cpu\" or the UUID of a GPU");
+    int err = gpu_expect(device, &simulated, error);
+    if (err)
+        return err;
+    if (simulated >= (int)supervisor->config->simulated_gpus) {
+        char have[64];
+        gpu_simulated((uint32_t)supervisor->config->simulated_gpus, have, sizeof have);
+        return error_set(
+            error, -ENODEV,
+            "there is no host:%d: this daemon has %s; simulated_gpus in its configuration sets that",
+            simulated, have);
+    }
+    snprintf(request->device, sizeof request->device, "%s", device);
+    return 0;
+}
+
+static int check_attach(struct session *session, const Feedd__Attach *attach, struct attach_request *request,
+                        struct error *error) {
+    struct ring_plan plan;
+    const struct supervisor *supervisor = session->supervisor;
+    if (supervisor->state != SUPERVISOR_RUNNING)
+        return error_set(error, -ESHUTDOWN, "feedd is stopping and takes no new consumers");
+    int refused = check_names(attach, error);
+    if (refused)
+        return refused;
+    request->shape.dataset = datasets_find(supervisor, attach->dataset);
+    if (!request->shape.dataset)
+        return error_set(error, -ENOENT,
+                         "there is no dataset named \"%.64s\"; feedctl datasets lists what there is",
+                         attach->dataset);
+    refused = check_device(supervisor, attach->device, request, error);
+    if (refused)
+        return refused;
+    request->shape.batch_size = attach->batch_size;
+    request->shape.shuffle = attach->shuffle;
+    request->shape.drop_last = attach->drop_last;
+    request->shape.seed = attach->shuffle ? attach->seed : 0;
+    snprintf(request->name, sizeof request->name, "%s", attach->share);
+    request->rank = attach->rank;
+    request->epochs = attach->epochs;
+    request->resume = *attach->resume != 0;
+    request->prefetch = attach->prefetch;
+    request->wait_for = attach->wait_for ? attach->wait_for : 1;
+    request->reconnect = attach->reconnect;
+    request->run_epoch = attach->run_epoch;
+    request->run_consumed = attach->run_consumed;
+    request->max_lag_s = attach->max_lag_s ? attach->max_lag_s : supervisor->config->max_lag_s;
+    request->ring_bytes = attach->ring_bytes;
+    int err = check_ranks(attach, request, error);
+    if (!err)
+        err = check_batches(&request->shape, error);
+    if (!err && *request->device) // before a ring is made that its GPU cannot copy from
+        err = feed_plan_batch(request, &plan, error);
+    if (!err && *attach->resume)
+        err = check_resume(attach->resume, &request->shape, request, error);
+    return err;
+}
+
+// ---- Finding the feed --------------------------------------------------------------------------------------
+
+static int disagree(struct error *error, const char *name, const char *option, uint64_t have, uint64_t want) {
+    return error_set(error, -EEXIST,
+                     "feed \"%s\" runs with %s = %" PRIu64 ", not %" PRIu64
+                     "; all who share it must agree, or use another name",
+                     name, option, have, want);
+}
+
+static int check_agreement(const struct served_feed *feed, const struct feed_shape *want,
+                           struct error *error) {
+    const struct feed_shape *have = &feed->shape;
+    if (strcmp(have->dataset->name, want->dataset->name) != 0)
+        return error_set(error, -EEXIST, "feed \"%s\" runs over dataset %s, not %s; use another name",
+                         feed->name, have->dataset->name, want->dataset->name);
+    if (have->dataset->layout->fingerprint != want->dataset->layout->fingerprint)
+        return error_set(
+            error, -EEXIST,
+            "feed \"%s\" runs over dataset %s as it was before its files changed; use another name",
+            feed->name, have->dataset->name);
+    if (have->batch_size != want->batch_size)
+        return disagree(error, feed->name, "batch_size", have->batch_size, want->batch_size);
+    if (have->shuffle != want->shuffle)
+        return disagree(error, feed->name, "shuffle", have->shuffle, want->shuffle);
+    if (have->drop_last != want->drop_last)
+        return disagree(error, feed->name, "drop_last", have->drop_last, want->drop_last);
+    if (have->seed != want->seed)
+        return disagree(error, feed->name, "seed", have->seed, want->seed);
+    if (have->world_size != want->world_size)
+        return disagree(error, feed->name, "world_size", have->world_size, want->world_size);
+    return 0;
+}
+
+// The feed of that name; or, without a name, one of this user that nobody uses any more and that is what he
+// asks for: a job that is started again finds it warm.
+static struct served_feed *find_feed(const struct supervisor *supervisor, uid_t user,
+                                     const struct attach_request *request) {
+    struct served_feed *feed;
+    LIST_FOREACH(feed, &supervisor->feeds, link) {
+        if (feed->state == FEED_CLOSING || feed->user != user || strcmp(feed->name, request->name) != 0)
+            continue;
+        if (*request->name)
+            return feed;
+        if (!feed_in_use(feed) && feed->dataset == request->shape.dataset &&
+            feed->asked_ring_bytes == request->ring_bytes && feed->asked_prefetch == request->prefetch &&
+            feed->asked_lanes == request->local_world_size &&
+            check_agreement(feed, &request->shape, NULL) == 0)
+            return feed;
+    }
+    return NULL;
+}
+
+// A named feed that nobody uses does not stand in the way of one of the same name and another shape, of more ranks,
+// or of a dataset that was configured anew.
+static int settle_disagreement(struct served_feed **feed, const struct attach_request *request,
+                               struct error *error) {
+    int err = check_agreement(*feed, &request->shape, error);
+    bool fits = !err && request->local_world_size <= (*feed)->asked_lanes &&
+                (*feed)->dataset == request->shape.dataset;
+    if (fits || feed_in_use(*feed))
+        return err;
+    feed_close(*feed);
+    *feed = NULL;
+    return 0;
+}
+
+// In a feed that nobody uses the newcomer says where it goes on: from where it stands, if that is a batch of this run
+// (then the ring is warm), else a new run begins.
+static void place_feed(struct served_feed *feed, const struct attach_request *request) {
+    uint64_t sequence;
+    if (partition_sequence(&feed->delivery.partition, request->start_epoch, request->start_consumed,
+                           &sequence) == 0)
+        return;
+    struct partition partition = feed_run(&feed->shape, request);
+    struct pool *pool;
+    LIST_FOREACH(pool, &feed->pools, feed_link)
+        delivery_restart(&pool->delivery, &partition);
+    delivery_restart(&feed->delivery, &partition);
+}
+
+static int join(struct session *session, struct served_feed *feed, struct error *error) {
+    const struct attach_request *request = &session->request;
+    bool alone = LIST_EMPTY(&feed->sessions);
+    if (alone) {
+        uint64_t limit = monotonic_ns() + request->max_lag_s * NS_PER_S;
+        feed->max_lag_ns = request->max_lag_s * NS_PER_S;
+        place_feed(feed, request);
+        feed_gather(feed, request->wait_for, request->reconnect ? limit : 0);
+    }
+    struct start_position start = {
+        .given = alone || request->resume,
+        .epoch = request->start_epoch,
+        .consumed = request->start_consumed,
+    };
+    struct delivery *delivery = session->pool ? &session->pool->delivery : &feed->delivery;
+    return delivery_join(delivery, &session->consumer, request->rank, request->epochs, &start,
+                         request->prefetch, error);
+}
+
+// ---- Answering ---------------------------------------------------------------------------------------------
+
+static int attach_descriptors(struct session *session) {
+    const struct pool *pool = session->pool;
+    if (!pool)
+        return frame_attach_fd(&session->writer, session->feed->ring_read_fd);
+    int err = frame_attach_fd(&session->writer, pool->ring_read_fd);
+    if (!err)
+        err = frame_attach_fd(&session->writer, pool->memory_fd);
+    return err ? err : frame_attach_fd(&session->writer, session->words_fd);
+}
+
+static void send_attached(struct session *session) {
+    const struct served_feed *feed = session->feed;
+    const struct consumer *consumer = &session->consumer;
+    struct batch_place place = {0};
+    Feedd__Attached attached = FEEDD__ATTACHED__INIT;
+    Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
+    attached.feed = feed->id;
+    attached.ring_bytes = session->pool ? session->pool->ring.header->total_bytes : feed->ring_bytes;
+    attached.pool_bytes = session->pool ? session->pool->memory_bytes : 0;
+    attached.prefetch = consumer->prefetch;
+    attached.sequence = consumer->cursor;
+    attached.run_epoch = feed->delivery.partition.start_epoch;
+    attached.run_consumed = feed->delivery.partition.start_sample;
+    if (partition_locate(&feed->delivery.partition, consumer->lane->rank, consumer->cursor, &place) == 0) {
+        uint64_t global = (uint64_t)feed->shape.batch_size * feed->shape.world_size;
+        bool resumed = place.epoch == feed->delivery.partition.start_epoch;
+        attached.epoch = place.epoch;
+        attached.consumed = place.index * global + (resumed ? feed->delivery.partition.start_sample : 0);
+    }
+    frame.body_case = FEEDD__SERVER_MESSAGE__BODY_ATTACHED;
+    frame.attached = &attached;
+    if (attach_descriptors(session) < 0) {
+        frame_drop_fds(&session->writer);
+        session_fail(session, -EMFILE, "feedd is out of file descriptors: raise its limit (ulimit -n)");
+        return;
+    }
+    session_send(session, &frame.base);
+}
+
+// One on a GPU needs the feed's pool there: 0 it has a place in it, 1 the pool is being opened, or an error.
+static int enter_pool(struct session *session, struct served_feed *feed, struct error *error) {
+    struct pool *pool;
+    if (!*session->request.device)
+        return 0;
+    int err = pool_get(feed, &session->request, &pool, error);
+    if (err)
+        return err;
+    if (pool->state != POOL_OPEN) {
+        feed_await(feed, session);
+        return 1;
+    }
+    return pool_enter(pool, session, error);
+}
+
+void attach_join(struct session *session, struct served_feed *feed) {
+    struct error error = {0};
+    int err = enter_pool(session, feed, &error);
+    if (err > 0)
+        return;
+    if (!err)
+        err = join(session, feed, &error);
+    if (err) {
+        if (session->pool)
+            pool_leave(session->pool, session);
+        session_fail(session, err, "%s", error.text);
+        return;
+    }
+    session_set_state(session, SESSION_ATTACHED);
+    feed_enter(feed, session);
+    send_attached(session);
+    log_info("session %" PRIu64 " (%s, process %d) is rank %" PRIu32 " of feed %" PRIu64, session->id,
+             session->name, (int)session->peer.pid, session->request.rank, feed->id);
+    feed_pump(feed);
+}
+
+void attach_session(struct session *session, const Feedd__Attach *attach) {
+    struct supervisor *supervisor = session->supervisor;
+    struct attach_request *request = &session->request;
+    struct error error = {0};
+    int err = check_attach(session, attach, request, &error);
+    struct served_feed *feed = err ? NULL : find_feed(supervisor, session->peer.uid, request);
+    if (feed)
+        err = settle_disagreement(&feed, request, &error);
+    if (!err && !feed)
+        err = feed_create(supervisor, session->peer.uid, request, &feed, &error);
+    if (err)
+        session_fail(session, err, "%s", error.text);
+    else if (feed->state == FEED_MAKING)
+        feed_await(feed, session);
+    else
+        attach_join(session, feed);
+}

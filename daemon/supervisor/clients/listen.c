@@ -1,0 +1,204 @@
+// The listening socket: one daemon a path (by a lock file), made here or passed by the service manager; accepting.
+#include <fcntl.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "base/error.h"
+#include "daemon/supervisor/clients/session.h"
+
+#define BACKLOG 128
+
+static int socket_address(const char *path, struct sockaddr_un *address, struct error *error) {
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address->sun_path)
+        return error_set(error, -ENAMETOOLONG, "the socket path %s has %zu bytes, the most is %zu", path,
+                         strlen(path), sizeof address->sun_path - 1);
+    memcpy(address->sun_path, path, strlen(path) + 1);
+    return 0;
+}
+
+// Who holds the lock is the daemon of this path. The file is unlinked by its holder at the end, so a lock
+// counts only if the path still leads to the file that was locked.
+static int take_lock(struct supervisor *supervisor, struct error *error) {
+    char path[sizeof supervisor->socket_path + 8];
+    snprintf(path, sizeof path, "%s.lock", supervisor->socket_path);
+    for (int attempt = 0; attempt < 100; attempt++) {
+        struct stat locked, named;
+        AUTO_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        if (fd < 0)
+            return error_set(error, -errno, "cannot open the lock file %s: %m", path);
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+            return error_set(error, -EADDRINUSE,
+                             "another feedd serves %s; stop it first or use another socket",
+                             supervisor->socket_path);
+        if (fstat(fd, &locked) < 0 || stat(path, &named) < 0 || locked.st_ino != named.st_ino ||
+            locked.st_dev != named.st_dev)
+            continue;
+        supervisor->lock_fd = fd;
+        fd = -1;
+        return 0;
+    }
+    return error_set(error, -EBUSY, "the lock file %s does not stay in place", path);
+}
+
+static int find_group(struct supervisor *supervisor, struct error *error) {
+    const char *name = supervisor->config->socket_group;
+    const struct group *group = name ? getgrnam(name) : NULL;
+    if (name && !group)
+        return error_set(error, -EINVAL, "socket_group: there is no group named \"%s\"", name);
+    supervisor->group = group ? group->gr_gid : (gid_t)-1;
+    return 0;
+}
+
+static int set_access(const struct supervisor *supervisor, const char *path, struct error *error) {
+    if (chmod(path, supervisor->config->socket_mode) < 0)
+        return error_set(error, -errno, "cannot set the mode of %s: %m", path);
+    if (chown(path, (uid_t)-1, supervisor->group) < 0)
+        return error_set(error, -errno, "cannot give %s to group %s: %m", path,
+                         supervisor->config->socket_group);
+    return 0;
+}
+
+static bool somebody_answers(const struct sockaddr_un *address) {
+    AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return fd >= 0 &&
+           (connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 || errno == EAGAIN);
+}
+
+static int bind_socket(struct supervisor *supervisor, struct error *error) {
+    const char *path = supervisor->socket_path;
+    struct sockaddr_un address;
+    struct stat status;
+    int err = socket_address(path, &address, error);
+    if (err)
+        return err;
+    if (lstat(path, &status) == 0) {
+        if (!S_ISSOCK(status.st_mode))
+            return error_set(error, -EEXIST,
+                             "%s exists and is no socket; move it away or set another socket path", path);
+        if (somebody_answers(&address))
+            return error_set(error, -EADDRINUSE, "another program listens on %s", path);
+        log_info("removing the stale socket %s", path);
+        unlink(path); // we hold the lock: its owner is dead
+    }
+    AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return error_set(error, -errno, "cannot make a socket: %m");
+    // Nobody may connect between bind and chmod.
+    mode_t old_mask = umask(0177);
+    int bound = bind(fd, (struct sockaddr *)&address, sizeof address);
+    umask(old_mask);
+    if (bound < 0)
+        return error_set(error, -errno, "cannot listen on %s: %m", path);
+    err = set_access(supervisor, path, error);
+    if (err) {
+        unlink(path);
+        return err;
+    }
+    supervisor->listen_fd = fd;
+    fd = -1;
+    return 0;
+}
+
+// A socket of the service manager's: its path is the one that clients use.
+static int adopt_socket(struct supervisor *supervisor, int fd, struct error *error) {
+    struct sockaddr_un address = {0};
+    socklen_t bytes = sizeof address;
+    if (getsockname(fd, (struct sockaddr *)&address, &bytes) < 0 || address.sun_family != AF_UNIX ||
+        address.sun_path[0] != '/')
+        return error_set(error, -EINVAL,
+                         "the socket passed by the service manager is no Unix socket with a path");
+    snprintf(supervisor->socket_path, sizeof supervisor->socket_path, "%s", address.sun_path);
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    supervisor->listen_fd = fd;
+    supervisor->listen_inherited = true;
+    return 0;
+}
+
+int listen_open(struct supervisor *supervisor, struct error *error) {
+    supervisor->listen_fd = supervisor->lock_fd = -1;
+    snprintf(supervisor->socket_path, sizeof supervisor->socket_path, "%s", supervisor->config->socket);
+    int inherited = notify_listen_fd();
+    int err = find_group(supervisor, error);
+    if (!err && inherited >= 0)
+        err = adopt_socket(supervisor, inherited, error);
+    if (!err)
+        err = take_lock(supervisor, error);
+    if (!err && inherited < 0)
+        err = bind_socket(supervisor, error);
+    return err;
+}
+
+static uint64_t sessions_of(const struct supervisor *supervisor, uid_t user) {
+    uint64_t count = 0;
+    const struct session *session;
+    LIST_FOREACH(session, &supervisor->sessions, link)
+        count += session->peer.uid == user;
+    return count;
+}
+
+static void admit(struct supervisor *supervisor, int fd) {
+    struct ucred peer;
+    socklen_t bytes = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) < 0) {
+        close(fd);
+        return;
+    }
+    bool too_many = sessions_of(supervisor, peer.uid) >= supervisor->config->user_sessions;
+    if (session_open(supervisor, fd, &peer) < 0) {
+        close(fd);
+        return;
+    }
+    if (too_many)
+        session_fail(LIST_FIRST(&supervisor->sessions), -EBUSY,
+                     "user %d has %" PRIu64 " sessions already, the most a user may have (user_sessions)",
+                     (int)peer.uid, supervisor->config->user_sessions);
+}
+
+static void on_connection(uv_poll_t *poll, int status, int events) {
+    struct supervisor *supervisor = poll->data;
+    (void)status;
+    (void)events;
+    for (int i = 0; i < BACKLOG; i++) {
+        int fd = accept4(supervisor->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+            admit(supervisor, fd);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE) {
+            // Level-triggered: look again at the next tick rather than in a busy loop.
+            uv_poll_stop(&supervisor->listener);
+            supervisor_report(supervisor, "out of file descriptors: a client has to wait");
+        }
+        return;
+    }
+}
+
+int listen_start(struct supervisor *supervisor) {
+    if (!supervisor->listener.data) {
+        if (!supervisor->listen_inherited && listen(supervisor->listen_fd, BACKLOG) < 0)
+            return -errno;
+        int err = uv_poll_init(&supervisor->loop, &supervisor->listener, supervisor->listen_fd);
+        if (err)
+            return err;
+        supervisor->listener.data = supervisor;
+    }
+    return uv_poll_start(&supervisor->listener, UV_READABLE, on_connection);
+}
+
+void listen_close(struct supervisor *supervisor) {
+    char path[sizeof supervisor->socket_path + 8];
+    if (supervisor->listen_fd >= 0 && !supervisor->listen_inherited)
+        unlink(supervisor->socket_path);
+    close_fd(&supervisor->listen_fd);
+    if (supervisor->lock_fd < 0)
+        return;
+    snprintf(path, sizeof path, "%s.lock", supervisor->socket_path);
+    unlink(path); // before the lock goes with the descriptor
+    close_fd(&supervisor->lock_fd);
+}

@@ -1,0 +1,120 @@
+// What each message of a client does. Which message may come in which state is one table.
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "daemon/supervisor/feeds/served_feed.h"
+#include "shm/stats.h"
+
+#define CLIENT_BODIES 6
+
+static void send_done(struct session *session, const char *text) {
+    Feedd__Done done = FEEDD__DONE__INIT;
+    Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
+    done.text = (char *)text;
+    frame.body_case = FEEDD__SERVER_MESSAGE__BODY_DONE;
+    frame.done = &done;
+    session_send(session, &frame.base);
+}
+
+// A name of a client's making: printable, bounded, fit for a log line.
+static void copy_name(char *to, size_t bytes, const char *from) {
+    size_t used = 0;
+    for (; *from && used + 1 < bytes; from++)
+        to[used++] = *from > ' ' && *from < 127 ? *from : '_';
+    to[used] = 0;
+}
+
+static void handle_hello(struct session *session, const Feedd__ClientMessage *message) {
+    const Feedd__Hello *hello = message->hello;
+    if (hello->version != PROTO_VERSION) {
+        session_fail(session, -EPROTO,
+                     "the client speaks version %" PRIu32 " of the protocol, this daemon %u", hello->version,
+                     PROTO_VERSION);
+        return;
+    }
+    if (*hello->client_name)
+        copy_name(session->name, sizeof session->name, hello->client_name);
+    session_set_state(session, SESSION_GREETED);
+    Feedd__Welcome welcome = FEEDD__WELCOME__INIT;
+    Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
+    welcome.version = PROTO_VERSION;
+    welcome.daemon_version = (char *)FEEDD_VERSION;
+    welcome.pid = (uint64_t)getpid();
+    frame.body_case = FEEDD__SERVER_MESSAGE__BODY_WELCOME;
+    frame.welcome = &welcome;
+    session_send(session, &frame.base);
+}
+
+static void handle_attach(struct session *session, const Feedd__ClientMessage *message) {
+    attach_session(session, message->attach);
+}
+
+static void handle_release(struct session *session, const Feedd__ClientMessage *message) {
+    const Feedd__Release *release = message->release;
+    struct consumer *consumer = &session->consumer;
+    for (size_t i = 0; i < release->n_slots; i++)
+        if (delivery_release(session_delivery(session), consumer, release->slots[i]) < 0) {
+            stats_add(&session->feed->stats->counters[FEED_consumers_detached], 1);
+            session_fail(session, -EPROTO, "slot %" PRIu32 " was released, which this consumer does not hold",
+                         release->slots[i]);
+            return;
+        }
+    // One that holds all it may is not waiting for us, whatever it says: it would hold the others up for ever.
+    if (release->waiting && !consumer->waiting_since_ns && !consumer_at_end(consumer) &&
+        consumer->held_count < consumer->prefetch)
+        consumer->waiting_since_ns = monotonic_ns();
+}
+
+static void handle_query(struct session *session, const Feedd__ClientMessage *message) {
+    query_answer(session, message->query);
+}
+
+static void handle_command(struct session *session, const Feedd__ClientMessage *message) {
+    struct supervisor *supervisor = session->supervisor;
+    if (session->peer.uid != 0 && session->peer.uid != geteuid()) {
+        session_refuse(session, -EPERM, "only root and the daemon's own user may reload or drain it");
+        return;
+    }
+    switch (message->command->kind) {
+    case FEEDD__COMMAND__KIND__RELOAD:
+        if (supervisor->reloading)
+            session_refuse(session, -EBUSY, "a reload is under way already");
+        else
+            reload_start(supervisor, session->id);
+        return;
+    case FEEDD__COMMAND__KIND__DRAIN:
+        supervisor_drain(supervisor);
+        send_done(session, "feedd takes no new consumers and stops when the last one has left");
+        return;
+    default:
+        session_refuse(session, -EINVAL, "this daemon does not know that command");
+    }
+}
+
+static const struct {
+    const char *name;
+    uint8_t states; // in which it may come, as bits
+    void (*handle)(struct session *session, const Feedd__ClientMessage *message);
+} operations[CLIENT_BODIES] = {
+    [FEEDD__CLIENT_MESSAGE__BODY_HELLO] = {"hello", 1 << SESSION_NEW, handle_hello},
+    [FEEDD__CLIENT_MESSAGE__BODY_ATTACH] = {"attach", 1 << SESSION_GREETED, handle_attach},
+    [FEEDD__CLIENT_MESSAGE__BODY_RELEASE] = {"release", 1 << SESSION_ATTACHED, handle_release},
+    [FEEDD__CLIENT_MESSAGE__BODY_QUERY] = {"query", 1 << SESSION_GREETED | 1 << SESSION_ATTACHED,
+                                           handle_query},
+    [FEEDD__CLIENT_MESSAGE__BODY_COMMAND] = {"command", 1 << SESSION_GREETED, handle_command},
+};
+
+void session_handle(struct session *session, const Feedd__ClientMessage *message) {
+    uint32_t body = (uint32_t)message->body_case;
+    if (body >= CLIENT_BODIES || !operations[body].handle) {
+        session_fail(session, -EPROTO, "a message came that this daemon does not know");
+        return;
+    }
+    if (!(operations[body].states >> session->state & 1)) {
+        session_fail(session, -EPROTO, "%s is out of order in a session that is %s", operations[body].name,
+                     session_state_name(session->state));
+        return;
+    }
+    operations[body].handle(session, message);
+}

@@ -1,0 +1,327 @@
+// Answers for feedctl: what the daemon is, has and does. Long lists go in pages, since a message is bounded.
+#include "daemon/supervisor/clients/query.h"
+#include "base/sizes.h"
+#include "base/time.h"
+#include "daemon/loader/read/reader.h"
+#include "daemon/supervisor/feeds/served_feed.h"
+#include "order/partition.h"
+
+#define PAGE_ROWS     64u
+#define PAGE_DATASETS 10u // with up to 16 fields each, and a line of feedd.conf for each of those
+#define PAGE_FILES    12u // a path can have 4 KiB
+
+// One page under construction: rows before `start` are passed over, `next` is set when it is full.
+struct page {
+    uint32_t start, seen, count, most;
+    uint32_t next;
+};
+
+static bool page_takes(struct page *page) {
+    uint32_t row = page->seen++;
+    if (row < page->start)
+        return false;
+    if (page->count == page->most) {
+        if (!page->next)
+            page->next = row;
+        return false;
+    }
+    page->count++;
+    return true;
+}
+
+void query_send(struct session *session, Feedd__Answer *answer) {
+    Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
+    frame.body_case = FEEDD__SERVER_MESSAGE__BODY_ANSWER;
+    frame.answer = answer;
+    session_send(session, &frame.base);
+}
+
+static void describe_dataset(const struct dataset *dataset, Feedd__Dataset *row, Feedd__Field *fields,
+                             Feedd__Field **list) {
+    const struct dataset_layout *layout = dataset->layout;
+    feedd__dataset__init(row);
+    row->name = dataset->name;
+    row->format = (char *)dataset->format;
+    row->samples = layout->samples;
+    row->files = layout->file_count;
+    row->fingerprint = layout->fingerprint;
+    row->io = (char *)io_mode_name(dataset->io);
+    row->io_direct = dataset->io_direct;
+    row->io_delay_us = dataset->io_delay_us;
+    row->on_error = (char *)(dataset->skip_errors ? "skip" : "fail");
+    for (uint32_t i = 0; i < layout->field_count; i++) {
+        const struct ring_field *field = &layout->fields[i];
+        feedd__field__init(&fields[i]);
+        fields[i].name = (char *)field->name;
+        fields[i].dtype = field->dtype;
+        fields[i].n_shape = field->dimensions;
+        fields[i].shape = (uint64_t *)field->shape;
+        fields[i].stored = dataset->transforms[i] ? layout->transforms[i].source : field->dtype;
+        if (dataset->transforms[i])
+            fields[i].transform = dataset->transforms[i];
+        list[i] = &fields[i];
+        row->sample_bytes += field->sample_bytes;
+    }
+    row->n_fields = layout->field_count;
+    row->fields = list;
+}
+
+static void answer_datasets(struct session *session, uint32_t start) {
+    const struct supervisor *supervisor = session->supervisor;
+    static Feedd__Dataset rows[PAGE_DATASETS]; // too much for the stack; the supervisor has one thread
+    static Feedd__Field fields[PAGE_DATASETS][RING_MAX_FIELDS];
+    static Feedd__Field *field_lists[PAGE_DATASETS][RING_MAX_FIELDS];
+    Feedd__Dataset *list[PAGE_DATASETS];
+    Feedd__Answer answer = FEEDD__ANSWER__INIT;
+    struct page page = {.start = start, .most = PAGE_DATASETS};
+    for (size_t i = 0; i < supervisor->dataset_count; i++) {
+        if (!page_takes(&page))
+            continue;
+        uint32_t row = page.count - 1;
+        describe_dataset(supervisor->datasets[i], &rows[row], fields[row], field_lists[row]);
+        list[row] = &rows[row];
+    }
+    answer.next = page.next;
+    answer.n_datasets = page.count;
+    answer.datasets = list;
+    query_send(session, &answer);
+}
+
+// The reader its loaders use, those that have one yet; of several kinds the first, with a '+'.
+static void describe_reader(const struct served_feed *feed, char *text, size_t bytes) {
+    uint32_t first = READER_NONE;
+    bool mixed = false;
+    const struct child *child;
+    LIST_FOREACH(child, &feed->children, link) {
+        const struct stats_loader *record = &feed->supervisor->stats->loaders[child->record];
+        uint32_t kind = atomic_load_explicit(&record->reader, memory_order_relaxed);
+        if (kind == READER_NONE)
+            continue;
+        mixed |= first != READER_NONE && kind != first;
+        first = first == READER_NONE ? kind : first;
+    }
+    snprintf(text, bytes, "%s%s", reader_kind_name(first), mixed ? "+" : "");
+}
+
+static void describe_feed(const struct served_feed *feed, Feedd__Feed *row, char *reader,
+                          size_t reader_bytes) {
+    feedd__feed__init(row);
+    row->id = feed->id;
+    row->name = (char *)feed->name;
+    row->dataset = feed->dataset->name;
+    row->batch_size = feed->shape.batch_size;
+    row->world_size = feed->shape.world_size;
+    row->shuffle = feed->shape.shuffle;
+    row->seed = feed->shape.seed;
+    row->slots = feed->ring.header ? feed->ring.header->slot_count : 0;
+    row->ring_bytes = feed->ring_bytes;
+    row->consumers = feed->delivery.consumer_count;
+    row->loaders = feed->loaders_running;
+    row->state =
+        (char *)(feed->state == FEED_RUNNING && LIST_EMPTY(&feed->sessions) ? "idle"
+                                                                            : feed_state_name(feed->state));
+    row->user = feed->user;
+    describe_reader(feed, reader, reader_bytes);
+    row->reader = reader;
+    const struct lane *lane;
+    uint64_t furthest = 0;
+    LIST_FOREACH(lane, &feed->delivery.lanes, link)
+        furthest = max_u64(furthest, lane->base);
+    struct batch_place place = {0};
+    if (partition_locate(&feed->delivery.partition, 0, furthest, &place) == 0) {
+        row->epoch = place.epoch;
+        row->batch = place.index;
+    }
+}
+
+static void answer_feeds(struct session *session, uint32_t start) {
+    Feedd__Feed rows[PAGE_ROWS];
+    Feedd__Feed *list[PAGE_ROWS];
+    char readers[PAGE_ROWS][48];
+    Feedd__Answer answer = FEEDD__ANSWER__INIT;
+    struct page page = {.start = start, .most = PAGE_ROWS};
+    const struct served_feed *feed;
+    LIST_FOREACH(feed, &session->supervisor->feeds, link) {
+        if (!page_takes(&page))
+            continue;
+        uint32_t row = page.count - 1;
+        describe_feed(feed, &rows[row], readers[row], sizeof readers[row]);
+        list[row] = &rows[row];
+    }
+    answer.next = page.next;
+    answer.n_feeds = page.count;
+    answer.feeds = list;
+    query_send(session, &answer);
+}
+
+static void describe_client(const struct session *session, Feedd__Client *row) {
+    const struct consumer *consumer = &session->consumer;
+    feedd__client__init(row);
+    row->session = session->id;
+    row->name = (char *)session->name;
+    row->pid = (uint64_t)session->peer.pid;
+    row->user = session->peer.uid;
+    row->state = (char *)session_state_name(session->state);
+    if (!session->feed)
+        return;
+    struct batch_place place = {0};
+    row->feed = session->feed->id;
+    row->rank = (uint32_t)consumer->lane->rank;
+    row->prefetch = consumer->prefetch;
+    row->held = consumer->held_count;
+    row->batches = consumer->batches;
+    row->waiting = consumer->waiting_since_ns != 0;
+    row->device = (char *)(*session->request.device ? session->request.device : "cpu");
+    if (partition_locate(&session->feed->delivery.partition, consumer->lane->rank, consumer->cursor,
+                         &place) == 0)
+        row->epoch = place.epoch;
+}
+
+static void answer_clients(struct session *session, uint32_t start) {
+    Feedd__Client rows[PAGE_ROWS];
+    Feedd__Client *list[PAGE_ROWS];
+    Feedd__Answer answer = FEEDD__ANSWER__INIT;
+    struct page page = {.start = start, .most = PAGE_ROWS};
+    const struct session *client;
+    LIST_FOREACH(client, &session->supervisor->sessions, link) {
+        if (!page_takes(&page))
+            continue;
+        uint32_t row = page.count - 1;
+        describe_client(client, &rows[row]);
+        list[row] = &rows[row];
+    }
+    answer.next = page.next;
+    answer.n_clients = page.count;
+    answer.clients = list;
+    query_send(session, &answer);
+}
+
+static void describe_child(const struct child *child, uint64_t now, Feedd__Process *row) {
+    const struct stats_loader *record = &child->feed->supervisor->stats->loaders[child->record];
+    uint64_t beat = atomic_load_explicit(&record->heartbeat_ns, memory_order_relaxed);
+    feedd__process__init(row);
+    row->role = (char *)"loader";
+    row->pid = (uint64_t)child->process.pid;
+    row->state = (char *)child_state_name(child->state);
+    row->feed = child->feed->id;
+    row->serial = child->serial;
+    row->reader = (char *)reader_kind_name(atomic_load_explicit(&record->reader, memory_order_relaxed));
+    row->reason =
+        (char *)reader_reason_text(atomic_load_explicit(&record->reader_reason, memory_order_relaxed));
+    row->heartbeat_age_ns = now > beat ? now - beat : 0;
+}
+
+static void answer_processes(struct session *session, uint32_t start) {
+    Feedd__Process rows[PAGE_ROWS];
+    Feedd__Process *list[PAGE_ROWS];
+    Feedd__Answer answer = FEEDD__ANSWER__INIT;
+    struct page page = {.start = start, .most = PAGE_ROWS};
+    uint64_t now = monotonic_ns();
+    const struct served_feed *feed;
+    const struct child *child;
+    if (page_takes(&page)) {
+        feedd__process__init(&rows[0]);
+        rows[0].role = (char *)"supervisor";
+        rows[0].pid = (uint64_t)getpid();
+        rows[0].state = (char *)"running";
+        list[0] = &rows[0];
+    }
+    LIST_FOREACH(feed, &session->supervisor->feeds, link) {
+        LIST_FOREACH(child, &feed->children, link) {
+            if (!page_takes(&page))
+                continue;
+            uint32_t row = page.count - 1;
+            describe_child(child, now, &rows[row]);
+            list[row] = &rows[row];
+        }
+    }
+    answer.next = page.next;
+    answer.n_processes = page.count;
+    answer.processes = list;
+    query_send(session, &answer);
+}
+
+// ---- Files of a dataset ------------------------------------------------------------------------------------
+
+struct file_page {
+    struct page page;
+    Feedd__File rows[PAGE_FILES];
+    Feedd__File *list[PAGE_FILES];
+    Feedd__File__Extent extents[PAGE_FILES][RING_MAX_FIELDS];
+    Feedd__File__Extent *extent_lists[PAGE_FILES][RING_MAX_FIELDS];
+};
+
+static void add_file(struct file_page *files, const struct dataset *dataset,
+                     const struct dataset_stream *stream, uint32_t index) {
+    if (!page_takes(&files->page))
+        return;
+    uint32_t place = files->page.count - 1;
+    const struct dataset_file *file = &dataset->layout->files[index];
+    Feedd__File *row = &files->rows[place];
+    feedd__file__init(row);
+    row->path = dataset->paths[index];
+    row->first_sample = file->first_sample;
+    row->samples = file->samples;
+    row->data_offset = file->data_offset;
+    row->record_bytes = stream->record_bytes;
+    for (uint32_t i = 0; i < stream->extent_count; i++) {
+        Feedd__File__Extent *extent = &files->extents[place][i];
+        feedd__file__extent__init(extent);
+        extent->field = stream->extents[i].field;
+        extent->offset = stream->extents[i].offset;
+        extent->bytes = stream->extents[i].bytes;
+        extent->transformed = dataset->transforms[extent->field] != NULL;
+        files->extent_lists[place][i] = extent;
+    }
+    row->n_extents = stream->extent_count;
+    row->extents = files->extent_lists[place];
+    files->list[place] = row;
+}
+
+static void answer_files(struct session *session, const char *name, uint32_t start) {
+    const struct dataset *dataset = datasets_find(session->supervisor, name);
+    Feedd__Answer answer = FEEDD__ANSWER__INIT;
+    struct file_page files = {.page = {.start = start, .most = PAGE_FILES}};
+    if (!dataset) {
+        session_refuse(session, -ENOENT,
+                       "there is no dataset of that name; feedctl datasets lists what there is");
+        return;
+    }
+    for (uint32_t i = 0; i < dataset->layout->stream_count; i++) {
+        const struct dataset_stream *stream = &dataset->layout->streams[i];
+        // Rows of earlier pages at once: there may be a great many, and whoever asks may ask for ever.
+        uint32_t passed = (uint32_t)min_u64(start - min_u64(start, files.page.seen), stream->file_count);
+        files.page.seen += passed;
+        for (uint32_t file = passed; file < stream->file_count && !files.page.next; file++)
+            add_file(&files, dataset, stream, stream->first_file + file);
+    }
+    answer.next = files.page.next;
+    answer.n_files = files.page.count;
+    answer.files = files.list;
+    query_send(session, &answer);
+}
+
+void query_answer(struct session *session, const Feedd__Query *query) {
+    switch (query->kind) {
+    case FEEDD__QUERY__KIND__STATUS:
+        query_status(session);
+        return;
+    case FEEDD__QUERY__KIND__DATASETS:
+        answer_datasets(session, query->start);
+        return;
+    case FEEDD__QUERY__KIND__FEEDS:
+        answer_feeds(session, query->start);
+        return;
+    case FEEDD__QUERY__KIND__CLIENTS:
+        answer_clients(session, query->start);
+        return;
+    case FEEDD__QUERY__KIND__FILES:
+        answer_files(session, query->name, query->start);
+        return;
+    case FEEDD__QUERY__KIND__PROCESSES:
+        answer_processes(session, query->start);
+        return;
+    default:
+        session_refuse(session, -EINVAL, "this daemon does not know that query");
+    }
+}

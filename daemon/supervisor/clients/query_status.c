@@ -1,0 +1,108 @@
+// The answer to a question for the daemon's status.
+#include "base/sizes.h"
+#include "base/time.h"
+#include "daemon/supervisor/clients/query.h"
+#include "gpu/gpu.h"
+#include "shm/stats.h"
+#include "shm/stats_read.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+#define ERROR_TEXT 320u
+
+static uint32_t list_errors(const struct supervisor *supervisor, char texts[LAST_ERRORS][ERROR_TEXT],
+                            char **list) {
+    uint32_t kept = (uint32_t)min_u64(supervisor->error_count, LAST_ERRORS);
+    uint64_t now = monotonic_ns();
+    for (uint32_t i = 0; i < kept; i++) {
+        uint32_t place = (supervisor->error_count - kept + i) % LAST_ERRORS;
+        snprintf(texts[i], ERROR_TEXT, "%" PRIu64 " s ago: %s",
+                 (now - supervisor->last_errors[place].at_ns) / NS_PER_S,
+                 supervisor->last_errors[place].text);
+        list[i] = texts[i];
+    }
+    return kept;
+}
+
+static uint64_t read_word(const _Atomic uint64_t *word) {
+    return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+static char *copy_text(char copy[STATS_NAME], const char text[STATS_NAME]) {
+    memcpy(copy, text, STATS_NAME);
+    copy[STATS_NAME - 1] = 0;
+    return copy;
+}
+
+static void describe_gpu(const struct stats_gpu *record, uint64_t now, Feedd__Gpu *row) {
+    uint64_t beat = read_word(&record->heartbeat_ns);
+    feedd__gpu__init(row);
+    row->pid = read_word(&record->pid);
+    row->state = (char *)stats_gpu_state_name(atomic_load_explicit(&record->state, memory_order_relaxed));
+    row->pools = atomic_load_explicit(&record->pools, memory_order_relaxed);
+    row->pool_bytes = read_word(&record->pool_bytes);
+    row->pinned_bytes = read_word(&record->pinned_bytes);
+    row->bus_bytes_per_s = read_word(&record->bus_bytes_per_s);
+    row->copied_bytes = read_word(&record->counters[GPU_copied_bytes]);
+    row->heartbeat_age_ns = now > beat ? now - beat : 0;
+}
+
+// Identities are written by this very thread, so they need no look at `version`.
+void query_list_gpus(const struct stats_region *stats, uint64_t now, struct query_gpus *gpus) {
+    gpus->count = 0;
+    for (uint32_t i = 0; i < STATS_MAX_GPUS; i++) {
+        const struct stats_gpu *record = &stats->gpus[i];
+        if (!record->used)
+            continue;
+        size_t place = gpus->count++;
+        Feedd__Gpu *row = gpus->list[place] = &gpus->rows[place];
+        describe_gpu(record, now, row);
+        row->uuid = copy_text(gpus->uuids[place], record->uuid);
+        row->name = copy_text(gpus->names[place], record->name);
+    }
+}
+
+// Whoever asks is in another directory.
+static char *absolute_path(const struct config *config, char *path, size_t bytes) {
+    const char *name = strrchr(config->file, '/');
+    if (*config->file == '/')
+        return config->file;
+    snprintf(path, bytes, "%s/%s", config->folder, name ? name + 1 : config->file);
+    return path;
+}
+
+void query_status(struct session *session) {
+    const struct supervisor *supervisor = session->supervisor;
+    uint64_t now = monotonic_ns();
+    char texts[LAST_ERRORS][ERROR_TEXT];
+    char *errors[LAST_ERRORS];
+    char support[192], path[PATH_MAX];
+    struct query_gpus gpus;
+    Feedd__Status status = FEEDD__STATUS__INIT;
+    Feedd__Answer answer = FEEDD__ANSWER__INIT;
+    gpu_support((uint32_t)supervisor->config->simulated_gpus, support, sizeof support);
+    status.version = (char *)FEEDD_VERSION;
+    status.pid = (uint64_t)getpid();
+    status.uptime_ns = now - supervisor->started_ns;
+    status.config_path = absolute_path(supervisor->config, path, sizeof path);
+    status.socket_path = (char *)supervisor->socket_path;
+    status.stats_path = (char *)supervisor->stats_path;
+    status.ring_memory = supervisor->config->ring_memory;
+    status.ring_bytes = supervisor->ring_bytes;
+    status.loaders = (uint32_t)supervisor->config->loaders;
+    status.io = (char *)io_mode_name(supervisor->config->io);
+    status.sessions = supervisor->session_count;
+    status.feeds = supervisor->feed_count;
+    status.datasets = (uint32_t)supervisor->dataset_count;
+    status.draining = supervisor->state != SUPERVISOR_RUNNING;
+    status.n_last_errors = list_errors(supervisor, texts, errors);
+    status.last_errors = errors;
+    query_list_gpus(supervisor->stats, now, &gpus);
+    status.n_gpus = gpus.count;
+    status.gpus = gpus.list;
+    status.gpu_support = support;
+    answer.status = &status;
+    query_send(session, &answer);
+}

@@ -1,0 +1,146 @@
+#include "daemon/transfer/device_ring.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/sizes.h"
+#include "base/time.h"
+
+#define MEASURED_BYTES (128ull << 20)
+
+enum {
+    POOL_FD_SOURCE,
+    POOL_FD_RING,
+    POOL_FD_EVENT,
+    POOL_FD_MEMORY,
+};
+
+static int map_rings(struct device_ring *pool, const int *fds, struct error *error) {
+    struct copies *copies = &pool->copies;
+    int err = ring_map(&copies->source, fds[POOL_FD_SOURCE], RING_READ, error);
+    if (!err)
+        err = ring_map(&pool->ring, fds[POOL_FD_RING], RING_CONTROL, error);
+    if (err)
+        return err;
+    if (!pool->ring.header->on_device || pool->ring.header->slot_bytes != copies->source.header->slot_bytes)
+        return error_set(error, -EPROTO, "the pool's ring does not go with the feed's");
+    return 0;
+}
+
+static int get_memory(struct device_ring *pool, const struct transfer_request *request, int fd,
+                      struct error *error) {
+    struct error cause = {0};
+    if (request->memory_bytes)
+        return gpu_import(pool->gpu, fd, request->memory_bytes, true, &pool->memory, error);
+    uint64_t bytes = gpu_round_up(pool->gpu, ring_pool_bytes(pool->ring.header));
+    int err = gpu_create(pool->gpu, bytes, &pool->memory, &pool->memory_fd, &cause);
+    if (err)
+        error_set(error, err, "%s%s", cause.text,
+                  err == -ENOMEM ? ": ask for smaller batches or a smaller prefetch, or lower device_pool"
+                                 : "");
+    return err;
+}
+
+int device_ring_begin(struct gpu *gpu, const struct transfer_request *request, int *fds, uint32_t fd_count,
+                      struct device_ring **made, struct error *error) {
+    uint32_t wanted = request->memory_bytes ? POOL_FD_MEMORY + 1 : POOL_FD_MEMORY;
+    struct device_ring *pool = calloc(1, sizeof *pool);
+    int err = 0;
+    if (!pool)
+        err = error_set(error, -ENOMEM, "out of memory");
+    else if (fd_count != wanted)
+        err = error_set(error, -EPROTO, "%u descriptors came for a pool, not %u", fd_count, wanted);
+    if (!err) {
+        pool->id = request->pool;
+        pool->gpu = gpu;
+        pool->event_fd = fds[POOL_FD_EVENT];
+        pool->memory_fd = -1;
+        fds[POOL_FD_EVENT] = -1;
+        err = map_rings(pool, fds, error);
+    }
+    if (!err)
+        err = get_memory(pool, request, fds[POOL_FD_MEMORY], error);
+    if (!err)
+        err = copies_open(&pool->copies, gpu, &pool->ring, request->owner, &pool->memory, error);
+    if (!err)
+        err = registration_begin(&pool->registration, gpu, &pool->copies.source, error);
+    for (uint32_t i = 0; i < fd_count; i++)
+        close_fd(&fds[i]);
+    if (err) {
+        if (pool)
+            device_ring_end(pool);
+        return err;
+    }
+    *made = pool;
+    return 0;
+}
+
+int device_ring_prepare(struct device_ring *pool, struct error *error) {
+    uint64_t began = monotonic_ns();
+    int left = registration_step(&pool->registration, error);
+    pool->registering_ns += monotonic_ns() - began;
+    pool->open = left == 0;
+    return left;
+}
+
+void device_ring_end(struct device_ring *pool) {
+    // Unpinning memory or unmapping a pool under a copy would end the context.
+    gpu_synchronize(pool->gpu, NULL);
+    copies_close(&pool->copies);
+    registration_end(&pool->registration);
+    if (pool->memory.bytes)
+        gpu_free(pool->gpu, &pool->memory);
+    ring_unmap(&pool->copies.source);
+    ring_unmap(&pool->ring);
+    close_fd(&pool->event_fd);
+    close_fd(&pool->memory_fd);
+    free(pool);
+}
+
+int device_ring_add_consumer(struct device_ring *pool, uint32_t consumer, int fd, struct error *error) {
+    AUTO_CLOSE int words_fd = fd;
+    struct stat status;
+    if (consumer >= RING_MAX_CONSUMERS || pool->copies.consumers[consumer].words)
+        return error_set(error, -EPROTO, "consumer %u of a pool is there already", consumer);
+    if (fstat(words_fd, &status) < 0 || (uint64_t)status.st_size < ring_slot_words_bytes(pool->ring.header))
+        return error_set(error, -EPROTO, "the release words of a consumer are too short");
+    void *memory = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, words_fd, 0);
+    if (memory == MAP_FAILED)
+        return error_set(error, -errno, "cannot map a consumer's release words: %m");
+    pool->copies.consumers[consumer] = (struct release_words){memory, (uint64_t)status.st_size};
+    return 0;
+}
+
+void device_ring_remove_consumer(struct device_ring *pool, uint32_t consumer) {
+    if (consumer >= RING_MAX_CONSUMERS || !pool->copies.consumers[consumer].words)
+        return;
+    munmap((void *)pool->copies.consumers[consumer].words, pool->copies.consumers[consumer].bytes);
+    pool->copies.consumers[consumer] = (struct release_words){0};
+}
+
+int device_ring_measure_bus(struct device_ring *pool, uint64_t *bytes_per_s, struct error *error) {
+    struct copies *copies = &pool->copies;
+    const struct ring_header *source = copies->source.header, *ring = pool->ring.header;
+    uint64_t copied = 0, began = 0;
+    // The first copy is not counted: it finds the way.
+    for (uint32_t i = 0; !i || copied < MEASURED_BYTES; i++) {
+        int err = gpu_copy_in(
+            pool->gpu, copies->streams[0], pool->memory.address + i % ring->slot_count * ring->slot_bytes,
+            ring_slot_data(&copies->source, i % source->slot_count), source->slot_bytes, error);
+        if (!err && !i)
+            err = gpu_synchronize(pool->gpu, error);
+        if (err)
+            return err;
+        if (!i)
+            began = monotonic_ns();
+        else
+            copied += source->slot_bytes;
+    }
+    int err = gpu_synchronize(pool->gpu, error);
+    uint64_t took = max_u64(monotonic_ns() - began, 1);
+    *bytes_per_s = (uint64_t)((double)copied * 1e9 / (double)took);
+    return err;
+}

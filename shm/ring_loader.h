@@ -1,0 +1,50 @@
+// The loaders' side of the ring: claim a chunk, report it, close holes, sleep. A transfer process is the one loader of
+// its pools' rings.
+#ifndef FEEDD_SHM_RING_LOADER_H
+#define FEEDD_SHM_RING_LOADER_H
+
+#include "base/scope.h"
+#include "shm/ring.h"
+
+#define RING_REPAIR_CHUNK UINT32_MAX
+
+// A piece of work that this loader owns until it calls one of ring_chunk_done and ring_chunk_failed.
+struct ring_claim {
+    uint32_t slot;
+    uint32_t chunk;        // or RING_REPAIR_CHUNK
+    uint32_t chunk_count;  // of the batch
+    uint32_t first_sample; // in the batch
+    uint32_t count;
+    uint64_t epoch;
+    uint64_t first_position; // of first_sample, in the epoch's order
+};
+
+// Takes the next free chunk for `owner` (non-zero): true, or false when there is nothing to do.
+bool ring_claim(struct ring *ring, uint32_t owner, struct ring_claim *claim);
+
+// Marks a sample of the batch (index within the batch) of a chunk one owns as unreadable.
+void ring_skip_sample(struct ring *ring, const struct ring_claim *claim, uint32_t sample);
+
+// The bytes are in place (`skipped` samples excepted). True when the supervisor must be woken: write the eventfd.
+bool ring_chunk_done(struct ring *ring, const struct ring_claim *claim, uint32_t skipped) MUST_CHECK;
+
+// The chunk cannot be filled and the feed is to fail. True as above.
+bool ring_chunk_failed(struct ring *ring, const struct ring_claim *claim, int code, uint32_t file,
+                       uint64_t offset, uint64_t sample) MUST_CHECK;
+
+// Does a claimed repair: moves readable samples from the batch's end into the holes. Repeatable from the start, so a
+// loader that dies in the middle leaves nothing wrong. Report it with ring_chunk_done.
+void ring_repair(struct ring *ring, const struct ring_claim *claim);
+
+// Whether a batch was ever queued, which is so only once all pages are there: before that only the control part may be
+// touched.
+bool ring_has_begun(const struct ring *ring);
+
+// Sleeps until there may be work, at most timeout_ms.
+void ring_wait_for_work(struct ring *ring, int timeout_ms);
+
+// For a transfer process that is about to sleep: says so, and returns whether there is work after all. Pairs with
+// ring_take_sleeper.
+bool ring_announce_sleep(struct ring *ring) MUST_CHECK;
+
+#endif

@@ -1,0 +1,57 @@
+// The readers' side of the statistics region: snapshots, without a lock and without asking the daemon.
+#ifndef FEEDD_SHM_STATS_READ_H
+#define FEEDD_SHM_STATS_READ_H
+
+#include "base/error.h"
+#include "shm/layout.h"
+
+// A consistent copy of one feed with its loaders' counters summed up, those that are gone included.
+struct stats_feed_snapshot {
+    uint64_t id;
+    char name[STATS_NAME];
+    char dataset[STATS_NAME];
+    uint64_t started_ns, batch_size, world_size, slot_count, ring_bytes;
+    uint64_t slots_ready, slots_filling, consumers, loaders;
+    uint64_t feed[FEED_COUNTERS];
+    uint64_t loader[LOADER_COUNTERS];
+};
+
+// A consistent copy of one GPU.
+struct stats_gpu_snapshot {
+    char uuid[STATS_NAME];
+    char name[STATS_NAME];
+    uint64_t started_ns; // since when its counters count
+    uint64_t pid, heartbeat_ns;
+    uint32_t state; // enum gpu_state, or what a later build writes there
+    uint32_t pools;
+    uint64_t pinned_bytes, pool_bytes, bus_bytes_per_s;
+    uint64_t counters[GPU_COUNTERS];
+};
+
+struct stats_snapshot {
+    uint64_t taken_ns;
+    uint64_t pid, started_ns, heartbeat_ns;
+    bool stopped;
+    uint64_t sessions, ring_bytes, ring_memory;
+    uint32_t feed_count;
+    struct stats_feed_snapshot feeds[STATS_MAX_FEEDS];
+    uint32_t gpu_count;
+    struct stats_gpu_snapshot gpus[STATS_MAX_GPUS];
+};
+
+// -ENOENT no such file, -EAGAIN not ready yet, -EPROTO another version or no statistics file (sentence says which).
+int stats_open(const char *path, const struct stats_region **region, struct error *error);
+void stats_close(const struct stats_region *region);
+void stats_snapshot(const struct stats_region *region, struct stats_snapshot *snapshot);
+
+struct counter_text {
+    const char *name, *unit, *text;
+};
+extern const struct counter_text loader_counter_texts[LOADER_COUNTERS];
+extern const struct counter_text feed_counter_texts[FEED_COUNTERS];
+extern const struct counter_text gpu_counter_texts[GPU_COUNTERS];
+
+// The word for an enum gpu_state: "starting", "running", "backing off", "stopping", or "?".
+const char *stats_gpu_state_name(uint32_t state);
+
+#endif
