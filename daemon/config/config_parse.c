@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/names.h"
 #include "proto/limits.h"
 
 struct parser {
@@ -51,9 +52,7 @@ static int out_of_memory(struct parser *parser) {
                                current_dataset(parser), key, __VA_ARGS__))
 
 static bool is_name(const char *name, size_t most) {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    size_t length = strlen(name);
-    return length >= 1 && length <= most && strspn(name, letters) == length;
+    return *name && strlen(name) <= most && name_is_valid(name);
 }
 
 static int begin_feedd(struct parser *parser) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/names.h"
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/supervisor/feeds/pool.h"
@@ -17,15 +18,9 @@
 #define LOCAL_RANKS_BY_DEFAULT 16u
 #define WORLD_MOST             (1u << 24)
 
-static bool is_name(const char *text) {
-    size_t length = strlen(text);
-    const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    return length <= PROTO_MAX_NAME && strspn(text, letters) == length;
-}
-
 // What is no name is not repeated: neither to the client nor into the log.
 static int check_names(const Feedd__Attach *attach, struct error *error) {
-    if (!is_name(attach->dataset) || !is_name(attach->share))
+    if (!name_is_valid(attach->dataset) || !name_is_valid(attach->share))
         return error_set(error, -EINVAL,
                          "the name of a dataset or share has at most %u letters, digits, '.', '_' and '-'",
                          PROTO_MAX_NAME);
@@ -113,7 +108,7 @@ static int check_device(const struct supervisor *supervisor, const char *device,
     *request->device = 0;
     if (!*device || strcmp(device, "cpu") == 0)
         return 0;
-    if (!is_name(device) || strlen(device) >= sizeof request->device)
+    if (!name_is_valid(device) || strlen(device) >= sizeof request->device)
         return error_set(error, -EINVAL, "a device is \"cpu\" or the UUID of a GPU");
     int err = gpu_expect(device, &simulated, error);
     if (err)
