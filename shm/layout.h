@@ -12,7 +12,7 @@
 #include "base/sizes.h"
 
 #define RING_MAGIC         0x31474e4952444546u // "FEDRING1"
-#define RING_VERSION       2u
+#define RING_VERSION       3u
 #define RING_MAX_FIELDS    16u
 #define RING_MAX_DIMS      8u
 #define RING_MAX_SLOTS     4096u
@@ -66,7 +66,10 @@ struct ring_slot {
     _Atomic uint64_t unread;
     uint32_t source; // slot of the feed's ring to copy from
     uint32_t reserved32;
-    uint64_t reserved[4];
+    // The run that the batch belongs to. A restart numbers batches from 0 again in the same ring, so rank and sequence
+    // do not tell batches of two runs apart.
+    uint64_t run;
+    uint64_t reserved[3];
 };
 
 // Why a chunk failed. Written by the loader that won `state` from 0 to its own number (compare-and-swap), which sets

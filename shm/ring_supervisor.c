@@ -74,6 +74,7 @@ bool ring_dispatch_copy(struct ring *ring, uint32_t slot, const struct ring *fro
         atomic_store_explicit(&ring_skips(ring, slot)[i],
                               atomic_load_explicit(&ring_skips(from, source)[i], memory_order_relaxed),
                               memory_order_relaxed);
+    batch->run = original->run;
     batch->sequence = original->sequence;
     batch->rank = original->rank;
     batch->epoch = original->epoch;
@@ -93,15 +94,16 @@ bool ring_dispatch_copy(struct ring *ring, uint32_t slot, const struct ring *fro
     return true;
 }
 
-bool ring_dispatch(struct ring *ring, uint32_t slot, uint64_t rank, uint64_t sequence,
+bool ring_dispatch(struct ring *ring, uint32_t slot, const struct ring_batch *name,
                    const struct batch_place *place) {
     if (!make_queue_room(ring))
         return false;
     struct ring_slot *batch = ring_slot(ring, slot);
     // Not by batch->skipped: a batch that failed has never got one.
     clear_all_skips(ring, slot);
-    batch->sequence = sequence;
-    batch->rank = rank;
+    batch->run = name->run;
+    batch->sequence = name->sequence;
+    batch->rank = name->rank;
     batch->epoch = place->epoch;
     batch->index = place->index;
     batch->first_position = place->first_position;

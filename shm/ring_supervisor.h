@@ -6,9 +6,16 @@
 #include "order/partition.h"
 #include "shm/ring.h"
 
+// The name of a batch: no two batches of one ring have the same.
+struct ring_batch {
+    uint64_t run;
+    uint64_t rank;
+    uint64_t sequence; // among the rank's batches of the run
+};
+
 // Puts a batch into a free slot and queues its chunks; loaders see it after ring_wake_loaders. A batch of no samples
 // is complete at once. False when the queue is full (only after recoveries): try again later.
-bool ring_dispatch(struct ring *ring, uint32_t slot, uint64_t rank, uint64_t sequence,
+bool ring_dispatch(struct ring *ring, uint32_t slot, const struct ring_batch *name,
                    const struct batch_place *place) MUST_CHECK;
 
 // As ring_dispatch for a batch that is copied from slot `source` of `from`, where it is complete: the same place,

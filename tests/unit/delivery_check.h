@@ -79,6 +79,7 @@ static inline void check_copy(const struct fixture *pool, uint32_t slot) {
     const struct ring_slot *original = ring_slot(&pool->source->ring, state->source);
     assert_int_equal(pool->source->delivery.slots[state->source].phase, SLOT_READY);
     assert_int_equal(copy->source, state->source);
+    assert_int_equal(copy->run, original->run);
     assert_int_equal(copy->sequence, original->sequence);
     assert_int_equal(copy->rank, original->rank);
 }
@@ -87,6 +88,8 @@ static inline void check_window(const struct fixture *fixture, const struct lane
                                 uint32_t *in_windows) {
     const struct delivery *delivery = &fixture->delivery;
     uint32_t slots = fixture->ring.header->slot_count;
+    uint64_t run =
+        fixture->source ? fixture->source->delivery.run : delivery->run; // lanes end with their run
     if (slots == 0) {
         fail_msg("a ring without slots");
         return;
@@ -99,6 +102,7 @@ static inline void check_window(const struct fixture *fixture, const struct lane
         assert_true(state->in_window);
         assert_ptr_equal(state->lane, lane);
         assert_int_equal(state->sequence, lane->base + i);
+        assert_int_equal(ring_slot(&fixture->ring, slot)->run, run);
         assert_int_equal(ring_slot(&fixture->ring, slot)->sequence, lane->base + i);
         assert_int_equal(ring_slot(&fixture->ring, slot)->rank, lane->rank);
         assert_int_equal(state->phase, i < lane->ready ? SLOT_READY : SLOT_FILLING);

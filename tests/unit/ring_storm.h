@@ -127,7 +127,8 @@ static inline void storm_dispatch(struct storm *storm) {
             continue;
         struct batch_place place =
             fixture_place(storm->next, storm_count(storm, storm->next), storm->shape.batch);
-        if (!ring_dispatch(&storm->ring, slot, 0, storm->next, &place))
+        struct ring_batch name = {.run = 1, .sequence = storm->next};
+        if (!ring_dispatch(&storm->ring, slot, &name, &place))
             break;
         storm->of_slot[slot] = ++storm->next;
         storm->filling++;

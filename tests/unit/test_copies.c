@@ -77,7 +77,8 @@ static int tear_down(void **state) {
 static void dispatch(uint32_t slot, uint32_t from, uint64_t count, uint64_t unread) {
     struct batch_place place = fixture_place(at.sequence, count, BATCH);
     struct ring_claim claim;
-    assert_true(ring_dispatch(&at.source, from, 0, at.sequence++, &place));
+    assert_true(
+        ring_dispatch(&at.source, from, &(struct ring_batch){.run = 1, .sequence = at.sequence++}, &place));
     while (ring_claim(&at.source, 9, &claim)) {
         fixture_fill(&at.source, &claim);
         (void)!ring_chunk_done(&at.source, &claim, 0);

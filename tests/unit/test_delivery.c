@@ -194,6 +194,8 @@ static void test_another_run_in_the_same_ring(void **state) {
     struct consumer *consumer = join(&fixture, 0, 0, &anywhere, 2);
     assert_int_equal(delivery_pump(&fixture.delivery), 0);
     claim_one(&fixture, 1);
+    assert_int_equal(ring_slot(&fixture.ring, 0)->sequence, 0);
+    assert_int_equal(ring_slot(&fixture.ring, 0)->run, 1);
     leave(&fixture, consumer);
     delivery_restart(
         &fixture.delivery,
@@ -202,7 +204,13 @@ static void test_another_run_in_the_same_ring(void **state) {
     check_everything(&fixture);
     assert_int_equal(fixture.delivery.lane_count, 0);
     struct start_position start = at(5, 8);
-    assert_int_equal(drain(join(&fixture, 0, 6, &start, 2)), 8);
+    consumer = join(&fixture, 0, 6, &start, 2);
+    settle(&fixture);
+    // Batch 0 again, and another one.
+    uint32_t slot = LIST_FIRST(&fixture.delivery.lanes)->window[0];
+    assert_int_equal(ring_slot(&fixture.ring, slot)->sequence, 0);
+    assert_int_equal(ring_slot(&fixture.ring, slot)->run, 2);
+    assert_int_equal(drain(consumer), 8);
 }
 
 static void test_ends(void **state) {

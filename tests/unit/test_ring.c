@@ -28,7 +28,7 @@ static int close_ring(void **state) {
 
 static void dispatch(struct ring *ring, uint32_t slot, uint64_t sequence, uint64_t count) {
     struct batch_place place = fixture_place(sequence, count, BATCH);
-    assert_true(ring_dispatch(ring, slot, 0, sequence, &place));
+    assert_true(ring_dispatch(ring, slot, &(struct ring_batch){.run = 1, .sequence = sequence}, &place));
 }
 
 static struct ring_claim claim_next(struct ring *ring, uint32_t owner) {
@@ -236,12 +236,12 @@ static void test_a_full_queue_is_said_and_comes_free(void **state) {
                      owner - 1); // those who can make room are woken each time
     assert_int_equal(atomic_load(&ring->header->queue_head), entries);
     struct batch_place place = fixture_place(1, BATCH, BATCH);
-    assert_false(ring_dispatch(ring, 1, 0, 1, &place));
+    assert_false(ring_dispatch(ring, 1, &(struct ring_batch){.run = 1, .sequence = 1}, &place));
     finish_all(ring, 100);
     assert_int_equal(ring_recover(ring, owner - 1), 1);
     finish_all(ring, 100);
     assert_int_equal(ring_slot_poll(ring, 0), RING_SLOT_READY);
-    assert_true(ring_dispatch(ring, 1, 0, 1, &place));
+    assert_true(ring_dispatch(ring, 1, &(struct ring_batch){.run = 1, .sequence = 1}, &place));
 }
 
 // All chunks are done by way of the first entry, and nobody walks over the rest of the queue: the

@@ -41,10 +41,11 @@ static void a_copy_is_described_as_its_original(void **state) {
     (void)state;
     struct batch_place place = {
         .epoch = 3, .index = 4, .first_position = 500, .count = 73, .consumed = 573, .last_of_epoch = true};
-    assert_true(ring_dispatch(&source, 1, 7, 99, &place));
+    assert_true(ring_dispatch(&source, 1, &(struct ring_batch){.run = 5, .rank = 7, .sequence = 99}, &place));
     for (uint64_t fill = 1; fill < 4; fill++) {
         assert_true(ring_dispatch_copy(&pool, 2, &source, 1, fill << 40 | 5));
         const struct ring_slot *copy = ring_slot(&pool, 2), *original = ring_slot(&source, 1);
+        assert_int_equal(copy->run, 5);
         assert_int_equal(copy->sequence, 99);
         assert_int_equal(copy->rank, 7);
         assert_int_equal(copy->epoch, 3);
@@ -74,7 +75,7 @@ static void skips_come_along_and_go_again(void **state) {
     (void)state;
     struct batch_place place = fixture_place(0, BATCH, BATCH);
     struct ring_claim claim;
-    assert_true(ring_dispatch(&source, 0, 0, 0, &place));
+    assert_true(ring_dispatch(&source, 0, &(struct ring_batch){.sequence = 0}, &place));
     for (int chunk = 0; chunk < 4; chunk++) {
         assert_true(ring_claim(&source, 1, &claim));
         ring_skip_sample(&source, &claim, claim.first_sample + 3);
@@ -94,7 +95,7 @@ static void skips_come_along_and_go_again(void **state) {
     assert_int_equal(ring_slot_poll(&pool, 3), RING_SLOT_READY);
     ring_slot_free(&pool, 3);
     ring_slot_free(&source, 0);
-    assert_true(ring_dispatch(&source, 0, 0, 1, &place));
+    assert_true(ring_dispatch(&source, 0, &(struct ring_batch){.sequence = 1}, &place));
     assert_true(ring_dispatch_copy(&pool, 3, &source, 0, 0));
     assert_int_equal(ring_slot(&pool, 3)->skipped, 0);
     assert_int_equal(atomic_load(&ring_skips(&pool, 3)[0]) | atomic_load(&ring_skips(&pool, 3)[1]), 0);
@@ -103,7 +104,7 @@ static void skips_come_along_and_go_again(void **state) {
 static void a_batch_without_samples_is_a_copy_all_the_same(void **state) {
     (void)state;
     struct batch_place place = fixture_place(0, 0, BATCH);
-    assert_true(ring_dispatch(&source, 0, 0, 0, &place));
+    assert_true(ring_dispatch(&source, 0, &(struct ring_batch){.sequence = 0}, &place));
     assert_true(ring_dispatch_copy(&pool, 0, &source, 0, 0));
     assert_int_equal(ring_slot_poll(&pool, 0), RING_SLOT_FILLING);
     struct ring_claim claim = claim_one();
@@ -115,7 +116,7 @@ static void a_batch_without_samples_is_a_copy_all_the_same(void **state) {
 static void what_a_dead_one_had_claimed_is_claimed_again(void **state) {
     (void)state;
     struct batch_place place = fixture_place(0, BATCH, BATCH);
-    assert_true(ring_dispatch(&source, 0, 0, 0, &place));
+    assert_true(ring_dispatch(&source, 0, &(struct ring_batch){.sequence = 0}, &place));
     for (uint32_t slot = 0; slot < 3; slot++)
         assert_true(ring_dispatch_copy(&pool, slot, &source, 0, 1ull << slot));
     struct ring_claim first = claim_one(), second = claim_one();
@@ -139,7 +140,7 @@ static void a_sleeper_is_woken_once(void **state) {
     assert_false(ring_announce_sleep(&pool));
     assert_true(ring_take_sleeper(&pool));
     assert_false(ring_take_sleeper(&pool));
-    assert_true(ring_dispatch(&source, 0, 0, 0, &place));
+    assert_true(ring_dispatch(&source, 0, &(struct ring_batch){.sequence = 0}, &place));
     assert_true(ring_dispatch_copy(&pool, 0, &source, 0, 0));
     assert_true(ring_announce_sleep(&pool)); // there is work after all
     claim_one();
@@ -175,7 +176,7 @@ static void no_wakeup_is_lost(void **state) {
     struct batch_place place = fixture_place(0, BATCH, BATCH);
     thrd_t thread;
     int err = 0;
-    assert_true(ring_dispatch(&source, 0, 0, 0, &place));
+    assert_true(ring_dispatch(&source, 0, &(struct ring_batch){.sequence = 0}, &place));
     assert_int_equal(thrd_create(&thread, copier, NULL), thrd_success);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         assert_true(ring_dispatch_copy(&pool, round % 4, &source, 0, 0));

@@ -141,8 +141,9 @@ static void test_what_was_planned_is_mapped(void **state) {
     memset(ring_slot_data(&fill, 3), 0x5a, fill.header->slot_bytes);
     assert_int_equal(ring_slot_data(&reader, 3)[fill.header->slot_bytes - 1], 0x5a);
     struct batch_place place = fixture_place(0, 10, 10);
-    assert_true(ring_dispatch(&control, 3, 0, 0, &place));
+    assert_true(ring_dispatch(&control, 3, &(struct ring_batch){.run = 2}, &place));
     assert_int_equal(ring_slot(&reader, 3)->count, 10);
+    assert_int_equal(ring_slot(&reader, 3)->run, 2);
     ring_unmap(&fill);
     ring_unmap(&control);
     ring_unmap(&reader);

@@ -27,7 +27,7 @@ static int close_ring(void **state) {
 
 static void dispatch(struct ring *ring, uint32_t slot, uint64_t sequence, uint64_t count) {
     struct batch_place place = fixture_place(sequence, count, BATCH);
-    assert_true(ring_dispatch(ring, slot, 0, sequence, &place));
+    assert_true(ring_dispatch(ring, slot, &(struct ring_batch){.run = 1, .sequence = sequence}, &place));
 }
 
 // Fills a claim but for the samples of the batch that `bad` names; those hold rubbish.

@@ -97,7 +97,8 @@ static void dispatch_more(void) {
     uint32_t chunks = 0;
     for (uint32_t slot = 0; slot < plot->shape.slots && dispatched < plot->batches; slot++) {
         struct batch_place place = fixture_place(dispatched, plot->count, plot->shape.batch);
-        if (in_slot[slot] || !ring_dispatch(&stage, slot, 0, dispatched, &place))
+        struct ring_batch name = {.run = 1, .sequence = dispatched};
+        if (in_slot[slot] || !ring_dispatch(&stage, slot, &name, &place))
             continue;
         in_slot[slot] = ++dispatched;
         chunks += ring_slot(&stage, slot)->chunk_count;

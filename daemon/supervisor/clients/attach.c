@@ -289,6 +289,7 @@ static void send_attached(struct session *session) {
     attached.pool_bytes = session->pool ? session->pool->memory_bytes : 0;
     attached.prefetch = consumer->prefetch;
     attached.sequence = consumer->cursor;
+    attached.run = feed->delivery.run;
     attached.run_epoch = feed->delivery.partition.start_epoch;
     attached.run_consumed = feed->delivery.partition.start_sample;
     if (partition_locate(&feed->delivery.partition, consumer->lane->rank, consumer->cursor, &place) == 0) {

@@ -6,7 +6,7 @@
 int delivery_open(struct delivery *delivery, struct ring *ring, const struct partition *partition,
                   uint32_t lane_limit) {
     uint32_t slot_count = ring->header->slot_count;
-    *delivery = (struct delivery){.ring = ring, .partition = *partition, .lane_limit = lane_limit};
+    *delivery = (struct delivery){.ring = ring, .partition = *partition, .run = 1, .lane_limit = lane_limit};
     LIST_INIT(&delivery->lanes);
     delivery->slots = calloc(slot_count, sizeof *delivery->slots);
     delivery->free_slots = calloc(slot_count, sizeof *delivery->free_slots);
@@ -98,10 +98,11 @@ static struct lane *next_lane(const struct delivery *delivery) {
 }
 
 static bool dispatch_to_loaders(struct delivery *delivery, struct lane *lane, uint32_t slot) {
-    uint64_t sequence = lane->base + lane->length;
+    struct ring_batch name = {
+        .run = delivery->run, .rank = lane->rank, .sequence = lane->base + lane->length};
     struct batch_place place;
-    return partition_locate(&delivery->partition, lane->rank, sequence, &place) == 0 &&
-           ring_dispatch(delivery->ring, slot, lane->rank, sequence, &place);
+    return partition_locate(&delivery->partition, name.rank, name.sequence, &place) == 0 &&
+           ring_dispatch(delivery->ring, slot, &name, &place);
 }
 
 static bool dispatch(struct delivery *delivery, struct lane *lane, uint32_t slot) {

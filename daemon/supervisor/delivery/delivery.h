@@ -72,6 +72,9 @@ struct delivery {
     struct ring *ring;
     struct delivery *source; // a pool's; NULL: loaders fill the ring
     struct partition partition;
+    // Counts the runs in this ring, from 1; ring_slot.run. Each run numbers its batches from 0 again, so without it a
+    // client could take a batch of the present run for one that it was granted in an earlier run (ABA).
+    uint64_t run;
     LIST_HEAD(, lane) lanes;
     uint32_t lane_count;
     bool shared;         // several consumers of a rank are to be expected

@@ -329,4 +329,5 @@ void delivery_restart(struct delivery *delivery, const struct partition *partiti
     while ((lane = LIST_FIRST(&delivery->lanes)))
         remove_lane(delivery, lane);
     delivery->partition = *partition;
+    delivery->run++;
 }
