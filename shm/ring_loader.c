@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/sizes.h"
+#include "shm/holes.h"
 #include "shm/ring_loader.h"
 #include "shm/ring_words.h"
 
@@ -123,10 +124,6 @@ bool ring_chunk_failed(struct ring *ring, const struct ring_claim *claim, int co
     return wake_wanted(ring);
 }
 
-static bool is_skipped(const _Atomic uint64_t *skips, uint32_t sample) {
-    return atomic_load_explicit(&skips[sample / 64], memory_order_relaxed) >> (sample % 64) & 1;
-}
-
 static void copy_sample(const struct ring *ring, uint32_t slot, uint32_t to, uint32_t from) {
     uint8_t *data = ring_slot_data(ring, slot);
     for (uint32_t i = 0; i < ring->header->field_count; i++) {
@@ -136,22 +133,12 @@ static void copy_sample(const struct ring *ring, uint32_t slot, uint32_t to, uin
     }
 }
 
-// The k-th hole before the new end takes the k-th readable sample behind it. Sources are never written, so doing it
-// again from the start changes nothing. Clients find out which sample went where by the same rule.
 void ring_repair(struct ring *ring, const struct ring_claim *claim) {
     const struct ring_slot *batch = ring_slot(ring, claim->slot);
-    const _Atomic uint64_t *skips = ring_skips(ring, claim->slot);
-    uint32_t good = batch->count - batch->skipped;
-    uint32_t source = good;
-    for (uint32_t hole = 0; hole < good; hole++) {
-        if (!is_skipped(skips, hole))
-            continue;
-        while (source < batch->count && is_skipped(skips, source))
-            source++;
-        if (source >= batch->count)
-            return;
-        copy_sample(ring, claim->slot, hole, source++);
-    }
+    struct holes holes = holes_of(ring_skips(ring, claim->slot), batch->count - batch->skipped, batch->count);
+    // Sources are never written, so doing it again from the start changes nothing.
+    while (holes_next(&holes))
+        copy_sample(ring, claim->slot, holes.hole, holes.source);
 }
 
 // Nothing is read by it: what it tells is that the supervisor has come so far.

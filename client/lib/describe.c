@@ -3,6 +3,7 @@
 #include "client/lib/handle.h"
 #include "order/order.h"
 #include "order/token.h"
+#include "shm/holes.h"
 
 FEED_API const struct feed_description *feed_describe(const struct feed *feed) {
     return &feed->description;
@@ -29,25 +30,12 @@ FEED_API int feed_token(const struct feed *feed, char text[FEED_TOKEN_BYTES]) {
     return feed_token_at(feed, feed->epoch, feed->consumed, text);
 }
 
-static bool is_skipped(const _Atomic uint64_t *skips, uint64_t sample) {
-    uint64_t word = atomic_load_explicit(&skips[sample / 64], memory_order_relaxed);
-    return word >> (sample % 64) & 1;
-}
-
-// Where sample `i` of a batch with skipped samples stood before the repair: the k-th hole among the first
-// `good` places was filled by the k-th readable sample behind them.
+// Where sample `i` of a batch with skipped samples stood before the repair.
 static int64_t original_place(const struct ring *ring, const struct feed_batch *batch, uint64_t i) {
-    const _Atomic uint64_t *skips = ring_skips(ring, batch->slot);
-    uint64_t good = batch->count, dispatched = batch->count + batch->skipped;
-    if (!is_skipped(skips, i))
-        return (int64_t)i;
-    uint64_t hole = 0;
-    for (uint64_t k = 0; k < i; k++)
-        hole += is_skipped(skips, k);
-    for (uint64_t mover = good; mover < dispatched; mover++)
-        if (!is_skipped(skips, mover) && hole-- == 0)
-            return (int64_t)mover;
-    return -EPROTO; // bitmap and count disagree
+    uint64_t dispatched = batch->count + batch->skipped;
+    uint32_t place =
+        hole_source(ring_skips(ring, batch->slot), (uint32_t)batch->count, (uint32_t)dispatched, (uint32_t)i);
+    return place == UINT32_MAX ? -EPROTO : (int64_t)place;
 }
 
 static int64_t sample_at(struct feed *feed, uint64_t epoch, uint64_t position) {
