@@ -13,6 +13,7 @@ static_assert(offsetof(struct ring_slot, repair) == 64, "ring_slot");
 static_assert(offsetof(struct ring_slot, fill) == 72, "ring_slot");
 static_assert(offsetof(struct ring_slot, unread) == 80, "ring_slot");
 static_assert(offsetof(struct ring_slot, source) == 88, "ring_slot");
+static_assert(offsetof(struct ring_slot, recovered) == 92, "ring_slot");
 static_assert(offsetof(struct ring_slot, run) == 96, "ring_slot");
 static_assert(8 * sizeof(((struct ring_slot *)NULL)->unread) == RING_MAX_CONSUMERS, "a bit a consumer");
 

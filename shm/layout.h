@@ -36,15 +36,18 @@ struct ring_field {
 // The owner is a loader's serial number, or in the ring of a device pool a transfer process's, never given twice in the
 // life of a ring.
 enum chunk_state {
-    CHUNK_IDLE = 0,    // not part of the slot's batch, or the slot is free.   Written by the supervisor
-    CHUNK_FREE = 1,    // to be claimed.    Written by the supervisor (dispatch; recovery of a dead owner)
-    CHUNK_CLAIMED = 2, // being filled.     Written by the claiming loader, by compare-and-swap from FREE
-    CHUNK_DONE = 3,    // bytes in place.   Written by the owner
-    CHUNK_FAILED = 4,  // see ring_header.failure. Written by the owner
+    CHUNK_IDLE = 0, // not part of the slot's batch, or the slot is free. Written by the supervisor
+    CHUNK_FREE = 1, // to be claimed. Written by the supervisor at dispatch
+    CHUNK_CLAIMED =
+        2, // being filled. Written by the claiming loader, by compare-and-swap from FREE or RECOVERED
+    CHUNK_DONE = 3,   // bytes in place. Written by the owner
+    CHUNK_FAILED = 4, // see ring_header.failure. Written by the owner
+    // Free again: its owner died. To be claimed before anything in the queue. Written by the supervisor
+    CHUNK_RECOVERED = 5,
 };
 
-// What the batch in a slot is. Written by the supervisor while no chunk of the slot is FREE or CLAIMED, but for
-// `repair` and `unread`; read by loaders after claiming a chunk of it and by clients after a grant of it.
+// What the batch in a slot is. Written by the supervisor while no chunk of the slot is FREE, CLAIMED or RECOVERED, except
+// `repair`, `unread` and `recovered`; read by loaders after claiming a chunk of it and by clients after a grant of it.
 struct ring_slot {
     uint64_t sequence; // of its lane (rank)
     uint64_t rank;
@@ -56,8 +59,9 @@ struct ring_slot {
     uint32_t skipped;        // of them unreadable and left out; the batch holds count - skipped samples
     uint32_t chunk_count;
     uint32_t last_of_epoch;
-    // One more chunk word: closing the holes of a batch with skipped samples is a job like any chunk.
-    // Same states and writers. CHUNK_IDLE unless such a job is wanted.
+    // One more chunk word: closing the holes of a batch with skipped samples is a job like any chunk. Same states and
+    // writers, except that it is never RECOVERED: a repair is in no queue, so a FREE one is as urgent. CHUNK_IDLE unless
+    // such a job is wanted.
     _Atomic uint64_t repair;
     // Of the ring of a device pool alone; see ring_dispatch_copy.
     uint64_t fill; // counts what this slot was filled with, from 1: the value of its sequence words
@@ -65,7 +69,9 @@ struct ring_slot {
     // dispatch; it takes out the bit of one who has left at any time, also while the transfer process has the chunk.
     _Atomic uint64_t unread;
     uint32_t source; // slot of the feed's ring to copy from
-    uint32_t reserved32;
+    // How many chunks of this batch were ever RECOVERED: loaders look for RECOVERED chunks only where it is not 0.
+    // Written by the supervisor: 0 at dispatch, up at recovery, also while chunks are FREE or CLAIMED.
+    _Atomic uint32_t recovered;
     // The run that the batch belongs to. A restart numbers batches from 0 again in the same ring, so rank and sequence
     // do not tell batches of two runs apart.
     uint64_t run;
@@ -124,7 +130,8 @@ struct ring_header {
     // before it sleeps and taken back by the supervisor when it wakes them.
     _Alignas(CACHE_LINE) _Atomic uint32_t work;
     _Atomic uint32_t loaders_asleep;
-    _Atomic uint32_t repairs_wanted; // slots whose `repair` was set FREE, ever; written by the supervisor
+    _Atomic uint32_t
+        urgent_wanted; // repairs set FREE and chunks set RECOVERED, ever; written by the supervisor
 
     // Sleep of the supervisor: set by it before it looks for finished batches; a loader that finishes one takes
     // it to 0 and, if it was 1, writes the eventfd.

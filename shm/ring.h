@@ -15,7 +15,7 @@ struct ring {
     struct ring_header *header;
     uint8_t *data; // slot 0; NULL in the supervisor, which maps the control part alone, and of a device pool
     uint64_t mapped_bytes;
-    uint32_t repairs_seen; // a loader's own: repairs_wanted when it last found none to do
+    uint32_t urgent_seen; // a loader's own: every job counted in urgent_wanted up to here has been claimed
 };
 
 // What a ring is made for. Fields' slot_offset is filled in by ring_plan.

@@ -27,47 +27,82 @@ static void describe_claim(const struct ring *ring, uint32_t slot, uint32_t chun
     };
 }
 
-// FREE to CLAIMED. The acquire pairs with the supervisor's release of FREE: the slot's description is in place.
-static bool take(_Atomic uint64_t *word, uint32_t owner) {
-    uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
-    return chunk_state(seen) == CHUNK_FREE &&
-           atomic_compare_exchange_strong_explicit(word, &seen, chunk_word(CHUNK_CLAIMED, owner, 0),
+// To CLAIMED. The acquire pairs with the supervisor's release of FREE or RECOVERED: the slot's description is in place.
+// If the word was claimed, finished and freed again since it was seen, this claims what is there now, which is as good.
+static bool take_seen(_Atomic uint64_t *word, uint64_t seen, uint32_t owner) {
+    return atomic_compare_exchange_strong_explicit(word, &seen, chunk_word(CHUNK_CLAIMED, owner, 0),
                                                    memory_order_acq_rel, memory_order_relaxed);
 }
 
-static bool claim_repair(struct ring *ring, uint32_t owner, struct ring_claim *claim) {
-    uint32_t wanted = atomic_load_explicit(&ring->header->repairs_wanted, memory_order_acquire);
-    if (wanted == ring->repairs_seen)
-        return false;
-    for (uint32_t slot = 0; slot < ring->header->slot_count; slot++) {
-        if (!take(&ring_slot(ring, slot)->repair, owner))
-            continue;
-        describe_claim(ring, slot, RING_REPAIR_CHUNK, claim);
+static bool take(_Atomic uint64_t *word, uint32_t owner) {
+    uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
+    return (chunk_state(seen) == CHUNK_FREE || chunk_state(seen) == CHUNK_RECOVERED) &&
+           take_seen(word, seen, owner);
+}
+
+static bool take_recovered(_Atomic uint64_t *word, uint32_t owner) {
+    uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
+    return chunk_state(seen) == CHUNK_RECOVERED && take_seen(word, seen, owner);
+}
+
+// Over the chunk words of any batch, because the slot's description may be read only after a claim; beyond the
+// batch's chunks they are IDLE.
+static bool claim_in_slot(const struct ring *ring, uint32_t slot, uint32_t owner, uint32_t *chunk) {
+    struct ring_slot *batch = ring_slot(ring, slot);
+    *chunk = RING_REPAIR_CHUNK;
+    if (take(&batch->repair, owner))
         return true;
-    }
-    ring->repairs_seen = wanted;
+    if (atomic_load_explicit(&batch->recovered, memory_order_relaxed) == 0)
+        return false;
+    for (*chunk = 0; *chunk < ring->header->chunks_per_slot; ++*chunk)
+        if (take_recovered(&ring_chunks(ring, slot)[*chunk], owner))
+            return true;
     return false;
 }
 
-// The cursor only says where to look: whoever finds a chunk that is not FREE moves it on, and a claim is good
-// whatever has become of the queue entry meanwhile, because the chunk word alone decides it. A FREE chunk is
-// never passed over: its entry was published after it was made FREE, and the acquire of queue_head makes that
-// visible.
+// Jobs that batches wait for which are nearly complete: repairs, and the chunks of loaders that died.
+//
+// None is lost: the supervisor makes the word FREE or RECOVERED before it counts the job in urgent_wanted. A loader that
+// acquires a count sees every job counted in it, and `recovered` of its slot, unless somebody has claimed the job since.
+// It remembers the count only when a scan that began afterwards has found nothing, so every job counted has been claimed
+// by then. If its new owner dies too, the job is counted again.
+static bool claim_urgent(struct ring *ring, uint32_t owner, struct ring_claim *claim) {
+    uint32_t chunk, wanted = atomic_load_explicit(&ring->header->urgent_wanted, memory_order_acquire);
+    if (wanted == ring->urgent_seen)
+        return false;
+    for (uint32_t slot = 0; slot < ring->header->slot_count; slot++) {
+        if (!claim_in_slot(ring, slot, owner, &chunk))
+            continue;
+        describe_claim(ring, slot, chunk, claim);
+        return true;
+    }
+    ring->urgent_seen = wanted;
+    return false;
+}
+
+// Urgent jobs first, then the queue.
+//
+// The cursor only says where to look: whoever finds a chunk that cannot be claimed moves it on, and a claim is good
+// whatever has become of the queue entry meanwhile, because the chunk word alone decides it. The cursor never passes
+// over a FREE chunk: only dispatch makes one, before it publishes the entry, and the acquire of queue_head makes that
+// visible. It may pass over a chunk that becomes RECOVERED later: that one is found by claim_urgent.
 bool ring_claim(struct ring *ring, uint32_t owner, struct ring_claim *claim) {
     struct ring_header *header = ring->header;
-    if (claim_repair(ring, owner, claim))
+    if (claim_urgent(ring, owner, claim))
         return true;
     uint64_t cursor = atomic_load_explicit(&header->claim_cursor, memory_order_relaxed);
     for (;;) {
         uint64_t entry = cursor / header->chunks_per_slot;
         uint32_t chunk = (uint32_t)(cursor % header->chunks_per_slot);
-        // Pairs with the release in ring_dispatch and ring_recover.
+        // Pairs with the release in queue_slot.
         if (entry >= atomic_load_explicit(&header->queue_head, memory_order_acquire))
             return false;
         uint32_t slot = atomic_load_explicit(ring_queue_entry(ring, entry), memory_order_relaxed);
         bool won = take(&ring_chunks(ring, slot)[chunk], owner);
+        // Release: the entry was read before the supervisor sees that it is passed and puts another one in its place.
+        // Pairs with the acquire in queue_room.
         if (atomic_compare_exchange_strong_explicit(&header->claim_cursor, &cursor, cursor + 1,
-                                                    memory_order_relaxed, memory_order_relaxed))
+                                                    memory_order_release, memory_order_relaxed))
             cursor++;
         if (won) {
             describe_claim(ring, slot, chunk, claim);
@@ -117,8 +152,9 @@ bool ring_chunk_failed(struct ring *ring, const struct ring_claim *claim, int co
         failure->slot = claim->slot;
         failure->offset = offset;
         failure->sample = sample;
-        // Pairs with the supervisor's acquire before it words the message.
-        atomic_store_explicit(&failure->state, RING_FAILURE_COMPLETE, memory_order_release);
+        // Pairs with the acquire in ring_take_failure. Sequentially consistent, like the word below, because
+        // ring_slot_poll looks at it after arming: see failure_is_being_written.
+        atomic_store(&failure->state, RING_FAILURE_COMPLETE);
     }
     atomic_store(word, chunk_word(CHUNK_FAILED, 0, 0));
     return wake_wanted(ring);
@@ -146,23 +182,21 @@ bool ring_has_begun(const struct ring *ring) {
     return atomic_load_explicit(&ring->header->queue_head, memory_order_relaxed) > 0;
 }
 
+bool ring_announce_sleep(struct ring *ring) {
+    struct ring_header *header = ring->header;
+    // Sequentially consistent against those who make work and then look at the flag (ring_wake_loaders,
+    // ring_take_sleeper): they see us asleep, or we see their work. An exchange, so that what was queued before the flag
+    // was last taken back is visible.
+    atomic_exchange(&header->loaders_asleep, 1);
+    return atomic_load(&header->claim_cursor) / header->chunks_per_slot < atomic_load(&header->queue_head) ||
+           atomic_load(&header->urgent_wanted) != ring->urgent_seen;
+}
+
 void ring_wait_for_work(struct ring *ring, int timeout_ms) {
     struct ring_header *header = ring->header;
     uint32_t work = atomic_load(&header->work);
-    // Sequentially consistent against ring_wake_loaders: it sees us asleep, or we see what it queued. An
-    // exchange, so that what it had queued before it last took the flag back is visible.
-    atomic_exchange(&header->loaders_asleep, 1);
-    if (atomic_load(&header->claim_cursor) / header->chunks_per_slot < atomic_load(&header->queue_head))
-        return;
-    if (atomic_load(&header->repairs_wanted) != ring->repairs_seen)
+    if (ring_announce_sleep(ring))
         return;
     struct timespec limit = {.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000L};
     syscall(SYS_futex, &header->work, FUTEX_WAIT, work, &limit, NULL, 0);
-}
-
-bool ring_announce_sleep(struct ring *ring) {
-    struct ring_header *header = ring->header;
-    // Sequentially consistent against the fence in ring_take_sleeper.
-    atomic_exchange(&header->loaders_asleep, 1);
-    return atomic_load(&header->claim_cursor) / header->chunks_per_slot < atomic_load(&header->queue_head);
 }

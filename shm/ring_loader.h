@@ -19,7 +19,8 @@ struct ring_claim {
     uint64_t first_position; // of first_sample, in the epoch's order
 };
 
-// Takes the next free chunk for `owner` (non-zero): true, or false when there is nothing to do.
+// Takes the next job for `owner` (non-zero): a repair or a chunk whose owner died, or else the next chunk in the queue.
+// False when there is nothing to do.
 bool ring_claim(struct ring *ring, uint32_t owner, struct ring_claim *claim);
 
 // Marks a sample of the batch (index within the batch) of a chunk one owns as unreadable.

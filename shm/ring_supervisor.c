@@ -18,23 +18,27 @@ uint64_t ring_unclaimed(const struct ring *ring) {
 
 static uint64_t queue_room(const struct ring *ring) {
     const struct ring_header *header = ring->header;
+    // Pairs with the release of a loader that moves the cursor: it has read the entries that are passed.
     uint64_t passed =
         atomic_load_explicit(&header->claim_cursor, memory_order_acquire) / header->chunks_per_slot;
     uint64_t head = atomic_load_explicit(&header->queue_head, memory_order_relaxed);
     return header->queue_entries - (head - min_u64(passed, head));
 }
 
-// Recoveries leave entries behind of which every chunk has been claimed by way of another. Loaders pass over
-// them without finishing anything, so nobody would say when there is room again: the supervisor passes over
-// them itself, and a queue that stays full has a FREE chunk in front, whose batch will be finished with a wake-up.
+// The queue has room for every slot twice, and dispatch alone puts a slot into it, once per batch. It can still fill
+// up: a loader that dies between claiming a chunk and moving the cursor leaves the cursor at an entry that is spent
+// once the recovered chunk is done. When the slot is dispatched again, the next loader can claim its first chunk by way
+// of that old entry and die in the same place, and so on, an entry per death. Nobody who would tell of it walks over
+// such entries: the supervisor passes over them itself, and a queue that stays full has a FREE chunk in front, whose
+// batch will be finished with a wake-up. A RECOVERED chunk can be passed over: loaders find it without the queue.
 static bool make_queue_room(struct ring *ring) {
     struct ring_header *header = ring->header;
-    uint64_t cursor = atomic_load_explicit(&header->claim_cursor, memory_order_acquire);
+    uint64_t cursor = atomic_load_explicit(&header->claim_cursor, memory_order_relaxed);
     while (queue_room(ring) == 0) {
         uint32_t slot = atomic_load_explicit(ring_queue_entry(ring, cursor / header->chunks_per_slot),
                                              memory_order_relaxed);
         _Atomic uint64_t *word = &ring_chunks(ring, slot)[cursor % header->chunks_per_slot];
-        // Only the supervisor makes a chunk FREE, so that one which is not stays so meanwhile.
+        // Only the supervisor makes a chunk FREE, so one that is not FREE stays so meanwhile.
         if (chunk_state(atomic_load_explicit(word, memory_order_relaxed)) == CHUNK_FREE)
             return false;
         if (atomic_compare_exchange_strong_explicit(&header->claim_cursor, &cursor, cursor + 1,
@@ -84,6 +88,7 @@ bool ring_dispatch_copy(struct ring *ring, uint32_t slot, const struct ring *fro
     batch->count = original->count;
     batch->skipped = original->skipped;
     batch->last_of_epoch = original->last_of_epoch;
+    atomic_store_explicit(&batch->recovered, 0, memory_order_relaxed); // published with the chunk
     batch->chunk_count = 1; // also without samples: consumers' streams wait for its sequence word
     batch->fill++;
     batch->source = source;
@@ -112,6 +117,7 @@ bool ring_dispatch(struct ring *ring, uint32_t slot, const struct ring_batch *na
     batch->skipped = 0;
     batch->chunk_count = (uint32_t)divide_up(place->count, ring->header->chunk_samples);
     batch->last_of_epoch = place->last_of_epoch;
+    atomic_store_explicit(&batch->recovered, 0, memory_order_relaxed); // published with the chunks
     _Atomic uint64_t *words = ring_chunks(ring, slot);
     for (uint32_t i = 0; i < batch->chunk_count; i++)
         // Release: a loader may take this chunk before it has seen the queue entry (by an old entry of the
@@ -143,7 +149,8 @@ bool ring_take_sleeper(struct ring *ring) {
 }
 
 static enum ring_slot_state poll_repair(struct ring *ring, struct ring_slot *batch, uint32_t skipped) {
-    switch (chunk_state(atomic_load_explicit(&batch->repair, memory_order_acquire))) {
+    // Sequentially consistent, as the chunks in ring_slot_poll.
+    switch (chunk_state(atomic_load(&batch->repair))) {
     case CHUNK_DONE:
         return RING_SLOT_READY;
     case CHUNK_FAILED:
@@ -152,7 +159,7 @@ static enum ring_slot_state poll_repair(struct ring *ring, struct ring_slot *bat
         batch->skipped = skipped;
         // Pairs with the claiming loader's acquire: it reads `skipped`.
         atomic_store_explicit(&batch->repair, chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
-        atomic_fetch_add(&ring->header->repairs_wanted, 1);
+        atomic_fetch_add(&ring->header->urgent_wanted, 1);
         ring_wake_loaders(ring, 1);
         return RING_SLOT_FILLING;
     default:
@@ -163,7 +170,8 @@ static enum ring_slot_state poll_repair(struct ring *ring, struct ring_slot *bat
 // A loader that failed while another one was writing down its own failure has left no reason. The other one
 // will report a failed chunk too, or be recovered: until then there is nothing to tell.
 static bool failure_is_being_written(const struct ring *ring) {
-    uint32_t state = atomic_load_explicit(&ring->header->failure.state, memory_order_relaxed);
+    // Sequentially consistent: either this sees it complete, or the one who completed it sees the supervisor asleep.
+    uint32_t state = atomic_load(&ring->header->failure.state);
     return state != 0 && state != RING_FAILURE_COMPLETE;
 }
 
@@ -188,7 +196,7 @@ enum ring_slot_state ring_slot_poll(struct ring *ring, uint32_t slot) {
 static bool is_busy(_Atomic uint64_t *word) {
     // Sequentially consistent: see ring_chunk_done.
     enum chunk_state state = chunk_state(atomic_load(word));
-    return state == CHUNK_FREE || state == CHUNK_CLAIMED;
+    return state == CHUNK_FREE || state == CHUNK_CLAIMED || state == CHUNK_RECOVERED;
 }
 
 bool ring_slot_busy(const struct ring *ring, uint32_t slot) {
@@ -239,29 +247,30 @@ static bool owned_by(_Atomic uint64_t *word, uint32_t owner) {
     return chunk_state(seen) == CHUNK_CLAIMED && chunk_owner(seen) == owner;
 }
 
-// Frees the chunks of one slot that `owner` had. What it had marked as skipped in them is forgotten with it.
-static int recover_slot(struct ring *ring, uint32_t slot, uint32_t owner) {
-    const struct ring_slot *batch = ring_slot(ring, slot);
+// Frees the chunks of one slot that `owner` had. Samples that it had marked as skipped in them are no longer skipped, but
+// in the ring of a device pool nobody would mark them again: there they were copied from the feed's ring.
+static uint32_t recover_slot(struct ring *ring, uint32_t slot, uint32_t owner) {
+    struct ring_slot *batch = ring_slot(ring, slot);
     _Atomic uint64_t *words = ring_chunks(ring, slot);
     uint32_t chunk_samples = ring->header->chunk_samples;
-    int freed = 0;
+    uint32_t freed = 0;
     for (uint32_t i = 0; i < batch->chunk_count; i++) {
         if (!owned_by(&words[i], owner))
             continue;
         uint32_t first = i * chunk_samples;
-        clear_skips(ring, slot, first, (uint32_t)min_u64(chunk_samples, batch->count - first));
-        atomic_store_explicit(&words[i], chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
+        if (!ring->header->on_device)
+            clear_skips(ring, slot, first, (uint32_t)min_u64(chunk_samples, batch->count - first));
+        // Published by urgent_wanted.
+        atomic_fetch_add_explicit(&batch->recovered, 1, memory_order_relaxed);
+        // Release: the next owner sees the skip bits cleared.
+        atomic_store_explicit(&words[i], chunk_word(CHUNK_RECOVERED, 0, 0), memory_order_release);
+        freed++;
+    }
+    if (owned_by(&batch->repair, owner)) {
+        atomic_store_explicit(&batch->repair, chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
         freed++;
     }
     return freed;
-}
-
-static bool owns_chunk(const struct ring *ring, uint32_t slot, uint32_t owner) {
-    _Atomic uint64_t *words = ring_chunks(ring, slot);
-    for (uint32_t i = 0; i < ring_slot(ring, slot)->chunk_count; i++)
-        if (owned_by(&words[i], owner))
-            return true;
-    return false;
 }
 
 // What the dead loader was about to tell the supervisor is forgotten, so that others can tell it.
@@ -274,26 +283,14 @@ static void recover_signals(struct ring *ring, uint32_t owner) {
 }
 
 int ring_recover(struct ring *ring, uint32_t owner) {
-    int freed = 0;
-    bool full = false;
+    uint32_t freed = 0;
     recover_signals(ring, owner);
-    for (uint32_t slot = 0; slot < ring->header->slot_count; slot++) {
-        _Atomic uint64_t *repair = &ring_slot(ring, slot)->repair;
-        if (owned_by(repair, owner)) {
-            atomic_store_explicit(repair, chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
-            atomic_fetch_add(&ring->header->repairs_wanted, 1);
-            freed++;
-        }
-        if (!owns_chunk(ring, slot, owner))
-            continue;
-        if (!make_queue_room(ring)) {
-            full = true;
-            break;
-        }
+    for (uint32_t slot = 0; slot < ring->header->slot_count; slot++)
         freed += recover_slot(ring, slot, owner);
-        queue_slot(ring, slot);
-    }
+    // After the words, so that whoever reads this count finds them; pairs with claim_urgent. Sequentially consistent:
+    // see ring_announce_sleep.
+    atomic_fetch_add(&ring->header->urgent_wanted, freed);
     // One more than was freed: the dead loader may have been woken for a chunk that it did not come to claim.
-    ring_wake_loaders(ring, (uint32_t)freed + 1);
-    return full ? -EAGAIN : freed;
+    ring_wake_loaders(ring, freed + 1);
+    return (int)freed;
 }

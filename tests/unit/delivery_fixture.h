@@ -69,8 +69,7 @@ static inline void replace_loader(struct fixture *fixture, uint32_t owner) {
             drop_claim(fixture, at);
         else
             at++;
-    while (ring_recover(&fixture->ring, owner) < 0)
-        claim_one(fixture, owner + 1);
+    ring_recover(&fixture->ring, owner);
 }
 
 // All who were granted what lies in a pool's slot have released it on their streams.

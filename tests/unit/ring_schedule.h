@@ -302,6 +302,7 @@ static long do_futex(void *word, int operation, uint32_t value, const void *limi
 #undef atomic_store_explicit
 #undef atomic_exchange
 #undef atomic_fetch_add
+#undef atomic_fetch_add_explicit
 #undef atomic_fetch_or_explicit
 #undef atomic_fetch_and_explicit
 #undef atomic_compare_exchange_strong
@@ -313,6 +314,7 @@ static long do_futex(void *word, int operation, uint32_t value, const void *limi
 #define atomic_store_explicit(word, value, order)             do_store(ANY_WORD(word), value)
 #define atomic_exchange(word, value)                          do_exchange(ANY_WORD(word), value)
 #define atomic_fetch_add(word, value)                         do_change(ANY_WORD(word), UINT64_MAX, 0, value)
+#define atomic_fetch_add_explicit(word, value, order)         do_change(ANY_WORD(word), UINT64_MAX, 0, value)
 #define atomic_fetch_or_explicit(word, bits, order)           do_change(ANY_WORD(word), UINT64_MAX, bits, 0)
 #define atomic_fetch_and_explicit(word, bits, order)          do_change(ANY_WORD(word), bits, 0, 0)
 #define atomic_compare_exchange_strong(word, expected, value) do_compare(ANY_WORD(word), expected, value)

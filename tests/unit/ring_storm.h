@@ -27,8 +27,6 @@ struct storm {
     uint64_t next, finished;
     uint64_t of_slot[STORM_SLOTS]; // sequence + 1 of the batch being filled; 0: free or with the reader
     uint32_t filling;
-    uint32_t again[64]; // owners whose recovery found the queue full
-    uint32_t again_count;
     uint64_t recovered;
 };
 
@@ -164,18 +162,7 @@ static inline void storm_release(struct storm *storm, uint32_t slot) {
 }
 
 static inline void storm_bury(struct storm *storm, uint32_t owner) {
-    int chunks = ring_recover(&storm->ring, owner);
-    if (chunks < 0 && storm->again_count < COUNT_OF(storm->again))
-        storm->again[storm->again_count++] = owner;
-    else
-        storm->recovered += (uint64_t)max_u64(0, (uint64_t)chunks);
-}
-
-static inline void storm_bury_again(struct storm *storm) {
-    uint32_t count = storm->again_count;
-    storm->again_count = 0;
-    for (uint32_t i = 0; i < count; i++)
-        storm_bury(storm, storm->again[i]);
+    storm->recovered += (uint64_t)ring_recover(&storm->ring, owner);
 }
 
 static inline void storm_hear_event(struct storm *storm) {

@@ -192,7 +192,7 @@ static void test_recovery_frees_what_the_dead_one_had_and_nothing_else(void **st
     assert_int_equal(ring_recover(ring, 1), 3);
     assert_int_equal(word_of(ring, 0, 0), chunk_word(CHUNK_DONE, 0, 0));
     assert_int_equal(word_of(ring, 0, 1), chunk_word(CHUNK_DONE, 0, 0));
-    assert_int_equal(word_of(ring, 0, 2), chunk_word(CHUNK_FREE, 0, 0));
+    assert_int_equal(word_of(ring, 0, 2), chunk_word(CHUNK_RECOVERED, 0, 0));
     assert_int_equal(word_of(ring, 0, 3), chunk_word(CHUNK_CLAIMED, 2, 0));
     assert_int_equal(ring_recover(ring, 1), 0);
     finish(ring, &claims[3]);
@@ -217,50 +217,112 @@ static void test_recovery_wakes_and_arms(void **state) {
     assert_int_equal(atomic_load(&ring->header->supervisor_asleep), 1);
 }
 
-// The queue fills up when loaders die one after the other at the same batch; it must not stay so.
+static void assert_claimed(struct ring *ring, uint32_t slot, uint32_t chunk) {
+    struct ring_claim claim = claim_next(ring, 9);
+    assert_int_equal(claim.slot, slot);
+    assert_int_equal(claim.chunk, chunk);
+}
+
+// Everybody waits for the oldest batch; one that was dispatched later can wait.
+static void test_recovered_chunks_come_before_the_queue(void **state) {
+    struct ring *ring = *state;
+    for (uint32_t slot = 0; slot < 3; slot++)
+        dispatch(ring, slot, slot, BATCH);
+    for (uint32_t i = 0; i < 5; i++)
+        claim_next(ring, i == 1 || i == 4 ? 1 : 2);
+    uint64_t queued = atomic_load(&ring->header->queue_head);
+    assert_int_equal(ring_recover(ring, 1), 2);
+    assert_int_equal(atomic_load(&ring->header->queue_head), queued);
+    assert_int_equal(ring_slot_poll(ring, 0), RING_SLOT_FILLING);
+    assert_true(ring_slot_busy(ring, 0));
+    assert_claimed(ring, 0, 1);
+    assert_claimed(ring, 1, 0);
+    for (uint32_t chunk = 1; chunk < 4; chunk++)
+        assert_claimed(ring, 1, chunk);
+    // Again, after the queue has been served in between, and by a loader that has seen none of it.
+    assert_int_equal(ring_recover(ring, 2), 3);
+    ring->urgent_seen = 0;
+    for (uint32_t chunk = 0; chunk < 4; chunk++)
+        if (chunk != 1)
+            assert_claimed(ring, 0, chunk);
+    for (uint32_t chunk = 0; chunk < 4; chunk++)
+        assert_claimed(ring, 2, chunk);
+    assert_nothing_to_do(ring);
+    assert_int_equal(ring->urgent_seen, atomic_load(&ring->header->urgent_wanted));
+}
+
+// A loader that looks for the next job in the queue takes a recovered one there too, and the claim is counted once.
+static void test_the_cursor_takes_a_recovered_chunk(void **state) {
+    struct ring *ring = *state;
+    dispatch(ring, 0, 0, BATCH);
+    // It died before it moved the cursor.
+    atomic_store(&ring_chunks(ring, 0)[0], chunk_word(CHUNK_CLAIMED, 7, 0));
+    assert_int_equal(ring_recover(ring, 7), 1);
+    ring->urgent_seen = atomic_load(&ring->header->urgent_wanted); // as one that scanned just before
+    for (uint32_t chunk = 0; chunk < 4; chunk++)
+        assert_claimed(ring, 0, chunk);
+    ring->urgent_seen = 0;
+    assert_nothing_to_do(ring);
+}
+
+static void test_the_next_batch_starts_without_recoveries(void **state) {
+    struct ring *ring = *state;
+    dispatch(ring, 0, 0, BATCH);
+    claim_next(ring, 1);
+    assert_int_equal(atomic_load(&ring_slot(ring, 0)->recovered), 0);
+    assert_int_equal(ring_recover(ring, 1), 1);
+    assert_int_equal(atomic_load(&ring_slot(ring, 0)->recovered), 1);
+    finish_all(ring, 2);
+    assert_int_equal(ring_slot_poll(ring, 0), RING_SLOT_READY);
+    assert_true(fixture_batch_is_whole(ring, 0));
+    ring_slot_free(ring, 0);
+    dispatch(ring, 0, 1, BATCH);
+    assert_int_equal(atomic_load(&ring_slot(ring, 0)->recovered), 0);
+}
+
+// Loader after loader dies between its claim and the cursor, and somebody else finishes the chunk before looking at the
+// queue: each time an entry is left behind.
+static void leave_spent_entry(struct ring *ring, uint32_t owner) {
+    dispatch(ring, 0, owner, 1);
+    atomic_store(&ring_chunks(ring, 0)[0], chunk_word(CHUNK_CLAIMED, owner, 0));
+    assert_int_equal(ring_recover(ring, owner), 1);
+    struct ring_claim claim = claim_next(ring, 500);
+    finish(ring, &claim);
+    assert_int_equal(atomic_load(&ring->header->claim_cursor), 0);
+    assert_int_equal(ring_slot_poll(ring, 0), RING_SLOT_READY);
+    ring_slot_free(ring, 0);
+}
+
 static void test_a_full_queue_is_said_and_comes_free(void **state) {
     struct ring *ring = *state;
     uint32_t entries = ring->header->queue_entries;
-    dispatch(ring, 0, 0, BATCH);
-    uint32_t owner = 1;
-    int recovered = 1;
-    // The cursor stands in the first entry while the fourth chunk of it is FREE.
-    for (; recovered > 0; owner++) {
-        atomic_store(&ring_chunks(ring, 0)[owner % 3], chunk_word(CHUNK_CLAIMED, owner, 0));
-        atomic_store(&ring->header->loaders_asleep, 1);
-        recovered = ring_recover(ring, owner);
-        assert_true(owner <= entries);
-    }
-    assert_int_equal(recovered, -EAGAIN);
-    assert_int_equal(atomic_load(&ring->header->work),
-                     owner - 1); // those who can make room are woken each time
-    assert_int_equal(atomic_load(&ring->header->queue_head), entries);
     struct batch_place place = fixture_place(1, BATCH, BATCH);
-    assert_false(ring_dispatch(ring, 1, &(struct ring_batch){.run = 1, .sequence = 1}, &place));
-    finish_all(ring, 100);
-    assert_int_equal(ring_recover(ring, owner - 1), 1);
-    finish_all(ring, 100);
+    struct ring_batch name = {.run = 1, .sequence = 1};
+    for (uint32_t owner = 1; owner < entries; owner++)
+        leave_spent_entry(ring, owner);
+    dispatch(ring, 0, entries, 1); // its chunk is claimable by way of the first entry
+    assert_false(ring_dispatch(ring, 1, &name, &place));
+    finish_all(ring, 501);
     assert_int_equal(ring_slot_poll(ring, 0), RING_SLOT_READY);
-    assert_true(ring_dispatch(ring, 1, &(struct ring_batch){.run = 1, .sequence = 1}, &place));
-}
-
-// All chunks are done by way of the first entry, and nobody walks over the rest of the queue: the
-// supervisor does.
-static void test_a_queue_of_stale_entries_is_no_full_queue(void **state) {
-    struct ring *ring = *state;
-    dispatch(ring, 0, 0, 6);
-    for (uint32_t i = 0; i + 1 < ring->header->queue_entries; i++) {
-        atomic_store(&ring_chunks(ring, 0)[0], chunk_word(CHUNK_CLAIMED, 50 + i, 0));
-        assert_int_equal(ring_recover(ring, 50 + i), 1);
-    }
-    struct ring_claim first = claim_next(ring, 1), second = claim_next(ring, 2);
-    finish(ring, &first);
-    finish(ring, &second);
-    assert_int_equal(ring_slot_poll(ring, 0), RING_SLOT_READY);
-    dispatch(ring, 1, 1, BATCH);
-    finish_all(ring, 1);
+    assert_true(ring_dispatch(ring, 1, &name, &place));
+    finish_all(ring, 501);
     assert_int_equal(ring_slot_poll(ring, 1), RING_SLOT_READY);
     assert_true(fixture_batch_is_whole(ring, 1));
+}
+
+// Nobody walks over them: the supervisor does.
+static void test_a_queue_of_spent_entries_is_not_full(void **state) {
+    struct ring *ring = *state;
+    for (uint32_t owner = 1; owner <= ring->header->queue_entries; owner++)
+        leave_spent_entry(ring, owner);
+    for (uint32_t slot = 1; slot < 3; slot++)
+        dispatch(ring, slot, slot, BATCH);
+    assert_true(atomic_load(&ring->header->claim_cursor) > 0);
+    finish_all(ring, 501);
+    for (uint32_t slot = 1; slot < 3; slot++) {
+        assert_int_equal(ring_slot_poll(ring, slot), RING_SLOT_READY);
+        assert_true(fixture_batch_is_whole(ring, slot));
+    }
 }
 
 // ---- Sleep ------------------------------------------------------------------------------------------------
@@ -285,7 +347,7 @@ static void test_a_loader_does_not_sleep_over_work(void **state) {
     ring_wait_for_work(ring, 10000);
     assert_int_equal(atomic_load(&ring->header->loaders_asleep), 1);
     finish_all(ring, 1);
-    atomic_fetch_add(&ring->header->repairs_wanted, 1);
+    atomic_fetch_add(&ring->header->urgent_wanted, 1);
     ring_wait_for_work(ring, 10000);
     assert_true(monotonic_ns() - begun < UINT64_C(5000000000));
     assert_nothing_to_do(ring);
@@ -320,8 +382,11 @@ int main(void) {
         CASE(test_a_reason_that_was_never_finished_is_given_up),
         CASE(test_recovery_frees_what_the_dead_one_had_and_nothing_else),
         CASE(test_recovery_wakes_and_arms),
+        CASE(test_recovered_chunks_come_before_the_queue),
+        CASE(test_the_cursor_takes_a_recovered_chunk),
+        CASE(test_the_next_batch_starts_without_recoveries),
         CASE(test_a_full_queue_is_said_and_comes_free),
-        CASE(test_a_queue_of_stale_entries_is_no_full_queue),
+        CASE(test_a_queue_of_spent_entries_is_not_full),
         CASE(test_the_supervisor_is_woken_once_by_the_last_chunk),
         CASE(test_a_loader_does_not_sleep_over_work),
         CASE(test_waking_touches_the_futex_word_only_for_sleepers),

@@ -73,7 +73,6 @@ static bool take(struct storm *storm, uint32_t slot) {
 static const char *serve(struct processes *processes) {
     struct storm *storm = &processes->storm;
     uint64_t before = storm->finished;
-    storm_bury_again(storm);
     do {
         before = storm->finished;
         if (!storm_look(storm, take))
@@ -91,8 +90,7 @@ static const char *hear(struct processes *processes, uint64_t until) {
         ears[i + 1] = (struct pollfd){processes->list[i].pid_fd, POLLIN, 0};
     uint64_t now = monotonic_ns();
     uint64_t wait_ns = until > now ? until - now : 0;
-    int timeout = storm->again_count ? 1 : (int)(wait_ns / NS_PER_MS);
-    if (poll(ears, processes->loaders + 1, timeout) < 0)
+    if (poll(ears, processes->loaders + 1, (int)(wait_ns / NS_PER_MS)) < 0)
         return "poll failed";
     if (ears[0].revents)
         storm_hear_event(storm);

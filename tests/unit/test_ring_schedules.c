@@ -30,8 +30,9 @@ static uint64_t filled[SLOTS_MOST][CHUNKS_MOST]; // sequence + 1 of what was fil
 
 // ---- The table of shm/README.md ---------------------------------------------------------------------------
 
-static bool change_allowed(uint64_t from, uint64_t to) {
+static bool change_allowed(bool is_repair, uint64_t from, uint64_t to) {
     bool supervisor = world.current == 0;
+    bool buried = supervisor && world.actors[chunk_owner(from)].state == ACTOR_DEAD;
     switch (chunk_state(from) << 8 | chunk_state(to)) {
     case CHUNK_IDLE << 8 | CHUNK_IDLE:
     case CHUNK_IDLE << 8 | CHUNK_FREE:
@@ -39,12 +40,15 @@ static bool change_allowed(uint64_t from, uint64_t to) {
     case CHUNK_FAILED << 8 | CHUNK_IDLE:
         return supervisor;
     case CHUNK_FREE << 8 | CHUNK_CLAIMED:
+    case CHUNK_RECOVERED << 8 | CHUNK_CLAIMED:
         return !supervisor && chunk_owner(to) == (uint32_t)world.current;
     case CHUNK_CLAIMED << 8 | CHUNK_DONE:
     case CHUNK_CLAIMED << 8 | CHUNK_FAILED:
         return chunk_owner(from) == (uint32_t)world.current;
     case CHUNK_CLAIMED << 8 | CHUNK_FREE:
-        return supervisor && world.actors[chunk_owner(from)].state == ACTOR_DEAD;
+        return buried && is_repair;
+    case CHUNK_CLAIMED << 8 | CHUNK_RECOVERED:
+        return buried && !is_repair;
     default:
         return false;
     }
@@ -53,9 +57,10 @@ static bool change_allowed(uint64_t from, uint64_t to) {
 static void check_change(void *word, uint64_t from, uint64_t to) {
     const uint8_t *at = word, *header = (const uint8_t *)stage.header;
     bool is_chunk = at >= header + stage.header->chunks_offset && at < header + stage.header->skips_offset;
+    bool is_repair = false;
     for (uint32_t slot = 0; slot < plot->shape.slots; slot++)
-        is_chunk |= word == &ring_slot(&stage, slot)->repair;
-    if (is_chunk && !change_allowed(from, to))
+        is_repair |= word == &ring_slot(&stage, slot)->repair;
+    if ((is_chunk || is_repair) && !change_allowed(is_repair, from, to))
         complain("a chunk word was changed by one who may not, or to what it may not become");
 }
 
@@ -144,8 +149,7 @@ static bool look(void) {
 static void bury(void) {
     uint32_t owner = (uint32_t)world.buried;
     world.buried = 0;
-    if (ring_recover(&stage, owner) < 0)
-        complain("the queue is full");
+    ring_recover(&stage, owner);
     if (ring_recover(&stage, owner) != 0)
         complain("a chunk was given back twice");
 }

@@ -46,7 +46,7 @@ static void *play_loaders(void *argument) {
         if (!send_number(threads->dead[1], owner))
             break;
         owner = atomic_fetch_add(&threads->next_owner, 1);
-        ring.repairs_seen = 0;
+        ring.urgent_seen = 0;
     }
     atomic_fetch_sub(&threads->running, 1);
     return NULL;
@@ -81,8 +81,7 @@ static const char *play_supervisor(struct threads *threads) {
         uint32_t number;
         struct pollfd ears[] = {
             {storm->event_fd, POLLIN, 0}, {threads->released[0], POLLIN, 0}, {threads->dead[0], POLLIN, 0}};
-        // A recovery that found the queue full is tried again on the tick.
-        if (poll(ears, COUNT_OF(ears), storm->again_count ? 1 : STORM_SILENCE_MS) == 0 && !storm->again_count)
+        if (poll(ears, COUNT_OF(ears), STORM_SILENCE_MS) == 0)
             return "a wake-up was lost";
         if (ears[0].revents)
             storm_hear_event(storm);
@@ -90,7 +89,6 @@ static const char *play_supervisor(struct threads *threads) {
             storm_release(storm, number);
             released++;
         }
-        storm_bury_again(storm);
         if (ears[2].revents && receive_number(threads->dead[0], &number))
             storm_bury(storm, number);
         if (!storm_look(storm, hand_to_reader))
