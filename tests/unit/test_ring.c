@@ -286,6 +286,7 @@ static void leave_spent_entry(struct ring *ring, uint32_t owner) {
     dispatch(ring, 0, owner, 1);
     atomic_store(&ring_chunks(ring, 0)[0], chunk_word(CHUNK_CLAIMED, owner, 0));
     assert_int_equal(ring_recover(ring, owner), 1);
+    assert_true(ring_slot_busy(ring, 0));
     struct ring_claim claim = claim_next(ring, 500);
     finish(ring, &claim);
     assert_int_equal(atomic_load(&ring->header->claim_cursor), 0);
