@@ -280,5 +280,5 @@ def test_token_of_what_a_running_feed_has_passed():
         with consumer.Consumer(feedd, "numbers", 10, share="job", step=True) as first:
             first.attached()
             first.take(20)
-            consumer.refused(feedd, "ESTALE", "gone on", share="job", resume=token)
+            consumer.refused(feedd, "ESTALE", "moved on", share="job", resume=token)
             first.take(1)

@@ -4,6 +4,8 @@
 
 #include "base/sizes.h"
 #include "daemon/supervisor/delivery/delivery.h"
+#include "daemon/supervisor/delivery/fill_loaders.h"
+#include "daemon/supervisor/delivery/fill_tap.h"
 #include "shm/ring_supervisor.h"
 #include "tests/unit/pool_fixture.h"
 
@@ -19,6 +21,7 @@ struct fixture {
     // Of a pool's consumers: fills that they have released on their streams, and those that the streams have come to.
     uint64_t released[CONSUMERS_MOST][SLOTS_MOST], words[CONSUMERS_MOST][SLOTS_MOST];
     struct ring ring;
+    struct tap tap; // of a pool
     struct delivery delivery;
     struct consumer *consumers[CONSUMERS_MOST]; // attached ones, NULL elsewhere
     struct ring_claim claims[CLAIMS_MOST];
@@ -42,8 +45,8 @@ static inline uint32_t list_consumers(const struct fixture *fixture, const struc
     for (int i = 0; i < POOLS_MOST; i++)
         if (fixture->pools[i] && fixture->pools[i]->delivery.ring)
             LIST_FOREACH(lane, &fixture->pools[i]->delivery.lanes, link)
-                if (lane->tap.lane)
-                    list[count++] = &lane->tap;
+                if (tap_lane_of(lane))
+                    list[count++] = &tap_lane_of(lane)->consumer;
     return count;
 }
 
@@ -53,16 +56,16 @@ static inline uint32_t count_copies(const struct fixture *fixture, uint32_t slot
     for (int i = 0; i < POOLS_MOST; i++) {
         const struct fixture *pool = fixture->pools[i];
         for (uint32_t k = 0; pool && pool->delivery.ring && k < pool->ring.header->slot_count; k++)
-            copies += pool->delivery.slots[k].phase == SLOT_FILLING && pool->delivery.slots[k].source == slot;
+            copies += pool->delivery.slots[k].phase == SLOT_FILLING && pool->tap.slots[k].source == slot;
     }
     return copies;
 }
 
 static inline void check_tap(const struct lane *lane) {
-    const struct consumer *tap = &lane->tap;
-    assert_true(!tap->lane == LIST_EMPTY(&lane->consumers));
-    if (!tap->lane)
+    assert_true(!tap_lane_of(lane) == LIST_EMPTY(&lane->consumers));
+    if (!tap_lane_of(lane))
         return;
+    const struct consumer *tap = &tap_lane_of(lane)->consumer;
     assert_int_equal(tap->lane->rank, lane->rank);
     assert_int_equal(tap->cursor, lane->base + lane->length);
     assert_true(tap->end <= max_u64(tap->cursor, lane->end));
@@ -74,11 +77,11 @@ static inline void check_tap(const struct lane *lane) {
 
 // What is being copied stays where it is copied from.
 static inline void check_copy(const struct fixture *pool, uint32_t slot) {
-    const struct slot_state *state = &pool->delivery.slots[slot];
+    uint32_t source = pool->tap.slots[slot].source;
     const struct ring_slot *copy = ring_slot(&pool->ring, slot);
-    const struct ring_slot *original = ring_slot(&pool->source->ring, state->source);
-    assert_int_equal(pool->source->delivery.slots[state->source].phase, SLOT_READY);
-    assert_int_equal(copy->source, state->source);
+    const struct ring_slot *original = ring_slot(&pool->source->ring, source);
+    assert_int_equal(pool->source->delivery.slots[source].phase, SLOT_READY);
+    assert_int_equal(copy->source, source);
     assert_int_equal(copy->run, original->run);
     assert_int_equal(copy->sequence, original->sequence);
     assert_int_equal(copy->rank, original->rank);

@@ -11,7 +11,7 @@ static inline void open_fixture(struct fixture *fixture, uint32_t slots, uint32_
                                 const struct partition *partition) {
     *fixture = (struct fixture){0};
     fixture_ring(&fixture->ring, &(struct ring_shape){slots, BATCH, 2, 1});
-    assert_int_equal(delivery_open(&fixture->delivery, &fixture->ring, partition, lanes), 0);
+    assert_int_equal(delivery_open(&fixture->delivery, &fixture->ring, partition, lanes, &loaders_filler), 0);
 }
 
 static inline void open_pool(struct fixture *pool, struct fixture *source, uint32_t slots) {
@@ -20,10 +20,9 @@ static inline void open_pool(struct fixture *pool, struct fixture *source, uint3
     // What lies on the GPU.
     pool->ring.data = calloc(slots, pool->ring.header->slot_bytes);
     assert_non_null(pool->ring.data);
-    assert_int_equal(
-        delivery_open(&pool->delivery, &pool->ring, &source->delivery.partition, source->delivery.lane_limit),
-        0);
-    pool->delivery.source = &source->delivery;
+    assert_int_equal(delivery_open(&pool->delivery, &pool->ring, &source->delivery.partition,
+                                   source->delivery.lane_limit, tap_open(&pool->tap, &source->delivery)),
+                     0);
     for (int i = 0; i < POOLS_MOST; i++)
         if (!source->pools[i]) {
             source->pools[i] = pool;
@@ -146,12 +145,12 @@ static inline struct consumer *try_join(struct fixture *fixture, uint32_t rank, 
     struct error error = {0};
     struct consumer *consumer = calloc(1, sizeof *consumer);
     assert_non_null(consumer);
-    while (consumer->word < CONSUMERS_MOST && fixture->consumers[consumer->word])
-        consumer->word++;
-    if (consumer->word == CONSUMERS_MOST)
+    while (consumer->bit < CONSUMERS_MOST && fixture->consumers[consumer->bit])
+        consumer->bit++;
+    if (consumer->bit == CONSUMERS_MOST)
         fail_msg("too many consumers");
-    memset(fixture->released[consumer->word], 0, sizeof fixture->released[0]);
-    memset(fixture->words[consumer->word], 0, sizeof fixture->words[0]);
+    memset(fixture->released[consumer->bit], 0, sizeof fixture->released[0]);
+    memset(fixture->words[consumer->bit], 0, sizeof fixture->words[0]);
     *failed = delivery_join(&fixture->delivery, consumer, rank, epochs, start, prefetch, &error);
     if (*failed) {
         assert_int_equal(error.code, *failed);
@@ -159,7 +158,7 @@ static inline struct consumer *try_join(struct fixture *fixture, uint32_t rank, 
         free(consumer);
         return NULL;
     }
-    return fixture->consumers[consumer->word] = consumer;
+    return fixture->consumers[consumer->bit] = consumer;
 }
 
 static inline struct consumer *join(struct fixture *fixture, uint32_t rank, uint64_t epochs,
@@ -219,7 +218,7 @@ static inline uint32_t held_slot(const struct fixture *fixture, const struct con
 static inline void give_back(struct fixture *fixture, struct consumer *consumer, uint32_t number) {
     uint32_t slot = held_slot(fixture, consumer, number);
     check_batch(fixture, consumer, slot, fixture->delivery.slots[slot].sequence);
-    fixture->released[consumer->word][slot] = ring_slot(&fixture->ring, slot)->fill;
+    fixture->released[consumer->bit][slot] = ring_slot(&fixture->ring, slot)->fill;
     assert_int_equal(delivery_release(&fixture->delivery, consumer, slot), 0);
     assert_int_equal(delivery_release(&fixture->delivery, consumer, slot), -EINVAL);
 }

@@ -8,7 +8,7 @@ static void who_comes_before_the_first_grant_begins_with_the_others(void **state
     open_with(8, 4, 1, &alone);
     struct consumer *first = join(&gpu, 0, 1, &anywhere, 2);
     settle(&fixture);
-    assert_true(first->lane->tap.cursor > 0);
+    assert_true(tap_lane_of(first->lane)->consumer.cursor > 0);
     struct consumer *host = join(&fixture, 0, 1, &anywhere, 2), *second = join(&other, 0, 1, &anywhere, 2);
     check_everything(&fixture);
     assert_int_equal(host->cursor, 0);

@@ -121,7 +121,7 @@ static void the_next_filling_waits_for_those_who_were_granted_this_one(void **st
     open_with(6, 1, 1, &alone);
     struct consumer *first = join(&gpu, 0, 0, &anywhere, 1), *second = join(&gpu, 0, 0, &anywhere, 1);
     const struct ring_slot *slot = ring_slot(&gpu.ring, 0);
-    uint64_t one = 1ull << first->word, two = 1ull << second->word;
+    uint64_t one = 1ull << first->bit, two = 1ull << second->bit;
     settle(&fixture);
     assert_int_equal(atomic_load(&slot->unread), 0);
     assert_int_equal(take(&gpu, first, 1) + take(&gpu, second, 1), 2);
@@ -150,7 +150,7 @@ static void a_stream_is_waited_for_beyond_a_batch_that_was_given_up(void **state
     assert_int_equal(take(&gpu, consumer, 1), 1);
     give_back_all(&gpu, consumer);
     pump(&fixture); // fill 2, which is not copied: the stream is not there yet
-    assert_int_equal(atomic_load(&ring_slot(&gpu.ring, 0)->unread), 1ull << consumer->word);
+    assert_int_equal(atomic_load(&ring_slot(&gpu.ring, 0)->unread), 1ull << consumer->bit);
     check_everything(&fixture);
     assert_true(claim_one(&gpu, 1));
     assert_false(may_copy(&gpu, &gpu.claims[0]));

@@ -1,6 +1,7 @@
 #include "daemon/supervisor/delivery/window.h"
-#include "base/sizes.h"
 #include "shm/ring_supervisor.h"
+
+// ---- Slots -------------------------------------------------------------------------------------------------
 
 void slot_free(struct delivery *delivery, uint32_t slot) {
     struct slot_state *state = &delivery->slots[slot];
@@ -9,7 +10,7 @@ void slot_free(struct delivery *delivery, uint32_t slot) {
     if (state->lane)
         state->lane->slots_used--;
     ring_slot_free(delivery->ring, slot);
-    *state = (struct slot_state){.phase = SLOT_FREE, .holders = state->holders};
+    *state = (struct slot_state){.phase = SLOT_FREE};
     // The slot used last is given out next: its lines are still in the cache.
     delivery->free_slots[delivery->free_count++] = slot;
 }
@@ -20,8 +21,31 @@ void slot_free_if_unused(struct delivery *delivery, uint32_t slot) {
         slot_free(delivery, slot);
 }
 
+// ---- Windows -----------------------------------------------------------------------------------------------
+
 uint32_t window_at(const struct delivery *delivery, const struct lane *lane, uint32_t index) {
     return lane->window[(lane->window_start + index) % delivery->ring->header->slot_count];
+}
+
+void window_push(struct delivery *delivery, struct lane *lane) {
+    uint32_t slot = delivery->free_slots[--delivery->free_count];
+    struct slot_state *state = &delivery->slots[slot];
+    uint64_t sequence = window_end(lane);
+    *state =
+        (struct slot_state){.phase = SLOT_FILLING, .in_window = true, .lane = lane, .sequence = sequence};
+    const struct consumer *consumer;
+    LIST_FOREACH(consumer, &lane->consumers, link)
+        state->references += consumer_is_due(consumer, sequence);
+    lane->window[(lane->window_start + lane->length) % delivery->ring->header->slot_count] = slot;
+    lane->length++;
+    lane->slots_used++;
+}
+
+void window_complete(struct delivery *delivery, struct lane *lane) {
+    delivery->slots[window_at(delivery, lane, lane->ready)].phase = SLOT_READY;
+    delivery->ready_count++;
+    delivery->completed++;
+    lane->ready++;
 }
 
 void window_pop(struct delivery *delivery, struct lane *lane) {
@@ -37,26 +61,23 @@ void window_pop(struct delivery *delivery, struct lane *lane) {
         slot_free_if_unused(delivery, slot);
         return;
     }
-    // Loaders are at it: it cannot be given out again before they are done.
+    // It is still being written: it cannot be given out again before that is over.
     state->lane = NULL;
     lane->slots_used--;
     delivery->abandoned++;
 }
 
-void window_trim(struct delivery *delivery, struct lane *lane) {
-    const struct consumer *consumer;
-    uint64_t slowest = UINT64_MAX;
-    if (LIST_EMPTY(&lane->consumers))
-        return; // stays warm for whoever comes next
-    LIST_FOREACH(consumer, &lane->consumers, link)
-        if (!consumer_at_end(consumer))
-            slowest = min_u64(slowest, consumer->cursor);
-    while (lane->length && lane->base < slowest)
+void window_clear(struct delivery *delivery, struct lane *lane) {
+    while (lane->length)
         window_pop(delivery, lane);
-    // Nobody is due what lies between, when the one who is left came with a position further on.
-    if (lane->base < slowest && slowest != UINT64_MAX) {
-        lane->base = slowest;
-        if (delivery->source)
-            tap_follow(delivery, lane);
-    }
+}
+
+void window_put_back(const struct delivery *delivery, struct lane *lane, uint32_t slot) {
+    uint32_t slot_count = delivery->ring->header->slot_count;
+    lane->window_start = (lane->window_start + slot_count - 1) % slot_count;
+    lane->window[lane->window_start] = slot;
+    delivery->slots[slot].in_window = true;
+    lane->base--;
+    lane->length++;
+    lane->ready++;
 }

@@ -44,7 +44,7 @@ static int make_words(const struct pool *pool, int *fd, struct error *error) {
 
 static void introduce(const struct pool *pool, const struct session *session) {
     struct transfer_request request = {
-        .kind = TRANSFER_ADD_CONSUMER, .pool = pool->id, .consumer = session->consumer.word};
+        .kind = TRANSFER_ADD_CONSUMER, .pool = pool->id, .consumer = session->consumer.bit};
     device_send(pool->device, &request, &session->words_fd, 1);
 }
 
@@ -56,8 +56,8 @@ int pool_enter(struct pool *pool, struct session *session, struct error *error) 
     int err = make_words(pool, &session->words_fd, error);
     if (err)
         return err;
-    session->consumer.word = (uint32_t)__builtin_ctzll(~taken);
-    pool->words |= 1ull << session->consumer.word;
+    session->consumer.bit = (uint32_t)__builtin_ctzll(~taken);
+    pool->words |= 1ull << session->consumer.bit;
     pool->idle_since_ns = 0;
     session->pool = pool;
     session->entered_ns = monotonic_ns();
@@ -85,8 +85,8 @@ static void free_if_over(struct pool *pool) {
 
 void pool_leave(struct pool *pool, struct session *session) {
     struct transfer_request request = {
-        .kind = TRANSFER_REMOVE_CONSUMER, .pool = pool->id, .consumer = session->consumer.word};
-    uint64_t word = 1ull << session->consumer.word;
+        .kind = TRANSFER_REMOVE_CONSUMER, .pool = pool->id, .consumer = session->consumer.bit};
+    uint64_t word = 1ull << session->consumer.bit;
     // What is dispatched in the ring overtakes messages: nobody else has this word before the transfer process has
     // let go of it.
     if (pool->known && device_send(pool->device, &request, NULL, 0))
@@ -149,7 +149,7 @@ void pool_removed(struct pool *pool, uint32_t consumer) {
 static struct session *find_session(const struct pool *pool, uint32_t consumer) {
     struct session *session;
     LIST_FOREACH(session, &pool->feed->sessions, feed_link)
-        if (session->pool == pool && session->consumer.word == consumer)
+        if (session->pool == pool && session->consumer.bit == consumer)
             return session;
     return NULL;
 }
@@ -169,7 +169,7 @@ void pool_lagging(struct pool *pool, uint32_t consumer, uint64_t waited_ns) {
         return; // it was said of one who had that word before
     bool goes_on = now < laggard->stalling_heard_ns + LAG_REPORTS_NS;
     laggard->stalling_heard_ns = now;
-    if (!delivery_stalls(&pool->delivery, &laggard->consumer))
+    if (!tap_stalls(&pool->delivery, &laggard->consumer))
         laggard->stalling_since_ns = 0;
     else if (!goes_on || !laggard->stalling_since_ns)
         laggard->stalling_since_ns = now;
@@ -250,12 +250,13 @@ void pool_fail(struct pool *pool, int code, const char *text) {
 
 bool pool_pump(struct pool *pool) {
     struct delivery *delivery = &pool->delivery;
-    uint32_t free_before = delivery->source->free_count;
+    const struct delivery *feed = &pool->feed->delivery;
+    uint32_t free_before = feed->free_count;
     if (pool->state == POOL_CLOSING || delivery_pump(delivery) < 0)
         return false; // a transfer process fails as a whole, never with one batch
     if (ring_take_sleeper(&pool->ring))
         device_wake(pool->device);
-    return delivery->source->free_count > free_before;
+    return feed->free_count > free_before;
 }
 
 void pool_watch(struct pool *pool, uint64_t now) {

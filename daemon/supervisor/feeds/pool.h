@@ -5,6 +5,7 @@
 #define FEEDD_DAEMON_SUPERVISOR_FEEDS_POOL_H
 
 #include "base/error.h"
+#include "daemon/supervisor/delivery/fill_tap.h"
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 
@@ -30,6 +31,7 @@ struct pool {
     bool telling;     // its consumers, one after the other, that it has failed; then it closes
     int ring_fd, ring_read_fd;
     struct ring ring;
+    struct tap tap; // fills it
     struct delivery delivery;
     int memory_fd; // -1 until it was made
     uint64_t memory_bytes;

@@ -76,10 +76,10 @@ static int open_ring(struct pool *pool, const struct ring_plan *plan, struct err
         err = ring_map(&pool->ring, pool->ring_fd, RING_CONTROL, error);
     if (err)
         return err;
-    err = delivery_open(&pool->delivery, &pool->ring, &feed->delivery.partition, pool->lane_limit);
+    err = delivery_open(&pool->delivery, &pool->ring, &feed->delivery.partition, pool->lane_limit,
+                        tap_open(&pool->tap, &feed->delivery));
     if (err)
         return error_set(error, err, "out of memory");
-    pool->delivery.source = &feed->delivery;
     pool->delivery.shared = feed->delivery.shared;
     ring_supervisor_arm(&pool->ring);
     return 0;

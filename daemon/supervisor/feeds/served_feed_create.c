@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "daemon/supervisor/delivery/fill_loaders.h"
 #include "daemon/supervisor/feeds/budget.h"
 #include "daemon/supervisor/feeds/cache.h"
 #include "daemon/supervisor/feeds/pool.h"
@@ -187,7 +188,8 @@ static void allocate(uv_work_t *work) {
 
 // What comes after the memory is there.
 static int open_feed(struct served_feed *feed, const struct feed_making *making, struct error *error) {
-    int err = delivery_open(&feed->delivery, &feed->ring, &making->partition, feed->asked_lanes);
+    int err =
+        delivery_open(&feed->delivery, &feed->ring, &making->partition, feed->asked_lanes, &loaders_filler);
     if (err)
         return error_set(error, err, "out of memory");
     feed->delivery.shared = feed->name[0] != 0;

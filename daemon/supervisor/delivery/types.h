@@ -1,0 +1,102 @@
+// What a delivery consists of: consumers, lanes and slots. Data only; delivery.h says how they work together.
+#ifndef FEEDD_DAEMON_SUPERVISOR_DELIVERY_TYPES_H
+#define FEEDD_DAEMON_SUPERVISOR_DELIVERY_TYPES_H
+
+#include <sys/queue.h>
+
+#include "order/partition.h"
+#include "shm/ring.h"
+
+struct consumer;
+struct filler;
+
+// The answers of a consumer that takes batches on behalf of others, as a tap does (fill_tap.h).
+struct consumer_operations {
+    // None of the others has been granted anything since it joined.
+    bool (*untouched)(const struct consumer *consumer);
+    // The first batch that one of the others has yet to be granted.
+    uint64_t (*start)(const struct consumer *consumer);
+    // One of the others waits for a batch that this consumer has yet to take, and there is room for it.
+    bool (*starves)(const struct consumer *consumer);
+};
+
+// One consumer's place. Embedded in the session; zero before delivery_join.
+struct consumer {
+    LIST_ENTRY(consumer) link; // of its lane
+    struct lane *lane;
+    const struct consumer_operations *operations; // NULL: it takes batches for itself
+    uint64_t cursor;                              // sequence of the next batch it will be granted
+    uint64_t end;                                 // it is due batches below this one
+    uint32_t prefetch;
+    uint32_t held_count;
+    uint64_t held[RING_MAX_SLOTS / 64]; // slots granted and not released
+    uint64_t waiting_since_ns;          // 0: it has batches in hand, or has not said that it waits
+    uint64_t lagging_since_ns;          // 0: it holds nobody up
+    uint64_t batches;                   // granted so far
+    uint32_t bit;                       // of a consumer on a GPU: its number in ring_slot.unread
+};
+
+struct lane {
+    LIST_ENTRY(lane) link;
+    LIST_HEAD(, consumer) consumers;
+    uint64_t rank;
+    uint64_t base;       // sequence of window[0]: the first batch that some consumer has yet to be granted
+    uint64_t end;        // nobody is due this batch or later ones
+    uint32_t length;     // batches dispatched and in the window: base..base+length-1
+    uint32_t ready;      // of them complete, from the front
+    uint32_t slots_used; // in the window, or granted and not released by everybody
+    void *filling;       // the filler's own; NULL unless it has put something there
+    uint32_t window_start;
+    uint32_t window[]; // slot_count places, used as a ring from window_start
+};
+
+enum slot_phase {
+    SLOT_FREE,
+    SLOT_FILLING,
+    SLOT_READY
+};
+
+struct slot_state {
+    enum slot_phase phase;
+    bool in_window;
+    uint32_t references; // consumers that are due this batch and have not released it
+    uint32_t copies;     // being made of it by the fillers of other deliveries
+    struct lane *lane;   // NULL: nobody wants the batch any more; the slot is free once it is filled
+    uint64_t sequence;
+};
+
+struct delivery {
+    struct ring *ring;
+    const struct filler *filler;
+    struct partition partition;
+    // Counts the runs in this ring, from 1. Sequences begin again at 0 in each, so that without it a slot could be taken
+    // for another run's.
+    uint64_t run;
+    LIST_HEAD(, lane) lanes;
+    uint32_t lane_count;
+    bool shared;         // several consumers per rank are to be expected
+    uint32_t lane_limit; // local_world_size: the ring is divided among this many lanes
+    uint32_t consumer_count;
+    // Where the run's first consumer began, and where ranks that come without a position begin.
+    uint64_t first_sequence;
+    struct slot_state *slots;
+    uint32_t *free_slots;
+    uint32_t free_count;
+    uint32_t abandoned;   // FILLING slots without a lane
+    uint64_t completed;   // batches found complete, ever
+    uint32_t ready_count; // slots READY, for the statistics
+};
+
+static inline bool consumer_at_end(const struct consumer *consumer) {
+    return consumer->cursor >= consumer->end;
+}
+
+static inline bool consumer_is_due(const struct consumer *consumer, uint64_t sequence) {
+    return sequence >= consumer->cursor && sequence < consumer->end;
+}
+
+static inline bool consumer_holds(const struct consumer *consumer, uint32_t slot) {
+    return consumer->held[slot / 64] >> (slot % 64) & 1;
+}
+
+#endif
