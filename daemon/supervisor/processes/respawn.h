@@ -1,9 +1,9 @@
 // When a process that has died may be replaced. Pure: it has no clock, the caller passes the time.
 //
-// A process that dies without having worked has failed to start. The second such failure in a row, and each further
-// one, waits twice as long as the one before, until the caller is told to give up. Processes that work and die all the same
-// are replaced at once from a bucket that refills slowly, so that the owner continues and the machine is not taken up
-// with starting processes.
+// A process that dies without having worked has failed to start. From the second such failure in a row on, each wait is
+// twice as long as the one before, until the caller is told to give up. Processes that work and still die are replaced
+// at once from a bucket that refills slowly, so that the owner continues and the machine is not taken up with starting
+// processes.
 #ifndef FEEDD_DAEMON_SUPERVISOR_PROCESSES_RESPAWN_H
 #define FEEDD_DAEMON_SUPERVISOR_PROCESSES_RESPAWN_H
 
