@@ -53,7 +53,7 @@ static void closed(struct process *process) {
 }
 
 static void ready(struct process *process, int events) {
-    char byte;
+    uint8_t byte;
     (void)events;
     fixture.ready++;
     if (recv(process->channel_fd, &byte, 1, MSG_DONTWAIT) == 1)
