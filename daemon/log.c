@@ -1,8 +1,12 @@
 #include "daemon/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -10,17 +14,33 @@
 #include "base/time.h"
 
 #define LOG_TEXT         1024
+#define LOG_LINE         (LOG_TEXT + 128) // below PIPE_BUF, so that a pipe takes all of a line or nothing
 #define REPEAT_WINDOW_NS (5 * NS_PER_S)
 #define REPEAT_BURST     10u
+
+// How a line is written without waiting.
+enum sink {
+    SINK_PLAIN,       // a file, or a device that does not make writers wait
+    SINK_SOCKET,      // flags of each call say not to wait
+    SINK_NONBLOCKING, // a pipe or terminal, by an open file description of our own
+    SINK_POLLED       // one that we may not open: asked for room before each write
+};
 
 static struct {
     char role[32];
     enum log_level level;
     bool journal; // stderr goes to the journal, which stamps time and pid itself
+    enum sink sink;
+    int fd;              // what is written to; STDERR_FILENO, or our own with SINK_NONBLOCKING
+    char rest[LOG_LINE]; // of a line that was taken in part
+    size_t rest_bytes;
+    uint64_t dropped; // lines since the last that got through
     char last[LOG_TEXT];
     uint64_t window_start_ns;
     uint32_t repeats, suppressed;
-} logger = {.role = "feedd", .level = LOG_LEVEL_INFO};
+} logger = {.role = "feedd", .level = LOG_LEVEL_INFO, .fd = STDERR_FILENO};
+
+// ---- Where it goes -----------------------------------------------------------------------------------------
 
 // $JOURNAL_STREAM names the device and inode of the journal's socket; stderr may have been redirected since.
 static bool goes_to_journal(void) {
@@ -37,10 +57,34 @@ static bool goes_to_journal(void) {
     return *end == 0 && status.st_dev == device && status.st_ino == inode;
 }
 
+// O_NONBLOCK belongs to the open file description, which we share with whoever started us and with our children: theirs
+// must stay as it is. So a pipe or terminal is opened once more.
+static void open_sink(void) {
+    struct stat status;
+    if (logger.sink == SINK_NONBLOCKING)
+        close(logger.fd);
+    logger.sink = SINK_PLAIN;
+    logger.fd = STDERR_FILENO;
+    logger.rest_bytes = 0;
+    logger.dropped = 0;
+    if (fstat(STDERR_FILENO, &status) < 0)
+        return;
+    if (S_ISSOCK(status.st_mode)) {
+        logger.sink = SINK_SOCKET;
+        return;
+    }
+    if (!S_ISFIFO(status.st_mode) && !isatty(STDERR_FILENO))
+        return;
+    int fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    logger.sink = fd < 0 ? SINK_POLLED : SINK_NONBLOCKING;
+    logger.fd = fd < 0 ? STDERR_FILENO : fd;
+}
+
 void log_open(const char *role, enum log_level level) {
     snprintf(logger.role, sizeof logger.role, "%s", role);
     logger.level = level;
     logger.journal = goes_to_journal();
+    open_sink();
 }
 
 bool log_is_journal(void) {
@@ -54,13 +98,44 @@ enum log_level log_get_level(void) {
     return logger.level;
 }
 
-static void emit(enum log_level level, const char *text) {
+// As write(); -1 with EAGAIN when there is no room.
+static ssize_t write_some(const char *bytes, size_t count) {
+    struct pollfd room = {.fd = logger.fd, .events = POLLOUT};
+    if (logger.sink == SINK_SOCKET)
+        return send(logger.fd, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (logger.sink == SINK_POLLED && poll(&room, 1, 0) == 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return write(logger.fd, bytes, count);
+}
+
+// False when there is no room. What fails otherwise has nowhere to go.
+static bool put(const char *bytes, size_t count) {
+    ssize_t wrote = write_some(bytes, count);
+    if (wrote < 0 && (errno == EAGAIN || errno == ENOBUFS))
+        return false;
+    logger.rest_bytes = wrote < 0 ? 0 : count - (size_t)wrote;
+    memcpy(logger.rest, bytes + count - logger.rest_bytes, logger.rest_bytes);
+    return true;
+}
+
+// What is left of the line before goes first, so that no line starts in the middle of another.
+static bool put_rest(void) {
+    char rest[LOG_LINE];
+    size_t bytes = logger.rest_bytes;
+    memcpy(rest, logger.rest, bytes);
+    return !bytes || (put(rest, bytes) && !logger.rest_bytes);
+}
+
+// ---- Lines -------------------------------------------------------------------------------------------------
+
+static size_t format_line(char line[LOG_LINE], enum log_level level, const char *text) {
     static const char *const names[] = {"error", "warning", "info", "debug"};
     static const int journal_priority[] = {3, 4, 6, 7};
-    char line[LOG_TEXT + 128];
     int used;
     if (logger.journal) {
-        used = snprintf(line, sizeof line, "<%d>%s: %s\n", journal_priority[level], logger.role, text);
+        used = snprintf(line, LOG_LINE, "<%d>%s: %s\n", journal_priority[level], logger.role, text);
     } else {
         struct timespec now;
         struct tm broken;
@@ -68,16 +143,36 @@ static void emit(enum log_level level, const char *text) {
         clock_gettime(CLOCK_REALTIME, &now);
         localtime_r(&now.tv_sec, &broken);
         strftime(stamp, sizeof stamp, "%F %T", &broken);
-        used = snprintf(line, sizeof line, "%s.%03ld %s[%d] %s: %s\n", stamp, now.tv_nsec / 1000000,
-                        logger.role, (int)getpid(), names[level], text);
+        used = snprintf(line, LOG_LINE, "%s.%03ld %s[%d] %s: %s\n", stamp, now.tv_nsec / 1000000, logger.role,
+                        (int)getpid(), names[level], text);
     }
-    size_t bytes = used < 0 ? 0 : min_u64((uint64_t)used, sizeof line - 1);
-    // One write a line, so that lines of several processes do not mix. Nowhere to go when it fails.
-    if (bytes && write(STDERR_FILENO, line, bytes) < 0)
-        return;
+    return used < 0 ? 0 : min_u64((uint64_t)used, LOG_LINE - 1);
 }
 
-// The same message over and over: REPEAT_BURST of it in a window, then a count.
+// One write per line, so that the lines of several processes do not mix.
+static bool put_line(enum log_level level, const char *text) {
+    char line[LOG_LINE];
+    return put(line, format_line(line, level, text));
+}
+
+static bool tell_dropped(void) {
+    char note[128];
+    if (!logger.dropped)
+        return true;
+    snprintf(note, sizeof note, "%" PRIu64 " line%s dropped: whoever reads this log does not keep up",
+             logger.dropped, logger.dropped == 1 ? " was" : "s were");
+    if (!put_line(LOG_LEVEL_WARNING, note))
+        return false;
+    logger.dropped = 0;
+    return !logger.rest_bytes;
+}
+
+static void emit(enum log_level level, const char *text) {
+    if (!put_rest() || !tell_dropped() || !put_line(level, text))
+        logger.dropped++;
+}
+
+// The same message again and again: REPEAT_BURST of it in a window, then a count.
 static bool suppress(enum log_level level, const char *text) {
     uint64_t now = monotonic_ns();
     bool same = strcmp(logger.last, text) == 0;
@@ -89,7 +184,7 @@ static bool suppress(enum log_level level, const char *text) {
     }
     if (logger.suppressed) {
         char note[64];
-        snprintf(note, sizeof note, "the message before came %u more times", logger.suppressed);
+        snprintf(note, sizeof note, "the previous message was repeated %u times", logger.suppressed);
         emit(level, note);
     }
     memcpy(logger.last, text, strlen(text) + 1);
@@ -108,7 +203,7 @@ void log_write(enum log_level level, const char *format, ...) {
     errno = saved; // for %m
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    // Names of clients and files get in here: they must not make lines of their own, or drive a terminal.
+    // Names of clients and files end up here: they must not make lines of their own, or control a terminal.
     for (char *letter = text; *letter; letter++)
         if ((unsigned char)*letter < ' ' || *letter == 127)
             *letter = '?';

@@ -1,5 +1,8 @@
 // Messages of the daemon's processes: to stderr, with level, role and pid; under systemd with the journal's priority
 // prefix. Repeated messages are limited.
+//
+// Writing never waits for a reader. Lines that a pipe, socket or terminal has no room for are counted, and a note of
+// how many there were precedes the next line that gets through.
 #ifndef FEEDD_DAEMON_LOG_H
 #define FEEDD_DAEMON_LOG_H
 
@@ -14,9 +17,9 @@ enum log_level {
     LOG_LEVEL_DEBUG
 };
 
-// `role` is "feedd", "loader 7", ...; copied.
+// Looks at what stderr is now. `role` is "feedd", "loader 7", ...; copied.
 void log_open(const char *role, enum log_level level);
-// Whether messages go to the journal, which wants their priority in front.
+// Whether messages go to the journal, which wants their priority first.
 bool log_is_journal(void);
 void log_set_level(enum log_level level);
 enum log_level log_get_level(void);

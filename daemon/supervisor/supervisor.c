@@ -101,14 +101,14 @@ void supervisor_drain(struct supervisor *supervisor) {
 
 static void enforce_stop(struct supervisor *supervisor) {
     struct served_feed *feed;
-    struct child *child;
+    struct loader_process *loader;
     if (supervisor->state != SUPERVISOR_STOPPING || monotonic_ns() < supervisor->stop_deadline_ns)
         return;
     LIST_FOREACH(feed, &supervisor->feeds, link) {
-        LIST_FOREACH(child, &feed->children, link) {
-            log_warning("loader %" PRIu32 " of feed %" PRIu64 " does not end; killing it", child->serial,
+        LIST_FOREACH(loader, &feed->children, link) {
+            log_warning("loader %" PRIu32 " of feed %" PRIu64 " does not end; killing it", loader->serial,
                         feed->id);
-            child_kill(child);
+            process_kill(&loader->process);
         }
     }
     devices_stop(supervisor, true);

@@ -11,22 +11,18 @@
 
 static void watch_loaders(struct served_feed *feed, uint64_t now) {
     const struct supervisor *supervisor = feed->supervisor;
-    struct child *child, *next;
-    for (child = LIST_FIRST(&feed->children); child; child = next) {
-        next = LIST_NEXT(child, link);
-        const struct stats_loader *record = &supervisor->stats->loaders[child->record];
-        uint64_t beat =
-            max_u64(child->started_ns, atomic_load_explicit(&record->heartbeat_ns, memory_order_relaxed));
-        if (child->state == CHILD_RUNNING && now > beat + supervisor->config->loader_timeout_s * NS_PER_S) {
+    struct loader_process *loader, *next;
+    for (loader = LIST_FIRST(&feed->children); loader; loader = next) {
+        next = LIST_NEXT(loader, link);
+        if (loader->process.state == PROCESS_RUNNING &&
+            loader_process_silent_ns(loader, now) > supervisor->config->loader_timeout_s * NS_PER_S) {
             supervisor_report(feed->supervisor,
                               "loader %u of feed %" PRIu64 " has not moved for %" PRIu64 " s; it is replaced",
-                              child->serial, feed->id, supervisor->config->loader_timeout_s);
-            child_kill(child);
+                              loader->serial, feed->id, supervisor->config->loader_timeout_s);
+            process_kill(&loader->process);
         }
-        if (child->state == CHILD_STOPPING &&
-            now > child->stopping_since_ns + supervisor->config->stop_timeout_s * NS_PER_S)
-            child_kill(child);
-        child_finish(child);
+        process_watch(&loader->process, now, supervisor->config->stop_timeout_s * NS_PER_S);
+        feed_finish_loader(feed, loader);
     }
 }
 
@@ -124,6 +120,7 @@ void watch_tick(struct supervisor *supervisor) {
     for (feed = LIST_FIRST(&supervisor->feeds); feed; feed = next_feed) {
         next_feed = LIST_NEXT(feed, link);
         watch_feed(feed, now);
+        feed_free_if_over(feed);
     }
     for (session = LIST_FIRST(&supervisor->sessions); session; session = next_session) {
         next_session = LIST_NEXT(session, link);

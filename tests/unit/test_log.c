@@ -1,13 +1,16 @@
-// The daemon's log: one line a message, levels, the journal's prefix, and that a message that repeats
-// itself is cut short.
+// The daemon's log: one line per message, levels, the journal's prefix, a limit on repetition, and readers that do not
+// read.
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
 
 #include <cmocka.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "base/scope.h"
@@ -149,8 +152,8 @@ static void test_repetition_is_counted_not_shown(void **state) {
     log_error("the disk is on fire");
     const char *text = take_output();
     assert_int_equal(count_of(text, "the disk is on fire"), 11);
-    assert_int_equal(count_of(text, "came 490 more times"), 1);
-    assert_true(strstr(text, "490 more") < strstr(text, "another thing"));
+    assert_int_equal(count_of(text, "was repeated 490 times"), 1);
+    assert_true(strstr(text, "repeated 490") < strstr(text, "another thing"));
 }
 
 static void test_different_messages_are_all_shown(void **state) {
@@ -175,14 +178,164 @@ static void test_a_message_is_one_line_whatever_is_in_it(void **state) {
     assert_non_null(strstr(text, "forged"));
 }
 
+// ---- Readers that do not read ------------------------------------------------------------------------------
+
+#define LINES 20000 // far more than a pipe or socket takes
+
+static int reader = -1; // the other end of stderr
+
+// Puts `writer` in place of stderr. A write that blocked would be ended by the alarm, and the test with it.
+static void log_into(int writer) {
+    assert_int_equal(dup2(writer, STDERR_FILENO), STDERR_FILENO);
+    close(writer);
+    log_open("feedd", LOG_LEVEL_INFO);
+    alarm(20);
+}
+
+static void log_into_pipe(void) {
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    reader = ends[0];
+    log_into(ends[1]);
+}
+
+static void log_into_socket(void) {
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    reader = ends[0];
+    log_into(ends[1]);
+}
+
+// What has been written so far; stderr stays.
+static const char *read_some(void) {
+    static char text[4 << 20];
+    size_t used = 0;
+    ssize_t got;
+    int flags = fcntl(reader, F_GETFL);
+    assert_int_equal(fcntl(reader, F_SETFL, flags | O_NONBLOCK), 0);
+    while ((got = read(reader, text + used, sizeof text - 1 - used)) > 0)
+        used += (size_t)got;
+    text[used] = 0;
+    return text;
+}
+
+// Everything that got through is whole and in order; returns how much.
+static int count_numbers(const char *text, int from) {
+    int count = 0, number, used;
+    char level[16];
+    for (const char *at = text; *at; at = strchr(at, '\n') + 1) {
+        assert_non_null(strchr(at, '\n'));
+        if (sscanf(at, "%*s %*s feedd[%*d] %15[a-z]: number %d;%n", level, &number, &used) == 2)
+            assert_int_equal(number, from + count++);
+    }
+    return count;
+}
+
+static void check_stopped_reader(void) {
+    for (int i = 0; i < LINES; i++)
+        log_info("number %d;", i);
+    assert_int_equal(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0); // not only ours
+    const char *text = read_some();
+    int through = count_numbers(text, 0);
+    assert_in_range(through, 10, LINES - 1);
+    assert_null(strstr(text, "dropped"));
+
+    for (int i = 0; i < 3; i++)
+        log_info("number %d;", LINES + i);
+    char note[64];
+    snprintf(note, sizeof note, "warning: %d lines were dropped: ", LINES - through);
+    text = read_some();
+    assert_int_equal(count_numbers(text, LINES), 3);
+    assert_int_equal(count_of(text, "dropped"), 1);
+    assert_non_null(strstr(text, note));
+    assert_true(strstr(text, note) < strstr(text, "number"));
+    alarm(0);
+    end(NULL);
+    close_fd(&reader);
+    log_open("feedd", LOG_LEVEL_INFO);
+}
+
+static void test_a_full_pipe(void **state) {
+    (void)state;
+    log_into_pipe();
+    check_stopped_reader();
+}
+
+static void test_a_full_socket(void **state) {
+    (void)state;
+    log_into_socket();
+    check_stopped_reader();
+}
+
+// As under sudo: the pipe belongs to somebody else, so that it cannot be opened again.
+static void test_a_full_pipe_of_another_user(void **state) {
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    reader = ends[0];
+    assert_int_equal(seteuid(65534), 0);
+    log_into(ends[1]);
+    assert_int_equal(seteuid(0), 0);
+    check_stopped_reader();
+}
+
+static void test_a_reader_that_is_gone(void **state) {
+    (void)state;
+    log_into_pipe();
+    close_fd(&reader);
+    void (*before)(int) = signal(SIGPIPE, SIG_IGN); // as the daemon does
+    for (int i = 0; i < 100; i++)
+        log_info("number %d;", i);
+    signal(SIGPIPE, before);
+    alarm(0);
+}
+
+// A terminal may take part of a line: the rest precedes the next one.
+static void test_a_line_taken_in_part(void **state) {
+    (void)state;
+    static char filler[900], text[65536];
+    memset(filler, 'x', sizeof filler - 1);
+    reader = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (reader < 0 || grantpt(reader) < 0 || unlockpt(reader) < 0)
+        skip();
+    log_into(open(ptsname(reader), O_RDWR | O_NOCTTY | O_CLOEXEC));
+    for (int i = 0; i < 200; i++)
+        log_info("number %d;%s", i, filler);
+    snprintf(text, sizeof text, "%s", read_some());
+    log_info("the last");
+    size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used, "%s", read_some());
+    assert_in_range(count_numbers(text, 0), 1, 199);
+    assert_int_equal(count_of(text, "were dropped"), 1);
+    assert_int_equal(count_of(text, "the last"), 1);
+    assert_int_equal(count_of(text, "\n"), count_of(text, "feedd["));
+    for (const char *line = text; *line; line = strchr(line, '\n') + 1)
+        assert_int_equal(strncmp(line, text, 4), 0); // the year
+    alarm(0);
+    end(NULL);
+    close_fd(&reader);
+    log_open("feedd", LOG_LEVEL_INFO);
+}
+
 int main(void) {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
-        CASE(test_a_line_says_when_who_and_how_bad),         CASE(test_levels),
-        CASE(test_the_journal_is_told_the_priority_alone),   CASE(test_errno_is_shown_and_kept),
-        CASE(test_a_long_message_is_cut_and_still_one_line), CASE(test_repetition_is_counted_not_shown),
-        CASE(test_a_message_is_one_line_whatever_is_in_it),  CASE(test_a_redirected_stderr_is_no_journal),
+        CASE(test_a_line_says_when_who_and_how_bad),
+        CASE(test_levels),
+        CASE(test_the_journal_is_told_the_priority_alone),
+        CASE(test_errno_is_shown_and_kept),
+        CASE(test_a_long_message_is_cut_and_still_one_line),
+        CASE(test_repetition_is_counted_not_shown),
+        CASE(test_a_message_is_one_line_whatever_is_in_it),
+        CASE(test_a_redirected_stderr_is_no_journal),
         CASE(test_different_messages_are_all_shown),
+        CASE(test_a_full_pipe),
+        CASE(test_a_full_socket),
+        CASE(test_a_full_pipe_of_another_user),
+        CASE(test_a_reader_that_is_gone),
+        CASE(test_a_line_taken_in_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,10 +91,9 @@ static void answer_datasets(struct session *session, uint32_t start) {
 static void describe_reader(const struct served_feed *feed, char *text, size_t bytes) {
     uint32_t first = READER_NONE;
     bool mixed = false;
-    const struct child *child;
-    LIST_FOREACH(child, &feed->children, link) {
-        const struct stats_loader *record = &feed->supervisor->stats->loaders[child->record];
-        uint32_t kind = atomic_load_explicit(&record->reader, memory_order_relaxed);
+    const struct loader_process *loader;
+    LIST_FOREACH(loader, &feed->children, link) {
+        uint32_t kind = atomic_load_explicit(&loader->record->reader, memory_order_relaxed);
         if (kind == READER_NONE)
             continue;
         mixed |= first != READER_NONE && kind != first;
@@ -196,19 +195,19 @@ static void answer_clients(struct session *session, uint32_t start) {
     query_send(session, &answer);
 }
 
-static void describe_child(const struct child *child, uint64_t now, Feedd__Process *row) {
-    const struct stats_loader *record = &child->feed->supervisor->stats->loaders[child->record];
-    uint64_t beat = atomic_load_explicit(&record->heartbeat_ns, memory_order_relaxed);
+static void describe_loader(const struct loader_process *loader, uint64_t feed, uint64_t now,
+                            Feedd__Process *row) {
+    const struct stats_loader *record = loader->record;
     feedd__process__init(row);
     row->role = (char *)"loader";
-    row->pid = (uint64_t)child->process.pid;
-    row->state = (char *)child_state_name(child->state);
-    row->feed = child->feed->id;
-    row->serial = child->serial;
+    row->pid = (uint64_t)process_pid(&loader->process);
+    row->state = (char *)process_state_name(loader->process.state);
+    row->feed = feed;
+    row->serial = loader->serial;
     row->reader = (char *)reader_kind_name(atomic_load_explicit(&record->reader, memory_order_relaxed));
     row->reason =
         (char *)reader_reason_text(atomic_load_explicit(&record->reader_reason, memory_order_relaxed));
-    row->heartbeat_age_ns = now > beat ? now - beat : 0;
+    row->heartbeat_age_ns = loader_process_silent_ns(loader, now);
 }
 
 static void answer_processes(struct session *session, uint32_t start) {
@@ -218,7 +217,7 @@ static void answer_processes(struct session *session, uint32_t start) {
     struct page page = {.start = start, .most = PAGE_ROWS};
     uint64_t now = monotonic_ns();
     const struct served_feed *feed;
-    const struct child *child;
+    const struct loader_process *loader;
     if (page_takes(&page)) {
         feedd__process__init(&rows[0]);
         rows[0].role = (char *)"supervisor";
@@ -227,11 +226,11 @@ static void answer_processes(struct session *session, uint32_t start) {
         list[0] = &rows[0];
     }
     LIST_FOREACH(feed, &session->supervisor->feeds, link) {
-        LIST_FOREACH(child, &feed->children, link) {
+        LIST_FOREACH(loader, &feed->children, link) {
             if (!page_takes(&page))
                 continue;
             uint32_t row = page.count - 1;
-            describe_child(child, now, &rows[row]);
+            describe_loader(loader, feed->id, now, &rows[row]);
             list[row] = &rows[row];
         }
     }

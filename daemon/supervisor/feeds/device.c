@@ -10,14 +10,11 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/supervisor/feeds/pool.h"
-#include "daemon/supervisor/processes/transfer_process.h"
 #include "shm/stats.h"
 
-#define FAILURES_MOST    5u // in a row, then the consumers are told
-#define CRASHES_MOST     5u // while one pool was opened
-#define BACKOFF_FIRST_NS (100 * NS_PER_MS)
-#define BACKOFF_MOST_NS  (30000 * NS_PER_MS)
-#define STARTING_MOST_NS (120000 * NS_PER_MS) // drivers can take long to wake up many GPUs
+#define REPORTS_MOST     64u              // at a time; others get their turn before the rest
+#define CRASHES_MOST     5u               // while one pool was opened
+#define STARTING_MOST_NS (120 * NS_PER_S) // drivers can take long to wake up many GPUs
 
 static_assert(GPU_UUID_BYTES <= STATS_NAME, "a UUID fits into a record of the statistics");
 
@@ -72,11 +69,23 @@ static void free_device(struct device *device) {
     supervisor_check_done(supervisor);
 }
 
+static void on_process_changed(struct process *process);
+
 static int start_process(struct device *device, struct error *error) {
+    const struct supervisor *supervisor = device->supervisor;
+    const struct transfer_start start = {
+        .loop = (uv_loop_t *)&supervisor->loop,
+        .stats = supervisor->stats,
+        .stats_fd = supervisor->stats_fd,
+        .record = device->record,
+        .wake_fd = device->wake_fd,
+        .uuid = device->uuid,
+        .owner = device,
+        .changed = on_process_changed,
+    };
     set_state(device, GPU_STARTING);
-    device->killed_ns = 0;
     device->told = false;
-    return transfer_process_start(device, &device->process, error);
+    return transfer_process_start(&start, &device->process, error);
 }
 
 static int make_device(struct supervisor *supervisor, const char *uuid, struct device **made,
@@ -89,6 +98,7 @@ static int make_device(struct supervisor *supervisor, const char *uuid, struct d
     device->supervisor = supervisor;
     device->record = record;
     device->idle_since_ns = monotonic_ns();
+    respawn_init(&device->respawn, &transfer_respawn_policy, device->idle_since_ns);
     snprintf(device->uuid, sizeof device->uuid, "%s", uuid);
     device->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (device->wake_fd < 0) {
@@ -193,7 +203,7 @@ static void lost(struct device *device, const struct transfer_report *report) {
     fail_pools(device, is_served, error.code, error.text);
 }
 
-void device_heard(struct device *device, const struct transfer_report *report, int fd) {
+static void heard(struct device *device, const struct transfer_report *report, int fd) {
     struct pool *pool = find_pool(device, report->pool);
     char text[sizeof report->text];
     snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, report->text);
@@ -202,7 +212,7 @@ void device_heard(struct device *device, const struct transfer_report *report, i
         ready(device, text);
         break;
     case TRANSFER_POOL_OPEN:
-        device->failures = 0;
+        respawn_worked(&device->respawn);
         if (pool) {
             pool_opened(pool, report->memory_bytes, fd);
             return;
@@ -242,17 +252,26 @@ void device_heard(struct device *device, const struct transfer_report *report, i
 // Who waits for the GPU is told once its process has failed so often in a row; whoever asks later starts it again.
 static void give_up_if_due(struct device *device, int code, const char *why) {
     struct error error = {0};
-    if (device->failures < FAILURES_MOST)
+    if (!respawn_has_given_up(&device->respawn))
         return;
     error_set(&error, code, "GPU %s: its transfer process failed %" PRIu32 " times in a row: %s",
-              device->uuid, device->failures, why);
+              device->uuid, device->respawn.failures, why);
     fail_pools(device, is_served, error.code, error.text);
 }
 
-void device_process_ended(struct device *device, bool asked, uint64_t lived_ns) {
+static void report_end(const struct device *device, const struct process *process) {
+    char end[128];
+    process_describe_end(process, end, sizeof end);
+    if (process->asked)
+        log_info("the transfer process of GPU %s has ended", device->uuid);
+    else
+        supervisor_report(device->supervisor, "the transfer process of GPU %s %s", device->uuid, end);
+}
+
+static void process_ended(struct device *device, bool asked, uint64_t lived_ns) {
     struct pool *pool, *next;
+    uint64_t now = monotonic_ns();
     bool was_ready = device->state == GPU_RUNNING && !device->lost.code;
-    device->process = NULL;
     clear_gauges(record_of(device));
     for (pool = LIST_FIRST(&device->pools); pool; pool = next) {
         next = LIST_NEXT(pool, device_link);
@@ -265,16 +284,30 @@ void device_process_ended(struct device *device, bool asked, uint64_t lived_ns) 
     }
     stats_add(&record_of(device)->counters[GPU_processes_replaced], 1);
     fail_pools(device, is_crashing, -EIO, "the transfer process has died each time that it opened the pool");
-    device->failures = was_ready ? 1 : device->failures + 1;
+    respawn_died(&device->respawn, now, lived_ns, was_ready);
     give_up_if_due(device, device->lost.code ? device->lost.code : -ENODEV,
                    device->lost.code ? device->lost.text : "see the daemon's log");
     device->lost = (struct error){0};
     set_state(device, GPU_BACKING_OFF);
-    uint64_t pause = lived_ns < NS_PER_S ? BACKOFF_FIRST_NS : 0;
-    if (device->failures > 1)
-        pause = BACKOFF_FIRST_NS << min_u64(device->failures - 1, 10);
-    device->respawn_at_ns = monotonic_ns() + min_u64(pause, BACKOFF_MOST_NS);
-    device_watch(device, monotonic_ns());
+    device_watch(device, now);
+}
+
+static void on_process_changed(struct process *process) {
+    struct device *device = process->owner;
+    struct transfer_process *transfer = device->process;
+    struct transfer_report report;
+    bool gone = process->state == PROCESS_GONE;
+    int fd;
+    for (uint32_t i = 0; (gone || i < REPORTS_MOST) && transfer_process_receive(transfer, &report, &fd); i++)
+        heard(device, &report, fd);
+    if (!gone)
+        return;
+    bool asked = process->asked;
+    uint64_t lived = process_lived_ns(process);
+    report_end(device, process);
+    device->process = NULL;
+    transfer_process_release(transfer);
+    process_ended(device, asked, lived);
 }
 
 // ---- Watching ----------------------------------------------------------------------------------------------
@@ -282,9 +315,8 @@ void device_process_ended(struct device *device, bool asked, uint64_t lived_ns) 
 // A driver that hangs keeps a process even from being killed.
 static void watch_killed(struct device *device, uint64_t now) {
     char text[256];
-    if (!device->killed_ns)
-        device->killed_ns = now;
-    if (device->told || now < device->killed_ns + device->supervisor->config->stop_timeout_s * NS_PER_S)
+    uint64_t patience = device->supervisor->config->stop_timeout_s * NS_PER_S;
+    if (device->told || !process_hangs(&device->process->process, now, patience))
         return;
     device->told = true;
     snprintf(text, sizeof text, "GPU %s: its transfer process was killed and does not end: the driver hangs",
@@ -295,28 +327,25 @@ static void watch_killed(struct device *device, uint64_t now) {
 
 static void watch_process(struct device *device, uint64_t now) {
     const struct supervisor *supervisor = device->supervisor;
-    if (transfer_process_killed(device->process)) {
+    struct process *process = &device->process->process;
+    if (process->state == PROCESS_KILLED) {
         watch_killed(device, now);
         return;
     }
-    uint64_t started = transfer_process_started_ns(device->process);
-    uint64_t beat =
-        max_u64(started, atomic_load_explicit(&record_of(device)->heartbeat_ns, memory_order_relaxed));
     uint64_t patience =
         device->state == GPU_STARTING ? STARTING_MOST_NS : supervisor->config->loader_timeout_s * NS_PER_S;
-    if (now <= beat + patience)
+    if (transfer_process_silent_ns(device->process, now) <= patience)
         return;
     supervisor_report(device->supervisor,
                       "the transfer process of GPU %s has not moved for %" PRIu64 " s; it is replaced",
                       device->uuid, patience / NS_PER_S);
-    transfer_process_kill(device->process);
+    process_kill(process);
 }
 
 static void stop_process(struct device *device) {
     set_state(device, GPU_STOPPING);
-    device->stopping_since_ns = monotonic_ns();
     if (device->process) {
-        transfer_process_stop(device->process);
+        process_stop(&device->process->process);
         device_wake(device); // a driver's thread may have got the signal, and not the one that sleeps
     } else {
         free_device(device);
@@ -331,14 +360,13 @@ void device_watch(struct device *device, uint64_t now) {
     else if (!device->idle_since_ns)
         device->idle_since_ns = now;
     if (device->state == GPU_STOPPING) {
-        if (now >= device->stopping_since_ns + device->supervisor->config->stop_timeout_s * NS_PER_S)
-            transfer_process_kill(device->process);
+        process_watch(&device->process->process, now, device->supervisor->config->stop_timeout_s * NS_PER_S);
         return;
     }
     bool idle = device->idle_since_ns && now >= device->idle_since_ns + idle_most;
     if (device->process)
         watch_process(device, now);
-    if (device->state == GPU_BACKING_OFF && now < device->respawn_at_ns)
+    if (device->state == GPU_BACKING_OFF && !respawn_may_start(&device->respawn, now))
         return;
     if (idle || (device->state == GPU_BACKING_OFF && LIST_EMPTY(&device->pools))) {
         stop_process(device);
@@ -347,10 +375,9 @@ void device_watch(struct device *device, uint64_t now) {
     if (device->process || start_process(device, &error) == 0)
         return;
     supervisor_report(device->supervisor, "GPU %s: %s", device->uuid, error.text);
-    device->failures++;
+    respawn_unspawned(&device->respawn, now);
     give_up_if_due(device, -ENODEV, error.text);
     set_state(device, GPU_BACKING_OFF);
-    device->respawn_at_ns = now + NS_PER_S;
 }
 
 void devices_stop(struct supervisor *supervisor, bool kill) {
@@ -358,7 +385,7 @@ void devices_stop(struct supervisor *supervisor, bool kill) {
     for (device = LIST_FIRST(&supervisor->devices); device; device = next) {
         next = LIST_NEXT(device, link);
         if (kill && device->process)
-            transfer_process_kill(device->process);
+            process_kill(&device->process->process);
         else if (device->state != GPU_STOPPING)
             stop_process(device);
     }

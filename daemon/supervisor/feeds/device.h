@@ -5,10 +5,9 @@
 
 #include "base/error.h"
 #include "daemon/control.h"
+#include "daemon/supervisor/processes/transfer_process.h"
 #include "daemon/supervisor/supervisor.h"
 #include "gpu/gpu.h"
-
-struct transfer_process;
 
 struct device {
     LIST_ENTRY(device) link;
@@ -18,14 +17,11 @@ struct device {
     struct transfer_process *process; // NULL: none now
     int wake_fd;                      // eventfd that the transfer process sleeps on
     uint32_t record;                  // of the statistics
+    struct respawn respawn;
     LIST_HEAD(, pool) pools;
-    uint32_t failures;      // transfer processes in a row that did not get ready, or lost the GPU
-    uint64_t respawn_at_ns; // BACKING_OFF until then
     uint64_t idle_since_ns; // without pools; 0: it has some
-    uint64_t stopping_since_ns;
-    uint64_t killed_ns; // its process was, and has not ended yet; 0: was not
-    bool told;          // that it does not end
-    struct error lost;  // what the last one said before it ended
+    bool told;              // that its process was killed and does not end
+    struct error lost;      // what the last one said before it ended
 };
 
 // The device with that UUID, with a transfer process under way.

@@ -11,14 +11,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define QUICK_DEATHS     8u               // loaders unable to start in a row that fail the feed
-#define BACKOFF_FIRST_NS (50 * NS_PER_MS) // doubled with each quick death
-
-// Loaders that work and yet die again and again are replaced at once so often, then at this rate: the feed goes on, and
-// the machine is not taken up with starting processes.
-#define REPLACED_AT_ONCE 32u
-#define REPLACEMENT_NS   (250 * NS_PER_MS)
-
 static const char *const state_names[FEED_STATES] = {"making", "gathering", "running", "closing"};
 
 const char *feed_state_name(enum feed_state state) {
@@ -244,52 +236,81 @@ void feed_fail(struct served_feed *feed, int code, const char *format, ...) {
 
 // ---- Loaders -----------------------------------------------------------------------------------------------
 
-static bool may_replace_at_once(struct served_feed *feed) {
+static void count_end(struct served_feed *feed, const struct loader_process *loader) {
+    const struct process *process = &loader->process;
     uint64_t now = monotonic_ns();
-    uint64_t earned = (now - feed->replaced_ns) / REPLACEMENT_NS;
-    if (earned) {
-        feed->replacements = (uint32_t)min_u64(REPLACED_AT_ONCE, feed->replacements + earned);
-        feed->replaced_ns = now;
-    }
-    if (!feed->replacements)
-        return false;
-    feed->replacements--;
-    return true;
-}
-
-void feed_child_exited(struct served_feed *feed, bool unexpected, bool quick) {
+    char end[128];
     feed->loaders_running--;
-    if (feed->state == FEED_CLOSING || !unexpected)
+    if (process->asked) {
+        log_debug("loader %u of feed %" PRIu64 " has ended", loader->serial, feed->id);
+        return;
+    }
+    process_describe_end(process, end, sizeof end);
+    supervisor_report(feed->supervisor, "loader %u of feed %" PRIu64 " %s", loader->serial, feed->id, end);
+    if (feed->state == FEED_CLOSING)
         return;
     stats_add(&feed->stats->counters[FEED_children_replaced], 1);
-    feed->quick_deaths = quick ? feed->quick_deaths + 1 : 0;
-    if (feed->quick_deaths >= QUICK_DEATHS) {
+    respawn_died(&feed->respawn, now, process_lived_ns(process), loader_process_has_worked(loader));
+    if (respawn_has_given_up(&feed->respawn))
         feed_fail(feed, -EIO, "dataset %s: loader processes end as soon as they start; see the daemon's log",
                   feed->dataset->name);
-        return;
-    }
-    if (feed->quick_deaths > 1)
-        feed->respawn_at_ns = monotonic_ns() + (BACKOFF_FIRST_NS << feed->quick_deaths);
-    else if (may_replace_at_once(feed))
-        feed_start_loaders(feed);
     else
-        feed->respawn_at_ns = monotonic_ns() + REPLACEMENT_NS;
+        feed_start_loaders(feed);
+}
+
+static void on_loader_changed(struct process *process) {
+    struct served_feed *feed = process->owner;
+    struct loader_process *loader = loader_process_of(process);
+    if (process_is_reaped(process) && !process->end_counted) {
+        process->end_counted = true;
+        count_end(feed, loader);
+    }
+    feed_finish_loader(feed, loader);
+    feed_free_if_over(feed);
+}
+
+static int start_loader(struct served_feed *feed, struct error *error) {
+    const struct supervisor *supervisor = feed->supervisor;
+    struct loader_process *loader;
+    const struct loader_start start = {
+        .loop = (uv_loop_t *)&supervisor->loop,
+        .stats = supervisor->stats,
+        .stats_fd = supervisor->stats_fd,
+        .dataset = feed->dataset,
+        .feed = feed->id,
+        .ring_fd = feed->ring_fd,
+        .event_fd = feed->event_fd,
+        .serial = feed->next_serial,
+        .queue_depth = (uint32_t)supervisor->config->queue_depth,
+        .mapped_limit = supervisor->config->mapped_limit,
+        .owner = feed,
+        .changed = on_loader_changed,
+    };
+    int err = loader_process_start(&start, &loader, error);
+    if (err)
+        return err;
+    feed->next_serial++;
+    feed->loaders_running++;
+    LIST_INSERT_HEAD(&feed->children, loader, link);
+    return 0;
 }
 
 void feed_start_loaders(struct served_feed *feed) {
     struct error error = {0};
-    if (feed->state == FEED_CLOSING || monotonic_ns() < feed->respawn_at_ns)
+    uint64_t now = monotonic_ns();
+    if (feed->state == FEED_CLOSING || !respawn_may_start(&feed->respawn, now))
         return;
     while (feed->loaders_running < feed->loaders_wanted) {
-        if (child_spawn(feed, &error) == 0)
+        if (start_loader(feed, &error) == 0)
             continue;
         supervisor_report(feed->supervisor, "feed %" PRIu64 ": %s", feed->id, error.text);
-        feed->respawn_at_ns = monotonic_ns() + NS_PER_S;
+        respawn_unspawned(&feed->respawn, now);
         return;
     }
 }
 
-bool feed_child_recover(struct served_feed *feed, uint32_t serial) {
+// Takes its chunks back; false when there is no room to queue them again yet.
+static bool recover(struct served_feed *feed, uint32_t serial) {
     if (feed->state == FEED_CLOSING)
         return true;
     int chunks = ring_recover(&feed->ring, serial);
@@ -299,6 +320,13 @@ bool feed_child_recover(struct served_feed *feed, uint32_t serial) {
         log_info("feed %" PRIu64 ": %d chunks of loader %u are read again", feed->id, chunks, serial);
     feed_pump(feed);
     return true;
+}
+
+void feed_finish_loader(struct served_feed *feed, struct loader_process *loader) {
+    if (loader->process.state != PROCESS_GONE || !recover(feed, loader->serial))
+        return;
+    LIST_REMOVE(loader, link);
+    loader_process_retire(loader, feed->stats);
 }
 
 // ---- Ending ------------------------------------------------------------------------------------------------
@@ -335,19 +363,15 @@ static void on_event_closed(uv_handle_t *handle) {
     feed_free_if_over(feed);
 }
 
-void feed_child_gone(struct served_feed *feed) {
-    feed_free_if_over(feed);
-}
-
 void feed_close(struct served_feed *feed) {
-    struct child *child;
+    struct loader_process *loader;
     struct pool *pool, *next;
     if (feed->state == FEED_CLOSING)
         return;
     feed_set_state(feed, FEED_CLOSING);
     feed->supervisor->ring_bytes -= feed->ring_bytes;
-    LIST_FOREACH(child, &feed->children, link)
-        child_stop(child);
+    LIST_FOREACH(loader, &feed->children, link)
+        process_stop(&loader->process);
     for (pool = LIST_FIRST(&feed->pools); pool; pool = next) {
         next = LIST_NEXT(pool, feed_link);
         pool_close(pool);

@@ -47,14 +47,11 @@ struct served_feed {
     LIST_HEAD(, pool) pools;
     struct feed_making *making; // while a thread allocates the ring
 
-    LIST_HEAD(, child) children;
+    LIST_HEAD(, loader_process) children;
     uint32_t loaders_wanted;
     uint32_t loaders_running;
     uint32_t next_serial;
-    uint32_t quick_deaths;  // loaders unable to start, in a row
-    uint64_t respawn_at_ns; // not before; 0: at once
-    uint32_t replacements;  // that may still be made at once
-    uint64_t replaced_ns;   // when they were last counted
+    struct respawn respawn;
     struct stats_feed *stats;
 };
 
@@ -111,11 +108,8 @@ void feed_close(struct served_feed *feed);
 // Starts loaders until as many run as are wanted.
 void feed_start_loaders(struct served_feed *feed);
 
-// child.c reports. `quick`: it was unable to start.
-void feed_child_exited(struct served_feed *feed, bool unexpected, bool quick);
-void feed_child_gone(struct served_feed *feed); // one is off the list
-// Takes its chunks back; false when there is no room to queue them again yet.
-bool feed_child_recover(struct served_feed *feed, uint32_t serial);
+// Retires a loader that is gone, if there is room to queue its chunks again.
+void feed_finish_loader(struct served_feed *feed, struct loader_process *loader);
 
 const char *feed_state_name(enum feed_state state);
 

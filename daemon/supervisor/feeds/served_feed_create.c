@@ -163,6 +163,7 @@ static struct served_feed *describe_feed(struct supervisor *supervisor, uid_t us
     feed->asked_lanes = request->local_world_size;
     feed->ring_fd = feed->ring_read_fd = feed->event_fd = -1;
     feed->next_serial = 1;
+    respawn_init(&feed->respawn, &loader_respawn_policy, monotonic_ns());
     feed->loaders_wanted = (uint32_t)supervisor->config->loaders;
     TAILQ_INIT(&feed->awaiting);
     LIST_INIT(&feed->pools);
@@ -203,7 +204,7 @@ static int open_feed(struct served_feed *feed, const struct feed_making *making,
     feed_set_state(feed, FEED_GATHERING);
     feed->idle_since_ns = monotonic_ns();
     feed_start_loaders(feed);
-    if (!feed->loaders_running && !feed->quick_deaths) // else they are started again, up to a limit
+    if (!feed->loaders_running && !feed->respawn.failures) // else they are started again, up to a limit
         return error_set(error, -EAGAIN, "no loader process could be started; see the daemon's log");
     return 0;
 }

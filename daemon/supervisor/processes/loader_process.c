@@ -1,45 +1,64 @@
 #include "daemon/supervisor/processes/loader_process.h"
 
-#include <assert.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 
-#include "base/error.h"
+#include "base/scope.h"
+#include "base/sizes.h"
 #include "base/time.h"
-#include "daemon/supervisor/feeds/served_feed.h"
-#include "shm/stats.h"
+#include "daemon/heritage.h"
+#include "daemon/log.h"
 
-// A loader that lived for less and read nothing was unable to start.
-#define QUICK_DEATH_NS (1000 * NS_PER_MS)
+// Eight failures take about 13 s. Loaders that work and die all the same are replaced 32 times at once, then 4 times a
+// second.
+const struct respawn_policy loader_respawn_policy = {
+    .failures_most = 8,
+    .start_ns = 1 * NS_PER_S,
+    .backoff_first_ns = 200 * NS_PER_MS,
+    .backoff_most_ns = 30 * NS_PER_S,
+    .at_once = 32,
+    .refill_ns = 250 * NS_PER_MS,
+    .retry_ns = 1 * NS_PER_S,
+};
 
-static const char *const state_names[CHILD_STATES] = {"running", "stopping", "killed", "exited", "gone"};
-
-const char *child_state_name(enum child_state state) {
-    return state < CHILD_STATES ? state_names[state] : "?";
+bool loader_process_has_worked(const struct loader_process *loader) {
+    return atomic_load_explicit(&loader->record->counters[LOADER_samples], memory_order_relaxed) > 0;
 }
 
-static void set_state(struct child *child, enum child_state state) {
-    // Bits: the states that may follow.
-    static const uint8_t allowed[CHILD_STATES] = {
-        [CHILD_RUNNING] = 1 << CHILD_STOPPING | 1 << CHILD_KILLED | 1 << CHILD_EXITED,
-        [CHILD_STOPPING] = 1 << CHILD_KILLED | 1 << CHILD_EXITED,
-        [CHILD_KILLED] = 1 << CHILD_EXITED,
-        [CHILD_EXITED] = 1 << CHILD_GONE,
-        [CHILD_GONE] = 0,
-    };
-    assert(allowed[child->state] >> state & 1);
-    child->state = state;
+uint64_t loader_process_silent_ns(const struct loader_process *loader, uint64_t now) {
+    uint64_t beat = max_u64(loader->process.started_ns,
+                            atomic_load_explicit(&loader->record->heartbeat_ns, memory_order_relaxed));
+    return now > beat ? now - beat : 0;
 }
 
-// ---- Ending ------------------------------------------------------------------------------------------------
+// ---- Its record --------------------------------------------------------------------------------------------
 
-// Its counters go to the feed's `retired` in one bracket, so that a reader sees them here or there, never twice.
-static void retire_record(struct child *child) {
-    struct stats_loader *record = &child->feed->supervisor->stats->loaders[child->record];
-    struct stats_feed *feed = child->feed->stats;
+static struct stats_loader *find_record(struct stats_region *stats, struct error *error) {
+    for (uint32_t i = 0; i < STATS_MAX_LOADERS; i++)
+        if (atomic_load_explicit(&stats->loaders[i].feed, memory_order_relaxed) == 0)
+            return &stats->loaders[i];
+    error_set(error, -EBUSY, "this daemon has %u loader processes already, the most it can have",
+              STATS_MAX_LOADERS);
+    return NULL;
+}
+
+// Before the process exists: afterwards these words are its own.
+static void prepare_record(struct stats_loader *record) {
+    atomic_store_explicit(&record->heartbeat_ns, monotonic_ns(), memory_order_relaxed);
+    atomic_store_explicit(&record->reader, 0, memory_order_relaxed);
+    atomic_store_explicit(&record->reader_reason, 0, memory_order_relaxed);
+}
+
+static void take_record(const struct loader_process *loader, uint64_t feed) {
+    atomic_store_explicit(&loader->record->pid, (uint64_t)process_pid(&loader->process),
+                          memory_order_relaxed);
+    // Pairs with the acquire in add_loaders.
+    atomic_store_explicit(&loader->record->feed, feed, memory_order_release);
+}
+
+void loader_process_retire(struct loader_process *loader, struct stats_feed *feed) {
+    struct stats_loader *record = loader->record;
     stats_feed_write_begin(feed);
     for (int i = 0; i < LOADER_COUNTERS; i++) {
         stats_add(&feed->retired[i], atomic_load_explicit(&record->counters[i], memory_order_relaxed));
@@ -48,252 +67,127 @@ static void retire_record(struct child *child) {
     atomic_store_explicit(&record->pid, 0, memory_order_relaxed);
     atomic_store_explicit(&record->feed, 0, memory_order_release);
     stats_feed_write_end(feed);
-}
-
-static void on_handle_closed(uv_handle_t *handle) {
-    struct child *child = handle->data;
-    if (--child->open_handles)
-        return;
-    struct served_feed *feed = child->feed;
-    LIST_REMOVE(child, link);
-    close_fd(&child->life_fd);
-    free(child);
-    feed_child_gone(feed);
-}
-
-// Reaped, and the kernel has finished with what it had submitted: nobody writes for it any more.
-void child_finish(struct child *child) {
-    if (child->state != CHILD_EXITED || !child->life_ended || !feed_child_recover(child->feed, child->serial))
-        return;
-    set_state(child, CHILD_GONE);
-    retire_record(child);
-    uv_close((uv_handle_t *)&child->process, on_handle_closed);
-    uv_close((uv_handle_t *)&child->life, on_handle_closed);
-}
-
-static void on_life(uv_poll_t *poll, int status, int events) {
-    struct child *child = poll->data;
-    char byte;
-    (void)events;
-    if (status == 0 && read(child->life_fd, &byte, 1) != 0)
-        return;
-    uv_poll_stop(poll);
-    child->life_ended = true;
-    child_finish(child);
-}
-
-static void describe_end(const struct child *child, int64_t exit_status, int signal, uint64_t lived_ns) {
-    struct supervisor *supervisor = child->feed->supervisor;
-    double seconds = (double)lived_ns / 1e9;
-    if (child->state == CHILD_STOPPING)
-        log_debug("loader %u of feed %" PRIu64 " has ended", child->serial, child->feed->id);
-    else if (signal)
-        supervisor_report(supervisor,
-                          "loader %u of feed %" PRIu64 " was ended by signal %d (%s) after %.1f s",
-                          child->serial, child->feed->id, signal, strsignal(signal), seconds);
-    else
-        supervisor_report(supervisor,
-                          "loader %u of feed %" PRIu64 " ended by itself with status %d after %.1f s",
-                          child->serial, child->feed->id, (int)exit_status, seconds);
-}
-
-// It got as far as its work: what ended it is no trouble with starting.
-static bool has_worked(const struct child *child) {
-    const struct stats_loader *record = &child->feed->supervisor->stats->loaders[child->record];
-    return atomic_load_explicit(&record->counters[LOADER_samples], memory_order_relaxed) > 0;
-}
-
-static void on_process_exit(uv_process_t *process, int64_t exit_status, int signal) {
-    struct child *child = process->data;
-    uint64_t lived = monotonic_ns() - child->started_ns;
-    describe_end(child, exit_status, signal, lived);
-    bool unexpected = child->state != CHILD_STOPPING;
-    set_state(child, CHILD_EXITED);
-    feed_child_exited(child->feed, unexpected, lived < QUICK_DEATH_NS && !has_worked(child));
-    child_finish(child);
-}
-
-void child_stop(struct child *child) {
-    if (child->state != CHILD_RUNNING)
-        return;
-    set_state(child, CHILD_STOPPING);
-    child->stopping_since_ns = monotonic_ns();
-    uv_process_kill(&child->process, SIGTERM);
-}
-
-void child_kill(struct child *child) {
-    if (child->state != CHILD_RUNNING && child->state != CHILD_STOPPING)
-        return;
-    set_state(child, CHILD_KILLED);
-    uv_process_kill(&child->process, SIGKILL);
+    process_release(&loader->process);
 }
 
 // ---- Starting ----------------------------------------------------------------------------------------------
 
-static int write_settings(const struct child *child, int *settings_fd, struct error *error) {
-    const struct served_feed *feed = child->feed;
-    const struct dataset *dataset = feed->dataset;
+static int write_whole(int fd, const void *bytes, uint64_t count, uint64_t offset) {
+    for (uint64_t done = 0; done < count;) {
+        ssize_t wrote = pwrite(fd, (const uint8_t *)bytes + done, count - done, (off_t)(offset + done));
+        if (wrote <= 0)
+            return wrote < 0 ? -errno : -EIO;
+        done += (uint64_t)wrote;
+    }
+    return 0;
+}
+
+static int write_settings(const struct loader_start *start, uint32_t record, int *settings_fd,
+                          struct error *error) {
+    const struct dataset *dataset = start->dataset;
+    const uint64_t head = offsetof(struct loader_settings, layout);
     struct loader_settings settings = {
-        .bytes = offsetof(struct loader_settings, layout) + dataset->layout->bytes,
-        .feed = feed->id,
-        .serial = child->serial,
-        .stats_record = child->record,
+        .bytes = head + dataset->layout->bytes,
+        .feed = start->feed,
+        .serial = start->serial,
+        .stats_record = record,
         .io = dataset->io,
-        .queue_depth = (uint32_t)feed->supervisor->config->queue_depth,
+        .queue_depth = start->queue_depth,
         .io_delay_us = dataset->io_delay_us,
         .skip_errors = dataset->skip_errors,
         .io_direct = dataset->io_direct,
         .log_level = log_get_level(),
         .supervisor_pid = (uint64_t)getpid(),
-        .mapped_limit = feed->supervisor->config->mapped_limit,
+        .mapped_limit = start->mapped_limit,
     };
     AUTO_CLOSE int fd = memfd_create("feedd-loader-settings", MFD_CLOEXEC);
     if (fd < 0)
         return error_set(error, -errno, "cannot make a memory file for a loader's settings: %m");
-    size_t head = offsetof(struct loader_settings, layout);
-    if (pwrite(fd, &settings, head, 0) != (ssize_t)head)
-        return error_set(error, -EIO, "cannot write a loader's settings: %m");
-    for (uint64_t done = 0; done < dataset->layout->bytes;) {
-        ssize_t wrote = pwrite(fd, (const uint8_t *)dataset->layout + done, dataset->layout->bytes - done,
-                               (off_t)(head + done));
-        if (wrote <= 0)
-            return error_set(error, -EIO, "cannot write a loader's settings: %m");
-        done += (uint64_t)wrote;
+    int err = write_whole(fd, &settings, head, 0);
+    if (!err)
+        err = write_whole(fd, dataset->layout, dataset->layout->bytes, head);
+    if (err) {
+        errno = -err;
+        return error_set(error, err, "cannot write a loader's settings: %m");
     }
     *settings_fd = fd;
     fd = -1;
     return 0;
 }
 
-static void inherit(uv_stdio_container_t *place, int fd) {
-    place->flags = UV_INHERIT_FD;
-    place->data.fd = fd;
+static void free_loader(struct process *process) {
+    free(loader_process_of(process));
 }
 
-static int start_process(struct child *child, int settings_fd, int life_fd, struct error *error) {
-    struct served_feed *feed = child->feed;
-    uint32_t files = feed->dataset->layout->file_count;
-    AUTO_FREE uv_stdio_container_t *stdio = calloc(HERITAGE_FILES + files, sizeof *stdio);
-    if (!stdio)
+static int spawn(struct loader_process *loader, const struct loader_start *start, const int ends[2],
+                 int settings_fd, struct error *error) {
+    const struct dataset *dataset = start->dataset;
+    uint32_t files = dataset->layout->file_count;
+    AUTO_FREE int *fds = calloc(HERITAGE_FILES + files, sizeof *fds);
+    if (!fds) {
+        close(ends[0]);
+        free(loader);
         return error_set(error, -ENOMEM, "out of memory");
-    stdio[0].flags = UV_IGNORE; // becomes /dev/null
-    inherit(&stdio[1], STDOUT_FILENO);
-    inherit(&stdio[2], STDERR_FILENO);
-    inherit(&stdio[HERITAGE_SETTINGS], settings_fd);
-    inherit(&stdio[HERITAGE_RING], feed->ring_fd);
-    inherit(&stdio[HERITAGE_STATS], feed->supervisor->stats_fd);
-    inherit(&stdio[HERITAGE_EVENT], feed->event_fd);
-    inherit(&stdio[HERITAGE_LIFE], life_fd);
+    }
+    fds[STDIN_FILENO] = -1;
+    fds[STDOUT_FILENO] = STDOUT_FILENO;
+    fds[STDERR_FILENO] = STDERR_FILENO;
+    fds[HERITAGE_SETTINGS] = settings_fd;
+    fds[HERITAGE_RING] = start->ring_fd;
+    fds[HERITAGE_STATS] = start->stats_fd;
+    fds[HERITAGE_EVENT] = start->event_fd;
+    fds[HERITAGE_LIFE] = ends[1];
     for (uint32_t i = 0; i < files; i++)
-        inherit(&stdio[HERITAGE_FILES + i], feed->dataset->fds[i]);
-    char role[] = "feedd-loader";
-    char option[] = "--role=loader";
-    char name[PROTO_MAX_NAME + 1];
-    snprintf(name, sizeof name, "%s", feed->dataset->name); // shown by ps, not read
-    char *arguments[] = {role, option, name, NULL};
-    uv_process_options_t options = {
-        .exit_cb = on_process_exit,
-        .file = "/proc/self/exe",
-        .args = arguments,
-        .stdio = stdio,
-        .stdio_count = (int)(HERITAGE_FILES + files),
+        fds[HERITAGE_FILES + i] = dataset->fds[i];
+    char *arguments[] = {(char *)"feedd-loader", (char *)"--role=loader", (char *)dataset->name, NULL};
+    const struct process_start options = {
+        .loop = start->loop,
+        .what = "loader process",
+        .arguments = arguments, // the name is shown by ps, not read
+        .fds = fds,
+        .fd_count = HERITAGE_FILES + files,
+        .channel = ends[0],
+        .changed = start->changed,
+        .closed = free_loader,
+        .owner = start->owner,
     };
-    child->open_handles++; // initialised by uv_spawn even when that fails
-    int err = uv_spawn(&feed->supervisor->loop, &child->process, &options);
+    return process_start(&loader->process, &options, error);
+}
+
+static int start_with_settings(const struct loader_start *start, struct stats_loader *record,
+                               struct loader_process **started, int settings_fd, struct error *error) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+        return error_set(error, -errno, "cannot make a pipe for a loader: %m");
+    AUTO_CLOSE int far_end = ends[1];
+    struct loader_process *loader = calloc(1, sizeof *loader);
+    if (!loader) {
+        close(ends[0]);
+        return error_set(error, -ENOMEM, "out of memory");
+    }
+    loader->serial = start->serial;
+    loader->record = record;
+    prepare_record(record);
+    int err = spawn(loader, start, ends, settings_fd, error);
     if (err)
-        return error_set(error, err, "cannot start a loader process: %s", uv_strerror(err));
+        return err;
+    take_record(loader, start->feed);
+    *started = loader;
     return 0;
 }
 
-static int find_record(struct supervisor *supervisor, uint32_t *record, struct error *error) {
-    for (uint32_t i = 0; i < STATS_MAX_LOADERS; i++)
-        if (atomic_load_explicit(&supervisor->stats->loaders[i].feed, memory_order_relaxed) == 0) {
-            *record = i;
-            return 0;
-        }
-    return error_set(error, -EBUSY, "this daemon has %u loader processes already, the most it can have",
-                     STATS_MAX_LOADERS);
-}
-
-// Before the process is there: afterwards these words are its own.
-static void prepare_record(const struct child *child) {
-    struct stats_loader *record = &child->feed->supervisor->stats->loaders[child->record];
-    atomic_store_explicit(&record->heartbeat_ns, child->started_ns, memory_order_relaxed);
-    atomic_store_explicit(&record->reader, 0, memory_order_relaxed);
-    atomic_store_explicit(&record->reader_reason, 0, memory_order_relaxed);
-}
-
-static void take_record(const struct child *child) {
-    struct stats_loader *record = &child->feed->supervisor->stats->loaders[child->record];
-    atomic_store_explicit(&record->pid, (uint64_t)child->process.pid, memory_order_relaxed);
-    // Pairs with the acquire in add_loaders.
-    atomic_store_explicit(&record->feed, child->feed->id, memory_order_release);
-}
-
-static int start_with_pipe(struct child *child, struct error *error) {
+int loader_process_start(const struct loader_start *start, struct loader_process **started,
+                         struct error *error) {
     AUTO_CLOSE int settings_fd = -1;
-    AUTO_CLOSE int life_fd = -1;
-    int ends[2];
-    int err = write_settings(child, &settings_fd, error);
-    if (err)
-        return err;
-    prepare_record(child);
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
-        return error_set(error, -errno, "cannot make a pipe for a loader: %m");
-    child->life_fd = ends[0];
-    life_fd = ends[1];
-    err = uv_poll_init(&child->feed->supervisor->loop, &child->life, child->life_fd);
-    if (err)
-        return error_set(error, err, "cannot watch a loader's pipe: %s", uv_strerror(err));
-    child->open_handles++;
-    return start_process(child, settings_fd, life_fd, error);
-}
-
-static void on_unborn_closed(uv_handle_t *handle) {
-    struct child *child = handle->data;
-    if (--child->open_handles)
-        return;
-    close_fd(&child->life_fd);
-    free(child);
-}
-
-// libuv keeps handles until they are closed; how many there are says how far it came: the pipe first, then the
-// process.
-static void discard_unborn(struct child *child) {
-    uint32_t opened = child->open_handles;
-    if (!opened) {
-        close_fd(&child->life_fd);
-        free(child);
-        return;
-    }
-    uv_close((uv_handle_t *)&child->life, on_unborn_closed);
-    if (opened > 1)
-        uv_close((uv_handle_t *)&child->process, on_unborn_closed);
-}
-
-int child_spawn(struct served_feed *feed, struct error *error) {
-    struct child *child = calloc(1, sizeof *child);
-    if (!child)
-        return error_set(error, -ENOMEM, "out of memory");
-    child->feed = feed;
-    child->life_fd = -1;
-    child->serial = feed->next_serial;
-    child->started_ns = monotonic_ns();
-    child->process.data = child->life.data = child;
-    int err = find_record(feed->supervisor, &child->record, error);
+    struct stats_loader *record = find_record(start->stats, error);
+    if (!record)
+        return -EBUSY;
+    int err = write_settings(start, (uint32_t)(record - start->stats->loaders), &settings_fd, error);
     if (!err)
-        err = start_with_pipe(child, error);
-    if (err) {
-        discard_unborn(child);
+        err = start_with_settings(start, record, started, settings_fd, error);
+    if (err)
         return err;
-    }
-    feed->next_serial++;
-    child->state = CHILD_RUNNING;
-    take_record(child);
-    uv_poll_start(&child->life, UV_READABLE | UV_DISCONNECT, on_life);
-    LIST_INSERT_HEAD(&feed->children, child, link);
-    feed->loaders_running++;
-    log_debug("loader %u of feed %" PRIu64 " started as process %d", child->serial, feed->id,
-              child->process.pid);
+    log_debug("loader %u of feed %" PRIu64 " started as process %d", start->serial, start->feed,
+              (int)process_pid(&(*started)->process));
     return 0;
 }

@@ -1,48 +1,56 @@
-// Loader processes: started by fork and exec of the same program, watched, replaced.
+// A loader process as the supervisor sees it: what it is given, its record in the statistics, its end.
 #ifndef FEEDD_DAEMON_SUPERVISOR_PROCESSES_LOADER_PROCESS_H
 #define FEEDD_DAEMON_SUPERVISOR_PROCESSES_LOADER_PROCESS_H
 
+#include <sys/queue.h>
+
 #include "base/error.h"
-#include "daemon/supervisor/supervisor.h"
+#include "daemon/source/dataset.h"
+#include "daemon/supervisor/processes/process.h"
+#include "daemon/supervisor/processes/respawn.h"
+#include "shm/stats.h"
 
-// RUNNING -> STOPPING -> EXITED -> GONE, with KILLED in place of STOPPING for one that hangs or does not stop
-// in time. EXITED: the process is reaped, but the kernel may still be finishing reads of its io_uring into
-// the ring; its chunks are taken back at GONE, when the life pipe has ended too.
-enum child_state {
-    CHILD_RUNNING,
-    CHILD_STOPPING,
-    CHILD_KILLED,
-    CHILD_EXITED,
-    CHILD_GONE,
-    CHILD_STATES
+// GONE only once the life pipe has ended too: until then the kernel may be finishing reads of its io_uring into the
+// ring, and its chunks must not be taken back.
+struct loader_process {
+    struct process process;
+    LIST_ENTRY(loader_process) link; // its owner's
+    uint32_t serial;                 // its owner number in the ring
+    struct stats_loader *record;
 };
 
-struct served_feed;
-
-struct child {
-    LIST_ENTRY(child) link;
-    struct served_feed *feed;
-    enum child_state state;
-    uint32_t serial; // its owner number in the ring
-    uint32_t record; // of the statistics
-    uv_process_t process;
-    uv_poll_t life;
-    int life_fd;
-    bool life_ended;
-    uint32_t open_handles; // libuv's; freed when 0
-    uint64_t started_ns;
-    uint64_t stopping_since_ns;
+struct loader_start {
+    uv_loop_t *loop;
+    struct stats_region *stats;
+    int stats_fd;
+    const struct dataset *dataset;
+    uint64_t feed; // its id
+    int ring_fd, event_fd;
+    uint32_t serial; // the owner number it gets; never given twice in one ring
+    uint32_t queue_depth;
+    uint64_t mapped_limit;
+    void *owner;
+    void (*changed)(struct process *process); // see process.h
 };
 
-int child_spawn(struct served_feed *feed, struct error *error);
+extern const struct respawn_policy loader_respawn_policy;
 
-// Asks it to end; child_kill does not ask.
-void child_stop(struct child *child);
-void child_kill(struct child *child);
+int loader_process_start(const struct loader_start *start, struct loader_process **started,
+                         struct error *error);
 
-// Goes on with one that has exited, when its reads are over and its chunks can be queued again.
-void child_finish(struct child *child);
+// Ends its life as an object, when it is GONE and its chunks have been taken back: moves its counters to the feed's
+// record, so that a reader sees them in one place or the other but never twice, and gives back its own record and the
+// memory. The caller has taken it off its list.
+void loader_process_retire(struct loader_process *loader, struct stats_feed *feed);
 
-const char *child_state_name(enum child_state state);
+// It has read samples, so what ended it is not a problem with starting.
+bool loader_process_has_worked(const struct loader_process *loader);
+
+// How long it has not moved.
+uint64_t loader_process_silent_ns(const struct loader_process *loader, uint64_t now);
+
+static inline struct loader_process *loader_process_of(struct process *process) {
+    return (struct loader_process *)((char *)process - offsetof(struct loader_process, process));
+}
 
 #endif

@@ -1,20 +1,29 @@
 #include "daemon/supervisor/processes/transfer_process.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "base/error.h"
+#include "base/scope.h"
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/heritage.h"
+#include "daemon/log.h"
 
-#define REPORTS_MOST 64u // at a time; others get their turn before the rest
+#define UNSENT_MOST 4096u // requests; a process with more of them has been hanging for long
 
-#define UNSENT_MOST 4096u // requests; beyond them it has hung for long
+// A process fails to start unless it gets as far as opening the GPU, however long it takes.
+const struct respawn_policy transfer_respawn_policy = {
+    .failures_most = 5,
+    .start_ns = UINT64_MAX,
+    .backoff_first_ns = 200 * NS_PER_MS,
+    .backoff_most_ns = 30 * NS_PER_S,
+    .short_life_ns = 1 * NS_PER_S,
+    .short_pause_ns = 100 * NS_PER_MS,
+    .retry_ns = 1 * NS_PER_S,
+    .unspawned_counts = true,
+};
 
 struct unsent {
     TAILQ_ENTRY(unsent) link;
@@ -23,196 +32,142 @@ struct unsent {
     uint32_t count;
 };
 
-struct transfer_process {
-    struct device *device; // NULL once it has ended
-    uv_process_t process;
-    uv_poll_t control;
-    int socket;
-    bool asked_to_end, killed, reaped;
-    uint32_t open_handles; // libuv's; freed when 0
-    uint64_t started_ns;
-    TAILQ_HEAD(, unsent) unsent;
-    uint32_t unsent_count;
-};
-
-bool transfer_process_killed(const struct transfer_process *process) {
-    return process->killed;
-}
-
-uint64_t transfer_process_started_ns(const struct transfer_process *process) {
-    return process->started_ns;
+uint64_t transfer_process_silent_ns(const struct transfer_process *transfer, uint64_t now) {
+    uint64_t beat = max_u64(transfer->process.started_ns,
+                            atomic_load_explicit(&transfer->record->heartbeat_ns, memory_order_relaxed));
+    return now > beat ? now - beat : 0;
 }
 
 // ---- Sending -----------------------------------------------------------------------------------------------
 
-static void on_control(uv_poll_t *poll, int status, int events);
+// A socket that has ended stays unpolled: it would be reported again and again.
+static void poll_for(struct transfer_process *transfer) {
+    int writable = TAILQ_EMPTY(&transfer->unsent) ? 0 : UV_WRITABLE;
+    if (!transfer->process.channel_ended)
+        process_poll_channel(&transfer->process, UV_READABLE | UV_DISCONNECT | writable);
+}
 
-static void drop_unsent(struct transfer_process *process, struct unsent *unsent) {
-    TAILQ_REMOVE(&process->unsent, unsent, link);
-    process->unsent_count--;
+static void drop_unsent(struct transfer_process *transfer, struct unsent *unsent) {
+    TAILQ_REMOVE(&transfer->unsent, unsent, link);
+    transfer->unsent_count--;
     while (unsent->count)
         close(unsent->fds[--unsent->count]);
     free(unsent);
 }
 
-static void keep_unsent(struct transfer_process *process, const struct transfer_request *request,
+// False: out of memory or descriptors, or it has been hanging for long.
+static bool keep_unsent(struct transfer_process *transfer, const struct transfer_request *request,
                         const int *fds, uint32_t count) {
-    struct unsent *unsent = process->unsent_count < UNSENT_MOST ? calloc(1, sizeof *unsent) : NULL;
-    if (!unsent) {
-        transfer_process_kill(process); // what it does not know would be wrong for ever
-        return;
-    }
-    TAILQ_INSERT_TAIL(&process->unsent, unsent, link);
-    process->unsent_count++;
+    struct unsent *unsent = transfer->unsent_count < UNSENT_MOST ? calloc(1, sizeof *unsent) : NULL;
+    if (!unsent)
+        return false;
+    TAILQ_INSERT_TAIL(&transfer->unsent, unsent, link);
+    transfer->unsent_count++;
     unsent->request = *request;
     while (unsent->count < count) {
         int copy = fcntl(fds[unsent->count], F_DUPFD_CLOEXEC, 0);
         if (copy < 0) {
-            drop_unsent(process, unsent);
-            transfer_process_kill(process);
-            return;
+            drop_unsent(transfer, unsent);
+            return false;
         }
         unsent->fds[unsent->count++] = copy;
     }
-    uv_poll_start(&process->control, UV_READABLE | UV_WRITABLE | UV_DISCONNECT, on_control);
-}
-
-static bool take_back(struct transfer_process *process, const struct transfer_request *removal) {
-    struct unsent *unsent;
-    if (removal->kind != TRANSFER_REMOVE_CONSUMER)
-        return false;
-    TAILQ_FOREACH(unsent, &process->unsent, link)
-        if (unsent->request.kind == TRANSFER_ADD_CONSUMER && unsent->request.pool == removal->pool &&
-            unsent->request.consumer == removal->consumer) {
-            drop_unsent(process, unsent);
-            return true;
-        }
-    return false;
-}
-
-bool transfer_process_send(struct transfer_process *process, const struct transfer_request *request,
-                           const int *fds, uint32_t count) {
-    if (take_back(process, request))
-        return false;
-    int err = -EAGAIN;
-    if (TAILQ_EMPTY(&process->unsent))
-        err = control_send(process->socket, request, sizeof *request, fds, count);
-    if (err == -EAGAIN)
-        keep_unsent(process, request, fds, count);
-    else if (err && err != -EPIPE && err != -ECONNRESET) // those two: its end is about to be seen
-        transfer_process_kill(process);
+    poll_for(transfer);
     return true;
 }
 
-static void send_unsent(struct transfer_process *process) {
+static bool take_back(struct transfer_process *transfer, const struct transfer_request *removal) {
     struct unsent *unsent;
-    while ((unsent = TAILQ_FIRST(&process->unsent))) {
-        int err = control_send(process->socket, &unsent->request, sizeof unsent->request, unsent->fds,
-                               unsent->count);
+    if (removal->kind != TRANSFER_REMOVE_CONSUMER)
+        return false;
+    TAILQ_FOREACH(unsent, &transfer->unsent, link) {
+        if (unsent->request.kind == TRANSFER_ADD_CONSUMER && unsent->request.pool == removal->pool &&
+            unsent->request.consumer == removal->consumer) {
+            drop_unsent(transfer, unsent);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool transfer_process_send(struct transfer_process *transfer, const struct transfer_request *request,
+                           const int *fds, uint32_t count) {
+    if (take_back(transfer, request))
+        return false;
+    int err = -EAGAIN;
+    if (TAILQ_EMPTY(&transfer->unsent))
+        err = control_send(transfer->process.channel_fd, request, sizeof *request, fds, count);
+    bool ends = err == -EPIPE || err == -ECONNRESET; // which is about to be seen
+    // A process that was not told something would be wrong from then on.
+    if ((err == -EAGAIN && !keep_unsent(transfer, request, fds, count)) || (err && err != -EAGAIN && !ends))
+        process_kill(&transfer->process);
+    return true;
+}
+
+static void send_unsent(struct transfer_process *transfer) {
+    struct unsent *unsent;
+    while ((unsent = TAILQ_FIRST(&transfer->unsent))) {
+        int err = control_send(transfer->process.channel_fd, &unsent->request, sizeof unsent->request,
+                               unsent->fds, unsent->count);
         if (err == -EAGAIN)
             return;
-        drop_unsent(process, unsent);
+        drop_unsent(transfer, unsent);
     }
-    uv_poll_start(&process->control, UV_READABLE | UV_DISCONNECT, on_control);
+    poll_for(transfer);
 }
 
-// ---- Ending ------------------------------------------------------------------------------------------------
+// ---- Receiving ---------------------------------------------------------------------------------------------
 
-static void on_handle_closed(uv_handle_t *handle) {
-    struct transfer_process *process = handle->data;
-    if (--process->open_handles)
-        return;
-    close_fd(&process->socket);
-    free(process);
-}
-
-static void hear(struct transfer_process *process) {
-    struct transfer_report report;
+int transfer_process_receive(struct transfer_process *transfer, struct transfer_report *report, int *fd) {
+    struct process *process = &transfer->process;
     int fds[CONTROL_MAX_DESCRIPTORS];
     uint32_t count;
-    for (uint32_t i = 0; i < REPORTS_MOST && process->device; i++) {
-        int got = control_receive(process->socket, &report, sizeof report, fds, &count);
-        if (got <= 0) {
-            if (got == 0)
-                return;
-            // Its end comes by on_process_exit; a socket that ended would be reported over and over until then. A
-            // report that was lost, for want of descriptors, would be missed for ever: another process reports anew.
-            uv_poll_stop(&process->control);
-            if (got != -ECONNRESET)
-                transfer_process_kill(process);
-            return;
-        }
-        while (count > 1)
-            close(fds[--count]);
-        device_heard(process->device, &report, count ? fds[0] : -1);
+    if (process->channel_ended)
+        return 0;
+    int got = control_receive(process->channel_fd, report, sizeof *report, fds, &count);
+    if (got == 0)
+        return 0;
+    if (got < 0) {
+        process->channel_ended = true;
+        process_poll_channel(process, 0);
+        // A report that was lost, for want of descriptors, would be missed from then on: another process reports anew.
+        if (got != -ECONNRESET)
+            process_kill(process);
+        return 0;
     }
+    while (count > 1)
+        close(fds[--count]);
+    *fd = count ? fds[0] : -1;
+    return 1;
 }
 
-static void on_control(uv_poll_t *poll, int status, int events) {
-    struct transfer_process *process = poll->data;
-    if (status < 0) {
-        uv_poll_stop(poll);
-        return;
-    }
+// Level-triggered: readable is reported in every turn until the reports are taken, so the owner may leave some for the
+// next turn and no mark can be lost. An owner that takes them all, as it should, pays nothing for that.
+static void on_ready(struct process *process, int events) {
+    struct transfer_process *transfer = transfer_process_of(process);
     if (events & UV_WRITABLE)
-        send_unsent(process);
+        send_unsent(transfer);
     if (events & (UV_READABLE | UV_DISCONNECT))
-        hear(process);
+        process->changed(process);
 }
 
-static void on_process_exit(uv_process_t *handle, int64_t exit_status, int signal) {
-    struct transfer_process *process = handle->data;
-    struct device *device = process->device;
-    double seconds = (double)(monotonic_ns() - process->started_ns) / 1e9;
-    process->reaped = true;
-    hear(process); // what it said last
-    process->device = NULL;
-    if (process->asked_to_end)
-        log_info("the transfer process of GPU %s has ended", device->uuid);
-    else if (signal)
-        supervisor_report(device->supervisor,
-                          "the transfer process of GPU %s was ended by signal %d (%s) after %.1f s",
-                          device->uuid, signal, strsignal(signal), seconds);
-    else
-        supervisor_report(device->supervisor,
-                          "the transfer process of GPU %s ended by itself with status %d after %.1f s",
-                          device->uuid, (int)exit_status, seconds);
+void transfer_process_release(struct transfer_process *transfer) {
     struct unsent *unsent;
-    while ((unsent = TAILQ_FIRST(&process->unsent)))
-        drop_unsent(process, unsent);
-    bool asked = process->asked_to_end;
-    uint64_t lived = monotonic_ns() - process->started_ns;
-    uv_close((uv_handle_t *)&process->process, on_handle_closed);
-    uv_close((uv_handle_t *)&process->control, on_handle_closed);
-    device_process_ended(device, asked, lived);
-}
-
-// What it said last is heard after it was reaped, and by then its number may be another process's.
-static void send_signal(struct transfer_process *process, int signal) {
-    if (!process->reaped)
-        uv_process_kill(&process->process, signal);
-}
-
-void transfer_process_stop(struct transfer_process *process) {
-    process->asked_to_end = true;
-    send_signal(process, SIGTERM);
-}
-
-void transfer_process_kill(struct transfer_process *process) {
-    process->killed = true;
-    send_signal(process, SIGKILL);
+    while ((unsent = TAILQ_FIRST(&transfer->unsent)))
+        drop_unsent(transfer, unsent);
+    process_release(&transfer->process);
 }
 
 // ---- Starting ----------------------------------------------------------------------------------------------
 
-static int write_settings(const struct device *device, int *settings_fd, struct error *error) {
+static int write_settings(const struct transfer_start *start, int *settings_fd, struct error *error) {
     struct transfer_settings settings = {
         .bytes = sizeof settings,
         .supervisor_pid = (uint64_t)getpid(),
-        .stats_record = device->record,
+        .stats_record = start->record,
         .log_level = log_get_level(),
     };
-    memcpy(settings.uuid, device->uuid, sizeof settings.uuid);
+    snprintf(settings.uuid, sizeof settings.uuid, "%s", start->uuid);
     AUTO_CLOSE int fd = memfd_create("feedd-transfer-settings", MFD_CLOEXEC);
     if (fd < 0 || pwrite(fd, &settings, sizeof settings, 0) != (ssize_t)sizeof settings)
         return error_set(error, fd < 0 ? -errno : -EIO,
@@ -222,87 +177,63 @@ static int write_settings(const struct device *device, int *settings_fd, struct 
     return 0;
 }
 
-static int spawn(struct transfer_process *process, int settings_fd, int socket, struct error *error) {
-    struct device *device = process->device;
-    const int inherited[] = {
+static void free_transfer(struct process *process) {
+    free(transfer_process_of(process));
+}
+
+static int spawn(struct transfer_process *transfer, const struct transfer_start *start, const int ends[2],
+                 int settings_fd, struct error *error) {
+    const int fds[] = {
+        [STDIN_FILENO] = -1,
         [STDOUT_FILENO] = STDOUT_FILENO,
         [STDERR_FILENO] = STDERR_FILENO,
         [HERITAGE_SETTINGS] = settings_fd,
-        [HERITAGE_CONTROL] = socket,
-        [HERITAGE_TRANSFER_STATS] = device->supervisor->stats_fd,
-        [HERITAGE_WAKE] = device->wake_fd,
+        [HERITAGE_CONTROL] = ends[1],
+        [HERITAGE_TRANSFER_STATS] = start->stats_fd,
+        [HERITAGE_WAKE] = start->wake_fd,
     };
-    uv_stdio_container_t stdio[COUNT_OF(inherited)] = {{.flags = UV_IGNORE}}; // 0 becomes /dev/null
-    for (size_t i = 1; i < COUNT_OF(inherited); i++) {
-        stdio[i].flags = UV_INHERIT_FD;
-        stdio[i].data.fd = inherited[i];
-    }
-    char role[] = "feedd-transfer";
-    char option[] = "--role=transfer";
-    char *arguments[] = {role, option, device->uuid, NULL}; // the UUID is shown by ps, not read
-    uv_process_options_t options = {
-        .exit_cb = on_process_exit,
-        .file = "/proc/self/exe",
-        .args = arguments,
-        .stdio = stdio,
-        .stdio_count = COUNT_OF(inherited),
+    char *arguments[] = {(char *)"feedd-transfer", (char *)"--role=transfer", (char *)start->uuid, NULL};
+    const struct process_start options = {
+        .loop = start->loop,
+        .what = "transfer process",
+        .arguments = arguments, // the UUID is shown by ps, not read
+        .fds = fds,
+        .fd_count = COUNT_OF(fds),
+        .channel = ends[0],
+        .channel_ready = on_ready,
+        .changed = start->changed,
+        .closed = free_transfer,
+        .owner = start->owner,
     };
-    process->open_handles++; // initialised by uv_spawn even when that fails
-    int err = uv_spawn(&device->supervisor->loop, &process->process, &options);
-    return err ? error_set(error, err, "cannot start a transfer process: %s", uv_strerror(err)) : 0;
+    return process_start(&transfer->process, &options, error);
 }
 
-static int start_with_socket(struct transfer_process *process, struct error *error) {
+int transfer_process_start(const struct transfer_start *start, struct transfer_process **started,
+                           struct error *error) {
     AUTO_CLOSE int settings_fd = -1;
-    AUTO_CLOSE int far_end = -1;
     int ends[2];
-    int err = write_settings(process->device, &settings_fd, error);
+    int err = write_settings(start, &settings_fd, error);
     if (err)
         return err;
+    // The far end blocks; ours does not, by uv_poll_init.
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
         return error_set(error, -errno, "cannot make sockets for a transfer process: %m");
-    process->socket = ends[0];
-    far_end = ends[1]; // blocks, ours does not: uv_poll_init sees to that
-    err = uv_poll_init(&process->device->supervisor->loop, &process->control, process->socket);
-    if (err)
-        return error_set(error, err, "cannot watch a transfer process's socket: %s", uv_strerror(err));
-    process->open_handles++;
-    return spawn(process, settings_fd, far_end, error);
-}
-
-static void discard(struct transfer_process *process) {
-    uint32_t opened = process->open_handles;
-    if (!opened) {
-        close_fd(&process->socket);
-        free(process);
-        return;
-    }
-    uv_close((uv_handle_t *)&process->control, on_handle_closed);
-    if (opened > 1)
-        uv_close((uv_handle_t *)&process->process, on_handle_closed);
-}
-
-int transfer_process_start(struct device *device, struct transfer_process **started, struct error *error) {
-    struct transfer_process *process = calloc(1, sizeof *process);
-    if (!process)
+    AUTO_CLOSE int far_end = ends[1];
+    struct transfer_process *transfer = calloc(1, sizeof *transfer);
+    if (!transfer) {
+        close(ends[0]);
         return error_set(error, -ENOMEM, "out of memory");
-    process->device = device;
-    process->socket = -1;
-    TAILQ_INIT(&process->unsent);
-    process->started_ns = monotonic_ns();
-    process->process.data = process->control.data = process;
-    // Before it runs: from then on the heartbeat is its own.
-    struct stats_gpu *record = &device->supervisor->stats->gpus[device->record];
-    atomic_store_explicit(&record->heartbeat_ns, process->started_ns, memory_order_relaxed);
-    int err = start_with_socket(process, error);
-    if (err) {
-        process->device = NULL;
-        discard(process);
-        return err;
     }
-    atomic_store_explicit(&record->pid, (uint64_t)process->process.pid, memory_order_relaxed);
-    uv_poll_start(&process->control, UV_READABLE | UV_DISCONNECT, on_control);
-    log_info("transfer process of GPU %s started as process %d", device->uuid, process->process.pid);
-    *started = process;
+    TAILQ_INIT(&transfer->unsent);
+    transfer->record = &start->stats->gpus[start->record];
+    // Before it runs: from then on the heartbeat is its own.
+    atomic_store_explicit(&transfer->record->heartbeat_ns, monotonic_ns(), memory_order_relaxed);
+    err = spawn(transfer, start, ends, settings_fd, error);
+    if (err)
+        return err;
+    pid_t pid = process_pid(&transfer->process);
+    atomic_store_explicit(&transfer->record->pid, (uint64_t)pid, memory_order_relaxed);
+    log_info("transfer process of GPU %s started as process %d", start->uuid, (int)pid);
+    *started = transfer;
     return 0;
 }

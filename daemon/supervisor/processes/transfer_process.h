@@ -1,30 +1,59 @@
-// A transfer process as the supervisor sees it: started by fork and exec of the same program, with a socket to talk
-// over.
+// A transfer process as the supervisor sees it: what it is given, its record in the statistics, and what the two tell
+// each other.
 #ifndef FEEDD_DAEMON_SUPERVISOR_PROCESSES_TRANSFER_PROCESS_H
 #define FEEDD_DAEMON_SUPERVISOR_PROCESSES_TRANSFER_PROCESS_H
 
+#include <sys/queue.h>
+
 #include "base/error.h"
-#include "daemon/supervisor/feeds/device.h"
+#include "daemon/control.h"
+#include "daemon/supervisor/processes/process.h"
+#include "daemon/supervisor/processes/respawn.h"
+#include "shm/stats.h"
 
-// Starts one; device_heard and device_process_ended are called from the loop. The memory goes after the end.
-int transfer_process_start(struct device *device, struct transfer_process **started, struct error *error);
+struct transfer_process {
+    struct process process;
+    struct stats_gpu *record;
+    // Private.
+    TAILQ_HEAD(, unsent) unsent;
+    uint32_t unsent_count;
+};
 
-// Asks it to end; transfer_process_kill does not ask.
-void transfer_process_stop(struct transfer_process *process);
-void transfer_process_kill(struct transfer_process *process);
+struct transfer_start {
+    uv_loop_t *loop;
+    struct stats_region *stats;
+    int stats_fd;
+    uint32_t record; // of the statistics
+    int wake_fd;     // eventfd that it sleeps on
+    const char *uuid;
+    void *owner;
+    void (*changed)(struct process *process); // see process.h; also called when a report has come
+};
+
+extern const struct respawn_policy transfer_respawn_policy;
+
+int transfer_process_start(const struct transfer_start *start, struct transfer_process **started,
+                           struct error *error);
+
+// Takes the next report. 1: it is in *report, and *fd is the descriptor that came with it, the caller's to close, or
+// -1; 0: there is none now. Call it until it returns 0, or again in the next turn: as long as reports are left, the
+// owner is marked in every turn. What a process said last can still be taken once it is GONE.
+int transfer_process_receive(struct transfer_process *transfer, struct transfer_report *report, int *fd);
 
 // Sends a request with descriptors, which are duplicated; what the socket does not take now follows as soon as it
 // does, in order. False: this REMOVE_CONSUMER has taken back an ADD_CONSUMER that had not been sent yet, and is itself
-// not sent either.
-bool transfer_process_send(struct transfer_process *process, const struct transfer_request *request,
+// not sent either. A process that cannot be told everything is killed.
+bool transfer_process_send(struct transfer_process *transfer, const struct transfer_request *request,
                            const int *fds, uint32_t count);
 
-bool transfer_process_killed(const struct transfer_process *process);
-uint64_t transfer_process_started_ns(const struct transfer_process *process);
+// How long it has not moved.
+uint64_t transfer_process_silent_ns(const struct transfer_process *transfer, uint64_t now);
 
-// device.c. `fd` came with the report, or is -1; it is taken over.
-void device_heard(struct device *device, const struct transfer_report *report, int fd);
-// It is reaped. `asked`: by transfer_process_stop.
-void device_process_ended(struct device *device, bool asked, uint64_t lived_ns);
+// Gives back a process that is GONE, with the requests it never got and the reports nobody took.
+void transfer_process_release(struct transfer_process *transfer);
+
+static inline struct transfer_process *transfer_process_of(struct process *process) {
+    return (struct transfer_process *)((char *)process - offsetof(struct transfer_process, process));
+}
 
 #endif

@@ -1,0 +1,100 @@
+// One child process of the supervisor: spawned, watched, signalled and reaped here and nowhere else.
+//
+// Callbacks from the loop only change the process's own state and then call `changed`, which marks its owner for the
+// next turn. The owner later reads `state`, the reports and the end, and acts on them.
+#ifndef FEEDD_DAEMON_SUPERVISOR_PROCESSES_PROCESS_H
+#define FEEDD_DAEMON_SUPERVISOR_PROCESSES_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "base/error.h"
+
+enum process_state {
+    PROCESS_RUNNING,
+    PROCESS_STOPPING, // asked to end
+    PROCESS_KILLED,   // not reaped yet; a driver that hangs can hold it here
+    PROCESS_EXITED,   // reaped, but the kernel may still be finishing reads that it submitted
+    PROCESS_GONE      // nothing of it runs any more; its owner releases it
+};
+
+struct process {
+    enum process_state state;
+    void *owner; // its owner's, for `changed`
+    void (*changed)(struct process *process);
+
+    bool asked;       // to end, by process_stop, before it did: its end is no surprise
+    bool end_counted; // the owner's: it has seen EXITED or GONE and drawn its conclusions
+    int exit_status;
+    int exit_signal; // 0: it exited by itself
+    uint64_t started_ns;
+    uint64_t signalled_ns; // last asked to end, or killed
+    uint64_t ended_ns;     // reaped
+
+    // Private to process.c, and to the file that knows what the channel carries.
+    uv_process_t handle;
+    uv_poll_t channel;
+    int channel_fd;
+    bool channel_matters; // GONE waits for the end of the channel
+    bool channel_ended;
+    uint32_t open_handles; // libuv's
+    void (*channel_ready)(struct process *process, int events);
+    void (*closed)(struct process *process);
+};
+
+struct process_start {
+    uv_loop_t *loop;
+    const char *what;       // "loader process", for messages
+    char *const *arguments; // ends with NULL
+    const int *fds;         // fds[n] becomes descriptor n of the process; those below 0 become /dev/null
+    uint32_t fd_count;
+    int channel; // a pipe or socket whose other end the process has; taken over
+    // Called when the channel is ready; NULL: it carries nothing, and its end says that the process and every read it
+    // submitted are over. GONE waits for that end.
+    void (*channel_ready)(struct process *process, int events);
+    // Marks the owner. Called after every change of state and by channel_ready; never during a call of the owner's.
+    void (*changed)(struct process *process);
+    // Frees the memory that the process lies in, once libuv is done with it.
+    void (*closed)(struct process *process);
+    void *owner;
+};
+
+// Spawns this program again. On failure nothing runs and the caller forgets `process`, which `closed` frees.
+int process_start(struct process *process, const struct process_start *start, struct error *error);
+
+// Asks it to end; process_kill does not ask. Neither does anything to a process that has been reaped.
+void process_stop(struct process *process);
+void process_kill(struct process *process);
+
+// Kills a process that was asked to end `stop_timeout_ns` ago and still runs.
+void process_watch(struct process *process, uint64_t now, uint64_t stop_timeout_ns);
+
+// Killed that long ago and not reaped: the kernel cannot end it.
+bool process_hangs(const struct process *process, uint64_t now, uint64_t patience_ns);
+
+// Gives back a process that is GONE. The owner must not touch it again.
+void process_release(struct process *process);
+
+// Which events of the channel are wanted; 0: none. For channel_ready's file.
+void process_poll_channel(struct process *process, int events);
+
+// "was killed by signal 9 (Killed) after 1.2 s", for a process that has been reaped.
+void process_describe_end(const struct process *process, char *text, size_t bytes);
+
+const char *process_state_name(enum process_state state);
+
+static inline bool process_is_reaped(const struct process *process) {
+    return process->state >= PROCESS_EXITED;
+}
+
+static inline pid_t process_pid(const struct process *process) {
+    return process->handle.pid;
+}
+
+static inline uint64_t process_lived_ns(const struct process *process) {
+    return process->ended_ns - process->started_ns;
+}
+
+#endif
