@@ -12,7 +12,7 @@
 #include "base/sizes.h"
 
 #define RING_MAGIC         0x31474e4952444546u // "FEDRING1"
-#define RING_VERSION       2u
+#define RING_VERSION       3u
 #define RING_MAX_FIELDS    16u
 #define RING_MAX_DIMS      8u
 #define RING_MAX_SLOTS     4096u
@@ -66,7 +66,8 @@ struct ring_slot {
     _Atomic uint64_t unread;
     uint32_t source; // slot of the feed's ring to copy from
     uint32_t reserved32;
-    uint64_t reserved[4];
+    uint64_t run; // counts the runs in this ring, so that a sequence of another run is told apart
+    uint64_t reserved[3];
 };
 
 // Why a chunk failed. Written by the loader that won `state` from 0 to its own number (compare-and-swap), which sets
