@@ -43,9 +43,6 @@ _KINDS: dict[int, type[Error]] = {
 
 def from_code(code: int, text: str) -> Error:
     """The exception for a positive errno and its sentence."""
-    kind = _KINDS.get(code, Error)
-    if code == errno.ENOENT and text.startswith("no feedd is listening"):  # ENOENT is also a dataset that is not there
-        kind = Unavailable
-    error = kind(text)
+    error = _KINDS.get(code, Error)(text)
     error.code = code
     return error
