@@ -50,9 +50,9 @@ struct attachment {
     uint32_t wait_for;                    // for a reconnect, as the last grant said
 };
 
-// Connects, attaches as `request` says and maps. With `before`, the attachment that was lost, it continues where that one
-// stands, and refuses other data (-ESTALE). On failure nothing is left and *fresh is NULL; meanwhile it is set, for
-// feed_fd() in a forked child.
+// Connects, attaches as `request` says and maps. With `before`, the attachment that was lost, it continues where that
+// one stands, and refuses other data (-ESTALE). On failure nothing is left and *fresh is NULL; meanwhile it is set,
+// for feed_fd() in a forked child.
 int attachment_open(struct attachment **fresh, const struct open_request *request, struct gpu *gpu,
                     const struct attachment *before, uint64_t deadline, struct error *error);
 

@@ -1,5 +1,5 @@
-// A connection to feedd: hello, then messages in both directions, with deadlines. libfeed's handles and feedctl's queries
-// are built on it.
+// A connection to feedd: hello, then messages in both directions, with deadlines. libfeed's handles and feedctl's
+// queries are built on it.
 #ifndef FEEDD_CLIENT_LIB_CONNECTION_H
 #define FEEDD_CLIENT_LIB_CONNECTION_H
 
@@ -19,14 +19,15 @@ struct connection {
     struct codec_arena arena;
 };
 
-// Connects and says hello. On failure `connection` is as after connection_close. The interrupt stays with the connection.
+// Connects and says hello. On failure `connection` is as after connection_close. The interrupt stays with the
+// connection.
 int connection_open(struct connection *connection, const char *path, const char *client_name,
                     struct interrupt interrupt, uint64_t deadline, struct error *error);
 void connection_close(struct connection *connection);
 
-// Queues a message and sends what the socket takes. 0, also if some of it has to wait for the socket (the next receive or
-// send continues), or -ENOBUFS when the daemon has not been reading for long. A broken connection is not an error here:
-// the next receive returns what the daemon said last.
+// Queues a message and sends what the socket takes. 0, also if some of it has to wait for the socket (the next
+// receive or send continues), or -ENOBUFS when the daemon has not been reading for long. A broken connection is not
+// an error here: the next receive returns what the daemon said last.
 int connection_send(struct connection *connection, const Feedd__ClientMessage *message);
 
 // The next message, valid until the next receive: 1, or 0 if none arrived by the deadline. The connection is unusable

@@ -118,8 +118,8 @@ static int take_message(struct feed *feed, const Feedd__ServerMessage *message) 
     }
 }
 
-// Takes one message if one arrives by the deadline: 1, 0 none, -EAGAIN the daemon is lost and we look for it, or the error
-// that ends the handle.
+// Takes one message if one arrives by the deadline: 1, 0 none, -EAGAIN the daemon is lost and we look for it, or the
+// error that ends the handle.
 static int receive_one(struct feed *feed, uint64_t deadline) {
     const Feedd__ServerMessage *message;
     int got = connection_receive(&feed->now->connection, &message, deadline, &feed->error);

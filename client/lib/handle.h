@@ -1,5 +1,6 @@
-// What is behind a libfeed handle. Layers, each of which calls those to its left alone: connection, attachment, leases and
-// batch, reconnect, handle. feed.h declares the functions of handle.c, and those of describe.c that take a handle.
+// What is behind a libfeed handle. Layers, each of which calls those to its left alone: connection, attachment,
+// leases and batch, reconnect, handle. feed.h declares the functions of handle.c, and those of describe.c that take a
+// handle.
 #ifndef FEEDD_CLIENT_LIB_HANDLE_H
 #define FEEDD_CLIENT_LIB_HANDLE_H
 

@@ -40,8 +40,9 @@ void leases_forget_queue(struct attachment *attachment) {
 }
 
 bool leases_still_ours(const struct attachment *attachment, uint32_t slot, uint64_t sequence) {
-    // Keeps the reads of the batch before the look at the slot's record, as in a seqlock. The record is written before
-    // loaders may fill the slot again, so bytes that were overwritten while the application read them are found out here.
+    // Keeps the reads of the batch before the look at the slot's record, as in a seqlock. The record is written
+    // before loaders may fill the slot again, so bytes that were overwritten while the application read them are
+    // found out here.
     atomic_thread_fence(memory_order_acquire);
     const struct ring_slot *record = ring_slot(&attachment->ring, slot);
     return __atomic_load_n(&record->run, __ATOMIC_RELAXED) == attachment->run &&
@@ -57,8 +58,8 @@ void leases_return(struct attachment *attachment, uint32_t slot) {
     attachment->returned[attachment->returned_count++] = slot;
 }
 
-// At a quarter of the credits: few messages, and the daemon always has most of them to work with. At once while we wait,
-// perhaps for just this one.
+// At a quarter of the credits: few messages, and the daemon always has most of them to work with. At once while we
+// wait, perhaps for just this one.
 bool leases_are_due(const struct attachment *attachment) {
     return attachment->waiting || attachment->returned_count >= max_u64(attachment->prefetch / 4, 1);
 }

@@ -46,7 +46,8 @@ static int attach_again(struct reconnect *reconnect, struct attachment **now, st
     return 0;
 }
 
-// What a daemon that is being restarted looks like from here. Not -ENOENT: a daemon that answers has all of its datasets.
+// What a daemon that is being restarted looks like from here. Not -ENOENT: a daemon that answers has all of its
+// datasets.
 static bool worth_another_try(int err) {
     switch (err) {
     case -ECONNREFUSED:

@@ -18,9 +18,9 @@ bool reconnect_is_wanted(const struct open_request *request, int err);
 // Begins to look for the daemon: disconnects, and forgets what was granted and not handed out.
 void reconnect_begin(struct reconnect *reconnect, struct attachment *lost);
 
-// One attempt, if it is time for one, that ends by `deadline` or soon after. 1 attached again: *now is the new attachment,
-// the lost one is in the list after it while something of it is held. 0 not yet, -EINTR as feed_options.interrupted
-// says, or the error that ends the handle.
+// One attempt, if it is time for one, that ends by `deadline` or soon after. 1 attached again: *now is the new
+// attachment, the lost one is in the list after it while something of it is held. 0 not yet, -EINTR as
+// feed_options.interrupted says, or the error that ends the handle.
 int reconnect_try(struct reconnect *reconnect, struct attachment **now, struct gpu *gpu, uint64_t deadline,
                   struct error *error);
 

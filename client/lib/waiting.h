@@ -22,7 +22,8 @@ uint64_t deadline_after_ms(int64_t timeout_ms); // negative: DEADLINE_NONE, 0: D
 
 bool interrupt_wanted(struct interrupt interrupt);
 
-// Sleeps until `when`, which is at most INTERRUPT_EVERY_NS away, also if signals arrive. 0, or -EINTR as `interrupt` says.
+// Sleeps until `when`, which is at most INTERRUPT_EVERY_NS away, also if signals arrive. 0, or -EINTR as `interrupt`
+// says.
 int interruptible_sleep(uint64_t when, struct interrupt interrupt);
 
 #endif
