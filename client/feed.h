@@ -1,19 +1,24 @@
-// libfeed: attach to feedd and be handed batches without a copy.
+// libfeed: attach to feedd and receive batches without a copy.
 //
-// Threads: a handle belongs to one thread at a time; different handles are independent. No global state, no signal
-// handlers, no threads of its own. Nothing is logged and nothing exits the process. Errors: functions return 0 or a
-// count on success and a negative errno on failure; feed_strerror() has the sentence. After -ECONNRESET, -EPROTO or
-// any error the daemon sent, the handle delivers nothing more and is only good for feed_strerror(), feed_token() and
-// feed_close(); batches already in hand stay readable until then. The memory of a consumer that was detached (-ETIME)
-// is filled anew meanwhile: in host memory feed_batch_release() tells which batches were whole to the end. On a GPU it
-// cannot: work that is still queued then may read other data, also that of batches which were released before.
-// Fork: a handle does not survive fork() in the child, which may only feed_close() it. One on a GPU not even that:
-// CUDA cannot be used after a fork.
+// Threads: a handle belongs to one thread at a time; different handles are independent. There is no global state, no
+// signal handler and no hidden thread. Nothing is logged, and nothing exits the process.
 //
-// GPUs: with a `device`, batches lie in GPU memory and are used on CUDA streams of the process's primary context,
-// which is the one of the CUDA runtime and of PyTorch. The CPU waits for no GPU: feed_batch_wait() lets a stream wait
-// for a batch, feed_batch_release() gives the batch back when a stream gets there. The memory is mapped read-only: a
-// kernel that writes to it faults.
+// Errors: functions return 0 or a count on success and a negative errno on failure; feed_strerror() has the sentence.
+// After -ECONNRESET, -EPROTO or any error that the daemon sent, the handle delivers nothing more and is only good for
+// feed_strerror(), feed_token() and feed_close(); batches already in hand stay readable until then.
+//
+// Detaching: when the daemon detaches a slow consumer (-ETIME), it reuses the consumer's memory at once. In host
+// memory feed_batch_release() tells which batches were intact to the end. On a GPU it cannot: work that is still
+// queued may read other data, also in place of batches that were released before.
+//
+// Fork: a forked child may only call feed_close() on a handle that it inherits. On a GPU it must not even do that, as
+// CUDA does not work after a fork: it may only close(feed_fd()). As long as a child keeps that descriptor open, the
+// daemon does not notice that the parent died.
+//
+// GPUs: with a `device`, batches lie in GPU memory and are used on CUDA streams of the process's primary context, the
+// one that the CUDA runtime and PyTorch use. The CPU never waits for the GPU: feed_batch_wait() makes a stream wait
+// for a batch, and feed_batch_release() gives the batch back when a stream gets there. The memory is mapped read-
+// only: a kernel that writes to it faults.
 #ifndef FEED_H
 #define FEED_H
 
@@ -48,7 +53,7 @@ enum feed_dtype {
 
 struct feed; // a consumer's handle
 
-// Zero-initialise, then set what matters. Strings are copied.
+// Zero-initialise it, then set what matters. Strings are copied.
 struct feed_options {
     const char *socket;  // NULL: $FEEDD_SOCKET, else /run/feedd/feedd.sock
     const char *dataset; // required
@@ -58,35 +63,36 @@ struct feed_options {
     uint64_t seed;
     uint32_t rank;             // 0..world_size-1
     uint32_t world_size;       // 0 means 1
-    uint32_t local_world_size; // ranks that attach to this daemon; 0 means world_size. Sizes the ring
+    uint32_t local_world_size; // ranks that attach to this daemon: sizes the ring; 0 means world_size
     uint64_t epochs;           // the run ends after epoch epochs-1; 0: it never ends
 
-    // NULL: a feed of one's own. A name: join the feed of that name, or make it. Feeds are named per user; all who
-    // join must agree on dataset, batch_size, shuffle, drop_last, seed and world_size. Consumers of one rank each see
-    // every batch of that rank from where they joined; different ranks split the global batches.
+    // NULL: a private feed. A name: join the feed of that name, or create it. Each user has names of their own. All
+    // that join must agree on dataset, batch_size, shuffle, drop_last, seed and world_size. Consumers of one rank
+    // each see every batch of that rank from where they joined; different ranks split the global batches.
     const char *share;
-    // Hold the first batch until that many consumers have joined; 0 means 1, more take a share.
+    // Hold the first batch back until this many consumers have joined; 0 means 1. More than one needs a share.
     uint32_t wait_for;
-    uint32_t prefetch;   // batches this consumer is ready to hold at once; 0: the daemon chooses
-    uint32_t max_lag_s;  // who holds up a shared feed for longer is detached; 0: as the daemon is set
-    uint64_t ring_bytes; // for a new feed, about, and at most 1024 batches; 0: the daemon chooses
+    uint32_t prefetch; // batches this consumer can hold at once; 0: the daemon chooses
+    uint32_t
+        max_lag_s; // a consumer that holds up a shared feed for longer is detached; 0: the daemon's setting
+    uint64_t ring_bytes; // approximate, for a new feed of at most 1024 batches; 0: the daemon chooses
 
     const char *resume; // a token from feed_token(), or NULL to begin at epoch 0
-    // Where batches are wanted: NULL or "cpu" for host memory; "cuda", "cuda:1" as this process counts its GPUs, or a
-    // GPU's UUID; "host:0" for a GPU that the daemon plays in host memory (simulated_gpus).
+    // Where to deliver batches: NULL or "cpu" for host memory; "cuda" or "cuda:1", as this process numbers its GPUs,
+    // or a GPU's UUID; "host:0" for a GPU simulated in host memory (simulated_gpus in feedd.conf).
     const char *device;
-    // Ranks of the job on that GPU, for which its pool has room; 0 means 1. Of four ranks on two GPUs each says 2.
+    // Ranks of the job that use this GPU; its pool has room for them. 0 means 1. With four ranks on two GPUs it is 2.
     uint32_t device_world_size;
     const char *client_name; // shown by feedctl; NULL: the program's name
-    int connect_timeout_ms;  // connecting and attaching together; 0: 30 s; negative: for ever
+    int connect_timeout_ms;  // for connecting and attaching together; 0: 30 s; negative: indefinitely
 
-    // When the daemon is lost in mid-run (killed, restarted, upgraded), feed_next() connects again and goes on at
-    // feed_token(): no sample is lost or given twice. It keeps trying for so long; 0: 60 s; negative: not at
-    // all, then feed_next() says -ECONNRESET or -ESHUTDOWN.
+    // When the daemon is lost mid-run (killed, restarted, upgraded), feed_next() reconnects and continues at
+    // feed_token(): no sample is lost or delivered twice. This is how long it keeps trying; 0: 60 s; negative: it
+    // does not reconnect but returns -ECONNRESET or -ESHUTDOWN.
     int reconnect_timeout_ms;
 
-    // Asked at least ten times a second while feed_open() and feed_next() connect and attach: true ends that with
-    // -EINTR, as for a signal whose handler has taken note of it. NULL: the timeouts alone end it.
+    // Called at least ten times per second while feed_open() and feed_next() connect and attach. If it returns true,
+    // they return -EINTR: for programs whose signal handlers only set a flag. NULL: only the timeouts end the wait.
     bool (*interrupted)(void *context);
     void *interrupted_context;
 };
@@ -101,100 +107,106 @@ struct feed_array {
     size_t bytes;                      // of the whole array
 };
 
-// A lease on one batch. Plain data; the memory is valid until feed_batch_release() or feed_close().
+// A lease on one batch. Plain data; the arrays are valid until feed_batch_release() or feed_close().
 struct feed_batch {
     uint32_t field_count;
     struct feed_array field[FEED_MAX_FIELDS];
-    uint64_t count;   // samples in hand; 0 only for the last ranks of a tail shorter than world_size
-    uint64_t skipped; // samples of this batch that could not be read and were left out (on_error = skip)
+    uint64_t count;   // samples; 0 only for the last ranks of a final batch smaller than world_size
+    uint64_t skipped; // samples that could not be read and were left out (on_error = skip)
     uint64_t epoch;
     uint64_t index;          // global batch in the epoch
     uint64_t first_position; // of the first sample in the epoch's order
     bool last_of_epoch;
-    uint32_t slot;       // which place of the ring; for feed_batch_release()
-    uint64_t sequence;   // running number of this rank's batches
-    uint32_t generation; // of the connection it came by
-    uint64_t fill;       // of its place; for feed_batch_wait() and feed_batch_release()
+    uint32_t slot;       // of the ring; for feed_batch_release()
+    uint64_t sequence;   // number of the batch among those of this rank
+    uint32_t generation; // counts reconnects
+    uint64_t fill;       // of the slot; for feed_batch_wait() and feed_batch_release()
 };
 
-// What a feed is made of; see feed_describe().
+// Describes a feed; see feed_describe().
 struct feed_description {
     const char *dataset;
     uint64_t samples;
-    uint64_t batches_per_epoch; // of a whole epoch
+    uint64_t batches_per_epoch; // of a full epoch
     uint64_t fingerprint;
     uint32_t field_count;
     struct feed_array field[FEED_MAX_FIELDS]; // data is NULL; shape[0] is batch_size
     uint64_t start_epoch;                     // where this consumer began
     uint64_t start_consumed;
-    uint32_t prefetch; // leases it may hold at once
-    uint32_t slots;    // batches the ring, or the pool on the GPU, has room for
+    uint32_t prefetch; // leases that this consumer may hold at once
+    uint32_t slots;    // batches that fit into the ring, or into the pool on the GPU
     uint64_t ring_bytes;
-    const char *device;  // "cpu", or the GPU's UUID
-    int device_number;   // as this process counts its GPUs; -1: host memory, also that of a simulated GPU
-    uint64_t pool_bytes; // of GPU memory that those who share the feed there share; 0: host memory
+    const char *device; // "cpu", or the GPU's UUID
+    int device_number;  // as this process numbers its GPUs; -1: host memory, also for a simulated GPU
+    uint64_t
+        pool_bytes; // GPU memory of the pool, which all consumers of the feed on this GPU share; 0: host memory
 };
 
 // Connects, attaches and maps the ring. On failure *feed is still a handle (or NULL when out of memory), so that
 // feed_strerror(*feed) can be printed; feed_close() it.
-//   -ENOENT dataset or socket   -ECONNREFUSED no daemon   -EACCES permission   -EINVAL options   -ENOSPC no room for
-//   the ring or the pool   -EBUSY a limit is reached   -EEXIST share options disagree   -ESTALE token of other data or
-//   order   -ETIMEDOUT   -EINTR see `interrupted`   -EPROTO not a feedd, or another protocol version
-//   with a device: -ENODEV no such GPU, or not visible here (CUDA_VISIBLE_DEVICES), or lost   -ENOTSUP no CUDA in this
-//   build, no driver, too old a driver, or a GPU that cannot export memory   -ENOMEM GPU memory is out
+//   -ECONNREFUSED no daemon listens on the socket, or there is no such socket   -ENOENT no such dataset
+//   -EACCES permission   -EINVAL options   -ENOSPC no room for the ring or the pool   -EBUSY a limit is reached
+//   -EEXIST the feed of that share name has other options   -ESTALE the token is of other data or another order
+//   -ETIMEDOUT   -EINTR see `interrupted`   -EPROTO not a feedd, or another protocol version
+//   with a device: -ENODEV no such GPU, or not visible here (CUDA_VISIBLE_DEVICES), or lost   -ENOTSUP a build without
+//   CUDA, no driver, a driver that is too old, or a GPU that cannot export memory   -ENOMEM out of GPU memory
 //   -EOVERFLOW a batch of more than 256 MiB
 int feed_open(struct feed **feed, const struct feed_options *options);
 
-// The next batch. timeout_ms 0: do not wait for one; negative: for ever. While the daemon is lost, one try to attach
-// again may take longer than timeout_ms: up to 2 s, on a GPU 10 s.
+// The next batch. timeout_ms 0: do not wait for one; negative: wait indefinitely. While the daemon is lost, one attempt
+// to attach again may exceed timeout_ms: it takes up to 2 s, on a GPU 10 s.
 //   1 a batch   0 the run is over   -EAGAIN none in time   -ENOBUFS all `prefetch` leases are held: release one first
 //   -ECONNRESET the daemon went away   -EINTR see `interrupted`   or the error that ended the feed (-EIO a sample
-//   cannot be read, -ETIME this consumer lagged and was detached, -EIO or -ENODEV the GPU was lost, ...)
+//   cannot be read, -ETIME this consumer lagged and was detached, -ENOENT the daemon came back without the dataset,
+//   -EIO or -ENODEV the GPU was lost, ...)
 int feed_next(struct feed *feed, struct feed_batch *batch, int timeout_ms);
 
-// GPU: what is queued on `stream` (a CUstream or cudaStream_t; NULL is the default stream) from here on sees the
-// batch. Call it for each stream that uses the batch. Host memory: does nothing. -EINVAL if the batch is not held;
-// -EIO the GPU is lost.
+// GPU: makes work that is queued on `stream` (a CUstream or cudaStream_t; NULL is the default stream) after this call
+// wait for the batch. Call it for each stream that uses the batch. Host memory: does nothing. -EINVAL if the batch is
+// not held; -EIO the GPU is lost.
 int feed_batch_wait(struct feed *feed, const struct feed_batch *batch, void *stream);
 
-// Copies a field of a batch to host memory with room for its `bytes`, wherever it lies, and waits for that: for
-// looking at data, not for speed.
+// Copies a field of a batch from wherever it lies to host memory with room for its `bytes`, and waits for that: for
+// inspecting data, not for speed.
 int feed_batch_fetch(struct feed *feed, const struct feed_batch *batch, uint32_t field, void *to);
 
-// Gives a lease back, in any order. GPU: the batch's memory may be filled anew when `stream` gets here; if several
-// streams use it, let this one wait for the others first (cudaStreamWaitEvent). FEED_NO_STREAM: nothing queued uses
-// it any more, as after a synchronisation. Host memory: `stream` is ignored. -EINVAL if it is not held.
-// FEED_EVERY_STREAM: when all is done that this process has queued on the GPU until now, whatever the stream, for
-// callers who do not know which ones used the batch (with a driver older than CUDA 12.5 the call waits for that);
-// -EAGAIN, and still held, while a CUDA graph is captured, whose capture is spoilt.
+// Gives a lease back; the order does not matter. Host memory: `stream` is ignored. -EINVAL if the batch is not held.
+// GPU: the batch's memory may be reused when `stream` gets here; if several streams use it, make this one wait for
+// the others first (cudaStreamWaitEvent). FEED_NO_STREAM: no queued work uses the batch any more, as after a
+// synchronisation. FEED_EVERY_STREAM: when all work is done that this process has queued on the GPU so far, on any
+// stream, for callers that do not know which streams used the batch. With a driver older than CUDA 12.5 the call
+// waits for that work. -EAGAIN while a CUDA graph is being captured: the batch is still held, and the capture is
+// invalidated.
 #define FEED_NO_STREAM    ((void *)-1)
 #define FEED_EVERY_STREAM ((void *)-2)
 int feed_batch_release(struct feed *feed, const struct feed_batch *batch, void *stream);
 
-// A descriptor that polls readable when feed_next() may have news. Level-triggered on the socket alone: before
-// polling, call feed_next(feed, &batch, 0) until it says -EAGAIN. Owned by the handle; another one after a reconnect
-// within feed_next(), and -1 while there is no connection: then call feed_next() again after a moment.
+// A descriptor that polls readable when feed_next() may have news. It shows only what is on the socket, level-
+// triggered: before polling, call feed_next(feed, &batch, 0) until it returns -EAGAIN. The handle owns it. A
+// reconnect within feed_next() changes it, and it is -1 while there is no connection: then call feed_next() again
+// after a moment.
 int feed_fd(const struct feed *feed);
 
-// Where this consumer stands: after the last batch that feed_next() returned. `text` has room for
-// FEED_TOKEN_BYTES. A new consumer, also of another world size, goes on from there.
+// The position of this consumer: after the last batch that feed_next() returned. `text` has room for
+// FEED_TOKEN_BYTES. A new consumer, also one with another world size, can continue from it. -ENOTCONN if the handle
+// never attached.
 #define FEED_TOKEN_BYTES 128
 int feed_token(const struct feed *feed, char text[FEED_TOKEN_BYTES]);
-// The same for another place: after `consumed` samples of all ranks in that epoch. -ERANGE: there are not so many.
+// The same for another position: after `consumed` samples of all ranks in that epoch. -ERANGE: it has fewer samples.
 int feed_token_at(const struct feed *feed, uint64_t epoch, uint64_t consumed, char text[FEED_TOKEN_BYTES]);
 
-// Valid until feed_close().
+// Valid until feed_close(); a reconnect updates it.
 const struct feed_description *feed_describe(const struct feed *feed);
 
-// The dataset index of sample `i` (0 <= i < count) of a batch: what the order contract says stands there.
-// -ERANGE outside; accounts for skipped samples.
+// The dataset index of sample `i` (0 <= i < count) of a batch, which follows from the order alone; skipped samples are
+// accounted for. -ERANGE outside of the batch; -EINVAL if samples were skipped and the batch is no longer held.
 int64_t feed_batch_sample(const struct feed *feed, const struct feed_batch *batch, uint64_t i);
 
 // The last error of this handle, in one sentence; "" if none. Also for NULL (out of memory).
 const char *feed_strerror(const struct feed *feed);
 
-// Ends the session; all leases and mappings go. NULL is fine. GPU: waits until all work that this process has queued
-// on the GPU is done, since nothing may use the memory afterwards.
+// Disconnects and frees the handle; all leases and mappings end. NULL is fine. GPU: first waits until all work that
+// this process has queued on the GPU is done, since nothing may use the memory afterwards.
 void feed_close(struct feed *feed);
 
 const char *feed_dtype_name(enum feed_dtype dtype);

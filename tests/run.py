@@ -156,7 +156,7 @@ def missing_device(options):
         answer = json.loads(done.stdout)
     except ValueError:
         return f"{command[0]} ended with status {done.returncode}: {done.stderr}"
-    return None if answer["code"] == "ENOENT" else answer["text"]
+    return None if answer["code"] == "ECONNREFUSED" else answer["text"]
 
 
 def kill_session(leader):

@@ -4,6 +4,7 @@
 
 #include "base/sizes.h"
 #include "client/ctl/ctl.h"
+#include "client/lib/connect.h"
 
 __attribute__((visibility("default"))) const char *argp_program_version = "feedctl " FEEDD_VERSION;
 
@@ -70,7 +71,7 @@ int main(int count, char **arguments) {
     struct invocation invocation = {0};
     const struct argp argp = {options, parse, usage, text, NULL, NULL, NULL};
     argp_parse(&argp, count, arguments, ARGP_IN_ORDER, NULL, &invocation);
-    invocation.ctl.socket = connection_socket_path(invocation.ctl.socket);
+    invocation.ctl.socket = connect_path(invocation.ctl.socket);
 
     for (size_t i = 0; i < COUNT_OF(commands); i++)
         if (strcmp(commands[i].name, invocation.arguments[0]) == 0)

@@ -2,41 +2,36 @@
 
 #include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/sizes.h"
+#include "client/lib/connect.h"
 
-#define ASK_EVERY_NS (NS_PER_S / 10) // whether a wait is to be interrupted
+#define UNSENT_MAX (4u * PROTO_MAX_MESSAGE) // bytes that may wait for the daemon to read
 
-uint64_t deadline_after_ms(int64_t timeout_ms) {
-    if (timeout_ms <= 0)
-        return timeout_ms < 0 ? DEADLINE_NONE : DEADLINE_NOW;
-    return monotonic_ns() + (uint64_t)timeout_ms * NS_PER_MS;
-}
+// ---- Messages ------------------------------------------------------------------------------------
 
 int connection_send(struct connection *connection, const Feedd__ClientMessage *message) {
-    int queued = codec_send(&connection->writer, &message->base, CONNECTION_UNSENT);
+    int queued = codec_send(&connection->writer, &message->base, UNSENT_MAX);
     if (queued < 0)
         return queued;
     frame_flush(&connection->writer, connection->socket);
     return 0;
 }
 
-bool interrupt_wanted(struct interrupt interrupt) {
-    return interrupt.wanted && interrupt.wanted(interrupt.context);
-}
-
-// For how long to wait at once; false once the deadline has passed.
+// How long the next wait may take; false once the deadline has passed.
 static bool time_left(const struct connection *connection, uint64_t deadline, struct timespec *left) {
     uint64_t now = monotonic_ns();
     if (now >= deadline)
         return false;
-    uint64_t wait = min_u64(deadline - now, connection->interrupt.wanted ? ASK_EVERY_NS : UINT64_MAX);
-    *left = (struct timespec){(time_t)(wait / NS_PER_S), (long)(wait % NS_PER_S)};
+    uint64_t wait = min_u64(deadline - now, connection->interrupt.wanted ? INTERRUPT_EVERY_NS : UINT64_MAX);
+    *left = timespec_of_ns(wait);
     return true;
 }
 
-// 1 look again, 0 the deadline has passed, or -EINTR. An errno of poll (EINTR, ENOMEM) only makes us look once more.
+// 1 look again, 0 the deadline has passed, or -EINTR. If poll fails (EINTR, ENOMEM), we look once more.
 static int wait_for_socket(struct connection *connection, uint64_t deadline) {
     struct pollfd poll_for = {.fd = connection->socket, .events = POLLIN};
     if (frame_pending(&connection->writer) > 0)
@@ -50,12 +45,14 @@ static int wait_for_socket(struct connection *connection, uint64_t deadline) {
 }
 
 static int lost(struct connection *connection, struct error *error) {
-    return error_set(error, -ECONNRESET,
-                     "feedd on %s closed the connection without a word: it was stopped, restarted or killed",
-                     connection->path);
+    return error_set(
+        error, -ECONNRESET,
+        "feedd on %s closed the connection without giving a reason: it was stopped, restarted or "
+        "killed",
+        connection->path);
 }
 
-// 1 bytes arrived, 0 none there.
+// 1 bytes arrived, 0 none.
 static int fill(struct connection *connection, struct error *error) {
     ssize_t got = frame_read(&connection->reader, connection->socket);
     if (got > 0)
@@ -65,7 +62,7 @@ static int fill(struct connection *connection, struct error *error) {
     if (got == 0 || got == -ECONNRESET || got == -EPIPE)
         return lost(connection, error);
     if (got == -EPROTO)
-        return error_set(error, -EPROTO, "what listens on %s is no feedd: it sent too many descriptors",
+        return error_set(error, -EPROTO, "what listens on %s is not a feedd: it sent too many descriptors",
                          connection->path);
     return error_set(error, (int)got, "cannot read from feedd on %s: %s", connection->path,
                      strerror((int)-got));
@@ -75,7 +72,8 @@ static int decode(struct connection *connection, const uint8_t *bytes, size_t co
                   const Feedd__ServerMessage **message, struct error *error) {
     *message = codec_unpack_server(&connection->arena, bytes, count);
     if (!*message)
-        return error_set(error, -EPROTO, "feedd on %s sent %zu bytes that are no message this client knows",
+        return error_set(error, -EPROTO,
+                         "feedd on %s sent %zu bytes that are not a message this client knows",
                          connection->path, count);
     uint32_t wanted = 0;
     if ((*message)->body_case == FEEDD__SERVER_MESSAGE__BODY_ATTACHED)
@@ -98,7 +96,7 @@ int connection_receive(struct connection *connection, const Feedd__ServerMessage
             return lost(connection, error);
         if (next < 0)
             return error_set(error, -EPROTO,
-                             "what listens on %s is no feedd: its frame is longer than %u bytes",
+                             "what listens on %s is not a feedd: its frame is longer than %u bytes",
                              connection->path, PROTO_MAX_MESSAGE);
         int filled = fill(connection, error);
         if (filled < 0)
@@ -116,4 +114,72 @@ int connection_refusal(const Feedd__Error *message, struct error *error) {
     if (*message->text)
         return error_set(error, -err, "%s", message->text);
     return error_set(error, -err, "feedd says: %s", strerror(err));
+}
+
+// ---- Beginning and end ---------------------------------------------------------------------------
+
+static int await_welcome(struct connection *connection, uint64_t deadline, struct error *error) {
+    const Feedd__ServerMessage *answer;
+    int got = connection_receive(connection, &answer, deadline, error);
+    if (got < 0)
+        return got;
+    if (got == 0)
+        return error_set(error, -ETIMEDOUT,
+                         "feedd on %s accepted the connection but does not answer: it may hang",
+                         connection->path);
+    if (answer->body_case == FEEDD__SERVER_MESSAGE__BODY_ERROR)
+        return connection_refusal(answer->error, error);
+    if (answer->body_case != FEEDD__SERVER_MESSAGE__BODY_WELCOME)
+        return error_set(error, -EPROTO, "what listens on %s is not a feedd: it did not say welcome",
+                         connection->path);
+    if (answer->welcome->version != PROTO_VERSION)
+        return error_set(
+            error, -EPROTO, "feedd %s on %s speaks protocol version %u, this client version %u: update one",
+            answer->welcome->daemon_version, connection->path, answer->welcome->version, PROTO_VERSION);
+    return 0;
+}
+
+static int say_hello(struct connection *connection, const char *client_name, uint64_t deadline,
+                     struct error *error) {
+    char name[PROTO_MAX_NAME + 1];
+    snprintf(name, sizeof name, "%s", client_name);
+    Feedd__Hello hello = FEEDD__HELLO__INIT;
+    hello.version = PROTO_VERSION;
+    hello.client_name = name;
+    Feedd__ClientMessage message = FEEDD__CLIENT_MESSAGE__INIT;
+    message.body_case = FEEDD__CLIENT_MESSAGE__BODY_HELLO;
+    message.hello = &hello;
+    int sent = connection_send(connection, &message);
+    if (sent < 0)
+        return error_set(error, sent, "cannot say hello to feedd on %s: %s", connection->path,
+                         strerror(-sent));
+    return await_welcome(connection, deadline, error);
+}
+
+int connection_open(struct connection *connection, const char *path, const char *client_name,
+                    struct interrupt interrupt, uint64_t deadline, struct error *error) {
+    *connection =
+        (struct connection){.socket = -1, .owner = getpid(), .path = strdup(path), .interrupt = interrupt};
+    int err = connection->path ? 0 : error_set(error, -ENOMEM, "out of memory");
+    if (err == 0)
+        err = connection->socket = connect_socket(path, interrupt, deadline, error);
+    if (err >= 0)
+        err = say_hello(connection, client_name, deadline, error);
+    if (err < 0)
+        connection_close(connection);
+    return err;
+}
+
+void connection_close(struct connection *connection) {
+    if (connection->socket >= 0) {
+        // A forked child may have the descriptor too, and would keep the connection open.
+        if (connection->owner == getpid())
+            shutdown(connection->socket, SHUT_RDWR);
+        close(connection->socket);
+    }
+    frame_reader_free(&connection->reader);
+    frame_writer_free(&connection->writer);
+    codec_arena_free(&connection->arena);
+    free(connection->path);
+    *connection = (struct connection){.socket = -1};
 }

@@ -1,26 +1,17 @@
-// A connection to feedd: hello, messages out and in, with deadlines. Under libfeed's handles and feedctl's
-// queries.
+// A connection to feedd: hello, then messages in both directions, with deadlines. libfeed's handles and feedctl's
+// queries are built on it.
 #ifndef FEEDD_CLIENT_LIB_CONNECTION_H
 #define FEEDD_CLIENT_LIB_CONNECTION_H
 
+#include <sys/types.h>
+
 #include "base/error.h"
-#include "base/time.h"
+#include "client/lib/waiting.h"
 #include "proto/codec.h"
-
-// Deadlines are monotonic_ns() values.
-#define DEADLINE_NONE     UINT64_MAX // wait for ever
-#define DEADLINE_NOW      0u         // do not wait
-#define CONNECTION_UNSENT (4u * PROTO_MAX_MESSAGE)
-
-// Asked at least ten times a second by who waits; true ends that with -EINTR.
-struct interrupt {
-    bool (*wanted)(void *context); // NULL: never
-    void *context;
-};
 
 struct connection {
     int socket;  // -1: closed
-    pid_t owner; // who opened it: in a child of a fork it is not to be shut down
+    pid_t owner; // the process that opened it: a forked child must not shut it down
     char *path;  // of the socket
     struct interrupt interrupt;
     struct frame_reader reader;
@@ -28,26 +19,20 @@ struct connection {
     struct codec_arena arena;
 };
 
-uint64_t deadline_after_ms(int64_t timeout_ms); // negative: DEADLINE_NONE, 0: DEADLINE_NOW
-
-// The socket to use: `path` if given, else $FEEDD_SOCKET, else the default.
-const char *connection_socket_path(const char *path);
-
-bool interrupt_wanted(struct interrupt interrupt);
-
-// Connects and says hello. On failure `session` is as after session_close. The interrupt stays the session's.
+// Connects and says hello. On failure `connection` is as after connection_close. The interrupt stays with the
+// connection.
 int connection_open(struct connection *connection, const char *path, const char *client_name,
                     struct interrupt interrupt, uint64_t deadline, struct error *error);
 void connection_close(struct connection *connection);
 
-// Queues a message and sends what the socket takes. 0, also when some of it has to wait for the socket (the
-// next receive or send goes on with it), or -ENOBUFS when the daemon has not been reading for long. A broken
-// connection is no error here: what the daemon said last comes with the next receive.
+// Queues a message and sends what the socket takes. 0, also if some of it has to wait for the socket (the next
+// receive or send continues), or -ENOBUFS when the daemon has not been reading for long. A broken connection is not
+// an error here: the next receive returns what the daemon said last.
 int connection_send(struct connection *connection, const Feedd__ClientMessage *message);
 
-// The next message, valid until the next receive: 1, 0 none by the deadline, or the connection is unusable:
-// -ECONNRESET the daemon went away, -EPROTO it sent what is no message or a descriptor with a message other
-// than Attached; or -EINTR, and it is as it was.
+// The next message, valid until the next receive: 1, or 0 if none arrived by the deadline. The connection is unusable
+// after -ECONNRESET (the daemon went away) and -EPROTO (it sent something that is not a message, or a descriptor with a
+// message other than Attached), but unchanged after -EINTR.
 int connection_receive(struct connection *connection, const Feedd__ServerMessage **message, uint64_t deadline,
                        struct error *error);
 

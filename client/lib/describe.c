@@ -1,33 +1,68 @@
-// What a handle can tell without the daemon: description, place in the order, errors.
+#include "client/lib/describe.h"
+
 #include "base/dtype.h"
 #include "client/lib/handle.h"
-#include "order/order.h"
-#include "order/token.h"
+#include "order/partition.h"
 #include "shm/holes.h"
 
-FEED_API const struct feed_description *feed_describe(const struct feed *feed) {
-    return &feed->description;
+// ---- Description ---------------------------------------------------------------------------------
+
+static void describe_fields(struct described *described, const struct ring_header *header) {
+    described->about.field_count = header->field_count;
+    for (uint32_t i = 0; i < header->field_count; i++) {
+        const struct ring_field *field = &header->fields[i];
+        struct feed_array *array = &described->about.field[i];
+        snprintf(described->names[i], sizeof described->names[i], "%.*s", (int)sizeof field->name - 1,
+                 field->name);
+        array->name = described->names[i];
+        array->dtype = (enum feed_dtype)field->dtype;
+        array->dimensions = field->dimensions + 1;
+        array->shape[0] = header->batch_size;
+        for (uint32_t k = 0; k < field->dimensions; k++)
+            array->shape[k + 1] = field->shape[k];
+        array->bytes = header->batch_size * field->sample_bytes;
+    }
 }
+
+void describe(struct described *described, const struct attachment *attachment, const struct gpu *gpu) {
+    const struct ring_header *header = attachment->ring.header;
+    struct partition partition = {.samples = header->samples,
+                                  .batch_size = header->batch_size,
+                                  .world_size = header->world_size,
+                                  .drop_last = attachment->request->options.drop_last};
+    struct feed_description *about = &described->about;
+    about->dataset = attachment->request->dataset;
+    about->samples = header->samples;
+    about->batches_per_epoch = partition_batches(&partition, 0);
+    about->fingerprint = header->fingerprint;
+    about->start_epoch = attachment->start_epoch;
+    about->start_consumed = attachment->start_consumed;
+    about->prefetch = attachment->prefetch;
+    about->slots = header->slot_count;
+    about->ring_bytes = header->total_bytes;
+    about->device = gpu ? gpu->uuid : "cpu";
+    about->device_number = gpu ? gpu->number : -1;
+    about->pool_bytes = attachment->pool_bytes;
+    describe_fields(described, header);
+}
+
+FEED_API const struct feed_description *feed_describe(const struct feed *feed) {
+    return &feed->described.about;
+}
+
+// ---- Place in the order --------------------------------------------------------------------------
 
 FEED_API int feed_token_at(const struct feed *feed, uint64_t epoch, uint64_t consumed,
                            char text[FEED_TOKEN_BYTES]) {
-    _Static_assert(FEED_TOKEN_BYTES >= RESUME_TOKEN_BYTES, "the public size has room for every token");
-    if (!feed->leases)
-        return -ENOTCONN; // never attached: there is no place in the order to speak of
-    const struct ring_header *header = feed->ring.header;
-    if (consumed >= header->samples)
-        return -ERANGE;
-    struct resume_token token = {.version = (enum order_version)header->order_version,
-                                 .fingerprint = header->fingerprint,
-                                 .seed = header->seed,
-                                 .epoch = epoch,
-                                 .consumed = consumed};
-    resume_token_format(&token, text);
-    return 0;
+    if (!feed->now)
+        return -ENOTCONN; // never attached: there is no order to have a place in
+    return attachment_token(feed->now, epoch, consumed, text);
 }
 
 FEED_API int feed_token(const struct feed *feed, char text[FEED_TOKEN_BYTES]) {
-    return feed_token_at(feed, feed->epoch, feed->consumed, text);
+    if (!feed->now)
+        return -ENOTCONN;
+    return attachment_token(feed->now, feed->now->epoch, feed->now->consumed, text);
 }
 
 // Where sample `i` of a batch with skipped samples stood before the repair.
@@ -39,7 +74,7 @@ static int64_t original_place(const struct ring *ring, const struct feed_batch *
 }
 
 static int64_t sample_at(struct feed *feed, uint64_t epoch, uint64_t position) {
-    const struct ring_header *header = feed->ring.header;
+    const struct ring_header *header = feed->now->ring.header;
     if (position >= header->samples)
         return -ERANGE;
     if (!feed->order_known || feed->order_epoch != epoch) {
@@ -52,23 +87,22 @@ static int64_t sample_at(struct feed *feed, uint64_t epoch, uint64_t position) {
 }
 
 FEED_API int64_t feed_batch_sample(const struct feed *feed, const struct feed_batch *batch, uint64_t i) {
-    if (!feed->leases || i >= batch->count)
+    if (!feed->now || i >= batch->count)
         return -ERANGE;
+    // The const of the contract holds: neither the list nor the epoch that is cached is part of what the handle means.
+    struct feed *cache = (struct feed *)feed;
     int64_t place = (int64_t)i;
     if (batch->skipped > 0) {
-        const struct ring *ring = feed_ring_of(feed, batch, NULL);
-        if (!ring)
-            return -EINVAL; // which samples are missing stands in the slot, and that is gone
-        place = original_place(ring, batch, i);
+        struct attachment **holder = attachment_of(&cache->now, batch);
+        if (!holder)
+            return -EINVAL; // the slot says which samples were skipped, and the slot is gone
+        place = original_place(&(*holder)->ring, batch, i);
     }
-    // The cached epoch is not part of what the handle means, so the const of the contract holds.
-    return place < 0 ? place
-                     : sample_at((struct feed *)feed, batch->epoch, batch->first_position + (uint64_t)place);
+    return place < 0 ? place : sample_at(cache, batch->epoch, batch->first_position + (uint64_t)place);
 }
 
-FEED_API const char *feed_strerror(const struct feed *feed) {
-    return feed ? feed->error.text : "out of memory";
-}
+// ---- Constants -----------------------------------------------------------------------------------
+
 FEED_API const char *feed_dtype_name(enum feed_dtype dtype) {
     return dtype_name(dtype);
 }

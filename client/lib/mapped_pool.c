@@ -42,7 +42,7 @@ int mapped_pool_open(struct mapped_pool *pool, struct gpu *gpu, const struct rin
 void mapped_pool_close(struct mapped_pool *pool) {
     if (!pool->gpu)
         return;
-    // A context that is lost says so and has nothing queued any more.
+    // If the context is lost, this fails, and nothing is queued any more.
     if (pool->memory.bytes || pool->words)
         gpu_synchronize(pool->gpu, NULL);
     if (pool->words) {
@@ -56,8 +56,8 @@ void mapped_pool_close(struct mapped_pool *pool) {
 
 int mapped_pool_wait(const struct mapped_pool *pool, const struct ring *ring, uint32_t slot, uint64_t fill,
                      gpu_stream stream, struct error *error) {
-    // A batch is granted when its copy is done, so that this never waits for long: it puts the copy before what follows
-    // in the eyes of the GPU.
+    // A batch is granted when its copy is done, so this never waits for long. It is there to order the copy before what
+    // follows on the GPU.
     return gpu_wait_word(pool->gpu, stream, pool->memory.address + ring_pool_word(ring->header, slot), fill,
                          error);
 }

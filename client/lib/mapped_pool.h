@@ -6,7 +6,7 @@
 #include "gpu/gpu.h"
 #include "shm/ring.h"
 
-// Of one attachment. Without a GPU all of it is 0.
+// Belongs to one attachment. Without a GPU it is all 0.
 struct mapped_pool {
     struct gpu *gpu; // the handle's
     struct gpu_memory memory;
@@ -16,19 +16,19 @@ struct mapped_pool {
     uint64_t words_address; // as the GPU sees them
 };
 
-// Imports the memory and maps the words; `ring` is the pool's. The descriptors stay the caller's.
+// Imports the memory and maps the words; `ring` is the pool's. The caller keeps the descriptors.
 int mapped_pool_open(struct mapped_pool *pool, struct gpu *gpu, const struct ring *ring, int memory_fd,
                      uint64_t memory_bytes, int words_fd, struct error *error);
 
-// Waits until the GPU has done all that was queued in this process, so that nothing uses the memory any more; then
-// unmaps.
+// Waits until the GPU has done all work that this process queued, so that nothing uses the memory any more; then
+// unmaps. Fine to call again.
 void mapped_pool_close(struct mapped_pool *pool);
 
-// What is queued on `stream` from here on sees the batch in that slot.
+// Makes work that is queued on `stream` after this call wait for the batch in that slot.
 int mapped_pool_wait(const struct mapped_pool *pool, const struct ring *ring, uint32_t slot, uint64_t fill,
                      gpu_stream stream, struct error *error);
 
-// The slot may be filled anew when `stream` gets here.
+// The slot may be reused when `stream` gets here.
 int mapped_pool_release(const struct mapped_pool *pool, uint32_t slot, uint64_t fill, gpu_stream stream,
                         struct error *error);
 

@@ -38,6 +38,7 @@ struct fake {
     struct codec_arena arena;
     struct ring ring;
     uint64_t samples, epoch, consumed; // what Attached says
+    uint64_t run;                      // of Attached, and of what fake_fill describes
     uint32_t prefetch;
     pthread_t thread;
     void (*script)(struct fake *);
@@ -90,8 +91,7 @@ static inline void *fake_run(void *argument) {
     return NULL;
 }
 
-// Plays `script` from an epoch's place on. The first batch is number 5.
-// Nobody is accepted, and there is room for nobody more: *filler has the one place.
+// Accepts nobody, and its queue is full: *filler has the only place.
 static inline void fake_listen_full(struct fake *fake, int *filler) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     *fake = (struct fake){.ring_fd = -1, .read_fd = -1};
@@ -101,12 +101,14 @@ static inline void fake_listen_full(struct fake *fake, int *filler) {
     assert_int_equal(connect(*filler, (struct sockaddr *)&address, sizeof address), 0);
 }
 
+// Plays `script` from a place in an epoch on. The first batch is number 5.
 static inline void fake_start_at(struct fake *fake, void (*script)(struct fake *), uint64_t samples,
                                  uint64_t epoch, uint64_t consumed, void *context) {
     *fake = (struct fake){.peer = -1, .ring_fd = -1, .read_fd = -1, .prefetch = 16, .script = script};
     fake->samples = samples;
     fake->epoch = epoch;
     fake->consumed = consumed;
+    fake->run = 4;
     fake->context = context;
     fake_make_ring(fake);
     fake_listen(fake, 8);
@@ -191,12 +193,13 @@ static inline void fake_attached(struct fake *fake, int fd) {
     attached.epoch = fake->epoch;
     attached.consumed = fake->consumed;
     attached.sequence = 5;
+    attached.run = fake->run;
     if (fd >= 0)
         FAKE_CHECK(fake, frame_attach_fd(&fake->writer, fd) == 0);
     FAKE_SEND(fake, ATTACHED, attached, &attached);
 }
 
-// Closes the session without a word, as a killed daemon does, and waits for the client to come back.
+// Closes the connection without a message, as a killed daemon does, and waits for the client to come back.
 static inline void fake_die_and_return(struct fake *fake) {
     close_fd(&fake->peer);
     frame_reader_free(&fake->reader);
@@ -219,6 +222,7 @@ static inline void fake_open(struct fake *fake) {
 // What the daemon and its loaders do before a grant: batch `sequence` lies in `slot`.
 static inline void fake_fill(struct fake *fake, uint32_t slot, uint64_t sequence) {
     struct ring_slot *record = ring_slot(&fake->ring, slot);
+    record->run = fake->run;
     record->rank = 0;
     record->epoch = 3;
     record->index = sequence;

@@ -2,6 +2,7 @@
 #include "base/scope.h"
 #include "base/time.h"
 #include "order/token.h"
+#include "tests/unit/descriptors.h"
 #include "tests/unit/fake_feedd.h"
 
 static void expect_resume(struct fake *fake, uint64_t epoch, uint64_t consumed) {
@@ -134,12 +135,102 @@ static void refusals_end_the_handle(void **state) {
     fake_stop(&fake);
 }
 
+static void come_back_without_the_dataset(struct fake *fake) {
+    fake_open(fake);
+    fake_await_sleep(fake);
+    fake_die_and_return(fake);
+    fake_welcome(fake, PROTO_VERSION);
+    fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_ATTACH);
+    fake_error(fake, ENOENT, "there is no dataset named \"numbers\"");
+}
+
+static void a_dataset_that_is_gone_is_not_waited_for(void **state) {
+    (void)state;
+    struct fake fake;
+    struct feed *feed = begin(&fake, come_back_without_the_dataset, FAKE_WAIT_MS);
+    struct feed_batch batch;
+    assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), -ENOENT);
+    assert_non_null(strstr(feed_strerror(feed), "no dataset named"));
+    feed_close(feed);
+    fake_stop(&fake);
+}
+
+static void unlink_and_listen_again(struct fake *fake) {
+    fake_open(fake);
+    fake_await_sleep(fake);
+    char away[sizeof fake->path + 1];
+    snprintf(away, sizeof away, "%s-", fake->path);
+    FAKE_CHECK(fake, rename(fake->path, away) == 0);
+    close_fd(&fake->peer);
+    usleep(120000); // some attempts find no socket
+    FAKE_CHECK(fake, rename(away, fake->path) == 0);
+    fake_die_and_return(fake);
+    expect_resume(fake, 3, 40);
+    fake_attached(fake, fake->read_fd);
+    fake_end(fake);
+    fake_linger(fake);
+}
+
+static void a_socket_that_is_gone_is_waited_for(void **state) {
+    (void)state;
+    struct fake fake;
+    struct feed *feed = begin(&fake, unlink_and_listen_again, FAKE_WAIT_MS);
+    struct feed_batch batch;
+    assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), 0);
+    feed_close(feed);
+    fake_stop(&fake);
+}
+
+// Attempts that fail at each stage leave the handle, and what it holds, as they were.
+static void fail_at_each_stage(struct fake *fake) {
+    fake_open(fake);
+    fake_await_sleep(fake);
+    fake_grant(fake, 5, 0, 1);
+    fake_await_sleep(fake);
+    fake_die_and_return(fake); // before the hello
+    fake_die_and_return(fake);
+    fake_welcome(fake, PROTO_VERSION); // before the answer
+    fake_die_and_return(fake);
+    expect_resume(fake, 3, 48);
+    fake_error(fake, EBUSY, "not yet");
+    fake_die_and_return(fake);
+    expect_resume(fake, 3, 48);
+    fake->ring.header->fingerprint++; // after all is mapped
+    fake_attached(fake, fake->read_fd);
+    fake_linger(fake);
+}
+
+static void failed_attempts_leave_the_handle_as_it_was(void **state) {
+    (void)state;
+    unsigned before = open_descriptors();
+    struct fake fake;
+    struct feed *feed = begin(&fake, fail_at_each_stage, FAKE_WAIT_MS);
+    struct feed_batch batch, none;
+    char first[FEED_TOKEN_BYTES], second[FEED_TOKEN_BYTES];
+    assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), 1);
+    assert_int_equal(feed_token(feed, first), 0);
+    assert_int_equal(feed_next(feed, &none, FAKE_WAIT_MS), -ESTALE);
+    assert_int_equal(feed_fd(feed), -1);
+    assert_int_equal(*(const uint8_t *)batch.field[0].data, 5);
+    assert_int_equal(feed_token(feed, second), 0);
+    assert_string_equal(first, second);
+    assert_int_equal(feed_describe(feed)->field_count, 2);
+    assert_int_equal(feed_batch_release(feed, &batch, NULL), 0);
+    assert_int_equal(feed_batch_release(feed, &batch, NULL), -EINVAL);
+    feed_close(feed);
+    fake_stop(&fake);
+    assert_int_equal(open_descriptors(), before);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_consumer_goes_on_where_it_stands),
         cmocka_unit_test(queued_batches_are_neither_lost_nor_given_twice),
         cmocka_unit_test(the_search_ends_in_time),
         cmocka_unit_test(refusals_end_the_handle),
+        cmocka_unit_test(a_dataset_that_is_gone_is_not_waited_for),
+        cmocka_unit_test(a_socket_that_is_gone_is_waited_for),
+        cmocka_unit_test(failed_attempts_leave_the_handle_as_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

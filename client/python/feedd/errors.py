@@ -1,4 +1,4 @@
-"""What goes wrong, as exceptions. All are RuntimeErrors with a sentence that says what to do, and a code."""
+"""What can go wrong, as exceptions. All are RuntimeErrors with a sentence that says what to do, and a code."""
 
 import errno
 
@@ -6,26 +6,25 @@ __all__ = ["Error", "OptionError", "Timeout", "TooManyBatches", "Unavailable", "
 
 
 class Error(RuntimeError):
-    """The daemon or libfeed said no. ``code`` is the positive errno, see feed.h for what each means, and 0 where none says
-    it."""
+    """The daemon or libfeed reported an error. ``code`` is the positive errno, as feed.h lists them, or 0 if there is none."""
 
     code: int = 0
 
 
 class OptionError(Error, ValueError):
-    """An option that cannot be: a value out of range, or one that disagrees with those who share the feed."""
+    """An invalid option: a value out of range, or one that disagrees with the other users of the feed."""
 
 
 class Timeout(Error, TimeoutError):
-    """No batch came within ``timeout`` seconds, or no answer from the daemon to a loader that attaches, within 30 s."""
+    """No batch came within ``timeout`` seconds, or the daemon did not answer a loader that attaches within 30 s."""
 
 
 class TooManyBatches(Error, BufferError):
-    """All the batches that this loader may hold are held: some tensor, or a view of one, keeps each of them alive."""
+    """The loader holds all the batches that it may: some tensor, or a view of one, keeps each of them alive."""
 
 
 class Unavailable(Error, ConnectionError):
-    """No daemon answers on the socket, or it went away and did not come back within 60 s."""
+    """No daemon listens on the socket, or it went away and did not come back within 60 s."""
 
 
 _KINDS: dict[int, type[Error]] = {
@@ -43,9 +42,6 @@ _KINDS: dict[int, type[Error]] = {
 
 def from_code(code: int, text: str) -> Error:
     """The exception for a positive errno and its sentence."""
-    kind = _KINDS.get(code, Error)
-    if code == errno.ENOENT and text.startswith("no feedd is listening"):  # ENOENT is also a dataset that is not there
-        kind = Unavailable
-    error = kind(text)
+    error = _KINDS.get(code, Error)(text)
     error.code = code
     return error

@@ -1,0 +1,208 @@
+#include "client/lib/attachment.h"
+
+#include <string.h>
+
+#include "base/scope.h"
+#include "base/sizes.h"
+#include "order/order.h"
+#include "order/token.h"
+
+// ---- The conversation ---------------------------------------------------------------------------
+
+// What a consumer says that comes back after the daemon was lost; `token` keeps the text.
+static int continue_from(Feedd__Attach *attach, const struct attachment *before, char token[FEED_TOKEN_BYTES],
+                         struct error *error) {
+    int err = attachment_token(before, before->epoch, before->consumed, token);
+    if (err)
+        return error_set(error, err, "the last batch ended at sample %llu, which the dataset does not have",
+                         (unsigned long long)before->consumed);
+    attach->resume = token;
+    attach->reconnect = true;
+    attach->run_epoch = before->run_epoch;
+    attach->run_consumed = before->run_consumed;
+    attach->wait_for = before->request->share ? before->wait_for : 1;
+    return 0;
+}
+
+static int send_attach(struct attachment *fresh, struct gpu *gpu, const struct attachment *before,
+                       struct error *error) {
+    const struct feed_options *options = &fresh->request->options;
+    char token[FEED_TOKEN_BYTES];
+    Feedd__Attach attach = FEEDD__ATTACH__INIT;
+    attach.dataset = fresh->request->dataset;
+    attach.batch_size = options->batch_size;
+    attach.shuffle = options->shuffle;
+    attach.drop_last = options->drop_last;
+    attach.seed = options->seed;
+    attach.rank = options->rank;
+    attach.world_size = options->world_size;
+    attach.local_world_size = options->local_world_size;
+    attach.device_world_size = options->device_world_size;
+    attach.epochs = options->epochs;
+    attach.wait_for = options->wait_for;
+    attach.prefetch = options->prefetch;
+    attach.max_lag_s = options->max_lag_s;
+    attach.ring_bytes = options->ring_bytes;
+    if (fresh->request->share)
+        attach.share = fresh->request->share;
+    if (gpu)
+        attach.device = gpu->uuid;
+    if (fresh->request->resume)
+        attach.resume = fresh->request->resume;
+    int err = before ? continue_from(&attach, before, token, error) : 0;
+    if (err)
+        return err;
+    Feedd__ClientMessage message = FEEDD__CLIENT_MESSAGE__INIT;
+    message.body_case = FEEDD__CLIENT_MESSAGE__BODY_ATTACH;
+    message.attach = &attach;
+    err = connection_send(&fresh->connection, &message);
+    return err ? error_set(error, err, "cannot ask feedd to attach: %s", strerror(-err)) : 0;
+}
+
+static int await_attached(struct attachment *fresh, uint64_t deadline, Feedd__Attached *attached,
+                          struct error *error) {
+    const char *socket = fresh->request->socket;
+    const Feedd__ServerMessage *answer;
+    int got = connection_receive(&fresh->connection, &answer, deadline, error);
+    if (got < 0)
+        return got;
+    if (got == 0)
+        return error_set(error, -ETIMEDOUT, "feedd on %s did not answer the request for dataset %s in time",
+                         socket, fresh->request->dataset);
+    if (answer->body_case == FEEDD__SERVER_MESSAGE__BODY_ERROR)
+        return connection_refusal(answer->error, error);
+    if (answer->body_case != FEEDD__SERVER_MESSAGE__BODY_ATTACHED)
+        return error_set(error, -EPROTO, "feedd on %s answered a request to attach with message %d", socket,
+                         answer->body_case);
+    *attached = *answer->attached;
+    return 0;
+}
+
+// ---- What comes with the answer -----------------------------------------------------------------
+
+static int check_ring(const struct attachment *fresh, const struct gpu *gpu, const Feedd__Attached *attached,
+                      struct error *error) {
+    const struct ring_header *header = fresh->ring.header;
+    const struct feed_options *options = &fresh->request->options;
+    bool agreed = (gpu != NULL) == (header->on_device != 0) && header->batch_size == options->batch_size &&
+                  header->world_size == options->world_size && header->slot_count >= 1 &&
+                  header->field_count >= 1 && header->field_count <= FEED_MAX_FIELDS &&
+                  header->samples >= 1 && header->order_version <= ORDER_FEISTEL_1 && attached->prefetch >= 1;
+    return agreed ? 0
+                  : error_set(error, -EPROTO, "feedd on %s gave a ring that is not the one asked for",
+                              fresh->request->socket);
+}
+
+static int map_ring(struct attachment *fresh, struct gpu *gpu, const Feedd__Attached *attached,
+                    struct error *error) {
+    struct frame_reader *reader = &fresh->connection.reader;
+    int fd AUTO_CLOSE = frame_take_fd(reader);
+    int memory_fd AUTO_CLOSE = frame_take_fd(reader); // -1 without a device, like the next
+    int words_fd AUTO_CLOSE = frame_take_fd(reader);
+    int err = ring_map(&fresh->ring, fd, RING_READ, error);
+    if (!err)
+        err = check_ring(fresh, gpu, attached, error);
+    if (!err && gpu)
+        err = mapped_pool_open(&fresh->pool, gpu, &fresh->ring, memory_fd, attached->pool_bytes, words_fd,
+                               error);
+    return err;
+}
+
+static int same_data(const struct attachment *fresh, const struct attachment *before, struct error *error) {
+    if (!before || fresh->ring.header->fingerprint == before->ring.header->fingerprint)
+        return 0;
+    return error_set(error, -ESTALE, "feedd came back with other data in dataset %s",
+                     fresh->request->dataset);
+}
+
+static int set_up_leases(struct attachment *fresh, const Feedd__Attached *attached, struct error *error) {
+    uint32_t slots = fresh->ring.header->slot_count;
+    // More credits than slots cannot be used: a slot is ours at most once.
+    fresh->prefetch = (uint32_t)max_u64(1, min_u64(attached->prefetch, slots));
+    fresh->leases = calloc(slots, sizeof *fresh->leases);
+    fresh->queue = calloc(fresh->prefetch, sizeof *fresh->queue);
+    fresh->returned = calloc(fresh->prefetch, sizeof *fresh->returned);
+    fresh->run = attached->run;
+    fresh->next_sequence = attached->sequence;
+    fresh->start_epoch = fresh->epoch = attached->epoch;
+    fresh->start_consumed = fresh->consumed = attached->consumed;
+    fresh->run_epoch = attached->run_epoch;
+    fresh->run_consumed = attached->run_consumed;
+    fresh->pool_bytes = attached->pool_bytes;
+    bool complete = fresh->leases && fresh->queue && fresh->returned;
+    return complete ? 0 : error_set(error, -ENOMEM, "out of memory");
+}
+
+// ---- The life of an attachment ------------------------------------------------------------------
+
+int attachment_open(struct attachment **out, const struct open_request *request, struct gpu *gpu,
+                    const struct attachment *before, uint64_t deadline, struct error *error) {
+    struct attachment *fresh = *out = calloc(1, sizeof *fresh);
+    if (!fresh)
+        return error_set(error, -ENOMEM, "out of memory");
+    fresh->request = request;
+    fresh->generation = before ? before->generation + 1 : 0;
+    fresh->wait_for = before ? before->wait_for : 0;
+    fresh->connection.socket = -1;
+    Feedd__Attached attached = FEEDD__ATTACHED__INIT;
+    int err = connection_open(&fresh->connection, request->socket, request->client_name,
+                              open_request_interrupt(request), deadline, error);
+    if (!err)
+        err = send_attach(fresh, gpu, before, error);
+    if (!err)
+        err = await_attached(fresh, deadline, &attached, error);
+    if (!err)
+        err = map_ring(fresh, gpu, &attached, error);
+    if (!err)
+        err = same_data(fresh, before, error);
+    if (!err)
+        err = set_up_leases(fresh, &attached, error);
+    fresh->connection.interrupt = (struct interrupt){0}; // from here on feed_next() has a timeout of its own
+    if (err) {
+        *out = NULL;
+        attachment_close(fresh);
+    }
+    return err;
+}
+
+void attachment_close(struct attachment *attachment) {
+    if (!attachment)
+        return;
+    // Before the connection: the daemon does not wait for the streams of a consumer that has left.
+    mapped_pool_close(&attachment->pool);
+    if (attachment->ring.header)
+        ring_unmap(&attachment->ring);
+    connection_close(&attachment->connection);
+    free(attachment->leases);
+    free(attachment->queue);
+    free(attachment->returned);
+    free(attachment);
+}
+
+// ---- Questions ----------------------------------------------------------------------------------
+
+int attachment_token(const struct attachment *attachment, uint64_t epoch, uint64_t consumed,
+                     char text[FEED_TOKEN_BYTES]) {
+    _Static_assert(FEED_TOKEN_BYTES >= RESUME_TOKEN_BYTES, "the public size has room for every token");
+    const struct ring_header *header = attachment->ring.header;
+    if (consumed >= header->samples)
+        return -ERANGE;
+    struct resume_token token = {.version = (enum order_version)header->order_version,
+                                 .fingerprint = header->fingerprint,
+                                 .seed = header->seed,
+                                 .epoch = epoch,
+                                 .consumed = consumed};
+    resume_token_format(&token, text);
+    return 0;
+}
+
+struct attachment **attachment_of(struct attachment **newest, const struct feed_batch *batch) {
+    struct attachment **place = newest;
+    while (*place && (*place)->generation != batch->generation)
+        place = &(*place)->past;
+    const struct attachment *found = *place;
+    bool held = found && batch->slot < found->ring.header->slot_count &&
+                found->leases[batch->slot].state == LEASE_HELD &&
+                found->leases[batch->slot].sequence == batch->sequence;
+    return held ? place : NULL;
+}

@@ -1,0 +1,88 @@
+#include "client/lib/leases.h"
+
+#include "base/sizes.h"
+
+// ---- Grants -------------------------------------------------------------------------------------
+
+static int grant_slot(struct attachment *attachment, uint32_t slot, struct error *error) {
+    const char *socket = attachment->request->socket;
+    if (slot >= attachment->ring.header->slot_count)
+        return error_set(error, -EPROTO, "feedd on %s granted slot %u of %u", socket, slot,
+                         attachment->ring.header->slot_count);
+    if (attachment->leases[slot].state != LEASE_NONE)
+        return error_set(error, -EPROTO, "feedd on %s granted slot %u twice", socket, slot);
+    if (attachment->held + attachment->queue_count + attachment->returned_count >= attachment->prefetch)
+        return error_set(error, -EPROTO, "feedd on %s granted more than the %u batches agreed", socket,
+                         attachment->prefetch);
+    attachment->leases[slot] = (struct lease){attachment->next_sequence++, LEASE_QUEUED};
+    uint32_t place = (attachment->queue_first + attachment->queue_count++) % attachment->prefetch;
+    attachment->queue[place] = slot;
+    return 0;
+}
+
+int leases_grant(struct attachment *attachment, const Feedd__Grant *grant, struct error *error) {
+    if (grant->sequence != attachment->next_sequence)
+        return error_set(error, -EPROTO, "feedd on %s granted batch %llu after batch %llu",
+                         attachment->request->socket, (unsigned long long)grant->sequence,
+                         (unsigned long long)attachment->next_sequence);
+    for (size_t i = 0; i < grant->n_slots; i++) {
+        int err = grant_slot(attachment, grant->slots[i], error);
+        if (err)
+            return err;
+    }
+    attachment->waiting = attachment->waiting && grant->n_slots == 0;
+    attachment->wait_for = grant->wait_for;
+    return 0;
+}
+
+void leases_forget_queue(struct attachment *attachment) {
+    attachment->queue_count = 0;
+}
+
+bool leases_still_ours(const struct attachment *attachment, uint32_t slot, uint64_t sequence) {
+    // Keeps the reads of the batch before the look at the slot's record, as in a seqlock. The record is written
+    // before loaders may fill the slot again, so bytes that were overwritten while the application read them are
+    // found out here.
+    atomic_thread_fence(memory_order_acquire);
+    const struct ring_slot *record = ring_slot(&attachment->ring, slot);
+    return __atomic_load_n(&record->run, __ATOMIC_RELAXED) == attachment->run &&
+           __atomic_load_n(&record->sequence, __ATOMIC_RELAXED) == sequence &&
+           __atomic_load_n(&record->rank, __ATOMIC_RELAXED) == attachment->request->options.rank;
+}
+
+// ---- Releases -----------------------------------------------------------------------------------
+
+void leases_return(struct attachment *attachment, uint32_t slot) {
+    attachment->held--;
+    attachment->leases[slot].state = LEASE_RETURNED;
+    attachment->returned[attachment->returned_count++] = slot;
+}
+
+// At a quarter of the credits: few messages, and the daemon always has most of them to work with. At once while we
+// wait, perhaps for just this one.
+bool leases_are_due(const struct attachment *attachment) {
+    return attachment->waiting || attachment->returned_count >= max_u64(attachment->prefetch / 4, 1);
+}
+
+void leases_send(struct attachment *attachment, bool waiting) {
+    Feedd__Release release = FEEDD__RELEASE__INIT;
+    Feedd__ClientMessage message = FEEDD__CLIENT_MESSAGE__INIT;
+    message.body_case = FEEDD__CLIENT_MESSAGE__BODY_RELEASE;
+    message.release = &release;
+    while (attachment->returned_count > 0 || waiting) {
+        uint32_t count = (uint32_t)min_u64(attachment->returned_count, PROTO_MAX_GRANTS);
+        uint32_t *slots = attachment->returned + attachment->returned_count - count;
+        release.slots = slots;
+        release.n_slots = count;
+        release.waiting = waiting && count == attachment->returned_count;
+        if (connection_send(&attachment->connection, &message) < 0)
+            return; // the daemon is not reading: what is unsent waits until it does
+        for (uint32_t i = 0; i < count; i++)
+            attachment->leases[slots[i]].state = LEASE_NONE;
+        attachment->returned_count -= count;
+        if (release.waiting) {
+            attachment->waiting = true;
+            return;
+        }
+    }
+}

@@ -1,0 +1,27 @@
+// The leases of an attachment: slots that the daemon granted, and slots that go back. Releases travel several in one
+// message.
+#ifndef FEEDD_CLIENT_LIB_LEASES_H
+#define FEEDD_CLIENT_LIB_LEASES_H
+
+#include "client/lib/attachment.h"
+
+// Puts the granted slots into the queue. -EPROTO for a grant that breaks the rules.
+int leases_grant(struct attachment *attachment, const Feedd__Grant *grant, struct error *error);
+
+// Forgets what was granted and not handed out: after a loss the daemon grants it again, from the token on.
+void leases_forget_queue(struct attachment *attachment);
+
+// False when the slot has been given to another batch: the daemon detached us and took everything back. Reads of the
+// batch, or of its record, that come before the call were of the right one if it returns true.
+bool leases_still_ours(const struct attachment *attachment, uint32_t slot, uint64_t sequence);
+
+// Takes a held slot back from the application, for the next Release.
+void leases_return(struct attachment *attachment, uint32_t slot);
+
+// Whether the next Release should go now, although we do not wait for a batch.
+bool leases_are_due(const struct attachment *attachment);
+
+// Tells the daemon what was returned, and whether we now wait.
+void leases_send(struct attachment *attachment, bool waiting);
+
+#endif
