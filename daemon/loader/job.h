@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 
 #include "base/error.h"
+#include "daemon/heritage.h"
 #include "daemon/loader/chunk.h"
 #include "daemon/loader/read/reader.h"
 #include "order/order.h"

@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "daemon/heritage.h"
+#include "daemon/io_mode.h"
 #include "daemon/loader/job.h"
 #include "daemon/loader/read/reopen.h"
 #include "daemon/loader/read/residency.h"

@@ -6,6 +6,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "daemon/heritage.h"
 
 int builder_refuse(struct builder *builder, int code, const char *path, const char *format, ...) {
     const struct dataset_config *config = builder->config;

@@ -8,33 +8,9 @@
 #include <sys/uio.h>
 
 #include "base/error.h"
-#include "daemon/heritage.h"
+#include "daemon/source/dataset.h"
+#include "shm/reader_kind.h"
 #include "shm/ring.h"
-
-// Kinds in use and why, as numbers that fit the statistics region (stats_loader.reader, .reader_reason).
-enum reader_kind {
-    READER_NONE,
-    READER_URING_FIXED,
-    READER_URING,
-    READER_MAPPED,
-    READER_PREAD
-};
-enum reader_reason {
-    REASON_NONE,
-    REASON_CONFIGURED,      // io = ... says so
-    REASON_COLD,            // auto: the data is not in the page cache
-    REASON_RESIDENT,        // auto: it is
-    REASON_URING_FORBIDDEN, // EPERM
-    REASON_URING_MISSING,   // ENOSYS
-    REASON_MEMLOCK,         // buffers could not be registered: RLIMIT_MEMLOCK
-    REASON_URING_FAILED,    // any other error at set-up
-    REASON_DELAY,           // io_delay_us needs io_uring's timers
-    REASON_UNKNOWN,         // auto: there is no way to ask what is resident
-    REASON_LARGE,           // auto: larger than mapped_limit
-    REASON_DIRECT,          // io_direct = yes
-};
-const char *reader_kind_name(uint32_t kind);
-const char *reader_reason_text(uint32_t reason);
 
 // A piece whose iov_base is reader_scratch holds bytes that nobody wants (a gap between fields or records); no such
 // piece is longer than this.

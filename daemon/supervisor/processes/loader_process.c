@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "daemon/heritage.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "shm/stats.h"
 
