@@ -91,8 +91,8 @@ struct setting {
 static inline void set_up(struct setting *setting, const struct fixture_shape *shape) {
     fixture_make(&setting->fixture, shape);
     write_files(&setting->fixture);
-    assert_int_equal(chunk_plan_init(&setting->plan, setting->fixture.layout, &setting->fixture.ring, NULL),
-                     0);
+    assert_int_equal(
+        chunk_plan_init(&setting->plan, setting->fixture.layout, &setting->fixture.ring, NULL, NULL), 0);
     setting->options = (struct reader_options){.layout = setting->fixture.layout,
                                                .ring = &setting->fixture.ring,
                                                .first_fd = FIRST_FD,
