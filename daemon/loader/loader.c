@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "daemon/heritage.h"
 #include "daemon/io_mode.h"
+#include "daemon/loader/read/readers.h"
 #include "daemon/loader/read/reopen.h"
 #include "daemon/loader/read/residency.h"
 #include "daemon/loader/slice.h"
@@ -104,18 +105,6 @@ static bool mode_is_reviewed(const struct loader *loader) {
 
 // ---- The reader --------------------------------------------------------------------------------------------
 
-static int open_uring_or_pread(struct loader *loader, const struct reader_options *options,
-                               struct error *error) {
-    enum reader_reason reason = REASON_NONE;
-    int err = reader_open_uring(options, &loader->reader, &reason, error);
-    if (reason != REASON_NONE)
-        loader->reason = reason;
-    if (!err)
-        return 0;
-    log_warning("%s; reading with threads instead", error->text);
-    return reader_open_pread(options, &loader->reader, error);
-}
-
 static int open_reader(struct loader *loader, struct error *error) {
     const struct loader_settings *settings = loader->board.settings;
     struct reader_options options = {
@@ -127,18 +116,15 @@ static int open_reader(struct loader *loader, struct error *error) {
         .life_fd = HERITAGE_LIFE,
         .table_bytes = table_growth(loader),
     };
-    int err = 0;
+    enum reader_reason reason;
     if (loader->mode == IO_MAPPED && is_large(settings))
-        log_info("the dataset is larger than mapped_limit: its map is made anew whenever so much of it was "
-                 "touched");
-    if (loader->mode == IO_MAPPED)
-        err = reader_open_mapped(&options, &loader->reader, error);
-    else if (loader->mode == IO_PREAD)
-        err = reader_open_pread(&options, &loader->reader, error);
-    else
-        err = open_uring_or_pread(loader, &options, error);
+        log_info("the dataset is larger than mapped_limit: it is mapped again whenever that much of it has "
+                 "been touched");
+    int err = readers_open(loader->mode, &options, &loader->reader, &reason, error);
     if (err)
         return err;
+    if (reason != REASON_NONE)
+        loader->reason = reason;
     loader->open_mode = loader->mode;
     loader->reads_counted = loader->storage_counted = 0;
     loader->board.plan_flags = settings->io_delay_us ? 0 : CHUNK_MERGE;
