@@ -25,6 +25,14 @@ static inline uint64_t mib_up(uint64_t bytes) {
     return divide_up(bytes, MIB);
 }
 
+// The least power of two that is not smaller. `value` is at most 2^63.
+static inline uint64_t power_of_two_up(uint64_t value) {
+    uint64_t power = 1;
+    while (power < value)
+        power *= 2;
+    return power;
+}
+
 static inline bool is_power_of_two(uint64_t value) {
     return value && !(value & (value - 1));
 }

@@ -33,13 +33,6 @@ struct transfer_settings {
     char uuid[GPU_UUID_BYTES];
 };
 
-enum io_mode {
-    IO_AUTO,
-    IO_URING,
-    IO_MAPPED,
-    IO_PREAD
-};
-
 struct loader_settings {
     uint64_t bytes; // of this structure with the layout
     uint64_t feed;

@@ -6,6 +6,7 @@
 #include <sysexits.h>
 
 #include "base/error.h"
+#include "daemon/config/config_print.h"
 #include "daemon/loader/loader.h"
 #include "daemon/supervisor/supervisor.h"
 #include "daemon/transfer/transfer.h"

@@ -22,13 +22,6 @@
 #define MAX_RING      (1ull << 46)
 #define HUGE_PAGE     (2ull << 20)
 
-static uint64_t round_up_power_of_two(uint64_t value) {
-    uint64_t power = 1;
-    while (power < value)
-        power *= 2;
-    return power;
-}
-
 // Arrays of a page or more start on a page, so that O_DIRECT can read straight into them.
 static int place_fields(struct ring_plan *plan, uint64_t *sample_bytes, struct error *error) {
     uint64_t offset = 0;
@@ -59,7 +52,7 @@ static struct ring_offsets place_parts(const struct ring_plan *plan) {
     struct ring_offsets at;
     at.skip_words = (uint32_t)divide_up(plan->batch_size, 64);
     // Twice the slots: every slot can be queued once by dispatch and once more by a recovery.
-    at.queue_entries = (uint32_t)round_up_power_of_two(2ull * plan->slot_count);
+    at.queue_entries = (uint32_t)power_of_two_up(2ull * plan->slot_count);
     at.slots = RING_PAGE;
     at.chunks = align_up(at.slots + plan->slot_count * sizeof(struct ring_slot), CACHE_LINE);
     at.skips = align_up(at.chunks + 8ull * plan->slot_count * plan->chunks_per_slot, CACHE_LINE);

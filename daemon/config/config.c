@@ -52,11 +52,6 @@ void config_free(struct config *config) {
     free(config);
 }
 
-const char *io_mode_name(uint32_t mode) {
-    static const char *const names[] = {"auto", "uring", "mapped", "pread"};
-    return mode < COUNT_OF(names) ? names[mode] : "?";
-}
-
 static int read_text(const char *path, char **text, struct error *error) {
     AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)

@@ -4,7 +4,6 @@
 #define FEEDD_DAEMON_CONFIG_CONFIG_H
 
 #include "base/error.h"
-#include "daemon/heritage.h"
 
 // One `field.NAME = VALUE` of a dataset, or `transform.NAME = VALUE`; what VALUE means is the format's business, or
 // daemon/source/transform.h's.
@@ -73,11 +72,5 @@ int config_load(const char *path, struct config **config, struct error *error);
 struct config *config_defaults(void);
 
 void config_free(struct config *config);
-
-// Every option of the table: section, key, type, range, default, text. For --help-config and the manual.
-void config_print_options(FILE *out);     // for people
-void config_print_options_man(FILE *out); // roff for feedd.conf(5)
-
-const char *io_mode_name(uint32_t mode);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "daemon/config/config_values.h"
+#include "daemon/io_mode.h"
 
 #define CHECK_KEY 64
 

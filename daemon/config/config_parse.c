@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "proto/limits.h"
+#include "shm/layout.h"
 
 struct parser {
     struct config *config;

@@ -1,4 +1,5 @@
-// The table of options for people and for the manual.
+#include "daemon/config/config_print.h"
+
 #include <inttypes.h>
 #include <string.h>
 

@@ -6,10 +6,9 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "daemon/loader/chunk_build.h"
-#include "daemon/loader/stage/transform_run.h"
 #include "shm/ring_loader.h"
 
-// A sample that finds a neighbour saves a read, some 500 ns at the least; sorting costs it some 50.
+// A sample that finds a neighbour saves a read, at least 500 ns; sorting costs about 50 ns per sample.
 #define SORT_PAYS_ONE_IN 8
 
 struct sort_key {
@@ -17,7 +16,7 @@ struct sort_key {
     uint32_t member;
 };
 
-// Also the upper bound of what chunk_build.c makes of one sample of a segment.
+// An upper bound of what chunk_build.c makes of one sample of a segment.
 static uint64_t most_requests(const struct chunk_segment *segment, bool direct) {
     uint64_t parts =
         segment->bytes <= READER_MAX_BYTES ? 1 : segment->bytes / (READER_MAX_BYTES - CHUNK_CUT) + 1;
@@ -28,50 +27,54 @@ static uint64_t most_pieces(const struct chunk_segment *segment, bool direct) {
     return 2 * segment->extent_count + most_requests(segment, direct);
 }
 
-// What is read of the field in one sample. 0 if its transform is not one of what the ring has room for.
-static uint64_t stored_bytes(const struct dataset_layout *layout, const struct ring *ring, uint32_t field) {
-    const struct transform *transform = &layout->transforms[field];
-    uint64_t delivered = ring->header->fields[field].sample_bytes;
-    if (!transform->source)
-        return delivered;
-    bool fits = transform->elements * dtype_bytes(transform->target) == delivered &&
-                transform->step_count <= TRANSFORM_MAX_STEPS;
-    return fits ? transform->elements * dtype_bytes(transform->source) : 0;
+// What a sample of an extent needs outside the slot. -EINVAL if its field does not come to what the ring has room for.
+static int bytes_needed(const struct dataset_extent *extent, const struct ring *ring,
+                        const struct stage_set *stages, uint64_t *bytes) {
+    *bytes = 0;
+    if (extent->field >= ring->header->field_count)
+        return -EINVAL;
+    uint64_t delivered = ring->header->fields[extent->field].sample_bytes;
+    const struct stage *stage = stages ? stages->of_field[extent->field] : NULL;
+    if (!stage)
+        return extent->bytes == delivered ? 0 : -EINVAL;
+    int err = stage->ops->bytes_needed(stage, extent->bytes, bytes);
+    bool has_room = *bytes ? *bytes >= extent->bytes : extent->bytes <= delivered;
+    return err == 0 && !has_room ? -EINVAL : err;
 }
 
-uint64_t chunk_apart_bytes(const struct dataset_layout *layout, const struct ring *ring) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < layout->field_count && i < ring->header->field_count; i++) {
-        uint64_t stored = stored_bytes(layout, ring, i);
-        if (stored > ring->header->fields[i].sample_bytes)
-            bytes += align_up(stored * ring->header->chunk_samples, CACHE_LINE);
-    }
-    return bytes;
+uint64_t chunk_apart_bytes(const struct dataset_layout *layout, const struct ring *ring,
+                           const struct stage_set *stages) {
+    uint64_t total = 0, bytes;
+    for (uint32_t i = 0; i < layout->stream_count && i < DATASET_MAX_STREAMS; i++)
+        for (uint32_t k = 0; k < layout->streams[i].extent_count && k < RING_MAX_FIELDS; k++)
+            if (bytes_needed(&layout->streams[i].extents[k], ring, stages, &bytes) == 0)
+                total += align_up(bytes * ring->header->chunk_samples, CACHE_LINE);
+    return total;
 }
 
-static void add_extent(struct chunk_plan *plan, const struct dataset_extent *extent, uint64_t gap) {
+static void add_extent(struct chunk_plan *plan, const struct dataset_extent *extent, uint64_t gap,
+                       uint64_t needed) {
     const struct ring_field *field = &plan->ring->header->fields[extent->field];
-    const struct transform *transform = &plan->layout->transforms[extent->field];
     plan->extents[plan->extent_count++] =
         (struct chunk_extent){.slot_offset = field->slot_offset,
                               .delivered = field->sample_bytes,
                               .bytes = extent->bytes,
                               .gap = gap,
-                              .transform = transform->source ? transform : NULL};
+                              .needed = needed,
+                              .stage = plan->stages ? plan->stages->of_field[extent->field] : NULL};
 }
 
-// One segment a run of extents with small gaps. Extents of no bytes are left out.
+// One segment per run of extents with small gaps. Extents of no bytes are left out.
 static int add_stream(struct chunk_plan *plan, const struct dataset_stream *stream, struct error *error) {
     struct chunk_segment *segment = NULL;
-    uint64_t end = 0;
+    uint64_t end = 0, needed;
     for (uint32_t i = 0; i < stream->extent_count; i++) {
         const struct dataset_extent *extent = &stream->extents[i];
         if (extent->bytes == 0)
             continue;
         if (extent->field >= plan->layout->field_count || plan->extent_count == RING_MAX_FIELDS ||
-            stored_bytes(plan->layout, plan->ring, extent->field) != extent->bytes ||
-            (segment && extent->offset < end))
-            return error_set(error, -EINVAL, "field %u of the dataset does not fit the ring's",
+            bytes_needed(extent, plan->ring, plan->stages, &needed) < 0 || (segment && extent->offset < end))
+            return error_set(error, -EINVAL, "field %u of the dataset does not match the ring's",
                              extent->field);
         if (!segment || extent->offset - end > READER_SCRATCH_BYTES) {
             segment = &plan->segments[plan->segment_count++];
@@ -79,7 +82,7 @@ static int add_stream(struct chunk_plan *plan, const struct dataset_stream *stre
                 .stream = stream, .offset = extent->offset, .extents = &plan->extents[plan->extent_count]};
             end = extent->offset;
         }
-        add_extent(plan, extent, extent->offset - end);
+        add_extent(plan, extent, extent->offset - end, needed);
         segment->extent_count++;
         end = extent->offset + extent->bytes;
         segment->bytes = end - segment->offset;
@@ -89,17 +92,17 @@ static int add_stream(struct chunk_plan *plan, const struct dataset_stream *stre
     return 0;
 }
 
-// Not touched before it is used either.
+// This memory is not touched before it is used, either.
 static bool set_memory_apart(struct chunk_plan *plan) {
-    uint64_t bytes = chunk_apart_bytes(plan->layout, plan->ring);
+    uint64_t bytes = chunk_apart_bytes(plan->layout, plan->ring, plan->stages);
     uint8_t *at = bytes ? aligned_alloc(CACHE_LINE, bytes) : NULL;
     plan->apart = at;
     for (uint32_t i = 0; i < plan->extent_count && at; i++) {
         struct chunk_extent *extent = &plan->extents[i];
-        if (extent->bytes <= extent->delivered)
+        if (!extent->needed)
             continue;
         extent->apart = at;
-        at += align_up(extent->bytes * plan->capacity, CACHE_LINE);
+        at += align_up(extent->needed * plan->capacity, CACHE_LINE);
     }
     return at || !bytes;
 }
@@ -112,8 +115,9 @@ static bool any_direct(const struct dataset_layout *layout) {
 }
 
 int chunk_plan_init(struct chunk_plan *plan, const struct dataset_layout *layout, const struct ring *ring,
-                    struct error *error) {
-    *plan = (struct chunk_plan){.layout = layout, .ring = ring, .capacity = ring->header->chunk_samples};
+                    const struct stage_set *stages, struct error *error) {
+    *plan = (struct chunk_plan){
+        .layout = layout, .ring = ring, .stages = stages, .capacity = ring->header->chunk_samples};
     plan->chunk = plan;
     if (layout->field_count != ring->header->field_count || layout->stream_count > DATASET_MAX_STREAMS)
         return error_set(error, -EINVAL, "the ring has %u fields, the dataset %u", ring->header->field_count,
@@ -129,7 +133,7 @@ int chunk_plan_init(struct chunk_plan *plan, const struct dataset_layout *layout
         requests += most_requests(&plan->segments[i], direct);
         pieces += most_pieces(&plan->segments[i], direct);
     }
-    // Large arrays are not touched before they are used, so generous bounds cost no memory.
+    // Pages that are never touched cost no memory, so these bounds can be generous.
     plan->samples = calloc(plan->capacity, sizeof *plan->samples);
     plan->members = calloc(plan->capacity, sizeof *plan->members);
     plan->failed = calloc(divide_up(plan->capacity, 64), sizeof *plan->failed);
@@ -168,7 +172,7 @@ static int compare_keys(const void *left, const void *right) {
     return a < b ? -1 : a > b;
 }
 
-// Of `count` samples out of N in random order each expects count * merge_window / N others close behind it.
+// Of `count` random samples out of N, each can expect count * merge_window / N others close after it.
 static bool sort_pays(const struct chunk_plan *plan, uint32_t count) {
     bool ascending = true;
     for (uint32_t i = 1; i < count && ascending; i++)
@@ -179,7 +183,7 @@ static bool sort_pays(const struct chunk_plan *plan, uint32_t count) {
     return near >= plan->layout->samples;
 }
 
-// Order of samples is order of (file, offset), in every stream.
+// The order of samples is the order of (file, offset) in every stream.
 static void sort_members(struct chunk_plan *plan, uint32_t count) {
     struct sort_key *keys = (void *)plan->requests; // free until the requests are built, and larger
     for (uint32_t i = 0; i < count; i++)
@@ -196,7 +200,7 @@ static void restore_members(struct chunk_plan *plan) {
     plan->members_sorted = false;
 }
 
-static uint8_t *delivered_place(const struct chunk_plan *plan, const struct chunk_extent *extent) {
+uint8_t *chunk_delivered(const struct chunk_plan *plan, const struct chunk_extent *extent) {
     return ring_slot_data(plan->ring, plan->claim.slot) + extent->slot_offset +
            plan->claim.first_sample * extent->delivered;
 }
@@ -207,7 +211,7 @@ static void place_extents(struct chunk_plan *plan) {
         extent->start = extent->apart;
         if (!extent->apart)
             extent->start =
-                delivered_place(plan, extent) + plan->claim.count * (extent->delivered - extent->bytes);
+                chunk_delivered(plan, extent) + plan->claim.count * (extent->delivered - extent->bytes);
     }
 }
 
@@ -232,14 +236,6 @@ int chunk_plan_fill(struct chunk_plan *plan, const struct ring_claim *claim, uin
     plan->request_count = (uint32_t)(builder.request - plan->requests);
     plan->piece_count = (uint32_t)(builder.piece - plan->pieces);
     return 0;
-}
-
-void chunk_plan_transform(const struct chunk_plan *plan) {
-    for (uint32_t i = 0; i < plan->extent_count; i++) {
-        const struct chunk_extent *extent = &plan->extents[i];
-        if (extent->transform)
-            transform_run(extent->transform, extent->start, delivered_place(plan, extent), plan->claim.count);
-    }
 }
 
 int chunk_plan_split(struct chunk_plan *plan, const struct read_request *request,
@@ -267,11 +263,9 @@ int chunk_plan_split(struct chunk_plan *plan, const struct read_request *request
     return (int)request->sample_count;
 }
 
-bool chunk_plan_mark_failed(struct chunk_plan *plan, const struct read_request *request, uint32_t index) {
-    uint32_t sample = chunk_request_sample(plan, request, index);
-    uint64_t bit = UINT64_C(1) << (sample % 64);
-    if (plan->failed[sample / 64] & bit)
+bool chunk_plan_mark_failed(struct chunk_plan *plan, uint32_t sample) {
+    if (chunk_plan_failed(plan, sample))
         return false;
-    plan->failed[sample / 64] |= bit;
+    plan->failed[sample / 64] |= UINT64_C(1) << (sample % 64);
     return true;
 }

@@ -8,22 +8,25 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
-#include "daemon/loader/job.h"
+#include "daemon/heritage.h"
+#include "daemon/io_mode.h"
+#include "daemon/loader/read/readers.h"
 #include "daemon/loader/read/reopen.h"
 #include "daemon/loader/read/residency.h"
 #include "daemon/loader/slice.h"
+#include "daemon/loader/turn.h"
 #include "daemon/log.h"
 #include "daemon/role.h"
 #include "shm/ring_loader.h"
 #include "shm/stats.h"
 
-#define WAIT_MS   200 // longest sleep: the heartbeat and SIGTERM are looked at in between
 #define BEAT_NS   (100 * NS_PER_MS)
 #define REVIEW_NS (1000 * NS_PER_MS) // io = auto looks at residency so often
 #define RESIDENT  0.98
 
 struct loader {
     struct job_board board;
+    struct stage_set stages;
     struct reader *reader;
     enum io_mode mode; // wanted; the reader is changed once it has nothing in flight
     enum io_mode open_mode;
@@ -102,18 +105,6 @@ static bool mode_is_reviewed(const struct loader *loader) {
 
 // ---- The reader --------------------------------------------------------------------------------------------
 
-static int open_uring_or_pread(struct loader *loader, const struct reader_options *options,
-                               struct error *error) {
-    enum reader_reason reason = REASON_NONE;
-    int err = reader_open_uring(options, &loader->reader, &reason, error);
-    if (reason != REASON_NONE)
-        loader->reason = reason;
-    if (!err)
-        return 0;
-    log_warning("%s; reading with threads instead", error->text);
-    return reader_open_pread(options, &loader->reader, error);
-}
-
 static int open_reader(struct loader *loader, struct error *error) {
     const struct loader_settings *settings = loader->board.settings;
     struct reader_options options = {
@@ -125,18 +116,15 @@ static int open_reader(struct loader *loader, struct error *error) {
         .life_fd = HERITAGE_LIFE,
         .table_bytes = table_growth(loader),
     };
-    int err = 0;
+    enum reader_reason reason;
     if (loader->mode == IO_MAPPED && is_large(settings))
-        log_info("the dataset is larger than mapped_limit: its map is made anew whenever so much of it was "
-                 "touched");
-    if (loader->mode == IO_MAPPED)
-        err = reader_open_mapped(&options, &loader->reader, error);
-    else if (loader->mode == IO_PREAD)
-        err = reader_open_pread(&options, &loader->reader, error);
-    else
-        err = open_uring_or_pread(loader, &options, error);
+        log_info("the dataset is larger than mapped_limit: it is mapped again whenever that much of it has "
+                 "been touched");
+    int err = readers_open(loader->mode, &options, &loader->reader, &reason, error);
     if (err)
         return err;
+    if (reason != REASON_NONE)
+        loader->reason = reason;
     loader->open_mode = loader->mode;
     loader->reads_counted = loader->storage_counted = 0;
     loader->board.plan_flags = settings->io_delay_us ? 0 : CHUNK_MERGE;
@@ -190,31 +178,10 @@ static void beat(struct loader *loader) {
     review_mode(loader, now);
 }
 
-// A copying reader works while it is asked for results, so it takes one chunk at a time and leaves the others to the
-// other loaders; one that waits for storage takes as many as it can have in flight.
-static bool wants_more(const struct loader *loader) {
-    if (loader->mode != loader->open_mode)
-        return false;
-    if (loader->reader->kind == READER_MAPPED)
-        return loader->board.busy == 0;
-    return loader->reader->in_flight < loader->reader->depth;
-}
-
 static void sleep_for_work(struct loader *loader) {
     uint64_t before = monotonic_ns();
-    ring_wait_for_work(&loader->board.ring, WAIT_MS);
+    ring_wait_for_work(&loader->board.ring, TURN_WAIT_MS);
     stats_add(&loader->board.stats->counters[LOADER_room_wait_ns], monotonic_ns() - before);
-}
-
-static struct read_request *wait_for_reads(struct loader *loader) {
-    struct reader *reader = loader->reader;
-    struct read_request *list = reader->reap(reader, 0);
-    if (list || !reader->in_flight)
-        return list;
-    uint64_t before = monotonic_ns();
-    list = reader->reap(reader, WAIT_MS);
-    stats_add(&loader->board.stats->counters[LOADER_io_wait_ns], monotonic_ns() - before);
-    return list;
 }
 
 // A reader may pin the whole ring when it is opened, and the supervisor allocates that while we start.
@@ -229,16 +196,14 @@ static int serve(struct loader *loader, struct error *error) {
     struct job_board *board = &loader->board;
     while (!role_stopping) {
         beat(loader);
-        do
-            job_submit(board, loader->reader);
-        while (wants_more(loader) && !job_waiting(board) && job_start(board));
-        if (loader->reader->in_flight) {
-            job_finish(board, wait_for_reads(loader));
-        } else if (loader->mode != loader->open_mode && !board->busy) {
+        bool change = loader->mode != loader->open_mode;
+        if (turn_take(board, loader->reader, !change))
+            continue;
+        if (change) {
             int err = change_reader(loader, error);
             if (err)
                 return err;
-        } else if (!board->busy) {
+        } else {
             sleep_for_work(loader);
         }
     }
@@ -261,8 +226,11 @@ static int start(struct loader *loader, struct error *error) {
         err = ring_map(&board->ring, HERITAGE_RING, RING_FILL, error);
     if (!err)
         err = stats_map_loader(HERITAGE_STATS, board->settings->stats_record, &board->stats, error);
+    if (!err)
+        err = stage_set_open(&loader->stages, &board->settings->layout, board->ring.header->fields, error);
     if (err)
         return err;
+    board->stages = &loader->stages;
     board->event_fd = HERITAGE_EVENT;
     choose_mode(loader);
     return job_board_open(board, error);
@@ -287,5 +255,6 @@ int loader_run(void) {
         loader.reader->close(loader.reader);
     }
     job_board_close(&loader.board);
+    stage_set_close(&loader.stages);
     return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }

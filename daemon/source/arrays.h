@@ -3,7 +3,7 @@
 #ifndef FEEDD_DAEMON_SOURCE_ARRAYS_H
 #define FEEDD_DAEMON_SOURCE_ARRAYS_H
 
-#include "daemon/source/builder.h"
+#include "daemon/source/builder_files.h"
 
 struct array_header {
     uint32_t dtype;

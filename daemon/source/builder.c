@@ -2,10 +2,15 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/dtype.h"
 #include "base/error.h"
+
+void source_file_release(struct source_file *file) {
+    close_fd(&file->fd);
+    free(file->path);
+    file->path = NULL;
+}
 
 int builder_refuse(struct builder *builder, int code, const char *path, const char *format, ...) {
     const struct dataset_config *config = builder->config;
@@ -25,7 +30,7 @@ int builder_refuse(struct builder *builder, int code, const char *path, const ch
                      named ? named->name : builder->key, path ? path : "", path ? ": " : "", sentence);
 }
 
-static int out_of_memory(struct builder *builder) {
+int builder_out_of_memory(struct builder *builder) {
     return builder_refuse(builder, -ENOMEM, NULL, "out of memory");
 }
 
@@ -105,16 +110,9 @@ static int make_room(struct builder *builder) {
     if (!grow(&dataset->paths, room * sizeof *dataset->paths) ||
         !grow(&dataset->fds, room * sizeof *dataset->fds) ||
         !grow(&dataset->layout, sizeof *dataset->layout + room * sizeof *dataset->layout->files))
-        return out_of_memory(builder);
+        return builder_out_of_memory(builder);
     builder->file_room = (uint32_t)room;
     return 0;
-}
-
-static uint64_t stream_samples(const struct dataset_layout *layout, const struct dataset_stream *stream) {
-    if (stream->file_count == 0)
-        return 0;
-    const struct dataset_file *last = &layout->files[stream->first_file + stream->file_count - 1];
-    return last->first_sample + last->samples;
 }
 
 int builder_add_file(struct builder *builder, struct source_file *file, uint64_t data_offset,
@@ -127,7 +125,7 @@ int builder_add_file(struct builder *builder, struct source_file *file, uint64_t
     struct dataset *dataset = builder->dataset;
     struct dataset_layout *layout = dataset->layout;
     struct dataset_stream *stream = &layout->streams[layout->stream_count - 1];
-    uint64_t first = stream_samples(layout, stream), end;
+    uint64_t first = dataset_stream_samples(layout, stream), end;
     if (__builtin_add_overflow(first, samples, &end) || end > INT64_MAX)
         return builder_refuse(builder, -EOVERFLOW, taken.path, "found more than 2^63 samples");
     layout->files[layout->file_count] = (struct dataset_file){
@@ -138,70 +136,4 @@ int builder_add_file(struct builder *builder, struct source_file *file, uint64_t
     stream->file_count++;
     taken = SOURCE_FILE_NONE;
     return 0;
-}
-
-static const struct config_field *configured_field(const struct builder *builder, uint32_t field) {
-    return field < builder->config->field_count ? &builder->config->fields[field] : NULL;
-}
-
-// idx and npy have a stream a field, in the order of the configuration.
-static int check_samples(struct builder *builder) {
-    struct dataset_layout *layout = builder->dataset->layout;
-    layout->samples = stream_samples(layout, &layout->streams[0]);
-    for (uint32_t i = 1; i < layout->stream_count; i++) {
-        uint64_t samples = stream_samples(layout, &layout->streams[i]);
-        builder->field = configured_field(builder, layout->streams[i].extents[0].field);
-        if (samples != layout->samples)
-            return builder_refuse(builder, -EINVAL, NULL,
-                                  "found %" PRIu64 " samples, wanted %" PRIu64 " as in field.%s", samples,
-                                  layout->samples, layout->fields[layout->streams[0].extents[0].field].name);
-    }
-    builder->field = NULL;
-    return 0;
-}
-
-static int check_sample_bytes(struct builder *builder) {
-    const struct dataset_layout *layout = builder->dataset->layout;
-    uint64_t bytes = 0; // 16 fields of at most 1 GiB do not overflow
-    for (uint32_t i = 0; i < layout->field_count; i++)
-        bytes += layout->fields[i].sample_bytes;
-    if (bytes <= BUILDER_MAX_SAMPLE_BYTES)
-        return 0;
-    return builder_refuse(builder, -EINVAL, NULL,
-                          "found samples of %" PRIu64 " bytes in all fields together, wanted at most 1 GiB",
-                          bytes);
-}
-
-// Every loader holds all files of the dataset beside what it inherits and opens itself.
-static int check_descriptors(struct builder *builder) {
-    const uint64_t others = HERITAGE_FILES + 32;
-    uint32_t files = builder->dataset->layout->file_count;
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || files + others <= limit.rlim_cur)
-        return 0;
-    return builder_refuse(builder, -EMFILE, NULL,
-                          "found %" PRIu32 " files, wanted at most %" PRIu64
-                          ", because a process may open %" PRIu64 "; raise LimitNOFILE or ulimit -n",
-                          files, limit.rlim_cur > others ? (uint64_t)limit.rlim_cur - others : 0,
-                          (uint64_t)limit.rlim_cur);
-}
-
-int builder_finish(struct builder *builder) {
-    struct dataset *dataset = builder->dataset;
-    builder->field = NULL;
-    builder->key = builder->config->path ? "path" : "field.NAME";
-    int err = check_samples(builder);
-    if (!err)
-        err = builder_transform(builder);
-    if (!err)
-        err = check_sample_bytes(builder);
-    if (!err)
-        err = check_descriptors(builder);
-    if (!err)
-        err = builder_fingerprint(builder);
-    if (!err && dataset->io_direct)
-        err = builder_make_direct(builder);
-    dataset->layout->bytes =
-        sizeof *dataset->layout + dataset->layout->file_count * sizeof *dataset->layout->files;
-    return err;
 }

@@ -1,6 +1,8 @@
-// What formats share while they open a dataset: expanding patterns, opening and reading files, adding fields,
-// streams and files, and refusing in words. Every function returns 0 or a negative errno with the builder's
-// error filled.
+// A dataset under construction: what every format adds fields, streams and files through, and refuses in words with.
+// Every function that returns an int returns 0, or a negative errno with the builder's error filled.
+//
+// The steps of opening a dataset are built on this: builder_files.h, builder_transform.h, builder_fingerprint.h,
+// builder_direct.h, and builder_finish.h, which ends it.
 #ifndef FEEDD_DAEMON_SOURCE_BUILDER_H
 #define FEEDD_DAEMON_SOURCE_BUILDER_H
 
@@ -16,7 +18,7 @@ struct builder {
     struct dataset *dataset;
     struct error *error;
     uint32_t file_room;                   // entries allocated in the dataset's arrays of files
-    const char *key;                      // what the configuration calls the thing at work, for messages
+    const char *key;                      // the key of the configuration at work, for messages
     const struct config_field *field;     // ... when it is a field
     const struct config_field *transform; // ... when it is a field's transform
 };
@@ -32,30 +34,10 @@ struct source_file {
 #define AUTO_SOURCE_FILE CLEANUP(source_file_release)
 void source_file_release(struct source_file *file);
 
-struct path_list {
-    char **paths; // at least one, in byte order
-    size_t count;
-};
-
-#define AUTO_PATHS CLEANUP(path_list_release)
-void path_list_release(struct path_list *list);
-
 // "CONFIGURATION:LINE: [dataset NAME] KEY: PATH: sentence"; `path` may be NULL. Returns `code`.
 int builder_refuse(struct builder *builder, int code, const char *path, const char *format, ...)
     PRINTF_LIKE(4, 5);
-
-// The files that a path or glob pattern of the configuration stands for.
-int builder_expand(struct builder *builder, const char *pattern, struct path_list *list);
-
-// Opens a regular file that is not empty.
-int builder_open(struct builder *builder, const char *path, struct source_file *file);
-
-// Reads all of `bytes`, or refuses: the file is too short for `what`, or cannot be read.
-int builder_read(struct builder *builder, const struct source_file *file, void *buffer, size_t bytes,
-                 uint64_t offset, const char *what);
-
-// "gzip", "zip", ... if the first four bytes of a file say so, else NULL.
-const char *builder_compression(const uint8_t head[4]);
+int builder_out_of_memory(struct builder *builder);
 
 // A field of one sample; `*index` is its place.
 int builder_add_field(struct builder *builder, const char *name, uint32_t dtype, uint32_t dimensions,
@@ -70,13 +52,5 @@ void builder_add_extent(struct builder *builder, uint32_t field, uint64_t offset
 // Takes the file over (also on failure). `samples` >= 1 records begin at `data_offset` and lie in the file.
 int builder_add_file(struct builder *builder, struct source_file *file, uint64_t data_offset,
                      uint64_t samples);
-
-// Checks what no single file shows, takes the fingerprint, switches to O_DIRECT where that is wanted.
-int builder_finish(struct builder *builder);
-
-// builder_direct.c, builder_fingerprint.c, builder_transform.c
-int builder_make_direct(struct builder *builder);
-int builder_fingerprint(struct builder *builder);
-int builder_transform(struct builder *builder);
 
 #endif

@@ -1,14 +1,11 @@
-// Switches the files of a dataset to O_DIRECT once headers and fingerprint have been read, and learns what
-// alignment that wants.
+#include "daemon/source/builder_direct.h"
+
 #include <fcntl.h>
 #include <linux/stat.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/source/builder.h"
-
-// Where statx does not say (Linux before 6.1, some filesystems): a page suits every device with blocks up to
-// 4 KiB.
+// Where statx does not say (before Linux 6.1, some filesystems): a page suits every device with blocks of up to 4 KiB.
 #define FALLBACK_ALIGNMENT 4096u
 
 static int learn_alignment(struct builder *builder, uint32_t index) {

@@ -1,4 +1,5 @@
-// Patterns to paths, paths to open files.
+#include "daemon/source/builder_files.h"
+
 #include <fcntl.h>
 #include <glob.h>
 #include <inttypes.h>
@@ -8,13 +9,6 @@
 
 #include "base/scope.h"
 #include "base/sizes.h"
-#include "daemon/source/builder.h"
-
-void source_file_release(struct source_file *file) {
-    close_fd(&file->fd);
-    free(file->path);
-    file->path = NULL;
-}
 
 void path_list_release(struct path_list *list) {
     for (size_t i = 0; i < list->count; i++)
@@ -79,7 +73,7 @@ static int expand_pattern(struct builder *builder, const char *pattern, struct p
         err = builder_refuse(builder, -ENOENT, NULL, "found no file that matches \"%s\", wanted at least one",
                              pattern);
     else if (result != 0 || take_matches(list, &found))
-        err = builder_refuse(builder, -ENOMEM, NULL, "out of memory");
+        err = builder_out_of_memory(builder);
     globfree(&found);
     return err;
 }
@@ -90,14 +84,14 @@ int builder_expand(struct builder *builder, const char *pattern, struct path_lis
     AUTO_FREE char *literal = absolute_path(folder, pattern, false);
     AUTO_FREE char *escaped = absolute_path(folder, pattern, true);
     if (!literal || !escaped)
-        return builder_refuse(builder, -ENOMEM, NULL, "out of memory");
+        return builder_out_of_memory(builder);
     // A path that exists as it stands is no pattern, whatever its letters.
     struct stat status;
     if (strpbrk(pattern, "*?[") && lstat(literal, &status) != 0)
         return expand_pattern(builder, escaped, list);
     list->paths = malloc(sizeof *list->paths);
     if (!list->paths)
-        return builder_refuse(builder, -ENOMEM, NULL, "out of memory");
+        return builder_out_of_memory(builder);
     list->paths[0] = literal;
     list->count = 1;
     literal = NULL;
@@ -143,10 +137,30 @@ int builder_open(struct builder *builder, const char *path, struct source_file *
         return refuse_open(builder, path);
     file->path = strdup(path);
     if (!file->path)
-        return builder_refuse(builder, -ENOMEM, NULL, "out of memory");
+        return builder_out_of_memory(builder);
     file->size = (uint64_t)status.st_size;
     file->fd = fd;
     fd = -1;
+    return 0;
+}
+
+int builder_open_flat(struct builder *builder, const char *path, const struct builder_unit *unit,
+                      struct source_file *file, uint64_t *count) {
+    uint64_t header = builder->config->header_bytes;
+    int err = builder_open(builder, path, file);
+    if (err)
+        return err;
+    if (file->size <= header)
+        return builder_refuse(builder, -EINVAL, path,
+                              "found %" PRIu64 " bytes, wanted more than header_bytes = %" PRIu64, file->size,
+                              header);
+    uint64_t bytes = file->size - header;
+    if (bytes % unit->bytes != 0)
+        return builder_refuse(builder, -EINVAL, path,
+                              "found %" PRIu64 " bytes of %s, wanted a multiple of %s (%" PRIu64
+                              " bytes are left over)",
+                              bytes, unit->what, unit->size, bytes % unit->bytes);
+    *count = bytes / unit->bytes;
     return 0;
 }
 

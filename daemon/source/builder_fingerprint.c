@@ -1,14 +1,14 @@
-// The fingerprint of a dataset: the same for the same data on every machine, other for other data or transforms
-// but for chance. Resume tokens carry it. Not hashed: paths, times, and where fields lie in a file.
+#include "daemon/source/builder_fingerprint.h"
+
 #include <string.h>
 #include <xxhash.h>
 
 #include "base/sizes.h"
-#include "daemon/source/builder.h"
+#include "daemon/source/builder_files.h"
 
 #define FINGERPRINT_VERSION 1u
-#define FINGERPRINT_EDGE    4096u // bytes at the front and at the end of a file's data
-#define FINGERPRINT_FILES   64u   // files whose data is looked at
+#define FINGERPRINT_EDGE    4096u // bytes hashed at the front and at the end of a file's data
+#define FINGERPRINT_FILES   64u   // files whose data is hashed
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are hashed as they lie in memory");
 
@@ -28,7 +28,7 @@ static void hash_fields(XXH3_state_t *state, const struct dataset_layout *layout
     }
 }
 
-// Nothing where there are none, so that such datasets keep the fingerprint they have always had.
+// Nothing is hashed where there are none, so that such datasets keep the fingerprint they have always had.
 static void hash_transforms(XXH3_state_t *state, const struct dataset_layout *layout) {
     for (uint32_t i = 0; i < layout->field_count; i++) {
         const struct transform *transform = &layout->transforms[i];
@@ -84,7 +84,7 @@ int builder_fingerprint(struct builder *builder) {
     struct dataset_layout *layout = builder->dataset->layout;
     XXH3_state_t *state = XXH3_createState();
     if (!state)
-        return builder_refuse(builder, -ENOMEM, NULL, "out of memory");
+        return builder_out_of_memory(builder);
     XXH3_64bits_reset(state);
     hash_number(state, FINGERPRINT_VERSION);
     hash_number(state, layout->samples);

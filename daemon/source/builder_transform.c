@@ -1,9 +1,9 @@
-// The transforms of a dataset's fields: from the words of the configuration to what the loaders do and the ring holds.
+#include "daemon/source/builder_transform.h"
+
 #include <string.h>
 
 #include "base/dtype.h"
 #include "base/error.h"
-#include "daemon/source/builder.h"
 
 static int find_field(struct builder *builder, uint32_t *index) {
     const struct dataset_layout *layout = builder->dataset->layout;
@@ -37,7 +37,7 @@ static int add_transform(struct builder *builder) {
     field->dtype = transform->target;
     field->sample_bytes = transform->elements * dtype_bytes(transform->target);
     dataset->transforms[index] = strdup(builder->transform->value);
-    return dataset->transforms[index] ? 0 : builder_refuse(builder, -ENOMEM, NULL, "out of memory");
+    return dataset->transforms[index] ? 0 : builder_out_of_memory(builder);
 }
 
 int builder_transform(struct builder *builder) {

@@ -53,6 +53,13 @@ uint32_t dataset_find_file(const struct dataset_layout *layout, const struct dat
     return low;
 }
 
+uint64_t dataset_stream_samples(const struct dataset_layout *layout, const struct dataset_stream *stream) {
+    if (stream->file_count == 0)
+        return 0;
+    const struct dataset_file *last = &layout->files[stream->first_file + stream->file_count - 1];
+    return last->first_sample + last->samples;
+}
+
 const char *dataset_shape_text(uint32_t dimensions, const uint64_t *shape, char text[DATASET_SHAPE_TEXT]) {
     size_t used = 0;
     text[0] = '\0';

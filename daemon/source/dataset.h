@@ -79,6 +79,9 @@ void dataset_unref(struct dataset *dataset);
 uint32_t dataset_find_file(const struct dataset_layout *layout, const struct dataset_stream *stream,
                            uint64_t sample, uint32_t hint);
 
+// The samples in all files of a stream.
+uint64_t dataset_stream_samples(const struct dataset_layout *layout, const struct dataset_stream *stream);
+
 #define DATASET_SHAPE_TEXT 256
 
 // "[3,32,32]"; "" for a scalar.

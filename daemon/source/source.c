@@ -4,7 +4,11 @@
 
 #include "base/error.h"
 #include "base/sizes.h"
-#include "daemon/source/builder.h"
+#include "daemon/source/builder_finish.h"
+#include "daemon/source/source_idx.h"
+#include "daemon/source/source_npy.h"
+#include "daemon/source/source_records.h"
+#include "daemon/source/source_tokens.h"
 
 static const struct source_format *const formats[] = {&source_idx, &source_records, &source_npy,
                                                       &source_tokens};

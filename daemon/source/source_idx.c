@@ -1,12 +1,10 @@
-// Format idx, of the MNIST family: two zero bytes, a type, the number of dimensions, their sizes as
-// big-endian 32-bit numbers, then the data. Multi-byte types are big-endian too, so that their bytes cannot
-// be handed out as they lie.
+#include "daemon/source/source_idx.h"
+
 #include <inttypes.h>
 
 #include "base/dtype.h"
 #include "base/sizes.h"
 #include "daemon/source/arrays.h"
-#include "daemon/source/source.h"
 
 static int read_type(struct builder *builder, const struct source_file *file, uint8_t type, uint32_t *dtype) {
     static const struct {

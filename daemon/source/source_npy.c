@@ -1,5 +1,5 @@
-// Format npy, NumPy's own, versions 1.0 to 3.0: a magic string, the version, the header's length, and a
-// header that is the literal of a Python dictionary.
+#include "daemon/source/source_npy.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -7,7 +7,6 @@
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "daemon/source/arrays.h"
-#include "daemon/source/source.h"
 
 #define MAX_HEADER_BYTES (1u << 20)
 
@@ -206,7 +205,7 @@ static int read_header(struct builder *builder, const struct source_file *file, 
                               MAX_HEADER_BYTES);
     AUTO_FREE char *text = calloc(1, bytes + 1);
     if (!text)
-        return builder_refuse(builder, -ENOMEM, NULL, "out of memory");
+        return builder_out_of_memory(builder);
     err = builder_read(builder, file, text, bytes, offset, "an npy header");
     if (err)
         return err;

@@ -1,13 +1,12 @@
-// Format records: fixed-size records one after another in one or many files; fields at byte offsets,
-// interleaved.
+#include "daemon/source/source_records.h"
+
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/dtype.h"
 #include "base/scope.h"
-#include "daemon/source/builder.h"
-#include "daemon/source/source.h"
+#include "daemon/source/builder_files.h"
 
 struct placed_field {
     uint32_t field;
@@ -125,22 +124,13 @@ static int add_extents(struct builder *builder, struct placed_field *placed, siz
 
 static int add_file(struct builder *builder, const char *path) {
     const struct dataset_config *config = builder->config;
+    char size[64];
+    snprintf(size, sizeof size, "record_bytes = %" PRIu64, config->record_bytes);
+    const struct builder_unit record = {"records", config->record_bytes, size};
     AUTO_SOURCE_FILE struct source_file file = SOURCE_FILE_NONE;
-    int err = builder_open(builder, path, &file);
-    if (err)
-        return err;
-    if (file.size <= config->header_bytes)
-        return builder_refuse(builder, -EINVAL, path,
-                              "found %" PRIu64 " bytes, wanted more than header_bytes = %" PRIu64, file.size,
-                              config->header_bytes);
-    uint64_t bytes = file.size - config->header_bytes;
-    if (bytes % config->record_bytes != 0)
-        return builder_refuse(builder, -EINVAL, path,
-                              "found %" PRIu64
-                              " bytes of records, wanted a multiple of record_bytes = %" PRIu64 " (%" PRIu64
-                              " bytes are left over)",
-                              bytes, config->record_bytes, bytes % config->record_bytes);
-    return builder_add_file(builder, &file, config->header_bytes, bytes / config->record_bytes);
+    uint64_t records;
+    int err = builder_open_flat(builder, path, &record, &file, &records);
+    return err ? err : builder_add_file(builder, &file, config->header_bytes, records);
 }
 
 static int open_records(struct builder *builder) {

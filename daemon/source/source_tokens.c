@@ -1,30 +1,21 @@
-// Format tokens: flat files of token numbers. A sample is a window of length+1 tokens, so that inputs and
-// targets are both in it; windows start every `length` tokens, share one token with the next, and never cross
-// files.
+#include "daemon/source/source_tokens.h"
+
 #include <inttypes.h>
 
 #include "base/dtype.h"
 #include "base/scope.h"
-#include "daemon/source/builder.h"
-#include "daemon/source/source.h"
+#include "daemon/source/builder_files.h"
 
 static int add_file(struct builder *builder, const char *path, uint64_t token_bytes) {
     const struct dataset_config *config = builder->config;
+    char size[64];
+    snprintf(size, sizeof size, "%" PRIu64 ", the size of dtype %s", token_bytes, config->dtype);
+    const struct builder_unit token = {"tokens", token_bytes, size};
     AUTO_SOURCE_FILE struct source_file file = SOURCE_FILE_NONE;
-    int err = builder_open(builder, path, &file);
+    uint64_t tokens;
+    int err = builder_open_flat(builder, path, &token, &file, &tokens);
     if (err)
         return err;
-    if (file.size <= config->header_bytes)
-        return builder_refuse(builder, -EINVAL, path,
-                              "found %" PRIu64 " bytes, wanted more than header_bytes = %" PRIu64, file.size,
-                              config->header_bytes);
-    uint64_t bytes = file.size - config->header_bytes;
-    if (bytes % token_bytes != 0)
-        return builder_refuse(builder, -EINVAL, path,
-                              "found %" PRIu64 " bytes of tokens, wanted a multiple of %" PRIu64
-                              ", the size of dtype %s",
-                              bytes, token_bytes, config->dtype);
-    uint64_t tokens = bytes / token_bytes;
     uint64_t windows = (tokens - 1) / config->length;
     if (windows == 0)
         return builder_refuse(builder, -EINVAL, path,

@@ -4,6 +4,9 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "daemon/loader/read/reader_mapped.h"
+#include "daemon/loader/read/reader_pread.h"
+#include "daemon/loader/read/reader_uring.h"
 #include "tests/unit/dataset_fixture.h"
 
 #include <fcntl.h>
@@ -46,9 +49,9 @@ static inline struct reader *open_reader(int which, const struct reader_options 
     struct reader *reader;
     struct error error = {0};
     enum reader_reason reason;
-    int err = which == URING    ? reader_open_uring(options, &reader, &reason, &error)
-              : which == MAPPED ? reader_open_mapped(options, &reader, &error)
-                                : reader_open_pread(options, &reader, &error);
+    static reader_open *const open[] = {
+        [URING] = reader_open_uring, [MAPPED] = reader_open_mapped, [PREAD] = reader_open_pread};
+    int err = open[which](options, &reader, &reason, &error);
     if (which == URING && (err == -EPERM || err == -ENOSYS))
         skip();
     if (err < 0)
@@ -91,8 +94,8 @@ struct setting {
 static inline void set_up(struct setting *setting, const struct fixture_shape *shape) {
     fixture_make(&setting->fixture, shape);
     write_files(&setting->fixture);
-    assert_int_equal(chunk_plan_init(&setting->plan, setting->fixture.layout, &setting->fixture.ring, NULL),
-                     0);
+    assert_int_equal(
+        chunk_plan_init(&setting->plan, setting->fixture.layout, &setting->fixture.ring, NULL, NULL), 0);
     setting->options = (struct reader_options){.layout = setting->fixture.layout,
                                                .ring = &setting->fixture.ring,
                                                .first_fd = FIRST_FD,

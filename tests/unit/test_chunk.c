@@ -94,7 +94,7 @@ static void random_layouts(void **state) {
         struct chunk_plan plan;
         fixture_make(&fixture, &shape);
         uint64_t samples = fixture.layout->samples;
-        assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, NULL), 0);
+        assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, NULL, NULL), 0);
         for (int turn = 0; turn < 6; turn++) {
             struct ring_claim claim = {.slot = (uint32_t)turn % 2};
             claim.count = 1 + (uint32_t)(fixture_random(&random) % min_u64(shape.batch, samples));
@@ -124,7 +124,7 @@ static struct counts count_plan(const struct fixture_shape *shape, bool shuffled
     struct chunk_plan plan;
     uint64_t random = 7;
     fixture_make(&fixture, shape);
-    assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, NULL), 0);
+    assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, NULL, NULL), 0);
     struct ring_claim claim = {.count = shape->batch};
     if (shuffled)
         fixture_shuffle(&fixture, &plan, claim.count, &random);
@@ -230,18 +230,18 @@ static void failures_are_counted_once(void **state) {
     struct fixture fixture;
     struct chunk_plan plan;
     fixture_make(&fixture, &shape);
-    assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, NULL), 0);
+    assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, NULL, NULL), 0);
     struct ring_claim claim = {.count = 200};
     for (uint32_t i = 0; i < 200; i++)
         plan.samples[i] = 299 - i;
     assert_int_equal(chunk_plan_fill(&plan, &claim, CHUNK_MERGE | CHUNK_SORT), 0);
     assert_int_equal(plan.request_count, 1);
     assert_int_equal(chunk_request_sample(&plan, plan.requests, 0), 199);
-    assert_true(chunk_plan_mark_failed(&plan, plan.requests, 64));
-    assert_false(chunk_plan_mark_failed(&plan, plan.requests, 64));
-    assert_true(chunk_plan_mark_failed(&plan, plan.requests, 0));
+    assert_true(chunk_plan_mark_failed(&plan, 64));
+    assert_false(chunk_plan_mark_failed(&plan, 64));
+    assert_true(chunk_plan_mark_failed(&plan, 0));
     assert_int_equal(chunk_plan_fill(&plan, &claim, 0), 0);
-    assert_true(chunk_plan_mark_failed(&plan, &plan.requests[199], 0)); // forgotten by the fill
+    assert_true(chunk_plan_mark_failed(&plan, 0)); // forgotten by the fill
 
     claim.count = 201;
     assert_int_equal(chunk_plan_fill(&plan, &claim, 0), -EINVAL);
@@ -251,7 +251,7 @@ static void failures_are_counted_once(void **state) {
     chunk_plan_free(&plan);
     fixture.ring.header->fields[0].sample_bytes = 11;
     struct error error = {0};
-    assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, &error), -EINVAL);
+    assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, NULL, &error), -EINVAL);
     assert_string_not_equal(error.text, "");
     fixture_free(&fixture);
 }

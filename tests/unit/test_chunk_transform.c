@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "base/scope.h"
 #include "base/sizes.h"
+#include "daemon/loader/chunk_stage.h"
 #include "daemon/loader/stage/transform_run.h"
 #include "shm/ring_loader.h"
 
@@ -36,6 +37,23 @@ static void read_all(const struct fixture *fixture, struct chunk_plan *plan, uin
         else
             perform(fixture, &plan->requests[i]);
     }
+}
+
+static void nothing_is_refused(void *context, const struct chunk_refusal *refusal) {
+    (void)context;
+    fail_msg("sample %u: %s", refusal->sample, refusal->error->text);
+}
+
+// In slices, as a loader does.
+static void stage_all(struct chunk_plan *plan, uint64_t *random) {
+    for (uint32_t first = 0, count; first < plan->claim.count; first += count) {
+        count = 1 + (uint32_t)(fixture_random(random) % (plan->claim.count - first));
+        chunk_stage_run(plan, first, count, nothing_is_refused, NULL);
+    }
+}
+
+static int open_stages(struct stage_set *stages, const struct fixture *fixture) {
+    return stage_set_open(stages, fixture->layout, fixture->ring.header->fields, NULL);
 }
 
 static void check_extent(const struct fixture *fixture, const struct chunk_plan *plan,
@@ -118,10 +136,12 @@ static void random_layouts(void **state) {
         for (uint32_t i = 0, fields = 0; i < shape.streams; fields += shape.stream[i++].extents)
             random_stream(&shape, i, kinds + fields, &random);
         struct fixture fixture;
+        struct stage_set stages;
         struct chunk_plan plan;
         fixture_make(&fixture, &shape);
         set_transforms(&fixture, kinds);
-        assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, NULL), 0);
+        assert_int_equal(open_stages(&stages, &fixture), 0);
+        assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, &stages, NULL), 0);
         for (uint32_t turn = 0; turn < 4; turn++) {
             uint64_t most = min_u64(shape.batch, fixture.layout->samples);
             struct ring_claim claim = {.slot = turn % 2};
@@ -130,10 +150,11 @@ static void random_layouts(void **state) {
             fixture_shuffle(&fixture, &plan, claim.count, &random);
             assert_int_equal(chunk_plan_fill(&plan, &claim, turn ? CHUNK_MERGE | CHUNK_SORT : 0), 0);
             read_all(&fixture, &plan, &random);
-            chunk_plan_transform(&plan);
+            stage_all(&plan, &random);
             check(&fixture, &plan);
         }
         chunk_plan_free(&plan);
+        stage_set_close(&stages);
         fixture_free(&fixture);
     }
 }
@@ -149,23 +170,32 @@ static void transforms_that_do_not_fit_are_refused(void **state) {
                                   .slots = 1};
     struct field_kind kinds[2 * FIXTURE_EXTENTS] = {{DTYPE_U8, DTYPE_F32, 10}};
     struct fixture fixture;
+    struct stage_set stages;
     struct chunk_plan plan;
     fixture_make(&fixture, &shape);
-    assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, NULL), -EINVAL); // without one
+    assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, NULL, NULL),
+                     -EINVAL); // without one
     set_transforms(&fixture, kinds);
-    assert_int_equal(chunk_apart_bytes(fixture.layout, &fixture.ring), 0);
     struct transform good = fixture.layout->transforms[0], *transform = &fixture.layout->transforms[0];
     transform->elements = 11;
-    assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, NULL), -EINVAL);
+    assert_int_equal(open_stages(&stages, &fixture), -EINVAL);
     *transform = good;
     transform->target = DTYPE_F16;
-    assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, NULL), -EINVAL);
+    assert_int_equal(open_stages(&stages, &fixture), -EINVAL);
+    *transform = good;
+    transform->step_count = TRANSFORM_MAX_STEPS + 1;
+    assert_int_equal(open_stages(&stages, &fixture), -EINVAL);
     *transform = good;
     transform->source = DTYPE_U16;
-    assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, NULL), -EINVAL);
+    assert_int_equal(open_stages(&stages, &fixture), 0);
+    assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, &stages, NULL), -EINVAL);
+    stage_set_close(&stages);
     *transform = good;
-    assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, NULL), 0);
+    assert_int_equal(open_stages(&stages, &fixture), 0);
+    assert_int_equal(chunk_apart_bytes(fixture.layout, &fixture.ring, &stages), 0);
+    assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, &stages, NULL), 0);
     chunk_plan_free(&plan);
+    stage_set_close(&stages);
     fixture_free(&fixture);
 }
 

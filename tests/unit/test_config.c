@@ -2,7 +2,9 @@
 
 #include "base/error.h"
 #include "daemon/config/config_options.h"
+#include "daemon/config/config_print.h"
 #include "daemon/config/config_values.h"
+#include "daemon/io_mode.h"
 #include "daemon/log.h"
 
 static const char example[] =

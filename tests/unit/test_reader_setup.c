@@ -1,5 +1,6 @@
 // What the readers do besides reading: delays, closing, registering, and saying what they are.
 #include "base/time.h"
+#include "daemon/loader/read/readers.h"
 #include "shm/ring_loader.h"
 #include "tests/unit/reader_fixture.h"
 
@@ -18,7 +19,7 @@ static void delays_overlap(void **state) {
     setting.options.depth = 256;
     setting.options.delay_us = 20000;
     struct reader *reader;
-    assert_int_equal(reader_open_mapped(&setting.options, &reader, NULL), -ENOTSUP);
+    assert_int_equal(reader_open_mapped(&setting.options, &reader, NULL, NULL), -ENOTSUP);
     for (int which = 0; which < READERS; which++) {
         if (which == MAPPED)
             continue;
@@ -102,7 +103,7 @@ enum {
 };
 static void read_with_memlock(struct setting *setting, rlim_t bytes) {
     limit_memlock(bytes);
-    enum reader_reason reason;
+    enum reader_reason reason = REASON_NONE;
     struct reader *reader;
     int err = reader_open_uring(&setting->options, &reader, &reason, NULL);
     if (reason != REASON_MEMLOCK)
@@ -162,13 +163,35 @@ static void names(void **state) {
     assert_string_equal(reader_reason_text(77), "?");
 }
 
+// By their names in feedd.conf.
+static void every_mode_has_a_reader(void **state) {
+    (void)state;
+    struct fixture_shape shape = {ONE_FIELD(784), .files = 1, .file_samples = {30}, .batch = 16, .slots = 3};
+    struct setting setting;
+    struct error error = {0};
+    set_up(&setting, &shape);
+    for (enum io_mode mode = IO_URING; mode <= IO_PREAD; mode++) {
+        struct reader *reader = NULL;
+        enum reader_reason reason;
+        assert_int_equal(readers_open(mode, &setting.options, &reader, &reason, &error), 0);
+        if (mode == IO_URING && reader->kind == READER_PREAD)
+            assert_int_not_equal(reason, REASON_NONE);
+        else
+            assert_non_null(strstr(reader_kind_name(reader->kind), io_mode_name(mode)));
+        reader->close(reader);
+    }
+    struct reader *none;
+    enum reader_reason reason;
+    assert_int_equal(readers_open(IO_AUTO, &setting.options, &none, &reason, &error), -EINVAL);
+    assert_int_equal(readers_open((enum io_mode)99, &setting.options, &none, &reason, &error), -EINVAL);
+    tear_down(&setting);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),
-        cmocka_unit_test(delays_overlap),
-        cmocka_unit_test(close_in_flight),
-        cmocka_unit_test(life_descriptor),
-        cmocka_unit_test(without_locked_memory),
+        cmocka_unit_test(names),           cmocka_unit_test(every_mode_has_a_reader),
+        cmocka_unit_test(delays_overlap),  cmocka_unit_test(close_in_flight),
+        cmocka_unit_test(life_descriptor), cmocka_unit_test(without_locked_memory),
     };
     return cmocka_run_group_tests_name("reader_setup", tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // Format records, and what all formats share: patterns, opening files, limits, O_DIRECT.
 #include "base/error.h"
 #include "base/sizes.h"
+#include "daemon/io_mode.h"
 #include "tests/unit/source_fixture.h"
 
 #include <sys/resource.h>

@@ -1,43 +1,16 @@
-// How bytes get from files into a slot: one small interface, three implementations.
-//   uring   io_uring; what must come from storage
-//   mapped  copies from read-only maps; what lies in the page cache already
-//   preadv  threads; where io_uring is forbidden
+// How bytes get from files into a slot: one small interface, several implementations (readers.h).
 #ifndef FEEDD_DAEMON_LOADER_READ_READER_H
 #define FEEDD_DAEMON_LOADER_READ_READER_H
 
 #include <sys/uio.h>
 
 #include "base/error.h"
-#include "daemon/heritage.h"
+#include "daemon/source/dataset.h"
+#include "shm/reader_kind.h"
 #include "shm/ring.h"
 
-// Kinds in use and why, as numbers that fit the statistics region (stats_loader.reader, .reader_reason).
-enum reader_kind {
-    READER_NONE,
-    READER_URING_FIXED,
-    READER_URING,
-    READER_MAPPED,
-    READER_PREAD
-};
-enum reader_reason {
-    REASON_NONE,
-    REASON_CONFIGURED,      // io = ... says so
-    REASON_COLD,            // auto: the data is not in the page cache
-    REASON_RESIDENT,        // auto: it is
-    REASON_URING_FORBIDDEN, // EPERM
-    REASON_URING_MISSING,   // ENOSYS
-    REASON_MEMLOCK,         // buffers could not be registered: RLIMIT_MEMLOCK
-    REASON_URING_FAILED,    // any other error at set-up
-    REASON_DELAY,           // io_delay_us needs io_uring's timers
-    REASON_UNKNOWN,         // auto: there is no way to ask what is resident
-    REASON_LARGE,           // auto: larger than mapped_limit
-    REASON_DIRECT,          // io_direct = yes
-};
-const char *reader_kind_name(uint32_t kind);
-const char *reader_reason_text(uint32_t reason);
-
-// A piece whose iov_base is reader_scratch holds bytes that nobody wants (a gap between fields or records); no such
-// piece is longer than this.
+// A piece whose iov_base is reader_scratch is discarded (a gap between fields or records). No such piece is longer than
+// this.
 #define READER_SCRATCH_BYTES 4096u
 extern uint8_t reader_scratch[READER_SCRATCH_BYTES];
 
@@ -45,9 +18,9 @@ extern uint8_t reader_scratch[READER_SCRATCH_BYTES];
 #define READER_MAX_BYTES  (512u << 10)
 #define READER_MAX_PIECES 1024u // IOV_MAX
 
-// One read: `bytes` at `offset` of a file, into `pieces` one after another. Owned by the caller from submit until its
-// completion is reported; the pieces are never changed. A request never straddles the end of a file.
-// One cache line: there may be millions a second.
+// One read: `bytes` at `offset` of a file, into `pieces` one after another. The reader owns it from submit until its
+// completion is reported, and never changes the pieces. A request never straddles the end of a file.
+// One cache line: there may be millions per second.
 struct read_request {
     uint32_t file;
     uint32_t piece_count;
@@ -68,14 +41,14 @@ struct read_request {
 
 struct reader {
     enum reader_kind kind;
-    // Starts a read. Returns 0; the request is reported by reap in any order, possibly much later. -EBUSY and nothing
-    // done when `depth` requests are in flight.
+    // Starts a read and returns 0; reap reports requests in any order, possibly much later. -EBUSY, and nothing is
+    // done, when `depth` requests are in flight.
     int (*submit)(struct reader *reader, struct read_request *request);
-    // Pushes what was submitted to the kernel and collects completions into a list; waits for at least one, at most
-    // timeout_ms, if any is in flight. Returns the list (NULL: none).
+    // Pushes what was submitted to the kernel and returns a list of the completed requests (NULL: none). If any is in
+    // flight, waits for at least one, for at most timeout_ms.
     struct read_request *(*reap)(struct reader *reader, int timeout_ms);
     // Cancels what can be cancelled, waits for the rest, and frees the reader. Requests in flight are not reported;
-    // they and their memory are the caller's again.
+    // they and their memory belong to the caller again.
     void (*close)(struct reader *reader);
     uint32_t in_flight;     // submitted and not yet reported
     uint32_t depth;         // most requests in flight
@@ -89,15 +62,13 @@ struct reader_options {
     int first_fd;            // file i is descriptor first_fd + i
     uint32_t depth;
     uint32_t delay_us;    // added to every request's read: plan without merging (chunk.h)
-    uint64_t table_bytes; // page tables that the mapped reader may add, about
+    uint64_t table_bytes; // page tables that the mapped reader may add, approximately
     int life_fd;          // registered with io_uring among its files: see HERITAGE_LIFE; -1: none
 };
 
-// *reason is REASON_NONE or why buffers could not be registered (READER_URING); on failure why there is no io_uring.
-int reader_open_uring(const struct reader_options *options, struct reader **reader,
-                      enum reader_reason *reason, struct error *error);
-// -ENOTSUP with delay_us, and for more files than one process may map.
-int reader_open_mapped(const struct reader_options *options, struct reader **reader, struct error *error);
-int reader_open_pread(const struct reader_options *options, struct reader **reader, struct error *error);
+// Opens a reader. *reason is REASON_NONE before, and after it unless the reader is not the one that was asked for; then
+// why. Each reader has a header of its own; readers.h has them all.
+typedef int reader_open(const struct reader_options *options, struct reader **reader,
+                        enum reader_reason *reason, struct error *error);
 
 #endif

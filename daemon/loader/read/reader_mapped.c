@@ -1,11 +1,5 @@
-// The mapped reader: copies from read-only maps of the files. Submit queues, reap copies.
-//
-// No madvise: a fault maps the pages around it that are in the page cache, and for the few that are not the kernel's
-// own read-ahead does well by samples of several pages (MADV_RANDOM would read those one page at a time).
-//
-// The processor's own prefetching ends with the page, and the next sample lies anywhere: so while one block is copied,
-// the block AHEAD_BYTES further on in the queue is fetched into the cache. bench/README.md says what that brought.
-// Large pieces go with one memcpy, which is no slower then.
+#include "daemon/loader/read/reader_mapped.h"
+
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -250,8 +244,10 @@ static void mapped_close(struct reader *reader) {
     free(self);
 }
 
-int reader_open_mapped(const struct reader_options *options, struct reader **reader, struct error *error) {
+int reader_open_mapped(const struct reader_options *options, struct reader **reader,
+                       enum reader_reason *reason, struct error *error) {
     *reader = NULL;
+    (void)reason;
     uint32_t count = options->layout->file_count;
     if (options->delay_us)
         return error_set(error, -ENOTSUP, "the mapped reader cannot delay reads (io_delay_us)");

@@ -1,7 +1,5 @@
-// The preadv reader: a few threads that read, for where io_uring is forbidden.
-//
-// Everything in `struct pread_reader` below `lock` is guarded by it. Requests are queued by submit in a list of the
-// loader's own and handed over together by reap.
+#include "daemon/loader/read/reader_pread.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -21,6 +19,8 @@ struct entry {
     uint64_t due_ns; // not to be read earlier (io_delay_us)
 };
 
+// Everything below `lock` is guarded by it. Submit queues requests in a list of the loader's own, and reap hands them
+// over together.
 struct pread_reader {
     struct reader reader;
     const struct dataset_layout *layout;
@@ -222,8 +222,10 @@ static int start_threads(struct pread_reader *self, uint32_t wanted) {
     return self->thread_count ? 0 : -err;
 }
 
-int reader_open_pread(const struct reader_options *options, struct reader **reader, struct error *error) {
+int reader_open_pread(const struct reader_options *options, struct reader **reader,
+                      enum reader_reason *reason, struct error *error) {
     *reader = NULL;
+    (void)reason;
     struct pread_reader *self = calloc(1, sizeof *self + options->depth * sizeof self->queue[0]);
     if (!self)
         return error_set(error, -ENOMEM, "no memory for the pread reader");

@@ -1,4 +1,5 @@
-// The io_uring reader. Requests are prepared by submit and given to the kernel together by reap.
+#include "daemon/loader/read/reader_uring.h"
+
 #include <liburing.h>
 #include <string.h>
 
@@ -215,13 +216,6 @@ static void uring_close(struct reader *reader) {
 
 // ---- Set-up ------------------------------------------------------------------------------------------------
 
-static uint32_t power_of_two(uint32_t value) {
-    uint32_t power = 1;
-    while (power < value)
-        power *= 2;
-    return power;
-}
-
 static int set_up_queues(struct uring_reader *self) {
     static const unsigned choices[] = {
         IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER |
@@ -230,7 +224,7 @@ static int set_up_queues(struct uring_reader *self) {
         IORING_SETUP_CQSIZE,
     };
     bool delayed = self->delay.tv_sec || self->delay.tv_nsec;
-    uint32_t entries = power_of_two(self->reader.depth * (delayed ? 2 : 1));
+    uint32_t entries = (uint32_t)power_of_two_up(self->reader.depth * (delayed ? 2ull : 1ull));
     int err = -EINVAL;
     for (size_t i = 0; i < COUNT_OF(choices) && err == -EINVAL; i++) {
         struct io_uring_params params = {.flags = choices[i], .cq_entries = 2 * entries};
@@ -290,7 +284,6 @@ static int fail(struct uring_reader *self, enum reader_reason *reason, int code,
 int reader_open_uring(const struct reader_options *options, struct reader **reader,
                       enum reader_reason *reason, struct error *error) {
     *reader = NULL;
-    *reason = REASON_NONE;
     struct uring_reader *self = calloc(1, sizeof *self);
     if (!self)
         return fail(NULL, reason, -ENOMEM, error);
@@ -310,11 +303,9 @@ int reader_open_uring(const struct reader_options *options, struct reader **read
         io_uring_queue_exit(&self->uring);
         return fail(self, reason, err, error);
     }
-    if (!options->ring)
-        *reason = REASON_NONE;
-    else if (register_ring(self, options->ring) == 0)
+    if (options->ring && register_ring(self, options->ring) == 0)
         self->reader.kind = READER_URING_FIXED;
-    else
+    else if (options->ring)
         *reason = REASON_MEMLOCK;
     *reader = &self->reader;
     return 0;

@@ -2,9 +2,10 @@
 #include "daemon/supervisor/clients/query.h"
 #include "base/sizes.h"
 #include "base/time.h"
-#include "daemon/loader/read/reader.h"
+#include "daemon/io_mode.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "order/partition.h"
+#include "shm/reader_kind.h"
 
 #define PAGE_ROWS     64u
 #define PAGE_DATASETS 10u // with up to 16 fields each, and a line of feedd.conf for each of those

@@ -1,6 +1,7 @@
 // The answer to a question for the daemon's status.
 #include "base/sizes.h"
 #include "base/time.h"
+#include "daemon/io_mode.h"
 #include "daemon/supervisor/clients/query.h"
 #include "gpu/gpu.h"
 #include "shm/stats.h"

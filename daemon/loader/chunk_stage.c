@@ -1,0 +1,86 @@
+#include "daemon/loader/chunk_stage.h"
+
+struct staging {
+    struct chunk_plan *plan;
+    const struct chunk_segment *segment;
+    const struct chunk_extent *extent;
+    uint64_t offset; // of the extent in the record
+    uint32_t first;  // sample of the chunk that the current run begins with
+    chunk_refused *refused;
+    void *context;
+};
+
+bool chunk_has_stages(const struct chunk_plan *plan) {
+    for (uint32_t i = 0; i < plan->extent_count; i++)
+        if (plan->extents[i].stage)
+            return true;
+    return false;
+}
+
+static void take_refusal(void *context, uint32_t i, const struct error *error) {
+    const struct staging *staging = context;
+    const struct chunk_plan *plan = staging->plan;
+    uint32_t sample = staging->first + i;
+    if (!chunk_plan_mark_failed(staging->plan, sample))
+        return;
+    const struct dataset_stream *stream = staging->segment->stream;
+    uint32_t number = dataset_find_file(plan->layout, stream, plan->samples[sample], stream->first_file);
+    const struct dataset_file *file = &plan->layout->files[number];
+    const struct chunk_refusal refusal = {
+        .sample = sample,
+        .file = number,
+        .offset = file->data_offset + (plan->samples[sample] - file->first_sample) * stream->record_bytes +
+                  staging->offset,
+        .stage = staging->extent->stage->ops->name,
+        .error = error,
+    };
+    staging->refused(staging->context, &refusal);
+}
+
+static void run(struct staging *staging, uint32_t first, uint32_t count) {
+    const struct chunk_plan *plan = staging->plan;
+    const struct chunk_extent *extent = staging->extent;
+    const struct stage_run run = {
+        .stored = extent->start + first * extent->bytes,
+        .delivered = chunk_delivered(plan, extent) + first * extent->delivered,
+        .stored_bytes = extent->bytes,
+        .delivered_bytes = extent->delivered,
+        .count = count,
+        .samples = plan->samples + first,
+        .epoch = plan->claim.epoch,
+        .first_position = plan->claim.first_position + first,
+        .refused = take_refusal,
+        .context = staging,
+    };
+    staging->first = first;
+    extent->stage->ops->run(extent->stage, &run);
+}
+
+// Runs of samples that have not failed.
+static void run_extent(struct staging *staging, uint32_t first, uint32_t end) {
+    for (uint32_t from = first, to; from < end; from = to) {
+        to = from;
+        while (to < end && !chunk_plan_failed(staging->plan, to))
+            to++;
+        if (to > from)
+            run(staging, from, to - from);
+        while (to < end && chunk_plan_failed(staging->plan, to))
+            to++;
+    }
+}
+
+void chunk_stage_run(struct chunk_plan *plan, uint32_t first, uint32_t count, chunk_refused *refused,
+                     void *context) {
+    struct staging staging = {.plan = plan, .refused = refused, .context = context};
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        staging.segment = &plan->segments[i];
+        staging.offset = staging.segment->offset;
+        for (uint32_t k = 0; k < staging.segment->extent_count; k++) {
+            staging.extent = &staging.segment->extents[k];
+            staging.offset += staging.extent->gap;
+            if (staging.extent->stage)
+                run_extent(&staging, first, first + count);
+            staging.offset += staging.extent->bytes;
+        }
+    }
+}

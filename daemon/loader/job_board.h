@@ -1,0 +1,83 @@
+// The jobs of one loader, and what they share. A job is a chunk that the loader has claimed, until it is reported.
+//
+//   idle --claim--> reading --reads done--> staging --stages done--> idle
+//                   reading --nothing to stage, or failed--> idle
+#ifndef FEEDD_DAEMON_LOADER_JOB_BOARD_H
+#define FEEDD_DAEMON_LOADER_JOB_BOARD_H
+
+#include <sys/queue.h>
+
+#include "base/error.h"
+#include "daemon/heritage.h"
+#include "daemon/loader/chunk.h"
+#include "order/order.h"
+#include "shm/ring_loader.h"
+#include "shm/stats.h"
+
+enum job_state {
+    JOB_IDLE,    // without a claim
+    JOB_READING, // has reads that are not finished
+    JOB_STAGING, // all reads are done; stages have gone through `staged` samples
+};
+
+struct job {
+    STAILQ_ENTRY(job) link;
+    enum job_state state;
+    struct chunk_plan plan;
+    struct ring_claim claim;
+    uint32_t submitted;   // of plan.requests
+    uint32_t outstanding; // requests planned, split or under way, and not finished
+    uint32_t staged;      // samples
+    uint32_t skipped;     // samples
+    bool failed;          // the first failure, when errors are not skipped:
+    int code;
+    uint32_t file;
+    uint64_t offset;
+    uint64_t sample;
+};
+
+STAILQ_HEAD(job_queue, job);
+
+struct job_board {
+    // To be set before job_board_open.
+    struct ring ring;
+    const struct loader_settings *settings;
+    const struct stage_set *stages; // NULL: none
+    struct stats_loader *stats;
+    int event_fd;
+    uint32_t plan_flags; // enum chunk_flags; may change between claims
+
+    struct order orders[2]; // of the two latest epochs, indexed by the epoch's lowest bit
+    uint64_t order_epochs[2];
+    bool order_known[2];
+    uint64_t sample_bytes;
+    struct job *jobs;
+    uint32_t job_count;
+    struct job_queue idle;
+    struct job_queue pending;     // JOB_READING with requests to submit
+    struct job_queue staging;     // JOB_STAGING, the next one first
+    uint32_t staging_reads;       // that the jobs in there took
+    struct read_request *retries; // to be submitted before anything new
+    struct read_request **retries_end;
+    uint32_t busy;    // jobs that are not idle
+    uint64_t told_ns; // when the second began in which `told` lines about failed samples were written
+    uint32_t told;
+    uint64_t untold; // failed samples without a line since
+};
+
+// Sizes and allocates jobs for `queue_depth` reads in flight.
+int job_board_open(struct job_board *board, struct error *error);
+void job_board_close(struct job_board *board);
+
+// The only way in which a job's state changes. A transition that is not in the table aborts the process.
+void job_set_state(struct job *job, enum job_state state);
+
+static inline bool job_waiting(const struct job_board *board) {
+    return board->retries || !STAILQ_EMPTY(&board->pending);
+}
+
+static inline bool job_staging(const struct job_board *board) {
+    return !STAILQ_EMPTY(&board->staging);
+}
+
+#endif

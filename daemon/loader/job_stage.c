@@ -1,0 +1,49 @@
+#include "daemon/loader/job_stage.h"
+
+#include "base/sizes.h"
+#include "daemon/loader/chunk_stage.h"
+#include "daemon/loader/job_report.h"
+
+// Delivered bytes of one slice: some 50 us of a transform; long enough not to notice the system call in between, and
+// short enough to keep the storage busy. At least one sample, whatever that takes.
+#define SLICE_BYTES (256u << 10)
+
+struct refusals {
+    struct job_board *board;
+    struct job *job;
+};
+
+void job_stage_enqueue(struct job_board *board, struct job *job) {
+    if (job->failed || !chunk_has_stages(&job->plan)) {
+        job_report(board, job);
+        return;
+    }
+    job_set_state(job, JOB_STAGING);
+    board->staging_reads += job->plan.request_count;
+    STAILQ_INSERT_TAIL(&board->staging, job, link);
+}
+
+static void take_refusal(void *context, const struct chunk_refusal *refusal) {
+    const struct refusals *refusals = context;
+    const struct job_failure failure = {.sample = refusal->sample,
+                                        .code = refusal->error->code,
+                                        .file = refusal->file,
+                                        .offset = refusal->offset,
+                                        .stage = refusal->stage,
+                                        .sentence = refusal->error->text};
+    job_sample_failed(refusals->board, refusals->job, &failure);
+}
+
+void job_stage_slice(struct job_board *board) {
+    struct job *job = STAILQ_FIRST(&board->staging);
+    struct refusals refusals = {board, job};
+    uint64_t most = max_u64(1, SLICE_BYTES / max_u64(board->sample_bytes, 1));
+    uint32_t count = (uint32_t)min_u64(most, job->claim.count - job->staged);
+    chunk_stage_run(&job->plan, job->staged, count, take_refusal, &refusals);
+    job->staged += count;
+    if (job->staged < job->claim.count && !job->failed)
+        return;
+    STAILQ_REMOVE_HEAD(&board->staging, link);
+    board->staging_reads -= job->plan.request_count;
+    job_report(board, job);
+}

@@ -1,0 +1,28 @@
+#include "daemon/loader/stage/stage_set.h"
+
+#include "base/sizes.h"
+#include "daemon/loader/stage/transform_stage.h"
+
+int stage_set_open(struct stage_set *set, const struct dataset_layout *layout,
+                   const struct ring_field *fields, struct error *error) {
+    *set = (struct stage_set){0};
+    for (uint32_t i = 0; i < layout->field_count && i < RING_MAX_FIELDS; i++) {
+        const struct transform *transform = &layout->transforms[i];
+        if (!transform->source)
+            continue;
+        int err = transform_stage_open(transform, fields[i].sample_bytes, &set->of_field[i], error);
+        if (err) {
+            stage_set_close(set);
+            error_prefix(error, "field %u of the dataset", i);
+            return err;
+        }
+    }
+    return 0;
+}
+
+void stage_set_close(struct stage_set *set) {
+    for (uint32_t i = 0; i < RING_MAX_FIELDS; i++)
+        if (set->of_field[i])
+            set->of_field[i]->ops->close(set->of_field[i]);
+    *set = (struct stage_set){0};
+}

@@ -1,0 +1,18 @@
+// The stages of a dataset's fields in one loader.
+#ifndef FEEDD_DAEMON_LOADER_STAGE_STAGE_SET_H
+#define FEEDD_DAEMON_LOADER_STAGE_STAGE_SET_H
+
+#include "daemon/loader/stage/stage.h"
+#include "daemon/source/dataset.h"
+
+struct stage_set {
+    struct stage *of_field[RING_MAX_FIELDS]; // NULL: delivered as it is stored
+};
+
+// Opens the stages that the layout asks for. `layout` must outlive them. -EINVAL when one of them does not deliver what
+// the ring's fields have room for; then nothing is left open.
+int stage_set_open(struct stage_set *set, const struct dataset_layout *layout,
+                   const struct ring_field *fields, struct error *error);
+void stage_set_close(struct stage_set *set);
+
+#endif

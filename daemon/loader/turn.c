@@ -1,0 +1,42 @@
+#include "daemon/loader/turn.h"
+
+#include "base/time.h"
+#include "daemon/loader/job_stage.h"
+
+// The reads of jobs that wait behind the one whose stages are running.
+static uint32_t backlog(const struct job_board *board) {
+    const struct job *first = STAILQ_FIRST(&board->staging);
+    return first ? board->staging_reads - first->plan.request_count : 0;
+}
+
+// A copying reader works while it is asked for results, so it takes one chunk at a time and leaves the others to the
+// other loaders. One that waits for storage takes as many as it can have in flight, less its backlog: a loader whose
+// stages are slow must not hoard chunks.
+static bool wants_more(const struct job_board *board, const struct reader *reader) {
+    if (reader->kind == READER_MAPPED)
+        return board->busy == 0;
+    return reader->in_flight + backlog(board) < reader->depth;
+}
+
+static struct read_request *wait_for_reads(struct job_board *board, struct reader *reader) {
+    struct read_request *list = reader->reap(reader, 0);
+    if (list || !reader->in_flight)
+        return list;
+    uint64_t before = monotonic_ns();
+    list = reader->reap(reader, TURN_WAIT_MS);
+    stats_add(&board->stats->counters[LOADER_io_wait_ns], monotonic_ns() - before);
+    return list;
+}
+
+bool turn_take(struct job_board *board, struct reader *reader, bool claim) {
+    do
+        job_submit(board, reader);
+    while (claim && wants_more(board, reader) && !job_waiting(board) && job_start(board));
+    // Before the stages run, the reader gives what was submitted to the kernel: storage works meanwhile.
+    bool staging = job_staging(board);
+    if (reader->in_flight)
+        job_finish(board, staging ? reader->reap(reader, 0) : wait_for_reads(board, reader));
+    if (staging)
+        job_stage_slice(board);
+    return staging || board->busy;
+}

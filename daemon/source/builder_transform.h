@@ -1,0 +1,9 @@
+// The transforms of a dataset's fields: from the words of the configuration to what the loaders do and the ring holds.
+#ifndef FEEDD_DAEMON_SOURCE_BUILDER_TRANSFORM_H
+#define FEEDD_DAEMON_SOURCE_BUILDER_TRANSFORM_H
+
+#include "daemon/source/builder.h"
+
+int builder_transform(struct builder *builder);
+
+#endif

@@ -1,0 +1,205 @@
+// Stages between read and slot: a sample that a stage refuses goes the way of an unreadable one, and reads go on while
+// stages run.
+#include "tests/unit/stage_fixture.h"
+
+#include "daemon/log.h"
+
+#define BATCH 48u
+
+static const struct ring_shape small = {.slots = 2, .batch = BATCH, .chunk_samples = 16, .words = 3};
+// 8 samples of 32 KiB in a slice.
+static const struct ring_shape large = {.slots = 2, .batch = BATCH, .chunk_samples = 24, .words = 4095};
+
+static bool is_skipped(const struct test_loader *loader, uint32_t slot, uint32_t sample) {
+    return atomic_load(&ring_skips(&loader->ring, slot)[sample / 64]) >> (sample % 64) & 1;
+}
+
+// The samples of a batch, all of which have been through the stage but those skipped.
+static void check_batch(const struct test_loader *loader, uint32_t slot) {
+    const struct ring_slot *batch = ring_slot(&loader->ring, slot);
+    for (uint32_t i = 0; i < BATCH; i++)
+        if (!is_skipped(loader, slot, i))
+            assert_true(fixture_sample_is(&loader->ring, slot, i, batch->first_position + i));
+}
+
+static void samples_go_through_the_stage_once(void **state) {
+    (void)state;
+    struct test_loader loader;
+    fixture_open(&loader, &small, 256, false);
+    fixture_dispatch(&loader, 1, 0);
+    fixture_dispatch(&loader, 0, 1);
+    fixture_work(&loader);
+    assert_int_equal(ring_slot_poll(&loader.ring, 1), RING_SLOT_READY);
+    assert_int_equal(ring_slot_poll(&loader.ring, 0), RING_SLOT_READY);
+    check_batch(&loader, 1);
+    check_batch(&loader, 0);
+    for (uint32_t i = 0; i < FIXTURE_SAMPLES; i++)
+        assert_int_equal(loader.stage.seen[i], i < 2 * BATCH);
+    assert_int_equal(loader.stage.runs, 6); // a run per chunk: small samples are not handed over one by one
+    assert_int_equal(fixture_counter(&loader, LOADER_samples), 2 * BATCH);
+    fixture_close(&loader);
+}
+
+static void refused_samples_are_skipped(void **state) {
+    (void)state;
+    static const uint32_t refused[] = {0, 1, 15, 16, 40, 47};
+    struct test_loader loader;
+    fixture_open(&loader, &small, 256, true);
+    for (uint32_t i = 0; i < COUNT_OF(refused); i++)
+        loader.stage.refused[refused[i]] = true;
+    fixture_dispatch(&loader, 0, 0);
+    fixture_work(&loader);
+    for (uint32_t i = 0; i < BATCH; i++)
+        assert_int_equal(is_skipped(&loader, 0, i), loader.stage.refused[i]);
+    check_batch(&loader, 0);
+    assert_int_equal(fixture_counter(&loader, LOADER_skipped), COUNT_OF(refused));
+    assert_int_equal(fixture_counter(&loader, LOADER_samples), BATCH - COUNT_OF(refused));
+    // The holes are closed as those of unreadable samples are.
+    assert_int_equal(ring_slot_poll(&loader.ring, 0), RING_SLOT_FILLING);
+    fixture_work(&loader);
+    assert_int_equal(ring_slot_poll(&loader.ring, 0), RING_SLOT_READY);
+    assert_int_equal(ring_slot(&loader.ring, 0)->skipped, COUNT_OF(refused));
+    fixture_close(&loader);
+}
+
+static void unreadable_samples_do_not_reach_the_stage(void **state) {
+    (void)state;
+    struct test_loader loader;
+    fixture_open(&loader, &small, 256, true);
+    loader.reader.bad[3] = loader.reader.bad[4] = loader.reader.bad[31] = true;
+    loader.stage.refused[4] = loader.stage.refused[5] = true;
+    fixture_dispatch(&loader, 0, 0);
+    fixture_work(&loader);
+    for (uint32_t i = 0; i < BATCH; i++) {
+        assert_int_equal(loader.stage.seen[i], !loader.reader.bad[i]);
+        assert_int_equal(is_skipped(&loader, 0, i), loader.reader.bad[i] || loader.stage.refused[i]);
+    }
+    check_batch(&loader, 0);
+    assert_int_equal(fixture_counter(&loader, LOADER_skipped), 4);
+    fixture_close(&loader);
+}
+
+// What is written to standard error while `work` runs.
+static char *capture(struct test_loader *loader, void (*work)(struct test_loader *)) {
+    AUTO_CLOSE int sink = memfd_create("stderr", MFD_CLOEXEC), kept = dup(STDERR_FILENO);
+    assert_true(sink >= 0 && kept >= 0 && dup2(sink, STDERR_FILENO) == STDERR_FILENO);
+    work(loader);
+    dup2(kept, STDERR_FILENO);
+    char *text = calloc(1, 65536);
+    assert_non_null(text);
+    assert_true(pread(sink, text, 65535, 0) >= 0);
+    return text;
+}
+
+static void a_refused_sample_fails_the_feed(void **state) {
+    (void)state;
+    struct test_loader loader;
+    fixture_open(&loader, &small, 256, false);
+    log_open("loader", LOG_LEVEL_INFO);
+    loader.stage.refused[20] = true;
+    fixture_dispatch(&loader, 0, 0);
+    AUTO_FREE char *text = capture(&loader, fixture_work);
+    struct ring_error error;
+    assert_int_equal(ring_slot_poll(&loader.ring, 0), RING_SLOT_FAILED);
+    assert_true(ring_take_failure(&loader.ring, &error));
+    assert_int_equal(error.code, -EBADMSG);
+    assert_int_equal(error.file, 0);
+    assert_int_equal(error.sample, 20);
+    assert_int_equal(error.offset, fixture_offset(&loader, 20) + 8); // the field's, not the record's
+    assert_non_null(strstr(text, "sample 20 was refused by its test: file 0 of the dataset, offset "));
+    assert_non_null(strstr(text, ": sample 20 is not to the test's liking\n"));
+    assert_int_equal(fixture_counter(&loader, LOADER_skipped), 0);
+    fixture_close(&loader);
+}
+
+// A truncated file or a folder of broken images: a few lines per second.
+static void many_refusals_write_few_lines(void **state) {
+    (void)state;
+    struct test_loader loader;
+    fixture_open(&loader, &small, 256, true);
+    log_open("loader", LOG_LEVEL_INFO);
+    memset(loader.stage.refused, true, sizeof loader.stage.refused);
+    fixture_dispatch(&loader, 0, 0);
+    AUTO_FREE char *text = capture(&loader, fixture_work);
+    uint32_t lines = 0;
+    for (const char *at = text; (at = strchr(at, '\n')); at++)
+        lines++;
+    assert_in_range(lines, 5, 20);
+    assert_int_equal(fixture_counter(&loader, LOADER_skipped), BATCH);
+    fixture_close(&loader);
+}
+
+// The first chunk's stages run in slices; reads of other chunks are submitted and taken back in between, and nothing
+// waits for a read while a stage has work.
+static void reads_continue_while_stages_run(void **state) {
+    (void)state;
+    struct test_loader loader;
+    fixture_open(&loader, &large, 40, false);
+    fixture_dispatch(&loader, 0, 0);
+    fixture_dispatch(&loader, 1, 1);
+    while (!job_staging(&loader.board))
+        assert_true(turn_take(&loader.board, &loader.reader.reader, true));
+    loader.reader.most = 3; // slow storage from here on
+    loader.reader.waits = 0;
+    while (job_staging(&loader.board))
+        assert_true(turn_take(&loader.board, &loader.reader.reader, true));
+    assert_int_equal(loader.reader.waits, 0);
+    fixture_work(&loader);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_in_range(loader.stage.run[i].count, 1, 8);
+    assert_true(loader.stage.run[1].submitted > loader.stage.run[0].submitted);
+    assert_true(loader.stage.run[2].submitted > loader.stage.run[1].submitted);
+    assert_true(loader.stage.run[2].reaps > loader.stage.run[0].reaps);
+    check_batch(&loader, 0);
+    check_batch(&loader, 1);
+    fixture_close(&loader);
+}
+
+// What waits for the stages counts as in flight: another loader may have idle hands.
+static void a_slow_stage_does_not_hoard_chunks(void **state) {
+    (void)state;
+    static const struct ring_shape shape = {.slots = 4, .batch = BATCH, .chunk_samples = 4, .words = 4095};
+    struct test_loader loader;
+    fixture_open(&loader, &shape, 16, false);
+    for (uint32_t slot = 0; slot < shape.slots; slot++)
+        fixture_dispatch(&loader, slot, slot);
+    uint32_t turns = 0;
+    do {
+        uint32_t claimed = 0;
+        for (uint32_t slot = 0; slot < shape.slots; slot++)
+            for (uint32_t chunk = 0; chunk < BATCH / 4; chunk++)
+                claimed += chunk_state(atomic_load(&ring_chunks(&loader.ring, slot)[chunk])) == CHUNK_CLAIMED;
+        assert_in_range(claimed, 0, 16 / 4 + 1);
+        assert_true(turns++ < 10000);
+    } while (turn_take(&loader.board, &loader.reader.reader, true));
+    for (uint32_t slot = 0; slot < shape.slots; slot++)
+        check_batch(&loader, slot);
+    fixture_close(&loader);
+}
+
+static void a_stage_says_what_it_takes(void **state) {
+    (void)state;
+    struct test_loader loader;
+    struct chunk_plan plan;
+    fixture_open(&loader, &small, 256, false);
+    loader.settings->layout.streams[0].extents[1].bytes = 20; // not a multiple of 8
+    assert_int_equal(chunk_plan_init(&plan, &loader.settings->layout, &loader.ring, &loader.stages, NULL),
+                     -EINVAL);
+    loader.settings->layout.streams[0].extents[1].bytes =
+        32; // no room in the slot, and none asked for outside it
+    assert_int_equal(chunk_plan_init(&plan, &loader.settings->layout, &loader.ring, &loader.stages, NULL),
+                     -EINVAL);
+    fixture_close(&loader);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(samples_go_through_the_stage_once),
+                                       cmocka_unit_test(refused_samples_are_skipped),
+                                       cmocka_unit_test(unreadable_samples_do_not_reach_the_stage),
+                                       cmocka_unit_test(a_refused_sample_fails_the_feed),
+                                       cmocka_unit_test(many_refusals_write_few_lines),
+                                       cmocka_unit_test(reads_continue_while_stages_run),
+                                       cmocka_unit_test(a_slow_stage_does_not_hoard_chunks),
+                                       cmocka_unit_test(a_stage_says_what_it_takes)};
+    return cmocka_run_group_tests_name("stage", tests, NULL, NULL);
+}
