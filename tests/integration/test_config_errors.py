@@ -339,6 +339,7 @@ def test_second_daemon_on_the_socket():
         assert instance.stats.exists(), "the second daemon took the statistics of the first away"
         with instance.client() as session:
             session.hello()
+        assert instance.check().returncode == 0, "a running daemon is no reason for --check to fail"
 
 
 def test_stale_socket_is_replaced():
@@ -358,6 +359,8 @@ def test_file_in_the_place_of_the_socket():
         instance.socket.write_text("precious")
         refuse_to_start(instance, instance.socket)
         assert instance.socket.read_text() == "precious"
+        done = instance.check()
+        assert done.returncode == 1 and "is not a socket" in done.stderr, done
 
 
 def test_directory_of_the_socket_missing():
@@ -366,6 +369,7 @@ def test_directory_of_the_socket_missing():
         instance.settings["socket"] = instance.directory / "missing" / "feedd.sock"
         instance.write_config()
         refuse_to_start(instance, "missing")
+        complain(instance, "missing", "No such file")
 
 
 def test_unknown_socket_group():
@@ -373,6 +377,7 @@ def test_unknown_socket_group():
         data.add_records(instance)
         instance.write_config()
         refuse_to_start(instance, "no-such-group-here")
+        complain(instance, "no-such-group-here")
 
 
 def test_killed_daemon_is_followed_by_a_new_one():
