@@ -225,6 +225,12 @@ def test_field_of_an_unknown_type():
     refuse_records("u7", field_x="u7[8] @ 0")
 
 
+def test_types_by_the_names_of_others():
+    refuse_records("field.x", "perhaps the dtype u8", field_x="uint8[8] @ 0")
+    refuse_records("field.x", "perhaps the dtype f32", field_x="torch.float32[2] @ 0")
+    refuse_text("[dataset d]\nformat = tokens\npath = /x\nlength = 4\ndtype = uint16\n", 'perhaps "u16"', line=5)
+
+
 def test_field_of_a_shape_that_is_none():
     refuse_records("field.x", field_x="u8[8 @ 0")
 
