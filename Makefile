@@ -5,8 +5,9 @@
 #   make bundle     one archive that needs nothing installed
 #   make bench-gpu  measurements of what reaches a GPU
 # Variables: BUILD= SANITIZE=address,undefined|thread  CC=  CFLAGS=  V=1  DESTDIR=  PREFIX=  WERROR=1
-#   CUDA_HOME=  a CUDA toolkit from 11.7 on, for its headers alone; without one, or with CUDA=0, feedd is built
-#               without delivery to GPUs. Nothing of CUDA is linked: the driver is looked for when a program runs.
+#   CUDA_HOME=  a CUDA toolkit, 11.7 or newer, of which the headers are used; without one they are fetched from PyPI
+#               (CUDA_HOME=fetch: always). CUDA=0 builds without GPU support. Nothing of CUDA is linked: programs look
+#               for the driver when they run.
 
 BUILD    ?= build
 PREFIX   ?= /usr/local
@@ -26,13 +27,14 @@ pkg = $(shell pkg-config --cflags $(1) 2>/dev/null)
 libs = $(shell pkg-config --libs $(1) 2>/dev/null)
 HAVE_SYSTEMD = $(shell pkg-config --exists libsystemd 2>/dev/null && echo 1)
 
-# Where CUDA's headers are: the toolkit's own place, or a package's.
+# $(CUDA_FOUND) names the folder of CUDA's headers, or is empty; fetched ones lie in CUDA_HEADERS, which builds in
+# other folders share.
 CUDA      ?= 1
 CUDA_HOME ?= $(shell client/python/cuda.sh auto)
-CUDA_FLAGS := $(if $(filter-out 0,$(CUDA)),$(if $(wildcard $(CUDA_HOME)/include/cuda.h),-DHAVE_CUDA=1 \
-                  $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include)))
-$(if $(and $(CUDA_HOME),$(filter-out 0,$(CUDA))),$(if $(CUDA_FLAGS),,$(warning there is no include/cuda.h in CUDA_HOME=$(CUDA_HOME): \
-    this builds without delivery to GPUs)))
+export CUDA_HEADERS ?= $(BUILD)/cuda
+CUDA_FOUND := $(BUILD)/cuda.found
+cuda_home   = $(shell cat $(CUDA_FOUND))
+CUDA_FLAGS  = $(if $(cuda_home),-DHAVE_CUDA=1 $(if $(filter-out /usr,$(cuda_home)),-isystem $(cuda_home)/include))
 
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Wpointer-arith \
             -Wwrite-strings -Wundef -Wno-missing-field-initializers $(if $(WERROR),-Werror)
@@ -70,7 +72,15 @@ $(BUILD)/obj/%.o: %.c | $(BUILD)/gen/feed.pb-c.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(FLAGS) $(call pkg,$(PKGS_DAEMON) $(PKGS_CTL)) $(CFLAGS) -MMD -MP -c -o $@ $<
 
+# Looked for in every run, and written only when the answer is another one.
+$(CUDA_FOUND): FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)CUDA_HOME='$(CUDA_HOME)' PYTHON='$(PYTHON)' client/python/cuda.sh $(if $(filter 0,$(CUDA)),none,auto) '$(abspath $(CUDA_HEADERS))' >$@.new
+	$(Q)if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+FORCE:
+
 # No other files see CUDA's headers.
+$(call objects,$(wildcard gpu/gpu_cuda*.c) tests/unit/test_gpu.c): $(CUDA_FOUND)
 $(call objects,$(wildcard gpu/gpu_cuda*.c)): FLAGS += $(CUDA_FLAGS)
 $(call objects,tests/unit/test_gpu.c): FLAGS += $(filter -D%,$(CUDA_FLAGS))
 
@@ -182,6 +192,10 @@ check-tsan:
 	+$(Q)$(again) BUILD=$(BUILD)/tsan SANITIZE=thread unit
 	$(Q)python3 tests/run.py --build $(BUILD)/tsan --jobs $(JOBS) --slowness 10 --unit --wrap 'setarch -R' $(TESTFLAGS)
 
+# That a machine without a CUDA toolkit builds with GPU support, and one without a network as well builds without.
+check-cuda-headers:
+	$(Q)BUILD='$(BUILD)/no-toolkit' MAKE='$(MAKE)' tests/cuda-headers.sh
+
 # Loader processes killed on one ring for SECONDS a case; make check does the same for two seconds.
 SECONDS ?= 60
 storm: $(BUILD)/tests/test_ring_processes
@@ -212,7 +226,7 @@ include tools/install.mk
 include tools/python.mk
 include tools/bundle.mk
 
-.PHONY: all unit integration-programs bench-programs check check-torch check-gpu check-asan check-tsan storm demo bench dependencies clean
+.PHONY: FORCE all unit integration-programs bench-programs check check-torch check-gpu check-asan check-tsan check-cuda-headers storm demo bench dependencies clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 

@@ -1,6 +1,7 @@
 #include "base/dtype.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/sizes.h"
 
@@ -30,4 +31,33 @@ uint32_t dtype_parse(const char *name) {
         if (dtypes[dtype].name && strcmp(dtypes[dtype].name, name) == 0)
             return dtype;
     return 0;
+}
+
+const char *dtype_nearest(const char *name) {
+    static const struct {
+        const char *other;
+        uint32_t dtype;
+    } names[] = {
+        {"uint8", DTYPE_U8},     {"byte", DTYPE_U8},       {"uchar", DTYPE_U8},
+        {"int8", DTYPE_I8},      {"uint16", DTYPE_U16},    {"ushort", DTYPE_U16},
+        {"int16", DTYPE_I16},    {"short", DTYPE_I16},     {"uint32", DTYPE_U32},
+        {"uint", DTYPE_U32},     {"int32", DTYPE_I32},     {"int", DTYPE_I32},
+        {"uint64", DTYPE_U64},   {"int64", DTYPE_I64},     {"long", DTYPE_I64},
+        {"float16", DTYPE_F16},  {"half", DTYPE_F16},      {"bfloat16", DTYPE_BF16},
+        {"float32", DTYPE_F32},  {"float", DTYPE_F32},     {"float64", DTYPE_F64},
+        {"double", DTYPE_F64},   {"complex64", DTYPE_C64}, {"complex128", DTYPE_C128},
+        {"boolean", DTYPE_BOOL},
+    };
+    const char *dot = strrchr(name, '.'), *word = dot ? dot + 1 : name;
+    size_t length = strlen(word);
+    if (length > 2 && strcmp(word + length - 2, "_t") == 0)
+        length -= 2;
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (strlen(names[i].other) == length && strncasecmp(names[i].other, word, length) == 0)
+            return dtypes[names[i].dtype].name;
+    for (size_t i = 0; i < COUNT_OF(dtypes); i++)
+        if (dtypes[i].name && strlen(dtypes[i].name) == length &&
+            strncasecmp(dtypes[i].name, word, length) == 0)
+            return dtypes[i].name;
+    return NULL;
 }

@@ -32,6 +32,9 @@ const char *dtype_name(uint32_t dtype);
 // The dtype of that name, or 0.
 uint32_t dtype_parse(const char *name);
 
+// The name here of what other programs call "uint8", "torch.float32", "double" or "U8", for error messages; or NULL.
+const char *dtype_nearest(const char *name);
+
 // All names, for error messages: "bool u8 i8 ... c128".
 extern const char dtype_names[];
 

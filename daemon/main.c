@@ -1,4 +1,4 @@
-// The program: arguments, and which role this process has.
+// The program: its arguments, and the role of this process.
 #include <argp.h>
 #include <fcntl.h>
 #include <string.h>
@@ -6,20 +6,19 @@
 #include <sysexits.h>
 
 #include "base/error.h"
+#include "daemon/check.h"
 #include "daemon/config/config_print.h"
 #include "daemon/loader/loader.h"
 #include "daemon/supervisor/supervisor.h"
 #include "daemon/transfer/transfer.h"
-#include "gpu/gpu.h"
 
-#define DEFAULT_CONFIG "/etc/feedd/feedd.conf"
-
-// libc looks this symbol up by name, so it must not be hidden as everything else is.
+// libc looks this symbol up by name, so it must not be hidden like everything else.
 __attribute__((visibility("default"))) const char *argp_program_version = "feedd " FEEDD_VERSION;
 
 enum {
     KEY_ROLE = 256,
     KEY_UNTIL_EOF,
+    KEY_USER,
     KEY_HELP_CONFIG,
     KEY_HELP_CONFIG_MAN
 };
@@ -27,16 +26,21 @@ enum {
 struct arguments {
     const char *config;
     const char *role;
+    const char *user; // to check as
     bool check, until_eof;
     bool help_config, help_config_man;
 };
 
 static const struct argp_option options[] = {
-    {"config", 'c', "FILE", 0, "Read this configuration (default " DEFAULT_CONFIG ")", 0},
+    {"config", 'c', "FILE", 0, "Read this configuration (default " CHECK_SYSTEM_CONFIG ")", 0},
     {"check", 'n', NULL, 0,
-     "Check the configuration and the files it names, say what would be served, and exit", 0},
+     "Check the configuration and the files that it names, print what would be served, and exit", 0},
+    {"user", KEY_USER, "NAME", 0,
+     "With --check: check as this user; by default root checks " CHECK_SYSTEM_CONFIG
+     " as user " CHECK_SYSTEM_USER,
+     0},
     {"until-eof", KEY_UNTIL_EOF, NULL, 0,
-     "Stop when standard input, a pipe, ends: for a program that starts its own", 0},
+     "Stop when standard input, a pipe, ends: for programs that start their own daemon", 0},
     {"help-config", KEY_HELP_CONFIG, NULL, 0, "Print every configuration option", 0},
     {"help-config-man", KEY_HELP_CONFIG_MAN, NULL, OPTION_HIDDEN, NULL, 0},
     {"role", KEY_ROLE, "ROLE", OPTION_HIDDEN, NULL, 0},
@@ -55,6 +59,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     case KEY_UNTIL_EOF:
         arguments->until_eof = true;
         return 0;
+    case KEY_USER:
+        arguments->user = argument;
+        return 0;
     case KEY_ROLE:
         arguments->role = argument;
         return 0;
@@ -67,8 +74,13 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     case ARGP_KEY_ARG:
         if (arguments->role)
             return 0; // shown by ps
-        argp_error(state, "unexpected argument \"%s\"", argument);
+        argp_error(state, "unexpected argument \"%s\": name a configuration with --config %s", argument,
+                   argument);
         return EINVAL;
+    case ARGP_KEY_END:
+        if (arguments->user && !arguments->check)
+            argp_error(state, "--user goes with --check; the daemon runs as the user that starts it");
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -78,8 +90,8 @@ static const struct argp argp = {
     .options = options,
     .parser = parse,
     .doc = "Keeps GPUs fed: reads samples of datasets into shared memory and hands batches to training "
-           "processes.\vRuns in the foreground. SIGHUP reads the configuration again, SIGTERM stops in good "
-           "order.",
+           "processes.\vRuns in the foreground. SIGHUP reloads the configuration, SIGTERM stops the daemon "
+           "cleanly.",
 };
 
 // Every file of a dataset is a descriptor, here and in each loader.
@@ -91,7 +103,7 @@ static void raise_descriptor_limit(void) {
     }
 }
 
-// Descriptors 0 to 2 are given to children by number, so they must not be some file of ours.
+// Children get descriptors by number, so 0 to 2 must not be files of ours.
 static int hold_standard_descriptors(void) {
     int fd;
     do {
@@ -103,7 +115,7 @@ static int hold_standard_descriptors(void) {
     return 0;
 }
 
-// In a terminal like any command; in the journal as an error.
+// Like any command in a terminal; as an error in the journal.
 static void complain(const struct error *error) {
     if (log_is_journal())
         log_error("%s", error->text);
@@ -111,22 +123,13 @@ static void complain(const struct error *error) {
         fprintf(stderr, "feedd: %s\n", error->text);
 }
 
-static int check(const struct config *config) {
+static int run_check(const struct arguments *arguments) {
     struct error error = {0};
-    struct dataset **datasets;
-    if (datasets_open(config, &datasets, &error) < 0) {
-        complain(&error);
-        return EXIT_FAILURE;
-    }
-    for (size_t i = 0; i < config->dataset_count; i++)
-        dataset_print(stdout, datasets[i]);
-    char gpus[512];
-    gpu_describe((uint32_t)config->simulated_gpus, gpus, sizeof gpus);
-    printf("delivery to GPUs: %s\n", gpus);
-    printf("%s: all is well; %zu dataset%s would be served on %s\n", config->file, config->dataset_count,
-           config->dataset_count == 1 ? "" : "s", config->socket);
-    datasets_close(datasets, config->dataset_count);
-    return EXIT_SUCCESS;
+    log_open("feedd", LOG_LEVEL_INFO);
+    if (check_config(arguments->config, arguments->user, &error) == 0)
+        return EXIT_SUCCESS;
+    complain(&error);
+    return EXIT_FAILURE;
 }
 
 static int run_supervisor(const struct arguments *arguments) {
@@ -135,20 +138,14 @@ static int run_supervisor(const struct arguments *arguments) {
     log_open("feedd", LOG_LEVEL_INFO);
     if (config_load(arguments->config, &config, &error) < 0) {
         complain(&error);
-        // For the service manager: starting again would change nothing.
-        return arguments->check ? EXIT_FAILURE : EX_CONFIG;
-    }
-    if (arguments->check) {
-        int status = check(config);
-        config_free(config);
-        return status;
+        return EX_CONFIG; // for the service manager: starting again would change nothing
     }
     log_open("feedd", (enum log_level)config->log_level);
     return supervisor_run(config, arguments->until_eof);
 }
 
 int main(int argc, char **argv) {
-    struct arguments arguments = {.config = DEFAULT_CONFIG};
+    struct arguments arguments = {.config = CHECK_SYSTEM_CONFIG};
     argp_err_exit_status = 2; // as feedctl's, instead of sysexits' 64
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     if (arguments.role && strcmp(arguments.role, "loader") == 0)
@@ -168,5 +165,5 @@ int main(int argc, char **argv) {
         return EXIT_FAILURE;
     }
     raise_descriptor_limit();
-    return run_supervisor(&arguments);
+    return arguments.check ? run_check(&arguments) : run_supervisor(&arguments);
 }

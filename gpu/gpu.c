@@ -74,7 +74,7 @@ void gpu_support(uint32_t simulated, char *text, size_t bytes) {
     char version[32];
     int toolkit = gpu_cuda_toolkit();
     if (!toolkit)
-        snprintf(text, bytes, "none: built without the CUDA toolkit");
+        snprintf(text, bytes, "none: built without CUDA's headers");
     else if (find_driver(version))
         snprintf(text, bytes, "CUDA (built with %d.%d), NVIDIA driver %s", toolkit / 1000,
                  toolkit % 1000 / 10, version);
@@ -122,7 +122,8 @@ int gpu_expect(const char *uuid, int *simulated, struct error *error) {
     if (strncmp(uuid, "GPU-", 4) != 0)
         return error_set(error, -EINVAL, "\"%s\" is not the UUID of a GPU", uuid);
     if (!gpu_cuda_toolkit())
-        return error_set(error, -ENOTSUP, "this build has no CUDA: it was built without the CUDA toolkit");
+        return error_set(error, -ENOTSUP,
+                         "this build has no GPU support: it was built without CUDA's headers");
     if (!find_driver(version))
         return error_set(error, -ENOTSUP, "there is no NVIDIA driver on this machine");
     if (!is_listed(uuid, &list) && list)

@@ -176,7 +176,7 @@ int gpu_cuda_toolkit(void) {
 #else
 
 static int refuse(struct error *error) {
-    return error_set(error, -ENOTSUP, "this build has no CUDA: it was built without the CUDA toolkit");
+    return error_set(error, -ENOTSUP, "this build has no GPU support: it was built without CUDA's headers");
 }
 
 int gpu_cuda_toolkit(void) {

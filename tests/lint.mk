@@ -40,6 +40,7 @@ $(foreach source,$(PYTHON_MODULE),$(LINT)/$(source).o $(LINT)/$(source).tidy): F
 $(foreach source,$(PYTHON_MODULE),$(LINT)/$(source).cppcheck): CPPCHECK += -DPy_BEGIN_ALLOW_THREADS= -DPy_END_ALLOW_THREADS= -DPy_RETURN_NONE='return NULL'
 
 # With CUDA's headers, as they are compiled; cppcheck does not read them, so that it looks at what is written here alone.
+$(foreach source,$(wildcard gpu/gpu_cuda*.c),$(LINT)/$(source).o): $(CUDA_FOUND)
 $(foreach source,$(wildcard gpu/gpu_cuda*.c),$(LINT)/$(source).o $(LINT)/$(source).tidy): FLAGS += $(CUDA_FLAGS)
 $(foreach source,$(wildcard gpu/gpu_cuda*.c),$(LINT)/$(source).cppcheck): CPPCHECK += $(filter -D%,$(CUDA_FLAGS)) -DCUDA_VERSION=12000
 

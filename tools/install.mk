@@ -59,8 +59,10 @@ uninstall:
 	$(Q)rm -f '$(DESTDIR)$(LIBDIR)/libfeed.so'
 	$(Q)rmdir -p --ignore-fail-on-non-empty '$(DESTDIR)$(DATADIR)/doc/feedd/examples' 2>/dev/null || true
 
+# With the Python package, for all Pythons of the system.
 deb:
-	$(Q)tools/install-dependencies.sh build package
-	$(Q)MAKE='$(MAKE) --no-print-directory' tools/make-deb.sh '$(BUILD)' '$(VERSION)'
+	$(Q)tools/install-dependencies.sh build package python
+	+$(Q)$(again) all python
+	$(Q)MAKE='$(MAKE) --no-print-directory' tools/make-deb.sh '$(BUILD)' '$(VERSION)' '$(BUILD)/python'
 
 .PHONY: install uninstall deb

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds BUILD/feedd_VERSION_ARCH.deb from `make install` into a staging folder. Called by `make deb`.
+# Builds BUILD/feedd_VERSION_ARCH.deb from `make install` into a staging folder and from the unpacked wheel of the Python
+# package: make-deb.sh BUILD VERSION PYTHON. Called by `make deb`.
 set -eu
 umask 022
 LC_ALL=C
@@ -7,9 +8,10 @@ export LC_ALL
 
 build=$1
 version=$2
+python=$3
 here=$(dirname "$0")
 make=${MAKE:-make}
-# Whoever hands packages to others puts a name here.
+# Set this if you distribute the package.
 maintainer=${MAINTAINER:-feedd <feedd@feedd.invalid>}
 arch=$(dpkg --print-architecture)
 multiarch=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
@@ -25,6 +27,16 @@ mkdir -p "$work/debian" "$root/DEBIAN"
 $make BUILD="$build" PREFIX=/usr LIBDIR="/usr/lib/$multiarch" DESTDIR="$root" install
 strip --strip-unneeded "$root"/usr/bin/* "$root/usr/lib/$multiarch/libfeed.so.0"
 strip --strip-debug "$root/usr/lib/$multiarch/libfeed.a"
+
+# Debian keeps no list of files beside a package: dpkg has it.
+packages=$root/usr/lib/python3/dist-packages
+mkdir -p "$packages"
+cp -r "$python"/* "$packages"
+find "$packages" -name __pycache__ -prune -exec rm -r {} +
+rm "$packages"/feedd-*.dist-info/RECORD
+strip --strip-unneeded "$packages/feedd/_feed.abi3.so"
+chmod -R u=rwX,go=rX "$packages"
+chmod 644 "$packages/feedd/_feed.abi3.so"
 
 # Documents, as Debian wants them.
 doc=$root/usr/share/doc/feedd
@@ -44,7 +56,7 @@ find "$root/usr/share/man" -type f -exec gzip -9n {} +
 # Dependencies, from what the programs and the library link to.
 printf 'Source: feedd\n\nPackage: feedd\nArchitecture: any\n' >"$work/debian/control"
 depends=$(cd "$work" && dpkg-shlibdeps -O root/usr/bin/feedd root/usr/bin/feedctl \
-    "root/usr/lib/$multiarch/libfeed.so.0" | sed -n 's/^shlibs:Depends=//p')
+    "root/usr/lib/$multiarch/libfeed.so.0" root/usr/lib/python3/dist-packages/feedd/_feed.abi3.so | sed -n 's/^shlibs:Depends=//p')
 [ -n "$depends" ] || { echo "make-deb.sh: dpkg-shlibdeps found no dependency" >&2; exit 1; }
 
 cat >"$root/DEBIAN/control" <<EOF
@@ -53,16 +65,18 @@ Version: $version
 Architecture: $arch
 Maintainer: $maintainer
 Installed-Size: $(du -k -s --exclude=DEBIAN "$root" | cut -f1)
-Depends: $depends, systemd | systemd-standalone-sysusers, systemd | systemd-standalone-tmpfiles
-Suggests: bash-completion
+Depends: $depends, python3:any (>= 3.10), systemd | systemd-standalone-sysusers, systemd | systemd-standalone-tmpfiles
+Recommends: python3-numpy
+Suggests: bash-completion, python3-torch
 Section: science
 Priority: optional
 Description: daemon that keeps GPUs fed with training samples
  feedd runs beside training jobs, reads samples with io_uring straight into
  a ring in shared memory and hands batches to any number of processes.
  .
- This package holds the daemon, its control program feedctl, and the library
- libfeed with what is needed to compile programs against it.
+ This package holds the daemon, its control program feedctl, the library
+ libfeed with what is needed to compile programs against it, and the Python
+ package feedd, a DataLoader for PyTorch, JAX, CuPy and NumPy.
 EOF
 echo /etc/feedd/feedd.conf >"$root/DEBIAN/conffiles"
 echo 'activate-noawait ldconfig' >"$root/DEBIAN/triggers"

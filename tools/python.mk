@@ -21,12 +21,12 @@ $(VENV)/python.done $(VENV)/torch.done: $(VENV)/%.done: DEPENDENCIES tools/make-
 $(VENV)/torch.done: $(VENV)/python.done
 
 # Built where objects are kept from time to time; the version of a wheel says nothing of its content, so only one is kept.
-$(WHEEL)/done: $(WHEEL_SOURCES) $(VENV)/python.done
+$(WHEEL)/done: $(WHEEL_SOURCES) $(VENV)/python.done $(CUDA_FOUND)
 	$(call say,WHEEL,client/python)
 	$(Q)rm -rf $(WHEEL) $(BUILD)/python && mkdir -p $(WHEEL) $(BUILD)/obj
-	$(Q)$(in_venv) CC='$(CC)' $(if $(CUDA_HOME),CUDA_HOME='$(CUDA_HOME)') python -m pip wheel -qq \
+	$(Q)$(in_venv) CC='$(CC)' python -m pip wheel -qq \
 	    --disable-pip-version-check --no-index --no-deps --no-build-isolation --wheel-dir '$(abspath $(WHEEL))' \
-	    --config-settings build-dir='$(abspath $(BUILD))/obj/wheel' $(if $(filter 0,$(CUDA)),--config-settings setup-args=-Dtoolkit=none) ./client/python
+	    --config-settings build-dir='$(abspath $(BUILD))/obj/wheel' --config-settings setup-args=-Dtoolkit='$(or $(cuda_home),none)' ./client/python
 	$(Q)$(in_venv) python -m zipfile -e $(WHEEL)/feedd-*.whl $(BUILD)/python
 	$(Q)touch $@
 $(VENV)/feedd.done: $(WHEEL)/done

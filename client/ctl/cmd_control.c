@@ -1,6 +1,7 @@
 // feedctl reload, drain.
 #include "base/error.h"
 #include "client/ctl/ctl.h"
+#include "client/ctl/render.h"
 
 static error_t parse_nothing(int key, char *argument, struct argp_state *state) {
     (void)argument;
@@ -12,21 +13,20 @@ static error_t parse_nothing(int key, char *argument, struct argp_state *state) 
 static int send_command(const struct ctl *ctl, Feedd__Command__Kind kind) {
     struct connection connection CLEANUP(connection_close) = {.socket = -1};
     struct error error = {0};
-    char text[4096] = "";
+    char text[8192] = "";
     int err = query_open(&connection, ctl, &error);
     if (err == 0)
         err = query_command(&connection, kind, text, sizeof text, &error);
     if (err < 0)
         return ctl_complain(&error);
-    if (*text)
-        puts(text);
+    text_print_answer(text, ctl_terminal_width(), stdout, stderr);
     return CTL_OK;
 }
 
 int cmd_reload(const struct ctl *ctl, int count, char **arguments) {
     const struct argp argp = {
         NULL, parse_nothing,
-        NULL, "Read the configuration again: new datasets appear, feeds in use go on as they are.",
+        NULL, "Reload the configuration and print what has changed. Feeds in use continue unchanged.",
         NULL, NULL,
         NULL};
     ctl_parse(&argp, count, arguments, NULL);
@@ -35,10 +35,8 @@ int cmd_reload(const struct ctl *ctl, int count, char **arguments) {
 
 int cmd_drain(const struct ctl *ctl, int count, char **arguments) {
     const struct argp argp = {
-        NULL, parse_nothing,
-        NULL, "Let no new consumer attach, and stop the daemon when the last one has left.",
-        NULL, NULL,
-        NULL};
+        NULL, parse_nothing, NULL, "Refuse new consumers, and stop the daemon when the last one has left.",
+        NULL, NULL,          NULL};
     ctl_parse(&argp, count, arguments, NULL);
     return send_command(ctl, FEEDD__COMMAND__KIND__DRAIN);
 }

@@ -23,6 +23,10 @@ static int add(struct list *list, const char *const *cells, json_t *object, stru
     return table_add(&list->table, cells) < 0 ? out_of_memory(error) : 0;
 }
 
+static const char *or_dash(const char *text) {
+    return *text ? text : "-";
+}
+
 #define NUMBER(text, value) snprintf(text, sizeof text, "%" PRIu64, (uint64_t)(value))
 
 // ---- Datasets --------------------------------------------------------------------------------------
@@ -128,8 +132,9 @@ static int take_feeds(const Feedd__Answer *page, void *context, struct error *er
         snprintf(order, sizeof order, "in order");
         if (feed->shuffle)
             snprintf(order, sizeof order, "seed %" PRIu64, feed->seed);
-        const char *cells[] = {id,      feed->name, feed->dataset, batch, world,        order,      consumers,
-                               loaders, ring,       epoch,         at,    feed->reader, feed->state};
+        const char *cells[] = {id,    or_dash(feed->name), feed->dataset, batch, world,
+                               order, consumers,           loaders,       ring,  epoch,
+                               at,    feed->reader,        feed->state};
         int added = add(list, cells, list->json ? feed_json(feed) : NULL, error);
         if (added < 0)
             return added;
@@ -161,7 +166,7 @@ static int take_clients(const Feedd__Answer *page, void *context, struct error *
     for (size_t i = 0; i < page->n_clients; i++) {
         const Feedd__Client *client = page->clients[i];
         char session[CTL_TEXT], pid[CTL_TEXT], user[CTL_TEXT], feed[CTL_TEXT] = "-", rank[CTL_TEXT] = "-";
-        char held[2 * CTL_TEXT] = "-", batches[CTL_TEXT], epoch[CTL_TEXT] = "-";
+        char prefetched[2 * CTL_TEXT] = "-", batches[CTL_TEXT], epoch[CTL_TEXT] = "-";
         NUMBER(session, client->session);
         NUMBER(pid, client->pid);
         NUMBER(user, client->user);
@@ -170,12 +175,12 @@ static int take_clients(const Feedd__Answer *page, void *context, struct error *
             NUMBER(feed, client->feed);
             NUMBER(rank, client->rank);
             NUMBER(epoch, client->epoch);
-            snprintf(held, sizeof held, "%u of %u", client->held, client->prefetch);
+            snprintf(prefetched, sizeof prefetched, "%u of %u", client->held, client->prefetch);
         }
-        const char *waiting = client->waiting ? "yes" : "no",
-                   *device = *client->device ? client->device : "-";
-        const char *cells[] = {session, client->name, pid,   user,    feed,   rank,
-                               held,    batches,      epoch, waiting, device, client->state};
+        const char *waiting = client->waiting ? "yes" : "no", *device = or_dash(client->device);
+        const char *cells[] = {
+            session, or_dash(client->name), pid, user, feed, rank, prefetched, batches, epoch, waiting,
+            device,  client->state};
         int added = add(list, cells, list->json ? client_json(client) : NULL, error);
         if (added < 0)
             return added;
@@ -184,9 +189,9 @@ static int take_clients(const Feedd__Answer *page, void *context, struct error *
 }
 
 static const struct column client_columns[] = {
-    {"SESSION", true, 4}, {"NAME", false, 0},    {"PID", true, 0},     {"UID", true, 5},
-    {"FEED", true, 0},    {"RANK", true, 0},     {"HELD", false, 3},   {"BATCHES", true, 1},
-    {"EPOCH", true, 2},   {"WAITING", false, 6}, {"DEVICE", false, 7}, {"STATE", false, 0},
+    {"SESSION", true, 4}, {"NAME", false, 0},    {"PID", true, 0},         {"UID", true, 5},
+    {"FEED", true, 0},    {"RANK", true, 0},     {"PREFETCHED", false, 3}, {"BATCHES", true, 1},
+    {"EPOCH", true, 2},   {"WAITING", false, 6}, {"DEVICE", false, 7},     {"STATE", false, 0},
 };
 
 // ---- Commands --------------------------------------------------------------------------------------

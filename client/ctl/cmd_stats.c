@@ -1,4 +1,4 @@
-// feedctl stats: looks at the statistics file every interval. Never asks the daemon, so it works when that hangs.
+// feedctl stats: reads the statistics file at every interval. It never asks the daemon, so it works when that hangs.
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 struct stats_options {
     struct report_options report;
     double interval_s;
-    uint64_t count; // reports; 0: until interrupted
+    uint64_t count; // reports; 0: not given, until interrupted
     bool once, json;
     bool interval_given;
 };
@@ -51,7 +51,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         options->count = ctl_parse_number(state, "count", argument, 1, UINT64_MAX);
         return 0;
     case ARGP_KEY_ARG:
-        // A first argument that begins like a number is the interval; feeds of such names can be given second.
+        // A first argument that begins like a number is the interval; a feed with such a name can come second.
         if (state->arg_num == 0 && strchr("0123456789.", *argument)) {
             options->interval_s = ctl_parse_decimal(state, "interval", argument, 0.05, 86400);
             options->interval_given = true;
@@ -68,8 +68,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 
 static void parse_options(int count, char **arguments, struct stats_options *options) {
     static const struct argp_option table[] = {
-        {"once", 'o', NULL, 0, "print the figures since the start, once", 0},
-        {"json", 'j', NULL, 0, "print one JSON object a line; feedctl(1) lists its keys", 0},
+        {"once", 'o', NULL, 0, "print the figures since the start and exit", 0},
+        {"json", 'j', NULL, 0, "print one JSON object per line; feedctl(1) lists its keys", 0},
         {"count", 'n', "N", 0, "stop after N reports", 0},
         {0},
     };
@@ -77,13 +77,13 @@ static void parse_options(int count, char **arguments, struct stats_options *opt
         table,
         parse,
         "[INTERVAL] [FEED]",
-        "Live throughput of all feeds, or of the one with that id or name, every INTERVAL seconds (default "
-        "1). Needs no "
-        "answer from the daemon. In a pipe the first lines are about the time since each feed started.\v"
-        "NO ROOM is the share of the loaders' time in which the ring was full, NO DATA that of the "
-        "consumers' time in which it was empty for them. Of a GPU, BUSY is the share of the time with a "
-        "copy under way, WAIT that in which copies waited for a consumer to be through with its batch, BUS "
-        "the speed as a share of what the bus was measured to carry.",
+        "Live throughput of all feeds, or of the feed with that id or name, every INTERVAL seconds (default "
+        "1). Needs no answer from the daemon. In a pipe the first lines cover the time since each feed "
+        "started; without INTERVAL or --count they are all.\v"
+        "NO ROOM is the share of the loaders' time in which the ring was full, NO DATA the share of the "
+        "consumers' time in which it had no batch for them. For a GPU, BUSY is the share of the time with a "
+        "copy in progress, WAIT the share in which copies waited for a consumer to release a batch, BUS the "
+        "throughput as a share of the measured bandwidth of the bus.",
         NULL,
         NULL,
         NULL};
@@ -123,7 +123,7 @@ static void show_lines(struct stats_options *options, const struct stats_snapsho
     if (options->once || told != state)
         report_daemon(now, state, stdout);
     told = state;
-    // One header for all lines, until those of the other table have come between.
+    // One header for all lines, repeated after lines of the other table.
     static bool gpus_last;
     bool feeds = now->feed_count > 0;
     if (gpus_last && feeds)
@@ -157,8 +157,8 @@ static void show_screen(struct stats_options *options, const struct stats_snapsh
         terminal_draw(text);
 }
 
-// Sleeps to an absolute time, so that intervals do not drift, or until a signal wants something. In slices,
-// as a signal may come just before the sleep.
+// Sleeps until an absolute time, so that intervals do not drift, or until a signal comes. In slices, because a signal
+// may come just before the sleep.
 static void sleep_until(uint64_t when_ns) {
     uint64_t now_ns;
     while (!interrupted && !resized && (now_ns = monotonic_ns()) < when_ns) {
@@ -204,7 +204,7 @@ static int watch(const struct watched *watched, struct stats_options *options, s
     }
 }
 
-// A feed that is named must be there when we begin; it may go later.
+// A named feed must exist at the start; it may end later.
 static int check_feed(const struct report_options *options, const struct stats_snapshot *now,
                       struct error *error) {
     for (uint32_t i = 0; i < now->feed_count; i++)
@@ -231,6 +231,9 @@ int cmd_stats(const struct ctl *ctl, int count, char **arguments) {
     if (err < 0)
         return ctl_complain(&error);
     bool screen = !options.once && !options.json && terminal_open();
+    // Like vmstat: what reads a pipe is to see its end, unless it asks for more.
+    if (!screen && !isatty(STDOUT_FILENO) && !options.interval_given && !options.count)
+        options.once = true;
     watch_signals(screen);
     options.report.width = screen ? 0 : ctl_terminal_width();
     err = watch(&watched, &options, snapshots, screen, &error);

@@ -13,7 +13,7 @@ void text_clean(char *text) {
             *byte = '?'; // 0xc2 0x80..0x9f are control characters too
 }
 
-// Characters, not bytes: what continues a UTF-8 sequence takes no place of its own.
+// Characters, not bytes: continuation bytes of UTF-8 take no column of their own.
 static uint32_t text_width(const char *text) {
     uint32_t width = 0;
     for (; *text; text++)
@@ -120,6 +120,25 @@ void text_fold(const char *text, uint32_t at, uint32_t width, FILE *out) {
         text += blanks + length;
     }
     fputc('\n', out);
+}
+
+void text_print_answer(const char *text, uint32_t width, FILE *out, FILE *warnings) {
+    static const char warning[] = "warning: ";
+    bool first = true;
+    for (size_t length = 0; *text; text += length + (text[length] != '\0')) {
+        char line[1024];
+        length = strcspn(text, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)length, text);
+        text_clean(line);
+        if (strncmp(line, warning, strlen(warning)) == 0) {
+            fprintf(warnings, "feedctl: %s\n", line);
+            continue;
+        }
+        if (!first)
+            fputs("  ", out);
+        text_fold(line, first ? 0 : 2, width, out);
+        first = false;
+    }
 }
 
 // Prints at most `limit` characters, and no blanks at the end of the line.

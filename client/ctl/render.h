@@ -13,7 +13,7 @@
 struct column {
     const char *title;
     bool right; // numbers stand at the right
-    // where the width does not suffice, columns go in this order, the highest first; 0: never
+    // if the width is too small, columns are left out in this order, the highest first; 0: never
     uint32_t give_up;
 };
 
@@ -37,11 +37,15 @@ void table_free(struct table *table);
 // Bytes of the first `width` characters.
 size_t text_prefix(const char *text, uint32_t width);
 
-// Writes `text`, which begins at column `at`, and goes on at the same column of new lines where the next word would
+// Writes `text`, which begins at column `at`, and continues at the same column of new lines where the next word would
 // pass `width` (0: any). A word that is longer than a line is not cut.
 void text_fold(const char *text, uint32_t at, uint32_t width, FILE *out);
 
-// Control characters, which would reach the terminal of whoever looks, become '?'.
+// What the daemon answers to a command: its first line, the others below it, indented and folded. Lines that begin with
+// "warning: " go to `warnings` instead, as "feedctl: warning: ...".
+void text_print_answer(const char *text, uint32_t width, FILE *out, FILE *warnings);
+
+// Control characters, which would reach the user's terminal, become '?'.
 void text_clean(char *text);
 
 #endif

@@ -51,20 +51,19 @@ void report_daemon(const struct stats_snapshot *now, enum daemon_state state, FI
     ctl_format_bytes(now->ring_memory, bound);
     switch (state) {
     case DAEMON_ALIVE:
-        fprintf(out,
-                "feedd %" PRIu64 " alive, heartbeat %s ago, up %s, %" PRIu64 " session%s, rings %s of %s\n",
-                now->pid, heartbeat, uptime, now->sessions, now->sessions == 1 ? "" : "s", used, bound);
+        fprintf(out, "feedd %" PRIu64 " alive, up %s, %" PRIu64 " session%s, rings %s of %s\n", now->pid,
+                uptime, now->sessions, now->sessions == 1 ? "" : "s", used, bound);
         return;
     case DAEMON_STOPPED:
-        fprintf(out, "feedd %" PRIu64 " stopped in good order, last heartbeat %s ago\n", now->pid, heartbeat);
+        fprintf(out, "feedd %" PRIu64 " stopped cleanly, last heartbeat %s ago\n", now->pid, heartbeat);
         return;
     case DAEMON_GONE:
         fprintf(out, "feedd %" PRIu64 " is gone: killed or crashed, last heartbeat %s ago\n", now->pid,
                 heartbeat);
         return;
     case DAEMON_WEDGED:
-        fprintf(out, "feedd %" PRIu64 " is wedged: its process is there, but its last heartbeat was %s ago\n",
-                now->pid, heartbeat);
+        fprintf(out, "feedd %" PRIu64 " is wedged: it exists, but its last heartbeat was %s ago\n", now->pid,
+                heartbeat);
         return;
     }
 }

@@ -15,7 +15,7 @@ struct report_options {
 // Whether `options` wants this feed.
 bool report_wants(const struct report_options *options, const struct stats_feed_snapshot *feed);
 
-// "feedd 123 alive, heartbeat 0.1 s ago, up 3 min 2 s, 4 sessions, rings 128 MiB of 4 GiB".
+// "feedd 123 alive, up 3 min 2 s, 4 sessions, rings 128 MiB of 4 GiB": at most 80 columns.
 void report_daemon(const struct stats_snapshot *now, enum daemon_state state, FILE *out);
 
 // A line a feed: over the time since `before`, or since each feed started when that is NULL.

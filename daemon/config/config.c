@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "daemon/access.h"
 #include "daemon/config/config_parse.h"
 
 #define CONFIG_MAX_BYTES (4u << 20)
@@ -54,8 +55,12 @@ void config_free(struct config *config) {
 
 static int read_text(const char *path, char **text, struct error *error) {
     AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return error_set(error, -errno, "%s: the configuration cannot be opened: %s", path, strerror(errno));
+    if (fd < 0) {
+        char reason[300];
+        int err = errno;
+        return error_set(error, -err, "%s: the configuration cannot be opened: %s", path,
+                         access_reason(err, path, reason, sizeof reason));
+    }
     AUTO_FREE char *buffer = malloc(CONFIG_MAX_BYTES + 1);
     if (!buffer)
         return error_set(error, -ENOMEM, "%s: out of memory", path);

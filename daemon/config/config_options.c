@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/names.h"
 #include "daemon/config/config_values.h"
 
 #define MEMBER(type, member) offsetof(struct type, member), sizeof(((struct type *)NULL)->member)
@@ -45,19 +46,12 @@ struct config_field **option_list(const struct config_option *option, struct dat
 }
 
 const struct config_option *option_nearest(enum config_section section, const char *key) {
-    const struct config_option *nearest = NULL;
-    uint32_t best = 3; // more changes than this make another word
-    for (size_t i = 0; i < CONFIG_OPTIONS; i++) {
-        const struct config_option *option = &config_options[i];
-        if (option->section != section || option->type == OPTION_FIELDS)
-            continue;
-        uint32_t distance = value_distance(key, option->key);
-        if (distance >= best || distance >= strlen(option->key))
-            continue;
-        best = distance;
-        nearest = option;
-    }
-    return nearest;
+    const char *keys[CONFIG_OPTIONS] = {0};
+    for (size_t i = 0; i < CONFIG_OPTIONS; i++)
+        if (config_options[i].section == section && config_options[i].type != OPTION_FIELDS)
+            keys[i] = config_options[i].key;
+    const char *nearest = name_nearest(key, keys, CONFIG_OPTIONS);
+    return nearest ? option_find(section, nearest) : NULL;
 }
 
 bool option_has_default(const struct config_option *option) {

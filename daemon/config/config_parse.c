@@ -5,8 +5,10 @@
 #include <ini.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "daemon/config/config_values.h"
 #include "proto/limits.h"
 #include "shm/layout.h"
 
@@ -201,6 +203,16 @@ static int refuse_unknown(struct parser *parser, const char *key) {
     return REFUSE(parser, key, "found an unknown key, wanted one that feedd --help-config lists");
 }
 
+static int refuse_value(struct parser *parser, const struct config_option *option, const char *key,
+                        const char *value) {
+    char wanted[DESCRIPTION_TEXT];
+    uint64_t place;
+    const char *near = option == &config_options[DATASET_dtype] ? dtype_nearest(value) : NULL;
+    if (near && value_parse_choice(near, option->unit, &place))
+        return REFUSE(parser, key, "found \"%s\", wanted perhaps \"%s\"", value, near);
+    return REFUSE(parser, key, "found \"%s\", wanted %s", value, option_describe(option, wanted));
+}
+
 static int set_option(struct parser *parser, const char *key, const char *value) {
     const struct config_option *option = option_find(parser->section, key);
     if (!option)
@@ -213,8 +225,7 @@ static int set_option(struct parser *parser, const char *key, const char *value)
     int err = option_store(option, base ? base : parser->config, value);
     if (err == -ENOMEM)
         return out_of_memory(parser);
-    char wanted[DESCRIPTION_TEXT];
-    return err ? REFUSE(parser, key, "found \"%s\", wanted %s", value, option_describe(option, wanted)) : 0;
+    return err ? refuse_value(parser, option, key, value) : 0;
 }
 
 static int take_pair(struct parser *parser, const char *key, const char *value) {

@@ -109,21 +109,3 @@ const char *value_format_size(uint64_t value, char text[VALUE_TEXT]) {
     snprintf(text, VALUE_TEXT, "%" PRIu64 "%s", value, units[unit]);
     return text;
 }
-
-uint32_t value_distance(const char *left, const char *right) {
-    uint32_t row[64];
-    size_t columns = strnlen(right, COUNT_OF(row) - 1);
-    for (size_t column = 0; column <= columns; column++)
-        row[column] = (uint32_t)column;
-    for (size_t line = 0; left[line]; line++) {
-        uint32_t diagonal = row[0];
-        row[0] = (uint32_t)line + 1;
-        for (size_t column = 0; column < columns; column++) {
-            uint32_t changed = diagonal + (left[line] != right[column]);
-            uint32_t moved = (row[column] < row[column + 1] ? row[column] : row[column + 1]) + 1;
-            diagonal = row[column + 1];
-            row[column + 1] = changed < moved ? changed : moved;
-        }
-    }
-    return row[columns];
-}

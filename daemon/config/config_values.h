@@ -33,7 +33,4 @@ const char *value_choice_name(const char *choices, uint64_t value, char *name, s
 // "4G", "1500", in the largest unit that leaves a whole number.
 const char *value_format_size(uint64_t value, char text[VALUE_TEXT]);
 
-// How many letters must be put in, taken out or changed to get from one name to the other.
-uint32_t value_distance(const char *left, const char *right);
-
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/scope.h"
 #include "base/sizes.h"
+#include "daemon/access.h"
 
 void path_list_release(struct path_list *list) {
     for (size_t i = 0; i < list->count; i++)
@@ -65,15 +66,19 @@ static int note_glob_error(const char *path, int code) {
 static int expand_pattern(struct builder *builder, const char *pattern, struct path_list *list) {
     glob_t found;
     int result = glob(pattern, GLOB_NOSORT, note_glob_error, &found);
-    int err = 0;
+    int err = errno;
+    char reason[300];
     if (result == GLOB_ABORTED)
-        err = builder_refuse(builder, -errno, glob_failed_path,
-                             "the folder cannot be read for pattern \"%s\": %s", pattern, strerror(errno));
+        err = builder_refuse(builder, -err, glob_failed_path,
+                             "the folder cannot be read for pattern \"%s\": %s", pattern,
+                             access_reason(err, glob_failed_path, reason, sizeof reason));
     else if (result == GLOB_NOMATCH)
         err = builder_refuse(builder, -ENOENT, NULL, "found no file that matches \"%s\", wanted at least one",
                              pattern);
     else if (result != 0 || take_matches(list, &found))
         err = builder_out_of_memory(builder);
+    else
+        err = 0;
     globfree(&found);
     return err;
 }
@@ -110,9 +115,11 @@ static const char *kind_name(mode_t mode) {
 
 static int refuse_open(struct builder *builder, const char *path) {
     struct rlimit limit = {0};
+    char reason[300];
     int err = errno;
     if (err != EMFILE)
-        return builder_refuse(builder, -err, path, "the file cannot be opened: %s", strerror(err));
+        return builder_refuse(builder, -err, path, "the file cannot be opened: %s",
+                              access_reason(err, path, reason, sizeof reason));
     getrlimit(RLIMIT_NOFILE, &limit);
     return builder_refuse(builder, -EMFILE, path,
                           "the file cannot be opened, because this process may have only %" PRIu64

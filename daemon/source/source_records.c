@@ -74,16 +74,26 @@ static bool parse_field(const char *at, struct field_text *field) {
     return take(&at, '@') && take_number(&at, &field->offset) && *at == '\0';
 }
 
+static int refuse_field(struct builder *builder, const char *value) {
+    char name[32];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(value, " \t[@"), value);
+    const char *nearest = dtype_parse(name) ? NULL : dtype_nearest(name);
+    if (nearest)
+        return builder_refuse(builder, -EINVAL, NULL,
+                              "found \"%s\", wanted perhaps the dtype %s instead of %s", value, nearest,
+                              name);
+    return builder_refuse(builder, -EINVAL, NULL,
+                          "found \"%s\", wanted DTYPE @ OFFSET or DTYPE[N,...] @ OFFSET with at most %u"
+                          " dimensions and a DTYPE of %s",
+                          value, RING_MAX_DIMS, dtype_names);
+}
+
 static int add_field(struct builder *builder, const struct config_field *config,
                      struct placed_field *placed) {
     struct field_text field;
     builder->field = config;
     if (!parse_field(config->value, &field))
-        return builder_refuse(
-            builder, -EINVAL, NULL,
-            "found \"%s\", wanted DTYPE @ OFFSET or DTYPE[N,...] @ OFFSET with at most %u dimensions"
-            " and a DTYPE of %s",
-            config->value, RING_MAX_DIMS, dtype_names);
+        return refuse_field(builder, config->value);
     int err =
         builder_add_field(builder, config->name, field.dtype, field.dimensions, field.shape, &placed->field);
     if (err)

@@ -225,6 +225,12 @@ def test_field_of_an_unknown_type():
     refuse_records("u7", field_x="u7[8] @ 0")
 
 
+def test_types_by_the_names_of_others():
+    refuse_records("field.x", "perhaps the dtype u8", field_x="uint8[8] @ 0")
+    refuse_records("field.x", "perhaps the dtype f32", field_x="torch.float32[2] @ 0")
+    refuse_text("[dataset d]\nformat = tokens\npath = /x\nlength = 4\ndtype = uint16\n", 'perhaps "u16"', line=5)
+
+
 def test_field_of_a_shape_that_is_none():
     refuse_records("field.x", field_x="u8[8 @ 0")
 
@@ -339,6 +345,7 @@ def test_second_daemon_on_the_socket():
         assert instance.stats.exists(), "the second daemon took the statistics of the first away"
         with instance.client() as session:
             session.hello()
+        assert instance.check().returncode == 0, "a running daemon is no reason for --check to fail"
 
 
 def test_stale_socket_is_replaced():
@@ -358,6 +365,8 @@ def test_file_in_the_place_of_the_socket():
         instance.socket.write_text("precious")
         refuse_to_start(instance, instance.socket)
         assert instance.socket.read_text() == "precious"
+        done = instance.check()
+        assert done.returncode == 1 and "is not a socket" in done.stderr, done
 
 
 def test_directory_of_the_socket_missing():
@@ -366,6 +375,7 @@ def test_directory_of_the_socket_missing():
         instance.settings["socket"] = instance.directory / "missing" / "feedd.sock"
         instance.write_config()
         refuse_to_start(instance, "missing")
+        complain(instance, "missing", "No such file")
 
 
 def test_unknown_socket_group():
@@ -373,6 +383,7 @@ def test_unknown_socket_group():
         data.add_records(instance)
         instance.write_config()
         refuse_to_start(instance, "no-such-group-here")
+        complain(instance, "no-such-group-here")
 
 
 def test_killed_daemon_is_followed_by_a_new_one():

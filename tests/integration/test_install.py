@@ -1,7 +1,9 @@
 """What `make install` puts where, that it works from there, and that `make uninstall` takes it away again."""
 
 import re
+import shutil
 import subprocess
+import sys
 
 import data
 import harness
@@ -54,7 +56,10 @@ def test_installed_tree_works():
         assert f"ExecStart={prefix}/bin/feedd --config {prefix}/etc/feedd/feedd.conf" in unit, unit
         assert "@" not in unit and "@" not in (prefix / "lib/pkgconfig/libfeed.pc").read_text()
 
-        done = instance.program(prefix / "bin/feedd", "--config", prefix / "etc/feedd/feedd.conf", "--check")
+        config = prefix / "etc/feedd/feedd.conf"
+        text = config.read_text().replace("socket_group = feed ", f"socket = {instance.socket} ")
+        config.write_text(text)
+        done = instance.program(prefix / "bin/feedd", "--config", config, "--check")
         assert "0 datasets" in done.stdout, done
         example = prefix / "share/doc/feedd/examples/example.c"
         search = {"PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}
@@ -75,6 +80,34 @@ def test_staged_tree_and_uninstall():
         assert "ExecStart=/usr/bin/feedd " in (stage / "usr/lib/systemd/system/feedd.service").read_text()
         make("uninstall", f"DESTDIR={stage}", "PREFIX=/usr")
         assert files_below(stage) == {"etc/feedd/feedd.conf"}, files_below(stage)
+
+
+@harness.limit(240)
+def test_debian_package():
+    """It holds the Python package too, and that works with the feedd from the same package."""
+    for tool in ("dpkg-deb", "dpkg-shlibdeps"):
+        if not shutil.which(tool):
+            harness.skip(f"there is no {tool}")
+    if SANITIZERS or not (harness.BUILD / "python").is_dir():
+        harness.skip("this build has no Python package")
+    with harness.Instance() as instance:
+        make("deb")
+        (package,) = harness.BUILD.glob("feedd_*.deb")
+        root = instance.directory / "root"
+        instance.program("dpkg-deb", "-x", package, root)
+        control = instance.program("dpkg-deb", "-f", package, "Depends").stdout
+        assert "python3:any (>= 3.10)" in control and "libuv1" in control, control
+        installed = files_below(root)
+        for name in ("usr/bin/feedd", "usr/lib/python3/dist-packages/feedd/__init__.py",
+                     "usr/lib/python3/dist-packages/feedd/_feed.abi3.so"):  # fmt: skip
+            assert name in installed, f"{name} is missing from {sorted(installed)}"
+        assert not [name for name in installed if "__pycache__" in name or name.endswith("RECORD")], installed
+        data.add_records(instance, "numbers", samples=1000, size=64)
+        instance.start()
+        script = "import feedd; from feedd._feed import Feed; Feed('numbers', 10); print(feedd.__file__)"
+        packages = str(root / "usr/lib/python3/dist-packages")
+        said = instance.program(sys.executable, "-c", script, environment={"PYTHONPATH": packages}).stdout
+        assert said.startswith(packages), said
 
 
 def test_example_against_the_static_library():

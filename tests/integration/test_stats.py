@@ -230,6 +230,22 @@ def test_lines_and_intervals():
             assert abs(interval["samples_per_s"] * interval["seconds"] - (samples[2] - samples[1])) < 1, interval
             lines = feedd.ctl("stats", "0.2", "--count", "3", "job").stdout.splitlines()
             assert sum("job" in line for line in lines) == 3 and sum("FEED" in line for line in lines) == 1, lines
+            # Without an interval or a count a pipe gets one report, and its end.
+            lines = feedd.ctl("stats").stdout.splitlines()
+            assert sum("job" in line for line in lines) == 1, lines
+            assert len(feedd.ctl("stats", "--json").stdout.splitlines()) == 1
+
+
+def test_what_has_no_name():
+    with serve() as feedd:
+        with consumer.Consumer(feedd, "numbers", 10, step=True, prefetch=3) as reader:
+            reader.attached()
+            reader.next()
+            rows = [line.split() for line in feedd.ctl("feeds").stdout.splitlines()]
+            assert dict(zip(rows[0], rows[1], strict=False))["NAME"] == "-", rows
+            title, *clients = feedd.ctl("clients").stdout.splitlines()
+            assert "PREFETCHED" in title and any("3 of 3" in line for line in clients), clients
+            assert all(len(line.split()) >= 12 for line in clients), clients
 
 
 def test_watching_ends_with_its_reader():

@@ -202,7 +202,7 @@ static inline void fixture_close(struct test_loader *loader) {
 static inline void fixture_dispatch(struct test_loader *loader, uint32_t slot, uint64_t sequence) {
     uint32_t batch = loader->ring.header->batch_size;
     struct batch_place place = fixture_place(sequence, batch, batch);
-    assert_true(ring_dispatch(&loader->ring, slot, 0, sequence, &place));
+    assert_true(ring_dispatch(&loader->ring, slot, &(struct ring_batch){1, 0, sequence}, &place));
 }
 
 // Turns of the loader until it has nothing to do.

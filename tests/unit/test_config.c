@@ -257,9 +257,6 @@ static void test_values(void **state) {
     assert_string_equal(value_format_size(1500, text), "1500");
     assert_string_equal(value_format_size(3ull << 30, text), "3G");
     assert_string_equal(value_format_size(1ull << 50, text), "1024T");
-    assert_int_equal(value_distance("loaders", "loader"), 1);
-    assert_int_equal(value_distance("", "abc"), 3);
-    assert_int_equal(value_distance("kitten", "sitting"), 3);
     uint64_t value;
     assert_true(value_parse_size("16777215T", &value));
     assert_int_equal(value, 16777215ull << 40);

@@ -178,7 +178,7 @@ static void test_without_a_driver_cuda_is_refused_in_a_sentence(void **state) {
         skip();
     }
 #else
-    const char *sentence = "this build has no CUDA: it was built without the CUDA toolkit";
+    const char *sentence = "this build has no GPU support: it was built without CUDA's headers";
 #endif
     char text[512];
     struct gpu *gpu = NULL;

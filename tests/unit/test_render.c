@@ -120,6 +120,27 @@ static void sentences_are_folded_between_words(void **state) {
     folds("", 4, 1, "\n");
 }
 
+static void answers(const char *text, uint32_t width, const char *wanted, const char *warned) {
+    char *text_out AUTO_FREE = NULL, *text_warnings AUTO_FREE = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text_out, &bytes), *warnings = open_memstream(&text_warnings, &bytes);
+    text_print_answer(text, width, out, warnings);
+    fclose(out);
+    fclose(warnings);
+    assert_string_equal(text_out, wanted);
+    assert_string_equal(text_warnings, warned);
+}
+
+static void answers_of_several_lines_are_a_list(void **state) {
+    (void)state;
+    answers("", 0, "", "");
+    answers("1 dataset is on offer", 0, "1 dataset is on offer\n", "");
+    answers("2 datasets are on offer\nwarning: socket = /b is not in effect\nloaders = 2 (was 4)\ndataset "
+            "\033x: added",
+            16, "2 datasets are\non offer\n  loaders = 2\n  (was 4)\n  dataset ?x:\n  added\n",
+            "feedctl: warning: socket = /b is not in effect\n");
+}
+
 static void numbers_are_short(void **state) {
     (void)state;
     char text[CTL_TEXT];
@@ -165,6 +186,7 @@ int main(void) {
         cmocka_unit_test(a_title_can_be_left_out_and_rows_be_many),
         cmocka_unit_test(control_characters_do_not_reach_the_terminal),
         cmocka_unit_test(sentences_are_folded_between_words),
+        cmocka_unit_test(answers_of_several_lines_are_a_list),
         cmocka_unit_test(numbers_are_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

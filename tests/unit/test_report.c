@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include "base/scope.h"
+#include "base/sizes.h"
+#include "base/time.h"
 #include "client/ctl/report.h"
 #include "shm/stats_read.h"
 
@@ -107,6 +109,27 @@ static void one_session_is_no_plural(void **state) {
         fclose(out);
         static const char *const wanted[] = {", 0 sessions,", ", 1 session,", ", 2 sessions,"};
         assert_non_null(strstr(text, wanted[now.sessions]));
+    }
+}
+
+static void the_first_line_fits_a_terminal_of_80_columns(void **state) {
+    (void)state;
+    static const enum daemon_state states[] = {DAEMON_ALIVE, DAEMON_STOPPED, DAEMON_GONE, DAEMON_WEDGED};
+    now.pid = 4194304;
+    now.started_ns = 1;
+    now.taken_ns = now.heartbeat_ns = UINT64_C(364) * 86400 * NS_PER_S;
+    now.sessions = 1000;
+    now.ring_bytes = now.ring_memory = UINT64_C(1023) << 30;
+    for (size_t i = 0; i < COUNT_OF(states); i++) {
+        char *text AUTO_FREE = NULL;
+        size_t bytes;
+        if (states[i] != DAEMON_ALIVE)
+            now.heartbeat_ns = 1;
+        FILE *out = open_memstream(&text, &bytes);
+        assert_non_null(out);
+        report_daemon(&now, states[i], out);
+        fclose(out);
+        assert_in_range(bytes, 20, 81);
     }
 }
 
@@ -232,6 +255,7 @@ int main(void) {
         CASE(a_gpu_has_a_line),
         CASE(a_simulated_gpu_has_no_bus),
         CASE(one_session_is_no_plural),
+        CASE(the_first_line_fits_a_terminal_of_80_columns),
         CASE(a_narrow_terminal_keeps_what_matters_most),
         CASE(uuids_that_begin_alike_are_whole),
         CASE(without_gpus_there_is_no_table),

@@ -89,13 +89,11 @@ static void test_bad_fields(void **state) {
         "u8[3] @ -1",
         "u8[3] @ 1 x",
         "u9 @ 1",
-        "U8 @ 1",
         "u8[3 4] @ 1",
         "u8 [3] 1",
         "u8[3][4] @ 1",
         "u8[0x10] @ 1",
         "u8 @ 1.5",
-        "float32 @ 0",
         "u8@99999999999999999999",
         "uint8verylongname @ 0",
         "u8[1,1,1,1,1,1,1,1,1] @ 0",
@@ -109,6 +107,16 @@ static void test_bad_fields(void **state) {
                  "field.a: found \"%s\", wanted DTYPE @ OFFSET or DTYPE[N,...] @ OFFSET", texts[i]);
         expect_refusal(keys, -EINVAL, wanted);
     }
+    remove(path_in_folder("cifar.bin"));
+}
+
+static void test_dtypes_by_other_names(void **state) {
+    (void)state;
+    write_pattern("cifar.bin", 3074, 1);
+    expect_refusal(CIFAR "field.a = float32 @ 0\n", -EINVAL,
+                   "field.a: found \"float32 @ 0\", wanted perhaps the dtype f32 instead of float32");
+    expect_refusal(CIFAR "field.a = U8[3] @ 1\n", -EINVAL,
+                   "field.a: found \"U8[3] @ 1\", wanted perhaps the dtype u8 instead of U8");
     remove(path_in_folder("cifar.bin"));
 }
 
@@ -321,6 +329,7 @@ int main(void) {
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_settings_pass_through),
         cmocka_unit_test(test_bad_fields),
+        cmocka_unit_test(test_dtypes_by_other_names),
         cmocka_unit_test(test_good_fields),
         cmocka_unit_test(test_field_places),
         cmocka_unit_test(test_sizes),

@@ -1,0 +1,98 @@
+#include "daemon/check.h"
+
+#include <grp.h>
+#include <libgen.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/scope.h"
+#include "daemon/access.h"
+#include "daemon/config/config.h"
+#include "daemon/supervisor/supervisor.h"
+#include "gpu/gpu.h"
+
+static bool is_member(gid_t group) {
+    gid_t groups[1024];
+    int count = getgroups((int)(sizeof groups / sizeof *groups), groups);
+    if (geteuid() == 0 || getegid() == group)
+        return true;
+    for (int i = 0; i < count; i++)
+        if (groups[i] == group)
+            return true;
+    return count < 0; // in more groups than fit: nothing is known
+}
+
+static int check_group(const char *name, struct error *error) {
+    char user[64];
+    const struct group *group = getgrnam(name);
+    if (!group)
+        return error_set(error, -EINVAL, "socket_group: there is no group named \"%s\"", name);
+    if (is_member(group->gr_gid))
+        return 0;
+    access_user(user, sizeof user);
+    return error_set(error, -EPERM,
+                     "socket_group: user %s cannot give the socket to group %s, because it is not a member",
+                     user, name);
+}
+
+// The daemon makes three files in the socket's folder: the socket, its lock and the statistics.
+static int check_socket(const char *path, struct error *error) {
+    char obstacle[300];
+    struct stat status;
+    AUTO_FREE char *copy = strdup(path);
+    if (!copy)
+        return error_set(error, -ENOMEM, "out of memory");
+    const char *folder = dirname(copy);
+    if (access_obstacle(folder, W_OK, obstacle, sizeof obstacle))
+        return error_set(error, -EACCES, "socket: %s", obstacle);
+    if (stat(folder, &status) != 0)
+        return error_set(error, -errno, "socket: the folder %s cannot be used: %m", folder);
+    if (!S_ISDIR(status.st_mode))
+        return error_set(error, -ENOTDIR, "socket: %s is not a folder", folder);
+    if (lstat(path, &status) == 0 && !S_ISSOCK(status.st_mode))
+        return error_set(error, -EEXIST, "socket: %s exists and is not a socket", path);
+    return 0;
+}
+
+static void print(const struct config *config, struct dataset *const *datasets, const char *user) {
+    char gpus[512], as[128] = "";
+    for (size_t i = 0; i < config->dataset_count; i++)
+        dataset_print(stdout, datasets[i]);
+    gpu_describe((uint32_t)config->simulated_gpus, gpus, sizeof gpus);
+    printf("delivery to GPUs: %s\n", gpus);
+    if (user)
+        snprintf(as, sizeof as, " (checked as user %s)", user);
+    printf("%s: all is well%s; %zu dataset%s would be served on %s\n", config->file, as,
+           config->dataset_count, config->dataset_count == 1 ? "" : "s", config->socket);
+}
+
+static int check_loaded(const struct config *config, const char *user, struct error *error) {
+    struct dataset **datasets;
+    int err = datasets_open(config, &datasets, error);
+    if (err)
+        return err;
+    if (config->socket_group)
+        err = check_group(config->socket_group, error);
+    if (!err)
+        err = check_socket(config->socket, error);
+    if (!err)
+        print(config, datasets, user);
+    datasets_close(datasets, config->dataset_count);
+    return err;
+}
+
+int check_config(const char *path, const char *user, struct error *error) {
+    struct config *config;
+    if (!user && geteuid() == 0 && strcmp(path, CHECK_SYSTEM_CONFIG) == 0 && getpwnam(CHECK_SYSTEM_USER))
+        user = CHECK_SYSTEM_USER;
+    int err = user ? access_become(user, error) : 0;
+    if (!err)
+        err = config_load(path, &config, error);
+    if (err)
+        return err;
+    err = check_loaded(config, user, error);
+    config_free(config);
+    return err;
+}

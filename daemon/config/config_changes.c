@@ -1,0 +1,161 @@
+#include "daemon/config/config_changes.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/sizes.h"
+#include "daemon/config/config_options.h"
+#include "daemon/config/config_values.h"
+
+#define LINE_BYTES 768u // two values of the longest option and what is said about them
+#define MORE_BYTES 40u  // room kept for the line that says how many were left out
+
+struct lines {
+    char *text;
+    size_t bytes, used;
+    size_t count, left_out;
+};
+
+static void add_line(struct lines *lines, const char *format, ...) PRINTF_LIKE(2, 3);
+
+static void add_line(struct lines *lines, const char *format, ...) {
+    char line[LINE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    size_t length = strlen(line) + (lines->used > 0);
+    lines->count++;
+    if (lines->left_out > 0 || lines->used + length + MORE_BYTES > lines->bytes)
+        lines->left_out++;
+    else
+        lines->used += (size_t)snprintf(lines->text + lines->used, lines->bytes - lines->used, "%s%s",
+                                        lines->used > 0 ? "\n" : "", line);
+}
+
+static const char *value_text(const struct config_option *option, const void *base, char *text,
+                              size_t bytes) {
+    const char *member = (const char *)base + option->offset;
+    uint64_t value = 0;
+    if (option->type == OPTION_STRING) {
+        const char *string = *(const char *const *)(const void *)member;
+        return string ? string : "(unset)";
+    }
+    memcpy(&value, member, option->bytes); // little-endian: a shorter member is the lowest bytes
+    switch (option->type) {
+    case OPTION_BOOL:
+        return value ? "yes" : "no";
+    case OPTION_ENUM:
+        return value_choice_name(option->unit, value, text, bytes);
+    case OPTION_SIZE:
+        return value_format_size(value, text);
+    case OPTION_MODE:
+        snprintf(text, bytes, "%04" PRIo64, value);
+        return text;
+    case OPTION_DURATION:
+        snprintf(text, bytes, "%" PRIu64 "s", value);
+        return text;
+    default:
+        snprintf(text, bytes, "%" PRIu64, value);
+        return text;
+    }
+}
+
+// ---- Options of the daemon -----------------------------------------------------------------------------------
+
+// The socket is made once, when the daemon starts.
+static bool needs_restart(size_t option) {
+    return option == FEEDD_socket || option == FEEDD_socket_group || option == FEEDD_socket_mode;
+}
+
+static void describe_option(struct lines *lines, size_t index, const struct config *old,
+                            const struct config *new, bool restart) {
+    const struct config_option *option = &config_options[index];
+    char before[VALUE_TEXT], after[VALUE_TEXT];
+    const char *was = value_text(option, old, before, sizeof before);
+    const char *is = value_text(option, new, after, sizeof after);
+    if (strcmp(was, is) == 0)
+        return;
+    if (restart)
+        add_line(lines, CONFIG_CHANGES_WARNING "%s = %s (was %s) takes effect after a restart", option->key,
+                 is, was);
+    else
+        add_line(lines, "%s = %s (was %s)", option->key, is, was);
+}
+
+static void describe_options(struct lines *lines, const struct config *old, const struct config *new,
+                             bool restart) {
+    for (size_t i = 0; i < CONFIG_OPTIONS; i++)
+        if (config_options[i].section == SECTION_FEEDD && i != FEEDD_socket && needs_restart(i) == restart)
+            describe_option(lines, i, old, new, restart);
+}
+
+// ---- Datasets ------------------------------------------------------------------------------------------------
+
+static const struct dataset_config *find(const struct config *config, const char *name) {
+    for (size_t i = 0; i < config->dataset_count; i++)
+        if (strcmp(config->datasets[i].name, name) == 0)
+            return &config->datasets[i];
+    return NULL;
+}
+
+static bool same_fields(const struct config_field *left, size_t left_count, const struct config_field *right,
+                        size_t right_count) {
+    if (left_count != right_count)
+        return false;
+    for (size_t i = 0; i < left_count; i++)
+        if (strcmp(left[i].name, right[i].name) != 0 || strcmp(left[i].value, right[i].value) != 0)
+            return false;
+    return true;
+}
+
+// The first option in which they differ, or NULL.
+static const char *find_difference(const struct dataset_config *old, const struct dataset_config *new) {
+    char before[VALUE_TEXT], after[VALUE_TEXT];
+    for (size_t i = 0; i < CONFIG_OPTIONS; i++) {
+        const struct config_option *option = &config_options[i];
+        if (option->section != SECTION_DATASET || option->type == OPTION_FIELDS)
+            continue;
+        if (strcmp(value_text(option, old, before, sizeof before),
+                   value_text(option, new, after, sizeof after)) != 0)
+            return option->key;
+    }
+    if (!same_fields(old->fields, old->field_count, new->fields, new->field_count))
+        return "fields";
+    if (!same_fields(old->transforms, old->transform_count, new->transforms, new->transform_count))
+        return "transforms";
+    return NULL;
+}
+
+static void describe_datasets(struct lines *lines, const struct config *old, const struct config *new) {
+    for (size_t i = 0; i < new->dataset_count; i++) {
+        const struct dataset_config *dataset = &new->datasets[i], *before = find(old, dataset->name);
+        const char *difference = before ? find_difference(before, dataset) : NULL;
+        if (!before)
+            add_line(lines, "dataset %s: added", dataset->name);
+        else if (difference)
+            add_line(lines, "dataset %s: changed (%s); feeds in use keep the old one", dataset->name,
+                     difference);
+    }
+    for (size_t i = 0; i < old->dataset_count; i++)
+        if (!find(new, old->datasets[i].name))
+            add_line(lines, "dataset %s: removed; feeds in use continue", old->datasets[i].name);
+}
+
+size_t config_describe_changes(const struct config *old, const struct config *new, const char *listening_on,
+                               char *text, size_t bytes) {
+    struct lines lines = {.text = text, .bytes = bytes};
+    if (bytes > 0)
+        *text = '\0';
+    if (strcmp(new->socket, listening_on) != 0)
+        add_line(&lines,
+                 CONFIG_CHANGES_WARNING "socket = %s takes effect after a restart; still listening on %s",
+                 new->socket, listening_on);
+    describe_options(&lines, old, new, true);
+    describe_options(&lines, old, new, false);
+    describe_datasets(&lines, old, new);
+    if (lines.left_out > 0)
+        snprintf(text + lines.used, bytes - lines.used, "%s... and %zu more", lines.used > 0 ? "\n" : "",
+                 lines.left_out);
+    return lines.count;
+}
