@@ -72,10 +72,9 @@ struct feed_options {
     const char *share;
     // Hold the first batch back until this many consumers have joined; 0 means 1. More than one needs a share.
     uint32_t wait_for;
-    uint32_t prefetch; // batches this consumer can hold at once; 0: the daemon chooses
-    uint32_t
-        max_lag_s; // a consumer that holds up a shared feed for longer is detached; 0: the daemon's setting
-    uint64_t ring_bytes; // approximate, for a new feed of at most 1024 batches; 0: the daemon chooses
+    uint32_t prefetch;   // batches this consumer can hold at once; 0: the daemon chooses
+    uint32_t max_lag_s;  // a consumer that holds up others for longer is detached; 0: the daemon's setting
+    uint64_t ring_bytes; // rough size of a new feed's ring, 1024 batches at most; 0: the daemon chooses
 
     const char *resume; // a token from feed_token(), or NULL to begin at epoch 0
     // Where to deliver batches: NULL or "cpu" for host memory; "cuda" or "cuda:1", as this process numbers its GPUs,
@@ -136,10 +135,9 @@ struct feed_description {
     uint32_t prefetch; // leases that this consumer may hold at once
     uint32_t slots;    // batches that fit into the ring, or into the pool on the GPU
     uint64_t ring_bytes;
-    const char *device; // "cpu", or the GPU's UUID
-    int device_number;  // as this process numbers its GPUs; -1: host memory, also for a simulated GPU
-    uint64_t
-        pool_bytes; // GPU memory of the pool, which all consumers of the feed on this GPU share; 0: host memory
+    const char *device;  // "cpu", or the GPU's UUID
+    int device_number;   // as this process numbers its GPUs; -1: host memory, also for a simulated GPU
+    uint64_t pool_bytes; // of GPU memory, shared by the feed's consumers on this GPU; 0: host memory
 };
 
 // Connects, attaches and maps the ring. On failure *feed is still a handle (or NULL when out of memory), so that

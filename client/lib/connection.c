@@ -14,9 +14,9 @@
 // ---- Messages ------------------------------------------------------------------------------------
 
 int connection_send(struct connection *connection, const Feedd__ClientMessage *message) {
-    int queued = codec_send(&connection->writer, &message->base, UNSENT_MAX);
-    if (queued < 0)
-        return queued;
+    int err = codec_send(&connection->writer, &message->base, UNSENT_MAX);
+    if (err)
+        return err;
     frame_flush(&connection->writer, connection->socket);
     return 0;
 }
@@ -149,10 +149,9 @@ static int say_hello(struct connection *connection, const char *client_name, uin
     Feedd__ClientMessage message = FEEDD__CLIENT_MESSAGE__INIT;
     message.body_case = FEEDD__CLIENT_MESSAGE__BODY_HELLO;
     message.hello = &hello;
-    int sent = connection_send(connection, &message);
-    if (sent < 0)
-        return error_set(error, sent, "cannot say hello to feedd on %s: %s", connection->path,
-                         strerror(-sent));
+    int err = connection_send(connection, &message);
+    if (err)
+        return error_set(error, err, "cannot say hello to feedd on %s: %s", connection->path, strerror(-err));
     return await_welcome(connection, deadline, error);
 }
 

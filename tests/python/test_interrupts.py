@@ -1,6 +1,7 @@
 """Ctrl-C, time limits, daemons that are not there, and what cannot be passed on."""
 
 import contextlib
+import errno
 import os
 import pickle
 import select
@@ -163,6 +164,7 @@ def test_no_daemon(tmp_path, monkeypatch):
     with pytest.raises(feedd.Unavailable, match="no feedd is listening") as found:
         feedd.DataLoader("numbers", socket=tmp_path / "none.sock")
     assert isinstance(found.value, ConnectionError) and "none.sock" in str(found.value)
+    assert found.value.code == errno.ECONNREFUSED, "a code of its own: ENOENT is a dataset that is not there"
     (tmp_path / "file").touch()
     monkeypatch.setenv("FEEDD_SOCKET", str(tmp_path / "file"))
     with pytest.raises(feedd.Unavailable, match="not a socket"):
