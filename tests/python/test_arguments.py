@@ -2,6 +2,7 @@
 
 import inspect
 import pathlib
+import re
 
 import pytest
 import support
@@ -53,7 +54,7 @@ def test_positions(daemon, monkeypatch):
         ("sampler", None), ("batch_sampler", None), ("num_workers", 0), ("collate_fn", None), ("pin_memory", False),
         ("timeout", 0), ("timeout", 0.5), ("timeout", 10**12), ("worker_init_fn", None), ("multiprocessing_context", None),
         ("generator", None), ("prefetch_factor", None), ("prefetch_factor", 2), ("persistent_workers", False),
-        ("persistent_workers", True), ("pin_memory_device", ""), ("in_order", True), ("shuffle", None), ("shuffle", False),
+        ("pin_memory_device", ""), ("in_order", True), ("shuffle", None), ("shuffle", False),
         ("drop_last", False), ("device", "cpu"), ("seed", None), ("share", None), ("copy", False), ("local_world_size", None),
     ],
 )  # fmt: skip
@@ -61,18 +62,46 @@ def test_values_that_ask_for_nothing(load_host, name, value):
     assert read(load_host(**{name: value})) == wanted()
 
 
+@pytest.mark.parametrize("names", [["pin_memory"], ["persistent_workers"], ["pin_memory", "persistent_workers"]])
+def test_values_without_effect_are_taken_with_one_warning(load_host, names):
+    with pytest.warns(RuntimeWarning) as said:
+        loader = load_host(**{name: True for name in names})
+    assert read(loader) == wanted()
+    (warning,) = said
+    assert all(f"{name}=True has no effect" in str(warning.message) for name in names)
+    assert warning.filename == support.__file__, "it points to the caller"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("transform", r"transform\.FIELD= .* feedd\.conf"), ("root", "path="), ("download", "there already"),
+        ("split", "split"), ("weights", "no weighted sampling"), ("batchsize", "did you mean 'batch_size'"),
+        ("num_worker", "'num_workers'"), ("nonsense", "has no argument 'nonsense'$"),
+    ],
+)  # fmt: skip
+def test_an_argument_of_something_else_is_explained(load_host, name, says):
+    with pytest.raises(TypeError, match=rf"DataLoader\(\) has no argument '{name}'.*") as found:
+        load_host(**{name: 1})
+    assert re.search(says, str(found.value))
+    if name != "batchsize" and name != "num_worker":
+        with pytest.raises(TypeError, match=rf"Dataset\(\) has no argument '{name}'") as found:
+            feedd.Dataset("numbers", **{name: 1})
+        assert re.search(says, str(found.value))
+
+
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
         ("sampler", [1, 2], "shuffle= and seed="), ("batch_sampler", [[1]], "batch_size="), ("num_workers", 4, "loaders="),
-        ("num_workers", False, "num_workers"), ("collate_fn", list, "transform"), ("pin_memory", True, 'device="cuda"'),
+        ("num_workers", False, "num_workers"), ("collate_fn", list, "transform"), ("pin_memory", 1, "pin_memory=1"),
         ("worker_init_fn", print, "no worker processes"), ("multiprocessing_context", "spawn", "no worker processes"),
         ("pin_memory_device", "cuda", 'device="cuda'), ("in_order", False, "in order"), ("persistent_workers", 1, "persistent"),
         ("batch_size", None, "Dataset"), ("batch_size", 0, "batch_size=0 is not within 1 and 16777215"),
         ("batch_size", -1, "batch_size"), ("batch_size", 2**24, "batch_size"), ("timeout", -1, "negative"),
         ("timeout", float("nan"), "timeout"), ("seed", -1, "seed"), ("seed", 2**64, "seed"),
         ("prefetch_factor", 0, "prefetch_factor"), ("prefetch_factor", 4095, "prefetch_factor"),
-        ("framework", "tensorflow", "none of torch, numpy"), ("framework", "cupy", "no tensors in host memory"),
+        ("framework", "tensorflow", "not one of torch, numpy"), ("framework", "cupy", "no tensors in host memory"),
         ("world_size", 2, "together"), ("rank", 0, "together"), ("device", "xpu", "no GPU"),
     ],
 )  # fmt: skip
@@ -114,7 +143,7 @@ def test_values_that_do_not_fit_together(load_host, options, says):
 
 @pytest.mark.parametrize("dataset", [None, 7, b"numbers", ["numbers"], object()])
 def test_a_dataset_is_a_name(load_host, dataset):
-    with pytest.raises(TypeError, match="no dataset's name"):
+    with pytest.raises(TypeError, match="not a dataset's name"):
         load_host(dataset)
 
 

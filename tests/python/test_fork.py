@@ -154,3 +154,17 @@ print(*[len([name for name in os.listdir(f"/proc/{p.pid}/fd") if int(name) > 2])
 for p in (other, third): p.kill(); p.wait()
 """
     assert run(daemon, device, code) == "0 0\n"
+
+
+def test_a_child_closes_nothing_but_its_sockets(daemon, device):
+    """While another thread connects again at the moment of a fork, the number of the socket may belong to something else."""
+    code = """
+def is_socket(name):
+    path = f"/proc/self/fd/{name}"
+    return os.path.islink(path) and "socket:" in os.readlink(path)
+reader, writer = os.pipe()
+(place,) = [int(name) for name in os.listdir("/proc/self/fd") if is_socket(name)]
+os.dup2(writer, place)
+in_child(lambda: print(os.write(place, b"x"), os.read(reader, 1)))
+"""
+    assert run(daemon, device, code) == "1 b'x'\n"

@@ -194,6 +194,37 @@ def test_errors_are_of_their_kinds():
         assert issubclass(kind, feedd.Error) and issubclass(kind, also) and issubclass(kind, RuntimeError)
 
 
+AT_THE_END = """
+import feedd, os, sys, threading
+loader = feedd.DataLoader("numbers", 16, framework="numpy")
+class Last:
+    def __init__(self, loader, write): self.loader, self.write = loader, write
+    def __del__(self): self.loader.state_dict(), self.write(1, b"ended\\n")
+sys.last = Last(loader, os.write)  # goes when the interpreter has begun to end
+def read():
+    [None for _ in loader]
+    print("reads", flush=True)
+    while True: [None for _ in loader]
+threading.Thread(target=read, daemon=True).start()
+sys.stdin.readline()
+"""
+
+
+def test_the_end_of_a_program_while_a_thread_connects_again():
+    """The thread is stopped where it asks for the interpreter's lock: it must not have the loader's then."""
+    with support.instance() as daemon:
+        process = support.start(AT_THE_END, daemon=daemon, stdin=subprocess.PIPE)
+        assert process.stdout.readline() == "reads\n"
+        support.kill(daemon)
+        os.unlink(daemon.socket)
+        with mute(daemon.socket, "taken") as wait:
+            wait()
+            process.stdin.close()  # within the 2 s that an attempt to attach takes
+            assert support.finish(process) == "ended\n"
+        os.unlink(daemon.socket)
+        daemon.start()
+
+
 def test_nothing_is_pickled(load_host):
     loader = load_host()
     iterator = iter(loader)

@@ -101,6 +101,6 @@ def test_too_many_batches_of_a_ring_that_others_share():
         assert held < 61
         iterator = iter(second)
         kept = [next(iterator) for _ in range(held)]
-        with pytest.raises(feedd.TooManyBatches, match=f"all {held} batches.*who makes the feed 'ring'"):
+        with pytest.raises(feedd.TooManyBatches, match=f"all {held} batches.*the job that makes the feed 'ring'"):
             next(iterator)
         assert len(kept) == held

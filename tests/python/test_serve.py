@@ -123,6 +123,11 @@ def test_no_program(folder, monkeypatch):
     with pytest.raises(feedd.Error, match="no program '/nonexistent/feedd'.*FEEDD_PROGRAM"):
         with feedd.serve(sections(folder / "numbers.bin")):
             pass
+    monkeypatch.setenv("FEEDD_PROGRAM", __file__)
+    with pytest.raises(feedd.Error, match=f"'{__file__}' is not executable: chmod"):
+        feedd.serve(sections(folder))
+    with pytest.raises(feedd.Error, match="is a folder, not the program feedd"):
+        feedd.serve(sections(folder), program=os.path.dirname(__file__))
     with pytest.raises(feedd.Error, match="no program 'feed-me'"):
         with feedd.serve(sections(folder / "numbers.bin"), program="feed-me"):
             pass

@@ -94,7 +94,7 @@ def test_one_that_is_too_slow_is_detached(device):
             assert read(quick) == right[begun:]
             assert read(quick) == wanted(epoch=1, **SHUFFLED), "it is held up no more"
             for _ in range(2):
-                with pytest.raises(feedd.Error, match="1 s while others .* \\(max_lag\\), and was detached") as raised:
+                with pytest.raises(feedd.Error, match="1 s while others .* \\(max_lag\\), so it was detached") as raised:
                     next(iterator)
                 assert type(raised.value) is feedd.Error and raised.value.code == errno.ETIME
             own = load()

@@ -145,3 +145,36 @@ distributed.destroy_process_group()
     for rank, process in enumerate(processes):
         lines = support.numbers_of(support.finish(process))
         assert lines == wanted(8, world_size=2, rank=rank, **SHUFFLED)
+
+
+SPAWNED = """
+import feedd, os, sys, torch.distributed as distributed, torch.multiprocessing as processes
+folder, share = sys.argv[1], sys.argv[3] or None
+def make(): return feedd.DataLoader("numbers", 8, shuffle=True, seed=11, share=share)
+def work(rank, loader):
+    loader = loader or make()
+    total = feedd.DataLoader("numbers", 203, rank=0, world_size=1)
+    distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    with open(f"{folder}/{rank}", "w") as notes:
+        for epoch in range(2):
+            for id, body in loader: print(epoch, *id.tolist(), file=notes)
+            distributed.barrier()
+    assert [len(id) for id, body in total] == [203]
+    distributed.destroy_process_group()
+if __name__ == "__main__":
+    os.environ["MASTER_ADDR"] = folder
+    processes.spawn(work, (make() if sys.argv[2] == "parent" else None,), nprocs=2)
+"""
+
+
+@pytest.mark.limit(90)
+@pytest.mark.parametrize("share", ["", "mine"])
+@pytest.mark.parametrize("maker", ["child", "parent"])
+def test_loaders_made_before_the_process_group(daemon, tmp_path, maker, share):
+    """In each process that mp.spawn starts, or once in the one that calls it."""
+    (tmp_path / "job.py").write_text(SPAWNED)
+    code = "import runpy, sys; sys.argv.pop(0); runpy.run_path(sys.argv[0], run_name='__main__')"
+    support.run(code, tmp_path / "job.py", tmp_path, maker, share, daemon=daemon, variables={"OMP_NUM_THREADS": "1"})
+    for rank in range(2):
+        right = [[epoch, *batch] for epoch in range(2) for batch in wanted(8, world_size=2, rank=rank, epoch=epoch, **SHUFFLED)]
+        assert support.numbers_of((tmp_path / str(rank)).read_text()) == right

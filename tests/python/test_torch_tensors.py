@@ -131,6 +131,21 @@ for id, body in feedd.DataLoader("numbers", 16): body[0, 0] = 1
     support.run(code, daemon=daemon, status=-signal.SIGSEGV)
 
 
+@pytest.mark.parametrize("write", ["id.mul_(2)", "x = body.to(torch.uint8); x[0] = 0", "body.permute(1, 0)[3:].zero_()"])
+def test_a_write_in_place_is_explained(daemon, write):
+    code = f"""
+import feedd, torch
+(id, body), *_ = feedd.DataLoader("numbers", 16, copy=True)
+{write}
+print("a copy may be written to", flush=True)
+id, body = next(iter(feedd.DataLoader("numbers", 16)))
+{write}
+"""
+    output = support.run(code, daemon=daemon, status=-signal.SIGSEGV)
+    assert output.startswith("a copy may be written to\n")
+    assert "feedd: this process wrote to a batch" in output and "tensor.clone()" in output
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_dataset_in_torchs_own_loader(daemon, workers):
     dataset = feedd.Dataset("numbers", socket=daemon.socket)

@@ -1,8 +1,8 @@
 """feedd for Python: batches from the feedd daemon, as tensors over its memory.
 
-``DataLoader`` is shaped like torch's: change the import and the first argument, and iterate. ``Dataset`` looks at single
-samples. ``serve`` runs a private daemon where no service runs. Nothing but this package is needed; PyTorch, JAX, CuPy
-and NumPy are used where they are.
+``DataLoader`` has torch's interface: change the import and the first argument, and iterate. ``Dataset`` gives single
+samples, for looking at data. ``serve`` runs a private daemon where there is no service. The package needs no other;
+PyTorch, JAX, CuPy and NumPy are used if they are installed.
 """
 
 from ._feed import Array, version as __version__

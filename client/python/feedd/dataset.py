@@ -9,28 +9,30 @@ from typing import TYPE_CHECKING, Any, overload
 
 from . import frameworks
 from ._feed import Array, Feed
-from .arguments import script_name
+from .arguments import explains, script_name
 from .errors import from_code
+from .waiting import next_batch
 
 if TYPE_CHECKING:
     from ._feed import Description
 
 
 class Dataset:
-    """The samples of a dataset by their number, each a tuple of tensors in field order (or a dict with ``as_dict=True``),
-    with memory of their own, in host memory and in the order of the files.
+    """The samples of a dataset by number, in the order of the files: each a tuple of tensors in field order (or a dict with
+    ``as_dict=True``) with host memory of their own.
 
-    For looking at data: a sample costs a round trip to the daemon, neighbours in a row less. Training goes through
-    ``DataLoader``, which also takes a Dataset for a name, and whose ``dataset`` is one. A transform of the dataset's
-    configuration has been applied. The daemon is first asked when something is wanted. For one thread at a time.
+    This is for looking at data: each sample costs a round trip to the daemon, consecutive ones less. Train with
+    ``DataLoader``, which accepts a Dataset in place of a name and whose ``dataset`` is one. The transforms in feedd.conf have
+    been applied. The daemon is not contacted before something is asked for. Use it from one thread at a time.
     """
 
+    @explains
     def __init__(
         self, name: str, *, framework: str | None = None, as_dict: bool = False, socket: str | os.PathLike[str] | None = None
     ) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"{name!r} is no dataset's name: declare its files in feedd.conf, or with feedd.serve(), and give"
-                            " the name that they have there")
+            raise TypeError(f"{name!r} is not a dataset's name: declare its files in feedd.conf, or with feedd.serve(), and"
+                            " give the name that they have there")
         self.name = name
         self.socket = None if socket is None else os.fspath(socket)
         self._as_dict = bool(as_dict)
@@ -40,11 +42,11 @@ class Dataset:
         self._owner = os.getpid()
 
     def _open(self, token: str | None) -> Feed:
-        # As little as can be is read ahead: a sample that cannot be read is no matter of those before it.
+        # Read ahead as little as possible: a sample that cannot be read must not fail those before it.
         return Feed(self.name, 1, socket=self.socket, resume=token, prefetch=2, ring_bytes=1, client_name=script_name())
 
     def _opened(self) -> Feed:
-        if self._owner != os.getpid():  # forked, as workers of torch's DataLoader are: the feed is the parent's
+        if self._owner != os.getpid():  # in a fork, as a worker of torch's DataLoader: the feed is the parent's
             self.close()
             self._owner = os.getpid()
         if self._feed is None:
@@ -79,8 +81,8 @@ class Dataset:
     @overload
     def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
-        """Sample ``index``, also counted from the end; a slice gives a list. Raises ``IndexError``, and ``feedd.Error`` if it
-        cannot be read."""
+        """Sample ``index``, which may be negative; a slice gives a list. Raises ``IndexError``, or ``feedd.Error`` if the
+        sample cannot be read."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         number = operator.index(index)
@@ -91,7 +93,7 @@ class Dataset:
         return self._read(number)
 
     def close(self) -> None:
-        """Leaves the daemon, until the next sample is asked for."""
+        """Disconnects from the daemon until the next sample is asked for."""
         if self._feed is not None:
             self._feed.close()
             self._feed = None
@@ -104,10 +106,10 @@ class Dataset:
         feed = self._opened()
         if number != self._next:
             token = feed.token_at(0, number)
-            self.close()  # first, so that the daemon goes on with the ring that is there
+            self.close()  # first, so that the daemon reuses its ring
             self._feed = self._open(token)
         self._next = -1
-        batch = self._opened().next()
+        batch = next_batch(self._opened(), -1, self.socket, "the storage may be slow, or the daemon may hang")
         if batch is None or batch.first_position != number:
             raise from_code(errno.EPROTO, f"the daemon gave another sample than {number}: is the dataset used by several"
                                           " threads?")

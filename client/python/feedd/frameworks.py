@@ -1,4 +1,4 @@
-"""How an Array becomes a tensor of a framework: without a copy, and holding the batch for as long as it lives."""
+"""Arrays as tensors of a framework: without a copy, each holding its batch for as long as it lives."""
 
 import importlib
 import importlib.util
@@ -33,7 +33,7 @@ def _jax(copy: bool) -> Convert:
     from_dlpack = importlib.import_module("jax.dlpack").from_dlpack
     if not copy:
         return from_dlpack  # type: ignore[no-any-return]
-    copied = importlib.import_module("jax.numpy").array  # from_dlpack(copy=True) takes the memory as it is all the same
+    copied = importlib.import_module("jax.numpy").array  # from_dlpack(copy=True) does not copy
     return lambda array: copied(from_dlpack(array), copy=True)
 
 
@@ -62,19 +62,19 @@ _IN_HOST_MEMORY_ALONE = ("numpy",)
 
 
 def choose(framework: str | None, device: str) -> str:
-    """The framework to use: the one named; else the first that can be imported of torch and NumPy, on a GPU of torch, CuPy
-    and JAX; or none (``"dlpack"``)."""
+    """The framework to use: the one named, else the first installed one of torch and NumPy (on a GPU torch, CuPy and JAX),
+    else none (``"dlpack"``)."""
     if framework is None:
         host = not device.startswith("cuda") and not device.startswith("GPU-")
         order = ("torch", "numpy") if host else ("torch", "cupy", "jax")
         return next((name for name in order if importlib.util.find_spec(name)), "dlpack")
     if framework not in _FRAMEWORKS:
-        raise ValueError(f"framework={framework!r} is none of {', '.join(_FRAMEWORKS)}")
+        raise ValueError(f"framework={framework!r} is not one of {', '.join(_FRAMEWORKS)}")
     return framework
 
 
 def converter(framework: str, device_number: int, copy: bool) -> Convert:
-    """What makes a tensor of an Array. ``device_number`` is the GPU's, or -1 for host memory."""
+    """A function that makes a tensor of an Array. ``device_number`` is the GPU's, or -1 for host memory."""
     if framework in _IN_HOST_MEMORY_ALONE and device_number >= 0:
         raise ValueError(f"framework={framework!r} has no tensors on a GPU; torch, cupy and jax do")
     if framework in _ON_A_GPU_ALONE and device_number < 0:
@@ -83,7 +83,7 @@ def converter(framework: str, device_number: int, copy: bool) -> Convert:
 
 
 def device_name(device: Any) -> str:
-    """libfeed's name of a device: "cuda" is torch's current one where torch has chosen one, and a number a GPU's, as in
+    """libfeed's name for a device: "cuda" is torch's current device once torch has one, and a number is a GPU's, as in
     torch."""
     name = f"cuda:{device}" if isinstance(device, int) and not isinstance(device, bool) else str(device)
     torch = sys.modules.get("torch")

@@ -1,4 +1,4 @@
-"""DataLoader: batches of a dataset that a feedd daemon serves, by iteration, epoch after epoch."""
+"""DataLoader: iterates over the batches of a dataset that a feedd daemon serves, epoch after epoch."""
 
 import errno
 import gc
@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from . import frameworks
 from ._feed import Batch, Feed
-from .arguments import milliseconds, optional_number, refuse_meaningless, script_name, seed_of, whole_number
+from .arguments import explains, milliseconds, refuse_meaningless, script_name, seed_of, whole_number
 from .dataset import Dataset
-from .errors import Error, OptionError, TooManyBatches, from_code
-from .ranks import find_ranks, reopened_name
+from .errors import OptionError, TooManyBatches, from_code
+from .iteration import Iteration
+from .ranks import RankFinder, Ranks, reopened_name
+from .waiting import next_batch, what_is_awaited
 
 if TYPE_CHECKING:
     from ._feed import Description
@@ -24,48 +26,56 @@ class DataLoader:
     """Batches of a dataset, shaped like ``torch.utils.data.DataLoader``.
 
     Iterating gives one epoch: tuples of tensors ``[batch, ...]`` in field order, or dicts with ``as_dict=True``, over the
-    daemon's memory without a copy. They are read-only, though PyTorch does not know that: writing to one in host memory ends
-    the process with a segmentation fault, on a GPU the kernel faults. A tensor, and every view of it, stays valid for as
-    long as somebody holds it, on whatever stream it is used; its place in the ring is used again when the last holder is
-    gone and the GPU has done what was queued until then. (Of a feed that others share, who holds a batch for longer than the
-    daemon's max_lag while they wait is detached, closed or not, and what it holds is filled anew.) On a GPU, batches are
-    ready on the stream that is current when they are handed out.
+    daemon's memory without a copy. They are read-only, though PyTorch does not know that: use ``copy=True`` or
+    ``tensor.clone()`` before changing one in place. Writing to one in host memory ends the process with a segmentation fault,
+    after a line on standard error that explains it (``FEEDD_NO_FAULT_HANDLER=1`` in the environment leaves out the handler of
+    SIGSEGV that prints it); on a GPU the kernel faults. A tensor and every view of it remain valid for as long as something
+    holds them, on whatever stream they are used. The place in the ring is reused when the last holder is gone and the GPU has
+    finished what was queued until then. (A consumer of a shared feed that holds a batch for longer than the daemon's max_lag
+    while others wait is detached, closed or not, and the memory of its batches is filled anew.) On a GPU, batches are ready
+    on the stream that is current when they are handed out.
 
     Arguments as in torch:
         dataset: the name of a dataset in feedd.conf, or a ``feedd.Dataset``, of which name and socket are taken.
-        batch_size: samples a batch and rank.
-        shuffle: in an order that is a function of the seed and the epoch alone.
-        drop_last: leave out the last batch of an epoch where it is not whole.
-        timeout: seconds to wait for a batch before ``feedd.Timeout``; 0 waits for ever.
-        generator: a ``torch.Generator`` whose initial seed is taken; or give ``seed``. Without either it is 0, and every run
+        batch_size: samples per batch and rank.
+        shuffle: in an order that depends only on the seed and the epoch.
+        drop_last: leave out the last batch of an epoch if it is not full.
+        timeout: seconds to wait for a batch before ``feedd.Timeout``; 0 waits indefinitely. A wait of more than 5 s is
+            explained by a ``RuntimeWarning``.
+        generator: a ``torch.Generator`` whose initial seed is used; or give ``seed``. By default the seed is 0, and every run
             has the same order.
-        prefetch_factor: batches that may be under way or held beside the one in use; None leaves it to the daemon. Who
-            keeps more of them gets ``feedd.TooManyBatches``.
-        The others are accepted with the values that ask for nothing; else an error says what feedd does instead.
+        prefetch_factor: batches that may be under way or held in addition to the one in use; None leaves it to the daemon.
+            Holding more raises ``feedd.TooManyBatches``.
+        The others are accepted with values that ask for nothing; otherwise an error says what feedd does instead.
+        ``pin_memory=True`` and ``persistent_workers=True`` have no effect, and a warning says so.
 
     ``loader.dataset`` is a ``feedd.Dataset``, so that ``len(loader.dataset)`` is the number of samples.
 
     Of feedd:
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or 1, a GPU's UUID, a ``torch.device``, or ``"host:0"`` for a simulated GPU.
-        rank, world_size: of how many processes this is which; by default those of torch.distributed or torchrun.
-        local_world_size: ranks on this machine; by default ``$LOCAL_WORLD_SIZE``, else world_size. The first batch waits for
-            so many.
-        device_world_size: ranks on the same GPU, where they share one.
+        rank, world_size: which process this is, and of how many; by default as torch.distributed or torchrun says. If
+            neither knows yet, the ranks are those of the first iteration or ``len()``, so a loader may be made before
+            ``init_process_group()``. Ranks that come up after that first use are an error.
+        local_world_size: ranks on this machine; by default ``$LOCAL_WORLD_SIZE``, else world_size. The first batch waits until
+            that many have joined.
+        device_world_size: ranks on the same GPU, if they share one.
         share: a name under which independent jobs read one feed: each sees every batch from where the feed stands when it
-            joins, and the storage is read once. One that stops reading holds the others up, for the daemon's max_lag at most.
+            joins, and the storage is read once. A job that stops reading holds up the others, but no longer than the daemon's
+            max_lag.
         framework: ``"torch"``, ``"numpy"``, ``"jax"``, ``"cupy"``, or ``"dlpack"`` for plain ``feedd.Array`` objects; by
-            default torch where it is installed, else NumPy, on a GPU CuPy or JAX, or plain objects.
+            default torch if it is installed, else NumPy (on a GPU CuPy or JAX), else plain objects.
         copy: give tensors with memory of their own.
         socket: the daemon's; by default ``$FEEDD_SOCKET``, then ``/run/feedd/feedd.sock``.
 
-    All ranks of a job make their loaders in the same order, and leave an epoch before its end, ``set_epoch()`` or
-    ``load_state_dict()`` together: one that does so alone waits for the others, for ever without ``timeout``. A loader for
-    one of them alone, as for validation, is made with ``rank=0, world_size=1``.
+    All ranks of a job must make their loaders, and first use them, in the same order. They must also leave an epoch early,
+    call ``set_epoch()`` and call ``load_state_dict()`` together: a rank that does so alone waits for the others,
+    indefinitely without ``timeout``. A loader for one rank alone, as for validation, is made with ``rank=0, world_size=1``.
 
-    Raises ``feedd.Error`` and its kinds, ``TypeError`` and ``ValueError``. A loader may be used from any thread, one at a
-    time; it does not survive a fork, in whose child another one can be made.
+    Raises ``feedd.Error`` and its subclasses, ``TypeError`` and ``ValueError``. A loader may be used from any thread, one at
+    a time. Once it has been used, it cannot be pickled or used in the child of a fork: make another one there.
     """
 
+    @explains
     def __init__(
         self,
         dataset: Any,
@@ -98,6 +108,7 @@ class DataLoader:
         copy: bool = False,
         socket: str | os.PathLike[str] | None = None,
     ) -> None:
+        self._made_with = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         refuse_meaningless({
             "sampler": sampler, "batch_sampler": batch_sampler, "num_workers": num_workers, "collate_fn": collate_fn,
             "pin_memory": pin_memory, "worker_init_fn": worker_init_fn, "multiprocessing_context": multiprocessing_context,
@@ -110,7 +121,8 @@ class DataLoader:
         self.drop_last = bool(drop_last)
         self.timeout = timeout
         self._timeout_ms = milliseconds(timeout)
-        self._ranks = find_ranks(rank, world_size, local_world_size, share)
+        self._rank_finder = RankFinder(rank, world_size, local_world_size, device_world_size, share)
+        self._device = device
         self._as_dict = bool(as_dict)
         self._copy = bool(copy)
         where = frameworks.device_name(device)
@@ -119,20 +131,16 @@ class DataLoader:
             "shuffle": bool(shuffle),
             "drop_last": self.drop_last,
             "seed": seed_of(seed, generator),
-            "rank": self._ranks.rank,
-            "world_size": self._ranks.world_size,
-            "local_world_size": self._ranks.local_world_size,
-            "wait_for": self._ranks.local_world_size if self._ranks.world_size > 1 else 0,
-            "device_world_size": optional_number("device_world_size", device_world_size, 1, 2**31),
+            **self._rank_finder.options(),
             "prefetch": 0 if prefetch_factor is None else whole_number("prefetch_factor", prefetch_factor, 1, 4094) + 1,
             "device": where,
             "socket": self.dataset.socket if socket is None else os.fspath(socket),
             "client_name": script_name(),
         }
-        self._reopened = 0  # how many times our ranks have met at another place
-        self._iteration: weakref.ref[_Iteration] | None = None
+        self._reopened = 0  # how many times the ranks have moved to another place together
+        self._iteration: weakref.ref[Iteration] | None = None
         self._wanted_epoch: int | None = None
-        self._begun = False  # batches of the epoch at hand were taken, and not its last
+        self._begun = False  # batches of the current epoch were taken, but not its last
         self._begin()
 
     @staticmethod
@@ -143,8 +151,11 @@ class DataLoader:
         return Dataset(dataset, framework=single, socket=socket)
 
     def _begin(self) -> None:
-        self._left_at: str | None = None  # while it could not be opened at another place
-        self._tried: tuple[int, str] | None = None  # the epoch last gone to, and its token
+        self._owner = os.getpid()
+        self._left_at: str | None = None  # while it is to be opened again: at this token, or with "" at the beginning
+        self._loaded: str | None = None  # the token of the last state that was loaded
+        self._has_had_batches = False  # since the feed was opened
+        self._tried: tuple[int, str] | None = None  # the epoch that was last tried, and its token
         self._feed: Feed | None = self._open(None, 0)
         about = self._describe()
         self._epoch = about["start_epoch"]
@@ -159,7 +170,12 @@ class DataLoader:
 
     def __len__(self) -> int:
         """Batches of a whole epoch, for this rank."""
+        self._fix_ranks()
         return self._describe()["batches_per_epoch"]
+
+    def __bool__(self) -> bool:
+        """Whether an epoch has batches. Unlike len(), ``if loader:`` does not fix the ranks."""
+        return self._describe()["batches_per_epoch"] > 0
 
     def __repr__(self) -> str:
         where = "closed" if self._feed is None else f"device={self.device!r}"
@@ -187,20 +203,21 @@ class DataLoader:
 
     # ---- Iterating -------------------------------------------------------------------------------------------------
 
-    def __iter__(self) -> "_Iteration":
-        """The rest of the epoch at hand after ``load_state_dict()``, else the next whole one. Ends an iteration that is
-        under way."""
+    def __iter__(self) -> "Iteration":
+        """The rest of the current epoch after ``load_state_dict()``, else the next whole one. Ends an iteration that is under
+        way."""
+        self._fix_ranks()
         self._supersede()
         wanted, self._wanted_epoch = self._wanted_epoch, None
         try:
             if wanted is not None or self._begun:
                 self._go_to(self._epoch + 1 if wanted is None else wanted)
-        except OptionError:  # it cannot be had at all
+        except OptionError:  # another try would fail too
             raise
         except BaseException:
             self._wanted_epoch = wanted  # for another try
             raise
-        iteration = _Iteration(self)
+        iteration = Iteration(self)
         self._iteration = weakref.ref(iteration)
         return iteration
 
@@ -210,8 +227,8 @@ class DataLoader:
             iteration.superseded = True
 
     def set_epoch(self, epoch: int) -> None:
-        """The next iteration is of that epoch: as of torch's DistributedSampler, and only needed to leave the order of
-        epochs. Whole, but for the epoch that ``load_state_dict()`` led into."""
+        """Makes that epoch the next one, as torch's DistributedSampler does. This is only needed to change the sequence of
+        epochs. The epoch is whole, unless it is the one that ``load_state_dict()`` led into."""
         self._wanted_epoch = whole_number("epoch", epoch, 0, 2**63)
 
     def _go_to(self, epoch: int) -> None:
@@ -221,7 +238,7 @@ class DataLoader:
             self._reopen(self._token_at(epoch))
 
     def _token_at(self, epoch: int) -> str:
-        # Where this was tried and failed the old feed is not made again for it: there may be room for one alone.
+        # After a failed try the old feed is not opened again for this: there may be room for only one.
         if self._left_at is not None and self._tried is not None and self._tried[0] == epoch:
             return self._tried[1]
         token = self._opened().token_at(epoch, 0)
@@ -229,37 +246,43 @@ class DataLoader:
         return token
 
     def _is_joined(self) -> bool:
-        """Whether others who are no ranks of ours read the same feed, which therefore goes where it goes."""
+        """Whether consumers that are not our ranks read the same feed, so that we cannot choose its place."""
         return self._ranks.share is not None and self._ranks.world_size == 1
 
     def _skip_to(self, epoch: int) -> None:
         if epoch < self._epoch or (epoch == self._epoch and self._begun):
             raise from_code(errno.EINVAL, f"the feed that is shared as {self._ranks.share!r} is past the beginning of epoch"
-                                          f" {epoch}: take a later epoch, or a feed of one's own")
+                                          f" {epoch}: choose a later epoch, or a loader without share=")
         while self._epoch < epoch:
             self._take()
 
     def _take(self) -> Batch:
-        """The next batch, with the books kept."""
-        feed = self._opened()
+        """The next batch; records where the loader stands."""
         try:
-            batch = feed.next(self._timeout_ms)
+            batch = self._next()
         except TooManyBatches:
             gc.collect()  # tensors may be held by a cycle, as of a traceback
             try:
-                batch = feed.next(self._timeout_ms)
+                batch = self._next()
             except TooManyBatches as error:
                 raise self._explain(error) from None
-        assert batch is not None, "a run has no end where no number of epochs is asked for"
+        assert batch is not None, "a run without a number of epochs does not end"
         self._begun = not batch.last_of_epoch
         self._epoch = batch.epoch + 1 if batch.last_of_epoch else batch.epoch
+        return batch
+
+    def _next(self) -> Batch | None:
+        expects = what_is_awaited(self._ranks, self._has_had_batches)
+        batch = next_batch(self._opened(), self._timeout_ms, self._options["socket"], expects)
+        self._has_had_batches = True
         return batch
 
     def _explain(self, error: TooManyBatches) -> TooManyBatches:
         held, asked = self._describe()["prefetch"], self._options["prefetch"]
         remedy = f"raise prefetch_factor (now {held - 1})"
-        if held < max(asked, 2):  # of a ring that others share, and whose size they have set
-            remedy = f"let who makes the feed {self._ranks.share!r} ask for a larger prefetch_factor, for the room is shared"
+        if held < max(asked, 2):  # the ring is shared, and its size was set by another
+            share = self._ranks.share
+            remedy = f"let the job that makes the feed {share!r} ask for a larger prefetch_factor: its room is shared"
         explained = TooManyBatches(
             f"all {held} batches that this loader may hold at once are held by tensors, or views of them, that are still"
             f" alive: let go of them, use copy=True, or {remedy}")
@@ -274,37 +297,56 @@ class DataLoader:
     # ---- State -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader stands: after the last batch handed out. Small, and safe to write anywhere."""
+        """Where the loader stands: after the last batch handed out. It is small and made of plain types."""
         feed = self._opened()
         goes_on = self._wanted_epoch is None or (self._wanted_epoch == self._epoch and not self._begun)
         token = feed.token() if goes_on else feed.token_at(self.epoch, 0)
         return {"feedd": _STATE_VERSION, "token": token, "epoch": self.epoch}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The next iteration goes on exactly there, to the end of that epoch, also with another world size."""
+        """The next iteration continues exactly there, to the end of that epoch, also with another world size."""
         token = state.get("token") if isinstance(state, dict) and state.get("feedd") == _STATE_VERSION else None
         if not isinstance(token, str) or not token or not token.isascii():
-            raise ValueError("this is no state of a feedd.DataLoader")
+            raise ValueError("this is not the state of a feedd.DataLoader")
         if self._is_joined():
-            raise from_code(errno.EINVAL, f"the feed that is shared as {self._ranks.share!r} goes on where it is, not where a"
-                                          " state says: take a feed of one's own")
+            raise from_code(errno.EINVAL, f"the feed that is shared as {self._ranks.share!r} continues where it is, not where a"
+                                          " state says: use a loader without share=")
         self._reopen(token)
+        self._loaded = token
         self._wanted_epoch = None
 
     # ---- The feed --------------------------------------------------------------------------------------------------
+
+    @property
+    def _ranks(self) -> Ranks:
+        return self._rank_finder.found
+
+    def _fix_ranks(self) -> None:
+        """Called before anything that depends on the ranks; opens the feed again if they are not those that it has."""
+        is_new = not self._rank_finder.fixed and self._owner != os.getpid()  # forked before the first use
+        if self._rank_finder.fix():
+            self._options.update(self._rank_finder.options(), device=frameworks.device_name(self._device))
+            is_new = True
+        if is_new and (self._feed is not None or self._left_at is not None):
+            self._owner = os.getpid()
+            self.close()
+            self._left_at = self._loaded or ""
+            self._opened()
 
     def _open(self, token: str | None, reopened: int) -> Feed:
         share = self._ranks.share
         if share is not None:
             share = reopened_name(share, reopened)
-        return Feed(self.dataset.name, self.batch_size, share=share, resume=token, **self._options)
+        feed = Feed(self.dataset.name, self.batch_size, share=share, resume=token or None, **self._options)
+        self._has_had_batches = False
+        return feed
 
     def _reopen(self, token: str) -> None:
-        """At another place, or, if that cannot be, again where it stood. The ranks of a job all do this, so they meet again
-        under the next name, however often one of them has to try."""
+        """Opens the feed at another place, or if that fails again where it stood. All ranks of a job do this, so they meet
+        again under the next name, however often one of them has to try."""
         self._supersede()
         before = self._left_at if self._left_at is not None else self._opened().token()
-        self.close()  # first, so that the daemon goes on with the ring that is there
+        self.close()  # first, so that the daemon reuses its ring
         self._left_at = before
         reopened = self._reopened + (self._ranks.world_size > 1)
         self._feed = self._open(token, reopened)
@@ -325,12 +367,12 @@ class DataLoader:
         return self._opened().describe()
 
     def _settle(self) -> None:
-        """After the last batch of an epoch the next one may be long in coming."""
+        """Gives batches back after the last one of an epoch: the next call may be a long time off."""
         if self._feed is not None:
             self._feed.settle()
 
     def close(self) -> None:
-        """Leaves the feed. Tensors that are still held stay valid; on a GPU, letting go of the last of them waits for all
+        """Leaves the feed. Tensors that are still held remain valid; on a GPU, letting go of the last of them waits for all
         work queued there."""
         self._left_at = None
         feed, self._feed = self._feed, None
@@ -343,32 +385,13 @@ class DataLoader:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def __getstate__(self) -> dict[str, Any]:
-        raise TypeError("a feedd.DataLoader belongs to its process: make one in each, and pass state_dict() between them")
+    def __reduce__(self) -> tuple[Any, ...]:
+        """An unused loader may be pickled: it is made again in the other process, as torch's mp.spawn needs it."""
+        untouched = not self._rank_finder.fixed and self._loaded is None and self._wanted_epoch is None
+        if not untouched or type(self) is not DataLoader:
+            raise TypeError("a feedd.DataLoader belongs to its process: make one in each, and pass state_dict() between them")
+        return _make, (self._made_with,)
 
 
-class _Iteration:
-    """One epoch, or the rest of one."""
-
-    def __init__(self, loader: DataLoader) -> None:
-        self._loader = loader
-        self.superseded = False  # by another iteration
-        self._exhausted = False
-
-    def __iter__(self) -> "_Iteration":
-        return self
-
-    def __len__(self) -> int:
-        return len(self._loader)
-
-    def __next__(self) -> Any:
-        loader = self._loader
-        if self._exhausted:
-            loader._settle()
-            raise StopIteration
-        if self.superseded:
-            raise Error("another iteration over this loader has begun: a loader stands at one place. Make a second one")
-        batch = loader._take()
-        if batch.last_of_epoch:
-            self._exhausted = True
-        return loader._tensors(batch)
+def _make(arguments: dict[str, Any]) -> DataLoader:
+    return DataLoader(**arguments)

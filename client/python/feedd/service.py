@@ -1,4 +1,4 @@
-"""serve: a private daemon, where no service runs."""
+"""serve: a private daemon for a machine without the service."""
 
 import configparser
 import contextlib
@@ -20,8 +20,8 @@ from .errors import Error
 _START_SECONDS = 30.0
 _STOP_SECONDS = 15.0
 _PLACES = ("/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin")
-# The shell starts the daemon again after a crash, so that loaders go on, and takes its folder away after it, also when this
-# process was killed and can do so no more.
+# The shell restarts the daemon after a crash, so that loaders can continue, and removes its folder at the end, even when this
+# process was killed and cannot.
 _RUN = ('while "$1" --config "$2/feedd.conf" --until-eof; status=$?; [ $status -gt 128 ]; do sleep 0.2; done;'
         ' rm -rf "$2"; exit $status')
 _LOG_LINE = re.compile(r"^(\S+ \S+ feedd\[\d+\] \w+|feedd): ", re.MULTILINE)
@@ -29,12 +29,20 @@ _LOG_LINE = re.compile(r"^(\S+ \S+ feedd\[\d+\] \w+|feedd): ", re.MULTILINE)
 Sections = Mapping[str, Mapping[str, object]]
 
 
+def _why_not(wanted: str) -> str:
+    where = "say where it is with FEEDD_PROGRAM or serve(..., program=)"
+    if os.path.isdir(wanted):
+        return f"{wanted!r} is a folder, not the program feedd: {where}"
+    if os.path.exists(wanted):
+        return f"{wanted!r} is not executable: chmod +x it if it is the program feedd, else {where}"
+    return f"there is no program {wanted!r}: install feedd (make install, or its Debian package), or {where}"
+
+
 def _find_program(program: str | os.PathLike[str] | None) -> str:
     wanted = os.fspath(program) if program is not None else os.environ.get("FEEDD_PROGRAM") or "feedd"
     found = shutil.which(wanted) or shutil.which(wanted, path=os.pathsep.join(_PLACES))
     if found is None:
-        raise Error(f"there is no program {wanted!r}: install feedd (make install, or its Debian package), or say where it is"
-                    " with FEEDD_PROGRAM or serve(..., program=)")
+        raise Error(_why_not(wanted))
     return found
 
 
@@ -49,26 +57,26 @@ def _text_of(section: str, key: str, value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, (str, os.PathLike, int, float)):
-        raise TypeError(f"serve: {key} of [{section}] is {value!r}, and wants to be text, a path, a number, True or False")
+        raise TypeError(f"serve: {key} of [{section}] is {value!r}, which is not text, a path, a number, True or False")
     return str(value)
 
 
 def _absolute(options: configparser.SectionProxy, base: str) -> None:
-    """Files start at the configuration's folder."""
+    """Relative paths start at the configuration's folder."""
     for key, value in options.items():
         if key == "path" or (key.startswith("field.") and options.get("format") != "records"):
             options[key] = os.path.join(base, os.path.expanduser(value))
 
 
 def _read(config: str | os.PathLike[str] | Sections) -> tuple[configparser.ConfigParser, str]:
-    """And what the user calls it."""
+    """The configuration, and the name that the user has for it."""
     parser = _parser()
     base, name = os.getcwd(), "the configuration"
     if isinstance(config, Mapping):
         for key, options in config.items():
             section = key if key == "feedd" or key.startswith("dataset ") else f"dataset {key}"
             if not isinstance(options, Mapping):
-                raise TypeError(f"serve: [{section}] is {options!r}, and wants to be a dict of options")
+                raise TypeError(f"serve: [{section}] is {options!r}, which is not a dict of options")
             parser[section] = {option: _text_of(section, option, value) for option, value in options.items()}
     elif isinstance(config, str) and ("\n" in config or config.lstrip().startswith("[")):
         parser.read_string(config)
@@ -105,14 +113,14 @@ def _who_answers(path: str) -> int:
 
 
 class Service:
-    """A running private daemon, which ends with ``close()``, with a ``with`` block, or with this process, however that
-    ends. ``socket`` is where it answers."""
+    """A running private daemon. It ends with ``close()``, at the end of a ``with`` block, or with this process, however that
+    ends. ``socket`` is where it listens."""
 
     def __init__(self, program: str, config: str | os.PathLike[str] | Sections) -> None:
         try:
             parser, self._name = _read(config)
         except configparser.Error as error:
-            raise Error(f"this is no feedd.conf: {error}") from None
+            raise Error(f"this is not a feedd.conf: {error}") from None
         self._owner = os.getpid()
         self._written = ""
         self._pid = 0
@@ -122,7 +130,7 @@ class Service:
             self.socket = _write(parser, self._folder)
             with open(self._folder / "feedd.log", "ab") as out:
                 self._log = ending.enter_context(open(self._folder / "feedd.log", "rb"))
-                ending.callback(self.log)  # to its end, before it is closed
+                ending.callback(self.log)  # reads all of it before it is closed
                 self._process = subprocess.Popen(
                     ["/bin/sh", "-c", _RUN, "sh", program, self._folder], stdin=subprocess.PIPE, stdout=out, stderr=out,
                     start_new_session=True)  # so that Ctrl-C in a terminal stops the loop first
@@ -144,25 +152,25 @@ class Service:
             time.sleep(0.005)
 
     def _in_the_users_words(self) -> str:
-        """The log, of which nobody sees the file that was made of the configuration."""
+        """The log, with the user's name for the configuration in place of the file that was made of it."""
         said = _LOG_LINE.sub("", self.log()).strip()
         return re.sub(re.escape(str(self._folder / "feedd.conf")) + r"(:\d+)?", lambda _: self._name, said)
 
     @property
     def pid(self) -> int:
-        """Of the daemon, which is started again if it crashes: of the one that answers, or answered last."""
+        """Process of the daemon that answers, or answered last: a daemon that crashes is restarted."""
         self._pid = (0 if self._log.closed else _who_answers(self.socket)) or self._pid
         return self._pid
 
     def log(self) -> str:
-        """What the daemon has written so far, after its end all of it."""
+        """What the daemon has written to its log so far."""
         if not self._log.closed:
             self._log.seek(0)
             self._written = self._log.read().decode(errors="replace")
         return self._written
 
     def close(self) -> None:
-        """Stops the daemon. In a child of a fork nothing happens: it is the parent's."""
+        """Stops the daemon. In a child of a fork it does nothing: the daemon is the parent's."""
         if os.getpid() == self._owner:
             self._ending.close()
 
@@ -176,7 +184,7 @@ class Service:
             self._process.wait()
 
     def _let_go(self) -> None:
-        """Of the pipe whose end is the daemon's, as our death would be."""
+        """Closes the pipe, whose end makes the daemon stop, as it would when this process dies."""
         if self._process.stdin is not None:
             self._process.stdin.close()
 
@@ -190,11 +198,11 @@ class Service:
         return "feedd.Service(closed)" if self._log.closed else f"feedd.Service(socket={self.socket!r})"
 
 
-_running: set[Service] = set()  # which keeps those that nobody has bound to a name
+_running: set[Service] = set()  # keeps alive those that are not bound to a name
 
 
 def _in_child() -> None:
-    """Of a fork: the daemon is to end with the parent, not with the last who has this pipe."""
+    """Closes the pipes after a fork: a daemon ends with the parent, not with the last process that has its pipe."""
     for service in _running:
         service._let_go()
     _running.clear()
@@ -204,20 +212,21 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 def serve(config: str | os.PathLike[str] | Sections, *, program: str | os.PathLike[str] | None = None) -> Service:
-    """Starts a daemon of one's own, for notebooks and machines without a service: for a ``with`` block, or until ``close()``.
+    """Starts a private daemon, for notebooks and machines without the service, which runs for a ``with`` block or until
+    ``close()``.
 
-    ``config`` is the name of a feedd.conf, its text, or a dict of sections, as
-    ``{"cifar100": {"format": "records", ...}}``; files that it names start at the configuration's folder, or at the working
-    directory. ``program`` is where feedd is: by default ``$FEEDD_PROGRAM``, else it is looked for on the path. Until its end
-    ``$FEEDD_SOCKET`` points to it, so that loaders of this process and of those it starts find it. Raises ``feedd.Error``
-    with the daemon's own sentence.
+    ``config`` is the name of a feedd.conf, its text, or a dict of sections such as
+    ``{"cifar100": {"format": "records", ...}}``. Relative paths in it start at the file's folder, else at the working
+    directory. ``program`` is the path of feedd: by default ``$FEEDD_PROGRAM``, else it is looked up on ``$PATH``. While the
+    daemon runs, ``$FEEDD_SOCKET`` points to it, so that loaders in this process and its children find it. Raises
+    ``feedd.Error`` with the daemon's own message.
     """
     return Service(_find_program(program), config)
 
 
 def _restore(ours: str, before: str | None) -> None:
     if os.environ.get("FEEDD_SOCKET") != ours:
-        return  # somebody has set another one since
+        return  # it has been changed since
     if before is None:
         del os.environ["FEEDD_SOCKET"]
     else:

@@ -1,6 +1,6 @@
-// feedd._feed.Array: one field of a batch, for whoever speaks DLPack or an array interface.
+// feedd._feed.Array: one field of a batch, for libraries that support DLPack or an array interface.
+#include "client/python/native/array_type.h"
 #include "client/python/native/dlpack.h"
-#include "client/python/native/module.h"
 
 struct array {
     PyObject_HEAD struct lease *lease;
@@ -53,7 +53,7 @@ static void array_dealloc(PyObject *object) {
 
 // ---- DLPack ------------------------------------------------------------------------------------------------
 
-// A capsule that nobody has taken over still owns its tensor.
+// A capsule that was not consumed still owns its tensor.
 static void drop_plain(PyObject *capsule) {
     if (!PyCapsule_IsValid(capsule, "dltensor"))
         return;
@@ -68,7 +68,7 @@ static void drop_versioned(PyObject *capsule) {
     managed->deleter(managed);
 }
 
-// The stream as DLPack numbers them for CUDA: None and 1 the legacy default stream, 2 the per-thread one, -1 none.
+// The stream as DLPack numbers them for CUDA: None and 1 are the legacy default stream, 2 the per-thread one, -1 none.
 static int wait_on(struct array *self, PyObject *stream) {
     char text[HANDLE_TEXT_BYTES];
     long long number = 1;
@@ -80,10 +80,10 @@ static int wait_on(struct array *self, PyObject *stream) {
     if (number == -1)
         return 0;
     if (number <= 0) {
-        PyErr_Format(
-            PyExc_ValueError,
-            "stream %lld is none in DLPack: 1 is the legacy default stream, 2 the per-thread one, -1 none",
-            number);
+        PyErr_Format(PyExc_ValueError,
+                     "stream %lld is not valid in DLPack: 1 is the legacy default stream, 2 the per-thread "
+                     "one, -1 none",
+                     number);
         return -1;
     }
     int err;
@@ -95,8 +95,8 @@ static int wait_on(struct array *self, PyObject *stream) {
     return err ? -1 : 0;
 }
 
-// Negative and an exception when the tensor is wanted where it does not lie. *copy: 1 asked for, 0 refused, -1 as it
-// is best; in the end 2 for one on another device.
+// The stream as DLPack numbers them for CUDA: None and 1 are the legacy default stream, 2 is the thread's, -1 none.
+// 0 refused, -1 left to us; set to 2 for a copy on another device.
 static int check_device(struct dlpack_device here, PyObject *wanted, int *copy) {
     int type, number;
     if (wanted == Py_None)
@@ -113,16 +113,15 @@ static int check_device(struct dlpack_device here, PyObject *wanted, int *copy) 
         *copy = 2; // to another device
         return 0;
     }
-    PyErr_Format(PyExc_BufferError,
-                 "the batch lies on device (%d, %d); (%d, %d) is to be had only by copying it", here.type,
-                 here.number, type, number);
+    PyErr_Format(PyExc_BufferError, "the batch is on device (%d, %d); it can only be copied to (%d, %d)",
+                 here.type, here.number, type, number);
     return -1;
 }
 
 static PyObject *capsule_of(struct array *self, bool versioned, bool copy) {
     char text[HANDLE_TEXT_BYTES];
-    // The interpreter's lock is kept where nothing is copied. That is quick, and a framework calls us from within its
-    // C++: a thread that the end of the program stops where it asks for the lock again would be unwound through that.
+    // Without a copy the interpreter's lock is kept. That is quick, and a framework calls us from within its C++ code,
+    // through which a thread would be unwound if the end of the program stopped it where it asks for the lock again.
     PyThreadState *let_go = copy ? PyEval_SaveThread() : NULL;
     void *managed;
     int err = dlpack_export(self->lease, self->field, versioned, copy, &managed, text);
@@ -159,8 +158,7 @@ static PyObject *array_dlpack(PyObject *object, PyObject *arguments, PyObject *k
     if (check_device(here, device, &copy) < 0)
         return NULL;
     if (copy == 1 && here.type == DLPACK_CUDA)
-        return PyErr_Format(PyExc_BufferError,
-                            "a copy on the GPU is the framework's to make: tensor.clone()");
+        return PyErr_Format(PyExc_BufferError, "let the framework copy a batch on the GPU: tensor.clone()");
     if (here.type == DLPACK_CUDA && wait_on(self, stream) < 0)
         return NULL;
     return capsule_of(self, major >= 1, copy > 0);
@@ -202,7 +200,7 @@ static PyObject *interface_of(struct array *self, int version) {
     };
     const struct feed_array *field = field_of(self);
     if (!types[field->dtype])
-        return PyErr_Format(PyExc_AttributeError, "bfloat16 is unknown to the array interface: use DLPack");
+        return PyErr_Format(PyExc_AttributeError, "the array interface has no bfloat16: use DLPack");
     PyObject *shape = shape_tuple(field);
     if (!shape)
         return NULL;
@@ -215,7 +213,7 @@ static PyObject *array_interface(PyObject *object, void *unused) {
     (void)unused;
     struct array *self = (struct array *)object;
     if (dlpack_device(self->lease->handle).type != DLPACK_CPU)
-        return PyErr_Format(PyExc_AttributeError, "the batch lies in GPU memory");
+        return PyErr_Format(PyExc_AttributeError, "the batch is in GPU memory");
     return interface_of(self, 3);
 }
 
@@ -224,7 +222,7 @@ static PyObject *array_cuda_interface(PyObject *object, void *unused) {
     (void)unused;
     struct array *self = (struct array *)object;
     if (dlpack_device(self->lease->handle).type != DLPACK_CUDA)
-        return PyErr_Format(PyExc_AttributeError, "the batch lies in host memory");
+        return PyErr_Format(PyExc_AttributeError, "the batch is in host memory");
     if (wait_on(self, Py_None) < 0)
         return NULL;
     PyObject *interface = interface_of(self, 3), *one = PyLong_FromLong(1);
@@ -254,14 +252,15 @@ static PyObject *array_tobytes(PyObject *object, PyObject *unused) {
 
 static PyMethodDef methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))array_dlpack, METH_VARARGS | METH_KEYWORDS,
-     "The field as a DLPack capsule, read-only, over the batch's own memory. stream, on a GPU: the one that "
+     "The field as a read-only DLPack capsule over the batch's own memory. stream, on a GPU, is the one that "
      "waits for the\n"
-     "batch; None and 1 are the legacy default stream, -1 none. copy=True, and dl_device=(1, 0) of a batch "
-     "on a GPU: in\n"
-     "host memory of its own, writable. BufferError: what only the framework can copy, or copy=False asks "
-     "not to."},
+     "batch; None and 1 are the legacy default stream, -1 none. copy=True, and dl_device=(1, 0) for a batch "
+     "on "
+     "a GPU, give a\n"
+     "writable copy in host memory. BufferError: only the framework can make the copy, or copy=False forbids "
+     "it."},
     {"__dlpack_device__", array_dlpack_device, METH_NOARGS, "(type, number): (1, 0) the CPU, (2, N) cuda:N."},
-    {"tobytes", array_tobytes, METH_NOARGS, "A copy of the bytes, wherever they lie; waits for them."},
+    {"tobytes", array_tobytes, METH_NOARGS, "A copy of the bytes, from host or GPU memory; waits for them."},
     {0},
 };
 
@@ -277,8 +276,9 @@ static PyGetSetDef attributes[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "One field of a batch, in the ring or on the GPU; the batch stays leased while it or what "
-                "was made of it lives."},
+    {Py_tp_doc,
+     "One field of a batch, in the ring or on the GPU. The batch remains leased while this object or "
+     "anything made of it lives."},
     {Py_tp_dealloc, array_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_getset, attributes},
@@ -288,6 +288,6 @@ static PyType_Slot slots[] = {
 PyType_Spec array_spec = {
     .name = "feedd._feed.Array",
     .basicsize = sizeof(struct array),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, // only feed_next() gives them
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, // only Batch.arrays() makes them
     .slots = slots,
 };

@@ -1,5 +1,6 @@
-// feedd._feed.Batch: what feed_next() gave, and its arrays.
-#include "client/python/native/module.h"
+// feedd._feed.Batch: a batch from feed_next(), and its arrays.
+#include "client/python/native/batch_type.h"
+#include "client/python/native/array_type.h"
 
 #include <stdlib.h>
 
@@ -84,24 +85,26 @@ static PyObject *batch_last_of_epoch(PyObject *object, void *unused) {
 }
 
 static PyMethodDef methods[] = {
-    {"arrays", batch_arrays, METH_NOARGS, "The fields, in their order."},
-    {"samples", batch_samples, METH_NOARGS, "Which samples of the dataset these are."},
+    {"arrays", batch_arrays, METH_NOARGS, "The fields, in order."},
+    {"samples", batch_samples, METH_NOARGS, "The numbers of these samples in the dataset."},
     {0},
 };
 
 static PyGetSetDef attributes[] = {
-    {"count", batch_number, NULL, "Samples in hand.", (void *)COUNT},
-    {"skipped", batch_number, NULL, "Samples that could not be read and were left out.", (void *)SKIPPED},
+    {"count", batch_number, NULL, "Samples in the batch.", (void *)COUNT},
+    {"skipped", batch_number, NULL, "Samples that were left out because they could not be read.",
+     (void *)SKIPPED},
     {"epoch", batch_number, NULL, "Counted from 0.", (void *)EPOCH},
     {"index", batch_number, NULL, "The global batch's number in the epoch.", (void *)INDEX},
     {"first_position", batch_number, NULL, "Of the first sample in the epoch's order.",
      (void *)FIRST_POSITION},
-    {"last_of_epoch", batch_last_of_epoch, NULL, "Whether the epoch ends here.", NULL},
+    {"last_of_epoch", batch_last_of_epoch, NULL, "Whether the epoch ends with this batch.", NULL},
     {0},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "A lease on one batch; it goes back when this and all that was made of its arrays is gone."},
+    {Py_tp_doc,
+     "A lease on one batch. It is given back when this object and everything made of its arrays is gone."},
     {Py_tp_dealloc, batch_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_getset, attributes},
@@ -111,6 +114,6 @@ static PyType_Slot slots[] = {
 PyType_Spec batch_spec = {
     .name = "feedd._feed.Batch",
     .basicsize = sizeof(struct batch),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, // only feed_next() gives them
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, // only Feed.next() makes them
     .slots = slots,
 };

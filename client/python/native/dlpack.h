@@ -1,5 +1,5 @@
 // A field of a batch as a DLPack tensor. The structures are the ABI of DLPack 1.0 (github.com/dmlc/dlpack,
-// include/dlpack/dlpack.h), written down here so that nothing has to be installed.
+// include/dlpack/dlpack.h), written down here so that no header has to be installed.
 #ifndef FEEDD_CLIENT_PYTHON_NATIVE_DLPACK_H
 #define FEEDD_CLIENT_PYTHON_NATIVE_DLPACK_H
 
@@ -59,12 +59,12 @@ struct dlpack_managed_versioned { // capsule "dltensor_versioned"
     struct dlpack_tensor tensor;
 };
 
-// Where the fields of a handle's batches lie; those of a simulated GPU are in host memory.
+// The device of a handle's batches; those of a simulated GPU are in host memory.
 struct dlpack_device dlpack_device(const struct handle *handle);
 struct dlpack_type dlpack_type(enum feed_dtype dtype);
 
-// A tensor over a field of the batch, which lives until its deleter is called, from any thread. `copy`: of the bytes,
-// in memory of its own, which is of the CPU. 0 and *managed: a struct dlpack_managed_versioned if `versioned`, else a
+// A tensor over a field of the batch. It lives until its deleter is called, from any thread. With `copy` it has a copy
+// of the bytes in host memory of its own. 0 and *managed: a struct dlpack_managed_versioned if `versioned`, else a
 // struct dlpack_managed. Otherwise a negative errno and a sentence.
 int dlpack_export(struct lease *lease, uint32_t field, bool versioned, bool copy, void **managed,
                   char text[HANDLE_TEXT_BYTES]);

@@ -3,14 +3,21 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "client/python/native/array_type.h"
+#include "client/python/native/batch_type.h"
 #include "client/python/native/dlpack.h"
-#include "client/python/native/module.h"
+#include "client/python/native/feed_type.h"
 
-#define SLICE_MS 100 // how often a wait looks whether a signal's handler wants to run
+#define SLICE_MS      100  // how often a wait looks whether a signal's handler wants to run
+#define WARN_AFTER_MS 5000 // of waiting for a daemon that does not answer
 
 struct feed_object {
-    PyObject_HEAD struct handle *handle; // NULL once closed
+    PyObject_HEAD struct handle *handle; // NULL until it is open, and once closed
+    bool opening, warned;
+    uint64_t opening_since_ms;
+    const char *socket; // while it is being opened: what was asked for; NULL is the default
 };
 
 static uint64_t now_ms(void) {
@@ -26,8 +33,8 @@ static int text_of(PyObject *object, void *result) {
     if (object == Py_None)
         return 1;
     if (!PyUnicode_Check(object)) {
-        PyErr_Format(PyExc_TypeError, "%R is no text, as dataset, socket, share, resume and device are",
-                     object);
+        PyErr_Format(PyExc_TypeError,
+                     "%R is not a string, as dataset, socket, share, resume and device must be", object);
         return 0;
     }
     Py_ssize_t bytes;
@@ -36,15 +43,31 @@ static int text_of(PyObject *object, void *result) {
         return 0;
     if (strlen(*text) == (size_t)bytes)
         return 1;
-    PyErr_SetString(PyExc_ValueError, "a text for feedd has a character 0 in it");
+    PyErr_SetString(PyExc_ValueError, "a string for feedd contains the character 0");
     return 0;
 }
 
-// Asked by libfeed while it waits, without the interpreter's lock. True leaves what the handler has raised.
-static bool interrupted(void *unused) {
-    (void)unused;
+// With the interpreter's lock. Negative when the warning was made an exception.
+static int warn_of_opening(struct feed_object *self) {
+    self->warned = true;
+    PyObject *waiting = PyImport_ImportModule("feedd.waiting");
+    PyObject *done = waiting ? PyObject_CallMethod(waiting, "warn_of_opening", "z", self->socket) : NULL;
+    Py_XDECREF(waiting);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+// Asked by libfeed while it connects and attaches, without the interpreter's lock. True leaves what the handler of a
+// signal has raised. After the opening this is asked with the handle's lock held: see handle.h for why only the main
+// thread, which is the one that runs the handlers of signals, may then ask for the interpreter's.
+static bool interrupted(void *context) {
+    struct feed_object *self = context;
+    if (!self->opening && gettid() != getpid())
+        return false;
     PyGILState_STATE state = PyGILState_Ensure();
     bool raised = PyErr_CheckSignals() < 0;
+    if (!raised && self->opening && !self->warned && now_ms() - self->opening_since_ms >= WARN_AFTER_MS)
+        raised = warn_of_opening(self) < 0;
     PyGILState_Release(state);
     return raised;
 }
@@ -90,11 +113,17 @@ static PyObject *feed_object_new(PyTypeObject *type, PyObject *arguments, PyObje
     struct feed_object *self = (struct feed_object *)allocate(type, 0);
     if (!self)
         return NULL;
+    options.interrupted_context = self; // it outlives the handle's next()
+    self->socket = options.socket;
+    self->opening = true;
+    self->opening_since_ms = now_ms();
     char text[HANDLE_TEXT_BYTES];
     int err;
     Py_BEGIN_ALLOW_THREADS
     err = handle_open(&self->handle, &options, text);
     Py_END_ALLOW_THREADS
+    self->opening = false;
+    self->socket = NULL;
     if (!err)
         return (PyObject *)self;
     Py_DECREF(self);
@@ -128,7 +157,7 @@ static void feed_object_dealloc(PyObject *object) {
     Py_DECREF(type);
 }
 
-// With a reference, for another thread may close the feed while this one has let go of the interpreter's lock.
+// Takes a reference: another thread may close the feed while this one does not hold the interpreter's lock.
 static struct handle *open_handle(PyObject *object) {
     struct handle *handle = ((struct feed_object *)object)->handle;
     if (!handle)
@@ -136,7 +165,7 @@ static struct handle *open_handle(PyObject *object) {
     return handle ? handle_get(handle) : NULL;
 }
 
-// Waits in slices, so that Ctrl-C gets through. Another thread may close the feed meanwhile: a reference is held.
+// Waits in slices, so that Ctrl-C gets through. The caller holds a reference: another thread may close the feed.
 static int next_lease(struct handle *handle, struct lease **lease, long timeout_ms, char *text) {
     uint64_t end = now_ms() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0);
     for (;;) {
@@ -156,8 +185,8 @@ static int next_lease(struct handle *handle, struct lease **lease, long timeout_
 }
 
 static PyObject *feed_next_method(PyObject *object, PyObject *arguments) {
-    long timeout_ms = -1;
-    if (!PyArg_ParseTuple(arguments, "|l:next", &timeout_ms))
+    long timeout_ms = -1, waited_ms = 0;
+    if (!PyArg_ParseTuple(arguments, "|ll:next", &timeout_ms, &waited_ms))
         return NULL;
     struct handle *handle = open_handle(object);
     if (!handle)
@@ -175,7 +204,7 @@ static PyObject *feed_next_method(PyObject *object, PyObject *arguments) {
     if (got != -EAGAIN || timeout_ms <= 0)
         return raise_code(got, text);
     char late[HANDLE_TEXT_BYTES + 100];
-    snprintf(late, sizeof late, "no batch came within %g s: %s", (double)timeout_ms / 1000,
+    snprintf(late, sizeof late, "no batch came within %g s: %s", (double)(timeout_ms + waited_ms) / 1000,
              *text ? text : "feedctl feeds and feedctl stats show what is waited for");
     return raise_code(got, late);
 }
@@ -190,6 +219,19 @@ static PyObject *feed_settle_method(PyObject *object, PyObject *unused) {
     handle_put(handle);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
+}
+
+static PyObject *feed_connected_method(PyObject *object, PyObject *unused) {
+    (void)unused;
+    struct handle *handle = open_handle(object);
+    if (!handle)
+        return NULL;
+    bool connected;
+    Py_BEGIN_ALLOW_THREADS
+    connected = handle_is_connected(handle);
+    handle_put(handle);
+    Py_END_ALLOW_THREADS
+    return PyBool_FromLong(connected);
 }
 
 static PyObject *token_text(PyObject *object, const struct order_place *place) {
@@ -261,20 +303,25 @@ static PyObject *feed_describe_method(PyObject *object, PyObject *unused) {
 
 static PyMethodDef methods[] = {
     {"next", feed_next_method, METH_VARARGS,
-     "next(timeout_ms=-1): the next Batch. Negative: waits for ever."},
+     "next(timeout_ms=-1, waited_ms=0): the next Batch. Negative: waits indefinitely. waited_ms is how long "
+     "the caller has\n"
+     "waited before, for the message of a timeout."},
+    {"connected", feed_connected_method, METH_NOARGS,
+     "False while the daemon is lost and next() looks for it."},
     {"settle", feed_settle_method, METH_NOARGS,
-     "Gives back what was let go of on a GPU since the last next()."},
+     "Gives back what was released on a GPU since the last next()."},
     {"token", feed_token_method, METH_NOARGS, "Where the next batch stands in the order, as text."},
     {"token_at", feed_token_at_method, METH_VARARGS,
-     "token_at(epoch, consumed): of another place, so many samples of all ranks into that epoch."},
-    {"describe", feed_describe_method, METH_NOARGS, "What the feed is made of."},
+     "token_at(epoch, consumed): the same for another place: after that many samples of all ranks in that "
+     "epoch."},
+    {"describe", feed_describe_method, METH_NOARGS, "The properties of the feed."},
     {"close", feed_close_method, METH_NOARGS,
-     "Leaves the feed, once all that was made of its batches is gone."},
+     "Leaves the feed as soon as everything made of its batches is gone."},
     {0},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "One consumer of a feed. Every method may be called from any thread."},
+    {Py_tp_doc, "One consumer of a feed. Its methods may be called from any thread."},
     {Py_tp_new, feed_object_new},
     {Py_tp_dealloc, feed_object_dealloc},
     {Py_tp_methods, methods},

@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include "client/python/native/write_fault.h"
 
 #define RECONNECT_POLL_MS 20 // there is no descriptor to wait on while libfeed looks for the daemon
 
@@ -25,12 +28,21 @@ static void after_fork_in_parent(void) {
     pthread_mutex_unlock(&handles_lock);
 }
 
-// The child lets go of the sockets, or the daemon would not see that the parent has died.
+// Another thread may have been connecting again at the moment of the fork, so the number that libfeed has for its
+// socket may be the number of something else by now.
+static bool is_our_socket(const struct handle *handle, int fd) {
+    struct sockaddr_un peer = {0};
+    socklen_t length = sizeof peer;
+    return fd >= 0 && getpeername(fd, (struct sockaddr *)&peer, &length) == 0 &&
+           memcmp(&peer, &handle->daemon, sizeof peer) == 0;
+}
+
+// The child closes the sockets; otherwise the daemon would not see that the parent has died.
 static void after_fork_in_child(void) {
     struct handle *handle;
     LIST_FOREACH(handle, &handles, link) {
         int fd = feed_fd(handle->feed);
-        if (fd >= 0)
+        if (is_our_socket(handle, fd))
             close(fd);
         close(handle->wake_fd);
         atomic_store(&handle->forked, true);
@@ -60,7 +72,7 @@ static void push(struct handle *handle, struct lease *lease) {
         ;
 }
 
-// With `lock` held. A lease that cannot be given back now, as while a CUDA graph is captured, is tried again later.
+// With `lock` held. A lease that cannot be given back now, as during the capture of a CUDA graph, is tried again later.
 static void give_back(struct handle *handle) {
     struct lease *lease = atomic_exchange(&handle->returned, NULL), *next, *kept = NULL;
     for (; lease; lease = next) {
@@ -82,12 +94,12 @@ static void lock_handle(struct handle *handle) {
     pthread_mutex_lock(&handle->lock);
 }
 
-// What was returned while the lock was held is given back now: those who returned it did not wait. Host memory alone:
-// on a GPU a release may not fall into the capture of a graph, so it waits for the next batch to be asked for.
+// Gives back what was returned while the lock was held, since whoever returned it did not wait. Only in host memory: on
+// a GPU a release must not fall into the capture of a graph, so it waits until the next batch is asked for.
 static void unlock_handle(struct handle *handle) {
     bool at_once = strcmp(handle->description.device, "cpu") == 0;
     pthread_mutex_unlock(&handle->lock);
-    // Pairs with the one in lease_put: either we see the lease or they see the lock free.
+    // Pairs with the one in lease_put: either we see the lease or that thread sees the lock free.
     atomic_thread_fence(memory_order_seq_cst);
     while (at_once && atomic_load(&handle->returned) && pthread_mutex_trylock(&handle->lock) == 0) {
         give_back(handle);
@@ -113,7 +125,8 @@ void lease_put(struct lease *lease) {
     struct handle *handle = lease->handle;
     if (atomic_load(&handle->forked))
         return;
-    push(handle, lease);                       // its reference of the handle stays here until the last line
+    write_fault_remove(lease->write_fault);
+    push(handle, lease);                       // we keep its reference of the handle until the last line
     atomic_thread_fence(memory_order_seq_cst); // pairs with the one in unlock_handle
     wake_waiters(handle);
     if (pthread_mutex_trylock(&handle->lock) == 0)
@@ -143,6 +156,10 @@ int handle_open(struct handle **result, const struct feed_options *options, char
         return err;
     }
     handle->description = *feed_describe(handle->feed);
+    if (handle->description.device_number < 0)
+        write_fault_watch();
+    socklen_t length = sizeof handle->daemon;
+    (void)!getpeername(feed_fd(handle->feed), (struct sockaddr *)&handle->daemon, &length);
     pthread_mutex_init(&handle->lock, NULL);
     atomic_store(&handle->references, 1);
     pthread_mutex_lock(&handles_lock);
@@ -163,7 +180,7 @@ void handle_put(struct handle *handle) {
     pthread_mutex_lock(&handles_lock);
     LIST_REMOVE(handle, link);
     pthread_mutex_unlock(&handles_lock);
-    feed_close(handle->feed); // gives back all that is on the list
+    feed_close(handle->feed); // gives back everything on the list
     struct lease *lease = atomic_load(&handle->returned), *next;
     for (; lease; lease = next) {
         next = lease->next;
@@ -176,6 +193,20 @@ void handle_put(struct handle *handle) {
 
 // ---- Batches -----------------------------------------------------------------------------------------------
 
+// In host memory: from the first byte of the batch's fields to the last.
+static int watch_writes(const struct handle *handle, const struct feed_batch *batch) {
+    const char *from = NULL, *end = NULL;
+    for (uint32_t i = 0; i < batch->field_count; i++) {
+        const char *data = batch->field[i].data;
+        if (!from || data < from)
+            from = data;
+        if (!end || data + batch->field[i].bytes > end)
+            end = data + batch->field[i].bytes;
+    }
+    return handle->description.device_number < 0 && end > from ? write_fault_add(from, (size_t)(end - from))
+                                                               : -1;
+}
+
 // With `lock` held.
 static int take(struct handle *handle, struct lease **result, char *text) {
     give_back(handle);
@@ -184,13 +215,14 @@ static int take(struct handle *handle, struct lease **result, char *text) {
     if (got == 1) {
         lease->handle = handle;
         lease->waiting_stream = LEASE_NO_STREAM_WAITS;
+        lease->write_fault = watch_writes(handle, &lease->batch);
         atomic_fetch_add(&handle->references, 1);
         atomic_store(&lease->references, 1);
         *result = lease;
         return 1;
     }
     if (got == -EAGAIN && feed_fd(handle->feed) >= 0)
-        *text = 0; // the daemon is there, and there is no more to be said
+        *text = 0; // the daemon is there, so there is nothing to add
     else if (got < 0)
         snprintf(text, HANDLE_TEXT_BYTES, "%s", lease ? feed_strerror(handle->feed) : "out of memory");
     free(lease);
@@ -235,6 +267,15 @@ void handle_settle(struct handle *handle) {
     unlock_handle(handle);
 }
 
+bool handle_is_connected(struct handle *handle) {
+    if (atomic_load(&handle->forked))
+        return true;
+    lock_handle(handle);
+    bool connected = feed_fd(handle->feed) >= 0;
+    unlock_handle(handle);
+    return connected;
+}
+
 int handle_token(struct handle *handle, const struct order_place *place, char token[FEED_TOKEN_BYTES],
                  char text[HANDLE_TEXT_BYTES]) {
     int err = refuse_forked(handle, text);
@@ -248,7 +289,7 @@ int handle_token(struct handle *handle, const struct order_place *place, char to
         snprintf(text, HANDLE_TEXT_BYTES, "there is no such place in the order: %llu samples into epoch %llu",
                  (unsigned long long)place->consumed, (unsigned long long)place->epoch);
     else if (err)
-        snprintf(text, HANDLE_TEXT_BYTES, "where this loader stands is not known: %s", strerror(-err));
+        snprintf(text, HANDLE_TEXT_BYTES, "the place of this loader is not known: %s", strerror(-err));
     return err;
 }
 
@@ -295,7 +336,7 @@ int lease_samples(struct lease *lease, int64_t *samples, char text[HANDLE_TEXT_B
     unlock_handle(handle);
     if (err)
         snprintf(text, HANDLE_TEXT_BYTES,
-                 "which samples this batch holds is not known any more (%s): ask before the loader is closed",
+                 "the samples of this batch are no longer known (%s): ask before the loader is closed",
                  strerror(-err));
     return err;
 }

@@ -1,5 +1,9 @@
 #include "client/python/native/module.h"
 
+#include "client/python/native/array_type.h"
+#include "client/python/native/batch_type.h"
+#include "client/python/native/feed_type.h"
+
 PyTypeObject *feed_type, *batch_type, *array_type;
 
 PyObject *raise_code(int code, const char *text) {

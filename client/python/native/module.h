@@ -8,18 +8,7 @@
 
 #include "client/python/native/handle.h"
 
-// Raises what feedd.errors makes of a negative errno and its sentence. Always NULL.
+// Raises the exception that feedd.errors makes of a negative errno and its sentence. Returns NULL.
 PyObject *raise_code(int code, const char *text);
-
-// The types, made once by the module.
-extern PyTypeObject *feed_type, *batch_type, *array_type;
-extern PyType_Spec feed_spec, batch_spec, array_spec;
-
-// Over one reference of the lease, which they take over also on failure.
-PyObject *batch_new(struct lease *lease);
-PyObject *array_new(struct lease *lease, uint32_t field);
-
-const char *dtype_numpy_name(enum feed_dtype dtype);
-PyObject *shape_tuple(const struct feed_array *array);
 
 #endif

@@ -1,0 +1,35 @@
+"""What ``iter(DataLoader)`` gives."""
+
+from typing import TYPE_CHECKING, Any
+
+from .errors import Error
+
+if TYPE_CHECKING:
+    from .loader import DataLoader
+
+
+class Iteration:
+    """One epoch, or the rest of one."""
+
+    def __init__(self, loader: "DataLoader") -> None:
+        self._loader = loader
+        self.superseded = False  # by another iteration
+        self._exhausted = False
+
+    def __iter__(self) -> "Iteration":
+        return self
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __next__(self) -> Any:
+        loader = self._loader
+        if self._exhausted:
+            loader._settle()
+            raise StopIteration
+        if self.superseded:
+            raise Error("another iteration over this loader has begun: a loader stands at one place. Make a second one")
+        batch = loader._take()
+        if batch.last_of_epoch:
+            self._exhausted = True
+        return loader._tensors(batch)
