@@ -137,12 +137,6 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libdaemon.a $(BUILD)/libc
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON) $(PKGS_CTL) cmocka) $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) -lm
 
-# Client and daemon each have their own idea of a session, so these tests see the client's side alone.
-$(BUILD)/tests/test_client_%: $(BUILD)/obj/tests/unit/test_client_%.o $(BUILD)/libctl.a $(BUILD)/libclient.a
-	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON) $(PKGS_CTL) cmocka) $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) -lm
-
 # What the integration tests run besides feedd and feedctl.
 $(BUILD)/tests/%: $(BUILD)/obj/tests/integration/%.o $(BUILD)/libfeed.a
 	$(call say,LINK,$@)

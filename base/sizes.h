@@ -9,6 +9,8 @@
 #define CACHE_LINE      64
 #define MIB             (UINT64_C(1) << 20)
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+// The structure of which `pointer` points to the member `member`.
+#define CONTAINER_OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 // The next multiple of `alignment`. The sum must not overflow.
 static inline uint64_t align_up(uint64_t value, uint64_t alignment) {

@@ -30,7 +30,8 @@ struct state_table {
 #define STATE_TABLE(subject, states)                                                                         \
     { subject, states, COUNT_OF(states) }
 
-// Returns `to`. A transition that the table does not have is a bug: it is named on standard error, and the process aborts.
+// Returns `to`. A transition that the table does not have is a bug: it is named on standard error, and the process
+// aborts.
 uint32_t state_next(const struct state_table *table, uint32_t from, uint32_t to) MUST_CHECK;
 
 // "?" for a number that is not a state, as it may come from shared memory.

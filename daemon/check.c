@@ -10,7 +10,7 @@
 #include "base/scope.h"
 #include "daemon/access.h"
 #include "daemon/config/config.h"
-#include "daemon/supervisor/supervisor.h"
+#include "daemon/supervisor/datasets.h"
 #include "gpu/gpu.h"
 
 static bool is_member(gid_t group) {

@@ -1,5 +1,5 @@
-// What the supervisor and a transfer process tell each other: a pair of seqpacket sockets, one structure a packet,
-// with its descriptors. Both ends are of one program, so the structures need no other form.
+// What the supervisor and a transfer process tell each other: a pair of seqpacket sockets, one structure per
+// packet, with its descriptors. Both ends are the same program, so the structures need no other form.
 #ifndef FEEDD_DAEMON_CONTROL_H
 #define FEEDD_DAEMON_CONTROL_H
 
@@ -15,7 +15,7 @@ enum transfer_request_kind {
     // if it is there already. Answered by POOL_OPEN or POOL_REFUSED
     TRANSFER_OPEN_POOL = 1,
     TRANSFER_CLOSE_POOL,      // answered by POOL_CLOSED
-    TRANSFER_ADD_CONSUMER,    // descriptor: its release words. CONSUMER_REFUSED if they are no good
+    TRANSFER_ADD_CONSUMER,    // descriptor: its release words. CONSUMER_REFUSED if they cannot be used
     TRANSFER_REMOVE_CONSUMER, // answered by CONSUMER_REMOVED
 };
 
@@ -31,14 +31,14 @@ enum transfer_report_kind {
     TRANSFER_READY = 1,        // the GPU is open
     TRANSFER_POOL_OPEN,        // descriptor: the pool's memory if it was made here
     TRANSFER_POOL_REFUSED,     // it cannot be opened, and nothing of it is left
-    TRANSFER_POOL_CLOSED,      // nothing of it is in use any more
-    TRANSFER_CONSUMER_REMOVED, // its release words are looked at no more
+    TRANSFER_POOL_CLOSED,      // nothing of it is in use any longer
+    TRANSFER_CONSUMER_REMOVED, // its release words are no longer looked at
     TRANSFER_CONSUMER_REFUSED, // its release words cannot be looked at
     TRANSFER_LAGGING,          // copies have waited for this consumer's stream
-    TRANSFER_LOST,             // the GPU can be used no more; the process ends
+    TRANSFER_LOST,             // the GPU can no longer be used; the process ends
 };
 
-// A field that does not go with the kind is 0.
+// A field that the kind does not use is 0.
 struct transfer_report {
     uint32_t kind;
     uint32_t pool;         // all but READY, LOST
@@ -53,8 +53,8 @@ struct transfer_report {
 // socket does not block.
 int control_send(int socket, const void *message, size_t bytes, const int *fds, uint32_t count);
 
-// 1 a structure of that size has come with *count descriptors, the caller's to close; 0 none is there; -ECONNRESET
-// the other side is gone; -EPROTO anything else came.
+// 1: a structure of that size has come with *count descriptors, the caller's to close; 0: none is there; -ECONNRESET:
+// the other side is gone; -EPROTO: anything else came.
 int control_receive(int socket, void *message, size_t bytes, int fds[CONTROL_MAX_DESCRIPTORS],
                     uint32_t *count);
 

@@ -1,4 +1,4 @@
-// What a child process is given by the supervisor: descriptors by number and a block of settings.
+// What a child process gets from the supervisor: descriptors by number and a block of settings.
 #ifndef FEEDD_DAEMON_HERITAGE_H
 #define FEEDD_DAEMON_HERITAGE_H
 
@@ -12,8 +12,8 @@ enum heritage_fd {
     HERITAGE_RING = 4,     // shared memory, read-write
     HERITAGE_STATS = 5,    // statistics region, read-write
     HERITAGE_EVENT = 6,    // eventfd that wakes the supervisor
-    // write end of a pipe whose end of file tells the supervisor that this process and every read it ever
-    // submitted are gone (a loader registers it with its io_uring)
+    // write end of a pipe; its end of file tells the supervisor that this process and every read it ever submitted are
+    // gone (a loader registers it with its io_uring)
     HERITAGE_LIFE = 7,
     HERITAGE_FILES = 8, // the dataset's files, in order
 };

@@ -14,7 +14,8 @@
 #include "base/time.h"
 
 #define LOG_TEXT         1024
-#define LOG_LINE         (LOG_TEXT + 128) // below PIPE_BUF, so that a pipe takes all of a line or nothing
+#define LOG_LINE         (LOG_TEXT + 128)
+#define LOG_WRITE        (2 * LOG_LINE) // at most PIPE_BUF, so that a pipe takes all of it or nothing
 #define REPEAT_WINDOW_NS (5 * NS_PER_S)
 #define REPEAT_BURST     10u
 
@@ -31,8 +32,8 @@ static struct {
     enum log_level level;
     bool journal; // stderr goes to the journal, which stamps time and pid itself
     enum sink sink;
-    int fd;              // what is written to; STDERR_FILENO, or our own with SINK_NONBLOCKING
-    char rest[LOG_LINE]; // of a line that was taken in part
+    int fd;               // what is written to; STDERR_FILENO, or our own with SINK_NONBLOCKING
+    char rest[LOG_WRITE]; // of a line that was taken in part
     size_t rest_bytes;
     uint64_t dropped; // lines since the last that got through
     char last[LOG_TEXT];
@@ -122,7 +123,7 @@ static bool put(const char *bytes, size_t count) {
 
 // What is left of the line before goes first, so that no line starts in the middle of another.
 static bool put_rest(void) {
-    char rest[LOG_LINE];
+    char rest[LOG_WRITE];
     size_t bytes = logger.rest_bytes;
     memcpy(rest, logger.rest, bytes);
     return !bytes || (put(rest, bytes) && !logger.rest_bytes);
@@ -149,26 +150,23 @@ static size_t format_line(char line[LOG_LINE], enum log_level level, const char 
     return used < 0 ? 0 : min_u64((uint64_t)used, LOG_LINE - 1);
 }
 
-// One write per line, so that the lines of several processes do not mix.
-static bool put_line(enum log_level level, const char *text) {
-    char line[LOG_LINE];
-    return put(line, format_line(line, level, text));
-}
-
-static bool tell_dropped(void) {
+static size_t format_dropped(char line[LOG_LINE]) {
     char note[128];
     if (!logger.dropped)
-        return true;
+        return 0;
     snprintf(note, sizeof note, "%" PRIu64 " line%s dropped: whoever reads this log does not keep up",
              logger.dropped, logger.dropped == 1 ? " was" : "s were");
-    if (!put_line(LOG_LEVEL_WARNING, note))
-        return false;
-    logger.dropped = 0;
-    return !logger.rest_bytes;
+    return format_line(line, LOG_LEVEL_WARNING, note);
 }
 
+// One write, so that the lines of several processes do not mix, and so that the note comes with the line or not at all.
 static void emit(enum log_level level, const char *text) {
-    if (!put_rest() || !tell_dropped() || !put_line(level, text))
+    char lines[LOG_WRITE];
+    size_t bytes = format_dropped(lines);
+    bytes += format_line(lines + bytes, level, text);
+    if (put_rest() && put(lines, bytes))
+        logger.dropped = 0;
+    else
         logger.dropped++;
 }
 

@@ -9,7 +9,8 @@
 #include "daemon/check.h"
 #include "daemon/config/config_print.h"
 #include "daemon/loader/loader.h"
-#include "daemon/supervisor/supervisor.h"
+#include "daemon/log.h"
+#include "daemon/supervisor/run.h"
 #include "daemon/transfer/transfer.h"
 
 // libc looks this symbol up by name, so it must not be hidden like everything else.

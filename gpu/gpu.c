@@ -5,7 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "gpu/gpu_backend.h"
+#include "gpu/gpu_cuda.h"
+#include "gpu/gpu_host.h"
 
 #define PAGE 4096u
 
@@ -122,8 +123,7 @@ int gpu_expect(const char *uuid, int *simulated, struct error *error) {
     if (strncmp(uuid, "GPU-", 4) != 0)
         return error_set(error, -EINVAL, "\"%s\" is not the UUID of a GPU", uuid);
     if (!gpu_cuda_toolkit())
-        return error_set(error, -ENOTSUP,
-                         "this build has no GPU support: it was built without CUDA's headers");
+        return error_set(error, -ENOTSUP, GPU_CUDA_MISSING);
     if (!find_driver(version))
         return error_set(error, -ENOTSUP, "there is no NVIDIA driver on this machine");
     if (!is_listed(uuid, &list) && list)

@@ -1,6 +1,6 @@
-// One GPU as a process sees it. Two implementations behind one table of operations: gpu_cuda*.c, of which gpu_cuda.h
-// alone includes CUDA's headers, and gpu_host*.c, which plays a GPU in host memory so that all that is built on this
-// runs and is tested on any machine.
+// One GPU as a process sees it. Two implementations behind one table of operations: gpu_cuda*.c, of which
+// gpu_cuda_driver.h alone includes CUDA's headers, and gpu_host*.c, which simulates a GPU in host memory so that
+// everything built on this runs and is tested on any machine.
 //
 // A GPU is known by its UUID everywhere ("GPU-53ce3473-78b4-0a9f-482c-b0ec960d2263"; simulated ones "HOST-0",
 // "HOST-1" and so on); what a user calls "cuda:1" depends on his environment. The CUDA driver is looked for at run

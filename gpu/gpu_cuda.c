@@ -1,13 +1,14 @@
 // GPUs of NVIDIA, through the CUDA driver's own interface.
-#ifdef HAVE_CUDA
-
 #include "gpu/gpu_cuda.h"
+
+#ifdef HAVE_CUDA
 
 #include <fcntl.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/sizes.h"
+#include "gpu/gpu_cuda_driver.h"
 
 struct cuda_gpu {
     struct gpu gpu;
@@ -382,6 +383,9 @@ int gpu_cuda_open(struct gpu **gpu, const char *uuid, struct error *error) {
 
 #else
 
-typedef int no_cuda_in_this_build; // a file of C holds something
+int gpu_cuda_open(struct gpu **gpu, const char *uuid, struct error *error) {
+    (void)gpu, (void)uuid;
+    return error_set(error, -ENOTSUP, GPU_CUDA_MISSING);
+}
 
 #endif

@@ -1,46 +1,24 @@
-// The CUDA driver as this process has loaded it. The only file that includes CUDA's headers; for gpu_cuda*.c alone.
+// The GPUs of NVIDIA, as gpu.c uses them. A build without CUDA's headers has these functions too: they refuse.
 #ifndef FEEDD_GPU_GPU_CUDA_H
 #define FEEDD_GPU_GPU_CUDA_H
 
-#ifdef HAVE_CUDA
-
-#include <cuda.h>
-#include <cudaTypedefs.h>
-
 #include "base/error.h"
-#include "gpu/gpu_backend.h"
+#include "gpu/gpu.h"
 
-#if CUDA_VERSION < 11070
-#error "this CUDA toolkit is older than 11.7: take a newer one (CUDA_HOME=), or build with CUDA=0"
-#endif
+#define GPU_CUDA_MISSING "this build has no GPU support: it was built without CUDA's headers"
 
-// Valid after cuda_need_driver.
-struct cuda_driver {
-    int code; // of loading it; `error` says why
-    struct error error;
-    pid_t process;
-    int version; // 12040 is CUDA 12.4
-    int count;   // of the GPUs that this process sees
-#define CUDA_CALL(name, version) PFN_##name##_v##version name;
-#include "gpu/cuda_calls.def"
-#undef CUDA_CALL
-    // Since CUDA 12.5, NULL before: records an event after all that is queued in the context. Declared here for older
-    // headers.
-    CUresult (*cuCtxRecordEvent)(CUcontext context, CUevent event);
-};
-extern struct cuda_driver cuda_driver;
+// The version of the headers that this was built with, as CUDA writes it (13000); 0: without CUDA.
+int gpu_cuda_toolkit(void);
 
-// Loads the driver when nobody has, once for the process.
-int cuda_need_driver(struct error *error);
+// What the driver is and how many GPUs this process sees.
+int gpu_cuda_describe(char *text, size_t bytes, struct error *error);
 
-// CUDA's state does not survive a fork: in a child of the process that loaded it nothing may be called.
-int cuda_check_process(struct error *error);
+// The UUID of the GPU that this process counts as `ordinal`; -ENODEV says how many it sees.
+int gpu_cuda_uuid(uint32_t ordinal, char uuid[GPU_UUID_BYTES], struct error *error);
 
-// "cannot `what`: ..." with the driver's words. -ENOMEM for want of memory, else -EIO.
-int cuda_fail(CUresult result, const char *what, struct error *error);
+// Writes the UUID as the driver has it, if it is visible to this process; `name` may have letters of either case.
+int gpu_cuda_find(const char *name, char uuid[GPU_UUID_BYTES], struct error *error);
 
-// The GPU of that UUID, if this process sees it; `uuid` as the driver has it.
-int cuda_find_device(const char *name, CUdevice *device, char uuid[GPU_UUID_BYTES], struct error *error);
+int gpu_cuda_open(struct gpu **gpu, const char *uuid, struct error *error);
 
-#endif
 #endif

@@ -1,5 +1,7 @@
 // Finding the CUDA driver when the program runs, and the GPUs by their names.
-#include "gpu/gpu_backend.h"
+#include "gpu/gpu_cuda_driver.h"
+
+#include "gpu/gpu_cuda.h"
 
 #ifdef HAVE_CUDA
 
@@ -9,7 +11,6 @@
 #include <strings.h>
 
 #include "base/sizes.h"
-#include "gpu/gpu_cuda.h"
 
 #define DRIVER_LEAST 12000 // CUDA 12.0
 
@@ -176,7 +177,7 @@ int gpu_cuda_toolkit(void) {
 #else
 
 static int refuse(struct error *error) {
-    return error_set(error, -ENOTSUP, "this build has no GPU support: it was built without CUDA's headers");
+    return error_set(error, -ENOTSUP, GPU_CUDA_MISSING);
 }
 
 int gpu_cuda_toolkit(void) {
@@ -195,11 +196,6 @@ int gpu_cuda_uuid(uint32_t ordinal, char uuid[GPU_UUID_BYTES], struct error *err
 
 int gpu_cuda_find(const char *name, char uuid[GPU_UUID_BYTES], struct error *error) {
     (void)name, (void)uuid;
-    return refuse(error);
-}
-
-int gpu_cuda_open(struct gpu **gpu, const char *uuid, struct error *error) {
-    (void)gpu, (void)uuid;
     return refuse(error);
 }
 

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/sizes.h"
-#include "gpu/gpu_backend.h"
 #include "gpu/gpu_host_faults.h"
 #include "gpu/gpu_host_range.h"
 #include "gpu/gpu_host_stream.h"

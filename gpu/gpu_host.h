@@ -1,4 +1,4 @@
-// The simulated GPU, as tests use it.
+// The simulated GPU.
 //
 // FEEDD_SIMULATED_GPU, read by gpu_open, holds what is to be special about it, with commas between:
 //   memory=BYTES   how much it has; 1 GiB unless said. What this process allocated counts, in all handles of that GPU
@@ -17,6 +17,9 @@
 #include "gpu/gpu.h"
 
 #define GPU_HOST_FAULTS "FEEDD_SIMULATED_GPU"
+#define GPU_HOST_MOST   16u // simulated GPUs: HOST-0 to HOST-15
+
+int gpu_host_open(struct gpu **gpu, uint32_t ordinal, struct error *error);
 
 // Queues a "kernel": the function runs when all before it in the stream is done, in a thread of the stream.
 int gpu_host_stream_call(struct gpu *gpu, gpu_stream stream, void (*function)(void *), void *argument,

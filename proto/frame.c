@@ -5,44 +5,14 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/fdpass.h"
 #include "base/sizes.h"
 
 // Two of the largest frames: after whole frames have been taken, what is left is less than one, so that there
 // is always room to read on.
 #define READ_BYTES (2 * (PROTO_MAX_MESSAGE + PROTO_FRAME_HEADER))
 
-union descriptor_control {
-    struct cmsghdr align;
-    char bytes[CMSG_SPACE(PROTO_MAX_DESCRIPTORS * sizeof(int))];
-};
-
 // ---- Receiving ----------------------------------------------------------------------------------
-
-// Every descriptor in the message becomes ours: kept while there is room, closed beyond.
-static int keep_descriptors(struct frame_reader *reader, struct msghdr *message) {
-    size_t came = 0;
-    int err = 0;
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
-            continue;
-        size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        came += count;
-        for (size_t i = 0; i < count; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
-            if (reader->fd_count < PROTO_MAX_DESCRIPTORS) {
-                reader->fds[reader->fd_count++] = fd;
-            } else {
-                close(fd);
-                err = -EPROTO;
-            }
-        }
-    }
-    // Some were lost: for want of room for them here, or this process can have no more.
-    if (message->msg_flags & MSG_CTRUNC)
-        err = came < PROTO_MAX_DESCRIPTORS ? -EMFILE : -EPROTO;
-    return err;
-}
 
 static void compact(struct frame_reader *reader) {
     if (reader->start > 0 && reader->end > reader->start)
@@ -58,21 +28,18 @@ ssize_t frame_read(struct frame_reader *reader, int socket) {
     if (reader->end == READ_BYTES)
         return -ENOBUFS; // the caller does not take its frames
 
-    union descriptor_control control;
-    struct iovec into = {reader->buffer + reader->end, READ_BYTES - reader->end};
-    struct msghdr message = {.msg_iov = &into, .msg_iovlen = 1};
-    ssize_t got;
-    do {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof control.bytes;
-        got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    } while (got < 0 && errno == EINTR);
+    struct received_fds received = receive_into(reader->fds, COUNT_OF(reader->fds));
+    received.count = reader->fd_count;
+    ssize_t got =
+        fdpass_receive(socket, reader->buffer + reader->end, READ_BYTES - reader->end, &received, NULL);
+    reader->fd_count = received.count;
     if (got < 0)
-        return errno == EWOULDBLOCK ? -EAGAIN : -errno;
-
-    int descriptors = keep_descriptors(reader, &message);
-    if (descriptors < 0)
-        return descriptors;
+        return got;
+    // Lost: this process can have no more. There was room for all of them, unless the caller has read on after -EPROTO.
+    if (reader->fd_count > PROTO_MAX_DESCRIPTORS)
+        return -EPROTO;
+    if (received.lost)
+        return -EMFILE;
     if (got == 0)
         reader->closed = true;
     reader->end += (size_t)got;
@@ -117,7 +84,7 @@ void frame_reader_free(struct frame_reader *reader) {
 
 // ---- Sending ------------------------------------------------------------------------------------
 
-// Room for `bytes` behind the unsent ones.
+// Room for `bytes` after the unsent ones.
 static bool make_room(struct frame_writer *writer, size_t bytes) {
     size_t pending = frame_pending(writer);
     if (writer->capacity - writer->end >= bytes)
@@ -177,40 +144,24 @@ void frame_drop_fds(struct frame_writer *writer) {
         close_descriptors(writer);
 }
 
-static void put_descriptors(struct msghdr *message, union descriptor_control *control, const int *fds,
-                            uint32_t count) {
-    *control = (union descriptor_control){.align = {
-                                              .cmsg_len = CMSG_LEN(count * sizeof *fds),
-                                              .cmsg_level = SOL_SOCKET,
-                                              .cmsg_type = SCM_RIGHTS,
-                                          }};
-    message->msg_control = control->bytes;
-    message->msg_controllen = CMSG_SPACE(count * sizeof *fds);
-    memcpy(CMSG_DATA(&control->align), fds, count * sizeof *fds);
-}
-
 // One sendmsg of what may go together: never past the byte that a descriptor belongs to.
 static ssize_t send_some(const struct frame_writer *writer, int socket, bool *with_fds) {
-    union descriptor_control control;
     size_t bytes = frame_pending(writer);
-    struct iovec from = {writer->buffer + writer->start, bytes};
-    struct msghdr message = {.msg_iov = &from, .msg_iovlen = 1};
+    struct lent_fds lent = lend_no_fds();
     *with_fds = writer->fd_count && writer->fd_at == writer->sent;
     if (*with_fds)
-        put_descriptors(&message, &control, writer->fds, writer->fd_count);
+        lent = lend_fds(writer->fds, writer->fd_count);
     else if (writer->fd_count)
-        from.iov_len = min_u64(bytes, writer->fd_at - writer->sent);
-    return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        bytes = min_u64(bytes, writer->fd_at - writer->sent);
+    return fdpass_send(socket, writer->buffer + writer->start, bytes, lent, MSG_DONTWAIT);
 }
 
 int frame_flush(struct frame_writer *writer, int socket) {
     while (frame_pending(writer) > 0) {
         bool with_fds;
         ssize_t sent = send_some(writer, socket, &with_fds);
-        if (sent < 0 && errno == EINTR)
-            continue;
         if (sent < 0)
-            return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+            return (int)sent;
         if (with_fds)
             close_descriptors(writer);
         writer->start += (size_t)sent;

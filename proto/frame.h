@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/fdpass.h"
 #include "base/scope.h"
 #include "proto/limits.h"
 
@@ -17,23 +18,26 @@
 // Frames and descriptors that have arrived. Zero-initialise; 128 KiB are allocated at the first read.
 struct frame_reader {
     uint8_t *buffer;
-    size_t start, end; // unread bytes
-    int fds[PROTO_MAX_DESCRIPTORS];
+    size_t start, end;                            // unread bytes
+    int fds[PROTO_MAX_DESCRIPTORS + FDPASS_MOST]; // more than the protocol knows: those that nobody asked for
     uint32_t fd_count;
     bool closed; // the peer has shut down
 };
 
-// Takes what the socket has, without waiting. >0 bytes, 0 the peer has closed, -EAGAIN nothing there,
-// -ENOBUFS two frames' worth of bytes are waiting for frame_next, -EPROTO more descriptors than the protocol
-// knows, -EMFILE this process can have no more descriptors, or another errno of recvmsg.
+// Takes what the socket has, without waiting. >0 bytes, 0 the peer has closed, -EAGAIN nothing there, -ENOBUFS two
+// frames' worth of bytes are waiting for frame_next, -EPROTO more descriptors than the protocol knows (fd_count
+// says how many are held), -EMFILE this process can have no more descriptors, or another errno of recvmsg.
+//
+// It closes no descriptor, since that can block: they stay here until they are taken or freed. A side that may not
+// block and gets descriptors from strangers empties `fds` itself, and reads no further.
 ssize_t frame_read(struct frame_reader *reader, int socket);
 
 // The next whole frame: 1 (message points into the buffer, valid until the next frame_read), 0 not yet,
 // -EMSGSIZE a length beyond the limit, -EPROTO a torn frame (the peer closed within it).
 int frame_next(struct frame_reader *reader, const uint8_t **message, size_t *bytes);
 
-// Takes over the oldest received descriptor, or -1. Those not taken are closed by frame_reader_free. A side
-// that asked for none looks at fd_count after frame_read and ends the session when it is not 0.
+// Takes over the oldest received descriptor, or -1. Those not taken are closed by frame_reader_free. A side that
+// asked for none looks at fd_count after frame_read and ends the session when it is not 0.
 int frame_take_fd(struct frame_reader *reader);
 
 void frame_reader_free(struct frame_reader *reader);

@@ -1,6 +1,6 @@
-// Which sample fills which hole. A batch from which samples were left out as unreadable is made dense by a repair: the
-// k-th hole among the first `good` places takes the k-th readable sample after them. Loaders move samples by this rule,
-// and clients find out by it which sample is where.
+// Which sample fills which hole. A batch from which samples were left out as unreadable is made dense by a repair:
+// the k-th hole among the first `good` places takes the k-th readable sample after them. Loaders move samples by
+// this rule, and clients find out by it which sample is where.
 #ifndef FEEDD_SHM_HOLES_H
 #define FEEDD_SHM_HOLES_H
 
@@ -20,7 +20,8 @@ struct holes {
 
 struct holes holes_of(const _Atomic uint64_t *skips, uint32_t good, uint32_t dispatched);
 
-// To the next hole. False after the last one, and when bitmap and counts disagree so that no sample is left for it.
+// To the next hole. False after the last one, and when bitmap and counts disagree so that no sample is left for
+// it.
 bool holes_next(struct holes *holes);
 
 // The place that the sample now at `place` came from. UINT32_MAX if there is no such place, or bitmap and counts

@@ -1,4 +1,4 @@
-// Compile-time proof that the shared layouts are what readers of another build expect.
+// Compile-time proof that the shared layouts are what other builds expect.
 #include "shm/layout.h"
 
 #include <assert.h>
@@ -15,7 +15,7 @@ static_assert(offsetof(struct ring_slot, unread) == 80, "ring_slot");
 static_assert(offsetof(struct ring_slot, source) == 88, "ring_slot");
 static_assert(offsetof(struct ring_slot, recovered) == 92, "ring_slot");
 static_assert(offsetof(struct ring_slot, run) == 96, "ring_slot");
-static_assert(8 * sizeof(((struct ring_slot *)NULL)->unread) == RING_MAX_CONSUMERS, "a bit a consumer");
+static_assert(8 * sizeof(((struct ring_slot *)NULL)->unread) == RING_MAX_CONSUMERS, "one bit per consumer");
 
 static_assert(offsetof(struct ring_header, magic) == 0, "magic comes first");
 static_assert(offsetof(struct ring_header, version) == 8, "then the version");
@@ -38,5 +38,6 @@ static_assert(offsetof(struct stats_header, max_gpus) == 32, "stats_header");
 static_assert(offsetof(struct stats_gpu, uuid) == 16, "stats_gpu");
 static_assert(offsetof(struct stats_gpu, pid) == 144, "stats_gpu");
 static_assert(offsetof(struct stats_gpu, heartbeat_ns) % CACHE_LINE == 0, "own cache line");
-static_assert(offsetof(struct stats_region, loaders) % RING_PAGE == 0, "loader records can be mapped singly");
+static_assert(offsetof(struct stats_region, loaders) % RING_PAGE == 0,
+              "loader records can be mapped one by one");
 static_assert(offsetof(struct stats_region, gpus) % RING_PAGE == 0, "GPU records can be mapped singly");

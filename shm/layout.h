@@ -1,7 +1,7 @@
-// Every structure that lives in shared memory: the ring of one feed, and the statistics region.
-// Offsets are asserted in layout.c; there are no pointers; README.md draws both regions.
+// Every structure in shared memory: the ring of one feed, and the statistics region. There are no pointers.
+// Offsets are asserted in layout.c, and README.md draws both regions.
 //
-// Beside each shared word stands who may write it. Orderings are named at the operations, in ring*.c and
+// The comment at each shared word names its writer. Orderings are named at the operations, in ring*.c and
 // stats*.c, and listed in README.md. "Once" means: before any other process has the descriptor.
 #ifndef FEEDD_SHM_LAYOUT_H
 #define FEEDD_SHM_LAYOUT_H
@@ -19,22 +19,22 @@
 #define RING_MAX_CHUNKS    4096u // a batch is cut into at most this many chunks
 #define RING_FIELD_NAME    32u
 #define RING_PAGE          4096u
-#define RING_MAX_CONSUMERS 64u       // of a device pool: bits of ring_slot.unread
-#define CHUNK_MAX_SAMPLES  0xffffffu // a batch, and so a chunk, has at most this many samples
+#define RING_MAX_CONSUMERS 64u       // of a device pool: bits in ring_slot.unread
+#define CHUNK_MAX_SAMPLES  0xffffffu // a batch, and therefore a chunk, has at most this many samples
 
 struct ring_field {
     char name[RING_FIELD_NAME];
     uint32_t dtype;
-    uint32_t dimensions;           // of one sample; a batch has one more, in front
+    uint32_t dimensions;           // of one sample; a batch has one more, the first
     uint64_t shape[RING_MAX_DIMS]; // of one sample
     uint64_t sample_bytes;
     uint64_t slot_offset; // where the field's [batch, ...] array starts in a slot
 };
 
-// A chunk word: what one piece of a batch is waiting for, and who has it.
+// A chunk word: the state of one piece of a batch, and who has it.
 //   bits 0..7 state, 8..31 samples skipped in it (valid in CHUNK_DONE), 32..63 owner (valid in CHUNK_CLAIMED)
-// The owner is a loader's serial number, or in the ring of a device pool a transfer process's, never given twice in the
-// life of a ring.
+// The owner is the serial number of a loader, or of a transfer process in the ring of a device pool. No number is
+// used twice in the life of a ring.
 enum chunk_state {
     CHUNK_IDLE = 0, // not part of the slot's batch, or the slot is free. Written by the supervisor
     CHUNK_FREE = 1, // to be claimed. Written by the supervisor at dispatch
@@ -46,41 +46,43 @@ enum chunk_state {
     CHUNK_RECOVERED = 5,
 };
 
-// What the batch in a slot is. Written by the supervisor while no chunk of the slot is FREE, CLAIMED or RECOVERED, except
-// `repair`, `unread` and `recovered`; read by loaders after claiming a chunk of it and by clients after a grant of it.
+// Which batch is in a slot. Written by the supervisor while no chunk of the slot is FREE, CLAIMED or RECOVERED,
+// except `repair`, `unread` and `recovered`; read by loaders after they claim a chunk of it and by clients after
+// they are granted it.
 struct ring_slot {
-    uint64_t sequence; // of its lane (rank)
+    uint64_t sequence; // number among the batches of its rank in this run
     uint64_t rank;
     uint64_t epoch;
-    uint64_t index;          // global batch in the epoch
+    uint64_t index;          // of the global batch in the epoch
     uint64_t first_position; // in the epoch's order
     uint64_t consumed;       // for the resume token: see struct batch_place
     uint32_t count;          // samples dispatched
-    uint32_t skipped;        // of them unreadable and left out; the batch holds count - skipped samples
+    uint32_t skipped;        // of these, unreadable and left out; the batch holds count - skipped samples
     uint32_t chunk_count;
     uint32_t last_of_epoch;
-    // One more chunk word: closing the holes of a batch with skipped samples is a job like any chunk. Same states and
-    // writers, except that it is never RECOVERED: a repair is in no queue, so a FREE one is as urgent. CHUNK_IDLE unless
-    // such a job is wanted.
+    // One more chunk word: closing the holes of a batch with skipped samples is a job like any chunk. Same states
+    // and writers, except that it is never RECOVERED: a repair is in no queue, so a FREE one is as urgent.
+    // CHUNK_IDLE unless such a job is wanted.
     _Atomic uint64_t repair;
-    // Of the ring of a device pool alone; see ring_dispatch_copy.
-    uint64_t fill; // counts what this slot was filled with, from 1: the value of its sequence words
-    // Bit c: consumer c was granted fill - 1 and must have released it on its stream. Set by the supervisor at
-    // dispatch; it takes out the bit of one who has left at any time, also while the transfer process has the chunk.
+    // Only in the ring of a device pool; see ring_dispatch_copy.
+    uint64_t fill; // how often this slot has been filled, from 1: the value of its sequence words
+    // Bit c: consumer c was granted fill - 1 and must first release it on its stream. Set by the supervisor at
+    // dispatch. It takes out the bit of a consumer that has left at any time, also while the transfer process has
+    // the chunk.
     _Atomic uint64_t unread;
     uint32_t source; // slot of the feed's ring to copy from
     // How many chunks of this batch were ever RECOVERED: loaders look for RECOVERED chunks only where it is not 0.
     // Written by the supervisor: 0 at dispatch, up at recovery, also while chunks are FREE or CLAIMED.
     _Atomic uint32_t recovered;
-    // The run that the batch belongs to. A restart numbers batches from 0 again in the same ring, so rank and sequence
-    // do not tell batches of two runs apart.
+    // The run that the batch belongs to. A restart numbers batches from 0 again in the same ring, so rank and
+    // sequence do not tell batches of two runs apart.
     uint64_t run;
     uint64_t reserved[3];
 };
 
-// Why a chunk failed. Written by the loader that won `state` from 0 to its own number (compare-and-swap), which sets
-// RING_FAILURE_COMPLETE with release when the rest is in place; the supervisor reads it after acquiring that
-// and sets 0 again, as it does when the writer has died over it.
+// Why a chunk failed. Written by the loader that takes `state` from 0 to its own number (compare-and-swap); it
+// sets RING_FAILURE_COMPLETE when the rest is in place. The supervisor reads the rest after it has seen that, and
+// then sets 0 again, as it does when the writer died before it was complete.
 #define RING_FAILURE_COMPLETE UINT32_MAX
 struct ring_failure {
     _Atomic uint32_t state;
@@ -105,7 +107,7 @@ struct ring_header {
     uint32_t queue_entries; // a power of two
     uint64_t slots_offset;  // struct ring_slot[slot_count]
     uint64_t chunks_offset; // _Atomic uint64_t[slot_count][chunks_per_slot]
-    uint64_t skips_offset;  // _Atomic uint64_t[slot_count][skip_words]: a bit a sample of the batch
+    uint64_t skips_offset;  // _Atomic uint64_t[slot_count][skip_words]: one bit per sample of the batch
     uint32_t skip_words;
     uint32_t order_version;
     uint64_t queue_offset; // _Atomic uint32_t[queue_entries]: slot numbers
@@ -119,21 +121,21 @@ struct ring_header {
     uint64_t world_size;
     struct ring_field fields[RING_MAX_FIELDS];
 
-    // Dispatch: written by the supervisor alone.
+    // Dispatch: written only by the supervisor.
     _Alignas(CACHE_LINE) _Atomic uint64_t queue_head; // entries ever put into the queue
 
     // Where the next claim looks: queue entry * chunks_per_slot + chunk. Loaders advance it by compare-and-swap.
-    // A hint that never skips a FREE chunk; the claim itself is the chunk word.
+    // A hint that never passes over a FREE chunk; the chunk word alone decides a claim.
     _Alignas(CACHE_LINE) _Atomic uint64_t claim_cursor;
 
-    // Sleep of loaders: `work` is the futex word, bumped by the supervisor; `loaders_asleep` is set by a loader
-    // before it sleeps and taken back by the supervisor when it wakes them.
+    // Sleep of loaders: `work` is the futex word, incremented by the supervisor; `loaders_asleep` is set by a
+    // loader before it sleeps and taken back by the supervisor when it wakes them.
     _Alignas(CACHE_LINE) _Atomic uint32_t work;
     _Atomic uint32_t loaders_asleep;
     _Atomic uint32_t
         urgent_wanted; // repairs set FREE and chunks set RECOVERED, ever; written by the supervisor
 
-    // Sleep of the supervisor: set by it before it looks for finished batches; a loader that finishes one takes
+    // Sleep of the supervisor, which sets it before it looks for finished batches. A loader that finishes one sets
     // it to 0 and, if it was 1, writes the eventfd.
     _Alignas(CACHE_LINE) _Atomic uint32_t supervisor_asleep;
 
@@ -147,8 +149,8 @@ struct ring_header {
 #define STATS_MAX_GPUS    16u
 #define STATS_NAME        64u
 
-// One page a record, so that a loader maps the one record that it may write.
-// Counters are listed in shm/counters.def; only ever added to; written relaxed by their one writer.
+// Each record is one page, so that a loader maps only the record that it may write.
+// Counters are listed in shm/counters.def. They only grow; each has one writer, which writes it relaxed.
 enum loader_counter {
 #define LOADER_COUNTER(name, unit, text) LOADER_##name,
 #define FEED_COUNTER(name, unit, text)
@@ -173,7 +175,8 @@ enum gpu_counter {
     GPU_COUNTERS
 };
 
-// Written by one loader process (counters, heartbeat, reader) and, while no process has it, by the supervisor.
+// Written by one loader process (counters, heartbeat, reader) and, while no process has the record, by the
+// supervisor.
 struct stats_loader {
     _Alignas(RING_PAGE) _Atomic uint64_t feed; // id of the feed; 0: record unused. Supervisor, release
     _Atomic uint64_t pid;
@@ -183,12 +186,12 @@ struct stats_loader {
     _Atomic uint64_t counters[LOADER_COUNTERS];
 };
 
-// Written by the supervisor alone, under `version` as a seqlock (odd: being rewritten). Counters and gauges may
-// be read without it; names and identity may not.
+// Written only by the supervisor, under `version` as a seqlock (odd: being rewritten). Counters and gauges may be
+// read without looking at `version`; names and identity may not.
 struct stats_feed {
     _Alignas(RING_PAGE) _Atomic uint32_t version;
     uint32_t reserved;
-    uint64_t id; // 0: unused; ids are never given twice by one daemon
+    uint64_t id; // 0: unused; a daemon uses no id twice
     char name[STATS_NAME];
     char dataset[STATS_NAME];
     uint64_t started_ns;
@@ -206,34 +209,34 @@ struct stats_feed {
 };
 
 enum gpu_state {
-    GPU_STARTING, // its transfer process opens the GPU, which can take seconds
+    GPU_STARTING, // its transfer process is opening the GPU, which can take seconds
     GPU_RUNNING,
-    GPU_BACKING_OFF, // its transfer process died or the GPU failed; another one is started after a while
+    GPU_BACKING_OFF, // its transfer process died or the GPU failed; another process is started after a while
     GPU_STOPPING,
     GPU_STATES
 };
 
-// A GPU in use. Identity, `state` and `pools` are written by the supervisor, the former under `version` as a seqlock;
-// the rest by the GPU's transfer process and, while there is none, by the supervisor.
+// A GPU in use. Identity, `state` and `pools` are written by the supervisor, the identity under `version` as a
+// seqlock; the rest is written by the GPU's transfer process and, while there is none, by the supervisor.
 struct stats_gpu {
     _Alignas(RING_PAGE) _Atomic uint32_t version;
     uint32_t reserved;
-    uint64_t used; // since when, monotonic; 0: record unused
+    uint64_t used; // monotonic time since when; 0: record unused
     char uuid[STATS_NAME];
     char name[STATS_NAME];
     _Atomic uint64_t pid;
     _Atomic uint32_t state; // enum gpu_state
-    _Atomic uint32_t pools; // one for each feed that is delivered to this GPU
+    _Atomic uint32_t pools; // one per feed that is delivered to this GPU
 
     _Alignas(CACHE_LINE) _Atomic uint64_t heartbeat_ns;
     // Gauges.
     _Atomic uint64_t pinned_bytes;    // of rings, registered with this GPU
     _Atomic uint64_t pool_bytes;      // GPU memory of all pools
-    _Atomic uint64_t bus_bytes_per_s; // measured when its first ring was registered; 0: not yet
+    _Atomic uint64_t bus_bytes_per_s; // measured when its first ring is registered; 0: not yet
     _Atomic uint64_t counters[GPU_COUNTERS];
 };
 
-// Written by the supervisor alone; all but the atomic words once, before `magic`.
+// Written only by the supervisor; everything except the atomic words once, before `magic`.
 struct stats_header {
     _Alignas(RING_PAGE) _Atomic uint64_t magic; // last, with release
     uint32_t version;
@@ -246,10 +249,10 @@ struct stats_header {
     uint64_t pid;
     uint64_t started_ns;
     _Atomic uint64_t heartbeat_ns; // by the supervisor, a few times a second
-    _Atomic uint64_t stopped;      // 1 once it left in good order
+    _Atomic uint64_t stopped;      // 1 once it has stopped in good order
     _Atomic uint64_t sessions;
     _Atomic uint64_t ring_bytes; // of all feeds
-    uint64_t ring_memory;        // the bound
+    uint64_t ring_memory;        // the limit
 };
 
 struct stats_region {

@@ -18,13 +18,13 @@ const char *reader_reason_text(uint32_t reason) {
         [REASON_COLD] = "the data is not in the page cache",
         [REASON_RESIDENT] = "the data is in the page cache",
         [REASON_URING_FORBIDDEN] = "io_uring is forbidden here",
-        [REASON_URING_MISSING] = "this kernel has no io_uring that is good enough",
-        [REASON_MEMLOCK] = "too little memory may be locked: raise RLIMIT_MEMLOCK",
+        [REASON_URING_MISSING] = "this kernel has no io_uring, or one that is too old",
+        [REASON_MEMLOCK] = "the limit on locked memory is too low: raise RLIMIT_MEMLOCK",
         [REASON_URING_FAILED] = "io_uring could not be set up",
         [REASON_DELAY] = "io_delay_us needs timers",
-        [REASON_UNKNOWN] = "nothing here tells what is in the page cache",
+        [REASON_UNKNOWN] = "this system does not say what is in the page cache",
         [REASON_LARGE] = "the dataset is larger than mapped_limit",
-        [REASON_DIRECT] = "io_direct reads past the page cache",
+        [REASON_DIRECT] = "io_direct bypasses the page cache",
     };
     return reason < COUNT_OF(texts) ? texts[reason] : "?";
 }

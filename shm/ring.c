@@ -1,4 +1,4 @@
-// Making, mapping and checking a ring; what happens in it is in ring_loader.c and ring_supervisor.c.
+// Making, mapping and checking a ring. ring_loader.c and ring_supervisor.c have what happens in it.
 #include "shm/ring.h"
 
 #include <fcntl.h>
@@ -6,6 +6,7 @@
 #include <mntent.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -16,9 +17,9 @@
 #define SHM_FOLDER "/dev/shm"
 #define CHUNK_TARGET                                                                                         \
     (128u * 1024u)          // bytes: large enough to amortise a claim, small enough to share a batch out
-#define CHUNK_SAMPLES 4096u // most samples of a chunk: bounds what a loader needs to plan its reads
-#define CHUNKS_MOST   64u   // cut by bytes; every chunk is looked at when one is done
-#define FIELD_ALIGN   256u  // what GPUs and vector units like of an array's start
+#define CHUNK_SAMPLES 4096u // most samples of a chunk: limits the memory in which a loader plans its reads
+#define CHUNKS_MOST   64u   // when cut by bytes; every chunk is looked at when one is done
+#define FIELD_ALIGN   256u  // an alignment of arrays that suits GPUs and vector units
 #define MAX_RING      (1ull << 46)
 #define HUGE_PAGE     (2ull << 20)
 
@@ -51,7 +52,8 @@ struct ring_offsets {
 static struct ring_offsets place_parts(const struct ring_plan *plan) {
     struct ring_offsets at;
     at.skip_words = (uint32_t)divide_up(plan->batch_size, 64);
-    // Twice the slots: every slot can be queued once by dispatch and once more by a recovery.
+    // Twice the slots: one entry per batch, and room for entries that are spent but not passed yet. See
+    // make_queue_room.
     at.queue_entries = (uint32_t)power_of_two_up(2ull * plan->slot_count);
     at.slots = RING_PAGE;
     at.chunks = align_up(at.slots + plan->slot_count * sizeof(struct ring_slot), CACHE_LINE);
@@ -99,7 +101,23 @@ static int no_room(const struct ring_plan *plan, int code, struct error *error) 
     return error_set(error, code,
                      "a ring of %" PRIu64 " MiB does not fit: " SHM_FOLDER " has %" PRIu64
                      " MiB free; ask for a smaller ring or batch, or enlarge " SHM_FOLDER,
-                     (plan->total_bytes + (1u << 20) - 1) >> 20, ring_free_bytes() >> 20);
+                     mib_up(plan->total_bytes), ring_free_bytes() / MIB);
+}
+
+// `code`: negative errno of an attempt to give the object its size or its pages.
+static int cannot_size(const struct ring_plan *plan, int code, struct error *error) {
+    struct rlimit limit = {0};
+    if (code == -ENOSPC || code == -ENOMEM)
+        return no_room(plan, code, error);
+    if (code != -EFBIG || getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+        return error_set(error, code, "cannot allocate a ring of %" PRIu64 " bytes: %s", plan->total_bytes,
+                         strerror(-code));
+    return error_set(
+        error, code,
+        "a ring of %" PRIu64 " bytes is larger than a file of the daemon may be, which is %" PRIu64
+        " bytes (RLIMIT_FSIZE); ask for a smaller ring or batch, or raise the limit (ulimit -f, or"
+        " LimitFSIZE= in the systemd unit)",
+        plan->total_bytes, (uint64_t)limit.rlim_cur);
 }
 
 static void fill_header(struct ring_header *header, const struct ring_plan *plan) {
@@ -131,11 +149,12 @@ static void fill_header(struct ring_header *header, const struct ring_plan *plan
     atomic_store_explicit(&header->magic, RING_MAGIC, memory_order_release);
 }
 
-// A file of tmpfs without a name, then a second, read-only description of it: the mode (0600, the daemon's
-// user) keeps others from opening it anew for writing through /proc.
+// A tmpfs file without a name, and a second, read-only description of it. The mode (0600, the daemon's user) keeps
+// others from opening it for writing through /proc. O_EXCL keeps everybody from linking it into a folder, where it
+// would outlive its descriptors.
 static int open_unnamed(int *fd, int *read_fd, struct error *error) {
     char path[64];
-    *fd = open(SHM_FOLDER, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    *fd = open(SHM_FOLDER, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
     if (*fd < 0)
         return error_set(error, -errno, "cannot make a shared-memory object in " SHM_FOLDER ": %m");
     snprintf(path, sizeof path, "/proc/self/fd/%d", *fd);
@@ -160,38 +179,44 @@ static bool huge_pages_offered(void) {
     return offered;
 }
 
-// Huge pages make a ring ten times faster to allocate and cheaper to pin. Best effort: posix_fallocate does
-// what is left. With small pages this way would be the slower one.
+// Huge pages make a ring ten times faster to allocate and cheaper to pin. Best effort: posix_fallocate does what
+// is left. With small pages it would be slower than posix_fallocate.
 static void populate_huge(int fd, uint64_t bytes) {
     if (!huge_pages_offered())
         return;
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
         return;
-    // In steps: the kernel holds on to the address space meanwhile, and a fork has to wait for that.
+    // In steps: the kernel locks the address space meanwhile, and a fork has to wait for that.
     bool populated = madvise(memory, bytes, MADV_HUGEPAGE) == 0;
     for (uint64_t at = 0; populated && at < bytes; at += HUGE_PAGE)
         populated = madvise((uint8_t *)memory + at, min_u64(HUGE_PAGE, bytes - at), MADV_POPULATE_WRITE) == 0;
     munmap(memory, bytes);
 }
 
-// The first `bytes` of it.
 static int allocate(const struct ring_plan *plan, int fd, uint64_t bytes, struct error *error) {
     int err;
     populate_huge(fd, min_u64(align_up(bytes, HUGE_PAGE), plan->total_bytes));
     do {
         err = posix_fallocate(fd, 0, (off_t)bytes);
     } while (err == EINTR);
-    if (err == ENOSPC || err == ENOMEM)
-        return no_room(plan, -err, error);
-    if (err)
-        return error_set(error, -err, "cannot allocate a ring of %" PRIu64 " bytes: %s", plan->total_bytes,
-                         strerror(err));
-    return 0;
+    return err ? cannot_size(plan, -err, error) : 0;
 }
 
 int ring_allocate(const struct ring_plan *plan, int fd, struct error *error) {
     return allocate(plan, fd, plan->total_bytes, error);
+}
+
+int ring_allocate_control(const struct ring_plan *plan, int fd, struct error *error) {
+    int err = allocate(plan, fd, plan->data_offset, error);
+    if (err)
+        return err;
+    void *memory = mmap(NULL, RING_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        return error_set(error, -errno, "cannot map a new ring: %m");
+    fill_header(memory, plan);
+    munmap(memory, RING_PAGE);
+    return 0;
 }
 
 int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct error *error) {
@@ -203,15 +228,7 @@ int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct erro
     if (err)
         return err;
     if (ftruncate(writer, (off_t)plan->total_bytes) < 0)
-        return error_set(error, -errno, "cannot size a ring of %" PRIu64 " bytes: %m", plan->total_bytes);
-    err = allocate(plan, writer, plan->data_offset, error);
-    if (err)
-        return err;
-    void *memory = mmap(NULL, RING_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, writer, 0);
-    if (memory == MAP_FAILED)
-        return error_set(error, -errno, "cannot map a new ring: %m");
-    fill_header(memory, plan);
-    munmap(memory, RING_PAGE);
+        return cannot_size(plan, -errno, error);
     *fd = writer;
     *read_fd = reader;
     writer = reader = -1;
@@ -219,7 +236,8 @@ int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct erro
 }
 
 static int bad_ring(struct error *error, const char *what) {
-    return error_set(error, -EPROTO, "the shared-memory object is no ring that this build can use: %s", what);
+    return error_set(error, -EPROTO, "the shared-memory object is not a ring that this build can use: %s",
+                     what);
 }
 
 static bool part_fits(uint64_t offset, uint64_t count, uint64_t size, uint64_t limit) {
@@ -227,7 +245,7 @@ static bool part_fits(uint64_t offset, uint64_t count, uint64_t size, uint64_t l
     return !__builtin_mul_overflow(count, size, &bytes) && offset <= limit && bytes <= limit - offset;
 }
 
-// Like part_fits, for a part that is aligned and begins at *end or later; moves *end behind it.
+// Like part_fits, for a part that is aligned and begins at *end or later. Moves *end to the end of the part.
 static bool part_follows(uint64_t *end, uint64_t offset, uint64_t count, uint64_t size, uint64_t alignment,
                          uint64_t limit) {
     if (offset < *end || offset % alignment || !part_fits(offset, count, size, limit))
@@ -265,7 +283,7 @@ static int check_fields(const struct ring_header *header, struct error *error) {
 
 static int check_parts(const struct ring_header *header, uint64_t object_bytes, struct error *error) {
     uint64_t slots = header->slot_count, control = header->data_offset, end = RING_PAGE;
-    uint64_t data_end = header->on_device ? MAX_RING : object_bytes; // or it lies elsewhere
+    uint64_t data_end = header->on_device ? MAX_RING : object_bytes; // on a device it is not in the object
     if (header->slot_bytes < 1 || header->slot_bytes % RING_PAGE)
         return bad_ring(error, "slot size");
     if (!part_follows(&end, header->slots_offset, slots, sizeof(struct ring_slot), CACHE_LINE, control) ||
@@ -273,7 +291,7 @@ static int check_parts(const struct ring_header *header, uint64_t object_bytes, 
         !part_follows(&end, header->skips_offset, slots * header->skip_words, 8, CACHE_LINE, control) ||
         !part_follows(&end, header->queue_offset, header->queue_entries, 4, CACHE_LINE, control) ||
         !part_follows(&end, header->data_offset, slots, header->slot_bytes, RING_PAGE, data_end))
-        return bad_ring(error, "a part lies outside of its place");
+        return bad_ring(error, "a part lies outside its place");
     return 0;
 }
 
@@ -301,8 +319,9 @@ static int check_header(const struct ring_header *header, uint64_t object_bytes,
     return err ? err : check_fields(header, error);
 }
 
-// What a client has checked must stay as it was: a loader can write into the header, and its offsets lead to what the
-// client takes for batches. So it gets a copy of the page in place; nothing of it that changes matters to a client.
+// What a client has checked must not change: a loader can write to the header, and its offsets say where the
+// client looks for batches. So the client maps a copy of the page in its place; the words in it that change do not
+// matter to a client.
 static int keep_header(struct ring_header *header) {
     void *copy = mmap(NULL, RING_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (copy == MAP_FAILED)

@@ -1,10 +1,11 @@
 // The ring of one feed: batch-sized slots in shared memory, filled by loaders in chunks, read by clients.
 //
-// Four parties. The supervisor decides which batch goes into which slot, sees when it is complete and gives the
-// slot out again; it never touches sample bytes. Loaders claim chunks and fill them. A GPU's transfer process reads
-// the feed's ring and is the one loader of its pool's. Clients map the object read-only. A party may be killed between
-// any two instructions: what it owned is in the chunk word itself.
-// Functions take plain pointers to the mapping, so that threads in a test exercise the same code.
+// There are four parties. The supervisor decides which batch goes into which slot, sees when it is complete and
+// reuses the slot; it never touches sample bytes. Loaders claim chunks and fill them. A GPU's transfer process
+// reads the feed's ring and is the only loader of its pool's ring. Clients map the object read-only. A party may
+// be killed between any two instructions; the chunk words say what it owned.
+//
+// Functions take plain pointers to the mapping, so that threads in a test run the same code.
 #ifndef FEEDD_SHM_RING_H
 #define FEEDD_SHM_RING_H
 
@@ -13,12 +14,13 @@
 
 struct ring {
     struct ring_header *header;
-    uint8_t *data; // slot 0; NULL in the supervisor, which maps the control part alone, and of a device pool
+    uint8_t *data; // slot 0; NULL in the supervisor, which maps only the control part, and for a device pool
     uint64_t mapped_bytes;
-    uint32_t urgent_seen; // a loader's own: every job counted in urgent_wanted up to here has been claimed
+    uint32_t
+        urgent_seen; // a loader's own: all jobs that urgent_wanted counted when it had this value were claimed
 };
 
-// What a ring is made for. Fields' slot_offset is filled in by ring_plan.
+// What a ring is made for. ring_plan fills in slot_offset of the fields.
 struct ring_plan {
     uint32_t slot_count;
     uint32_t batch_size;
@@ -26,29 +28,33 @@ struct ring_plan {
     struct ring_field fields[RING_MAX_FIELDS];
     uint64_t samples, seed, fingerprint, world_size;
     uint32_t order_version;
-    // the slots lie in a device pool: the object has the control part alone, a batch is one chunk
+    // the slots lie in a device pool: the object has only the control part, and a batch is one chunk
     bool on_device;
     // Results.
     uint32_t chunks_per_slot;
     uint32_t chunk_samples;
     uint64_t slot_bytes;
-    uint64_t data_offset; // also the bytes of the control part
+    uint64_t data_offset; // also the size of the control part
     uint64_t total_bytes;
 };
 
-// Computes the results of a plan. -EOVERFLOW when the numbers go beyond what 64 bits or the layout's limits hold.
+// Computes the results of a plan. -EOVERFLOW when a number exceeds 64 bits or a limit of the layout.
 int ring_plan(struct ring_plan *plan, struct error *error);
 
-// What there is room for in /dev/shm; UINT64_MAX where it has no bound, 0 where there is none.
+// The free bytes in /dev/shm; UINT64_MAX if it has no limit, 0 if there is no /dev/shm.
 uint64_t ring_free_bytes(void);
 
-// Makes the shared-memory object, of which only the control part has its pages yet: it can be mapped, but nobody
-// may touch a batch before ring_allocate. It never has a name, so that nothing is left in /dev/shm whatever dies.
-// *fd is read-write, *read_fd cannot be made writable by another user. -ENOSPC says what is needed and what is free.
-// Supervisor.
+// A ring is made in three steps. The first takes microseconds whatever the size; the others take milliseconds for
+// every 32 MiB, and any thread may do them. All fail with a sentence: -ENOSPC says what is needed and what is
+// free, -EFBIG names RLIMIT_FSIZE (if SIGXFSZ is ignored; by default it ends the process).
+//
+// Makes the shared-memory object and gives it its size, without a page in it. It has no name and cannot be given
+// one, so nothing is left in /dev/shm whatever dies. *fd is read-write; *read_fd cannot be made writable by
+// another user.
 int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct error *error);
-
-// Allocates all its pages, which takes milliseconds for each 32 MiB; -ENOSPC as above. Any thread.
+// Allocates the control part and writes the header. Then the ring can be mapped, but nobody may touch a batch yet.
+int ring_allocate_control(const struct ring_plan *plan, int fd, struct error *error);
+// Allocates the rest. Then batches can be dispatched.
 int ring_allocate(const struct ring_plan *plan, int fd, struct error *error);
 
 enum ring_access {
@@ -82,7 +88,8 @@ static inline _Atomic uint64_t *ring_skips(const struct ring *ring, uint32_t slo
            (uint64_t)slot * ring->header->skip_words;
 }
 
-// Arrays of a 64-bit word a slot: sequence words, release words. Where a slot's word lies in one; what all take.
+// Arrays with a 64-bit word per slot (sequence words, release words): where the word of a slot lies, and their
+// size.
 static inline uint64_t ring_slot_word(uint32_t slot) {
     return sizeof(uint64_t) * (uint64_t)slot;
 }
@@ -90,8 +97,8 @@ static inline uint64_t ring_slot_words_bytes(const struct ring_header *header) {
     return ring_slot_word(header->slot_count);
 }
 
-// The memory of a device pool: its slots, then a sequence word a slot, which says what the slot was last filled with
-// (ring_slot.fill). Written by the GPU behind each copy; consumers' streams wait on it.
+// The memory of a device pool: its slots, then a sequence word per slot, which says what the slot was last filled
+// with (ring_slot.fill). The GPU writes it after each copy; consumers' streams wait on it.
 static inline uint64_t ring_pool_word(const struct ring_header *header, uint32_t slot) {
     return header->slot_count * header->slot_bytes + ring_slot_word(slot);
 }

@@ -1,4 +1,4 @@
-// The loaders' side of the ring: claim a chunk, report it, close holes, sleep.
+// The loader's side of the ring: claim a chunk, report it, close holes, sleep.
 #include <limits.h>
 #include <linux/futex.h>
 #include <string.h>
@@ -27,8 +27,9 @@ static void describe_claim(const struct ring *ring, uint32_t slot, uint32_t chun
     };
 }
 
-// To CLAIMED. The acquire pairs with the supervisor's release of FREE or RECOVERED: the slot's description is in place.
-// If the word was claimed, finished and freed again since it was seen, this claims what is there now, which is as good.
+// To CLAIMED. The acquire pairs with the supervisor's release of FREE or RECOVERED: the slot's description is in
+// place. If the word was claimed, finished and freed again since it was seen, this claims what is there now, which
+// is as good.
 static bool take_seen(_Atomic uint64_t *word, uint64_t seen, uint32_t owner) {
     return atomic_compare_exchange_strong_explicit(word, &seen, chunk_word(CHUNK_CLAIMED, owner, 0),
                                                    memory_order_acq_rel, memory_order_relaxed);
@@ -62,10 +63,10 @@ static bool claim_in_slot(const struct ring *ring, uint32_t slot, uint32_t owner
 
 // Jobs that batches wait for which are nearly complete: repairs, and the chunks of loaders that died.
 //
-// None is lost: the supervisor makes the word FREE or RECOVERED before it counts the job in urgent_wanted. A loader that
-// acquires a count sees every job counted in it, and `recovered` of its slot, unless somebody has claimed the job since.
-// It remembers the count only when a scan that began afterwards has found nothing, so every job counted has been claimed
-// by then. If its new owner dies too, the job is counted again.
+// None is lost: the supervisor makes the word FREE or RECOVERED before it counts the job in urgent_wanted. A
+// loader that acquires a count sees every job counted in it, and `recovered` of its slot, unless somebody has
+// claimed the job since. It remembers the count only when a scan that began afterwards has found nothing, so every
+// job counted has been claimed by then. If its new owner dies too, the job is counted again.
 static bool claim_urgent(struct ring *ring, uint32_t owner, struct ring_claim *claim) {
     uint32_t chunk, wanted = atomic_load_explicit(&ring->header->urgent_wanted, memory_order_acquire);
     if (wanted == ring->urgent_seen)
@@ -82,10 +83,10 @@ static bool claim_urgent(struct ring *ring, uint32_t owner, struct ring_claim *c
 
 // Urgent jobs first, then the queue.
 //
-// The cursor only says where to look: whoever finds a chunk that cannot be claimed moves it on, and a claim is good
-// whatever has become of the queue entry meanwhile, because the chunk word alone decides it. The cursor never passes
-// over a FREE chunk: only dispatch makes one, before it publishes the entry, and the acquire of queue_head makes that
-// visible. It may pass over a chunk that becomes RECOVERED later: that one is found by claim_urgent.
+// The cursor only says where to look: whoever finds a chunk that cannot be claimed moves it on, and a claim is
+// good whatever has become of the queue entry meanwhile, because the chunk word alone decides it. The cursor never
+// passes over a FREE chunk: only dispatch makes one, before it publishes the entry, and the acquire of queue_head
+// makes that visible. It may pass over a chunk that becomes RECOVERED later: that one is found by claim_urgent.
 bool ring_claim(struct ring *ring, uint32_t owner, struct ring_claim *claim) {
     struct ring_header *header = ring->header;
     if (claim_urgent(ring, owner, claim))
@@ -99,8 +100,8 @@ bool ring_claim(struct ring *ring, uint32_t owner, struct ring_claim *claim) {
             return false;
         uint32_t slot = atomic_load_explicit(ring_queue_entry(ring, entry), memory_order_relaxed);
         bool won = take(&ring_chunks(ring, slot)[chunk], owner);
-        // Release: the entry was read before the supervisor sees that it is passed and puts another one in its place.
-        // Pairs with the acquire in queue_room.
+        // Release: the entry was read before the supervisor sees that it is passed and puts another one in its
+        // place. Pairs with the acquire in queue_room.
         if (atomic_compare_exchange_strong_explicit(&header->claim_cursor, &cursor, cursor + 1,
                                                     memory_order_release, memory_order_relaxed))
             cursor++;
@@ -112,14 +113,14 @@ bool ring_claim(struct ring *ring, uint32_t owner, struct ring_claim *claim) {
 }
 
 void ring_skip_sample(struct ring *ring, const struct ring_claim *claim, uint32_t sample) {
-    // Relaxed: read by others only after this chunk's DONE.
+    // Relaxed: others read it only after this chunk is DONE.
     atomic_fetch_or_explicit(&ring_skips(ring, claim->slot)[sample / 64], 1ull << (sample % 64),
                              memory_order_relaxed);
 }
 
 static bool wake_wanted(struct ring *ring) {
-    // Sequentially consistent, like the store in ring_supervisor_arm: either the supervisor sees the chunk
-    // DONE when it looks after arming, or this sees it armed.
+    // Sequentially consistent, like the store in ring_supervisor_arm: either the supervisor sees the word DONE or
+    // FAILED when it looks after arming, or this sees that it is armed.
     return atomic_exchange(&ring->header->supervisor_asleep, 0) == 1;
 }
 
@@ -130,8 +131,8 @@ bool ring_chunk_done(struct ring *ring, const struct ring_claim *claim, uint32_t
     }
     _Atomic uint64_t *words = ring_chunks(ring, claim->slot);
     atomic_store(&words[claim->chunk], chunk_word(CHUNK_DONE, 0, skipped));
-    // The last of several loaders to finish sees the others' ends, since all of these are sequentially
-    // consistent. FAILED counts as one: a batch that nobody wants any more is waited for too.
+    // The last of several loaders to finish sees that the others have ended, because all of these accesses are
+    // sequentially consistent. FAILED counts: the supervisor waits for the end of a failed batch too.
     for (uint32_t i = 0; i < claim->chunk_count; i++)
         if (!chunk_ended(atomic_load(&words[i])))
             return false;
@@ -177,7 +178,7 @@ void ring_repair(struct ring *ring, const struct ring_claim *claim) {
         copy_sample(ring, claim->slot, holes.hole, holes.source);
 }
 
-// Nothing is read by it: what it tells is that the supervisor has come so far.
+// Relaxed: nothing is read on the strength of it.
 bool ring_has_begun(const struct ring *ring) {
     return atomic_load_explicit(&ring->header->queue_head, memory_order_relaxed) > 0;
 }
@@ -185,8 +186,8 @@ bool ring_has_begun(const struct ring *ring) {
 bool ring_announce_sleep(struct ring *ring) {
     struct ring_header *header = ring->header;
     // Sequentially consistent against those who make work and then look at the flag (ring_wake_loaders,
-    // ring_take_sleeper): they see us asleep, or we see their work. An exchange, so that what was queued before the flag
-    // was last taken back is visible.
+    // ring_take_sleeper): they see us asleep, or we see their work. An exchange, so that what was queued before
+    // the flag was last taken back is visible.
     atomic_exchange(&header->loaders_asleep, 1);
     return atomic_load(&header->claim_cursor) / header->chunks_per_slot < atomic_load(&header->queue_head) ||
            atomic_load(&header->urgent_wanted) != ring->urgent_seen;

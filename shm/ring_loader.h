@@ -1,5 +1,5 @@
-// The loaders' side of the ring: claim a chunk, report it, close holes, sleep. A transfer process is the one loader of
-// its pools' rings.
+// The loader's side of the ring: claim a chunk, report it, close holes, sleep. A transfer process is the only
+// loader of its pools' rings.
 #ifndef FEEDD_SHM_RING_LOADER_H
 #define FEEDD_SHM_RING_LOADER_H
 
@@ -8,7 +8,7 @@
 
 #define RING_REPAIR_CHUNK UINT32_MAX
 
-// A piece of work that this loader owns until it calls one of ring_chunk_done and ring_chunk_failed.
+// A job that this loader owns until it calls ring_chunk_done or ring_chunk_failed.
 struct ring_claim {
     uint32_t slot;
     uint32_t chunk;        // or RING_REPAIR_CHUNK
@@ -19,33 +19,34 @@ struct ring_claim {
     uint64_t first_position; // of first_sample, in the epoch's order
 };
 
-// Takes the next job for `owner` (non-zero): a repair or a chunk whose owner died, or else the next chunk in the queue.
-// False when there is nothing to do.
+// Takes the next job for `owner` (non-zero): a repair or a chunk whose owner died, or else the next chunk in the
+// queue. False when there is nothing to do.
 bool ring_claim(struct ring *ring, uint32_t owner, struct ring_claim *claim);
 
-// Marks a sample of the batch (index within the batch) of a chunk one owns as unreadable.
+// Marks a sample (its index in the batch) of a chunk that the caller owns as unreadable.
 void ring_skip_sample(struct ring *ring, const struct ring_claim *claim, uint32_t sample);
 
-// The bytes are in place (`skipped` samples excepted). True when the supervisor must be woken: write the eventfd.
+// The bytes are in place, except those of `skipped` samples. True when the supervisor must be woken: write the
+// eventfd.
 bool ring_chunk_done(struct ring *ring, const struct ring_claim *claim, uint32_t skipped) MUST_CHECK;
 
 // The chunk cannot be filled and the feed is to fail. True as above.
 bool ring_chunk_failed(struct ring *ring, const struct ring_claim *claim, int code, uint32_t file,
                        uint64_t offset, uint64_t sample) MUST_CHECK;
 
-// Does a claimed repair: moves readable samples from the batch's end into the holes. Repeatable from the start, so a
-// loader that dies in the middle leaves nothing wrong. Report it with ring_chunk_done.
+// Does a claimed repair: moves readable samples from the end of the batch into the holes. It can be repeated from
+// the start, so a loader that dies in the middle does no harm. Report it with ring_chunk_done.
 void ring_repair(struct ring *ring, const struct ring_claim *claim);
 
-// Whether a batch was ever queued, which is so only once all pages are there: before that only the control part may be
-// touched.
+// Whether a batch was ever queued. That happens only once all pages are allocated; until then, touch only the
+// control part.
 bool ring_has_begun(const struct ring *ring);
 
 // Sleeps until there may be work, at most timeout_ms.
 void ring_wait_for_work(struct ring *ring, int timeout_ms);
 
-// For a transfer process that is about to sleep: says so, and returns whether there is work after all. Pairs with
-// ring_take_sleeper.
+// For a process that is about to sleep by other means than ring_wait_for_work (a transfer process): says so, and
+// returns whether there is work after all. Pairs with ring_take_sleeper.
 bool ring_announce_sleep(struct ring *ring) MUST_CHECK;
 
 #endif

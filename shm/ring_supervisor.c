@@ -1,4 +1,4 @@
-// The supervisor's side of the ring: give out slots, see batches complete, take a dead loader's work back.
+// The supervisor's side of the ring: fill slots, see batches complete, take back the work of a dead loader.
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -25,12 +25,13 @@ static uint64_t queue_room(const struct ring *ring) {
     return header->queue_entries - (head - min_u64(passed, head));
 }
 
-// The queue has room for every slot twice, and dispatch alone puts a slot into it, once per batch. It can still fill
-// up: a loader that dies between claiming a chunk and moving the cursor leaves the cursor at an entry that is spent
-// once the recovered chunk is done. When the slot is dispatched again, the next loader can claim its first chunk by way
-// of that old entry and die in the same place, and so on, an entry per death. Nobody who would tell of it walks over
-// such entries: the supervisor passes over them itself, and a queue that stays full has a FREE chunk in front, whose
-// batch will be finished with a wake-up. A RECOVERED chunk can be passed over: loaders find it without the queue.
+// The queue has room for every slot twice, and dispatch alone puts a slot into it, once per batch. It can still
+// fill up: a loader that dies between claiming a chunk and moving the cursor leaves the cursor at an entry that is
+// spent once the recovered chunk is done. When the slot is dispatched again, the next loader can claim its first
+// chunk by way of that old entry and die in the same place, and so on, an entry per death. Nobody who would tell
+// of it walks over such entries: the supervisor passes over them itself, and a queue that stays full has a FREE
+// chunk in front, whose batch will be finished with a wake-up. A RECOVERED chunk can be passed over: loaders find
+// it without the queue.
 static bool make_queue_room(struct ring *ring) {
     struct ring_header *header = ring->header;
     uint64_t cursor = atomic_load_explicit(&header->claim_cursor, memory_order_relaxed);
@@ -67,20 +68,28 @@ static void clear_all_skips(struct ring *ring, uint32_t slot) {
         atomic_store_explicit(&skips[i], 0, memory_order_relaxed);
 }
 
+// Before anything else of the slot is written. A client that holds the slot's last batch without knowing that it was
+// taken back compares the name after it has read: the fence pairs with the acquire fence in leases_still_ours, so that
+// a read of anything that follows here finds the new name.
+static void name_batch(struct ring_slot *batch, const struct ring_batch *name) {
+    __atomic_store_n(&batch->run, name->run, __ATOMIC_RELAXED);
+    __atomic_store_n(&batch->rank, name->rank, __ATOMIC_RELAXED);
+    __atomic_store_n(&batch->sequence, name->sequence, __ATOMIC_RELAXED);
+    atomic_thread_fence(memory_order_release);
+}
+
 bool ring_dispatch_copy(struct ring *ring, uint32_t slot, const struct ring *from, uint32_t source,
                         uint64_t unread) {
     if (!make_queue_room(ring))
         return false;
     struct ring_slot *batch = ring_slot(ring, slot);
     const struct ring_slot *original = ring_slot(from, source);
+    name_batch(batch, &(struct ring_batch){original->run, original->rank, original->sequence});
     clear_all_skips(ring, slot);
     for (uint32_t i = 0; original->skipped && i < ring->header->skip_words; i++)
         atomic_store_explicit(&ring_skips(ring, slot)[i],
                               atomic_load_explicit(&ring_skips(from, source)[i], memory_order_relaxed),
                               memory_order_relaxed);
-    batch->run = original->run;
-    batch->sequence = original->sequence;
-    batch->rank = original->rank;
     batch->epoch = original->epoch;
     batch->index = original->index;
     batch->first_position = original->first_position;
@@ -89,7 +98,7 @@ bool ring_dispatch_copy(struct ring *ring, uint32_t slot, const struct ring *fro
     batch->skipped = original->skipped;
     batch->last_of_epoch = original->last_of_epoch;
     atomic_store_explicit(&batch->recovered, 0, memory_order_relaxed); // published with the chunk
-    batch->chunk_count = 1; // also without samples: consumers' streams wait for its sequence word
+    batch->chunk_count = 1; // even without samples: consumers' streams wait for its sequence word
     batch->fill++;
     batch->source = source;
     atomic_store_explicit(&batch->unread, unread, memory_order_relaxed); // published with the chunk
@@ -104,11 +113,9 @@ bool ring_dispatch(struct ring *ring, uint32_t slot, const struct ring_batch *na
     if (!make_queue_room(ring))
         return false;
     struct ring_slot *batch = ring_slot(ring, slot);
-    // Not by batch->skipped: a batch that failed has never got one.
+    name_batch(batch, name);
+    // Whatever batch->skipped says: it was never set for a batch that failed.
     clear_all_skips(ring, slot);
-    batch->run = name->run;
-    batch->sequence = name->sequence;
-    batch->rank = name->rank;
     batch->epoch = place->epoch;
     batch->index = place->index;
     batch->first_position = place->first_position;
@@ -120,8 +127,8 @@ bool ring_dispatch(struct ring *ring, uint32_t slot, const struct ring_batch *na
     atomic_store_explicit(&batch->recovered, 0, memory_order_relaxed); // published with the chunks
     _Atomic uint64_t *words = ring_chunks(ring, slot);
     for (uint32_t i = 0; i < batch->chunk_count; i++)
-        // Release: a loader may take this chunk before it has seen the queue entry (by an old entry of the
-        // same slot).
+        // Release: a loader may take this chunk before it sees the queue entry, by way of an old entry of the
+        // slot.
         atomic_store_explicit(&words[i], chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
     if (batch->chunk_count)
         queue_slot(ring, slot);
@@ -130,19 +137,18 @@ bool ring_dispatch(struct ring *ring, uint32_t slot, const struct ring_batch *na
 
 void ring_wake_loaders(struct ring *ring, uint32_t chunks) {
     struct ring_header *header = ring->header;
-    // Pairs with ring_wait_for_work. The flag first, then the futex word: a loader whose flag is taken back
-    // here has read the word as it was before, so that it cannot fall asleep on the new one with no flag to
-    // show for it.
+    // Pairs with ring_wait_for_work. The flag first, then the futex word: a loader whose flag is taken back here
+    // has read the old word, so it cannot fall asleep on the new one without a flag.
     if (!chunks || !atomic_exchange(&header->loaders_asleep, 0))
         return;
     atomic_fetch_add(&header->work, 1);
     long woken = syscall(SYS_futex, &header->work, FUTEX_WAKE, (int)min_u64(chunks, INT_MAX), NULL, NULL, 0);
     if (woken >= (long)chunks)
-        atomic_store(&header->loaders_asleep, 1); // perhaps not all of them
+        atomic_store(&header->loaders_asleep, 1); // perhaps others are still asleep
 }
 
 bool ring_take_sleeper(struct ring *ring) {
-    // Sequentially consistent, as in ring_announce_sleep: either it sees the work or we see that it sleeps.
+    // Sequentially consistent, as in ring_announce_sleep: either it sees the work, or we see that it is asleep.
     atomic_thread_fence(memory_order_seq_cst);
     return atomic_load_explicit(&ring->header->loaders_asleep, memory_order_relaxed) &&
            atomic_exchange(&ring->header->loaders_asleep, 0);
@@ -167,10 +173,11 @@ static enum ring_slot_state poll_repair(struct ring *ring, struct ring_slot *bat
     }
 }
 
-// A loader that failed while another one was writing down its own failure has left no reason. The other one
-// will report a failed chunk too, or be recovered: until then there is nothing to tell.
+// A loader that fails while another one is writing down a failure leaves no reason. The other one will report a
+// failed chunk too, or be recovered: until then there is no reason to give.
 static bool failure_is_being_written(const struct ring *ring) {
-    // Sequentially consistent: either this sees it complete, or the one who completed it sees the supervisor asleep.
+    // Sequentially consistent: either this sees it complete, or the loader that completes it sees the supervisor
+    // asleep.
     uint32_t state = atomic_load(&ring->header->failure.state);
     return state != 0 && state != RING_FAILURE_COMPLETE;
 }
@@ -181,7 +188,7 @@ enum ring_slot_state ring_slot_poll(struct ring *ring, uint32_t slot) {
     uint32_t skipped = 0;
     bool filling = false;
     for (uint32_t i = 0; i < batch->chunk_count; i++) {
-        // Sequentially consistent: see ring_chunk_done. Also makes the loader's bytes visible.
+        // Sequentially consistent: see wake_wanted and ring_chunk_done. Also makes the loader's bytes visible.
         uint64_t word = atomic_load(&words[i]);
         if (chunk_state(word) == CHUNK_FAILED)
             return failure_is_being_written(ring) ? RING_SLOT_FILLING : RING_SLOT_FAILED;
@@ -247,8 +254,9 @@ static bool owned_by(_Atomic uint64_t *word, uint32_t owner) {
     return chunk_state(seen) == CHUNK_CLAIMED && chunk_owner(seen) == owner;
 }
 
-// Frees the chunks of one slot that `owner` had. Samples that it had marked as skipped in them are no longer skipped, but
-// in the ring of a device pool nobody would mark them again: there they were copied from the feed's ring.
+// Frees the chunks of one slot that `owner` had. Samples that it had marked as skipped in them are no longer
+// skipped, but in the ring of a device pool nobody would mark them again: there they were copied from the feed's
+// ring.
 static uint32_t recover_slot(struct ring *ring, uint32_t slot, uint32_t owner) {
     struct ring_slot *batch = ring_slot(ring, slot);
     _Atomic uint64_t *words = ring_chunks(ring, slot);
@@ -273,12 +281,11 @@ static uint32_t recover_slot(struct ring *ring, uint32_t slot, uint32_t owner) {
     return freed;
 }
 
-// What the dead loader was about to tell the supervisor is forgotten, so that others can tell it.
+// Forgets what the dead loader was about to tell the supervisor, so that others can tell it.
 static void recover_signals(struct ring *ring, uint32_t owner) {
     uint32_t writing = owner;
     atomic_compare_exchange_strong(&ring->header->failure.state, &writing, 0);
-    // It may have taken the flag to 0 and not come to write the eventfd: then no other loader would write it
-    // any more.
+    // It may have taken the flag to 0 and died before it wrote the eventfd: then no other loader would write it.
     ring_supervisor_arm(ring);
 }
 
@@ -287,8 +294,8 @@ int ring_recover(struct ring *ring, uint32_t owner) {
     recover_signals(ring, owner);
     for (uint32_t slot = 0; slot < ring->header->slot_count; slot++)
         freed += recover_slot(ring, slot, owner);
-    // After the words, so that whoever reads this count finds them; pairs with claim_urgent. Sequentially consistent:
-    // see ring_announce_sleep.
+    // After the words, so that whoever reads this count finds them; pairs with claim_urgent. Sequentially
+    // consistent: see ring_announce_sleep.
     atomic_fetch_add(&ring->header->urgent_wanted, freed);
     // One more than was freed: the dead loader may have been woken for a chunk that it did not come to claim.
     ring_wake_loaders(ring, freed + 1);

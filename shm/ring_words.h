@@ -1,4 +1,4 @@
-// Chunk words, taken apart and put together; used by the ring's own files only.
+// Chunk words, taken apart and put together. Only the ring's own files use it.
 #ifndef FEEDD_SHM_RING_WORDS_H
 #define FEEDD_SHM_RING_WORDS_H
 

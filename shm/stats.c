@@ -1,4 +1,4 @@
-// Writers' side of the statistics region.
+// The writers' side of the statistics region.
 #include "shm/stats.h"
 
 #include <fcntl.h>
@@ -13,8 +13,8 @@ int stats_path(const char *socket, char *path, size_t bytes) {
     return used >= 0 && (size_t)used < bytes ? 0 : -ENAMETOOLONG;
 }
 
-// Made under another name and renamed when complete, so that a reader never sees half of it; a leftover of a killed
-// daemon is overwritten by the next one.
+// The file is made under another name and renamed when it is complete, so a reader never sees half of it. What a
+// killed daemon leaves behind, the next one overwrites.
 int stats_create(const char *path, uint32_t mode, gid_t group, struct stats_region **region, int *fd,
                  struct error *error) {
     char fresh[4096];
@@ -68,7 +68,7 @@ int stats_create(const char *path, uint32_t mode, gid_t group, struct stats_regi
     return 0;
 }
 
-// Record number `record` of `count` that lie at `offset`, a page each.
+// Record number `record` of `count` records at `offset`, each a page.
 static int map_record(int fd, uint32_t record, uint32_t count, size_t offset, void **memory,
                       struct error *error) {
     if (record >= count)
@@ -124,4 +124,14 @@ void stats_gpu_write_begin(struct stats_gpu *gpu) {
 
 void stats_gpu_write_end(struct stats_gpu *gpu) {
     write_end(&gpu->version);
+}
+
+void *stats_unused_record(void *records, size_t count, size_t bytes, size_t word_offset) {
+    for (size_t i = 0; i < count; i++) {
+        uint8_t *record = (uint8_t *)records + i * bytes;
+        if (atomic_load_explicit((_Atomic uint64_t *)(void *)(record + word_offset), memory_order_relaxed) ==
+            0)
+            return record;
+    }
+    return NULL;
 }

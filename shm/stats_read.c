@@ -1,4 +1,4 @@
-// Readers' side of the statistics region: no lock, no question to the daemon.
+// The readers' side of the statistics region: no lock, and no question to the daemon.
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -43,7 +43,7 @@ const char *stats_gpu_state_name(uint32_t state) {
     return state < GPU_STATES ? names[state] : "?";
 }
 
-// The magic number comes first: what another version has agreed on beside it is not known.
+// The magic number comes first: other versions may have nothing else in common with this one.
 static int check_header(const struct stats_header *header, uint64_t file_bytes, const char *path,
                         struct error *error) {
     // Pairs with the release in stats_create.
@@ -51,40 +51,41 @@ static int check_header(const struct stats_header *header, uint64_t file_bytes, 
     if (magic == 0)
         return error_set(error, -EAGAIN, "the statistics file %s is not ready yet", path);
     if (magic != STATS_MAGIC)
-        return error_set(error, -EPROTO, "%s is no statistics file of feedd", path);
+        return error_set(error, -EPROTO, "%s is not a statistics file of feedd", path);
     if (header->version != STATS_VERSION)
-        return error_set(error, -EPROTO, "%s has version %u of the statistics, this program knows %u", path,
+        return error_set(error, -EPROTO, "%s has version %u of the statistics; this program knows %u", path,
                          header->version, STATS_VERSION);
     if (header->header_bytes != sizeof *header || header->total_bytes != sizeof(struct stats_region) ||
         header->max_feeds != STATS_MAX_FEEDS || header->max_loaders != STATS_MAX_LOADERS ||
         header->max_gpus != STATS_MAX_GPUS)
         return error_set(error, -EPROTO, "%s is the statistics file of another build of feedd", path);
     if (file_bytes != sizeof(struct stats_region))
-        return error_set(error, -EPROTO, "the statistics file %s has %llu bytes, %zu are wanted", path,
+        return error_set(error, -EPROTO, "the statistics file %s has %llu bytes instead of %zu", path,
                          (unsigned long long)file_bytes, sizeof(struct stats_region));
     return 0;
 }
 
 int stats_open(const char *path, const struct stats_region **region, struct error *error) {
-    // Without waiting: what is no file, such as a named pipe, is refused below.
+    // Without waiting: what is not a file, such as a named pipe, is refused below.
     AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat status;
     if (fd < 0 && errno == EACCES)
         return error_set(
             error, -EACCES,
-            "you may not read %s: whoever may connect to the daemon's socket may, by socket_group in its"
-            " configuration",
+            "you may not read %s: only users that may connect to the daemon's socket can (socket_group in its"
+            " configuration)",
             path);
     if (fd < 0)
         return error_set(error, -errno, "cannot open the statistics file %s: %m", path);
     if (fstat(fd, &status) < 0)
         return error_set(error, -errno, "cannot look at the statistics file %s: %m", path);
     if (!S_ISREG(status.st_mode))
-        return error_set(error, -EPROTO, "%s is no statistics file of feedd: it is no regular file", path);
+        return error_set(error, -EPROTO, "%s is not a statistics file of feedd: it is not a regular file",
+                         path);
     if ((uint64_t)status.st_size < sizeof(struct stats_header))
-        return error_set(error, -EPROTO, "%s is no statistics file of feedd: it has %lld bytes", path,
+        return error_set(error, -EPROTO, "%s is not a statistics file of feedd: it has %lld bytes", path,
                          (long long)status.st_size);
-    // Pages behind the end of a short file are not touched before its size has been found right.
+    // The file may be too short: nothing after the header is touched before its size is checked.
     const struct stats_region *memory = mmap(NULL, sizeof *memory, PROT_READ, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
         return error_set(error, -errno, "cannot map the statistics file %s: %m", path);
@@ -106,7 +107,7 @@ static uint64_t read_counter(const _Atomic uint64_t *counter) {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-// One try after the other to copy a record that is rewritten under `version` as a seqlock:
+// Attempts to copy a record that is rewritten under `version` as a seqlock:
 //   while (read_begin(&look)) { copy; if (read_whole(&look)) ... }
 struct look {
     const _Atomic uint32_t *version;
@@ -114,11 +115,11 @@ struct look {
     int attempts;
 };
 
-// False when a writer that died or keeps rewriting never left the record whole.
+// False when all attempts are used up: the writer died in a rewrite, or does not stop rewriting.
 static bool read_begin(struct look *look) {
     const struct timespec pause = {.tv_nsec = READ_PAUSE_NS};
     while (look->attempts < READ_ATTEMPTS) {
-        // A writer that has lost the processor in the middle of a rewrite gets it back meanwhile.
+        // Gives a writer that lost the processor in the middle of a rewrite time to get it back.
         if (look->attempts++)
             nanosleep(&pause, NULL);
         look->before = atomic_load_explicit(look->version, memory_order_acquire);
@@ -161,7 +162,7 @@ static void add_loaders(const struct stats_region *region, struct stats_feed_sna
     }
 }
 
-// False when the record is unused, or never whole.
+// False when the record is unused, or could not be copied whole.
 static bool read_feed(const struct stats_region *region, const struct stats_feed *feed,
                       struct stats_feed_snapshot *snapshot) {
     struct look look = {.version = &feed->version};
@@ -202,7 +203,7 @@ static uint64_t copy_gpu(const struct stats_header *header, const struct stats_g
     memcpy(snapshot->name, gpu->name, sizeof snapshot->name);
     snapshot->uuid[STATS_NAME - 1] = 0;
     snapshot->name[STATS_NAME - 1] = 0;
-    // A supervisor may say in `used` since when; it was not before its own start.
+    // `used` may be just a flag; the record was not in use before the daemon's start.
     snapshot->started_ns = max_u64(gpu->used, header->started_ns);
     snapshot->pid = read_counter(&gpu->pid);
     snapshot->heartbeat_ns = read_counter(&gpu->heartbeat_ns);
@@ -216,7 +217,7 @@ static uint64_t copy_gpu(const struct stats_header *header, const struct stats_g
     return gpu->used;
 }
 
-// As read_feed. Counters are copied inside the bracket, so that they are of the GPU that the names say.
+// Like read_feed. Counters are copied inside the bracket, so that they belong to the GPU that is named.
 static bool read_gpu(const struct stats_header *header, const struct stats_gpu *gpu,
                      struct stats_gpu_snapshot *snapshot) {
     struct look look = {.version = &gpu->version};

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "shm/layout.h"
 
-// A consistent copy of one feed with its loaders' counters summed up, those that are gone included.
+// A consistent copy of one feed. Its loaders' counters are summed, including those of loaders that are gone.
 struct stats_feed_snapshot {
     uint64_t id;
     char name[STATS_NAME];
@@ -20,9 +20,9 @@ struct stats_feed_snapshot {
 struct stats_gpu_snapshot {
     char uuid[STATS_NAME];
     char name[STATS_NAME];
-    uint64_t started_ns; // since when its counters count
+    uint64_t started_ns; // when its counters started
     uint64_t pid, heartbeat_ns;
-    uint32_t state; // enum gpu_state, or what a later build writes there
+    uint32_t state; // enum gpu_state, or a value from a later build
     uint32_t pools;
     uint64_t pinned_bytes, pool_bytes, bus_bytes_per_s;
     uint64_t counters[GPU_COUNTERS];
@@ -39,7 +39,8 @@ struct stats_snapshot {
     struct stats_gpu_snapshot gpus[STATS_MAX_GPUS];
 };
 
-// -ENOENT no such file, -EAGAIN not ready yet, -EPROTO another version or no statistics file (sentence says which).
+// -ENOENT no such file, -EAGAIN not ready yet, -EPROTO another version or not a statistics file (the sentence says
+// which).
 int stats_open(const char *path, const struct stats_region **region, struct error *error);
 void stats_close(const struct stats_region *region);
 void stats_snapshot(const struct stats_region *region, struct stats_snapshot *snapshot);

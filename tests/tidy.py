@@ -27,11 +27,35 @@ INCLUDES = {
     "bench": {"base", "order", "shm", "gpu", "proto", "client", "daemon"},
     "tests": {"base", "order", "shm", "gpu", "proto", "client", "daemon", "bench"},
 }
+# Which folders a folder below client/ or daemon/ may include from, besides itself, the folders below it, and what lies in
+# client/ or daemon/ directly. Those of the supervisor go one way.
+INSIDE = {
+    "client/lib": [],
+    "client/ctl": ["client/lib"],
+    "client/python": [],
+    "daemon/config": [],
+    "daemon/source": ["daemon/config"],
+    "daemon/loader": ["daemon/source"],
+    "daemon/loader/read": ["daemon/source"],
+    "daemon/loader/stage": ["daemon/source"],
+    "daemon/transfer": [],
+    "daemon/supervisor": ["daemon/config", "daemon/source", "daemon/loader"],
+    "daemon/supervisor/delivery": [],
+    "daemon/supervisor/processes": ["daemon/config", "daemon/source"],
+    "daemon/supervisor/feeds": ["daemon/supervisor/delivery", "daemon/supervisor/processes", "daemon/config", "daemon/source"],
+    "daemon/supervisor/clients": ["daemon/supervisor/feeds", "daemon/supervisor/delivery", "daemon/supervisor/processes",
+                                  "daemon/config", "daemon/source", "daemon/loader/read"],
+}  # fmt: skip
+# What all folders of the supervisor may include.
+SHARED = {"daemon/supervisor/supervisor.h", "daemon/supervisor/poll_set.h", "daemon/supervisor/datasets.h",
+          "daemon/supervisor/notify.h"}  # fmt: skip
+# Main programs, which nobody calls; tests and bench are full of them.
+PROGRAMS = {"daemon/main.c", "client/ctl/feedctl.c", "client/example.c"}
 # Public: it may be included by programs that know nothing of this tree.
 STANDALONE = {"client/feed.h"}
-# What CUDA's headers are called, the one file that includes them, and those that include that one.
+# The names of CUDA's headers, the one file that includes them, and the files that include that one.
 CUDA_HEADER = re.compile(r'\s*#\s*include\s+[<"](cuda\w*|cu[A-Z]\w*|nv\w+)\.h[>"]')
-CUDA_INCLUDER = "gpu/gpu_cuda.h"
+CUDA_INCLUDER = "gpu/gpu_cuda_driver.h"
 # Paths and names of places where the tree happened to be written or built; they mean nothing to a reader.
 STRAY = re.compile(r"/work/|/home/\w|/root/|/tmp/b-|\bTODO\b|\bFIXME\b|\bXXX\b")
 CODE = {".c", ".h", ".def", ".py", ".sh", ".proto"}
@@ -106,6 +130,38 @@ def check_includes(path, lines):
                 yield number, f"{folder}/ must not include from {target.parts[0]}/"
 
 
+def includes_of(lines):
+    for number, line in enumerate(lines, 1):
+        if match := re.match(r'\s*#\s*include\s+"([^"]+)"', line):
+            yield number, match.group(1)
+
+
+def check_inside(path, lines):
+    """Includes go one way between the folders of client/ and daemon/ too."""
+    if path.suffix not in {".c", ".h"}:
+        return
+    home = next((str(parent) for parent in path.parents if str(parent) in INSIDE), None)
+    if home is None:
+        return
+    for number, name in includes_of(lines):
+        target = pathlib.PurePosixPath(name)
+        if target.parts[0] != path.parts[0] or str(target.parent) == path.parts[0]:
+            continue
+        if name in SHARED and home.startswith("daemon/supervisor/"):
+            continue
+        if not any(target.is_relative_to(folder) for folder in [home, *INSIDE[home]]):
+            yield number, f"{path.parent}/ must not include from {target.parent}/"
+
+
+def check_own_header(path, lines):
+    """A source file has a header of its name beside it and includes it, so that what it defines is what others see."""
+    if path.suffix != ".c" or path.parts[0] in {"tests", "bench"} or str(path) in PROGRAMS:
+        return
+    header = path.with_suffix(".h")
+    if str(header) not in {name for _, name in includes_of(lines)}:
+        yield 1, f"it has to have, and to include, a header {header} of its own"
+
+
 def check_cuda(path, lines):
     """Programs must build and start without CUDA, so nothing else may know its types."""
     if path.suffix not in {".c", ".h", ".def"}:
@@ -153,7 +209,10 @@ def check_stray(path, lines):
             yield number, f"stray {match.group(0)!r}"
 
 
-RULES = [check_size, check_c_functions, check_python_functions, check_includes, check_cuda, check_writers, check_stray]
+RULES = [
+    check_size, check_c_functions, check_python_functions, check_includes, check_inside, check_own_header, check_cuda,
+    check_writers, check_stray,
+]  # fmt: skip
 
 
 def check_tree(root):
@@ -183,7 +242,17 @@ BROKEN = [
     ("shm/across.c", '#include "gpu/gpu.h"\n', "must not include"),
     ("gpu/gpu.c", "#include <cuda.h>\n", "alone includes CUDA's headers"),
     ("tests/unit/test_gpu.c", "#include <cuda_runtime.h>\n", "alone includes CUDA's headers"),
-    ("daemon/device.c", '#include "gpu/gpu_cuda.h"\n', "is for gpu/gpu_cuda*.c alone"),
+    ("daemon/device.c", '#include "gpu/gpu_cuda_driver.h"\n', "is for gpu/gpu_cuda*.c alone"),
+    ("client/lib/up.c", '#include "client/ctl/text.h"\n', "must not include from client/ctl/"),
+    ("daemon/loader/across.c", '#include "daemon/transfer/copies.h"\n', "must not include from daemon/transfer/"),
+    ("daemon/loader/read/up.c", '#include "daemon/loader/loader.h"\n', "must not include from daemon/loader/"),
+    ("daemon/transfer/up.c", '#include "daemon/supervisor/supervisor.h"\n', "must not include from daemon/supervisor/"),
+    ("daemon/source/up.h", '#include "daemon/loader/job.h"\n', "must not include from daemon/loader/"),
+    ("daemon/config/up.h", '#include "daemon/source/dataset.h"\n', "must not include from daemon/source/"),
+    ("daemon/supervisor/feeds/up.h", '#include "daemon/supervisor/clients/session.h"\n', "must not include from"),
+    ("daemon/supervisor/feeds/top.c", '#include "daemon/supervisor/watch.h"\n', "must not include from"),
+    ("daemon/supervisor/delivery/up.h", '#include "daemon/supervisor/feeds/pool.h"\n', "must not include from"),
+    ("gpu/alone.c", '#include "gpu/gpu.h"\n', "gpu/alone.h of its own"),
     ("shm/layout.h", "struct a {\n    _Atomic uint32_t word;\n};\n", "who may write it"),
     ("README.md", "see /home/me/feedd\n", "stray"),
 ]

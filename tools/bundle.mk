@@ -1,11 +1,11 @@
-# make bundle: one archive for machines without these libraries and without a package mirror. Everything but the C library is
-# linked in; the tests and the measurements come with it. tools/bundle/README is what its user reads.
+# make bundle: one archive for machines without these libraries and without a package mirror. Everything except the C library
+# is linked in, and the tests and measurements are included. Its users read tools/bundle/README.
 
 BUNDLE        := $(BUILD)/bundle
 BUNDLE_NAME    = feedd-$(VERSION)-linux-$(shell uname -m)
 BUNDLE_LIBS   := uring uv inih protobuf-c xxhash jansson tinfo
 
-# Without libsystemd, which has no static form. The run path is for libcmocka, which has none either and goes along.
+# Without libsystemd, which has no static version. The run path is for libcmocka, which has none either and is included.
 bundle:
 	$(Q)tools/install-dependencies.sh build check python bench
 	$(Q)tools/static-libraries.sh $(BUNDLE)/static $(BUNDLE_LIBS)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what is missing of the Debian packages that DEPENDENCIES lists for the groups named on the command line.
-# Says nothing and changes nothing when all is there. Uses sudo only when something is missing and it is not root.
+# Installs the missing Debian packages that DEPENDENCIES lists for the groups named on the command line. Silent if there are
+# none. Uses sudo only if something is missing and the user is not root.
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -17,7 +17,7 @@ fail() {
 for group in "$@"; do
     case " $groups " in
         *" $group "*) ;;
-        *) fail "'$group' is no group of packages; there are: $groups" ;;
+        *) fail "'$group' is not a group of packages; the groups are: $groups" ;;
     esac
 done
 
@@ -57,7 +57,7 @@ missing=$(find_missing | tr '\n' ' ')
 
 as_root=
 if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || fail "these packages are missing, and without sudo only root can install them: \
+    command -v sudo >/dev/null || fail "these packages are missing, and only root can install them without sudo: \
 apt-get install $missing"
     as_root=sudo
 fi

@@ -4,7 +4,7 @@ BINDIR     ?= $(PREFIX)/bin
 LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 DATADIR    ?= $(PREFIX)/share
-# A prefix of one's own keeps everything below it, so that no root is needed.
+# Everything stays below a private prefix, so that root is not needed.
 SYSCONFDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
 SYSTEMDDIR ?= $(PREFIX)/lib
 
@@ -18,7 +18,7 @@ $(BUILD)/man/feedd.conf.5: daemon/feedd.conf.5.in $(BUILD)/feedd
 	$(Q)$(BUILD)/feedd --help-config-man >$@.options
 	$(Q)sed -e '/^@OPTIONS@$$/{r $@.options' -e 'd}' $< >$@
 
-# What install puts where, in one list: MODE FILE TARGET. Templates, which end in .in, are filled in on the way.
+# What install puts where: MODE FILE TARGET. Templates, which end in .in, are filled in.
 define installed_files
 755 $(BUILD)/feedd $(BINDIR)/feedd
 755 $(BUILD)/feedctl $(BINDIR)/feedctl
@@ -53,13 +53,13 @@ install: all $(BUILD)/man/feedd.conf.5
 	$(Q)test -e '$(DESTDIR)$(SYSCONFDIR)/feedd/feedd.conf' || \
 	    install -D -m 644 systemd/feedd.conf '$(DESTDIR)$(SYSCONFDIR)/feedd/feedd.conf'
 
-# Takes away what install put there, feedd.conf excepted.
+# Removes what install put there, except feedd.conf.
 uninstall:
 	$(Q)printf '%s\n' "$$installed_files" | while read -r mode file target; do rm -f "$(DESTDIR)$$target"; done
 	$(Q)rm -f '$(DESTDIR)$(LIBDIR)/libfeed.so'
 	$(Q)rmdir -p --ignore-fail-on-non-empty '$(DESTDIR)$(DATADIR)/doc/feedd/examples' 2>/dev/null || true
 
-# With the Python package, for all Pythons of the system.
+# With the Python package for the Python of the system.
 deb:
 	$(Q)tools/install-dependencies.sh build package python
 	+$(Q)$(again) all python

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Packs what `make bundle` has built: make-bundle.sh BUILD PYTHON ARCHIVE. PYTHON is the unpacked wheel. Fails if a program would need more than the C library of
-# Debian 12 (glibc 2.36) on the machine it is taken to.
+# Packs what `make bundle` has built: make-bundle.sh BUILD PYTHON ARCHIVE. PYTHON is the unpacked wheel. Fails if a program
+# would need more than the C library of Debian 12 (glibc 2.36) on the target machine.
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -24,7 +24,7 @@ strip --strip-unneeded "$stage/build/libfeed.so.0"
 cmocka=$(ldd "$build/tests/test_token" | sed -n 's/.*libcmocka.* => \([^ ]*\) .*/\1/p')
 cp -L "$cmocka" "$stage/build/lib/libcmocka.so.0"
 
-# What the tests look into, and what a person reads.
+# What the tests read, and the documents.
 cp -r README.md ARCHITECTURE.md CHANGELOG.md LICENSE base bench client daemon gpu order proto shm systemd tests "$stage"
 find "$stage" -name __pycache__ -prune -exec rm -r {} +
 cp -r "$python" "$stage/python"

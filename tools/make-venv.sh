@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes a virtual environment, or completes it, with the PyPI packages that DEPENDENCIES lists for the groups named:
-# make-venv.sh FOLDER GROUP... Quick when all is there. PYTHON= takes another interpreter than python3. Where packages come from
-# is pip's business: see its configuration.
+# Creates or completes a virtual environment with the PyPI packages that DEPENDENCIES lists for the named groups:
+# make-venv.sh FOLDER GROUP... Quick if they are all there. PYTHON= takes another interpreter than python3. The configuration of
+# pip says where packages come from.
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -21,16 +21,16 @@ wanted=
 for group in "$@"; do
     case " $groups " in
         *" $group "*) ;;
-        *) fail "'$group' is no group of PyPI packages; there are: $groups" ;;
+        *) fail "'$group' is not a group of PyPI packages; the groups are: $groups" ;;
     esac
     wanted="$wanted $(sed -n "s/^pypi  *\([^ ]*\)  *\([^ ]*\)  *$group .*/\1==\2/p" "$list" | tr '\n' ' ')"
 done
 
-# One that was moved, or whose Python is gone, is made anew.
+# An environment that was moved, or whose Python is gone, is created again.
 if ! "$venv/bin/python" -c 'import pip' 2>/dev/null || ! grep -qxF "$(realpath -m "$venv")" "$venv/made-here" 2>/dev/null; then
     rm -rf "$venv"
-    "${PYTHON:-python3}" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python 3.11 or newer is wanted, as by the NumPy in DEPENDENCIES"
-    "${PYTHON:-python3}" -m venv "$venv" || fail "cannot make a virtual environment in $venv"
+    "${PYTHON:-python3}" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python 3.11 or newer is needed by the NumPy in DEPENDENCIES"
+    "${PYTHON:-python3}" -m venv "$venv" || fail "cannot create a virtual environment in $venv"
     realpath "$venv" >"$venv/made-here"
 fi
 

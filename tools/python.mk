@@ -1,10 +1,10 @@
 # make python: the Python package as a wheel in $(BUILD)/wheel, unpacked in $(BUILD)/python, and installed into the virtual
-# environment $(BUILD)/venv, in which the tests run. make python-torch: PyTorch into that environment too. PYTHON= as wanted.
+# environment $(BUILD)/venv, in which the tests run. make python-torch: PyTorch into that environment too. PYTHON= takes another interpreter.
 
 PYTHON ?= python3
 VENV   := $(BUILD)/venv
 WHEEL  := $(BUILD)/wheel
-# All that the wheel is made of. The Makefile has its version and says which files belong to libfeed.
+# The sources of the wheel. The Makefile has its version and the list of libfeed's files.
 WHEEL_SOURCES := Makefile $(BASE_SOURCES) $(SHM_SOURCES) $(GPU_SOURCES) $(PROTO_SOURCES) $(CLIENT_SOURCES) \
     $(filter-out client/python/feedd client/python/native,$(wildcard client/python/* client/python/native/* \
     client/python/feedd/*.py* base/*.h order/*.h shm/*.h shm/*.def gpu/*.h gpu/*.def proto/*.h proto/*.proto client/*.h client/lib/*.h))
@@ -20,7 +20,7 @@ $(VENV)/python.done $(VENV)/torch.done: $(VENV)/%.done: DEPENDENCIES tools/make-
 	$(Q)touch $@
 $(VENV)/torch.done: $(VENV)/python.done
 
-# Built where objects are kept from time to time; the version of a wheel says nothing of its content, so only one is kept.
+# Only one wheel is kept, because its version does not identify its content.
 $(WHEEL)/done: $(WHEEL_SOURCES) $(VENV)/python.done $(CUDA_FOUND)
 	$(call say,WHEEL,client/python)
 	$(Q)rm -rf $(WHEEL) $(BUILD)/python && mkdir -p $(WHEEL) $(BUILD)/obj

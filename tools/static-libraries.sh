@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fills a folder with the static forms of the libraries named, and nothing else, so that a linker that looks there first
-# takes those: static-libraries.sh FOLDER NAME...
+# Fills a folder with only the static versions of the named libraries, so that a linker that searches it first takes these:
+# static-libraries.sh FOLDER NAME...
 set -eu
 
 folder=$1
@@ -14,7 +14,7 @@ for name in "$@"; do
         [ "$path" = "$file" ] || break
     done
     if [ ! -e "$path" ]; then
-        printf '%s: there is no static lib%s here\n' "$0" "$name" >&2
+        printf '%s: there is no static lib%s on this machine\n' "$0" "$name" >&2
         exit 1
     fi
     ln -s "$(realpath "$path")" "$folder/lib$name.a"

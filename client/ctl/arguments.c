@@ -1,8 +1,10 @@
-// Parsing what commands are given.
-#include <math.h>
-#include <string.h>
+#include "client/ctl/arguments.h"
 
-#include "client/ctl/ctl.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 void ctl_parse(const struct argp *argp, int count, char **arguments, void *input) {
     char name[64];

@@ -1,7 +1,10 @@
-// feedctl reload, drain.
+#include "client/ctl/cmd_control.h"
+
 #include "base/error.h"
-#include "client/ctl/ctl.h"
+#include "client/ctl/arguments.h"
+#include "client/ctl/query.h"
 #include "client/ctl/render.h"
+#include "client/ctl/text.h"
 
 static error_t parse_nothing(int key, char *argument, struct argp_state *state) {
     (void)argument;

@@ -1,12 +1,15 @@
-// feedctl datasets, feeds, clients: one table each, or JSON.
+#include "client/ctl/cmd_list.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/sizes.h"
-#include "client/ctl/ctl.h"
+#include "client/ctl/arguments.h"
+#include "client/ctl/query.h"
 #include "client/ctl/render.h"
+#include "client/ctl/text.h"
 
 struct list {
     struct table table;

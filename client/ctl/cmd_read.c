@@ -1,5 +1,5 @@
-// feedctl read: a consumer to try things with. It measures, verifies against the files, and prints digests by which
-// several consumers can be compared.
+#include "client/ctl/cmd_read.h"
+
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
@@ -9,12 +9,14 @@
 
 #include "base/error.h"
 #include "base/time.h"
-#include "client/ctl/cmd_read.h"
+#include "client/ctl/cmd_read_options.h"
+#include "client/ctl/text.h"
 #include "client/ctl/verify.h"
+#include "client/lib/connection.h"
 
 #define FIELD_NAMES  (FEED_MAX_FIELDS * 34)
-#define POLL_MS      200  // how soon an interrupt is noticed while no batch comes
-#define RATE_LEAST_S 0.01 // less says how full the ring was, not how fast it is filled
+#define POLL_MS      200  // how often to look for an interrupt while no batch comes
+#define RATE_LEAST_S 0.01 // a shorter run shows how full the ring was, not a rate
 
 struct reading {
     const struct ctl *ctl;
@@ -23,7 +25,7 @@ struct reading {
     struct verify *verify; // NULL: not wanted
     XXH3_state_t *digest;  // of this epoch; NULL: not wanted
     FILE *indices;         // NULL: not wanted
-    uint8_t *fetched;      // room for a batch that lies on a GPU
+    uint8_t *fetched;      // a copy of a batch from GPU memory
     bool whole;            // this epoch, from its first batch on
     uint64_t epoch_batches, epoch_samples;
     uint64_t batches, samples, skipped, bytes, epochs; // in all
@@ -68,7 +70,7 @@ static int write_indices(const struct reading *reading, const struct feed_batch 
     return ferror(reading->indices) ? error_set(error, -EIO, "cannot write %s", reading->options.indices) : 0;
 }
 
-// What is looked at here has to be in host memory; `batch` then points there.
+// The checks need the batch in host memory; `batch` then points there.
 static int fetch_batch(struct reading *reading, struct feed_batch *batch, struct error *error) {
     const struct feed_description *description = feed_describe(reading->feed);
     size_t used = 0;
@@ -119,7 +121,7 @@ static void print_digest(struct reading *reading) {
     printf(", digest %016" PRIx64 "%016" PRIx64, (uint64_t)hash.high64, (uint64_t)hash.low64);
 }
 
-// One line an epoch, the same for consumers that saw the same.
+// One line per epoch, the same for consumers that saw the same batches.
 static int end_epoch(struct reading *reading, uint64_t epoch, struct error *error) {
     struct verify_epoch verified = {0};
     int err = reading->verify ? verify_epoch_end(reading->verify, &verified, error) : 0;
@@ -150,7 +152,7 @@ static int read_batches(struct reading *reading, struct error *error) {
         if (feed_batch_wait(reading->feed, &batch, NULL) < 0)
             return error_set(error, -EIO, "%s", feed_strerror(reading->feed));
         int err = take_batch(reading, &batch, error);
-        // A failed release says that the bytes were not safe while they were looked at, so it goes first.
+        // If the release fails, the bytes may have changed while they were checked, so that error comes first.
         int released = feed_batch_release(reading->feed, &batch, NULL);
         if (released < 0)
             return error_set(error, released, "%s", feed_strerror(reading->feed));

@@ -1,4 +1,6 @@
-#include "client/ctl/cmd_read.h"
+#include "client/ctl/cmd_read_options.h"
+
+#include "client/ctl/arguments.h"
 #include "order/token.h"
 
 #define DEFAULT_BATCH 256
@@ -56,12 +58,12 @@ static const struct argp_option table[] = {
      "take batches in the memory of a GPU: cuda:0, a UUID, or host:0 for a simulated one", 4},
     {NULL, 0, NULL, 0, "What to do with it:", 5},
     {"verify", KEY_VERIFY, NULL, 0,
-     "compare every byte with the files, and that each sample comes exactly once", 5},
-    {"digest", KEY_DIGEST, NULL, 0, "print a hash (XXH3, 128 bits) of each epoch's bytes in their order", 5},
-    {"indices", KEY_INDICES, "FILE", 0, "write a line EPOCH SAMPLE for every sample, in their order", 5},
-    {"work", KEY_WORK, "MS", 0, "pretend to compute for MS milliseconds a batch", 5},
+     "compare every byte with the files, and check that each sample comes exactly once", 5},
+    {"digest", KEY_DIGEST, NULL, 0, "print a hash (XXH3, 128 bits) of the bytes of each epoch in order", 5},
+    {"indices", KEY_INDICES, "FILE", 0, "write a line EPOCH SAMPLE for every sample, in order", 5},
+    {"work", KEY_WORK, "MS", 0, "pretend to compute for MS milliseconds per batch", 5},
     {"client-name", KEY_NAME, "NAME", 0, "shown by feedctl clients (default: feedctl)", 5},
-    {"quiet", KEY_QUIET, NULL, 0, "print no summary and no line an epoch, unless it has a digest", 5},
+    {"quiet", KEY_QUIET, NULL, 0, "print no summary, and no line per epoch unless it has a digest", 5},
     {0},
 };
 
@@ -75,7 +77,7 @@ static uint32_t parse_u32(const struct argp_state *state, const char *what, cons
     return (uint32_t)ctl_parse_number(state, what, text, least, UINT32_MAX);
 }
 
-// Those that describe the feed.
+// Options that describe the feed.
 static error_t parse_feed_option(int key, char *argument, struct argp_state *state,
                                  struct feed_options *feed) {
     switch (key) {
@@ -156,7 +158,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return options->quiet = true, 0;
     case ARGP_KEY_ARG:
         if (options->feed.dataset)
-            argp_error(state, "too many arguments: one dataset is read");
+            argp_error(state, "too many arguments: only one dataset can be read");
         options->feed.dataset = argument;
         return 0;
     case ARGP_KEY_NO_ARGS:
@@ -167,7 +169,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     }
 }
 
-// A token that cannot be read is the daemon's to refuse.
+// The daemon refuses a malformed token.
 static uint64_t first_epoch(const struct feed_options *feed) {
     struct resume_token token;
     return feed->resume && resume_token_parse(feed->resume, &token, NULL) == 0 ? token.epoch : 0;
@@ -179,7 +181,7 @@ void read_parse(const struct ctl *ctl, int count, char **arguments, struct read_
     struct input input = {.options = options};
     const struct argp argp = {
         table,     parse,
-        "DATASET", "Be a consumer: read batches, say how fast that was, and check them if asked to.",
+        "DATASET", "Be a consumer: read batches, print the throughput, and optionally verify the data.",
         NULL,      NULL,
         NULL};
     ctl_parse(&argp, count, arguments, &input);

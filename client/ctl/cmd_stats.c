@@ -1,4 +1,5 @@
-// feedctl stats: reads the statistics file at every interval. It never asks the daemon, so it works when that hangs.
+#include "client/ctl/cmd_stats.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -7,8 +8,10 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "client/ctl/arguments.h"
 #include "client/ctl/report.h"
 #include "client/ctl/terminal.h"
+#include "client/ctl/text.h"
 #include "shm/stats.h"
 #include "shm/stats_read.h"
 

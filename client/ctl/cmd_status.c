@@ -1,12 +1,15 @@
-// feedctl status: the daemon, its processes, the GPUs in use, its last errors.
+#include "client/ctl/cmd_status.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/sizes.h"
-#include "client/ctl/ctl.h"
+#include "client/ctl/arguments.h"
+#include "client/ctl/query.h"
 #include "client/ctl/rates.h"
 #include "client/ctl/render.h"
+#include "client/ctl/text.h"
 #include "shm/stats.h"
 
 static const struct column process_columns[] = {
@@ -138,7 +141,7 @@ static int take_status(const Feedd__Answer *page, void *context, struct error *e
     struct report *report = context;
     const Feedd__Status *status = page->status;
     if (!status)
-        return error_set(error, -EPROTO, "feedd answered a question for its status without it");
+        return error_set(error, -EPROTO, "feedd sent no status");
     if (report->json)
         put_status(report->json, status);
     else

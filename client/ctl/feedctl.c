@@ -1,9 +1,16 @@
-// feedctl: the command line, and which command does what.
+// feedctl: the command line and the table of commands.
+#include <argp.h>
 #include <locale.h>
 #include <string.h>
 
 #include "base/sizes.h"
+#include "client/ctl/cmd_control.h"
+#include "client/ctl/cmd_list.h"
+#include "client/ctl/cmd_read.h"
+#include "client/ctl/cmd_stats.h"
+#include "client/ctl/cmd_status.h"
 #include "client/ctl/ctl.h"
+#include "client/ctl/query.h"
 #include "client/lib/connect.h"
 
 __attribute__((visibility("default"))) const char *argp_program_version = "feedctl " FEEDD_VERSION;
@@ -26,9 +33,9 @@ static const char text[] =
     "  clients              who is connected\n"
     "  stats [INTERVAL]     live throughput, and what the bottleneck is\n"
     "  read DATASET         be a consumer: measure, verify, compare\n"
-    "  reload               read the configuration again\n"
-    "  drain                let nobody attach any more, stop when the last has left\n\n"
-    "feedctl COMMAND --help tells more. FEEDD_SOCKET names another default socket. Exit codes: 0 success, 1 "
+    "  reload               reload the configuration\n"
+    "  drain                refuse new consumers, stop when the last one has left\n\n"
+    "feedctl COMMAND --help prints more. FEEDD_SOCKET names another default socket. Exit codes: 0 success, 1 "
     "failure, "
     "2 wrong usage.";
 
@@ -51,7 +58,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         invocation->ctl.socket = argument;
         return 0;
     case ARGP_KEY_ARG:
-        // The command's own arguments are its own business.
+        // The command parses its own arguments.
         invocation->arguments = &state->argv[state->next - 1];
         invocation->count = state->argc - state->next + 1;
         state->next = state->argc;
@@ -66,7 +73,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 
 int main(int count, char **arguments) {
     setlocale(LC_ALL, "");
-    setlocale(LC_NUMERIC, "C"); // figures are for programs too
+    setlocale(LC_NUMERIC, "C"); // programs read the figures too
     argp_err_exit_status = CTL_USAGE;
     struct invocation invocation = {0};
     const struct argp argp = {options, parse, usage, text, NULL, NULL, NULL};

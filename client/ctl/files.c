@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "client/ctl/query.h"
 
-// Makes room for one more element; false when memory is out.
+// Makes room for one more element; false if there is no memory.
 static bool grow(void **array, size_t count, size_t *room, size_t element) {
     if (count < *room)
         return true;
@@ -49,7 +50,8 @@ static int take_files(const Feedd__Answer *page, void *context, struct error *er
         for (size_t k = 0; k < file->n_extents; k++) {
             int added = add_part(files, file, file->extents[k]);
             if (added < 0)
-                return error_set(error, added, "file %s has a field that the dataset has not", file->path);
+                return error_set(error, added, "file %s has a field that the dataset does not have",
+                                 file->path);
         }
     }
     return 0;

@@ -1,4 +1,4 @@
-// Where a dataset's samples lie in its files, as the daemon tells it, and reading them without its help.
+// Where the samples of a dataset are in its files, according to the daemon, and reading them without the daemon.
 #ifndef FEEDD_CLIENT_CTL_FILES_H
 #define FEEDD_CLIENT_CTL_FILES_H
 
@@ -20,7 +20,7 @@ struct file_part {
 struct file_parts {
     struct file_part *parts; // by first_sample
     size_t count, room;
-    bool transformed; // other bytes are delivered than these
+    bool transformed; // the delivered bytes differ from the stored ones
 };
 
 struct files {

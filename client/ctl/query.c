@@ -1,8 +1,8 @@
-// Questions and commands to the daemon, on a connection that is no consumer.
+#include "client/ctl/query.h"
+
 #include <string.h>
 
 #include "base/error.h"
-#include "client/ctl/ctl.h"
 
 int query_open(struct connection *connection, const struct ctl *ctl, struct error *error) {
     return connection_open(connection, ctl->socket, "feedctl", (struct interrupt){0},
@@ -51,7 +51,8 @@ int query_ask(struct connection *connection, Feedd__Query__Kind kind, const char
         if (err < 0 || !answer)
             return err;
         if (answer->answer->next && answer->answer->next <= query.start)
-            return error_set(error, -EPROTO, "feedd on %s goes round in circles in a list", connection->path);
+            return error_set(error, -EPROTO, "feedd on %s sends the same part of a list again",
+                             connection->path);
         query.start = answer->answer->next;
     } while (query.start);
     return 0;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// Counters only grow, but a reader may catch a loader's between two of its additions.
+// Counters only grow, but a reader may see those of a loader between two of its additions.
 static uint64_t grown(uint64_t before, uint64_t after) {
     return after > before ? after - before : 0;
 }
@@ -79,7 +79,7 @@ const char *rates_bottleneck(const struct feed_rates *rates, const struct stats_
     if (feed->consumers == 0)
         return "idle";
     bool consumers_wait = rates->consumer_wait >= little;
-    // Several consumers and a full ring: one of them holds it up, and the others wait for that one.
+    // Several consumers and a full ring: one of them holds up the others.
     bool one_lags = feed->consumers > 1 && rates->ring_full >= much;
     if (rates->room_wait >= much)
         return consumers_wait && !one_lags ? "handover" : "consumers";

@@ -1,16 +1,16 @@
-// From counters to rates, and from rates to a word on the bottleneck. Pure.
+// Rates from counters, and the bottleneck from rates. Pure.
 #ifndef FEEDD_CLIENT_CTL_RATES_H
 #define FEEDD_CLIENT_CTL_RATES_H
 
 #include "shm/stats_read.h"
 
 struct feed_rates {
-    double seconds;       // the time all this is about
+    double seconds;       // the time that the figures cover
     double samples_per_s; // delivered, summed over consumers
     double batches_per_s;
     double bytes_per_s;
-    double read_bytes_per_s; // read into the ring: once for all who share it
-    double ring_full;        // 0..1, slots ready of all; now, not over the time
+    double read_bytes_per_s; // read into the ring: once for all consumers that share it
+    double ring_full;        // 0..1, the share of slots that are ready; now, not over the time
     double room_wait;        // 0..1 of the loaders' time: the ring was full
     double io_wait;          // 0..1 of the loaders' time: waited for storage
     double consumer_wait;    // 0..1 of the consumers' time: waited for a batch
@@ -22,12 +22,12 @@ void rates_between(const struct stats_feed_snapshot *before, const struct stats_
                    uint64_t before_ns, uint64_t after_ns, struct feed_rates *rates);
 
 struct gpu_rates {
-    double seconds; // the time all this is about
+    double seconds; // the time that the figures cover
     double copies_per_s;
     double bytes_per_s;
-    double busy;         // 0..1 of the time: a copy was under way
+    double busy;         // 0..1 of the time: a copy was in progress
     double release_wait; // 0..1 of the time: all copies waited for a consumer's stream
-    double bus;          // bytes_per_s of what the bus was measured to carry; 0: there is no such figure
+    double bus;          // bytes_per_s as a share of the measured bandwidth of the bus; 0: not measured
     uint64_t copies, processes_replaced; // within the time
 };
 
@@ -38,21 +38,21 @@ bool rates_have_bus(const char *uuid, uint64_t bus_bytes_per_s);
 void rates_of_gpu(const struct stats_gpu_snapshot *before, const struct stats_gpu_snapshot *after,
                   uint64_t before_ns, uint64_t after_ns, struct gpu_rates *rates);
 
-// In a word, what a person would have to make faster:
+// What would have to be faster, in one word:
 //   idle        no consumer is attached
-//   consumers   loaders wait for room: who takes the batches, or the slowest of them, is slower than who makes them
+//   consumers   loaders wait for room: the consumers, or the slowest of them, are slower than the loaders
 //   storage     consumers wait, and loaders mostly wait for storage
 //   loaders     consumers wait, and loaders are busy themselves: more loaders, or more cores
 //   handover    both sides wait: batches too small, a ring too small, or fewer consumers than wait_for
-//   none        nobody waits much
+//   none        neither side waits much
 const char *rates_bottleneck(const struct feed_rates *rates, const struct stats_feed_snapshot *feed);
 
 // The state of the daemon, from its statistics alone.
 enum daemon_state {
     DAEMON_ALIVE,
-    DAEMON_STOPPED, // left in good order
-    DAEMON_GONE,    // its process is no more
-    DAEMON_WEDGED,  // there, but without a heartbeat for DAEMON_WEDGED_NS
+    DAEMON_STOPPED, // stopped cleanly
+    DAEMON_GONE,    // its process no longer exists
+    DAEMON_WEDGED,  // it exists, but without a heartbeat for DAEMON_WEDGED_NS
 };
 
 #define DAEMON_WEDGED_NS UINT64_C(3000000000)

@@ -5,6 +5,7 @@
 
 #include "base/sizes.h"
 #include "client/ctl/render.h"
+#include "client/ctl/text.h"
 #include "shm/stats_read.h"
 
 bool report_wants(const struct report_options *options, const struct stats_feed_snapshot *feed) {

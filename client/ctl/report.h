@@ -2,8 +2,8 @@
 #ifndef FEEDD_CLIENT_CTL_REPORT_H
 #define FEEDD_CLIENT_CTL_REPORT_H
 
-#include "client/ctl/ctl.h"
 #include "client/ctl/rates.h"
+#include "client/ctl/text.h"
 
 struct report_options {
     const char *feed; // id or name to show alone; NULL: all

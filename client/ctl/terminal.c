@@ -1,4 +1,4 @@
-// The cursor stays visible and the screen the one it was, so that there is nothing to put right after a SIGKILL.
+// The cursor stays visible and the screen is not switched, so a SIGKILL leaves nothing to repair.
 #include "client/ctl/terminal.h"
 
 #include "base/sizes.h"

@@ -1,4 +1,5 @@
-// Numbers and errors for people, values for JSON.
+#include "client/ctl/text.h"
+
 #include <inttypes.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -13,7 +14,7 @@ int ctl_complain(const struct error *error) {
     return CTL_FAILED;
 }
 
-// Three significant digits, which is what a glance takes in.
+// Three significant digits.
 static void format_scaled(double value, const char *unit, char text[CTL_TEXT]) {
     int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
     snprintf(text, CTL_TEXT, "%.*f%s", decimals, value, unit);

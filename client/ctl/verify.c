@@ -14,7 +14,7 @@ struct verify {
     struct partition partition; // as this consumer sees it: from where it began
     uint64_t rank;
     uint64_t batch;   // number of the next one, from 0
-    uint8_t *seen;    // a bit a sample, of this epoch
+    uint8_t *seen;    // one bit per sample of this epoch
     uint64_t due;     // samples of this rank in this epoch so far, by the order contract
     uint64_t samples; // in all
     struct verify_epoch epoch;
@@ -99,18 +99,19 @@ static int check_place(struct verify *verify, const struct feed_batch *batch, st
     struct batch_place place;
     int located = partition_locate(&verify->partition, verify->rank, verify->batch++, &place);
     if (located < 0)
-        return wrong(error, batch, "by the order contract there is no such batch");
+        return wrong(error, batch, "the order has no such batch");
     if (batch->epoch != place.epoch || batch->first_position != place.first_position)
         return wrong(error, batch,
-                     "it begins at position %" PRIu64 ", due was position %" PRIu64 " of epoch %" PRIu64,
+                     "it begins at position %" PRIu64 ", expected was position %" PRIu64 " of epoch %" PRIu64,
                      batch->first_position, place.first_position, place.epoch);
     if (batch->count + batch->skipped != place.count)
-        return wrong(error, batch, "it has %" PRIu64 " samples and %" PRIu64 " skipped, due were %" PRIu64,
+        return wrong(error, batch,
+                     "it has %" PRIu64 " samples and %" PRIu64 " skipped, expected were %" PRIu64,
                      batch->count, batch->skipped, place.count);
     verify->epoch.whole =
         batch->epoch != verify->partition.start_epoch || verify->partition.start_sample == 0;
     if (batch->last_of_epoch != place.last_of_epoch)
-        return wrong(error, batch, "it says that it is %sthe epoch's last",
+        return wrong(error, batch, "it claims %sto be the last of the epoch",
                      batch->last_of_epoch ? "" : "not ");
     verify->due += place.count;
     return 0;
@@ -157,7 +158,7 @@ int verify_batch(struct verify *verify, const struct feed *feed, const struct fe
     for (uint64_t i = 0; i < batch->count && err == 0; i++) {
         int64_t sample = feed_batch_sample(feed, batch, i);
         if (sample < 0)
-            return wrong(error, batch, "which sample is number %" PRIu64 " of it cannot be told: %s", i,
+            return wrong(error, batch, "the index of its sample number %" PRIu64 " is unknown: %s", i,
                          strerror((int)-sample));
         err = check_once(verify, batch, (uint64_t)sample, error);
         if (err == 0)
@@ -180,7 +181,7 @@ static uint64_t count_seen(const struct verify *verify) {
     return count;
 }
 
-// For a lone rank the sum is known without the partition's arithmetic, which checks that too.
+// For a single rank the sum is known without the arithmetic of the partition, so this checks that too.
 static int check_sum(const struct verify *verify, uint64_t seen, struct error *error) {
     const struct partition *partition = &verify->partition;
     uint64_t due = verify->due;
@@ -191,7 +192,7 @@ static int check_sum(const struct verify *verify, uint64_t seen, struct error *e
         return 0;
     return error_set(error, -EBADMSG,
                      "verification failed: %" PRIu64 " samples of the epoch came and %" PRIu64
-                     " were skipped, due were %" PRIu64,
+                     " were skipped, expected were %" PRIu64,
                      seen, verify->epoch.skipped, due);
 }
 

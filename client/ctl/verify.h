@@ -1,4 +1,4 @@
-// feedctl read --verify: reads the same samples from the files itself, and keeps account of which ones came.
+// feedctl read --verify: reads the same samples from the files and keeps track of which ones were delivered.
 #ifndef FEEDD_CLIENT_CTL_VERIFY_H
 #define FEEDD_CLIENT_CTL_VERIFY_H
 
@@ -14,17 +14,17 @@ struct verify_epoch {
     bool whole; // from its first batch on
 };
 
-// Learns where the samples lie. `options` are those the feed was opened with.
+// Finds out where the samples are stored. `options` are those that the feed was opened with.
 int verify_open(struct verify **verify, const struct ctl *ctl, const struct feed *feed,
                 const struct feed_options *options, struct error *error);
 
-// Checks one batch: its place in the order, that none of its samples came before in this epoch, and every byte of the
-// fields that are delivered as they are stored.
+// Checks one batch: its place in the order, that none of its samples came earlier in this epoch, and every byte of the
+// fields that are not transformed.
 // -EBADMSG with a sentence that says what is wrong.
 int verify_batch(struct verify *verify, const struct feed *feed, const struct feed_batch *batch,
                  struct error *error);
 
-// After the last batch of an epoch: that everything due came. Begins the next one.
+// After the last batch of an epoch: checks that every sample came, and begins the next epoch.
 int verify_epoch_end(struct verify *verify, struct verify_epoch *epoch, struct error *error);
 
 // The names of the fields whose bytes are checked, or of those that are transformed so that they cannot be: "a, b", cut

@@ -1,5 +1,6 @@
 #include "client/lib/batch.h"
 
+#include "base/error.h"
 #include "client/lib/leases.h"
 
 // The members of a slot's record that a batch is made of.

@@ -2,6 +2,7 @@
 #ifndef FEEDD_CLIENT_LIB_BATCH_H
 #define FEEDD_CLIENT_LIB_BATCH_H
 
+#include "base/error.h"
 #include "client/lib/attachment.h"
 
 // Hands out the oldest granted batch; there is one. `fields` describes a full batch. 1, or 0 if the slot is no longer

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/scope.h"
+#include "base/time.h"
 #include "proto/limits.h"
 
 #define RETRY_NS (2 * NS_PER_MS) // about how long a full accept queue takes to empty

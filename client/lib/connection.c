@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/sizes.h"
+#include "base/time.h"
 #include "client/lib/connect.h"
 
 #define UNSENT_MAX (4u * PROTO_MAX_MESSAGE) // bytes that may wait for the daemon to read

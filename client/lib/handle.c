@@ -4,6 +4,7 @@
 
 #include "base/sizes.h"
 #include "base/states.h"
+#include "base/time.h"
 #include "client/lib/batch.h"
 #include "client/lib/leases.h"
 

@@ -1,5 +1,6 @@
 #include "client/lib/leases.h"
 
+#include "base/error.h"
 #include "base/sizes.h"
 
 // ---- Grants -------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 #ifndef FEEDD_CLIENT_LIB_LEASES_H
 #define FEEDD_CLIENT_LIB_LEASES_H
 
+#include "base/error.h"
 #include "client/lib/attachment.h"
 
 // Puts the granted slots into the queue. -EPROTO for a grant that breaks the rules.

@@ -1,5 +1,6 @@
 #include "client/lib/reconnect.h"
 
+#include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
 #include "client/lib/leases.h"

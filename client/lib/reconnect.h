@@ -3,6 +3,7 @@
 #ifndef FEEDD_CLIENT_LIB_RECONNECT_H
 #define FEEDD_CLIENT_LIB_RECONNECT_H
 
+#include "base/error.h"
 #include "client/lib/attachment.h"
 
 // While the daemon is lost.

@@ -1,12 +1,12 @@
-// feedd.conf, read through one table of options (options.def). The table also makes `feedd --check`'s
-// messages, `feedd --help-config` and the option list of feedd.conf(5).
+// feedd.conf, read through one table of options (options.def). The messages of `feedd --check`, `feedd --help-config`
+// and the option list of feedd.conf(5) come from the same table.
 #ifndef FEEDD_DAEMON_CONFIG_CONFIG_H
 #define FEEDD_DAEMON_CONFIG_CONFIG_H
 
 #include "base/error.h"
 
-// One `field.NAME = VALUE` of a dataset, or `transform.NAME = VALUE`; what VALUE means is the format's business, or
-// daemon/source/transform.h's.
+// One `field.NAME = VALUE` of a dataset, or `transform.NAME = VALUE`; the format, or
+// daemon/source/transform.h, says what VALUE means.
 struct config_field {
     char *name;
     char *value;
@@ -18,14 +18,14 @@ struct dataset_config {
     uint32_t line;      // of its [dataset NAME]
     const char *file;   // of the configuration, for messages; owned by struct config
     const char *folder; // where relative paths start; owned by struct config. NULL: the working directory
-    // Members below are filled through options.def.
+    // The members below are filled through options.def.
     char *format;
     char *path;
     uint64_t record_bytes;
     char *dtype;
     uint64_t length;
-    uint64_t header_bytes; // skipped at the front of each file
-    uint32_t io;           // enum io_mode; the [feedd] setting where the dataset says nothing
+    uint64_t header_bytes; // skipped at the start of each file
+    uint32_t io;           // enum io_mode; that of [feedd] if the dataset has none
     bool io_set;
     bool io_direct;
     uint64_t io_delay_us;
@@ -40,7 +40,7 @@ struct config {
     char *file;
     char *folder; // of the file, absolute
     char *socket;
-    char *socket_group;   // NULL: leave as it is
+    char *socket_group;   // NULL: leave it unchanged
     uint32_t socket_mode; // 0660
     uint64_t ring_memory;
     uint64_t ring; // of one feed; 0: from the last-level cache
@@ -50,8 +50,8 @@ struct config {
     uint64_t mapped_limit; // largest dataset that io = auto maps
     uint32_t log_level;    // enum log_level
     uint64_t max_lag_s;
-    uint64_t linger_s;         // how long a feed without consumers stays warm
-    uint64_t loader_timeout_s; // a loader without a heartbeat for so long is replaced
+    uint64_t linger_s;         // how long a feed without consumers is kept
+    uint64_t loader_timeout_s; // a loader without a heartbeat for this long is replaced
     uint64_t stop_timeout_s;
     uint64_t device_pool;     // GPU memory of one pool
     uint64_t device_memory;   // of all pools of one GPU
@@ -68,7 +68,7 @@ struct config {
 // names file, line, key, what was found and what is wanted.
 int config_load(const char *path, struct config **config, struct error *error);
 
-// An empty configuration with every default in place (the table's).
+// An empty configuration with the defaults of the table.
 struct config *config_defaults(void);
 
 void config_free(struct config *config);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/scope.h"
 #include "base/sizes.h"
 #include "daemon/config/config_options.h"
 #include "daemon/config/config_values.h"

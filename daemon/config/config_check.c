@@ -19,7 +19,7 @@ int config_refuse(struct error *error, const char *file, uint32_t line, const st
                      dataset ? dataset->name : "", key ? " " : "", key ? key : "", sentence);
 }
 
-// The line on which the option stands, 0 if nowhere. `key` is what stands there: with the first name of several.
+// The line of the option, 0 if it is absent. `key` is the key on that line: the first of several names.
 static uint32_t find_line(const struct config_option *option, struct dataset_config *dataset,
                           const struct config_lines *lines, char key[CHECK_KEY]) {
     snprintf(key, CHECK_KEY, "%s", option->key);
@@ -50,7 +50,7 @@ static int check_option(const struct config_option *option, struct dataset_confi
     return 0;
 }
 
-// Settings that cannot be had together, rather than one of them silently losing.
+// Settings that exclude each other are refused; none of them silently loses.
 static int check_reading(const struct dataset_config *dataset, const struct config_lines *lines,
                          struct error *error) {
     if (dataset->io_direct && dataset->io == IO_MAPPED)
@@ -60,7 +60,7 @@ static int check_reading(const struct dataset_config *dataset, const struct conf
     if (dataset->io_delay_us && (dataset->io == IO_MAPPED || dataset->io == IO_PREAD))
         return config_refuse(
             error, dataset->file, lines->option[DATASET_io_delay_us], dataset, "io_delay_us",
-            "found with io = %s, wanted io = uring or auto, because io_uring makes the delay",
+            "found with io = %s, wanted io = uring or auto, because only io_uring can add the delay",
             io_mode_name(dataset->io));
     return 0;
 }

@@ -6,7 +6,7 @@
 #include "base/scope.h"
 #include "daemon/config/config_options.h"
 
-// The line on which each option of one section stands; 0: it is not there.
+// The line of each option of one section; 0: it is absent.
 struct config_lines {
     uint32_t section; // the line of the section itself
     uint32_t option[CONFIG_OPTIONS];
@@ -17,8 +17,8 @@ struct config_lines {
 int config_refuse(struct error *error, const char *file, uint32_t line, const struct dataset_config *dataset,
                   const char *key, const char *format, ...) PRINTF_LIKE(6, 7);
 
-// Required keys, keys that the format does not know, keys that contradict each other. lines[0] is [feedd]'s,
-// lines[1 + i] dataset i's. Settles what is taken over from [feedd].
+// Checks for missing keys, keys that the format does not have, and keys that contradict each other. lines[0] is
+// [feedd]'s, lines[1 + i] dataset i's. Fills in what datasets inherit from [feedd].
 int config_check(struct config *config, const struct config_lines *lines, struct error *error);
 
 #endif

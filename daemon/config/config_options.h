@@ -1,4 +1,4 @@
-// The table of options (options.def) as data, shared by the files that make up the configuration's reader.
+// The table of options (options.def) as data, shared by the files of this folder.
 #ifndef FEEDD_DAEMON_CONFIG_CONFIG_OPTIONS_H
 #define FEEDD_DAEMON_CONFIG_CONFIG_OPTIONS_H
 
@@ -46,23 +46,23 @@ extern const struct config_option config_options[CONFIG_OPTIONS];
 
 #define DESCRIPTION_TEXT 256
 
-// The option of that key; NULL if the section has none. Not for fields: they have names of their own.
+// The option of that key; NULL if the section has none. Not for FIELDS options: see option_find_named.
 const struct config_option *option_find(enum config_section section, const char *key);
 
-// The option of `section` whose key is most like `key`, or NULL where none is near.
+// The option of `section` whose key is most similar to `key`, or NULL if none is similar.
 const struct config_option *option_nearest(enum config_section section, const char *key);
 
 // True if the default is a value, not a word like (required).
 bool option_has_default(const struct config_option *option);
 bool option_is_required(const struct config_option *option);
 
-// True if datasets of `format` know the key.
+// True if datasets of `format` have the key.
 bool option_fits_format(const struct config_option *option, const char *format);
 
 // Reads the text into the option's member of `base`. -EINVAL: no such value, or out of range.
 int option_store(const struct config_option *option, void *base, const char *text);
 
-// Stores the default of every option of the section that has one. -ENOMEM is the one thing that can go wrong.
+// Stores the default of every option of the section that has one. The only error is -ENOMEM.
 int option_store_defaults(enum config_section section, void *base);
 
 // What is wanted: "a whole number of reads from 1 to 4096".
@@ -71,7 +71,7 @@ const char *option_describe(const struct config_option *option, char text[DESCRI
 // "auto|uring" as "auto, uring".
 const char *option_choices(const char *choices, char *text, size_t bytes);
 
-// The FIELDS option that `key` has a name of: transform.NAME for "transform.image", and *name is "image"; or NULL.
+// The FIELDS option that `key` is an instance of, or NULL: transform.NAME for "transform.image", and *name is "image".
 const struct config_option *option_find_named(const char *key, const char **name);
 
 // The list that a FIELDS option fills, and its length.

@@ -1,5 +1,5 @@
-// libinih splits lines into keys and values; the lines are handed to it one by one, so that line numbers are
-// known, nothing is cut at its line limit and no line continues another.
+// libinih splits lines into keys and values. It gets the lines one by one, so that line numbers are known, nothing is
+// cut at its line limit, and no line continues another.
 #include "daemon/config/config_parse.h"
 
 #include <ini.h>
@@ -18,10 +18,10 @@ struct parser {
     const char *text;
     const char *next; // what has not been read yet
     uint32_t line;
-    uint32_t failed_line; // 0: all is well
+    uint32_t failed_line; // 0: none
     int failed;
     enum config_section section;
-    struct config_lines *lines; // [feedd], then one a dataset
+    struct config_lines *lines; // [feedd], then one per dataset
 };
 
 static struct dataset_config *current_dataset(const struct parser *parser) {
@@ -46,7 +46,7 @@ static int out_of_memory(struct parser *parser) {
     return fail(parser, error_set(parser->error, -ENOMEM, "%s: out of memory", parser->config->file));
 }
 
-// A refusal of the line being read. `key` may be NULL; without a section yet, none is named.
+// Refuses the line being read. `key` may be NULL; before the first section, none is named.
 #define REFUSE_LINE(parser, ...)                                                                             \
     fail(parser, (error_set((parser)->error, -EINVAL, __VA_ARGS__),                                          \
                   error_prefix((parser)->error, "%s:%u", (parser)->config->file, (parser)->line), -EINVAL))
@@ -61,7 +61,7 @@ static bool is_name(const char *name, size_t most) {
 static int begin_feedd(struct parser *parser) {
     parser->section = SECTION_FEEDD;
     if (parser->lines[0].section)
-        return REFUSE(parser, NULL, "found a second time, wanted once; it is on line %u too",
+        return REFUSE(parser, NULL, "found a second time, wanted once; the first one is on line %u",
                       parser->lines[0].section);
     parser->lines[0].section = parser->line;
     return 0;
@@ -77,7 +77,8 @@ static int begin_dataset(struct parser *parser, const char *name) {
             name, PROTO_MAX_NAME);
     for (size_t i = 0; i < config->dataset_count; i++)
         if (strcmp(config->datasets[i].name, name) == 0)
-            return REFUSE_LINE(parser, "[dataset %s]: found a second time, wanted once; it is on line %u too",
+            return REFUSE_LINE(parser,
+                               "[dataset %s]: found a second time, wanted once; the first one is on line %u",
                                name, config->datasets[i].line);
     size_t count = config->dataset_count + 1;
     struct config_lines *lines = reallocarray(parser->lines, count + 1, sizeof *lines);
@@ -105,7 +106,7 @@ static int begin_section(struct parser *parser, const char *line) {
     const char *end = strchr(line, ']');
     const char *rest = end ? end + 1 + strspn(end + 1, blank) : "";
     if (!end || (*rest && *rest != ';' && *rest != '#'))
-        return REFUSE_LINE(parser, "found \"%s\", wanted [feedd] or [dataset NAME] and nothing behind it",
+        return REFUSE_LINE(parser, "found \"%s\", wanted [feedd] or [dataset NAME] and nothing after it",
                            line);
     char name[256];
     const char *start = line + 1 + strspn(line + 1, blank);
@@ -125,7 +126,7 @@ static int check_line(struct parser *parser, const char *line, size_t length, si
     if (length > most)
         return REFUSE_LINE(parser,
                            "found a line of %zu bytes, wanted at most %zu; a relative path or a symbolic link"
-                           " makes a long path short",
+                           " shortens a long path",
                            length, most);
     for (size_t i = 0; i < length; i++)
         if ((unsigned char)line[i] < ' ' && line[i] != '\t' && !(line[i] == '\r' && i + 1 == length))
@@ -134,7 +135,7 @@ static int check_line(struct parser *parser, const char *line, size_t length, si
     return 0;
 }
 
-// Gives libinih the next line, without indentation: an indented line would be joined to the one before it.
+// Gives libinih the next line, without its indentation: an indented line would be joined to the previous one.
 static char *read_line(char *line, int room, void *user) {
     struct parser *parser = user;
     if (parser->failed || *parser->next == '\0')
@@ -162,7 +163,7 @@ static char *read_line(char *line, int room, void *user) {
     return line;
 }
 
-// `option` is one of type FIELDS, and `name` what `key` has behind its dot.
+// `option` is one of type FIELDS, and `name` the part of `key` after its dot.
 static int add_field(struct parser *parser, const struct config_option *option, const char *key,
                      const char *name, const char *value) {
     char wanted[DESCRIPTION_TEXT];
@@ -175,10 +176,10 @@ static int add_field(struct parser *parser, const struct config_option *option, 
                       name, RING_FIELD_NAME - 1);
     for (size_t i = 0; i < *count; i++)
         if (strcmp((*list)[i].name, name) == 0)
-            return REFUSE(parser, key, "found a second time, wanted once; it is on line %u too",
+            return REFUSE(parser, key, "found a second time, wanted once; the first one is on line %u",
                           (*list)[i].line);
     if (*count == RING_MAX_FIELDS)
-        return REFUSE(parser, key, "found one field more, wanted at most %u", RING_MAX_FIELDS);
+        return REFUSE(parser, key, "found too many fields, wanted at most %u", RING_MAX_FIELDS);
     if (*value == '\0')
         return REFUSE(parser, key, "found \"\", wanted %s", option_describe(option, wanted));
     struct config_field *fields = reallocarray(*list, *count + 1, sizeof *fields);
@@ -199,7 +200,7 @@ static int refuse_unknown(struct parser *parser, const char *key) {
                       other == SECTION_FEEDD ? "[feedd]" : "[dataset NAME]");
     const struct config_option *near = option_nearest(parser->section, key);
     if (near)
-        return REFUSE(parser, key, "found an unknown key, wanted perhaps \"%s\"", near->key);
+        return REFUSE(parser, key, "found an unknown key; perhaps you mean \"%s\"", near->key);
     return REFUSE(parser, key, "found an unknown key, wanted one that feedd --help-config lists");
 }
 
@@ -219,7 +220,7 @@ static int set_option(struct parser *parser, const char *key, const char *value)
         return refuse_unknown(parser, key);
     uint32_t *line = &current_lines(parser)->option[option - config_options];
     if (*line)
-        return REFUSE(parser, key, "found a second time, wanted once; it is on line %u too", *line);
+        return REFUSE(parser, key, "found a second time, wanted once; the first one is on line %u", *line);
     *line = parser->line;
     void *base = current_dataset(parser);
     int err = option_store(option, base ? base : parser->config, value);
@@ -238,7 +239,7 @@ static int take_pair(struct parser *parser, const char *key, const char *value) 
         return REFUSE(parser, key, "found %s, wanted the value without quotation marks", value);
     if (strstr(value, " #") || strstr(value, "\t#"))
         return REFUSE(parser, key,
-                      "found \"%s\", wanted nothing behind the value (a comment there begins with ;)", value);
+                      "found \"%s\", wanted nothing after the value (a comment there begins with ;)", value);
     const char *name;
     const struct config_option *named = option_find_named(key, &name);
     if (named && current_dataset(parser))
@@ -258,7 +259,7 @@ static int handle_pair(void *user, const char *section, const char *key, const c
     return value && take_pair(parser, key, value) == 0;
 }
 
-// libinih found a line that is no pair.
+// libinih found a line that is not a pair.
 static int refuse_no_pair(const struct parser *parser, int line) {
     const char *text = parser->text;
     for (int i = 1; i < line; i++)

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "daemon/config/config_check.h"
 
-// Fills `config`, which holds the defaults and the file's name already, and *lines (also on failure; to be
-// freed), one entry for [feedd] and one a dataset.
+// Fills `config`, which already holds the defaults and the name of the file, and *lines (also on failure; the caller
+// frees it): one entry for [feedd] and one per dataset.
 int config_parse(struct config *config, const char *text, struct config_lines **lines, struct error *error);
 
 #endif

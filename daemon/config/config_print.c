@@ -12,7 +12,7 @@ static const char *section_title(enum config_section section) {
     return section == SECTION_FEEDD ? "[feedd]" : "[dataset NAME]";
 }
 
-// Indented by eight columns, broken between words.
+// Indents by eight columns and breaks lines between words.
 static void print_wrapped(FILE *out, const char *text) {
     while (*text) {
         size_t length = strlen(text);
@@ -48,7 +48,7 @@ void config_print_options(FILE *out) {
     }
 }
 
-// roff reads backslashes, hyphens, and dots and quotes at the start of a line in its own way.
+// Backslashes, hyphens, and dots and quotes at the start of a line mean something to roff.
 static void print_roff(FILE *out, const char *text) {
     if (*text == '.' || *text == '\'')
         fputs("\\&", out);

@@ -1,4 +1,4 @@
-// Prints every option of the table: section, key, type, range, default, text.
+// Every option of feedd.conf with its section, type, range, default and text.
 #ifndef FEEDD_DAEMON_CONFIG_CONFIG_PRINT_H
 #define FEEDD_DAEMON_CONFIG_CONFIG_PRINT_H
 

@@ -5,7 +5,7 @@
 
 #include "base/sizes.h"
 
-// Leading decimal digits. Returns where they end, NULL where there are none or too many.
+// Leading decimal digits. Returns their end, or NULL if there are none or too many.
 static const char *parse_digits(const char *text, uint64_t *value) {
     const char *at = text;
     *value = 0;

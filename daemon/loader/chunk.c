@@ -27,7 +27,7 @@ static uint64_t most_pieces(const struct chunk_segment *segment, bool direct) {
     return 2 * segment->extent_count + most_requests(segment, direct);
 }
 
-// What a sample of an extent needs outside the slot. -EINVAL if its field does not come to what the ring has room for.
+// What a sample of an extent needs outside the slot. -EINVAL if its field does not match the ring's.
 static int bytes_needed(const struct dataset_extent *extent, const struct ring *ring,
                         const struct stage_set *stages, uint64_t *bytes) {
     *bytes = 0;

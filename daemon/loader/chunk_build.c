@@ -2,7 +2,7 @@
 
 #include "base/sizes.h"
 
-// A direct read of so many bytes with unaligned ends is worth three requests, so that its middle needs no copy.
+// A direct read of this many bytes with unaligned ends is worth three requests: its middle then needs no copy.
 #define DIRECT_CUT_BYTES (64u << 10)
 
 static inline uint32_t file_index(const struct chunk_builder *builder) {
@@ -38,7 +38,7 @@ static inline struct read_request *start_request(struct chunk_builder *builder, 
     return request;
 }
 
-// Pieces that follow one another in memory become one.
+// Pieces that are contiguous in memory become one.
 static inline void add_piece(struct chunk_builder *builder, struct read_request *request, uint8_t *address,
                              uint64_t bytes) {
     request->bytes += (uint32_t)bytes;
@@ -96,8 +96,8 @@ static void add_copy(struct chunk_builder *builder, const struct read_request *w
     add_piece(builder, request, (uint8_t *)whole->pieces->iov_base + from, to - from);
 }
 
-// Cuts the last request, when O_DIRECT would have to copy all of it for the sake of its ends, into head, middle and
-// tail of which only head and tail are copied. Not possible unless memory and file are aligned alike.
+// If O_DIRECT would have to copy all of the last request because of its ends, cuts it into head, middle and tail, of
+// which only head and tail are copied. Only possible if memory and file are aligned alike.
 static void cut_direct(struct chunk_builder *builder) {
     const struct read_request *last = builder->request - 1;
     const struct dataset_file *file = &builder->plan->layout->files[last->file];

@@ -7,7 +7,7 @@
 // A sample of more than READER_MAX_BYTES is cut where the file offset is a multiple of this.
 #define CHUNK_CUT 4096u
 
-// Single-sample requests made of a failed one, with their pieces behind them.
+// Single-sample requests made from a failed one, followed by their pieces.
 struct chunk_split {
     struct chunk_split *next;
     uint64_t reserved; // keeps requests, and so the pieces, aligned

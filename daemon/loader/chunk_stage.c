@@ -1,5 +1,7 @@
 #include "daemon/loader/chunk_stage.h"
 
+#include "base/error.h"
+
 struct staging {
     struct chunk_plan *plan;
     const struct chunk_segment *segment;

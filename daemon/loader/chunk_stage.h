@@ -2,6 +2,7 @@
 #ifndef FEEDD_DAEMON_LOADER_CHUNK_STAGE_H
 #define FEEDD_DAEMON_LOADER_CHUNK_STAGE_H
 
+#include "base/error.h"
 #include "daemon/loader/chunk.h"
 
 // A sample that a stage refused.

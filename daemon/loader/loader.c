@@ -21,7 +21,7 @@
 #include "shm/stats.h"
 
 #define BEAT_NS   (100 * NS_PER_MS)
-#define REVIEW_NS (1000 * NS_PER_MS) // io = auto looks at residency so often
+#define REVIEW_NS (1000 * NS_PER_MS) // how often io = auto checks residency
 #define RESIDENT  0.98
 
 struct loader {
@@ -56,9 +56,9 @@ static uint64_t major_faults(void) {
     return (uint64_t)usage.ru_majflt;
 }
 
-// Every 2 MiB of a map that are touched cost a page of page tables, in each loader.
+// Every 2 MiB touched of a map cost one page of page tables in each loader.
 #define MAPPED_PER_TABLE_BYTE 512u
-#define TABLES_LEAST          (1ull << 20)
+#define TABLES_MIN            (1ull << 20)
 
 static bool is_large(const struct loader_settings *settings) {
     uint64_t bytes = 0;
@@ -69,8 +69,8 @@ static bool is_large(const struct loader_settings *settings) {
 
 static uint64_t table_growth(const struct loader *loader) {
     if (!is_large(loader->board.settings))
-        return UINT64_MAX; // they cannot come to more
-    uint64_t tables = max_u64(loader->board.settings->mapped_limit / MAPPED_PER_TABLE_BYTE, TABLES_LEAST);
+        return UINT64_MAX; // they cannot grow further
+    uint64_t tables = max_u64(loader->board.settings->mapped_limit / MAPPED_PER_TABLE_BYTE, TABLES_MIN);
     return tables + loader->board.ring.mapped_bytes / MAPPED_PER_TABLE_BYTE;
 }
 

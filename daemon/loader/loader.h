@@ -1,4 +1,4 @@
-// The loader process: claims chunks of the ring, reads their samples, reports them.
+// The loader process: claims chunks of the ring, reads their samples, runs their stages, reports them.
 #ifndef FEEDD_DAEMON_LOADER_LOADER_H
 #define FEEDD_DAEMON_LOADER_LOADER_H
 

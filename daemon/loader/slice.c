@@ -9,7 +9,7 @@
 
 #define SLICE_NS UINT64_C(20000000) // the default is about 3 ms
 
-// The kernel's struct sched_attr, first version. Its header cannot be included beside <sched.h>.
+// The kernel's struct sched_attr, first version. Its header conflicts with <sched.h>.
 struct scheduling {
     uint32_t size;
     uint32_t policy;
@@ -23,7 +23,7 @@ struct scheduling {
 
 void slice_make_long(void) {
     struct scheduling scheduling = {.size = sizeof scheduling};
-    // What was inherited (nice, policy) is kept.
+    // Keeps what was inherited (nice, policy).
     if (syscall(SYS_sched_getattr, 0, &scheduling, sizeof scheduling, 0) < 0)
         return;
     if (scheduling.policy != SCHED_OTHER && scheduling.policy != SCHED_BATCH)

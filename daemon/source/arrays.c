@@ -15,7 +15,7 @@ int arrays_check_dimensions(struct builder *builder, const struct source_file *f
                           dimensions, 1 + RING_MAX_DIMS);
 }
 
-// Headers lie: what the header says must be what the file holds, to the byte.
+// Headers lie: the file must hold exactly what its header says, to the byte.
 static int check_size(struct builder *builder, const struct source_file *file,
                       const struct array_header *header) {
     char shape[DATASET_SHAPE_TEXT];
@@ -56,7 +56,7 @@ static int check_same(struct builder *builder, const struct source_file *file,
                           dataset_shape_text(first->dimensions - 1, &first->shape[1], wanted), first_path);
 }
 
-// The first file of a field says what the field is.
+// The first file of a field defines the field.
 static int begin_field(struct builder *builder, const struct array_header *header) {
     uint32_t field;
     int err = builder_add_field(builder, builder->field->name, header->dtype, header->dimensions - 1,

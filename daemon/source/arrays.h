@@ -1,5 +1,4 @@
-// What idx and npy share: a field is one array, or several of them end to end, and the first dimension counts
-// samples.
+// What idx and npy share: a field is one array, or several of them end to end, and the first dimension counts samples.
 #ifndef FEEDD_DAEMON_SOURCE_ARRAYS_H
 #define FEEDD_DAEMON_SOURCE_ARRAYS_H
 
@@ -15,10 +14,10 @@ struct array_header {
 typedef int array_read_header(struct builder *builder, const struct source_file *file,
                               struct array_header *header);
 
-// Adds every configured field: one stream each, and all files that its value stands for.
+// Adds every configured field: one stream each, and all files that its value names.
 int arrays_open(struct builder *builder, array_read_header *read_header);
 
-// The refusal of an array with no or too many dimensions.
+// Refuses an array with no dimensions or too many.
 int arrays_check_dimensions(struct builder *builder, const struct source_file *file, uint64_t dimensions);
 
 #endif

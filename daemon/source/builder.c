@@ -34,7 +34,7 @@ int builder_out_of_memory(struct builder *builder) {
     return builder_refuse(builder, -ENOMEM, NULL, "out of memory");
 }
 
-// Bytes of one sample of the field, which `field` describes but for that.
+// Computes the bytes of one sample; `field` has everything else.
 static int set_sample_bytes(struct builder *builder, struct ring_field *field) {
     char shape[DATASET_SHAPE_TEXT];
     uint64_t bytes = dtype_bytes(field->dtype);
@@ -54,7 +54,7 @@ int builder_add_field(struct builder *builder, const char *name, uint32_t dtype,
                       const uint64_t *shape, uint32_t *index) {
     struct dataset_layout *layout = builder->dataset->layout;
     if (layout->field_count == RING_MAX_FIELDS)
-        return builder_refuse(builder, -EINVAL, NULL, "found one field more, wanted at most %u",
+        return builder_refuse(builder, -EINVAL, NULL, "found too many fields, wanted at most %u",
                               RING_MAX_FIELDS);
     if (dimensions > RING_MAX_DIMS)
         return builder_refuse(builder, -EINVAL, NULL,
@@ -78,7 +78,7 @@ int builder_add_field(struct builder *builder, const char *name, uint32_t dtype,
 int builder_add_stream(struct builder *builder, uint64_t record_bytes) {
     struct dataset_layout *layout = builder->dataset->layout;
     if (layout->stream_count == DATASET_MAX_STREAMS)
-        return builder_refuse(builder, -EINVAL, NULL, "found one stream more, wanted at most %u",
+        return builder_refuse(builder, -EINVAL, NULL, "found too many streams, wanted at most %u",
                               DATASET_MAX_STREAMS);
     layout->streams[layout->stream_count++] =
         (struct dataset_stream){.record_bytes = record_bytes, .first_file = layout->file_count};
@@ -104,7 +104,7 @@ static int make_room(struct builder *builder) {
     if (dataset->layout->file_count < builder->file_room)
         return 0;
     if (dataset->layout->file_count == DATASET_MAX_FILES)
-        return builder_refuse(builder, -EMFILE, NULL, "found one file more, wanted at most %u in a dataset",
+        return builder_refuse(builder, -EMFILE, NULL, "found too many files, wanted at most %u in a dataset",
                               DATASET_MAX_FILES);
     size_t room = builder->file_room ? builder->file_room * 2 : 4;
     if (!grow(&dataset->paths, room * sizeof *dataset->paths) ||

@@ -1,8 +1,8 @@
-// A dataset under construction: what every format adds fields, streams and files through, and refuses in words with.
+// A dataset under construction. Formats add fields, streams and files through it, and refuse with a sentence.
 // Every function that returns an int returns 0, or a negative errno with the builder's error filled.
 //
 // The steps of opening a dataset are built on this: builder_files.h, builder_transform.h, builder_fingerprint.h,
-// builder_direct.h, and builder_finish.h, which ends it.
+// builder_direct.h, and builder_finish.h, which completes it.
 #ifndef FEEDD_DAEMON_SOURCE_BUILDER_H
 #define FEEDD_DAEMON_SOURCE_BUILDER_H
 
@@ -46,7 +46,7 @@ int builder_add_field(struct builder *builder, const char *name, uint32_t dtype,
 // A stream with no extents and no files. Files are added to the stream that was added last.
 int builder_add_stream(struct builder *builder, uint64_t record_bytes);
 
-// Puts a field into the records of the last stream; in the order of offsets.
+// Puts a field into the records of the last stream. To be called in the order of offsets.
 void builder_add_extent(struct builder *builder, uint32_t field, uint64_t offset);
 
 // Takes the file over (also on failure). `samples` >= 1 records begin at `data_offset` and lie in the file.

@@ -18,8 +18,8 @@ void path_list_release(struct path_list *list) {
     *list = (struct path_list){0};
 }
 
-// The path as seen from the configuration's folder. With `escape`, letters of the folder that a pattern would
-// give a meaning to have none.
+// The path as seen from the configuration's folder. With `escape`, characters of the folder that mean something in a
+// pattern are escaped.
 static char *absolute_path(const char *folder, const char *path, bool escape) {
     if (*path == '/' || !folder)
         return strdup(path);
@@ -50,13 +50,13 @@ static int take_matches(struct path_list *list, const glob_t *found) {
         if (!list->paths[list->count])
             return -ENOMEM;
     }
-    qsort(list->paths, list->count, sizeof *list->paths, by_bytes); // glob would sort by the locale
+    qsort(list->paths, list->count, sizeof *list->paths, by_bytes); // glob would sort by locale
     return 0;
 }
 
 static _Thread_local char glob_failed_path[256];
 
-// A folder that cannot be read ends the search: data may not be left out in silence.
+// A folder that cannot be read ends the search: no data may be left out silently.
 static int note_glob_error(const char *path, int code) {
     snprintf(glob_failed_path, sizeof glob_failed_path, "%s", path);
     errno = code;
@@ -90,7 +90,7 @@ int builder_expand(struct builder *builder, const char *pattern, struct path_lis
     AUTO_FREE char *escaped = absolute_path(folder, pattern, true);
     if (!literal || !escaped)
         return builder_out_of_memory(builder);
-    // A path that exists as it stands is no pattern, whatever its letters.
+    // A path that exists is not a pattern, whatever its characters.
     struct stat status;
     if (strpbrk(pattern, "*?[") && lstat(literal, &status) != 0)
         return expand_pattern(builder, escaped, list);

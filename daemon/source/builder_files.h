@@ -2,6 +2,7 @@
 #ifndef FEEDD_DAEMON_SOURCE_BUILDER_FILES_H
 #define FEEDD_DAEMON_SOURCE_BUILDER_FILES_H
 
+#include "base/scope.h"
 #include "daemon/source/builder.h"
 
 struct path_list {
@@ -12,7 +13,7 @@ struct path_list {
 #define AUTO_PATHS CLEANUP(path_list_release)
 void path_list_release(struct path_list *list);
 
-// The files that a path or glob pattern of the configuration stands for.
+// The files that a path or glob pattern of the configuration names.
 int builder_expand(struct builder *builder, const char *pattern, struct path_list *list);
 
 // Opens a regular file that is not empty.

@@ -43,7 +43,7 @@ uint32_t dataset_find_file(const struct dataset_layout *layout, const struct dat
             return hint + 1;
     }
     uint32_t low = stream->first_file;
-    while (end - low > 1) { // files[low] starts at or before the sample, files[end] behind it
+    while (end - low > 1) { // files[low] starts at or before the sample, files[end] after it
         uint32_t middle = low + (end - low) / 2;
         if (layout->files[middle].first_sample <= sample)
             low = middle;

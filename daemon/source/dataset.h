@@ -1,8 +1,8 @@
-// A dataset, opened and validated: what the supervisor knows of it and what a loader is given.
+// A dataset, opened and validated: what the supervisor knows about it and what loaders get.
 //
 // Every format comes down to streams of fixed-size records: a stream is a sequence of files holding records
-// one after another, each record holding one or more fields at byte offsets. idx and npy have a stream a
-// field, records and tokens one stream. Memory: one entry a file, none a sample.
+// one after another, each record holding one or more fields at byte offsets. idx and npy have one stream per
+// field, records and tokens have one stream. Memory: one entry per file, none per sample.
 #ifndef FEEDD_DAEMON_SOURCE_DATASET_H
 #define FEEDD_DAEMON_SOURCE_DATASET_H
 
@@ -26,7 +26,7 @@ struct dataset_file {
     uint64_t samples;
     uint64_t data_offset;   // of the first record
     uint64_t bytes;         // file size when it was validated
-    uint32_t direct_memory; // alignment O_DIRECT wants of memory; 0 when the file was not opened for it
+    uint32_t direct_memory; // alignment of memory that O_DIRECT requires; 0: the file is not opened for it
     uint32_t direct_offset; // ... of file offsets and lengths
 };
 
@@ -40,8 +40,8 @@ struct dataset_stream {
     struct dataset_extent extents[RING_MAX_FIELDS];
 };
 
-// Position-independent: written as it is into a memfd for the loaders. File i is given to a loader as
-// descriptor HERITAGE_FILES + i.
+// Position-independent: copied unchanged into a memfd for the loaders. File i is a loader's descriptor
+// HERITAGE_FILES + i.
 struct dataset_layout {
     uint64_t bytes; // of this structure with its files
     uint64_t samples;
@@ -56,7 +56,7 @@ struct dataset_layout {
     struct dataset_file files[];
 };
 
-// The supervisor's handle. Reference-counted: feeds in use keep theirs over a reload.
+// The supervisor's handle. Reference-counted: feeds in use keep theirs across a reload.
 struct dataset {
     uint32_t references;
     char *name;
@@ -74,8 +74,8 @@ struct dataset {
 struct dataset *dataset_ref(struct dataset *dataset);
 void dataset_unref(struct dataset *dataset);
 
-// The file of `stream` that holds `sample` (< layout->samples), found from `hint` (any value; the last answer
-// is a good one).
+// The file of `stream` that holds `sample` (< layout->samples), searched from `hint` (any value; the previous
+// answer is a good one).
 uint32_t dataset_find_file(const struct dataset_layout *layout, const struct dataset_stream *stream,
                            uint64_t sample, uint32_t hint);
 
@@ -87,7 +87,7 @@ uint64_t dataset_stream_samples(const struct dataset_layout *layout, const struc
 // "[3,32,32]"; "" for a scalar.
 const char *dataset_shape_text(uint32_t dimensions, const uint64_t *shape, char text[DATASET_SHAPE_TEXT]);
 
-// For `feedd --check`: one line for the dataset and one a field.
+// For `feedd --check`: one line for the dataset and one per field.
 void dataset_print(FILE *out, const struct dataset *dataset);
 
 #endif

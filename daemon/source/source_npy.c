@@ -16,7 +16,7 @@ struct npy_header {
     bool fortran_order;
     bool has_descr, has_order, has_shape;
     uint64_t dimensions;
-    uint64_t shape[1 + RING_MAX_DIMS]; // as many of the dimensions as there is room for
+    uint64_t shape[1 + RING_MAX_DIMS]; // as many as there is room for
 };
 
 static const char *skip_blanks(const char *at) {
@@ -99,7 +99,7 @@ static bool take_item(const char **at, struct npy_header *header) {
     return false;
 }
 
-// A structured dtype ends the parse: what follows it does not matter, since it is refused.
+// A structured dtype ends the parse: it is refused, so what follows does not matter.
 static bool parse_header(const char *text, struct npy_header *header) {
     const char *at = skip_blanks(text);
     if (!take(&at, "{"))
@@ -159,10 +159,9 @@ static int check_header(struct builder *builder, const struct source_file *file,
     if (err)
         return err;
     if (npy->fortran_order && npy->dimensions > 1)
-        return builder_refuse(
-            builder, -ENOTSUP, file->path,
-            "found fortran_order True, wanted False, because samples must lie one after another;"
-            " save numpy.ascontiguousarray(array)");
+        return builder_refuse(builder, -ENOTSUP, file->path,
+                              "found fortran_order True, wanted False, because samples must be contiguous;"
+                              " save numpy.ascontiguousarray(array)");
     header->dimensions = (uint32_t)npy->dimensions;
     memcpy(header->shape, npy->shape, header->dimensions * sizeof *header->shape);
     return 0;
@@ -182,7 +181,7 @@ static int locate_header(struct builder *builder, const struct source_file *file
                               strcmp(compression, "zip") == 0 ? "zip (or npz)" : compression);
     if (memcmp(start, "\x93NUMPY", 6) != 0)
         return builder_refuse(builder, -EINVAL, file->path,
-                              "found no npy header, which starts with the byte 0x93 and NUMPY");
+                              "found no npy header, wanted one that starts with the byte 0x93 and NUMPY");
     if (start[6] < 1 || start[6] > 3 || start[7] != 0)
         return builder_refuse(builder, -ENOTSUP, file->path,
                               "found npy version %u.%u, wanted 1.0, 2.0 or 3.0", start[6], start[7]);

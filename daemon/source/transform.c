@@ -12,7 +12,7 @@
 #define NUMBER_WORDS "a number like 0.5, -2e-3 or 1/255 that f32 can hold"
 #define BLANKS       " \t"
 
-// One step as it is written, and how far it has been read.
+// One step as written, and how far it has been read.
 struct reading {
     const char *step;
     int length;
@@ -27,13 +27,13 @@ static const struct {
     uint32_t most; // numbers
     const char *wanted;
 } steps[] = {
-    {"scale", TRANSFORM_SCALE, 1, "one number behind it"},
-    {"shift", TRANSFORM_SHIFT, 1, "one number behind it"},
+    {"scale", TRANSFORM_SCALE, 1, "one number after it"},
+    {"shift", TRANSFORM_SHIFT, 1, "one number after it"},
     {"mean", TRANSFORM_MEAN, TRANSFORM_MAX_VALUES,
-     "one number behind it, or one for each of at most 32 channels"},
+     "one number after it, or one for each of at most 32 channels"},
     {"std", TRANSFORM_STD, TRANSFORM_MAX_VALUES,
-     "one number behind it, or one for each of at most 32 channels"},
-    {"standardise", TRANSFORM_STANDARDISE, 0, "no number behind it"},
+     "one number after it, or one for each of at most 32 channels"},
+    {"standardise", TRANSFORM_STANDARDISE, 0, "no number after it"},
 };
 _Static_assert(TRANSFORM_MAX_VALUES == 32, "said above");
 
@@ -57,7 +57,7 @@ static bool is_word(const char *word, size_t length, const char *wanted) {
     return strlen(wanted) == length && memcmp(word, wanted, length) == 0;
 }
 
-// Decimal, with a point and an exponent where they are wanted; no words like inf, no hexadecimal.
+// Decimal, with an optional point and exponent; no words like inf, no hexadecimal.
 static const char *parse_decimal(const char *at, double *number) {
     char *end;
     const char *digits = at + (*at == '-' || *at == '+');
@@ -65,7 +65,7 @@ static const char *parse_decimal(const char *at, double *number) {
         return NULL;
     if (strspn(at, "+-.0123456789eE") < strcspn(at, "/"))
         return NULL;
-    *number = strtod(at, &end); // the daemon keeps the locale C
+    *number = strtod(at, &end); // the daemon's locale is C
     return end == at ? NULL : end;
 }
 
@@ -98,8 +98,8 @@ static int read_values(struct reading *reading, struct transform_step *step, siz
             return REFUSE(reading, "found \"%.*s\" in \"%.*s\", wanted " NUMBER_WORDS, (int)length, word,
                           reading->length, reading->step);
         if (step->kind == TRANSFORM_STD && *value == 0)
-            return REFUSE(reading, "found \"%.*s\" in \"%.*s\", wanted a number that can be divided by",
-                          (int)length, word, reading->length, reading->step);
+            return REFUSE(reading, "found \"%.*s\" in \"%.*s\", wanted a number other than 0", (int)length,
+                          word, reading->length, reading->step);
         step->count++;
     }
     if (step->count == 0 && steps[kind].most)
@@ -130,13 +130,13 @@ static int read_step(struct reading *reading, struct transform *transform) {
         return read_cast(reading, transform);
     if (transform->target && transform->target != DTYPE_F32)
         return REFUSE(reading,
-                      "found \"%.*s\" behind cast %s, wanted the cast last, because steps compute in f32",
+                      "found \"%.*s\" after cast %s, wanted the cast last, because steps compute in f32",
                       reading->length, reading->step, dtype_name(transform->target));
     for (size_t i = 0; i < COUNT_OF(steps); i++) {
         if (!is_word(word, length, steps[i].name))
             continue;
         if (transform->step_count == TRANSFORM_MAX_STEPS)
-            return REFUSE(reading, "found \"%.*s\" as one step more, wanted at most %u", reading->length,
+            return REFUSE(reading, "found \"%.*s\" as one step too many, wanted at most %u", reading->length,
                           reading->step, TRANSFORM_MAX_STEPS);
         struct transform_step *step = &transform->steps[transform->step_count++];
         step->kind = steps[i].kind;
@@ -189,8 +189,8 @@ int transform_fit(struct transform *transform, uint32_t dtype, uint32_t dimensio
         const struct transform_step *step = &transform->steps[i];
         if (step->count > 1 && step->count != channels)
             return error_set(error, -EINVAL,
-                             "found %" PRIu32 " numbers behind %s, wanted 1, or %" PRIu64
-                             ", which the first axis of a sample has",
+                             "found %" PRIu32 " numbers after %s, wanted 1, or %" PRIu64
+                             ", the size of a sample's first axis",
                              step->count, step_name(step->kind), channels);
     }
     return 0;

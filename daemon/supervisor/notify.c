@@ -1,8 +1,7 @@
-// What systemd is told and asked. Without libsystemd, or outside of systemd, all of it does nothing.
 #include <inttypes.h>
 
 #include "base/time.h"
-#include "daemon/supervisor/supervisor.h"
+#include "daemon/supervisor/notify.h"
 
 #ifdef HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>
@@ -11,9 +10,8 @@ int notify_listen_fd(void) {
     return sd_listen_fds(1) >= 1 ? SD_LISTEN_FDS_START : -1;
 }
 
-void notify_ready(const struct supervisor *supervisor) {
-    sd_notifyf(0, "READY=1\nSTATUS=%zu dataset%s on %s", supervisor->dataset_count,
-               supervisor->dataset_count == 1 ? "" : "s", supervisor->socket_path);
+void notify_ready(size_t datasets, const char *socket_path) {
+    sd_notifyf(0, "READY=1\nSTATUS=%zu dataset%s on %s", datasets, datasets == 1 ? "" : "s", socket_path);
 }
 
 void notify_reloading(void) {
@@ -38,8 +36,9 @@ uint64_t notify_watchdog_interval_ns(void) {
 int notify_listen_fd(void) {
     return -1;
 }
-void notify_ready(const struct supervisor *supervisor) {
-    (void)supervisor;
+void notify_ready(size_t datasets, const char *socket_path) {
+    (void)datasets;
+    (void)socket_path;
 }
 void notify_reloading(void) {}
 void notify_stopping(void) {}

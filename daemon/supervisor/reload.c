@@ -1,51 +1,23 @@
-// The datasets on offer, and how they change: the configuration is read and files are opened in a thread of
-// libuv's pool, because storage may be slow; the loop goes on meanwhile and swaps the result in. Feeds in use
-// keep what they have.
-#include <inttypes.h>
+#include "daemon/supervisor/reload.h"
+
 #include <string.h>
 
 #include "base/error.h"
-#include "daemon/source/source.h"
+#include "daemon/config/config_changes.h"
 #include "daemon/supervisor/clients/session.h"
+#include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/notify.h"
 
 struct reload {
     uv_work_t work;
     struct supervisor *supervisor;
-    uint64_t asker;
+    uint64_t asker; // the session that waits for the outcome, or 0
     char *path;
+    bool done; // the thread is through
     struct config *config;
     struct dataset **datasets;
     struct error error;
 };
-
-void datasets_close(struct dataset **datasets, size_t count) {
-    for (size_t i = 0; datasets && i < count; i++)
-        if (datasets[i])
-            dataset_unref(datasets[i]);
-    free(datasets);
-}
-
-int datasets_open(const struct config *config, struct dataset ***datasets, struct error *error) {
-    struct dataset **opened = calloc(config->dataset_count + 1, sizeof(struct dataset *));
-    if (!opened)
-        return error_set(error, -ENOMEM, "out of memory");
-    for (size_t i = 0; i < config->dataset_count; i++) {
-        int err = source_open_dataset(&config->datasets[i], &opened[i], error);
-        if (err) {
-            datasets_close(opened, i);
-            return err;
-        }
-    }
-    *datasets = opened;
-    return 0;
-}
-
-struct dataset *datasets_find(const struct supervisor *supervisor, const char *name) {
-    for (size_t i = 0; i < supervisor->dataset_count; i++)
-        if (strcmp(supervisor->datasets[i]->name, name) == 0)
-            return supervisor->datasets[i];
-    return NULL;
-}
 
 static void load(uv_work_t *work) {
     struct reload *reload = work->data;
@@ -60,83 +32,116 @@ static void load(uv_work_t *work) {
 static struct session *find_session(const struct supervisor *supervisor, uint64_t id) {
     struct session *session;
     LIST_FOREACH(session, &supervisor->sessions, link)
-        if (session->id == id)
+        if (session->id == id && session->state < SESSION_CLOSING)
             return session;
     return NULL;
 }
 
 static void answer(const struct reload *reload, int err, const char *text) {
     struct session *session = find_session(reload->supervisor, reload->asker);
-    if (!session || session->state >= SESSION_CLOSING)
+    if (!session)
         return;
-    if (err) {
+    if (err)
         session_refuse(session, err, text);
-    } else {
-        Feedd__Done done = FEEDD__DONE__INIT;
-        Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
-        done.text = (char *)text;
-        frame.body_case = FEEDD__SERVER_MESSAGE__BODY_DONE;
-        frame.done = &done;
-        session_send(session, &frame.base);
-    }
-    session_flush(session);
+    else
+        session_done(session, text);
 }
 
+// Takes over the configuration and the datasets.
 static void apply(struct reload *reload) {
     struct supervisor *supervisor = reload->supervisor;
     struct config *old = supervisor->config;
-    if (strcmp(old->socket, reload->config->socket) != 0)
-        log_warning("socket: still listening on %s; a new path needs a restart", old->socket);
     datasets_close(supervisor->datasets, supervisor->dataset_count);
     supervisor->config = reload->config;
     supervisor->datasets = reload->datasets;
-    supervisor->dataset_count = reload->config->dataset_count;
-    supervisor->stats->header.ring_memory = reload->config->ring_memory;
-    log_set_level((enum log_level)reload->config->log_level);
+    supervisor->dataset_count = supervisor->config->dataset_count;
+    supervisor->stats->header.ring_memory = supervisor->config->ring_memory;
+    log_set_level((enum log_level)supervisor->config->log_level);
+    reload->config = NULL;
     config_free(old);
 }
 
-static void finish(uv_work_t *work, int status) {
-    struct reload *reload = work->data;
-    struct supervisor *supervisor = reload->supervisor;
-    char text[128];
-    (void)status;
-    supervisor->reloading = false;
-    if (supervisor->state >= SUPERVISOR_STOPPING) {
-        if (reload->config) {
-            datasets_close(reload->datasets, reload->config->dataset_count);
-            config_free(reload->config);
-        }
-    } else if (!reload->config) {
-        supervisor_report(supervisor, "reload: %s; everything stays as it was", reload->error.text);
-        answer(reload, reload->error.code, reload->error.text);
-    } else {
-        apply(reload);
-        snprintf(text, sizeof text, "%zu dataset%s on offer", supervisor->dataset_count,
-                 supervisor->dataset_count == 1 ? " is" : "s are");
-        log_info("reloaded: %s", text);
-        answer(reload, 0, text);
-    }
-    notify_ready(supervisor);
-    free(reload->path);
-    free(reload);
-    supervisor_check_done(supervisor);
+static void describe(const struct reload *reload, char *text, size_t bytes) {
+    const struct supervisor *supervisor = reload->supervisor;
+    size_t count = reload->config->dataset_count;
+    size_t used =
+        (size_t)snprintf(text, bytes, "%zu dataset%s on offer\n", count, count == 1 ? " is" : "s are");
+    if (config_describe_changes(supervisor->config, reload->config, supervisor->socket_path, text + used,
+                                bytes - used) == 0)
+        text[used - 1] = '\0';
 }
 
-void reload_start(struct supervisor *supervisor, uint64_t asker) {
-    struct reload *reload = supervisor->reloading ? NULL : calloc(1, sizeof *reload);
+// A line of the journal each.
+static void log_changes(const char *text) {
+    for (size_t length; *text; text += length + (text[length] != '\0')) {
+        length = strcspn(text, "\n");
+        bool warning = strncmp(text, CONFIG_CHANGES_WARNING, strlen(CONFIG_CHANGES_WARNING)) == 0;
+        log_write(warning ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "reloaded: %.*s", (int)length, text);
+    }
+}
+
+static void discard(struct reload *reload) {
+    if (reload->config) {
+        datasets_close(reload->datasets, reload->config->dataset_count);
+        config_free(reload->config);
+    }
+    free(reload->path);
+    free(reload);
+}
+
+static void finish(struct reload *reload) {
+    struct supervisor *supervisor = reload->supervisor;
+    char text[4096];
+    if (!reload->config) {
+        supervisor_report(supervisor, "reload: %s; everything stays as it was", reload->error.text);
+        answer(reload, reload->error.code, reload->error.text);
+    } else if (supervisor->state < SUPERVISOR_STOPPING) {
+        describe(reload, text, sizeof text);
+        apply(reload);
+        log_changes(text);
+        answer(reload, 0, text);
+    }
+    if (supervisor->state < SUPERVISOR_STOPPING)
+        notify_ready(supervisor->dataset_count, supervisor->socket_path);
+    supervisor->reload = NULL;
+    discard(reload);
+}
+
+// The loop has been woken; the turn that follows finishes it.
+static void on_loaded(uv_work_t *work, int status) {
+    struct reload *reload = work->data;
+    (void)status;
+    reload->done = true;
+}
+
+static int start(struct supervisor *supervisor) {
+    struct reload *reload = calloc(1, sizeof *reload);
     if (!reload)
-        return;
+        return -ENOMEM;
     reload->work.data = reload;
     reload->supervisor = supervisor;
-    reload->asker = asker;
+    reload->asker = supervisor->reload_asker;
     reload->path = strdup(supervisor->config->file);
-    supervisor->reloading = true;
-    notify_reloading();
-    if (!reload->path || uv_queue_work(&supervisor->loop, &reload->work, load, finish) != 0) {
-        supervisor->reloading = false;
-        free(reload->path);
-        free(reload);
-        supervisor_report(supervisor, "reload: out of memory; everything stays as it was");
+    if (!reload->path || uv_queue_work(&supervisor->loop, &reload->work, load, on_loaded) != 0) {
+        discard(reload);
+        return -ENOMEM;
     }
+    supervisor->reload = reload;
+    notify_reloading();
+    return 0;
+}
+
+bool reload_is_due(const struct supervisor *supervisor) {
+    return supervisor->reload_wanted && !supervisor->reload && supervisor->state < SUPERVISOR_STOPPING;
+}
+
+void reload_act(struct supervisor *supervisor) {
+    if (supervisor->reload && supervisor->reload->done)
+        finish(supervisor->reload);
+    if (!reload_is_due(supervisor))
+        return;
+    supervisor->reload_wanted = false;
+    if (start(supervisor) < 0)
+        supervisor_report(supervisor, "reload: out of memory; everything stays as it was");
+    supervisor->reload_asker = 0;
 }

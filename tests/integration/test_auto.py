@@ -136,7 +136,7 @@ def wait_until_all_are(instance, reader, batches, wanted):
 
 def test_direct_and_delayed_reads_are_not_looked_up():
     for options, reason in (
-        ({"io_direct": "yes"}, "io_direct reads past the page cache"), ({"io_delay_us": 1000}, "io_delay_us needs timers"),
+        ({"io_direct": "yes"}, "io_direct bypasses the page cache"), ({"io_delay_us": 1000}, "io_delay_us needs timers"),
     ):  # fmt: skip
         with serve(**options) as feedd:
             with consumer.Consumer(feedd, "numbers", 32, step=True, shuffle=True) as reader:

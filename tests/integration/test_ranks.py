@@ -123,7 +123,7 @@ def test_more_ranks_than_the_feed_was_made_for():
             first.attached()
             with consumer.Consumer(feedd, "numbers", 10, rank=3, step=True, **shape) as second:
                 second.attached()
-                consumer.refused(feedd, "ENOSPC", "rank 1", 2, "world_size to the ranks", rank=1, **shape)
+                consumer.refused(feedd, "ENOSPC", "rank 1", 2, "world_size to the number of ranks", rank=1, **shape)
                 # Another consumer of a rank that is there is not one rank more.
                 with consumer.Consumer(feedd, "numbers", 10, rank=3, step=True, **shape) as third:
                     third.attached()

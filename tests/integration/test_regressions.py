@@ -51,8 +51,12 @@ def test_descriptor_that_nobody_asked_for_costs_no_processor_time():
         before = processor_seconds(feedd.process.pid)
         for _ in range(3):
             with feedd.client() as session, open("/dev/null") as null:
-                with contextlib.suppress(wire.Closed):
+                try:
                     session.send("hello", fds=[null.fileno()], version=wire.VERSION)
+                except wire.Closed:
+                    pass
+                except PermissionError:  # the kernel has refused them; test_stalls.py has the other case on every kernel
+                    continue
                 assert session.expect_closed()["code"] == errno.EPROTO
                 time.sleep(0.5)  # the session is kept open from this side
         used = processor_seconds(feedd.process.pid) - before

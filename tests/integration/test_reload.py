@@ -38,7 +38,7 @@ def test_new_dataset_appears():
         data.add_records(feedd, "others", samples=100, size=8)
         feedd.write_config()
         done = feedd.ctl("reload")
-        assert "2 datasets" in done.stdout, done
+        assert done.stdout == "2 datasets are on offer\n  dataset others: added\n", done
         assert names(feedd) == ["numbers", "others"]
         assert len(consumer.read(feedd, "others", 10)) == 10
 
@@ -155,10 +155,16 @@ def test_settings_that_change():
         feedd.settings["log_level"] = "debug"
         feedd.settings["socket"] = "/tmp/elsewhere.sock"
         feedd.write_config()
-        feedd.ctl("reload")
+        done = feedd.ctl("reload")
+        assert done.stdout.splitlines()[1:] == ["  ring_memory = 1M (was 64M)", "  log_level = debug (was info)"], done
+        warning = f"warning: socket = /tmp/elsewhere.sock takes effect after a restart; still listening on {feedd.socket}"
+        assert done.stderr == f"feedctl: {warning}\n", done
         assert feedd.status()["ring_memory"] == 1 << 20
         assert feedd.statistics()["ring_memory"] == 1 << 20
-        assert "a new path needs a restart" in feedd.read_log()
+        assert warning in feedd.read_log()
+        feedd.settings["socket"] = "/tmp/other.sock"
+        feedd.write_config()
+        assert f"still listening on {feedd.socket}" in feedd.ctl("reload").stderr
         consumer.refused(feedd, "ENOSPC", "ring_memory", batch_size=100, ring_bytes=8 << 20)
 
 

@@ -1,7 +1,11 @@
 """What one client, or whoever reads the log, does must not hold up the daemon's loop: others are answered at once."""
 
+import errno
 import fcntl
 import os
+import socket
+import struct
+import sys
 import time
 
 import data
@@ -9,6 +13,8 @@ import harness
 import wire
 
 SOON_S = 0.5
+NOBODY = 65534
+SO_PASSRIGHTS = 83  # Linux 6.16
 
 
 def query_time(session):
@@ -16,6 +22,9 @@ def query_time(session):
     begun = time.monotonic()
     session.query("STATUS")
     return time.monotonic() - begun
+
+
+# ---- The log -----------------------------------------------------------------------------------------------
 
 
 class StoppedReader:
@@ -52,7 +61,7 @@ def test_a_log_whose_reader_stops():
         feedd.start(wrap=reader.wrap)
         with feedd.client() as bystander:
             bystander.hello()
-            for _ in range(100):  # a line each
+            for _ in range(60):  # a line each, and fewer than are written about one user at once
                 refused_connection(feedd)
             assert query_time(bystander) < SOON_S * harness.SLOWNESS
             text = reader.read()
@@ -63,3 +72,189 @@ def test_a_log_whose_reader_stops():
             assert "lines were dropped: whoever reads this log does not keep up" in text, text
         feedd.stop()
         os.close(reader.file)
+
+
+# ---- Descriptors -------------------------------------------------------------------------------------------
+
+# Listens as a service manager does, and starts feedd on that socket once a file exists. Connections made before are as
+# on kernels without SO_PASSRIGHTS.
+ACTIVATE_LATER = """
+import os, socket, sys, time
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+os.chmod(sys.argv[1], 0o666)
+listener.listen(64)
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.01)
+os.dup2(listener.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+class Lingering:
+    """A TCP socket with unsent bytes: whoever closes its last descriptor waits that long, unless this object goes first."""
+
+    def __init__(self, seconds):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.quiet = socket.socket()
+            self.quiet.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            self.quiet.connect(listener.getsockname())
+            self.poisoned = listener.accept()[0]
+        self.poisoned.setblocking(False)
+        try:
+            while True:
+                self.poisoned.send(bytes(65536))
+        except BlockingIOError:
+            pass
+        self.poisoned.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, seconds))
+
+    def fileno(self):
+        return self.poisoned.fileno()
+
+    def let_go(self):
+        """Closes it here without waiting, while others still have it."""
+        self.poisoned.close()
+
+
+def in_child(act):
+    """Runs act() as another user if that is possible; what it has open ends with it."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+            act()
+            os._exit(0)
+        except BaseException as error:
+            print(f"in the child: {error!r}", file=sys.stderr, flush=True)
+            os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def kernel_refuses_descriptors():
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.setsockopt(socket.SOL_SOCKET, SO_PASSRIGHTS, 0)
+        except OSError:
+            return False
+        return True
+
+
+class Late:
+    """An instance that clients can connect to before feedd has started."""
+
+    def __init__(self):
+        if "libsystemd" not in os.popen(f"ldd {harness.BUILD / 'feedd'}").read():
+            harness.skip("feedd was built without libsystemd")
+        self.feedd = harness.Instance(socket_mode="0666")
+        self.feedd.directory.chmod(0o711)
+        data.add_records(self.feedd)
+        self.go = self.feedd.directory / "go"
+        wrap = (sys.executable, "-c", ACTIVATE_LATER, self.feedd.socket, self.go)
+        self.feedd.start(wrap=wrap)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.feedd.__exit__(*error)
+
+    def send_poison(self, lingering):
+        """As a client that is gone before its descriptors are read: one is received, the others lie in the queue."""
+
+        def act():
+            hostile = self.feedd.client()
+            for item in lingering:
+                hostile.send("hello", version=wire.VERSION, fds=[item.fileno()])
+
+        in_child(act)
+        for item in lingering:
+            item.let_go()
+
+    def stop(self):
+        """The socket is the service manager's and stays."""
+        self.feedd.socket.unlink()
+        self.feedd.stop()
+
+
+def test_descriptors_are_refused_at_the_sender():
+    if not kernel_refuses_descriptors():
+        harness.skip("this kernel has no SO_PASSRIGHTS")
+    with harness.Instance() as feedd:
+        data.add_records(feedd)
+        feedd.start()
+        lingering = Lingering(20)
+        with feedd.client() as hostile:
+            hostile.hello()
+            try:
+                hostile.send("query", kind=0, fds=[lingering.fileno()])
+            except PermissionError:
+                pass
+            else:
+                raise AssertionError("a descriptor could be sent")
+            hostile.query("STATUS")
+        lingering.quiet.close()
+
+
+@harness.limit(60)
+def test_descriptors_whose_close_takes_long():
+    with Late() as late:
+        feedd = late.feedd
+        with feedd.client() as bystander:
+            lingering = [Lingering(3), Lingering(3)]
+            late.send_poison(lingering)
+            late.go.touch()
+            bystander.hello()
+            for _ in range(20):
+                assert query_time(bystander) < SOON_S * harness.SLOWNESS
+                time.sleep(0.02)
+
+            def refused():
+                session = feedd.client()
+                error = session.expect_closed()
+                assert error and error["code"] == errno.EBUSY, error
+                assert "still being closed" in error["text"], error
+
+            def served():
+                with feedd.client() as session:
+                    try:
+                        session.hello()
+                    except (wire.Closed, AssertionError):
+                        return False
+                    return True
+
+            in_child(refused)
+            if os.geteuid() == 0:
+                assert served(), "another user is refused"
+            in_child(lambda: harness.eventually(served, 20, "the descriptors are closed"))
+        late.stop()
+
+
+@harness.limit(60)
+def test_the_end_does_not_wait_for_descriptors():
+    with Late() as late:
+        with late.feedd.client() as bystander:
+            lingering = [Lingering(50), Lingering(50)]
+            late.send_poison(lingering)
+            late.go.touch()
+            bystander.hello()
+            assert query_time(bystander) < SOON_S * harness.SLOWNESS
+        begun = time.monotonic()
+        late.stop()
+        assert time.monotonic() - begun < 5 * harness.SLOWNESS
+        assert lingering
+
+
+def test_a_descriptor_ends_the_session():
+    with Late() as late:
+        with late.feedd.client() as session, open("/dev/null", "rb") as file:
+            session.send("hello", version=wire.VERSION, fds=[file.fileno()] * 200)
+            late.go.touch()
+            error = session.expect_closed()
+            assert error and error["code"] == errno.EPROTO, error
+            assert "descriptor" in error["text"], error
+        late.stop()

@@ -30,23 +30,23 @@ WRONG = (
     ("cast", 'found "cast", wanted cast f32'),
     ("cast f32 f16", 'found "cast f32 f16", wanted cast f32'),
     ("cast f32, cast f16", 'found "cast f16" as a second cast, wanted one'),
-    ("cast f16, scale 2", 'found "scale 2" behind cast f16, wanted the cast last'),
-    ("scale", 'found "scale", wanted scale with one number behind it'),
-    ("scale 1 2", 'found "scale 1 2", wanted scale with one number behind it'),
+    ("cast f16, scale 2", 'found "scale 2" after cast f16, wanted the cast last'),
+    ("scale", 'found "scale", wanted scale with one number after it'),
+    ("scale 1 2", 'found "scale 1 2", wanted scale with one number after it'),
     ("shift x", 'found "x" in "shift x", wanted a number like 0.5, -2e-3 or 1/255 that f32 can hold'),
     ("scale 1/0", 'found "1/0" in "scale 1/0", wanted a number'),
     ("scale 1e39", 'found "1e39" in "scale 1e39", wanted a number'),
     ("scale 0x10", 'found "0x10" in'),
     ("scale nan", 'found "nan" in'),
     ("scale 1/2/3", 'found "1/2/3" in'),
-    ("std 0", 'found "0" in "std 0", wanted a number that can be divided by'),
-    ("std 1e-60", 'found "1e-60" in "std 1e-60", wanted a number that can be divided by'),
-    ("standardise 1", 'found "standardise 1", wanted standardise with no number behind it'),
-    ("mean 1 2 3", "found 3 numbers behind mean, wanted 1, or 64, which the first axis of a sample has"),
-    (", ".join(["scale 2"] * 9), 'found "scale 2" as one step more, wanted at most 8'),
+    ("std 0", 'found "0" in "std 0", wanted a number other than 0'),
+    ("std 1e-60", 'found "1e-60" in "std 1e-60", wanted a number other than 0'),
+    ("standardise 1", 'found "standardise 1", wanted standardise with no number after it'),
+    ("mean 1 2 3", "found 3 numbers after mean, wanted 1, or 64, the size of a sample's first axis"),
+    (", ".join(["scale 2"] * 9), 'found "scale 2" as one step too many, wanted at most 8'),
     (
         "mean" + " 1" * 33,
-        f'found "mean{" 1" * 33}", wanted mean with one number behind it, or one for each of at most 32 channels',
+        f'found "mean{" 1" * 33}", wanted mean with one number after it, or one for each of at most 32 channels',
     ),
 )
 
@@ -70,7 +70,7 @@ def test_wrong_transforms_are_refused_in_one_sentence():
 def test_transforms_of_fields_that_are_not_there():
     refuse("scale 2", "transform.y", "found no field of that name, wanted one of x")
     refuse("scale 2", "transform.a/b", 'found "a/b" as a field\'s name, wanted 1 to 31 letters')
-    refuse("", "transform.x", 'found "", wanted a row of steps')
+    refuse("", "transform.x", 'found "", wanted a list of steps')
 
 
 def test_transforms_of_complex_numbers():

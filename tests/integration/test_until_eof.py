@@ -90,7 +90,7 @@ def test_standard_input_that_cannot_end():
         for source in ("/dev/null", feedd.config):
             with open(source, "rb") as file:
                 done = subprocess.run(command, stdin=file, capture_output=True, timeout=10 * harness.SLOWNESS, check=False)
-            assert done.returncode == 1 and b"standard input" in done.stderr and b"no pipe" in done.stderr, done
+            assert done.returncode == 1 and b"standard input" in done.stderr and b"not a pipe" in done.stderr, done
             assert not feedd.socket.exists() and not feedd.stats.exists()
 
 

@@ -1,4 +1,4 @@
-// What a test of delivery works on, and the check of every slot and count that can be made after each step.
+// What a test of delivery works on, and a check of every slot and count to make after each step.
 #ifndef FEEDD_TESTS_UNIT_DELIVERY_CHECK_H
 #define FEEDD_TESTS_UNIT_DELIVERY_CHECK_H
 
@@ -18,7 +18,7 @@
 struct fixture {
     struct fixture *source; // of a pool
     struct fixture *pools[POOLS_MOST];
-    // Of a pool's consumers: fills that they have released on their streams, and those that the streams have come to.
+    // Of a pool's consumers: fills that they have released on their streams, and fills that the streams have reached.
     uint64_t released[CONSUMERS_MOST][SLOTS_MOST], words[CONSUMERS_MOST][SLOTS_MOST];
     struct ring ring;
     struct tap tap; // of a pool
@@ -35,7 +35,7 @@ static inline bool is_held(const struct consumer *consumer, uint32_t slot) {
 
 #define ALL_MOST (CONSUMERS_MOST + POOLS_MOST * 8)
 
-// Consumers and the taps of pools; returns how many.
+// Consumers, and the lanes of pools that take batches like consumers; returns how many.
 static inline uint32_t list_consumers(const struct fixture *fixture, const struct consumer *list[ALL_MOST]) {
     const struct lane *lane;
     uint32_t count = 0;
@@ -75,7 +75,7 @@ static inline void check_tap(const struct lane *lane) {
     assert_int_equal(tap->held_count, 0);
 }
 
-// What is being copied stays where it is copied from.
+// A batch stays in the source's slot while it is copied.
 static inline void check_copy(const struct fixture *pool, uint32_t slot) {
     uint32_t source = pool->tap.slots[slot].source;
     const struct ring_slot *copy = ring_slot(&pool->ring, slot);
@@ -127,7 +127,7 @@ static inline void check_consumer(const struct fixture *fixture, const struct co
     assert_true(consumer_at_end(consumer) || consumer->cursor >= consumer->lane->base);
 }
 
-// Consumers that hold the slot, and those that are still to be granted it.
+// Consumers that hold the slot, and those that have yet to be granted it.
 static inline uint32_t due_references(const struct fixture *fixture, uint32_t slot) {
     const struct slot_state *state = &fixture->delivery.slots[slot];
     const struct consumer *all[ALL_MOST];
@@ -148,7 +148,7 @@ static inline void check_slot(const struct fixture *fixture, uint32_t slot, uint
         assert_null(state->lane);
         assert_false(ring_slot_busy(&fixture->ring, slot));
     }
-    // A slot that nobody can be granted any more is held by somebody, or its loaders are still at it.
+    // A slot that nobody can be granted any more is held by somebody, or being copied.
     if (state->phase == SLOT_READY && !state->in_window)
         assert_true(state->references > 0 || state->copies > 0);
     if (state->phase == SLOT_FILLING && !state->lane)

@@ -1,6 +1,6 @@
-// A feed's bookkeeping over a real ring, with loaders that work when the test says so, and a check of every
-// slot and count that can be made after each step. A device pool is one more of these, whose loader copies from the
-// ring of its source, and whose consumers release batches twice: by message, and on their streams some time later.
+// A feed's bookkeeping over a real ring, with loaders that work when the test says so, and a check of every slot and
+// count to make after each step. A device pool is another of these: its loader copies from the ring of its source, and
+// its consumers release batches twice, by message and, some time later, on their streams.
 #ifndef FEEDD_TESTS_UNIT_DELIVERY_FIXTURE_H
 #define FEEDD_TESTS_UNIT_DELIVERY_FIXTURE_H
 
@@ -17,7 +17,7 @@ static inline void open_fixture(struct fixture *fixture, uint32_t slots, uint32_
 static inline void open_pool(struct fixture *pool, struct fixture *source, uint32_t slots) {
     *pool = (struct fixture){.source = source};
     pool_ring(&pool->ring, &(struct ring_shape){slots, BATCH, BATCH, 1});
-    // What lies on the GPU.
+    // GPU memory.
     pool->ring.data = calloc(slots, pool->ring.header->slot_bytes);
     assert_non_null(pool->ring.data);
     assert_int_equal(delivery_open(&pool->delivery, &pool->ring, &source->delivery.partition,
@@ -61,7 +61,7 @@ static inline struct ring_claim drop_claim(struct fixture *fixture, uint32_t at)
     return claim;
 }
 
-// The loader of that number dies; what it had claimed is claimed by the next.
+// The loader with that number dies; the next one claims what it had claimed.
 static inline void replace_loader(struct fixture *fixture, uint32_t owner) {
     for (uint32_t at = 0; at < fixture->claim_count;)
         if (fixture->owners[at] == owner)
@@ -71,7 +71,7 @@ static inline void replace_loader(struct fixture *fixture, uint32_t owner) {
     ring_recover(&fixture->ring, owner);
 }
 
-// All who were granted what lies in a pool's slot have released it on their streams.
+// Every consumer that was granted what is in a pool's slot has released it on its stream.
 static inline bool may_copy(const struct fixture *pool, const struct ring_claim *claim) {
     const struct ring_slot *batch = ring_slot(&pool->ring, claim->slot);
     for (uint32_t i = 0; i < CONSUMERS_MOST; i++)
@@ -91,7 +91,7 @@ static inline void finish_claim(struct fixture *fixture, uint32_t at) {
     (void)!ring_chunk_done(&fixture->ring, &claim, 0);
 }
 
-// The streams of a pool's consumers come to the end of what is queued.
+// The streams of a pool's consumers finish what is queued on them.
 static inline void run_streams(struct fixture *pool) {
     memcpy(pool->words, pool->released, sizeof pool->words);
 }
@@ -112,7 +112,7 @@ static inline bool fill_all(struct fixture *fixture) {
     return worked;
 }
 
-// True: the source has slots to give out again.
+// True: the source has free slots again.
 static inline bool pump_pools(struct fixture *fixture) {
     uint32_t before = fixture->delivery.free_count;
     for (int i = 0; i < POOLS_MOST; i++)
@@ -129,7 +129,7 @@ static inline void pump(struct fixture *fixture) {
     while (pump_pools(fixture));
 }
 
-// Loaders and supervisor until nothing moves any more.
+// Runs loaders and supervisor until nothing moves any more.
 static inline void settle(struct fixture *fixture) {
     do
         pump(fixture);
@@ -177,7 +177,7 @@ static inline void leave(struct fixture *fixture, struct consumer *consumer) {
     free(consumer);
 }
 
-// What is in a slot is the batch of that number, of the consumer's rank, whole.
+// The slot holds the batch with that number, of the consumer's rank, complete.
 static inline void check_batch(const struct fixture *fixture, const struct consumer *consumer, uint32_t slot,
                                uint64_t sequence) {
     const struct ring_slot *batch = ring_slot(&fixture->ring, slot);
@@ -194,7 +194,7 @@ static inline void check_batch(const struct fixture *fixture, const struct consu
     assert_true(fixture_batch_is_whole(&fixture->ring, slot));
 }
 
-// Takes what there is, up to `most`, and checks that it comes in order.
+// Takes up to `most` of the batches there are, and checks that they come in order.
 static inline uint32_t take(struct fixture *fixture, struct consumer *consumer, uint32_t most) {
     uint32_t slots[64];
     uint64_t due = consumer->cursor, sequence = UINT64_MAX;
@@ -214,7 +214,7 @@ static inline uint32_t held_slot(const struct fixture *fixture, const struct con
     return 0;
 }
 
-// Gives back the number-th of its slots, which must still hold what was granted.
+// Gives back one of the slots it holds, by its number among them; the slot must still hold what was granted.
 static inline void give_back(struct fixture *fixture, struct consumer *consumer, uint32_t number) {
     uint32_t slot = held_slot(fixture, consumer, number);
     check_batch(fixture, consumer, slot, fixture->delivery.slots[slot].sequence);

@@ -66,6 +66,7 @@ static void fake_make_ring(struct fake *fake) {
     struct error error = {0};
     assert_int_equal(ring_plan(&plan, &error), 0);
     assert_int_equal(ring_create(&plan, &fake->ring_fd, &fake->read_fd, &error), 0);
+    assert_int_equal(ring_allocate_control(&plan, fake->ring_fd, &error), 0);
     assert_int_equal(ring_map(&fake->ring, fake->ring_fd, RING_FILL, &error), 0);
 }
 

@@ -1,4 +1,4 @@
-// The ring of a device pool for tests: that of ring_fixture.h with the control part alone, one chunk a batch.
+// The ring of a device pool for tests: that of ring_fixture.h with only the control part, one chunk per batch.
 #ifndef FEEDD_TESTS_UNIT_POOL_FIXTURE_H
 #define FEEDD_TESTS_UNIT_POOL_FIXTURE_H
 

@@ -7,6 +7,8 @@
 
 #include <sys/eventfd.h>
 
+#include "base/scope.h"
+#include "base/sizes.h"
 #include "daemon/loader/turn.h"
 #include "daemon/log.h"
 #include "shm/ring_supervisor.h"
@@ -91,11 +93,13 @@ static inline struct read_request *test_reap(struct reader *reader, int timeout_
         test_read(self, *end);
         reader->in_flight--;
     }
+    if (end == &self->queue)
+        return NULL;
     self->queue = *end;
     *end = NULL;
     if (!self->queue)
         self->end = &self->queue;
-    return list == self->queue ? NULL : list;
+    return list;
 }
 
 // ---- The stage --------------------------------------------------------------------------------------------

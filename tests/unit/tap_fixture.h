@@ -4,7 +4,7 @@
 
 #include "tests/unit/delivery_fixture.h"
 
-// Ten batches an epoch.
+// Ten batches per epoch.
 static const struct partition alone = {.samples = 40, .batch_size = BATCH, .world_size = 1};
 
 static struct fixture fixture, gpu, other;
@@ -31,7 +31,7 @@ static inline void give_back_all(struct fixture *place, struct consumer *consume
         give_back(place, consumer, 0);
 }
 
-// How often a batch was dispatched into the ring, which is how often one was read.
+// Batches dispatched into the ring: for the feed's, the number that were read.
 static inline uint64_t dispatched(const struct fixture *place) {
     return atomic_load(&place->ring.header->queue_head);
 }

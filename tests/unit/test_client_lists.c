@@ -1,6 +1,10 @@
 // What feedctl status and feedctl clients make of a daemon's answers about GPUs, as text and as JSON.
 #include "base/scope.h"
+#include "client/ctl/cmd_list.h"
+#include "client/ctl/cmd_status.h"
 #include "client/ctl/ctl.h"
+#include "client/ctl/query.h"
+#include "client/ctl/text.h"
 #include "tests/unit/fake_feedd.h"
 
 #define UUID "GPU-5a3c1b2f-1111-2222-3333-444455556666"

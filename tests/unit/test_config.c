@@ -13,7 +13,7 @@ static const char example[] =
     "socket = /run/feedd/feedd.sock\n"
     "socket_group = feed\n"
     "ring_memory = 4G            ; bound on all rings together: this is the memory that gets pinned\n"
-    "loaders = 4                 ; loader processes a feed\n"
+    "loaders = 4                 ; loader processes per feed\n"
     "io = auto                   ; auto | uring | mapped | pread\n"
     "log_level = info\n"
     "\n"
@@ -156,7 +156,7 @@ static void test_too_many_fields(void **state) {
     struct error error;
     assert_int_equal(load_text(text, &config, &error), -EINVAL);
     assert_non_null(
-        strstr(error.text, ":19: [dataset x] field.f16: found one field more, wanted at most 16"));
+        strstr(error.text, ":19: [dataset x] field.f16: found too many fields, wanted at most 16"));
 }
 
 // A comment may be long; a value comes through whole up to the last byte that a line may have, and is never

@@ -1,5 +1,7 @@
 #include "tests/unit/source_fixture.h"
 
+#include "base/error.h"
+#include "base/sizes.h"
 #include "daemon/config/config_changes.h"
 
 #define LISTENING "/run/feedd/feedd.sock"

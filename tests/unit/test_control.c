@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/fdpass.h"
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "tests/unit/descriptors.h"
@@ -93,7 +94,7 @@ static void more_descriptors_than_agreed_are_not_sent(void **state) {
 }
 
 // Whatever it was that came: no descriptor of it stays open.
-static void what_is_none_of_ours_is_refused(void **state) {
+static void what_is_not_ours_is_refused(void **state) {
     (void)state;
     static const size_t sizes[] = {1, sizeof(struct transfer_request) - 1,
                                    sizeof(struct transfer_request) + 1, 4096};
@@ -116,21 +117,13 @@ static void what_is_none_of_ours_is_refused(void **state) {
 static void too_many_descriptors_are_refused(void **state) {
     (void)state;
     struct transfer_request request = {0}, got;
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(9 * sizeof(int))];
-    } control = {.align = {CMSG_LEN(9 * sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
     int fds[CONTROL_MAX_DESCRIPTORS], nine[9] = {0};
     uint32_t count;
     unsigned before = open_descriptors();
-    struct iovec from = {&request, sizeof request};
-    struct msghdr packet = {
-        .msg_iov = &from, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     for (int i = 0; i < 9; i++)
         nine[i] = null;
-    memcpy(CMSG_DATA(&control.align), nine, sizeof nine);
-    assert_int_equal(sendmsg(ends[0], &packet, 0), sizeof request);
+    assert_int_equal(fdpass_send(ends[0], &request, sizeof request, lend_fds(nine, 9), 0), sizeof request);
     close(null);
     assert_int_equal(receive(&got, fds, &count), -EPROTO);
     assert_int_equal(open_descriptors(), before);
@@ -149,7 +142,7 @@ static void the_other_side_goes(void **state) {
     assert_int_equal(control_send(ends[1], &request, sizeof request, NULL, 0), -EPIPE); // and no SIGPIPE
 }
 
-static void one_who_does_not_read_fills_the_socket(void **state) {
+static void a_peer_that_does_not_read_fills_the_socket(void **state) {
     (void)state;
     struct transfer_report report = {0};
     int sent = 0, err = 0;
@@ -164,10 +157,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(structures_come_whole_and_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(descriptors_come_with_their_structure, set_up, tear_down),
         cmocka_unit_test_setup_teardown(more_descriptors_than_agreed_are_not_sent, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_none_of_ours_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_not_ours_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(too_many_descriptors_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_other_side_goes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(one_who_does_not_read_fills_the_socket, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_peer_that_does_not_read_fills_the_socket, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
-// The bookkeeping of delivery, case by case; test_delivery_model.c takes the cases that nobody thought of.
+// The bookkeeping of delivery, case by case; test_delivery_model.c covers the cases that nobody thought of.
 #include "base/sizes.h"
 #include "order/partition.h"
 #include "shm/ring_loader.h"
 #include "shm/ring_supervisor.h"
 #include "tests/unit/delivery_fixture.h"
 
-// Ten batches an epoch for one rank, five for each of two.
+// Ten batches per epoch for one rank, five for each of two.
 static const struct partition alone = {.samples = 40, .batch_size = BATCH, .world_size = 1};
 static const struct partition pair = {.samples = 40, .batch_size = BATCH, .world_size = 2};
 
@@ -121,7 +121,7 @@ static void test_a_warm_window_is_used_by_who_comes_back(void **state) {
     leave(&fixture, consumer);
     check_everything(&fixture);
     settle(&fixture);
-    // 1..3 came back from the consumer's hands; its token stands at 2.
+    // 1..3 came back from the consumer; its token says 2.
     struct start_position token = at(0, 8), before = at(0, 0);
     uint64_t dispatched = atomic_load(&fixture.ring.header->queue_head);
     consumer = join(&fixture, 0, 0, &token, 4);
@@ -133,7 +133,7 @@ static void test_a_warm_window_is_used_by_who_comes_back(void **state) {
     assert_int_equal(drain(consumer), 10);
 }
 
-// Who is left when the others go came with a later position: what lies between is wanted by nobody.
+// The consumer that is left came with a later position: nobody wants what lies between.
 static void test_the_lane_goes_to_the_only_one_left(void **state) {
     (void)state;
     open_with(6, 1, &alone);
@@ -157,8 +157,8 @@ static void test_the_lane_goes_on_from_those_at_their_end(void **state) {
     assert_int_equal(drain(join(&fixture, 0, 4, &later, 1)), 10);
 }
 
-// The first rank says where the run begins; the others may come without a position, and must not go on
-// where a former job has left.
+// The first rank says where the run begins; the others may come without a position, and must not continue where an
+// earlier job stopped.
 static void test_ranks_without_a_position_begin_with_the_run(void **state) {
     (void)state;
     open_with(8, 2, &pair);
@@ -221,7 +221,7 @@ static void test_ends(void **state) {
     assert_true(consumer_at_end(join(&fixture, 0, 2, &anywhere, 1)));
     assert_int_equal(join(&fixture, 0, 3, &anywhere, 1)->end, 10);
     assert_int_equal(join(&fixture, 0, 0, &anywhere, 1)->end, UINT64_MAX);
-    // More epochs than can be counted are no empty run.
+    // A run of more epochs than can be counted is not empty.
     assert_int_equal(join(&fixture, 0, UINT64_MAX, &anywhere, 1)->end, UINT64_MAX);
 }
 
@@ -337,7 +337,7 @@ static void test_a_failed_batch_fails_the_feed(void **state) {
     assert_int_equal(delivery_pump(&fixture.delivery), -EIO);
 }
 
-// Of a batch that nobody wants any more one chunk fails while a loader is still writing the other.
+// One chunk of a batch that nobody wants any more fails while a loader is still writing the other.
 static void test_an_abandoned_slot_is_not_used_while_loaders_write(void **state) {
     (void)state;
     open_with(2, 1, &alone);

@@ -40,7 +40,7 @@ static struct consumer *any_consumer(struct model *model) {
 struct lane_view {
     uint32_t consumers, lanes_in_use;
     bool granted;
-    uint64_t slowest; // cursor of those who are not at their end
+    uint64_t slowest; // cursor of those that are not at their end
 };
 
 static struct lane_view view_lane(const struct model *model, uint32_t rank) {
@@ -106,7 +106,7 @@ static void step_join(struct model *model) {
     } else if (full) {
         assert_int_equal(err, -ENOSPC);
     } else if (err) {
-        assert_int_equal(err, -ESTALE); // the others have gone on
+        assert_int_equal(err, -ESTALE); // the others have moved on
         assert_true(start.given && view.granted && wanted < here);
     } else {
         if (!attached)
@@ -121,7 +121,7 @@ static void step_leave(struct model *model) {
         leave(&model->fixture, consumer);
 }
 
-// Everybody goes; the next one finds the lanes as they were left, or another run.
+// Everybody leaves; the next consumer finds the lanes as they were left, or another run.
 static void step_all_leave(struct model *model) {
     struct partition partition = random_partition(model);
     for (int i = 0; i < CONSUMERS_MOST; i++)
@@ -173,7 +173,7 @@ static void step_release(struct model *model) {
         give_back(&model->fixture, consumer, (uint32_t)roll(model, consumer->held_count));
 }
 
-// Everybody who holds all that he may gives one back, whichever; then every lane must move, or be at its end.
+// Every consumer that holds all it may gives any one back; then every lane must move, or be at its end.
 static void step_promise(struct model *model) {
     struct fixture *fixture = &model->fixture;
     for (int i = 0; i < CONSUMERS_MOST; i++) {

@@ -1,8 +1,8 @@
-// Where consumers of a feed with device pools begin and go on: those who come first, late, back, or to another place.
+// Where consumers of a feed with device pools begin and continue: those that come first, late, back, or elsewhere.
 #include "base/sizes.h"
 #include "tests/unit/tap_fixture.h"
 
-// The pool takes batches from the ring before anybody asks: that is not going on.
+// The pool takes batches from the ring before anybody asks: that does not count as moving on.
 static void who_comes_before_the_first_grant_begins_with_the_others(void **state) {
     (void)state;
     open_with(8, 4, 1, &alone);
@@ -37,7 +37,7 @@ static void who_comes_later_begins_where_the_others_are(void **state) {
     assert_int_equal(late->cursor, 3);
     settle(&fixture);
     assert_int_equal(take(&gpu, late, 1), 1);
-    // From there on nobody comes earlier; later they may.
+    // From now on nobody can begin earlier, only later.
     struct start_position gone = at(0, 4), here = at(0, 4 * 4), ahead = at(2, 0);
     int err = 0;
     assert_null(try_join(&other, 0, 0, &gone, 1, &err));
@@ -61,7 +61,7 @@ static void all_go_back_before_the_first_grant(void **state) {
     assert_int_equal(drain(&other, second) + drain(&gpu, first), 8 + 4);
 }
 
-// A pool keeps what was granted and came back with the last one who left.
+// A pool keeps what was granted and came back when the last consumer left.
 static void a_warm_pool_is_used_by_who_comes_back(void **state) {
     (void)state;
     open_with(8, 6, 1, &alone);
@@ -122,7 +122,7 @@ static void a_run_that_is_over_begins_again_for_one_who_wants_more(void **state)
     check_everything(&fixture);
 }
 
-// Those who are left begin further on: what lies between is taken by nobody, nor taken for what they wait for.
+// The consumer that is left begins further ahead: what lies between is not taken, nor mistaken for what it waits for.
 static void a_pool_goes_to_the_only_one_left(void **state) {
     (void)state;
     open_with(8, 4, 1, &alone);
@@ -156,7 +156,7 @@ static void one_comes_to_a_pool_whose_run_is_over_while_others_go_on(void **stat
     assert_int_equal(drain(&fixture, host), 14);
 }
 
-// The pool has the end of a run that one there still wants, and the ring nothing any more of what comes behind it.
+// The pool has the end of a run that a consumer there still wants, and the ring no longer has what comes after it.
 static void who_comes_while_a_shorter_run_ends_has_to_wait(void **state) {
     (void)state;
     open_with(8, 12, 1, &alone);
@@ -176,14 +176,14 @@ static void who_comes_while_a_shorter_run_ends_has_to_wait(void **state) {
     check_everything(&fixture);
 }
 
-// It is at its end before it begins, further on than the others.
+// It is at its end before it begins, further ahead than the others.
 static void one_who_wants_nothing_holds_nobody_up(void **state) {
     (void)state;
     open_with(6, 3, 1, &alone);
     struct start_position far_on = at(3, 0);
     struct consumer *host = join(&fixture, 0, 2, &anywhere, 1), *idle = join(&gpu, 0, 3, &far_on, 1);
     assert_true(consumer_at_end(idle));
-    // The one that the pool's lane was made for goes, and the idle one stays.
+    // The consumer that the pool's lane was made for leaves, and the idle one stays.
     struct consumer *first = join(&other, 0, 0, &anywhere, 1), *second = join(&other, 0, 3, &far_on, 1);
     assert_true(consumer_at_end(second));
     settle(&fixture);

@@ -1,7 +1,7 @@
 // Delivery to host memory and to two device pools at once, under tens of thousands of random steps with fixed seeds:
-// consumers join, seek, leave, take and release anywhere, streams come to their releases when they like, loaders and
-// transfer processes work and die. After every step all slots and counts of all rings are checked, and whoever gives a
-// batch back finds it as it was.
+// consumers join, seek, leave, take and release anywhere, streams reach their releases at any time, loaders and
+// transfer processes work and die. After every step all slots and counts of all rings are checked, and a consumer that
+// gives a batch back finds it unchanged.
 #include "base/sizes.h"
 #include "order/partition.h"
 #include "tests/unit/delivery_fixture.h"
@@ -87,7 +87,7 @@ static void check_join(const struct rank_view *view, const struct consumer *cons
     if (nowhere) {
         assert_int_equal(err, -ESTALE);
     } else if (err) {
-        assert_int_equal(err, -ESTALE); // the others have gone on
+        assert_int_equal(err, -ESTALE); // the others have moved on
         assert_true(view->granted && (given || view->in_pool));
     } else {
         assert_true(consumer->prefetch >= 1);
@@ -194,7 +194,7 @@ static void step_release(struct model *model) {
         give_back(place, consumer, (uint32_t)roll(model, consumer->held_count));
 }
 
-// Everybody who holds all that he may gives one back; then every rank must move, wherever its consumers are.
+// Every consumer that holds all it may gives one back; then every rank must move, wherever its consumers are.
 static void step_promise(struct model *model) {
     uint64_t moved[3] = {0}, waits[3] = {0};
     for (int i = 0; i < PLACES * CONSUMERS_MOST; i++) {
@@ -203,7 +203,7 @@ static void step_promise(struct model *model) {
         if (consumer && consumer->held_count == consumer->prefetch)
             give_back(place, consumer, (uint32_t)roll(model, consumer->held_count));
     }
-    // A pool's claims of several owners, as of one that has died: whoever may copies.
+    // A pool may have claims of several owners, one of which has died: any of them copies.
     settle(&model->place[0]);
     for (int i = 0; i < PLACES * CONSUMERS_MOST; i++) {
         struct fixture *place = &model->place[i / CONSUMERS_MOST];

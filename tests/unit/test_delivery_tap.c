@@ -1,5 +1,5 @@
-// Device pools fed by a feed's ring, case by case: batches on their way, and who waits for whom. Who begins where is in
-// test_delivery_places.c; test_delivery_pools.c takes the cases that nobody thought of.
+// Device pools fed by a feed's ring, case by case: how batches move, and who waits for whom. Who begins where is in
+// test_delivery_places.c; test_delivery_pools.c covers the cases that nobody thought of.
 #include "order/partition.h"
 #include "tests/unit/tap_fixture.h"
 
@@ -54,7 +54,7 @@ static void batches_without_samples_come_through(void **state) {
         assert_int_equal(drain(places[rank], readers[rank]), 12);
 }
 
-// What is in the pool no longer takes room in the ring, whoever holds it there.
+// A batch in the pool no longer takes up a slot of the ring, even while it is held in the pool.
 static void the_ring_has_its_slots_back_when_the_copies_are_done(void **state) {
     (void)state;
     open_with(6, 5, 1, &alone);
@@ -130,7 +130,7 @@ static void the_next_filling_waits_for_those_who_were_granted_this_one(void **st
     pump(&fixture);
     assert_int_equal(slot->fill, 2);
     assert_int_equal(atomic_load(&slot->unread), one | two);
-    // One who leaves is waited for no longer, neither now nor for the next one.
+    // A consumer that has left is no longer waited for, now or later.
     leave(&gpu, second);
     assert_int_equal(atomic_load(&slot->unread), one);
     settle(&fixture);
@@ -149,7 +149,7 @@ static void a_stream_is_waited_for_beyond_a_batch_that_was_given_up(void **state
     settle(&fixture);
     assert_int_equal(take(&gpu, consumer, 1), 1);
     give_back_all(&gpu, consumer);
-    pump(&fixture); // fill 2, which is not copied: the stream is not there yet
+    pump(&fixture); // fill 2, which is not copied: the stream has not got there
     assert_int_equal(atomic_load(&ring_slot(&gpu.ring, 0)->unread), 1ull << consumer->bit);
     check_everything(&fixture);
     assert_true(claim_one(&gpu, 1));
@@ -178,7 +178,7 @@ static void one_in_a_pool_holds_up_those_there(void **state) {
     }
     settle(&fixture);
     assert_int_equal(take(&gpu, good, 1), 0);
-    assert_false(delivery_holds_up(&gpu.delivery, bad)); // nobody has said that he waits
+    assert_false(delivery_holds_up(&gpu.delivery, bad)); // nobody has said that it waits
     wait_for_more(good);
     assert_true(delivery_holds_up(&gpu.delivery, bad));
 }

@@ -1,5 +1,6 @@
 // When the supervisor may nap, and for how long.
 #include "daemon/supervisor/feeds/served_feed.h"
+#include "daemon/supervisor/moderation.h"
 #include "order/partition.h"
 #include "tests/unit/delivery_fixture.h"
 
@@ -24,7 +25,7 @@ static uint64_t nap(const struct pace *pace) {
 }
 
 static void finish_batches(uint32_t count) {
-    // Two chunks a batch, claimed in order.
+    // Two chunks per batch, claimed in order.
     for (uint32_t i = 0; i < 2 * count; i++) {
         assert_true(claim_one(&fixture, 1));
         finish_claim(&fixture, 0);
@@ -65,7 +66,7 @@ static void test_half_of_what_may_be_held_is_slept_through(void **state) {
 static void test_it_never_naps_long_nor_for_slow_feeds(void **state) {
     (void)state;
     open_fixture(&fixture, 256, 1, &endless);
-    assert_true(nap(&fast) == NAP_ANY); // nobody there
+    assert_true(nap(&fast) == NAP_ANY); // nobody is there
     join(&fixture, 0, 0, &anywhere, 100);
     assert_int_equal(delivery_pump(&fixture.delivery), 0);
     assert_int_equal(nap(&fast), 500 * US);
@@ -100,7 +101,7 @@ static void test_no_nap_while_a_batch_waits_to_be_granted(void **state) {
     assert_int_equal(nap(&slow), 0); // slow perhaps because others' naps make it so
     assert_int_equal(nap(&unknown), 0);
     assert_int_equal(take(&fixture, consumer, 64), 2);
-    assert_int_equal(nap(&fast), 0); // it may hold no more: its next release is to be answered at once
+    assert_int_equal(nap(&fast), 0); // it may hold no more: its next release must be answered at once
     give_back(&fixture, consumer, 0);
     assert_int_equal(take(&fixture, consumer, 64), 1);
     assert_int_equal(nap(&fast), fast.interval_ns);
@@ -115,7 +116,7 @@ static void test_no_nap_for_who_holds_one_batch_at_a_time(void **state) {
     assert_int_equal(nap(&slow), 0);
 }
 
-// One feed that would let the supervisor sleep, of two loaders, and what keeps it from that.
+// A feed with two loaders that would let the supervisor sleep, and what keeps it from that.
 static void test_the_supervisor_naps_on_few_busy_processors_alone(void **state) {
     (void)state;
     open_fixture(&fixture, 16, 1, &endless);

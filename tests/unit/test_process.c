@@ -1,5 +1,6 @@
 // Child processes on a real loop. This program is its own child: /proc/self/exe with the part it plays as an argument.
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/supervisor/processes/process.h"
@@ -20,6 +22,7 @@
 
 struct fixture {
     uv_loop_t loop;
+    struct poll_set poll_set;
     struct process *process;
     unsigned changes, closed, ready;
     enum process_state seen; // by the last `changed`
@@ -31,13 +34,14 @@ static struct fixture fixture;
 static int set_up(void **state) {
     (void)state;
     fixture = (struct fixture){0};
-    return uv_loop_init(&fixture.loop);
+    return uv_loop_init(&fixture.loop) < 0 || poll_set_open(&fixture.poll_set, &fixture.loop) < 0;
 }
 
 // A loop that closes has no handle left.
 static int tear_down(void **state) {
     (void)state;
-    uv_run(&fixture.loop, UV_RUN_NOWAIT);
+    poll_set_close(&fixture.poll_set);
+    uv_run(&fixture.loop, UV_RUN_DEFAULT);
     return uv_loop_close(&fixture.loop);
 }
 
@@ -52,7 +56,7 @@ static void closed(struct process *process) {
     free(process);
 }
 
-static void ready(struct process *process, int events) {
+static void ready(struct process *process, uint32_t events) {
     uint8_t byte;
     (void)events;
     fixture.ready++;
@@ -75,6 +79,7 @@ static int start(const char *part, int fd, bool talks) {
     char *arguments[] = {(char *)"test_process", (char *)part, NULL};
     const struct process_start options = {
         .loop = &fixture.loop,
+        .poll_set = &fixture.poll_set,
         .what = "test process",
         .arguments = arguments,
         .fds = fds,
@@ -102,7 +107,8 @@ static void run_until(enum process_state state) {
 
 static void release(void) {
     process_release(fixture.process);
-    uv_run(&fixture.loop, UV_RUN_DEFAULT);
+    while (!fixture.closed)
+        uv_run(&fixture.loop, UV_RUN_ONCE);
     assert_int_equal(fixture.closed, 1);
 }
 
@@ -191,6 +197,8 @@ static void a_socket_that_is_held_on_to_does_not(void **state) {
     (void)state;
     assert_int_equal(start("leave a child", -1, true), 0);
     run_until(PROCESS_GONE);
+    struct pollfd end = {.fd = fixture.process->channel_fd, .events = POLLIN}; // that child's
+    assert_int_equal(poll(&end, 1, 10000), 1);
     release();
 }
 
@@ -211,7 +219,7 @@ static void what_it_says_last_is_there_when_it_is_gone(void **state) {
     assert_int_equal(start("say and exit", -1, true), 0);
     process_poll_channel(fixture.process, 0); // this loop is busy elsewhere
     run_until(PROCESS_GONE);
-    ready(fixture.process, UV_READABLE);
+    ready(fixture.process, EPOLLIN);
     assert_int_equal(fixture.ready_byte, '!');
     release();
 }
@@ -233,7 +241,8 @@ static void failing_to_spawn_leaves_nothing(void **state) {
     unsigned before = open_descriptors();
     (void)state;
     assert_int_equal(start("exit", 1 << 20, false), -EBADF); // no such descriptor can be passed on
-    uv_run(&fixture.loop, UV_RUN_DEFAULT);
+    while (!fixture.closed)
+        uv_run(&fixture.loop, UV_RUN_ONCE);
     assert_int_equal(fixture.closed, 1);
     assert_int_equal(fixture.changes, 0);
     assert_int_equal(open_descriptors(), before);

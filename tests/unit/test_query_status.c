@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #include "base/sizes.h"
-#include "daemon/supervisor/clients/query.h"
+#include "daemon/supervisor/clients/query_status.h"
 
 static struct stats_region *region;
 

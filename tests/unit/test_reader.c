@@ -206,11 +206,11 @@ static void short_reads_go_on(void **state) {
     struct read_request request = {.offset = 1000, .bytes = 35, .pieces = pieces, .piece_count = 3};
     struct request_rest rest = request_rest(&file, &request, NULL);
     assert_true(rest.offset == 1000 && rest.bytes == 35 && rest.piece_count == 3 && rest.pieces == pieces);
-    assert_int_equal(request_advance(&file, &request, NULL, -EINTR), REQUEST_GO_ON);
-    assert_int_equal(request_advance(&file, &request, NULL, 14), REQUEST_GO_ON);
+    assert_int_equal(request_advance(&file, &request, NULL, -EINTR), REQUEST_CONTINUE);
+    assert_int_equal(request_advance(&file, &request, NULL, 14), REQUEST_CONTINUE);
     rest = request_rest(&file, &request, NULL);
     assert_true(rest.offset == 1014 && rest.bytes == 16 && rest.memory == memory + 54);
-    assert_int_equal(request_advance(&file, &request, NULL, 16), REQUEST_GO_ON);
+    assert_int_equal(request_advance(&file, &request, NULL, 16), REQUEST_CONTINUE);
     rest = request_rest(&file, &request, NULL);
     assert_true(rest.offset == 1030 && rest.bytes == 5 && rest.memory == memory + 80);
     assert_int_equal(request_advance(&file, &request, NULL, 5), REQUEST_COMPLETE);
@@ -228,7 +228,7 @@ static void short_reads_go_on(void **state) {
     assert_true(bounce_needed(&file, &request));
     rest = request_rest(&file, &request, memory);
     assert_true(rest.offset == 512 && rest.bytes == 2560);
-    assert_int_equal(request_advance(&file, &request, memory, 512), REQUEST_GO_ON);
+    assert_int_equal(request_advance(&file, &request, memory, 512), REQUEST_CONTINUE);
     rest = request_rest(&file, &request, memory);
     assert_true(rest.offset == 1024 && rest.bytes == 2048 && rest.memory == memory + 512);
     assert_int_equal(request_advance(&file, &request, memory, 100),

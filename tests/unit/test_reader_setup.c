@@ -1,4 +1,5 @@
 // What the readers do besides reading: delays, closing, registering, and saying what they are.
+#include "base/error.h"
 #include "base/time.h"
 #include "daemon/loader/read/readers.h"
 #include "shm/ring_loader.h"

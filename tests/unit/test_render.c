@@ -9,8 +9,8 @@
 
 #include "base/scope.h"
 #include "base/sizes.h"
-#include "client/ctl/ctl.h"
 #include "client/ctl/render.h"
+#include "client/ctl/text.h"
 
 static const struct column columns[] = {
     {"NAME", false, 0}, {"SAMPLES", true, 0}, {"FORMAT", false, 2}, {"FILES", true, 1}, {"FIELDS", false, 0}};

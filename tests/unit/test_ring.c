@@ -251,7 +251,8 @@ static void test_recovered_chunks_come_before_the_queue(void **state) {
     assert_int_equal(ring->urgent_seen, atomic_load(&ring->header->urgent_wanted));
 }
 
-// A loader that looks for the next job in the queue takes a recovered one there too, and the claim is counted once.
+// A loader that looks for the next job in the queue takes a recovered one there too, and the claim is counted
+// once.
 static void test_the_cursor_takes_a_recovered_chunk(void **state) {
     struct ring *ring = *state;
     dispatch(ring, 0, 0, BATCH);
@@ -280,8 +281,8 @@ static void test_the_next_batch_starts_without_recoveries(void **state) {
     assert_int_equal(atomic_load(&ring_slot(ring, 0)->recovered), 0);
 }
 
-// Loader after loader dies between its claim and the cursor, and somebody else finishes the chunk before looking at the
-// queue: each time an entry is left behind.
+// Loader after loader dies between its claim and the cursor, and somebody else finishes the chunk before looking
+// at the queue: each time an entry is left behind.
 static void leave_spent_entry(struct ring *ring, uint32_t owner) {
     dispatch(ring, 0, owner, 1);
     atomic_store(&ring_chunks(ring, 0)[0], chunk_word(CHUNK_CLAIMED, owner, 0));

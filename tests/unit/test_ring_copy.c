@@ -1,5 +1,8 @@
-// Rings of device pools: the control part alone, batches described after those of the feed's ring, the sleep of the one
-// who copies them.
+// Rings of device pools: the control part alone, batches described after those of the feed's ring, the sleep of
+// the one who copies them.
+#include <pthread.h>
+#include <sched.h>
+
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
@@ -7,8 +10,6 @@
 #include "shm/ring_loader.h"
 #include "shm/ring_supervisor.h"
 #include "tests/unit/pool_fixture.h"
-
-#include <threads.h>
 
 #define BATCH 100u
 
@@ -171,8 +172,7 @@ static void a_sleeper_is_woken_once(void **state) {
 static _Atomic uint32_t posted;
 
 // Sleeps as the transfer process does, and gives up when nobody has woken it though there was work.
-static int copier(void *unused) {
-    (void)unused;
+static void *copier(void *overslept) {
     struct ring_claim claim;
     for (uint32_t done = 0; done < ROUNDS;) {
         while (ring_claim(&pool, 1, &claim)) {
@@ -184,32 +184,33 @@ static int copier(void *unused) {
             continue;
         for (uint64_t until = monotonic_ns() + UINT64_C(5000000000); atomic_load(&posted) == seen;)
             if (monotonic_ns() > until)
-                return 1;
+                return overslept;
     }
-    return 0;
+    return NULL;
 }
 
 // Whoever dispatches either sees the sleeper or is seen by it.
 static void no_wakeup_is_lost(void **state) {
     (void)state;
     struct batch_place place = fixture_place(0, BATCH, BATCH);
-    thrd_t thread;
-    int err = 0;
+    pthread_t thread;
+    bool overslept = true;
+    void *result = NULL;
     assert_true(ring_dispatch(&source, 0, &(struct ring_batch){.sequence = 0}, &place));
-    assert_int_equal(thrd_create(&thread, copier, NULL), thrd_success);
+    assert_int_equal(pthread_create(&thread, NULL, copier, &overslept), 0);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         assert_true(ring_dispatch_copy(&pool, round % 4, &source, 0, 0));
         if (ring_take_sleeper(&pool))
             atomic_fetch_add(&posted, 1);
         uint64_t until = monotonic_ns() + UINT64_C(8000000000);
         while (ring_slot_poll(&pool, round % 4) != RING_SLOT_READY && monotonic_ns() < until)
-            thrd_yield();
+            sched_yield();
         if (ring_slot_poll(&pool, round % 4) != RING_SLOT_READY)
             break;
         ring_slot_free(&pool, round % 4);
     }
-    thrd_join(thread, &err);
-    assert_int_equal(err, 0);
+    pthread_join(thread, &result);
+    assert_null(result);
 }
 
 // ---- Plan and map ------------------------------------------------------------------------------------------
@@ -237,6 +238,7 @@ static void a_planned_ring_ends_with_its_control_part(void **state) {
     assert_int_equal(plan.total_bytes, plan.data_offset);
     assert_true(plan.slot_bytes >= 5000ull * 800);
     assert_int_equal(ring_create(&plan, &fd, &read_fd, &error), 0);
+    assert_int_equal(ring_allocate_control(&plan, fd, &error), 0);
     for (int access = RING_CONTROL; access <= RING_READ; access++) {
         assert_int_equal(
             ring_map(&ring, access == RING_READ ? read_fd : fd, (enum ring_access)access, &error), 0);

@@ -1,4 +1,5 @@
-// The rule of holes against the same rule said in another way, for every small batch and for edges of the bitmap's words.
+// The rule of holes against the same rule said in another way, for every small batch and for edges of the bitmap's
+// words.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
-// The ring as an object: its plan, its making, who may map it how, and that no lie in its header is taken.
+// The ring as an object: its plan, who may map it how, and that no lie in its header is taken. test_ring_making.c
+// has its making.
 #include <fcntl.h>
 #include <grp.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 #include "base/error.h"
@@ -111,7 +111,8 @@ static int make_object(void **state) {
     struct error error = {0};
     object.plan = small_plan();
     assert_int_equal(ring_plan(&object.plan, &error), 0);
-    if (ring_create(&object.plan, &object.fd, &object.read_fd, &error) < 0)
+    if (ring_create(&object.plan, &object.fd, &object.read_fd, &error) < 0 ||
+        ring_allocate_control(&object.plan, object.fd, &error) < 0)
         fail_msg("%s", error.text);
     *state = &object;
     return 0;
@@ -148,22 +149,6 @@ static void test_what_was_planned_is_mapped(void **state) {
     ring_unmap(&control);
     ring_unmap(&reader);
     assert_null(reader.header);
-}
-
-static void test_all_pages_are_there_and_no_name(void **state) {
-    struct object *object = *state;
-    struct stat status;
-    struct error error = {0};
-    assert_int_equal(fstat(object->fd, &status), 0);
-    assert_int_equal(status.st_size, object->plan.total_bytes);
-    assert_in_range((uint64_t)status.st_blocks * 512, object->plan.data_offset, object->plan.total_bytes - 1);
-    assert_int_equal(ring_allocate(&object->plan, object->fd, &error), 0);
-    assert_int_equal(fstat(object->fd, &status), 0);
-    assert_true((uint64_t)status.st_blocks * 512 >= object->plan.total_bytes);
-    assert_int_equal(status.st_nlink, 0);
-    assert_int_equal(status.st_mode & 07777, 0600);
-    assert_true(fcntl(object->fd, F_GETFD) & FD_CLOEXEC);
-    assert_true(fcntl(object->read_fd, F_GETFD) & FD_CLOEXEC);
 }
 
 static bool can_write_map(int fd) {
@@ -220,30 +205,6 @@ static void test_another_user_cannot_make_it_writable(void **state) {
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-}
-
-static void test_no_room(void **state) {
-    (void)state;
-    struct ring_plan plan = small_plan();
-    struct statvfs room;
-    struct error error = {0};
-    int fd = -7, read_fd = -7;
-    assert_int_equal(statvfs("/dev/shm", &room), 0);
-    uint64_t free_bytes = (uint64_t)room.f_bavail * room.f_frsize;
-    plan.batch_size = 1024;
-    plan.slot_count = 64;
-    plan.fields[0].sample_bytes = free_bytes / 1024 / 64 + RING_PAGE;
-    plan.fields[0].dtype = DTYPE_U8;
-    assert_int_equal(ring_plan(&plan, &error), 0);
-    assert_int_equal(ring_create(&plan, &fd, &read_fd, &error), -ENOSPC);
-    assert_int_equal(fd, -7);
-    assert_int_equal(read_fd, -7);
-    uint64_t need = 0, have = 0;
-    if (sscanf(error.text, "a ring of %lu MiB does not fit: /dev/shm has %lu MiB free; ask", &need, &have) !=
-        2)
-        fail_msg("%s", error.text);
-    assert_int_equal(need, (plan.total_bytes + (1u << 20) - 1) >> 20);
-    assert_true(have <= need);
 }
 
 // ---- Lies -------------------------------------------------------------------------------------------------
@@ -371,10 +332,8 @@ int main(void) {
         cmocka_unit_test(test_chunks_are_bounded),
         cmocka_unit_test(test_plans_beyond_the_limits),
         CASE(test_what_was_planned_is_mapped),
-        CASE(test_all_pages_are_there_and_no_name),
         CASE(test_the_readers_descriptor_does_not_write),
         CASE(test_another_user_cannot_make_it_writable),
-        cmocka_unit_test(test_no_room),
         CASE(test_no_lie_is_taken),
         CASE(test_what_is_no_ring),
     };

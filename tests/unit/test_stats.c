@@ -216,7 +216,7 @@ static void test_no_lie_is_taken(void **state) {
     AUTO_CLOSE int fd = -1;
     stats_close(create(&fd));
     lie(fd, offsetof(struct stats_header, magic), 0, 8, -EAGAIN, "not ready");
-    lie(fd, offsetof(struct stats_header, magic), 1, 8, -EPROTO, "no statistics file");
+    lie(fd, offsetof(struct stats_header, magic), 1, 8, -EPROTO, "not a statistics file");
     lie(fd, offsetof(struct stats_header, version), STATS_VERSION + 1, 4, -EPROTO, "version 3");
     lie(fd, offsetof(struct stats_header, header_bytes), 1, 4, -EPROTO, "another build");
     lie(fd, offsetof(struct stats_header, total_bytes), 1, 8, -EPROTO, "another build");
@@ -227,25 +227,25 @@ static void test_no_lie_is_taken(void **state) {
     assert_int_equal(ftruncate(fd, RING_PAGE), 0);
     assert_not_opened(-EPROTO, "4096 bytes");
     assert_int_equal(ftruncate(fd, sizeof(struct stats_region) + 1), 0);
-    assert_not_opened(-EPROTO, "are wanted");
+    assert_not_opened(-EPROTO, "bytes instead of");
     assert_int_equal(ftruncate(fd, RING_PAGE - 1), 0);
-    assert_not_opened(-EPROTO, "no statistics file");
+    assert_not_opened(-EPROTO, "not a statistics file");
     assert_int_equal(ftruncate(fd, 0), 0);
     assert_not_opened(-EPROTO, "0 bytes");
     assert_int_equal(pwrite(fd, "just some text", 14, 2 * RING_PAGE), 14);
     assert_not_opened(-EAGAIN, "not ready"); // begins with zeros
     assert_int_equal(pwrite(fd, "just some text", 14, 0), 14);
-    assert_not_opened(-EPROTO, "no statistics file");
+    assert_not_opened(-EPROTO, "not a statistics file");
 }
 
 static void test_what_is_no_file(void **state) {
     (void)state;
     assert_not_opened(-ENOENT, "cannot open");
     assert_int_equal(mkdir(path, 0700), 0);
-    assert_not_opened(-EPROTO, "no regular file");
+    assert_not_opened(-EPROTO, "not a regular file");
     assert_int_equal(rmdir(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0); // must not wait for a writer
-    assert_not_opened(-EPROTO, "no regular file");
+    assert_not_opened(-EPROTO, "not a regular file");
 }
 
 // ---- Snapshots --------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ static uint32_t blocks_of(const struct dataset_file *file, const struct read_req
     return (uint32_t)divide_up(bounce_span(file, request).bytes, BOUNCE_BLOCK);
 }
 
-// The first of `count` free blocks within [from, to), `step` apart at the least; BOUNCE_BLOCKS: none.
+// The first of `count` free blocks within [from, to), starting at a multiple of `step`; BOUNCE_BLOCKS: none.
 static uint32_t find_run(const struct bounce *bounce, uint32_t count, uint32_t step, uint32_t from,
                          uint32_t to) {
     for (uint32_t start = (uint32_t)align_up(from, step), run = 0; start + count <= to;) {

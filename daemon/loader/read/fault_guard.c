@@ -20,7 +20,7 @@ static void on_fault(int number, siginfo_t *info, void *context) {
         pthread_sigmask(SIG_SETMASK, &((const ucontext_t *)context)->uc_sigmask, NULL);
         siglongjmp(fault_guard.escape, 1);
     }
-    // Not ours: the instruction runs again and meets what was there before us.
+    // Not ours: the instruction runs again and meets the previous handler.
     for (size_t i = 0; i < COUNT_OF(guarded_signals); i++)
         if (guarded_signals[i] == number)
             sigaction(number, &earlier[i], NULL);

@@ -1,5 +1,5 @@
 // Copies from a map of a file that may be truncated under it: the SIGBUS that follows becomes an error. Faults
-// anywhere else take the process down as they would without this.
+// anywhere else end the process as they would without this.
 #ifndef FEEDD_DAEMON_LOADER_READ_FAULT_GUARD_H
 #define FEEDD_DAEMON_LOADER_READ_FAULT_GUARD_H
 
@@ -9,7 +9,7 @@
 
 #include "base/scope.h"
 
-// One a thread: what may fault, and where to go on. Changed by its own thread alone.
+// One per thread: what may fault, and where to continue. Changed only by its own thread.
 struct fault_guard {
     sigjmp_buf escape;
     const volatile uint8_t *volatile start; // NULL: nothing may fault
@@ -30,7 +30,7 @@ static inline void fault_guard_leave(void) {
     fault_guard.start = NULL;
 }
 
-// Installs the handlers, once for each call of fault_guard_close; not to be called by several threads at once.
+// Installs the handlers; each call needs one of fault_guard_close. Not to be called by several threads at once.
 int fault_guard_open(void);
 void fault_guard_close(void);
 

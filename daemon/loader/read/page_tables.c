@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-// VmPTE of /proc/self/status, or 0: there is no knowing.
+// VmPTE of /proc/self/status, or 0 if it is unknown.
 static uint64_t table_bytes(void) {
     static const char key[] = "VmPTE:";
     char line[128];
@@ -36,7 +36,7 @@ bool page_tables_too_large(struct page_tables *tables) {
         return false;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t now = faults();
-    // A fault makes one table at the most, but for those of the upper levels.
+    // A fault makes at most one table, not counting the upper levels.
     if ((now - tables->faults_seen) * page < PAGE_TABLES_SLACK)
         return false;
     tables->faults_seen = now;

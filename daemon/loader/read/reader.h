@@ -66,8 +66,8 @@ struct reader_options {
     int life_fd;          // registered with io_uring among its files: see HERITAGE_LIFE; -1: none
 };
 
-// Opens a reader. *reason is REASON_NONE before, and after it unless the reader is not the one that was asked for; then
-// why. Each reader has a header of its own; readers.h has them all.
+// Opens a reader. *reason is REASON_NONE on entry; if the reader is not quite what was asked for, it says why. Each
+// reader has a header of its own; readers.h has them all.
 typedef int reader_open(const struct reader_options *options, struct reader **reader,
                         enum reader_reason *reason, struct error *error);
 

@@ -10,11 +10,12 @@
 #include "daemon/loader/read/page_tables.h"
 #include "daemon/loader/read/request.h"
 
-#define TABLE_CHECK 128u         // copies between two looks at the page tables
-#define MOST_FILES  60000u       // the kernel allows a process 65530 maps by default
-#define REAP_BYTES  (256u << 10) // after so many a reap returns, so that what is complete is published early
+#define TABLE_CHECK 128u   // copies between checks of the page tables
+#define MOST_FILES  60000u // the kernel allows a process 65530 maps by default
+#define REAP_BYTES                                                                                           \
+    (256u << 10) // a reap returns after this much, so that completed chunks are published early
 
-#define BLOCK_BYTES 512u // copied with one call, while as many are fetched
+#define BLOCK_BYTES 512u // copied per call, while as many are fetched
 #define AHEAD_BYTES 4096u
 #define LARGE_BYTES (32u << 10)
 
@@ -25,7 +26,7 @@ struct map {
     uint64_t checked;
 };
 
-// Where in the queue fetching has got to. `request` is in the queue, or NULL: all of it is fetched.
+// How far fetching has got in the queue. `request` is in the queue; NULL: all of it is fetched.
 struct fetch_cursor {
     const struct read_request *request;
     uint64_t done; // bytes of it
@@ -37,7 +38,7 @@ struct mapped_reader {
     int first_fd;
     struct request_list queue; // submitted
     struct fetch_cursor fetch;
-    struct request_list suspects; // copied, but what was copied may lie behind the end of the file
+    struct request_list suspects; // copied, but perhaps from beyond the end of the file
     uint64_t checks;
     struct request_list finished; // not yet reported
     uint32_t finished_count;
@@ -70,7 +71,7 @@ static int mapped_submit(struct reader *reader, struct read_request *request) {
     return 0;
 }
 
-// Fetches the next `bytes` of the queue into the cache. No fault comes of it, whatever the file has become.
+// Fetches the next `bytes` of the queue into the cache. Never faults, whatever has become of the file.
 static inline void fetch_ahead(struct mapped_reader *self, uint64_t bytes) {
     struct fetch_cursor *fetch = &self->fetch;
     while (bytes && fetch->request) {
@@ -86,14 +87,14 @@ static inline void fetch_ahead(struct mapped_reader *self, uint64_t bytes) {
     }
 }
 
-// Always the library's: with what a compiler knows of `bytes` here it makes it a `rep movs`, which is slower and waits
-// for the fetches that are under way.
+// Always the library's memcpy: knowing the bounds of `bytes` here, a compiler would emit `rep movs`, which is slower
+// and waits for the fetches under way.
 static inline void copy_bytes(void *to, const void *from, uint64_t bytes) {
     __asm__("" : "+r"(bytes));
     memcpy(to, from, bytes);
 }
 
-// Where the next `bytes` of the queue lie, which count as fetched, or NULL if not in one place.
+// The address of the next `bytes` of the queue, which then count as fetched; NULL if they are not contiguous.
 static inline const uint8_t *take_ahead(struct mapped_reader *self, uint64_t bytes) {
     struct fetch_cursor *fetch = &self->fetch;
     const struct read_request *request = fetch->request;
@@ -104,7 +105,7 @@ static inline const uint8_t *take_ahead(struct mapped_reader *self, uint64_t byt
     return from;
 }
 
-// Line by line, so that the fetches do not come in bursts that wait for one another.
+// Line by line, so that fetches do not come in bursts that wait for each other.
 static inline void copy_lines(uint8_t *to, const uint8_t *from, const uint8_t *ahead) {
     for (uint64_t i = 0; i < BLOCK_BYTES; i += CACHE_LINE) {
         __builtin_prefetch(ahead + i);
@@ -137,8 +138,8 @@ static inline void copy_piece(struct mapped_reader *self, const struct read_requ
     }
 }
 
-// True when the last byte is zero, as are those that a map shows between the end of a file and the end of its
-// page: no fault tells of them.
+// True when the last byte is zero: so are the bytes that a map shows between the end of a file and the end of its page,
+// and reading those does not fault.
 static inline bool copy(struct mapped_reader *self, const struct read_request *request) {
     const struct map *map = &self->maps[request->file];
     const uint8_t *from = map->start + request->offset;
@@ -161,7 +162,7 @@ static void finish(struct mapped_reader *self, struct read_request *request, int
     request_list_add(&self->finished, request);
 }
 
-// After the copies: a file that was cut before one of them is found short now.
+// After the copies: a file that was truncated before one of them is found short now.
 static NO_INLINE void check_suspects(struct mapped_reader *self) {
     struct read_request *request;
     self->checks++;
@@ -177,8 +178,8 @@ static NO_INLINE void check_suspects(struct mapped_reader *self) {
     }
 }
 
-// Why a request's copy met a fault. Kept out of the frame that is jumped into: a jump past the end of a
-// variable's scope looks like a use of it afterwards to the address sanitizer.
+// Why a request's copy faulted. Kept out of the frame that is jumped into: to the address sanitizer, a jump past the
+// end of a variable's scope looks like a use after it.
 static NO_INLINE int fault_cause(const struct mapped_reader *self, const struct read_request *request) {
     struct stat status;
     if (fstat(self->first_fd + (int)request->file, &status) < 0)
@@ -186,8 +187,8 @@ static NO_INLINE int fault_cause(const struct mapped_reader *self, const struct 
     return (uint64_t)status.st_size < request->offset + request->bytes ? -ENODATA : -EIO;
 }
 
-// Maps the files again, in the same places: the page tables start anew. Where a file cannot be mapped any more nothing
-// else may come to lie: reads of it are faults.
+// Maps the files again, at the same addresses: the page tables start afresh. Where a file can no longer be mapped,
+// nothing else may be: reads of it must fault.
 static NO_INLINE void renew_maps(struct mapped_reader *self) {
     for (uint32_t i = 0; i < self->layout->file_count; i++) {
         void *start = (void *)self->maps[i].start;
@@ -225,7 +226,7 @@ static void copy_queue(struct mapped_reader *self) {
 
 static struct read_request *mapped_reap(struct reader *reader, int timeout_ms) {
     struct mapped_reader *self = (struct mapped_reader *)reader;
-    (void)timeout_ms; // a copy never waits for anything but the storage
+    (void)timeout_ms; // a copy waits for nothing but storage
     if (self->queue.first)
         copy_queue(self);
     struct read_request *list = self->finished.first;

@@ -10,9 +10,9 @@
 #include "base/time.h"
 #include "daemon/loader/read/request.h"
 
-#define MOST_THREADS  16u
-#define THREAD_STACK  (64u << 10)
-#define PIECES_A_CALL 256u
+#define MOST_THREADS    16u
+#define THREAD_STACK    (64u << 10)
+#define PIECES_PER_CALL 256u
 
 struct entry {
     struct read_request *request;
@@ -49,7 +49,7 @@ static void sleep_until(uint64_t due_ns) {
         ;
 }
 
-// One system call for what is left of a request. Bytes nobody wants go to the thread's own scratch.
+// One system call for the rest of a request. Bytes to discard go to the thread's own scratch.
 static int64_t read_some(const struct pread_reader *self, const struct read_request *request, void *memory,
                          uint8_t *scratch, uint64_t *asked) {
     int fd = self->first_fd + (int)request->file;
@@ -59,8 +59,8 @@ static int64_t read_some(const struct pread_reader *self, const struct read_requ
         *asked += rest.bytes;
         got = pread(fd, rest.memory, rest.bytes, (off_t)rest.offset);
     } else {
-        struct iovec pieces[PIECES_A_CALL];
-        uint32_t count = rest.piece_count < PIECES_A_CALL ? rest.piece_count : PIECES_A_CALL;
+        struct iovec pieces[PIECES_PER_CALL];
+        uint32_t count = rest.piece_count < PIECES_PER_CALL ? rest.piece_count : PIECES_PER_CALL;
         for (uint32_t i = 0; i < count; i++) {
             pieces[i] = rest.pieces[i];
             if (pieces[i].iov_base == reader_scratch)
@@ -84,7 +84,7 @@ static int take_memory(struct pread_reader *self, const struct read_request *req
     return err;
 }
 
-// With the lock held, which is dropped meanwhile.
+// With the lock held; drops it while reading.
 static void serve(struct pread_reader *self, struct entry entry, uint8_t *scratch) {
     struct read_request *request = entry.request;
     const struct dataset_file *file = &self->layout->files[request->file];
@@ -100,7 +100,7 @@ static void serve(struct pread_reader *self, struct entry entry, uint8_t *scratc
         do {
             returned = read_some(self, request, memory, scratch, &asked);
             reads++;
-        } while (request_advance(file, request, memory, returned) == REQUEST_GO_ON);
+        } while (request_advance(file, request, memory, returned) == REQUEST_CONTINUE);
         pthread_mutex_lock(&self->lock);
     }
     if (memory) {
@@ -203,14 +203,14 @@ static void init_locks(struct pread_reader *self) {
     pthread_condattr_destroy(&monotonic);
 }
 
-// As many of the wanted threads as can be had; an error when that is none.
+// Starts as many of the wanted threads as possible; an error if that is none.
 static int start_threads(struct pread_reader *self, uint32_t wanted) {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, THREAD_STACK);
     sigset_t all, before;
     sigfillset(&all);
-    // Signals are the loader's main thread's, but for the faults that a thread raises itself.
+    // Signals go to the loader's main thread, except for faults that a thread raises itself.
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int err = 0;
     while (self->thread_count < wanted && err == 0) {

@@ -50,14 +50,14 @@ static bool have_room(struct uring_reader *self, uint32_t entries) {
     return io_uring_sq_space_left(&self->uring) >= entries;
 }
 
-// A hard link: a timeout "fails" with ETIME, and the read behind it starts all the same.
+// A hard link: a timeout "fails" with ETIME, and the read after it starts all the same.
 static void prepare_delay(struct uring_reader *self, struct io_uring_sqe *entry) {
     io_uring_prep_timeout(entry, &self->delay, 0, 0);
     entry->flags |= IOSQE_IO_HARDLINK;
     io_uring_sqe_set_data64(entry, 0);
 }
 
-// Prepares the read of what is left of a request. False: no room.
+// Prepares a read of the rest of a request. False: no room.
 static bool prepare(struct uring_reader *self, struct read_request *request, bool delayed) {
     const struct dataset_file *file = &self->layout->files[request->file];
     struct request_rest rest = request_rest(file, request, request->bounce);
@@ -66,7 +66,7 @@ static bool prepare(struct uring_reader *self, struct read_request *request, boo
         return false;
     struct io_uring_sqe *entry = io_uring_get_sqe(&self->uring);
     if (!entry)
-        return false; // have_room says there are as many
+        return false; // have_room has made sure of them
     if (delay)
         prepare_delay(self, delay);
     int fd = self->fixed_files ? (int)request->file : self->first_fd + (int)request->file;
@@ -107,7 +107,7 @@ static void start(struct uring_reader *self, struct read_request *request) {
     request_list_add(&self->waiting, request);
 }
 
-// Tries again what waits, in order, until one has to wait on.
+// Retries the waiting requests, in order, until one has to keep waiting.
 static void start_waiting(struct uring_reader *self) {
     struct request_list waiting = self->waiting;
     self->waiting = (struct request_list){0};
@@ -132,14 +132,14 @@ static int uring_submit(struct reader *reader, struct read_request *request) {
 static void complete(struct uring_reader *self, struct read_request *request, int returned) {
     const struct dataset_file *file = &self->layout->files[request->file];
     void *memory = request->bounce;
-    bool go_on = request_advance(file, request, memory, returned) == REQUEST_GO_ON;
+    bool go_on = request_advance(file, request, memory, returned) == REQUEST_CONTINUE;
     if (go_on && !self->closing && prepare(self, request, false))
         return;
     self->in_kernel--;
     if (memory)
         bounce_give(&self->bounce, file, request, memory);
     if (go_on)
-        request_list_add(&self->waiting, request); // to begin again
+        request_list_add(&self->waiting, request); // to start over
     else
         finish(self, request, request->result);
 }
@@ -156,13 +156,13 @@ static void drain_completions(struct uring_reader *self) {
     io_uring_cq_advance(&self->uring, seen);
 }
 
-// One trip into the kernel: everything prepared goes in, what is complete comes out.
+// One system call: everything prepared goes in, completions come out.
 static void exchange(struct uring_reader *self, uint64_t wait_ns) {
     struct io_uring_cqe *cqe = NULL;
     if (wait_ns == 0) {
         io_uring_submit_and_get_events(&self->uring);
     } else {
-        // A few at a time when many are under way, so that their successors are submitted together, too.
+        // A few at a time when many are under way, so that their successors are submitted together as well.
         struct __kernel_timespec limit = {(int64_t)(wait_ns / NS_PER_S), (int64_t)(wait_ns % NS_PER_S)};
         io_uring_submit_and_wait_timeout(&self->uring, &cqe, 1 + self->in_kernel / 16, &limit, NULL);
     }
@@ -189,7 +189,7 @@ static struct read_request *uring_reap(struct reader *reader, int timeout_ms) {
             break;
         uint64_t now = monotonic_ns();
         if (deadline == 0)
-            deadline = now + left; // the first wait is not counted: short reads that go on are rare
+            deadline = now + left; // the first wait is not counted: short reads that continue are rare
         left = now < deadline ? deadline - now : 0;
     }
     return report(self);
@@ -204,7 +204,7 @@ static void uring_close(struct reader *reader) {
         io_uring_prep_cancel64(entry, 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
         io_uring_sqe_set_data64(entry, 0);
     }
-    // Reads of files end by themselves where they cannot be cancelled; a device that hangs is left to the kernel.
+    // Reads of files that cannot be cancelled complete by themselves; a device that hangs is left to the kernel.
     uint64_t deadline = monotonic_ns() + CLOSE_TIMEOUT_NS;
     while (self->in_kernel && monotonic_ns() < deadline)
         exchange(self, 100000000u);
@@ -237,11 +237,11 @@ static int set_up_queues(struct uring_reader *self) {
         }
     }
     if (err == 0)
-        io_uring_register_ring_fd(&self->uring); // saves a look-up a call; not there before Linux 5.18
+        io_uring_register_ring_fd(&self->uring); // saves a lookup per call; since Linux 5.18
     return err;
 }
 
-// All files, and life_fd behind them; or life_fd alone, when there are more files than may be registered.
+// All files, then life_fd; or life_fd alone if there are more files than may be registered.
 static int register_files(struct uring_reader *self, const struct reader_options *options) {
     uint32_t count = options->layout->file_count;
     AUTO_FREE int *fds = calloc(count + 1, sizeof *fds);

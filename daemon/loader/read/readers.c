@@ -1,5 +1,6 @@
 #include "daemon/loader/read/readers.h"
 
+#include "base/error.h"
 #include "base/sizes.h"
 #include "daemon/loader/read/reader_mapped.h"
 #include "daemon/loader/read/reader_pread.h"

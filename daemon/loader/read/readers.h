@@ -5,6 +5,7 @@
 #ifndef FEEDD_DAEMON_LOADER_READ_READERS_H
 #define FEEDD_DAEMON_LOADER_READ_READERS_H
 
+#include "base/error.h"
 #include "daemon/io_mode.h"
 #include "daemon/loader/read/reader.h"
 

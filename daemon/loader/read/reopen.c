@@ -7,7 +7,7 @@
 #include "base/scope.h"
 #include "daemon/log.h"
 
-#define FILES_MOST 1024u // with more, loaders are seldom at the same one
+#define FILES_MOST 1024u // with more, loaders are rarely at the same one
 
 void reopen_files(int first, uint32_t count) {
     char path[64];
@@ -15,12 +15,12 @@ void reopen_files(int first, uint32_t count) {
         return;
     for (int given = first; given < first + (int)count; given++) {
         int flags = fcntl(given, F_GETFL);
-        // Leads to the very file, whatever its path names by now; asks for the permission to read it once more.
+        // Leads to the same file, whatever its path now names; permission to read it is checked again.
         snprintf(path, sizeof path, "/proc/self/fd/%d", given);
         AUTO_CLOSE int own = flags < 0 ? -1 : open(path, (flags & ~O_ACCMODE) | O_RDONLY | O_CLOEXEC);
         if (own >= 0 && dup3(own, given, O_CLOEXEC) >= 0)
             continue;
-        log_debug("file %d cannot be opened anew: %m; loaders share its description", given - first);
+        log_debug("file %d cannot be reopened: %m; loaders share its description", given - first);
         return;
     }
 }

@@ -28,11 +28,11 @@ struct request_rest request_rest(const struct dataset_file *file, const struct r
 enum request_step request_advance(const struct dataset_file *file, struct read_request *request, void *bounce,
                                   int64_t returned) {
     if (returned == -EINTR || returned == -EAGAIN)
-        return REQUEST_GO_ON;
+        return REQUEST_CONTINUE;
     request->result = returned < 0 ? (int32_t)returned : 0;
     if (returned < 0)
         return REQUEST_COMPLETE;
-    // The span of a direct read may end behind the file; what is wanted does not.
+    // The span of a direct read may end beyond the end of the file; the wanted bytes do not.
     uint64_t wanted = request->bytes + (bounce ? bounce_span(file, request).skip : 0);
     request->done += (uint32_t)returned;
     if (request->done >= wanted) {
@@ -40,10 +40,10 @@ enum request_step request_advance(const struct dataset_file *file, struct read_r
             bounce_scatter(file, request, bounce);
         return REQUEST_COMPLETE;
     }
-    // A direct read that stops within a block stands at the file's end: nothing could be asked for from there.
+    // A direct read that stops within a block is at the end of the file, and could not continue from there.
     if (returned == 0 || (file->direct_memory && request->done % file->direct_offset != 0)) {
         request->result = -ENODATA;
         return REQUEST_COMPLETE;
     }
-    return REQUEST_GO_ON;
+    return REQUEST_CONTINUE;
 }

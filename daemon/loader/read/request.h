@@ -1,4 +1,4 @@
-// What the readers share: first-in first-out lists of requests, and where a short read goes on.
+// What the readers share: first-in first-out lists of requests, and where a short read continues.
 #ifndef FEEDD_DAEMON_LOADER_READ_REQUEST_H
 #define FEEDD_DAEMON_LOADER_READ_REQUEST_H
 
@@ -22,9 +22,8 @@ static inline struct read_request *request_list_take(struct request_list *list) 
     return request;
 }
 
-// What to ask the kernel for next, after request->done bytes: into one stretch of memory, or else (`memory`
-// NULL) into pieces[0..piece_count-1]. A piece that was cut short is finished alone, so that pieces need not
-// be changed.
+// What to ask the kernel for next, after request->done bytes: into contiguous memory, or, if `memory` is NULL, into
+// pieces[0..piece_count-1]. A piece that was cut short is finished alone, so pieces need not be changed.
 struct request_rest {
     uint64_t offset;
     uint32_t bytes;
@@ -39,10 +38,10 @@ struct request_rest request_rest(const struct dataset_file *file, const struct r
 
 enum request_step {
     REQUEST_COMPLETE, // request->result is set
-    REQUEST_GO_ON,    // ask for the rest
+    REQUEST_CONTINUE, // ask for the rest
 };
 
-// Takes note of what a read returned: a number of bytes or negative errno.
+// Records what a read returned: a number of bytes or negative errno.
 enum request_step request_advance(const struct dataset_file *file, struct read_request *request, void *bounce,
                                   int64_t returned);
 

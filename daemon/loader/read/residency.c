@@ -10,10 +10,10 @@
 #define WINDOW (64u << 10) // looked at around each place, where the method counts pages
 
 #ifndef SYS_cachestat
-#define SYS_cachestat 451 // one number on every architecture
+#define SYS_cachestat 451 // the same number on every architecture
 #endif
 
-// As <linux/mman.h> of Linux 6.5 has them.
+// As in <linux/mman.h> of Linux 6.5.
 struct cachestat_range {
     uint64_t offset, bytes;
 };
@@ -38,7 +38,7 @@ static uint64_t random_below(uint64_t *state, uint64_t bound) {
     return (uint64_t)((unsigned __int128)next_random(state) * bound >> 64);
 }
 
-// Every byte of every stream is as likely as any other.
+// Every byte of every stream is equally likely.
 static struct place random_place(const struct dataset_layout *layout, uint64_t *state) {
     uint64_t record_bytes = 0;
     for (uint32_t i = 0; i < layout->stream_count; i++)
@@ -54,7 +54,7 @@ static struct place random_place(const struct dataset_layout *layout, uint64_t *
     return (struct place){index, min_u64(offset, max_u64(file->bytes, 1) - 1)};
 }
 
-// Share of the pages around a place that are in the cache, or negative errno.
+// The fraction of the pages around a place that are in the cache, or negative errno.
 static double ask_cachestat(const struct dataset_layout *layout, int fd, const struct place *place) {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t start = place->offset / WINDOW * WINDOW;
@@ -83,7 +83,7 @@ double residency_sample(const struct dataset_layout *layout, int first_fd, struc
         int fd = first_fd + (int)place.file;
         double share = probe->method == RESIDENCY_CACHESTAT ? ask_cachestat(layout, fd, &place) : -1;
         if (share < 0) {
-            // EPERM for a file one may not write, ENOSYS for an older kernel.
+            // EPERM for a file that we may not write, ENOSYS on older kernels.
             probe->method = RESIDENCY_NOWAIT;
             share = ask_nowait(fd, &place);
         }
@@ -96,11 +96,11 @@ double residency_sample(const struct dataset_layout *layout, int first_fd, struc
     return sum / PLACES;
 }
 
-#define GO_MAPPED       0.98
-#define LEAVE_MAPPED    0.90
-#define FAULTS_A_SECOND 50u // each keeps a loader waiting for 0.1 to 10 ms
-#define FIRST_BAR       (10 * NS_PER_S)
-#define LONGEST_BAR     (300 * NS_PER_S)
+#define GO_MAPPED         0.98
+#define LEAVE_MAPPED      0.90
+#define FAULTS_PER_SECOND 50u // each keeps a loader waiting for 0.1 to 10 ms
+#define FIRST_BAR         (10 * NS_PER_S)
+#define LONGEST_BAR       (300 * NS_PER_S)
 
 void residency_policy_init(struct residency_policy *policy, uint64_t major_faults, uint64_t now_ns) {
     *policy = (struct residency_policy){
@@ -111,7 +111,7 @@ enum io_mode residency_policy_update(struct residency_policy *policy, double fra
                                      uint64_t now_ns) {
     uint64_t faults = major_faults - policy->major_faults;
     uint64_t elapsed = max_u64(now_ns - policy->updated_ns, NS_PER_S / 10);
-    bool burst = faults > FAULTS_A_SECOND && faults > FAULTS_A_SECOND * elapsed / NS_PER_S;
+    bool burst = faults > FAULTS_PER_SECOND && faults > FAULTS_PER_SECOND * elapsed / NS_PER_S;
     policy->major_faults = major_faults;
     policy->updated_ns = now_ns;
     if (policy->mode == IO_URING) {
@@ -120,7 +120,7 @@ enum io_mode residency_policy_update(struct residency_policy *policy, double fra
         return policy->mode;
     }
     if (burst) {
-        // The places looked at said otherwise, so they are not to be believed for a while, longer each time.
+        // The probed places said otherwise, so they are not trusted for a while, longer each time.
         policy->barred_until_ns = now_ns + policy->bar_ns;
         policy->bar_ns = min_u64(policy->bar_ns * 2, LONGEST_BAR);
     }

@@ -1,5 +1,6 @@
 #include "daemon/loader/stage/stage_set.h"
 
+#include "base/error.h"
 #include "base/sizes.h"
 #include "daemon/loader/stage/transform_stage.h"
 

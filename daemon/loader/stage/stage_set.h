@@ -2,6 +2,7 @@
 #ifndef FEEDD_DAEMON_LOADER_STAGE_STAGE_SET_H
 #define FEEDD_DAEMON_LOADER_STAGE_STAGE_SET_H
 
+#include "base/error.h"
 #include "daemon/loader/stage/stage.h"
 #include "daemon/source/dataset.h"
 

@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-// Vectors pay where plain -O2 of gcc 12 would not try. The build has -ffp-contract=off: a fused multiply and add would
+// Vectors pay off where plain -O2 of gcc 12 would not try. The build has -ffp-contract=off: a fused multiply-add would
 // round once where two roundings are promised.
 #if defined __GNUC__ && !defined __clang__ && defined __OPTIMIZE__
 #pragma GCC optimize("O3", "no-trapping-math")
 #endif
 
-// As they lie in records: anywhere.
+// As found in records: at any alignment.
 #define LOOSE __attribute__((aligned(1), may_alias))
 typedef uint8_t LOOSE loose_u8;
 typedef int8_t LOOSE loose_i8;
@@ -34,14 +34,14 @@ static inline float float_of(uint32_t bits) {
 
 #define F32_INF   0x7f800000u
 #define F32_QUIET 0x00400000u
-#define F16_SHIFT 13                  // bits of the fraction that f16 has not
+#define F16_SHIFT 13                  // bits of the fraction that f16 lacks
 #define F16_BIAS  ((127u - 15) << 23) // between the exponents
 
 static inline float from_f16(uint32_t half) {
     uint32_t rest = (half & 0x7fffu) << F16_SHIFT, exponent = rest & (0x1fu << 23);
     uint32_t normal = rest + F16_BIAS;
     uint32_t infinite = normal + F16_BIAS;
-    // Subnormal: with an exponent put in front, and what that is worth taken away again.
+    // Subnormal: add an exponent, then subtract its value.
     uint32_t subnormal = bits_of(float_of(normal + (1u << 23)) - float_of(F16_BIAS + (1u << 23)));
     uint32_t bits = exponent == 0x1fu << 23 ? infinite : exponent == 0 ? subnormal : normal;
     return float_of(bits | (half & 0x8000u) << 16);
@@ -72,7 +72,7 @@ static inline uint16_t to_bf16(float value) {
 #define VECTOR_BYTES 16
 #include "daemon/loader/stage/transform_loops.h"
 
-// clang has no such pragmas, and makes do with the plain set.
+// clang has no such pragmas and uses the plain set.
 #if defined __x86_64__ && !defined __clang__
 #define MORE_SETS
 #pragma GCC push_options

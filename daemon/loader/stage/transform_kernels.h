@@ -1,4 +1,4 @@
-// The inner loops of transforms, once for each set of instructions that makes them faster. All sets give the same bits.
+// The inner loops of transforms, once per instruction set that makes them faster. All sets yield the same bits.
 #ifndef FEEDD_DAEMON_LOADER_STAGE_TRANSFORM_KERNELS_H
 #define FEEDD_DAEMON_LOADER_STAGE_TRANSFORM_KERNELS_H
 
@@ -10,7 +10,7 @@
 // Memory that is `from` a slot or goes `to` one need not be aligned; the two do not overlap.
 struct transform_kernels {
     const char *name;
-    void (*load[KERNEL_DTYPES])(float *to, const void *from, size_t count);  // NULL: no number, or complex
+    void (*load[KERNEL_DTYPES])(float *to, const void *from, size_t count);  // NULL: not a number, or complex
     void (*store[KERNEL_DTYPES])(void *to, const float *from, size_t count); // NULL: never delivered
     // x[i] by `value`, or by values[i]; by enum transform_kind, up to TRANSFORM_STD.
     void (*one[TRANSFORM_STANDARDISE])(float *x, float value, size_t count);
@@ -20,7 +20,7 @@ struct transform_kernels {
     void (*squares)(double *lanes, const float *x, double mean, size_t count);
 };
 
-// The fastest first; NULL behind the last one that this processor can run.
+// The fastest first; NULL after the last one that this processor can run.
 const struct transform_kernels *transform_kernels(uint32_t index);
 
 #endif

@@ -1,8 +1,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
-// One set of loops; included by transform_kernels.c with SET, SET_NAME and VECTOR_BYTES for each set of instructions,
-// and so without a guard.
+// One set of loops. Has no include guard: transform_kernels.c includes it once per instruction set, with SET, SET_NAME
+// and VECTOR_BYTES defined.
 
 #define LOAD(name, type, convert)                                                                            \
     static void SET(load_##name)(float *restrict to, const void *restrict memory, size_t count) {            \
@@ -56,7 +56,7 @@ STEP(mean, -)
 STEP(std, /)
 #undef STEP
 
-// Vectors of the size that the processor has, so that the sums stay in registers.
+// Vectors of the processor's size, so that the sums stay in registers.
 typedef double __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias)) SET(doubles);
 typedef float __attribute__((vector_size(VECTOR_BYTES / 2), aligned(4), may_alias)) SET(floats);
 #define WIDTH  (VECTOR_BYTES / 8)

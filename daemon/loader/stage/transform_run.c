@@ -11,7 +11,7 @@
 #define BLOCK 1024u
 _Static_assert(BLOCK % TRANSFORM_LANES == 0, "");
 
-// Channels shorter than this are not gone through one by one: their values are laid out beside the elements.
+// Channels shorter than this are not processed one by one: their values are laid out next to the elements.
 #define SHORT_CHANNEL 64u
 
 struct run {
@@ -87,7 +87,7 @@ static double add_lanes(const double *lanes) {
     return sum;
 }
 
-// What standardise at place `index` needs to know of the sample as the steps before it have made it.
+// What the standardise step at `index` needs to know about the sample after the steps before it.
 static void measure(struct run *run, uint32_t index) {
     double sums[TRANSFORM_LANES] = {0}, squares[TRANSFORM_LANES] = {0};
     for (uint64_t first = 0; first < run->elements; first += BLOCK) {
@@ -103,7 +103,7 @@ static void measure(struct run *run, uint32_t index) {
     run->deviation[index] = (float)sqrt(add_lanes(squares) / (double)run->elements);
 }
 
-// A sample is alike all over if no step looks at where in it an element is.
+// Whether any step treats an element differently depending on its place in the sample.
 static bool depends_on_place(const struct transform *transform) {
     for (uint32_t i = 0; i < transform->step_count; i++)
         if (transform->steps[i].count != 1)
@@ -119,7 +119,7 @@ void transform_run_with(const struct transform_kernels *kernels, const struct tr
     run.kernels = kernels;
     run.source_bytes = dtype_bytes(transform->source);
     run.elements = transform->elements;
-    if (!depends_on_place(transform)) { // then all of them are one large sample
+    if (!depends_on_place(transform)) { // then the samples are one large sample
         run.elements *= samples;
         samples = 1;
     }

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/dtype.h"
+#include "base/error.h"
 #include "daemon/loader/stage/transform_run.h"
 
 struct transform_stage {

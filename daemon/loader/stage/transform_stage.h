@@ -2,10 +2,11 @@
 #ifndef FEEDD_DAEMON_LOADER_STAGE_TRANSFORM_STAGE_H
 #define FEEDD_DAEMON_LOADER_STAGE_TRANSFORM_STAGE_H
 
+#include "base/error.h"
 #include "daemon/loader/stage/stage.h"
 #include "daemon/source/transform.h"
 
-// `transform` must outlive the stage. -EINVAL when a sample of it does not come to `delivered_bytes`.
+// `transform` must outlive the stage. -EINVAL when its samples are not of `delivered_bytes`.
 int transform_stage_open(const struct transform *transform, uint64_t delivered_bytes, struct stage **stage,
                          struct error *error);
 

@@ -1,4 +1,5 @@
-// From the options of an Attach to a place in a feed. Nothing is changed before everything is checked.
+#include "daemon/supervisor/clients/attach.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -6,7 +7,11 @@
 #include "base/names.h"
 #include "base/sizes.h"
 #include "base/time.h"
-#include "daemon/supervisor/feeds/pool.h"
+#include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/feeds/making.h"
+#include "daemon/supervisor/feeds/places.h"
+#include "daemon/supervisor/feeds/pool_open.h"
+#include "daemon/supervisor/feeds/ring_size.h"
 #include "order/order.h"
 #include "order/partition.h"
 #include "order/token.h"
@@ -57,7 +62,7 @@ static int check_batches(const struct feed_shape *shape, struct error *error) {
     if (shape->batch_size < 1 || shape->batch_size > CHUNK_MAX_SAMPLES)
         return error_set(error, -EINVAL, "batch_size %" PRIu32 " is not from 1 to %u", shape->batch_size,
                          CHUNK_MAX_SAMPLES);
-    struct partition partition = feed_partition(shape, 0, 0);
+    struct partition partition = served_feed_partition(shape, 0, 0);
     if (partition_batches(&partition, 0) == 0)
         return error_set(
             error, -EINVAL,
@@ -125,6 +130,18 @@ static int check_device(const struct supervisor *supervisor, const char *device,
     return 0;
 }
 
+static int refuse_dataset(const struct supervisor *supervisor, const char *wanted, struct error *error) {
+    AUTO_FREE const char **names = calloc(supervisor->dataset_count + 1, sizeof *names);
+    for (size_t i = 0; names && i < supervisor->dataset_count; i++)
+        names[i] = supervisor->datasets[i]->name;
+    const char *nearest = names ? name_nearest(wanted, names, supervisor->dataset_count) : NULL;
+    if (nearest)
+        return error_set(error, -ENOENT, "there is no dataset named \"%.64s\"; perhaps you mean \"%s\"",
+                         wanted, nearest);
+    return error_set(error, -ENOENT,
+                     "there is no dataset named \"%.64s\"; feedctl datasets lists what there is", wanted);
+}
+
 static int check_attach(struct session *session, const Feedd__Attach *attach, struct attach_request *request,
                         struct error *error) {
     struct ring_plan plan;
@@ -136,9 +153,7 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
         return refused;
     request->shape.dataset = datasets_find(supervisor, attach->dataset);
     if (!request->shape.dataset)
-        return error_set(error, -ENOENT,
-                         "there is no dataset named \"%.64s\"; feedctl datasets lists what there is",
-                         attach->dataset);
+        return refuse_dataset(supervisor, attach->dataset, error);
     refused = check_device(supervisor, attach->device, request, error);
     if (refused)
         return refused;
@@ -161,7 +176,9 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
     if (!err)
         err = check_batches(&request->shape, error);
     if (!err && *request->device) // before a ring is made that its GPU cannot copy from
-        err = feed_plan_batch(request, &plan, error);
+        err = ring_size_check_batch(request, &plan, error);
+    if (!err)
+        err = pool_check_lanes(request, error);
     if (!err && *attach->resume)
         err = check_resume(attach->resume, &request->shape, request, error);
     return err;
@@ -210,7 +227,7 @@ static struct served_feed *find_feed(const struct supervisor *supervisor, uid_t 
             continue;
         if (*request->name)
             return feed;
-        if (!feed_in_use(feed) && feed->dataset == request->shape.dataset &&
+        if (!served_feed_in_use(feed) && feed->dataset == request->shape.dataset &&
             feed->asked_ring_bytes == request->ring_bytes && feed->asked_prefetch == request->prefetch &&
             feed->asked_lanes == request->local_world_size &&
             check_agreement(feed, &request->shape, NULL) == 0)
@@ -226,138 +243,113 @@ static int settle_disagreement(struct served_feed **feed, const struct attach_re
     int err = check_agreement(*feed, &request->shape, error);
     bool fits = !err && request->local_world_size <= (*feed)->asked_lanes &&
                 (*feed)->dataset == request->shape.dataset;
-    if (fits || feed_in_use(*feed))
+    if (fits || served_feed_in_use(*feed))
         return err;
-    feed_close(*feed);
+    served_feed_close(*feed);
     *feed = NULL;
     return 0;
-}
-
-// In a feed that nobody uses the newcomer says where it goes on: from where it stands, if that is a batch of this run
-// (then the ring is warm), else a new run begins.
-static void place_feed(struct served_feed *feed, const struct attach_request *request) {
-    uint64_t sequence;
-    if (partition_sequence(&feed->delivery.partition, request->start_epoch, request->start_consumed,
-                           &sequence) == 0)
-        return;
-    struct partition partition = feed_run(&feed->shape, request);
-    struct pool *pool;
-    LIST_FOREACH(pool, &feed->pools, feed_link)
-        delivery_restart(&pool->delivery, &partition);
-    delivery_restart(&feed->delivery, &partition);
-}
-
-static int join(struct session *session, struct served_feed *feed, struct error *error) {
-    const struct attach_request *request = &session->request;
-    bool alone = LIST_EMPTY(&feed->sessions);
-    if (alone) {
-        uint64_t limit = monotonic_ns() + request->max_lag_s * NS_PER_S;
-        feed->max_lag_ns = request->max_lag_s * NS_PER_S;
-        place_feed(feed, request);
-        feed_gather(feed, request->wait_for, request->reconnect ? limit : 0);
-    }
-    struct start_position start = {
-        .given = alone || request->resume,
-        .epoch = request->start_epoch,
-        .consumed = request->start_consumed,
-    };
-    struct delivery *delivery = session->pool ? &session->pool->delivery : &feed->delivery;
-    return delivery_join(delivery, &session->consumer, request->rank, request->epochs, &start,
-                         request->prefetch, error);
 }
 
 // ---- Answering ---------------------------------------------------------------------------------------------
 
 static int attach_descriptors(struct session *session) {
-    const struct pool *pool = session->pool;
+    const struct member *member = &session->member;
+    const struct pool *pool = member->pool;
     if (!pool)
-        return frame_attach_fd(&session->writer, session->feed->ring_read_fd);
+        return frame_attach_fd(&session->writer, member->feed->ring_read_fd);
     int err = frame_attach_fd(&session->writer, pool->ring_read_fd);
     if (!err)
         err = frame_attach_fd(&session->writer, pool->memory_fd);
-    return err ? err : frame_attach_fd(&session->writer, session->words_fd);
+    return err ? err : frame_attach_fd(&session->writer, member->words_fd);
 }
 
-static void send_attached(struct session *session) {
-    const struct served_feed *feed = session->feed;
-    const struct consumer *consumer = &session->consumer;
+static void describe_place(const struct member *member, Feedd__Attached *attached) {
+    const struct served_feed *feed = member->feed;
+    const struct consumer *consumer = &member->consumer;
     struct batch_place place = {0};
-    Feedd__Attached attached = FEEDD__ATTACHED__INIT;
-    Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
-    attached.feed = feed->id;
-    attached.ring_bytes = session->pool ? session->pool->ring.header->total_bytes : feed->ring_bytes;
-    attached.pool_bytes = session->pool ? session->pool->memory_bytes : 0;
-    attached.prefetch = consumer->prefetch;
-    attached.sequence = consumer->cursor;
-    attached.run = feed->delivery.run;
-    attached.run_epoch = feed->delivery.partition.start_epoch;
-    attached.run_consumed = feed->delivery.partition.start_sample;
+    attached->feed = feed->id;
+    attached->ring_bytes = member->pool ? member->pool->ring.header->total_bytes : feed->ring_bytes;
+    attached->pool_bytes = member->pool ? member->pool->memory_bytes : 0;
+    attached->prefetch = consumer->prefetch;
+    attached->sequence = consumer->cursor;
+    attached->run = feed->delivery.run;
+    attached->run_epoch = feed->delivery.partition.start_epoch;
+    attached->run_consumed = feed->delivery.partition.start_sample;
     if (partition_locate(&feed->delivery.partition, consumer->lane->rank, consumer->cursor, &place) == 0) {
         uint64_t global = (uint64_t)feed->shape.batch_size * feed->shape.world_size;
         bool resumed = place.epoch == feed->delivery.partition.start_epoch;
-        attached.epoch = place.epoch;
-        attached.consumed = place.index * global + (resumed ? feed->delivery.partition.start_sample : 0);
+        attached->epoch = place.epoch;
+        attached->consumed = place.index * global + (resumed ? feed->delivery.partition.start_sample : 0);
     }
+}
+
+static void on_joined(struct member *member) {
+    struct session *session = session_of(member);
+    Feedd__Attached attached = FEEDD__ATTACHED__INIT;
+    Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
+    describe_place(member, &attached);
     frame.body_case = FEEDD__SERVER_MESSAGE__BODY_ATTACHED;
     frame.attached = &attached;
+    session_set_state(session, SESSION_ATTACHED);
     if (attach_descriptors(session) < 0) {
         frame_drop_fds(&session->writer);
         session_fail(session, -EMFILE, "feedd is out of file descriptors: raise its limit (ulimit -n)");
         return;
     }
     session_send(session, &frame.base);
+    log_debug("session %" PRIu64 " (%s, process %d) is rank %" PRIu32 " of feed %" PRIu64, session->id,
+              session->name, (int)session->peer.pid, member->request.rank, member->feed->id);
 }
 
-// One on a GPU needs the feed's pool there: 0 it has a place in it, 1 the pool is being opened, or an error.
-static int enter_pool(struct session *session, struct served_feed *feed, struct error *error) {
-    struct pool *pool;
-    if (!*session->request.device)
-        return 0;
-    int err = pool_get(feed, &session->request, &pool, error);
-    if (err)
-        return err;
-    if (pool->state != POOL_OPEN) {
-        feed_await(feed, session);
-        return 1;
-    }
-    return pool_enter(pool, session, error);
+static void on_granted(struct member *member, uint64_t sequence, const uint32_t *slots, uint32_t count,
+                       uint32_t wait_for) {
+    Feedd__Grant grant = FEEDD__GRANT__INIT;
+    Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
+    grant.sequence = sequence;
+    grant.slots = (uint32_t *)slots;
+    grant.n_slots = count;
+    grant.wait_for = wait_for;
+    frame.body_case = FEEDD__SERVER_MESSAGE__BODY_GRANT;
+    frame.grant = &grant;
+    session_send(session_of(member), &frame.base);
 }
 
-void attach_join(struct session *session, struct served_feed *feed) {
-    struct error error = {0};
-    int err = enter_pool(session, feed, &error);
-    if (err > 0)
-        return;
-    if (!err)
-        err = join(session, feed, &error);
-    if (err) {
-        if (session->pool)
-            pool_leave(session->pool, session);
-        session_fail(session, err, "%s", error.text);
-        return;
-    }
-    session_set_state(session, SESSION_ATTACHED);
-    feed_enter(feed, session);
-    send_attached(session);
-    log_info("session %" PRIu64 " (%s, process %d) is rank %" PRIu32 " of feed %" PRIu64, session->id,
-             session->name, (int)session->peer.pid, session->request.rank, feed->id);
-    feed_pump(feed);
+static void on_ended(struct member *member) {
+    Feedd__End end = FEEDD__END__INIT;
+    Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
+    frame.body_case = FEEDD__SERVER_MESSAGE__BODY_END;
+    frame.end = &end;
+    session_send(session_of(member), &frame.base);
 }
+
+static void on_failed(struct member *member, int code, const char *text) {
+    session_fail(session_of(member), code, "%s", text);
+}
+
+static const struct member_events events = {
+    .joined = on_joined,
+    .granted = on_granted,
+    .ended = on_ended,
+    .failed = on_failed,
+};
+
+// ---- Attaching ---------------------------------------------------------------------------------------------
 
 void attach_session(struct session *session, const Feedd__Attach *attach) {
     struct supervisor *supervisor = session->supervisor;
-    struct attach_request *request = &session->request;
+    struct attach_request *request = &session->member.request;
     struct error error = {0};
     int err = check_attach(session, attach, request, &error);
     struct served_feed *feed = err ? NULL : find_feed(supervisor, session->peer.uid, request);
     if (feed)
         err = settle_disagreement(&feed, request, &error);
     if (!err && !feed)
-        err = feed_create(supervisor, session->peer.uid, request, &feed, &error);
-    if (err)
+        err = making_start(supervisor, session->peer.uid, request, &feed, &error);
+    if (err) {
         session_fail(session, err, "%s", error.text);
-    else if (feed->state == FEED_MAKING)
-        feed_await(feed, session);
-    else
-        attach_join(session, feed);
+        return;
+    }
+    session->member.events = &events;
+    session_set_state(session, SESSION_ATTACHING);
+    places_await(feed, &session->member);
 }

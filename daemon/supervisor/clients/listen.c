@@ -1,4 +1,5 @@
-// The listening socket: one daemon a path (by a lock file), made here or passed by the service manager; accepting.
+#include "daemon/supervisor/clients/listen.h"
+
 #include <fcntl.h>
 #include <grp.h>
 #include <inttypes.h>
@@ -9,9 +10,17 @@
 #include <sys/un.h>
 
 #include "base/error.h"
+#include "daemon/supervisor/clients/closer.h"
 #include "daemon/supervisor/clients/session.h"
+#include "daemon/supervisor/notify.h"
 
-#define BACKLOG 128
+#define BACKLOG          128
+#define ACCEPTED_AT_ONCE 16 // others get their turn before the rest
+
+// Since Linux 6.16; libc's headers may be older.
+#if !defined(SO_PASSRIGHTS) && (defined(__x86_64__) || defined(__aarch64__))
+#define SO_PASSRIGHTS 83
+#endif
 
 static int socket_address(const char *path, struct sockaddr_un *address, struct error *error) {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -64,6 +73,16 @@ static int set_access(const struct supervisor *supervisor, const char *path, str
     return 0;
 }
 
+// Clients send no descriptors. Where the kernel can say so to them, none of theirs ever comes here: sending fails with
+// EPERM. Accepted sockets inherit it. Elsewhere closer.h applies, as it does to connections older than this call.
+static void refuse_descriptors(int fd) {
+#ifdef SO_PASSRIGHTS
+    setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
+#else
+    (void)fd;
+#endif
+}
+
 static bool somebody_answers(const struct sockaddr_un *address) {
     AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     return fd >= 0 &&
@@ -80,7 +99,7 @@ static int bind_socket(struct supervisor *supervisor, struct error *error) {
     if (lstat(path, &status) == 0) {
         if (!S_ISSOCK(status.st_mode))
             return error_set(error, -EEXIST,
-                             "%s exists and is no socket; move it away or set another socket path", path);
+                             "%s exists and is not a socket; move it away or set another socket path", path);
         if (somebody_answers(&address))
             return error_set(error, -EADDRINUSE, "another program listens on %s", path);
         log_info("removing the stale socket %s", path);
@@ -89,6 +108,7 @@ static int bind_socket(struct supervisor *supervisor, struct error *error) {
     AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return error_set(error, -errno, "cannot make a socket: %m");
+    refuse_descriptors(fd);
     // Nobody may connect between bind and chmod.
     mode_t old_mask = umask(0177);
     int bound = bind(fd, (struct sockaddr *)&address, sizeof address);
@@ -112,11 +132,12 @@ static int adopt_socket(struct supervisor *supervisor, int fd, struct error *err
     if (getsockname(fd, (struct sockaddr *)&address, &bytes) < 0 || address.sun_family != AF_UNIX ||
         address.sun_path[0] != '/')
         return error_set(error, -EINVAL,
-                         "the socket passed by the service manager is no Unix socket with a path");
+                         "the socket passed by the service manager is not a Unix socket with a path");
     snprintf(supervisor->socket_path, sizeof supervisor->socket_path, "%s", address.sun_path);
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     supervisor->listen_fd = fd;
     supervisor->listen_inherited = true;
+    refuse_descriptors(fd);
     return 0;
 }
 
@@ -124,6 +145,9 @@ int listen_open(struct supervisor *supervisor, struct error *error) {
     supervisor->listen_fd = supervisor->lock_fd = -1;
     snprintf(supervisor->socket_path, sizeof supervisor->socket_path, "%s", supervisor->config->socket);
     int inherited = notify_listen_fd();
+    supervisor->closer = closer_open();
+    if (!supervisor->closer)
+        return error_set(error, -ENOMEM, "out of memory");
     int err = find_group(supervisor, error);
     if (!err && inherited >= 0)
         err = adopt_socket(supervisor, inherited, error);
@@ -134,68 +158,76 @@ int listen_open(struct supervisor *supervisor, struct error *error) {
     return err;
 }
 
-static uint64_t sessions_of(const struct supervisor *supervisor, uid_t user) {
-    uint64_t count = 0;
-    const struct session *session;
-    LIST_FOREACH(session, &supervisor->sessions, link)
-        count += session->peer.uid == user;
-    return count;
-}
-
 static void admit(struct supervisor *supervisor, int fd) {
     struct ucred peer;
     socklen_t bytes = sizeof peer;
+    uint64_t most = supervisor->config->user_sessions;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) < 0) {
         close(fd);
         return;
     }
-    bool too_many = sessions_of(supervisor, peer.uid) >= supervisor->config->user_sessions;
-    if (session_open(supervisor, fd, &peer) < 0) {
-        close(fd);
-        return;
-    }
-    if (too_many)
-        session_fail(LIST_FIRST(&supervisor->sessions), -EBUSY,
-                     "user %d has %" PRIu64 " sessions already, the most a user may have (user_sessions)",
-                     (int)peer.uid, supervisor->config->user_sessions);
+    bool busy = closer_is_busy(supervisor->closer, peer.uid);
+    struct session *session = session_open(supervisor, fd, &peer);
+    if (!session)
+        closer_take_socket(supervisor->closer, peer.uid, &fd);
+    else if (busy) // and so it is not read: there may be more of them
+        session_fail(session, -EBUSY,
+                     "descriptors that user %d sent are still being closed; clients send none",
+                     (int)peer.uid);
+    else if (session->user->sessions > most)
+        session_fail(session, -EBUSY,
+                     "user %d already has %" PRIu64 " sessions, the most a user may have (user_sessions)",
+                     (int)peer.uid, most);
 }
 
-static void on_connection(uv_poll_t *poll, int status, int events) {
-    struct supervisor *supervisor = poll->data;
-    (void)status;
+// Level-triggered: looks again at the next tick rather than in a busy loop.
+static void pause_listening(struct supervisor *supervisor, const char *why) {
+    poll_set_change(&supervisor->listener, 0);
+    supervisor_report(supervisor, "%s: a client has to wait", why);
+}
+
+static void on_connection(struct poll_entry *entry, uint32_t events) {
+    struct supervisor *supervisor = CONTAINER_OF(entry, struct supervisor, listener);
     (void)events;
-    for (int i = 0; i < BACKLOG; i++) {
+    for (int i = 0; i < ACCEPTED_AT_ONCE; i++) {
+        if (closer_is_full(supervisor->closer)) {
+            pause_listening(supervisor, "too many descriptors that clients sent are still being closed");
+            return;
+        }
         int fd = accept4(supervisor->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
             admit(supervisor, fd);
             continue;
         }
-        if (errno == EMFILE || errno == ENFILE) {
-            // Level-triggered: look again at the next tick rather than in a busy loop.
-            uv_poll_stop(&supervisor->listener);
-            supervisor_report(supervisor, "out of file descriptors: a client has to wait");
-        }
+        if (errno == EMFILE || errno == ENFILE)
+            pause_listening(supervisor, "out of file descriptors");
         return;
     }
 }
 
 int listen_start(struct supervisor *supervisor) {
-    if (!supervisor->listener.data) {
-        if (!supervisor->listen_inherited && listen(supervisor->listen_fd, BACKLOG) < 0)
-            return -errno;
-        int err = uv_poll_init(&supervisor->loop, &supervisor->listener, supervisor->listen_fd);
-        if (err)
-            return err;
-        supervisor->listener.data = supervisor;
-    }
-    return uv_poll_start(&supervisor->listener, UV_READABLE, on_connection);
+    if (!supervisor->listen_inherited && listen(supervisor->listen_fd, BACKLOG) < 0)
+        return -errno;
+    return poll_set_add(&supervisor->poll_set, &supervisor->listener, supervisor->listen_fd, EPOLLIN,
+                        on_connection);
+}
+
+void listen_resume(struct supervisor *supervisor) {
+    poll_set_change(&supervisor->listener, EPOLLIN);
+}
+
+void listen_stop(struct supervisor *supervisor) {
+    poll_set_remove(&supervisor->listener);
 }
 
 void listen_close(struct supervisor *supervisor) {
     char path[sizeof supervisor->socket_path + 8];
     if (supervisor->listen_fd >= 0 && !supervisor->listen_inherited)
         unlink(supervisor->socket_path);
-    close_fd(&supervisor->listen_fd);
+    // Not closed: with it go connections that were never accepted, and descriptors in their queues. The end of this
+    // process closes it, which does not wait for them.
+    if (supervisor->closer)
+        closer_leave(supervisor->closer);
     if (supervisor->lock_fd < 0)
         return;
     snprintf(path, sizeof path, "%s.lock", supervisor->socket_path);

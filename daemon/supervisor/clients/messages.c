@@ -1,21 +1,15 @@
-// What each message of a client does. Which message may come in which state is one table.
+#include "daemon/supervisor/clients/messages.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/time.h"
-#include "daemon/supervisor/feeds/served_feed.h"
+#include "daemon/supervisor/clients/attach.h"
+#include "daemon/supervisor/clients/query.h"
+#include "daemon/supervisor/feeds/pool.h"
 #include "shm/stats.h"
 
 #define CLIENT_BODIES 6
-
-static void send_done(struct session *session, const char *text) {
-    Feedd__Done done = FEEDD__DONE__INIT;
-    Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
-    done.text = (char *)text;
-    frame.body_case = FEEDD__SERVER_MESSAGE__BODY_DONE;
-    frame.done = &done;
-    session_send(session, &frame.base);
-}
 
 // A name of a client's making: printable, bounded, fit for a log line.
 static void copy_name(char *to, size_t bytes, const char *from) {
@@ -52,40 +46,54 @@ static void handle_attach(struct session *session, const Feedd__ClientMessage *m
 
 static void handle_release(struct session *session, const Feedd__ClientMessage *message) {
     const Feedd__Release *release = message->release;
-    struct consumer *consumer = &session->consumer;
+    struct member *member = &session->member;
+    struct consumer *consumer = &member->consumer;
+    struct delivery *delivery = member->pool ? &member->pool->delivery : &member->feed->delivery;
+    served_feed_mark(member->feed);
     for (size_t i = 0; i < release->n_slots; i++)
-        if (delivery_release(session_delivery(session), consumer, release->slots[i]) < 0) {
-            stats_add(&session->feed->stats->counters[FEED_consumers_detached], 1);
+        if (delivery_release(delivery, consumer, release->slots[i]) < 0) {
+            stats_add(&member->feed->stats->counters[FEED_consumers_detached], 1);
             session_fail(session, -EPROTO, "slot %" PRIu32 " was released, which this consumer does not hold",
                          release->slots[i]);
             return;
         }
-    // One that holds all it may is not waiting for us, whatever it says: it would hold the others up for ever.
+    // A consumer that holds all it may is not waiting for us, whatever it says: it would hold the others up
+    // indefinitely.
     if (release->waiting && !consumer->waiting_since_ns && !consumer_at_end(consumer) &&
         consumer->held_count < consumer->prefetch)
         consumer->waiting_since_ns = monotonic_ns();
 }
 
+// The question that comes too soon is still answered; the next ones wait for the tick.
+static void count_question(struct session *session) {
+    if (!user_may_ask(session->user, monotonic_ns()))
+        session_throttle(session);
+}
+
 static void handle_query(struct session *session, const Feedd__ClientMessage *message) {
+    count_question(session);
     query_answer(session, message->query);
 }
 
 static void handle_command(struct session *session, const Feedd__ClientMessage *message) {
     struct supervisor *supervisor = session->supervisor;
+    count_question(session);
     if (session->peer.uid != 0 && session->peer.uid != geteuid()) {
         session_refuse(session, -EPERM, "only root and the daemon's own user may reload or drain it");
         return;
     }
     switch (message->command->kind) {
     case FEEDD__COMMAND__KIND__RELOAD:
-        if (supervisor->reloading)
-            session_refuse(session, -EBUSY, "a reload is under way already");
-        else
-            reload_start(supervisor, session->id);
+        if (supervisor->reload || supervisor->reload_wanted) {
+            session_refuse(session, -EBUSY, "a reload is already under way");
+            return;
+        }
+        supervisor->reload_asker = session->id;
+        supervisor->reload_wanted = true;
         return;
     case FEEDD__COMMAND__KIND__DRAIN:
         supervisor_drain(supervisor);
-        send_done(session, "feedd takes no new consumers and stops when the last one has left");
+        session_done(session, "feedd takes no new consumers and stops when the last one has left");
         return;
     default:
         session_refuse(session, -EINVAL, "this daemon does not know that command");
@@ -105,7 +113,7 @@ static const struct {
     [FEEDD__CLIENT_MESSAGE__BODY_COMMAND] = {"command", 1 << SESSION_GREETED, handle_command},
 };
 
-void session_handle(struct session *session, const Feedd__ClientMessage *message) {
+void messages_handle(struct session *session, const Feedd__ClientMessage *message) {
     uint32_t body = (uint32_t)message->body_case;
     if (body >= CLIENT_BODIES || !operations[body].handle) {
         session_fail(session, -EPROTO, "a message came that this daemon does not know");

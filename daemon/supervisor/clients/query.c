@@ -1,9 +1,11 @@
-// Answers for feedctl: what the daemon is, has and does. Long lists go in pages, since a message is bounded.
 #include "daemon/supervisor/clients/query.h"
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/io_mode.h"
+#include "daemon/supervisor/clients/query_status.h"
+#include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/feeds/served_feed.h"
+#include "daemon/supervisor/processes/loader_process.h"
 #include "order/partition.h"
 #include "shm/reader_kind.h"
 
@@ -30,7 +32,7 @@ static bool page_takes(struct page *page) {
     return true;
 }
 
-void query_send(struct session *session, Feedd__Answer *answer) {
+static void send_answer(struct session *session, Feedd__Answer *answer) {
     Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
     frame.body_case = FEEDD__SERVER_MESSAGE__BODY_ANSWER;
     frame.answer = answer;
@@ -85,7 +87,7 @@ static void answer_datasets(struct session *session, uint32_t start) {
     answer.next = page.next;
     answer.n_datasets = page.count;
     answer.datasets = list;
-    query_send(session, &answer);
+    send_answer(session, &answer);
 }
 
 // The reader its loaders use, those that have one yet; of several kinds the first, with a '+'.
@@ -93,7 +95,7 @@ static void describe_reader(const struct served_feed *feed, char *text, size_t b
     uint32_t first = READER_NONE;
     bool mixed = false;
     const struct loader_process *loader;
-    LIST_FOREACH(loader, &feed->children, link) {
+    LIST_FOREACH(loader, &feed->loaders, link) {
         uint32_t kind = atomic_load_explicit(&loader->record->reader, memory_order_relaxed);
         if (kind == READER_NONE)
             continue;
@@ -117,9 +119,9 @@ static void describe_feed(const struct served_feed *feed, Feedd__Feed *row, char
     row->ring_bytes = feed->ring_bytes;
     row->consumers = feed->delivery.consumer_count;
     row->loaders = feed->loaders_running;
-    row->state =
-        (char *)(feed->state == FEED_RUNNING && LIST_EMPTY(&feed->sessions) ? "idle"
-                                                                            : feed_state_name(feed->state));
+    row->state = (char *)(feed->state == FEED_RUNNING && LIST_EMPTY(&feed->members)
+                              ? "idle"
+                              : served_feed_state_name(feed->state));
     row->user = feed->user;
     describe_reader(feed, reader, reader_bytes);
     row->reader = reader;
@@ -151,29 +153,30 @@ static void answer_feeds(struct session *session, uint32_t start) {
     answer.next = page.next;
     answer.n_feeds = page.count;
     answer.feeds = list;
-    query_send(session, &answer);
+    send_answer(session, &answer);
 }
 
 static void describe_client(const struct session *session, Feedd__Client *row) {
-    const struct consumer *consumer = &session->consumer;
+    const struct member *member = &session->member;
+    const struct consumer *consumer = &member->consumer;
     feedd__client__init(row);
     row->session = session->id;
     row->name = (char *)session->name;
     row->pid = (uint64_t)session->peer.pid;
     row->user = session->peer.uid;
     row->state = (char *)session_state_name(session->state);
-    if (!session->feed)
+    if (!member->feed)
         return;
     struct batch_place place = {0};
-    row->feed = session->feed->id;
+    row->feed = member->feed->id;
     row->rank = (uint32_t)consumer->lane->rank;
     row->prefetch = consumer->prefetch;
     row->held = consumer->held_count;
     row->batches = consumer->batches;
     row->waiting = consumer->waiting_since_ns != 0;
-    row->device = (char *)(*session->request.device ? session->request.device : "cpu");
-    if (partition_locate(&session->feed->delivery.partition, consumer->lane->rank, consumer->cursor,
-                         &place) == 0)
+    row->device = (char *)(*member->request.device ? member->request.device : "cpu");
+    if (partition_locate(&member->feed->delivery.partition, consumer->lane->rank, consumer->cursor, &place) ==
+        0)
         row->epoch = place.epoch;
 }
 
@@ -193,7 +196,7 @@ static void answer_clients(struct session *session, uint32_t start) {
     answer.next = page.next;
     answer.n_clients = page.count;
     answer.clients = list;
-    query_send(session, &answer);
+    send_answer(session, &answer);
 }
 
 static void describe_loader(const struct loader_process *loader, uint64_t feed, uint64_t now,
@@ -227,7 +230,7 @@ static void answer_processes(struct session *session, uint32_t start) {
         list[0] = &rows[0];
     }
     LIST_FOREACH(feed, &session->supervisor->feeds, link) {
-        LIST_FOREACH(loader, &feed->children, link) {
+        LIST_FOREACH(loader, &feed->loaders, link) {
             if (!page_takes(&page))
                 continue;
             uint32_t row = page.count - 1;
@@ -238,7 +241,7 @@ static void answer_processes(struct session *session, uint32_t start) {
     answer.next = page.next;
     answer.n_processes = page.count;
     answer.processes = list;
-    query_send(session, &answer);
+    send_answer(session, &answer);
 }
 
 // ---- Files of a dataset ------------------------------------------------------------------------------------
@@ -298,13 +301,17 @@ static void answer_files(struct session *session, const char *name, uint32_t sta
     answer.next = files.page.next;
     answer.n_files = files.page.count;
     answer.files = files.list;
-    query_send(session, &answer);
+    send_answer(session, &answer);
+}
+
+static void send_status(void *session, Feedd__Answer *answer) {
+    send_answer(session, answer);
 }
 
 void query_answer(struct session *session, const Feedd__Query *query) {
     switch (query->kind) {
     case FEEDD__QUERY__KIND__STATUS:
-        query_status(session);
+        query_status(session->supervisor, send_status, session);
         return;
     case FEEDD__QUERY__KIND__DATASETS:
         answer_datasets(session, query->start);

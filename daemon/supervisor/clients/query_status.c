@@ -1,15 +1,15 @@
-// The answer to a question for the daemon's status.
-#include "base/sizes.h"
-#include "base/time.h"
-#include "daemon/io_mode.h"
-#include "daemon/supervisor/clients/query.h"
-#include "gpu/gpu.h"
-#include "shm/stats.h"
-#include "shm/stats_read.h"
+#include "daemon/supervisor/clients/query_status.h"
 
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
+
+#include "base/sizes.h"
+#include "base/time.h"
+#include "daemon/io_mode.h"
+#include "gpu/gpu.h"
+#include "shm/stats.h"
+#include "shm/stats_read.h"
 
 #define ERROR_TEXT 320u
 
@@ -74,8 +74,8 @@ static char *absolute_path(const struct config *config, char *path, size_t bytes
     return path;
 }
 
-void query_status(struct session *session) {
-    const struct supervisor *supervisor = session->supervisor;
+void query_status(const struct supervisor *supervisor, void (*send)(void *context, Feedd__Answer *answer),
+                  void *context) {
     uint64_t now = monotonic_ns();
     char texts[LAST_ERRORS][ERROR_TEXT];
     char *errors[LAST_ERRORS];
@@ -105,5 +105,5 @@ void query_status(struct session *session) {
     status.gpus = gpus.list;
     status.gpu_support = support;
     answer.status = &status;
-    query_send(session, &answer);
+    send(context, &answer);
 }

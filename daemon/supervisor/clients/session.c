@@ -1,85 +1,70 @@
 #include "daemon/supervisor/clients/session.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "base/scope.h"
+#include "base/states.h"
 #include "base/time.h"
-#include "daemon/supervisor/feeds/pool.h"
+#include "daemon/supervisor/clients/closer.h"
 
 // Unsent bytes that a client may let pile up. What it is sent is bounded by its own credits and questions; more than
 // this means that it does not read.
 #define UNSENT_MOST (256u << 10)
-#define READS_MOST  4u // at a time; others get their turn before the rest of a flood
 
-static const char *const state_names[SESSION_STATES] = {"new",      "greeted", "attaching",
-                                                        "attached", "closing", "closed"};
+static const struct state states[] = {
+    [SESSION_NEW] = {"new", STATE(SESSION_GREETED) | STATE(SESSION_CLOSING) | STATE(SESSION_CLOSED)},
+    [SESSION_GREETED] = {"greeted",
+                         STATE(SESSION_ATTACHING) | STATE(SESSION_CLOSING) | STATE(SESSION_CLOSED)},
+    [SESSION_ATTACHING] = {"attaching",
+                           STATE(SESSION_ATTACHED) | STATE(SESSION_CLOSING) | STATE(SESSION_CLOSED)},
+    [SESSION_ATTACHED] = {"attached", STATE(SESSION_CLOSING) | STATE(SESSION_CLOSED)},
+    [SESSION_CLOSING] = {"closing", STATE(SESSION_CLOSED)},
+    [SESSION_CLOSED] = {"closed", 0},
+};
+static const struct state_table table = STATE_TABLE("session", states);
 
 const char *session_state_name(enum session_state state) {
-    return state < SESSION_STATES ? state_names[state] : "?";
+    return state_name(&table, state);
 }
 
 void session_set_state(struct session *session, enum session_state state) {
-    static const uint8_t allowed[SESSION_STATES] = {
-        [SESSION_NEW] = 1 << SESSION_GREETED | 1 << SESSION_CLOSING | 1 << SESSION_CLOSED,
-        [SESSION_GREETED] =
-            1 << SESSION_ATTACHING | 1 << SESSION_ATTACHED | 1 << SESSION_CLOSING | 1 << SESSION_CLOSED,
-        [SESSION_ATTACHING] = 1 << SESSION_ATTACHED | 1 << SESSION_CLOSING | 1 << SESSION_CLOSED,
-        [SESSION_ATTACHED] = 1 << SESSION_CLOSING | 1 << SESSION_CLOSED,
-        [SESSION_CLOSING] = 1 << SESSION_CLOSED,
-        [SESSION_CLOSED] = 0,
-    };
-    assert(allowed[session->state] >> state & 1);
-    session->state = state;
+    session->state = (enum session_state)state_next(&table, session->state, state);
 }
 
-struct delivery *session_delivery(const struct session *session) {
-    return session->pool ? &session->pool->delivery : &session->feed->delivery;
-}
-
-static void on_poll(uv_poll_t *poll, int status, int events);
-
-static void ask_for(struct session *session, int events) {
-    if (session->polled == events)
-        return;
-    session->polled = events;
-    uv_poll_start(&session->poll, events, on_poll);
+void session_mark(struct session *session) {
+    mark_set(&session->supervisor->marked_sessions, &session->mark);
 }
 
 // ---- Sending -----------------------------------------------------------------------------------------------
 
-// Ends the connection from here. The session itself is closed when its own poll reports the end of file, so
-// that nobody who is walking a list of sessions loses one under his feet.
-static void cut_off(struct session *session) {
-    session->cut = true;
-    shutdown(session->fd, SHUT_RDWR);
+static void hang_up(struct session *session) {
+    session->hung_up = true;
+    session_mark(session);
 }
 
 void session_send(struct session *session, const ProtobufCMessage *message) {
-    if (session->state == SESSION_CLOSED || session->cut)
+    if (session->hung_up)
         return;
     int err = codec_send(&session->writer, message, UNSENT_MOST);
-    if (!err)
+    if (!err) {
+        mark_set(&session->supervisor->unsent_sessions, &session->unsent);
         return;
+    }
     log_warning("session %" PRIu64 " (%s, process %d): %s; it is cut off", session->id, session->name,
                 (int)session->peer.pid,
                 err == -ENOBUFS ? "it does not read what it is sent" : "a message cannot be sent");
-    cut_off(session);
+    hang_up(session);
 }
 
 void session_flush(struct session *session) {
-    if (session->state == SESSION_CLOSED || !frame_pending(&session->writer))
+    if (session->hung_up)
         return;
-    int err = frame_flush(&session->writer, session->fd);
-    if (err == -EAGAIN) {
-        ask_for(session, UV_READABLE | UV_WRITABLE);
-        return;
-    }
-    if (err || session->state == SESSION_CLOSING)
-        cut_off(session);
-    ask_for(session, UV_READABLE);
+    int err = frame_pending(&session->writer) ? frame_flush(&session->writer, session->fd) : 0;
+    uint32_t reading = session->throttled || session->state >= SESSION_CLOSING ? 0 : EPOLLIN;
+    poll_set_change(&session->poll, err == -EAGAIN ? reading | EPOLLOUT : reading);
+    if (err != -EAGAIN && (err || session->state == SESSION_CLOSING))
+        hang_up(session);
 }
 
 void session_refuse(struct session *session, int code, const char *text) {
@@ -92,130 +77,122 @@ void session_refuse(struct session *session, int code, const char *text) {
     session_send(session, &frame.base);
 }
 
+void session_done(struct session *session, const char *text) {
+    Feedd__Done done = FEEDD__DONE__INIT;
+    Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
+    done.text = (char *)text;
+    frame.body_case = FEEDD__SERVER_MESSAGE__BODY_DONE;
+    frame.done = &done;
+    session_send(session, &frame.base);
+}
+
 void session_fail(struct session *session, int code, const char *format, ...) {
     char text[sizeof((struct error *)0)->text];
     va_list arguments;
+    uint64_t now = monotonic_ns();
     if (session->state >= SESSION_CLOSING)
         return;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    log_info("session %" PRIu64 " (%s, process %d) is ended: %s", session->id, session->name,
-             (int)session->peer.pid, text);
-    session_set_state(session, SESSION_CLOSING);
-    session->closing_since_ns = monotonic_ns();
+    if (user_may_log(session->user, now))
+        log_info("session %" PRIu64 " (%s, process %d) is ended: %s", session->id, session->name,
+                 (int)session->peer.pid, text);
     session_refuse(session, code, text);
-    session_flush(session);
-    feed_forget(session);
-    if (session->feed)
-        feed_leave(session->feed, session);
+    session_set_state(session, SESSION_CLOSING);
+    session->closing_since_ns = now;
+    session_mark(session);
 }
 
 // ---- Receiving ---------------------------------------------------------------------------------------------
 
-static void handle_frames(struct session *session) {
-    const uint8_t *bytes;
-    size_t count;
-    int found;
-    while (session->state < SESSION_CLOSING && !session->cut &&
-           (found = frame_next(&session->reader, &bytes, &count)) != 0) {
-        if (found == -EMSGSIZE) {
-            session_fail(session, -EMSGSIZE, "a message of %zu bytes or more was announced; the most is %u",
-                         (size_t)PROTO_MAX_MESSAGE + 1, PROTO_MAX_MESSAGE);
-            return;
-        }
-        if (found < 0)
-            return; // torn by the peer's end: session_close follows
-        const Feedd__ClientMessage *message = codec_unpack_client(&session->supervisor->arena, bytes, count);
-        if (!message) {
-            session_fail(session, -EPROTO, "a message of %zu bytes is none that this daemon knows", count);
-            return;
-        }
-        session_handle(session, message);
-    }
-}
-
-static void on_readable(struct session *session) {
-    for (uint32_t i = 0; i < READS_MOST; i++) {
-        ssize_t count = frame_read(&session->reader, session->fd);
-        // Once: the end of file that follows has to be seen.
-        if (session->reader.fd_count && session->state < SESSION_CLOSING) {
-            session_fail(session, -EPROTO, "a descriptor came with a message; clients send none");
-            return;
-        }
-        if (count == -EAGAIN)
-            return;
-        handle_frames(session);
-        if (count <= 0) {
-            session_close(session);
-            return;
-        }
-        if (session->state >= SESSION_CLOSING) {
-            session->reader.start = session->reader.end =
-                0; // nothing more is of interest; the end of file is
-            return;
-        }
-    }
-}
-
-static void on_poll(uv_poll_t *poll, int status, int events) {
-    struct session *session = poll->data;
-    if (status < 0) {
-        session_close(session);
+void session_receive(struct session *session) {
+    session->readable = false;
+    ssize_t count = frame_read(&session->reader, session->fd);
+    if (session->reader.fd_count) { // not read any further: the rest may be more of them
+        closer_take(session->supervisor->closer, session->peer.uid, session->reader.fds,
+                    &session->reader.fd_count);
+        session_fail(session, -EPROTO, "a descriptor came with a message; clients send none");
         return;
     }
-    if (events & (UV_READABLE | UV_DISCONNECT))
-        on_readable(session);
-    if (session->state == SESSION_CLOSED)
+    session->ended = count == 0 || (count < 0 && count != -EAGAIN && count != -ENOBUFS);
+}
+
+void session_throttle(struct session *session) {
+    session->throttled = true;
+    poll_set_change(&session->poll, session->poll.events & ~(uint32_t)EPOLLIN);
+}
+
+void session_unthrottle(struct session *session) {
+    if (!session->throttled)
         return;
-    if (session->feed)
-        feed_pump(session->feed);
-    session_flush(session);
+    session->throttled = false;
+    poll_set_change(&session->poll, session->poll.events | EPOLLIN);
+    session_mark(session);
+}
+
+static void on_ready(struct poll_entry *entry, uint32_t events) {
+    struct session *session = CONTAINER_OF(entry, struct session, poll);
+    if (events & EPOLLOUT)
+        mark_set(&session->supervisor->unsent_sessions, &session->unsent);
+    if (events & (EPOLLHUP | EPOLLERR) && !(session->poll.events & EPOLLIN))
+        hang_up(session); // it does not wait for what is still to be sent
+    else if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
+        session->readable = true;
+        session_mark(session);
+    }
 }
 
 // ---- Opening and closing -----------------------------------------------------------------------------------
 
-int session_open(struct supervisor *supervisor, int fd, const struct ucred *peer) {
+struct session *session_open(struct supervisor *supervisor, int fd, const struct ucred *peer) {
+    uint64_t now = monotonic_ns();
     struct session *session = calloc(1, sizeof *session);
     if (!session)
-        return -ENOMEM;
+        return NULL;
+    session->user = user_get(supervisor, peer->uid, now);
+    if (!session->user || poll_set_add(&supervisor->poll_set, &session->poll, fd, EPOLLIN, on_ready) < 0) {
+        if (session->user)
+            user_put(session->user);
+        free(session);
+        return NULL;
+    }
     session->supervisor = supervisor;
     session->id = ++supervisor->next_session;
     session->fd = fd;
-    session->words_fd = -1;
     session->peer = *peer;
-    session->opened_ns = monotonic_ns();
+    session->opened_ns = now;
+    member_init(&session->member, NULL);
     snprintf(session->name, sizeof session->name, "unnamed");
-    int err = uv_poll_init(&supervisor->loop, &session->poll, fd);
-    if (err) {
-        free(session);
-        return err;
-    }
-    session->poll.data = session;
     LIST_INSERT_HEAD(&supervisor->sessions, session, link);
     supervisor->session_count++;
-    ask_for(session, UV_READABLE);
-    return 0;
-}
-
-static void on_closed(uv_handle_t *handle) {
-    struct session *session = handle->data;
-    struct supervisor *supervisor = session->supervisor;
-    close_fd(&session->fd);
-    frame_reader_free(&session->reader);
-    frame_writer_free(&session->writer);
-    free(session);
-    supervisor_check_done(supervisor);
+    return session;
 }
 
 void session_close(struct session *session) {
     if (session->state == SESSION_CLOSED)
         return;
     session_set_state(session, SESSION_CLOSED);
-    feed_forget(session);
-    if (session->feed)
-        feed_leave(session->feed, session);
+    session->hung_up = true;
+    session_mark(session);
+}
+
+static void free_session(struct session *session) {
+    struct supervisor *supervisor = session->supervisor;
+    mark_clear(&supervisor->marked_sessions, &session->mark);
+    mark_clear(&supervisor->unsent_sessions, &session->unsent);
     LIST_REMOVE(session, link);
-    session->supervisor->session_count--;
-    uv_close((uv_handle_t *)&session->poll, on_closed);
+    supervisor->session_count--;
+    user_put(session->user);
+    poll_set_remove(&session->poll);
+    closer_take_socket(supervisor->closer, session->peer.uid, &session->fd);
+    frame_reader_free(&session->reader);
+    frame_writer_free(&session->writer);
+    free(session);
+}
+
+void sessions_free(struct supervisor *supervisor) {
+    struct mark *mark;
+    while ((mark = mark_take(&supervisor->closed_sessions)))
+        free_session(CONTAINER_OF(mark, struct session, over));
 }

@@ -1,108 +1,83 @@
-// One client's connection: framing, state, and what it is attached to.
+// One client's connection: framing, state, and its place in a feed.
 #ifndef FEEDD_DAEMON_SUPERVISOR_CLIENTS_SESSION_H
 #define FEEDD_DAEMON_SUPERVISOR_CLIENTS_SESSION_H
 
 #include <sys/socket.h>
 
 #include "base/scope.h"
-#include "daemon/supervisor/delivery/delivery.h"
+#include "base/sizes.h"
+#include "daemon/supervisor/clients/user.h"
+#include "daemon/supervisor/feeds/member.h"
 #include "daemon/supervisor/supervisor.h"
-#include "gpu/gpu.h"
-
-// What everybody who shares a feed must agree on.
-struct feed_shape {
-    const struct dataset *dataset;
-    uint32_t batch_size;
-    bool shuffle;
-    bool drop_last;
-    uint64_t seed;
-    uint32_t world_size;
-};
-
-// An Attach, checked.
-struct attach_request {
-    struct feed_shape shape;
-    char name[PROTO_MAX_NAME + 1]; // "" for a feed of one's own
-    uint32_t rank;
-    uint64_t epochs;
-    uint32_t local_world_size;
-    uint32_t prefetch;
-    uint32_t wait_for;
-    uint64_t max_lag_s;
-    uint64_t ring_bytes;
-    char device[GPU_UUID_BYTES]; // "": host memory
-    uint32_t device_world_size;
-    bool reconnect; // of a run that began there:
-    uint64_t run_epoch, run_consumed;
-    bool resume;                          // with a token:
-    uint64_t start_epoch, start_consumed; // where the consumer stands
-};
 
 enum session_state {
     SESSION_NEW,       // has not said hello
     SESSION_GREETED,   // may ask, or attach
-    SESSION_ATTACHING, // waits for its feed's ring to be made
-    SESSION_ATTACHED,  // is a consumer
+    SESSION_ATTACHING, // waits for a place in a feed
+    SESSION_ATTACHED,  // has one
     SESSION_CLOSING,   // only what is unsent still goes out
-    SESSION_CLOSED,
-    SESSION_STATES
+    SESSION_CLOSED,    // freed at the end of the turn
 };
 
 struct session {
-    LIST_ENTRY(session) link;      // of the supervisor
-    LIST_ENTRY(session) feed_link; // of its feed
+    LIST_ENTRY(session) link; // of the supervisor
+    struct mark mark;         // to be acted on
+    struct mark unsent;       // has something to send
+    struct mark over;         // to be freed
     struct supervisor *supervisor;
+    struct user *user;
     uint64_t id;
     enum session_state state;
     int fd;
-    uv_poll_t poll;
-    int polled; // events asked for
+    struct poll_entry poll;
     struct ucred peer;
     char name[PROTO_MAX_NAME + 1];
     uint64_t opened_ns;
     uint64_t closing_since_ns;
     struct frame_reader reader;
     struct frame_writer writer;
-    struct served_feed *feed;    // NULL unless ATTACHED
-    struct served_feed *awaited; // NULL unless ATTACHING
-    struct pool *pool;           // of a consumer on a GPU
-    int words_fd;                // its release words
-    uint64_t entered_ns;         // that pool
-    uint64_t stalling_since_ns;  // others wait for its stream since; 0: none do
-    uint64_t stalling_heard_ns;
-    TAILQ_ENTRY(session) awaited_link;
-    struct attach_request request; // of the Attach
-    struct consumer consumer;
-    bool end_sent;
-    bool cut; // nothing is sent or handled any more; its end of file closes it
+    struct member member;
+    bool readable;  // the socket has something for us, its end included
+    bool ended;     // the client has closed its end: what it said before is still handled
+    bool throttled; // it asks too fast: nothing more is read or handled before the next tick
+    bool hung_up;   // nothing is sent or handled any more
 };
 
-// Takes over `fd`.
-int session_open(struct supervisor *supervisor, int fd, const struct ucred *peer);
+// Takes over `fd`. NULL: out of memory, or the kernel has no room to watch the descriptor; `fd` is still the caller's.
+struct session *session_open(struct supervisor *supervisor, int fd, const struct ucred *peer);
 
-// Queues a message; session_flush sends it. A client that does not read is cut off.
+// The turn is to act on it.
+void session_mark(struct session *session);
+
+// Queues a message, which goes out at the end of the turn. A client that does not read is cut off.
 void session_send(struct session *session, const ProtobufCMessage *message);
 void session_flush(struct session *session);
 
-// Tells the client why in one Error, and closes once that is sent. `code` is a negative errno.
+// Tells the client why in one Error, and ends the session once that is sent. `code` is a negative errno.
 void session_fail(struct session *session, int code, const char *format, ...) PRINTF_LIKE(3, 4);
 
-// An Error as the answer to a query or command: the session goes on.
+// Answers to a query or command, after which the session continues: Error and Done.
 void session_refuse(struct session *session, int code, const char *text);
+void session_done(struct session *session, const char *text);
 
-// Leaves the feed and closes at once. The memory goes when libuv lets go of it.
+// Ends it at once; nothing more is sent.
 void session_close(struct session *session);
 
-// Where its consumer is: the feed's, or its pool's. Only while it is ATTACHED.
-struct delivery *session_delivery(const struct session *session);
+// Reads what has come, as far as the buffer has room.
+void session_receive(struct session *session);
+
+// Nothing is read until session_unthrottle.
+void session_throttle(struct session *session);
+void session_unthrottle(struct session *session);
+
+// Frees the sessions that have been closed. They have left their feeds.
+void sessions_free(struct supervisor *supervisor);
 
 const char *session_state_name(enum session_state state);
 void session_set_state(struct session *session, enum session_state state);
 
-// session_ops.c: acts on one message. attach.c: makes a session a consumer.
-void session_handle(struct session *session, const Feedd__ClientMessage *message);
-void attach_session(struct session *session, const Feedd__Attach *attach);
-// The second half, once the feed is there.
-void attach_join(struct session *session, struct served_feed *feed);
+static inline struct session *session_of(struct member *member) {
+    return CONTAINER_OF(member, struct session, member);
+}
 
 #endif

@@ -9,8 +9,9 @@
 // delivery_open. What the table must have:
 //
 // - The words for messages, and `dispatch`: it writes the batch's place into ring_slot and queues its chunks, or has
-//   the work started in another way. Whoever does the work marks the chunks in the ring as a loader does;
-//   that is how the delivery finds the batch complete, failed, or still being written (ring_slot_poll).
+//   the work started in another way. Whatever does the work marks the chunks in the ring as a loader does and wakes
+//   the supervisor: the next pump finds the batch complete, failed, or still being written (ring_slot_poll).
+//
 // What it may have, where NULL means that there is nothing to do or to object to:
 // - `ready`, if not every batch can be filled at any time, and `wake`, if the one that does the work sleeps.
 // - `open`, `done` and `close`, if it keeps something per slot; `granted` and `left`, if it needs to know who reads
@@ -26,6 +27,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "base/sizes.h"
 #include "daemon/supervisor/delivery/types.h"
 
 struct filler_operations {
@@ -43,7 +45,8 @@ struct filler_operations {
     bool (*dispatch)(struct delivery *delivery, struct lane *lane, uint32_t slot);
     // After a round of dispatches, of this many chunks.
     void (*wake)(struct delivery *delivery, uint32_t chunks);
-    // The slot is no longer written: it is complete, or was abandoned, or the delivery closes.
+    // Once per dispatch, when the slot is no longer written: the batch is complete, wanted or not, or the delivery
+    // closes.
     void (*done)(struct delivery *delivery, uint32_t slot);
 
     // ---- Consumers ----
@@ -79,8 +82,6 @@ struct filler_operations {
 struct filler {
     const struct filler_operations *operations;
 };
-
-#define CONTAINER_OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 // ---- Calls, with what a missing operation stands for -------------------------------------------------------
 

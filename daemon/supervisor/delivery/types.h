@@ -69,8 +69,8 @@ struct delivery {
     struct ring *ring;
     const struct filler *filler;
     struct partition partition;
-    // Counts the runs in this ring, from 1. Sequences begin again at 0 in each, so that without it a slot could be taken
-    // for another run's.
+    // Counts the runs in this ring, from 1. Sequences begin again at 0 in each, so that without it a slot could be
+    // taken for another run's.
     uint64_t run;
     LIST_HEAD(, lane) lanes;
     uint32_t lane_count;

@@ -1,7 +1,20 @@
 #include "daemon/supervisor/delivery/window.h"
+#include "base/states.h"
 #include "shm/ring_supervisor.h"
 
 // ---- Slots -------------------------------------------------------------------------------------------------
+
+static const struct state phases[] = {
+    [SLOT_FREE] = {"free", STATE(SLOT_FILLING)},
+    // Free without having been READY: nobody wants the batch any more.
+    [SLOT_FILLING] = {"filling", STATE(SLOT_READY) | STATE(SLOT_FREE)},
+    [SLOT_READY] = {"ready", STATE(SLOT_FREE)},
+};
+static const struct state_table phase_table = STATE_TABLE("slot", phases);
+
+static enum slot_phase enter(const struct slot_state *state, enum slot_phase phase) {
+    return state_next(&phase_table, state->phase, phase);
+}
 
 void slot_free(struct delivery *delivery, uint32_t slot) {
     struct slot_state *state = &delivery->slots[slot];
@@ -10,7 +23,7 @@ void slot_free(struct delivery *delivery, uint32_t slot) {
     if (state->lane)
         state->lane->slots_used--;
     ring_slot_free(delivery->ring, slot);
-    *state = (struct slot_state){.phase = SLOT_FREE};
+    *state = (struct slot_state){.phase = enter(state, SLOT_FREE)};
     // The slot used last is given out next: its lines are still in the cache.
     delivery->free_slots[delivery->free_count++] = slot;
 }
@@ -31,8 +44,8 @@ void window_push(struct delivery *delivery, struct lane *lane) {
     uint32_t slot = delivery->free_slots[--delivery->free_count];
     struct slot_state *state = &delivery->slots[slot];
     uint64_t sequence = window_end(lane);
-    *state =
-        (struct slot_state){.phase = SLOT_FILLING, .in_window = true, .lane = lane, .sequence = sequence};
+    *state = (struct slot_state){
+        .phase = enter(state, SLOT_FILLING), .in_window = true, .lane = lane, .sequence = sequence};
     const struct consumer *consumer;
     LIST_FOREACH(consumer, &lane->consumers, link)
         state->references += consumer_is_due(consumer, sequence);
@@ -42,7 +55,8 @@ void window_push(struct delivery *delivery, struct lane *lane) {
 }
 
 void window_complete(struct delivery *delivery, struct lane *lane) {
-    delivery->slots[window_at(delivery, lane, lane->ready)].phase = SLOT_READY;
+    struct slot_state *state = &delivery->slots[window_at(delivery, lane, lane->ready)];
+    state->phase = enter(state, SLOT_READY);
     delivery->ready_count++;
     delivery->completed++;
     lane->ready++;

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "base/error.h"
 #include "base/sizes.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 
@@ -26,7 +27,7 @@ static uint32_t user_feeds(const struct supervisor *supervisor, uid_t user) {
 static struct served_feed *longest_idle(const struct supervisor *supervisor, uid_t user) {
     struct served_feed *oldest = NULL, *feed;
     LIST_FOREACH(feed, &supervisor->feeds, link) {
-        if (feed->state == FEED_CLOSING || !feed->idle_since_ns || feed_in_use(feed) ||
+        if (feed->state == FEED_CLOSING || !feed->idle_since_ns || served_feed_in_use(feed) ||
             (user != (uid_t)-1 && feed->user != user))
             continue;
         if (!oldest || feed->idle_since_ns < oldest->idle_since_ns)
@@ -42,12 +43,12 @@ static void close_idle(struct supervisor *supervisor, uid_t user, uint64_t bytes
     if (bytes > user_memory || bytes > config->ring_memory)
         return;
     while (user_ring_bytes(supervisor, user) + bytes > user_memory && (idle = longest_idle(supervisor, user)))
-        feed_close(idle);
+        served_feed_close(idle);
     while (user_feeds(supervisor, user) >= config->user_feeds && (idle = longest_idle(supervisor, user)))
-        feed_close(idle);
+        served_feed_close(idle);
     while (supervisor->ring_bytes + bytes > config->ring_memory &&
            (idle = longest_idle(supervisor, (uid_t)-1)))
-        feed_close(idle);
+        served_feed_close(idle);
 }
 
 int budget_make_room(struct supervisor *supervisor, uid_t user, uint64_t bytes, struct error *error) {
@@ -56,13 +57,13 @@ int budget_make_room(struct supervisor *supervisor, uid_t user, uint64_t bytes, 
     close_idle(supervisor, user, bytes, user_memory);
     if (user_feeds(supervisor, user) >= config->user_feeds)
         return error_set(error, -EBUSY,
-                         "you have %" PRIu64 " feeds already, the most a user may have (user_feeds)",
+                         "you already have %" PRIu64 " feeds, the most a user may have (user_feeds)",
                          config->user_feeds);
     if (user_ring_bytes(supervisor, user) + bytes > user_memory)
         return error_set(error, -ENOSPC,
                          "the feed needs a ring of %" PRIu64 " MiB; your feeds have %" PRIu64
                          " MiB of %" PRIu64
-                         " MiB a user (user_ring_memory): ask for smaller batches or a smaller ring",
+                         " MiB per user (user_ring_memory): ask for smaller batches or a smaller ring",
                          mib_up(bytes), user_ring_bytes(supervisor, user) >> 20, user_memory >> 20);
     if (supervisor->ring_bytes + bytes > config->ring_memory)
         return error_set(

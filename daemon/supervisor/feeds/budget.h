@@ -2,6 +2,7 @@
 #ifndef FEEDD_DAEMON_SUPERVISOR_FEEDS_BUDGET_H
 #define FEEDD_DAEMON_SUPERVISOR_FEEDS_BUDGET_H
 
+#include "base/error.h"
 #include "daemon/supervisor/supervisor.h"
 
 // Makes room for one more feed of `user` with a ring of that size, by closing warm feeds that nobody uses if it must.

@@ -2,38 +2,58 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
 #include "base/error.h"
-#include "base/sizes.h"
+#include "base/states.h"
 #include "base/time.h"
-#include "daemon/supervisor/feeds/pool.h"
-#include "shm/stats.h"
+#include "daemon/supervisor/processes/transfer_process.h"
 
-#define REPORTS_MOST     64u              // at a time; others get their turn before the rest
-#define CRASHES_MOST     5u               // while one pool was opened
 #define STARTING_MOST_NS (120 * NS_PER_S) // drivers can take long to wake up many GPUs
+#define REPORTS_AT_ONCE  64u              // others get their turn before the rest
 
 static_assert(GPU_UUID_BYTES <= STATS_NAME, "a UUID fits into a record of the statistics");
+
+static const struct state states[] = {
+    [DEVICE_STARTING] = {"starting", STATE(DEVICE_READY) | STATE(DEVICE_BACKING_OFF) |
+                                         STATE(DEVICE_STOPPING) | STATE(DEVICE_GONE)},
+    [DEVICE_READY] = {"ready", STATE(DEVICE_BACKING_OFF) | STATE(DEVICE_STOPPING) | STATE(DEVICE_GONE)},
+    [DEVICE_BACKING_OFF] = {"backing off",
+                            STATE(DEVICE_STARTING) | STATE(DEVICE_STOPPING) | STATE(DEVICE_GONE)},
+    [DEVICE_STOPPING] = {"stopping", STATE(DEVICE_GONE)},
+    [DEVICE_GONE] = {"gone", 0},
+};
+static const struct state_table table = STATE_TABLE("device", states);
 
 static struct stats_gpu *record_of(const struct device *device) {
     return &device->supervisor->stats->gpus[device->record];
 }
 
-static void set_state(struct device *device, enum gpu_state state) {
-    device->state = state;
-    atomic_store_explicit(&record_of(device)->state, state, memory_order_relaxed);
+static void set_state(struct device *device, enum device_state state) {
+    // What readers of the statistics know it by.
+    static const enum gpu_state shown[] = {
+        [DEVICE_STARTING] = GPU_STARTING,       [DEVICE_READY] = GPU_RUNNING,
+        [DEVICE_BACKING_OFF] = GPU_BACKING_OFF, [DEVICE_STOPPING] = GPU_STOPPING,
+        [DEVICE_GONE] = GPU_STOPPING,
+    };
+    device->state = (enum device_state)state_next(&table, device->state, state);
+    atomic_store_explicit(&record_of(device)->state, shown[state], memory_order_relaxed);
+}
+
+void device_mark(struct device *device) {
+    mark_set(&device->supervisor->marked_devices, &device->mark);
 }
 
 // ---- Making and freeing ------------------------------------------------------------------------------------
 
 static int find_record(const struct supervisor *supervisor, uint32_t *record, struct error *error) {
-    for (*record = 0; *record < STATS_MAX_GPUS; ++*record)
-        if (!supervisor->stats->gpus[*record].used)
-            return 0;
-    return error_set(error, -EBUSY, "this daemon delivers to %u GPUs already, the most it can",
+    const struct stats_gpu *unused = stats_find_unused(supervisor->stats->gpus, used);
+    if (unused) {
+        *record = (uint32_t)(unused - supervisor->stats->gpus);
+        return 0;
+    }
+    return error_set(error, -EBUSY, "this daemon already delivers to %u GPUs, the most it can",
                      STATS_MAX_GPUS);
 }
 
@@ -51,6 +71,7 @@ static void publish(const struct device *device) {
         atomic_store_explicit(&gpu->counters[i], 0, memory_order_relaxed);
     atomic_store_explicit(&gpu->bus_bytes_per_s, 0, memory_order_relaxed);
     atomic_store_explicit(&gpu->pools, 0, memory_order_relaxed);
+    atomic_store_explicit(&gpu->state, GPU_STARTING, memory_order_relaxed);
     snprintf(gpu->uuid, sizeof gpu->uuid, "%s", device->uuid);
     gpu->name[0] = 0;
     gpu->used = monotonic_ns();
@@ -58,34 +79,42 @@ static void publish(const struct device *device) {
 }
 
 static void free_device(struct device *device) {
-    struct supervisor *supervisor = device->supervisor;
     struct stats_gpu *gpu = record_of(device);
+    mark_clear(&device->supervisor->marked_devices, &device->mark);
     LIST_REMOVE(device, link);
     close_fd(&device->wake_fd);
     stats_gpu_write_begin(gpu);
     gpu->used = 0;
     stats_gpu_write_end(gpu);
     free(device);
-    supervisor_check_done(supervisor);
 }
 
-static void on_process_changed(struct process *process);
+void devices_free(struct supervisor *supervisor) {
+    struct device *device, *next;
+    LIST_FOREACH_SAFE(device, &supervisor->devices, link, next)
+        if (device->state == DEVICE_GONE && LIST_EMPTY(&device->tenants))
+            free_device(device);
+}
+
+static void on_changed(struct process *process) {
+    device_mark(process->owner);
+}
 
 static int start_process(struct device *device, struct error *error) {
-    const struct supervisor *supervisor = device->supervisor;
-    const struct transfer_start start = {
-        .loop = (uv_loop_t *)&supervisor->loop,
+    struct supervisor *supervisor = device->supervisor;
+    struct transfer_start start = {
+        .loop = &supervisor->loop,
+        .poll_set = &supervisor->poll_set,
         .stats = supervisor->stats,
         .stats_fd = supervisor->stats_fd,
         .record = device->record,
         .wake_fd = device->wake_fd,
         .uuid = device->uuid,
+        .changed = on_changed,
         .owner = device,
-        .changed = on_process_changed,
     };
-    set_state(device, GPU_STARTING);
     device->told = false;
-    return transfer_process_start(&start, &device->process, error);
+    return transfer_process_start(&start, &device->transfer, error);
 }
 
 static int make_device(struct supervisor *supervisor, const char *uuid, struct device **made,
@@ -119,28 +148,69 @@ static int make_device(struct supervisor *supervisor, const char *uuid, struct d
 int device_get(struct supervisor *supervisor, const char *uuid, struct device **device, struct error *error) {
     struct device *known;
     LIST_FOREACH(known, &supervisor->devices, link)
-        if (strcmp(known->uuid, uuid) == 0 && known->state != GPU_STOPPING) {
+        if (strcmp(known->uuid, uuid) == 0 && known->state < DEVICE_STOPPING) {
             *device = known;
             return 0;
         }
     return make_device(supervisor, uuid, device, error);
 }
 
+// ---- Tenants -----------------------------------------------------------------------------------------------
+
+static void count_tenants(const struct device *device) {
+    const struct tenant *tenant;
+    uint32_t count = 0;
+    LIST_FOREACH(tenant, &device->tenants, link)
+        count++;
+    atomic_store_explicit(&record_of(device)->pools, count, memory_order_relaxed);
+}
+
+void device_add_tenant(struct device *device, struct tenant *tenant) {
+    tenant->device = device;
+    LIST_INSERT_HEAD(&device->tenants, tenant, link);
+    device->idle_since_ns = 0;
+    count_tenants(device);
+}
+
+void device_remove_tenant(struct tenant *tenant) {
+    struct device *device = tenant->device;
+    LIST_REMOVE(tenant, link);
+    if (LIST_EMPTY(&device->tenants))
+        device->idle_since_ns = monotonic_ns();
+    count_tenants(device);
+    device_mark(device);
+}
+
 uint64_t device_promised_bytes(const struct device *device) {
-    const struct pool *pool;
+    const struct tenant *tenant;
     uint64_t bytes = 0;
-    LIST_FOREACH(pool, &device->pools, device_link)
-        if (pool->state != POOL_CLOSING)
-            bytes += pool->planned_bytes;
+    LIST_FOREACH(tenant, &device->tenants, link)
+        if (!tenant->closing)
+            bytes += tenant->promised_bytes;
     return bytes;
+}
+
+static void fail_tenants(struct device *device, int code, const char *text) {
+    struct tenant *tenant;
+    LIST_FOREACH(tenant, &device->tenants, link)
+        if (!tenant->closing)
+            tenant->events->failed(tenant, code, text);
+}
+
+static struct tenant *find_tenant(const struct device *device, uint32_t id) {
+    struct tenant *tenant;
+    LIST_FOREACH(tenant, &device->tenants, link)
+        if (tenant->id == id)
+            return tenant;
+    return NULL;
 }
 
 // ---- To the transfer process -------------------------------------------------------------------------------
 
 bool device_send(struct device *device, const struct transfer_request *request, const int *fds,
                  uint32_t count) {
-    return device->state == GPU_RUNNING && device->process &&
-           transfer_process_send(device->process, request, fds, count);
+    return device->state == DEVICE_READY && device->transfer &&
+           transfer_process_send(device->transfer, request, fds, count);
 }
 
 void device_wake(const struct device *device) {
@@ -151,115 +221,73 @@ void device_wake(const struct device *device) {
 
 // ---- From it -----------------------------------------------------------------------------------------------
 
-static struct pool *find_pool(const struct device *device, uint32_t id) {
-    struct pool *pool;
-    LIST_FOREACH(pool, &device->pools, device_link)
-        if (pool->id == id)
-            return pool;
-    return NULL;
-}
-
-static bool is_served(const struct pool *pool) {
-    return pool->state != POOL_CLOSING;
-}
-
-// A pool whose opening is what ends the process would end it for ever, and take the others' along.
-static bool is_crashing(const struct pool *pool) {
-    return is_served(pool) && pool->crashes >= CRASHES_MOST;
-}
-
-// One that fails may take others along, with a feed that then closes.
-static void fail_pools(struct device *device, bool (*wanted)(const struct pool *), int code,
-                       const char *text) {
-    struct pool *pool;
-    do {
-        LIST_FOREACH(pool, &device->pools, device_link)
-            if (wanted(pool))
-                break;
-        if (pool)
-            pool_fail(pool, code, text);
-    } while (pool);
-}
-
 static void ready(struct device *device, const char *name) {
     struct stats_gpu *gpu = record_of(device);
-    struct pool *pool, *next;
+    struct tenant *tenant;
+    if (device->state != DEVICE_STARTING)
+        return;
     stats_gpu_write_begin(gpu);
     snprintf(gpu->name, sizeof gpu->name, "%.*s", (int)sizeof gpu->name - 1, name);
     stats_gpu_write_end(gpu);
-    set_state(device, GPU_RUNNING);
-    for (pool = LIST_FIRST(&device->pools); pool; pool = next) {
-        next = LIST_NEXT(pool, device_link);
-        pool_ask(pool);
-    }
+    set_state(device, DEVICE_READY);
+    LIST_FOREACH(tenant, &device->tenants, link)
+        tenant->events->ready(tenant);
 }
 
 static void lost(struct device *device, const struct transfer_report *report) {
     struct error error = {0};
     device->lost = (struct error){.code = report->code < 0 && report->code > -4096 ? report->code : -EIO};
-    snprintf(device->lost.text, sizeof device->lost.text, "%.*s", (int)sizeof report->text - 1, report->text);
+    snprintf(device->lost.text, sizeof device->lost.text, "%s", report->text);
     error_set(&error, device->lost.code, "GPU %s: %s", device->uuid, device->lost.text);
     supervisor_report(device->supervisor, "%s", error.text);
-    fail_pools(device, is_served, error.code, error.text);
+    fail_tenants(device, error.code, error.text);
 }
 
-static void heard(struct device *device, const struct transfer_report *report, int fd) {
-    struct pool *pool = find_pool(device, report->pool);
-    char text[sizeof report->text];
-    snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, report->text);
-    switch (report->kind) {
-    case TRANSFER_READY:
-        ready(device, text);
-        break;
-    case TRANSFER_POOL_OPEN:
-        respawn_worked(&device->respawn);
-        if (pool) {
-            pool_opened(pool, report->memory_bytes, fd);
-            return;
-        }
-        break;
-    case TRANSFER_POOL_REFUSED:
-        if (pool) {
-            pool->known = false;
-            pool_fail(pool, report->code, text);
-        }
-        break;
-    case TRANSFER_POOL_CLOSED:
-        if (pool)
-            pool_closed(pool);
-        break;
-    case TRANSFER_CONSUMER_REMOVED:
-        if (pool)
-            pool_removed(pool, report->consumer);
-        break;
-    case TRANSFER_CONSUMER_REFUSED:
-        if (pool)
-            pool_refused(pool, report->consumer, report->code, text);
-        break;
-    case TRANSFER_LAGGING:
-        if (pool)
-            pool_lagging(pool, report->consumer, report->waited_ns);
-        break;
-    case TRANSFER_LOST:
-        lost(device, report);
-        break;
-    default:
-        log_warning("report %" PRIu32 " of a transfer process is unknown", report->kind);
+static void heard(struct device *device, struct transfer_report *report, int fd) {
+    struct tenant *tenant = find_tenant(device, report->pool);
+    AUTO_CLOSE int memory_fd = fd;
+    report->text[sizeof report->text - 1] = 0;
+    if (report->kind == TRANSFER_READY) {
+        ready(device, report->text);
+        return;
     }
-    close_fd(&fd);
+    if (report->kind == TRANSFER_LOST) {
+        lost(device, report);
+        return;
+    }
+    if (report->kind == TRANSFER_POOL_OPEN)
+        respawn_worked(&device->respawn);
+    if (!tenant)
+        return; // gone meanwhile
+    tenant->events->reported(tenant, report, memory_fd);
+    memory_fd = -1;
 }
 
-// Who waits for the GPU is told once its process has failed so often in a row; whoever asks later starts it again.
+// False: more has been reported.
+static bool hear(struct device *device) {
+    struct transfer_report report;
+    int fd;
+    for (uint32_t i = 0; i < REPORTS_AT_ONCE; i++) {
+        if (!transfer_process_receive(device->transfer, &report, &fd))
+            return true;
+        heard(device, &report, fd);
+    }
+    device_mark(device);
+    return false;
+}
+
+// Clients that wait for the GPU are told once its process has failed so often in a row; the next one that asks starts
+// it again.
 static void give_up_if_due(struct device *device, int code, const char *why) {
     struct error error = {0};
     if (!respawn_has_given_up(&device->respawn))
         return;
     error_set(&error, code, "GPU %s: its transfer process failed %" PRIu32 " times in a row: %s",
               device->uuid, device->respawn.failures, why);
-    fail_pools(device, is_served, error.code, error.text);
+    fail_tenants(device, error.code, error.text);
 }
 
-static void report_end(const struct device *device, const struct process *process) {
+static void describe_death(struct device *device, const struct process *process) {
     char end[128];
     process_describe_end(process, end, sizeof end);
     if (process->asked)
@@ -268,46 +296,32 @@ static void report_end(const struct device *device, const struct process *proces
         supervisor_report(device->supervisor, "the transfer process of GPU %s %s", device->uuid, end);
 }
 
-static void process_ended(struct device *device, bool asked, uint64_t lived_ns) {
-    struct pool *pool, *next;
-    uint64_t now = monotonic_ns();
-    bool was_ready = device->state == GPU_RUNNING && !device->lost.code;
+static void bury(struct device *device, uint64_t now) {
+    const struct process *process = &device->transfer->process;
+    bool asked = process->asked, was_ready = device->state == DEVICE_READY && !device->lost.code;
+    uint64_t lived = process_lived_ns(process);
+    struct tenant *tenant;
+    describe_death(device, process);
+    transfer_process_release(device->transfer);
+    device->transfer = NULL;
     clear_gauges(record_of(device));
-    for (pool = LIST_FIRST(&device->pools); pool; pool = next) {
-        next = LIST_NEXT(pool, device_link);
-        pool_transfer_died(pool);
-    }
-    if (asked || device->supervisor->state >= SUPERVISOR_STOPPING) {
-        fail_pools(device, is_served, -ESHUTDOWN, "feedd is stopping");
-        free_device(device);
+    LIST_FOREACH(tenant, &device->tenants, link)
+        tenant->events->died(tenant);
+    if (asked || device->state == DEVICE_STOPPING) {
+        fail_tenants(device, -ESHUTDOWN, "feedd is stopping");
+        set_state(device, DEVICE_GONE);
         return;
     }
     stats_add(&record_of(device)->counters[GPU_processes_replaced], 1);
-    fail_pools(device, is_crashing, -EIO, "the transfer process has died each time that it opened the pool");
-    respawn_died(&device->respawn, now, lived_ns, was_ready);
+    LIST_FOREACH(tenant, &device->tenants, link)
+        if (!tenant->closing && tenant->events->is_crashing(tenant))
+            tenant->events->failed(tenant, -EIO,
+                                   "the transfer process has died each time that it opened the pool");
+    respawn_died(&device->respawn, now, lived, was_ready);
     give_up_if_due(device, device->lost.code ? device->lost.code : -ENODEV,
                    device->lost.code ? device->lost.text : "see the daemon's log");
     device->lost = (struct error){0};
-    set_state(device, GPU_BACKING_OFF);
-    device_watch(device, now);
-}
-
-static void on_process_changed(struct process *process) {
-    struct device *device = process->owner;
-    struct transfer_process *transfer = device->process;
-    struct transfer_report report;
-    bool gone = process->state == PROCESS_GONE;
-    int fd;
-    for (uint32_t i = 0; (gone || i < REPORTS_MOST) && transfer_process_receive(transfer, &report, &fd); i++)
-        heard(device, &report, fd);
-    if (!gone)
-        return;
-    bool asked = process->asked;
-    uint64_t lived = process_lived_ns(process);
-    report_end(device, process);
-    device->process = NULL;
-    transfer_process_release(transfer);
-    process_ended(device, asked, lived);
+    set_state(device, DEVICE_BACKING_OFF);
 }
 
 // ---- Watching ----------------------------------------------------------------------------------------------
@@ -316,77 +330,68 @@ static void on_process_changed(struct process *process) {
 static void watch_killed(struct device *device, uint64_t now) {
     char text[256];
     uint64_t patience = device->supervisor->config->stop_timeout_s * NS_PER_S;
-    if (device->told || !process_hangs(&device->process->process, now, patience))
+    if (device->told || !process_hangs(&device->transfer->process, now, patience))
         return;
     device->told = true;
-    snprintf(text, sizeof text, "GPU %s: its transfer process was killed and does not end: the driver hangs",
-             device->uuid);
+    snprintf(text, sizeof text,
+             "GPU %s: its transfer process was killed and does not end, so the driver hangs", device->uuid);
     supervisor_report(device->supervisor, "%s", text);
-    fail_pools(device, is_served, -EIO, text);
+    fail_tenants(device, -EIO, text);
 }
 
 static void watch_process(struct device *device, uint64_t now) {
-    const struct supervisor *supervisor = device->supervisor;
-    struct process *process = &device->process->process;
-    if (process->state == PROCESS_KILLED) {
-        watch_killed(device, now);
-        return;
-    }
+    const struct config *config = device->supervisor->config;
+    struct process *process = &device->transfer->process;
+    process_watch(process, now, config->stop_timeout_s * NS_PER_S);
+    watch_killed(device, now);
     uint64_t patience =
-        device->state == GPU_STARTING ? STARTING_MOST_NS : supervisor->config->loader_timeout_s * NS_PER_S;
-    if (transfer_process_silent_ns(device->process, now) <= patience)
+        device->state == DEVICE_STARTING ? STARTING_MOST_NS : config->loader_timeout_s * NS_PER_S;
+    if (process->state != PROCESS_RUNNING || transfer_process_silent_ns(device->transfer, now) <= patience)
         return;
     supervisor_report(device->supervisor,
-                      "the transfer process of GPU %s has not moved for %" PRIu64 " s; it is replaced",
+                      "the transfer process of GPU %s has not moved for %" PRIu64 " s; it is being replaced",
                       device->uuid, patience / NS_PER_S);
     process_kill(process);
 }
 
-static void stop_process(struct device *device) {
-    set_state(device, GPU_STOPPING);
-    if (device->process) {
-        process_stop(&device->process->process);
-        device_wake(device); // a driver's thread may have got the signal, and not the one that sleeps
-    } else {
-        free_device(device);
-    }
+void device_stop(struct device *device, bool kill) {
+    if (device->transfer && kill)
+        process_kill(&device->transfer->process);
+    if (device->state >= DEVICE_STOPPING)
+        return;
+    set_state(device, device->transfer ? DEVICE_STOPPING : DEVICE_GONE);
+    device_mark(device);
+    if (!device->transfer)
+        return;
+    process_stop(&device->transfer->process);
+    device_wake(device); // a driver's thread may have got the signal, and not the one that sleeps
 }
 
-void device_watch(struct device *device, uint64_t now) {
+static void start_again(struct device *device, uint64_t now) {
     struct error error = {0};
-    uint64_t idle_most = device->supervisor->config->device_linger_s * NS_PER_S;
-    if (!LIST_EMPTY(&device->pools))
-        device->idle_since_ns = 0;
-    else if (!device->idle_since_ns)
-        device->idle_since_ns = now;
-    if (device->state == GPU_STOPPING) {
-        process_watch(&device->process->process, now, device->supervisor->config->stop_timeout_s * NS_PER_S);
+    if (device->state != DEVICE_BACKING_OFF || !respawn_may_start(&device->respawn, now))
+        return;
+    if (LIST_EMPTY(&device->tenants)) {
+        device_stop(device, false);
         return;
     }
-    bool idle = device->idle_since_ns && now >= device->idle_since_ns + idle_most;
-    if (device->process)
-        watch_process(device, now);
-    if (device->state == GPU_BACKING_OFF && !respawn_may_start(&device->respawn, now))
-        return;
-    if (idle || (device->state == GPU_BACKING_OFF && LIST_EMPTY(&device->pools))) {
-        stop_process(device);
-        return;
-    }
-    if (device->process || start_process(device, &error) == 0)
+    set_state(device, DEVICE_STARTING);
+    if (start_process(device, &error) == 0)
         return;
     supervisor_report(device->supervisor, "GPU %s: %s", device->uuid, error.text);
     respawn_unspawned(&device->respawn, now);
     give_up_if_due(device, -ENODEV, error.text);
-    set_state(device, GPU_BACKING_OFF);
+    set_state(device, DEVICE_BACKING_OFF);
 }
 
-void devices_stop(struct supervisor *supervisor, bool kill) {
-    struct device *device, *next;
-    for (device = LIST_FIRST(&supervisor->devices); device; device = next) {
-        next = LIST_NEXT(device, link);
-        if (kill && device->process)
-            process_kill(&device->process->process);
-        else if (device->state != GPU_STOPPING)
-            stop_process(device);
-    }
+void device_act(struct device *device, uint64_t now) {
+    uint64_t linger = device->supervisor->config->device_linger_s * NS_PER_S;
+    bool all_heard = !device->transfer || hear(device);
+    if (device->transfer && all_heard && device->transfer->process.state == PROCESS_GONE)
+        bury(device, now);
+    if (device->transfer)
+        watch_process(device, now);
+    if (device->idle_since_ns && now >= device->idle_since_ns + linger && device->state < DEVICE_STOPPING)
+        device_stop(device, false);
+    start_again(device, now);
 }

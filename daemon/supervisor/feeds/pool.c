@@ -1,32 +1,38 @@
 #include "daemon/supervisor/feeds/pool.h"
-#include "base/error.h"
-#include "base/sizes.h"
-#include "base/time.h"
-#include "shm/ring_supervisor.h"
-#include "shm/stats.h"
 
-#include <assert.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define LAG_REPORTS_NS (2500 * NS_PER_MS) // they come once a second
+#include "base/error.h"
+#include "base/sizes.h"
+#include "base/states.h"
+#include "base/time.h"
+#include "shm/ring_supervisor.h"
+
+#define CRASHES_MOST   5u                 // while one pool was opened
+#define LAG_REPORTS_NS (2500 * NS_PER_MS) // they come once per second
+
+static const struct state states[] = {
+    [POOL_WAITING] = {"waiting", STATE(POOL_OPENING) | STATE(POOL_CLOSING)},
+    [POOL_OPENING] = {"opening", STATE(POOL_OPEN) | STATE(POOL_WAITING) | STATE(POOL_CLOSING)},
+    [POOL_OPEN] = {"open", STATE(POOL_WAITING) | STATE(POOL_CLOSING)},
+    [POOL_CLOSING] = {"closing", 0},
+};
+static const struct state_table table = STATE_TABLE("pool", states);
 
 static void set_state(struct pool *pool, enum pool_state state) {
-    static const uint8_t allowed[POOL_STATES] = {
-        [POOL_WAITING] = 1 << POOL_OPENING | 1 << POOL_CLOSING,
-        [POOL_OPENING] = 1 << POOL_OPEN | 1 << POOL_WAITING | 1 << POOL_CLOSING,
-        [POOL_OPEN] = 1 << POOL_WAITING | 1 << POOL_CLOSING,
-        [POOL_CLOSING] = 0,
-    };
-    assert(allowed[pool->state] >> state & 1);
-    pool->state = state;
+    pool->state = (enum pool_state)state_next(&table, pool->state, state);
+}
+
+static struct pool *pool_of(struct tenant *tenant) {
+    return CONTAINER_OF(tenant, struct pool, tenant);
 }
 
 // ---- Consumers ---------------------------------------------------------------------------------------------
 
-// Sealed: a consumer that cut it short would make our reading of it fault.
+// Sealed: a consumer that cut it short would make the transfer process's reading of it fault.
 static int make_words(const struct pool *pool, int *fd, struct error *error) {
     AUTO_CLOSE int words = memfd_create("feedd-release-words", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (words < 0)
@@ -42,230 +48,231 @@ static int make_words(const struct pool *pool, int *fd, struct error *error) {
     return 0;
 }
 
-static void introduce(const struct pool *pool, const struct session *session) {
+static void introduce(struct pool *pool, const struct member *member) {
     struct transfer_request request = {
-        .kind = TRANSFER_ADD_CONSUMER, .pool = pool->id, .consumer = session->consumer.bit};
-    device_send(pool->device, &request, &session->words_fd, 1);
+        .kind = TRANSFER_ADD_CONSUMER, .pool = pool->tenant.id, .consumer = member->consumer.bit};
+    device_send(pool->tenant.device, &request, &member->words_fd, 1);
 }
 
-int pool_enter(struct pool *pool, struct session *session, struct error *error) {
-    uint64_t taken = pool->words | pool->leaving;
+int pool_enter(struct pool *pool, struct member *member, struct error *error) {
+    uint64_t taken = pool->bits | pool->leaving;
     if (taken == UINT64_MAX)
-        return error_set(error, -EBUSY, "the feed has %u consumers on GPU %s already, the most it can",
-                         RING_MAX_CONSUMERS, pool->device->uuid);
-    int err = make_words(pool, &session->words_fd, error);
+        return error_set(error, -EBUSY, "the feed already has %u consumers on GPU %s, the most it can have",
+                         RING_MAX_CONSUMERS, pool->tenant.device->uuid);
+    int err = make_words(pool, &member->words_fd, error);
     if (err)
         return err;
-    session->consumer.bit = (uint32_t)__builtin_ctzll(~taken);
-    pool->words |= 1ull << session->consumer.bit;
+    member->consumer.bit = (uint32_t)__builtin_ctzll(~taken);
+    pool->bits |= 1ull << member->consumer.bit;
     pool->idle_since_ns = 0;
-    session->pool = pool;
-    session->entered_ns = monotonic_ns();
-    session->stalling_since_ns = session->stalling_heard_ns = 0;
-    introduce(pool, session);
+    member->pool = pool;
+    member->entered_ns = monotonic_ns();
+    member->stalling_since_ns = member->stalling_heard_ns = 0;
+    LIST_INSERT_HEAD(&pool->members, member, pool_link);
+    introduce(pool, member);
     return 0;
 }
 
-static void free_if_over(struct pool *pool) {
-    struct served_feed *feed = pool->feed;
-    struct device *device = pool->device;
-    if (pool->state != POOL_CLOSING || pool->known || pool->words || pool->telling)
-        return;
-    LIST_REMOVE(pool, feed_link);
-    LIST_REMOVE(pool, device_link);
-    if (LIST_EMPTY(&device->pools))
-        device->idle_since_ns = monotonic_ns();
-    pool_count(device);
-    pool_discard(pool);
-    // The copies that were under way have kept slots of the ring.
-    if (feed->state != FEED_CLOSING)
-        feed_pump(feed);
-    feed_free_if_over(feed);
+void pool_leave(struct pool *pool, struct member *member) {
+    struct transfer_request request = {
+        .kind = TRANSFER_REMOVE_CONSUMER, .pool = pool->tenant.id, .consumer = member->consumer.bit};
+    uint64_t bit = 1ull << member->consumer.bit;
+    // What is dispatched in the ring overtakes messages: nobody else gets this bit before the transfer process has let
+    // go of it.
+    if (pool->known && device_send(pool->tenant.device, &request, NULL, 0))
+        pool->leaving |= bit;
+    pool->bits &= ~bit;
+    member->pool = NULL;
+    LIST_REMOVE(member, pool_link);
+    close_fd(&member->words_fd);
+    if (!pool->bits)
+        pool->idle_since_ns = monotonic_ns();
+    served_feed_mark(pool->feed);
 }
 
-void pool_leave(struct pool *pool, struct session *session) {
-    struct transfer_request request = {
-        .kind = TRANSFER_REMOVE_CONSUMER, .pool = pool->id, .consumer = session->consumer.bit};
-    uint64_t word = 1ull << session->consumer.bit;
-    // What is dispatched in the ring overtakes messages: nobody else has this word before the transfer process has
-    // let go of it.
-    if (pool->known && device_send(pool->device, &request, NULL, 0))
-        pool->leaving |= word;
-    pool->words &= ~word;
-    session->pool = NULL;
-    close_fd(&session->words_fd);
-    if (!pool->words)
-        pool->idle_since_ns = monotonic_ns();
-    free_if_over(pool);
+bool pool_is_awaited(const struct pool *pool) {
+    const struct member *member;
+    TAILQ_FOREACH(member, &pool->feed->awaiting, awaited_link)
+        if (strcmp(member->request.device, pool->tenant.device->uuid) == 0)
+            return true;
+    return false;
+}
+
+static struct member *find_member(const struct pool *pool, uint32_t bit) {
+    struct member *member;
+    LIST_FOREACH(member, &pool->members, pool_link)
+        if (member->consumer.bit == bit)
+            return member;
+    return NULL;
 }
 
 // ---- Opening -----------------------------------------------------------------------------------------------
 
 void pool_ask(struct pool *pool) {
     struct transfer_request request = {.kind = TRANSFER_OPEN_POOL,
-                                       .pool = pool->id,
+                                       .pool = pool->tenant.id,
                                        .owner = pool->owner + 1,
                                        .memory_bytes = pool->memory_bytes};
     const int fds[] = {pool->feed->ring_read_fd, pool->ring_fd, pool->feed->event_fd, pool->memory_fd};
-    const struct session *session;
-    if (pool->device->state != GPU_RUNNING || pool->state != POOL_WAITING || pool->unrecovered)
+    const struct member *member;
+    if (pool->tenant.device->state != DEVICE_READY || pool->state != POOL_WAITING)
         return;
     set_state(pool, POOL_OPENING);
     pool->owner++;
     pool->known = true;
-    device_send(pool->device, &request, fds, pool->memory_fd >= 0 ? 4 : 3);
-    LIST_FOREACH(session, &pool->feed->sessions, feed_link)
-        if (session->pool == pool)
-            introduce(pool, session);
+    device_send(pool->tenant.device, &request, fds, pool->memory_fd >= 0 ? 4 : 3);
+    LIST_FOREACH(member, &pool->members, pool_link)
+        introduce(pool, member);
 }
 
-void pool_opened(struct pool *pool, uint64_t memory_bytes, int fd) {
-    AUTO_CLOSE int memory_fd = fd;
+static void on_ready(struct tenant *tenant) {
+    pool_ask(pool_of(tenant));
+}
+
+static void opened(struct pool *pool, uint64_t memory_bytes, int *fd) {
     if (pool->state != POOL_OPENING)
         return; // closed meanwhile
-    if (pool->memory_fd < 0 && memory_fd < 0) {
+    if (pool->memory_fd < 0 && *fd < 0) {
         pool_fail(pool, -EPROTO, "a transfer process made a pool without its descriptor");
         return;
     }
     if (pool->memory_fd < 0) {
-        pool->memory_fd = memory_fd;
+        pool->memory_fd = *fd;
         pool->memory_bytes = memory_bytes;
-        memory_fd = -1;
+        *fd = -1;
     }
     set_state(pool, POOL_OPEN);
     pool->crashes = 0;
+    pool->feed->admit = true;
     log_info("feed %" PRIu64 " has a pool of %" PRIu32 " batches on GPU %s", pool->feed->id,
-             pool->ring.header->slot_count, pool->device->uuid);
-    feed_admit(pool->feed);
-    if (pool->feed->state != FEED_CLOSING)
-        feed_pump(pool->feed);
-}
-
-void pool_removed(struct pool *pool, uint32_t consumer) {
-    if (consumer < RING_MAX_CONSUMERS)
-        pool->leaving &= ~(1ull << consumer);
-}
-
-static struct session *find_session(const struct pool *pool, uint32_t consumer) {
-    struct session *session;
-    LIST_FOREACH(session, &pool->feed->sessions, feed_link)
-        if (session->pool == pool && session->consumer.bit == consumer)
-            return session;
-    return NULL;
-}
-
-void pool_refused(struct pool *pool, uint32_t consumer, int code, const char *text) {
-    struct session *session = find_session(pool, consumer);
-    if (session)
-        session_fail(session, code < 0 ? code : -EIO, "%s", text);
+             pool->ring.header->slot_count, pool->tenant.device->uuid);
 }
 
 // Reported every second as long as copies wait for its stream. What counts is how long others have waited for that.
-void pool_lagging(struct pool *pool, uint32_t consumer, uint64_t waited_ns) {
+static void lagging(struct pool *pool, uint32_t bit, uint64_t waited_ns) {
     struct served_feed *feed = pool->feed;
-    struct session *laggard = find_session(pool, consumer);
+    struct member *laggard = find_member(pool, bit);
     uint64_t now = monotonic_ns();
     if (!laggard || waited_ns > now - laggard->entered_ns)
-        return; // it was said of one who had that word before
-    bool goes_on = now < laggard->stalling_heard_ns + LAG_REPORTS_NS;
+        return; // it was said of the consumer that had this bit before
+    bool continues = now < laggard->stalling_heard_ns + LAG_REPORTS_NS;
     laggard->stalling_heard_ns = now;
     if (!tap_stalls(&pool->delivery, &laggard->consumer))
         laggard->stalling_since_ns = 0;
-    else if (!goes_on || !laggard->stalling_since_ns)
+    else if (!continues || !laggard->stalling_since_ns)
         laggard->stalling_since_ns = now;
     if (!laggard->stalling_since_ns || now - laggard->stalling_since_ns < feed->max_lag_ns)
         return;
     stats_add(&feed->stats->counters[FEED_consumers_detached], 1);
-    session_fail(laggard, -ETIME,
-                 "this consumer's stream on GPU %s released no batch for %" PRIu64
-                 " s while others of the shared feed waited for it (max_lag), and was detached",
-                 pool->device->uuid, feed->max_lag_ns / NS_PER_S);
+    member_fail(laggard, -ETIME,
+                "this consumer's stream on GPU %s released no batch for %" PRIu64
+                " s while others of the shared feed waited for it (max_lag), so it was detached",
+                pool->tenant.device->uuid, feed->max_lag_ns / NS_PER_S);
+}
+
+static void on_reported(struct tenant *tenant, const struct transfer_report *report, int fd) {
+    struct pool *pool = pool_of(tenant);
+    struct member *member = find_member(pool, report->consumer);
+    AUTO_CLOSE int memory_fd = fd;
+    served_feed_mark(pool->feed);
+    switch (report->kind) {
+    case TRANSFER_POOL_OPEN:
+        opened(pool, report->memory_bytes, &memory_fd);
+        return;
+    case TRANSFER_POOL_REFUSED:
+        pool->known = false;
+        pool_fail(pool, report->code, report->text);
+        return;
+    case TRANSFER_POOL_CLOSED:
+        pool->known = false;
+        return;
+    case TRANSFER_CONSUMER_REMOVED:
+        if (report->consumer < RING_MAX_CONSUMERS)
+            pool->leaving &= ~(1ull << report->consumer);
+        return;
+    case TRANSFER_CONSUMER_REFUSED:
+        if (member)
+            member_fail(member, report->code < 0 ? report->code : -EIO, "%s", report->text);
+        return;
+    case TRANSFER_LAGGING:
+        lagging(pool, report->consumer, report->waited_ns);
+        return;
+    default:
+        log_warning("a transfer process sent a report of unknown kind %" PRIu32, report->kind);
+    }
 }
 
 // ---- Ending ------------------------------------------------------------------------------------------------
 
-static void recover(struct pool *pool) {
-    int copies = ring_recover(&pool->ring, pool->owner);
-    pool->unrecovered = copies < 0; // the queue is full: the next tick tries again
-    if (copies > 0)
-        log_info("feed %" PRIu64 ": %d copies to GPU %s are made again", pool->feed->id, copies,
-                 pool->device->uuid);
-}
-
-void pool_transfer_died(struct pool *pool) {
+// Its context is gone, and with it the copies it had queued. The next process does them again, with the same bytes into
+// the same slots.
+static void on_died(struct tenant *tenant) {
+    struct pool *pool = pool_of(tenant);
     pool->known = false;
     pool->leaving = 0;
     pool->crashes += pool->state == POOL_OPENING;
-    if (pool->state == POOL_CLOSING) {
-        free_if_over(pool);
+    served_feed_mark(pool->feed);
+    if (pool->state == POOL_CLOSING)
         return;
-    }
     if (pool->state != POOL_WAITING)
         set_state(pool, POOL_WAITING);
-    // It is reaped: its context is gone, and with it the copies it had queued. Who comes next does them again, with
-    // the same bytes into the same slots.
-    pool->unrecovered = true;
-    recover(pool);
-    feed_pump(pool->feed);
+    int copies = ring_recover(&pool->ring, pool->owner);
+    if (copies > 0)
+        log_info("feed %" PRIu64 ": %d copies to GPU %s are made again", pool->feed->id, copies,
+                 tenant->device->uuid);
 }
 
-void pool_closed(struct pool *pool) {
-    pool->known = false;
-    free_if_over(pool);
+static bool is_crashing(const struct tenant *tenant) {
+    return CONTAINER_OF(tenant, const struct pool, tenant)->crashes >= CRASHES_MOST;
 }
+
+static void on_failed(struct tenant *tenant, int code, const char *text) {
+    pool_fail(pool_of(tenant), code, text);
+}
+
+const struct tenant_events pool_tenant_events = {
+    .ready = on_ready,
+    .died = on_died,
+    .failed = on_failed,
+    .reported = on_reported,
+    .is_crashing = is_crashing,
+};
 
 void pool_close(struct pool *pool) {
-    struct transfer_request request = {.kind = TRANSFER_CLOSE_POOL, .pool = pool->id};
+    struct transfer_request request = {.kind = TRANSFER_CLOSE_POOL, .pool = pool->tenant.id};
     if (pool->state == POOL_CLOSING)
         return;
     set_state(pool, POOL_CLOSING);
+    pool->tenant.closing = true;
     if (pool->known)
-        device_send(pool->device, &request, NULL, 0);
-    free_if_over(pool);
+        device_send(pool->tenant.device, &request, NULL, 0);
+    served_feed_mark(pool->feed);
 }
 
 void pool_fail(struct pool *pool, int code, const char *text) {
-    struct served_feed *feed = pool->feed;
-    struct session *session, *next;
-    if (pool->telling || pool->state == POOL_CLOSING)
-        return;
-    pool->telling = true;
-    supervisor_report(feed->supervisor, "feed %" PRIu64 " has no pool on GPU %s: %s", feed->id,
-                      pool->device->uuid, text);
-    feed_refuse(feed, pool->device->uuid, code, text);
-    for (session = LIST_FIRST(&feed->sessions); session; session = next) {
-        next = LIST_NEXT(session, feed_link);
-        // The last one that leaves may close the feed, and its pools, but for this one.
-        if (session->pool == pool)
-            session_fail(session, code, "%s", text);
-    }
-    pool->telling = false;
+    struct member *member;
     if (pool->state == POOL_CLOSING)
-        free_if_over(pool);
-    else
-        pool_close(pool);
+        return;
+    supervisor_report(pool->feed->supervisor, "feed %" PRIu64 " has no pool on GPU %s: %s", pool->feed->id,
+                      pool->tenant.device->uuid, text);
+    served_feed_refuse(pool->feed, pool->tenant.device->uuid, code, text);
+    LIST_FOREACH(member, &pool->members, pool_link)
+        member_fail(member, code, "%s", text);
+    pool_close(pool);
+}
+
+bool pool_is_over(const struct pool *pool) {
+    return pool->state == POOL_CLOSING && !pool->known && LIST_EMPTY(&pool->members);
 }
 
 // ---- Moving ------------------------------------------------------------------------------------------------
 
 bool pool_pump(struct pool *pool) {
-    struct delivery *delivery = &pool->delivery;
-    const struct delivery *feed = &pool->feed->delivery;
-    uint32_t free_before = feed->free_count;
-    if (pool->state == POOL_CLOSING || delivery_pump(delivery) < 0)
+    const struct delivery *source = &pool->feed->delivery;
+    uint32_t free_before = source->free_count;
+    if (pool->state == POOL_CLOSING || delivery_pump(&pool->delivery) < 0)
         return false; // a transfer process fails as a whole, never with one batch
     if (ring_take_sleeper(&pool->ring))
-        device_wake(pool->device);
-    return feed->free_count > free_before;
-}
-
-void pool_watch(struct pool *pool, uint64_t now) {
-    const struct supervisor *supervisor = pool->feed->supervisor;
-    uint64_t linger = supervisor->config->linger_s * NS_PER_S;
-    if (pool->unrecovered) {
-        recover(pool);
-        pool_ask(pool);
-    }
-    if (pool->idle_since_ns && !pool_is_awaited(pool) && now >= pool->idle_since_ns + linger)
-        pool_close(pool);
+        device_wake(pool->tenant.device);
+    return source->free_count > free_before;
 }

@@ -35,12 +35,11 @@ uint64_t loader_process_silent_ns(const struct loader_process *loader, uint64_t 
 // ---- Its record --------------------------------------------------------------------------------------------
 
 static struct stats_loader *find_record(struct stats_region *stats, struct error *error) {
-    for (uint32_t i = 0; i < STATS_MAX_LOADERS; i++)
-        if (atomic_load_explicit(&stats->loaders[i].feed, memory_order_relaxed) == 0)
-            return &stats->loaders[i];
-    error_set(error, -EBUSY, "this daemon has %u loader processes already, the most it can have",
-              STATS_MAX_LOADERS);
-    return NULL;
+    struct stats_loader *record = stats_find_unused(stats->loaders, feed);
+    if (!record)
+        error_set(error, -EBUSY, "this daemon already has %u loader processes, the most it can have",
+                  STATS_MAX_LOADERS);
+    return record;
 }
 
 // Before the process exists: afterwards these words are its own.
@@ -142,6 +141,7 @@ static int spawn(struct loader_process *loader, const struct loader_start *start
     char *arguments[] = {(char *)"feedd-loader", (char *)"--role=loader", (char *)dataset->name, NULL};
     const struct process_start options = {
         .loop = start->loop,
+        .poll_set = start->poll_set,
         .what = "loader process",
         .arguments = arguments, // the name is shown by ps, not read
         .fds = fds,

@@ -1,10 +1,12 @@
 #include "daemon/supervisor/processes/process.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/scope.h"
+#include "base/sizes.h"
 #include "base/states.h"
 #include "base/time.h"
 
@@ -29,23 +31,16 @@ static void set_state(struct process *process, enum process_state state) {
 
 static void on_handle_closed(uv_handle_t *handle) {
     struct process *process = handle->data;
-    if (--process->open_handles)
-        return;
-    close_fd(&process->channel_fd);
     process->closed(process);
 }
 
-// Opened in this order: the channel, then the process.
 static void close_handles(struct process *process) {
-    uint32_t opened = process->open_handles;
-    if (!opened) {
-        close_fd(&process->channel_fd);
-        process->closed(process);
-        return;
-    }
-    uv_close((uv_handle_t *)&process->channel, on_handle_closed);
-    if (opened > 1)
+    poll_set_remove(&process->channel);
+    close_fd(&process->channel_fd);
+    if (process->handle.data)
         uv_close((uv_handle_t *)&process->handle, on_handle_closed);
+    else
+        process->closed(process);
 }
 
 void process_release(struct process *process) {
@@ -69,14 +64,14 @@ static void on_exit_seen(uv_process_t *handle, int64_t exit_status, int exit_sig
     settle(process);
 }
 
-static void on_channel(uv_poll_t *poll, int status, int events) {
-    struct process *process = poll->data;
+static void on_channel(struct poll_entry *entry, uint32_t events) {
+    struct process *process = CONTAINER_OF(entry, struct process, channel);
     char byte;
-    if (process->channel_ready && status == 0) {
+    if (process->channel_ready) {
         process->channel_ready(process, events);
         return;
     }
-    if (!process->channel_ready && status == 0 && read(process->channel_fd, &byte, 1) > 0)
+    if (read(process->channel_fd, &byte, 1) > 0)
         return;
     // A channel that has ended would be reported again and again.
     process_poll_channel(process, 0);
@@ -84,11 +79,11 @@ static void on_channel(uv_poll_t *poll, int status, int events) {
     settle(process);
 }
 
-void process_poll_channel(struct process *process, int events) {
+void process_poll_channel(struct process *process, uint32_t events) {
     if (events)
-        uv_poll_start(&process->channel, events, on_channel);
+        poll_set_change(&process->channel, events);
     else
-        uv_poll_stop(&process->channel);
+        poll_set_remove(&process->channel); // a channel that has ended is reported whatever is asked for
 }
 
 void process_describe_end(const struct process *process, char *text, size_t bytes) {
@@ -148,16 +143,18 @@ static int spawn(struct process *process, const struct process_start *start, str
         .stdio = stdio,
         .stdio_count = (int)start->fd_count,
     };
-    process->open_handles++; // initialised by uv_spawn even when that fails
+    process->handle.data = process; // initialised by uv_spawn even when that fails
     int err = uv_spawn(start->loop, &process->handle, &options);
     return err ? error_set(error, err, "cannot start a %s: %s", start->what, uv_strerror(err)) : 0;
 }
 
 static int open_handles(struct process *process, const struct process_start *start, struct error *error) {
-    int err = uv_poll_init(start->loop, &process->channel, process->channel_fd);
+    int flags = fcntl(process->channel_fd, F_GETFL);
+    int err = fcntl(process->channel_fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
+    if (!err)
+        err = poll_set_add(start->poll_set, &process->channel, process->channel_fd, EPOLLIN, on_channel);
     if (err)
-        return error_set(error, err, "cannot watch the channel of a %s: %s", start->what, uv_strerror(err));
-    process->open_handles++;
+        return error_set(error, err, "cannot watch the channel of a %s: %s", start->what, strerror(-err));
     return spawn(process, start, error);
 }
 
@@ -169,13 +166,11 @@ int process_start(struct process *process, const struct process_start *start, st
     process->channel_ready = start->channel_ready;
     process->channel_matters = !start->channel_ready;
     process->closed = start->closed;
-    process->handle.data = process->channel.data = process;
     process->started_ns = monotonic_ns();
     int err = open_handles(process, start, error);
     if (err) {
         close_handles(process);
         return err;
     }
-    process_poll_channel(process, UV_READABLE | UV_DISCONNECT);
     return 0;
 }

@@ -11,6 +11,7 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "daemon/supervisor/poll_set.h"
 
 enum process_state {
     PROCESS_RUNNING,
@@ -35,17 +36,17 @@ struct process {
 
     // Private to process.c, and to the file that knows what the channel carries.
     uv_process_t handle;
-    uv_poll_t channel;
+    struct poll_entry channel;
     int channel_fd;
     bool channel_matters; // GONE waits for the end of the channel
     bool channel_ended;
-    uint32_t open_handles; // libuv's
-    void (*channel_ready)(struct process *process, int events);
+    void (*channel_ready)(struct process *process, uint32_t events);
     void (*closed)(struct process *process);
 };
 
 struct process_start {
     uv_loop_t *loop;
+    struct poll_set *poll_set;
     const char *what;       // "loader process", for messages
     char *const *arguments; // ends with NULL
     const int *fds;         // fds[n] becomes descriptor n of the process; those below 0 become /dev/null
@@ -53,7 +54,7 @@ struct process_start {
     int channel; // a pipe or socket whose other end the process has; taken over
     // Called when the channel is ready; NULL: it carries nothing, and its end says that the process and every read it
     // submitted are over. GONE waits for that end.
-    void (*channel_ready)(struct process *process, int events);
+    void (*channel_ready)(struct process *process, uint32_t events);
     // Marks the owner. Called after every change of state and by channel_ready; never during a call of the owner's.
     void (*changed)(struct process *process);
     // Frees the memory that the process lies in, once libuv is done with it.
@@ -77,8 +78,8 @@ bool process_hangs(const struct process *process, uint64_t now, uint64_t patienc
 // Gives back a process that is GONE. The owner must not touch it again.
 void process_release(struct process *process);
 
-// Which events of the channel are wanted; 0: none. For channel_ready's file.
-void process_poll_channel(struct process *process, int events);
+// Which events of the channel are wanted, of epoll(7); 0: none any more. For channel_ready's file.
+void process_poll_channel(struct process *process, uint32_t events);
 
 // "was killed by signal 9 (Killed) after 1.2 s", for a process that has been reaped.
 void process_describe_end(const struct process *process, char *text, size_t bytes);

@@ -42,9 +42,9 @@ uint64_t transfer_process_silent_ns(const struct transfer_process *transfer, uin
 
 // A socket that has ended stays unpolled: it would be reported again and again.
 static void poll_for(struct transfer_process *transfer) {
-    int writable = TAILQ_EMPTY(&transfer->unsent) ? 0 : UV_WRITABLE;
+    uint32_t writable = TAILQ_EMPTY(&transfer->unsent) ? 0 : EPOLLOUT;
     if (!transfer->process.channel_ended)
-        process_poll_channel(&transfer->process, UV_READABLE | UV_DISCONNECT | writable);
+        process_poll_channel(&transfer->process, EPOLLIN | writable);
 }
 
 static void drop_unsent(struct transfer_process *transfer, struct unsent *unsent) {
@@ -143,11 +143,11 @@ int transfer_process_receive(struct transfer_process *transfer, struct transfer_
 
 // Level-triggered: readable is reported in every turn until the reports are taken, so the owner may leave some for the
 // next turn and no mark can be lost. An owner that takes them all, as it should, pays nothing for that.
-static void on_ready(struct process *process, int events) {
+static void on_ready(struct process *process, uint32_t events) {
     struct transfer_process *transfer = transfer_process_of(process);
-    if (events & UV_WRITABLE)
+    if (events & EPOLLOUT)
         send_unsent(transfer);
-    if (events & (UV_READABLE | UV_DISCONNECT))
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
         process->changed(process);
 }
 
@@ -195,6 +195,7 @@ static int spawn(struct transfer_process *transfer, const struct transfer_start 
     char *arguments[] = {(char *)"feedd-transfer", (char *)"--role=transfer", (char *)start->uuid, NULL};
     const struct process_start options = {
         .loop = start->loop,
+        .poll_set = start->poll_set,
         .what = "transfer process",
         .arguments = arguments, // the UUID is shown by ps, not read
         .fds = fds,

@@ -1,15 +1,30 @@
-// Making a pool: the size of its ring, GPU memory, the bookkeeping.
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
-#include "daemon/supervisor/feeds/pool.h"
+#include "daemon/supervisor/feeds/pool_open.h"
 #include "shm/ring_supervisor.h"
 
 #define SLOTS_LEAST 4u
 #define SLOTS_MOST  256u // by itself
+
+// Slots that a rank needs: what it may hold, one that is being copied and one that is next.
+static uint64_t slots_per_lane(const struct attach_request *request) {
+    return max_u64(SLOTS_LEAST, request->prefetch ? request->prefetch + 2ull : 0);
+}
+
+int pool_check_lanes(const struct attach_request *request, struct error *error) {
+    uint64_t needed = slots_per_lane(request) * request->device_world_size;
+    if (!*request->device || needed <= RING_MAX_SLOTS)
+        return 0;
+    return error_set(error, -EINVAL,
+                     "device_world_size %" PRIu32
+                     " is too large: a pool has at most %u batches, and each rank "
+                     "needs %" PRIu64 " of them here",
+                     request->device_world_size, RING_MAX_SLOTS, slots_per_lane(request));
+}
 
 // Enough slots to copy into while others are read, for every lane; more cost GPU memory and bring nothing.
 static int plan_ring(const struct served_feed *feed, const struct attach_request *request,
@@ -26,29 +41,23 @@ static int plan_ring(const struct served_feed *feed, const struct attach_request
         .on_device = true,
     };
     memcpy(plan->fields, header->fields, sizeof plan->fields);
-    uint64_t per_lane = max_u64(SLOTS_LEAST, request->prefetch ? request->prefetch + 2ull : 0);
     uint64_t slots = feed->supervisor->config->device_pool / header->slot_bytes;
-    slots = max_u64(min_u64(slots, SLOTS_MOST), per_lane * request->device_world_size);
+    slots = max_u64(min_u64(slots, SLOTS_MOST), slots_per_lane(request) * request->device_world_size);
     plan->slot_count = (uint32_t)min_u64(slots, RING_MAX_SLOTS);
     return ring_plan(plan, error);
-}
-
-bool pool_is_awaited(const struct pool *pool) {
-    const struct session *session;
-    TAILQ_FOREACH(session, &pool->feed->awaiting, awaited_link)
-        if (strcmp(session->request.device, pool->device->uuid) == 0)
-            return true;
-    return false;
 }
 
 // Closes the pool on that device that has been idle for longest; its memory is free before what is asked for next.
 // False: there is none.
 static bool close_idle(const struct device *device) {
-    struct pool *pool, *oldest = NULL;
-    LIST_FOREACH(pool, &device->pools, device_link)
+    struct pool *oldest = NULL;
+    struct tenant *tenant;
+    LIST_FOREACH(tenant, &device->tenants, link) {
+        struct pool *pool = CONTAINER_OF(tenant, struct pool, tenant);
         if (pool->state != POOL_CLOSING && pool->idle_since_ns && !pool_is_awaited(pool) &&
             (!oldest || pool->idle_since_ns < oldest->idle_since_ns))
             oldest = pool;
+    }
     if (oldest)
         pool_close(oldest);
     return oldest != NULL;
@@ -73,6 +82,8 @@ static int open_ring(struct pool *pool, const struct ring_plan *plan, struct err
     struct served_feed *feed = pool->feed;
     int err = ring_create(plan, &pool->ring_fd, &pool->ring_read_fd, error);
     if (!err)
+        err = ring_allocate_control(plan, pool->ring_fd, error); // all there is of it: a few pages
+    if (!err)
         err = ring_map(&pool->ring, pool->ring_fd, RING_CONTROL, error);
     if (err)
         return err;
@@ -85,16 +96,7 @@ static int open_ring(struct pool *pool, const struct ring_plan *plan, struct err
     return 0;
 }
 
-void pool_count(const struct device *device) {
-    const struct pool *pool;
-    uint32_t count = 0;
-    LIST_FOREACH(pool, &device->pools, device_link)
-        count++;
-    atomic_store_explicit(&device->supervisor->stats->gpus[device->record].pools, count,
-                          memory_order_relaxed);
-}
-
-void pool_discard(struct pool *pool) {
+static void discard(struct pool *pool) {
     if (pool->ring.header)
         delivery_close(&pool->delivery);
     ring_unmap(&pool->ring);
@@ -116,33 +118,37 @@ static int make_pool(struct served_feed *feed, struct device *device, const stru
     if (!pool)
         return error_set(error, -ENOMEM, "out of memory");
     pool->feed = feed;
-    pool->device = device;
     pool->ring_fd = pool->ring_read_fd = pool->memory_fd = -1;
     pool->lane_limit = request->device_world_size;
-    pool->planned_bytes = plan.slot_count * plan.slot_bytes;
     pool->idle_since_ns = monotonic_ns();
     err = open_ring(pool, &plan, error);
     if (err) {
-        pool_discard(pool);
+        discard(pool);
         return err;
     }
-    pool->id = ++feed->supervisor->next_pool;
-    LIST_INSERT_HEAD(&feed->pools, pool, feed_link);
-    LIST_INSERT_HEAD(&device->pools, pool, device_link);
-    device->idle_since_ns = 0;
-    pool_count(device);
+    pool->tenant = (struct tenant){.events = &pool_tenant_events,
+                                   .id = ++feed->supervisor->next_pool,
+                                   .promised_bytes = plan.slot_count * plan.slot_bytes};
+    LIST_INSERT_HEAD(&feed->pools, pool, link);
+    device_add_tenant(device, &pool->tenant);
     pool_ask(pool);
     *made = pool;
     return 0;
 }
 
+void pool_free(struct pool *pool) {
+    LIST_REMOVE(pool, link);
+    device_remove_tenant(&pool->tenant);
+    discard(pool);
+}
+
 // One that nobody uses any more does not stand in the way of more ranks.
 static struct pool *find_pool(const struct served_feed *feed, const struct attach_request *request) {
     struct pool *pool;
-    LIST_FOREACH(pool, &feed->pools, feed_link)
-        if (pool->state != POOL_CLOSING && strcmp(pool->device->uuid, request->device) == 0)
+    LIST_FOREACH(pool, &feed->pools, link)
+        if (pool->state != POOL_CLOSING && strcmp(pool->tenant.device->uuid, request->device) == 0)
             break;
-    if (!pool || pool->lane_limit >= request->device_world_size || pool->words || pool_is_awaited(pool))
+    if (!pool || pool->lane_limit >= request->device_world_size || pool->bits || pool_is_awaited(pool))
         return pool;
     pool_close(pool);
     return NULL;

@@ -1,0 +1,172 @@
+#include "daemon/supervisor/clients/closer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/scope.h"
+#include "daemon/log.h"
+
+struct entry {
+    STAILQ_ENTRY(entry) link;
+    uid_t user;
+    int fd;
+};
+
+struct closer {
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    STAILQ_HEAD(, entry) entries; // the first is the one being closed
+    uint32_t count;
+    bool running;     // the thread exists
+    bool left;        // nobody will ask for more
+    uint32_t holders; // the loop and the thread; the last one frees
+};
+
+// Unlocks.
+static void let_go(struct closer *closer) {
+    bool last = --closer->holders == 0;
+    pthread_mutex_unlock(&closer->lock);
+    if (!last)
+        return;
+    pthread_cond_destroy(&closer->work);
+    pthread_mutex_destroy(&closer->lock);
+    free(closer);
+}
+
+static void *run(void *argument) {
+    struct closer *closer = argument;
+    pthread_mutex_lock(&closer->lock);
+    while (true) {
+        struct entry *entry = STAILQ_FIRST(&closer->entries);
+        if (!entry && closer->left)
+            break;
+        if (!entry) {
+            pthread_cond_wait(&closer->work, &closer->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&closer->lock);
+        close(entry->fd);
+        pthread_mutex_lock(&closer->lock);
+        STAILQ_REMOVE_HEAD(&closer->entries, link);
+        closer->count--;
+        free(entry);
+    }
+    let_go(closer);
+    return NULL;
+}
+
+// Signals are the loop's. A thread that cannot be made is tried for again with the next descriptor.
+static void start_thread(struct closer *closer) {
+    sigset_t all, before;
+    pthread_t thread;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int err = pthread_create(&thread, &attributes, run, closer);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    closer->running = err == 0;
+    closer->holders += err == 0;
+    if (err)
+        log_warning("cannot start the thread that closes clients' descriptors: error %d", err);
+}
+
+struct closer *closer_open(void) {
+    struct closer *closer = calloc(1, sizeof *closer);
+    if (!closer)
+        return NULL;
+    pthread_mutex_init(&closer->lock, NULL);
+    pthread_cond_init(&closer->work, NULL);
+    STAILQ_INIT(&closer->entries);
+    closer->holders = 1;
+    return closer;
+}
+
+void closer_leave(struct closer *closer) {
+    struct entry *entry;
+    pthread_mutex_lock(&closer->lock);
+    closer->left = true;
+    // Without a thread they stay open until this process ends, which does not wait for them.
+    while (!closer->running && (entry = STAILQ_FIRST(&closer->entries))) {
+        STAILQ_REMOVE_HEAD(&closer->entries, link);
+        free(entry);
+    }
+    pthread_cond_signal(&closer->work);
+    let_go(closer);
+}
+
+void closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count) {
+    pthread_mutex_lock(&closer->lock);
+    while (*count) {
+        struct entry *entry = malloc(sizeof *entry);
+        --*count;
+        // Out of memory: better a descriptor that stays open than a loop that stands still.
+        if (!entry)
+            continue;
+        *entry = (struct entry){.user = user, .fd = fds[*count]};
+        STAILQ_INSERT_TAIL(&closer->entries, entry, link);
+        closer->count++;
+    }
+    if (!closer->running)
+        start_thread(closer);
+    pthread_cond_signal(&closer->work);
+    pthread_mutex_unlock(&closer->lock);
+}
+
+// Whether the next bytes of the receive queue come with descriptors. A look without room for them duplicates and drops
+// references that are not the last ones, so it cannot block.
+static ssize_t peek(int socket, void *bytes, size_t count, bool *with_fds) {
+    struct iovec into = {bytes, count};
+    struct msghdr message = {.msg_iov = &into, .msg_iovlen = 1};
+    ssize_t got = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
+    *with_fds = got > 0 && message.msg_flags & MSG_CTRUNC;
+    return got;
+}
+
+// Reads away what is left without descriptors. True: nothing is left, and nothing more can come.
+static bool drain(int socket) {
+    static uint8_t unwanted[65536];
+    bool with_fds;
+    ssize_t got;
+    while ((got = peek(socket, unwanted, sizeof unwanted, &with_fds)) > 0 && !with_fds)
+        if (recv(socket, unwanted, (size_t)got, MSG_DONTWAIT) != got)
+            return false;
+    return !with_fds;
+}
+
+void closer_take_socket(struct closer *closer, uid_t user, int *socket) {
+    uint32_t one = 1;
+    if (*socket < 0)
+        return;
+    shutdown(*socket, SHUT_RDWR); // from here on nothing can be added
+    if (drain(*socket))
+        close(*socket);
+    else
+        closer_take(closer, user, socket, &one);
+    *socket = -1;
+}
+
+bool closer_is_busy(struct closer *closer, uid_t user) {
+    const struct entry *entry;
+    pthread_mutex_lock(&closer->lock);
+    STAILQ_FOREACH(entry, &closer->entries, link)
+        if (entry->user == user)
+            break;
+    pthread_mutex_unlock(&closer->lock);
+    return entry != NULL;
+}
+
+bool closer_is_full(struct closer *closer) {
+    pthread_mutex_lock(&closer->lock);
+    bool full = closer->count >= CLOSER_MOST;
+    pthread_mutex_unlock(&closer->lock);
+    return full;
+}

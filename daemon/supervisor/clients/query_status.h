@@ -1,0 +1,21 @@
+// The answer to a question for the daemon's status: its settings, its last errors and the GPUs in use.
+#ifndef FEEDD_DAEMON_SUPERVISOR_CLIENTS_QUERY_STATUS_H
+#define FEEDD_DAEMON_SUPERVISOR_CLIENTS_QUERY_STATUS_H
+
+#include "daemon/supervisor/supervisor.h"
+
+// Hands the answer to `send`, once.
+void query_status(const struct supervisor *supervisor, void (*send)(void *context, Feedd__Answer *answer),
+                  void *context);
+
+// Rows of an answer: the GPUs that have a record. Texts are copies, as a transfer process can write to its record and
+// may have run wild, and packing a message measures a text twice.
+struct query_gpus {
+    size_t count;
+    Feedd__Gpu rows[STATS_MAX_GPUS];
+    Feedd__Gpu *list[STATS_MAX_GPUS];
+    char uuids[STATS_MAX_GPUS][STATS_NAME], names[STATS_MAX_GPUS][STATS_NAME];
+};
+void query_list_gpus(const struct stats_region *stats, uint64_t now, struct query_gpus *gpus);
+
+#endif

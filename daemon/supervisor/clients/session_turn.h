@@ -1,0 +1,14 @@
+// What happens to a session once per turn of the loop, and on every tick.
+#ifndef FEEDD_DAEMON_SUPERVISOR_CLIENTS_SESSION_TURN_H
+#define FEEDD_DAEMON_SUPERVISOR_CLIENTS_SESSION_TURN_H
+
+#include "daemon/supervisor/clients/session.h"
+
+// The turn of a session that is marked: a few of its messages, and its end. Sets supervisor->again when it has left
+// messages for the next turn.
+void session_act(struct session *session);
+
+// What time decides: clients that say nothing, or do not take in why their session ends; questions that had to wait.
+void session_tick(struct session *session, uint64_t now);
+
+#endif

@@ -1,0 +1,50 @@
+#include "daemon/supervisor/clients/user.h"
+
+#include <inttypes.h>
+
+// A page of a list costs up to a few tens of microseconds, so this is a few percent of a processor.
+#define QUESTIONS_PER_S   1000u
+#define QUESTIONS_AT_ONCE 500u
+#define LINES_PER_S       20u
+#define LINES_AT_ONCE     100u
+
+struct user *user_get(struct supervisor *supervisor, uid_t uid, uint64_t now) {
+    struct user *user;
+    LIST_FOREACH(user, &supervisor->users, link)
+        if (user->uid == uid)
+            break;
+    if (!user) {
+        user = calloc(1, sizeof *user);
+        if (!user)
+            return NULL;
+        user->uid = uid;
+        bucket_init(&user->questions, QUESTIONS_PER_S, QUESTIONS_AT_ONCE, now);
+        bucket_init(&user->log_lines, LINES_PER_S, LINES_AT_ONCE, now);
+        LIST_INSERT_HEAD(&supervisor->users, user, link);
+    }
+    user->sessions++;
+    return user;
+}
+
+void user_put(struct user *user) {
+    if (--user->sessions)
+        return;
+    LIST_REMOVE(user, link);
+    free(user);
+}
+
+bool user_may_ask(struct user *user, uint64_t now) {
+    return bucket_take(&user->questions, now);
+}
+
+bool user_may_log(struct user *user, uint64_t now) {
+    if (!bucket_take(&user->log_lines, now)) {
+        user->lines_left_out++;
+        return false;
+    }
+    if (user->lines_left_out)
+        log_info("%" PRIu64 " lines about sessions of user %d were left out", user->lines_left_out,
+                 (int)user->uid);
+    user->lines_left_out = 0;
+    return true;
+}

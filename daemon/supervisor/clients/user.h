@@ -1,0 +1,28 @@
+// What the sessions of one user share: how many there are, and how fast they may ask.
+#ifndef FEEDD_DAEMON_SUPERVISOR_CLIENTS_USER_H
+#define FEEDD_DAEMON_SUPERVISOR_CLIENTS_USER_H
+
+#include "base/bucket.h"
+#include "daemon/supervisor/supervisor.h"
+
+struct user {
+    LIST_ENTRY(user) link;
+    uid_t uid;
+    uint32_t sessions;
+    struct bucket questions; // one per query or command
+    struct bucket log_lines; // about its sessions
+    uint64_t lines_left_out; // of the log, since the last one that was written
+};
+
+// The record of a user, made if it is not there; one session more. NULL: out of memory.
+struct user *user_get(struct supervisor *supervisor, uid_t uid, uint64_t now);
+// One session less; the record goes with the last.
+void user_put(struct user *user);
+
+// Whether this user may have another question answered: an answer costs more than other messages do.
+bool user_may_ask(struct user *user, uint64_t now);
+
+// Whether to write a line about a session of this user. Says in the log how many were left out before.
+bool user_may_log(struct user *user, uint64_t now);
+
+#endif

@@ -1,0 +1,35 @@
+#include "daemon/supervisor/datasets.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "daemon/source/source.h"
+
+void datasets_close(struct dataset **datasets, size_t count) {
+    for (size_t i = 0; datasets && i < count; i++)
+        if (datasets[i])
+            dataset_unref(datasets[i]);
+    free(datasets);
+}
+
+int datasets_open(const struct config *config, struct dataset ***datasets, struct error *error) {
+    struct dataset **opened = calloc(config->dataset_count + 1, sizeof(struct dataset *));
+    if (!opened)
+        return error_set(error, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < config->dataset_count; i++) {
+        int err = source_open_dataset(&config->datasets[i], &opened[i], error);
+        if (err) {
+            datasets_close(opened, i);
+            return err;
+        }
+    }
+    *datasets = opened;
+    return 0;
+}
+
+struct dataset *datasets_find(const struct supervisor *supervisor, const char *name) {
+    for (size_t i = 0; i < supervisor->dataset_count; i++)
+        if (strcmp(supervisor->datasets[i]->name, name) == 0)
+            return supervisor->datasets[i];
+    return NULL;
+}

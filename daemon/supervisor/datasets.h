@@ -1,0 +1,15 @@
+// The datasets on offer: what a configuration declares, opened.
+#ifndef FEEDD_DAEMON_SUPERVISOR_DATASETS_H
+#define FEEDD_DAEMON_SUPERVISOR_DATASETS_H
+
+#include "base/error.h"
+#include "daemon/supervisor/supervisor.h"
+
+// Opens all datasets of a configuration, or none. May wait for storage.
+int datasets_open(const struct config *config, struct dataset ***datasets, struct error *error);
+void datasets_close(struct dataset **datasets, size_t count);
+
+// NULL: there is none of that name.
+struct dataset *datasets_find(const struct supervisor *supervisor, const char *name);
+
+#endif

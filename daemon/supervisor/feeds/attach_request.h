@@ -1,0 +1,40 @@
+// What a client asks for when it attaches, checked.
+#ifndef FEEDD_DAEMON_SUPERVISOR_FEEDS_ATTACH_REQUEST_H
+#define FEEDD_DAEMON_SUPERVISOR_FEEDS_ATTACH_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/source/dataset.h"
+#include "gpu/gpu.h"
+#include "proto/limits.h"
+
+// What all clients that share a feed must agree on.
+struct feed_shape {
+    const struct dataset *dataset;
+    uint32_t batch_size;
+    bool shuffle;
+    bool drop_last;
+    uint64_t seed;
+    uint32_t world_size;
+};
+
+struct attach_request {
+    struct feed_shape shape;
+    char name[PROTO_MAX_NAME + 1]; // "" for a private feed
+    uint32_t rank;
+    uint64_t epochs;
+    uint32_t local_world_size;
+    uint32_t prefetch;
+    uint32_t wait_for;
+    uint64_t max_lag_s;
+    uint64_t ring_bytes;
+    char device[GPU_UUID_BYTES]; // "": host memory
+    uint32_t device_world_size;
+    bool reconnect; // of a run that began there:
+    uint64_t run_epoch, run_consumed;
+    bool resume;                          // with a token:
+    uint64_t start_epoch, start_consumed; // where the consumer stands
+};
+
+#endif

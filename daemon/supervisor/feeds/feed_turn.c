@@ -1,0 +1,160 @@
+#include "daemon/supervisor/feeds/feed_turn.h"
+
+#include <inttypes.h>
+
+#include "base/scope.h"
+#include "base/time.h"
+#include "daemon/supervisor/feeds/feed_loaders.h"
+#include "daemon/supervisor/feeds/making.h"
+#include "daemon/supervisor/feeds/places.h"
+#include "daemon/supervisor/feeds/pool_open.h"
+#include "daemon/supervisor/feeds/pump.h"
+
+// ---- Members that hold others up ---------------------------------------------------------------------------
+
+static const struct delivery *delivery_of(const struct member *member) {
+    return member->pool ? &member->pool->delivery : &member->feed->delivery;
+}
+
+// Members of a blocked lane that hold something and do not wait themselves are the ones it waits for: the one furthest
+// behind first, since that may be all that is missing.
+static struct member *find_laggard(struct served_feed *feed, uint64_t now) {
+    struct member *member, *laggard = NULL;
+    uint64_t furthest = UINT64_MAX;
+    LIST_FOREACH(member, &feed->members, feed_link) {
+        struct consumer *consumer = &member->consumer;
+        bool lags = !member->failed && consumer->held_count && !consumer->waiting_since_ns &&
+                    delivery_holds_up(delivery_of(member), consumer);
+        if (!lags) {
+            consumer->lagging_since_ns = 0;
+            continue;
+        }
+        if (!consumer->lagging_since_ns)
+            consumer->lagging_since_ns = now;
+        uint64_t oldest = delivery_oldest_held(delivery_of(member), consumer);
+        if (now - consumer->lagging_since_ns >= feed->max_lag_ns && oldest < furthest) {
+            furthest = oldest;
+            laggard = member;
+        }
+    }
+    return laggard;
+}
+
+// At most one at a time: whether another one is still in the way shows when that one has left.
+static bool detach_laggard(struct served_feed *feed, uint64_t now) {
+    struct member *laggard = feed->state == FEED_RUNNING ? find_laggard(feed, now) : NULL;
+    if (!laggard)
+        return false;
+    stats_add(&feed->stats->counters[FEED_consumers_detached], 1);
+    member_fail(laggard, -ETIME,
+                "this consumer released no batch for %" PRIu64
+                " s while others of the shared feed waited for it (max_lag), so it was detached",
+                feed->max_lag_ns / NS_PER_S);
+    return true;
+}
+
+// ---- The turn ----------------------------------------------------------------------------------------------
+
+static void end(struct served_feed *feed) {
+    struct pool *pool;
+    served_feed_refuse(feed, NULL, -EIO, "the feed was closed; see the daemon's log");
+    feed_loaders_end(feed, false);
+    LIST_FOREACH(pool, &feed->pools, link)
+        pool_close(pool);
+    poll_set_remove(&feed->event);
+}
+
+// A feed stays warm for a while after its last client has left.
+static void close_unless_used(struct served_feed *feed, uint64_t now) {
+    const struct supervisor *supervisor = feed->supervisor;
+    uint64_t linger = supervisor->state == SUPERVISOR_RUNNING ? supervisor->config->linger_s * NS_PER_S : 0;
+    if (served_feed_is_open(feed) && !served_feed_in_use(feed) && now >= feed->idle_since_ns + linger)
+        served_feed_close(feed);
+}
+
+void feed_act(struct served_feed *feed) {
+    uint64_t now = monotonic_ns();
+    making_act(feed);
+    feed_loaders_act(feed);
+    places_admit(feed);
+    if (served_feed_is_open(feed))
+        pump_feed(feed);
+    if (feed->find_laggards)
+        feed->find_laggards = detach_laggard(feed, now);
+    close_unless_used(feed, now);
+    if (feed->state == FEED_CLOSING)
+        end(feed);
+}
+
+// ---- The tick ----------------------------------------------------------------------------------------------
+
+// A long wait shows in the statistics while it lasts.
+static void count_waiting(struct served_feed *feed, uint64_t now) {
+    struct member *member;
+    LIST_FOREACH(member, &feed->members, feed_link) {
+        struct consumer *consumer = &member->consumer;
+        if (!consumer->waiting_since_ns)
+            continue;
+        stats_add(&feed->stats->counters[FEED_consumer_wait_ns], now - consumer->waiting_since_ns);
+        consumer->waiting_since_ns = now;
+    }
+}
+
+static void close_idle_pools(struct served_feed *feed, uint64_t now) {
+    struct pool *pool;
+    uint64_t linger = feed->supervisor->config->linger_s * NS_PER_S;
+    LIST_FOREACH(pool, &feed->pools, link)
+        if (pool->idle_since_ns && !pool_is_awaited(pool) && now >= pool->idle_since_ns + linger)
+            pool_close(pool);
+}
+
+void feed_tick(struct served_feed *feed, uint64_t now) {
+    feed_loaders_watch(feed, now);
+    served_feed_mark(feed); // for what is to be tried again
+    if (!served_feed_is_open(feed))
+        return;
+    if (feed->gather_until_ns && now >= feed->gather_until_ns)
+        served_feed_end_gathering(feed);
+    feed->find_laggards = true;
+    count_waiting(feed, now);
+    close_idle_pools(feed, now);
+}
+
+// ---- The end -----------------------------------------------------------------------------------------------
+
+static bool is_over(const struct served_feed *feed) {
+    return feed->state == FEED_CLOSING && !feed->making && !served_feed_in_use(feed) &&
+           LIST_EMPTY(&feed->loaders) && LIST_EMPTY(&feed->pools);
+}
+
+static void free_feed(struct served_feed *feed) {
+    struct supervisor *supervisor = feed->supervisor;
+    mark_clear(&supervisor->marked_feeds, &feed->mark);
+    LIST_REMOVE(feed, link);
+    supervisor->feed_count--;
+    delivery_close(&feed->delivery);
+    ring_unmap(&feed->ring);
+    close_fd(&feed->ring_fd);
+    close_fd(&feed->ring_read_fd);
+    close_fd(&feed->event_fd);
+    stats_feed_write_begin(feed->stats);
+    feed->stats->id = 0;
+    stats_feed_write_end(feed->stats);
+    log_info("feed %" PRIu64 " of dataset %s is closed", feed->id, feed->dataset->name);
+    dataset_unref(feed->dataset);
+    free(feed);
+}
+
+void feeds_free(struct supervisor *supervisor) {
+    struct served_feed *feed, *next_feed;
+    struct pool *pool, *next_pool;
+    LIST_FOREACH_SAFE(feed, &supervisor->feeds, link, next_feed) {
+        LIST_FOREACH_SAFE(pool, &feed->pools, link, next_pool)
+            if (pool_is_over(pool)) {
+                pool_free(pool);
+                served_feed_mark(feed); // copies that were under way had kept slots of the ring
+            }
+        if (is_over(feed))
+            free_feed(feed);
+    }
+}

@@ -1,0 +1,213 @@
+#include "daemon/supervisor/feeds/making.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "base/error.h"
+#include "base/sizes.h"
+#include "base/time.h"
+#include "daemon/supervisor/delivery/fill_loaders.h"
+#include "daemon/supervisor/feeds/budget.h"
+#include "daemon/supervisor/feeds/feed_loaders.h"
+#include "daemon/supervisor/feeds/ring_size.h"
+
+static struct stats_feed *find_stats(const struct supervisor *supervisor, struct error *error) {
+    struct stats_feed *record = stats_find_unused(supervisor->stats->feeds, id);
+    if (!record)
+        error_set(error, -EBUSY, "this daemon already serves %u feeds, the most it can", STATS_MAX_FEEDS);
+    return record;
+}
+
+static void publish_stats(struct served_feed *feed, const struct ring_plan *plan) {
+    struct stats_feed *stats = feed->stats;
+    stats_feed_write_begin(stats);
+    for (int i = 0; i < FEED_COUNTERS; i++)
+        atomic_store_explicit(&stats->counters[i], 0, memory_order_relaxed);
+    for (int i = 0; i < LOADER_COUNTERS; i++)
+        atomic_store_explicit(&stats->retired[i], 0, memory_order_relaxed);
+    stats->id = feed->id;
+    snprintf(stats->name, sizeof stats->name, "%s", feed->name);
+    snprintf(stats->dataset, sizeof stats->dataset, "%s", feed->dataset->name);
+    stats->started_ns = monotonic_ns();
+    stats->batch_size = feed->shape.batch_size;
+    stats->world_size = feed->shape.world_size;
+    stats->slot_count = plan->slot_count;
+    stats->ring_bytes = plan->total_bytes;
+    stats_feed_write_end(stats);
+}
+
+static struct served_feed *describe(struct supervisor *supervisor, uid_t user,
+                                    const struct attach_request *request, const struct ring_plan *plan) {
+    struct served_feed *feed = calloc(1, sizeof *feed);
+    if (!feed)
+        return NULL;
+    feed->supervisor = supervisor;
+    feed->user = user;
+    feed->shape = request->shape;
+    feed->dataset = dataset_ref((struct dataset *)request->shape.dataset);
+    feed->wait_for = request->wait_for;
+    feed->max_lag_ns = request->max_lag_s * NS_PER_S;
+    feed->ring_bytes = plan->total_bytes;
+    feed->asked_ring_bytes = request->ring_bytes;
+    feed->asked_prefetch = request->prefetch;
+    feed->asked_lanes = request->local_world_size;
+    feed->ring_fd = feed->ring_read_fd = feed->event_fd = -1;
+    LIST_INIT(&feed->members);
+    TAILQ_INIT(&feed->awaiting);
+    LIST_INIT(&feed->pools);
+    feed_loaders_init(feed);
+    memcpy(feed->name, request->name, sizeof feed->name);
+    return feed;
+}
+
+// ---- In a thread -------------------------------------------------------------------------------------------
+
+// Two jobs, one after the other: the control part, with which loaders can start, and then all the rest.
+struct making {
+    uv_work_t work;
+    struct served_feed *feed;
+    struct ring_plan plan;
+    struct partition partition;
+    bool mapped; // the control part is there: the job is the rest
+    bool done;   // the job has ended
+    int err;
+    struct error error;
+};
+
+static void work(uv_work_t *job) {
+    struct making *making = job->data;
+    int fd = making->feed->ring_fd;
+    making->err = making->mapped ? ring_allocate(&making->plan, fd, &making->error)
+                                 : ring_allocate_control(&making->plan, fd, &making->error);
+}
+
+static void on_worked(uv_work_t *job, int status) {
+    struct making *making = job->data;
+    if (status < 0)
+        making->err = error_set(&making->error, status, "the feed was given up");
+    making->done = true;
+    served_feed_mark(making->feed);
+}
+
+static int queue_work(struct making *making, struct error *error) {
+    making->done = false;
+    int err = uv_queue_work(&making->feed->supervisor->loop, &making->work, work, on_worked);
+    return err ? error_set(error, err, "cannot allocate the ring: %s", uv_strerror(err)) : 0;
+}
+
+// ---- On the loop -------------------------------------------------------------------------------------------
+
+static void on_event(struct poll_entry *entry, uint32_t events) {
+    struct served_feed *feed = CONTAINER_OF(entry, struct served_feed, event);
+    uint64_t count;
+    (void)events;
+    if (read(feed->event_fd, &count, sizeof count) < 0 && errno != EAGAIN)
+        log_warning("cannot read the eventfd of feed %" PRIu64 ": %m", feed->id);
+    served_feed_mark(feed);
+}
+
+static int map_control(struct served_feed *feed, struct making *making, struct error *error) {
+    int err = ring_map(&feed->ring, feed->ring_fd, RING_CONTROL, error);
+    if (err)
+        return err;
+    making->mapped = true;
+    feed_loaders_start(feed);
+    return queue_work(making, error);
+}
+
+static int open_feed(struct served_feed *feed, const struct making *making, struct error *error) {
+    int err =
+        delivery_open(&feed->delivery, &feed->ring, &making->partition, feed->asked_lanes, &loaders_filler);
+    if (err)
+        return error_set(error, err, "out of memory");
+    feed->delivery.shared = feed->name[0] != 0;
+    err = poll_set_add(&feed->supervisor->poll_set, &feed->event, feed->event_fd, EPOLLIN, on_event);
+    if (err)
+        return error_set(error, err, "cannot watch an eventfd: %s", strerror(-err));
+    served_feed_set_state(feed, FEED_GATHERING);
+    feed->idle_since_ns = monotonic_ns();
+    feed->admit = true;
+    feed_loaders_start(feed);
+    if (!feed->loaders_running && !feed->respawn.failures) // else they are started again, up to a limit
+        return error_set(error, -EAGAIN, "no loader process could be started; see the daemon's log");
+    log_info("feed %" PRIu64 "%s%s: dataset %s, batches of %" PRIu32 ", ring of %" PRIu32 " batches (%" PRIu64
+             " KiB)",
+             feed->id, *feed->name ? " " : "", feed->name, feed->dataset->name, feed->shape.batch_size,
+             making->plan.slot_count, making->plan.total_bytes >> 10);
+    return 0;
+}
+
+void making_act(struct served_feed *feed) {
+    struct making *making = feed->making;
+    if (!making || !making->done)
+        return;
+    int err = making->err;
+    if (!err && feed->state == FEED_CLOSING)
+        err = error_set(&making->error, -ESHUTDOWN, "the feed was closed while it was being made");
+    if (!err && !making->mapped) {
+        err = map_control(feed, making, &making->error);
+        if (!err)
+            return;
+    } else if (!err) {
+        err = open_feed(feed, making, &making->error);
+    }
+    if (err) {
+        served_feed_refuse(feed, NULL, err, making->error.text);
+        served_feed_close(feed);
+    }
+    feed->making = NULL;
+    free(making);
+}
+
+static int begin(struct served_feed *feed, const struct attach_request *request, const struct ring_plan *plan,
+                 struct error *error) {
+    int err = ring_create(plan, &feed->ring_fd, &feed->ring_read_fd, error);
+    if (err)
+        return err;
+    feed->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (feed->event_fd < 0)
+        return error_set(error, -errno, "cannot make an eventfd: %m");
+    feed->making = calloc(1, sizeof *feed->making);
+    if (!feed->making)
+        return error_set(error, -ENOMEM, "out of memory");
+    *feed->making =
+        (struct making){.feed = feed, .plan = *plan, .partition = served_feed_run(&feed->shape, request)};
+    feed->making->work.data = feed->making;
+    return queue_work(feed->making, error);
+}
+
+static void discard(struct served_feed *feed) {
+    close_fd(&feed->ring_fd);
+    close_fd(&feed->ring_read_fd);
+    close_fd(&feed->event_fd);
+    dataset_unref(feed->dataset);
+    free(feed->making);
+    free(feed);
+}
+
+int making_start(struct supervisor *supervisor, uid_t user, const struct attach_request *request,
+                 struct served_feed **made, struct error *error) {
+    struct ring_plan plan;
+    int err = ring_size_plan(supervisor->config, request, &plan, error);
+    if (!err)
+        err = budget_make_room(supervisor, user, plan.total_bytes, error);
+    if (err)
+        return err;
+    struct served_feed *feed = describe(supervisor, user, request, &plan);
+    if (!feed)
+        return error_set(error, -ENOMEM, "out of memory");
+    feed->stats = find_stats(supervisor, error);
+    err = feed->stats ? begin(feed, request, &plan, error) : -EBUSY;
+    if (err) {
+        discard(feed);
+        return err;
+    }
+    feed->id = ++supervisor->next_feed;
+    publish_stats(feed, &plan);
+    LIST_INSERT_HEAD(&supervisor->feeds, feed, link);
+    supervisor->feed_count++;
+    supervisor->ring_bytes += feed->ring_bytes;
+    *made = feed;
+    return 0;
+}

@@ -1,0 +1,148 @@
+#include "daemon/supervisor/feeds/places.h"
+
+#include "base/error.h"
+#include "base/time.h"
+#include "daemon/supervisor/feeds/pool_open.h"
+
+// ---- Waiting -----------------------------------------------------------------------------------------------
+
+void places_await(struct served_feed *feed, struct member *member) {
+    member->awaited = feed;
+    TAILQ_INSERT_TAIL(&feed->awaiting, member, awaited_link);
+    feed->admit = true;
+    served_feed_mark(feed);
+}
+
+static void forget(struct member *member) {
+    struct served_feed *feed = member->awaited;
+    if (!feed)
+        return;
+    TAILQ_REMOVE(&feed->awaiting, member, awaited_link);
+    member->awaited = NULL;
+    served_feed_mark(feed);
+}
+
+// ---- Entering ----------------------------------------------------------------------------------------------
+
+static struct delivery *delivery_of(const struct member *member, struct served_feed *feed) {
+    return member->pool ? &member->pool->delivery : &feed->delivery;
+}
+
+// Other members of its rank, which read the same batches.
+static uint32_t count_twins(const struct served_feed *feed, const struct member *member) {
+    const struct member *other;
+    uint32_t count = 0;
+    LIST_FOREACH(other, &feed->members, feed_link)
+        count += other != member && other->request.rank == member->request.rank;
+    return count;
+}
+
+static void enter(struct served_feed *feed, struct member *member) {
+    feed->twins += count_twins(feed, member);
+    member->feed = feed;
+    LIST_INSERT_HEAD(&feed->members, member, feed_link);
+    feed->member_count++;
+    feed->idle_since_ns = 0;
+    feed->gathered++;
+    if (feed->gathered >= feed->wait_for)
+        served_feed_end_gathering(feed);
+}
+
+// In a feed that nobody uses the newcomer says where it continues: from where it stands, if that is a batch of this run
+// (then the ring is warm), else a new run begins.
+static void place_feed(struct served_feed *feed, const struct attach_request *request) {
+    uint64_t sequence;
+    if (partition_sequence(&feed->delivery.partition, request->start_epoch, request->start_consumed,
+                           &sequence) == 0)
+        return;
+    struct partition partition = served_feed_run(&feed->shape, request);
+    struct pool *pool;
+    LIST_FOREACH(pool, &feed->pools, link)
+        delivery_restart(&pool->delivery, &partition);
+    delivery_restart(&feed->delivery, &partition);
+}
+
+static int join(struct served_feed *feed, struct member *member, struct error *error) {
+    const struct attach_request *request = &member->request;
+    bool alone = LIST_EMPTY(&feed->members);
+    if (alone) {
+        uint64_t limit = monotonic_ns() + request->max_lag_s * NS_PER_S;
+        feed->max_lag_ns = request->max_lag_s * NS_PER_S;
+        place_feed(feed, request);
+        served_feed_gather(feed, request->wait_for, request->reconnect ? limit : 0);
+    }
+    struct start_position start = {
+        .given = alone || request->resume,
+        .epoch = request->start_epoch,
+        .consumed = request->start_consumed,
+    };
+    return delivery_join(delivery_of(member, feed), &member->consumer, request->rank, request->epochs, &start,
+                         request->prefetch, error);
+}
+
+// A member on a GPU needs the feed's pool there: 0 it has a place in it, 1 the pool is being opened, or an error.
+static int enter_pool(struct served_feed *feed, struct member *member, struct error *error) {
+    struct pool *pool;
+    if (!*member->request.device)
+        return 0;
+    int err = pool_get(feed, &member->request, &pool, error);
+    if (err)
+        return err;
+    return pool->state == POOL_OPEN ? pool_enter(pool, member, error) : 1;
+}
+
+static void admit(struct served_feed *feed, struct member *member) {
+    struct error error = {0};
+    int err = enter_pool(feed, member, &error);
+    if (err > 0)
+        return;
+    if (!err)
+        err = join(feed, member, &error);
+    if (err) {
+        if (member->pool)
+            pool_leave(member->pool, member);
+        member_fail(member, err, "%s", error.text);
+        return;
+    }
+    forget(member);
+    enter(feed, member);
+    member->events->joined(member);
+}
+
+void places_admit(struct served_feed *feed) {
+    struct member *member, *next;
+    if (!feed->admit || !served_feed_is_open(feed))
+        return;
+    feed->admit = false;
+    TAILQ_FOREACH_SAFE(member, &feed->awaiting, awaited_link, next)
+        if (!member->failed)
+            admit(feed, member);
+}
+
+// ---- Leaving -----------------------------------------------------------------------------------------------
+
+static void leave(struct served_feed *feed, struct member *member) {
+    struct consumer *consumer = &member->consumer;
+    uint64_t now = monotonic_ns();
+    if (consumer->waiting_since_ns)
+        stats_add(&feed->stats->counters[FEED_consumer_wait_ns], now - consumer->waiting_since_ns);
+    consumer->waiting_since_ns = 0;
+    delivery_leave(delivery_of(member, feed), consumer);
+    LIST_REMOVE(member, feed_link);
+    feed->member_count--;
+    feed->twins -= count_twins(feed, member);
+    member->feed = NULL;
+    if (member->pool)
+        pool_leave(member->pool, member);
+    if (LIST_EMPTY(&feed->members))
+        feed->idle_since_ns = now;
+    if (feed->state == FEED_GATHERING)
+        feed->gathered--;
+    served_feed_mark(feed);
+}
+
+void places_leave(struct member *member) {
+    forget(member);
+    if (member->feed)
+        leave(member->feed, member);
+}

@@ -1,0 +1,104 @@
+#include "daemon/supervisor/feeds/pump.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "daemon/supervisor/feeds/pool.h"
+#include "shm/ring_supervisor.h"
+
+static void count_granted(struct served_feed *feed, const struct ring *ring, const uint32_t *slots,
+                          uint32_t count) {
+    uint64_t samples = 0;
+    const struct ring_header *header = ring->header;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct ring_slot *batch = ring_slot(ring, slots[i]);
+        samples += batch->count - batch->skipped;
+    }
+    stats_add(&feed->stats->counters[FEED_batches], count);
+    stats_add(&feed->stats->counters[FEED_samples], samples);
+    stats_add(&feed->stats->counters[FEED_bytes],
+              samples * ring_sample_bytes(header->fields, header->field_count));
+}
+
+static void grant(struct served_feed *feed, struct member *member) {
+    uint32_t slots[PROTO_MAX_GRANTS];
+    uint64_t sequence = 0;
+    uint32_t count;
+    struct consumer *consumer = &member->consumer;
+    struct delivery *delivery = member->pool ? &member->pool->delivery : &feed->delivery;
+    while ((count = delivery_grant(delivery, consumer, &sequence, slots, PROTO_MAX_GRANTS)) > 0) {
+        if (consumer->waiting_since_ns)
+            stats_add(&feed->stats->counters[FEED_consumer_wait_ns],
+                      monotonic_ns() - consumer->waiting_since_ns);
+        consumer->waiting_since_ns = 0;
+        count_granted(feed, delivery->ring, slots, count);
+        member->events->granted(member, sequence, slots, count, feed->twins ? feed->member_count : 1);
+    }
+    if (consumer_at_end(consumer) && !member->end_told) {
+        member->end_told = true;
+        member->events->ended(member);
+    }
+}
+
+static void update_gauges(const struct served_feed *feed) {
+    const struct delivery *delivery = &feed->delivery;
+    uint32_t busy = feed->ring.header->slot_count - delivery->free_count;
+    atomic_store_explicit(&feed->stats->slots_ready, delivery->ready_count, memory_order_relaxed);
+    atomic_store_explicit(&feed->stats->slots_filling, busy - delivery->ready_count, memory_order_relaxed);
+    atomic_store_explicit(&feed->stats->consumers, delivery->consumer_count, memory_order_relaxed);
+    atomic_store_explicit(&feed->stats->loaders, feed->loaders_running, memory_order_relaxed);
+}
+
+static void fail_with_read_error(struct served_feed *feed) {
+    struct ring_error failure;
+    if (!ring_take_failure(&feed->ring, &failure) || failure.file >= feed->dataset->layout->file_count) {
+        served_feed_fail(feed, -EIO, "dataset %s: a sample cannot be read", feed->dataset->name);
+        return;
+    }
+    served_feed_fail(feed, -EIO, "dataset %s: sample %" PRIu64 " cannot be read: %s, offset %" PRIu64 ": %s",
+                     feed->dataset->name, failure.sample, feed->dataset->paths[failure.file], failure.offset,
+                     failure.code == -ENODATA ? "the file ends there; it has shrunk since it was opened"
+                                              : strerror(-failure.code));
+}
+
+// True when the ring has slots to give out again.
+static bool pump_pools(const struct served_feed *feed) {
+    struct pool *pool;
+    bool freed = false;
+    // Nothing goes out to the pools before all have come: the last to come has to find the first batch in the ring.
+    if (feed->state != FEED_RUNNING)
+        return false;
+    LIST_FOREACH(pool, &feed->pools, link)
+        freed |= pool_pump(pool);
+    return freed;
+}
+
+// Before looking for finished batches: whatever is finished after this look wakes us again.
+static void arm(struct served_feed *feed) {
+    struct pool *pool;
+    ring_supervisor_arm(&feed->ring);
+    LIST_FOREACH(pool, &feed->pools, link)
+        ring_supervisor_arm(&pool->ring);
+}
+
+void pump_feed(struct served_feed *feed) {
+    struct member *member;
+    int err;
+    arm(feed);
+    // First what comes back from pools: it makes room in the ring. Then what goes out to them.
+    pump_pools(feed);
+    do
+        err = delivery_pump(&feed->delivery);
+    while (!err && pump_pools(feed)); // batches without samples go through at once
+    if (err) {
+        fail_with_read_error(feed);
+        return;
+    }
+    pace_note(&feed->pace, feed->delivery.completed, monotonic_ns());
+    if (feed->state == FEED_RUNNING)
+        LIST_FOREACH(member, &feed->members, feed_link)
+            if (!member->failed)
+                grant(feed, member);
+    update_gauges(feed);
+}

@@ -1,0 +1,19 @@
+// What systemd is told and asked. Without libsystemd, or outside of systemd, all of it does nothing.
+#ifndef FEEDD_DAEMON_SUPERVISOR_NOTIFY_H
+#define FEEDD_DAEMON_SUPERVISOR_NOTIFY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void notify_ready(size_t datasets, const char *socket_path);
+void notify_reloading(void);
+void notify_stopping(void);
+void notify_watchdog(void);
+
+// How often the watchdog wants to hear of us; 0: never.
+uint64_t notify_watchdog_interval_ns(void);
+
+// A socket passed by the service manager, or -1.
+int notify_listen_fd(void);
+
+#endif

@@ -1,0 +1,339 @@
+#include "daemon/supervisor/run.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/sizes.h"
+#include "base/time.h"
+#include "daemon/supervisor/clients/listen.h"
+#include "daemon/supervisor/clients/session.h"
+#include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/feeds/device.h"
+#include "daemon/supervisor/feeds/feed_loaders.h"
+#include "daemon/supervisor/moderation.h"
+#include "daemon/supervisor/notify.h"
+#include "daemon/supervisor/turn.h"
+#include "daemon/supervisor/watch.h"
+#include "gpu/gpu.h"
+#include "shm/stats_read.h"
+
+#define TICK_MS 250u
+
+// The supervisor with the loop's own events.
+struct runner {
+    struct supervisor supervisor;
+    uv_signal_t on_term, on_interrupt, on_hangup;
+    uv_timer_t tick;
+    uv_prepare_t before_wait;
+    uv_check_t after_wait;
+    uv_idle_t again;         // active while the next turn is to follow without a wait
+    struct poll_entry owner; // standard input, with --until-eof
+    uint64_t watchdog_ns;    // systemd wants to hear of us this often; 0: never
+    uint64_t watchdog_next_ns;
+    bool stop_wanted;
+};
+
+// ---- Stopping ----------------------------------------------------------------------------------------------
+// Fixed order: no new sessions; clients are told; loaders and transfer processes are asked to end, then made to; then
+// the loop.
+
+static void close_if_open(uv_handle_t *handle) {
+    if (handle->data && !uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+// SIG_BLOCK or SIG_UNBLOCK, for this thread and those that it makes.
+static void mask_watched_signals(int how) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    pthread_sigmask(how, &signals, NULL);
+}
+
+static void end_loop(struct runner *runner) {
+    supervisor_set_state(&runner->supervisor, SUPERVISOR_STOPPED);
+    // Without its watcher a signal would do what it does by default, and end us before all is tidied up.
+    mask_watched_signals(SIG_BLOCK);
+    close_if_open((uv_handle_t *)&runner->on_term);
+    close_if_open((uv_handle_t *)&runner->on_interrupt);
+    close_if_open((uv_handle_t *)&runner->on_hangup);
+    close_if_open((uv_handle_t *)&runner->tick);
+    close_if_open((uv_handle_t *)&runner->before_wait);
+    close_if_open((uv_handle_t *)&runner->after_wait);
+    close_if_open((uv_handle_t *)&runner->again);
+    listen_stop(&runner->supervisor);
+    poll_set_remove(&runner->owner);
+    poll_set_close(&runner->supervisor.poll_set);
+}
+
+static void begin_stop(struct supervisor *supervisor) {
+    struct session *session;
+    struct served_feed *feed;
+    struct device *device;
+    log_info("stopping");
+    notify_stopping();
+    supervisor_set_state(supervisor, SUPERVISOR_STOPPING);
+    supervisor->stop_deadline_ns = monotonic_ns() + supervisor->config->stop_timeout_s * NS_PER_S;
+    listen_stop(supervisor);
+    LIST_FOREACH(session, &supervisor->sessions, link)
+        session_fail(session, -ESHUTDOWN, "feedd is stopping");
+    LIST_FOREACH(feed, &supervisor->feeds, link)
+        served_feed_close(feed);
+    LIST_FOREACH(device, &supervisor->devices, link)
+        device_stop(device, false);
+    supervisor->again = true;
+}
+
+static bool is_in_use(const struct supervisor *supervisor) {
+    const struct served_feed *feed;
+    LIST_FOREACH(feed, &supervisor->feeds, link)
+        if (served_feed_in_use(feed))
+            return true;
+    return false;
+}
+
+static void stop_if_due(struct runner *runner) {
+    struct supervisor *supervisor = &runner->supervisor;
+    if (supervisor->state == SUPERVISOR_DRAINING && !is_in_use(supervisor))
+        runner->stop_wanted = true;
+    if (runner->stop_wanted && supervisor->state < SUPERVISOR_STOPPING)
+        begin_stop(supervisor);
+    if (supervisor->state == SUPERVISOR_STOPPING && LIST_EMPTY(&supervisor->feeds) &&
+        LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->devices) && !supervisor->reload)
+        end_loop(runner);
+}
+
+static void enforce_stop(struct supervisor *supervisor, uint64_t now) {
+    struct served_feed *feed;
+    struct device *device;
+    if (supervisor->state != SUPERVISOR_STOPPING || now < supervisor->stop_deadline_ns)
+        return;
+    LIST_FOREACH(feed, &supervisor->feeds, link)
+        feed_loaders_end(feed, true);
+    LIST_FOREACH(device, &supervisor->devices, link)
+        device_stop(device, true);
+    if (now < supervisor->stop_deadline_ns + supervisor->config->stop_timeout_s * NS_PER_S)
+        return;
+    log_error("children do not end although they were killed; leaving without them");
+    supervisor->exit_code = EXIT_FAILURE;
+    uv_stop(&supervisor->loop);
+}
+
+// ---- Events ------------------------------------------------------------------------------------------------
+
+static void on_tick(uv_timer_t *timer) {
+    struct runner *runner = timer->data;
+    struct supervisor *supervisor = &runner->supervisor;
+    struct stats_header *header = &supervisor->stats->header;
+    uint64_t now = monotonic_ns();
+    atomic_store_explicit(&header->heartbeat_ns, now, memory_order_relaxed);
+    atomic_store_explicit(&header->sessions, supervisor->session_count, memory_order_relaxed);
+    atomic_store_explicit(&header->ring_bytes, supervisor->ring_bytes, memory_order_relaxed);
+    if (runner->watchdog_ns && now >= runner->watchdog_next_ns) {
+        notify_watchdog();
+        runner->watchdog_next_ns = now + runner->watchdog_ns;
+    }
+    watch_tick(supervisor, now);
+    enforce_stop(supervisor, now);
+    listen_resume(supervisor); // after it had to pause
+}
+
+static void on_stop_signal(uv_signal_t *handle, int number) {
+    struct runner *runner = handle->data;
+    log_info("got signal %d (%s)", number, strsignal(number));
+    runner->stop_wanted = true;
+}
+
+static void on_reload_signal(uv_signal_t *handle, int number) {
+    struct runner *runner = handle->data;
+    (void)number;
+    runner->supervisor.reload_wanted = true; // also while one is under way, which may have read the old text
+}
+
+// Standard input is a pipe whose other end only our owner has: it ends when the owner does, however that ends.
+static void on_owner(struct poll_entry *entry, uint32_t events) {
+    struct runner *runner = CONTAINER_OF(entry, struct runner, owner);
+    char unwanted[256];
+    (void)events;
+    if (runner->stop_wanted || read(STDIN_FILENO, unwanted, sizeof unwanted) > 0)
+        return;
+    poll_set_change(entry, 0);
+    log_info("standard input has ended");
+    runner->stop_wanted = true;
+}
+
+static void on_again(uv_idle_t *idle) {
+    (void)idle; // that it is active keeps the loop from waiting
+}
+
+static void on_before_wait(uv_prepare_t *prepare) {
+    struct runner *runner = prepare->data;
+    struct supervisor *supervisor = &runner->supervisor;
+    turn_run(supervisor);
+    stop_if_due(runner);
+    if (supervisor->state == SUPERVISOR_STOPPED)
+        return;
+    if (supervisor->again) {
+        uv_idle_start(&runner->again, on_again);
+        return;
+    }
+    uv_idle_stop(&runner->again);
+    moderation_nap(supervisor);
+}
+
+static void on_after_wait(uv_check_t *check) {
+    struct runner *runner = check->data;
+    moderation_woke(&runner->supervisor);
+}
+
+// ---- Starting ----------------------------------------------------------------------------------------------
+
+static int watch_owner(struct runner *runner, struct error *error) {
+    int err = poll_set_add(&runner->supervisor.poll_set, &runner->owner, STDIN_FILENO, EPOLLIN, on_owner);
+    return err ? error_set(error, err, "--until-eof cannot watch standard input, which is not a pipe: %s",
+                           strerror(-err))
+               : 0;
+}
+
+static void no_work(uv_work_t *work) {
+    (void)work;
+}
+static void after_no_work(uv_work_t *work, int status) {
+    (void)work;
+    (void)status;
+}
+
+// libuv makes its threads when they are first used, and aborts if it cannot. Let that be now, and not when the first
+// client attaches and the limit on tasks has been reached.
+static void start_threads(struct supervisor *supervisor) {
+    static uv_work_t work;
+    mask_watched_signals(SIG_BLOCK); // they are this thread's alone: see end_loop
+    uv_queue_work(&supervisor->loop, &work, no_work, after_no_work);
+    mask_watched_signals(SIG_UNBLOCK);
+}
+
+static void start_handles(struct runner *runner) {
+    uv_loop_t *loop = &runner->supervisor.loop;
+    uv_signal_init(loop, &runner->on_term);
+    uv_signal_init(loop, &runner->on_interrupt);
+    uv_signal_init(loop, &runner->on_hangup);
+    uv_timer_init(loop, &runner->tick);
+    uv_prepare_init(loop, &runner->before_wait);
+    uv_check_init(loop, &runner->after_wait);
+    uv_idle_init(loop, &runner->again);
+    runner->on_term.data = runner->on_interrupt.data = runner->on_hangup.data = runner;
+    runner->tick.data = runner->before_wait.data = runner->after_wait.data = runner->again.data = runner;
+    uv_signal_start(&runner->on_term, on_stop_signal, SIGTERM);
+    uv_signal_start(&runner->on_interrupt, on_stop_signal, SIGINT);
+    uv_signal_start(&runner->on_hangup, on_reload_signal, SIGHUP);
+    uv_timer_start(&runner->tick, on_tick, TICK_MS, TICK_MS);
+    uv_prepare_start(&runner->before_wait, on_before_wait);
+    uv_check_start(&runner->after_wait, on_after_wait);
+}
+
+static int open_stats(struct supervisor *supervisor, struct error *error) {
+    int err = stats_path(supervisor->socket_path, supervisor->stats_path, sizeof supervisor->stats_path);
+    if (err)
+        return error_set(error, err, "the socket path %s is too long", supervisor->socket_path);
+    // Whoever may connect may read the statistics.
+    uint32_t mode = supervisor->config->socket_mode & 0444;
+    err = stats_create(supervisor->stats_path, 0600 | mode, supervisor->group, &supervisor->stats,
+                       &supervisor->stats_fd, error);
+    if (!err)
+        supervisor->stats->header.ring_memory = supervisor->config->ring_memory;
+    return err;
+}
+
+static int start(struct runner *runner, bool until_eof, struct error *error) {
+    struct supervisor *supervisor = &runner->supervisor;
+    int err = datasets_open(supervisor->config, &supervisor->datasets, error);
+    if (err)
+        return err;
+    supervisor->dataset_count = supervisor->config->dataset_count;
+    // From here on there is something to tidy up, so that signals must not just end us.
+    start_handles(runner);
+    err = poll_set_open(&supervisor->poll_set, &supervisor->loop);
+    if (err)
+        return error_set(error, err, "cannot make an epoll descriptor: %s", strerror(-err));
+    err = until_eof ? watch_owner(runner, error) : 0;
+    if (!err)
+        err = listen_open(supervisor, error);
+    if (!err)
+        err = open_stats(supervisor, error);
+    if (err)
+        return err;
+    start_threads(supervisor);
+    moderation_start(supervisor);
+    err = listen_start(supervisor);
+    return err ? error_set(error, err, "cannot watch the socket: %s", strerror(-err)) : 0;
+}
+
+static void release(struct supervisor *supervisor) {
+    if (supervisor->stats) {
+        atomic_store_explicit(&supervisor->stats->header.stopped, 1, memory_order_relaxed);
+        unlink(supervisor->stats_path);
+        stats_close(supervisor->stats);
+    }
+    close_fd(&supervisor->stats_fd);
+    listen_close(supervisor);
+    datasets_close(supervisor->datasets, supervisor->dataset_count);
+    codec_arena_free(&supervisor->arena);
+    config_free(supervisor->config);
+}
+
+static void init(struct supervisor *supervisor, struct config *config) {
+    LIST_INIT(&supervisor->sessions);
+    LIST_INIT(&supervisor->users);
+    LIST_INIT(&supervisor->feeds);
+    LIST_INIT(&supervisor->devices);
+    mark_queue_init(&supervisor->marked_sessions);
+    mark_queue_init(&supervisor->marked_feeds);
+    mark_queue_init(&supervisor->marked_devices);
+    mark_queue_init(&supervisor->unsent_sessions);
+    mark_queue_init(&supervisor->closed_sessions);
+    supervisor->config = config;
+    supervisor->group = (gid_t)-1;
+    supervisor->listen_fd = supervisor->lock_fd = supervisor->stats_fd = supervisor->poll_set.epoll_fd = -1;
+    supervisor->started_ns = monotonic_ns();
+}
+
+static void say_hello(const struct supervisor *supervisor) {
+    char gpus[192];
+    log_info("version " FEEDD_VERSION " serves %zu dataset%s on %s", supervisor->dataset_count,
+             supervisor->dataset_count == 1 ? "" : "s", supervisor->socket_path);
+    gpu_support((uint32_t)supervisor->config->simulated_gpus, gpus, sizeof gpus);
+    log_info("delivery to GPUs: %s", gpus);
+    notify_ready(supervisor->dataset_count, supervisor->socket_path);
+}
+
+int supervisor_run(struct config *config, bool until_eof) {
+    struct runner *runner = calloc(1, sizeof *runner);
+    struct error error = {0};
+    if (!runner || uv_loop_init(&runner->supervisor.loop) != 0) {
+        log_error("out of memory");
+        free(runner);
+        return EXIT_FAILURE;
+    }
+    struct supervisor *supervisor = &runner->supervisor;
+    signal(SIGPIPE, SIG_IGN); // a reader of our log may go away
+    signal(SIGXFSZ, SIG_IGN); // a ring larger than RLIMIT_FSIZE is refused, with the numbers
+    init(supervisor, config);
+    runner->watchdog_ns = notify_watchdog_interval_ns();
+    if (start(runner, until_eof, &error) < 0) {
+        log_error("%s", error.text);
+        supervisor->exit_code = EXIT_FAILURE;
+        end_loop(runner);
+    } else {
+        say_hello(supervisor);
+    }
+    uv_run(&supervisor->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&supervisor->loop);
+    int exit_code = supervisor->exit_code;
+    release(supervisor);
+    free(runner);
+    return exit_code;
+}

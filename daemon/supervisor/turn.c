@@ -1,0 +1,57 @@
+#include "daemon/supervisor/turn.h"
+
+#include "base/sizes.h"
+#include "base/time.h"
+#include "daemon/supervisor/clients/session_turn.h"
+#include "daemon/supervisor/feeds/device.h"
+#include "daemon/supervisor/feeds/feed_turn.h"
+#include "daemon/supervisor/reload.h"
+
+// Acting on one object may mark others, and these others again: a release moves a feed, a feed that fails ends
+// sessions, and these leave it. A few rounds settle that; what is left then has its next turn at once.
+#define ROUNDS_MOST 8u
+
+static bool anything_marked(const struct supervisor *supervisor) {
+    return supervisor->marked_sessions.count || supervisor->marked_devices.count ||
+           supervisor->marked_feeds.count || supervisor->unsent_sessions.count;
+}
+
+// Each object that is marked now acts once. What is marked meanwhile waits for the next round.
+static void act_on_sessions(struct supervisor *supervisor) {
+    for (uint32_t count = supervisor->marked_sessions.count; count > 0; count--)
+        session_act(CONTAINER_OF(mark_take(&supervisor->marked_sessions), struct session, mark));
+}
+
+static void act_on_devices(struct supervisor *supervisor) {
+    uint64_t now = monotonic_ns();
+    for (uint32_t count = supervisor->marked_devices.count; count > 0; count--)
+        device_act(CONTAINER_OF(mark_take(&supervisor->marked_devices), struct device, mark), now);
+}
+
+static void act_on_feeds(struct supervisor *supervisor) {
+    for (uint32_t count = supervisor->marked_feeds.count; count > 0; count--)
+        feed_act(CONTAINER_OF(mark_take(&supervisor->marked_feeds), struct served_feed, mark));
+}
+
+static void flush(struct supervisor *supervisor) {
+    struct mark *mark;
+    while ((mark = mark_take(&supervisor->unsent_sessions)))
+        session_flush(CONTAINER_OF(mark, struct session, unsent));
+}
+
+void turn_run(struct supervisor *supervisor) {
+    supervisor->again = false;
+    reload_act(supervisor);
+    // A session that has had its share of this turn ends it: others that have come meanwhile go first.
+    for (uint32_t round = 0; round < ROUNDS_MOST && anything_marked(supervisor) && !supervisor->again;
+         round++) {
+        act_on_sessions(supervisor); // first, since what they release and leave is what feeds move
+        act_on_devices(supervisor);
+        act_on_feeds(supervisor);
+        flush(supervisor);
+    }
+    sessions_free(supervisor);
+    feeds_free(supervisor);
+    devices_free(supervisor);
+    supervisor->again = supervisor->again || anything_marked(supervisor) || reload_is_due(supervisor);
+}

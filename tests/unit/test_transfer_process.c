@@ -1,0 +1,240 @@
+// The supervisor's end of a transfer process, which this program plays itself: requests in order, those taken back, and
+// reports.
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "base/sizes.h"
+#include "base/time.h"
+#include "daemon/heritage.h"
+#include "daemon/supervisor/processes/transfer_process.h"
+#include "tests/unit/descriptors.h"
+
+#define FLOOD 3000u // more than the socket takes, fewer than are kept
+
+static uv_loop_t loop;
+static struct poll_set poll_set;
+static struct stats_region *stats;
+static struct transfer_process *transfer;
+static unsigned changes;
+
+static void changed(struct process *process) {
+    assert_ptr_equal(process->owner, &changes);
+    changes++;
+}
+
+static int set_up(void **state) {
+    struct error error = {0};
+    stats = mmap(NULL, sizeof *stats, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const struct transfer_start start = {
+        .loop = &loop,
+        .poll_set = &poll_set,
+        .stats = stats,
+        .stats_fd = STDERR_FILENO,
+        .record = 3,
+        .wake_fd = STDERR_FILENO,
+        .uuid = "GPU-under-test",
+        .owner = &changes,
+        .changed = changed,
+    };
+    (void)state;
+    changes = 0;
+    return stats == MAP_FAILED || uv_loop_init(&loop) < 0 || poll_set_open(&poll_set, &loop) < 0 ||
+                   transfer_process_start(&start, &transfer, &error) < 0
+               ? -1
+               : 0;
+}
+
+static void end(void) {
+    struct transfer_report report;
+    int fd;
+    process_kill(&transfer->process);
+    while (transfer->process.state != PROCESS_GONE) {
+        uv_run(&loop, UV_RUN_ONCE);
+        while (transfer_process_receive(transfer, &report, &fd))
+            close_fd(&fd);
+    }
+    transfer_process_release(transfer);
+    poll_set_close(&poll_set);
+    uv_run(&loop, UV_RUN_DEFAULT);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    munmap(stats, sizeof *stats);
+    return uv_loop_close(&loop);
+}
+
+static struct transfer_report wait_for_report(int *fd) {
+    struct transfer_report report = {0};
+    while (!transfer_process_receive(transfer, &report, fd))
+        uv_run(&loop, UV_RUN_ONCE);
+    return report;
+}
+
+static bool request(uint32_t kind, uint32_t pool, uint32_t consumer, int fd) {
+    const struct transfer_request message = {.kind = kind, .pool = pool, .consumer = consumer};
+    return transfer_process_send(transfer, &message, &fd, fd >= 0);
+}
+
+// ---- Cases -------------------------------------------------------------------------------------------------
+
+static void it_is_given_what_it_needs(void **state) {
+    int fd;
+    (void)state;
+    assert_int_equal(atomic_load(&stats->gpus[3].pid), process_pid(&transfer->process));
+    assert_in_range(monotonic_ns() - atomic_load(&stats->gpus[3].heartbeat_ns), 0, 10 * NS_PER_S);
+    while (!changes) // its owner is marked when the report comes
+        uv_run(&loop, UV_RUN_ONCE);
+    struct transfer_report report = {0};
+    assert_int_equal(transfer_process_receive(transfer, &report, &fd), 1);
+    assert_int_equal(report.kind, TRANSFER_READY);
+    assert_string_equal(report.text, "GPU-under-test");
+    assert_int_equal(fd, -1);
+    uint64_t now = monotonic_ns();
+    assert_true(transfer_process_silent_ns(transfer, now + NS_PER_S) >= NS_PER_S);
+    end();
+}
+
+static void a_descriptor_goes_and_comes_back(void **state) {
+    int fd, memory = memfd_create("test", MFD_CLOEXEC);
+    (void)state;
+    wait_for_report(&fd);
+    assert_true(request(TRANSFER_OPEN_POOL, 7, 0, memory));
+    close(memory);
+    struct transfer_report report = wait_for_report(&fd);
+    assert_int_equal(report.kind, TRANSFER_POOL_OPEN);
+    assert_int_equal(report.pool, 7);
+    assert_true(fd >= 0);
+    close(fd);
+    end();
+}
+
+// It sleeps meanwhile, so that most of them wait here.
+static void requests_that_wait_keep_their_order(void **state) {
+    int fd;
+    (void)state;
+    wait_for_report(&fd);
+    request(TRANSFER_CLOSE_POOL, 0, 0, -1); // makes it sleep
+    for (uint32_t i = 1; i < FLOOD; i++)
+        assert_true(request(TRANSFER_CLOSE_POOL, i, 0, -1));
+    assert_true(transfer->unsent_count > 0);
+    for (uint32_t i = 0; i < FLOOD; i++)
+        assert_int_equal(wait_for_report(&fd).pool, i);
+    assert_int_equal(transfer->unsent_count, 0);
+    end();
+}
+
+static void a_consumer_that_was_not_added_yet_is_taken_back(void **state) {
+    int fd;
+    (void)state;
+    wait_for_report(&fd);
+    request(TRANSFER_CLOSE_POOL, 0, 0, -1);
+    while (!transfer->unsent_count)
+        request(TRANSFER_CLOSE_POOL, 1, 0, -1);
+    unsigned before = open_descriptors();
+    uint32_t waiting = transfer->unsent_count;
+    assert_true(request(TRANSFER_ADD_CONSUMER, 1, 5, STDERR_FILENO));
+    assert_true(request(TRANSFER_ADD_CONSUMER, 2, 5, STDERR_FILENO));
+    assert_int_equal(open_descriptors(), before + 2);
+    assert_false(request(TRANSFER_REMOVE_CONSUMER, 2, 5, -1));
+    assert_int_equal(transfer->unsent_count, waiting + 1);
+    assert_int_equal(open_descriptors(), before + 1);
+    assert_true(request(TRANSFER_REMOVE_CONSUMER, 2, 5, -1)); // that one is not waiting any longer
+    end();
+    assert_true(open_descriptors() < before);
+}
+
+static void one_that_cannot_be_told_everything_is_killed(void **state) {
+    int fd;
+    (void)state;
+    wait_for_report(&fd);
+    request(TRANSFER_CLOSE_POOL, 0, 0, -1);
+    for (uint32_t i = 0; transfer->process.state == PROCESS_RUNNING; i++) {
+        assert_true(i < 100000);
+        request(TRANSFER_CLOSE_POOL, 1, 0, -1);
+    }
+    assert_int_equal(transfer->process.state, PROCESS_KILLED);
+    end();
+}
+
+static void what_it_said_last_is_heard(void **state) {
+    int fd;
+    (void)state;
+    wait_for_report(&fd);
+    request(TRANSFER_REMOVE_CONSUMER, 9, 9, -1); // makes it report, and exit
+    while (transfer->process.state != PROCESS_GONE)
+        uv_run(&loop, UV_RUN_ONCE);
+    assert_int_equal(transfer->process.exit_status, 5);
+    assert_int_equal(wait_for_report(&fd).kind, TRANSFER_LOST);
+    struct transfer_report report;
+    assert_int_equal(transfer_process_receive(transfer, &report, &fd), 0);
+    assert_true(request(TRANSFER_CLOSE_POOL, 1, 0, -1)); // nobody is there, and nothing happens
+    end();
+}
+
+// ---- As the transfer process -------------------------------------------------------------------------------
+
+static int answer(const struct transfer_request *got, const int *fds, uint32_t count) {
+    struct transfer_report report = {.kind = TRANSFER_POOL_CLOSED, .pool = got->pool};
+    if (got->kind == TRANSFER_CLOSE_POOL && got->pool == 0)
+        usleep(300000);
+    if (got->kind == TRANSFER_OPEN_POOL)
+        report.kind = TRANSFER_POOL_OPEN;
+    if (got->kind == TRANSFER_REMOVE_CONSUMER && got->consumer == 9)
+        report.kind = TRANSFER_LOST;
+    return control_send(HERITAGE_CONTROL, &report, sizeof report, fds, count) < 0 ? 1
+           : report.kind == TRANSFER_LOST                                         ? 5
+                                                                                  : 0;
+}
+
+static int play(void) {
+    struct transfer_settings settings = {0};
+    struct transfer_report ready = {.kind = TRANSFER_READY};
+    struct transfer_request got;
+    int fds[CONTROL_MAX_DESCRIPTORS], status = 0;
+    uint32_t count;
+    alarm(60);
+    if (pread(HERITAGE_SETTINGS, &settings, sizeof settings, 0) != sizeof settings ||
+        settings.stats_record != 3)
+        return 2;
+    memcpy(ready.text, settings.uuid, sizeof settings.uuid);
+    if (control_send(HERITAGE_CONTROL, &ready, sizeof ready, NULL, 0) < 0)
+        return 3;
+    while (!status) {
+        int received = control_receive(HERITAGE_CONTROL, &got, sizeof got, fds, &count);
+        if (received < 0)
+            return 4;
+        if (received == 0)
+            usleep(1000);
+        else
+            status = answer(&got, fds, count);
+        while (received && count)
+            close(fds[--count]);
+    }
+    return status;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "--role=transfer") == 0)
+        return play();
+    const struct CMUnitTest tests[] = {
+        TEST(it_is_given_what_it_needs),
+        TEST(a_descriptor_goes_and_comes_back),
+        TEST(requests_that_wait_keep_their_order),
+        TEST(a_consumer_that_was_not_added_yet_is_taken_back),
+        TEST(one_that_cannot_be_told_everything_is_killed),
+        TEST(what_it_said_last_is_heard),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
