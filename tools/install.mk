@@ -38,6 +38,8 @@ define installed_files
 644 systemd/feedd.conf $(DATADIR)/doc/feedd/examples/feedd.conf
 644 client/example.c $(DATADIR)/doc/feedd/examples/example.c
 644 README.md $(DATADIR)/doc/feedd/README.md
+644 docs/gpu.md $(DATADIR)/doc/feedd/docs/gpu.md
+644 docs/pytorch.md $(DATADIR)/doc/feedd/docs/pytorch.md
 endef
 export installed_files
 
@@ -57,7 +59,8 @@ install: all $(BUILD)/man/feedd.conf.5
 uninstall:
 	$(Q)printf '%s\n' "$$installed_files" | while read -r mode file target; do rm -f "$(DESTDIR)$$target"; done
 	$(Q)rm -f '$(DESTDIR)$(LIBDIR)/libfeed.so'
-	$(Q)rmdir -p --ignore-fail-on-non-empty '$(DESTDIR)$(DATADIR)/doc/feedd/examples' 2>/dev/null || true
+	$(Q)rmdir -p --ignore-fail-on-non-empty '$(DESTDIR)$(DATADIR)/doc/feedd/examples' \
+	    '$(DESTDIR)$(DATADIR)/doc/feedd/docs' 2>/dev/null || true
 
 # With the Python package for the Python of the system.
 deb:

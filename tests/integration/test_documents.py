@@ -1,0 +1,97 @@
+"""The commands of README and docs/ do what they say, and the paths that the documents name exist."""
+
+import os
+import re
+
+import harness
+
+DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
+DOCUMENTS += [f"docs/{path.name}" for path in sorted(harness.ROOT.glob("docs/*.md"))]
+SANITIZERS = "-fsanitize=address,undefined" if harness.BUILD.name == "asan" else ""
+# What a person adds, or a program makes; and what is named without the folder that it is in.
+NOT_IN_THE_TREE = re.compile(r"^(build|/)|NAME|PATH|\*")
+
+
+def blocks(document, language, title=""):
+    """The blocks of code in that language, from a section with that title on to the next one."""
+    text = (harness.ROOT / document).read_text()
+    assert title in text, f"{document} has no section {title}"
+    section = text[text.index(title) + len(title) :].split("\n## ")[0] if title else text
+    return re.findall(rf"^```{language}\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+
+
+def in_a_source_tree():
+    if not (harness.ROOT / "Makefile").exists():
+        harness.skip("a bundle is not a source tree")
+
+
+def run_as_a_reader(feedd, commands):
+    """In a shell that stops at the first error, on the programs that are tested."""
+    script = "\n".join(line for line in commands if line and not line.startswith("export FEEDD_SOCKET"))
+    script = script.replace("-o build/", f"-o {feedd.directory}/").replace("\nbuild/example", f"\n{feedd.directory}/example")
+    script = script.replace("build/", f"{harness.BUILD}/").replace("cc ", f"cc {SANITIZERS} ")
+    script = script.replace("client/", f"{harness.ROOT}/client/").replace("-Iclient", f"-I{harness.ROOT}/client")
+    return feedd.program("sh", "-euxc", script)
+
+
+def serve_cifar100(feedd, more=""):
+    """As README declares it, with data that is made."""
+    (declared,) = blocks("README.md", "ini", "## Quick start")
+    folder = feedd.directory / "cifar-100-binary"
+    folder.mkdir()
+    (folder / "train.bin").write_bytes(os.urandom(3074 * 1000))
+    assert "/tmp/feedd.sock" in declared and "/data/cifar-100-binary/" in declared
+    text = declared.replace("/tmp/feedd.sock", str(feedd.socket)).replace("/data/cifar-100-binary/", f"{folder}/")
+    feedd.write_config(text.replace("[feedd]\n", f"[feedd]\nring_memory = 256M\n{more}"))
+
+
+@harness.host_memory
+def test_quick_start():
+    in_a_source_tree()
+    with harness.Instance() as feedd:
+        serve_cifar100(feedd)
+        check, run, *others = blocks("README.md", "sh", "## Quick start")
+        assert "--check" in check and run.strip() == "build/feedd --config feedd.conf"
+        done = run_as_a_reader(feedd, check.splitlines())
+        assert "image: u8[3,32,32]" in done.stdout, done
+        feedd.start()
+        done = run_as_a_reader(feedd, [line for block in others for line in block.splitlines()])
+        assert "verified 1000 samples" in done.stdout and "BOTTLENECK" in done.stdout, done
+
+
+@harness.host_memory
+def test_transform_of_the_readme():
+    text = (harness.ROOT / "README.md").read_text()
+    (transform,) = re.findall(r"`(transform\.image = [^`]+)`", text)
+    with harness.Instance() as feedd:
+        serve_cifar100(feedd)
+        feedd.write_config(feedd.config.read_text() + transform + "\n")
+        done = feedd.check()
+        assert done.returncode == 0 and "image: f32[3,32,32]" in done.stdout, done
+
+
+@harness.host_memory
+def test_simulated_gpu():
+    in_a_source_tree()
+    with harness.Instance() as feedd:
+        serve_cifar100(feedd, "simulated_gpus = 1\n")
+        feedd.start()
+        (commands,) = blocks("docs/gpu.md", "sh", "## Without a GPU")
+        done = run_as_a_reader(feedd, commands.splitlines())
+        assert "verified 1000 samples" in done.stdout, done
+
+
+def named_paths(text):
+    """What a document names in backticks with a folder, and what it links to."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    yield from re.findall(r"`([A-Za-z0-9_.-]+/[A-Za-z0-9_./-]*)`", text)
+    yield from re.findall(r"\]\(([^):]+)\)", text)
+
+
+@harness.host_memory
+def test_paths_that_documents_name():
+    in_a_source_tree()
+    for document in DOCUMENTS:
+        for path in named_paths((harness.ROOT / document).read_text()):
+            if not NOT_IN_THE_TREE.search(path):
+                assert (harness.ROOT / path).exists(), f"{document} names {path}, which does not exist"
