@@ -95,7 +95,7 @@ static void claim_all(struct copies *copies, uint64_t now_ns) {
 // The consumers that have not released what lies in the slot. Those that have left are taken out by the supervisor.
 static uint64_t unreleased(const struct copies *copies, const struct copy *copy) {
     const struct ring_slot *batch = ring_slot(copies->ring, copy->claim.slot);
-    // Acquire: the last reads of those whose bits are gone came before; pairs with forget_holder in delivery_join.c.
+    // Acquire: the last reads of those whose bits are gone came before; pairs with left in fill_tap.c.
     uint64_t left = atomic_load_explicit(&batch->unread, memory_order_acquire);
     for (uint64_t rest = left; rest; rest &= rest - 1) {
         uint32_t consumer = (uint32_t)__builtin_ctzll(rest);

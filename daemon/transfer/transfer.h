@@ -1,7 +1,7 @@
 // The transfer process: one for each GPU in use. It copies batches from the rings of feeds into pools on the GPU.
 //
 //   transfer.c      start, messages from the supervisor, when to sleep
-//   pool.c          one pool: opening and closing it, its consumers
+//   device_ring.c   one pool: opening and closing it, its consumers
 //   copies.c        claims of a pool on their way: waiting for room, under way, done
 //   registration.c  pins a ring
 #ifndef FEEDD_DAEMON_TRANSFER_TRANSFER_H

@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import venv
@@ -43,6 +44,22 @@ def test_examples_run():
             with contextlib.suppress(OSError):
                 made.unlink()
     assert "('image', 'uint8', (256, 3, 32, 32))" in output
+
+
+@pytest.mark.parametrize("write", ["image.mul_(2)", "x = image.to(torch.uint8); x[0] = 0"])
+def test_writes_that_the_document_names(daemon, write):
+    """They end the process after the line that it quotes."""
+    text = (harness.ROOT / "docs/pytorch.md").read_text()
+    assert f"`{write}`" in text
+    code = f"""
+import feedd, torch
+for id, image in feedd.DataLoader("numbers", 16):
+    image = image.view(torch.uint8)
+    {write}
+"""
+    output = support.run(code, daemon=daemon, status=-signal.SIGSEGV)
+    (line,) = re.findall(r"^feedd: this process wrote to a batch.*\n", text, re.MULTILINE)
+    assert output.startswith(line)
 
 
 TYPED = '''
