@@ -19,16 +19,18 @@ DOCUMENTS = [harness.ROOT / "README.md", *sorted(harness.ROOT.glob("docs/*.md"))
 
 
 def examples():
-    """The Python of all documents, block by block."""
-    text = "".join(path.read_text() for path in DOCUMENTS)
-    return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    """The Python of each document, as one program: a block may use what those before it have made."""
+    for path in DOCUMENTS:
+        blocks = re.findall(r"^```python\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
+        if blocks:
+            yield "\n".join(blocks)
 
 
 @pytest.mark.limit(90)
 def test_examples_run():
     """All of them, with a dataset cifar100 as README declares it, of made data."""
-    blocks = examples()
-    assert len(blocks) >= 7 and any("serve(" in block for block in blocks)
+    programs = list(examples())
+    assert len(programs) == 2 and "serve(" in programs[1]
     with harness.Instance() as daemon:
         file = daemon.directory / "train.bin"
         file.write_bytes(b"".join(bytes([1, index % 100]) + bytes([index % 251]) * 3072 for index in range(1000)))
@@ -36,10 +38,10 @@ def test_examples_run():
             "cifar100", format="records", path=file, record_bytes=3074, field_label="u8 @ 1", field_image="u8[3,32,32] @ 2"
         )
         daemon.start()
-        code = "import sys\nfor block in sys.argv[1:]:\n    exec(compile(block, block, 'exec'), {'__name__': '__main__'})"
+        code = "import sys\nfor text in sys.argv[1:]:\n    exec(compile(text, text, 'exec'), {'__name__': '__main__'})"
         made = pathlib.Path("/tmp/feedd-example.npy")
         try:
-            output = support.run(code, *blocks, daemon=daemon, variables={"FEEDD_PROGRAM": str(harness.PROGRAMS / "feedd")})
+            output = support.run(code, *programs, daemon=daemon, variables={"FEEDD_PROGRAM": str(harness.PROGRAMS / "feedd")})
         finally:
             with contextlib.suppress(OSError):
                 made.unlink()
