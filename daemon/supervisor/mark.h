@@ -4,6 +4,7 @@
 #define FEEDD_DAEMON_SUPERVISOR_MARK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/queue.h"
