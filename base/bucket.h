@@ -18,4 +18,7 @@ void bucket_init(struct bucket *bucket, uint64_t per_second, uint64_t capacity, 
 // Takes one token; false: there is none yet.
 bool bucket_take(struct bucket *bucket, uint64_t now);
 
+// It is like a new one: nothing has to be remembered of it.
+bool bucket_is_full(struct bucket *bucket, uint64_t now);
+
 #endif

@@ -281,6 +281,7 @@ static void release(struct supervisor *supervisor) {
     close_fd(&supervisor->stats_fd);
     listen_close(supervisor);
     datasets_close(supervisor->datasets, supervisor->dataset_count);
+    users_forget(supervisor, UINT64_MAX);
     codec_arena_free(&supervisor->arena);
     config_free(supervisor->config);
 }

@@ -14,4 +14,5 @@ void watch_tick(struct supervisor *supervisor, uint64_t now) {
         session_tick(session, now);
     LIST_FOREACH(device, &supervisor->devices, link)
         device_mark(device);
+    users_forget(supervisor, now);
 }

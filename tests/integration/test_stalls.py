@@ -3,6 +3,8 @@
 import errno
 import fcntl
 import os
+import re
+import select
 import socket
 import struct
 import sys
@@ -14,6 +16,7 @@ import wire
 
 SOON_S = 0.5
 NOBODY = 65534
+CONTROL_RING_BYTES = 2 << 30
 SO_PASSRIGHTS = 83  # Linux 6.16
 
 
@@ -72,6 +75,56 @@ def test_a_log_whose_reader_stops():
             assert "lines were dropped: whoever reads this log does not keep up" in text, text
         feedd.stop()
         os.close(reader.file)
+
+
+def test_lines_about_one_users_sessions_are_limited():
+    """Also when no session of that user is left in between; what was left out is counted."""
+    with harness.Instance() as feedd:
+        data.add_records(feedd)
+        feedd.start()
+        begun = time.monotonic()
+        for _ in range(300):
+            refused_connection(feedd)
+        allowed = 100 + 20 * (time.monotonic() - begun)
+        written = feedd.read_log().count("is ended")
+        assert 100 <= written <= allowed + 1, (written, allowed)
+
+        def left_out():
+            refused_connection(feedd)
+            return re.findall(r"(\d+) lines about sessions of user (\d+) were left out", feedd.read_log())
+
+        counts = harness.eventually(left_out, 5, "a word of what was left out")
+        assert {int(user) for _, user in counts} == {os.getuid()}, counts
+        log = feedd.read_log()
+        # All refusals so far but those after the last word, if any.
+        assert 300 <= log.count("is ended") + sum(int(count) for count, _ in counts) <= 700, counts
+
+
+# ---- Rings -------------------------------------------------------------------------------------------------
+
+
+def test_a_ring_with_a_large_control_part():
+    """Samples of one byte, so that the numbers of the samples take eight times the room of the data."""
+    huge = {"batch_size": (1 << 24) - 1, "ring_bytes": CONTROL_RING_BYTES}
+    room = os.statvfs("/dev/shm")
+    if room.f_bavail * room.f_frsize < 2 * CONTROL_RING_BYTES:
+        harness.skip(f"/dev/shm has no room for a ring of {CONTROL_RING_BYTES >> 20} MiB")
+    with harness.Instance(loaders=1, linger=0, ring_memory="4G", user_ring_memory="4G") as feedd:
+        data.add_records(feedd)
+        data.add_records(feedd, "bytes", samples=1000, size=8)
+        feedd.datasets["bytes"].update(record_bytes=1, field_x="u8 @ 0")
+        feedd.start()
+        with feedd.client(timeout_s=20) as large, feedd.client(timeout_s=20) as bystander:
+            bystander.hello()
+            large.hello()
+            large.send("attach", dataset="bytes", **huge)
+            times = []
+            while not select.select([large.socket], [], [], 0.001)[0]:
+                times.append(query_time(bystander))
+            ring = large.expect("attached")["ring_bytes"]
+        print(f"{ring >> 20} MiB, worst of {len(times)} answers {max(times):.3f} s", file=open("/tmp/t2/rates", "a"))
+        assert ring > CONTROL_RING_BYTES // 2, ring
+        assert max(times) < 0.1 * harness.SLOWNESS, f"the worst of {len(times)} answers took {max(times):.3f} s"
 
 
 # ---- Descriptors -------------------------------------------------------------------------------------------

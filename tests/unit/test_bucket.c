@@ -62,6 +62,21 @@ static void a_caller_that_never_stops_asking_gets_the_rate(void **state) {
     assert_in_range(taken, 9999, 10000);
 }
 
+static void full_when_all_has_come_back(void **state) {
+    struct bucket bucket;
+    (void)state;
+    bucket_init(&bucket, 20, 100, BEGIN);
+    assert_true(bucket_is_full(&bucket, BEGIN));
+    assert_true(bucket_take(&bucket, BEGIN));
+    assert_false(bucket_is_full(&bucket, BEGIN + 49 * NS_PER_MS));
+    assert_true(bucket_is_full(&bucket, BEGIN + 50 * NS_PER_MS));
+    take_all(&bucket, BEGIN + 50 * NS_PER_MS);
+    assert_false(bucket_is_full(&bucket, BEGIN + 5049 * NS_PER_MS));
+    assert_true(bucket_is_full(&bucket, BEGIN + 5050 * NS_PER_MS));
+    take_all(&bucket, BEGIN + 5050 * NS_PER_MS);
+    assert_true(bucket_is_full(&bucket, UINT64_MAX));
+}
+
 static void the_smallest_and_the_highest_rate(void **state) {
     struct bucket bucket;
     (void)state;
@@ -80,6 +95,7 @@ int main(void) {
         cmocka_unit_test(tokens_come_back_at_the_rate),
         cmocka_unit_test(a_pause_fills_it_and_no_more),
         cmocka_unit_test(a_caller_that_never_stops_asking_gets_the_rate),
+        cmocka_unit_test(full_when_all_has_come_back),
         cmocka_unit_test(the_smallest_and_the_highest_rate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

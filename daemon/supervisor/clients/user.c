@@ -27,10 +27,25 @@ struct user *user_get(struct supervisor *supervisor, uid_t uid, uint64_t now) {
 }
 
 void user_put(struct user *user) {
-    if (--user->sessions)
-        return;
-    LIST_REMOVE(user, link);
-    free(user);
+    user->sessions--;
+}
+
+static void tell_left_out(struct user *user) {
+    if (user->lines_left_out)
+        log_info("%" PRIu64 " lines about sessions of user %d were left out", user->lines_left_out,
+                 (int)user->uid);
+    user->lines_left_out = 0;
+}
+
+void users_forget(struct supervisor *supervisor, uint64_t now) {
+    struct user *user, *next;
+    LIST_FOREACH_SAFE (user, &supervisor->users, link, next) {
+        if (user->sessions || !bucket_is_full(&user->questions, now) || !bucket_is_full(&user->log_lines, now))
+            continue;
+        tell_left_out(user);
+        LIST_REMOVE(user, link);
+        free(user);
+    }
 }
 
 bool user_may_ask(struct user *user, uint64_t now) {
@@ -42,9 +57,6 @@ bool user_may_log(struct user *user, uint64_t now) {
         user->lines_left_out++;
         return false;
     }
-    if (user->lines_left_out)
-        log_info("%" PRIu64 " lines about sessions of user %d were left out", user->lines_left_out,
-                 (int)user->uid);
-    user->lines_left_out = 0;
+    tell_left_out(user);
     return true;
 }

@@ -16,8 +16,12 @@ struct user {
 
 // The record of a user, made if it is not there; one session more. NULL: out of memory.
 struct user *user_get(struct supervisor *supervisor, uid_t uid, uint64_t now);
-// One session less; the record goes with the last.
+// One session less. The record stays until users_forget, or a user who connects anew for every few questions could ask
+// without end.
 void user_put(struct user *user);
+
+// Frees the records of users who have no session, and may ask and have logged as much as a new user.
+void users_forget(struct supervisor *supervisor, uint64_t now);
 
 // Whether this user may have another question answered: an answer costs more than other messages do.
 bool user_may_ask(struct user *user, uint64_t now);
