@@ -207,6 +207,24 @@ def test_consumer_that_is_killed_while_it_waits():
         assert [batch["index"] for batch in batches] == [0, 1, 2]
 
 
+@harness.host_memory
+def test_the_gap_after_a_death_does_not_grow_with_the_ring():
+    """On slow storage what the dead loader had goes out again before everything else that is waiting in the ring."""
+    with serve(dataset={"io_delay_us": 100_000}, io="uring", loaders=2, ring="2M") as feedd:
+        with feedd.client() as session:
+            session.attach("numbers", 64, prefetch=2)
+            begun = last = time.monotonic()
+            gap, killed = 0, 0
+            while last < begun + 6:
+                session.send("release", slots=session.expect("grant", 20)["slots"], waiting=True)
+                now = time.monotonic()
+                gap, last = max(gap, now - last) if killed else 0, now
+                if not killed and now > begun + 1:
+                    killed = loaders(feedd)[0]
+                    os.kill(killed, signal.SIGKILL)
+        assert gap < 1.5 * harness.SLOWNESS, f"no batch for {gap:.2f} s after a loader's death"
+
+
 # ---- The supervisor ----------------------------------------------------------------------------------------
 
 

@@ -283,3 +283,34 @@ def test_numbers_that_are_absurd():
                 refused = body == "error" and fields["code"] in (errno.EINVAL, errno.ENOSPC, errno.EOVERFLOW)
                 assert ok or refused, (options, body, fields)
         consumer.read(feedd, "numbers", 10)
+
+
+def test_more_ranks_on_a_gpu_than_a_pool_has_room_for():
+    with serve() as feedd:
+        for ranks, prefetch in ((2048, 0), (4096, 0), (5000, 0), (1000, 100), ((1 << 32) - 1, (1 << 32) - 1)):
+            with feedd.client() as session:
+                session.hello()
+                options = {"world_size": 8192, "local_world_size": 1, "device": "HOST-0", "device_world_size": ranks}
+                session.send("attach", dataset="numbers", batch_size=1, prefetch=prefetch, **options)
+                body, fields = session.receive()
+                assert body == "error" and fields["code"] == errno.EINVAL, (ranks, prefetch, body, fields)
+                assert "device_world_size" in fields["text"] or prefetch > 4096, fields
+        # The most that there is room for gets its batches.
+        with feedd.client() as session:
+            options = {"world_size": 8192, "local_world_size": 1, "device": "HOST-0", "device_world_size": 1024}
+            session.attach("numbers", 1, **options)
+            session.write_words(1 << 62)
+            session.expect("grant")
+
+
+@harness.host_memory
+def test_a_ring_larger_than_a_file_may_be():
+    """Growing it would be SIGXFSZ, which ends a process that does not expect it."""
+    limit = 3 << 20
+    with harness.Instance() as feedd:
+        data.add_records(feedd)
+        feedd.start(wrap=("prlimit", f"--fsize={limit}"))
+        large = {"batch_size": 10_000, "ring_bytes": 8 << 20}
+        consumer.refused(feedd, "EFBIG", "RLIMIT_FSIZE", limit, "smaller ring", **large)
+        assert feedd.process.poll() is None
+        assert len(consumer.read(feedd, "numbers", 10, ring_bytes=1 << 20)) == 100

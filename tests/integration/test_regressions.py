@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import time
 
+import consumer
 import data
 import harness
 import wire
@@ -220,3 +221,78 @@ def test_only_the_one_furthest_behind_is_detached():
         assert busy.expect("grant")["sequence"] == last + 1
         for session in (slow, fast, busy):
             session.close()
+
+
+# ---- A run that another one has followed -------------------------------------------------------------------
+
+BATCH = 512
+
+
+class Overtaken:
+    """A feed of two consumers. One is busy with a batch for longer than max_lag, and the other leaves once it has had all that
+    there is. A third begins a run of its own in the same ring, at another position."""
+
+    def __init__(self, instance, number):
+        self.instance = instance
+        self.shape = {"share": f"job{number}", "max_lag": 1, "wait_for": 2, "prefetch": 2}
+        self.by_hand = {**self.shape, "max_lag_s": 1}
+        del self.by_hand["max_lag"]
+        self.other = instance.client()
+        self.other.hello()
+        self.other.send("attach", dataset="numbers", batch_size=BATCH, **self.by_hand)
+        self.slow = consumer.Consumer(instance, "numbers", BATCH, step=True, **self.shape)
+        self.slow.attached()
+        self.other.expect("attached")
+        self.batches = []
+        while len(self.batches) < number:
+            self.let_other_take()
+            self.batches += self.slow.take(1)
+        self.batches.append(self.slow.next())
+        self.token = self.slow.token()
+
+    def let_other_take(self):
+        with contextlib.suppress(TimeoutError):
+            for _ in range(20):
+                slots = self.other.expect("grant", 0.02)["slots"]
+                self.other.send("release", slots=slots, waiting=True)
+
+    def begin_another_run(self, token):
+        self.other.close()
+        self.third = self.instance.client()
+        self.third.hello()
+        self.third.send("attach", dataset="numbers", batch_size=BATCH, share=self.shape["share"], resume=token)
+        self.third.expect("attached")
+        self.third.expect("grant")
+
+    def check(self):
+        self.slow.next_fails("ETIME", "max_lag")
+        assert self.slow.token() == self.token
+        expected = iter(range(BATCH * len(self.batches)))
+        assert all(sample == next(expected) for batch in self.batches for sample in batch["samples"])
+        self.slow.kill()
+        self.third.close()
+
+
+@harness.host_memory
+def test_detached_consumer_takes_nothing_of_another_run():
+    """The new run numbers its batches from 0 again, in the same slots: by number and rank they look like those of the old."""
+    with harness.Instance(ring="64K", linger=60) as feedd:
+        data.add_records(feedd, samples=20_000)
+        feedd.start()
+        with consumer.Consumer(feedd, "numbers", 100, step=True) as reader:
+            reader.attached()
+            reader.take(1)
+            token = reader.token()
+        feeds_overtaken = [Overtaken(feedd, number) for number in range(4)]
+
+        def all_are_detached():
+            for feed in feeds_overtaken:
+                feed.let_other_take()
+            counters = [feed["feed_counters"]["consumers_detached"] for feed in feedd.statistics()["feeds"]]
+            return sum(counters) == len(feeds_overtaken)
+
+        harness.eventually(all_are_detached, 10, "all that are busy are detached")
+        for feed in feeds_overtaken:
+            feed.begin_another_run(token)
+        for feed in feeds_overtaken:
+            feed.check()

@@ -1,6 +1,7 @@
 """SIGHUP and feedctl reload: new datasets appear, feeds in use go on as they were, and a broken configuration changes
 nothing."""
 
+import errno
 import os
 import signal
 import threading
@@ -208,3 +209,30 @@ def test_asker_that_goes_away():
                 session.hello()
                 session.send("command", kind=0)
         harness.eventually(lambda: feedd.ctl("reload", check=False).returncode == 0, 5, "a reload")
+
+
+def test_hangup_during_a_reload_is_not_lost():
+    """The reload under way may have read the text that was there before: the newer one comes into force after it."""
+    with serve() as feedd:
+        old = feedd.config.read_text()
+        feedd.config.unlink()
+        os.mkfifo(feedd.config)  # so that the reload waits for its text
+        os.kill(feedd.process.pid, signal.SIGHUP)
+        writer = harness.eventually(lambda: open_for_writing(feedd.config), 5, "the reload reads its configuration")
+        os.kill(feedd.process.pid, signal.SIGHUP)
+        feedd.status()  # it has seen the signal by now
+        data.add_records(feedd, "others", samples=100, size=8)
+        feedd.config.unlink()
+        feedd.write_config()
+        with os.fdopen(writer, "w") as text:
+            text.write(old)
+        harness.eventually(lambda: len(names(feedd)) == 2, 5, "the newer configuration")
+
+
+def open_for_writing(fifo):
+    """None while nobody reads it."""
+    try:
+        return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        assert error.errno == errno.ENXIO, error
+        return None

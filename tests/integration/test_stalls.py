@@ -111,8 +111,7 @@ def test_a_ring_with_a_large_control_part():
         harness.skip(f"/dev/shm has no room for a ring of {CONTROL_RING_BYTES >> 20} MiB")
     with harness.Instance(loaders=1, linger=0, ring_memory="4G", user_ring_memory="4G") as feedd:
         data.add_records(feedd)
-        data.add_records(feedd, "bytes", samples=1000, size=8)
-        feedd.datasets["bytes"].update(record_bytes=1, field_x="u8 @ 0")
+        data.add_records(feedd, "bytes", samples=1000, size=1)
         feedd.start()
         with feedd.client(timeout_s=20) as large, feedd.client(timeout_s=20) as bystander:
             bystander.hello()
