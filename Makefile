@@ -149,8 +149,14 @@ $(BUILD)/tests/streams: $(BUILD)/obj/tests/integration/streams.o $(BUILD)/libcli
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT))
 
+# Preloaded into feedd.
+$(BUILD)/tests/failing_epoll.so: $(BUILD)/obj/tests/integration/failing_epoll.o
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -shared -o $@ $^ -ldl
+
 unit: $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_TESTS))
-integration-programs: $(BUILD)/tests/consumer $(BUILD)/tests/streams
+integration-programs: $(BUILD)/tests/consumer $(BUILD)/tests/streams $(BUILD)/tests/failing_epoll.so
 bench-programs: $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SOURCES))
 
 # ---- Tests -----------------------------------------------------------------------------------------------------
