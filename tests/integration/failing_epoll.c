@@ -42,7 +42,8 @@ __attribute__((constructor)) static void begin(void) {
     order = memory;
 }
 
-__attribute__((visibility("default"))) int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event) {
+__attribute__((visibility("default"))) int epoll_ctl(int epoll, int operation, int fd,
+                                                     struct epoll_event *event) {
     static int (*real)(int, int, int, struct epoll_event *);
     if (!real)
         real = (int (*)(int, int, int, struct epoll_event *))dlsym(RTLD_NEXT, "epoll_ctl");

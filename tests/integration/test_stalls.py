@@ -121,7 +121,6 @@ def test_a_ring_with_a_large_control_part():
             while not select.select([large.socket], [], [], 0.001)[0]:
                 times.append(query_time(bystander))
             ring = large.expect("attached")["ring_bytes"]
-        print(f"{ring >> 20} MiB, worst of {len(times)} answers {max(times):.3f} s", file=open("/tmp/t2/rates", "a"))
         assert ring > CONTROL_RING_BYTES // 2, ring
         assert max(times) < 0.1 * harness.SLOWNESS, f"the worst of {len(times)} answers took {max(times):.3f} s"
 

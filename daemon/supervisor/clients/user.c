@@ -39,8 +39,9 @@ static void tell_left_out(struct user *user) {
 
 void users_forget(struct supervisor *supervisor, uint64_t now) {
     struct user *user, *next;
-    LIST_FOREACH_SAFE (user, &supervisor->users, link, next) {
-        if (user->sessions || !bucket_is_full(&user->questions, now) || !bucket_is_full(&user->log_lines, now))
+    LIST_FOREACH_SAFE(user, &supervisor->users, link, next) {
+        if (user->sessions || !bucket_is_full(&user->questions, now) ||
+            !bucket_is_full(&user->log_lines, now))
             continue;
         tell_left_out(user);
         LIST_REMOVE(user, link);

@@ -5,6 +5,9 @@
 #include "daemon/supervisor/delivery/window.h"
 #include "shm/ring_supervisor.h"
 
+// Bytes of a ring's control part that one pump writes: a few milliseconds when the pages are new to this process.
+#define WRITTEN_AT_ONCE (8u << 20)
+
 int delivery_open(struct delivery *delivery, struct ring *ring, const struct partition *partition,
                   uint32_t lane_limit, const struct filler *filler) {
     uint32_t slot_count = ring->header->slot_count;
@@ -106,14 +109,25 @@ static struct lane *next_lane(const struct delivery *delivery) {
     return best;
 }
 
+// How many slots one pump gives to the filler: each has its words in the ring's control part written.
+static uint32_t slots_per_pump(const struct delivery *delivery) {
+    const struct ring_header *header = delivery->ring->header;
+    return 1 + (uint32_t)(WRITTEN_AT_ONCE / (8ull * (header->skip_words + header->chunks_per_slot)));
+}
+
 int delivery_pump(struct delivery *delivery) {
     struct lane *lane;
-    uint32_t chunks = 0;
+    uint32_t chunks = 0, left = slots_per_pump(delivery);
     bool without_samples = false;
     int err = collect_all(delivery);
     if (err)
         return err;
+    delivery->behind = false;
     while (delivery->free_count && (lane = next_lane(delivery))) {
+        if (left-- == 0) {
+            delivery->behind = true;
+            break;
+        }
         uint32_t slot = window_next_slot(delivery);
         if (!filler_of(delivery)->dispatch(delivery, lane, slot))
             break;

@@ -30,7 +30,8 @@ void delivery_close(struct delivery *delivery);
 // Begins another run in the same ring; no consumer may be attached.
 void delivery_restart(struct delivery *delivery, const struct partition *partition);
 
-// Looks for finished batches and gives free slots out again. -EIO: a chunk failed; see ring_header.failure.
+// Looks for finished batches and gives free slots out again, as many as do not take long: `behind` says that there are
+// more. -EIO: a chunk failed; see ring_header.failure.
 int delivery_pump(struct delivery *delivery);
 
 // Takes the next batches a consumer may have now: their slots, in order from *sequence. Returns how many.

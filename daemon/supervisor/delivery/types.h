@@ -85,6 +85,7 @@ struct delivery {
     uint32_t abandoned;   // FILLING slots without a lane
     uint64_t completed;   // batches found complete, ever
     uint32_t ready_count; // slots READY, for the statistics
+    bool behind;          // the last pump left free slots for the next one, which is to follow soon
 };
 
 static inline bool consumer_at_end(const struct consumer *consumer) {

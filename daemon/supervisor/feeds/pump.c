@@ -82,6 +82,18 @@ static void arm(struct served_feed *feed) {
         ring_supervisor_arm(&pool->ring);
 }
 
+// What a pump has left is for the next turn, so that others get theirs first.
+static void come_again_if_behind(struct served_feed *feed) {
+    const struct pool *pool;
+    bool behind = feed->delivery.behind;
+    LIST_FOREACH(pool, &feed->pools, link)
+        behind |= pool->delivery.behind && pool->state != POOL_CLOSING;
+    if (!behind)
+        return;
+    served_feed_mark(feed);
+    feed->supervisor->again = true;
+}
+
 void pump_feed(struct served_feed *feed) {
     struct member *member;
     int err;
@@ -101,4 +113,5 @@ void pump_feed(struct served_feed *feed) {
             if (!member->failed)
                 grant(feed, member);
     update_gauges(feed);
+    come_again_if_behind(feed);
 }
