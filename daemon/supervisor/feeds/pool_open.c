@@ -10,20 +10,14 @@
 #define SLOTS_LEAST 4u
 #define SLOTS_MOST  256u // by itself
 
-// Slots that a rank needs: what it may hold, one that is being copied and one that is next.
-static uint64_t slots_per_lane(const struct attach_request *request) {
-    return max_u64(SLOTS_LEAST, request->prefetch ? request->prefetch + 2ull : 0);
-}
-
 int pool_check_lanes(const struct attach_request *request, struct error *error) {
-    uint64_t needed = slots_per_lane(request) * request->device_world_size;
-    if (!*request->device || needed <= RING_MAX_SLOTS)
+    if (!*request->device || (uint64_t)SLOTS_LEAST * request->device_world_size <= RING_MAX_SLOTS)
         return 0;
     return error_set(error, -EINVAL,
                      "device_world_size %" PRIu32
                      " is too large: a pool has at most %u batches, and each rank "
-                     "needs %" PRIu64 " of them here",
-                     request->device_world_size, RING_MAX_SLOTS, slots_per_lane(request));
+                     "needs %u",
+                     request->device_world_size, RING_MAX_SLOTS, SLOTS_LEAST);
 }
 
 // Enough slots to copy into while others are read, for every lane; more cost GPU memory and bring nothing.
@@ -41,8 +35,10 @@ static int plan_ring(const struct served_feed *feed, const struct attach_request
         .on_device = true,
     };
     memcpy(plan->fields, header->fields, sizeof plan->fields);
+    // What a rank may hold, one batch that is being copied and one that is next.
+    uint64_t per_lane = max_u64(SLOTS_LEAST, request->prefetch ? request->prefetch + 2ull : 0);
     uint64_t slots = feed->supervisor->config->device_pool / header->slot_bytes;
-    slots = max_u64(min_u64(slots, SLOTS_MOST), slots_per_lane(request) * request->device_world_size);
+    slots = max_u64(min_u64(slots, SLOTS_MOST), per_lane * request->device_world_size);
     plan->slot_count = (uint32_t)min_u64(slots, RING_MAX_SLOTS);
     return ring_plan(plan, error);
 }

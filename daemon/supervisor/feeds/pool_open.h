@@ -10,7 +10,7 @@
 int pool_get(struct served_feed *feed, const struct attach_request *request, struct pool **pool,
              struct error *error);
 
-// -EINVAL: no pool has room for that many ranks with that much prefetch.
+// -EINVAL: no pool has room for that many ranks.
 int pool_check_lanes(const struct attach_request *request, struct error *error);
 
 // Frees a pool that is over.
