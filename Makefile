@@ -1,13 +1,13 @@
 # feedd: see README.md for what the targets do. Everything that is built goes to $(BUILD).
 #   make            the programs and libraries        make check        every test
-#   make demo       the whole thing on Fashion-MNIST  make bench        measurements against limits
+#   make demo       a tour with Fashion-MNIST         make bench        measurements against limits
 #   make python     the Python package as a wheel     make check-torch  its tests with PyTorch
-#   make bundle     one archive that needs nothing installed
-#   make bench-gpu  measurements of what reaches a GPU
+#   make bundle     one archive that needs nothing else installed
+#   make bench-gpu  measurements of delivery to a GPU
 # Variables: BUILD= SANITIZE=address,undefined|thread  CC=  CFLAGS=  V=1  DESTDIR=  PREFIX=  WERROR=1
-#   CUDA_HOME=  a CUDA toolkit, 11.7 or newer, of which the headers are used; without one they are fetched from PyPI
-#               (CUDA_HOME=fetch: always). CUDA=0 builds without GPU support. Nothing of CUDA is linked: programs look
-#               for the driver when they run.
+#   CUDA_HOME=  a CUDA toolkit, 11.7 or newer. Only its headers are used; without a toolkit they are fetched from PyPI
+#               (CUDA_HOME=fetch: always). CUDA=0 builds without GPU support. Nothing is linked with CUDA: programs look
+#               for the driver at run time.
 
 BUILD    ?= build
 PREFIX   ?= /usr/local
@@ -27,7 +27,7 @@ pkg = $(shell pkg-config --cflags $(1) 2>/dev/null)
 libs = $(shell pkg-config --libs $(1) 2>/dev/null)
 HAVE_SYSTEMD = $(shell pkg-config --exists libsystemd 2>/dev/null && echo 1)
 
-# $(CUDA_FOUND) names the folder of CUDA's headers, or is empty; fetched ones lie in CUDA_HEADERS, which builds in
+# $(CUDA_FOUND) contains the folder of CUDA's headers, or nothing. Fetched headers go to CUDA_HEADERS, which builds in
 # other folders share.
 CUDA      ?= 1
 CUDA_HOME ?= $(shell client/python/cuda.sh auto)
@@ -38,14 +38,14 @@ CUDA_FLAGS  = $(if $(cuda_home),-DHAVE_CUDA=1 $(if $(filter-out /usr,$(cuda_home
 
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Wpointer-arith \
             -Wwrite-strings -Wundef -Wno-missing-field-initializers $(if $(WERROR),-Werror)
-# Arithmetic that comes to the same bits on every machine: no multiplication and addition rounded as one.
+# Floating-point results must have the same bits on every machine: no fused multiply-add.
 EXACT := -ffp-contract=off
 FLAGS = -std=gnu11 -D_GNU_SOURCE -DFEEDD_VERSION='"$(VERSION)"' -I. -I$(BUILD)/gen -fPIC -fvisibility=hidden -pthread \
         $(EXACT) $(WARNINGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer) \
         $(if $(HAVE_SYSTEMD),-DHAVE_SYSTEMD=1)
 LINK = $(CC) $(CFLAGS) -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 
-# A folder is a part: every .c in it belongs to it, but for the main programs named here.
+# Each folder is a component made of all its .c files, except the main programs named here.
 BASE_SOURCES   := $(sort $(wildcard base/*.c order/*.c))
 SHM_SOURCES    := $(sort $(wildcard shm/*.c))
 GPU_SOURCES    := $(sort $(wildcard gpu/*.c))
@@ -72,14 +72,14 @@ $(BUILD)/obj/%.o: %.c | $(BUILD)/gen/feed.pb-c.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(FLAGS) $(call pkg,$(PKGS_DAEMON) $(PKGS_CTL)) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# Looked for in every run, and written only when the answer is another one.
+# Determined in every run, but written only when the result changes.
 $(CUDA_FOUND): FORCE
 	$(Q)mkdir -p $(@D)
 	$(Q)CUDA_HOME='$(CUDA_HOME)' PYTHON='$(PYTHON)' client/python/cuda.sh $(if $(filter 0,$(CUDA)),none,auto) '$(abspath $(CUDA_HEADERS))' >$@.new
 	$(Q)if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 FORCE:
 
-# No other files see CUDA's headers.
+# Only these files are compiled with CUDA's headers.
 $(call objects,$(wildcard gpu/gpu_cuda*.c) tests/unit/test_gpu.c): $(CUDA_FOUND)
 $(call objects,$(wildcard gpu/gpu_cuda*.c)): FLAGS += $(CUDA_FLAGS)
 $(call objects,tests/unit/test_gpu.c): FLAGS += $(filter -D%,$(CUDA_FLAGS))
@@ -97,11 +97,11 @@ define archive
 	$(Q)ar qcs $@ $^
 endef
 
-# Everything of libfeed, for feedctl, tests and measurements that look inside.
+# All of libfeed with its internal names, for feedctl, tests and benchmarks.
 $(BUILD)/libclient.a: $(call objects,$(CLIENT_SOURCES)) $(COMMON_OBJECTS)
 	$(archive)
-# What others link to: one object in which all but the public names are local, so that none can clash with theirs.
-# LIBFEED_TAKES: an archive that becomes part of it, for those who have no libprotobuf-c.
+# What applications link to: a single object with only the public names global, so that the others cannot clash with
+# the application's. LIBFEED_TAKES: an archive to include, for systems without libprotobuf-c.
 $(BUILD)/obj/libfeed.o: $(call objects,$(CLIENT_SOURCES)) $(COMMON_OBJECTS)
 	$(Q)$(CC) -r -nostdlib -o $@ $^ $(LIBFEED_TAKES)
 	$(Q)objcopy --localize-hidden $(if $(LIBFEED_TAKES),--wildcard --localize-symbol='protobuf_c_*') $@
@@ -137,13 +137,13 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libdaemon.a $(BUILD)/libc
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON) $(PKGS_CTL) cmocka) $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) -lm
 
-# What the integration tests run besides feedd and feedctl.
+# Programs that the integration tests run besides feedd and feedctl.
 $(BUILD)/tests/%: $(BUILD)/obj/tests/integration/%.o $(BUILD)/libfeed.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT))
 
-# This one queues work on streams of the simulated GPU, which is none of libfeed's business.
+# This one queues work on streams of the simulated GPU, which is not part of libfeed's interface.
 $(BUILD)/tests/streams: $(BUILD)/obj/tests/integration/streams.o $(BUILD)/libclient.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
@@ -162,7 +162,7 @@ bench-programs: $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SOURCES))
 # ---- Tests -----------------------------------------------------------------------------------------------------
 
 JOBS ?= $(shell nproc)
-# Parallel unless the caller has said how.
+# Parallel unless the caller gave -j.
 again = $(MAKE) --no-print-directory $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(JOBS))
 # TESTFLAGS='--only unit/test_ring*' and the like: see tests/run.py --help.
 TESTFLAGS ?=
@@ -171,12 +171,12 @@ check:
 	$(Q)tools/install-dependencies.sh build check python
 	+$(Q)$(again) all unit integration-programs python
 	$(Q)python3 tests/run.py --build $(BUILD) --jobs $(JOBS) $(TESTFLAGS)
-# The tests of the Python package again, with PyTorch; fails where it cannot be had.
+# The tests of the Python package again, with PyTorch; fails if PyTorch is not available.
 check-torch:
 	$(Q)tools/install-dependencies.sh build check python
 	+$(Q)$(again) all python-torch
 	$(Q)python3 tests/run.py --build $(BUILD) --jobs $(JOBS) --torch $(TESTFLAGS)
-# What depends on where batches go, on a GPU of this machine. Fails where there is none.
+# The tests that depend on where batches are delivered, on a GPU of this machine. Fails if there is none.
 GPU ?= cuda:0
 check-gpu:
 	$(Q)tools/install-dependencies.sh build check python
@@ -186,17 +186,18 @@ check-asan:
 	$(Q)tools/install-dependencies.sh build check
 	+$(Q)$(again) BUILD=$(BUILD)/asan SANITIZE=address,undefined all unit integration-programs
 	$(Q)python3 tests/run.py --build $(BUILD)/asan --jobs $(JOBS) --slowness 4 $(TESTFLAGS)
-# The thread sanitizer sees one process: unit tests, in which threads play the processes. It wants a plain address space.
+# The thread sanitizer sees one process, so this runs the unit tests, in which threads stand in for processes. It needs an
+# address space that is not randomised (setarch -R).
 check-tsan:
 	$(Q)tools/install-dependencies.sh build check
 	+$(Q)$(again) BUILD=$(BUILD)/tsan SANITIZE=thread unit
 	$(Q)python3 tests/run.py --build $(BUILD)/tsan --jobs $(JOBS) --slowness 10 --unit --wrap 'setarch -R' $(TESTFLAGS)
 
-# That a machine without a CUDA toolkit builds with GPU support, and one without a network as well builds without.
+# Checks that a machine without a CUDA toolkit builds with GPU support, and that one without a network too builds without it.
 check-cuda-headers:
 	$(Q)BUILD='$(BUILD)/no-toolkit' MAKE='$(MAKE)' tests/cuda-headers.sh
 
-# Loader processes killed on one ring for SECONDS a case; make check does the same for two seconds.
+# Kills loader processes on one ring for SECONDS per case; make check does the same for two seconds.
 SECONDS ?= 60
 storm: $(BUILD)/tests/test_ring_processes
 	$(Q)RING_STORM_SECONDS=$(SECONDS) $<

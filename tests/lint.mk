@@ -1,23 +1,23 @@
-# make lint: every check of the text, with no finding allowed. One stamp a file, so that a second run looks only at what
-# has changed; $(BUILD)/lint holds them. make format writes the layout that lint asks for.
+# make lint runs every static check, and no findings are allowed. $(BUILD)/lint has one stamp per file and check, so a
+# second run looks only at what has changed. make format applies the layout that lint requires.
 
 LINT         := $(BUILD)/lint
 LINT_SOURCES := $(sort $(wildcard base/*.c order/*.c shm/*.c gpu/*.c proto/*.c client/*.c client/*/*.c client/*/*/*.c daemon/*.c daemon/*/*.c daemon/*/*/*.c bench/*.c bench/*/*.c tests/*/*.c))
 LINT_HEADERS := $(sort $(wildcard base/*.h order/*.h shm/*.h gpu/*.h proto/*.h client/*.h client/*/*.h client/*/*/*.h daemon/*.h daemon/*/*.h daemon/*/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
-# Bash where they say so; completion files are sourced by bash.
+# Bash if their first line says so; completion files are sourced by bash.
 LINT_SCRIPTS := $(sort $(wildcard tools/*.sh tools/deb/* tools/bundle/check tools/bundle/check-gpu tools/bundle/bench-gpu tools/bundle/bench-torch-gpu tools/bundle/bench.sh tests/*.sh tests/*/*.sh bench/*.sh client/ctl/*.bash client/python/*.sh .ci/run))
 LINT_MANUALS := $(sort $(wildcard client/*.[1-8] client/ctl/*.[1-8] daemon/*.[1-8])) $(BUILD)/man/feedd.conf.5
 
-# Suppressed: memleak, because cppcheck does not know cleanup attributes; uninitvar, because it takes the address of an
-# output for a read of it (the compiler and clang-tidy look for both); the version test of generated code, whose macros
-# stand in a system header that cppcheck does not read.
+# Suppressed: memleak, because cppcheck does not know cleanup attributes; uninitvar, because it treats taking the address
+# of an output as reading it (the compiler and clang-tidy check for both); the version test in generated code, whose
+# macros are defined in a system header that cppcheck does not read.
 CPPCHECK = cppcheck --quiet --inline-suppr --std=c11 --enable=warning,performance,portability --error-exitcode=1 \
             --suppress=missingIncludeSystem --suppress=memleak --suppress=uninitvar \
             --suppress='preprocessorErrorDirective:*/gen/*' --include=/usr/include/$(shell $(CC) -print-multiarch)/sys/queue.h \
             -D__linux__ -D__x86_64__ -D_GNU_SOURCE -I. -I$(BUILD)/gen
-# -fanalyzer of gcc 12 loses track of pointers stored through a cast and of cleanup attributes, and then calls them leaked;
-# LeakSanitizer (make check-asan) looks for leaks. Its null-dereference takes any NULL that a function can return for one that
-# it does return here; clang-tidy's core.NullDereference asks for a path.
+# gcc 12's -fanalyzer loses track of pointers that are stored through a cast and of cleanup attributes, and reports leaks;
+# LeakSanitizer (make check-asan) finds real ones. Its null-dereference check assumes that a function that can return NULL
+# does so here; clang-tidy's core.NullDereference needs a path.
 ANALYZE := -fanalyzer -Wno-analyzer-malloc-leak -Wno-analyzer-fd-leak -Wno-analyzer-null-dereference -Werror
 
 lint_stamps = $(patsubst %,$(LINT)/%.$(1),$(LINT_SOURCES))
@@ -28,23 +28,23 @@ lint:
 	@echo 'lint: no findings'
 lint-sources: $(call lint_stamps,tidy) $(call lint_stamps,cppcheck)
 
-# The example includes <feed.h>, as a program does that is compiled where libfeed is installed.
+# The example includes <feed.h>, like any program that is compiled against an installed libfeed.
 $(LINT)/client/example.c.o $(LINT)/client/example.c.tidy: FLAGS += -Iclient
 
-# The Python package's module, for Python's limited API, whose tables of names are not constant. Its headers are not read by
-# cppcheck, which takes the macros for what they stand for.
+# The Python package's module uses Python's limited API, whose tables of names are not const. cppcheck does not read
+# Python's headers, so the macros are defined for it here.
 PYTHON_MODULE := $(wildcard client/python/native/*.c)
 PYTHON_FLAGS = -DPy_LIMITED_API=0x030A0000 -Wno-write-strings \
     -isystem $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
 $(foreach source,$(PYTHON_MODULE),$(LINT)/$(source).o $(LINT)/$(source).tidy): FLAGS += $(PYTHON_FLAGS)
 $(foreach source,$(PYTHON_MODULE),$(LINT)/$(source).cppcheck): CPPCHECK += -DPy_BEGIN_ALLOW_THREADS= -DPy_END_ALLOW_THREADS= -DPy_RETURN_NONE='return NULL'
 
-# With CUDA's headers, as they are compiled; cppcheck does not read them, so that it looks at what is written here alone.
+# Analyzed with CUDA's headers, as they are compiled; cppcheck does not read those and checks only our own code.
 $(foreach source,$(wildcard gpu/gpu_cuda*.c),$(LINT)/$(source).o): $(CUDA_FOUND)
 $(foreach source,$(wildcard gpu/gpu_cuda*.c),$(LINT)/$(source).o $(LINT)/$(source).tidy): FLAGS += $(CUDA_FLAGS)
 $(foreach source,$(wildcard gpu/gpu_cuda*.c),$(LINT)/$(source).cppcheck): CPPCHECK += $(filter -D%,$(CUDA_FLAGS)) -DCUDA_VERSION=12000
 
-# The compiler's own analysis comes first: its dependency file is what the other two stamps go by.
+# The compiler's analysis comes first: the other two stamps depend on its dependency file.
 $(LINT)/%.c.o: %.c | $(BUILD)/gen/feed.pb-c.c
 	$(call say,ANALYZE,$<)
 	$(Q)mkdir -p $(@D)
