@@ -1,5 +1,5 @@
-// What the supervisor and a transfer process tell each other: a pair of seqpacket sockets, one structure per
-// packet, with its descriptors. Both ends are the same program, so the structures need no other form.
+// Messages between the supervisor and a transfer process: a pair of seqpacket sockets, one structure per packet, with
+// its descriptors. Both ends are the same program, so the structures are sent as they are.
 #ifndef FEEDD_DAEMON_CONTROL_H
 #define FEEDD_DAEMON_CONTROL_H
 
@@ -12,7 +12,7 @@
 
 enum transfer_request_kind {
     // descriptors: the feed's ring (read-only), the pool's ring, the feed's eventfd, and the pool's memory
-    // if it is there already. Answered by POOL_OPEN or POOL_REFUSED
+    // if it exists already. Answered by POOL_OPEN or POOL_REFUSED
     TRANSFER_OPEN_POOL = 1,
     TRANSFER_CLOSE_POOL,      // answered by POOL_CLOSED
     TRANSFER_ADD_CONSUMER,    // descriptor: its release words. CONSUMER_REFUSED if they cannot be used
@@ -21,20 +21,20 @@ enum transfer_request_kind {
 
 struct transfer_request {
     uint32_t kind;
-    uint32_t pool;         // its id, of every kind
-    uint32_t owner;        // OPEN_POOL: number of this process in the chunk words of the pool's ring
+    uint32_t pool;         // all kinds: its id
+    uint32_t owner;        // OPEN_POOL: number of the transfer process in the chunk words of the pool's ring
     uint32_t consumer;     // ADD_CONSUMER, REMOVE_CONSUMER: bit of ring_slot.unread
-    uint64_t memory_bytes; // OPEN_POOL: of the memory that comes along; 0: make it
+    uint64_t memory_bytes; // OPEN_POOL: size of the memory sent along; 0: allocate it
 };
 
 enum transfer_report_kind {
     TRANSFER_READY = 1,        // the GPU is open
-    TRANSFER_POOL_OPEN,        // descriptor: the pool's memory if it was made here
+    TRANSFER_POOL_OPEN,        // descriptor: the pool's memory if this process allocated it
     TRANSFER_POOL_REFUSED,     // it cannot be opened, and nothing of it is left
-    TRANSFER_POOL_CLOSED,      // nothing of it is in use any longer
-    TRANSFER_CONSUMER_REMOVED, // its release words are no longer looked at
-    TRANSFER_CONSUMER_REFUSED, // its release words cannot be looked at
-    TRANSFER_LAGGING,          // copies have waited for this consumer's stream
+    TRANSFER_POOL_CLOSED,      // nothing of it is in use any more
+    TRANSFER_CONSUMER_REMOVED, // its release words are no longer read
+    TRANSFER_CONSUMER_REFUSED, // its release words cannot be read
+    TRANSFER_LAGGING,          // copies have been waiting for this consumer's stream
     TRANSFER_LOST,             // the GPU can no longer be used; the process ends
 };
 
@@ -45,7 +45,7 @@ struct transfer_report {
     int32_t code;          // POOL_REFUSED, CONSUMER_REFUSED, LOST: negative errno
     uint32_t consumer;     // CONSUMER_REMOVED, CONSUMER_REFUSED, LAGGING
     uint64_t memory_bytes; // POOL_OPEN
-    uint64_t waited_ns;    // LAGGING: by the oldest of the copies
+    uint64_t waited_ns;    // LAGGING: how long the oldest copy has waited
     char text[400];        // with a code: why, in a sentence. READY: the name of the GPU
 };
 
@@ -53,8 +53,8 @@ struct transfer_report {
 // socket does not block.
 int control_send(int socket, const void *message, size_t bytes, const int *fds, uint32_t count);
 
-// 1: a structure of that size has come with *count descriptors, the caller's to close; 0: none is there; -ECONNRESET:
-// the other side is gone; -EPROTO: anything else came.
+// 1: a structure of that size has come, with *count descriptors that the caller closes; 0: there is none;
+// -ECONNRESET: the other side is gone; -EPROTO: anything else came.
 int control_receive(int socket, void *message, size_t bytes, int fds[CONTROL_MAX_DESCRIPTORS],
                     uint32_t *count);
 

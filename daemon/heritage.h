@@ -1,4 +1,4 @@
-// What a child process gets from the supervisor: descriptors by number and a block of settings.
+// What a child process inherits from the supervisor: descriptors with fixed numbers and a block of settings.
 #ifndef FEEDD_DAEMON_HERITAGE_H
 #define FEEDD_DAEMON_HERITAGE_H
 
@@ -12,13 +12,13 @@ enum heritage_fd {
     HERITAGE_RING = 4,     // shared memory, read-write
     HERITAGE_STATS = 5,    // statistics region, read-write
     HERITAGE_EVENT = 6,    // eventfd that wakes the supervisor
-    // write end of a pipe; its end of file tells the supervisor that this process and every read it ever submitted are
-    // gone (a loader registers it with its io_uring)
+    // write end of a pipe; end of file tells the supervisor that this process and every read that it submitted are gone
+    // (a loader registers it with its io_uring)
     HERITAGE_LIFE = 7,
     HERITAGE_FILES = 8, // the dataset's files, in order
 };
 
-// Those of a transfer process.
+// For a transfer process.
 enum heritage_transfer_fd {
     HERITAGE_CONTROL = 4,        // seqpacket socket to the supervisor: daemon/control.h
     HERITAGE_TRANSFER_STATS = 5, // statistics region, read-write
@@ -34,7 +34,7 @@ struct transfer_settings {
 };
 
 struct loader_settings {
-    uint64_t bytes; // of this structure with the layout
+    uint64_t bytes; // of this structure including the layout
     uint64_t feed;
     uint32_t serial; // owner number in chunk words
     uint32_t stats_record;

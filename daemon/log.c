@@ -19,12 +19,12 @@
 #define REPEAT_WINDOW_NS (5 * NS_PER_S)
 #define REPEAT_BURST     10u
 
-// How a line is written without waiting.
+// How to write a line without waiting.
 enum sink {
     SINK_PLAIN,       // a file, or a device that does not make writers wait
-    SINK_SOCKET,      // flags of each call say not to wait
-    SINK_NONBLOCKING, // a pipe or terminal, by an open file description of our own
-    SINK_POLLED       // one that we may not open: asked for room before each write
+    SINK_SOCKET,      // each call has a flag not to wait
+    SINK_NONBLOCKING, // a pipe or terminal, through our own open file description
+    SINK_POLLED       // a pipe or terminal that we may not open: polled for room before each write
 };
 
 static struct {
@@ -32,10 +32,10 @@ static struct {
     enum log_level level;
     bool journal; // stderr goes to the journal, which stamps time and pid itself
     enum sink sink;
-    int fd;               // what is written to; STDERR_FILENO, or our own with SINK_NONBLOCKING
-    char rest[LOG_WRITE]; // of a line that was taken in part
+    int fd;               // STDERR_FILENO, or our own with SINK_NONBLOCKING
+    char rest[LOG_WRITE]; // of a line that was written in part
     size_t rest_bytes;
-    uint64_t dropped; // lines since the last that got through
+    uint64_t dropped; // lines since the last one that got through
     char last[LOG_TEXT];
     uint64_t window_start_ns;
     uint32_t repeats, suppressed;
@@ -58,8 +58,8 @@ static bool goes_to_journal(void) {
     return *end == 0 && status.st_dev == device && status.st_ino == inode;
 }
 
-// O_NONBLOCK belongs to the open file description, which we share with whoever started us and with our children: theirs
-// must stay as it is. So a pipe or terminal is opened once more.
+// O_NONBLOCK belongs to the open file description, which we share with our parent and our children and must not change.
+// So a pipe or terminal is opened once more.
 static void open_sink(void) {
     struct stat status;
     if (logger.sink == SINK_NONBLOCKING)
@@ -99,7 +99,7 @@ enum log_level log_get_level(void) {
     return logger.level;
 }
 
-// As write(); -1 with EAGAIN when there is no room.
+// Like write(); -1 with EAGAIN if there is no room.
 static ssize_t write_some(const char *bytes, size_t count) {
     struct pollfd room = {.fd = logger.fd, .events = POLLOUT};
     if (logger.sink == SINK_SOCKET)
@@ -111,7 +111,7 @@ static ssize_t write_some(const char *bytes, size_t count) {
     return write(logger.fd, bytes, count);
 }
 
-// False when there is no room. What fails otherwise has nowhere to go.
+// False if there is no room. Other failures cannot be reported anywhere.
 static bool put(const char *bytes, size_t count) {
     ssize_t wrote = write_some(bytes, count);
     if (wrote < 0 && (errno == EAGAIN || errno == ENOBUFS))
@@ -121,7 +121,7 @@ static bool put(const char *bytes, size_t count) {
     return true;
 }
 
-// What is left of the line before goes first, so that no line starts in the middle of another.
+// The rest of the previous line goes first, so that no line starts in the middle of another.
 static bool put_rest(void) {
     char rest[LOG_WRITE];
     size_t bytes = logger.rest_bytes;
@@ -159,7 +159,7 @@ static size_t format_dropped(char line[LOG_LINE]) {
     return format_line(line, LOG_LEVEL_WARNING, note);
 }
 
-// One write, so that the lines of several processes do not mix, and so that the note comes with the line or not at all.
+// Uses a single write, so that lines of several processes do not mix, and the note comes with the line or not at all.
 static void emit(enum log_level level, const char *text) {
     char lines[LOG_WRITE];
     size_t bytes = format_dropped(lines);
@@ -170,7 +170,7 @@ static void emit(enum log_level level, const char *text) {
         logger.dropped++;
 }
 
-// The same message again and again: REPEAT_BURST of it in a window, then a count.
+// Limits a repeated message to REPEAT_BURST per window, followed by a count.
 static bool suppress(enum log_level level, const char *text) {
     uint64_t now = monotonic_ns();
     bool same = strcmp(logger.last, text) == 0;
@@ -201,7 +201,7 @@ void log_write(enum log_level level, const char *format, ...) {
     errno = saved; // for %m
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    // Names of clients and files end up here: they must not make lines of their own, or control a terminal.
+    // Names of clients and files appear here: they must not start new lines or control a terminal.
     for (char *letter = text; *letter; letter++)
         if ((unsigned char)*letter < ' ' || *letter == 127)
             *letter = '?';

@@ -1,8 +1,8 @@
-// Messages of the daemon's processes: to stderr, with level, role and pid; under systemd with the journal's priority
+// Messages of the daemon's processes: to stderr, with level, role and pid, or under systemd with the journal's priority
 // prefix. Repeated messages are limited.
 //
-// Writing never waits for a reader. Lines that a pipe, socket or terminal has no room for are counted, and a note of
-// how many there were precedes the next line that gets through.
+// Writing never waits for a reader. Lines for which a pipe, socket or terminal has no room are dropped and counted, and
+// the next line that gets through is preceded by a note of how many were dropped.
 #ifndef FEEDD_DAEMON_LOG_H
 #define FEEDD_DAEMON_LOG_H
 
@@ -17,9 +17,9 @@ enum log_level {
     LOG_LEVEL_DEBUG
 };
 
-// Looks at what stderr is now. `role` is "feedd", "loader 7", ...; copied.
+// Determines what stderr is now. `role` is "feedd", "loader 7", ...; copied.
 void log_open(const char *role, enum log_level level);
-// Whether messages go to the journal, which wants their priority first.
+// Whether messages go to the journal, and so need a priority prefix.
 bool log_is_journal(void);
 void log_set_level(enum log_level level);
 enum log_level log_get_level(void);

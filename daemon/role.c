@@ -15,13 +15,13 @@ static void on_term(int signal) {
 int role_tie(uint64_t supervisor_pid, struct error *error) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         return error_set(error, -errno, "cannot ask to end with the supervisor: %m");
-    // Looked at after asking: it may be gone already.
+    // Checked after asking, since it may be gone already.
     if ((uint64_t)getppid() != supervisor_pid)
         return error_set(error, -ESRCH, "the supervisor is gone");
     struct sigaction ignore = {.sa_handler = SIG_IGN};
-    struct sigaction term = {.sa_handler = on_term}; // no SA_RESTART: sleeps are to end
+    struct sigaction term = {.sa_handler = on_term}; // no SA_RESTART: the signal must end sleeps
     sigaction(SIGPIPE, &ignore, NULL);
-    sigaction(SIGINT, &ignore, NULL); // Ctrl-C in a terminal goes to all; the supervisor says when to stop
+    sigaction(SIGINT, &ignore, NULL); // Ctrl-C in a terminal reaches all; the supervisor decides when to stop
     sigaction(SIGHUP, &ignore, NULL);
     sigaction(SIGTERM, &term, NULL);
     return 0;

@@ -9,10 +9,10 @@
 // Set by SIGTERM, which also ends sleeps.
 extern volatile sig_atomic_t role_stopping;
 
-// Lets this process die with the supervisor, whatever that dies of, and takes signals as children of it do.
+// Makes this process die with the supervisor, however that ends, and sets up signals as its children need them.
 int role_tie(uint64_t supervisor_pid, struct error *error);
 
-// Maps the settings that came in descriptor `fd`: at least `least` bytes, of which the first 64-bit word says how many.
+// Maps the settings in descriptor `fd`: at least `least` bytes, the first 64-bit word of which is their size.
 int role_map_settings(int fd, uint64_t least, const void **settings, struct error *error);
 
 #endif

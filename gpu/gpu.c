@@ -32,7 +32,7 @@ static bool begins_with(const char *text, const char *prefix) {
 
 static int find_simulated(const char *text, uint32_t *ordinal, const char *name, struct error *error) {
     if (!parse_number(text, ordinal))
-        return error_set(error, -EINVAL, "\"%s\" is no GPU: simulated ones are host:0 to host:%u", name,
+        return error_set(error, -EINVAL, "\"%s\" is not a GPU: simulated ones are host:0 to host:%u", name,
                          GPU_HOST_MOST - 1);
     if (*ordinal >= GPU_HOST_MOST)
         return error_set(error, -ENODEV, "there is no \"%s\": simulated GPUs are host:0 to host:%u", name,
@@ -40,7 +40,8 @@ static int find_simulated(const char *text, uint32_t *ordinal, const char *name,
     return 0;
 }
 
-// "580.159.04" out of "NVRM version: NVIDIA UNIX ... Kernel Module  580.159.04  Release Build ..."; false: no driver.
+// Extracts "580.159.04" from "NVRM version: NVIDIA UNIX ... Kernel Module  580.159.04  Release Build ..."; false: no
+// driver.
 static bool find_driver(char version[32]) {
     AUTO_FCLOSE FILE *file = fopen("/proc/driver/nvidia/version", "re");
     char line[256], *word, *rest;
@@ -85,7 +86,8 @@ void gpu_support(uint32_t simulated, char *text, size_t bytes) {
     append_simulated(simulated, text, bytes);
 }
 
-// The driver's own list: "GPU UUID:  GPU-53ce3473-..." in a file a GPU. Where there is none nothing is known.
+// Looks in the driver's list, which has a file per GPU with the line "GPU UUID:  GPU-53ce3473-...". *list: there is
+// one.
 static bool is_listed(const char *uuid, bool *list) {
     glob_t files;
     bool found = false;
@@ -93,7 +95,7 @@ static bool is_listed(const char *uuid, bool *list) {
     for (size_t i = 0; *list && !found && i < files.gl_pathc; i++) {
         AUTO_FCLOSE FILE *file = fopen(files.gl_pathv[i], "re");
         char line[256], name[GPU_UUID_BYTES];
-        static_assert(sizeof name == 48, "as many as are read here");
+        static_assert(sizeof name == 48, "the width in the format below");
         while (file && !found && fgets(line, sizeof line, file))
             found = sscanf(line, "GPU UUID: %47s", name) == 1 && strcmp(name, uuid) == 0;
     }
@@ -109,7 +111,7 @@ static int expect_simulated(const char *uuid, int *simulated, struct error *erro
         return err;
     snprintf(spelled, sizeof spelled, "HOST-%u", ordinal);
     if (strcmp(spelled, uuid) != 0)
-        return error_set(error, -EINVAL, "\"%s\" is not the UUID of a GPU: wanted is \"%s\"", uuid, spelled);
+        return error_set(error, -EINVAL, "\"%s\" is not the UUID of a GPU: expected \"%s\"", uuid, spelled);
     *simulated = (int)ordinal;
     return 0;
 }
@@ -153,7 +155,7 @@ int gpu_resolve(const char *name, char uuid[GPU_UUID_BYTES], struct error *error
         return err;
     }
     return error_set(error, -EINVAL,
-                     "\"%s\" is no GPU: wanted is \"cuda\", \"cuda:1\", the UUID of one (\"GPU-...\") or "
+                     "\"%s\" is not a GPU: expected \"cuda\", \"cuda:1\", the UUID of a GPU (\"GPU-...\") or "
                      "\"host:0\" for a simulated one",
                      name);
 }
@@ -181,7 +183,7 @@ uint64_t gpu_round_up(struct gpu *gpu, uint64_t bytes) {
 static int check_size(struct gpu *gpu, uint64_t bytes, struct error *error) {
     if (bytes && bytes == gpu_round_up(gpu, bytes))
         return 0;
-    return error_set(error, -EINVAL, "memory of %s comes in multiples of %llu bytes, and %llu is none",
+    return error_set(error, -EINVAL, "memory of %s comes in multiples of %llu bytes, not in %llu bytes",
                      gpu->name, (unsigned long long)gpu_round_up(gpu, 1), (unsigned long long)bytes);
 }
 
@@ -209,7 +211,7 @@ int gpu_host_register(struct gpu *gpu, void *memory, uint64_t bytes, bool read_o
                       struct error *error) {
     *address = 0;
     if ((uintptr_t)memory % PAGE)
-        return error_set(error, -EINVAL, "memory that a GPU is to reach must start on a page");
+        return error_set(error, -EINVAL, "memory for a GPU must start on a page");
     if (bytes == 0 || bytes > GPU_REGISTER_MOST)
         return error_set(error, -EINVAL, "1 to %u bytes of memory can be registered at once, not %llu",
                          GPU_REGISTER_MOST, (unsigned long long)bytes);
@@ -244,7 +246,7 @@ int gpu_write_words(struct gpu *gpu, gpu_stream stream, const struct gpu_word *w
     if (count == 0)
         return 0;
     if (count > GPU_WORDS_MOST)
-        return error_set(error, -EINVAL, "%u words in one write; %u are the limit", count, GPU_WORDS_MOST);
+        return error_set(error, -EINVAL, "%u words in one write; the limit is %u", count, GPU_WORDS_MOST);
     for (uint32_t i = 0; i < count; i++)
         if (words[i].address % sizeof(uint64_t))
             return error_set(error, -EINVAL, "a word for a GPU must lie on a multiple of 8");

@@ -1,4 +1,4 @@
-// GPUs of NVIDIA, through the CUDA driver's own interface.
+// NVIDIA GPUs, through the CUDA driver API.
 #include "gpu/gpu_cuda.h"
 
 #ifdef HAVE_CUDA
@@ -26,7 +26,7 @@ static struct cuda_gpu *cuda_of(struct gpu *gpu) {
 
 // ---- Operations ---------------------------------------------------------------------------------------------
 
-// Between enter and leave the GPU's context is the thread's current one.
+// Between enter and leave, the GPU's context is the thread's current context.
 static int enter(struct gpu *gpu, struct error *error) {
     int err = cuda_check_process(error);
     if (err < 0)
@@ -61,7 +61,7 @@ static int cuda_free_bytes(struct gpu *gpu, uint64_t *bytes, struct error *error
     int err = enter(gpu, error);
     if (err < 0)
         return err;
-    err = leave(cuda_driver.cuMemGetInfo(&unused, &total), "ask for the GPU's free memory", error);
+    err = leave(cuda_driver.cuMemGetInfo(&unused, &total), "query the GPU's free memory", error);
     *bytes = unused;
     return err;
 }
@@ -100,8 +100,8 @@ static CUresult map(const struct cuda_gpu *cuda, CUmemGenericAllocationHandle ha
     return result;
 }
 
-// In a stream of its own: to wait for the whole context would be to wait for what a caller has queued, which may wait
-// for what he does next.
+// Uses a stream of its own. Waiting for the whole context would include work that a caller has queued, and that may
+// depend on what the caller does next.
 static CUresult clear(CUdeviceptr address, uint64_t bytes) {
     CUstream stream;
     CUresult result = cuda_driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
@@ -242,7 +242,7 @@ static int cuda_write_words(struct gpu *gpu, gpu_stream stream, const struct gpu
     int err = enter(gpu, error);
     if (err < 0)
         return err;
-    // With default flags a write comes after everything before it, as seen by all.
+    // With default flags, everyone sees the write after everything that was queued before it.
     if (count == 1)
         return leave(cuda_driver.cuStreamWriteValue64(stream, words->address, words->value,
                                                       CU_STREAM_WRITE_VALUE_DEFAULT),
@@ -291,7 +291,7 @@ static int cuda_write_word_last(struct gpu *gpu, const struct gpu_word *word, st
     if (result == CUDA_SUCCESS)
         result = cuda_driver.cuStreamWriteValue64(cuda->last, word->address, word->value,
                                                   CU_STREAM_WRITE_VALUE_DEFAULT);
-    return leave(result, "queue the write of a word after all else", error);
+    return leave(result, "queue the write of a word after all other work", error);
 }
 
 static int cuda_wait_word(struct gpu *gpu, gpu_stream stream, uint64_t address, uint64_t value,
@@ -326,7 +326,7 @@ static const struct gpu_operations cuda_operations = {.close = cuda_close,
                                                       .synchronize = cuda_synchronize,
                                                       .free_bytes = cuda_free_bytes};
 
-// Reads what the device is, and refuses it if it cannot do what is needed.
+// Reads the device's properties, and refuses it if it lacks something that is needed.
 static int read_device(struct cuda_gpu *cuda, struct error *error) {
     static const struct {
         CUdevice_attribute attribute;
@@ -347,7 +347,7 @@ static int read_device(struct cuda_gpu *cuda, struct error *error) {
         int has = 0;
         result = cuda_driver.cuDeviceGetAttribute(&has, needed[i].attribute, cuda->device);
         if (result == CUDA_SUCCESS && !has)
-            return error_set(error, -ENOTSUP, "%s (%s) has no %s, which delivery to it needs", gpu->name,
+            return error_set(error, -ENOTSUP, "%s (%s) lacks %s, which delivery to it requires", gpu->name,
                              gpu->uuid, needed[i].name);
     }
     if (result == CUDA_SUCCESS)
@@ -360,7 +360,7 @@ static int read_device(struct cuda_gpu *cuda, struct error *error) {
     gpu->memory_bytes = total;
     gpu->number = cuda->device; // the driver's handle of a device is its number
     cuda->registers_read_only = read_only;
-    return result == CUDA_SUCCESS ? 0 : cuda_fail(result, "ask what the GPU can do", error);
+    return result == CUDA_SUCCESS ? 0 : cuda_fail(result, "query the GPU's properties", error);
 }
 
 int gpu_cuda_open(struct gpu **gpu, const char *uuid, struct error *error) {
@@ -375,7 +375,7 @@ int gpu_cuda_open(struct gpu **gpu, const char *uuid, struct error *error) {
         return err;
     CUresult result = cuda_driver.cuDevicePrimaryCtxRetain(&cuda->context, cuda->device);
     if (result != CUDA_SUCCESS)
-        return cuda_fail(result, "make a context on the GPU", error);
+        return cuda_fail(result, "create a context on the GPU", error);
     *gpu = &cuda->gpu;
     cuda = NULL;
     return 0;

@@ -1,4 +1,4 @@
-// Finding the CUDA driver when the program runs, and the GPUs by their names.
+// Loads the CUDA driver at run time, and finds GPUs by name.
 #include "gpu/gpu_cuda_driver.h"
 
 #include "gpu/gpu_cuda.h"
@@ -25,7 +25,7 @@ int cuda_fail(CUresult result, const char *what, struct error *error) {
 }
 
 static int refuse_old_driver(int version, struct error *error) {
-    return error_set(error, -ENOTSUP, "the NVIDIA driver is for CUDA %d.%d; %d.%d or later is needed",
+    return error_set(error, -ENOTSUP, "the NVIDIA driver supports CUDA %d.%d; %d.%d or later is needed",
                      version / 1000, version % 1000 / 10, DRIVER_LEAST / 1000, DRIVER_LEAST % 1000 / 10);
 }
 
@@ -45,7 +45,7 @@ static int find_calls(PFN_cuGetProcAddress_v12000 find, struct error *error) {
         CUresult result =
             find(calls[i].name, calls[i].call, calls[i].since, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found);
         if (result != CUDA_SUCCESS || !*calls[i].call)
-            return error_set(error, -ENOTSUP, "the NVIDIA driver (CUDA %d.%d) has no %s",
+            return error_set(error, -ENOTSUP, "the NVIDIA driver (CUDA %d.%d) does not have %s",
                              cuda_driver.version / 1000, cuda_driver.version % 1000 / 10, calls[i].name);
     }
     CUdriverProcAddressQueryResult found;
@@ -56,7 +56,8 @@ static int find_calls(PFN_cuGetProcAddress_v12000 find, struct error *error) {
 }
 
 static int load(struct error *error) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); // stays: it cannot be unloaded safely
+    void *library =
+        dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); // never closed: it cannot be unloaded safely
     if (!library) {
         const char *why = dlerror();
         return error_set(error, -ENOTSUP, "there is no NVIDIA driver on this machine (%s)",
@@ -148,7 +149,7 @@ int cuda_find_device(const char *name, CUdevice *device, char uuid[GPU_UUID_BYTE
 int gpu_cuda_describe(char *text, size_t bytes, struct error *error) {
     int err = cuda_need_driver(error);
     if (err == 0)
-        snprintf(text, bytes, "the NVIDIA driver is for CUDA %d.%d, and this process sees %d GPU%s",
+        snprintf(text, bytes, "the NVIDIA driver supports CUDA %d.%d, and this process sees %d GPU%s",
                  cuda_driver.version / 1000, cuda_driver.version % 1000 / 10, cuda_driver.count,
                  cuda_driver.count == 1 ? "" : "s");
     return err;

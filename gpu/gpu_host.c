@@ -45,7 +45,7 @@ static int check_word(const struct host_gpu *host, uint64_t address, bool to_wri
     if (host_ranges_hold(&host->memory, address, sizeof(uint64_t), to_write) ||
         host_registrations_hold(address, sizeof(uint64_t), to_write))
         return 0;
-    return error_set(error, -EIO, "invalid argument: a word lies where the GPU cannot %s",
+    return error_set(error, -EIO, "invalid argument: a word is where the GPU cannot %s",
                      to_write ? "write" : "read");
 }
 
@@ -80,7 +80,7 @@ static int host_free_bytes(struct gpu *gpu, uint64_t *bytes, struct error *error
     return check_alive(host, error);
 }
 
-// Maps the object and notes it as the handle's.
+// Maps the object and records it with the handle.
 static int map(struct host_gpu *host, int fd, uint64_t bytes, bool writable, struct gpu_memory *memory,
                struct host_range **mapped, struct error *error) {
     struct host_range *range = calloc(1, sizeof *range);
@@ -178,7 +178,7 @@ static struct open_stream *find_stream(struct host_gpu *host, gpu_stream stream)
 static int check_stream(struct host_gpu *host, gpu_stream stream, struct error *error) {
     int err = check_alive(host, error);
     if (err == 0 && stream && !find_stream(host, stream))
-        return error_set(error, -EIO, "invalid argument: this is no stream of this GPU");
+        return error_set(error, -EIO, "invalid argument: this is not a stream of this GPU");
     return err;
 }
 
@@ -259,7 +259,7 @@ static int host_write_words(struct gpu *gpu, gpu_stream stream, const struct gpu
     return queue(stream, work, error);
 }
 
-// A word that is written when every stream has got to where it was.
+// A word that is written when every stream has reached its position at the time of the call.
 struct last_write {
     _Atomic uint32_t streams;
     struct gpu_word word;
@@ -286,7 +286,7 @@ static int host_write_word_last(struct gpu *gpu, const struct gpu_word *word, st
     struct open_stream *open;
     LIST_FOREACH(open, &host->streams, link) {
         atomic_fetch_add(&write->streams, 1);
-        // Without memory for it the word is never written, as on a stream that never gets there.
+        // If memory runs out here the word is never written, as with a stream that never gets there.
         if (err == 0)
             err = gpu_host_stream_call(gpu, open->stream, get_there, write, error);
     }

@@ -1,15 +1,15 @@
 // The simulated GPU.
 //
-// FEEDD_SIMULATED_GPU, read by gpu_open, holds what is to be special about it, with commas between:
-//   memory=BYTES   how much it has; 1 GiB unless said. What this process allocated counts, in all handles of that GPU
-//   copy_us=N      every copy into it takes so long
-//   fail_copy=N    from the handle's Nth copy on every operation fails: the GPU is lost
-//   stall_copy=N   the handle's Nth copy, and with it all that follows in its stream, never ends
-//   no_export      it cannot export memory, so that it cannot be opened
+// FEEDD_SIMULATED_GPU, read by gpu_open, sets its properties and faults, separated by commas:
+//   memory=BYTES   how much memory it has; 1 GiB by default. All that this process has allocated on that GPU counts
+//   copy_us=N      every copy to it takes this many microseconds
+//   fail_copy=N    from the handle's Nth copy on, every operation fails: the GPU is lost
+//   stall_copy=N   the handle's Nth copy never ends, and neither does anything after it on its stream
+//   no_export      it cannot export memory, so it cannot be opened
 //
-// Its own rules are CUDA's where CUDA refuses something: a registration may not overlap another of this process, a copy
-// comes from within one of them and goes to memory of the handle that is writable, and words lie in either.
-// Unlike CUDA's, the default stream does its work within the call.
+// It refuses what CUDA refuses: a registration may not overlap another one of this process, a copy must come from
+// within one registration and go to writable memory of the handle, and words must be in one or the other. Unlike
+// CUDA's, the default stream does its work within the call.
 #ifndef FEEDD_GPU_GPU_HOST_H
 #define FEEDD_GPU_GPU_HOST_H
 
@@ -21,7 +21,7 @@
 
 int gpu_host_open(struct gpu **gpu, uint32_t ordinal, struct error *error);
 
-// Queues a "kernel": the function runs when all before it in the stream is done, in a thread of the stream.
+// Queues a "kernel": the function runs in the stream's thread when all earlier work of the stream is done.
 int gpu_host_stream_call(struct gpu *gpu, gpu_stream stream, void (*function)(void *), void *argument,
                          struct error *error);
 

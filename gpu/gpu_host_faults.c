@@ -30,7 +30,7 @@ static int read_fault(struct host_faults *faults, char *word, struct error *erro
         if (equals[1] >= '0' && equals[1] <= '9' && *end == 0 && errno == 0)
             return 0;
     }
-    return error_set(error, -EINVAL, "%s: \"%s\" is nothing that a simulated GPU knows", GPU_HOST_FAULTS,
+    return error_set(error, -EINVAL, "%s: \"%s\" is not a fault that a simulated GPU knows", GPU_HOST_FAULTS,
                      word);
 }
 

@@ -1,4 +1,4 @@
-// What is to be special about a simulated GPU: see gpu_host.h.
+// The properties and faults of a simulated GPU: see gpu_host.h.
 #ifndef FEEDD_GPU_GPU_HOST_FAULTS_H
 #define FEEDD_GPU_GPU_HOST_FAULTS_H
 
@@ -8,7 +8,7 @@ struct host_faults {
     uint64_t memory, copy_us, fail_copy, stall_copy, no_export;
 };
 
-// As the environment says; -EINVAL for words that mean nothing.
+// Reads them from the environment; -EINVAL for words that it does not know.
 int host_faults_read(struct host_faults *faults, struct error *error);
 
 #endif

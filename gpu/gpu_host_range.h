@@ -1,4 +1,4 @@
-// What a simulated GPU can reach: its memory, and the memory that the process has registered.
+// The memory that a simulated GPU can access: its own, and what the process has registered.
 #ifndef FEEDD_GPU_GPU_HOST_RANGE_H
 #define FEEDD_GPU_GPU_HOST_RANGE_H
 
@@ -12,14 +12,14 @@ struct host_range {
     uint8_t *begin;
     uint64_t bytes;
     bool writable;
-    bool allocated; // here, not imported: it counts against the GPU's memory
+    bool allocated; // by this handle, not imported: it counts against the GPU's memory
 };
 LIST_HEAD(host_ranges, host_range);
 
-// All the bytes lie in one of the ranges, and that one may be written `to_write`.
+// Whether one range contains all the bytes and, if `to_write`, is writable.
 bool host_ranges_hold(const struct host_ranges *ranges, uint64_t address, uint64_t bytes, bool to_write);
 
-// As with CUDA, registrations belong to the process: each holds on every GPU, and none may overlap another.
+// As with CUDA, registrations belong to the process: they are valid on every GPU, and none may overlap another.
 int host_registration_add(void *memory, uint64_t bytes, bool writable, struct error *error);
 void host_registration_remove(void *memory);
 bool host_registrations_hold(uint64_t address, uint64_t bytes, bool to_write);

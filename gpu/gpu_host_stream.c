@@ -14,7 +14,7 @@ struct host_stream {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t more, idle;
-    STAILQ_HEAD(host_queue, host_work) queue; // the first one is being done
+    STAILQ_HEAD(host_queue, host_work) queue; // the first entry is in progress
     bool ending;
 };
 
@@ -42,12 +42,12 @@ static bool is_ending(struct host_stream *stream) {
     return ending;
 }
 
-// False when the stream ends before the word is there. The difference is signed, as the GPU's.
+// False if the stream ends before the word arrives. The comparison is a signed difference, as on the GPU.
 static bool wait_for_word(struct host_stream *stream, const struct gpu_word *word) {
     const uint64_t *address = (const uint64_t *)(uintptr_t)word->address;
     long nap = POLL_LEAST_NS;
     for (;;) {
-        bool ending = is_ending(stream); // before the look, so that a word written before the end counts
+        bool ending = is_ending(stream); // read before the word, so that a word written before the end counts
         if ((int64_t)(__atomic_load_n(address, __ATOMIC_ACQUIRE) - word->value) >= 0)
             return true;
         if (ending)
@@ -57,7 +57,7 @@ static bool wait_for_word(struct host_stream *stream, const struct gpu_word *wor
     }
 }
 
-// False when it will never be done. `stream` is NULL for the default stream.
+// False if the work will never be done. `stream` is NULL for the default stream.
 static bool do_work(struct host_stream *stream, const struct host_work *work) {
     switch (work->kind) {
     case HOST_COPY:
@@ -114,7 +114,7 @@ int host_stream_start(struct host_stream **stream, struct error *error) {
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->more, NULL);
     pthread_cond_init(&made->idle, NULL);
-    // Signals are for the program's own threads.
+    // Signals belong to the program's own threads.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

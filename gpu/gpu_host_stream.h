@@ -1,4 +1,4 @@
-// A stream of the simulated GPU: a thread that does what is queued, in order.
+// A stream of the simulated GPU: a thread that does the queued work in order.
 #ifndef FEEDD_GPU_GPU_HOST_STREAM_H
 #define FEEDD_GPU_GPU_HOST_STREAM_H
 
@@ -30,18 +30,19 @@ struct host_work {
 
 struct host_stream;
 
-// NULL when there is no memory for it.
+// NULL: out of memory.
 struct host_work *host_work_new(enum host_work_kind kind, uint32_t word_count);
 
 int host_stream_start(struct host_stream **stream, struct error *error);
 
-// Takes `work` over. Without a stream it is done within the call.
+// Takes over `work`. If `stream` is NULL, the work is done within the call.
 void host_stream_queue(struct host_stream *stream, struct host_work *work);
 
-// Waits until all that was queued is done.
+// Waits until all queued work is done.
 void host_stream_drain(struct host_stream *stream);
 
-// Does what is queued, up to a wait that is not over or a copy that never ends: that and what follows is dropped.
+// Does the queued work up to a wait that is not over or a copy that never ends; that and everything after it is
+// dropped.
 void host_stream_end(struct host_stream *stream);
 
 #endif

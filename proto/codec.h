@@ -1,5 +1,5 @@
-// Packing and unpacking of messages: the only user of the generated code's entry points. Unpacking allocates
-// from a bounded arena, so a hostile message costs at most PROTO_ARENA_BYTES.
+// Packs and unpacks messages; nothing else calls the generated code. Unpacking allocates from a bounded arena, so a
+// hostile message costs at most PROTO_ARENA_BYTES.
 #ifndef FEEDD_PROTO_CODEC_H
 #define FEEDD_PROTO_CODEC_H
 
@@ -14,16 +14,15 @@ struct codec_arena {
     size_t used;
 };
 
-// The message with one of the bodies this build knows, valid until the next unpack with the same arena. NULL
-// for bytes that are no message, have no known body, or list more than PROTO_MAX_GRANTS slots.
+// The message, with a body that this build knows; valid until the next unpack with the same arena. NULL for bytes that
+// are not a message, have no known body, or list more than PROTO_MAX_GRANTS slots.
 const Feedd__ClientMessage *codec_unpack_client(struct codec_arena *arena, const uint8_t *bytes,
                                                 size_t count);
 const Feedd__ServerMessage *codec_unpack_server(struct codec_arena *arena, const uint8_t *bytes,
                                                 size_t count);
 void codec_arena_free(struct codec_arena *arena);
 
-// Appends a frame. -EMSGSIZE beyond PROTO_MAX_MESSAGE, -ENOBUFS when more than `limit` bytes would wait
-// unsent.
+// Appends a frame. -EMSGSIZE: longer than PROTO_MAX_MESSAGE; -ENOBUFS: more than `limit` bytes would be unsent.
 int codec_send(struct frame_writer *writer, const ProtobufCMessage *message, size_t limit);
 
 #endif

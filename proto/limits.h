@@ -1,4 +1,4 @@
-// Bounds of the protocol. Both sides refuse what goes beyond them.
+// Limits of the protocol. Both sides refuse anything beyond them.
 #ifndef FEEDD_PROTO_LIMITS_H
 #define FEEDD_PROTO_LIMITS_H
 

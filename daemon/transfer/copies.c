@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-// Copies whose words are written together. Words between copies leave the bus idle for a moment; a batch that waits
-// for the words of others comes later.
+// Copies whose words are written together. Writing words between copies leaves the bus idle for a moment, but a batch
+// that waits for the words of other batches is granted later.
 #define GROUP_BYTES (4ull << 20)
 #define GROUP_MOST  (GPU_WORDS_MOST / 2)
 
@@ -69,7 +69,7 @@ void copies_close(struct copies *copies) {
 
 // ---- Moving ------------------------------------------------------------------------------------------------
 
-// From the slot's start to the end of the last sample that is there.
+// From the slot's start to the end of the last sample in it.
 static uint64_t used_bytes(const struct ring_header *header, uint32_t samples) {
     uint64_t end = 0;
     for (uint32_t i = 0; samples && i < header->field_count; i++)
@@ -92,7 +92,7 @@ static void claim_all(struct copies *copies, uint64_t now_ns) {
     }
 }
 
-// The consumers that have not released what lies in the slot. Those that have left are taken out by the supervisor.
+// The consumers that have not released the slot's last batch. The supervisor takes out those that have left.
 static uint64_t unreleased(const struct copies *copies, const struct copy *copy) {
     const struct ring_slot *batch = ring_slot(copies->ring, copy->claim.slot);
     // Acquire: the last reads of those whose bits are gone came before; pairs with left in fill_tap.c.
@@ -100,9 +100,9 @@ static uint64_t unreleased(const struct copies *copies, const struct copy *copy)
     for (uint64_t rest = left; rest; rest &= rest - 1) {
         uint32_t consumer = (uint32_t)__builtin_ctzll(rest);
         const struct release_words *words = &copies->consumers[consumer];
-        // Acquire: the consumer's reads of the slot came before its word. It can write what it likes there, and harms
-        // only those who share its pool, which are processes of its own user. One whose words are still on their way
-        // here has released nothing: what is dispatched in the ring overtakes messages.
+        // Acquire: the consumer's reads of the slot came before its word. It can write anything there, but harms only
+        // the processes that share its pool, which belong to the same user. A consumer whose words have not arrived
+        // here yet has released nothing: dispatches in the ring can overtake messages.
         if (words->words &&
             atomic_load_explicit(&words->words[copy->claim.slot], memory_order_acquire) + 1 >= copy->fill)
             left &= ~(1ull << consumer);
@@ -163,7 +163,7 @@ static bool report_done(struct copies *copies) {
     bool wake = false;
     for (uint32_t i = 0; i < copies->under_way_count; i++) {
         const struct copy *copy = &copies->under_way[i];
-        // Acquire: pairs with the word that the GPU writes behind the copy.
+        // Acquire: pairs with the word that the GPU writes after the copy.
         if (atomic_load_explicit(&copies->done[copy->claim.slot], memory_order_acquire) < copy->fill) {
             copies->under_way[kept++] = *copy;
             continue;

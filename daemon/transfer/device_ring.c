@@ -26,7 +26,7 @@ static int map_rings(struct device_ring *pool, const int *fds, struct error *err
     if (err)
         return err;
     if (!pool->ring.header->on_device || pool->ring.header->slot_bytes != copies->source.header->slot_bytes)
-        return error_set(error, -EPROTO, "the pool's ring does not go with the feed's");
+        return error_set(error, -EPROTO, "the pool's ring does not match the feed's");
     return 0;
 }
 
@@ -104,7 +104,7 @@ int device_ring_add_consumer(struct device_ring *pool, uint32_t consumer, int fd
     AUTO_CLOSE int words_fd = fd;
     struct stat status;
     if (consumer >= RING_MAX_CONSUMERS || pool->copies.consumers[consumer].words)
-        return error_set(error, -EPROTO, "consumer %u of a pool is there already", consumer);
+        return error_set(error, -EPROTO, "consumer %u of a pool has been added already", consumer);
     if (fstat(words_fd, &status) < 0 || (uint64_t)status.st_size < ring_slot_words_bytes(pool->ring.header))
         return error_set(error, -EPROTO, "the release words of a consumer are too short");
     void *memory = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, words_fd, 0);
@@ -125,7 +125,7 @@ int device_ring_measure_bus(struct device_ring *pool, uint64_t *bytes_per_s, str
     struct copies *copies = &pool->copies;
     const struct ring_header *source = copies->source.header, *ring = pool->ring.header;
     uint64_t copied = 0, began = 0;
-    // The first copy is not counted: it finds the way.
+    // The first copy is a warm-up and does not count.
     for (uint32_t i = 0; !i || copied < MEASURED_BYTES; i++) {
         int err = gpu_copy_in(
             pool->gpu, copies->streams[0], pool->memory.address + i % ring->slot_count * ring->slot_bytes,

@@ -1,5 +1,5 @@
-// A device pool as its transfer process sees it: the feed's ring, pinned, and memory on the GPU with as many slots as
-// the pool's own ring says.
+// A device pool as its transfer process sees it: the feed's ring, pinned, and memory on the GPU with the number of
+// slots in the pool's own ring.
 #ifndef FEEDD_DAEMON_TRANSFER_DEVICE_RING_H
 #define FEEDD_DAEMON_TRANSFER_DEVICE_RING_H
 
@@ -19,17 +19,17 @@ struct device_ring {
     int event_fd; // wakes the supervisor
     struct registration registration;
     struct gpu_memory memory;
-    int memory_fd; // of memory made here, until it has been sent; else -1
+    int memory_fd; // of memory created here, until it has been sent; else -1
     struct copies copies;
     uint64_t registering_ns;
     uint64_t reported_lag_ns;
 };
 
-// Takes over the descriptors of an OPEN_POOL. On failure nothing is left.
+// Takes over the descriptors of an OPEN_POOL, and closes them on failure.
 int device_ring_begin(struct gpu *gpu, const struct transfer_request *request, int *fds, uint32_t fd_count,
                       struct device_ring **pool, struct error *error);
 
-// Pins the next piece of the ring: 1 more is to do, 0 all is ready and `open` is set, or an error.
+// Pins the next piece of the ring. 1: there are more; 0: all are pinned and `open` is set; or an error.
 int device_ring_prepare(struct device_ring *pool, struct error *error);
 
 void device_ring_end(struct device_ring *pool);
@@ -38,7 +38,7 @@ void device_ring_end(struct device_ring *pool);
 int device_ring_add_consumer(struct device_ring *pool, uint32_t consumer, int fd, struct error *error);
 void device_ring_remove_consumer(struct device_ring *pool, uint32_t consumer);
 
-// Copies the ring's slots to the pool, which nobody uses yet, and times it: the speed of the bus in bytes a second.
+// Copies the ring's slots to the pool, which is not in use yet, to measure the speed of the bus in bytes per second.
 int device_ring_measure_bus(struct device_ring *pool, uint64_t *bytes_per_s, struct error *error);
 
 #endif

@@ -25,7 +25,7 @@ int registration_begin(struct registration *registration, struct gpu *gpu, const
 int registration_step(struct registration *registration, struct error *error) {
     uint64_t left = registration->bytes - registration->done_bytes;
     uint64_t bytes = min_u64(left, registration->piece_bytes);
-    uint64_t address; // that the GPU uses; copies name the host's
+    uint64_t address; // the GPU's; unused, as copies take host addresses
     if (!left)
         return 0;
     int err = gpu_host_register(registration->gpu, registration->data + registration->done_bytes, bytes, true,

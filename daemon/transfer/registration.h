@@ -1,6 +1,6 @@
-// Pins the slots of a ring for a GPU, in pieces of whole slots and at most GPU_REGISTER_MOST: a copy must not cross
-// from one registration into another, and pinning in one call would hold locks of the driver, which stall other
-// processes too, for as long as it takes.
+// Pins the slots of a ring for a GPU in pieces of whole slots, each at most GPU_REGISTER_MOST bytes. A copy must not
+// cross from one registration into another, and pinning everything in one call would hold locks of the driver for so
+// long that other processes stall.
 #ifndef FEEDD_DAEMON_TRANSFER_REGISTRATION_H
 #define FEEDD_DAEMON_TRANSFER_REGISTRATION_H
 
@@ -20,7 +20,7 @@ struct registration {
 int registration_begin(struct registration *registration, struct gpu *gpu, const struct ring *ring,
                        struct error *error);
 
-// Registers the next piece: 1 there is more to do, 0 all is registered, or an error, after which nothing is.
+// Registers the next piece. 1: there are more; 0: all are registered; or an error, after which none is.
 int registration_step(struct registration *registration, struct error *error);
 
 void registration_end(struct registration *registration);

@@ -17,10 +17,10 @@
 #include "shm/stats.h"
 
 #define BEAT_NS        (100 * NS_PER_MS)
-#define LISTEN_NS      (1 * NS_PER_MS) // while copies are under way, messages are looked for so often
-#define SLEEP_MS       200             // longest: the heartbeat and SIGTERM are looked at in between
+#define LISTEN_NS      (1 * NS_PER_MS) // how often to look for messages while copies are in progress
+#define SLEEP_MS       200             // at most; between sleeps come the heartbeat and a check for SIGTERM
 #define NAP_LEAST_NS   UINT64_C(3000)
-#define NAP_MOST_NS    UINT64_C(100000) // while copies are under way
+#define NAP_MOST_NS    UINT64_C(100000) // while copies are in progress
 #define NAP_RELEASE_NS UINT64_C(20000)  // first nap when all that is left waits for consumers' streams
 #define NAP_PATIENT_NS UINT64_C(1000000)
 #define NAP_SLACK_NS   1000ul // the kernel's own is 50 us
@@ -50,7 +50,7 @@ static void report(uint32_t kind, uint32_t pool, const struct error *error, stru
         message.code = error->code;
         snprintf(message.text, sizeof message.text, "%.*s", (int)sizeof message.text - 1, error->text);
     }
-    // The socket blocks; should the supervisor be gone, so are we in a moment.
+    // The socket blocks; if the supervisor is gone, this process ends in a moment too.
     control_send(HERITAGE_CONTROL, &message, sizeof message, &fd, fd >= 0);
 }
 
@@ -106,7 +106,8 @@ static int measure_bus(struct transfer *transfer, struct device_ring *pool, stru
     return err;
 }
 
-// One piece of the first pool that is not ready, so that the others do not wait for the whole. True: there was one.
+// Pins one piece of the first pool that is not ready, so that the others need not wait for all of it. True: there was
+// such a pool.
 static bool prepare_one(struct transfer *transfer) {
     struct device_ring *pool;
     struct error error = {0};
@@ -164,7 +165,7 @@ static void handle(struct transfer *transfer, const struct transfer_request *req
         report(TRANSFER_CONSUMER_REMOVED, request->pool, NULL, &answer, -1);
         break;
     default:
-        log_warning("request %" PRIu32 " of the supervisor is unknown", request->kind);
+        log_warning("unknown request %" PRIu32 " from the supervisor", request->kind);
     }
     while (fd_count)
         close(fds[--fd_count]);
@@ -239,8 +240,8 @@ static void nap(uint64_t ns) {
     nanosleep(&time, NULL);
 }
 
-// Until the first of the copies may be done. A GPU does not wake a process; asking its driver to costs more than
-// looking.
+// Sleeps until the first of the copies may be done. A GPU does not wake a process, and having its driver do so costs
+// more than polling.
 static void nap_for_copies(const struct transfer *transfer, uint64_t bytes) {
     uint64_t speed = atomic_load_explicit(&transfer->stats->bus_bytes_per_s, memory_order_relaxed);
     uint64_t ns = bytes / (speed >= NS_PER_S ? speed / NS_PER_S : BUS_GUESS);
@@ -252,7 +253,7 @@ static void nap_for_releases(struct transfer *transfer) {
     nap(transfer->nap_ns);
 }
 
-// Until the supervisor has dispatched something or has a message.
+// Sleeps until the supervisor has dispatched something or sent a message.
 static void sleep_for_work(struct transfer *transfer) {
     struct pollfd sources[] = {{.fd = HERITAGE_CONTROL, .events = POLLIN},
                                {.fd = HERITAGE_WAKE, .events = POLLIN}};
@@ -309,7 +310,7 @@ static int open_gpu(struct transfer *transfer, struct error *error) {
     int err = gpu_open(&transfer->gpu, transfer->settings->uuid, error);
     if (err)
         return err;
-    // By another spelling it would be a GPU of its own for the supervisor, with memory of its own to give away.
+    // Under another spelling, the supervisor would treat it as a separate GPU with its own memory budget.
     if (strcmp(transfer->gpu->uuid, transfer->settings->uuid) != 0)
         return error_set(error, -EINVAL, "this GPU is called %s", transfer->gpu->uuid);
     err = gpu_free_bytes(transfer->gpu, &free_bytes, error);
@@ -350,7 +351,7 @@ int transfer_run(void) {
     if (err) {
         log_error("%s", transfer.failure.text);
         report(TRANSFER_LOST, 0, &transfer.failure, NULL, -1);
-        // What is left of the GPU goes with the process, and nothing of its driver runs any more.
+        // Exit without running the driver's exit handlers; the process's GPU resources go with it.
         _exit(EXIT_FAILURE);
     }
     struct device_ring *pool;

@@ -1,8 +1,8 @@
-// The transfer process: one for each GPU in use. It copies batches from the rings of feeds into pools on the GPU.
+// The transfer process, one per GPU in use. It copies batches from the rings of feeds into pools on the GPU.
 //
 //   transfer.c      start, messages from the supervisor, when to sleep
 //   device_ring.c   one pool: opening and closing it, its consumers
-//   copies.c        claims of a pool on their way: waiting for room, under way, done
+//   copies.c        a pool's claims: waiting for room, being copied, done
 //   registration.c  pins a ring
 #ifndef FEEDD_DAEMON_TRANSFER_TRANSFER_H
 #define FEEDD_DAEMON_TRANSFER_TRANSFER_H

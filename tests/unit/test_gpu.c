@@ -51,7 +51,7 @@ static void test_what_is_no_gpu(void **state) {
         "",        "cpu",     "gpu",    "cuda:",           "cuda:x", "cuda:-1", "cuda:0 ",
         "cuda: 1", "cuda:1x", "CUDA:0", "cuda:4294967296", "0",      "UUID-5"};
     for (size_t i = 0; i < COUNT_OF(names); i++)
-        assert_unresolved(names[i], -EINVAL, "is no GPU");
+        assert_unresolved(names[i], -EINVAL, "is not a GPU");
     assert_unresolved("host:", -EINVAL, "simulated");
     assert_unresolved("host:1x", -EINVAL, "host:1x");
     assert_unresolved("host:18446744073709551616", -EINVAL, "simulated");

@@ -145,7 +145,7 @@ static void test_copies_come_from_one_registration_and_go_to_ones_own_memory(voi
     assert_refused(gpu_copy_out(other, plain, fixture.pool.address, 1, &said), -EIO,
                    "not memory of this GPU");
     assert_refused(gpu_copy_in(other, fixture.stream, 0, fixture.staging, 1, &said), -EIO,
-                   "no stream of this GPU");
+                   "not a stream of this GPU");
     munmap(plain, PAGE);
     gpu_close(other);
 }
