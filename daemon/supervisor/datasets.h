@@ -1,4 +1,4 @@
-// The datasets on offer: what a configuration declares, opened.
+// The datasets being served: those that a configuration declares, opened.
 #ifndef FEEDD_DAEMON_SUPERVISOR_DATASETS_H
 #define FEEDD_DAEMON_SUPERVISOR_DATASETS_H
 
@@ -9,7 +9,7 @@
 int datasets_open(const struct config *config, struct dataset ***datasets, struct error *error);
 void datasets_close(struct dataset **datasets, size_t count);
 
-// NULL: there is none of that name.
+// NULL: there is no dataset of that name.
 struct dataset *datasets_find(const struct supervisor *supervisor, const char *name);
 
 #endif

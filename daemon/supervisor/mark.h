@@ -1,5 +1,5 @@
-// Marks: an event says that an object has changed by marking it, and the turn (turn.h) acts on what is marked. So
-// nothing that an event does can end an object while somebody walks a list that it is on.
+// Marks: an event that changes an object marks it, and the turn (turn.h) acts on marked objects. So an event can never
+// end an object while a caller walks a list that contains it.
 #ifndef FEEDD_DAEMON_SUPERVISOR_MARK_H
 #define FEEDD_DAEMON_SUPERVISOR_MARK_H
 
@@ -14,7 +14,7 @@ struct mark {
     bool set;
 };
 
-// Objects of one kind that are marked, the one marked first in front.
+// The marked objects of one kind, in the order in which they were marked.
 struct mark_queue {
     TAILQ_HEAD(, mark) marks;
     uint32_t count;
@@ -25,7 +25,7 @@ static inline void mark_queue_init(struct mark_queue *queue) {
     queue->count = 0;
 }
 
-// Nothing if it is marked already.
+// Does nothing if it is marked already.
 static inline void mark_set(struct mark_queue *queue, struct mark *mark) {
     if (mark->set)
         return;
@@ -43,7 +43,7 @@ static inline void mark_clear(struct mark_queue *queue, struct mark *mark) {
     TAILQ_REMOVE(&queue->marks, mark, link);
 }
 
-// The first one, no longer marked; NULL: none is.
+// Takes the mark off the first one and returns it; NULL: none is marked.
 static inline struct mark *mark_take(struct mark_queue *queue) {
     struct mark *mark = TAILQ_FIRST(&queue->marks);
     if (mark)

@@ -10,8 +10,8 @@
 
 #define NAP_LEAST_NS UINT64_C(50000) // a shorter one is not worth its timer
 #define NAP_SLACK_NS 5000ul          // the kernel's own is 50 us
-#define HANDING_OVER 2u              // processes: the supervisor and a consumer
-#define PROCESSORS   8u              // with more, handing over is too small a part to be worth a nap
+#define HANDING_OVER 2u              // processes that hand over batches: the supervisor and a consumer
+#define PROCESSORS   8u              // with more, handing over takes too small a share to be worth a nap
 
 uint64_t moderation_nap_ns(const struct supervisor *supervisor) {
     const struct served_feed *feed;
@@ -34,7 +34,7 @@ void moderation_nap(const struct supervisor *supervisor) {
     uint64_t longest = moderation_nap_ns(supervisor);
     if (!longest)
         return;
-    // From when it last woke, so that naps follow one another evenly. A signal ends it, and that is as well.
+    // Counted from when it last woke, so that naps are evenly spaced. A signal may end it early.
     struct timespec until = timespec_of_ns(supervisor->moderation.woke_ns + longest);
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
@@ -45,7 +45,7 @@ void moderation_woke(struct supervisor *supervisor) {
 
 void moderation_start(struct supervisor *supervisor) {
     cpu_set_t allowed;
-    // Fails where there are more than a cpu_set_t holds.
+    // Fails on machines with more processors than a cpu_set_t holds.
     supervisor->moderation.processors =
         sched_getaffinity(0, sizeof allowed, &allowed) < 0 ? UINT32_MAX : (uint32_t)CPU_COUNT(&allowed);
     prctl(PR_SET_TIMERSLACK, NAP_SLACK_NS);

@@ -1,4 +1,4 @@
-// What systemd is told and asked. Without libsystemd, or outside of systemd, all of it does nothing.
+// Communication with systemd. Without libsystemd, or when systemd did not start us, all of it does nothing.
 #ifndef FEEDD_DAEMON_SUPERVISOR_NOTIFY_H
 #define FEEDD_DAEMON_SUPERVISOR_NOTIFY_H
 
@@ -10,7 +10,7 @@ void notify_reloading(void);
 void notify_stopping(void);
 void notify_watchdog(void);
 
-// How often the watchdog wants to hear of us; 0: never.
+// How often the watchdog expects a sign of life; 0: never.
 uint64_t notify_watchdog_interval_ns(void);
 
 // A socket passed by the service manager, or -1.

@@ -12,7 +12,7 @@ static void dispatch(uv_poll_t *poll, int status, int events) {
     struct epoll_event ready[EVENTS_AT_ONCE];
     (void)status;
     (void)events;
-    // What does not fit comes with the next turn: all of these are level-triggered.
+    // Events that do not fit come in the next turn: all are level-triggered.
     int count = epoll_wait(set->epoll_fd, ready, EVENTS_AT_ONCE, 0);
     for (int i = 0; i < count; i++) {
         struct poll_entry *entry = ready[i].data.ptr;
@@ -57,7 +57,7 @@ void poll_set_change(struct poll_entry *entry, uint32_t events) {
     if (!entry->set || entry->events == events)
         return;
     entry->events = events;
-    // Cannot fail: it is in the set, and needs no memory.
+    // Cannot fail: the entry is in the set, and no memory is needed.
     epoll_ctl(entry->set->epoll_fd, EPOLL_CTL_MOD, entry->fd, &event);
 }
 

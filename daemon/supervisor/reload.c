@@ -13,7 +13,7 @@ struct reload {
     struct supervisor *supervisor;
     uint64_t asker; // the session that waits for the outcome, or 0
     char *path;
-    bool done; // the thread is through
+    bool done; // the thread has finished
     struct config *config;
     struct dataset **datasets;
     struct error error;
@@ -71,7 +71,7 @@ static void describe(const struct reload *reload, char *text, size_t bytes) {
         text[used - 1] = '\0';
 }
 
-// A line of the journal each.
+// Writes each of them as a line of the log.
 static void log_changes(const char *text) {
     for (size_t length; *text; text += length + (text[length] != '\0')) {
         length = strcspn(text, "\n");
@@ -107,7 +107,7 @@ static void finish(struct reload *reload) {
     discard(reload);
 }
 
-// The loop has been woken; the turn that follows finishes it.
+// Wakes the loop; the turn that follows finishes the reload.
 static void on_loaded(uv_work_t *work, int status) {
     struct reload *reload = work->data;
     (void)status;

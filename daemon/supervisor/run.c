@@ -30,7 +30,7 @@ struct runner {
     uv_check_t after_wait;
     uv_idle_t again;         // active while the next turn is to follow without a wait
     struct poll_entry owner; // standard input, with --until-eof
-    uint64_t watchdog_ns;    // systemd wants to hear of us this often; 0: never
+    uint64_t watchdog_ns;    // systemd expects a sign of life this often; 0: never
     uint64_t watchdog_next_ns;
     bool stop_wanted;
 };
@@ -56,7 +56,7 @@ static void mask_watched_signals(int how) {
 
 static void end_loop(struct runner *runner) {
     supervisor_set_state(&runner->supervisor, SUPERVISOR_STOPPED);
-    // Without its watcher a signal would do what it does by default, and end us before all is tidied up.
+    // Without its watcher, a signal would have its default effect and end us before everything is cleaned up.
     mask_watched_signals(SIG_BLOCK);
     close_if_open((uv_handle_t *)&runner->on_term);
     close_if_open((uv_handle_t *)&runner->on_interrupt);
@@ -118,7 +118,7 @@ static void enforce_stop(struct supervisor *supervisor, uint64_t now) {
         device_stop(device, true);
     if (now < supervisor->stop_deadline_ns + supervisor->config->stop_timeout_s * NS_PER_S)
         return;
-    log_error("children do not end although they were killed; leaving without them");
+    log_error("children were killed but have not ended; exiting without them");
     supervisor->exit_code = EXIT_FAILURE;
     uv_stop(&supervisor->loop);
 }
@@ -139,7 +139,7 @@ static void on_tick(uv_timer_t *timer) {
     }
     watch_tick(supervisor, now);
     enforce_stop(supervisor, now);
-    listen_resume(supervisor); // after it had to pause
+    listen_resume(supervisor); // if it had to pause
 }
 
 static void on_stop_signal(uv_signal_t *handle, int number) {
@@ -151,10 +151,10 @@ static void on_stop_signal(uv_signal_t *handle, int number) {
 static void on_reload_signal(uv_signal_t *handle, int number) {
     struct runner *runner = handle->data;
     (void)number;
-    runner->supervisor.reload_wanted = true; // also while one is under way, which may have read the old text
+    runner->supervisor.reload_wanted = true; // also during a reload, which may have read the old text
 }
 
-// Standard input is a pipe whose other end only our owner has: it ends when the owner does, however that ends.
+// Standard input is a pipe whose other end only our owner has, so it ends with the owner, however the owner ends.
 static void on_owner(struct poll_entry *entry, uint32_t events) {
     struct runner *runner = CONTAINER_OF(entry, struct runner, owner);
     char unwanted[256];
@@ -167,7 +167,7 @@ static void on_owner(struct poll_entry *entry, uint32_t events) {
 }
 
 static void on_again(uv_idle_t *idle) {
-    (void)idle; // that it is active keeps the loop from waiting
+    (void)idle; // its being active keeps the loop from waiting
 }
 
 static void on_before_wait(uv_prepare_t *prepare) {
@@ -207,8 +207,8 @@ static void after_no_work(uv_work_t *work, int status) {
     (void)status;
 }
 
-// libuv makes its threads when they are first used, and aborts if it cannot. Let that be now, and not when the first
-// client attaches and the limit on tasks has been reached.
+// libuv creates its threads on first use, and aborts if it cannot. So use them now, not when the first client attaches
+// and the limit on tasks may have been reached.
 static void start_threads(struct supervisor *supervisor) {
     static uv_work_t work;
     mask_watched_signals(SIG_BLOCK); // they are this thread's alone: see end_loop
@@ -254,11 +254,11 @@ static int start(struct runner *runner, bool until_eof, struct error *error) {
     if (err)
         return err;
     supervisor->dataset_count = supervisor->config->dataset_count;
-    // From here on there is something to tidy up, so that signals must not just end us.
+    // From here on there is something to clean up, so signals must not simply end us.
     start_handles(runner);
     err = poll_set_open(&supervisor->poll_set, &supervisor->loop);
     if (err)
-        return error_set(error, err, "cannot make an epoll descriptor: %s", strerror(-err));
+        return error_set(error, err, "cannot create an epoll descriptor: %s", strerror(-err));
     err = until_eof ? watch_owner(runner, error) : 0;
     if (!err)
         err = listen_open(supervisor, error);

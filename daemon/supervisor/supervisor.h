@@ -1,14 +1,14 @@
-// The supervisor's state, on which everything in this folder stands. One thread, one libuv loop; every structure here
-// belongs to it.
+// The supervisor's state, which everything in this folder uses. There is one thread with one libuv loop, and every
+// structure here belongs to it.
 //
-// The folders, from the ground up; each knows only those before it:
+// The folders, from the bottom up; each uses only those above it in this list:
 //   delivery/   which batch goes into which slot, and who gets it; pure
 //   processes/  loaders and transfer processes: started, watched, replaced
 //   feeds/      feeds, their pools on GPUs, the GPUs
 //   clients/    connections, messages, questions
 // and beside this file:
 //   turn.c      acts, once per turn of the loop, on what events have marked
-//   run.c       start, signals, stop           watch.c     what time decides
+//   run.c       start, signals, stop           watch.c     timeouts
 //   reload.c    a new configuration            datasets.c  the datasets on offer
 //   moderation.c  how often the loop wakes     notify.c    systemd
 //   poll_set.c  descriptors waited for         mark.h      marks
@@ -57,12 +57,12 @@ struct supervisor {
     int lock_fd;
     gid_t group; // socket_group, or -1
     struct poll_entry listener;
-    struct closer *closer; // of what clients send
+    struct closer *closer; // of descriptors that clients send
 
     struct stats_region *stats;
     int stats_fd;
 
-    // Marked: something has happened to it, and the turn acts on it.
+    // Marked objects have changed, and the turn acts on them.
     struct mark_queue marked_sessions, marked_feeds, marked_devices;
     struct mark_queue unsent_sessions; // have something to send
     struct mark_queue closed_sessions; // to be freed
@@ -74,11 +74,11 @@ struct supervisor {
     LIST_HEAD(, device) devices;
     uint32_t session_count;
     uint32_t feed_count;
-    uint64_t ring_bytes; // of all feeds but those that are closing
+    uint64_t ring_bytes; // of all feeds except those that are closing
     uint64_t next_session, next_feed;
     uint32_t next_pool;
     struct codec_arena arena; // messages are handled one at a time
-    struct reload *reload;    // under way, or NULL
+    struct reload *reload;    // in progress, or NULL
     bool reload_wanted;       // the turn begins one
     uint64_t reload_asker;    // the session that waits for its outcome, or 0
 
@@ -86,7 +86,7 @@ struct supervisor {
         uint64_t at_ns;
         char text[256];
     } last_errors[LAST_ERRORS];
-    uint32_t error_count; // ever; the last LAST_ERRORS are kept
+    uint32_t error_count; // in total; the last LAST_ERRORS are kept
 };
 
 void supervisor_set_state(struct supervisor *supervisor, enum supervisor_state state);
@@ -94,7 +94,7 @@ void supervisor_set_state(struct supervisor *supervisor, enum supervisor_state s
 // Logs an error and keeps it for `feedctl status`.
 void supervisor_report(struct supervisor *supervisor, const char *format, ...) PRINTF_LIKE(2, 3);
 
-// Takes no new consumers from now on; the turn in which the last one has left begins the stop.
+// Accepts no new consumers from now on; the turn after the last one has left begins the stop.
 void supervisor_drain(struct supervisor *supervisor);
 
 #endif

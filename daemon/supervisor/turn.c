@@ -7,8 +7,8 @@
 #include "daemon/supervisor/feeds/feed_turn.h"
 #include "daemon/supervisor/reload.h"
 
-// Acting on one object may mark others, and these others again: a release moves a feed, a feed that fails ends
-// sessions, and these leave it. A few rounds settle that; what is left then has its next turn at once.
+// Acting on one object may mark others, which may mark others again: a release moves a feed, a failing feed ends its
+// sessions, and these leave it. A few rounds settle that; if anything is left then, the next turn follows at once.
 #define ROUNDS_MOST 8u
 
 static bool anything_marked(const struct supervisor *supervisor) {
@@ -16,7 +16,7 @@ static bool anything_marked(const struct supervisor *supervisor) {
            supervisor->marked_feeds.count || supervisor->unsent_sessions.count;
 }
 
-// Each object that is marked now acts once. What is marked meanwhile waits for the next round.
+// Acts once on each object that is marked now. Objects marked during that wait for the next round.
 static void act_on_sessions(struct supervisor *supervisor) {
     for (uint32_t count = supervisor->marked_sessions.count; count > 0; count--)
         session_act(CONTAINER_OF(mark_take(&supervisor->marked_sessions), struct session, mark));
@@ -42,7 +42,7 @@ static void flush(struct supervisor *supervisor) {
 void turn_run(struct supervisor *supervisor) {
     supervisor->again = false;
     reload_act(supervisor);
-    // A session that has had its share of this turn ends it: others that have come meanwhile go first.
+    // A session that has had its share ends the turn, so that others that have become ready go first.
     for (uint32_t round = 0; round < ROUNDS_MOST && anything_marked(supervisor) && !supervisor->again;
          round++) {
         act_on_sessions(supervisor); // first, since what they release and leave is what feeds move

@@ -1,5 +1,5 @@
-// What time decides, looked at a few times per second: loaders that hang, consumers that hold others up, feeds
-// that nobody uses, sessions that say nothing.
+// Timeouts, checked a few times per second: loaders that hang, consumers that hold up others, feeds that nobody uses,
+// sessions that send nothing.
 #ifndef FEEDD_DAEMON_SUPERVISOR_WATCH_H
 #define FEEDD_DAEMON_SUPERVISOR_WATCH_H
 

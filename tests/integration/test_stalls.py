@@ -91,7 +91,7 @@ def test_lines_about_one_users_sessions_are_limited():
 
         def left_out():
             refused_connection(feedd)
-            return re.findall(r"(\d+) lines about sessions of user (\d+) were left out", feedd.read_log())
+            return re.findall(r"(\d+) lines about sessions of user (\d+) were suppressed", feedd.read_log())
 
         counts = harness.eventually(left_out, 5, "a word of what was left out")
         assert {int(user) for _, user in counts} == {os.getuid()}, counts

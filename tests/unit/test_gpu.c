@@ -137,7 +137,7 @@ static void test_calls_that_are_wrong_on_any_gpu(void **state) {
     for (uint32_t i = 0; i <= GPU_WORDS_MOST; i++)
         words[i] = (struct gpu_word){address + 8ull * i, i + 1};
     assert_int_equal(gpu_write_words(gpu, NULL, words, GPU_WORDS_MOST + 1, &error), -EINVAL);
-    assert_said(&error, -EINVAL, "64 are the limit");
+    assert_said(&error, -EINVAL, "the limit is 64");
     assert_int_equal(gpu_write_words(gpu, NULL, words, 0, &error), 0);
     words[1].address += 4;
     assert_int_equal(gpu_write_words(gpu, NULL, words, 2, &error), -EINVAL);

@@ -261,7 +261,7 @@ static void test_a_destroyed_stream_finishes(void **state) {
     gpu_stream_destroy(fixture.gpu, fixture.stream);
     assert_int_equal(read_word(0), 20);
     assert_int_equal(read_word(1), 1);
-    assert_refused(copy(0, 0, 1), -EIO, "no stream");
+    assert_refused(copy(0, 0, 1), -EIO, "not a stream");
     fixture.stream = NULL;
 }
 

@@ -16,14 +16,14 @@
 #include "order/partition.h"
 #include "order/token.h"
 
-// One who came with an epoch near 2^64 would run out of numbers for its batches, and hold those up who share the
+// A consumer that started at an epoch near 2^64 would run out of numbers for its batches and hold up the others of its
 // feed.
 #define EPOCHS_MOST (UINT64_C(1) << 40)
 
 #define LOCAL_RANKS_BY_DEFAULT 16u
 #define WORLD_MOST             (1u << 24)
 
-// What is no name is not repeated: neither to the client nor into the log.
+// An invalid name is not repeated, neither to the client nor in the log.
 static int check_names(const Feedd__Attach *attach, struct error *error) {
     if (!name_is_valid(attach->dataset) || !name_is_valid(attach->share))
         return error_set(error, -EINVAL,
@@ -32,7 +32,7 @@ static int check_names(const Feedd__Attach *attach, struct error *error) {
     if (attach->wait_for > 1 && !*attach->share)
         return error_set(error, -EINVAL,
                          "wait_for %" PRIu32
-                         " needs a share name: nobody else, of whatever rank, can join a feed without one",
+                         " needs a share name: without one, nobody else can join the feed, whatever the rank",
                          attach->wait_for);
     return 0;
 }
@@ -41,7 +41,8 @@ static int check_ranks(const Feedd__Attach *attach, struct attach_request *reque
     uint32_t world = attach->world_size ? attach->world_size : 1;
     uint32_t local = attach->local_world_size;
     if (world > WORLD_MOST)
-        return error_set(error, -EINVAL, "world_size %" PRIu32 " is beyond the most, %u", world, WORLD_MOST);
+        return error_set(error, -EINVAL, "world_size %" PRIu32 " is more than the maximum, %u", world,
+                         WORLD_MOST);
     if (attach->rank >= world)
         return error_set(error, -EINVAL, "rank %" PRIu32 " is not below world_size %" PRIu32, attach->rank,
                          world);
@@ -82,31 +83,31 @@ static int check_resume(const char *text, const struct feed_shape *shape, struct
     const struct dataset_layout *layout = shape->dataset->layout;
     if (token.fingerprint != layout->fingerprint)
         return error_set(error, -ESTALE,
-                         "the resume token is of other data: its fingerprint is %016" PRIx64
+                         "the resume token belongs to other data: its fingerprint is %016" PRIx64
                          ", that of dataset %s is "
                          "%016" PRIx64,
                          token.fingerprint, shape->dataset->name, layout->fingerprint);
     if (token.version != (shape->shuffle ? ORDER_FEISTEL_1 : ORDER_SEQUENTIAL))
-        return error_set(error, -ESTALE, "the resume token is of %s order, but shuffle is %s",
+        return error_set(error, -ESTALE, "the resume token belongs to %s order, but shuffle is %s",
                          token.version == ORDER_SEQUENTIAL ? "sequential" : "shuffled",
                          shape->shuffle ? "on" : "off");
     if (shape->shuffle && token.seed != shape->seed)
-        return error_set(error, -ESTALE, "the resume token is of seed %" PRIu64 ", not %" PRIu64, token.seed,
-                         shape->seed);
+        return error_set(error, -ESTALE, "the resume token belongs to seed %" PRIu64 ", not %" PRIu64,
+                         token.seed, shape->seed);
     if (token.consumed > layout->samples)
-        return error_set(error, -ESTALE, "the resume token stands at sample %" PRIu64 " of %" PRIu64,
+        return error_set(error, -ESTALE, "the resume token points to sample %" PRIu64 " of %" PRIu64,
                          token.consumed, layout->samples);
     if (token.epoch >= EPOCHS_MOST)
-        return error_set(error, -ESTALE,
-                         "the resume token is of epoch %" PRIu64 ", beyond all that there are", token.epoch);
+        return error_set(error, -ESTALE, "the resume token belongs to epoch %" PRIu64 ", which is too large",
+                         token.epoch);
     bool epoch_over = token.consumed == layout->samples;
     request->start_epoch = epoch_over ? token.epoch + 1 : token.epoch;
     request->start_consumed = epoch_over ? 0 : token.consumed;
     return 0;
 }
 
-// Names that nobody has given to a GPU must not cost a process each. Whether that one works its transfer process
-// finds out.
+// A name that belongs to no GPU must not start a process. Whether an existing GPU works is for its transfer process to
+// find out.
 static int check_device(const struct supervisor *supervisor, const char *device,
                         struct attach_request *request, struct error *error) {
     int simulated;
@@ -147,7 +148,7 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
     struct ring_plan plan;
     const struct supervisor *supervisor = session->supervisor;
     if (supervisor->state != SUPERVISOR_RUNNING)
-        return error_set(error, -ESHUTDOWN, "feedd is stopping and takes no new consumers");
+        return error_set(error, -ESHUTDOWN, "feedd is stopping and accepts no new consumers");
     int refused = check_names(attach, error);
     if (refused)
         return refused;
@@ -175,7 +176,7 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
     int err = check_ranks(attach, request, error);
     if (!err)
         err = check_batches(&request->shape, error);
-    if (!err && *request->device) // before a ring is made that its GPU cannot copy from
+    if (!err && *request->device) // before creating a ring from which its GPU cannot copy
         err = ring_size_check_batch(request, &plan, error);
     if (!err)
         err = pool_check_lanes(request, error);
@@ -189,7 +190,7 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
 static int disagree(struct error *error, const char *name, const char *option, uint64_t have, uint64_t want) {
     return error_set(error, -EEXIST,
                      "feed \"%s\" runs with %s = %" PRIu64 ", not %" PRIu64
-                     "; all who share it must agree, or use another name",
+                     "; all its consumers must agree, or use another name",
                      name, option, have, want);
 }
 
@@ -217,8 +218,8 @@ static int check_agreement(const struct served_feed *feed, const struct feed_sha
     return 0;
 }
 
-// The feed of that name; or, without a name, one of this user that nobody uses any more and that is what he
-// asks for: a job that is started again finds it warm.
+// The feed of that name; or, without a name, a matching feed of this user that nobody uses any more: a job that is
+// started again finds it warm.
 static struct served_feed *find_feed(const struct supervisor *supervisor, uid_t user,
                                      const struct attach_request *request) {
     struct served_feed *feed;
@@ -236,8 +237,8 @@ static struct served_feed *find_feed(const struct supervisor *supervisor, uid_t 
     return NULL;
 }
 
-// A named feed that nobody uses does not stand in the way of one of the same name and another shape, of more ranks,
-// or of a dataset that was configured anew.
+// A named feed that nobody uses makes way for a feed of the same name with another shape, more ranks, or a dataset that
+// was reconfigured.
 static int settle_disagreement(struct served_feed **feed, const struct attach_request *request,
                                struct error *error) {
     int err = check_agreement(*feed, &request->shape, error);

@@ -1,10 +1,10 @@
-// From an Attach to a place in a feed. Nothing is changed before everything is checked.
+// Handles an Attach up to the place in a feed. Everything is checked before anything is changed.
 #ifndef FEEDD_DAEMON_SUPERVISOR_CLIENTS_ATTACH_H
 #define FEEDD_DAEMON_SUPERVISOR_CLIENTS_ATTACH_H
 
 #include "daemon/supervisor/clients/session.h"
 
-// Checks the options, finds or makes the feed, and lets the session wait for its place there.
+// Checks the options, finds or creates the feed, and makes the session wait for its place there.
 void attach_session(struct session *session, const Feedd__Attach *attach);
 
 #endif

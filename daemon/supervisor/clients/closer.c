@@ -21,10 +21,10 @@ struct entry {
 struct closer {
     pthread_mutex_t lock;
     pthread_cond_t work;
-    STAILQ_HEAD(, entry) entries; // the first is the one being closed
+    STAILQ_HEAD(, entry) entries; // the first one is being closed
     uint32_t count;
     bool running;     // the thread exists
-    bool left;        // nobody will ask for more
+    bool left;        // nothing more will be queued
     uint32_t holders; // the loop and the thread; the last one frees
 };
 
@@ -61,7 +61,7 @@ static void *run(void *argument) {
     return NULL;
 }
 
-// Signals are the loop's. A thread that cannot be made is tried for again with the next descriptor.
+// Signals belong to the loop. If the thread cannot be created, the next descriptor tries again.
 static void start_thread(struct closer *closer) {
     sigset_t all, before;
     pthread_t thread;
@@ -94,7 +94,7 @@ void closer_leave(struct closer *closer) {
     struct entry *entry;
     pthread_mutex_lock(&closer->lock);
     closer->left = true;
-    // Without a thread they stay open until this process ends, which does not wait for them.
+    // Without a thread, they stay open until this process ends, which does not wait for them.
     while (!closer->running && (entry = STAILQ_FIRST(&closer->entries))) {
         STAILQ_REMOVE_HEAD(&closer->entries, link);
         free(entry);
@@ -108,7 +108,7 @@ void closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count) {
     while (*count) {
         struct entry *entry = malloc(sizeof *entry);
         --*count;
-        // Out of memory: better a descriptor that stays open than a loop that stands still.
+        // Out of memory: a descriptor that stays open is better than a loop that blocks.
         if (!entry)
             continue;
         *entry = (struct entry){.user = user, .fd = fds[*count]};
@@ -121,7 +121,7 @@ void closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count) {
     pthread_mutex_unlock(&closer->lock);
 }
 
-// Whether the next bytes of the receive queue come with descriptors. A look without room for them duplicates and drops
+// Whether the next bytes of the receive queue come with descriptors. Peeking without room for them duplicates and drops
 // references that are not the last ones, so it cannot block.
 static ssize_t peek(int socket, void *bytes, size_t count, bool *with_fds) {
     struct iovec into = {bytes, count};
@@ -131,7 +131,7 @@ static ssize_t peek(int socket, void *bytes, size_t count, bool *with_fds) {
     return got;
 }
 
-// Reads away what is left without descriptors. True: nothing is left, and nothing more can come.
+// Discards what has no descriptors. True: nothing is left, and nothing more can come.
 static bool drain(int socket) {
     static uint8_t unwanted[65536];
     bool with_fds;

@@ -1,14 +1,14 @@
-// Closes what clients send, off the loop. Closing the last reference to a descriptor can block for as long as its
-// owner likes: a socket with SO_LINGER, a file of a FUSE server, a file on a dead NFS server. One thread does it,
-// made when it is first needed.
+// Closes descriptors that clients sent, off the loop. Closing the last reference to a descriptor can block for as
+// long as its owner likes: a socket with SO_LINGER, a file of a FUSE server, a file on a dead NFS server. One thread
+// does it, created when it is first needed.
 //
 // What is bounded, and how:
 // - Received descriptors: a session is never read again after its first, so it hands over FDPASS_MOST at most, and a
 //   user whose descriptors are still being closed gets no new session that is read.
 // - Sockets: only those with descriptors in their receive queue are queued; closing others cannot block, and is done
-//   at once. So a user who sends none never waits for one who does. The kernel allows a user as many descriptors in
+//   at once. So users that send none never wait for users that do. The kernel allows a user as many descriptors in
 //   flight as RLIMIT_NOFILE says, so there are at most that many such sockets.
-// - All together: at CLOSER_MOST the listener stops accepting until there is room (closer_is_full).
+// - In total: at CLOSER_MOST the listener stops accepting until there is room (closer_is_full).
 #ifndef FEEDD_DAEMON_SUPERVISOR_CLIENTS_CLOSER_H
 #define FEEDD_DAEMON_SUPERVISOR_CLIENTS_CLOSER_H
 
@@ -23,20 +23,20 @@ struct closer;
 // NULL: out of memory.
 struct closer *closer_open(void);
 
-// Waits for nothing: what is still being closed is left to the thread, or to the end of this process.
+// Does not wait: what is still being closed is left to the thread, or to the end of this process.
 void closer_leave(struct closer *closer);
 
 // Takes over descriptors that came from that user, and sets *count to 0.
 void closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count);
 
-// Closes a session's socket and sets it to -1: at once if no descriptor lies in its receive queue, else in the thread.
-// The connection ends now in either case.
+// Closes a session's socket and sets it to -1: at once if there is no descriptor in its receive queue, else in the
+// thread. The connection ends now in either case.
 void closer_take_socket(struct closer *closer, uid_t user, int *socket);
 
-// Descriptors that came from that user are still being closed.
+// Whether descriptors that came from that user are still being closed.
 bool closer_is_busy(struct closer *closer, uid_t user);
 
-// No more connections should be accepted for now.
+// Whether to accept no more connections for now.
 bool closer_is_full(struct closer *closer);
 
 #endif

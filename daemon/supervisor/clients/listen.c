@@ -15,7 +15,7 @@
 #include "daemon/supervisor/notify.h"
 
 #define BACKLOG          128
-#define ACCEPTED_AT_ONCE 16 // others get their turn before the rest
+#define ACCEPTED_AT_ONCE 16 // then others get their turn
 
 // Since Linux 6.16; libc's headers may be older.
 #if !defined(SO_PASSRIGHTS) && (defined(__x86_64__) || defined(__aarch64__))
@@ -25,14 +25,14 @@
 static int socket_address(const char *path, struct sockaddr_un *address, struct error *error) {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof address->sun_path)
-        return error_set(error, -ENAMETOOLONG, "the socket path %s has %zu bytes, the most is %zu", path,
+        return error_set(error, -ENAMETOOLONG, "the socket path %s has %zu bytes; the maximum is %zu", path,
                          strlen(path), sizeof address->sun_path - 1);
     memcpy(address->sun_path, path, strlen(path) + 1);
     return 0;
 }
 
-// Who holds the lock is the daemon of this path. The file is unlinked by its holder at the end, so a lock
-// counts only if the path still leads to the file that was locked.
+// The process that holds the lock is the daemon of this path. It unlinks the file at the end, so a lock counts only if
+// the path still leads to the file that was locked.
 static int take_lock(struct supervisor *supervisor, struct error *error) {
     char path[sizeof supervisor->socket_path + 8];
     snprintf(path, sizeof path, "%s.lock", supervisor->socket_path);
@@ -73,8 +73,8 @@ static int set_access(const struct supervisor *supervisor, const char *path, str
     return 0;
 }
 
-// Clients send no descriptors. Where the kernel can say so to them, none of theirs ever comes here: sending fails with
-// EPERM. Accepted sockets inherit it. Elsewhere closer.h applies, as it does to connections older than this call.
+// Clients send no descriptors. Where the kernel can enforce that, sending fails with EPERM and none ever arrives;
+// accepted sockets inherit the setting. Elsewhere, and for connections older than this call, closer.h applies.
 static void refuse_descriptors(int fd) {
 #ifdef SO_PASSRIGHTS
     setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
@@ -125,7 +125,7 @@ static int bind_socket(struct supervisor *supervisor, struct error *error) {
     return 0;
 }
 
-// A socket of the service manager's: its path is the one that clients use.
+// A socket from the service manager: its path is the one that clients use.
 static int adopt_socket(struct supervisor *supervisor, int fd, struct error *error) {
     struct sockaddr_un address = {0};
     socklen_t bytes = sizeof address;
@@ -170,17 +170,17 @@ static void admit(struct supervisor *supervisor, int fd) {
     struct session *session = session_open(supervisor, fd, &peer);
     if (!session)
         closer_take_socket(supervisor->closer, peer.uid, &fd);
-    else if (busy) // and so it is not read: there may be more of them
+    else if (busy) // so the session is not read: there may be more of them
         session_fail(session, -EBUSY,
                      "descriptors that user %d sent are still being closed; clients send none",
                      (int)peer.uid);
     else if (session->user->sessions > most)
         session_fail(session, -EBUSY,
-                     "user %d already has %" PRIu64 " sessions, the most a user may have (user_sessions)",
+                     "user %d already has %" PRIu64 " sessions, the maximum per user (user_sessions)",
                      (int)peer.uid, most);
 }
 
-// Level-triggered: looks again at the next tick rather than in a busy loop.
+// The socket is level-triggered, so wait for the next tick rather than spin.
 static void pause_listening(struct supervisor *supervisor, const char *why) {
     poll_set_change(&supervisor->listener, 0);
     supervisor_report(supervisor, "%s: a client has to wait", why);
@@ -224,8 +224,8 @@ void listen_close(struct supervisor *supervisor) {
     char path[sizeof supervisor->socket_path + 8];
     if (supervisor->listen_fd >= 0 && !supervisor->listen_inherited)
         unlink(supervisor->socket_path);
-    // Not closed: with it go connections that were never accepted, and descriptors in their queues. The end of this
-    // process closes it, which does not wait for them.
+    // Not closed here, because that would close connections that were never accepted and descriptors in their queues.
+    // The end of this process closes it without waiting for them.
     if (supervisor->closer)
         closer_leave(supervisor->closer);
     if (supervisor->lock_fd < 0)

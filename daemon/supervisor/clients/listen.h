@@ -1,4 +1,4 @@
-// The listening socket: one daemon per path (by a lock file), made here or passed by the service manager; accepting.
+// The listening socket, created here or passed by the service manager; a lock file ensures one daemon per path.
 #ifndef FEEDD_DAEMON_SUPERVISOR_CLIENTS_LISTEN_H
 #define FEEDD_DAEMON_SUPERVISOR_CLIENTS_LISTEN_H
 
@@ -9,9 +9,9 @@ int listen_open(struct supervisor *supervisor, struct error *error);
 
 // Begins to accept.
 int listen_start(struct supervisor *supervisor);
-// Continues after accepting had to pause for want of descriptors.
+// Continues accepting after a pause for lack of descriptors.
 void listen_resume(struct supervisor *supervisor);
-// Accepts nobody any more; the socket stays until listen_close.
+// Stops accepting; the socket stays until listen_close.
 void listen_stop(struct supervisor *supervisor);
 
 void listen_close(struct supervisor *supervisor);

@@ -11,7 +11,7 @@
 
 #define CLIENT_BODIES 6
 
-// A name of a client's making: printable, bounded, fit for a log line.
+// A name chosen by a client: made printable and bounded, fit for a log line.
 static void copy_name(char *to, size_t bytes, const char *from) {
     size_t used = 0;
     for (; *from && used + 1 < bytes; from++)
@@ -57,14 +57,14 @@ static void handle_release(struct session *session, const Feedd__ClientMessage *
                          release->slots[i]);
             return;
         }
-    // A consumer that holds all it may is not waiting for us, whatever it says: it would hold the others up
-    // indefinitely.
+    // A consumer that holds all it may is not waiting for us, whatever it says; believing it would let it hold up the
+    // others indefinitely.
     if (release->waiting && !consumer->waiting_since_ns && !consumer_at_end(consumer) &&
         consumer->held_count < consumer->prefetch)
         consumer->waiting_since_ns = monotonic_ns();
 }
 
-// The question that comes too soon is still answered; the next ones wait for the tick.
+// A question that comes too soon is still answered; later ones wait for the tick.
 static void count_question(struct session *session) {
     if (!user_may_ask(session->user, monotonic_ns()))
         session_throttle(session);
@@ -93,7 +93,7 @@ static void handle_command(struct session *session, const Feedd__ClientMessage *
         return;
     case FEEDD__COMMAND__KIND__DRAIN:
         supervisor_drain(supervisor);
-        session_done(session, "feedd takes no new consumers and stops when the last one has left");
+        session_done(session, "feedd accepts no new consumers and stops when the last one has left");
         return;
     default:
         session_refuse(session, -EINVAL, "this daemon does not know that command");
@@ -102,7 +102,7 @@ static void handle_command(struct session *session, const Feedd__ClientMessage *
 
 static const struct {
     const char *name;
-    uint8_t states; // in which it may come, as bits
+    uint8_t states; // in which it is allowed, as bits
     void (*handle)(struct session *session, const Feedd__ClientMessage *message);
 } operations[CLIENT_BODIES] = {
     [FEEDD__CLIENT_MESSAGE__BODY_HELLO] = {"hello", 1 << SESSION_NEW, handle_hello},
@@ -116,7 +116,7 @@ static const struct {
 void messages_handle(struct session *session, const Feedd__ClientMessage *message) {
     uint32_t body = (uint32_t)message->body_case;
     if (body >= CLIENT_BODIES || !operations[body].handle) {
-        session_fail(session, -EPROTO, "a message came that this daemon does not know");
+        session_fail(session, -EPROTO, "received a message that this daemon does not know");
         return;
     }
     if (!(operations[body].states >> session->state & 1)) {

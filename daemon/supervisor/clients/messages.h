@@ -1,4 +1,4 @@
-// What each message of a client does. Which message may come in which state is one table.
+// What each message of a client does. One table says which message is allowed in which state.
 #ifndef FEEDD_DAEMON_SUPERVISOR_CLIENTS_MESSAGES_H
 #define FEEDD_DAEMON_SUPERVISOR_CLIENTS_MESSAGES_H
 

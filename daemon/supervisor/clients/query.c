@@ -13,7 +13,7 @@
 #define PAGE_DATASETS 10u // with up to 16 fields each, and a line of feedd.conf for each of those
 #define PAGE_FILES    12u // a path can have 4 KiB
 
-// One page under construction: rows before `start` are passed over, `next` is set when it is full.
+// A page under construction: rows before `start` are skipped, and `next` is set when the page is full.
 struct page {
     uint32_t start, seen, count, most;
     uint32_t next;
@@ -90,7 +90,7 @@ static void answer_datasets(struct session *session, uint32_t start) {
     send_answer(session, &answer);
 }
 
-// The reader its loaders use, those that have one yet; of several kinds the first, with a '+'.
+// The reader that the feed's loaders use, if they have one yet. If there are several kinds: the first, with a '+'.
 static void describe_reader(const struct served_feed *feed, char *text, size_t bytes) {
     uint32_t first = READER_NONE;
     bool mixed = false;
@@ -286,13 +286,12 @@ static void answer_files(struct session *session, const char *name, uint32_t sta
     Feedd__Answer answer = FEEDD__ANSWER__INIT;
     struct file_page files = {.page = {.start = start, .most = PAGE_FILES}};
     if (!dataset) {
-        session_refuse(session, -ENOENT,
-                       "there is no dataset of that name; feedctl datasets lists what there is");
+        session_refuse(session, -ENOENT, "there is no dataset of that name; feedctl datasets lists them");
         return;
     }
     for (uint32_t i = 0; i < dataset->layout->stream_count; i++) {
         const struct dataset_stream *stream = &dataset->layout->streams[i];
-        // Rows of earlier pages at once: there may be a great many, and whoever asks may ask for ever.
+        // Rows of earlier pages are skipped at once: there may be very many, and a client may keep asking.
         uint32_t passed = (uint32_t)min_u64(start - min_u64(start, files.page.seen), stream->file_count);
         files.page.seen += passed;
         for (uint32_t file = passed; file < stream->file_count && !files.page.next; file++)

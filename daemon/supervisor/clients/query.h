@@ -1,4 +1,4 @@
-// Answers for feedctl: what the daemon is, has and does. Long lists go in pages, since a message is bounded.
+// Answers to feedctl's questions about the daemon. Long lists are sent in pages, since messages are bounded.
 #ifndef FEEDD_DAEMON_SUPERVISOR_CLIENTS_QUERY_H
 #define FEEDD_DAEMON_SUPERVISOR_CLIENTS_QUERY_H
 

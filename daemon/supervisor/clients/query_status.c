@@ -50,7 +50,7 @@ static void describe_gpu(const struct stats_gpu *record, uint64_t now, Feedd__Gp
     row->heartbeat_age_ns = now > beat ? now - beat : 0;
 }
 
-// Identities are written by this very thread, so they need no look at `version`.
+// This same thread writes the identities, so there is no need to check `version`.
 void query_list_gpus(const struct stats_region *stats, uint64_t now, struct query_gpus *gpus) {
     gpus->count = 0;
     for (uint32_t i = 0; i < STATS_MAX_GPUS; i++) {
@@ -65,7 +65,7 @@ void query_list_gpus(const struct stats_region *stats, uint64_t now, struct quer
     }
 }
 
-// Whoever asks is in another directory.
+// Absolute, because the client is in another directory.
 static char *absolute_path(const struct config *config, char *path, size_t bytes) {
     const char *name = strrchr(config->file, '/');
     if (*config->file == '/')

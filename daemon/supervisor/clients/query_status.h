@@ -1,4 +1,4 @@
-// The answer to a question for the daemon's status: its settings, its last errors and the GPUs in use.
+// The answer to a status query: the daemon's settings, its last errors and the GPUs in use.
 #ifndef FEEDD_DAEMON_SUPERVISOR_CLIENTS_QUERY_STATUS_H
 #define FEEDD_DAEMON_SUPERVISOR_CLIENTS_QUERY_STATUS_H
 
@@ -8,8 +8,8 @@
 void query_status(const struct supervisor *supervisor, void (*send)(void *context, Feedd__Answer *answer),
                   void *context);
 
-// Rows of an answer: the GPUs that have a record. Texts are copies, as a transfer process can write to its record and
-// may have run wild, and packing a message measures a text twice.
+// Rows of an answer: the GPUs that have a record. Texts are copied, because packing a message measures a text twice and
+// a faulty transfer process could change its record in between.
 struct query_gpus {
     size_t count;
     Feedd__Gpu rows[STATS_MAX_GPUS];

@@ -8,8 +8,8 @@
 #include "base/time.h"
 #include "daemon/supervisor/clients/closer.h"
 
-// Unsent bytes that a client may let pile up. What it is sent is bounded by its own credits and questions; more than
-// this means that it does not read.
+// Unsent bytes that a client may let pile up. Its own credits and questions bound what it is sent, so more than this
+// means that it does not read.
 #define UNSENT_MOST (256u << 10)
 
 static const struct state states[] = {
@@ -96,7 +96,7 @@ void session_fail(struct session *session, int code, const char *format, ...) {
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (user_may_log(session->user, now))
-        log_info("session %" PRIu64 " (%s, process %d) is ended: %s", session->id, session->name,
+        log_info("ending session %" PRIu64 " (%s, process %d): %s", session->id, session->name,
                  (int)session->peer.pid, text);
     session_refuse(session, code, text);
     session_set_state(session, SESSION_CLOSING);
@@ -109,7 +109,7 @@ void session_fail(struct session *session, int code, const char *format, ...) {
 void session_receive(struct session *session) {
     session->readable = false;
     ssize_t count = frame_read(&session->reader, session->fd);
-    if (session->reader.fd_count) { // not read any further: the rest may be more of them
+    if (session->reader.fd_count) { // not read any further: there may be more of them
         closer_take(session->supervisor->closer, session->peer.uid, session->reader.fds,
                     &session->reader.fd_count);
         session_fail(session, -EPROTO, "a descriptor came with a message; clients send none");
@@ -136,7 +136,7 @@ static void on_ready(struct poll_entry *entry, uint32_t events) {
     if (events & EPOLLOUT)
         mark_set(&session->supervisor->unsent_sessions, &session->unsent);
     if (events & (EPOLLHUP | EPOLLERR) && !(session->poll.events & EPOLLIN))
-        hang_up(session); // it does not wait for what is still to be sent
+        hang_up(session); // the client does not wait for what is still unsent
     else if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
         session->readable = true;
         session_mark(session);

@@ -12,10 +12,10 @@
 
 enum session_state {
     SESSION_NEW,       // has not said hello
-    SESSION_GREETED,   // may ask, or attach
+    SESSION_GREETED,   // may send queries, or attach
     SESSION_ATTACHING, // waits for a place in a feed
     SESSION_ATTACHED,  // has one
-    SESSION_CLOSING,   // only what is unsent still goes out
+    SESSION_CLOSING,   // only sends what is still unsent
     SESSION_CLOSED,    // freed at the end of the turn
 };
 
@@ -37,33 +37,33 @@ struct session {
     struct frame_reader reader;
     struct frame_writer writer;
     struct member member;
-    bool readable;  // the socket has something for us, its end included
-    bool ended;     // the client has closed its end: what it said before is still handled
-    bool throttled; // it asks too fast: nothing more is read or handled before the next tick
+    bool readable;  // the socket has something for us, possibly end of file
+    bool ended;     // the client has closed its end: what it sent before is still handled
+    bool throttled; // it asks too often: nothing more is read or handled before the next tick
     bool hung_up;   // nothing is sent or handled any more
 };
 
-// Takes over `fd`. NULL: out of memory, or the kernel has no room to watch the descriptor; `fd` is still the caller's.
+// Takes over `fd`. NULL: out of memory, or the kernel has no room to watch the descriptor; the caller keeps `fd`.
 struct session *session_open(struct supervisor *supervisor, int fd, const struct ucred *peer);
 
-// The turn is to act on it.
+// Makes the turn act on it.
 void session_mark(struct session *session);
 
 // Queues a message, which goes out at the end of the turn. A client that does not read is cut off.
 void session_send(struct session *session, const ProtobufCMessage *message);
 void session_flush(struct session *session);
 
-// Tells the client why in one Error, and ends the session once that is sent. `code` is a negative errno.
+// Sends the client one Error with the reason, and ends the session once that is sent. `code` is a negative errno.
 void session_fail(struct session *session, int code, const char *format, ...) PRINTF_LIKE(3, 4);
 
 // Answers to a query or command, after which the session continues: Error and Done.
 void session_refuse(struct session *session, int code, const char *text);
 void session_done(struct session *session, const char *text);
 
-// Ends it at once; nothing more is sent.
+// Ends the session at once; nothing more is sent.
 void session_close(struct session *session);
 
-// Reads what has come, as far as the buffer has room.
+// Reads what has arrived, as far as the buffer has room.
 void session_receive(struct session *session);
 
 // Nothing is read until session_unthrottle.

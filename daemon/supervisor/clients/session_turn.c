@@ -4,10 +4,10 @@
 #include "daemon/supervisor/clients/messages.h"
 #include "daemon/supervisor/feeds/places.h"
 
-#define MESSAGES_AT_ONCE 32u            // of a session; others get their turn before the rest of a flood
-#define CLOSING_MOST_NS  (1 * NS_PER_S) // to take in the reason why its session ends
+#define MESSAGES_AT_ONCE 32u            // per session; then others get their turn
+#define CLOSING_MOST_NS  (1 * NS_PER_S) // for the client to read why its session ends
 
-// Handles the next message. False: there is none, or the session handles none any more.
+// Handles the next message. False: there is none, or the session no longer handles messages.
 static bool handle_next(struct session *session) {
     const uint8_t *bytes;
     size_t count;
@@ -15,10 +15,10 @@ static bool handle_next(struct session *session) {
         return false;
     int found = frame_next(&session->reader, &bytes, &count);
     if (found == -EMSGSIZE)
-        session_fail(session, -EMSGSIZE, "a message of %zu bytes or more was announced; the most is %u",
+        session_fail(session, -EMSGSIZE, "a message of %zu bytes or more was announced; the maximum is %u",
                      (size_t)PROTO_MAX_MESSAGE + 1, PROTO_MAX_MESSAGE);
     if (found <= 0)
-        return false; // not whole yet, or torn by the client's end
+        return false; // not complete yet, or cut off because the client has gone
     const Feedd__ClientMessage *message = codec_unpack_client(&session->supervisor->arena, bytes, count);
     if (message)
         messages_handle(session, message);
@@ -54,7 +54,7 @@ void session_act(struct session *session) {
 void session_tick(struct session *session, uint64_t now) {
     session_unthrottle(session);
     if (session->state == SESSION_NEW && now > session->opened_ns + PROTO_HELLO_TIMEOUT_MS * NS_PER_MS)
-        session_fail(session, -ETIMEDOUT, "no hello came within %u ms", PROTO_HELLO_TIMEOUT_MS);
+        session_fail(session, -ETIMEDOUT, "no Hello arrived within %u ms", PROTO_HELLO_TIMEOUT_MS);
     else if (session->state == SESSION_CLOSING && now > session->closing_since_ns + CLOSING_MOST_NS)
         session_close(session);
 }

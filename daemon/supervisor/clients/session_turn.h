@@ -4,11 +4,11 @@
 
 #include "daemon/supervisor/clients/session.h"
 
-// The turn of a session that is marked: a few of its messages, and its end. Sets supervisor->again when it has left
-// messages for the next turn.
+// The turn of a marked session: handles a few of its messages, and its end. Sets supervisor->again if messages are left
+// for the next turn.
 void session_act(struct session *session);
 
-// What time decides: clients that say nothing, or do not take in why their session ends; questions that had to wait.
+// Timeouts: clients that send nothing, or do not read why their session ends; questions that had to wait.
 void session_tick(struct session *session, uint64_t now);
 
 #endif

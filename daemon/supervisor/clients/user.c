@@ -32,7 +32,7 @@ void user_put(struct user *user) {
 
 static void tell_left_out(struct user *user) {
     if (user->lines_left_out)
-        log_info("%" PRIu64 " lines about sessions of user %d were left out", user->lines_left_out,
+        log_info("%" PRIu64 " lines about sessions of user %d were suppressed", user->lines_left_out,
                  (int)user->uid);
     user->lines_left_out = 0;
 }

@@ -1,4 +1,4 @@
-// What the sessions of one user share: how many there are, and how fast they may ask.
+// What the sessions of one user share: how many there are, and how often they may ask.
 #ifndef FEEDD_DAEMON_SUPERVISOR_CLIENTS_USER_H
 #define FEEDD_DAEMON_SUPERVISOR_CLIENTS_USER_H
 
@@ -14,7 +14,7 @@ struct user {
     uint64_t lines_left_out; // of the log, since the last one that was written
 };
 
-// The record of a user, made if it is not there; one session more. NULL: out of memory.
+// The record of a user, created if necessary, with one more session. NULL: out of memory.
 struct user *user_get(struct supervisor *supervisor, uid_t uid, uint64_t now);
 // One session less. The record stays until users_forget, or a user who connects anew for every few questions could ask
 // without end.
@@ -26,7 +26,7 @@ void users_forget(struct supervisor *supervisor, uint64_t now);
 // Whether this user may have another question answered: an answer costs more than other messages do.
 bool user_may_ask(struct user *user, uint64_t now);
 
-// Whether to write a line about a session of this user. Says in the log how many were left out before.
+// Whether to write a line about a session of this user. Logs how many were suppressed before.
 bool user_may_log(struct user *user, uint64_t now);
 
 #endif

@@ -31,10 +31,10 @@ struct attach_request {
     uint64_t ring_bytes;
     char device[GPU_UUID_BYTES]; // "": host memory
     uint32_t device_world_size;
-    bool reconnect; // of a run that began there:
+    bool reconnect; // to a run that began there:
     uint64_t run_epoch, run_consumed;
     bool resume;                          // with a token:
-    uint64_t start_epoch, start_consumed; // where the consumer stands
+    uint64_t start_epoch, start_consumed; // the consumer's position
 };
 
 #endif

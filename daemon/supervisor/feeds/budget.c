@@ -23,7 +23,7 @@ static uint32_t user_feeds(const struct supervisor *supervisor, uid_t user) {
     return count;
 }
 
-// The feed without consumers that has been so for longest; of `user` alone if that is not -1.
+// The feed that has been without consumers for longest; only feeds of `user` unless that is -1.
 static struct served_feed *longest_idle(const struct supervisor *supervisor, uid_t user) {
     struct served_feed *oldest = NULL, *feed;
     LIST_FOREACH(feed, &supervisor->feeds, link) {
@@ -36,7 +36,7 @@ static struct served_feed *longest_idle(const struct supervisor *supervisor, uid
     return oldest;
 }
 
-// Warm feeds that nobody uses make room for one that somebody wants; not for one that can never have enough.
+// Warm feeds that nobody uses make room for a new one, but not for one that can never fit.
 static void close_idle(struct supervisor *supervisor, uid_t user, uint64_t bytes, uint64_t user_memory) {
     const struct config *config = supervisor->config;
     struct served_feed *idle;
@@ -57,7 +57,7 @@ int budget_make_room(struct supervisor *supervisor, uid_t user, uint64_t bytes, 
     close_idle(supervisor, user, bytes, user_memory);
     if (user_feeds(supervisor, user) >= config->user_feeds)
         return error_set(error, -EBUSY,
-                         "you already have %" PRIu64 " feeds, the most a user may have (user_feeds)",
+                         "you already have %" PRIu64 " feeds, the maximum per user (user_feeds)",
                          config->user_feeds);
     if (user_ring_bytes(supervisor, user) + bytes > user_memory)
         return error_set(error, -ENOSPC,

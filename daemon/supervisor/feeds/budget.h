@@ -1,4 +1,4 @@
-// How much memory rings may take: all of them together, and those of one user.
+// How much memory rings may take: all together, and per user.
 #ifndef FEEDD_DAEMON_SUPERVISOR_FEEDS_BUDGET_H
 #define FEEDD_DAEMON_SUPERVISOR_FEEDS_BUDGET_H
 

@@ -7,7 +7,7 @@
 
 #define INDEXES 8
 
-// One line of a file of sysfs.
+// One line of a file in sysfs.
 static bool read_line(int index, const char *name, char *text, int bytes) {
     char path[96];
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s", index, name);
@@ -15,8 +15,8 @@ static bool read_line(int index, const char *name, char *text, int bytes) {
     return file && fgets(text, bytes, file);
 }
 
-// What sysfs says, as lscpu does. sysconf() takes cpuid at its word, and in a virtual machine that can be the whole
-// package's cache, of which this machine has a part.
+// What sysfs says, as in lscpu. sysconf() trusts cpuid, which in a virtual machine may report the cache of the whole
+// package although this machine has only a part of it.
 uint64_t cache_last_level_bytes(void) {
     unsigned long deepest = 0;
     uint64_t bytes = 0;

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-// In bytes; 0 where the system does not tell.
+// In bytes; 0 if the system does not say.
 uint64_t cache_last_level_bytes(void);
 
 #endif

@@ -10,8 +10,8 @@
 #include "base/time.h"
 #include "daemon/supervisor/processes/transfer_process.h"
 
-#define STARTING_MOST_NS (120 * NS_PER_S) // drivers can take long to wake up many GPUs
-#define REPORTS_AT_ONCE  64u              // others get their turn before the rest
+#define STARTING_MOST_NS (120 * NS_PER_S) // drivers can take long to initialise many GPUs
+#define REPORTS_AT_ONCE  64u              // then others get their turn
 
 static_assert(GPU_UUID_BYTES <= STATS_NAME, "a UUID fits into a record of the statistics");
 
@@ -31,7 +31,7 @@ static struct stats_gpu *record_of(const struct device *device) {
 }
 
 static void set_state(struct device *device, enum device_state state) {
-    // What readers of the statistics know it by.
+    // Its identity for readers of the statistics.
     static const enum gpu_state shown[] = {
         [DEVICE_STARTING] = GPU_STARTING,       [DEVICE_READY] = GPU_RUNNING,
         [DEVICE_BACKING_OFF] = GPU_BACKING_OFF, [DEVICE_STOPPING] = GPU_STOPPING,
@@ -53,7 +53,7 @@ static int find_record(const struct supervisor *supervisor, uint32_t *record, st
         *record = (uint32_t)(unused - supervisor->stats->gpus);
         return 0;
     }
-    return error_set(error, -EBUSY, "this daemon already delivers to %u GPUs, the most it can",
+    return error_set(error, -EBUSY, "this daemon already delivers to %u GPUs, the maximum",
                      STATS_MAX_GPUS);
 }
 
@@ -258,7 +258,7 @@ static void heard(struct device *device, struct transfer_report *report, int fd)
     if (report->kind == TRANSFER_POOL_OPEN)
         respawn_worked(&device->respawn);
     if (!tenant)
-        return; // gone meanwhile
+        return; // it has gone in the meantime
     tenant->events->reported(tenant, report, memory_fd);
     memory_fd = -1;
 }
@@ -276,8 +276,8 @@ static bool hear(struct device *device) {
     return false;
 }
 
-// Clients that wait for the GPU are told once its process has failed so often in a row; the next one that asks starts
-// it again.
+// Clients that wait for the GPU are refused once its process has failed this often in a row; the next client that asks
+// starts it again.
 static void give_up_if_due(struct device *device, int code, const char *why) {
     struct error error = {0};
     if (!respawn_has_given_up(&device->respawn))
@@ -364,7 +364,8 @@ void device_stop(struct device *device, bool kill) {
     if (!device->transfer)
         return;
     process_stop(&device->transfer->process);
-    device_wake(device); // a driver's thread may have got the signal, and not the one that sleeps
+    device_wake(
+        device); // one of the driver's threads may have got the signal, instead of the one that sleeps
 }
 
 static void start_again(struct device *device, uint64_t now) {

@@ -59,7 +59,7 @@ void feed_loaders_start(struct served_feed *feed) {
     }
 }
 
-// It is reaped. Its chunks are taken back once nothing of it can write to the ring any more.
+// It has been reaped. Its chunks are taken back once none of its reads can write to the ring any more.
 static void count_death(struct served_feed *feed, struct loader_process *loader, uint64_t now) {
     struct process *process = &loader->process;
     char end[128];
@@ -85,7 +85,7 @@ static void count_death(struct served_feed *feed, struct loader_process *loader,
 static void release(struct served_feed *feed, struct loader_process *loader) {
     int chunks = feed->state == FEED_CLOSING ? 0 : ring_recover(&feed->ring, loader->serial);
     if (chunks > 0)
-        log_info("feed %" PRIu64 ": %d chunks of loader %" PRIu32 " are read again", feed->id, chunks,
+        log_info("feed %" PRIu64 ": reading %d chunks of loader %" PRIu32 " again", feed->id, chunks,
                  loader->serial);
     LIST_REMOVE(loader, link);
     loader_process_retire(loader, feed->stats);

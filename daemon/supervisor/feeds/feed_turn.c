@@ -16,8 +16,8 @@ static const struct delivery *delivery_of(const struct member *member) {
     return member->pool ? &member->pool->delivery : &member->feed->delivery;
 }
 
-// Members of a blocked lane that hold something and do not wait themselves are the ones it waits for: the one furthest
-// behind first, since that may be all that is missing.
+// A blocked lane waits for members that hold something and are not waiting themselves. The one furthest behind comes
+// first, since it may be the only one.
 static struct member *find_laggard(struct served_feed *feed, uint64_t now) {
     struct member *member, *laggard = NULL;
     uint64_t furthest = UINT64_MAX;
@@ -40,7 +40,7 @@ static struct member *find_laggard(struct served_feed *feed, uint64_t now) {
     return laggard;
 }
 
-// At most one at a time: whether another one is still in the way shows when that one has left.
+// At most one at a time: whether another one is in the way too shows when this one has left.
 static bool detach_laggard(struct served_feed *feed, uint64_t now) {
     struct member *laggard = feed->state == FEED_RUNNING ? find_laggard(feed, now) : NULL;
     if (!laggard)
@@ -88,7 +88,7 @@ void feed_act(struct served_feed *feed) {
 
 // ---- The tick ----------------------------------------------------------------------------------------------
 
-// A long wait shows in the statistics while it lasts.
+// Makes a long wait show in the statistics while it lasts.
 static void count_waiting(struct served_feed *feed, uint64_t now) {
     struct member *member;
     LIST_FOREACH(member, &feed->members, feed_link) {
@@ -110,7 +110,7 @@ static void close_idle_pools(struct served_feed *feed, uint64_t now) {
 
 void feed_tick(struct served_feed *feed, uint64_t now) {
     feed_loaders_watch(feed, now);
-    served_feed_mark(feed); // for what is to be tried again
+    served_feed_mark(feed); // for what has to be tried again
     if (!served_feed_is_open(feed))
         return;
     if (feed->gather_until_ns && now >= feed->gather_until_ns)
@@ -152,7 +152,7 @@ void feeds_free(struct supervisor *supervisor) {
         LIST_FOREACH_SAFE(pool, &feed->pools, link, next_pool)
             if (pool_is_over(pool)) {
                 pool_free(pool);
-                served_feed_mark(feed); // copies that were under way had kept slots of the ring
+                served_feed_mark(feed); // copies that were in progress had kept slots of the ring
             }
         if (is_over(feed))
             free_feed(feed);

@@ -4,13 +4,13 @@
 
 #include "daemon/supervisor/feeds/served_feed.h"
 
-// The turn of a feed that is marked: loaders that died, clients that wait, batches that can move, the end.
+// The turn of a marked feed: loaders that died, clients that wait, batches that can move, the end.
 void feed_act(struct served_feed *feed);
 
-// What time decides: loaders that hang, members that hold others up, how long a feed stays warm.
+// Timeouts: loaders that hang, members that hold up others, how long a feed stays warm.
 void feed_tick(struct served_feed *feed, uint64_t now);
 
-// Frees feeds and pools of which nothing is in use any more.
+// Frees feeds and pools that are no longer in use.
 void feeds_free(struct supervisor *supervisor);
 
 #endif

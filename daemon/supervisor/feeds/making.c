@@ -15,7 +15,7 @@
 static struct stats_feed *find_stats(const struct supervisor *supervisor, struct error *error) {
     struct stats_feed *record = stats_find_unused(supervisor->stats->feeds, id);
     if (!record)
-        error_set(error, -EBUSY, "this daemon already serves %u feeds, the most it can", STATS_MAX_FEEDS);
+        error_set(error, -EBUSY, "this daemon already serves %u feeds, the maximum", STATS_MAX_FEEDS);
     return record;
 }
 
@@ -63,13 +63,13 @@ static struct served_feed *describe(struct supervisor *supervisor, uid_t user,
 
 // ---- In a thread -------------------------------------------------------------------------------------------
 
-// Two jobs, one after the other: the control part, with which loaders can start, and then all the rest.
+// Two jobs, one after the other: the control part, after which loaders can start, and then the rest.
 struct making {
     uv_work_t work;
     struct served_feed *feed;
     struct ring_plan plan;
     struct partition partition;
-    bool mapped; // the control part is there: the job is the rest
+    bool mapped; // the control part exists: the job is the rest
     bool done;   // the job has ended
     int err;
     struct error error;
@@ -144,7 +144,7 @@ void making_act(struct served_feed *feed) {
         return;
     int err = making->err;
     if (!err && feed->state == FEED_CLOSING)
-        err = error_set(&making->error, -ESHUTDOWN, "the feed was closed while it was being made");
+        err = error_set(&making->error, -ESHUTDOWN, "the feed was closed while it was being created");
     if (!err && !making->mapped) {
         err = map_control(feed, making, &making->error);
         if (!err)

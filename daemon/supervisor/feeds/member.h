@@ -1,5 +1,5 @@
 // A client as a feed sees it: a consumer with a place in it, or one that waits for a place. Embedded in the client's
-// session, which hears of what happens by `events`; those only queue messages and mark the session.
+// session, which is notified through `events`; those only queue messages and mark the session.
 #ifndef FEEDD_DAEMON_SUPERVISOR_FEEDS_MEMBER_H
 #define FEEDD_DAEMON_SUPERVISOR_FEEDS_MEMBER_H
 
@@ -13,13 +13,14 @@ struct member;
 struct member_events {
     // It has a place: member->feed, and member->pool on a GPU.
     void (*joined)(struct member *member);
-    // Batches sequence, sequence + 1, ... lie in these slots. `wait_for`: how many consumers a reconnect should wait
+    // Batches sequence, sequence + 1, ... are in these slots. `wait_for`: how many consumers a reconnect should wait
     // for.
     void (*granted)(struct member *member, uint64_t sequence, const uint32_t *slots, uint32_t count,
                     uint32_t wait_for);
     // It has been granted everything that it is due.
     void (*ended)(struct member *member);
-    // It gets nothing more, for that reason. It stays on the feed's lists until the session takes it off (places.h).
+    // It gets nothing more, for the reason given. It stays on the feed's lists until the session takes it off
+    // (places.h).
     void (*failed)(struct member *member, int code, const char *text);
 };
 
@@ -38,14 +39,14 @@ struct member {
     struct pool *pool;
     LIST_ENTRY(member) pool_link;
     int words_fd;               // its release words
-    uint64_t entered_ns;        // the pool
-    uint64_t stalling_since_ns; // others wait for its stream since; 0: none do
+    uint64_t entered_ns;        // when it entered the pool
+    uint64_t stalling_since_ns; // since when others have waited for its stream; 0: none do
     uint64_t stalling_heard_ns;
 };
 
 void member_init(struct member *member, const struct member_events *events);
 
-// Tells the session, with a sentence.
+// Notifies the session, with a sentence.
 void member_fail(struct member *member, int code, const char *format, ...) PRINTF_LIKE(3, 4);
 
 #endif

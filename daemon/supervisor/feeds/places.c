@@ -48,8 +48,8 @@ static void enter(struct served_feed *feed, struct member *member) {
         served_feed_end_gathering(feed);
 }
 
-// In a feed that nobody uses the newcomer says where it continues: from where it stands, if that is a batch of this run
-// (then the ring is warm), else a new run begins.
+// In a feed that nobody uses, the newcomer decides where it continues. If its position is a batch of this run, the run
+// continues there (and the ring is warm); otherwise a new run begins.
 static void place_feed(struct served_feed *feed, const struct attach_request *request) {
     uint64_t sequence;
     if (partition_sequence(&feed->delivery.partition, request->start_epoch, request->start_consumed,
@@ -80,7 +80,7 @@ static int join(struct served_feed *feed, struct member *member, struct error *e
                          request->prefetch, error);
 }
 
-// A member on a GPU needs the feed's pool there: 0 it has a place in it, 1 the pool is being opened, or an error.
+// A member on a GPU needs a place in the feed's pool there. 0: it has one; 1: the pool is being opened; or an error.
 static int enter_pool(struct served_feed *feed, struct member *member, struct error *error) {
     struct pool *pool;
     if (!*member->request.device)

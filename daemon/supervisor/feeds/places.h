@@ -4,10 +4,10 @@
 
 #include "daemon/supervisor/feeds/served_feed.h"
 
-// Lets a member wait for a place; the feed's turn gives it one as soon as the feed, and the pool it needs, are there.
+// Makes a member wait for a place; the feed's turn gives it one as soon as the feed, and the pool it needs, are ready.
 void places_await(struct served_feed *feed, struct member *member);
 
-// Gives a place to those that wait and can have one. Others are told why not, or wait on.
+// Gives a place to each waiting member that can have one. The others are told why not, or keep waiting.
 void places_admit(struct served_feed *feed);
 
 // Takes a member off the feed, whether it has a place, waits for one, or neither.

@@ -11,7 +11,7 @@
 #include "base/time.h"
 #include "shm/ring_supervisor.h"
 
-#define CRASHES_MOST   5u                 // while one pool was opened
+#define CRASHES_MOST   5u                 // while opening one pool
 #define LAG_REPORTS_NS (2500 * NS_PER_MS) // they come once per second
 
 static const struct state states[] = {
@@ -32,17 +32,17 @@ static struct pool *pool_of(struct tenant *tenant) {
 
 // ---- Consumers ---------------------------------------------------------------------------------------------
 
-// Sealed: a consumer that cut it short would make the transfer process's reading of it fault.
+// Sealed, because a consumer that truncated it would make the transfer process fault when it reads the words.
 static int make_words(const struct pool *pool, int *fd, struct error *error) {
     AUTO_CLOSE int words = memfd_create("feedd-release-words", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (words < 0)
-        return error_set(error, -errno, "cannot make a consumer's release words: %m");
+        return error_set(error, -errno, "cannot create a consumer's release words: %m");
     uint64_t bytes = align_up(ring_slot_words_bytes(pool->ring.header), RING_PAGE);
     int err = posix_fallocate(words, 0, (off_t)bytes);
     if (!err && fcntl(words, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
         err = errno;
     if (err)
-        return error_set(error, -err, "cannot make a consumer's release words: %s", strerror(err));
+        return error_set(error, -err, "cannot create a consumer's release words: %s", strerror(err));
     *fd = words;
     words = -1;
     return 0;
@@ -57,7 +57,7 @@ static void introduce(struct pool *pool, const struct member *member) {
 int pool_enter(struct pool *pool, struct member *member, struct error *error) {
     uint64_t taken = pool->bits | pool->leaving;
     if (taken == UINT64_MAX)
-        return error_set(error, -EBUSY, "the feed already has %u consumers on GPU %s, the most it can have",
+        return error_set(error, -EBUSY, "the feed already has %u consumers on GPU %s, the maximum",
                          RING_MAX_CONSUMERS, pool->tenant.device->uuid);
     int err = make_words(pool, &member->words_fd, error);
     if (err)
@@ -77,8 +77,8 @@ void pool_leave(struct pool *pool, struct member *member) {
     struct transfer_request request = {
         .kind = TRANSFER_REMOVE_CONSUMER, .pool = pool->tenant.id, .consumer = member->consumer.bit};
     uint64_t bit = 1ull << member->consumer.bit;
-    // What is dispatched in the ring overtakes messages: nobody else gets this bit before the transfer process has let
-    // go of it.
+    // Dispatches in the ring can overtake messages, so nobody else gets this bit before the transfer process has let go
+    // of it.
     if (pool->known && device_send(pool->tenant.device, &request, NULL, 0))
         pool->leaving |= bit;
     pool->bits &= ~bit;
@@ -131,9 +131,9 @@ static void on_ready(struct tenant *tenant) {
 
 static void opened(struct pool *pool, uint64_t memory_bytes, int *fd) {
     if (pool->state != POOL_OPENING)
-        return; // closed meanwhile
+        return; // it has been closed in the meantime
     if (pool->memory_fd < 0 && *fd < 0) {
-        pool_fail(pool, -EPROTO, "a transfer process made a pool without its descriptor");
+        pool_fail(pool, -EPROTO, "a transfer process opened a pool without sending its descriptor");
         return;
     }
     if (pool->memory_fd < 0) {
@@ -148,13 +148,13 @@ static void opened(struct pool *pool, uint64_t memory_bytes, int *fd) {
              pool->ring.header->slot_count, pool->tenant.device->uuid);
 }
 
-// Reported every second as long as copies wait for its stream. What counts is how long others have waited for that.
+// Reported every second while copies wait for its stream. What counts is how long others have waited because of that.
 static void lagging(struct pool *pool, uint32_t bit, uint64_t waited_ns) {
     struct served_feed *feed = pool->feed;
     struct member *laggard = find_member(pool, bit);
     uint64_t now = monotonic_ns();
     if (!laggard || waited_ns > now - laggard->entered_ns)
-        return; // it was said of the consumer that had this bit before
+        return; // the report is about an earlier consumer with this bit
     bool continues = now < laggard->stalling_heard_ns + LAG_REPORTS_NS;
     laggard->stalling_heard_ns = now;
     if (!tap_stalls(&pool->delivery, &laggard->consumer))
@@ -204,7 +204,7 @@ static void on_reported(struct tenant *tenant, const struct transfer_report *rep
 
 // ---- Ending ------------------------------------------------------------------------------------------------
 
-// Its context is gone, and with it the copies it had queued. The next process does them again, with the same bytes into
+// Its context is gone, and with it the copies that it had queued. The next process repeats them, with the same bytes to
 // the same slots.
 static void on_died(struct tenant *tenant) {
     struct pool *pool = pool_of(tenant);
@@ -218,7 +218,7 @@ static void on_died(struct tenant *tenant) {
         set_state(pool, POOL_WAITING);
     int copies = ring_recover(&pool->ring, pool->owner);
     if (copies > 0)
-        log_info("feed %" PRIu64 ": %d copies to GPU %s are made again", pool->feed->id, copies,
+        log_info("feed %" PRIu64 ": repeating %d copies to GPU %s", pool->feed->id, copies,
                  tenant->device->uuid);
 }
 
@@ -253,8 +253,8 @@ void pool_fail(struct pool *pool, int code, const char *text) {
     struct member *member;
     if (pool->state == POOL_CLOSING)
         return;
-    supervisor_report(pool->feed->supervisor, "feed %" PRIu64 " has no pool on GPU %s: %s", pool->feed->id,
-                      pool->tenant.device->uuid, text);
+    supervisor_report(pool->feed->supervisor, "feed %" PRIu64 " cannot have a pool on GPU %s: %s",
+                      pool->feed->id, pool->tenant.device->uuid, text);
     served_feed_refuse(pool->feed, pool->tenant.device->uuid, code, text);
     LIST_FOREACH(member, &pool->members, pool_link)
         member_fail(member, code, "%s", text);

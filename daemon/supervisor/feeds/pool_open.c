@@ -8,7 +8,7 @@
 #include "shm/ring_supervisor.h"
 
 #define SLOTS_LEAST 4u
-#define SLOTS_MOST  256u // by itself
+#define SLOTS_MOST  256u // unless ranks need more
 
 int pool_check_lanes(const struct attach_request *request, struct error *error) {
     if (!*request->device || (uint64_t)SLOTS_LEAST * request->device_world_size <= RING_MAX_SLOTS)
@@ -20,7 +20,7 @@ int pool_check_lanes(const struct attach_request *request, struct error *error) 
                      request->device_world_size, RING_MAX_SLOTS, SLOTS_LEAST);
 }
 
-// Enough slots to copy into while others are read, for every lane; more cost GPU memory and bring nothing.
+// Enough slots to copy into while others are read, for every lane; more would cost GPU memory for no benefit.
 static int plan_ring(const struct served_feed *feed, const struct attach_request *request,
                      struct ring_plan *plan, struct error *error) {
     const struct ring_header *header = feed->ring.header;
@@ -43,8 +43,8 @@ static int plan_ring(const struct served_feed *feed, const struct attach_request
     return ring_plan(plan, error);
 }
 
-// Closes the pool on that device that has been idle for longest; its memory is free before what is asked for next.
-// False: there is none.
+// Closes the pool on that device that has been idle for longest; its memory is freed before the next request is
+// handled. False: there is none.
 static bool close_idle(const struct device *device) {
     struct pool *oldest = NULL;
     struct tenant *tenant;
@@ -78,7 +78,7 @@ static int open_ring(struct pool *pool, const struct ring_plan *plan, struct err
     struct served_feed *feed = pool->feed;
     int err = ring_create(plan, &pool->ring_fd, &pool->ring_read_fd, error);
     if (!err)
-        err = ring_allocate_control(plan, pool->ring_fd, error); // all there is of it: a few pages
+        err = ring_allocate_control(plan, pool->ring_fd, error); // that is all of it: a few pages
     if (!err)
         err = ring_map(&pool->ring, pool->ring_fd, RING_CONTROL, error);
     if (err)
@@ -138,7 +138,7 @@ void pool_free(struct pool *pool) {
     discard(pool);
 }
 
-// One that nobody uses any more does not stand in the way of more ranks.
+// A pool that nobody uses any more makes way for one with more ranks.
 static struct pool *find_pool(const struct served_feed *feed, const struct attach_request *request) {
     struct pool *pool;
     LIST_FOREACH(pool, &feed->pools, link)

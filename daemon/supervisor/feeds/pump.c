@@ -62,11 +62,11 @@ static void fail_with_read_error(struct served_feed *feed) {
                                               : strerror(-failure.code));
 }
 
-// True when the ring has slots to give out again.
+// True if the ring has slots to give out again.
 static bool pump_pools(const struct served_feed *feed) {
     struct pool *pool;
     bool freed = false;
-    // Nothing goes out to the pools before all have come: the last to come has to find the first batch in the ring.
+    // Nothing is copied to the pools before all have joined: the last to join must find the first batch in the ring.
     if (feed->state != FEED_RUNNING)
         return false;
     LIST_FOREACH(pool, &feed->pools, link)
@@ -74,7 +74,7 @@ static bool pump_pools(const struct served_feed *feed) {
     return freed;
 }
 
-// Before looking for finished batches: whatever is finished after this look wakes us again.
+// Called before looking for finished batches, so that any batch finished after that look wakes us again.
 static void arm(struct served_feed *feed) {
     struct pool *pool;
     ring_supervisor_arm(&feed->ring);
@@ -98,11 +98,11 @@ void pump_feed(struct served_feed *feed) {
     struct member *member;
     int err;
     arm(feed);
-    // First what comes back from pools: it makes room in the ring. Then what goes out to them.
+    // First what comes back from pools, since it makes room in the ring; then what goes out to them.
     pump_pools(feed);
     do
         err = delivery_pump(&feed->delivery);
-    while (!err && pump_pools(feed)); // batches without samples go through at once
+    while (!err && pump_pools(feed)); // batches without samples pass through at once
     if (err) {
         fail_with_read_error(feed);
         return;

@@ -8,21 +8,22 @@
 #include "daemon/supervisor/feeds/cache.h"
 #include "order/order.h"
 
-#define RING_LEAST     (8ull << 20)
-#define RING_MOST      (32ull << 20)
-#define DIRECT_MOST    (128ull << 20)
-#define SLOTS_LEAST    4u
-#define SLOTS_MOST     1024u // by itself; enough that one-sample batches do not wait for a round trip each
+#define RING_LEAST  (8ull << 20)
+#define RING_MOST   (32ull << 20)
+#define DIRECT_MOST (128ull << 20)
+#define SLOTS_LEAST 4u
+#define SLOTS_MOST                                                                                           \
+    1024u // unless ranks need more; enough that one-sample batches do not each wait for a round trip
 #define SLOTS_PER_LANE 3u
 
-// While the ring stays in the last-level cache, bytes reach the bus without a trip to memory; half of it
-// leaves room for what passes through.
+// While the ring stays in the last-level cache, bytes reach the bus without a trip to memory; using half of the cache
+// leaves room for other data.
 static uint64_t cached_ring_bytes(void) {
     return max_u64(RING_LEAST, min_u64(RING_MOST, cache_last_level_bytes() / 2));
 }
 
-// What is read past the page cache comes at the speed of the storage, for which the cache of the processor is no
-// matter, but how many reads are under way is: all that the loaders may have in flight fit in.
+// Direct reads come at the speed of the storage. The processor's cache does not matter for that, but the number of
+// reads in flight does: the ring has room for all that the loaders may have.
 static uint64_t direct_ring_bytes(const struct config *config, const struct dataset_layout *layout) {
     uint64_t most = min_u64(DIRECT_MOST, config->ring_memory / 8);
     if (config->user_ring_memory)
@@ -69,12 +70,12 @@ static int refuse_lanes(const struct attach_request *request, struct error *erro
     if (most < SLOTS_PER_LANE)
         return error_set(error, -EINVAL,
                          "local_world_size %" PRIu64
-                         " is too much: a ring has at most %u batches, and each rank"
+                         " is too large: a ring has at most %u batches, and each rank"
                          " needs %u",
                          ranks, RING_MAX_SLOTS, SLOTS_PER_LANE);
     return error_set(
         error, -EINVAL,
-        "prefetch %" PRIu32 " is too much: at most %" PRIu64 " with %" PRIu64
+        "prefetch %" PRIu32 " is too large: at most %" PRIu64 " with %" PRIu64
         " rank%s here, as a ring has at most %u batches and each rank needs one more than it holds",
         request->prefetch, most - 1, ranks, ranks == 1 ? "" : "s", RING_MAX_SLOTS);
 }

@@ -1,4 +1,4 @@
-// How large a feed's ring is: what its clients ask for, what the configuration says, what the machine's caches hold.
+// The size of a feed's ring, from what its clients ask for, the configuration, and the machine's caches.
 #ifndef FEEDD_DAEMON_SUPERVISOR_FEEDS_RING_SIZE_H
 #define FEEDD_DAEMON_SUPERVISOR_FEEDS_RING_SIZE_H
 
@@ -7,7 +7,7 @@
 #include "daemon/supervisor/feeds/attach_request.h"
 #include "shm/ring.h"
 
-// A ring of one place for what is asked. -EOVERFLOW: the batch is too large, or too large for the GPU that is named.
+// A ring with one slot for this request. -EOVERFLOW: the batch is too large, or too large for the requested GPU.
 int ring_size_check_batch(const struct attach_request *request, struct ring_plan *plan, struct error *error);
 
 // The ring of a new feed. -EINVAL: no ring has room for that many ranks with that much prefetch.

@@ -27,7 +27,7 @@ void served_feed_mark(struct served_feed *feed) {
 
 // ---- Runs --------------------------------------------------------------------------------------------------
 
-// The run begins as early as its batches still fall where this one does, so that other ranks, or clients that share the
+// The run begins as early as possible with the same batch boundaries, so that other ranks, or clients that share the
 // feed and are behind, even by epochs, find their place in the same run.
 struct partition served_feed_partition(const struct feed_shape *shape, uint64_t epoch, uint64_t consumed) {
     uint64_t off_grid = consumed % ((uint64_t)shape->batch_size * shape->world_size);
@@ -47,7 +47,7 @@ struct partition served_feed_run(const struct feed_shape *shape, const struct at
     uint64_t sequence;
     before.start_epoch = request->run_epoch;
     before.start_sample = request->run_consumed;
-    // A client may say anything: it counts only if its own place is in that run.
+    // A client may claim anything, so this counts only if its own place is in that run.
     bool possible =
         request->reconnect && request->run_consumed <= run.samples &&
         partition_sequence(&before, request->start_epoch, request->start_consumed, &sequence) == 0;

@@ -1,5 +1,5 @@
-// A feed being served: its ring, its loaders, its pools on GPUs and the clients that have a place in it. What is here
-// changes the feed's own state and marks it; feed_turn.h acts.
+// A feed being served: its ring, its loaders, its pools on GPUs and the clients that have a place in it. These
+// functions change the feed's own state and mark it; feed_turn.h acts.
 #ifndef FEEDD_DAEMON_SUPERVISOR_FEEDS_SERVED_FEED_H
 #define FEEDD_DAEMON_SUPERVISOR_FEEDS_SERVED_FEED_H
 
@@ -32,9 +32,9 @@ struct served_feed {
 
     uint32_t wait_for;
     uint32_t gathered;        // consumers that have joined while GATHERING
-    uint64_t gather_until_ns; // RUNNING then, whoever is there; 0: wait for all
+    uint64_t gather_until_ns; // RUNNING from then on, even if some are missing; 0: wait for all
     uint64_t max_lag_ns;
-    uint64_t idle_since_ns; // without consumers since; 0: it has some
+    uint64_t idle_since_ns; // since when it has had no consumers; 0: it has some
 
     // Its ring, as planned for what the first client asked for.
     uint64_t ring_bytes;
@@ -44,7 +44,7 @@ struct served_feed {
     int ring_fd, ring_read_fd;
     struct ring ring;
     struct making *making; // while it is being allocated
-    int event_fd;          // loaders wake the supervisor by it
+    int event_fd;          // with which loaders wake the supervisor
     struct poll_entry event;
     struct delivery delivery;
     struct pace pace;
@@ -52,9 +52,9 @@ struct served_feed {
     LIST_HEAD(, member) members; // in host memory and on GPUs
     uint32_t member_count;
     uint32_t twins;                // pairs of members of the same rank
-    TAILQ_HEAD(, member) awaiting; // join once the feed, or the pool they need, is there
+    TAILQ_HEAD(, member) awaiting; // join once the feed, or the pool they need, is ready
     bool admit;                    // some of those may be able to join now
-    bool find_laggards;            // some members may hold others up
+    bool find_laggards;            // some members may be holding up others
     LIST_HEAD(, pool) pools;
 
     LIST_HEAD(, loader_process) loaders;
@@ -67,15 +67,15 @@ struct served_feed {
 const char *served_feed_state_name(enum feed_state state);
 void served_feed_set_state(struct served_feed *feed, enum feed_state state);
 
-// The turn is to act on it.
+// Makes the turn act on it.
 void served_feed_mark(struct served_feed *feed);
 
-// Some client has a place in it or waits for one.
+// Whether any client has a place in it or waits for one.
 static inline bool served_feed_in_use(const struct served_feed *feed) {
     return !LIST_EMPTY(&feed->members) || !TAILQ_EMPTY(&feed->awaiting);
 }
 
-// Its ring is there and it is not closing.
+// Whether its ring is ready and it is not closing.
 static inline bool served_feed_is_open(const struct served_feed *feed) {
     return feed->state == FEED_GATHERING || feed->state == FEED_RUNNING;
 }
@@ -83,21 +83,21 @@ static inline bool served_feed_is_open(const struct served_feed *feed) {
 // The partition of a run of this shape in which a batch begins there.
 struct partition served_feed_partition(const struct feed_shape *shape, uint64_t epoch, uint64_t consumed);
 
-// The run that a consumer needs: the one it was in before the daemon was lost, else one as above.
+// The run that a consumer needs: the one that it was in before the daemon was lost, else one as above.
 struct partition served_feed_run(const struct feed_shape *shape, const struct attach_request *request);
 
-// Holds the first grant back until that many consumers have joined, but not beyond `until_ns` (0: indefinitely).
-// Nobody may have a place in it.
+// Holds back the first grant until that many consumers have joined, but not beyond `until_ns` (0: indefinitely). Only
+// for a feed in which nobody has a place.
 void served_feed_gather(struct served_feed *feed, uint32_t wait_for, uint64_t until_ns);
 void served_feed_end_gathering(struct served_feed *feed);
 
-// Tells the clients that wait for a place on that GPU (NULL: for any place) why they will not get one.
+// Tells the clients that wait for a place on that GPU (NULL: anywhere) why they will not get one.
 void served_feed_refuse(struct served_feed *feed, const char *device, int code, const char *text);
 
 // Ends the feed with an error for all its clients.
 void served_feed_fail(struct served_feed *feed, int code, const char *format, ...) PRINTF_LIKE(3, 4);
 
-// Ends it. Its clients have left, or have been told.
+// Ends the feed. Its clients have left, or have been told.
 void served_feed_close(struct served_feed *feed);
 
 #endif

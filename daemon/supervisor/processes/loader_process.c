@@ -37,7 +37,7 @@ uint64_t loader_process_silent_ns(const struct loader_process *loader, uint64_t 
 static struct stats_loader *find_record(struct stats_region *stats, struct error *error) {
     struct stats_loader *record = stats_find_unused(stats->loaders, feed);
     if (!record)
-        error_set(error, -EBUSY, "this daemon already has %u loader processes, the most it can have",
+        error_set(error, -EBUSY, "this daemon already has %u loader processes, the maximum",
                   STATS_MAX_LOADERS);
     return record;
 }
