@@ -66,7 +66,7 @@ struct supervisor {
     struct mark_queue marked_sessions, marked_feeds, marked_devices;
     struct mark_queue unsent_sessions; // have something to send
     struct mark_queue closed_sessions; // to be freed
-    bool again;                        // the next turn follows at once: some work was left for it
+    bool again;                        // the next turn follows at once: it has work left over
 
     LIST_HEAD(, session) sessions;
     LIST_HEAD(, user) users;

@@ -364,8 +364,7 @@ void device_stop(struct device *device, bool kill) {
     if (!device->transfer)
         return;
     process_stop(&device->transfer->process);
-    device_wake(
-        device); // one of the driver's threads may have got the signal, instead of the one that sleeps
+    device_wake(device); // the signal may have gone to a thread of the driver, not the one that sleeps
 }
 
 static void start_again(struct device *device, uint64_t now) {
