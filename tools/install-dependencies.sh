@@ -40,7 +40,7 @@ if ! command -v dpkg-query >/dev/null; then
     exit 0
 fi
 
-# Prints the wanted packages that are missing or too old, one a line.
+# Prints the required packages that are missing or too old, one per line.
 find_missing() {
     # shellcheck disable=SC2086 # one argument a name
     have=$(dpkg-query -W -f '${Package} ${db:Status-Abbrev} ${Version}\n' $names 2>/dev/null || true)

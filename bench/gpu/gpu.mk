@@ -1,11 +1,11 @@
-# make bench-gpu: what reaches a GPU against what the bus carries. Its programs need nvcc to build and, to run, no more
-# than the driver: the CUDA runtime is linked in. Without nvcc there are none, and the target says so.
+# make bench-gpu compares what reaches a GPU with what the bus can carry. Its programs need nvcc to build but only the
+# driver to run: the CUDA runtime is linked in. Without nvcc they are not built, and the target says so.
 
 NVCC ?= $(if $(filter-out 0,$(CUDA)),$(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) \
                                                  $(shell command -v nvcc 2>/dev/null)))
-# Data centre GPUs of today, and what older ones, and newer ones by translation, can run.
+# Code for current data centre GPUs, and code that older GPUs and (translated by the driver) newer ones can run.
 GPU_CODE   ?= -gencode arch=compute_90,code=sm_90 -gencode arch=compute_75,code=compute_75
-# Without exceptions and guarded statics it is C as far as the linker can tell: nothing of libstdc++ is needed.
+# Without exceptions and guarded statics, nothing from libstdc++ is needed to link.
 NVCC_FLAGS := -std=c++17 -O2 -I. -Xcompiler -Wall,-Wextra,-fPIC,-D_GNU_SOURCE,-fno-exceptions,-fno-threadsafe-statics \
               $(if $(WERROR),-Werror all-warnings)
 CUDA_RUNTIME = $(firstword $(wildcard $(addsuffix /libcudart_static.a,$(dir $(realpath $(NVCC)))../lib64 \
@@ -38,7 +38,7 @@ all: $(BUILD)/tests/example_gpu
 bench-gpu-programs: $(GPU_BENCH) $(BUILD)/bench/bench_gen
 else
 bench-gpu-programs:
-	@echo 'bench-gpu: there is no nvcc here (CUDA_HOME=), so that its programs are not built'
+	@echo 'bench-gpu: nvcc was not found (CUDA_HOME=), so the GPU programs are not built'
 endif
 
 # BENCHFLAGS='--only gpu.delivered' and the like: see bench/gpu/run.py --help.

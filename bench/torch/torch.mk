@@ -1,6 +1,6 @@
-# make bench-torch: torch's DataLoader and feedd side by side, what of it needs no GPU. make bench-torch-gpu: all of it,
-# on this machine's. TORCHFLAGS='--only 1,4 --quick' and the like: see bench/torch/run.py --help. They write JSON under
-# bench/results; make bench-torch-pictures draws what is there.
+# make bench-torch compares torch's DataLoader with feedd in the experiments that need no GPU; make bench-torch-gpu runs all
+# of them on this machine's GPU. TORCHFLAGS='--only 1,4 --quick' and the like: see bench/torch/run.py --help. They write
+# JSON to bench/results, from which make bench-torch-pictures draws pictures.
 
 TORCHFLAGS   ?=
 TORCH_PYTHON ?= $(BUILD)/venv/bin/python
