@@ -1,6 +1,5 @@
-// What the programs that measure limits share: options, a shuffled order, and P processes that start
-// together, run for a while and stop. It uses nothing of feedd, so that a limit is nobody's own code measured
-// twice.
+// Shared by the programs that measure limits: options, a shuffled order, and P processes that start together, run for
+// a while and stop. It contains no feedd code, so that a limit never measures feedd against itself.
 #ifndef FEEDD_BENCH_BENCH_H
 #define FEEDD_BENCH_BENCH_H
 
@@ -43,7 +42,7 @@ static inline uint64_t bench_number(const char *option, const char *text) {
     return value;
 }
 
-// One step of splitmix64: good enough to shuffle and to fill files, and the same everywhere.
+// One step of splitmix64: good enough to shuffle and to fill files, and the same on every machine.
 static inline uint64_t bench_mix(uint64_t *state) {
     uint64_t z = (*state += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -1,5 +1,5 @@
 // Connect to first batch, many times: prints the median and the 99th percentile as JSON.
-// With --share every round joins that feed; without it every round makes a new one, by a seed that none had before.
+// With --share every round joins that feed; without it every round creates a new one, with a new seed.
 #include "bench/consumer.h"
 #include "bench/histogram.h"
 

@@ -1,6 +1,5 @@
-// One consumer: attaches, takes batches for a while or up to a number, and prints what it got as JSON.
-// --touch reads a word of every cache line; --pause-us waits that long between batches; the clock starts
-// after
+// One consumer: attaches, takes batches for a while or up to a number of them, and prints what it got as JSON.
+// --touch reads a word of every cache line; --pause-us waits that long between batches; the clock starts after
 // --warm-up seconds.
 #include "base/sizes.h"
 #include "bench/consumer.h"
@@ -37,7 +36,7 @@ static void count_batch(struct run *run, const struct feed_batch *batch) {
         run->bytes += batch->field[f].bytes;
 }
 
-// Takes one batch; false when the run is over.
+// Takes one batch; false when the run has ended.
 static bool take_batch(struct run *run, struct feed *feed, bool counted) {
     struct feed_batch batch;
     uint64_t before = bench_ns();

@@ -1,6 +1,6 @@
-// The most that reading from the page cache through a map can give: P processes that copy samples in shuffled
-// order from a read-only map into a ring, with nobody to hand them to. --ahead: the best loop known, which fetches
-// the next sample while it copies one.
+// The limit for reading from the page cache through a map: P processes copy samples in shuffled order from a read-only
+// map into a ring, without handing them to anyone. --ahead: the best known loop, which prefetches the next sample while
+// it copies one.
 #include "base/sizes.h"
 #include "bench/limit.h"
 

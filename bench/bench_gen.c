@@ -1,6 +1,6 @@
-// Makes a file of pseudo-random bytes, the same on every machine for the same size: bench_gen [--numbered] FILE
-// BYTES. The file appears under its name only when it is whole. --numbered: words that tell where in the file they
-// stand.
+// Creates a file of pseudo-random bytes, the same on every machine for the same size: bench_gen [--numbered] FILE
+// BYTES. The file appears under its name only when it is complete. --numbered: each word tells its position in the
+// file.
 #include <fcntl.h>
 
 #include "base/scope.h"

@@ -1,4 +1,4 @@
-// The quickest answer that another process can give over a Unix socket: 64 bytes there and back, no work
+// The fastest answer that another process can give over a Unix socket: 64 bytes there and back, with no work in
 // between. Prints the median and the 99th percentile of a round trip as JSON: bench_socket_limit SECONDS
 // [PAUSE_US].
 #include <signal.h>

@@ -1,6 +1,5 @@
-// The most that io_uring can give: P processes, each a bare loop that keeps `depth` random reads of samples
-// in flight, with registered file, ring and buffers, with nobody to hand them to. --delay-us puts a timer
-// before every read.
+// The limit of io_uring: P processes, each a bare loop that keeps `depth` random reads of samples in flight, with
+// registered file, ring and buffers, without handing them to anyone. --delay-us puts a timer before every read.
 #include <liburing.h>
 
 #include "bench/limit.h"
@@ -24,7 +23,7 @@ static void open_uring(struct loop *loop, struct limit_shared *shared) {
     if (err < 0)
         bench_die("io_uring_queue_init", err);
     io_uring_register_ring_fd(&loop->uring);
-    // A file opened by itself: loops that share an open file description write the same cache line with every read.
+    // Each loop opens the file itself: with a shared open file description, every read writes to the same cache line.
     int own = open(limit->file, O_RDONLY | O_CLOEXEC | (limit->direct ? O_DIRECT : 0));
     if (own < 0)
         bench_die(limit->file, errno);

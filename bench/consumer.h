@@ -1,4 +1,4 @@
-// What the programs that attach to feedd share: the options of a feed.
+// Shared by the programs that attach to feedd: the options of a feed.
 #ifndef FEEDD_BENCH_CONSUMER_H
 #define FEEDD_BENCH_CONSUMER_H
 

@@ -1,4 +1,4 @@
-"""The figures: each measures feedd and its limit in turn and adds records. README.md says what they mean."""
+"""The figures: each measures feedd and its limit alternately and adds records. README.md explains them."""
 
 import json
 import os
@@ -16,7 +16,7 @@ LATENCY_US = 2000
 
 
 class Bench:
-    """What all figures need: the programs, the data, how long and how often."""
+    """What all figures need: the programs, the data, durations and rounds."""
 
     def __init__(self, build, folder, records, quick):
         self.build = os.path.abspath(build)
@@ -32,7 +32,7 @@ class Bench:
         return os.path.join(self.build, "bench", f"bench_{name}")
 
     def data(self, name, size):
-        """A file of pseudo-random bytes, made once."""
+        """A file of pseudo-random bytes, generated once."""
         path = os.path.join(self.folder, f"{name}-{size}.bin")
         if not os.path.exists(path):
             os.makedirs(self.folder, exist_ok=True)
@@ -92,7 +92,7 @@ def rounded(results, key):
 
 
 def delivered(bench):
-    """Delivered to another process, against as many bare loops that do the same reads."""
+    """Delivery to another process, compared with as many bare loops that do the same reads."""
     for record in (4096, 784, 131072):
         path = bench.cached(record)
         for io, limit_name in (("uring", "uring"), ("mapped", "copy")):
@@ -145,7 +145,7 @@ def fio(path, block, depth, processes, seconds):
 
 
 def direct(bench):
-    """O_DIRECT from a file larger than the ring, against fio, and against the bare loop, which reads into shared
+    """O_DIRECT from a file larger than the ring, compared with fio, and with the bare loop, which reads into shared
     memory as feedd does."""
     path = bench.direct()
     depth = 256
@@ -169,7 +169,7 @@ def direct(bench):
 
 
 def grants(bench):
-    """Batches of one sample: how many handovers a second."""
+    """Batches of one sample: how many handovers per second."""
     path = bench.cached(1024)
     with bench.instance({"data": records_dataset(path, 1024, io="mapped")}) as instance:
         results, = alternate(bench.rounds, lambda: bench.consume(instance, "data", batch=1))
@@ -292,7 +292,7 @@ def memory(bench):
 
 
 def delay(bench):
-    """The classic experiment: 2 ms of latency a sample, batches of 256 of 1024 floats."""
+    """The classic experiment: 2 ms of latency per sample, batches of 256 of 1024 floats."""
     path = bench.cached(4096)
     dataset = records_dataset(path, 4096, field="f32", io_delay_us=LATENCY_US)
     depth = 256

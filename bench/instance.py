@@ -1,4 +1,4 @@
-"""A private feedd in a directory of its own, and what its processes cost."""
+"""A private feedd in its own directory, and what its processes cost."""
 
 import os
 import shutil

@@ -1,6 +1,5 @@
-// What the programs that measure limits share: options, a shuffled order, and P processes that start
-// together, run for a while and stop. It uses nothing of feedd, so that a limit is nobody's own code measured
-// twice.
+// Shared by the programs that measure limits: options, a shuffled order, and P processes that start together, run for
+// a while and stop. It contains no feedd code, so that a limit never measures feedd against itself.
 #ifndef FEEDD_BENCH_LIMIT_H
 #define FEEDD_BENCH_LIMIT_H
 
@@ -32,8 +31,7 @@ struct limit {
     uint64_t slots;   // batches it has room for
 };
 
-// What the processes tell each other. Each writes its own entries of the arrays; the parent writes go and
-// stop.
+// Memory shared by the processes. Each writes its own entries of the arrays; the parent writes go and stop.
 struct limit_shared {
     _Atomic uint32_t ready, go, stop, plain_buffers;
     uint64_t done[LIMIT_MAX_PROCESSES]; // samples
@@ -55,7 +53,7 @@ static inline void limit_shuffle(struct limit *limit) {
     }
 }
 
-// Sample number `i` of the endless run of batches that is cut up between the processes batch by batch.
+// Sample number `i` of the endless run of batches, which the processes divide among themselves batch by batch.
 static inline uint64_t limit_sample(const struct limit *limit, uint64_t batch, uint64_t i) {
     return limit->order[(batch * limit->batch + i) % limit->samples];
 }

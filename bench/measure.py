@@ -43,7 +43,7 @@ def parse_output(command, status, output, errors):
 
 
 def alternate(rounds, *jobs):
-    """Runs the jobs in turn, `rounds` times, so that what disturbs the machine for a while disturbs all of them.
+    """Runs the jobs in turn, `rounds` times, so that a disturbance of the machine affects all of them.
     Returns a list of results for each job."""
     results = [[] for _ in jobs]
     for _ in range(rounds):

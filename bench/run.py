@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures feedd against bare limits: prints a table and writes one JSON object a figure.
+"""Measures feedd against bare limits: prints a table and writes one JSON object per figure.
 
 Each figure and its limit are measured in turn, several times, and the medians are compared, because a
 machine is seldom as quiet as one would like. README.md says what each figure means.
@@ -22,8 +22,8 @@ def parse():
     parser.add_argument("--build", default="build", help="where feedd and the programs are (default: build)")
     parser.add_argument("--data", help="folder for 6.5 GiB of data (default: $BENCH_DIR, else BUILD/bench/data)")
     parser.add_argument("--output", help="the records (default: BUILD/bench.jsonl)")
-    parser.add_argument("--only", action="append", choices=FIGURES, help="this figure alone; may be repeated")
-    parser.add_argument("--quick", action="store_true", help="smaller, shorter, fewer runs: a look, no result")
+    parser.add_argument("--only", action="append", choices=FIGURES, help="only this figure; may be repeated")
+    parser.add_argument("--quick", action="store_true", help="smaller, shorter, fewer runs: an impression, not a result")
     return parser.parse_args()
 
 

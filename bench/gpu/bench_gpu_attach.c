@@ -1,6 +1,6 @@
-// One attachment to a feed on a GPU, by a process that uses CUDA already: how long feed_open took, when the first
-// batch was in hand, and how much GPU memory went meanwhile besides the pool. With --hold it keeps the feed until its
-// input ends.
+// Attaches once to a feed on a GPU, from a process that already uses CUDA: how long feed_open took, when the first
+// batch was there, and how much GPU memory that took besides the pool. With --hold it keeps the feed until its input
+// ends.
 #include "bench/gpu/options.h"
 
 _Noreturn static void usage(void) {
@@ -22,7 +22,7 @@ static void take_first(struct feed *feed, work_stream stream) {
 
 static void hold(void) {
     char byte;
-    alarm(0); // whoever started this ends it
+    alarm(0); // the parent ends it
     while (read(STDIN_FILENO, &byte, 1) > 0)
         ;
 }

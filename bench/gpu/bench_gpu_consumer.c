@@ -1,10 +1,10 @@
-// A consumer on a GPU: takes batches for a while, lets a kernel read and check every byte of each, and prints what it
-// got as JSON. Nothing waits for the GPU until the end. The data are those of `bench_gen --numbered`.
+// A consumer on a GPU: takes batches for a while, has a kernel read and check every byte of each, and prints the
+// results as JSON. The CPU waits for the GPU only at the end. The data come from `bench_gen --numbered`.
 //
-// "begin" and "end" are printed, each as an object of its own, when the clock starts (--warm-up seconds after the
-// first batch) and stops, for whoever wants to measure other processes meanwhile; the last line is the result. With
-// --ask the feed stays open after "end" until a line is read. --busy keeps the rest of the GPU computing; with
-// --no-feed that is all it does. --streams: batches are waited for, checked and released on so many streams in turn.
+// "begin" and "end" are printed, each as a separate object, when the clock starts (--warm-up seconds after the first
+// batch) and stops, so that a caller can measure other processes in between; the last line is the result. With --ask
+// the feed stays open after "end" until a line is read. --busy keeps the rest of the GPU computing; with --no-feed that
+// is all it does. --streams: how many streams wait for, check and release batches in turn.
 // --check sums compares the words of a sample by their sum, which takes little of the GPU; none launches no kernel.
 #include "bench/gpu/busy.h"
 #include "bench/gpu/options.h"
@@ -43,7 +43,7 @@ static void note(struct histogram *histogram, uint64_t *since) {
     *since = now;
 }
 
-// False when the run is over.
+// False when the run has ended.
 static bool take_batch(struct run *run, struct feed *feed) {
     struct feed_batch batch;
     work_stream stream = streams_of(&run->streams, run->batches);
@@ -98,7 +98,7 @@ static void start_clock(struct run *run) {
     run->start_ns = bench_ns();
 }
 
-// Bytes count from when the last batch of the warm-up is through on the GPU to when the last batch of all is.
+// Bytes count from when the GPU has finished the last warm-up batch to when it has finished the very last batch.
 static void consume(struct run *run, struct feed *feed) {
     work_event first = run->work->event(false), last = run->work->event(false);
     bool more = take_batch(run, feed);

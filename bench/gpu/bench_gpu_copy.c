@@ -1,6 +1,6 @@
-// What the bus carries: copies of one size from registered shared memory to the GPU, on one stream or several, as
-// fast as they go, without a line of feedd. With --file, --threads threads meanwhile copy random samples from a map
-// of that file into the same memory: what host memory carries when both go on.
+// What the bus can carry: copies of one size from registered shared memory to the GPU, on one stream or several, as
+// fast as possible, without any feedd code. With --file, --threads threads also copy random samples from a map of
+// that file into the same memory, to show what host memory can carry when both happen.
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -37,7 +37,7 @@ struct run {
 
 // ---- Memory -------------------------------------------------------------------------------------------------
 
-// Made as a ring of feedd is: a file of tmpfs without a name, in huge pages where they are offered.
+// Created like feedd's rings: a tmpfs file without a name, in huge pages where available.
 static void open_ring(struct run *run) {
     AUTO_CLOSE int fd = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0 || ftruncate(fd, (off_t)run->ring_bytes) < 0)
@@ -96,7 +96,7 @@ static void start_threads(struct run *run, pthread_t *threads) {
 
 // ---- Copying ------------------------------------------------------------------------------------------------
 
-// Copies for so long; returns the bytes, all of which have arrived.
+// Copies for that long; returns how many bytes have arrived.
 static uint64_t copy(struct run *run, double seconds) {
     uint64_t end = bench_ns() + (uint64_t)(seconds * 1e9), copied = 0;
     uint64_t slots = run->ring_bytes / run->bytes, places = max_u64(1, POOL_BYTES / run->bytes);

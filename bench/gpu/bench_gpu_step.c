@@ -7,8 +7,8 @@
 //   feed_on_stream  the same, but released on the stream
 //   feed_nowait that, and the stream does not wait
 //   sequential  copied from pinned memory on the same stream, then computed with
-//   streams     copied on a stream of its own into one of two places, with events between the streams
-// At most AHEAD steps are queued. While another way is measured the feed is full and rests.
+//   streams     copied on a separate stream into one of two places, with events between the streams
+// At most AHEAD steps are queued. While another way is measured, the feed is full and idle.
 #include "bench/gpu/options.h"
 
 #define AHEAD       4u
@@ -114,7 +114,7 @@ static void step_once(struct run *run, enum way way, struct feed *feed, uint64_t
     }
 }
 
-// Seconds a step.
+// Seconds per step.
 static double measure(struct run *run, enum way way, struct feed *feed, double seconds) {
     uint64_t began = bench_ns(), end = began + (uint64_t)(seconds * 1e9), steps = 0;
     for (; bench_ns() < end || steps < AHEAD; steps++) {
@@ -168,7 +168,7 @@ static double gpu_time(const struct run *run, bool copies) {
     };
     work_event from = run->queued[0], to = run->queued[1];
     double seconds = 0;
-    for (int round = 0; round < 5; round++) { // the first rounds find the clock of the GPU low
+    for (int round = 0; round < 5; round++) { // in the first rounds the GPU's clock is still low
         run->work->record(from, run->stream);
         for (uint64_t i = 0; i < TIMES; i++)
             if (copies)

@@ -1,7 +1,7 @@
-// Takes whole epochs on a GPU and writes down what came: for every sample its number, as the order says, and a hash
-// of each of its fields, computed on the GPU from the bytes that were delivered. Rows of 64-bit words to --output:
-// epoch, sample, one hash a field. verify.py compares them with the files. All is queued as a training process would:
-// the batch is released on the stream before the CPU knows of its hashes.
+// Takes whole epochs on a GPU and records what arrived: for every sample its number, from the order, and a hash of each
+// field, computed on the GPU from the delivered bytes. Writes rows of 64-bit words to --output: epoch, sample, one hash
+// per field. verify.py compares them with the files. Work is queued as in a training process: the batch is released on
+// the stream before the CPU knows its hashes.
 #include "bench/gpu/options.h"
 
 #define IN_FLIGHT 8u // batches whose hashes are on their way
@@ -40,7 +40,7 @@ static void open_places(struct run *run, const struct feed_description *descript
     }
 }
 
-// Waits for what was queued there and writes it down.
+// Waits for what was queued there and writes it to the file.
 static void flush_place(struct run *run, struct place *place) {
     uint64_t width = 2 + run->fields;
     if (!place->count)

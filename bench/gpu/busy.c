@@ -43,7 +43,7 @@ static void *compute(void *argument) {
 static uint32_t find_waves(const struct busy *busy) {
     const struct work *work = busy->work;
     double seconds = 0;
-    for (int i = 0; i < 8; i++) { // the first ones find the clock of the GPU low
+    for (int i = 0; i < 8; i++) { // for the first ones the GPU's clock is still low
         work->record(busy->events[0], busy->stream);
         work->burn(TRIAL_WAVES, busy->stream);
         work->record(busy->events[1], busy->stream);
@@ -90,6 +90,6 @@ struct busy_result busy_stop(struct busy *busy) {
         result.median_s = busy->seconds[busy->count / 2];
         result.mean_s = sum / (double)busy->count;
     }
-    free(busy); // its stream and events go with the process
+    free(busy); // its stream and events are freed with the process
     return result;
 }

@@ -1,5 +1,5 @@
-// A thread that keeps the whole GPU computing, with kernels of about a millisecond one after the other on a stream of
-// its own, and notes how long each took from the end of the one before.
+// A thread that keeps the whole GPU computing, with kernels of about a millisecond one after the other on its own
+// stream. It records how long each took from the end of the previous one.
 #ifndef FEEDD_BENCH_GPU_BUSY_H
 #define FEEDD_BENCH_GPU_BUSY_H
 
@@ -7,10 +7,10 @@
 
 struct busy;
 
-// `waves`: how long a kernel is, or 0: find out what takes about 1.5 ms.
+// `waves`: the length of a kernel; 0: determine what takes about 1.5 ms.
 struct busy *busy_start(const struct work *work, uint32_t waves);
 
-// From here on the kernels count, or do no longer.
+// From here on the kernels count, or no longer count.
 void busy_measure(struct busy *busy, bool counts);
 
 struct busy_result {

@@ -1,7 +1,6 @@
-// What the data of GPU measurements are made of: the 64-bit word at place j of the file, little-endian, is
-// content_word(j). That is a bijection, so a kernel that is given a sample finds out by its first word where in the
-// file it lies, hence which sample it is, and what all its other words must be, whatever the size of a sample. For C
-// and CUDA alike.
+// The data of GPU measurements: the 64-bit word at place j of the file, little-endian, is content_word(j). That is a
+// bijection, so the first word of a sample tells a kernel where in the file the sample is, hence which sample it is,
+// and what all its other words must be, for any sample size. For both C and CUDA.
 #ifndef FEEDD_BENCH_GPU_CONTENT_H
 #define FEEDD_BENCH_GPU_CONTENT_H
 
@@ -27,21 +26,21 @@ CONTENT_FUNCTION uint64_t content_word(uint64_t place) {
     return word ^ (word >> 29);
 }
 
-// The place at which a word stands; of a word that is nowhere in the file, a place behind its end.
+// The place of a word; for a word that is not in the file, a place after its end.
 CONTENT_FUNCTION uint64_t content_place(uint64_t word) {
     word = (word ^ (word >> 29) ^ (word >> 58)) * CONTENT_FACTOR_INVERSE;
     word ^= word >> 32;
     return (word - CONTENT_FIRST) * CONTENT_STEP_INVERSE;
 }
 
-// The number of the sample that begins with `word`; UINT64_MAX: none of `samples` does.
+// The number of the sample that begins with `word`; UINT64_MAX: none of the `samples` does.
 CONTENT_FUNCTION uint64_t content_sample(uint64_t word, uint64_t words_per_sample, uint64_t samples) {
     uint64_t place = content_place(word), sample = place / words_per_sample;
     return place % words_per_sample == 0 && sample < samples ? sample : UINT64_MAX;
 }
 
-// What stands for a word at its place when a sample is hashed: a hash is the sum of these over a sample, its last
-// word filled up with zeros.
+// What a word at its place contributes to a hash: a sample's hash is the sum of these, with its last word padded with
+// zeros.
 CONTENT_FUNCTION uint64_t content_hash_part(uint64_t word, uint64_t place) {
     word = (word ^ ((place + 1) * CONTENT_STEP)) * CONTENT_FACTOR;
     return (word ^ (word >> 31)) * CONTENT_FIRST;

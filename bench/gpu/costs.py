@@ -1,4 +1,4 @@
-"""gpu.next_us, gpu.attach_ms and gpu.memory: what using a feed on a GPU costs besides."""
+"""gpu.next_us, gpu.attach_ms and gpu.memory: the other costs of a feed on a GPU."""
 
 import time
 
@@ -7,11 +7,11 @@ from measure import median, run_json
 from setting import MIB, mib, role_of
 
 RINGS = (256 * MIB, 512 * MIB, 1024 * MIB)
-GROWTH = 0.05 # beyond the ring, of the ring: page tables alone are 0.002 a process that maps it
+GROWTH = 0.05 # beyond the ring, relative to it: page tables alone are 0.002 per process that maps it
 
 
 def next_us(bench):
-    """The calls of a consumer that finds a batch ready: it pauses between batches."""
+    """The calls of a consumer that pauses between batches, so that one is ready."""
     pause = 500
     loaders, _ = bench.setting_of("mapped", 4096, MIB)
     with bench.instance(loaders) as instance:
@@ -50,7 +50,7 @@ def attach_ms(bench):
 
 
 def shared_memory():
-    """Bytes of all shared memory of the machine."""
+    """Bytes of shared memory in use on the whole machine."""
     with open("/proc/meminfo", encoding="ascii") as file:
         for line in file:
             if line.startswith("Shmem:"):
@@ -88,7 +88,7 @@ def peak_memory(bench, instance, io, ring):
 
 
 def host_memory(bench):
-    """Peaks with rings of several sizes: what there is beyond the ring is to be the same with each."""
+    """Peaks with rings of several sizes: what exceeds the ring should be the same for each."""
     beyond = []
     for ring in RINGS:
         with bench.instance() as instance:
@@ -108,7 +108,7 @@ def host_memory(bench):
 
 
 def memory(bench):
-    """Host memory of a feed against its ring, and GPU memory of a transfer process besides its pools."""
+    """Host memory of a feed compared with its ring, and GPU memory of a transfer process besides its pools."""
     host_memory(bench)
     with bench.instance(linger=60) as instance:
         report = attach(bench, instance)

@@ -1,11 +1,11 @@
-"""gpu.copy_limit, gpu.delivered and, of the same runs, gpu.cpu."""
+"""gpu.copy_limit, gpu.delivered and, from the same runs, gpu.cpu."""
 
 from setting import BenchError, LOADERS_MOST, MIB, RING_CHOICES, WHOLE, mib
 
 BATCHES = (MIB, 4 * MIB, 16 * MIB)
 LOADER_CHOICES = (8, 10, 12, LOADERS_MOST)
 SMALL_DATA = 234 * WHOLE # 47 MB: as many bytes as the 60,000 images of Fashion-MNIST
-CPU_GOALS = {"uring": 0.35, "mapped": 0.2} # core-seconds a GB
+CPU_GOALS = {"uring": 0.35, "mapped": 0.2} # core-seconds per GB
 
 
 def ring_choices(batch_bytes):

@@ -1,4 +1,4 @@
-// The kernels of the measurements. A warp takes a sample; blocks take as many as come to them.
+// The kernels of the measurements. One warp handles one sample at a time.
 #ifndef FEEDD_BENCH_GPU_KERNELS_CUH
 #define FEEDD_BENCH_GPU_KERNELS_CUH
 
@@ -7,7 +7,7 @@
 
 #define BLOCK_THREADS 256u
 #define WARP          32u
-#define LOADS         8u // of 16 bytes that a thread has under way at once
+#define LOADS         8u // of 16 bytes that a thread has in flight at once
 #define BURN_STEPS    800u
 #define TILE          32u
 #define TILE_ROWS     8u
@@ -114,7 +114,7 @@ static __global__ void check_epoch_kernel(struct work_check check, uint32_t epoc
         add_to(&check.totals->not_once, wrong);
 }
 
-// Byte by byte, as samples may lie anywhere: it is not for speed.
+// Byte by byte, since samples may have any alignment; speed does not matter here.
 static __global__ void hash_kernel(struct work_hash hash) {
     const uint32_t lane = threadIdx.x % WARP;
     const uint64_t warps = (uint64_t)gridDim.x * blockDim.x / WARP;
@@ -144,7 +144,7 @@ static __global__ void sum_kernel(const ulonglong2 *data, uint64_t pairs, uint64
         add_to(total, sum);
 }
 
-// Arithmetic alone, in four chains a thread. The result is never written, which the compiler cannot know.
+// Only arithmetic, in four chains per thread. The result is never written, but the compiler cannot know that.
 static __global__ void burn_kernel(float *never, float factor) {
     float a = (float)threadIdx.x, b = a + 1, c = a + 2, d = a + 3;
     for (uint32_t i = 0; i < BURN_STEPS; i++) {
@@ -157,7 +157,7 @@ static __global__ void burn_kernel(float *never, float factor) {
         *never = a;
 }
 
-// c = a b, square, n a multiple of TILE: plain tiles in shared memory, as in every introduction.
+// c = a b, square, n a multiple of TILE: plain tiles in shared memory, as in any textbook.
 static __global__ void multiply_kernel(const float *a, const float *b, float *c, uint32_t n) {
     __shared__ float tile_a[TILE][TILE], tile_b[TILE][TILE + 1];
     const uint32_t column = blockIdx.x * TILE + threadIdx.x, row = blockIdx.y * TILE + threadIdx.y;

@@ -1,4 +1,4 @@
-// What the programs that attach to feedd on a GPU share: the options of a feed, and its device.
+// Shared by the programs that attach to feedd on a GPU: the options of a feed, and its device.
 #ifndef FEEDD_BENCH_GPU_OPTIONS_H
 #define FEEDD_BENCH_GPU_OPTIONS_H
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures what feedd delivers to a GPU against what the bus carries; prints a table, writes a JSON object a figure.
+"""Compares what feedd delivers to a GPU with what the bus carries; prints a table, writes a JSON object per figure.
 
 Figures and limits are of one run on one machine. ../README.md says what each figure means.
 """
@@ -37,7 +37,7 @@ FIGURES = {
 def setting(text):
     key, equals, value = text.partition("=")
     if not equals:
-        raise argparse.ArgumentTypeError("wanted KEY=VALUE, as in feedd.conf")
+        raise argparse.ArgumentTypeError("expected KEY=VALUE, as in feedd.conf")
     return key.strip(), value.strip()
 
 
@@ -46,13 +46,13 @@ def parse():
     parser.add_argument("--build", default="build", help="where feedd and the programs are (default: build)")
     parser.add_argument("--data", help="folder for 1 GiB of data (default: $BENCH_DIR, else BUILD/bench/data)")
     parser.add_argument("--output", help="the records (default: BUILD/bench-gpu.jsonl)")
-    parser.add_argument("--only", action="append", choices=FIGURES, help="this figure alone; may be repeated")
+    parser.add_argument("--only", action="append", choices=FIGURES, help="only this figure; may be repeated")
     parser.add_argument("--device", default="cuda:0", help="the GPU; host:0 is a simulated one, to try the programs")
-    parser.add_argument("--quick", action="store_true", help="shorter, fewer runs: a look, no result")
+    parser.add_argument("--quick", action="store_true", help="shorter, fewer runs: an impression, not a result")
     parser.add_argument("--verify", action="store_true", help="compare every byte with the files instead of measuring")
     parser.add_argument("--setting", action="append", type=setting, default=[], metavar="KEY=VALUE",
-                        help="a setting of [feedd] for every instance, as device_pool=256M; may be repeated")
-    parser.add_argument("--minutes", type=float, default=9, help="begin no figure after so long (default: 9)")
+                        help="a setting of [feedd] for every instance, such as device_pool=256M; may be repeated")
+    parser.add_argument("--minutes", type=float, default=9, help="start no figure after this time (default: 9)")
     return parser.parse_args()
 
 
@@ -63,7 +63,7 @@ def measure_all(bench, names, end):
         name = next(key for key, value in FIGURES.items() if value is figure)
         if time.monotonic() > end:
             failed += 1
-            print(f"{name}: not measured: the time is over (--minutes)", flush=True)
+            print(f"{name}: not measured: out of time (--minutes)", flush=True)
             continue
         began = time.monotonic()
         try:
@@ -71,10 +71,10 @@ def measure_all(bench, names, end):
             print(f"  ({name} took {time.monotonic() - began:.0f} s)", flush=True)
         except BenchError as error:
             failed += 1
-            print(f"{name}: not measured, or not to its end: {error}", flush=True)
+            print(f"{name}: not measured, or only in part: {error}", flush=True)
         except (OSError, subprocess.SubprocessError, KeyError, ValueError) as error:
             failed += 1
-            print(f"{name}: not measured, or not to its end: {error!r}", flush=True)
+            print(f"{name}: not measured, or only in part: {error!r}", flush=True)
     return failed
 
 
@@ -85,7 +85,7 @@ def main():
     records = Records(arguments.output or os.path.join(arguments.build, "bench-gpu.jsonl"))
     bench = GpuBench(arguments.build, folder, records, arguments.device, arguments.quick, dict(arguments.setting))
     if not os.path.exists(bench.program("gpu_consumer")):
-        print(f"there is no {bench.program('gpu_consumer')}: it is built where nvcc is, by make bench-gpu-programs")
+        print(f"{bench.program('gpu_consumer')} is missing: make bench-gpu-programs builds it where nvcc is installed")
         return 1
     records.common["gpu"] = "simulated" if bench.simulated else gpu_name()
     print(records.common["gpu"])

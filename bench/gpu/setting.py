@@ -1,4 +1,4 @@
-"""What all figures of the GPU need: the programs, the data, private instances of feedd, consumers that are watched."""
+"""What all GPU figures need: the programs, the data, private instances of feedd, watched consumers."""
 
 import contextlib
 import glob
@@ -26,7 +26,7 @@ RUN_SECONDS = 150
 
 
 def mib(size):
-    """For people, in the table; records have bytes."""
+    """For the table; records have bytes."""
     return f"{size // MIB}M"
 
 
@@ -92,7 +92,7 @@ class Watcher(threading.Thread):
             if status == 0 and (set(self.snapshots) != {"begin", "end"} or "event" in last):
                 raise BenchError(f"{self.process.args[0]} printed no result")
             self.report = parse_output(self.process.args, status, last, errors)
-        except Exception as error: # whatever it is, result() raises it where it is waited for
+        except Exception as error: # any error: result() raises it in the waiting thread
             self.error = error
         finally:
             self.process.kill()
@@ -108,7 +108,7 @@ class Watcher(threading.Thread):
         return self.report
 
     def stop(self):
-        """Ends a consumer whose report nobody wants."""
+        """Ends a consumer whose report is not needed."""
         self.process.terminate()
         self.join(10)
 
@@ -169,7 +169,7 @@ class GpuBench:
         except BenchError as error:
             if not str(error).startswith("feedd ended with status 0 "):
                 raise
-            self.complaints += 1 # what was measured stands
+            self.complaints += 1 # what was measured remains valid
             print(f"  {error}", flush=True)
 
     def stats(self, instance):
@@ -206,7 +206,7 @@ class GpuBench:
         return report
 
     def copy_limit(self, batch_bytes, ring, streams, seconds=None, device=None):
-        """Bytes a second that copies alone bring over the bus."""
+        """Bytes per second that copies alone move over the bus."""
         return run_json([self.program("gpu_copy"), "--device", device or self.device, "--bytes", str(batch_bytes),
                          "--ring", str(ring), "--streams", str(streams), "--seconds",
                          str(seconds or (0.3 if self.quick else 1.0))])["bytes_per_second"]

@@ -58,7 +58,7 @@ def on(bench, device, instance, *options, ring):
 
 def host_limit(bench, devices, ring):
     """What host memory carries when as many threads as loaders copy from the page cache while both GPUs are copied to:
-    filled and copied bytes a second."""
+    filled and copied bytes per second."""
     path = bench.data()
     processes = [start([bench.program("gpu_copy"), "--device", device, "--bytes", str(BATCH), "--ring", str(ring),
                         "--streams", "2", "--seconds", str(bench.seconds), "--file", path, "--record", "4096",
@@ -73,7 +73,7 @@ def total(watchers):
 
 
 def two(bench):
-    """Each of two GPUs with a feed of its own, then one feed for both."""
+    """Two GPUs with a feed each, then one feed for both."""
     devices = (bench.device, other_device(bench.device))
     if not has_device(bench, devices[1]):
         print("gpu.two: left out: this machine has one GPU", flush=True)

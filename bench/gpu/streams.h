@@ -18,10 +18,10 @@ void streams_open(struct streams *streams, const struct work *work, uint32_t cou
 
 work_stream streams_of(const struct streams *streams, uint64_t batch);
 
-// What is queued on the first one from here on comes after all that is queued on any of them.
+// Work queued on the first stream from now on runs after everything already queued on any of them.
 void streams_gather(const struct streams *streams);
 
-// What is queued on any of them from here on comes after all that is queued on the first.
+// Work queued on any of them from now on runs after everything already queued on the first.
 void streams_spread(const struct streams *streams);
 
 #endif

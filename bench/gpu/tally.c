@@ -14,7 +14,7 @@ struct tally {
     const struct work *work;
     const struct streams *streams;
     struct work_check check;
-    uint64_t *sums; // on the GPU, one a batch
+    uint64_t *sums; // on the GPU, one per batch
     uint64_t batches;
     bool counting;   // an epoch has begun from its start
     uint32_t epochs; // whole ones since then
@@ -31,7 +31,7 @@ struct tally *tally_open(const struct streams *streams, const struct feed *feed,
         bench_die("memory", ENOMEM);
     uint64_t sample_bytes = description->field[0].bytes / description->field[0].shape[0];
     if (sample_bytes % 16)
-        bench_die("samples that are no multiple of 16 bytes", EINVAL);
+        bench_die("samples that are not a multiple of 16 bytes", EINVAL);
     tally->work = work;
     tally->streams = streams;
     tally->sums = work->memory(BATCHES_MOST * sizeof *tally->sums);
@@ -49,7 +49,7 @@ struct tally *tally_open(const struct streams *streams, const struct feed *feed,
     return tally;
 }
 
-// Every sum on the GPU is compared later with what the order says of the batch, for one batch in COMPARE_EVERY.
+// The sum of one batch in COMPARE_EVERY on the GPU is compared later with what the order says.
 static void expect(struct tally *tally, const struct feed *feed, const struct feed_batch *batch) {
     struct comparison *comparison = &tally->comparisons[tally->compared++];
     *comparison = (struct comparison){.batch = tally->batches};
@@ -61,7 +61,7 @@ static void expect(struct tally *tally, const struct feed *feed, const struct fe
     }
 }
 
-// No stream counts samples of the next epoch before those of this one are looked at.
+// No stream counts samples of the next epoch before those of this one have been checked.
 static void check_epoch(struct tally *tally) {
     streams_gather(tally->streams);
     tally->work->check_epoch(&tally->check, ++tally->epochs, tally->streams->stream[0]);
@@ -71,7 +71,7 @@ static void check_epoch(struct tally *tally) {
 void tally_batch(struct tally *tally, const struct feed *feed, const struct feed_batch *batch,
                  work_stream stream) {
     if (tally->batches == BATCHES_MOST)
-        bench_die("more batches than there is room to check", EOVERFLOW);
+        bench_die("more batches than can be checked", EOVERFLOW);
     if (batch->index == 0)
         tally->counting = true;
     struct work_check check = tally->check;
@@ -105,18 +105,17 @@ void tally_report(struct tally *tally) {
 int tally_close(struct tally *tally) {
     const struct work_totals totals = tally->totals;
     uint64_t wrong_batches = tally->wrong_batches, compared = tally->compared;
-    free(tally); // what it has on the GPU goes with the process
+    free(tally); // its GPU memory is freed with the process
     if (!totals.wrong_samples && !totals.wrong_words && !totals.wrong_sums && !totals.not_once &&
         !wrong_batches)
         return 0;
-    fprintf(
-        stderr,
-        "%s: WRONG DATA: of %llu samples %llu are none of the dataset, %llu words are not theirs, and the "
-        "words of %llu do not add up; %llu of %llu batches compared are not what the order says; %llu "
-        "times a sample was not in an epoch once\n",
-        program_invocation_short_name, (unsigned long long)totals.samples,
-        (unsigned long long)totals.wrong_samples, (unsigned long long)totals.wrong_words,
-        (unsigned long long)totals.wrong_sums, (unsigned long long)wrong_batches,
-        (unsigned long long)compared, (unsigned long long)totals.not_once);
+    fprintf(stderr,
+            "%s: WRONG DATA: of %llu samples, %llu are not in the dataset, %llu words are wrong, and the "
+            "words of %llu do not add up; %llu of %llu compared batches do not match the order; %llu "
+            "times a sample was not in an epoch exactly once\n",
+            program_invocation_short_name, (unsigned long long)totals.samples,
+            (unsigned long long)totals.wrong_samples, (unsigned long long)totals.wrong_words,
+            (unsigned long long)totals.wrong_sums, (unsigned long long)wrong_batches,
+            (unsigned long long)compared, (unsigned long long)totals.not_once);
     return 1;
 }

@@ -52,7 +52,7 @@ def compare(numpy, rows, wanted, what):
 
 
 def verify(bench):
-    """Prints a line a case; raises BenchError at the first that is wrong."""
+    """Prints a line per case; raises BenchError at the first that is wrong."""
     import numpy # nothing else here needs it
 
     size = WHOLE * (20 if bench.quick else 300)

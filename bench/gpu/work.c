@@ -22,7 +22,7 @@ const struct work *work_open(const char *device) {
 }
 
 static void on_alarm(int signal) {
-    static const char text[] = "the time limit of this measurement is over: something hangs\n";
+    static const char text[] = "the time limit of this measurement has expired: something hangs\n";
     (void)signal;
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
         _exit(4);

@@ -1,9 +1,8 @@
-// What the measurements ask of a GPU: memory, streams, events, and the kernels. Two implementations behind one table:
-// the CUDA runtime (work_cuda.cu), and this process's own memory and thread (work_host.c), with which everything but
-// the figures can be tried where there is no GPU: there, what is queued is done within the call.
+// What the measurements need from a GPU: memory, streams, events, and the kernels. There are two implementations with
+// one table: the CUDA runtime (work_cuda.cu), and this process's own memory and thread (work_host.c). The latter lets
+// everything except the figures be tried without a GPU; it does queued work within the call.
 //
-// These are programs that measure: whatever fails ends the program with a sentence. One thread opens it; others join
-// first.
+// In these programs any failure ends the program with a sentence. One thread opens it; others join first.
 #ifndef FEEDD_BENCH_GPU_WORK_H
 #define FEEDD_BENCH_GPU_WORK_H
 
@@ -20,13 +19,13 @@ extern "C" {
 typedef void *work_stream; // a cudaStream_t
 typedef void *work_event;
 
-// What the checking kernel has counted, on the GPU, since it was made.
+// What the checking kernel has counted, on the GPU, since this was created.
 struct work_totals {
-    uint64_t samples;       // looked at, every byte of them
-    uint64_t wrong_samples; // that begin with no word that a sample begins with
-    uint64_t wrong_words;   // that are not what the sample's first word says
-    uint64_t wrong_sums;    // samples whose words do not add up to what that sample's do
-    uint64_t not_once;      // samples that an epoch had not exactly once
+    uint64_t samples;       // checked, every byte of them
+    uint64_t wrong_samples; // whose first word is not the first word of any sample
+    uint64_t wrong_words;   // that do not match the sample's first word
+    uint64_t wrong_sums;    // samples whose words have the wrong sum
+    uint64_t not_once;      // samples that were not in an epoch exactly once
 };
 
 // A batch for the checking kernel, which compares every word of a sample with what it must be or, at a few percent of
@@ -35,8 +34,8 @@ struct work_check {
     const void *data;
     uint64_t count, sample_bytes; // sample_bytes: a multiple of 16
     uint64_t samples;             // of the dataset
-    uint32_t *seen;               // one a sample of the dataset: how often it came; or NULL
-    uint64_t *word_sums; // one a sample of the dataset: the sum of its words; or NULL: each word counts
+    uint32_t *seen;               // one per sample of the dataset: how often it came; or NULL
+    uint64_t *word_sums; // one per sample of the dataset: the sum of its words; NULL: check each word
     uint64_t *sum;       // gets the sum of the samples' numbers
     struct work_totals *totals;
 };
@@ -64,7 +63,7 @@ struct work {
     void (*copy_out)(void *to, const void *from, uint64_t bytes,
                      work_stream stream); // `to`: pinned, or it waits
 
-    work_event (*event)(bool spin); // spin: who waits for it does so with the CPU
+    work_event (*event)(bool spin); // spin: waiting for it busy-waits on the CPU
     void (*record)(work_event event, work_stream stream);
     void (*wait)(work_event event);                        // the CPU
     void (*wait_on)(work_stream stream, work_event event); // the stream
@@ -89,7 +88,7 @@ extern const struct work work_cuda, work_host;
 // "cuda", "cuda:1" as this process counts its GPUs, or "host:0".
 const struct work *work_open(const char *device);
 
-// Ends the program with a message after so many seconds: a measurement must not hang.
+// Ends the program with a message after that many seconds: a measurement must not hang.
 void work_time_limit(double seconds);
 
 #ifdef __cplusplus

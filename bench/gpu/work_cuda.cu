@@ -1,4 +1,4 @@
-// The CUDA runtime and the kernels, behind work.h.
+// Implements work.h with the CUDA runtime and the kernels.
 #include <cudaTypedefs.h>
 #include <errno.h>
 #include <stdio.h>
@@ -42,13 +42,13 @@ static void *driver_function(const char *name) {
 #endif
     if (result == cudaDriverEntryPointSuccess && function)
         return function;
-    fprintf(stderr, "%s: the driver has no %s\n", program_invocation_short_name, name);
+    fprintf(stderr, "%s: the driver does not have %s\n", program_invocation_short_name, name);
     exit(1);
 }
 
 static void cuda_open(uint32_t ordinal) {
     int threads = 0, count = 0, blocks = 0;
-    setenv("CUDA_MODULE_LOADING", "EAGER", 0); // no kernel is to be loaded while something is measured
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0); // no kernel may be loaded during a measurement
     CHECK(cudaSetDevice((int)ordinal));
     CHECK(cudaFree(NULL)); // makes the context
     CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, (int)ordinal));

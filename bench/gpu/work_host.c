@@ -1,4 +1,4 @@
-// A GPU played by the calling thread. It measures nothing that anybody wants to know, but shows that programs work.
+// A GPU simulated by the calling thread. Its figures mean nothing, but it shows that the programs work.
 #include <sys/mman.h>
 
 #include "base/sizes.h"
@@ -71,7 +71,7 @@ static double host_seconds(work_event from, work_event to) {
 static void host_wait_word(work_stream stream, const uint64_t *word, uint64_t value) {
     (void)stream;
     if (*word < value)
-        bench_die("a wait for what nobody will do", EDEADLK);
+        bench_die("a wait for something that will never happen", EDEADLK);
 }
 
 static void host_write_word(work_stream stream, uint64_t *word, uint64_t value) {

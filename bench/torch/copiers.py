@@ -15,7 +15,7 @@ BEHIND = 4  # pieces that one which was held up makes up for; with more it would
 
 
 class Copiers:
-    """They stand still but in at_work(). `rate` is how many bytes a second all together copy, as many as they can if
+    """They are idle except in at_work(). `rate` is how many bytes per second all together copy, as many as they can if
     it is None."""
 
     def __init__(self, helpers, counts):

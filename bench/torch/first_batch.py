@@ -1,4 +1,4 @@
-"""CIFAR-100's format: time to the first batch of a cold process, and images a second afterwards."""
+"""CIFAR-100's format: time to the first batch of a cold process, and images per second afterwards."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from data import cifar as cifar_file, cifar_dataset
 from harness import BenchError, HERE, endless, in_turn, median, rate
 from loaders import running
 
-QUESTION = "CIFAR-100's format, to-tensor and normalise: how soon is a batch there, and how many images a second come?"
+QUESTION = "CIFAR-100's format, to-tensor and normalise: how soon does a batch arrive, and how many images per second?"
 COUNTS = (1, 2, 4, 8, 16)
 GOAL = 100.0
 AGAIN = "feedd, the same job once more"
@@ -33,7 +33,7 @@ def cold(task):
 
 
 def cold_row(side, count, task, rounds):
-    """Of so many processes, one after the other."""
+    """In that many processes, one after the other."""
     found = [cold(task) for _ in range(rounds)]
     first, imported = (median([one[what] for one in found]) for what in ("first", "imported"))
     return {"side": side, "count": count, "first": first, "imported": imported, "whole": imported + first,
@@ -52,7 +52,7 @@ def cold_torch(setting, path, rounds):
 
 @contextlib.contextmanager
 def another_job():
-    """That trains meanwhile on the shared feed, a batch a millisecond."""
+    """A job that trains on the shared feed in the background, a batch per millisecond."""
     over = threading.Event()
     loader = feedd.DataLoader("cifar", cifar.BATCH, shuffle=True, drop_last=True, share="jobs")
 
@@ -132,7 +132,7 @@ def throughput(setting, report, path):
         best[row["side"]] = max(best.get(row["side"], (0, 0)), (row["rate"], row["count"]))
     for row in rows:
         row["times"] = row["rate"] / best["torch"][0]
-    report.table(f"images a second, batches of {cifar.BATCH}: medians of {setting.rounds} rounds in turn",
+    report.table(f"images per second, batches of {cifar.BATCH}: medians of {setting.rounds} rounds in turn",
                  {"side": "side", "count": "workers or loaders", "rate": "images/s", "times": "x torch's best"},
                  rows, draw={"kind": "lines", "x": "count", "y": "rate", "series": "side", "log": True})
     return best["torch"][1]
@@ -144,7 +144,7 @@ def measure(setting, report):
     apart = same_images(setting, path)
     if apart is None:
         raise BenchError("the two sides do not give the same labels")
-    if not apart <= 1e-5:  # as is what is no number
+    if not apart <= 1e-5:  # also catches NaN
         raise BenchError(f"what both sides make of an image differs by {apart:g}")
     workers = throughput(setting, report, path)
     rounds = 1 if setting.quick else 3
@@ -167,4 +167,4 @@ def measure(setting, report):
     report.note("the images are made, in CIFAR-100's binary format. torch reads the file into memory first, as"
                 " torchvision does; workers are forked unless it says spawned. Both sides give float tensors in host"
                 f" memory, equal within {apart:.2g}. From exec on, importing torch is most of it for both sides. The"
-                " job that is joined takes a batch a millisecond: the next one is what who joins has to wait for")
+                " job that is joined takes a batch per millisecond: the newcomer waits for its next batch")

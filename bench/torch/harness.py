@@ -163,7 +163,7 @@ def parse_child(status, output, errors):
 
 
 class Talk:
-    """A helper process that says a line of JSON at each step and goes on when told to."""
+    """A helper process that prints a line of JSON at each step and continues when told to."""
 
     def __init__(self, script, setting, task):
         self.process = subprocess.Popen(child_command(script, setting, task), stdin=subprocess.PIPE,
@@ -206,7 +206,7 @@ def say(**what):
 
 
 def listen():
-    """The helper's side: what it is told; ends the process when nobody will say more."""
+    """The helper's side: reads what it is told; ends the process when its input ends."""
     line = sys.stdin.readline()
     if not line:
         sys.exit(0)

@@ -67,8 +67,8 @@ def loader_of(task):
 
 
 def job(setting, task):
-    """Trains, in that it looks at every number, and reports what it did in the seconds after it was told to. It goes on
-    until all are through: jobs that share a feed wait for one that stands still."""
+    """Trains, in that it reads every number, and reports what it did in the seconds after it was told to. It continues
+    until all have finished: jobs that share a feed wait for one that stops."""
     loader, bring = loader_of(task)
     with running(loader) as batches:
         device = torch.device(task["device"] if task["device"].startswith("cuda") else "cpu")
@@ -110,7 +110,7 @@ def feed_bytes(setting, socket, share):
 
 
 class Cell:
-    """One side with so many jobs: each call is a round."""
+    """One side with that many jobs: each call is a round."""
 
     def __init__(self, setting, helpers, path):
         self.setting, self.helpers, self.path = setting, helpers, path
@@ -125,7 +125,7 @@ class Cell:
             yield
 
     def spent(self, side, count):
-        """The time, CPU seconds and bytes read so far, by the jobs and those who read for them."""
+        """The time, CPU seconds and bytes read so far, by the jobs and the processes that read for them."""
         pids = tree(*(helper.pid for helper in self.helpers[:count]))
         if side == "feedd":
             pids += tree(self.service.pid)

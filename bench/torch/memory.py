@@ -131,7 +131,7 @@ def child(setting, task):
 
 
 def a_round(setting, ways, path):
-    """Each way in a process of its own. They start together, and then do their work one after the other."""
+    """Each way in a separate process. They start together, and then do their work one after the other."""
     with contextlib.ExitStack() as stack:
         helpers = {way: stack.enter_context(Talk("memory.py", setting, {"way": way, "path": path})) for way in ways}
         for helper in helpers.values():
@@ -187,9 +187,9 @@ def measure(setting, report):
                 worst <= GOAL)
     report.note("processes: proportional set size (PSS) of the client and all that it started, looked at every few"
                 " milliseconds, less what the client had before, with CUDA up and the tensor's place on the GPU taken;"
-                " shared pages count once. machine: what MemAvailable lost meanwhile, which also sees memory that the"
+                " shared pages count once. machine: how much MemAvailable fell, which also sees memory that the"
                 " driver has pinned; others' use of the machine disturbs it. With feedd the tensor is never whole in"
-                " host memory: what counts is the daemon, its transfer process with CUDA of its own, and a ring of"
+                " host memory: what counts is the daemon, its transfer process with its own CUDA context, and a ring of"
                 " 32 MiB")
 
 

@@ -12,7 +12,7 @@ from data import floats, floats_dataset
 from harness import BenchError, in_turn, median
 from loaders import Rows, as_is, loaded_rows, running
 
-QUESTION = "2 ms of latency a sample and preprocessing: how much do workers, and feedd's loaders, bring?"
+QUESTION = "2 ms of latency per sample, and preprocessing: how much do workers, and feedd's loaders, help?"
 COLUMNS, BATCH = 1024, 64
 LATENCY = 0.002
 SCALE, SHIFT = 0.5, 0.25
@@ -51,7 +51,7 @@ class FarRowsThreads(FarRows):
 
 
 def batches_rate(batches, warm, count, seconds=None):
-    """Samples a second of whole bursts: workers that began together finish together."""
+    """Samples per second over whole bursts: workers that began together finish together."""
     for _ in range(warm):
         next(batches)
     began = time.perf_counter()
@@ -86,7 +86,7 @@ def feedd_job(setting, path, loaders):
 
 
 def same_numbers(setting, path, rows):
-    """Largest difference of what both sides make of some samples."""
+    """Largest difference between the two sides' results for some samples."""
     dataset = floats_dataset(path, COLUMNS, **{"transform.x": f"standardise, scale {SCALE}, shift {SHIFT}"})
     with setting.feedd({"rows": dataset}):
         with feedd.DataLoader("rows", BATCH) as loader:
@@ -99,8 +99,8 @@ def measure(setting, report):
     rows = loaded_rows(path, COLUMNS)
     torch.set_num_threads(1)
     apart = same_numbers(setting, path, rows)
-    if not apart <= 1e-5:  # as is what is no number
-        raise BenchError(f"what both sides make of a sample differs by {apart:g}")
+    if not apart <= 1e-5:  # also catches NaN
+        raise BenchError(f"the two sides' results for a sample differ by {apart:g}")
     counts = [count for count in COUNTS if count <= max(8, 4 * setting.cores)]
     jobs = {}
     for count in counts:

@@ -13,7 +13,7 @@ def work(batch):
 
 
 def resident_job(setting):
-    """The product alone, on a batch that is there: what no loader can be faster than."""
+    """The product alone, on a batch that is already there: no loader can be faster."""
     batch = torch.ones(transfer.BATCH, transfer.COLUMNS, device=setting.torch_device)
 
     def batches():
@@ -25,5 +25,5 @@ def resident_job(setting):
 def measure(setting, report):
     plain, batched, ours = transfer.side_by_side(setting, report, work, {("no loader", None): resident_job(setting)})
     report.note(f"feedd against DataLoader's best: {ours / plain:.1f} times with samples taken one by one,"
-                f" {ours / batched:.1f} times with whole batches by __getitems__; no loader: the product alone, again"
-                " and again on one batch that lies where it is needed")
+                f" {ours / batched:.1f} times with whole batches by __getitems__; no loader: the product alone, repeated"
+                " on one batch that is already where it is needed")

@@ -63,7 +63,7 @@ class Report:
         GPU: elsewhere nothing is said of most."""
         verdict = None if gpu_alone and not self.setting.gpu else bool(met)
         self.record["goals"].append({"goal": wanted, "found": found, "met": verdict})
-        word = "of no meaning without a GPU" if verdict is None else "met" if verdict else "MISSED"
+        word = "not meaningful without a GPU" if verdict is None else "met" if verdict else "MISSED"
         print(f"  goal: {wanted}: {found}: {word}", flush=True)
 
     def note(self, sentence):

@@ -21,7 +21,7 @@ def save(path, step, model, optimizer, loader):
 
 
 def train(_, task):
-    """Goes on from the checkpoint where there is one. Each loss is written down exactly, with its step."""
+    """Continues from the checkpoint if there is one. Each loss is recorded exactly, with its step."""
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     torch.manual_seed(task["seed"])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Eight experiments with torch's DataLoader and feedd side by side: prints tables, writes a JSON file for each.
 
-Each experiment is a process of its own; one that fails is reported, and the others go on. ../README.md says what they
+Each experiment runs in a separate process; one that fails is reported, and the others continue. ../README.md says what they
 measure; draw.py draws them.
 """
 
@@ -37,7 +37,7 @@ def numbers(text):
     for part in text.split(","):
         found = [number for number, (name, _) in EXPERIMENTS.items() if part in (str(number), name)]
         if not found:
-            raise argparse.ArgumentTypeError(f"{part!r} is none of 1 to 8 or "
+            raise argparse.ArgumentTypeError(f"{part!r} is not one of 1 to 8 or "
                                              + ", ".join(name for name, _ in EXPERIMENTS.values()))
         chosen += found
     return chosen
@@ -47,8 +47,8 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_options(parser)
     parser.add_argument("--only", type=numbers, default=list(EXPERIMENTS), metavar="1,4",
-                        help="these experiments alone, by number or name")
-    parser.add_argument("--minutes", type=float, default=9, help="begin no experiment after so long (default: 9)")
+                        help="only these experiments, by number or name")
+    parser.add_argument("--minutes", type=float, default=9, help="start no experiment after this time (default: 9)")
     parser.add_argument("--here", type=int, choices=EXPERIMENTS, help=argparse.SUPPRESS)  # this one, in this process
     return parser.parse_args()
 
@@ -62,20 +62,20 @@ def measure_here(arguments, number):
         module.measure(setting, report)
         report.write(time.monotonic() - began)
     except BenchError as error:
-        print(f"  not measured, or not to its end: {error}", flush=True)
+        print(f"  not measured, or only in part: {error}", flush=True)
         return 1
     return 0
 
 
 def measure_apart(number, data):
-    """In a process, and a group, of its own. Returns its status."""
+    """Runs one in a separate process and process group. Returns its status."""
     name, seconds = EXPERIMENTS[number]
     command = [sys.executable, os.path.abspath(__file__), *sys.argv[1:], "--data", data, "--here", str(number)]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
-        print(f"{name}: not measured to its end: it took more than {seconds} s", flush=True)
+        print(f"{name}: measured only in part: it took more than {seconds} s", flush=True)
         return 1
     finally:
         try:
@@ -104,12 +104,12 @@ def measure_all(arguments, data):
     for number in dict.fromkeys(arguments.only):
         name = EXPERIMENTS[number][0]
         if time.monotonic() > end:
-            print(f"{name}: not measured: the time is over (--minutes)", flush=True)
+            print(f"{name}: not measured: out of time (--minutes)", flush=True)
             failed.append(name)
             continue
         status = measure_apart(number, data)
         if status != 0:
-            print(f"{name}: not measured, or not to its end: status {status}", flush=True)
+            print(f"{name}: not measured, or only in part: status {status}", flush=True)
             failed.append(name)
     return failed
 

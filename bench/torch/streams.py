@@ -12,7 +12,7 @@ from data import floats, floats_dataset
 from harness import BenchError, endless, in_turn, median
 from loaders import described
 
-QUESTION = "copy to the GPU, multiply, copy back: what do several streams bring, and feedd?"
+QUESTION = "copy to the GPU, multiply, copy back: what do several streams gain, and what does feedd?"
 SIDE = 2048
 CHUNKS = 32
 PASSES = 4  # in one measurement, so that what a ring holds before it begins is little
@@ -65,7 +65,7 @@ class Work:
         return self.results if back else self.products
 
     def fed(self, loader, count, back=True):
-        """The same loop, but the chunks come from feedd, which reads them from the file meanwhile."""
+        """The same loop, but the chunks come from feedd, which reads them from the file at the same time."""
         batches = endless(loader)
         for i in self.order:
             with self.stream(i % count):
@@ -82,7 +82,7 @@ class Work:
         return results
 
     def timed(self, run, *arguments):
-        """Seconds of a pass, of several at once; the results are right or it is an error."""
+        """Seconds per pass, over several passes; wrong results are an error."""
         self.results.zero_()
         self.pageable_results.zero_()
         self.products.clear()
@@ -174,4 +174,4 @@ def notes(setting, report, rows, beside, chunks):
                 " brought in the round to warm up; what they did copy was counted while the clock ran. They stand still"
                 " otherwise")
     if not setting.gpu:
-        report.note("without a GPU there are no streams: the loops are the same but for that")
+        report.note("without a GPU there are no streams; apart from that, the loops are the same")

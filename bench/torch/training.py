@@ -1,4 +1,4 @@
-"""A small convolutional network on Fashion-MNIST: accuracy, time, how long the GPU waits; killed and gone on with."""
+"""A small convolutional network on Fashion-MNIST: accuracy, time, how long the GPU waits; killed and resumed."""
 
 import os
 import statistics
@@ -68,7 +68,7 @@ class Trainer:
         return loader, lambda batch: (batch[0].unsqueeze(1), batch[1].long())
 
     def resident(self, seed):
-        """No loader: everything is where it is needed. What no loader can be faster than."""
+        """No loader: everything is already where it is needed. No loader can be faster."""
         images, labels = self.images.to(self.device), self.labels.to(self.device)
         random = torch.Generator().manual_seed(seed)
 
@@ -151,7 +151,7 @@ def same_accuracy(report, results):
 
 
 def read_losses(path):
-    """Exact losses by step, those of the run that went on after those of the one that was killed."""
+    """Exact losses by step: those of the killed run, then those of the resumed run."""
     if not os.path.exists(path):
         return []
     with open(path, encoding="ascii") as file:
@@ -175,7 +175,7 @@ def killed_at_half(setting, task):
 
 
 def resumed(setting, report, service):
-    """A job that is not disturbed, and one that is killed and goes on: the same losses, bit by bit."""
+    """A job that is not disturbed, and one that is killed and resumed: the same losses, bit for bit."""
     with tempfile.TemporaryDirectory() as folder:
         def task(name):
             return {"socket": service.socket, "seed": 5, "steps": RESUME_STEPS,
@@ -187,14 +187,14 @@ def resumed(setting, report, service):
         lines = read_losses(task("killed")["losses"])
         after = lines[done:]
         same = sum(whole.get(step) == loss for step, loss in lines)
-    report.table(f"killed (SIGKILL) and gone on with, on the CPU, {RESUME_STEPS} steps of {RESUME_BATCH}",
+    report.table(f"killed (SIGKILL) and resumed, on the CPU,  {RESUME_STEPS} steps of {RESUME_BATCH}",
                  {"what": "what", "value": "steps"},
                  [{"what": "done when killed", "value": done},
-                  {"what": "gone on from", "value": after[0][0] if after else None},
+                  {"what": "resumed at step", "value": after[0][0] if after else None},
                   {"what": "losses after that", "value": len(after)},
                   {"what": "equal bit by bit to those of the undisturbed run, before and after", "value": same},
                   {"what": "of", "value": len(lines)}])
-    report.goal("after SIGKILL at half, losses go on bit by bit", f"{same} of {len(lines)} are equal",
+    report.goal("after SIGKILL at half, losses continue bit for bit", f"{same} of {len(lines)} are equal",
                 bool(after) and same == len(lines) and {step for step, _ in lines} == set(whole), gpu_alone=False)
 
 
@@ -205,7 +205,7 @@ def measure(setting, report):
         resumed(setting, report, service)
         compare(setting, report, folder, loaders)
     report.note(f"the data: {what}. Seconds are of whole runs, from making the loader on, workers' start included")
-    report.note("waits: share of the time from the first step to the last in which no step was under way, by "
+    report.note("waits: share of the time from the first step to the last in which no step was in progress, by "
                 + ("CUDA events before the forward pass and after the optimizer of each step" if setting.gpu else
                    "the clock before and after each step") + "; copies to the GPU count as waiting, gaps between the"
                 " kernels of a step do not")

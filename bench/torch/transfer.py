@@ -10,7 +10,7 @@ from data import floats, floats_dataset
 from harness import BenchError, first_of, in_turn, median, rate
 from loaders import BATCHED, PLAIN, best_feedd, best_workers, described, loaded_rows, running, torch_loader
 
-QUESTION = "what do pin_memory, non_blocking and workers bring for batches of 256 x 1024 floats?"
+QUESTION = "how much do pin_memory, non_blocking and workers help with batches of 256 x 1024 floats?"
 COLUMNS, BATCH = 1024, 256
 BATCH_BYTES = BATCH * COLUMNS * 4
 TRANSFERS = 64
@@ -18,7 +18,7 @@ GOAL = 30.0
 
 
 class Way(NamedTuple):
-    """How torch is told to bring batches; without a GPU pin and non_blocking do nothing."""
+    """How torch is told to deliver batches; without a GPU, pin and non_blocking do nothing."""
 
     workers: int
     pin: bool
