@@ -7,7 +7,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 tar -C "$folder" -xzf "$1"
 cd "$folder"/feedd-*
-# Wherever a bundle is built, it supports GPUs.
+# A bundle supports GPUs no matter where it was built.
 for program in build/feedd build/libfeed.so.0 python/feedd/_feed.abi3.so; do
     grep -q cuGetProcAddress_v2 "$program" || { printf '%s: %s has no GPU support\n' "$1" "$program" >&2; exit 1; }
 done

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds what uses CUDA's headers as a machine without a CUDA toolkit does: cuda-headers.sh, with BUILD= a folder of its own.
-# First without a network either, which has to work and warn, then with headers from PyPI, then again without a network.
+# Builds what uses CUDA's headers as on a machine without a CUDA toolkit: cuda-headers.sh, with BUILD= a separate folder.
+# First without a network either, which must work and warn, then with headers from PyPI, then again without a network.
 set -eu
 
 build=${BUILD:?}
@@ -32,7 +32,7 @@ has_cuda && fail 'there is GPU support without headers'
 [ "$(grep -c 'warning: .*CUDA=0' "$build/said")" -eq 1 ] || fail 'no warning, or several, that GPU support is missing'
 build A=
 has_cuda || fail 'there is no GPU support with the headers from PyPI'
-! grep -q warning "$build/said" || fail 'there is a warning though all is well'
+! grep -q warning "$build/said" || fail 'there is a warning although GPU support was built'
 rm "$object"
 offline
 has_cuda || fail 'the unpacked headers are not used again'

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The whole thing on Fashion-MNIST: a private feedd, two consumers of one shared feed, four ranks of a second feed, live
+# A tour with Fashion-MNIST: a private feedd, two consumers of one shared feed, four ranks of a second feed, live
 # statistics, a consumer on a GPU, and checks that every epoch was delivered exactly once, with the right bytes. BUILD=
 # says where the programs are. Exit status 0 only if every check passed and nothing was left behind.
 set -eu
@@ -26,7 +26,7 @@ fail() {
     exit 1
 }
 
-# From here on whatever happens ends with nothing left.
+# From here on, everything is cleaned up however the demo ends.
 readers=
 watcher=
 clean_up() {
@@ -86,7 +86,7 @@ say 'one consumer, one epoch, every byte compared with the files'
 (read_fashion_mnist one --seed 1 --epochs 1 --verify) || fail "the verifying consumer: $(cat "$instance/one.error")"
 grep '^verified' "$instance/one" || fail 'nothing was verified'
 
-# On a machine with a GPU and a driver it is that one; elsewhere the one that feedd plays in host memory.
+# On a machine with a GPU and a driver, uses that GPU; elsewhere one that feedd simulates in host memory.
 device=host:0
 if [ -e /dev/nvidiactl ]; then device=cuda:0; fi
 say "one consumer in host memory, one on a GPU ($device), one shared feed, every byte compared"
@@ -147,7 +147,7 @@ cmp -s "$instance/first.epochs" "$instance/second.epochs" || fail 'the sharing c
 echo "both sharing consumers: $epochs epochs, every sample once, all bytes right, the same digest of each epoch:"
 tail -n 1 "$instance/first.epochs"
 
-# A line a sample, "EPOCH SAMPLE", epochs in order in each rank's file: take an epoch from every file, count, go on.
+# One line per sample, "EPOCH SAMPLE", epochs in order in each rank's file: take an epoch from every file, count, repeat.
 awk -v images=$images -v epochs="$epochs" -v ranks="$world_size" -v folder="$instance" '
     function wrong(text) { print "epoch " epoch ": " text; exit 1 }
     BEGIN {
@@ -178,7 +178,7 @@ awk -v images=$images -v epochs="$epochs" -v ranks="$world_size" -v folder="$ins
 echo "the four ranks together got every one of $images samples exactly once in each of $epochs epochs"
 
 say 'stop'
-instance_stop || fail 'feedd did not leave in good order'
+instance_stop || fail 'feedd did not stop cleanly'
 echo 'no process, no socket and nothing in /dev/shm is left'
 
 say 'summary'

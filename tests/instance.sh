@@ -1,10 +1,10 @@
 # shellcheck shell=sh
 # A private feedd for shell scripts: source this file, then
-#   instance_make                 makes the directory $instance; write $instance/feedd.conf, with socket = s
-#   instance_start                starts $BUILD/feedd and waits until its socket takes connections
-#   instance_stop                 stops it in good order and checks that nothing is left; false when something is
-#   instance_remove               the last word: kills what is left and removes the directory; for a trap
-# FEEDD_SOCKET is set for every client. Only what this instance started is looked at and touched.
+#   instance_make                 creates the directory $instance; then write $instance/feedd.conf, with socket = s
+#   instance_start                starts $BUILD/feedd and waits until its socket accepts connections
+#   instance_stop                 stops it cleanly and checks that nothing is left; false if something is
+#   instance_remove               kills what is left and removes the directory; for a trap
+# FEEDD_SOCKET is set for every client. Only processes that this instance started are examined or killed.
 
 : "${BUILD:=build}"
 
@@ -17,7 +17,7 @@ instance_make() {
     find /dev/shm -mindepth 1 2>/dev/null | sort >"$instance/shm.before"
 }
 
-# The processes of the session that feedd leads, zombies excepted, one a line: feedd, its loaders, and theirs.
+# The processes of feedd's session except zombies, one per line: feedd, its children, and theirs.
 instance_processes() {
     [ -n "$instance_pid" ] || return 0
     cat /proc/[0-9]*/stat 2>/dev/null | sed 's/^\([0-9]*\) (.*) /\1 /' |

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Unpacks Debian's dataset-fashion-mnist: prepare_fashion_mnist.sh FOLDER. What is there and whole is left alone.
+# Unpacks Debian's dataset-fashion-mnist: prepare_fashion_mnist.sh FOLDER. Complete files are left alone.
 set -eu
 
 packed=${FASHION_MNIST:-/usr/share/datasets/fashion-mnist}
 folder=${1:?name the folder to unpack into}
 
-# unpack NAME BYTES: each file appears under its name only when it is whole.
+# unpack NAME BYTES: each file appears under its name only when it is complete.
 unpack() {
     [ "$(stat -c %s "$folder/$1" 2>/dev/null || echo 0)" -eq "$2" ] && return
     if [ ! -f "$packed/$1.gz" ]; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs every test and ends with one line `N passed, N failed, N skipped`.
 
-Exit status: 0 when nothing failed and something passed, else 1. README.md tells how tests are written and run.
+Exit status: 0 when nothing failed and something passed, else 1. README.md explains how tests are written and run.
 """
 
 import argparse
@@ -22,20 +22,20 @@ import tap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SIMULATED = "host:0"
-# The integration tests whose outcome depends on how batches are delivered: they are run a second time on a simulated GPU.
+# The integration tests whose outcome depends on how batches are delivered; they run a second time on a simulated GPU.
 DELIVERY = [
     "test_fallback", "test_formats", "test_hostile", "test_kill", "test_leaks", "test_lifecycle", "test_limits", "test_order",
     "test_ranks", "test_reconnect", "test_regressions", "test_reload", "test_resume", "test_shared", "test_stats",
     "test_storage",
 ]  # fmt: skip
-# The tests of the Python package whose outcome depends on the framework, and those that say something about a GPU.
+# The tests of the Python package whose outcome depends on the framework, and those that are useful on a GPU.
 PYTHON_WITH_TORCH = [
     "test_dataset", "test_fork", "test_iterate", "test_jax", "test_kill", "test_lifetime", "test_state", "test_threads",
     "test_transform", "test_unreadable",
 ]  # fmt: skip
 PYTHON_ON_GPU = ["test_iterate", "test_jax", "test_lifetime", "test_state", "test_threads", "test_transform"]
-running = set()  # leaders of the sessions of what runs now
-# What tests of the Python package need of an interpreter, by what they are run with; each prints nothing if it is there.
+running = set()  # session leaders of the running programs
+# What an interpreter must have for the tests of the Python package, by what they run with; prints nothing if it has it.
 NEEDED = {
     "numpy": "import numpy, pytest",
     "torch": "import numpy, pytest, torch",
@@ -65,7 +65,7 @@ class Result:
 
 
 def sanitizer_settings():
-    """Findings abort the program, so that no test can pass over one."""
+    """Findings abort the program, so that no test can ignore one."""
     return {
         "ASAN_OPTIONS": "abort_on_error=1:detect_stack_use_after_return=1:strict_string_checks=1",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:abort_on_error=1",
@@ -84,7 +84,7 @@ def find_unit_tests(options, build):
 
 
 def integration_test(options, build, name, device=""):
-    """One file of them; with a device, its consumers want their batches there."""
+    """One file of integration tests; with a device, its consumers receive their batches there."""
     command = [sys.executable, str(ROOT / "tests/integration/runner.py"), "--build", str(build)]
     command += ["--jobs", str(options.jobs), "--slowness", str(options.slowness)]
     command += ["--device", device] if device else []
@@ -93,10 +93,10 @@ def integration_test(options, build, name, device=""):
 
 
 def find_interpreter(build, needs):
-    """A Python for the tests of the package, and where the package lies, or why there is none."""
+    """A Python for the tests of the package, and the package's folder, or the reason why there is none."""
     folders = [folder for folder in (build / "python", ROOT / "python") if (folder / "feedd").exists()]
     if not folders:
-        return None, None, f"there is no {build / 'python'}: make python builds it, but not with sanitizers"
+        return None, None, f"{build / 'python'} does not exist: make python builds it, but not with sanitizers"
     reasons = []
     for interpreter in (build / "venv/bin/python", pathlib.Path(sys.executable), shutil.which("python3")):
         if interpreter is None or not pathlib.Path(interpreter).exists():
@@ -130,7 +130,7 @@ def python_tests(options, build):
 
 
 def find_programs(options):
-    """The programs to run: on a device those whose outcome depends on it, else all."""
+    """The programs to run: with a device only those whose outcome depends on it, otherwise all."""
     build = options.build.resolve()
     if options.torch:
         programs = list(python_tests(options, build))
@@ -148,7 +148,7 @@ def find_programs(options):
 
 
 def missing_device(options):
-    """Why no consumer can have its batches on the device, or None. Asked of libfeed, which looks before it connects."""
+    """Why no consumer can have batches on the device, or None. libfeed tells; it checks before it connects."""
     command = [options.build.resolve() / "tests/consumer", "--dataset=none", "--batch-size=1", f"--device={options.device}"]
     environment = {**os.environ, "FEEDD_SOCKET": "/nonexistent/feedd.sock"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
@@ -160,7 +160,7 @@ def missing_device(options):
 
 
 def kill_session(leader):
-    """Ends what is left of a session; returns how many processes there were."""
+    """Kills the processes left in a session; returns how many there were."""
     left = 0
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -172,12 +172,12 @@ def kill_session(leader):
                 os.kill(pid, signal.SIGKILL)
                 left += 1
         except OSError:
-            continue  # it ended by itself meanwhile
+            continue  # it has ended in the meantime
     return left
 
 
 def execute(program, slowness):
-    """Runs one program in a session of its own: (exit status or None when out of time, processes left, output)."""
+    """Runs one program in a separate session: (exit status or None when out of time, processes left, output)."""
     environment = {**os.environ, **sanitizer_settings(), "CMOCKA_MESSAGE_OUTPUT": "TAP", **program.environment}
     with tempfile.TemporaryFile() as sink:
         child = subprocess.Popen(
@@ -197,7 +197,7 @@ def execute(program, slowness):
 
 
 def judge(program, status, left, output):
-    """Turns a program's end and output into cases; whatever does not add up is a failure."""
+    """Turns a program's exit and output into cases; any inconsistency is a failure."""
     if not program.speaks_tap:
         cases = [tap.Case(program.name, "passed" if status == 0 else "failed", f"exit status {status}")]
         return cases
@@ -225,7 +225,7 @@ def judge(program, status, left, output):
 
 
 def end_early(number, _):
-    """Interrupted: what runs in sessions of its own does not hear of it by itself."""
+    """Interrupted: programs in separate sessions do not get the signal, so end them."""
     for leader in list(running):
         kill_session(leader)
     os._exit(128 + number)
@@ -244,7 +244,7 @@ def run_program(program, slowness):
 
 
 def report(result):
-    """One line a program that passed; the whole output of one that did not."""
+    """One line for a program that passed; the whole output of one that did not."""
     failed = result.count("failed")
     print(
         f"{'FAILED' if failed else 'ok':6}  {result.program.name:36} {result.count('passed'):4} passed,"
@@ -312,7 +312,7 @@ def main():
         jobs = [pool.submit(run_program, program, options.slowness) for program in programs if program not in others]
         for job in concurrent.futures.as_completed(jobs):
             finish(job.result())
-    for program in others:  # each runs options.jobs tests at a time by itself
+    for program in others:  # each runs options.jobs tests at a time on its own
         finish(run_program(program, options.slowness))
     results.sort(key=lambda result: result.program.name)
     return summarise(results)

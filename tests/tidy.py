@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What no other tool checks about this tree: sizes, the direction of includes, the writers of shared words, stray words.
+"""Checks what no other tool checks about this tree: sizes, the direction of includes, the writers of shared words, stray words.
 
 Prints one line a finding and exits with 1 if there is any. `tidy.py --self-test` shows that every rule can fire.
 """
@@ -27,8 +27,8 @@ INCLUDES = {
     "bench": {"base", "order", "shm", "gpu", "proto", "client", "daemon"},
     "tests": {"base", "order", "shm", "gpu", "proto", "client", "daemon", "bench"},
 }
-# Which folders a folder below client/ or daemon/ may include from, besides itself, the folders below it, and what lies in
-# client/ or daemon/ directly. Those of the supervisor go one way.
+# Which folders a folder below client/ or daemon/ may include from, besides itself, the folders below it, and the files
+# directly in client/ or daemon/. In the supervisor, includes go one way.
 INSIDE = {
     "client/lib": [],
     "client/ctl": ["client/lib"],
@@ -56,13 +56,13 @@ STANDALONE = {"client/feed.h"}
 # The names of CUDA's headers, the one file that includes them, and the files that include that one.
 CUDA_HEADER = re.compile(r'\s*#\s*include\s+[<"](cuda\w*|cu[A-Z]\w*|nv\w+)\.h[>"]')
 CUDA_INCLUDER = "gpu/gpu_cuda_driver.h"
-# Paths and names of places where the tree happened to be written or built; they mean nothing to a reader.
+# Paths and names of places where the tree was written or built; they mean nothing to a reader.
 STRAY = re.compile(r"/work/|/home/\w|/root/|/tmp/b-|\bTODO\b|\bFIXME\b|\bXXX\b")
 CODE = {".c", ".h", ".def", ".py", ".sh", ".proto"}
 
 
 def list_files(root):
-    """Every file that git tracks or would track; outside a clone, every file but what was built."""
+    """Every file that git tracks or would track; outside a clone, every file except build output."""
     if not (root / ".git").exists():
         files = [path.relative_to(root) for path in root.rglob("*") if path.is_file()]
         return [pathlib.PurePosixPath(path) for path in files if path.parts[0] != "build"]
@@ -120,7 +120,7 @@ def check_includes(path, lines):
         if str(path) in STANDALONE:
             yield number, "the public header must stand alone"
         elif len(target.parts) == 1:
-            # Generated code has one user, and the header through which others see its types.
+            # Generated code is used in one place, and others see its types only through that header.
             if target.name == "feed.pb-c.h" and folder in {"shm", "client", "daemon"} and not path.name.startswith("test_"):
                 yield number, "generated code is included through proto/codec.h"
             elif target.suffix == ".h" and target.name != "feed.pb-c.h" and (ROOT / path.parent / target).exists():
@@ -227,7 +227,7 @@ def check_tree(root):
     return findings
 
 
-# One broken file a rule: (path, text, what the finding says).
+# One broken file per rule: (path, text, part of the finding).
 BROKEN = [
     ("shm/long.c", "\n" * 401, "401 lines"),
     ("shm/wide.c", "int a;" + " " * 120 + "\n", "columns"),

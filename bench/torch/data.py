@@ -83,7 +83,7 @@ def fashion(setting):
     if not lacking:
         return folder, "Fashion-MNIST"
     if named:
-        raise BenchError(f"$FASHION_MNIST={named} lacks {', '.join(lacking)}: there is no such file, compressed (.gz) or not, or"
+        raise BenchError(f"$FASHION_MNIST={named} lacks {', '.join(lacking)}: no such file, compressed (.gz) or not, or"
                          " it is not whole")
     made_folder = os.path.join(setting.data, "made-fashion-mnist")
     os.makedirs(made_folder, exist_ok=True)

@@ -187,12 +187,12 @@ def resumed(setting, report, service):
         lines = read_losses(task("killed")["losses"])
         after = lines[done:]
         same = sum(whole.get(step) == loss for step, loss in lines)
-    report.table(f"killed (SIGKILL) and resumed, on the CPU,  {RESUME_STEPS} steps of {RESUME_BATCH}",
+    report.table(f"killed (SIGKILL) and resumed, on the CPU, {RESUME_STEPS} steps of {RESUME_BATCH}",
                  {"what": "what", "value": "steps"},
                  [{"what": "done when killed", "value": done},
                   {"what": "resumed at step", "value": after[0][0] if after else None},
                   {"what": "losses after that", "value": len(after)},
-                  {"what": "equal bit by bit to those of the undisturbed run, before and after", "value": same},
+                  {"what": "equal bit for bit to those of the undisturbed run, before and after", "value": same},
                   {"what": "of", "value": len(lines)}])
     report.goal("after SIGKILL at half, losses continue bit for bit", f"{same} of {len(lines)} are equal",
                 bool(after) and same == len(lines) and {step for step, _ in lines} == set(whole), gpu_alone=False)

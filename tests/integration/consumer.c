@@ -1,4 +1,4 @@
-// A consumer for tests: attaches as its options say and prints one JSON object a line for whatever happens to it.
+// A consumer for tests: attaches as its options say and prints one JSON object per line for each event.
 //
 // Without --step it takes batches until the end, holding --hold of them while it takes the next. With --step it does
 // what it reads from standard input, a command a line:
@@ -26,7 +26,7 @@
 
 struct consumer {
     struct feed_options options;
-    uint64_t batches; // stop after so many; 0: at the end
+    uint64_t batches; // stop after this many; 0: at the end
     uint64_t hold;    // batches kept while the next is taken
     uint64_t sleep_us;
     int timeout_ms;
@@ -329,7 +329,7 @@ static const struct {
     {"sleep-us", U64, offsetof(struct consumer, sleep_us)},
     {"timeout", INT, offsetof(struct consumer, timeout_ms)},
     {"step", FLAG, offsetof(struct consumer, step)},
-    {"quiet", FLAG, offsetof(struct consumer, quiet)},     // no line a batch
+    {"quiet", FLAG, offsetof(struct consumer, quiet)},     // no line per batch
     {"samples", FLAG, offsetof(struct consumer, samples)}, // the list of them with each batch
     {"token", FLAG, offsetof(struct consumer, token)},     // with each batch and the end
 };

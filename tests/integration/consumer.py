@@ -56,7 +56,7 @@ class Consumer:
         return event
 
     def expect_error(self, code, *parts, seconds=20.0):
-        """The next line is an error with that code whose sentence has these parts in it."""
+        """The next line must be an error with that code and a sentence that contains these parts."""
         event = self.expect("error", seconds)
         assert event["code"] == code, f"{event}, wanted {code}"
         for part in parts:
@@ -90,7 +90,7 @@ class Consumer:
         self.expect("released")
 
     def take(self, count):
-        """Takes and releases so many batches."""
+        """Takes and releases `count` batches."""
         batches = []
         for _ in range(count):
             batches.append(self.next())
@@ -106,7 +106,7 @@ class Consumer:
         return self.expect("token")["token"]
 
     def close(self):
-        """In good order, as a program that has had enough."""
+        """Closes cleanly, like a program that has finished."""
         self.command("close")
         assert self.process.wait(20 * harness.SLOWNESS) == 0
 
@@ -122,7 +122,7 @@ class Consumer:
         return events
 
     def finish(self, seconds=25.0):
-        """Its batches, after it has come to the end of its run in good order."""
+        """Its batches, after it has reached the end of its run without an error."""
         self.last = self._finish("end", seconds)
         return self.batches
 
@@ -154,6 +154,6 @@ def read(instance, dataset, batch_size, epochs=1, **options):
 
 
 def refused(instance, code, *parts, dataset="numbers", batch_size=10, **options):
-    """Attaching must fail with that code and a sentence with these parts in it."""
+    """Attaching must fail with that code and a sentence that contains these parts."""
     with Consumer(instance, dataset, batch_size, **options) as reader:
         reader.expect_error(code, *parts)

@@ -1,11 +1,11 @@
-"""Small datasets whose every byte is known."""
+"""Small datasets in which every byte is known."""
 
 import pathlib
 import struct
 
 
 def sample_bytes(index, size, salt=0):
-    """The content of sample `index`: its number, then bytes that depend on number and place."""
+    """The content of sample `index`: its number, then bytes that depend on the number and their position."""
     body = bytes((index * 31 + place * 7 + salt) & 255 for place in range(max(size - 8, 0)))
     return (struct.pack("<Q", index) + body)[:size]
 
@@ -22,7 +22,7 @@ def write_idx(path, shape, content, code=0x08):
 
 
 def write_npy(path, descr, shape, content, fortran=False, version=(1, 0)):
-    """A NumPy file with that header, true or not."""
+    """A NumPy file with that header, correct or not."""
     header = f"{{'descr': {descr!r}, 'fortran_order': {fortran}, 'shape': {shape!r}, }}"
     prefix = 10 if version[0] == 1 else 12
     header += " " * (-(prefix + len(header) + 1) % 64) + "\n"

@@ -1,4 +1,4 @@
-"""GPUs as tests see them: the one that is asked for by harness.DEVICE, else a simulated one, and always another beside it."""
+"""GPUs as tests see them: the one named by harness.DEVICE or a simulated one, and always a second one."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ import harness
 GPU = harness.DEVICE or "host:0"
 OTHER = "host:1"
 CPU = "cpu"
-SIMULATED = "host:0"  # for what a real GPU cannot be made to do
+SIMULATED = "host:0"  # for faults that a real GPU cannot be made to have
 SIMULATED_UUID = "HOST-0"
 FAULTS = "FEEDD_SIMULATED_GPU"  # gpu/gpu_host.h
 SAMPLES = 2000
@@ -36,7 +36,7 @@ def transfers(instance):
 
 
 def kill(pid):
-    """Unless it is gone by itself."""
+    """Unless it has already gone."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
@@ -58,14 +58,14 @@ def clients(instance):
 
 
 def start(instance, device, batch_size=20, **options):
-    """A consumer there that has attached; .uuid is what its device is called."""
+    """A consumer there that has attached; .uuid is its device's name."""
     reader = consumer.Consumer(instance, "numbers", batch_size, device=device, **options)
     reader.uuid = reader.attached()["device"]
     return reader
 
 
 def start_all(instance, devices, share="job", **options):
-    """Consumers of one shared feed, which begins when all are there."""
+    """Consumers of one shared feed, which begins when all have attached."""
     readers = [
         consumer.Consumer(instance, "numbers", 20, device=device, share=share, wait_for=len(devices), **options)
         for device in devices

@@ -1,4 +1,4 @@
-"""What must be delivered, worked out without feedd: the content of files by plain slicing, the order and the batches from
+"""What must be delivered, computed without feedd: the content of files by plain slicing, the order and the batches from
 their description in order/order.h (the permutation from ../unit/order_reference.py).
 
 A dataset's content is {field: [bytes of sample 0, bytes of sample 1, ...]}.
@@ -56,7 +56,7 @@ def read_npy(path):
 
 
 def read_tokens(paths, token_bytes, length, header=0):
-    """Windows of length+1 tokens; the next begins length tokens later; none crosses from one file to the next."""
+    """Windows of length+1 tokens; the next begins length tokens later; none extends across files."""
     windows = []
     for path in paths:
         tokens = pathlib.Path(path).read_bytes()[header:]
@@ -79,7 +79,7 @@ def _order(samples, shuffle, seed, epoch):
 
 
 def _runs(rest, batch_size, world_size):
-    """How `rest` samples of a global batch are shared out: the count of each rank."""
+    """How `rest` samples of a global batch are divided: the count for each rank."""
     if rest >= batch_size * world_size:
         return [batch_size] * world_size
     return [rest // world_size + (rank < rest % world_size) for rank in range(world_size)]

@@ -1,4 +1,4 @@
-"""A private feedd for a test: its directory, its configuration, its start and its end without remains.
+"""A private feedd for a test: its directory, its configuration, starting it, and stopping it without leftovers.
 
 runner.py runs the tests; ../README.md tells how one is written. Standard library alone.
 """
@@ -20,10 +20,10 @@ import wire
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("FEEDD_TEST_BUILD", ROOT / "build")).resolve()
-# Where every user can run them: the build directory, or a copy of what stands there.
+# Where every user can run the programs: the build directory, or a copy of it.
 PROGRAMS = pathlib.Path(os.environ.get("FEEDD_TEST_PROGRAMS", BUILD))
 SLOWNESS = float(os.environ.get("FEEDD_TEST_SLOWNESS", "1"))
-# Where consumers want their batches unless a test says something else: tests/README.md.
+# Where consumers receive their batches unless a test says otherwise: tests/README.md.
 DEVICE = os.environ.get("FEEDD_TEST_DEVICE", "")
 SANITIZER_OPTIONS = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS")
 PR_SET_PDEATHSIG = 1
@@ -39,7 +39,7 @@ def skip(reason):
 
 
 def sanitized():
-    """Whether this build has the address sanitizer, which keeps what was freed for a while and a shadow of it all."""
+    """Whether this build has the address sanitizer, which keeps freed memory for a while and shadow memory for all."""
     return b"__asan_init" in (BUILD / "feedd").read_bytes()
 
 
@@ -54,14 +54,14 @@ def limit(seconds):
 
 
 def host_memory(test):
-    """Decorates a test that is about consumers in host memory alone: it is left out when the consumers' device is a GPU."""
+    """Decorates a test that is only about host memory: it is left out when the consumers' device is a GPU."""
     test.host_memory = True
     return test
 
 
 def quick_attach(test):
-    """Decorates a test whose times are of processes that attach at once, or whose clients are spoken by hand: it is left
-    out on a real GPU, where each process takes its second to open the driver."""
+    """Decorates a test whose timing relies on attaching quickly, or whose client is wire.py: it is left out on a real
+    GPU, where each process takes a second to open the driver."""
     test.quick_attach = True
     return test
 
@@ -81,7 +81,7 @@ def eventually(condition, seconds=10.0, what="condition"):
 
 
 def die_with_parent():
-    """In a child between fork and exec: nothing outlives the test that started it."""
+    """Runs in a child between fork and exec, so that nothing outlives the test that started it."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -99,7 +99,7 @@ def session_processes(leader):
 
 
 def prlimit(pid, resource, value):
-    """Sets a soft limit of a running process, which keeps its hard one; None lifts it again."""
+    """Sets a soft limit of a running process, which keeps its hard limit; None restores it."""
     owner = os.stat(f"/proc/{pid}")
     subprocess.run(
         ["prlimit", f"--pid={pid}", f"--{resource}={'unlimited' if value is None else value}:"], check=True,
@@ -112,7 +112,7 @@ def shared_objects():
 
 
 class Instance:
-    """feedd in a directory of its own. As a context manager it ends with stop(), or with kill() if the test failed.
+    """feedd in its own directory. As a context manager it ends with stop(), or with kill() if the test failed.
 
     `feedd` are settings of the [feedd] section; datasets are added with add_dataset() before start().
     """
@@ -156,7 +156,7 @@ class Instance:
         }
 
     def write_config(self, text=None):
-        """Writes `text`, or what the settings and datasets say."""
+        """Writes `text`, or a configuration from the settings and datasets."""
         if text is None:
             lines = ["[feedd]", *(f"{key} = {value}" for key, value in self.settings.items())]
             for name, options in self.datasets.items():
@@ -167,7 +167,7 @@ class Instance:
     # ---- Life ----------------------------------------------------------------------------------------------
 
     def environment(self, **more):
-        """Of a program under test; sanitizers report into files of the directory, which stop() looks for."""
+        """For a program under test; sanitizers write reports to the directory, where stop() looks for them."""
         environment = {**os.environ, "FEEDD_SOCKET": str(self.socket), "LC_ALL": "C.UTF-8"}
         environment.pop("COLUMNS", None)
         for name in SANITIZER_OPTIONS:
@@ -175,7 +175,7 @@ class Instance:
         return {**environment, **more}
 
     def start(self, limit_s=15.0, wrap=(), arguments=(), environment=None):
-        """Starts feedd and returns when it takes connections."""
+        """Starts feedd and returns when it accepts connections."""
         if not self.config.exists():
             self.write_config()
         with self.log.open("ab") as log:
@@ -195,14 +195,14 @@ class Instance:
         return False
 
     def wait(self, limit_s=15.0):
-        """Waits for feedd's own end and returns its exit status."""
+        """Waits until feedd exits on its own and returns its exit status."""
         try:
             return self.process.wait(limit_s * SLOWNESS)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"feedd has not ended within {limit_s:g} s") from None
 
     def stop(self, limit_s=15.0):
-        """Asks feedd to end and checks that it does so well and leaves nothing. Harmless when it is not running."""
+        """Asks feedd to stop and checks that it does so cleanly and leaves nothing. Harmless if it is not running."""
         if self.process is None:
             return
         self.process.send_signal(signal.SIGTERM)
@@ -212,7 +212,7 @@ class Instance:
         self.process = None
 
     def kill(self):
-        """Ends whatever runs here, checking nothing."""
+        """Kills everything that runs here, without checks."""
         if self.process is None:
             return
         for pid in [self.process.pid, *session_processes(self.process.pid)]:
@@ -221,10 +221,10 @@ class Instance:
         self.process.wait()
 
     def check_nothing_left(self):
-        """After feedd's end: no process, no shared-memory object, no socket, no statistics file, no sanitizer report."""
+        """Checks that feedd left no process, shared-memory object, socket, statistics file or sanitizer report."""
         leader = self.process.pid
         eventually(lambda: not session_processes(leader), 2, f"no process left of {session_processes(leader)}")
-        # Tests that run beside this one make and unlink objects of their own, hence the patience.
+        # Tests that run at the same time create and unlink their own objects, hence the patience.
         eventually(
             lambda: not shared_objects() - self.objects_before, 3,
             f"nothing new in /dev/shm, but {shared_objects() - self.objects_before}",
@@ -235,7 +235,7 @@ class Instance:
 
     def check_sanitizers(self):
         for report in sorted(self.directory.glob("sanitizer*")):
-            # The leak checker says this of a process that is killed while it looks: no finding.
+            # The leak checker says this of a process that is killed while it runs: not a finding.
             text = re.sub(r"==\d+==Unable to get registers from thread \d+\.", "", report.read_text(errors="replace"))
             assert not text.strip(), f"{report.name}:\n{text}"
 
@@ -252,7 +252,7 @@ class Instance:
         return {pid: command for pid, command in self.processes().items() if pid != self.process.pid}
 
     def children_called(self, name):
-        """Those that have become what they are to be, "loader" or "transfer"; before exec they are still called feedd."""
+        """Children that have become a "loader" or "transfer"; before exec they are still called feedd."""
         return [pid for pid, command in self.children().items() if command.startswith(f"feedd-{name}")]
 
     def descriptors(self, pid=None):
@@ -260,7 +260,7 @@ class Instance:
         return len(os.listdir(f"/proc/{pid or self.process.pid}/fd"))
 
     def check_descriptors(self, count, seconds=10.0):
-        """Fails unless feedd comes back to `count` open descriptors: what a session had is gone."""
+        """Fails unless feedd returns to `count` open descriptors: those of a session are gone."""
         eventually(
             lambda: self.descriptors() <= count, seconds,
             f"feedd back at {count} descriptors (it has {self.descriptors()})",
@@ -286,14 +286,14 @@ class Instance:
         return self.program(PROGRAMS / "feedctl", *arguments, **options)
 
     def statistics(self):
-        """What feedctl stats --json says now."""
+        """The current output of feedctl stats --json."""
         return json.loads(self.ctl("stats", "--once", "--json").stdout)
 
     def status(self):
         return json.loads(self.ctl("status", "--json").stdout)
 
     def check(self, **options):
-        """feedd --check on the configuration as it is; never raises on a bad exit status."""
+        """Runs feedd --check on the current configuration; never raises on a bad exit status."""
         if not self.config.exists():
             self.write_config()
         return self.program(PROGRAMS / "feedd", "--config", self.config, "--check", check=False, **options)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the test_* functions of integration test files, each in a process of its own with a time limit; prints TAP.
+"""Runs the test_* functions of integration test files, each in a separate process with a time limit; prints TAP.
 
     runner.py [--build DIR] [--only PATTERN] [--jobs N] [--device DEVICE] [FILE...]
 
@@ -63,7 +63,7 @@ def find_tests(files, only, device):
 
 
 def become_subreaper():
-    """Orphans of a test come to this process, which can then end them."""
+    """Makes this process the parent of a test's orphans, so that it can end them."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -102,7 +102,7 @@ def begin(test, slowness):
 
 
 def orphans(running):
-    """Children of this process that are no test: what a test left behind."""
+    """Children of this process that are not tests: what a test left behind."""
     known = {item.pid for item in running}
     found = []
     for entry in pathlib.Path("/proc").iterdir():
@@ -129,7 +129,7 @@ def end_orphans(running):
 
 
 def poll(running):
-    """Takes those that have ended out of the list, after ending those that are late."""
+    """Removes tests that have ended from the list, after ending those that exceed their limit."""
     done = []
     for item in list(running):
         if time.monotonic() > item.deadline and not item.late:
@@ -180,7 +180,7 @@ def run(tests, jobs, slowness):
 
 
 def reachable(build, directory):
-    """The build directory; below a folder that is root's alone, as /root is, a copy of the programs that other users run."""
+    """The build directory or, if only root can reach it, a copy of the programs that other users run."""
     if os.geteuid() or all(parent.stat().st_mode & 0o1 for parent in (build, *build.parents)):
         return build
     copy = directory / "programs"
@@ -208,7 +208,7 @@ def main():
         os.environ["FEEDD_TEST_DEVICE"] = options.device
     sys.path.insert(0, str(HERE))
     become_subreaper()
-    with tempfile.TemporaryDirectory(prefix="feedd-") as directory:  # killed tests cannot tidy up after themselves
+    with tempfile.TemporaryDirectory(prefix="feedd-") as directory:  # killed tests cannot clean up after themselves
         os.environ["TMPDIR"] = tempfile.tempdir = directory
         os.chmod(directory, 0o711)  # some tests run programs as another user
         os.environ["FEEDD_TEST_PROGRAMS"] = str(reachable(build, pathlib.Path(directory)))

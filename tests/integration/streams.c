@@ -1,6 +1,6 @@
-// A consumer on a simulated GPU whose streams are late: it queues kernels that look at a batch only after a while,
-// gives the batch back on its stream and goes on to the next, as a training step does whose GPU is behind. A kernel
-// that sees other bytes than those of the samples that its batch holds found its slot filled too early.
+// A consumer on a simulated GPU whose streams are slow: it queues kernels that look at a batch only after a while,
+// releases the batch on its stream and takes the next one, like a training loop whose GPU has fallen behind. If a
+// kernel sees bytes other than those of its batch's samples, the slot was filled again too early.
 //
 // The dataset is one of data.add_records: the bytes of a sample follow from its number. Prints, after
 // {"event": "attached"}: {"event": "end", "batches": taken, "queued": kernels, "kernels": those that had run when

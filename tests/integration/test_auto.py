@@ -1,4 +1,4 @@
-"""io = auto: what lies in the page cache is copied from there, what does not is read with io_uring, and what changes is
+"""io = auto: data in the page cache is copied from there, other data is read with io_uring, and a change is
 noticed."""
 
 import ctypes

@@ -10,7 +10,7 @@ import harness
 
 @contextlib.contextmanager
 def seen_by_nobody():
-    """An instance that user nobody can check, with data in a folder of its own."""
+    """An instance that user nobody can check, with data in a separate folder."""
     if os.geteuid() != 0:
         harness.skip("only root can check as another user")
     with harness.Instance() as instance:

@@ -345,7 +345,7 @@ def test_second_daemon_on_the_socket():
         assert instance.stats.exists(), "the second daemon took the statistics of the first away"
         with instance.client() as session:
             session.hello()
-        assert instance.check().returncode == 0, "a running daemon is no reason for --check to fail"
+        assert instance.check().returncode == 0, "a running daemon must not make --check fail"
 
 
 def test_stale_socket_is_replaced():
@@ -387,7 +387,7 @@ def test_unknown_socket_group():
 
 
 def test_killed_daemon_is_followed_by_a_new_one():
-    """What SIGKILL leaves behind (socket, statistics file) does not stand in the way."""
+    """Leftovers of SIGKILL (socket, statistics file) do not prevent a start."""
     with harness.Instance() as instance:
         data.add_records(instance)
         instance.start()

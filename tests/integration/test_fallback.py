@@ -1,5 +1,5 @@
 """What a machine may deny: io_uring, locked memory, shared memory, descriptors. feedd runs on with less where it can,
-and says so; else it refuses with numbers, and what runs goes on."""
+and says so; else it refuses with numbers, and running feeds continue."""
 
 import errno
 import os
@@ -81,7 +81,7 @@ def test_delay_without_io_uring():
 
 
 def as_nobody(instance):
-    """The words before a command that runs as another user, in a directory which is then his."""
+    """The command prefix for running as another user, in a directory which that user then owns."""
     if os.geteuid() != 0:
         harness.skip("only root can run programs as another user")
     for path in (instance.directory, *instance.directory.iterdir()):
@@ -183,7 +183,7 @@ def test_waiting_for_descriptors_costs_nothing():
         with feedd.client(), feedd.client():
             harness.eventually(lambda: "out of file descriptors" in feedd.read_log(), 5, "a word about it in the log")
             before = cpu_seconds(feedd.process.pid)
-            harness.eventually(lambda: heartbeat_age(feedd) < 1, 3, "it goes on")
+            harness.eventually(lambda: heartbeat_age(feedd) < 1, 3, "it continues")
             lines = feedd.read_log().count("out of file descriptors")
             assert cpu_seconds(feedd.process.pid) - before < 0.2
             assert lines < 50, f"{lines} lines in the log"
@@ -218,7 +218,7 @@ def test_out_of_descriptors_for_a_feed():
 
 
 def test_out_of_processes():
-    """Loaders cannot be started: the consumer is told, and the daemon is as it was."""
+    """Loaders cannot be started: the consumer is told, and the daemon is unaffected."""
     with harness.Instance(linger=0) as feedd:
         data.add_records(feedd)
         wrap = as_nobody(feedd)

@@ -1,4 +1,4 @@
-"""Batches in GPU memory: the same bytes in the same order as in host memory, whoever else shares the feed."""
+"""Batches in GPU memory: the same bytes in the same order as in host memory, no matter who shares the feed."""
 
 import os
 import time
@@ -75,7 +75,7 @@ def test_every_format():
 
 
 def test_host_and_two_gpus_share_one_reading():
-    """Storage is read once, and what was read goes once to each GPU, however many consumers are there."""
+    """Storage is read once, and the data goes once to each GPU, however many consumers it has."""
     with devices.serve() as feedd:
         readers = devices.start_all(feedd, [CPU, GPU, OTHER, GPU, CPU, OTHER], **SHAPE)
         right = devices.content(feedd)
@@ -127,7 +127,7 @@ def test_different_speeds_on_different_devices():
 
 
 def test_one_who_comes_later_to_another_device():
-    """It begins where the feed stands, and goes on from there."""
+    """It begins at the feed's position and continues from there."""
     right = [batch["samples"] for batch in expected.run_batches(SAMPLES, 20, **SHAPE)]
     with devices.serve() as feedd:
         for first_device, later in ((CPU, GPU), (GPU, CPU), (GPU, OTHER)):
@@ -191,7 +191,7 @@ def test_tokens_go_from_device_to_device():
 
 
 def test_all_but_one_are_held():
-    """Each may keep all its leases but one for ever and work on with that one; what it holds stays as it is."""
+    """Each may keep all its leases but one indefinitely and work with that one; what it holds does not change."""
     with devices.serve() as feedd:
         options = {"share": "job", "wait_for": 3, "max_lag": 20, "prefetch": 3, "step": True, "epochs": 1}
         readers = [consumer.Consumer(feedd, "numbers", 20, device=device, **options) for device in (GPU, CPU, GPU)]
@@ -247,7 +247,7 @@ def test_what_commands_show():
 
 
 def test_idle_pool_is_unpinned_and_its_process_ends():
-    """The feed goes on in host memory; the GPU is left after device_linger."""
+    """The feed continues in host memory; the GPU is released after device_linger."""
     with devices.serve(linger=1) as feedd:
         with devices.start(feedd, CPU, step=True, share="job") as stays:
             before = feedd.descriptors()
@@ -289,7 +289,7 @@ def test_fifty_come_and_go():
 
 
 def test_two_users():
-    """Each has a feed of his own on the same GPU, also by the same name."""
+    """Each user has a separate feed on the same GPU, even under the same name."""
     if os.geteuid():
         harness.skip("only root can run programs as another user")
     with harness.Instance(socket_mode="0666", ring="64K", device_pool="32K") as feedd:

@@ -112,7 +112,7 @@ def test_replacement_is_told_of_more_consumers_than_a_socket_holds():
 
 @harness.limit(60)
 def test_words_are_not_used_again_before_they_are_let_go_of():
-    """Nor is a transfer process that is busy for a while killed by those who come and go."""
+    """Nor do clients that come and go get a transfer process killed that is busy for a while."""
     with devices.serve() as feedd, by_hand(feedd, share="job", prefetch=1):
         (pid,) = devices.transfers(feedd)
         os.kill(pid, signal.SIGSTOP)

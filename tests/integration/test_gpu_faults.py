@@ -1,5 +1,5 @@
-"""GPUs that cannot be had, run out of memory or are lost, and consumers that hold others up: who has to be told is told, and
-the others go on. On simulated GPUs, which fail when they are told to."""
+"""GPUs that are not available, run out of memory or are lost, and consumers that hold up others: the clients concerned get
+an error, and the others continue. On simulated GPUs, which fail on demand."""
 
 import errno
 import os
@@ -56,7 +56,7 @@ def test_gpu_whose_faults_nobody_knows():
 
 
 def test_gpu_memory_is_out():
-    """What is left serves those who were there first, and comes free with them."""
+    """The memory serves those that came first, and is freed when they leave."""
     with faulty("memory=50000", device_pool="40K", linger=0) as feedd:
         with devices.start(feedd, SIMULATED, step=True, share="one") as first:
             first.take(5)
@@ -76,7 +76,7 @@ def test_bound_of_device_memory():
             with devices.start(feedd, SIMULATED, share="two", step=True) as two:
                 words = ("device_memory", SIMULATED_UUID, "prefetch")
                 consumer.refused(feedd, "ENOSPC", *words, batch_size=20, device=SIMULATED, share="three")
-                # Each GPU has a bound of its own, and host memory has none of them.
+                # Each GPU has its own limit, and host memory has neither.
                 for device in (OTHER, CPU):
                     with devices.start(feedd, device, share="three", step=True) as three:
                         three.take(5)
@@ -173,7 +173,7 @@ def test_copy_that_never_ends():
 
 
 def test_transfer_process_that_cannot_start():
-    """It ends at once, each time: consumers are told in a time that a person can wait, and host memory goes on."""
+    """It ends at once, each time: consumers are told within seconds, and host memory continues."""
     with devices.serve(loaders=1) as feedd:
         with devices.start(feedd, CPU, step=True, share="job") as host:
             host.take(5)
@@ -211,7 +211,7 @@ def check_detached(feedd, good, begun):
 
 
 def test_one_that_never_releases_is_detached():
-    """Wherever it is, and wherever those are who wait for it."""
+    """Wherever it is, and wherever those that wait for it are."""
     for bad_one, good_one in ((SIMULATED, CPU), (CPU, SIMULATED), (SIMULATED, SIMULATED), (SIMULATED, OTHER)):
         with devices.serve(ring="64K") as feedd:
             good = consumer.Consumer(feedd, "numbers", 20, device=good_one, **LAG)
@@ -220,7 +220,7 @@ def test_one_that_never_releases_is_detached():
                 held, begun = [bad.next(), bad.next()], time.monotonic()
                 check_detached(feedd, good, begun)
                 bad.next_fails("ETIME", "max_lag", "1 s")
-                if bad_one == good_one:  # what it held has been filled anew meanwhile
+                if bad_one == good_one:  # what it held has been overwritten by now
                     bad.command("release", held[0]["number"])
                     bad.expect_error("ETIME")
 
@@ -312,7 +312,7 @@ def test_gpu_that_is_not_there():
                 assert error["code"] in (errno.ENODEV, errno.ENOTSUP, errno.EBUSY) and len(error["text"]) > 20, error
         consumer.read(feedd, "numbers", 10, device=CPU)
         harness.eventually(lambda: not devices.transfers(feedd), 15, "none of them has a process")
-        harness.eventually(lambda: not feedd.statistics()["gpus"], 5, "none of them is kept in mind")
+        harness.eventually(lambda: not feedd.statistics()["gpus"], 5, "their records are freed")
         consumer.read(feedd, "numbers", 10, device=SIMULATED)
 
 

@@ -92,7 +92,7 @@ def test_loaders_and_transfer_processes_are_killed():
         readers = devices.start_all(feedd, [GPU, CPU, OTHER], sleep_us=5000, **SHAPE)
         other = threading.Thread(target=kill_while, args=(feedd, readers[0], "loader", 0.05, 0.1))
         other.start()
-        # A real GPU's takes seconds to start, in which those who share the feed do not get on either.
+        # On a real GPU it takes seconds to start, and others that share the feed are held up for that time.
         pauses, least = ((2, 6), 1) if harness.on_real_gpu() else ((0.1, 0.4), 3)
         assert kill_while(feedd, readers[0], "transfer", *pauses) >= least
         other.join()
@@ -131,7 +131,7 @@ def test_idle_transfer_process_that_hangs_goes():
 
 
 def test_consumers_are_killed_while_others_go_on():
-    """They die with batches in hand, at any moment; those who stay see what they should."""
+    """They die while holding batches, at any moment; those that stay see the right batches."""
     with devices.serve() as feedd:
         options = {"share": "job", "max_lag": 60, **SHAPE}
         stay = devices.start_all(feedd, [GPU, CPU, OTHER], sleep_us=4000, **options)
@@ -178,7 +178,7 @@ def test_killed_consumers_go_on_at_their_tokens():
 
 
 def test_one_that_is_killed_holding_all_it_may():
-    """The others, in whatever memory, wait for it and go on at once when it is gone."""
+    """The others, in either memory, wait for it and continue at once when it is gone."""
     for bad_one in (GPU, CPU):
         with devices.serve(ring="32K") as feedd:
             options = {"share": "job", "wait_for": 3, "max_lag": 60, **SHAPE}
@@ -199,7 +199,7 @@ def test_one_that_is_killed_holding_all_it_may():
 
 
 def test_supervisor_is_killed_under_gpu_consumers():
-    """Nothing of it is left, and the next one serves those who come back where they stood."""
+    """Nothing of it is left, and the next one serves those that come back from where they were."""
     with devices.serve() as feedd:
         options = {"prefetch": 3, "hold": 2, "sleep_us": 8000, "reconnect_timeout": 15000, **SHAPE}
         readers = devices.start_all(feedd, [GPU, CPU, OTHER, GPU], **options)

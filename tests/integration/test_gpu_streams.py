@@ -1,4 +1,4 @@
-"""Consumers whose GPU is behind: a batch is given back when their stream gets there, and not a byte of it changes before."""
+"""Consumers whose GPU has fallen behind: a batch is released when their stream gets there, and does not change before."""
 
 import json
 import random
@@ -17,7 +17,7 @@ BATCHES = 300
 
 
 class Late:
-    """streams.c in a process of its own."""
+    """streams.c in a separate process."""
 
     def __init__(self, instance, **options):
         options = {"batch_size": 20, "device": SIMULATED, **SHAPE, **options}
@@ -94,7 +94,7 @@ def test_transfer_process_is_killed_under_slow_kernels():
 
 
 def test_consumers_are_killed_while_copies_wait_for_their_streams():
-    """Whoever waits for a slot that the dead one's stream had yet to release goes on."""
+    """A consumer that waits for a slot not yet released by the dead one's stream continues."""
     with devices.serve() as feedd:
         stay = Late(feedd, share="job", wait_for=2, slow_us=4000, streams=2)
         host = consumer.Consumer(feedd, "numbers", 20, device=CPU, share="job", wait_for=2, **SHAPE)
@@ -118,7 +118,7 @@ def test_consumers_are_killed_while_copies_wait_for_their_streams():
 
 
 def test_closing_waits_for_what_is_queued():
-    """The memory goes only when no kernel is left that looks at it."""
+    """The memory is freed only when no kernel that reads it is left."""
     if harness.sanitized():
         harness.skip("streams that nobody destroys are a leak to the address sanitizer")
     with devices.serve() as feedd:

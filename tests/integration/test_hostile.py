@@ -22,7 +22,7 @@ def serve(**settings):
 
 
 class Bystander:
-    """A well-behaved consumer that is attached while others misbehave, and has to go on unharmed."""
+    """A well-behaved consumer that is attached while others misbehave, and must continue unharmed."""
 
     def __init__(self, instance):
         self.session = instance.client()

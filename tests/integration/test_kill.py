@@ -1,4 +1,4 @@
-"""Processes are killed and stopped in mid-work; whatever is left goes on, and no sample is lost or comes twice."""
+"""Processes are killed and stopped while they work; the others continue, and no sample is lost or delivered twice."""
 
 import os
 import random
@@ -86,7 +86,7 @@ def test_loaders_that_die_for_ever_are_replaced_less_often():
                     killed += 1
             harness.eventually(lambda: len(loaders(feedd)) == 2, 5, "both loaders are there again")
             first = counters(feedd)[0]["batches"]
-            harness.eventually(lambda: counters(feedd)[0]["batches"] > first, 5, "it goes on")
+            harness.eventually(lambda: counters(feedd)[0]["batches"] > first, 5, "it continues")
         # 32 at once, two whenever there is a turn, four times a second.
         assert 30 < killed < 32 + 2 * 4 * 5, killed
 
@@ -140,7 +140,7 @@ def test_loader_that_hangs_is_replaced():
 
 
 def test_loaders_that_cannot_start_fail_the_feed():
-    """They end at once, each time: the consumer is told, in a time that a person can wait."""
+    """They end at once, each time: the consumer is told within seconds."""
     with serve(loaders=4) as feedd:
         with consumer.Consumer(feedd, "numbers", 20, step=True) as reader:
             reader.attached()
@@ -163,7 +163,7 @@ def test_loaders_that_cannot_start_fail_the_feed():
 
 
 def test_consumer_that_is_killed_gives_its_leases_back():
-    """Two share; one holds all it may and blocks the other; it is killed, and the other one goes on at once."""
+    """Two share; one holds all it may and blocks the other; it is killed, and the other continues at once."""
     with serve(ring="32K") as feedd:
         options = {"share": "job", "wait_for": 2, "max_lag": 60, **SHAPE}
         with consumer.Consumer(feedd, "numbers", 20, step=True, prefetch=3, **options) as bad:
@@ -180,7 +180,7 @@ def test_consumer_that_is_killed_gives_its_leases_back():
 
 
 def test_consumers_are_killed_again_and_again():
-    """One after the other goes on where the one before was killed."""
+    """Each continues where the previous one was killed."""
     with serve() as feedd:
         together, token = [], None
         for number in range(20):
@@ -229,7 +229,7 @@ def test_the_gap_after_a_death_does_not_grow_with_the_ring():
 
 
 def test_supervisor_is_killed():
-    """Its loaders go with it, nothing is left but the socket, consumers are told, and the next daemon starts at once."""
+    """Its loaders end with it, only the socket is left, consumers are told, and the next daemon starts at once."""
     with serve(loaders=4) as feedd:
         with consumer.Consumer(feedd, "numbers", 20, step=True, token=True, **SHAPE) as reader:
             reader.attached()

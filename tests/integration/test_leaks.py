@@ -1,4 +1,4 @@
-"""Nothing grows: descriptors and memory of the daemon over many consumers that come and go, in good order and not."""
+"""Nothing grows: descriptors and memory of the daemon over many consumers that come and go, cleanly or not."""
 
 import os
 

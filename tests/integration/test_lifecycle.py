@@ -1,4 +1,4 @@
-"""Starting, stopping, draining: in good order, in time, with a word to everybody, and with nothing left."""
+"""Starting, stopping, draining: cleanly, in time, with a message to every client, and with nothing left."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Who may attach and how much he may have: permissions of the socket, sessions, feeds and ring memory of a user, the
+"""Who may attach, and how much a user may have: permissions of the socket, sessions, feeds and ring memory of a user, the
 ring of a client of another user."""
 
 import ctypes
@@ -19,7 +19,7 @@ NOBODY = 65534
 
 
 def serve(**settings):
-    """A directory that other users can get into; what is in it has modes of its own."""
+    """A directory that other users can enter; the files in it have their own modes."""
     if os.geteuid() != 0:
         harness.skip("only root can run programs as another user")
     instance = harness.Instance(**settings)
@@ -194,7 +194,7 @@ def test_feeds_of_a_user():
         with consumer.Consumer(feedd, "numbers", 10, step=True, user=NOBODY) as other:
             other.attached()
             other.take(1)
-        # One of the same name is no further feed.
+        # One of the same name is not another feed.
         with consumer.Consumer(feedd, "numbers", 10, step=True, share="job1") as reader:
             reader.attached()
         readers[0].close()

@@ -124,7 +124,7 @@ def run_on(reader, stop, timeout_ms=20000):
 
 
 def test_rank_that_is_ahead_comes_back_first():
-    """By more than an epoch; the one behind finds its place all the same."""
+    """By more than an epoch; the slower one still finds its place."""
     with serve() as feedd:
         runs = step_apart(feedd, {"rank": 0}, {"rank": 1}, world_size=2)
         assert expected.check_exactly_once(SAMPLES, runs[0] + runs[1]) == 3
@@ -199,7 +199,7 @@ def test_rank_that_is_ahead_in_a_resumed_epoch_comes_back_first():
 
 
 def test_sharer_in_the_next_epoch_comes_back_before_one_in_the_resumed_epoch():
-    """The run began off the grid of whole epochs; only who was in it can say where."""
+    """The run did not begin at an epoch's start; only consumers that were in it know where."""
     with serve() as feedd:
         options = {key: SHAPE[key] for key in ("shuffle", "seed")}
         with consumer.Consumer(feedd, "numbers", 7, step=True, **options) as first:
@@ -235,7 +235,7 @@ def test_sharer_in_the_next_epoch_comes_back_before_one_in_the_resumed_epoch():
 
 
 def test_ranks_come_back_at_the_end_of_an_epoch():
-    """One stands behind the last batch of an epoch, the other before it."""
+    """One is after the last batch of an epoch, the other before it."""
     with serve() as feedd:
         options = {"share": "job", "wait_for": 2, "world_size": 2, **SHAPE}
         readers = [

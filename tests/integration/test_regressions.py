@@ -80,7 +80,7 @@ def test_flood_of_questions_is_cut_off_once():
 
 
 def test_feed_that_fails_while_many_join():
-    """The sessions that waited for its ring join one after another: those behind the failure are refused."""
+    """The sessions that waited for its ring join one after another: those after the failure are refused."""
     if harness.sanitized() or not shutil.which("strace"):
         harness.skip("needs strace, beside which the leak checker does not work")
     slowly = ("strace", "-D", "-o", "/dev/null", "-e", "trace=sendmsg", "-e", "inject=sendmsg:delay_enter=20000")

@@ -1,4 +1,4 @@
-"""SIGHUP and feedctl reload: new datasets appear, feeds in use go on as they were, and a broken configuration changes
+"""SIGHUP and feedctl reload: new datasets appear, feeds in use continue unchanged, and a broken configuration changes
 nothing."""
 
 import errno
@@ -54,7 +54,7 @@ def test_hangup_does_the_same():
 
 
 def test_dataset_that_is_dropped():
-    """Who reads it goes on to the end; nobody else can begin."""
+    """A consumer that reads it continues to the end; nobody else can begin."""
     with serve() as feedd:
         data.add_records(feedd, "others", samples=500, size=32)
         with consumer.Consumer(feedd, "numbers", 10, step=True, epochs=2, share="job") as reader:
@@ -114,7 +114,7 @@ def test_loaders_that_are_replaced_after_a_reload_read_the_old_data():
 
 
 def check_broken(instance, *parts):
-    """Reloading is refused with a sentence that has these parts, and everything goes on as before."""
+    """Reloading is refused with a sentence that contains these parts, and everything continues as before."""
     before = instance.descriptors()
     done = instance.ctl("reload", check=False)
     assert done.returncode == 1, done
@@ -186,7 +186,7 @@ def test_reloading_again_and_again_under_consumers():
 
 
 def test_reload_from_many_at_once():
-    """One is at work, the others are told so; nobody waits for ever."""
+    """One is in progress, and the others are told so; nobody waits indefinitely."""
     with serve() as feedd:
         results = []
 

@@ -1,4 +1,4 @@
-"""Resume tokens: a run goes on exactly where another one stood."""
+"""Resume tokens: a run continues exactly where another one stopped."""
 
 import ctypes
 import ctypes.util
@@ -22,7 +22,7 @@ def content(instance):
 
 
 def token_after(instance, batches, batch_size=10, **options):
-    """What was delivered before, and the token: from a consumer that has taken so many batches and was killed."""
+    """What was delivered before, and the token: from a consumer that was killed after that many batches."""
     with consumer.Consumer(instance, "numbers", batch_size, step=True, **options) as reader:
         reader.attached()
         before = reader.take(batches)
@@ -101,7 +101,7 @@ def test_with_drop_last():
 
 
 def test_after_the_end_of_the_run():
-    """Nothing is left, and that is no error."""
+    """Nothing is left, and that is not an error."""
     with serve() as feedd:
         _, token = token_after(feedd, 100)
         assert consumer.read(feedd, "numbers", 10, epochs=1, resume=token) == []
@@ -109,7 +109,7 @@ def test_after_the_end_of_the_run():
 
 
 def test_tokens_in_a_chain():
-    """Each run goes on from the one before, with another world size each time."""
+    """Each run continues the previous one, with another world size each time."""
     with serve() as feedd:
         order = {"shuffle": True, "seed": 9}
         together, token = [], None
@@ -268,7 +268,7 @@ def test_token_that_is_no_place_of_a_running_feed():
         with consumer.Consumer(feedd, "numbers", 30, share="job", step=True) as first:
             first.attached()
             first.take(5)
-            # 50 is no multiple of 30.
+            # 50 is not a multiple of 30.
             _, token = token_after(feedd, 5)
             consumer.refused(feedd, "ESTALE", "sample 50", batch_size=30, share="job", resume=token)
             first.take(1)

@@ -38,7 +38,7 @@ def test_several_batches_in_one_waking():
     if harness.sanitized():
         harness.skip("a loader is too slow under a sanitizer for batches to come often")
     batches = 20000
-    # As many processors as there are processes to be had in each other's way.
+    # So few processors that the processes get in each other's way.
     processors = ",".join(str(number) for number in sorted(os.sched_getaffinity(0))[:2])
     with serve(wrap=("taskset", "-c", processors)) as feedd:
         before = switches(feedd.process.pid)

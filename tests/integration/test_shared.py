@@ -1,4 +1,4 @@
-"""Consumers that share a feed: the same batches for all, read once; who holds the others up for too long has to go."""
+"""Consumers that share a feed: the same batches for all, read once; one that holds up the others for too long is detached."""
 
 import contextlib
 import errno
@@ -140,7 +140,7 @@ def test_different_numbers_of_epochs():
 
 
 def test_named_feed_goes_on_where_its_consumers_left_it():
-    """One comes back by name and token; the feed stays warm meanwhile."""
+    """One comes back by name and token; the feed stays warm in the meantime."""
     with serve() as feedd:
         with sharing(feedd, {}, token=True) as (first,):
             before = first.take(5)
@@ -174,7 +174,7 @@ def test_disagreement_on_each_option():
 
 
 def test_unused_name_is_free():
-    """A named feed that is only kept warm does not stand in the way of another one of that name."""
+    """A named feed that is only kept warm makes way for another one of that name."""
     with serve() as feedd:
         first = consumer.read(feedd, "numbers", 10, share="job")
         second = consumer.read(feedd, "numbers", 25, share="job", shuffle=True)
@@ -204,7 +204,7 @@ def test_slow_one_holds_the_others_up_and_nobody_loses_anything():
 
 
 def check_detached(instance, good, wait_s=1.0):
-    """The good one waits for the lag that is allowed, and then goes on to its end without a batch missing."""
+    """The good one waits for the lag that is allowed, then continues to its end without missing a batch."""
     begun = time.monotonic()
     batches = good.finish()
     assert time.monotonic() - begun > 0.8 * wait_s, "nobody was waited for"
@@ -248,7 +248,7 @@ def test_one_that_never_releases_is_detached():
             bad.next_fails("ENOBUFS", timeout_ms=100)
             check_detached(feedd, good)
             bad.next_fails("ETIME", "max_lag", "1 s")
-            # What it held has been given away meanwhile, and it is told so when it gives it back.
+            # What it held has been reused by now, and it is told so on release.
             bad.command("release", held[0]["number"])
             bad.expect_error("ETIME")
 
@@ -280,7 +280,7 @@ def test_one_that_never_reads_its_socket_is_detached():
 
 
 def test_one_that_only_says_it_waits_is_detached():
-    """It holds everything it may and claims to wait for more: that is no way to hold the others up for ever."""
+    """It holds everything it may and claims to wait for more: that must not hold up the others indefinitely."""
     with serve() as feedd, feedd.client() as bad:
         bad.hello()
         bad.send("attach", prefetch=2, **BY_HAND)

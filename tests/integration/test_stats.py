@@ -84,7 +84,7 @@ def test_gauges():
 
 @harness.host_memory
 def test_host_memory_needs_no_gpu():
-    """Without a GPU in use none is mentioned, and consumers say that their batches lie in host memory."""
+    """Without a GPU in use none is mentioned, and consumers say that their batches are in host memory."""
     with serve() as feedd:
         with consumer.Consumer(feedd, "numbers", 10, step=True, share="job") as reader:
             reader.attached()
@@ -216,7 +216,7 @@ def test_counters_survive_their_loaders():
 
 
 def test_lines_and_intervals():
-    """In a pipe: one header, a line a feed and interval; JSON: an object a line."""
+    """In a pipe: one header, then a line per feed and interval; JSON: an object per line."""
     with serve() as feedd:
         with consumer.Consumer(feedd, "numbers", 10, share="job", sleep_us=2000, quiet=True) as reader:
             reader.attached()

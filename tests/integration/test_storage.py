@@ -48,7 +48,7 @@ def counters(instance, dataset="numbers"):
 
 
 def check_failure(io, samples_left, extra_bytes=0, **options):
-    """The file ends early: whoever reads on gets EIO and is told where; the other dataset goes on."""
+    """The file ends early: readers get EIO and are told where; the other dataset continues."""
     with serve(io, "fail", **options) as feedd:
         with consumer.Consumer(feedd, "others", 10, step=True) as bystander:
             bystander.attached()
@@ -71,7 +71,7 @@ def test_file_that_ends_early_fails_the_feed():
 
 
 def test_file_that_ends_within_a_sample_fails_the_feed():
-    """Not at a page's end: a map shows zeros behind it, and they must not pass for data."""
+    """Not at a page's end: a map shows zeros after it, which must not pass for data."""
     for io in READERS:
         check_failure(io, 517, 13)
 

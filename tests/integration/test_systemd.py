@@ -1,4 +1,4 @@
-"""What a service manager does and is told: an activated socket, readiness, reloading, stopping, the watchdog."""
+"""What a service manager does and gets: an activated socket, readiness, reloading, stopping, the watchdog."""
 
 import contextlib
 import os
@@ -102,7 +102,7 @@ def test_reloading_and_ready_again():
 
 
 def test_ready_again_after_a_reload_that_failed():
-    """Else the service manager waits for ever."""
+    """Otherwise the service manager waits indefinitely."""
     with notified() as (feedd, manager):
         manager.await_message("READY=1")
         del manager.messages[:]

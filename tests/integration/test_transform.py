@@ -240,7 +240,7 @@ def test_ranks_and_devices_see_the_same():
 @needs_numpy
 @harness.quick_attach
 def test_loaders_are_killed_again_and_again():
-    """In mid-transform too: the chunk is read anew."""
+    """Also during a transform: the chunk is read again."""
     for io in READERS:
         with harness.Instance(io=io, loaders=3, ring="256K") as feedd:
             content = add_records(feedd)

@@ -1,4 +1,4 @@
-"""feedd --until-eof: a daemon that ends with whoever holds its standard input."""
+"""feedd --until-eof: a daemon that ends with the process that holds its standard input."""
 
 import contextlib
 import os
@@ -82,7 +82,7 @@ def test_an_owner_that_is_gone_before_it_serves():
 
 
 def test_standard_input_that_cannot_end():
-    """A file has its end at once and for ever; a configuration without sense is found before."""
+    """A file is at its end at once; an invalid configuration is found first."""
     with harness.Instance() as feedd:
         data.add_records(feedd)
         feedd.write_config()

@@ -1,4 +1,4 @@
-"""The protocol by hand: frames, protobuf and descriptor passing, for tests that a well-behaved library could not write.
+"""The protocol by hand: frames, protobuf and descriptor passing, for tests that a well-behaved library does not allow.
 
 Messages are dictionaries; their numbers come from proto/feed.proto itself, so there is no second list to keep.
 """
@@ -15,7 +15,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MAX_MESSAGE = 65536
-# Of those who attach and do not say where they want their batches: see harness.DEVICE.
+# The device of clients that attach without naming one: see harness.DEVICE.
 DEVICE = os.environ.get("FEEDD_TEST_DEVICE", "").replace("host:", "HOST-")
 VERSION = 1
 INTEGERS = {"uint32", "uint64", "int32", "bool"}
@@ -166,7 +166,7 @@ class Client:
     def __init__(self, path, timeout_s=10.0):
         self.timeout_s = timeout_s
         self.buffer = b""
-        self.stream_is_done = False  # whatever it releases, on a GPU by DEVICE alone
+        self.stream_is_done = False  # no matter what it releases; only for the GPU of DEVICE
         self.fds = array.array("i")
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.settimeout(timeout_s)

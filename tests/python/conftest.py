@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the Python package. ../README.md tells how such a test is written and run."""
+"""Fixtures of the tests of the Python package. ../README.md explains how such a test is written and run."""
 
 import faulthandler
 import gc
@@ -14,7 +14,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "integration")]
 
-# Everything that tests and daemons leave lying about is seen here, and goes at the end.
+# Temporary files of tests and daemons go here, where leftovers are noticed; removed at the end.
 FOLDER = tempfile.mkdtemp(prefix="feedd-python-")
 os.environ["TMPDIR"] = tempfile.tempdir = FOLDER
 os.environ.pop("FEEDD_SOCKET", None)
@@ -48,7 +48,7 @@ def out_of_time(_number, _frame):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Each test has its time. One that does not hear of the end of it is ended with its process."""
+    """Each test has a time limit. If it does not react to the signal, its process is ended."""
     marker = item.get_closest_marker("limit")
     limit = (marker.args[0] if marker else LIMIT_S) * harness.SLOWNESS
     signal.signal(signal.SIGALRM, out_of_time)
@@ -87,19 +87,19 @@ def daemon():
 
 @pytest.fixture(params=support.DEVICES)
 def device(request):
-    """Where batches are wanted: host memory and a simulated GPU, or the GPU that is being tested."""
+    """Where batches go: host memory and a simulated GPU, or the GPU that is being tested."""
     return request.param
 
 
 @pytest.fixture
 def load(daemon, device):
-    """support.loader() on the file's daemon and each device; what it made is closed."""
+    """support.loader() on the file's daemon and each device; the loaders are closed afterwards."""
     with support.loaders(daemon, device=device) as make:
         yield make
 
 
 @pytest.fixture
 def load_host(daemon):
-    """The same, in host memory alone."""
+    """The same, only in host memory."""
     with support.loaders(daemon) as make:
         yield make

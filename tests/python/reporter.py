@@ -1,4 +1,4 @@
-"""Prints what pytest finds as the Test Anything Protocol, for ../run.py: a plan, a line a test, and the reasons for skips."""
+"""Prints what pytest finds as the Test Anything Protocol, for ../run.py: a plan, a line per test, and the reasons for skips."""
 
 import sys
 
@@ -24,7 +24,7 @@ class Reporter:
         self._say(f"1..{len(session.items)}")
 
     def pytest_runtest_logreport(self, report):
-        """One line when all is known: at the end of the last of setup, call and teardown."""
+        """Prints one line once the outcome is known: after the last of setup, call and teardown."""
         if report.failed:
             self.failed.add(report.nodeid)
             self._comment(f"{report.when} of {report.nodeid}\n{report.longreprtext}")

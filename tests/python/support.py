@@ -40,7 +40,7 @@ def typed_offset(name):
 
 
 def typed_record(index):
-    """Two of each type: bytes that are no NaN of any, and for bool are 0 or 1."""
+    """Two of each type: bytes that are not a NaN in any of them, and are 0 or 1 for bool."""
     record = bytearray()
     for name, (_, size) in TYPES.items():
         record += bytes((index + place) % 2 if name == "bool" else (index * 7 + place) % 60 for place in range(2 * size))
@@ -110,7 +110,7 @@ def raw(tensor):
 
 
 def samples_of(batch):
-    """Which samples a batch of numbers holds, after a look at every byte of it."""
+    """Which samples a batch of numbers holds, after checking every byte of it."""
     identity, body = batch.values() if isinstance(batch, dict) else batch
     numbers = list(struct.unpack(f"<{identity.shape[0]}Q", raw(identity)))
     assert tuple(body.shape) == (len(numbers), BODY)
@@ -198,7 +198,7 @@ def check_sessions(daemon, count):
 
 
 def kill(daemon):
-    """The supervisor alone, with no word to anybody: what it started ends by itself, who is attached finds out."""
+    """Kills only the supervisor, without notice: its children end on their own, and clients find out."""
     daemon.process.kill()
     daemon.process.wait()
 
@@ -214,7 +214,7 @@ def stopped(daemon):
 
 
 class Thread(threading.Thread):
-    """Whose exception is raised by who joins it."""
+    """A thread whose exception is raised by join()."""
 
     def __init__(self, function, *arguments):
         super().__init__(daemon=True)

@@ -104,7 +104,7 @@ def test_copies(load, versioned):
     del body, _, plain
     for batch in iterator:
         del batch
-    assert capsule.bytes() == right, "a copy holds no batch and is no batch's"
+    assert capsule.bytes() == right, "a copy holds no batch and belongs to none"
     capsule.drop()
 
 

@@ -122,7 +122,7 @@ def test_wrong_arguments(daemon):
 
 
 def test_a_daemon_that_was_away():
-    """Restarted meanwhile: the next sample comes all the same."""
+    """The daemon restarts in between: the next sample still comes."""
     with support.instance() as daemon:
         dataset = feedd.Dataset("numbers", framework=support.FRAMEWORK, socket=daemon.socket)
         check(dataset[4], 4)
@@ -149,7 +149,7 @@ def test_samples_that_cannot_be_read(on_error):
             file.truncate(64 * 500)
         dataset = feedd.Dataset("numbers", framework=support.FRAMEWORK, socket=daemon.socket)
         assert support.raw(dataset[3][0]) == data.sample_bytes(3, 64)
-        time.sleep(0.3)  # what lies far ahead is not read meanwhile, and so does not fail
+        time.sleep(0.3)  # samples far ahead are not read during that time, so they do not fail
         assert [support.raw(x) for (x,) in dataset[4:8]] == [data.sample_bytes(number, 64) for number in range(4, 8)]
         with pytest.raises(feedd.Error):
             dataset[900]

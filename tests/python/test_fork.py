@@ -1,4 +1,4 @@
-"""fork() with a loader open. Each case is a program of its own."""
+"""fork() with a loader open. Each case is a separate program."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ def test_the_parents_loader_is_the_parents(daemon, device, use):
     output = run(daemon, device, f"next(iterator)\nin_child(lambda: ({use},))\nshow(iterator)")
     first, *others = output.splitlines()
     assert first.startswith("raised Error this loader belongs to the process that made it") and "make another" in first
-    assert numbers_of("\n".join(others)) == wanted(**SHUFFLED)[1:], "the parent goes on"
+    assert numbers_of("\n".join(others)) == wanted(**SHUFFLED)[1:], "the parent continues"
 
 
 def test_a_loader_of_the_childs_own(daemon, device):

@@ -174,7 +174,7 @@ print([int(id[0]) for id, body in held])
 
 
 def test_a_fork_with_batches_on_a_gpu(daemon, device):
-    """CUDA does not survive a fork; the child gets a clear error, lets go of nothing, and the parent goes on."""
+    """CUDA does not survive a fork; the child gets a clear error and releases nothing, and the parent continues."""
     code = f"""
 import feedd, os, sys
 loader = feedd.DataLoader("numbers", 16, device={device!r})

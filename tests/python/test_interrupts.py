@@ -121,7 +121,7 @@ def test_an_interrupt_of_an_attachment_is_heard_at_any_moment(tmp_path):
 
 
 def test_signals_with_handlers_of_ones_own():
-    """They run during a wait, which goes on after them."""
+    """They run during a wait, which continues after them."""
     with support.instance() as daemon, support.loader(daemon, prefetch_factor=1, **SHUFFLED) as loader:
         iterator = iter(loader)
         found = take(iterator, 1)
@@ -164,7 +164,7 @@ def test_no_daemon(tmp_path, monkeypatch):
     with pytest.raises(feedd.Unavailable, match="no feedd is listening") as found:
         feedd.DataLoader("numbers", socket=tmp_path / "none.sock")
     assert isinstance(found.value, ConnectionError) and "none.sock" in str(found.value)
-    assert found.value.code == errno.ECONNREFUSED, "a code of its own: ENOENT is a dataset that is not there"
+    assert found.value.code == errno.ECONNREFUSED, "a different code: ENOENT means that there is no such dataset"
     (tmp_path / "file").touch()
     monkeypatch.setenv("FEEDD_SOCKET", str(tmp_path / "file"))
     with pytest.raises(feedd.Unavailable, match="not a socket"):

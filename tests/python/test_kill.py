@@ -123,7 +123,7 @@ def test_the_daemon_is_killed_under_the_ranks_of_a_job(device, first):
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_the_daemon_is_killed_under_jobs_that_share_a_feed(device, first):
-    """Each still sees every batch, whoever is back first."""
+    """Each still sees every batch, no matter which is back first."""
 
     def sharers(load):
         return [load(share="both", batch_size=4, prefetch_factor=2, **SHUFFLED) for _ in range(2)]

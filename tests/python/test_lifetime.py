@@ -193,7 +193,7 @@ def test_many_loaders_leave_no_descriptors(daemon, device):
 
 
 def test_memory_does_not_grow(daemon, device):
-    """Leases and what stands around them are freed: a hundred thousand batches in the space of a few."""
+    """Leases and the objects around them are freed: a hundred thousand batches fit in the space of a few."""
     loader = support.loader(daemon, batch_size=1, device=device)
 
     def resident():
@@ -235,7 +235,7 @@ if support.FRAMEWORK != "torch":  # whose own code does not bear it when a threa
 @pytest.mark.parametrize("device", support.SCRIPT_DEVICES)
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_exit_with_tensors_and_iterators_alive(daemon, device, ending):
-    """The program ends in good order, and the daemon sees it."""
+    """The program ends cleanly, and the daemon notices."""
     assert support.run(support.program(EXIT + ending, device), daemon=daemon) == ""
     support.check_sessions(daemon, 0)
 

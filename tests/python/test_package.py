@@ -21,7 +21,7 @@ PROTOCOLS = ("__dlpack__", "__dlpack_device__", "__array_interface__", "__cuda_a
 
 def output(*command):
     if not shutil.which(command[0]):
-        pytest.skip(f"there is no {command[0]} here")
+        pytest.skip(f"{command[0]} is not installed")
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 

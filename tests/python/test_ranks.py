@@ -103,7 +103,7 @@ def test_what_torchrun_says(environment):
 
 @pytest.mark.parametrize("missing", ["TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE"])
 def test_half_of_it_is_nothing(environment, missing):
-    """RANK and WORLD_SIZE alone are set by others too, who mean something else."""
+    """Other programs also set RANK and WORLD_SIZE alone, with another meaning."""
     environment(**{missing: None})
     assert find() == (0, 1, 1, None)
 

@@ -156,7 +156,7 @@ def test_a_program_that_is_none(folder):
     ],
 )  # fmt: skip
 def test_wrong_configurations(config, says):
-    """The daemon's own sentence, and nothing stays behind."""
+    """The daemon's own sentence, and nothing is left behind."""
     with pytest.raises(feedd.Error, match=says):
         with feedd.serve(config, program=PROGRAM):
             pass

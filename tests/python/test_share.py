@@ -79,8 +79,8 @@ def test_a_break_in_a_shared_feed_skips_to_the_next_epoch(load_host):
 
 
 def test_one_that_is_too_slow_is_detached(device):
-    """It holds its batches for longer than max_lag while another one waits: that one goes on, and this one is told. It may
-    read on where it stood with a loader of its own."""
+    """It holds its batches for longer than max_lag while another one waits: the other continues, and this one is told. It may
+    continue from its position with a private loader."""
     with support.instance(ring="32K", device_pool="64K", max_lag=1) as daemon:
         with support.loaders(daemon, device=device, **SHUFFLED) as load:
             slow, quick = load(share="both", prefetch_factor=1), load(share="both", timeout=20)

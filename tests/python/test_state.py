@@ -1,4 +1,4 @@
-"""state_dict and load_state_dict: going on exactly there."""
+"""state_dict and load_state_dict: continuing exactly there."""
 
 import json
 import pickle
@@ -60,7 +60,7 @@ def test_a_state_says_what_is_wanted_next(load_host):
 
 
 def test_the_usual_loop_after_loading(load_host):
-    """`for epoch in range(first, ...): loader.set_epoch(epoch); for batch in loader` goes on where the state was taken."""
+    """`for epoch in range(first, ...): loader.set_epoch(epoch); for batch in loader` continues where the state was taken."""
     loader = load_host(**SHUFFLED)
     read(loader)
     take(iter(loader), 4)

@@ -93,7 +93,7 @@ def test_a_holder_lets_go_while_another_loader_waits():
             harness.eventually(lambda: waits(seen), 5, "the ring is full")
             there = len(seen)
             held.clear()
-            harness.eventually(lambda: len(seen) > there, 5, "the other one goes on")
+            harness.eventually(lambda: len(seen) > there, 5, "the other one continues")
             slow.close()
             thread.done()
 

@@ -73,7 +73,7 @@ def test_single_samples_are_transformed(images):
 
 
 def test_states_are_of_a_transform(images):
-    """Another transform is another dataset: going on with it would be training on something else."""
+    """Another transform is another dataset: continuing with it would be training on something else."""
     with support.loader(images, "scaled") as one, support.loader(images, "normal") as other:
         with pytest.raises(feedd.OptionError):
             other.load_state_dict(one.state_dict())

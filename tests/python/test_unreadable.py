@@ -1,4 +1,4 @@
-"""Samples that cannot be read, as a file has shrunk: the dataset's on_error says whether the feed fails or goes on without."""
+"""Samples that cannot be read because a file has shrunk: on_error says whether the feed fails or continues without them."""
 
 import contextlib
 import errno
@@ -98,7 +98,7 @@ def check_error(error, file):
 
 
 def test_failing(device):
-    """Whoever reads on is told where; the state says where the last batch was, and from there it goes on with a whole file."""
+    """Readers are told where; the state is that of the last batch, and a run with a complete file continues from there."""
     with numbers("fail", device) as (_, file, load):
         whole = file.read_bytes()
         loader = load()
@@ -124,7 +124,7 @@ def test_failing(device):
 
 
 def test_failing_at_once(device):
-    """A loader that begins when the file is short already; the next epoch is no way out."""
+    """A loader that begins when the file is already short; the next epoch does not help."""
     with numbers("fail", device) as (_, file, load):
         shrink(file)
         loader = load(**SHUFFLED)

@@ -59,7 +59,7 @@ static inline void fixture_add_files(struct fixture *fixture, const struct fixtu
     for (uint32_t i = 0; i < shape->files; i++) {
         uint32_t number = stream->first_file + i;
         struct dataset_file *file = &fixture->layout->files[number];
-        // The last record ends with its last wanted byte: reading on behind it meets the end of the file.
+        // The last record ends with its last needed byte: reading beyond it hits the end of the file.
         *file = (struct dataset_file){.first_sample = first_sample,
                                       .samples = shape->file_samples[i],
                                       .data_offset = shape->header_bytes + i * shape->header_bytes,

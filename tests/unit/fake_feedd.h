@@ -207,7 +207,7 @@ static inline void fake_die_and_return(struct fake *fake) {
     fake->peer = accept4(fake->listener, NULL, NULL, SOCK_CLOEXEC);
 }
 
-// Until the client sleeps, so that what comes next does not depend on who is faster.
+// Waits until the client sleeps, so that what follows does not depend on which side is faster.
 static inline void fake_await_sleep(struct fake *fake) {
     const Feedd__ClientMessage *message = fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_RELEASE);
     FAKE_CHECK(fake, message && message->release->waiting);
@@ -220,7 +220,7 @@ static inline void fake_open(struct fake *fake) {
     fake_attached(fake, fake->read_fd);
 }
 
-// What the daemon and its loaders do before a grant: batch `sequence` lies in `slot`.
+// What the daemon and its loaders do before a grant: batch `sequence` is in `slot`.
 static inline void fake_fill(struct fake *fake, uint32_t slot, uint64_t sequence) {
     struct ring_slot *record = ring_slot(&fake->ring, slot);
     record->run = fake->run;

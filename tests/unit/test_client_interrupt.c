@@ -5,7 +5,7 @@
 
 struct caller {
     uint32_t asked;
-    uint32_t patience; // says stop when asked once more than so often
+    uint32_t patience; // how often it may be asked before it says stop
 };
 
 static bool has_enough(void *context) {

@@ -126,7 +126,7 @@ static void status_of_a_host_without_gpus_does_not_mention_them(void **state) {
     assert_null(strstr(text, "UUID"));
 }
 
-// As a terminal of so many columns would show it.
+// As a terminal with that many columns would show it.
 static char *narrow_output_of(int (*command)(const struct ctl *, int, char **), const char *name,
                               const char *columns, void (*script)(struct fake *)) {
     setenv("COLUMNS", columns, 1);

@@ -65,7 +65,7 @@ static void tokens_of_other_places(void **state) {
     assert_int_equal(feed_token_at(feed, 3, FAKE_SAMPLES, text), -ERANGE);
     assert_int_equal(feed_token_at(feed, 3, UINT64_MAX, text), -ERANGE);
     assert_int_equal(text[0], 'x');
-    expect_token(feed, 3, 40); // where the consumer stands is as it was
+    expect_token(feed, 3, 40); // the consumer's position has not changed
     feed_close(feed);
     fake_stop(&fake);
 

@@ -1,4 +1,4 @@
-// A daemon goes away and comes back: the consumer goes on where its application stands, nothing lost, nothing twice.
+// A daemon goes away and comes back: the consumer continues at its application's position, nothing lost, nothing twice.
 #include "base/scope.h"
 #include "base/time.h"
 #include "order/token.h"

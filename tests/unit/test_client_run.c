@@ -103,7 +103,7 @@ static void a_release_finds_another_run(void **state) {
     fake_stop(&fake);
 }
 
-// A daemon that comes back has rings and runs of its own.
+// A daemon that comes back has new rings and runs.
 static void come_back_with_another_run(struct fake *fake) {
     fake_open(fake);
     fake_await_sleep(fake);

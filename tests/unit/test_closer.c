@@ -103,7 +103,7 @@ static void a_session_with_one_in_its_queue(void **state) {
     int poisoned = lingering_socket();
     assert_int_equal(send(far, "hello", 5, 0), 5);
     assert_int_equal(fdpass_send(far, "x", 1, lend_fds(&poisoned, 1), 0), 1);
-    close(poisoned); // the last reference lies in the queue now
+    close(poisoned); // the last reference is in the queue now
     uint64_t since = monotonic_ns();
     closer_take_socket(closer, HOSTILE, &socket);
     assert_int_equal(socket, -1);

@@ -73,7 +73,7 @@ static int tear_down(void **state) {
 
 // ---- Batches -----------------------------------------------------------------------------------------------
 
-// A batch of so many samples, complete in a slot of the feed's ring, and dispatched into one of the pool.
+// A batch of that many samples, complete in a slot of the feed's ring, and dispatched to one of the pool.
 static void dispatch(uint32_t slot, uint32_t from, uint64_t count, uint64_t unread) {
     struct batch_place place = fixture_place(at.sequence, count, BATCH);
     struct ring_claim claim;
@@ -189,7 +189,7 @@ static void what_has_not_been_released_is_not_overwritten(void **state) {
     assert_int_equal(held_up(at.now), 0);
 }
 
-// The slots of those who are done are copied into, whatever waits before them.
+// Slots whose consumers are done are copied into, even if others wait before them.
 static void releases_come_out_of_order(void **state) {
     (void)state;
     _Atomic uint64_t *words = add_consumer(3);

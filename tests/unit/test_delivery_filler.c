@@ -1,4 +1,4 @@
-// What a filler of another kind can rely on: delivery with one that stands for hardware of its own, such as a GPU that
+// What another kind of filler can rely on: delivery with one that stands for other hardware, such as a GPU that
 // gathers samples. The fillers that exist are in test_delivery*.c.
 #include "base/error.h"
 #include "daemon/supervisor/delivery/window.h"

@@ -1,4 +1,4 @@
-// Descriptors over real pairs of sockets: who owns them, how many fit, and what is lost.
+// Descriptors over real socket pairs: who owns them, how many fit, and which are lost.
 #include "base/fdpass.h"
 
 #include <errno.h>

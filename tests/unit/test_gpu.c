@@ -107,7 +107,7 @@ static void test_what_is_expected_has_one_spelling(void **state) {
     assert_int_equal(simulated, -1);
 }
 
-// What holds for every GPU is looked at before its implementation is asked.
+// Errors that apply to every GPU are found before the implementation is called.
 static void test_calls_that_are_wrong_on_any_gpu(void **state) {
     (void)state;
     static _Alignas(4096) uint8_t page[4096];

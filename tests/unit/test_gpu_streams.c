@@ -209,7 +209,7 @@ static void test_a_stream_waits_for_another_handles_word(void **state) {
     gpu_close(other);
 }
 
-// What a consumer does: waits in its stream for the word, then works on the bytes, then writes a word of its own.
+// What a consumer does: its stream waits for the word, works on the bytes, then writes the consumer's own word.
 static int play_consumer(int fd) {
     struct gpu *gpu = NULL;
     struct gpu_memory data, answers;
@@ -348,7 +348,7 @@ static void test_a_copy_stalls(void **state) {
     assert_int_equal(read_word(1), 0);
 }
 
-// In a process of its own, which an alarm ends.
+// In a separate process, which an alarm ends.
 static void test_a_stalled_gpu_is_waited_for_in_vain(void **state) {
     (void)state;
     pid_t child = fork();

@@ -166,7 +166,7 @@ static void test_different_messages_are_all_shown(void **state) {
     assert_null(strstr(text, "more times"));
 }
 
-// What a peer calls itself may get into a message; it must not be able to write lines of its own.
+// A peer's name may appear in a message; it must not be able to add lines.
 static void test_a_message_is_one_line_whatever_is_in_it(void **state) {
     (void)state;
     log_open("feedd", LOG_LEVEL_INFO);

@@ -92,7 +92,7 @@ static void test_any_cut_gives_the_same(void **state) {
     order_samples(&order, 0, SAMPLES, whole);
     for (uint32_t count = 1; count < 150; count++)
         for (uint32_t first = 0; first + count <= SAMPLES; first += 89) {
-            part[count] = 12345; // the word behind must stay
+            part[count] = 12345; // the next word must not change
             order_samples(&order, first, count, part);
             assert_memory_equal(part, whole + first, count * sizeof *part);
             assert_int_equal(part[count], 12345);
@@ -163,7 +163,7 @@ static void assert_bijective_by_sampling(uint64_t samples) {
     qsort(values, COUNT, sizeof *values, compare);
     for (uint64_t at = 1; at < COUNT; at++)
         assert_true(values[at - 1] < values[at]);
-    // Every sample stands somewhere: sampled over the whole range, its position leads back to it.
+    // Every sample has a position: sampled over the whole range, its position leads back to it.
     for (uint64_t at = 0; at < COUNT; at++) {
         const uint64_t sample = samples / COUNT * at + at % 7;
         const uint64_t position = position_of(&order, sample);

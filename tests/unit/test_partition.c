@@ -177,7 +177,7 @@ static void assert_each_once(const uint8_t *seen, uint64_t samples, uint64_t del
         assert_int_equal(seen[position], position < delivered);
 }
 
-// A run that stops at any boundary goes on with any other world size, and the epoch is whole.
+// A run that stops at any boundary continues with any other world size, and the epoch is complete.
 static void assert_resumes(const struct partition *partition) {
     if (partition->start_sample != 0)
         return;

@@ -105,7 +105,7 @@ static void direct_large_samples(void **state) {
 
 // ---- What fails ---------------------------------------------------------------------------------------------
 
-// The second file loses its last samples under the reader, which says so of them alone, and goes on.
+// The second file loses its last samples under the reader, which reports only those and continues.
 static void truncate_under(uint32_t direct) {
     struct fixture_shape shape = {ONE_FIELD(6000),  .files = 2,  .file_samples = {30, 30},
                                   .direct = direct, .batch = 60, .slots = 2};
@@ -197,7 +197,7 @@ static void other_faults_kill(void **state) {
     tear_down(&setting);
 }
 
-// Short reads are rare, so where they go on is tested here without a file.
+// Short reads are rare, so continuing them is tested here without a file.
 static void short_reads_go_on(void **state) {
     (void)state;
     uint8_t memory[3000];

@@ -164,7 +164,7 @@ static void without_gpus_there_is_no_table(void **state) {
     prints(&options, &earlier, "");
 }
 
-// Whatever has begun anew in between is about the time since then.
+// Counters that have started again in between cover only the time since then.
 static void what_is_another_is_not_compared(void **state) {
     (void)state;
     static const char since_start[] = "GPU-5a3c1b2f  NVIDIA H200  start  1500        15   3 %   2 %  3 %   3 "

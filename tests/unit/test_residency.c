@@ -108,7 +108,7 @@ static void policy_flees_from_faults(void **state) {
     assert_int_equal(residency_policy_update(&policy, 1, 1301, 15 * SECOND), IO_URING);
     assert_int_equal(residency_policy_update(&policy, 1, 1301, 34 * SECOND), IO_URING); // for 20 s
     assert_int_equal(residency_policy_update(&policy, 1, 1301, 35 * SECOND), IO_MAPPED);
-    // The same faults over a longer time are no burst; nor are those of io_uring's time.
+    // The same faults over a longer time are not a burst; nor are those from the time with io_uring.
     assert_int_equal(residency_policy_update(&policy, 1, 1401, 38 * SECOND), IO_MAPPED);
     assert_int_equal(residency_policy_update(&policy, 0, 1401, 39 * SECOND), IO_URING);
     assert_int_equal(residency_policy_update(&policy, 0, 9999, 40 * SECOND), IO_URING);

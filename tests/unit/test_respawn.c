@@ -67,7 +67,7 @@ static void transfer_processes_that_never_get_ready(void **state) {
         {10, false, 6400, true},  {10, false, 12800, true}, {10, false, 25600, true},
         {10, false, 30000, true}, {10, false, 30000, true},
     };
-    // A driver that takes its time to fail is no better.
+    // A driver that takes long to fail is treated the same.
     static const struct death slow[] = {
         {120000, false, 0},   {120000, false, 200},        {120000, false, 400},
         {120000, false, 800}, {120000, false, 1600, true},

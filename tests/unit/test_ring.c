@@ -154,7 +154,7 @@ static void test_a_failed_slot_is_busy_until_the_last_chunk_has_ended(void **sta
     assert_int_equal(ring_slot_poll(ring, 0), RING_SLOT_FAILED);
 }
 
-// Two fail at once and the one who writes the reason down is killed over it: the next one writes it.
+// Two fail at once, and the one that writes down the reason is killed while doing so: the next one writes it.
 static void test_a_reason_that_was_never_finished_is_given_up(void **state) {
     struct ring *ring = *state;
     struct ring_error failure = {0};

@@ -71,7 +71,7 @@ static void a_copy_is_described_as_its_original(void **state) {
     assert_int_equal(ring_slot(&pool, 1)->fill, 0);
 }
 
-// The holes are closed in the original already; who asks for the samples of the copy has to know of them.
+// The holes are already closed in the original; a reader of the copy's samples has to know about them.
 static void skips_come_along_and_go_again(void **state) {
     (void)state;
     struct batch_place place = fixture_place(0, BATCH, BATCH);
@@ -92,7 +92,7 @@ static void skips_come_along_and_go_again(void **state) {
     assert_memory_equal((const void *)ring_skips(&pool, 3), (const void *)ring_skips(&source, 0), 16);
     claim = claim_one();
     (void)!ring_chunk_done(&pool, &claim, 0);
-    // Without a repair of its own.
+    // Without its own repair.
     assert_int_equal(ring_slot_poll(&pool, 3), RING_SLOT_READY);
     ring_slot_free(&pool, 3);
     ring_slot_free(&source, 0);

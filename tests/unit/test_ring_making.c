@@ -149,7 +149,7 @@ static void test_a_limit_of_file_sizes_is_named(void **state) {
     assert_int_equal(ring_allocate(&plan, fd, &error), 0);
     close_fd(&fd);
     close_fd(&read_fd);
-    // A memory file has no size of its own yet, so the limit is met by the allocation.
+    // A memory file does not have a size yet, so the allocation is what hits the limit.
     AUTO_CLOSE int empty = memfd_create("ring", MFD_CLOEXEC);
     limit_files(RING_PAGE);
     assert_int_equal(ring_allocate_control(&plan, empty, &error), -EFBIG);

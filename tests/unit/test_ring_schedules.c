@@ -61,7 +61,7 @@ static void check_change(void *word, uint64_t from, uint64_t to) {
     for (uint32_t slot = 0; slot < plot->shape.slots; slot++)
         is_repair |= word == &ring_slot(&stage, slot)->repair;
     if ((is_chunk || is_repair) && !change_allowed(is_repair, from, to))
-        complain("a chunk word was changed by one who may not, or to what it may not become");
+        complain("a chunk word was changed by the wrong process, or to a forbidden value");
 }
 
 // ---- Actors -----------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ static void check_batch(uint32_t slot) {
     for (uint32_t chunk = 0; chunk < batch->chunk_count; chunk++)
         if (filled[slot][chunk] != in_slot[slot])
             complain("a chunk is done and was not filled");
-    // The first sample cannot be read: the last one stands in its place.
+    // The first sample cannot be read: the last one is in its place.
     uint32_t first = plot->skips ? batch->count - 1 : 0;
     if (!fixture_sample_is(&stage, slot, 0, fixture_call(batch->epoch, batch->first_position + first)))
         complain("a batch holds wrong bytes");

@@ -14,7 +14,7 @@
 struct threads {
     struct storm storm;
     uint32_t loaders;
-    uint32_t death_of;                  // a loader dies in one turn of so many
+    uint32_t death_of;                  // a loader dies in one of this many turns
     int dead[2], ready[2], released[2]; // pipes: owners, slots, slots
     _Atomic uint32_t next_owner, running;
     _Atomic bool stop;
@@ -104,7 +104,7 @@ static const char *play_supervisor(struct threads *threads) {
 static void stop_loaders(struct threads *threads) {
     atomic_store(&threads->stop, true);
     while (atomic_load(&threads->running)) {
-        // Also those who are just about to lie down.
+        // Also those that are just about to sleep.
         ring_wake_loaders(&threads->storm.ring, UINT32_MAX);
         usleep(500);
     }

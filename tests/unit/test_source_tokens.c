@@ -4,7 +4,7 @@
 
 #define TOKENS(length) "format = tokens\npath = tokens*.bin\ndtype = u16\nlength = " #length "\n"
 
-// Tokens first, first + 1, ... behind a header of `header` bytes.
+// Tokens first, first + 1, ... after a header of `header` bytes.
 static void write_tokens(const char *name, uint16_t first, uint32_t count, uint32_t header) {
     AUTO_FREE uint8_t *data = calloc(1, header + 2 * count + 1);
     assert_non_null(data);

@@ -1,4 +1,4 @@
-// Stages between read and slot: a sample that a stage refuses goes the way of an unreadable one, and reads go on while
+// Stages between read and slot: a sample that a stage refuses is treated as unreadable, and reads continue while
 // stages run.
 #include "tests/unit/stage_fixture.h"
 

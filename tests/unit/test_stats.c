@@ -121,7 +121,7 @@ static void test_the_mode_is_not_the_masks(void **state) {
     assert_int_equal(status.st_mode & 07777, 0640);
 }
 
-// A new daemon's file takes the place of the old one; whoever has mapped the old one goes on seeing that.
+// A new daemon's file replaces the old one; a process that has mapped the old one still sees that.
 static void test_an_old_file_is_replaced_under_its_readers(void **state) {
     (void)state;
     AUTO_CLOSE int first_fd = -1;

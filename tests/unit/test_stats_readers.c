@@ -133,7 +133,7 @@ static void rename_gpu(uint64_t turn) {
     stats_gpu_write_end(gpu);
 }
 
-// In a process of its own, as in life: the names themselves are no atomics.
+// In a separate process, as in reality: the names themselves are not atomic.
 static pid_t start_renaming(void (*rewrite)(uint64_t turn)) {
     pid_t child = fork();
     assert_true(child >= 0);
@@ -224,7 +224,7 @@ static void *play_slow_writer(void *unused) {
     return NULL;
 }
 
-// A writer that has lost the processor for a moment is no reason to leave its feed out.
+// Readers must not leave out a feed because its writer lost the processor for a moment.
 static void test_a_slow_writer_is_waited_for(void **state) {
     (void)state;
     int answers = 0;

@@ -118,7 +118,7 @@ static void a_descriptor_goes_and_comes_back(void **state) {
     end();
 }
 
-// It sleeps meanwhile, so that most of them wait here.
+// It sleeps during that time, so that most of them wait here.
 static void requests_that_wait_keep_their_order(void **state) {
     int fd;
     (void)state;

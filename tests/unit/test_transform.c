@@ -1,4 +1,5 @@
-// Transforms against a slow reference that goes element by element, for every set of loops that this processor can run.
+// Transforms compared with a slow reference that works element by element, for every set of loops that this processor
+// can run.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
