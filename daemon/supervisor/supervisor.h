@@ -9,7 +9,7 @@
 // and beside this file:
 //   turn.c      acts, once per turn of the loop, on what events have marked
 //   run.c       start, signals, stop           watch.c     timeouts
-//   reload.c    a new configuration            datasets.c  the datasets on offer
+//   reload.c    a new configuration            datasets.c  the datasets being served
 //   moderation.c  how often the loop wakes     notify.c    systemd
 //   poll_set.c  descriptors waited for         mark.h      marks
 #ifndef FEEDD_DAEMON_SUPERVISOR_SUPERVISOR_H

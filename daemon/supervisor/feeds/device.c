@@ -53,8 +53,7 @@ static int find_record(const struct supervisor *supervisor, uint32_t *record, st
         *record = (uint32_t)(unused - supervisor->stats->gpus);
         return 0;
     }
-    return error_set(error, -EBUSY, "this daemon already delivers to %u GPUs, the maximum",
-                     STATS_MAX_GPUS);
+    return error_set(error, -EBUSY, "this daemon already delivers to %u GPUs, the maximum", STATS_MAX_GPUS);
 }
 
 static void clear_gauges(struct stats_gpu *gpu) {

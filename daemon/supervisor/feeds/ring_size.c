@@ -8,12 +8,11 @@
 #include "daemon/supervisor/feeds/cache.h"
 #include "order/order.h"
 
-#define RING_LEAST  (8ull << 20)
-#define RING_MOST   (32ull << 20)
-#define DIRECT_MOST (128ull << 20)
-#define SLOTS_LEAST 4u
-#define SLOTS_MOST                                                                                           \
-    1024u // unless ranks need more; enough that one-sample batches do not each wait for a round trip
+#define RING_LEAST     (8ull << 20)
+#define RING_MOST      (32ull << 20)
+#define DIRECT_MOST    (128ull << 20)
+#define SLOTS_LEAST    4u
+#define SLOTS_MOST     1024u // unless ranks need more; enough to hide the round trips of one-sample batches
 #define SLOTS_PER_LANE 3u
 
 // While the ring stays in the last-level cache, bytes reach the bus without a trip to memory; using half of the cache
