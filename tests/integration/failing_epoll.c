@@ -1,6 +1,6 @@
 // A library to be preloaded: the n-th epoll_ctl(ADD) of feedd's supervisor fails. $FAILING_EPOLL names a file of two
-// int32_t: how many are still to succeed or fail until one fails (1: the next one; 0: none fails), and the error that it
-// fails with. The first word is back at 0 once it has failed.
+// int32_t: how many are still to succeed or fail until one fails (1: the next one; 0: none fails), and the error that
+// it fails with. The first word is back at 0 once it has failed.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
