@@ -1,4 +1,4 @@
-// A token bucket: so many at once, and then so many per second. Pure: the caller passes the time.
+// A token bucket: a burst at once, and then a number per second. Pure: the caller passes the time.
 #ifndef FEEDD_BASE_BUCKET_H
 #define FEEDD_BASE_BUCKET_H
 

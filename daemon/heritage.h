@@ -8,10 +8,11 @@
 
 enum heritage_fd {
     // 0 is /dev/null, 1 and 2 are the supervisor's
-    HERITAGE_SETTINGS = 3, // memfd: struct loader_settings, then the dataset's layout
-    HERITAGE_RING = 4,     // shared memory, read-write
-    HERITAGE_STATS = 5,    // statistics region, read-write
-    HERITAGE_EVENT = 6,    // eventfd that wakes the supervisor
+    HERITAGE_SETTINGS =
+        3,             // memfd: struct loader_settings with the dataset's layout, or struct transfer_settings
+    HERITAGE_RING = 4, // shared memory, read-write
+    HERITAGE_STATS = 5, // statistics region, read-write
+    HERITAGE_EVENT = 6, // eventfd that wakes the supervisor
     // write end of a pipe; end of file tells the supervisor that this process and every read that it submitted are gone
     // (a loader registers it with its io_uring)
     HERITAGE_LIFE = 7,

@@ -39,7 +39,7 @@ int partition_locate(const struct partition *partition, uint64_t rank, uint64_t 
                      struct batch_place *place);
 
 // The sequence number of the first batch at or after (epoch, consumed): the inverse of batch_place.consumed.
-// Behind an epoch's last batch (consumed == samples or, with drop_last, in the dropped tail) begins the next epoch.
+// After an epoch's last batch (consumed == samples or, with drop_last, in the dropped tail) begins the next epoch.
 // -ERANGE when the place lies before the run's start or is no batch boundary of this run, -ENODATA and -EINVAL as in
 // partition_locate. `sequence` is untouched then.
 int partition_sequence(const struct partition *partition, uint64_t epoch, uint64_t consumed,

@@ -249,7 +249,7 @@ struct stats_header {
     uint64_t pid;
     uint64_t started_ns;
     _Atomic uint64_t heartbeat_ns; // by the supervisor, a few times a second
-    _Atomic uint64_t stopped;      // 1 once it has stopped in good order
+    _Atomic uint64_t stopped;      // 1 once it has stopped cleanly
     _Atomic uint64_t sessions;
     _Atomic uint64_t ring_bytes; // of all feeds
     uint64_t ring_memory;        // the limit

@@ -66,9 +66,8 @@ struct chunk_plan {
     const struct stage_set *stages;
     uint32_t capacity; // samples
     bool members_sorted;
-    uint64_t
-        merge_window; // a sample at most so many samples away in a file is near enough to be read with another
-    uint64_t *failed; // one bit per sample
+    uint64_t merge_window; // samples in a file this close together are read at once
+    uint64_t *failed;      // one bit per sample
     struct chunk_split *splits;
     uint8_t *apart; // the extents' memory outside the slot
     uint32_t segment_count;

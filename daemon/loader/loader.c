@@ -10,11 +10,11 @@
 #include "base/time.h"
 #include "daemon/heritage.h"
 #include "daemon/io_mode.h"
+#include "daemon/loader/job_round.h"
 #include "daemon/loader/read/readers.h"
 #include "daemon/loader/read/reopen.h"
 #include "daemon/loader/read/residency.h"
 #include "daemon/loader/slice.h"
-#include "daemon/loader/turn.h"
 #include "daemon/log.h"
 #include "daemon/role.h"
 #include "shm/ring_loader.h"
@@ -180,7 +180,7 @@ static void beat(struct loader *loader) {
 
 static void sleep_for_work(struct loader *loader) {
     uint64_t before = monotonic_ns();
-    ring_wait_for_work(&loader->board.ring, TURN_WAIT_MS);
+    ring_wait_for_work(&loader->board.ring, ROUND_WAIT_MS);
     stats_add(&loader->board.stats->counters[LOADER_room_wait_ns], monotonic_ns() - before);
 }
 
@@ -197,7 +197,7 @@ static int serve(struct loader *loader, struct error *error) {
     while (!role_stopping) {
         beat(loader);
         bool change = loader->mode != loader->open_mode;
-        if (turn_take(board, loader->reader, !change))
+        if (job_round(board, loader->reader, !change))
             continue;
         if (change) {
             int err = change_reader(loader, error);

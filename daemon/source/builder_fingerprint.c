@@ -32,10 +32,10 @@ static void hash_fields(XXH3_state_t *state, const struct dataset_layout *layout
 static void hash_transforms(XXH3_state_t *state, const struct dataset_layout *layout) {
     for (uint32_t i = 0; i < layout->field_count; i++) {
         const struct transform *transform = &layout->transforms[i];
-        if (!transform->source)
+        if (!transform->stored)
             continue;
         hash_number(state, i);
-        hash_number(state, transform->source);
+        hash_number(state, transform->stored);
         hash_number(state, transform->step_count);
         for (uint32_t k = 0; k < transform->step_count; k++) {
             const struct transform_step *step = &transform->steps[k];

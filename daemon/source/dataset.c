@@ -95,7 +95,7 @@ void dataset_print(FILE *out, const struct dataset *dataset) {
         fprintf(out, "    %s: %s%s", field->name, dtype_name(field->dtype),
                 dataset_shape_text(field->dimensions, field->shape, shape));
         if (dataset->transforms[i])
-            fprintf(out, ", made of %s: %s", dtype_name(layout->transforms[i].source),
+            fprintf(out, ", made of %s: %s", dtype_name(layout->transforms[i].stored),
                     dataset->transforms[i]);
         fputc('\n', out);
     }

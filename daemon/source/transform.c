@@ -180,7 +180,7 @@ int transform_fit(struct transform *transform, uint32_t dtype, uint32_t dimensio
         return error_set(error, -EINVAL, "found a field of %s, wanted one of real numbers",
                          dtype_name(dtype));
     uint64_t channels = dimensions ? shape[0] : 1;
-    transform->source = dtype;
+    transform->stored = dtype;
     transform->elements = 1;
     for (uint32_t i = 0; i < dimensions; i++)
         transform->elements *= shape[i]; // samples are of 1 byte to 1 GiB

@@ -31,7 +31,7 @@ struct transform_step {
 
 // Part of a dataset's layout. All zero: the field is delivered as it is stored.
 struct transform {
-    uint32_t source; // dtype of what is stored; 0: no transform
+    uint32_t stored; // dtype of what is stored; 0: no transform
     uint32_t target; // dtype of what is delivered: f32, f16 or bf16
     uint32_t step_count;
     uint32_t reserved;

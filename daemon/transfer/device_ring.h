@@ -14,9 +14,9 @@ struct device_ring {
     LIST_ENTRY(device_ring) link;
     uint32_t id;
     struct gpu *gpu;
-    bool open; // false: its ring is still being pinned
-    struct ring ring;
-    int event_fd; // wakes the supervisor
+    bool open;        // false: the feed's ring, from which it copies, is still being pinned
+    struct ring ring; // the pool's own
+    int event_fd;     // wakes the supervisor
     struct registration registration;
     struct gpu_memory memory;
     int memory_fd; // of memory created here, until it has been sent; else -1

@@ -263,7 +263,7 @@ def test_prefetch_that_no_ring_has_room_for():
                 # A pool is sized by the ranks on its GPU, which is one here.
                 assert slots == (most + 1) * ranks or (harness.DEVICE and slots >= most + 1), slots
         many = {"world_size": 2000, "local_world_size": 1500, "batch_size": 1}
-        consumer.refused(feedd, "EINVAL", "local_world_size 1500", prefetch=1, **many)
+        consumer.refused(feedd, "EINVAL", "_world_size 1500", prefetch=1, **many)  # local_ or, on a GPU, device_
 
 
 def test_numbers_that_are_absurd():

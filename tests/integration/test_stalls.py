@@ -86,7 +86,7 @@ def test_lines_about_one_users_sessions_are_limited():
         for _ in range(300):
             refused_connection(feedd)
         allowed = 100 + 20 * (time.monotonic() - begun)
-        written = feedd.read_log().count("is ended")
+        written = feedd.read_log().count("ending session")
         assert 100 <= written <= allowed + 1, (written, allowed)
 
         def left_out():
@@ -97,7 +97,7 @@ def test_lines_about_one_users_sessions_are_limited():
         assert {int(user) for _, user in counts} == {os.getuid()}, counts
         log = feedd.read_log()
         # All refusals so far but those after the last word, if any.
-        assert 300 <= log.count("is ended") + sum(int(count) for count, _ in counts) <= 700, counts
+        assert 300 <= log.count("ending session") + sum(int(count) for count, _ in counts) <= 700, counts
 
 
 # ---- Rings -------------------------------------------------------------------------------------------------

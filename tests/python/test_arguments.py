@@ -102,7 +102,7 @@ def test_an_argument_of_something_else_is_explained(load_host, name, says):
         ("timeout", float("nan"), "timeout"), ("seed", -1, "seed"), ("seed", 2**64, "seed"),
         ("prefetch_factor", 0, "prefetch_factor"), ("prefetch_factor", 4095, "prefetch_factor"),
         ("framework", "tensorflow", "not one of torch, numpy"), ("framework", "cupy", "no tensors in host memory"),
-        ("world_size", 2, "together"), ("rank", 0, "together"), ("device", "xpu", "no GPU"),
+        ("world_size", 2, "together"), ("rank", 0, "together"), ("device", "xpu", "not a GPU"),
     ],
 )  # fmt: skip
 def test_values_that_cannot_be(load_host, name, value, says):

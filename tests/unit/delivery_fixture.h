@@ -121,7 +121,7 @@ static inline bool pump_pools(struct fixture *fixture) {
     return fixture->delivery.free_count > before;
 }
 
-// As feed_pump.
+// As pump_feed.
 static inline void pump(struct fixture *fixture) {
     pump_pools(fixture);
     do

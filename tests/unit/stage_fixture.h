@@ -9,7 +9,7 @@
 
 #include "base/scope.h"
 #include "base/sizes.h"
-#include "daemon/loader/turn.h"
+#include "daemon/loader/job_round.h"
 #include "daemon/log.h"
 #include "shm/ring_supervisor.h"
 
@@ -211,7 +211,7 @@ static inline void fixture_dispatch(struct test_loader *loader, uint32_t slot, u
 
 // Turns of the loader until it has nothing to do.
 static inline void fixture_work(struct test_loader *loader) {
-    for (uint32_t turns = 0; turn_take(&loader->board, &loader->reader.reader, true); turns++)
+    for (uint32_t turns = 0; job_round(&loader->board, &loader->reader.reader, true); turns++)
         assert_true(turns < 10000);
 }
 

@@ -66,7 +66,7 @@ static void check_extent(const struct fixture *fixture, const struct chunk_plan 
     for (uint32_t i = 0; i < plan->claim.count; i++) {
         const uint8_t *stored = fixture_source(fixture, stream, extent, plan->samples[i]);
         uint8_t *got = array + (plan->claim.first_sample + i) * field->sample_bytes;
-        if (transform->source)
+        if (transform->stored)
             transform_run(transform, stored, wanted, 1);
         else
             memcpy(wanted, stored, extent->bytes);
@@ -186,7 +186,7 @@ static void transforms_that_do_not_fit_are_refused(void **state) {
     transform->step_count = TRANSFORM_MAX_STEPS + 1;
     assert_int_equal(open_stages(&stages, &fixture), -EINVAL);
     *transform = good;
-    transform->source = DTYPE_U16;
+    transform->stored = DTYPE_U16;
     assert_int_equal(open_stages(&stages, &fixture), 0);
     assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, &stages, NULL), -EINVAL);
     stage_set_close(&stages);

@@ -140,13 +140,13 @@ static void reads_continue_while_stages_run(void **state) {
     fixture_dispatch(&loader, 0, 0);
     fixture_dispatch(&loader, 1, 1);
     while (!job_staging(&loader.board))
-        assert_true(turn_take(&loader.board, &loader.reader.reader, true));
+        assert_true(job_round(&loader.board, &loader.reader.reader, true));
     loader.reader.most = 3; // slow storage from here on
     loader.reader.waits = 0;
     while (loader.stage.runs < 3) {
         if (loader.stage.runs == 2)
             loader.reader.most = 0; // nothing is complete
-        assert_true(turn_take(&loader.board, &loader.reader.reader, true));
+        assert_true(job_round(&loader.board, &loader.reader.reader, true));
     }
     assert_int_equal(loader.reader.waits, 0);
     loader.reader.most = 3;
@@ -177,7 +177,7 @@ static void a_slow_stage_does_not_hoard_chunks(void **state) {
                 claimed += chunk_state(atomic_load(&ring_chunks(&loader.ring, slot)[chunk])) == CHUNK_CLAIMED;
         assert_in_range(claimed, 0, 16 / 4 + 1);
         assert_true(turns++ < 10000);
-    } while (turn_take(&loader.board, &loader.reader.reader, true));
+    } while (job_round(&loader.board, &loader.reader.reader, true));
     for (uint32_t slot = 0; slot < shape.slots; slot++)
         check_batch(&loader, slot);
     fixture_close(&loader);

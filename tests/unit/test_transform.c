@@ -60,7 +60,7 @@ static void compare(const struct transform *transform, const char *text, const c
         memcpy(&b, wanted + i * bytes, bytes);
         if (!same(transform->target, got + i * bytes, wanted + i * bytes))
             fail_msg("%s of %s with %s: element %lu of %lu is %08x, wanted %08x", text,
-                     dtype_name(transform->source), set, (unsigned long)i, (unsigned long)elements, a, b);
+                     dtype_name(transform->stored), set, (unsigned long)i, (unsigned long)elements, a, b);
     }
 }
 
@@ -73,7 +73,7 @@ static void check_guard(const uint8_t *guard) {
 static void check(const struct transform *transform, const char *text, uint64_t samples,
                   const uint8_t *stored) {
     uint64_t elements = samples * transform->elements;
-    size_t in = elements * dtype_bytes(transform->source), out = elements * dtype_bytes(transform->target);
+    size_t in = elements * dtype_bytes(transform->stored), out = elements * dtype_bytes(transform->target);
     size_t off = random_number() % 8;
     AUTO_FREE uint8_t *wanted = malloc(out);
     AUTO_FREE uint8_t *memory = malloc(off + GUARD + out + GUARD);
@@ -265,7 +265,7 @@ static void what_the_words_mean(void **state) {
     struct transform transform =
         make(" scale\t1/255 ,mean 1e2 -.5 3,std 2,standardise  ,cast bf16", DTYPE_U8, 2, (uint64_t[]){3, 7});
     assert_int_equal(transform.target, DTYPE_BF16);
-    assert_int_equal(transform.source, DTYPE_U8);
+    assert_int_equal(transform.stored, DTYPE_U8);
     assert_int_equal(transform.elements, 21);
     assert_int_equal(transform.channel, 7);
     assert_int_equal(transform.step_count, 4);

@@ -127,7 +127,7 @@ static inline void reference_sample(const struct transform *transform, const uin
     uint64_t count = transform->elements;
     static float x[REFERENCE_MOST];
     for (uint64_t i = 0; i < count; i++)
-        x[i] = reference_load(transform->source, stored + i * dtype_bytes(transform->source));
+        x[i] = reference_load(transform->stored, stored + i * dtype_bytes(transform->stored));
     for (uint32_t k = 0; k < transform->step_count; k++) {
         const struct transform_step *step = &transform->steps[k];
         if (step->kind == TRANSFORM_STANDARDISE)

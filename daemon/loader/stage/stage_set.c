@@ -9,7 +9,7 @@ int stage_set_open(struct stage_set *set, const struct dataset_layout *layout,
     *set = (struct stage_set){0};
     for (uint32_t i = 0; i < layout->field_count && i < RING_MAX_FIELDS; i++) {
         const struct transform *transform = &layout->transforms[i];
-        if (!transform->source)
+        if (!transform->stored)
             continue;
         int err = transform_stage_open(transform, fields[i].sample_bytes, &set->of_field[i], error);
         if (err) {

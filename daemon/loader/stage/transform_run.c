@@ -62,7 +62,7 @@ static void standardise(struct run *run, uint32_t index, size_t count) {
 // Elements first..first+count-1 of the sample after its first `steps` steps, in run->x.
 static void make_block(struct run *run, uint64_t first, size_t count, uint32_t steps) {
     const struct transform *transform = run->transform;
-    run->kernels->load[transform->source](run->x, run->stored + first * run->source_bytes, count);
+    run->kernels->load[transform->stored](run->x, run->stored + first * run->source_bytes, count);
     for (uint32_t i = 0; i < steps; i++) {
         const struct transform_step *step = &transform->steps[i];
         if (step->kind == TRANSFORM_STANDARDISE)
@@ -117,7 +117,7 @@ void transform_run_with(const struct transform_kernels *kernels, const struct tr
     size_t target_bytes = dtype_bytes(transform->target);
     run.transform = transform;
     run.kernels = kernels;
-    run.source_bytes = dtype_bytes(transform->source);
+    run.source_bytes = dtype_bytes(transform->stored);
     run.elements = transform->elements;
     if (!depends_on_place(transform)) { // then the samples are one large sample
         run.elements *= samples;

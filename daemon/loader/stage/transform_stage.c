@@ -14,7 +14,7 @@ struct transform_stage {
 
 static int transform_bytes_needed(const struct stage *stage, uint64_t stored_bytes, uint64_t *bytes) {
     const struct transform_stage *self = (const struct transform_stage *)stage;
-    if (stored_bytes != self->transform->elements * dtype_bytes(self->transform->source))
+    if (stored_bytes != self->transform->elements * dtype_bytes(self->transform->stored))
         return -EINVAL;
     *bytes = stored_bytes > self->delivered_bytes ? stored_bytes : 0;
     return 0;

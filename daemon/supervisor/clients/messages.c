@@ -48,7 +48,7 @@ static void handle_release(struct session *session, const Feedd__ClientMessage *
     const Feedd__Release *release = message->release;
     struct member *member = &session->member;
     struct consumer *consumer = &member->consumer;
-    struct delivery *delivery = member->pool ? &member->pool->delivery : &member->feed->delivery;
+    struct delivery *delivery = member_delivery(member);
     served_feed_mark(member->feed);
     for (size_t i = 0; i < release->n_slots; i++)
         if (delivery_release(delivery, consumer, release->slots[i]) < 0) {

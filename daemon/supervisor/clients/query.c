@@ -59,7 +59,7 @@ static void describe_dataset(const struct dataset *dataset, Feedd__Dataset *row,
         fields[i].dtype = field->dtype;
         fields[i].n_shape = field->dimensions;
         fields[i].shape = (uint64_t *)field->shape;
-        fields[i].stored = dataset->transforms[i] ? layout->transforms[i].source : field->dtype;
+        fields[i].stored = dataset->transforms[i] ? layout->transforms[i].stored : field->dtype;
         if (dataset->transforms[i])
             fields[i].transform = dataset->transforms[i];
         list[i] = &fields[i];

@@ -20,7 +20,8 @@ struct consumer_operations {
     bool (*starves)(const struct consumer *consumer);
 };
 
-// One consumer's place. Embedded in the session; zero before delivery_join.
+// One consumer's place. Embedded in whatever takes the batches: a client's member of a feed, or a lane of a tap; zero
+// before delivery_join.
 struct consumer {
     LIST_ENTRY(consumer) link; // of its lane
     struct lane *lane;
@@ -74,8 +75,9 @@ struct delivery {
     uint64_t run;
     LIST_HEAD(, lane) lanes;
     uint32_t lane_count;
-    bool shared;         // several consumers per rank are to be expected
-    uint32_t lane_limit; // local_world_size: the ring is divided among this many lanes
+    bool shared; // several consumers per rank are to be expected
+    uint32_t
+        lane_limit; // the ring is divided among this many lanes: local_world_size, of a pool device_world_size
     uint32_t consumer_count;
     // Where the run's first consumer began, and where ranks that come without a position begin.
     uint64_t first_sequence;

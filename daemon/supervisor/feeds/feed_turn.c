@@ -12,10 +12,6 @@
 
 // ---- Members that hold others up ---------------------------------------------------------------------------
 
-static const struct delivery *delivery_of(const struct member *member) {
-    return member->pool ? &member->pool->delivery : &member->feed->delivery;
-}
-
 // A blocked lane waits for members that hold something and are not waiting themselves. The one furthest behind comes
 // first, since it may be the only one.
 static struct member *find_laggard(struct served_feed *feed, uint64_t now) {
@@ -24,14 +20,14 @@ static struct member *find_laggard(struct served_feed *feed, uint64_t now) {
     LIST_FOREACH(member, &feed->members, feed_link) {
         struct consumer *consumer = &member->consumer;
         bool lags = !member->failed && consumer->held_count && !consumer->waiting_since_ns &&
-                    delivery_holds_up(delivery_of(member), consumer);
+                    delivery_holds_up(member_delivery(member), consumer);
         if (!lags) {
             consumer->lagging_since_ns = 0;
             continue;
         }
         if (!consumer->lagging_since_ns)
             consumer->lagging_since_ns = now;
-        uint64_t oldest = delivery_oldest_held(delivery_of(member), consumer);
+        uint64_t oldest = delivery_oldest_held(member_delivery(member), consumer);
         if (now - consumer->lagging_since_ns >= feed->max_lag_ns && oldest < furthest) {
             furthest = oldest;
             laggard = member;

@@ -24,10 +24,6 @@ static void forget(struct member *member) {
 
 // ---- Entering ----------------------------------------------------------------------------------------------
 
-static struct delivery *delivery_of(const struct member *member, struct served_feed *feed) {
-    return member->pool ? &member->pool->delivery : &feed->delivery;
-}
-
 // Other members of its rank, which read the same batches.
 static uint32_t count_twins(const struct served_feed *feed, const struct member *member) {
     const struct member *other;
@@ -76,7 +72,7 @@ static int join(struct served_feed *feed, struct member *member, struct error *e
         .epoch = request->start_epoch,
         .consumed = request->start_consumed,
     };
-    return delivery_join(delivery_of(member, feed), &member->consumer, request->rank, request->epochs, &start,
+    return delivery_join(member_delivery(member), &member->consumer, request->rank, request->epochs, &start,
                          request->prefetch, error);
 }
 
@@ -127,7 +123,7 @@ static void leave(struct served_feed *feed, struct member *member) {
     if (consumer->waiting_since_ns)
         stats_add(&feed->stats->counters[FEED_consumer_wait_ns], now - consumer->waiting_since_ns);
     consumer->waiting_since_ns = 0;
-    delivery_leave(delivery_of(member, feed), consumer);
+    delivery_leave(member_delivery(member), consumer);
     LIST_REMOVE(member, feed_link);
     feed->member_count--;
     feed->twins -= count_twins(feed, member);

@@ -42,6 +42,12 @@ struct pool {
 // The events that its device sends it.
 extern const struct tenant_events pool_tenant_events;
 
+// Where a member takes its batches from, or will when it has its place: its pool's delivery, or that of the feed.
+static inline struct delivery *member_delivery(const struct member *member) {
+    struct served_feed *feed = member->feed ? member->feed : member->awaited;
+    return member->pool ? &member->pool->delivery : &feed->delivery;
+}
+
 // Gives a member its release words, before it joins the delivery; pool_leave takes them back after it has left.
 int pool_enter(struct pool *pool, struct member *member, struct error *error);
 void pool_leave(struct pool *pool, struct member *member);

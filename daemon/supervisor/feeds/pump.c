@@ -26,7 +26,7 @@ static void grant(struct served_feed *feed, struct member *member) {
     uint64_t sequence = 0;
     uint32_t count;
     struct consumer *consumer = &member->consumer;
-    struct delivery *delivery = member->pool ? &member->pool->delivery : &feed->delivery;
+    struct delivery *delivery = member_delivery(member);
     while ((count = delivery_grant(delivery, consumer, &sequence, slots, PROTO_MAX_GRANTS)) > 0) {
         if (consumer->waiting_since_ns)
             stats_add(&feed->stats->counters[FEED_consumer_wait_ns],

@@ -1,4 +1,4 @@
-#include "daemon/loader/turn.h"
+#include "daemon/loader/job_round.h"
 
 #include "base/time.h"
 #include "daemon/loader/job_stage.h"
@@ -23,12 +23,12 @@ static struct read_request *wait_for_reads(struct job_board *board, struct reade
     if (list || !reader->in_flight)
         return list;
     uint64_t before = monotonic_ns();
-    list = reader->reap(reader, TURN_WAIT_MS);
+    list = reader->reap(reader, ROUND_WAIT_MS);
     stats_add(&board->stats->counters[LOADER_io_wait_ns], monotonic_ns() - before);
     return list;
 }
 
-bool turn_take(struct job_board *board, struct reader *reader, bool claim) {
+bool job_round(struct job_board *board, struct reader *reader, bool claim) {
     do
         job_submit(board, reader);
     while (claim && wants_more(board, reader) && !job_waiting(board) && job_start(board));
