@@ -200,8 +200,8 @@ static int refuse_unknown(struct parser *parser, const char *key) {
                       other == SECTION_FEEDD ? "[feedd]" : "[dataset NAME]");
     const struct config_option *near = option_nearest(parser->section, key);
     if (near)
-        return REFUSE(parser, key, "found an unknown key; perhaps you mean \"%s\"", near->key);
-    return REFUSE(parser, key, "found an unknown key, wanted one that feedd --help-config lists");
+        return REFUSE(parser, key, "unknown key; perhaps you mean \"%s\"", near->key);
+    return REFUSE(parser, key, "unknown key; feedd --help-config lists the known ones");
 }
 
 static int refuse_value(struct parser *parser, const struct config_option *option, const char *key,
@@ -210,7 +210,7 @@ static int refuse_value(struct parser *parser, const struct config_option *optio
     uint64_t place;
     const char *near = option == &config_options[DATASET_dtype] ? dtype_nearest(value) : NULL;
     if (near && value_parse_choice(near, option->unit, &place))
-        return REFUSE(parser, key, "found \"%s\", wanted perhaps \"%s\"", value, near);
+        return REFUSE(parser, key, "unknown dtype \"%s\"; perhaps you mean \"%s\"", value, near);
     return REFUSE(parser, key, "found \"%s\", wanted %s", value, option_describe(option, wanted));
 }
 

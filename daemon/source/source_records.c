@@ -79,9 +79,8 @@ static int refuse_field(struct builder *builder, const char *value) {
     snprintf(name, sizeof name, "%.*s", (int)strcspn(value, " \t[@"), value);
     const char *nearest = dtype_parse(name) ? NULL : dtype_nearest(name);
     if (nearest)
-        return builder_refuse(builder, -EINVAL, NULL,
-                              "found \"%s\", wanted perhaps the dtype %s instead of %s", value, nearest,
-                              name);
+        return builder_refuse(builder, -EINVAL, NULL, "unknown dtype \"%s\"; perhaps you mean \"%s\"", name,
+                              nearest);
     return builder_refuse(builder, -EINVAL, NULL,
                           "found \"%s\", wanted DTYPE @ OFFSET or DTYPE[N,...] @ OFFSET with at most %u"
                           " dimensions and a DTYPE of %s",

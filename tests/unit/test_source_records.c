@@ -114,9 +114,9 @@ static void test_dtypes_by_other_names(void **state) {
     (void)state;
     write_pattern("cifar.bin", 3074, 1);
     expect_refusal(CIFAR "field.a = float32 @ 0\n", -EINVAL,
-                   "field.a: found \"float32 @ 0\", wanted perhaps the dtype f32 instead of float32");
+                   "field.a: unknown dtype \"float32\"; perhaps you mean \"f32\"");
     expect_refusal(CIFAR "field.a = U8[3] @ 1\n", -EINVAL,
-                   "field.a: found \"U8[3] @ 1\", wanted perhaps the dtype u8 instead of U8");
+                   "field.a: unknown dtype \"U8\"; perhaps you mean \"u8\"");
     remove(path_in_folder("cifar.bin"));
 }
 
