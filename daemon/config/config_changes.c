@@ -135,7 +135,7 @@ static void describe_datasets(struct lines *lines, const struct config *old, con
         if (!before)
             add_line(lines, "dataset %s: added", dataset->name);
         else if (difference)
-            add_line(lines, "dataset %s: changed (%s); feeds in use keep the old one", dataset->name,
+            add_line(lines, "dataset %s: changed (%s); feeds in use keep the old version", dataset->name,
                      difference);
     }
     for (size_t i = 0; i < old->dataset_count; i++)

@@ -71,11 +71,14 @@ static void describe(const struct reload *reload, char *text, size_t bytes) {
         text[used - 1] = '\0';
 }
 
-// Writes each of them as a line of the log.
+// Logs each change on a line of its own. The log's level takes the place of the prefix.
 static void log_changes(const char *text) {
+    const size_t prefix = strlen(CONFIG_CHANGES_WARNING);
     for (size_t length; *text; text += length + (text[length] != '\0')) {
+        bool warning = strncmp(text, CONFIG_CHANGES_WARNING, prefix) == 0;
+        if (warning)
+            text += prefix;
         length = strcspn(text, "\n");
-        bool warning = strncmp(text, CONFIG_CHANGES_WARNING, strlen(CONFIG_CHANGES_WARNING)) == 0;
         log_write(warning ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "reloaded: %.*s", (int)length, text);
     }
 }

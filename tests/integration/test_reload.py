@@ -158,11 +158,11 @@ def test_settings_that_change():
         feedd.write_config()
         done = feedd.ctl("reload")
         assert done.stdout.splitlines()[1:] == ["  ring_memory = 1M (was 64M)", "  log_level = debug (was info)"], done
-        warning = f"warning: socket = /tmp/elsewhere.sock takes effect after a restart; still listening on {feedd.socket}"
-        assert done.stderr == f"feedctl: {warning}\n", done
+        said = f"socket = /tmp/elsewhere.sock takes effect after a restart; still listening on {feedd.socket}"
+        assert done.stderr == f"feedctl: warning: {said}\n", done
         assert feedd.status()["ring_memory"] == 1 << 20
         assert feedd.statistics()["ring_memory"] == 1 << 20
-        assert warning in feedd.read_log()
+        assert f"warning: reloaded: {said}\n" in feedd.read_log()
         feedd.settings["socket"] = "/tmp/other.sock"
         feedd.write_config()
         assert f"still listening on {feedd.socket}" in feedd.ctl("reload").stderr

@@ -83,7 +83,7 @@ static void test_datasets_that_change(void **state) {
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         char wanted[256];
-        snprintf(wanted, sizeof wanted, "dataset numbers: changed (%s); feeds in use keep the old one",
+        snprintf(wanted, sizeof wanted, "dataset numbers: changed (%s); feeds in use keep the old version",
                  cases[i].difference);
         check(NUMBERS, cases[i].after, LISTENING, 1, wanted);
     }
