@@ -64,8 +64,8 @@ static void print(const struct config *config, struct dataset *const *datasets, 
     printf("delivery to GPUs: %s\n", gpus);
     if (user)
         snprintf(as, sizeof as, " (checked as user %s)", user);
-    printf("%s: all is well%s; %zu dataset%s would be served on %s\n", config->file, as,
-           config->dataset_count, config->dataset_count == 1 ? "" : "s", config->socket);
+    printf("%s: OK%s: %zu dataset%s would be served on %s\n", config->file, as, config->dataset_count,
+           config->dataset_count == 1 ? "" : "s", config->socket);
 }
 
 static int check_loaded(const struct config *config, const char *user, struct error *error) {

@@ -58,11 +58,8 @@ static int find_calls(PFN_cuGetProcAddress_v12000 find, struct error *error) {
 static int load(struct error *error) {
     void *library =
         dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); // never closed: it cannot be unloaded safely
-    if (!library) {
-        const char *why = dlerror();
-        return error_set(error, -ENOTSUP, "there is no NVIDIA driver on this machine (%s)",
-                         why ? why : "libcuda.so.1");
-    }
+    if (!library)
+        return error_set(error, -ENOTSUP, "there is no NVIDIA driver on this machine");
     PFN_cuDriverGetVersion_v2020 get_version =
         (PFN_cuDriverGetVersion_v2020)dlsym(library, "cuDriverGetVersion");
     PFN_cuGetProcAddress_v12000 find = (PFN_cuGetProcAddress_v12000)dlsym(library, "cuGetProcAddress_v2");

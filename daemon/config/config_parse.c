@@ -72,9 +72,9 @@ static int begin_dataset(struct parser *parser, const char *name) {
     if (!is_name(name, PROTO_MAX_NAME))
         return REFUSE_LINE(
             parser,
-            "found [dataset %s], wanted a name of 1 to %u letters, digits, dots, underscores or"
+            "found [dataset%s%s], wanted a name of 1 to %u letters, digits, dots, underscores or"
             " hyphens",
-            name, PROTO_MAX_NAME);
+            *name ? " " : "", name, PROTO_MAX_NAME);
     for (size_t i = 0; i < config->dataset_count; i++)
         if (strcmp(config->datasets[i].name, name) == 0)
             return REFUSE_LINE(parser,

@@ -51,6 +51,7 @@ def test_good_configuration_is_accepted():
         done = instance.check()
         assert done.returncode == 0, done.stderr
         assert "numbers" in done.stdout and "1000" in done.stdout, done.stdout
+        assert f"{instance.config}: OK: 1 dataset would be served on {instance.socket}\n" in done.stdout, done.stdout
         assert not instance.socket.exists() and not instance.stats.exists(), "--check must start nothing"
 
 

@@ -15,7 +15,7 @@ static const struct {
     {"[feedd] x\n", ":1: found \"[feedd] x\", wanted"},
     {"[feedd] = x\n", ":1: found \"[feedd] = x\", wanted"},
     {"[daemon]\n", ":1: found section [daemon], wanted [feedd] or [dataset NAME]"},
-    {"[dataset]\n", ":1: found [dataset ], wanted a name of 1 to 63 letters"},
+    {"[dataset]\n", ":1: found [dataset], wanted a name of 1 to 63 letters"},
     {"[datasets x]\n", ":1: found section [datasets x], wanted"},
     {"[]\n", ":1: found section [], wanted"},
     {"\n\n[dataset a b]\n", ":3: found [dataset a b], wanted a name"},

@@ -170,7 +170,7 @@ static void test_simulated_gpus_are_support_too(void **state) {
 static void test_without_a_driver_cuda_is_refused_in_a_sentence(void **state) {
     (void)state;
 #ifdef HAVE_CUDA
-    const char *sentence = "there is no NVIDIA driver on this machine (libcuda.so.1";
+    const char *sentence = "there is no NVIDIA driver on this machine";
     void *library = dlopen("libcuda.so.1", RTLD_LAZY);
     if (library) {
         dlclose(library);
@@ -187,6 +187,7 @@ static void test_without_a_driver_cuda_is_refused_in_a_sentence(void **state) {
         gpu_describe(0, text, sizeof text);
         if (strncmp(text, sentence, strlen(sentence)) != 0)
             fail_msg("\"%s\" does not begin with \"%s\"", text, sentence);
+        assert_null(strstr(text, "libcuda")); // dlopen's own words help nobody
         assert_unresolved("cuda", -ENOTSUP, sentence);
         assert_unresolved("cuda:1", -ENOTSUP, sentence);
         assert_unresolved("GPU-53ce3473-78b4-0a9f-482c-b0ec960d2263", -ENOTSUP, sentence);
