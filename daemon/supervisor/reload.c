@@ -37,8 +37,8 @@ static struct session *find_session(const struct supervisor *supervisor, uint64_
     return NULL;
 }
 
-static void answer(const struct reload *reload, int err, const char *text) {
-    struct session *session = find_session(reload->supervisor, reload->asker);
+static void answer(struct supervisor *supervisor, uint64_t asker, int err, const char *text) {
+    struct session *session = find_session(supervisor, asker);
     if (!session)
         return;
     if (err)
@@ -97,12 +97,12 @@ static void finish(struct reload *reload) {
     char text[4096];
     if (!reload->config) {
         supervisor_report(supervisor, "reload: %s; everything stays as it was", reload->error.text);
-        answer(reload, reload->error.code, reload->error.text);
+        answer(supervisor, reload->asker, reload->error.code, reload->error.text);
     } else if (supervisor->state < SUPERVISOR_STOPPING) {
         describe(reload, text, sizeof text);
         apply(reload);
         log_changes(text);
-        answer(reload, 0, text);
+        answer(supervisor, reload->asker, 0, text);
     }
     if (supervisor->state < SUPERVISOR_STOPPING)
         notify_ready(supervisor->dataset_count, supervisor->socket_path);
@@ -144,7 +144,9 @@ void reload_act(struct supervisor *supervisor) {
     if (!reload_is_due(supervisor))
         return;
     supervisor->reload_wanted = false;
-    if (start(supervisor) < 0)
+    if (start(supervisor) < 0) {
         supervisor_report(supervisor, "reload: out of memory; everything stays as it was");
+        answer(supervisor, supervisor->reload_asker, -ENOMEM, "out of memory; everything stays as it was");
+    }
     supervisor->reload_asker = 0;
 }

@@ -159,10 +159,11 @@ static void on_owner(struct poll_entry *entry, uint32_t events) {
     struct runner *runner = CONTAINER_OF(entry, struct runner, owner);
     char unwanted[256];
     (void)events;
-    if (runner->stop_wanted || read(STDIN_FILENO, unwanted, sizeof unwanted) > 0)
+    if (read(STDIN_FILENO, unwanted, sizeof unwanted) > 0)
         return;
-    poll_set_change(entry, 0);
-    log_info("standard input has ended");
+    poll_set_remove(entry); // the end of a pipe is reported whether asked for or not
+    if (!runner->stop_wanted)
+        log_info("standard input has ended");
     runner->stop_wanted = true;
 }
 

@@ -174,6 +174,18 @@ def test_more_ranks_on_a_gpu_than_its_pool_was_made_for():
                 second.take(5), third.take(5), first.take(5)
 
 
+def test_an_unused_pool_makes_way_for_more_ranks():
+    """A job that ran with one rank per GPU comes back with two."""
+    with devices.serve() as feedd:
+        options = {"share": "job", "world_size": 3, "step": True}
+        with devices.start(feedd, CPU, rank=2, **options):  # keeps the feed
+            with devices.start(feedd, GPU, rank=0, device_world_size=1, **options) as alone:
+                alone.take(2)
+            with devices.start(feedd, GPU, rank=0, device_world_size=2, **options) as first, \
+                    devices.start(feedd, GPU, rank=1, device_world_size=2, **options) as second:
+                first.take(5), second.take(5)
+
+
 def test_tokens_go_from_device_to_device():
     with devices.serve() as feedd:
         together, token = [], None

@@ -201,6 +201,8 @@ static void on_connection(struct poll_entry *entry, uint32_t events) {
         }
         if (errno == EMFILE || errno == ENFILE)
             pause_listening(supervisor, "out of file descriptors");
+        else if (errno == ENOMEM || errno == ENOBUFS)
+            pause_listening(supervisor, "out of memory");
         return;
     }
 }

@@ -127,6 +127,8 @@ void session_unthrottle(struct session *session) {
     if (!session->throttled)
         return;
     session->throttled = false;
+    if (session->state == SESSION_CLOSING) // reads nothing any more
+        return;
     poll_set_change(&session->poll, session->poll.events | EPOLLIN);
     session_mark(session);
 }

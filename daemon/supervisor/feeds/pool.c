@@ -153,7 +153,7 @@ static void lagging(struct pool *pool, uint32_t bit, uint64_t waited_ns) {
     struct served_feed *feed = pool->feed;
     struct member *laggard = find_member(pool, bit);
     uint64_t now = monotonic_ns();
-    if (!laggard || waited_ns > now - laggard->entered_ns)
+    if (!laggard || laggard->failed || waited_ns > now - laggard->entered_ns)
         return; // the report is about an earlier consumer with this bit
     bool continues = now < laggard->stalling_heard_ns + LAG_REPORTS_NS;
     laggard->stalling_heard_ns = now;

@@ -78,7 +78,7 @@ static int open_ring(struct pool *pool, const struct ring_plan *plan, struct err
     struct served_feed *feed = pool->feed;
     int err = ring_create(plan, &pool->ring_fd, &pool->ring_read_fd, error);
     if (!err)
-        err = ring_allocate_control(plan, pool->ring_fd, error); // that is all of it: a few pages
+        err = ring_allocate_control(plan, pool->ring_fd, error); // that is all of it: no batches
     if (!err)
         err = ring_map(&pool->ring, pool->ring_fd, RING_CONTROL, error);
     if (err)
@@ -138,13 +138,15 @@ void pool_free(struct pool *pool) {
     discard(pool);
 }
 
-// A pool that nobody uses any more makes way for one with more ranks.
+// A pool that nobody uses any more makes way for one with more ranks. One that is still being opened does so once it
+// is open, when the members that wait for it are admitted again.
 static struct pool *find_pool(const struct served_feed *feed, const struct attach_request *request) {
     struct pool *pool;
     LIST_FOREACH(pool, &feed->pools, link)
         if (pool->state != POOL_CLOSING && strcmp(pool->tenant.device->uuid, request->device) == 0)
             break;
-    if (!pool || pool->lane_limit >= request->device_world_size || pool->bits || pool_is_awaited(pool))
+    if (!pool || pool->lane_limit >= request->device_world_size || pool->bits ||
+        pool->state != POOL_OPEN)
         return pool;
     pool_close(pool);
     return NULL;

@@ -87,7 +87,7 @@ static void come_again_if_behind(struct served_feed *feed) {
     const struct pool *pool;
     bool behind = feed->delivery.behind;
     LIST_FOREACH(pool, &feed->pools, link)
-        behind |= pool->delivery.behind && pool->state != POOL_CLOSING;
+        behind |= pool->delivery.behind && pool->state != POOL_CLOSING && feed->state == FEED_RUNNING;
     if (!behind)
         return;
     served_feed_mark(feed);

@@ -90,6 +90,11 @@ static bool take_back(struct transfer_process *transfer, const struct transfer_r
     return false;
 }
 
+// A process that was not told something would be wrong from then on. One whose channel has ended is about to be seen.
+static bool is_fatal(int err) {
+    return err && err != -EPIPE && err != -ECONNRESET;
+}
+
 bool transfer_process_send(struct transfer_process *transfer, const struct transfer_request *request,
                            const int *fds, uint32_t count) {
     if (take_back(transfer, request))
@@ -97,9 +102,7 @@ bool transfer_process_send(struct transfer_process *transfer, const struct trans
     int err = -EAGAIN;
     if (TAILQ_EMPTY(&transfer->unsent))
         err = control_send(transfer->process.channel_fd, request, sizeof *request, fds, count);
-    bool ends = err == -EPIPE || err == -ECONNRESET; // which is about to be seen
-    // A process that was not told something would be wrong from then on.
-    if ((err == -EAGAIN && !keep_unsent(transfer, request, fds, count)) || (err && err != -EAGAIN && !ends))
+    if (err == -EAGAIN ? !keep_unsent(transfer, request, fds, count) : is_fatal(err))
         process_kill(&transfer->process);
     return true;
 }
@@ -112,6 +115,8 @@ static void send_unsent(struct transfer_process *transfer) {
         if (err == -EAGAIN)
             return;
         drop_unsent(transfer, unsent);
+        if (is_fatal(err))
+            process_kill(&transfer->process);
     }
     poll_for(transfer);
 }
