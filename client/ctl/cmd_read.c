@@ -198,7 +198,7 @@ static void print_summary(const struct reading *reading, double seconds) {
         printf(": %s samples/s, %.3f GB/s", rate, gb / seconds);
     putchar('\n');
     if (feed_token(reading->feed, token) == 0)
-        printf("stands at %s\n", token);
+        printf("resume token: %s\n", token);
 }
 
 static int make_room_to_fetch(struct reading *reading) {

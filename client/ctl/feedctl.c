@@ -64,7 +64,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         state->next = state->argc;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which command?");
+        argp_error(state, "no command given");
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;

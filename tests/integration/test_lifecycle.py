@@ -213,6 +213,8 @@ def test_exit_codes_and_help():
         assert done.returncode == 1 and "none" in done.stderr, done
         done = run(feedd, "--config", feedd.config, "extra")
         assert done.returncode not in (0, 1) and "extra" in done.stderr, done
+        done = feedd.ctl(check=False)
+        assert done.returncode == 2 and done.stderr.startswith("feedctl: no command given\n"), done
 
 
 def test_feedctl_read_says_one_of_one():
@@ -223,6 +225,7 @@ def test_feedctl_read_says_one_of_one():
         said = feedd.ctl("read", "numbers", "--verify").stdout
         words = ("epoch 0: 1 sample in 1 batch\n", "verified 1 sample of 1 whole epoch:", "\n1 batch, 1 sample, 0.000 GB in ")
         assert all(word in said for word in words), said
+        assert said.splitlines()[-1].startswith("resume token: feedd1."), said
         assert "samples/s" in feedd.ctl("read", "numbers", "--work", 20).stdout
         short = [said for said in (feedd.ctl("read", "numbers").stdout for _ in range(20)) if " in 0.00" in said]
         assert short and not any("samples/s" in said for said in short), short
