@@ -2,9 +2,11 @@
 
 import inspect
 import pathlib
+import pickle
 import re
 import shutil
 import subprocess
+import traceback
 import zipfile
 
 import harness
@@ -77,6 +79,16 @@ def test_what_is_public():
     for name in feedd.__all__:
         thing = getattr(feedd, name)
         assert isinstance(thing, str) or thing.__doc__, f"{name} has no docstring"
+
+
+@pytest.mark.parametrize("name", ["Error", "OptionError", "Timeout", "TooManyBatches", "Unavailable"])
+def test_tracebacks_name_exceptions_as_programs_do(name):
+    kind = getattr(feedd, name)
+    error = kind("a sentence")
+    error.code = 7
+    assert traceback.format_exception_only(kind, error) == [f"feedd.{name}: a sentence\n"]
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.code) == (kind, "a sentence", 7)
 
 
 def stub():

@@ -27,6 +27,10 @@ class Unavailable(Error, ConnectionError):
     """No daemon listens on the socket, or it went away and did not come back within 60 s."""
 
 
+# Tracebacks name them as programs do: feedd.Unavailable.
+for _kind in (Error, OptionError, Timeout, TooManyBatches, Unavailable):
+    _kind.__module__ = "feedd"
+
 _KINDS: dict[int, type[Error]] = {
     errno.EINVAL: OptionError,
     errno.EEXIST: OptionError,
