@@ -32,7 +32,18 @@ def test_a_daemon_that_is_lost(soon):
     (warning,) = said
     assert warning.category is RuntimeWarning and warning.filename == support.__file__
     text = str(warning.message)
-    assert f"feedd on {daemon.socket} is gone" in text and "for 60 s" in text and "systemctl status feedd" in text
+    assert text.startswith(f"lost the connection to feedd on {daemon.socket}; trying to reconnect for 60 s, then raising"
+                           " feedd.Unavailable. If feedd returns, the loader resumes where it was.")
+    assert "systemctl status feedd" in text
+
+
+def test_a_lost_daemon_and_a_short_timeout(soon):
+    with support.instance() as daemon, support.loader(daemon, prefetch_factor=1, timeout=1, **SHUFFLED) as loader:
+        loader._opened()
+        daemon.stop()
+        with pytest.warns(RuntimeWarning, match="lost the connection .* to reconnect for 1 s, then raising feedd.Timeout"):
+            with pytest.raises(feedd.Timeout):
+                read(loader)
 
 
 def test_a_daemon_that_hangs(soon):

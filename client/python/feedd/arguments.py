@@ -10,19 +10,19 @@ from typing import Any, TypeVar
 
 from .waiting import warn
 
-# torch's arguments: the values that ask for nothing, and what feedd does instead.
+# torch's arguments: the values that ask for nothing, and a sentence on what feedd does instead.
 _WITHOUT_MEANING: dict[str, tuple[tuple[Any, ...], str]] = {
-    "sampler": ((None,), "the daemon makes the order of samples from shuffle= and seed=, the same on every machine"),
-    "batch_sampler": ((None,), "the daemon makes the batches from batch_size=, shuffle= and drop_last="),
-    "num_workers": ((0,), "the daemon's loaders read for all its clients: set loaders= in feedd.conf, and leave this at 0"),
-    "collate_fn": ((None,), "a batch comes as one tensor per field; process it further in the loop, or with"
+    "sampler": ((None,), "The daemon makes the order of samples from shuffle= and seed=, the same on every machine"),
+    "batch_sampler": ((None,), "The daemon makes the batches from batch_size=, shuffle= and drop_last="),
+    "num_workers": ((0,), "The daemon's loaders read for all its clients: set loaders= in feedd.conf, and leave this at 0"),
+    "collate_fn": ((None,), "A batch comes as one tensor per field; process it further in the loop, or with"
                             " transform.FIELD= in feedd.conf"),
     "pin_memory": ((False, True), ""),
-    "pin_memory_device": (("",), "ask for device=\"cuda:N\""),
-    "worker_init_fn": ((None,), "this program has no worker processes"),
-    "multiprocessing_context": ((None,), "this program has no worker processes"),
+    "pin_memory_device": (("",), "Ask for device=\"cuda:N\""),
+    "worker_init_fn": ((None,), "This program has no worker processes"),
+    "multiprocessing_context": ((None,), "This program has no worker processes"),
     "persistent_workers": ((False, True), ""),
-    "in_order": ((True,), "batches always come in order"),
+    "in_order": ((True,), "Batches always come in order"),
 }
 # Those that ask for something that feedd does anyway, or that does no harm to leave out.
 _HARMLESS = {
@@ -84,7 +84,7 @@ def refuse_meaningless(arguments: dict[str, Any]) -> None:
     for name, value in arguments.items():
         neutral, instead = _WITHOUT_MEANING[name]
         if not any(value is one or (type(value) is type(one) and value == one) for one in neutral):
-            raise ValueError(f"{name}={value!r} has no meaning with feedd{': ' if instead else ''}{instead}")
+            raise ValueError(f"{name}={value!r} has no meaning with feedd{'. ' if instead else ''}{instead}")
     without_effect = [name for name in _HARMLESS if arguments[name]]
     if without_effect:
         warn("; ".join(f"{name}=True has no effect with feedd: {_HARMLESS[name]}" for name in without_effect))
@@ -96,7 +96,8 @@ def whole_number(name: str, value: Any, least: int, most: int) -> int:
         raise TypeError(f"{name}={value!r} is not a whole number")
     number = int(value.__index__())
     if not least <= number <= most:
-        raise ValueError(f"{name}={number} is not within {least} and {most}")
+        wanted = f"between {least} and {most}" if least < most else f"{least}"
+        raise ValueError(f"{name}={number}: must be {wanted}")
     return number
 
 

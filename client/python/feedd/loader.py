@@ -116,7 +116,7 @@ class DataLoader:
         })
         self.dataset = self._dataset(dataset, framework, socket)
         if batch_size is None:
-            raise ValueError("batch_size=None has no meaning with feedd: single samples are feedd.Dataset(name)[i]")
+            raise ValueError("batch_size=None has no meaning with feedd. Single samples are feedd.Dataset(name)[i]")
         self.batch_size = whole_number("batch_size", batch_size, 1, 2**24 - 1)
         self.drop_last = bool(drop_last)
         self.timeout = timeout

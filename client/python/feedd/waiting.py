@@ -46,16 +46,20 @@ def what_is_awaited(ranks: "Ranks", has_had_batches: bool) -> str:
                 " feeds shows which have joined; local_world_size= says how many to expect")
     if ranks.share is not None:
         return ("another reader of the feed may hold it up, or the storage may be slow: feedctl feeds and feedctl stats show"
-                " what is waited for")
-    return "the storage may be slow, or the daemon may hang: feedctl stats shows what is waited for"
+                " what it is waiting for")
+    return "the storage may be slow, or the daemon may hang: feedctl stats shows what it is waiting for"
 
 
 def _reason(feed: Feed, socket: str | None, timeout_ms: int, expects: str) -> str:
-    until = "indefinitely, unless timeout= is set" if timeout_ms < 0 else f"for {timeout_ms / 1000:g} s in all"
     if feed.connected():
+        until = "indefinitely, unless timeout= is set" if timeout_ms < 0 else f"for {timeout_ms / 1000:g} s in all"
         return f"no batch has come for {WARN_AFTER_MS / 1000:g} s: {expects}. This loader waits {until}"
-    return (f"feedd on {socket_name(socket)} is gone: this loader looks for it for {_RECONNECT_S} s and then continues where"
-            " it stood. Check that the daemon runs (systemctl status feedd) and still uses this socket")
+    limit, then = f"{_RECONNECT_S} s", "feedd.Unavailable"
+    if 0 <= timeout_ms < _RECONNECT_S * 1000:
+        limit, then = f"{timeout_ms / 1000:g} s", "feedd.Timeout"
+    return (f"lost the connection to feedd on {socket_name(socket)}; trying to reconnect for {limit}, then raising {then}. If"
+            " feedd returns, the loader resumes where it was. Check that the daemon runs (systemctl status feedd) and still"
+            " uses this socket")
 
 
 def next_batch(feed: Feed, timeout_ms: int, socket: str | None, expects: str) -> Batch | None:

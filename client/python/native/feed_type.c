@@ -205,7 +205,7 @@ static PyObject *feed_next_method(PyObject *object, PyObject *arguments) {
         return raise_code(got, text);
     char late[HANDLE_TEXT_BYTES + 100];
     snprintf(late, sizeof late, "no batch came within %g s: %s", (double)(timeout_ms + waited_ms) / 1000,
-             *text ? text : "feedctl feeds and feedctl stats show what is waited for");
+             *text ? text : "feedctl feeds and feedctl stats show what it is waiting for");
     return raise_code(got, late);
 }
 
