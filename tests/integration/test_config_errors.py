@@ -229,7 +229,8 @@ def test_field_of_an_unknown_type():
 def test_types_by_the_names_of_others():
     refuse_records("field.x", 'unknown dtype "uint8"; perhaps you mean "u8"', field_x="uint8[8] @ 0")
     refuse_records("field.x", 'unknown dtype "torch.float32"; perhaps you mean "f32"', field_x="torch.float32[2] @ 0")
-    refuse_text("[dataset d]\nformat = tokens\npath = /x\nlength = 4\ndtype = uint16\n", 'unknown dtype "uint16"; perhaps you mean "u16"', line=5)
+    refuse_text("[dataset d]\nformat = tokens\npath = /x\nlength = 4\ndtype = uint16\n",
+                'unknown dtype "uint16"; perhaps you mean "u16"', line=5)  # fmt: skip
 
 
 def test_field_of_a_shape_that_is_none():

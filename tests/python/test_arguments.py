@@ -93,7 +93,8 @@ def test_an_argument_of_something_else_is_explained(load_host, name, says):
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("sampler", [1, 2], "shuffle= and seed="), ("batch_sampler", [[1]], "batch_size="), ("num_workers", 4, r"feedd\. The daemon.*loaders="),
+        ("sampler", [1, 2], "shuffle= and seed="), ("batch_sampler", [[1]], "batch_size="),
+        ("num_workers", 4, r"feedd\. The daemon.*loaders="),
         ("num_workers", False, "num_workers"), ("collate_fn", list, "transform"), ("pin_memory", 1, "pin_memory=1"),
         ("worker_init_fn", print, "no worker processes"), ("multiprocessing_context", "spawn", "no worker processes"),
         ("pin_memory_device", "cuda", 'device="cuda'), ("in_order", False, "in order"), ("persistent_workers", 1, "persistent"),
