@@ -145,8 +145,7 @@ static struct pool *find_pool(const struct served_feed *feed, const struct attac
     LIST_FOREACH(pool, &feed->pools, link)
         if (pool->state != POOL_CLOSING && strcmp(pool->tenant.device->uuid, request->device) == 0)
             break;
-    if (!pool || pool->lane_limit >= request->device_world_size || pool->bits ||
-        pool->state != POOL_OPEN)
+    if (!pool || pool->lane_limit >= request->device_world_size || pool->bits || pool->state != POOL_OPEN)
         return pool;
     pool_close(pool);
     return NULL;
