@@ -9,7 +9,9 @@
 #include <pthread.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
+#include "base/error.h"
 #include "base/sizes.h"
 
 #define DRIVER_LEAST 12000 // CUDA 12.0
@@ -29,6 +31,13 @@ static int refuse_old_driver(int version, struct error *error) {
                      version / 1000, version % 1000 / 10, DRIVER_LEAST / 1000, DRIVER_LEAST % 1000 / 10);
 }
 
+// In a container, the kernel may have a driver whose library is missing or cannot be loaded.
+static int refuse_without_library(const char *reason, struct error *error) {
+    if (access("/proc/driver/nvidia/version", F_OK) < 0)
+        return error_set(error, -ENOTSUP, "there is no NVIDIA driver on this machine");
+    return error_set(error, -ENOTSUP, "the NVIDIA driver's library cannot be loaded: %s", reason);
+}
+
 static int find_calls(PFN_cuGetProcAddress_v12000 find, struct error *error) {
     const struct {
         const char *name;
@@ -36,7 +45,6 @@ static int find_calls(PFN_cuGetProcAddress_v12000 find, struct error *error) {
         void **call;
     } calls[] = {
 #define CUDA_CALL(name, version) {#name, version, (void **)&cuda_driver.name},
-#include "base/error.h"
 #include "gpu/cuda_calls.def"
 #undef CUDA_CALL
     };
@@ -59,7 +67,7 @@ static int load(struct error *error) {
     void *library =
         dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); // never closed: it cannot be unloaded safely
     if (!library)
-        return error_set(error, -ENOTSUP, "there is no NVIDIA driver on this machine");
+        return refuse_without_library(dlerror(), error);
     PFN_cuDriverGetVersion_v2020 get_version =
         (PFN_cuDriverGetVersion_v2020)dlsym(library, "cuDriverGetVersion");
     PFN_cuGetProcAddress_v12000 find = (PFN_cuGetProcAddress_v12000)dlsym(library, "cuGetProcAddress_v2");
