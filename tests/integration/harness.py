@@ -259,6 +259,11 @@ class Instance:
         """How many descriptors feedd (or one of its children) has open."""
         return len(os.listdir(f"/proc/{pid or self.process.pid}/fd"))
 
+    def cpu_seconds(self):
+        """What the daemon itself, without its children, has used so far in user and kernel mode."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def check_descriptors(self, count, seconds=10.0):
         """Fails unless feedd returns to `count` open descriptors: those of a session are gone."""
         eventually(

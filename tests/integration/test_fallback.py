@@ -159,20 +159,14 @@ def test_out_of_descriptors():
                 session.hello()
             harness.eventually(lambda: "out of file descriptors" in feedd.read_log(), 5, "a word about it in the log")
             reader.take(50)
-            cpu = cpu_seconds(feedd.process.pid)
+            cpu = feedd.cpu_seconds()
             for session in sessions:
                 session.close()
             feedd.check_descriptors(before)
             reader.take(50)
-            assert cpu_seconds(feedd.process.pid) - cpu < 2, "it turns in circles"
+            assert feedd.cpu_seconds() - cpu < 2, "it turns in circles"
         harness.eventually(lambda: feedd.ctl("status", check=False).returncode == 0, 5, "it takes clients again")
         consumer.read(feedd, "numbers", 10)
-
-
-def cpu_seconds(pid):
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_waiting_for_descriptors_costs_nothing():
@@ -182,10 +176,10 @@ def test_waiting_for_descriptors_costs_nothing():
         harness.prlimit(feedd.process.pid, "nofile", feedd.descriptors())
         with feedd.client(), feedd.client():
             harness.eventually(lambda: "out of file descriptors" in feedd.read_log(), 5, "a word about it in the log")
-            before = cpu_seconds(feedd.process.pid)
+            before = feedd.cpu_seconds()
             harness.eventually(lambda: heartbeat_age(feedd) < 1, 3, "it continues")
             lines = feedd.read_log().count("out of file descriptors")
-            assert cpu_seconds(feedd.process.pid) - before < 0.2
+            assert feedd.cpu_seconds() - before < 0.2
             assert lines < 50, f"{lines} lines in the log"
 
 

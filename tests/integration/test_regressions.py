@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import os
-import pathlib
 import shutil
 import time
 
@@ -21,12 +20,6 @@ def serve(wrap=(), **settings):
     except BaseException:
         instance.__exit__(AssertionError, None, None)
         raise
-
-
-def processor_seconds(pid):
-    """What a process has used so far, in user and kernel mode."""
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def attach(instance, expect="attached", **options):
@@ -49,7 +42,7 @@ def feeds(instance):
 
 def test_descriptor_that_nobody_asked_for_costs_no_processor_time():
     with serve() as feedd:
-        before = processor_seconds(feedd.process.pid)
+        before = feedd.cpu_seconds()
         for _ in range(3):
             with feedd.client() as session, open("/dev/null") as null:
                 try:
@@ -60,7 +53,7 @@ def test_descriptor_that_nobody_asked_for_costs_no_processor_time():
                     continue
                 assert session.expect_closed()["code"] == errno.EPROTO
                 time.sleep(0.5)  # the session is kept open from this side
-        used = processor_seconds(feedd.process.pid) - before
+        used = feedd.cpu_seconds() - before
         assert used < 0.3 * harness.SLOWNESS, f"feedd was busy for {used:.2f} s over three sessions that it had ended"
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import subprocess
 import time
 
@@ -49,6 +50,20 @@ def test_what_is_written_there_means_nothing():
             assert feedd.ctl("datasets").stdout
         os.close(writer)
         check_end(feedd)
+
+
+def test_stopping_costs_nothing():
+    """The end of the pipe is reported for as long as somebody asks, and a loader that hangs makes stopping take a while."""
+    with served(stop_timeout=2) as (feedd, writer):
+        with consumer.Consumer(feedd, "numbers", 10, step=True) as reader:
+            reader.attached()
+            os.kill(feedd.children_called("loader")[0], signal.SIGSTOP)
+            os.close(writer)
+            harness.eventually(lambda: "standard input has ended" in feedd.read_log(), 2, "it stops")
+            before = feedd.cpu_seconds()
+            time.sleep(1)
+            assert feedd.cpu_seconds() - before < 0.3, "it turns in circles"
+            check_end(feedd)
 
 
 def test_the_last_of_several_owners():
