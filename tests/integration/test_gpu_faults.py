@@ -120,7 +120,7 @@ def large_batches(faults):
 
 
 def test_gpu_is_lost():
-    """Its consumers are told; those in host memory and on another GPU go on to the end of the same feed. The next one who wants
+    """Its consumers are told; those in host memory and on another GPU reach the end of the same feed. The next one that wants
     it gets it, by a new process."""
     shape = {"epochs": 50, "shuffle": True, "seed": 5}
     with large_batches("fail_copy=150") as feedd:
