@@ -32,7 +32,7 @@ static void describe_claim(const struct ring *ring, uint32_t slot, uint32_t chun
 // is as good.
 static bool take_seen(_Atomic uint64_t *word, uint64_t seen, uint32_t owner) {
     return atomic_compare_exchange_strong_explicit(word, &seen, chunk_word(CHUNK_CLAIMED, owner, 0),
-                                                   memory_order_acq_rel, memory_order_relaxed);
+                                                   memory_order_acquire, memory_order_relaxed);
 }
 
 static bool take(_Atomic uint64_t *word, uint32_t owner) {

@@ -11,9 +11,9 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
+#include "tests/unit/ring_clocks.h"
 #include "tests/unit/ring_fixture.h"
 
-#define ACTORS       3 // 0 is the supervisor, the others are loaders; a loader's number is its owner number
 #define STACK_BYTES  (64u * 1024u)
 #define STEPS_MOST   5000u
 #define CHOICES_MOST 5000u
@@ -141,6 +141,7 @@ static void complain(const char *what) {
 
 // Before every atomic operation, and wherever else a process may be killed or lose the processor.
 static void step(void) {
+    clock_step(world.current);
     int others[ACTORS];
     uint32_t count = 0;
     if (world.complaint || ++world.steps > STEPS_MOST) {
@@ -218,6 +219,7 @@ static void run_schedule(void) {
     world.buried = 0;
     world.event = false;
     world.next = 0;
+    clocks_reset();
     for (int i = 0; i < ACTORS; i++)
         prepare_actor(&world.actors[i]);
     play_schedule();
@@ -227,54 +229,64 @@ static void run_schedule(void) {
 
 // ---- The ring's atomic operations -------------------------------------------------------------------------
 
-// Every change of a shared word goes by here.
-static void check_change(void *word, uint64_t from, uint64_t to);
+// Every change of a shared word, and every read of one, passes through here.
+static void check_change(void *word, uint64_t from, uint64_t to, memory_order order);
+static void check_read(const void *word, memory_order order);
 
 static uint64_t raw_load(const void *word, size_t bytes) {
     return bytes == 4 ? *(const volatile uint32_t *)word : *(const volatile uint64_t *)word;
 }
 
-static void raw_store(void *word, size_t bytes, uint64_t value) {
-    check_change(word, raw_load(word, bytes), value);
+static uint64_t read_word(const void *word, size_t bytes, memory_order order) {
+    clock_load(world.current, word, order);
+    check_read(word, order);
+    return raw_load(word, bytes);
+}
+
+static void write_word(void *word, size_t bytes, uint64_t value, memory_order order, bool continues) {
+    check_change(word, raw_load(word, bytes), value, order);
+    clock_store(world.current, word, order, continues);
     if (bytes == 4)
         *(volatile uint32_t *)word = (uint32_t)value;
     else
         *(volatile uint64_t *)word = value;
 }
 
-static uint64_t do_load(const void *word, size_t bytes) {
+static uint64_t do_load(const void *word, size_t bytes, memory_order order) {
     step();
-    return raw_load(word, bytes);
+    return read_word(word, bytes, order);
 }
 
-static void do_store(void *word, size_t bytes, uint64_t value) {
+static void do_store(void *word, size_t bytes, uint64_t value, memory_order order) {
     step();
-    raw_store(word, bytes, value);
+    write_word(word, bytes, value, order, false);
 }
 
-static uint64_t do_exchange(void *word, size_t bytes, uint64_t value) {
+static uint64_t do_exchange(void *word, size_t bytes, uint64_t value, memory_order order) {
     step();
-    uint64_t old = raw_load(word, bytes);
-    raw_store(word, bytes, value);
+    uint64_t old = read_word(word, bytes, order);
+    write_word(word, bytes, value, order, true);
     return old;
 }
 
-static uint64_t do_change(void *word, size_t bytes, uint64_t keep, uint64_t set, uint64_t add) {
+static uint64_t do_change(void *word, size_t bytes, uint64_t keep, uint64_t set, uint64_t add,
+                          memory_order order) {
     step();
-    uint64_t old = raw_load(word, bytes);
-    raw_store(word, bytes, ((old & keep) | set) + add);
+    uint64_t old = read_word(word, bytes, order);
+    write_word(word, bytes, ((old & keep) | set) + add, order, true);
     return old;
 }
 
-static bool do_compare(void *word, size_t bytes, void *expected, uint64_t value) {
+static bool do_compare(void *word, size_t bytes, void *expected, uint64_t value, memory_order success,
+                       memory_order failure) {
     step();
     uint64_t old = raw_load(word, bytes);
-    if (old == raw_load(expected, bytes)) {
-        raw_store(word, bytes, value);
-        return true;
-    }
+    bool equal = old == raw_load(expected, bytes);
+    read_word(word, bytes, equal ? success : failure);
+    if (equal)
+        write_word(word, bytes, value, success, true);
     memcpy(expected, &old, bytes); // little-endian
-    return false;
+    return equal;
 }
 
 // The kernel's: looks at the word and falls asleep in one step. Time does not pass, so that only a wake-up
@@ -307,19 +319,20 @@ static long do_futex(void *word, int operation, uint32_t value, const void *limi
 #undef atomic_fetch_and_explicit
 #undef atomic_compare_exchange_strong
 #undef atomic_compare_exchange_strong_explicit
-#define ANY_WORD(word)                                        (void *)(uintptr_t)(word), sizeof *(word)
-#define atomic_load(word)                                     do_load(ANY_WORD(word))
-#define atomic_load_explicit(word, order)                     do_load(ANY_WORD(word))
-#define atomic_store(word, value)                             do_store(ANY_WORD(word), value)
-#define atomic_store_explicit(word, value, order)             do_store(ANY_WORD(word), value)
-#define atomic_exchange(word, value)                          do_exchange(ANY_WORD(word), value)
-#define atomic_fetch_add(word, value)                         do_change(ANY_WORD(word), UINT64_MAX, 0, value)
-#define atomic_fetch_add_explicit(word, value, order)         do_change(ANY_WORD(word), UINT64_MAX, 0, value)
-#define atomic_fetch_or_explicit(word, bits, order)           do_change(ANY_WORD(word), UINT64_MAX, bits, 0)
-#define atomic_fetch_and_explicit(word, bits, order)          do_change(ANY_WORD(word), bits, 0, 0)
-#define atomic_compare_exchange_strong(word, expected, value) do_compare(ANY_WORD(word), expected, value)
+#define ANY_WORD(word)                                (void *)(uintptr_t)(word), sizeof *(word)
+#define atomic_load_explicit(word, order)             do_load(ANY_WORD(word), order)
+#define atomic_store_explicit(word, value, order)     do_store(ANY_WORD(word), value, order)
+#define atomic_fetch_add_explicit(word, value, order) do_change(ANY_WORD(word), UINT64_MAX, 0, value, order)
+#define atomic_fetch_or_explicit(word, bits, order)   do_change(ANY_WORD(word), UINT64_MAX, bits, 0, order)
+#define atomic_fetch_and_explicit(word, bits, order)  do_change(ANY_WORD(word), bits, 0, 0, order)
+#define atomic_load(word)                             atomic_load_explicit(word, memory_order_seq_cst)
+#define atomic_store(word, value)                     atomic_store_explicit(word, value, memory_order_seq_cst)
+#define atomic_exchange(word, value)                  do_exchange(ANY_WORD(word), value, memory_order_seq_cst)
+#define atomic_fetch_add(word, value)                 atomic_fetch_add_explicit(word, value, memory_order_seq_cst)
+#define atomic_compare_exchange_strong(word, expected, value)                                                \
+    do_compare(ANY_WORD(word), expected, value, memory_order_seq_cst, memory_order_seq_cst)
 #define atomic_compare_exchange_strong_explicit(word, expected, value, success, failure)                     \
-    do_compare(ANY_WORD(word), expected, value)
+    do_compare(ANY_WORD(word), expected, value, success, failure)
 #define syscall(number, word, operation, value, limit, ...)                                                  \
     do_futex(word, operation, (uint32_t)(value), limit)
 

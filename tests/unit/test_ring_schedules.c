@@ -1,16 +1,14 @@
-// Every schedule of two loaders and the supervisor on a small ring, up to so many preemptions and one
-// killed loader: each ends with all batches complete, each chunk word changes only as shm/README.md allows,
-// and nobody sleeps over work. The code is the ring's own; RING_SCHEDULES=N explores N preemptions more.
-#include "tests/unit/ring_schedule.h"
+// Every schedule of two loaders and the supervisor on a small ring, up to so many preemptions and one killed loader:
+// each ends with all batches complete, each chunk word changes only as shm/README.md allows, nobody sleeps over work,
+// and the memory orders that the code asks for make visible what is then read. The code is the ring's own;
+// RING_SCHEDULES=N explores N preemptions more.
+#include "tests/unit/ring_orders.h"
 
 #include "order/partition.h"
 #include "shm/ring_loader.c" // NOLINT(bugprone-suspicious-include)
 #include "shm/ring_loader.h"
 #include "shm/ring_supervisor.c" // NOLINT(bugprone-suspicious-include)
 #include "shm/ring_supervisor.h"
-
-#define SLOTS_MOST  2u
-#define CHUNKS_MOST 2u
 
 struct plot {
     struct ring_shape shape;
@@ -22,15 +20,14 @@ struct plot {
 };
 
 static const struct plot *plot;
-static struct ring stage; // what the actors map
-static uint8_t *fresh;    // its bytes at the start
+static uint8_t *fresh; // the bytes of the stage at the start
 static uint64_t finished, dispatched;
 static uint64_t in_slot[SLOTS_MOST];             // sequence + 1; 0: free
 static uint64_t filled[SLOTS_MOST][CHUNKS_MOST]; // sequence + 1 of what was filled in last
 
 // ---- The table of shm/README.md ---------------------------------------------------------------------------
 
-static bool change_allowed(bool is_repair, uint64_t from, uint64_t to) {
+static bool change_allowed(bool repair, uint64_t from, uint64_t to) {
     bool supervisor = world.current == 0;
     bool buried = supervisor && world.actors[chunk_owner(from)].state == ACTOR_DEAD;
     switch (chunk_state(from) << 8 | chunk_state(to)) {
@@ -46,30 +43,37 @@ static bool change_allowed(bool is_repair, uint64_t from, uint64_t to) {
     case CHUNK_CLAIMED << 8 | CHUNK_FAILED:
         return chunk_owner(from) == (uint32_t)world.current;
     case CHUNK_CLAIMED << 8 | CHUNK_FREE:
-        return buried && is_repair;
+        return buried && repair;
     case CHUNK_CLAIMED << 8 | CHUNK_RECOVERED:
-        return buried && !is_repair;
+        return buried && !repair;
     default:
         return false;
     }
 }
 
-static void check_change(void *word, uint64_t from, uint64_t to) {
-    const uint8_t *at = word, *header = (const uint8_t *)stage.header;
-    bool is_chunk = at >= header + stage.header->chunks_offset && at < header + stage.header->skips_offset;
-    bool is_repair = false;
-    for (uint32_t slot = 0; slot < plot->shape.slots; slot++)
-        is_repair |= word == &ring_slot(&stage, slot)->repair;
-    if ((is_chunk || is_repair) && !change_allowed(is_repair, from, to))
+static void check_change(void *word, uint64_t from, uint64_t to, memory_order order) {
+    const struct job_events *job = job_of(word);
+    if (job && !change_allowed(is_repair(job), from, to))
         complain("a chunk word was changed by the wrong process, or to a forbidden value");
+    check_change_order(word, from, to, order);
 }
 
 // ---- Actors -----------------------------------------------------------------------------------------------
 
+static bool end_job(struct ring *ring, const struct ring_claim *claim, uint32_t skipped) {
+    int actor = world.current;
+    ending[actor] = true;
+    bool wake = ring_chunk_done(ring, claim, skipped);
+    ending[actor] = false;
+    return wake;
+}
+
 static bool work_on(struct ring *ring, const struct ring_claim *claim) {
+    if (!event_known(world.current, claimed_job(claim)->offered))
+        complain("a job is claimed, and its description may not be there yet");
     if (claim->chunk == RING_REPAIR_CHUNK) {
         ring_repair(ring, claim);
-        return ring_chunk_done(ring, claim, 0);
+        return end_job(ring, claim, 0);
     }
     if (claim->first_position != ring_slot(ring, claim->slot)->first_position + claim->first_sample)
         complain("a claim speaks of another batch than its slot");
@@ -80,14 +84,16 @@ static bool work_on(struct ring *ring, const struct ring_claim *claim) {
     if (skip)
         ring_skip_sample(ring, claim, 0);
     filled[claim->slot][claim->chunk] = ring_slot(ring, claim->slot)->sequence + 1;
-    return ring_chunk_done(ring, claim, skip);
+    return end_job(ring, claim, skip);
 }
 
 static void play_loader(uint32_t owner) {
     struct ring ring = stage;
     for (;;) {
         struct ring_claim claim;
-        if (!ring_claim(&ring, owner, &claim)) {
+        bool claimed = ring_claim(&ring, owner, &claim);
+        check_urgent_seen(&ring);
+        if (!claimed) {
             ring_wait_for_work(&ring, 1000);
             continue;
         }
@@ -115,9 +121,14 @@ static void check_batch(uint32_t slot) {
     const struct ring_slot *batch = ring_slot(&stage, slot);
     if (batch->sequence + 1 != in_slot[slot] || batch->skipped != plot->skips)
         complain("a slot holds another batch than was put there");
-    for (uint32_t chunk = 0; chunk < batch->chunk_count; chunk++)
+    for (uint32_t chunk = 0; chunk < batch->chunk_count; chunk++) {
         if (filled[slot][chunk] != in_slot[slot])
             complain("a chunk is done and was not filled");
+        if (!event_known(0, events[slot][chunk].ended))
+            complain("a chunk is done, and its bytes may not be there yet");
+    }
+    if (batch->skipped && !event_known(0, events[slot][CHUNKS_MOST].ended))
+        complain("a batch is repaired, and its bytes may not be there yet");
     // The first sample cannot be read: the last one is in its place.
     uint32_t first = plot->skips ? batch->count - 1 : 0;
     if (!fixture_sample_is(&stage, slot, 0, fixture_call(batch->epoch, batch->first_position + first)))
@@ -129,13 +140,18 @@ static bool look(void) {
     for (uint32_t slot = 0; slot < plot->shape.slots; slot++) {
         if (!in_slot[slot])
             continue;
+        polling = true;
         enum ring_slot_state state = ring_slot_poll(&stage, slot);
+        polling = false;
         if (state == RING_SLOT_FILLING)
             continue;
         if ((state == RING_SLOT_FAILED) != plot->fails)
             complain("a batch failed that should not, or the other way round");
-        if (state == RING_SLOT_FAILED && !ring_take_failure(&stage, &failure) && !world.crashes)
+        bool told = state == RING_SLOT_FAILED && ring_take_failure(&stage, &failure);
+        if (state == RING_SLOT_FAILED && !told && !world.crashes)
             complain("a batch failed and nobody says why");
+        if (told && !event_known(0, failure_written))
+            complain("a batch failed, and the reason may not be there yet");
         if (state == RING_SLOT_FAILED)
             return true;
         check_batch(slot);
@@ -149,6 +165,7 @@ static bool look(void) {
 static void bury(void) {
     uint32_t owner = (uint32_t)world.buried;
     world.buried = 0;
+    clock_join(&clocks.actors[0], &clocks.actors[owner]); // the kernel tells of a death after everything else
     ring_recover(&stage, owner);
     if (ring_recover(&stage, owner) != 0)
         complain("a chunk was given back twice");
@@ -193,6 +210,7 @@ static void set_stage(void) {
     stage.header->supervisor_asleep = 1;
     memset(in_slot, 0, sizeof in_slot);
     memset(filled, 0, sizeof filled);
+    orders_reset();
     finished = dispatched = 0;
 }
 
@@ -239,6 +257,12 @@ static void test_one_loader(void **state) {
 static void test_one_slot_of_one_chunk(void **state) {
     (void)state;
     explore(&(struct plot){.shape = {1, 1, 1, 1}, .batches = 2, .count = 1, .loaders = 2, .preemptions = 2});
+}
+
+// With three batches, the first place in the queue is used again.
+static void test_a_queue_that_wraps(void **state) {
+    (void)state;
+    explore(&(struct plot){.shape = {1, 1, 1, 1}, .batches = 3, .count = 1, .loaders = 2, .preemptions = 2});
 }
 
 static void test_one_slot_of_one_chunk_and_a_death(void **state) {
@@ -291,6 +315,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_loader),
         cmocka_unit_test(test_one_slot_of_one_chunk),
+        cmocka_unit_test(test_a_queue_that_wraps),
         cmocka_unit_test(test_one_slot_of_one_chunk_and_a_death),
         cmocka_unit_test(test_one_slot_of_two_chunks_and_a_death),
         cmocka_unit_test(test_two_slots_of_two_chunks_and_a_death),
