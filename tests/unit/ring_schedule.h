@@ -142,7 +142,7 @@ static void complain(const char *what) {
 // Before every atomic operation, and wherever else a process may be killed or lose the processor.
 static void step(void) {
     clock_step(world.current);
-    int others[ACTORS];
+    int others[ACTORS] = {0};
     uint32_t count = 0;
     if (world.complaint || ++world.steps > STEPS_MOST) {
         complain("there is no end to it");
@@ -169,7 +169,7 @@ static void step(void) {
 }
 
 static void pick_next(void) {
-    int able[ACTORS];
+    int able[ACTORS] = {0};
     uint32_t count = 0;
     if (world.next >= 0)
         return;
