@@ -66,6 +66,10 @@ int frame_next(struct frame_reader *reader, const uint8_t **message, size_t *byt
     return 1;
 }
 
+void frame_put_back(struct frame_reader *reader, size_t bytes) {
+    reader->start -= PROTO_FRAME_HEADER + bytes;
+}
+
 int frame_take_fd(struct frame_reader *reader) {
     if (reader->fd_count == 0)
         return -1;

@@ -36,6 +36,8 @@ ssize_t frame_read(struct frame_reader *reader, int socket);
 // The next whole frame. 1: message points into the buffer, valid until the next frame_read; 0: not yet; -EMSGSIZE: a
 // length beyond the limit; -EPROTO: a torn frame (the peer closed in the middle of it).
 int frame_next(struct frame_reader *reader, const uint8_t **message, size_t *bytes);
+// Makes frame_next return the message of `bytes` bytes again that it has just returned.
+void frame_put_back(struct frame_reader *reader, size_t bytes);
 
 // Takes over the oldest received descriptor, or returns -1. frame_reader_free closes those not taken. A side that
 // expects none checks fd_count after frame_read and ends the session if it is not 0.

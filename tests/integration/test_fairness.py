@@ -102,8 +102,8 @@ def flood(instance, kind, flooding, name=""):
     return act
 
 
-def check_share(hostile, *arguments, **options):
-    with harness.Instance(loaders=1, socket_mode="0666") as feedd:
+def check_share(hostile, *arguments, loaders=1, window_s=WINDOW_S, **options):
+    with harness.Instance(loaders=loaders, linger=0, socket_mode="0666") as feedd:
         feedd.directory.chmod(0o711)
         data.add_records(feedd, samples=10_000, size=64)
         feedd.start()
@@ -113,9 +113,9 @@ def check_share(hostile, *arguments, **options):
             beside, under = [], []
             for _ in range(2):
                 with in_background(ordinary_consumer(feedd)):
-                    beside += take_batches(session, WINDOW_S)
+                    beside += take_batches(session, window_s)
                 with in_background(hostile(feedd, *arguments, **options)):
-                    under += take_batches(session, WINDOW_S)
+                    under += take_batches(session, window_s)
         share = len(under) / len(beside)
         latency = sorted(under)[len(under) * 99 // 100]
         rates = f"{len(under)} batches under the flood, {len(beside)} next to a consumer, 99 in 100 within {latency:.4f} s"
@@ -153,3 +153,20 @@ def come_and_go(instance):
 
 def test_questions_of_sessions_that_come_and_go():
     check_share(come_and_go)
+
+
+def attach_and_leave(instance):
+    """Feeds of ever other shapes, each of which needs a ring and loaders."""
+
+    def act(ready):
+        ready()
+        for number in range(1_000_000):
+            with greeted(instance) as session:
+                session.send("attach", dataset="numbers", batch_size=20 + number % 1000)
+                time.sleep(0.002)
+
+    return act
+
+
+def test_feeds_of_sessions_that_come_and_go():
+    check_share(attach_and_leave, loaders=4, window_s=2.5)

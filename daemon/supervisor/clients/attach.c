@@ -336,7 +336,7 @@ static const struct member_events events = {
 
 // ---- Attaching ---------------------------------------------------------------------------------------------
 
-void attach_session(struct session *session, const Feedd__Attach *attach) {
+bool attach_session(struct session *session, const Feedd__Attach *attach) {
     struct supervisor *supervisor = session->supervisor;
     struct attach_request *request = &session->member.request;
     struct error error = {0};
@@ -344,13 +344,16 @@ void attach_session(struct session *session, const Feedd__Attach *attach) {
     struct served_feed *feed = err ? NULL : find_feed(supervisor, session->peer.uid, request);
     if (feed)
         err = settle_disagreement(&feed, request, &error);
+    if (!err && !feed && !user_may_make_feed(session->user, monotonic_ns()))
+        return false;
     if (!err && !feed)
         err = making_start(supervisor, session->peer.uid, request, &feed, &error);
     if (err) {
         session_fail(session, err, "%s", error.text);
-        return;
+        return true;
     }
     session->member.events = &events;
     session_set_state(session, SESSION_ATTACHING);
     places_await(feed, &session->member);
+    return true;
 }

@@ -4,7 +4,8 @@
 
 #include "daemon/supervisor/clients/session.h"
 
-// Checks the options, finds or creates the feed, and makes the session wait for its place there.
-void attach_session(struct session *session, const Feedd__Attach *attach);
+// Checks the options, finds or creates the feed, and makes the session wait for its place there. False: nothing has
+// been done, because this user has had too many feeds made lately; try again later.
+bool attach_session(struct session *session, const Feedd__Attach *attach);
 
 #endif

@@ -41,7 +41,7 @@ static void handle_hello(struct session *session, const Feedd__ClientMessage *me
 }
 
 static void handle_attach(struct session *session, const Feedd__ClientMessage *message) {
-    attach_session(session, message->attach);
+    session->postponed = !attach_session(session, message->attach);
 }
 
 static void handle_release(struct session *session, const Feedd__ClientMessage *message) {

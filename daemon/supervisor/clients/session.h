@@ -40,6 +40,7 @@ struct session {
     bool readable;  // the socket has something for us, possibly end of file
     bool ended;     // the client has closed its end: what it sent before is still handled
     bool throttled; // it asks too often: nothing more is read or handled before the next tick
+    bool postponed; // the message that was just handled is to be handled again then
     bool hung_up;   // nothing is sent or handled any more
 };
 

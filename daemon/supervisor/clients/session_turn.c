@@ -20,10 +20,15 @@ static bool handle_next(struct session *session) {
     if (found <= 0)
         return false; // not complete yet, or cut off because the client has gone
     const Feedd__ClientMessage *message = codec_unpack_client(&session->supervisor->arena, bytes, count);
+    session->postponed = false;
     if (message)
         messages_handle(session, message);
     else
         session_fail(session, -EPROTO, "a message of %zu bytes is not one that this daemon knows", count);
+    if (session->postponed) {
+        frame_put_back(&session->reader, count);
+        session_throttle(session);
+    }
     return true;
 }
 

@@ -5,8 +5,12 @@
 // A page of a list costs up to a few tens of microseconds, so this is a few percent of a processor.
 #define QUESTIONS_PER_S   1000u
 #define QUESTIONS_AT_ONCE 500u
-#define LINES_PER_S       20u
-#define LINES_AT_ONCE     100u
+// Job arrays that start together fit; a job that attaches and leaves in a loop does not keep the processors busy with
+// starting loaders.
+#define FEEDS_PER_S   4u
+#define FEEDS_AT_ONCE 32u
+#define LINES_PER_S   20u
+#define LINES_AT_ONCE 100u
 
 struct user *user_get(struct supervisor *supervisor, uid_t uid, uint64_t now) {
     struct user *user;
@@ -19,6 +23,7 @@ struct user *user_get(struct supervisor *supervisor, uid_t uid, uint64_t now) {
             return NULL;
         user->uid = uid;
         bucket_init(&user->questions, QUESTIONS_PER_S, QUESTIONS_AT_ONCE, now);
+        bucket_init(&user->new_feeds, FEEDS_PER_S, FEEDS_AT_ONCE, now);
         bucket_init(&user->log_lines, LINES_PER_S, LINES_AT_ONCE, now);
         LIST_INSERT_HEAD(&supervisor->users, user, link);
     }
@@ -41,7 +46,7 @@ void users_forget(struct supervisor *supervisor, uint64_t now) {
     struct user *user, *next;
     LIST_FOREACH_SAFE(user, &supervisor->users, link, next) {
         if (user->sessions || !bucket_is_full(&user->questions, now) ||
-            !bucket_is_full(&user->log_lines, now))
+            !bucket_is_full(&user->new_feeds, now) || !bucket_is_full(&user->log_lines, now))
             continue;
         tell_left_out(user);
         LIST_REMOVE(user, link);
@@ -51,6 +56,10 @@ void users_forget(struct supervisor *supervisor, uint64_t now) {
 
 bool user_may_ask(struct user *user, uint64_t now) {
     return bucket_take(&user->questions, now);
+}
+
+bool user_may_make_feed(struct user *user, uint64_t now) {
+    return bucket_take(&user->new_feeds, now);
 }
 
 bool user_may_log(struct user *user, uint64_t now) {

@@ -10,6 +10,7 @@ struct user {
     uid_t uid;
     uint32_t sessions;
     struct bucket questions; // one per query or command
+    struct bucket new_feeds;
     struct bucket log_lines; // about its sessions
     uint64_t lines_left_out; // of the log, since the last one that was written
 };
@@ -25,6 +26,9 @@ void users_forget(struct supervisor *supervisor, uint64_t now);
 
 // Whether this user may have another question answered: an answer costs more than other messages do.
 bool user_may_ask(struct user *user, uint64_t now);
+
+// Whether a feed may be made for this user now. One costs an allocation, and a process per loader.
+bool user_may_make_feed(struct user *user, uint64_t now);
 
 // Whether to write a line about a session of this user. Logs how many were suppressed before.
 bool user_may_log(struct user *user, uint64_t now);
