@@ -79,7 +79,7 @@ static int check_loaded(const struct config *config, const char *user, struct er
         err = check_socket(config->socket, error);
     if (!err)
         print(config, datasets, user);
-    datasets_close(datasets, config->dataset_count);
+    datasets_close(datasets, config->dataset_count, NULL);
     return err;
 }
 

@@ -48,7 +48,7 @@ INSIDE = {
 }  # fmt: skip
 # What all folders of the supervisor may include.
 SHARED = {"daemon/supervisor/supervisor.h", "daemon/supervisor/poll_set.h", "daemon/supervisor/datasets.h",
-          "daemon/supervisor/notify.h"}  # fmt: skip
+          "daemon/supervisor/notify.h", "daemon/supervisor/closer.h"}  # fmt: skip
 # Main programs, which nobody calls; tests and bench are full of them.
 PROGRAMS = {"daemon/main.c", "client/ctl/feedctl.c", "client/example.c"}
 # Public: it may be included by programs that know nothing of this tree.

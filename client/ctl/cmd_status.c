@@ -30,6 +30,18 @@ struct report {
 
 // ---- Text ------------------------------------------------------------------------------------------
 
+static void print_turns(const Feedd__Status *status) {
+    char age[CTL_TEXT], text[256];
+    if (!status->longest_turn_ns)
+        return; // a daemon that does not measure them
+    ctl_format_duration(status->longest_turn_age_ns, age);
+    text_clean(status->longest_turn_work);
+    snprintf(text, sizeof text, "longest turn %.1f ms, %s ago (%s); %" PRIu64 " of more than 20 ms",
+             (double)status->longest_turn_ns / 1e6, age, status->longest_turn_work, status->long_turns);
+    printf("  event loop     ");
+    text_fold(text, 17, ctl_terminal_width(), stdout);
+}
+
 static void print_status(const Feedd__Status *status) {
     char uptime[CTL_TEXT], used[CTL_TEXT], bound[CTL_TEXT];
     ctl_format_duration(status->uptime_ns, uptime);
@@ -47,6 +59,7 @@ static void print_status(const Feedd__Status *status) {
         printf("  GPU support    ");
         text_fold(status->gpu_support, 17, ctl_terminal_width(), stdout);
     }
+    print_turns(status);
     printf("  serving        %u dataset%s, %u feed%s, %u session%s\n", status->datasets,
            status->datasets == 1 ? "" : "s", status->feeds, status->feeds == 1 ? "" : "s", status->sessions,
            status->sessions == 1 ? "" : "s");
@@ -112,6 +125,10 @@ static void put_status(json_t *json, const Feedd__Status *status) {
     json_object_set_new(json, "sessions", json_integer(status->sessions));
     json_object_set_new(json, "last_errors", errors);
     json_object_set_new(json, "gpu_support", ctl_json_text(status->gpu_support));
+    json_object_set_new(json, "longest_turn_ms", json_real((double)status->longest_turn_ns / 1e6));
+    json_object_set_new(json, "longest_turn_age_s", json_real((double)status->longest_turn_age_ns / 1e9));
+    json_object_set_new(json, "longest_turn_work", ctl_json_text(status->longest_turn_work));
+    json_object_set_new(json, "long_turns", json_integer((json_int_t)status->long_turns));
     json_object_set_new(json, "gpus", json_array());
     json_object_set_new(json, "processes", json_array());
 }

@@ -5,10 +5,20 @@
 #include "base/error.h"
 #include "daemon/source/source.h"
 
-void datasets_close(struct dataset **datasets, size_t count) {
+void datasets_release(struct dataset *dataset, struct closer *closer) {
+    if (dataset->references == 1 && closer && dataset->layout) {
+        uint32_t files = dataset->layout->file_count, count = files;
+        closer_take(closer, 0, dataset->fds, &count);
+        for (uint32_t i = 0; i < files; i++)
+            dataset->fds[i] = -1;
+    }
+    dataset_unref(dataset);
+}
+
+void datasets_close(struct dataset **datasets, size_t count, struct closer *closer) {
     for (size_t i = 0; datasets && i < count; i++)
         if (datasets[i])
-            dataset_unref(datasets[i]);
+            datasets_release(datasets[i], closer);
     free(datasets);
 }
 
@@ -19,7 +29,7 @@ int datasets_open(const struct config *config, struct dataset ***datasets, struc
     for (size_t i = 0; i < config->dataset_count; i++) {
         int err = source_open_dataset(&config->datasets[i], &opened[i], error);
         if (err) {
-            datasets_close(opened, i);
+            datasets_close(opened, i, NULL); // not the loop's thread, or it has not begun
             return err;
         }
     }

@@ -3,11 +3,15 @@
 #define FEEDD_DAEMON_SUPERVISOR_DATASETS_H
 
 #include "base/error.h"
+#include "daemon/supervisor/closer.h"
 #include "daemon/supervisor/supervisor.h"
 
 // Opens all datasets of a configuration, or none. May wait for storage.
 int datasets_open(const struct config *config, struct dataset ***datasets, struct error *error);
-void datasets_close(struct dataset **datasets, size_t count);
+// Gives back references. With the last one to a dataset, `closer` closes its files: there may be 65,536, and one may be
+// on a server that does not answer. NULL: this thread closes them.
+void datasets_close(struct dataset **datasets, size_t count, struct closer *closer);
+void datasets_release(struct dataset *dataset, struct closer *closer);
 
 // NULL: there is no dataset of that name.
 struct dataset *datasets_find(const struct supervisor *supervisor, const char *name);

@@ -51,7 +51,7 @@ static void answer(struct supervisor *supervisor, uint64_t asker, int err, const
 static void apply(struct reload *reload) {
     struct supervisor *supervisor = reload->supervisor;
     struct config *old = supervisor->config;
-    datasets_close(supervisor->datasets, supervisor->dataset_count);
+    datasets_close(supervisor->datasets, supervisor->dataset_count, supervisor->own_closer);
     supervisor->config = reload->config;
     supervisor->datasets = reload->datasets;
     supervisor->dataset_count = supervisor->config->dataset_count;
@@ -85,7 +85,7 @@ static void log_changes(const char *text) {
 
 static void discard(struct reload *reload) {
     if (reload->config) {
-        datasets_close(reload->datasets, reload->config->dataset_count);
+        datasets_close(reload->datasets, reload->config->dataset_count, reload->supervisor->own_closer);
         config_free(reload->config);
     }
     free(reload->path);

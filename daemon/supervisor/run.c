@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "daemon/supervisor/clients/listen.h"
 #include "daemon/supervisor/clients/session.h"
+#include "daemon/supervisor/closer.h"
 #include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
@@ -129,6 +130,7 @@ static void on_tick(uv_timer_t *timer) {
     struct runner *runner = timer->data;
     struct supervisor *supervisor = &runner->supervisor;
     struct stats_header *header = &supervisor->stats->header;
+    struct turn_part before = turn_clock_enter(&supervisor->clock, TURN_TICK, 0);
     uint64_t now = monotonic_ns();
     atomic_store_explicit(&header->heartbeat_ns, now, memory_order_relaxed);
     atomic_store_explicit(&header->sessions, supervisor->session_count, memory_order_relaxed);
@@ -140,6 +142,7 @@ static void on_tick(uv_timer_t *timer) {
     watch_tick(supervisor, now);
     enforce_stop(supervisor, now);
     listen_resume(supervisor); // if it had to pause
+    turn_clock_leave(&supervisor->clock, before);
 }
 
 static void on_stop_signal(uv_signal_t *handle, int number) {
@@ -178,12 +181,14 @@ static void on_before_wait(uv_prepare_t *prepare) {
     stop_if_due(runner);
     if (supervisor->state == SUPERVISOR_STOPPED)
         return;
+    turn_clock_end(&supervisor->clock);
     if (supervisor->again) {
         uv_idle_start(&runner->again, on_again);
-        return;
+    } else {
+        uv_idle_stop(&runner->again);
+        moderation_nap(supervisor);
     }
-    uv_idle_stop(&runner->again);
-    moderation_nap(supervisor);
+    turn_clock_begin(&supervisor->clock);
 }
 
 static void on_after_wait(uv_check_t *check) {
@@ -212,6 +217,7 @@ static void after_no_work(uv_work_t *work, int status) {
 // and the limit on tasks may have been reached.
 static void start_threads(struct supervisor *supervisor) {
     static uv_work_t work;
+    closer_prepare(supervisor->own_closer);
     mask_watched_signals(SIG_BLOCK); // they are this thread's alone: see end_loop
     uv_queue_work(&supervisor->loop, &work, no_work, after_no_work);
     mask_watched_signals(SIG_UNBLOCK);
@@ -255,6 +261,9 @@ static int start(struct runner *runner, bool until_eof, struct error *error) {
     if (err)
         return err;
     supervisor->dataset_count = supervisor->config->dataset_count;
+    supervisor->own_closer = closer_open();
+    if (!supervisor->own_closer)
+        return error_set(error, -ENOMEM, "out of memory");
     // From here on there is something to clean up, so signals must not simply end us.
     start_handles(runner);
     err = poll_set_open(&supervisor->poll_set, &supervisor->loop);
@@ -281,7 +290,9 @@ static void release(struct supervisor *supervisor) {
     }
     close_fd(&supervisor->stats_fd);
     listen_close(supervisor);
-    datasets_close(supervisor->datasets, supervisor->dataset_count);
+    datasets_close(supervisor->datasets, supervisor->dataset_count, supervisor->own_closer);
+    if (supervisor->own_closer)
+        closer_leave(supervisor->own_closer);
     users_forget(supervisor, UINT64_MAX);
     codec_arena_free(&supervisor->arena);
     config_free(supervisor->config);
@@ -315,7 +326,8 @@ static void say_hello(const struct supervisor *supervisor) {
 int supervisor_run(struct config *config, bool until_eof) {
     struct runner *runner = calloc(1, sizeof *runner);
     struct error error = {0};
-    if (!runner || uv_loop_init(&runner->supervisor.loop) != 0) {
+    if (!runner || uv_loop_init(&runner->supervisor.loop) != 0 ||
+        turn_clock_init(&runner->supervisor.clock, &runner->supervisor.loop) != 0) {
         log_error("out of memory");
         free(runner);
         return EXIT_FAILURE;
@@ -332,6 +344,7 @@ int supervisor_run(struct config *config, bool until_eof) {
     } else {
         say_hello(supervisor);
     }
+    turn_clock_begin(&supervisor->clock);
     uv_run(&supervisor->loop, UV_RUN_DEFAULT);
     uv_loop_close(&supervisor->loop);
     int exit_code = supervisor->exit_code;

@@ -8,10 +8,12 @@
 //   clients/    connections, messages, questions
 // and beside this file:
 //   turn.c      acts, once per turn of the loop, on what events have marked
+//   turn_clock.c  how long the turns take, and because of what
 //   run.c       start, signals, stop           watch.c     timeouts
 //   reload.c    a new configuration            datasets.c  the datasets being served
 //   moderation.c  how often the loop wakes     notify.c    systemd
 //   poll_set.c  descriptors waited for         mark.h      marks
+//   closer.c    closes descriptors in a thread
 #ifndef FEEDD_DAEMON_SUPERVISOR_SUPERVISOR_H
 #define FEEDD_DAEMON_SUPERVISOR_SUPERVISOR_H
 
@@ -23,6 +25,7 @@
 #include "daemon/source/dataset.h"
 #include "daemon/supervisor/mark.h"
 #include "daemon/supervisor/poll_set.h"
+#include "daemon/supervisor/turn_clock.h"
 #include "proto/codec.h"
 #include "shm/stats.h"
 
@@ -38,6 +41,7 @@ enum supervisor_state {
 struct supervisor {
     uv_loop_t loop;
     struct poll_set poll_set;
+    struct turn_clock clock;
     enum supervisor_state state;
     int exit_code;
     struct config *config;
@@ -57,7 +61,8 @@ struct supervisor {
     int lock_fd;
     gid_t group; // socket_group, or -1
     struct poll_entry listener;
-    struct closer *closer; // of descriptors that clients send
+    struct closer *closer;     // of descriptors that clients send
+    struct closer *own_closer; // of rings and datasets
 
     struct stats_region *stats;
     int stats_fd;
@@ -67,6 +72,7 @@ struct supervisor {
     struct mark_queue unsent_sessions; // have something to send
     struct mark_queue closed_sessions; // to be freed
     bool again;                        // the next turn follows at once: it has work left over
+    uint32_t starts_left;              // processes that this turn may still start
 
     LIST_HEAD(, session) sessions;
     LIST_HEAD(, user) users;

@@ -1,5 +1,5 @@
 // Closing what clients sent without waiting for it: sockets whose close lingers, in hand and in a receive queue.
-#include "daemon/supervisor/clients/closer.h"
+#include "daemon/supervisor/closer.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -8,7 +8,9 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -16,6 +18,7 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/supervisor/processes/process.h"
+#include "daemon/supervisor/processes/spawn.h"
 #include "tests/unit/descriptors.h"
 
 #define TURN_NS (20 * NS_PER_S) // far more than anything here takes
@@ -78,7 +81,6 @@ static int start(const char *part, int fd, bool talks) {
     const int fds[] = {-1, STDOUT_FILENO, STDERR_FILENO, ends[1], fd};
     char *arguments[] = {(char *)"test_process", (char *)part, NULL};
     const struct process_start options = {
-        .loop = &fixture.loop,
         .poll_set = &fixture.poll_set,
         .what = "test process",
         .arguments = arguments,
@@ -237,12 +239,34 @@ static void descriptors_arrive_by_number(void **state) {
     release();
 }
 
+static void one_that_cannot_become_the_program(void **state) {
+    char text[64];
+    (void)state;
+    assert_int_equal(start("exit", 1 << 20, false), 0); // no such descriptor can be passed on
+    run_until(PROCESS_GONE);
+    assert_int_equal(fixture.process->exit_status, SPAWN_NO_EXEC);
+    process_describe_end(fixture.process, text, sizeof text);
+    assert_non_null(strstr(text, "could not be executed"));
+    release();
+}
+
 static void failing_to_spawn_leaves_nothing(void **state) {
     unsigned before = open_descriptors();
+    struct rlimit limit, enough;
     (void)state;
-    assert_int_equal(start("exit", 1 << 20, false), -EBADF); // no such descriptor can be passed on
-    while (!fixture.closed)
-        uv_run(&fixture.loop, UV_RUN_ONCE);
+    int free_fds[3]; // the pipe takes two
+    for (int i = 0; i < 3; i++)
+        free_fds[i] = dup(STDOUT_FILENO);
+    for (int i = 0; i < 3; i++)
+        close(free_fds[i]);
+    getrlimit(RLIMIT_NOFILE, &enough);
+    limit = enough;
+    limit.rlim_cur = (rlim_t)free_fds[2];
+    setrlimit(RLIMIT_NOFILE, &limit);
+    int err = start("sleep", -1, false);
+    setrlimit(RLIMIT_NOFILE, &enough);
+    assert_int_equal(err, -EMFILE);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); // no child is left either
     assert_int_equal(fixture.closed, 1);
     assert_int_equal(fixture.changes, 0);
     assert_int_equal(open_descriptors(), before);
@@ -286,6 +310,7 @@ int main(int argc, char **argv) {
         TEST(a_pipe_that_ends_first),
         TEST(what_it_says_last_is_there_when_it_is_gone),
         TEST(descriptors_arrive_by_number),
+        TEST(one_that_cannot_become_the_program),
         TEST(failing_to_spawn_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,6 @@ static int set_up(void **state) {
     struct error error = {0};
     stats = mmap(NULL, sizeof *stats, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     const struct transfer_start start = {
-        .loop = &loop,
         .poll_set = &poll_set,
         .stats = stats,
         .stats_fd = STDERR_FILENO,

@@ -10,8 +10,8 @@
 #include <sys/un.h>
 
 #include "base/error.h"
-#include "daemon/supervisor/clients/closer.h"
 #include "daemon/supervisor/clients/session.h"
+#include "daemon/supervisor/closer.h"
 #include "daemon/supervisor/notify.h"
 
 #define BACKLOG          128
@@ -186,9 +186,7 @@ static void pause_listening(struct supervisor *supervisor, const char *why) {
     supervisor_report(supervisor, "%s: a client has to wait", why);
 }
 
-static void on_connection(struct poll_entry *entry, uint32_t events) {
-    struct supervisor *supervisor = CONTAINER_OF(entry, struct supervisor, listener);
-    (void)events;
+static void accept_some(struct supervisor *supervisor) {
     for (int i = 0; i < ACCEPTED_AT_ONCE; i++) {
         if (closer_is_full(supervisor->closer)) {
             pause_listening(supervisor, "too many descriptors that clients sent are still being closed");
@@ -205,6 +203,14 @@ static void on_connection(struct poll_entry *entry, uint32_t events) {
             pause_listening(supervisor, "out of memory");
         return;
     }
+}
+
+static void on_connection(struct poll_entry *entry, uint32_t events) {
+    struct supervisor *supervisor = CONTAINER_OF(entry, struct supervisor, listener);
+    struct turn_part before = turn_clock_enter(&supervisor->clock, TURN_LISTENER, 0);
+    (void)events;
+    accept_some(supervisor);
+    turn_clock_leave(&supervisor->clock, before);
 }
 
 int listen_start(struct supervisor *supervisor) {

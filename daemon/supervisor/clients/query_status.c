@@ -79,7 +79,7 @@ void query_status(const struct supervisor *supervisor, void (*send)(void *contex
     uint64_t now = monotonic_ns();
     char texts[LAST_ERRORS][ERROR_TEXT];
     char *errors[LAST_ERRORS];
-    char support[192], path[PATH_MAX];
+    char support[192], work[80], path[PATH_MAX];
     struct query_gpus gpus;
     Feedd__Status status = FEEDD__STATUS__INIT;
     Feedd__Answer answer = FEEDD__ANSWER__INIT;
@@ -100,6 +100,11 @@ void query_status(const struct supervisor *supervisor, void (*send)(void *contex
     status.draining = supervisor->state != SUPERVISOR_RUNNING;
     status.n_last_errors = list_errors(supervisor, texts, errors);
     status.last_errors = errors;
+    turn_clock_describe(supervisor->clock.longest_part, work, sizeof work);
+    status.longest_turn_ns = supervisor->clock.longest_ns;
+    status.longest_turn_age_ns = now - supervisor->clock.longest_ended_ns;
+    status.longest_turn_work = work;
+    status.long_turns = supervisor->clock.long_turns;
     query_list_gpus(supervisor->stats, now, &gpus);
     status.n_gpus = gpus.count;
     status.gpus = gpus.list;

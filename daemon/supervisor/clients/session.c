@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/states.h"
 #include "base/time.h"
-#include "daemon/supervisor/clients/closer.h"
+#include "daemon/supervisor/closer.h"
 
 // Unsent bytes that a client may let pile up. Its own credits and questions bound what it is sent, so more than this
 // means that it does not read.

@@ -102,7 +102,6 @@ static void on_changed(struct process *process) {
 static int start_process(struct device *device, struct error *error) {
     struct supervisor *supervisor = device->supervisor;
     struct transfer_start start = {
-        .loop = &supervisor->loop,
         .poll_set = &supervisor->poll_set,
         .stats = supervisor->stats,
         .stats_fd = supervisor->stats_fd,

@@ -22,7 +22,6 @@ static int start_one(struct served_feed *feed, struct error *error) {
     struct supervisor *supervisor = feed->supervisor;
     struct loader_process *loader;
     struct loader_start start = {
-        .loop = &supervisor->loop,
         .poll_set = &supervisor->poll_set,
         .stats = supervisor->stats,
         .stats_fd = supervisor->stats_fd,
@@ -36,7 +35,9 @@ static int start_one(struct served_feed *feed, struct error *error) {
         .changed = on_changed,
         .owner = feed,
     };
+    struct turn_part before = turn_clock_enter(&supervisor->clock, TURN_NEW_PROCESS, feed->id);
     int err = loader_process_start(&start, &loader, error);
+    turn_clock_leave(&supervisor->clock, before);
     if (err)
         return err;
     feed->next_serial++;
@@ -51,6 +52,12 @@ void feed_loaders_start(struct served_feed *feed) {
     if (feed->state == FEED_CLOSING || !feed->ring.header || !respawn_may_start(&feed->respawn, now))
         return;
     while (feed->loaders_running < feed->loaders_wanted) {
+        if (!feed->supervisor->starts_left) {
+            served_feed_mark(feed);
+            feed->supervisor->again = true;
+            return;
+        }
+        feed->supervisor->starts_left--;
         if (start_one(feed, &error) == 0)
             continue;
         supervisor_report(feed->supervisor, "feed %" PRIu64 ": %s", feed->id, error.text);

@@ -3,7 +3,9 @@
 #include <inttypes.h>
 
 #include "base/scope.h"
+#include "base/sizes.h"
 #include "base/time.h"
+#include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/making.h"
 #include "daemon/supervisor/feeds/places.h"
@@ -125,20 +127,23 @@ static bool is_over(const struct served_feed *feed) {
 
 static void free_feed(struct served_feed *feed) {
     struct supervisor *supervisor = feed->supervisor;
+    struct turn_part before = turn_clock_enter(&supervisor->clock, TURN_FREE_FEED, feed->id);
     mark_clear(&supervisor->marked_feeds, &feed->mark);
     LIST_REMOVE(feed, link);
     supervisor->feed_count--;
     delivery_close(&feed->delivery);
     ring_unmap(&feed->ring);
-    close_fd(&feed->ring_fd);
-    close_fd(&feed->ring_read_fd);
+    // The last descriptor takes the ring's pages with it, and freeing a gigabyte takes a fifth of a second.
+    int fds[] = {feed->ring_fd, feed->ring_read_fd};
+    closer_take(supervisor->own_closer, feed->user, fds, &(uint32_t){COUNT_OF(fds)});
     close_fd(&feed->event_fd);
     stats_feed_write_begin(feed->stats);
     feed->stats->id = 0;
     stats_feed_write_end(feed->stats);
     log_info("feed %" PRIu64 " of dataset %s is closed", feed->id, feed->dataset->name);
-    dataset_unref(feed->dataset);
+    datasets_release(feed->dataset, supervisor->own_closer);
     free(feed);
+    turn_clock_leave(&supervisor->clock, before);
 }
 
 void feeds_free(struct supervisor *supervisor) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/delivery/fill_loaders.h"
 #include "daemon/supervisor/feeds/budget.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
@@ -129,7 +130,8 @@ static int open_feed(struct served_feed *feed, const struct making *making, stru
     feed->idle_since_ns = monotonic_ns();
     feed->admit = true;
     feed_loaders_start(feed);
-    if (!feed->loaders_running && !feed->respawn.failures) // else they are started again, up to a limit
+    // Else they are started again, up to a limit, or in the next turn.
+    if (!feed->loaders_running && !feed->respawn.failures && feed->supervisor->starts_left)
         return error_set(error, -EAGAIN, "no loader process could be started; see the daemon's log");
     log_info("feed %" PRIu64 "%s%s: dataset %s, batches of %" PRIu32 ", ring of %" PRIu32 " batches (%" PRIu64
              " KiB)",
@@ -181,7 +183,7 @@ static void discard(struct served_feed *feed) {
     close_fd(&feed->ring_fd);
     close_fd(&feed->ring_read_fd);
     close_fd(&feed->event_fd);
-    dataset_unref(feed->dataset);
+    datasets_release(feed->dataset, feed->supervisor->own_closer);
     free(feed->making);
     free(feed);
 }

@@ -140,7 +140,6 @@ static int spawn(struct loader_process *loader, const struct loader_start *start
         fds[HERITAGE_FILES + i] = dataset->fds[i];
     char *arguments[] = {(char *)"feedd-loader", (char *)"--role=loader", (char *)dataset->name, NULL};
     const struct process_start options = {
-        .loop = start->loop,
         .poll_set = start->poll_set,
         .what = "loader process",
         .arguments = arguments, // the name is shown by ps, not read

@@ -20,7 +20,6 @@ struct loader_process {
 };
 
 struct loader_start {
-    uv_loop_t *loop;
     struct poll_set *poll_set;
     struct stats_region *stats;
     int stats_fd;

@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "base/states.h"
 #include "base/time.h"
+#include "daemon/supervisor/processes/spawn.h"
 
 static const struct state states[] = {
     [PROCESS_RUNNING] = {"running", STATE(PROCESS_STOPPING) | STATE(PROCESS_KILLED) | STATE(PROCESS_EXITED)},
@@ -29,23 +32,17 @@ static void set_state(struct process *process, enum process_state state) {
 
 // ---- Ending ------------------------------------------------------------------------------------------------
 
-static void on_handle_closed(uv_handle_t *handle) {
-    struct process *process = handle->data;
-    process->closed(process);
-}
-
 static void close_handles(struct process *process) {
     poll_set_remove(&process->channel);
+    poll_set_remove(&process->end);
     close_fd(&process->channel_fd);
-    if (process->handle.data)
-        uv_close((uv_handle_t *)&process->handle, on_handle_closed);
-    else
-        process->closed(process);
+    close_fd(&process->pidfd);
+    process->closed(process);
 }
 
 void process_release(struct process *process) {
     if (process->state != PROCESS_GONE)
-        abort(); // the loop would call back into freed memory
+        abort(); // nobody would reap it
     close_handles(process);
 }
 
@@ -55,11 +52,18 @@ static void settle(struct process *process) {
     process->changed(process);
 }
 
-static void on_exit_seen(uv_process_t *handle, int64_t exit_status, int exit_signal) {
-    struct process *process = handle->data;
+static void on_end(struct poll_entry *entry, uint32_t events) {
+    struct process *process = CONTAINER_OF(entry, struct process, end);
+    siginfo_t info = {0};
+    (void)events;
+    if (waitid(P_PIDFD, (id_t)process->pidfd, &info, WEXITED | WNOHANG) < 0 || info.si_pid == 0)
+        return;
+    poll_set_remove(entry); // a process that has been reaped would be reported again and again
     process->ended_ns = monotonic_ns();
-    process->exit_status = (int)exit_status;
-    process->exit_signal = exit_signal;
+    if (info.si_code == CLD_EXITED)
+        process->exit_status = info.si_status;
+    else
+        process->exit_signal = info.si_status;
     set_state(process, PROCESS_EXITED);
     settle(process);
 }
@@ -88,7 +92,9 @@ void process_poll_channel(struct process *process, uint32_t events) {
 
 void process_describe_end(const struct process *process, char *text, size_t bytes) {
     double seconds = (double)process_lived_ns(process) / (double)NS_PER_S;
-    if (process->exit_signal)
+    if (!process->exit_signal && process->exit_status == SPAWN_NO_EXEC)
+        snprintf(text, bytes, "could not be executed");
+    else if (process->exit_signal)
         snprintf(text, bytes, "was killed by signal %d (%s) after %.1f s", process->exit_signal,
                  strsignal(process->exit_signal), seconds);
     else
@@ -97,11 +103,10 @@ void process_describe_end(const struct process *process, char *text, size_t byte
 
 // ---- Signals -----------------------------------------------------------------------------------------------
 
-// Only to a process that has not been reaped: afterwards its number may be another's.
 static void send_signal(struct process *process, enum process_state state, int number) {
     set_state(process, state);
     process->signalled_ns = monotonic_ns();
-    uv_process_kill(&process->handle, number);
+    syscall(SYS_pidfd_send_signal, process->pidfd, number, NULL, 0);
 }
 
 void process_stop(struct process *process) {
@@ -128,24 +133,25 @@ bool process_hangs(const struct process *process, uint64_t now, uint64_t patienc
 
 // ---- Starting ----------------------------------------------------------------------------------------------
 
-static int spawn(struct process *process, const struct process_start *start, struct error *error) {
-    AUTO_FREE uv_stdio_container_t *stdio = calloc(start->fd_count, sizeof *stdio);
-    if (!stdio)
-        return error_set(error, -ENOMEM, "out of memory");
-    for (uint32_t i = 0; i < start->fd_count; i++) {
-        stdio[i].flags = start->fds[i] < 0 ? UV_IGNORE : UV_INHERIT_FD;
-        stdio[i].data.fd = start->fds[i];
-    }
-    uv_process_options_t options = {
-        .exit_cb = on_exit_seen,
-        .file = "/proc/self/exe",
-        .args = (char **)start->arguments,
-        .stdio = stdio,
-        .stdio_count = (int)start->fd_count,
-    };
-    process->handle.data = process; // initialised by uv_spawn even when that fails
-    int err = uv_spawn(start->loop, &process->handle, &options);
-    return err ? error_set(error, err, "cannot start a %s: %s", start->what, uv_strerror(err)) : 0;
+static int spawn(struct process *process, const struct process_start *start) {
+    // The child moves descriptors that are in each other's way, in its copy of this array.
+    AUTO_FREE int *fds = calloc(start->fd_count, sizeof *fds);
+    if (!fds)
+        return -ENOMEM;
+    memcpy(fds, start->fds, start->fd_count * sizeof *fds);
+    const struct spawn options = {.arguments = start->arguments, .fds = fds, .fd_count = start->fd_count};
+    return spawn_self(&options, &process->pid, &process->pidfd);
+}
+
+// A child that is not watched would never be reaped.
+static int watch_end(struct process *process, const struct process_start *start) {
+    int err = poll_set_add(start->poll_set, &process->end, process->pidfd, EPOLLIN, on_end);
+    if (!err)
+        return 0;
+    syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0);
+    while (waitpid(process->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return err;
 }
 
 static int open_handles(struct process *process, const struct process_start *start, struct error *error) {
@@ -155,7 +161,10 @@ static int open_handles(struct process *process, const struct process_start *sta
         err = poll_set_add(start->poll_set, &process->channel, process->channel_fd, EPOLLIN, on_channel);
     if (err)
         return error_set(error, err, "cannot watch the channel of a %s: %s", start->what, strerror(-err));
-    return spawn(process, start, error);
+    err = spawn(process, start);
+    if (!err)
+        err = watch_end(process, start);
+    return err ? error_set(error, err, "cannot start a %s: %s", start->what, strerror(-err)) : 0;
 }
 
 int process_start(struct process *process, const struct process_start *start, struct error *error) {
@@ -163,6 +172,7 @@ int process_start(struct process *process, const struct process_start *start, st
     process->owner = start->owner;
     process->changed = start->changed;
     process->channel_fd = start->channel;
+    process->pidfd = -1;
     process->channel_ready = start->channel_ready;
     process->channel_matters = !start->channel_ready;
     process->closed = start->closed;

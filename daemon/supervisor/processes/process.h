@@ -8,7 +8,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <uv.h>
 
 #include "base/error.h"
 #include "daemon/supervisor/poll_set.h"
@@ -35,7 +34,9 @@ struct process {
     uint64_t ended_ns;     // reaped
 
     // Private to process.c, and to the file that knows what the channel carries.
-    uv_process_t handle;
+    pid_t pid;
+    int pidfd;
+    struct poll_entry end; // of the process
     struct poll_entry channel;
     int channel_fd;
     bool channel_matters; // GONE waits for the end of the channel
@@ -45,7 +46,6 @@ struct process {
 };
 
 struct process_start {
-    uv_loop_t *loop;
     struct poll_set *poll_set;
     const char *what;       // "loader process", for messages
     char *const *arguments; // ends with NULL
@@ -57,12 +57,13 @@ struct process_start {
     void (*channel_ready)(struct process *process, uint32_t events);
     // Marks the owner. Called after every change of state and by channel_ready; never during a call of the owner's.
     void (*changed)(struct process *process);
-    // Frees the memory that the process lies in, once libuv is done with it.
+    // Frees the memory that the process lies in.
     void (*closed)(struct process *process);
     void *owner;
 };
 
-// Spawns this program again. On failure nothing runs and the caller forgets `process`, which `closed` frees.
+// Spawns this program again, without waiting for it. On failure nothing runs and the caller forgets `process`, which
+// `closed` frees.
 int process_start(struct process *process, const struct process_start *start, struct error *error);
 
 // Asks it to end; process_kill does not ask. Neither does anything to a process that has been reaped.
@@ -91,7 +92,7 @@ static inline bool process_is_reaped(const struct process *process) {
 }
 
 static inline pid_t process_pid(const struct process *process) {
-    return process->handle.pid;
+    return process->pid;
 }
 
 static inline uint64_t process_lived_ns(const struct process *process) {

@@ -20,7 +20,6 @@ struct transfer_process {
 };
 
 struct transfer_start {
-    uv_loop_t *loop;
     struct poll_set *poll_set;
     struct stats_region *stats;
     int stats_fd;

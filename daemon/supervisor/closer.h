@@ -1,16 +1,17 @@
-// Closes descriptors that clients sent, off the loop. Closing the last reference to a descriptor can block for as
-// long as its owner likes: a socket with SO_LINGER, a file of a FUSE server, a file on a dead NFS server. One thread
-// does it, created when it is first needed.
+// Closes descriptors off the loop. Closing the last reference to a descriptor can block for as long as its owner likes:
+// a socket with SO_LINGER, a file of a FUSE server, a file on a dead NFS server. It also frees what nobody else uses,
+// and for a large ring that takes long. One thread does it, created when it is first needed. The supervisor has two:
+// one for descriptors that clients sent, and one for its own, which clients must not hold up.
 //
-// What is bounded, and how:
+// What is bounded of the descriptors that clients sent, and how:
 // - Received descriptors: a session is never read again after its first, so it hands over FDPASS_MOST at most, and a
 //   user whose descriptors are still being closed gets no new session that is read.
 // - Sockets: only those with descriptors in their receive queue are queued; closing others cannot block, and is done
 //   at once. So users that send none never wait for users that do. The kernel allows a user as many descriptors in
 //   flight as RLIMIT_NOFILE says, so there are at most that many such sockets.
 // - In total: at CLOSER_MOST the listener stops accepting until there is room (closer_is_full).
-#ifndef FEEDD_DAEMON_SUPERVISOR_CLIENTS_CLOSER_H
-#define FEEDD_DAEMON_SUPERVISOR_CLIENTS_CLOSER_H
+#ifndef FEEDD_DAEMON_SUPERVISOR_CLOSER_H
+#define FEEDD_DAEMON_SUPERVISOR_CLOSER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,6 +23,9 @@ struct closer;
 
 // NULL: out of memory.
 struct closer *closer_open(void);
+
+// Starts the thread now, not when it is first needed and the limit on tasks may have been reached.
+void closer_prepare(struct closer *closer);
 
 // Does not wait: what is still being closed is left to the thread, or to the end of this process.
 void closer_leave(struct closer *closer);

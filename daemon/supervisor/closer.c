@@ -1,4 +1,4 @@
-#include "daemon/supervisor/clients/closer.h"
+#include "daemon/supervisor/closer.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -76,7 +76,7 @@ static void start_thread(struct closer *closer) {
     closer->running = err == 0;
     closer->holders += err == 0;
     if (err)
-        log_warning("cannot start the thread that closes clients' descriptors: error %d", err);
+        log_warning("cannot start a thread that closes descriptors: error %d", err);
 }
 
 struct closer *closer_open(void) {
@@ -88,6 +88,12 @@ struct closer *closer_open(void) {
     STAILQ_INIT(&closer->entries);
     closer->holders = 1;
     return closer;
+}
+
+void closer_prepare(struct closer *closer) {
+    pthread_mutex_lock(&closer->lock);
+    start_thread(closer);
+    pthread_mutex_unlock(&closer->lock);
 }
 
 void closer_leave(struct closer *closer) {
