@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 void error_write(struct error *error, int code, const char *format, ...) {
     if (!error)
         return;
@@ -10,6 +12,7 @@ void error_write(struct error *error, int code, const char *format, ...) {
     error->code = code;
     vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
+    text_escape(error->text, sizeof error->text); // it may quote what others wrote
 }
 
 int error_prefix(struct error *error, const char *format, ...) {
@@ -23,5 +26,6 @@ int error_prefix(struct error *error, const char *format, ...) {
     va_end(arguments);
     if (used >= 0 && (size_t)used < sizeof error->text)
         snprintf(error->text + used, sizeof error->text - (size_t)used, ": %s", tail);
+    text_escape(error->text, sizeof error->text);
     return error->code;
 }

@@ -12,7 +12,8 @@
 
 #include "base/scope.h"
 
-// One sentence for people: what, where, what was found, what is wanted. No trailing newline or full stop.
+// One sentence for people: what, where, what was found, what is wanted. No trailing newline or full stop, and no
+// control characters: those of what it quotes are escaped.
 struct error {
     int code; // negative errno, 0 when empty
     char text[512];

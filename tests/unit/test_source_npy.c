@@ -131,6 +131,13 @@ static void test_unreadable_headers(void **state) {
 #define WITH_DTYPE(descr) "{'descr': " descr ", 'fortran_order': False, 'shape': (2, 3), }"
 #define WITH_SHAPE(shape) "{'descr': '<f4', 'fortran_order': False, 'shape': " shape ", }"
 
+// The message quotes the header, which must not start new lines or control a terminal.
+static void test_control_characters(void **state) {
+    (void)state;
+    refuse_header("\033]0;title\a{'descr':\n", 12, -EINVAL, "(\"\\x1b]0;title\\x07{'descr':\\x0a");
+    refuse_header(WITH_DTYPE("'\033[2J'"), 12, -ENOTSUP, "found dtype \"\\x1b[2J\", wanted |b1");
+}
+
 static void test_refused_dtypes(void **state) {
     (void)state;
     static const char *const refused[] = {"|O", "<U5", "|S3", "<M8[ns]", "|V2", "<f16", "<c32", "=f4", "f4",
@@ -259,6 +266,7 @@ int main(void) {
         cmocka_unit_test(test_dtypes),
         cmocka_unit_test(test_spellings),
         cmocka_unit_test(test_unreadable_headers),
+        cmocka_unit_test(test_control_characters),
         cmocka_unit_test(test_refused_dtypes),
         cmocka_unit_test(test_refused_shapes),
         cmocka_unit_test(test_cut_and_foreign_files),
