@@ -1,29 +1,98 @@
-#include <inttypes.h>
-
-#include "base/time.h"
 #include "daemon/supervisor/notify.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/error.h"
+#include "base/scope.h"
+#include "base/time.h"
+
+#define TEXT        256u
+#define UNSENT_MOST 8u
+
+// What the manager's socket had no room for, in order.
+static struct {
+    char texts[UNSENT_MOST][TEXT];
+    uint32_t count;
+} unsent;
+
+// ---- Sending -----------------------------------------------------------------------------------------------
+
+// False: nobody wants to be told.
+static bool find_manager(struct sockaddr_un *address, socklen_t *bytes) {
+    const char *path = getenv("NOTIFY_SOCKET");
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (!path || (*path != '/' && *path != '@') || strlen(path) >= sizeof address->sun_path)
+        return false;
+    memcpy(address->sun_path, path, strlen(path));
+    *bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
+    if (*path == '@')
+        address->sun_path[0] = '\0'; // an abstract name
+    return true;
+}
+
+// sd_notify() waits while the manager does not read and its socket is full, and the loop must not. False: the socket is
+// full. Other failures mean that there is nobody to be told.
+static bool send_text(const char *text) {
+    struct sockaddr_un manager;
+    socklen_t bytes;
+    if (!find_manager(&manager, &bytes))
+        return true;
+    AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return true;
+    ssize_t sent = sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&manager, bytes);
+    return sent >= 0 || (errno != EAGAIN && errno != ENOBUFS);
+}
+
+void notify_retry(void) {
+    uint32_t sent = 0;
+    while (sent < unsent.count && send_text(unsent.texts[sent]))
+        sent++;
+    unsent.count -= sent;
+    memmove(unsent.texts, unsent.texts + sent, unsent.count * sizeof *unsent.texts);
+}
+
+// The newest says how things are, so if there are too many, the oldest goes.
+static void tell(const char *format, ...) PRINTF_LIKE(1, 2);
+static void tell(const char *format, ...) {
+    va_list arguments;
+    if (unsent.count == UNSENT_MOST)
+        memmove(unsent.texts, unsent.texts + 1, --unsent.count * sizeof *unsent.texts);
+    va_start(arguments, format);
+    vsnprintf(unsent.texts[unsent.count++], TEXT, format, arguments);
+    va_end(arguments);
+    notify_retry();
+}
+
+// ---- What there is to tell ---------------------------------------------------------------------------------
+
+void notify_ready(size_t datasets, const char *socket_path) {
+    tell("READY=1\nSTATUS=%zu dataset%s on %s", datasets, datasets == 1 ? "" : "s", socket_path);
+}
+
+void notify_reloading(void) {
+    tell("RELOADING=1\nMONOTONIC_USEC=%" PRIu64, monotonic_ns() / 1000);
+}
+
+void notify_stopping(void) {
+    tell("STOPPING=1");
+}
+
+// Not repeated: the next one is due soon.
+void notify_watchdog(void) {
+    send_text("WATCHDOG=1");
+}
+
+// ---- What there is to ask ----------------------------------------------------------------------------------
 
 #ifdef HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>
 
 int notify_listen_fd(void) {
     return sd_listen_fds(1) >= 1 ? SD_LISTEN_FDS_START : -1;
-}
-
-void notify_ready(size_t datasets, const char *socket_path) {
-    sd_notifyf(0, "READY=1\nSTATUS=%zu dataset%s on %s", datasets, datasets == 1 ? "" : "s", socket_path);
-}
-
-void notify_reloading(void) {
-    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, monotonic_ns() / 1000);
-}
-
-void notify_stopping(void) {
-    sd_notify(0, "STOPPING=1");
-}
-
-void notify_watchdog(void) {
-    sd_notify(0, "WATCHDOG=1");
 }
 
 uint64_t notify_watchdog_interval_ns(void) {
@@ -36,13 +105,6 @@ uint64_t notify_watchdog_interval_ns(void) {
 int notify_listen_fd(void) {
     return -1;
 }
-void notify_ready(size_t datasets, const char *socket_path) {
-    (void)datasets;
-    (void)socket_path;
-}
-void notify_reloading(void) {}
-void notify_stopping(void) {}
-void notify_watchdog(void) {}
 uint64_t notify_watchdog_interval_ns(void) {
     return 0;
 }

@@ -135,6 +135,7 @@ static void on_tick(uv_timer_t *timer) {
     atomic_store_explicit(&header->heartbeat_ns, now, memory_order_relaxed);
     atomic_store_explicit(&header->sessions, supervisor->session_count, memory_order_relaxed);
     atomic_store_explicit(&header->ring_bytes, supervisor->ring_bytes, memory_order_relaxed);
+    notify_retry();
     if (runner->watchdog_ns && now >= runner->watchdog_next_ns) {
         notify_watchdog();
         runner->watchdog_next_ns = now + runner->watchdog_ns;

@@ -43,6 +43,13 @@ class Manager:
         self.socket.setblocking(False)
         self.messages = []
 
+    def fill(self):
+        """Sends itself messages until there is no room for another; a manager that does not read looks like that."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, contextlib.suppress(BlockingIOError):
+            sender.setblocking(False)
+            while True:
+                sender.sendto(b"X=filler", self.path)
+
     def collect(self):
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -73,6 +80,27 @@ def test_ready_when_it_is():
         manager.await_message("READY=1")
         assert any("1 dataset on" in message for message in manager.messages), manager.messages
         consumer.read(feedd, "numbers", 10)
+
+
+def test_manager_that_does_not_read():
+    """The daemon neither waits for it nor forgets what it had to say."""
+    require_systemd()
+    with harness.Instance() as feedd:
+        data.add_records(feedd, samples=500, size=16)
+        manager = Manager(feedd.directory)
+        manager.fill()
+        feedd.start(environment={"NOTIFY_SOCKET": manager.path, "WATCHDOG_USEC": "100000"})
+        assert len(consumer.read(feedd, "numbers", 10)) == 50
+        feedd.ctl("reload")
+        time.sleep(0.5)  # the watchdog is due
+        feedd.ctl("reload")
+        assert len(consumer.read(feedd, "numbers", 10)) == 50
+        assert not manager.messages
+        manager.await_message("READY=1")
+        harness.eventually(lambda: len([text for text in manager.collect() if "READY=1" in text]) == 3, 5, "all of it")
+        told = [text.split("=")[0] for text in manager.messages if not text.startswith(("X=", "WATCHDOG"))]
+        assert told == ["READY", "RELOADING", "READY", "RELOADING", "READY"], told
+        manager.fill()  # stop() looks whether feedd ends in time
 
 
 def test_not_ready_when_it_cannot_be():
