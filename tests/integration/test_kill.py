@@ -1,5 +1,7 @@
 """Processes are killed and stopped while they work; the others continue, and no sample is lost or delivered twice."""
 
+import contextlib
+import errno
 import os
 import random
 import signal
@@ -50,6 +52,23 @@ def check_after_kills(instance, reader, killed):
     # What a loader had counted before it could say that it was done is read once more.
     assert 3 * SAMPLES <= loader["samples"] <= 3 * SAMPLES + 20 * killed, (loader, killed)
     assert loader["read_errors"] == loader["skipped"] == 0, loader
+
+
+@harness.host_memory
+@harness.limit(60)
+def test_loaders_that_die_as_soon_as_they_start_fail_the_feed():
+    """Each attempt to start them counts once, and the pauses in between grow, so that takes about 13 s."""
+    slow_storage = {"io_delay_us": 10_000_000}  # no loader lives to see a sample
+    with serve(io="uring", loaders=3, dataset=slow_storage) as feedd, feedd.client() as session:
+        session.attach("numbers", 20)
+        while "has failed" not in feedd.read_log():
+            for pid in loaders(feedd):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+        error = session.expect_closed()
+        assert error["code"] == errno.EIO and "end as soon as they start" in error["text"], error
+        assert feedd.read_log().count("was killed by signal 9") >= 16, feedd.read_log()
 
 
 def kill_loaders(io, pause_s, **dataset):

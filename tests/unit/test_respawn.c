@@ -28,7 +28,7 @@ static void play(const struct respawn_policy *policy, const struct death *deaths
     assert_true(respawn_may_start(&respawn, now));
     for (size_t i = 0; i < count; i++) {
         now += deaths[i].lived_ms * NS_PER_MS;
-        respawn_died(&respawn, now, deaths[i].lived_ms * NS_PER_MS, deaths[i].worked);
+        respawn_died(&respawn, now, now - deaths[i].lived_ms * NS_PER_MS, deaths[i].worked);
         uint64_t from = now + deaths[i].pause_ms * NS_PER_MS;
         if (deaths[i].pause_ms) {
             assert_int_equal(respawn_wait_until(&respawn), from);
@@ -93,25 +93,45 @@ static void loaders_that_work_and_die_use_up_a_bucket(void **state) {
     (void)state;
     respawn_init(&respawn, &loader_respawn_policy, now);
     for (int i = 0; i < 32; i++) {
-        respawn_died(&respawn, now, 5 * NS_PER_S, true);
+        respawn_died(&respawn, now, now - 5 * NS_PER_S, true);
         assert_true(respawn_may_start(&respawn, now));
     }
-    respawn_died(&respawn, now, 5 * NS_PER_S, true);
+    respawn_died(&respawn, now, now - 5 * NS_PER_S, true);
     assert_int_equal(respawn_wait_until(&respawn), now + 250 * NS_PER_MS);
     // One more every 250 ms, and no more than a bucketful however long nothing happens.
     now += 250 * NS_PER_MS;
-    respawn_died(&respawn, now, 5 * NS_PER_S, true);
+    respawn_died(&respawn, now, now - 5 * NS_PER_S, true);
     assert_true(respawn_may_start(&respawn, now));
-    respawn_died(&respawn, now, 5 * NS_PER_S, true);
+    respawn_died(&respawn, now, now - 5 * NS_PER_S, true);
     assert_false(respawn_may_start(&respawn, now));
     now += 3600 * NS_PER_S;
     for (int i = 0; i < 32; i++) {
-        respawn_died(&respawn, now, 5 * NS_PER_S, true);
+        respawn_died(&respawn, now, now - 5 * NS_PER_S, true);
         assert_true(respawn_may_start(&respawn, now));
     }
-    respawn_died(&respawn, now, 5 * NS_PER_S, true);
+    respawn_died(&respawn, now, now - 5 * NS_PER_S, true);
     assert_false(respawn_may_start(&respawn, now));
     assert_false(respawn_has_given_up(&respawn));
+}
+
+// All loaders of a feed are killed soon after their start: no proof that they cannot start.
+static void loaders_that_die_together_fail_once(void **state) {
+    struct respawn respawn;
+    uint64_t now = START, started;
+    (void)state;
+    respawn_init(&respawn, &loader_respawn_policy, now);
+    for (uint32_t attempt = 1; attempt <= loader_respawn_policy.failures_most; attempt++) {
+        assert_false(respawn_has_given_up(&respawn));
+        started = now;
+        for (int i = 0; i < 64; i++) {
+            now += NS_PER_MS;
+            respawn_died(&respawn, now, started, false);
+        }
+        assert_int_equal(respawn.failures, attempt);
+        now = max_u64(now, respawn_wait_until(&respawn));
+    }
+    assert_true(respawn_has_given_up(&respawn));
+    assert_true(now - START < 30 * NS_PER_S);
 }
 
 // Several loaders of one feed: a late death of another kind does not shorten the wait.
@@ -120,10 +140,10 @@ static void a_wait_is_never_shortened(void **state) {
     (void)state;
     respawn_init(&respawn, &loader_respawn_policy, START);
     for (int i = 0; i < 6; i++)
-        respawn_died(&respawn, START, 0, false);
+        respawn_died(&respawn, START, START, false);
     uint64_t until = respawn_wait_until(&respawn);
     assert_int_equal(until, START + 3200 * NS_PER_MS);
-    respawn_died(&respawn, START, 5 * NS_PER_S, true);
+    respawn_died(&respawn, START, START - 5 * NS_PER_S, true);
     assert_int_equal(respawn_wait_until(&respawn), until);
     respawn_unspawned(&respawn, START);
     assert_int_equal(respawn_wait_until(&respawn), until);
@@ -157,6 +177,7 @@ int main(void) {
         cmocka_unit_test(transfer_processes_that_never_get_ready),
         cmocka_unit_test(transfer_processes_that_work_are_replaced_without_limit),
         cmocka_unit_test(loaders_that_work_and_die_use_up_a_bucket),
+        cmocka_unit_test(loaders_that_die_together_fail_once),
         cmocka_unit_test(a_wait_is_never_shortened),
         cmocka_unit_test(processes_that_cannot_be_spawned),
     };

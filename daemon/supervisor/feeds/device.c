@@ -297,7 +297,7 @@ static void describe_death(struct device *device, const struct process *process)
 static void bury(struct device *device, uint64_t now) {
     const struct process *process = &device->transfer->process;
     bool asked = process->asked, was_ready = device->state == DEVICE_READY && !device->lost.code;
-    uint64_t lived = process_lived_ns(process);
+    uint64_t started_ns = process->started_ns;
     struct tenant *tenant;
     describe_death(device, process);
     transfer_process_release(device->transfer);
@@ -315,7 +315,7 @@ static void bury(struct device *device, uint64_t now) {
         if (!tenant->closing && tenant->events->is_crashing(tenant))
             tenant->events->failed(tenant, -EIO,
                                    "the transfer process has died each time that it opened the pool");
-    respawn_died(&device->respawn, now, lived, was_ready);
+    respawn_died(&device->respawn, now, started_ns, was_ready);
     give_up_if_due(device, device->lost.code ? device->lost.code : -ENODEV,
                    device->lost.code ? device->lost.text : "see the daemon's log");
     device->lost = (struct error){0};

@@ -82,7 +82,7 @@ static void count_death(struct served_feed *feed, struct loader_process *loader,
     if (feed->state == FEED_CLOSING)
         return;
     stats_add(&feed->stats->counters[FEED_children_replaced], 1);
-    respawn_died(&feed->respawn, now, process_lived_ns(process), loader_process_has_worked(loader));
+    respawn_died(&feed->respawn, now, process->started_ns, loader_process_has_worked(loader));
     if (respawn_has_given_up(&feed->respawn))
         served_feed_fail(feed, -EIO,
                          "dataset %s: loader processes end as soon as they start; see the daemon's log",

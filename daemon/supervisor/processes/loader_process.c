@@ -10,8 +10,8 @@
 #include "daemon/heritage.h"
 #include "daemon/log.h"
 
-// Eight failures take about 13 s. Loaders that work and die all the same are replaced 32 times at once, then 4 times a
-// second.
+// Eight failures take about 13 s, however many loaders are started at a time. Loaders that work and die all the same
+// are replaced 32 times at once, then 4 times a second.
 const struct respawn_policy loader_respawn_policy = {
     .failures_most = 8,
     .start_ns = 1 * NS_PER_S,

@@ -37,9 +37,20 @@ static void wait_for(struct respawn *respawn, uint64_t now, uint64_t pause_ns) {
         respawn->wait_until_ns = max_u64(respawn->wait_until_ns, now + pause_ns);
 }
 
-void respawn_died(struct respawn *respawn, uint64_t now, uint64_t lived_ns, bool worked) {
-    bool failed = !worked && lived_ns < respawn->policy->start_ns;
-    respawn->failures = failed ? respawn->failures + 1 : 0;
+static void count_failure(struct respawn *respawn, uint64_t now, uint64_t started_ns) {
+    bool same_attempt = respawn->failures && started_ns < respawn->failed_ns;
+    if (same_attempt)
+        return;
+    respawn->failures++;
+    respawn->failed_ns = now;
+}
+
+void respawn_died(struct respawn *respawn, uint64_t now, uint64_t started_ns, bool worked) {
+    uint64_t lived_ns = now - started_ns;
+    if (!worked && lived_ns < respawn->policy->start_ns)
+        count_failure(respawn, now, started_ns);
+    else
+        respawn->failures = 0;
     wait_for(respawn, now, pause_after(respawn, now, lived_ns));
 }
 

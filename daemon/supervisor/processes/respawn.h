@@ -25,7 +25,8 @@ struct respawn_policy {
 
 struct respawn {
     const struct respawn_policy *policy;
-    uint32_t failures; // to start, in a row
+    uint32_t failures;  // to start, in a row
+    uint64_t failed_ns; // when the last of them was counted
     uint32_t bucket;
     uint64_t refilled_ns;
     uint64_t wait_until_ns;
@@ -33,9 +34,10 @@ struct respawn {
 
 void respawn_init(struct respawn *respawn, const struct respawn_policy *policy, uint64_t now);
 
-// A process has died unexpectedly. `worked`: it got as far as its work, so that what ended it is not a problem with
-// starting.
-void respawn_died(struct respawn *respawn, uint64_t now, uint64_t lived_ns, bool worked);
+// A process that was started at `started_ns` has died unexpectedly. `worked`: it got as far as its work, so that what
+// ended it is not a problem with starting. Processes that were started together and fail to start count as one failure,
+// since only the next attempt shows whether the problem lasts.
+void respawn_died(struct respawn *respawn, uint64_t now, uint64_t started_ns, bool worked);
 
 // A process could not be spawned.
 void respawn_unspawned(struct respawn *respawn, uint64_t now);
