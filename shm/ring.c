@@ -97,18 +97,18 @@ uint64_t ring_free_bytes(void) {
     return room.f_blocks ? (uint64_t)room.f_bavail * room.f_frsize : UINT64_MAX; // no size: no limit
 }
 
-static int no_room(const struct ring_plan *plan, int code, struct error *error) {
+int ring_no_room(uint64_t bytes, int code, struct error *error) {
     return error_set(error, code,
                      "a ring of %" PRIu64 " MiB does not fit: " SHM_FOLDER " has %" PRIu64
                      " MiB free; ask for a smaller ring or batch, or enlarge " SHM_FOLDER,
-                     mib_up(plan->total_bytes), ring_free_bytes() / MIB);
+                     mib_up(bytes), ring_free_bytes() / MIB);
 }
 
 // `code`: negative errno of an attempt to give the object its size or its pages.
 static int cannot_size(const struct ring_plan *plan, int code, struct error *error) {
     struct rlimit limit = {0};
     if (code == -ENOSPC || code == -ENOMEM)
-        return no_room(plan, code, error);
+        return ring_no_room(plan->total_bytes, code, error);
     if (code != -EFBIG || getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
         return error_set(error, code, "cannot allocate a ring of %" PRIu64 " bytes: %s", plan->total_bytes,
                          strerror(-code));
@@ -223,7 +223,7 @@ int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct erro
     AUTO_CLOSE int writer = -1;
     AUTO_CLOSE int reader = -1;
     if (ring_free_bytes() < plan->total_bytes)
-        return no_room(plan, -ENOSPC, error);
+        return ring_no_room(plan->total_bytes, -ENOSPC, error);
     int err = open_unnamed(&writer, &reader, error);
     if (err)
         return err;

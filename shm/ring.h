@@ -44,6 +44,9 @@ int ring_plan(struct ring_plan *plan, struct error *error);
 // The free bytes in /dev/shm; UINT64_MAX if it has no limit, 0 if there is no /dev/shm.
 uint64_t ring_free_bytes(void);
 
+// Fills `error` with `code` and a sentence: a ring of that size does not fit into /dev/shm, which has that much free.
+int ring_no_room(uint64_t bytes, int code, struct error *error);
+
 // A ring is made in three steps. The first takes microseconds whatever the size; the others take milliseconds for
 // every 32 MiB, and any thread may do them. All fail with a sentence: -ENOSPC says what is needed and what is
 // free, -EFBIG names RLIMIT_FSIZE (if SIGXFSZ is ignored; by default it ends the process).

@@ -21,7 +21,7 @@ uint64_t moderation_nap_ns(const struct supervisor *supervisor) {
     if (supervisor->state != SUPERVISOR_RUNNING || processors > PROCESSORS)
         return 0;
     LIST_FOREACH(feed, &supervisor->feeds, link) {
-        if (feed->state == FEED_MAKING || feed->state == FEED_GATHERING)
+        if (feed->state < FEED_RUNNING)
             return 0;
         busy += feed->loaders_running;
         if (feed->state == FEED_RUNNING)

@@ -4,72 +4,60 @@
 
 #include "base/error.h"
 #include "base/sizes.h"
-#include "daemon/supervisor/feeds/served_feed.h"
+#include "daemon/supervisor/feeds/idle.h"
 
-static uint64_t user_ring_bytes(const struct supervisor *supervisor, uid_t user) {
-    uint64_t bytes = 0;
+struct usage {
+    uint64_t feeds, bytes;
+};
+
+// What the feeds of `user`, or IDLE_OF_ANYBODY, have: all of them, or only those in use.
+static struct usage usage_of(const struct supervisor *supervisor, uid_t user, bool in_use_only) {
+    struct usage usage = {0};
     const struct served_feed *feed;
-    LIST_FOREACH(feed, &supervisor->feeds, link)
-        if (feed->user == user && feed->state != FEED_CLOSING)
-            bytes += feed->ring_bytes;
-    return bytes;
-}
-
-static uint32_t user_feeds(const struct supervisor *supervisor, uid_t user) {
-    uint32_t count = 0;
-    const struct served_feed *feed;
-    LIST_FOREACH(feed, &supervisor->feeds, link)
-        count += feed->user == user && feed->state != FEED_CLOSING;
-    return count;
-}
-
-// The feed that has been without consumers for longest; only feeds of `user` unless that is -1.
-static struct served_feed *longest_idle(const struct supervisor *supervisor, uid_t user) {
-    struct served_feed *oldest = NULL, *feed;
     LIST_FOREACH(feed, &supervisor->feeds, link) {
-        if (feed->state == FEED_CLOSING || !feed->idle_since_ns || served_feed_in_use(feed) ||
-            (user != (uid_t)-1 && feed->user != user))
+        if (feed->state == FEED_CLOSING || (user != IDLE_OF_ANYBODY && feed->user != user) ||
+            (in_use_only && idle_is(feed)))
             continue;
-        if (!oldest || feed->idle_since_ns < oldest->idle_since_ns)
-            oldest = feed;
+        usage.feeds++;
+        usage.bytes += feed->ring_bytes;
     }
-    return oldest;
+    return usage;
 }
 
-// Warm feeds that nobody uses make room for a new one, but not for one that can never fit.
-static void close_idle(struct supervisor *supervisor, uid_t user, uint64_t bytes, uint64_t user_memory) {
-    const struct config *config = supervisor->config;
+// Closes idle feeds, the one idle for longest first, until what remains leaves room.
+static void close_idle(struct supervisor *supervisor, uid_t user, uint64_t feeds_most, uint64_t bytes_most) {
     struct served_feed *idle;
-    if (bytes > user_memory || bytes > config->ring_memory)
-        return;
-    while (user_ring_bytes(supervisor, user) + bytes > user_memory && (idle = longest_idle(supervisor, user)))
+    for (;;) {
+        struct usage usage = usage_of(supervisor, user, false);
+        bool fits = usage.feeds <= feeds_most && usage.bytes <= bytes_most;
+        if (fits || !(idle = idle_longest(supervisor, user)))
+            return;
         served_feed_close(idle);
-    while (user_feeds(supervisor, user) >= config->user_feeds && (idle = longest_idle(supervisor, user)))
-        served_feed_close(idle);
-    while (supervisor->ring_bytes + bytes > config->ring_memory &&
-           (idle = longest_idle(supervisor, (uid_t)-1)))
-        served_feed_close(idle);
+    }
 }
 
 int budget_make_room(struct supervisor *supervisor, uid_t user, uint64_t bytes, struct error *error) {
     const struct config *config = supervisor->config;
     uint64_t user_memory = config->user_ring_memory ? config->user_ring_memory : config->ring_memory;
-    close_idle(supervisor, user, bytes, user_memory);
-    if (user_feeds(supervisor, user) >= config->user_feeds)
+    struct usage own = usage_of(supervisor, user, true);
+    struct usage all = usage_of(supervisor, IDLE_OF_ANYBODY, true);
+    if (own.feeds >= config->user_feeds)
         return error_set(error, -EBUSY,
                          "you already have %" PRIu64 " feeds, the maximum per user (user_feeds)",
                          config->user_feeds);
-    if (user_ring_bytes(supervisor, user) + bytes > user_memory)
+    if (own.bytes + bytes > user_memory)
         return error_set(error, -ENOSPC,
                          "the feed needs a ring of %" PRIu64 " MiB; your feeds have %" PRIu64
                          " MiB of %" PRIu64
                          " MiB per user (user_ring_memory): ask for smaller batches or a smaller ring",
-                         mib_up(bytes), user_ring_bytes(supervisor, user) >> 20, user_memory >> 20);
-    if (supervisor->ring_bytes + bytes > config->ring_memory)
+                         mib_up(bytes), own.bytes >> 20, user_memory >> 20);
+    if (all.bytes + bytes > config->ring_memory)
         return error_set(
             error, -ENOSPC,
             "the feed needs a ring of %" PRIu64 " MiB; all feeds together have %" PRIu64 " MiB of %" PRIu64
             " MiB (ring_memory): ask for smaller batches or a smaller ring, or raise ring_memory",
-            mib_up(bytes), supervisor->ring_bytes >> 20, config->ring_memory >> 20);
+            mib_up(bytes), all.bytes >> 20, config->ring_memory >> 20);
+    close_idle(supervisor, user, config->user_feeds - 1, user_memory - bytes);
+    close_idle(supervisor, IDLE_OF_ANYBODY, UINT64_MAX, config->ring_memory - bytes);
     return 0;
 }

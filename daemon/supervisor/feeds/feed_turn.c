@@ -125,6 +125,12 @@ static bool is_over(const struct served_feed *feed) {
            LIST_EMPTY(&feed->loaders) && LIST_EMPTY(&feed->pools);
 }
 
+static void forget_stats(struct stats_feed *stats) {
+    stats_feed_write_begin(stats);
+    stats->id = 0;
+    stats_feed_write_end(stats);
+}
+
 static void free_feed(struct served_feed *feed) {
     struct supervisor *supervisor = feed->supervisor;
     struct turn_part before = turn_clock_enter(&supervisor->clock, TURN_FREE_FEED, feed->id);
@@ -137,25 +143,38 @@ static void free_feed(struct served_feed *feed) {
     int fds[] = {feed->ring_fd, feed->ring_read_fd};
     closer_take(supervisor->own_closer, feed->user, fds, &(uint32_t){COUNT_OF(fds)});
     close_fd(&feed->event_fd);
-    stats_feed_write_begin(feed->stats);
-    feed->stats->id = 0;
-    stats_feed_write_end(feed->stats);
-    log_info("feed %" PRIu64 " of dataset %s is closed", feed->id, feed->dataset->name);
+    if (feed->stats) {
+        forget_stats(feed->stats);
+        log_info("feed %" PRIu64 " of dataset %s is closed", feed->id, feed->dataset->name);
+    }
     datasets_release(feed->dataset, supervisor->own_closer);
     free(feed);
     turn_clock_leave(&supervisor->clock, before);
 }
 
+// What has been freed may be what they wait for.
+static void mark_those_in_the_making(struct supervisor *supervisor) {
+    struct served_feed *feed;
+    LIST_FOREACH(feed, &supervisor->feeds, link)
+        if (feed->making)
+            served_feed_mark(feed);
+}
+
 void feeds_free(struct supervisor *supervisor) {
     struct served_feed *feed, *next_feed;
     struct pool *pool, *next_pool;
+    bool freed = false;
     LIST_FOREACH_SAFE(feed, &supervisor->feeds, link, next_feed) {
         LIST_FOREACH_SAFE(pool, &feed->pools, link, next_pool)
             if (pool_is_over(pool)) {
                 pool_free(pool);
                 served_feed_mark(feed); // copies that were in progress had kept slots of the ring
             }
-        if (is_over(feed))
+        if (is_over(feed)) {
             free_feed(feed);
+            freed = true;
+        }
     }
+    if (freed)
+        mark_those_in_the_making(supervisor);
 }

@@ -5,23 +5,18 @@
 #include <sys/eventfd.h>
 
 #include "base/error.h"
-#include "base/sizes.h"
+#include "base/states.h"
 #include "base/time.h"
 #include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/delivery/fill_loaders.h"
 #include "daemon/supervisor/feeds/budget.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/ring_size.h"
+#include "daemon/supervisor/feeds/room.h"
 
-static struct stats_feed *find_stats(const struct supervisor *supervisor, struct error *error) {
-    struct stats_feed *record = stats_find_unused(supervisor->stats->feeds, id);
-    if (!record)
-        error_set(error, -EBUSY, "this daemon already serves %u feeds, the maximum", STATS_MAX_FEEDS);
-    return record;
-}
-
-static void publish_stats(struct served_feed *feed, const struct ring_plan *plan) {
-    struct stats_feed *stats = feed->stats;
+// From here on it has a record in the statistics.
+static void publish_stats(struct served_feed *feed, struct stats_feed *stats, const struct ring_plan *plan) {
+    feed->stats = stats;
     stats_feed_write_begin(stats);
     for (int i = 0; i < FEED_COUNTERS; i++)
         atomic_store_explicit(&stats->counters[i], 0, memory_order_relaxed);
@@ -38,43 +33,37 @@ static void publish_stats(struct served_feed *feed, const struct ring_plan *plan
     stats_feed_write_end(stats);
 }
 
-static struct served_feed *describe(struct supervisor *supervisor, uid_t user,
-                                    const struct attach_request *request, const struct ring_plan *plan) {
-    struct served_feed *feed = calloc(1, sizeof *feed);
-    if (!feed)
-        return NULL;
-    feed->supervisor = supervisor;
-    feed->user = user;
-    feed->shape = request->shape;
-    feed->dataset = dataset_ref((struct dataset *)request->shape.dataset);
-    feed->wait_for = request->wait_for;
-    feed->max_lag_ns = request->max_lag_s * NS_PER_S;
-    feed->ring_bytes = plan->total_bytes;
-    feed->asked_ring_bytes = request->ring_bytes;
-    feed->asked_prefetch = request->prefetch;
-    feed->asked_lanes = request->local_world_size;
-    feed->ring_fd = feed->ring_read_fd = feed->event_fd = -1;
-    LIST_INIT(&feed->members);
-    TAILQ_INIT(&feed->awaiting);
-    LIST_INIT(&feed->pools);
-    feed_loaders_init(feed);
-    memcpy(feed->name, request->name, sizeof feed->name);
-    return feed;
-}
-
 // ---- In a thread -------------------------------------------------------------------------------------------
 
-// Two jobs, one after the other: the control part, after which loaders can start, and then the rest.
+enum job_state {
+    JOB_NONE,
+    JOB_RUNNING, // in a thread
+    JOB_DONE,    // its outcome is to be acted on
+};
+
+static const struct state job_states[] = {
+    [JOB_NONE] = {"none", STATE(JOB_RUNNING)},
+    [JOB_RUNNING] = {"running", STATE(JOB_DONE)},
+    [JOB_DONE] = {"done", STATE(JOB_NONE)},
+};
+static const struct state_table job_table = STATE_TABLE("job that allocates a ring", job_states);
+
+// Two jobs, one after the other: the control part, after which loaders can start, and then the rest. A job that finds
+// no memory is repeated when other feeds have made way.
 struct making {
     uv_work_t work;
     struct served_feed *feed;
     struct ring_plan plan;
     struct partition partition;
+    enum job_state job;
     bool mapped; // the control part exists: the job is the rest
-    bool done;   // the job has ended
-    int err;
+    int err;     // of the job that has ended
     struct error error;
 };
+
+static void set_job(struct making *making, enum job_state state) {
+    making->job = (enum job_state)state_next(&job_table, making->job, state);
+}
 
 static void work(uv_work_t *job) {
     struct making *making = job->data;
@@ -87,14 +76,16 @@ static void on_worked(uv_work_t *job, int status) {
     struct making *making = job->data;
     if (status < 0)
         making->err = error_set(&making->error, status, "the feed was given up");
-    making->done = true;
+    set_job(making, JOB_DONE);
     served_feed_mark(making->feed);
 }
 
 static int queue_work(struct making *making, struct error *error) {
-    making->done = false;
     int err = uv_queue_work(&making->feed->supervisor->loop, &making->work, work, on_worked);
-    return err ? error_set(error, err, "cannot allocate the ring: %s", uv_strerror(err)) : 0;
+    if (err)
+        return error_set(error, err, "cannot allocate the ring: %s", uv_strerror(err));
+    set_job(making, JOB_RUNNING);
+    return 0;
 }
 
 // ---- On the loop -------------------------------------------------------------------------------------------
@@ -108,7 +99,8 @@ static void on_event(struct poll_entry *entry, uint32_t events) {
     served_feed_mark(feed);
 }
 
-static int map_control(struct served_feed *feed, struct making *making, struct error *error) {
+static int map_control(struct served_feed *feed, struct making *making) {
+    struct error *error = &making->error;
     int err = ring_map(&feed->ring, feed->ring_fd, RING_CONTROL, error);
     if (err)
         return err;
@@ -117,7 +109,8 @@ static int map_control(struct served_feed *feed, struct making *making, struct e
     return queue_work(making, error);
 }
 
-static int open_feed(struct served_feed *feed, const struct making *making, struct error *error) {
+static int open_feed(struct served_feed *feed, struct making *making) {
+    struct error *error = &making->error;
     int err =
         delivery_open(&feed->delivery, &feed->ring, &making->partition, feed->asked_lanes, &loaders_filler);
     if (err)
@@ -140,58 +133,125 @@ static int open_feed(struct served_feed *feed, const struct making *making, stru
     return 0;
 }
 
+// ---- The beginning -----------------------------------------------------------------------------------------
+
+// Of something that other feeds have, too.
+static bool is_lack(int err) {
+    return err == -ENOSPC || err == -ENOMEM || err == -EMFILE || err == -ENFILE;
+}
+
+static int open_descriptors(struct served_feed *feed, const struct making *making, struct error *error) {
+    int err = ring_create(&making->plan, &feed->ring_fd, &feed->ring_read_fd, error);
+    if (err)
+        return err;
+    feed->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (feed->event_fd >= 0)
+        return 0;
+    err = error_set(error, -errno, "cannot make an eventfd: %m");
+    close_fd(&feed->ring_fd);
+    close_fd(&feed->ring_read_fd);
+    return err;
+}
+
+static int begin_if_there_is_room(struct served_feed *feed, struct making *making) {
+    struct supervisor *supervisor = feed->supervisor;
+    struct error *error = &making->error;
+    int found = room_find(feed, error);
+    if (found)
+        return found < 0 ? found : 0;
+    struct stats_feed *stats = stats_find_unused(supervisor->stats->feeds, id);
+    if (!stats)
+        return error_set(error, -EBUSY, "there is no record for another feed");
+    int err = open_descriptors(feed, making, error);
+    if (err)
+        return is_lack(err) && room_make_way(supervisor) ? 0 : err;
+    publish_stats(feed, stats, &making->plan);
+    served_feed_set_state(feed, FEED_MAKING);
+    return queue_work(making, error);
+}
+
+// ---- The turn ----------------------------------------------------------------------------------------------
+
+// The next step, unless it has to wait: 1 the feed is open, 0 it will be, or why it will not.
+static int step(struct served_feed *feed, struct making *making) {
+    struct error *error = &making->error;
+    if (feed->state == FEED_CLOSING)
+        return error_set(error, -ESHUTDOWN, "the feed was closed while it was being created");
+    if (making->job == JOB_NONE && !served_feed_in_use(feed))
+        return error_set(error, -ECANCELED, "nobody waits for the feed any more");
+    if (feed->state == FEED_QUEUED)
+        return begin_if_there_is_room(feed, making);
+    if (making->job == JOB_NONE)
+        return queue_work(making, error);
+    set_job(making, JOB_NONE);
+    if (is_lack(making->err) && room_make_way(feed->supervisor))
+        return 0;
+    if (making->err)
+        return making->err;
+    if (!making->mapped)
+        return map_control(feed, making);
+    int err = open_feed(feed, making);
+    return err ? err : 1;
+}
+
 void making_act(struct served_feed *feed) {
     struct making *making = feed->making;
-    if (!making || !making->done)
+    if (!making || making->job == JOB_RUNNING)
         return;
-    int err = making->err;
-    if (!err && feed->state == FEED_CLOSING)
-        err = error_set(&making->error, -ESHUTDOWN, "the feed was closed while it was being created");
-    if (!err && !making->mapped) {
-        err = map_control(feed, making, &making->error);
-        if (!err)
-            return;
-    } else if (!err) {
-        err = open_feed(feed, making, &making->error);
-    }
-    if (err) {
-        served_feed_refuse(feed, NULL, err, making->error.text);
+    int done = step(feed, making);
+    if (done == 0)
+        return;
+    if (done < 0) {
+        served_feed_refuse(feed, NULL, done, making->error.text);
         served_feed_close(feed);
     }
     feed->making = NULL;
     free(making);
 }
 
-static int begin(struct served_feed *feed, const struct attach_request *request, const struct ring_plan *plan,
-                 struct error *error) {
-    int err = ring_create(plan, &feed->ring_fd, &feed->ring_read_fd, error);
-    if (err)
-        return err;
-    feed->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (feed->event_fd < 0)
-        return error_set(error, -errno, "cannot make an eventfd: %m");
-    feed->making = calloc(1, sizeof *feed->making);
-    if (!feed->making)
-        return error_set(error, -ENOMEM, "out of memory");
-    *feed->making =
-        (struct making){.feed = feed, .plan = *plan, .partition = served_feed_run(&feed->shape, request)};
-    feed->making->work.data = feed->making;
-    return queue_work(feed->making, error);
+// ---- Asking for one ----------------------------------------------------------------------------------------
+
+static int describe_making(struct served_feed *feed, const struct attach_request *request,
+                           const struct ring_plan *plan) {
+    struct making *making = feed->making = calloc(1, sizeof *making);
+    if (!making)
+        return -ENOMEM;
+    making->work.data = making;
+    making->feed = feed;
+    making->plan = *plan;
+    making->partition = served_feed_run(&feed->shape, request);
+    return 0;
 }
 
-static void discard(struct served_feed *feed) {
-    close_fd(&feed->ring_fd);
-    close_fd(&feed->ring_read_fd);
-    close_fd(&feed->event_fd);
-    datasets_release(feed->dataset, feed->supervisor->own_closer);
-    free(feed->making);
-    free(feed);
+static struct served_feed *describe(struct supervisor *supervisor, uid_t user,
+                                    const struct attach_request *request, const struct ring_plan *plan) {
+    struct served_feed *feed = calloc(1, sizeof *feed);
+    if (!feed)
+        return NULL;
+    feed->supervisor = supervisor;
+    feed->user = user;
+    feed->shape = request->shape;
+    feed->dataset = dataset_ref((struct dataset *)request->shape.dataset);
+    feed->wait_for = request->wait_for;
+    feed->max_lag_ns = request->max_lag_s * NS_PER_S;
+    feed->idle_since_ns = monotonic_ns();
+    feed->ring_bytes = plan->total_bytes;
+    feed->asked_ring_bytes = request->ring_bytes;
+    feed->asked_prefetch = request->prefetch;
+    feed->asked_lanes = request->local_world_size;
+    feed->ring_fd = feed->ring_read_fd = feed->event_fd = -1;
+    LIST_INIT(&feed->members);
+    TAILQ_INIT(&feed->awaiting);
+    LIST_INIT(&feed->pools);
+    feed_loaders_init(feed);
+    memcpy(feed->name, request->name, sizeof feed->name);
+    return feed;
 }
 
 int making_start(struct supervisor *supervisor, uid_t user, const struct attach_request *request,
                  struct served_feed **made, struct error *error) {
     struct ring_plan plan;
-    int err = ring_size_plan(supervisor->config, request, &plan, error);
+    int err = ring_size_plan(supervisor->config, request, room_ring_bytes(supervisor), &plan, error);
     if (!err)
         err = budget_make_room(supervisor, user, plan.total_bytes, error);
     if (err)
@@ -199,17 +259,16 @@ int making_start(struct supervisor *supervisor, uid_t user, const struct attach_
     struct served_feed *feed = describe(supervisor, user, request, &plan);
     if (!feed)
         return error_set(error, -ENOMEM, "out of memory");
-    feed->stats = find_stats(supervisor, error);
-    err = feed->stats ? begin(feed, request, &plan, error) : -EBUSY;
-    if (err) {
-        discard(feed);
-        return err;
+    if (describe_making(feed, request, &plan) < 0) {
+        datasets_release(feed->dataset, supervisor->own_closer);
+        free(feed);
+        return error_set(error, -ENOMEM, "out of memory");
     }
     feed->id = ++supervisor->next_feed;
-    publish_stats(feed, &plan);
     LIST_INSERT_HEAD(&supervisor->feeds, feed, link);
     supervisor->feed_count++;
     supervisor->ring_bytes += feed->ring_bytes;
+    served_feed_mark(feed);
     *made = feed;
     return 0;
 }

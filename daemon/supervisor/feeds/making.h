@@ -1,12 +1,12 @@
-// Creates a feed: threads allocate the memory of its ring while its loaders start.
+// Creates a feed: it waits for room, then threads allocate the memory of its ring while its loaders start.
 #ifndef FEEDD_DAEMON_SUPERVISOR_FEEDS_MAKING_H
 #define FEEDD_DAEMON_SUPERVISOR_FEEDS_MAKING_H
 
 #include "base/error.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 
-// Begins to create a feed. On failure nothing is left. Later the feed is open and admits its clients, or it has failed
-// and told them why.
+// Begins to create a feed, for a client that the caller has wait for it (places_await). On failure nothing is left.
+// Later the feed is open and admits its clients, or it has failed and told them why.
 int making_start(struct supervisor *supervisor, uid_t user, const struct attach_request *request,
                  struct served_feed **made, struct error *error);
 

@@ -23,18 +23,20 @@ static uint64_t cached_ring_bytes(void) {
 
 // Direct reads come at the speed of the storage. The processor's cache does not matter for that, but the number of
 // reads in flight does: the ring has room for all that the loaders may have.
-static uint64_t direct_ring_bytes(const struct config *config, const struct dataset_layout *layout) {
+static uint64_t direct_ring_bytes(const struct config *config, const struct dataset_layout *layout,
+                                  uint64_t room) {
     uint64_t most = min_u64(DIRECT_MOST, config->ring_memory / 8);
     if (config->user_ring_memory)
         most = min_u64(most, config->user_ring_memory / 8);
-    most = min_u64(most, ring_free_bytes() / 4);
+    most = min_u64(most, room / 4);
     uint64_t reads = config->loaders * config->queue_depth;
     return min_u64(most, reads * min_u64(ring_sample_bytes(layout->fields, layout->field_count), most));
 }
 
-static uint64_t default_ring_bytes(const struct config *config, const struct dataset *dataset) {
+static uint64_t default_ring_bytes(const struct config *config, const struct dataset *dataset,
+                                   uint64_t room) {
     uint64_t cached = cached_ring_bytes();
-    return dataset->io_direct ? max_u64(cached, direct_ring_bytes(config, dataset->layout)) : cached;
+    return dataset->io_direct ? max_u64(cached, direct_ring_bytes(config, dataset->layout, room)) : cached;
 }
 
 static void describe_plan(const struct attach_request *request, struct ring_plan *plan) {
@@ -79,14 +81,14 @@ static int refuse_lanes(const struct attach_request *request, struct error *erro
         request->prefetch, most - 1, ranks, ranks == 1 ? "" : "s", RING_MAX_SLOTS);
 }
 
-int ring_size_plan(const struct config *config, const struct attach_request *request, struct ring_plan *plan,
-                   struct error *error) {
+int ring_size_plan(const struct config *config, const struct attach_request *request, uint64_t room,
+                   struct ring_plan *plan, struct error *error) {
     int err = ring_size_check_batch(request, plan, error);
     if (err)
         return err;
     uint64_t target = request->ring_bytes ? request->ring_bytes : config->ring;
     if (!target)
-        target = default_ring_bytes(config, request->shape.dataset);
+        target = default_ring_bytes(config, request->shape.dataset, room);
     uint64_t per_lane = max_u64(SLOTS_PER_LANE, request->prefetch ? request->prefetch + 1ull : 0);
     uint64_t least = max_u64(SLOTS_LEAST, per_lane * request->local_world_size);
     if (least > RING_MAX_SLOTS)

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "base/states.h"
+#include "base/time.h"
 
 static const struct state states[] = {
+    [FEED_QUEUED] = {"queued", STATE(FEED_MAKING) | STATE(FEED_CLOSING)},
     [FEED_MAKING] = {"making", STATE(FEED_GATHERING) | STATE(FEED_CLOSING)},
     [FEED_GATHERING] = {"gathering", STATE(FEED_RUNNING) | STATE(FEED_CLOSING)},
     [FEED_RUNNING] = {"running", STATE(FEED_GATHERING) | STATE(FEED_CLOSING)},
@@ -98,6 +100,7 @@ void served_feed_close(struct served_feed *feed) {
     if (feed->state == FEED_CLOSING)
         return;
     served_feed_set_state(feed, FEED_CLOSING);
+    feed->closing_since_ns = monotonic_ns();
     feed->supervisor->ring_bytes -= feed->ring_bytes;
     served_feed_mark(feed);
 }

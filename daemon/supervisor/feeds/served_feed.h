@@ -12,6 +12,7 @@
 #include "shm/ring.h"
 
 enum feed_state {
+    FEED_QUEUED,    // waits for room, which idle feeds are making; has nothing yet
     FEED_MAKING,    // its ring is being allocated, off the loop; its loaders start
     FEED_GATHERING, // waits for wait_for consumers before the first grant
     FEED_RUNNING,
@@ -27,14 +28,15 @@ struct served_feed {
     uid_t user;
     enum feed_state state;
     struct feed_shape shape;
-    struct dataset *dataset; // a reference
-    struct stats_feed *stats;
+    struct dataset *dataset;  // a reference
+    struct stats_feed *stats; // NULL while QUEUED
 
     uint32_t wait_for;
     uint32_t gathered;        // consumers that have joined while GATHERING
     uint64_t gather_until_ns; // RUNNING from then on, even if some are missing; 0: wait for all
     uint64_t max_lag_ns;
     uint64_t idle_since_ns; // since when it has had no consumers; 0: it has some
+    uint64_t closing_since_ns;
 
     // Its ring, as planned for what the first client asked for.
     uint64_t ring_bytes;
@@ -43,7 +45,7 @@ struct served_feed {
     uint32_t asked_lanes; // local_world_size
     int ring_fd, ring_read_fd;
     struct ring ring;
-    struct making *making; // while it is being allocated
+    struct making *making; // while it is queued or being allocated
     int event_fd;          // with which loaders wake the supervisor
     struct poll_entry event;
     struct delivery delivery;

@@ -1,0 +1,155 @@
+#include "daemon/supervisor/feeds/room.h"
+
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/sizes.h"
+#include "base/time.h"
+#include "daemon/supervisor/feeds/idle.h"
+#include "daemon/supervisor/processes/loader_process.h"
+
+#define HANGING_S  5u                  // after stop_timeout, when a loader that still runs cannot be killed
+#define BYTES_MOST (UINT64_C(1) << 60) // so that sums do not overflow where /dev/shm has no limit
+
+struct room {
+    uint64_t feeds, loaders, bytes;
+};
+
+static struct room sum(struct room left, struct room right) {
+    return (struct room){.feeds = left.feeds + right.feeds,
+                         .loaders = left.loaders + right.loaders,
+                         .bytes = left.bytes + right.bytes};
+}
+
+static uint64_t without(uint64_t from, uint64_t taken) {
+    return from > taken ? from - taken : 0;
+}
+
+static bool fits(struct room wanted, struct room room) {
+    return wanted.feeds <= room.feeds && wanted.loaders <= room.loaders && wanted.bytes <= room.bytes;
+}
+
+static struct room wanted_by(const struct served_feed *feed) {
+    return (struct room){.feeds = 1, .loaders = feed->loaders_wanted, .bytes = feed->ring_bytes};
+}
+
+static bool has_begun(const struct served_feed *feed) {
+    return feed->stats != NULL;
+}
+
+// What it has and what it is still to get, such as loaders in place of those that have died.
+static struct room held_by(const struct served_feed *feed) {
+    const struct loader_process *loader;
+    uint64_t loaders = 0;
+    if (!has_begun(feed))
+        return (struct room){0};
+    LIST_FOREACH(loader, &feed->loaders, link)
+        loaders++;
+    if (feed->state != FEED_CLOSING)
+        loaders = max_u64(loaders, feed->loaders_wanted);
+    return (struct room){.feeds = 1, .loaders = loaders, .bytes = feed->ring_bytes};
+}
+
+// What a thread is still to allocate of its ring.
+static uint64_t missing_bytes(const struct served_feed *feed) {
+    struct stat status;
+    if (!feed->making || !has_begun(feed) || fstat(feed->ring_fd, &status) < 0)
+        return 0;
+    return without(feed->ring_bytes, 512 * (uint64_t)status.st_blocks);
+}
+
+// A loader in a read that never ends cannot be killed. What its feed has is not counted on.
+static bool is_ending(const struct served_feed *feed, uint64_t now) {
+    uint64_t patience = (feed->supervisor->config->stop_timeout_s + HANGING_S) * NS_PER_S;
+    return feed->state == FEED_CLOSING && has_begun(feed) && now < feed->closing_since_ns + patience;
+}
+
+// ---- What there is -----------------------------------------------------------------------------------------
+
+struct survey {
+    struct room unused;
+    struct room ending; // comes back shortly
+    struct room idle;   // comes back if it is asked for
+};
+
+static struct survey look_around(const struct supervisor *supervisor) {
+    uint64_t now = monotonic_ns(), missing = 0;
+    struct survey survey = {0};
+    struct room held = {0};
+    const struct served_feed *feed;
+    LIST_FOREACH(feed, &supervisor->feeds, link) {
+        struct room one = held_by(feed);
+        held = sum(held, one);
+        missing += missing_bytes(feed);
+        if (is_ending(feed, now))
+            survey.ending = sum(survey.ending, one);
+        else if (idle_is(feed))
+            survey.idle = sum(survey.idle, one);
+    }
+    survey.unused.feeds = without(STATS_MAX_FEEDS, held.feeds);
+    survey.unused.loaders = without(STATS_MAX_LOADERS, held.loaders);
+    survey.unused.bytes = without(min_u64(ring_free_bytes(), BYTES_MOST), missing);
+    return survey;
+}
+
+uint64_t room_ring_bytes(const struct supervisor *supervisor) {
+    struct survey survey = look_around(supervisor);
+    return survey.unused.bytes + survey.ending.bytes + survey.idle.bytes;
+}
+
+// ---- Finding room ------------------------------------------------------------------------------------------
+
+// What this feed wants, together with those that have been queued for longer.
+static struct room wanted_up_to(const struct served_feed *feed, bool *first) {
+    struct room wanted = wanted_by(feed);
+    const struct served_feed *other;
+    *first = true;
+    LIST_FOREACH(other, &feed->supervisor->feeds, link) {
+        if (other->state != FEED_QUEUED || other->id >= feed->id)
+            continue;
+        wanted = sum(wanted, wanted_by(other));
+        *first = false;
+    }
+    return wanted;
+}
+
+static int refuse(const struct served_feed *feed, struct room wanted, struct room most, struct error *error) {
+    if (wanted.feeds > most.feeds)
+        return error_set(error, -EBUSY, "this daemon already serves %u feeds, the maximum", STATS_MAX_FEEDS);
+    if (wanted.loaders > most.loaders)
+        return error_set(error, -EBUSY, "this daemon already has %u loader processes, the maximum",
+                         STATS_MAX_LOADERS);
+    return ring_no_room(feed->ring_bytes, -ENOSPC, error);
+}
+
+int room_find(struct served_feed *feed, struct error *error) {
+    struct survey survey = look_around(feed->supervisor);
+    struct room coming = sum(survey.unused, survey.ending);
+    struct room most = sum(coming, survey.idle);
+    struct served_feed *idle;
+    bool first;
+    struct room wanted = wanted_up_to(feed, &first);
+    if (most.loaders) // with fewer loaders than it wants, a feed is slower, but it works
+        wanted.loaders = min_u64(wanted.loaders, most.loaders);
+    if (fits(wanted, survey.unused))
+        return 0;
+    if (!fits(wanted, most))
+        return first ? refuse(feed, wanted, most, error) : 1; // those before it do not wait indefinitely
+    while (!fits(wanted, coming) && (idle = idle_longest(feed->supervisor, IDLE_OF_ANYBODY))) {
+        coming = sum(coming, held_by(idle));
+        served_feed_close(idle);
+    }
+    return 1;
+}
+
+bool room_make_way(const struct supervisor *supervisor) {
+    uint64_t now = monotonic_ns();
+    const struct served_feed *feed;
+    LIST_FOREACH(feed, &supervisor->feeds, link)
+        if (is_ending(feed, now))
+            return true;
+    struct served_feed *idle = idle_longest(supervisor, IDLE_OF_ANYBODY);
+    if (idle)
+        served_feed_close(idle);
+    return idle != NULL;
+}

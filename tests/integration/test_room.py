@@ -1,0 +1,239 @@
+"""Room for feeds: those that nobody uses make way for those that are wanted, the one idle for longest first. What there is
+only so much of: feeds, loaders, memory in /dev/shm."""
+
+import contextlib
+import errno
+import os
+import signal
+
+import consumer
+import data
+import harness
+
+FEEDS = 64  # STATS_MAX_FEEDS
+LOADERS = 512  # STATS_MAX_LOADERS
+MIB = 1 << 20
+LARGE = {"batch_size": 5000, "ring_bytes": 5 * MIB}
+SMALL = {"batch_size": 1000, "ring_bytes": MIB}
+
+
+def serve(start=True, **settings):
+    instance = harness.Instance(**{"ring": "64K", "linger": 600, "loaders": 1, **settings})
+    data.add_records(instance)
+    return instance.start() if start else instance
+
+
+def small_shared_memory(mib, **settings):
+    """A feedd that has a /dev/shm of that size."""
+    if os.geteuid() != 0:
+        harness.skip("only root can mount a small /dev/shm")
+    mount = f'mount -t tmpfs -o size={mib}m,mode=1777 none /dev/shm && exec "$@"'
+    feedd = serve(start=False, **settings)
+    return feedd.start(wrap=("unshare", "--mount", "--propagation=private", "--", "sh", "-c", mount, "sh"))
+
+
+def use(feedd, name, batch_size=10, **options):
+    """Attaches to the feed of that name, takes a batch and leaves it idle."""
+    with feedd.client() as session:
+        session.attach("numbers", batch_size, share=name, **options)
+        session.expect("grant")
+
+
+def feeds(feedd):
+    """{name: state} of the feeds that are not closing."""
+    with feedd.client() as session:
+        session.hello()
+        rows, start = [], 0
+        while True:
+            answer = session.query("FEEDS", start=start)
+            rows += answer.get("feeds", [])
+            start = answer.get("next", 0)
+            if not start:
+                return {row["name"]: row["state"] for row in rows if row["state"] != "closing"}
+
+
+def idle(feedd, *names):
+    harness.eventually(lambda: all(feeds(feedd).get(name) == "idle" for name in names), 10, f"{names} are idle")
+
+
+@contextlib.contextmanager
+def ending_slowly(feedd, name, **options):
+    """An idle feed whose loader does not end when it is asked to, but only when it is killed after stop_timeout."""
+    use(feedd, name, **options)
+    idle(feedd, name)
+    (loader,) = feedd.children_called("loader")
+    os.kill(loader, signal.SIGSTOP)
+    yield
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(loader, signal.SIGCONT)
+
+
+# ---- Feeds and loaders -------------------------------------------------------------------------------------
+
+
+@harness.host_memory
+@harness.limit(60)
+def test_two_ranks_that_break_out_of_more_epochs_than_there_are_feeds():
+    """As a DataLoader whose loop is left early does: each time, both ranks open another feed."""
+    rounds = FEEDS + 6
+    with serve() as feedd:
+        for number in range(rounds):
+            with feedd.client() as first, feedd.client() as second:
+                for rank, session in enumerate((first, second)):
+                    session.attach("numbers", 10, share=f"epoch{number}", rank=rank, world_size=2, wait_for=2)
+                for session in (first, second):
+                    session.expect("grant")
+        left = feeds(feedd)
+        assert f"epoch{rounds - 1}" in left, left
+        # Those idle for longest have made way, and no more than had to.
+        assert set(left) == {f"epoch{number}" for number in range(rounds - FEEDS, rounds)}, left
+        assert "ending session" not in feedd.read_log()
+
+
+@harness.host_memory
+def test_the_feed_that_was_idle_for_longest_makes_way():
+    with serve() as feedd:
+        for number in range(FEEDS - 1):
+            use(feedd, f"old{number}")
+        with consumer.Consumer(feedd, "numbers", 10, step=True, share="used") as reader:
+            reader.attached()
+            reader.take(1)
+            use(feedd, "new0")
+            use(feedd, "new1")
+            reader.take(1)
+            left = feeds(feedd)
+            assert "old0" not in left and "old1" not in left and {"old2", "new0", "new1", "used"} <= set(left), left
+
+
+@harness.host_memory
+@harness.limit(60)
+def test_loaders_of_idle_feeds_make_way():
+    per_feed = 64
+    if harness.sanitized():
+        harness.skip("512 loaders with the address sanitizer take more memory than a test should")
+    with serve(loaders=per_feed, stop_timeout=20) as feedd:
+        for number in range(LOADERS // per_feed):
+            use(feedd, f"old{number}")
+        idle(feedd, "old0", f"old{LOADERS // per_feed - 1}")
+        use(feedd, "new")
+        left = feeds(feedd)
+        assert "old0" not in left and "old1" in left and "new" in left, left
+        assert "maximum" not in feedd.read_log()
+
+
+@harness.host_memory
+def test_all_feeds_in_use():
+    """Then a newcomer is refused at once, and idle feeds that would not be enough are left alone."""
+    with serve() as feedd, contextlib.ExitStack() as sessions:
+        for number in range(FEEDS):
+            session = sessions.enter_context(feedd.client())
+            session.attach("numbers", 10, share=f"job{number}")
+        with feedd.client() as late:
+            late.hello()
+            late.send("attach", dataset="numbers", batch_size=10, share="late")
+            error = late.expect_closed()
+            assert error["code"] == errno.EBUSY and str(FEEDS) in error["text"], error
+        assert len(feeds(feedd)) == FEEDS
+
+
+# ---- Waiting -----------------------------------------------------------------------------------------------
+
+
+@harness.host_memory
+def test_attach_waits_until_the_idle_feed_is_gone():
+    """Its loader ends only when it is killed."""
+    with small_shared_memory(8, stop_timeout=1) as feedd, ending_slowly(feedd, "old", **LARGE):
+        with feedd.client() as session:
+            session.hello()
+            session.send("attach", dataset="numbers", **LARGE, share="new")
+            harness.eventually(lambda: feeds(feedd) == {"new": "queued"}, 10, "the feed is queued")
+            session.expect("attached")
+            session.expect("grant")
+        assert "does not fit" not in feedd.read_log()
+
+
+@harness.host_memory
+def test_consumers_of_one_name_wait_together():
+    with small_shared_memory(8, stop_timeout=1) as feedd, ending_slowly(feedd, "old", **LARGE):
+        with feedd.client() as first, feedd.client() as second, feedd.client() as other:
+            for session in (first, second):
+                session.hello()
+                session.send("attach", dataset="numbers", **LARGE, share="new", wait_for=2)
+            other.hello()  # needs little, and comes after them
+            other.send("attach", dataset="numbers", batch_size=10, share="other")
+            assert len({first.expect("attached")["feed"], second.expect("attached")["feed"]}) == 1
+            first.expect("grant")
+            second.expect("grant")
+            other.expect("attached")
+            other.expect("grant")
+
+
+@harness.host_memory
+def test_client_leaves_while_its_feed_is_queued():
+    with small_shared_memory(8, stop_timeout=3) as feedd, ending_slowly(feedd, "old", **LARGE):
+        with feedd.client() as session:
+            session.hello()
+            session.send("attach", dataset="numbers", **LARGE, share="new")
+            harness.eventually(lambda: feeds(feedd) == {"new": "queued"}, 10, "the feed is queued")
+        harness.eventually(lambda: not feeds(feedd), 2, "nothing is left of the queued feed")
+        harness.eventually(lambda: feedd.statistics()["ring_bytes"] == 0, 5, "its memory is given back")
+
+
+@harness.host_memory
+def test_stop_while_a_feed_is_queued():
+    """stop() itself looks for what is left."""
+    with small_shared_memory(8, stop_timeout=3) as feedd, ending_slowly(feedd, "old", **LARGE):
+        with feedd.client() as session:
+            session.hello()
+            session.send("attach", dataset="numbers", **LARGE, share="new")
+            harness.eventually(lambda: feeds(feedd) == {"new": "queued"}, 10, "the feed is queued")
+            feedd.process.send_signal(signal.SIGTERM)
+            assert session.expect_closed()["code"] == errno.ESHUTDOWN
+
+
+# ---- Memory ------------------------------------------------------------------------------------------------
+
+
+@harness.host_memory
+def test_idle_rings_make_way_in_shared_memory():
+    with small_shared_memory(8) as feedd:
+        use(feedd, "oldest", **SMALL)
+        use(feedd, "old", **LARGE)
+        use(feedd, "young", **SMALL)
+        idle(feedd, "oldest", "old", "young")
+        use(feedd, "new", **LARGE)
+        # The oldest alone would not have been enough, the youngest did not have to go.
+        left = feeds(feedd)
+        assert set(left) == {"young", "new"}, left
+
+
+@harness.host_memory
+def test_a_ring_that_does_not_fit_beside_those_in_use():
+    with small_shared_memory(8) as feedd:
+        use(feedd, "idle", **SMALL)
+        with consumer.Consumer(feedd, "numbers", 5000, step=True, share="used", ring_bytes=4 * MIB) as reader:
+            reader.attached()
+            reader.take(1)
+            consumer.refused(feedd, "ENOSPC", "does not fit", "/dev/shm", "MiB free", share="new", **LARGE)
+            assert set(feeds(feedd)) == {"idle", "used"}  # nothing was closed in vain
+            reader.take(1)
+
+
+@harness.host_memory
+def test_memory_that_a_former_consumer_keeps():
+    """The feed makes way, but its memory does not come back: the next idle one goes, and then there is none."""
+    half = {"batch_size": 2000, "ring_bytes": 3 * MIB}
+    with small_shared_memory(8) as feedd:
+        with feedd.client() as session:
+            session.attach("numbers", share="kept", **half)
+            kept = session.fds.pop()  # of the ring
+        use(feedd, "idle", **half)
+        idle(feedd, "kept", "idle")
+        use(feedd, "new", **half)
+        assert set(feeds(feedd)) == {"new"}
+        with consumer.Consumer(feedd, "numbers", step=True, share="new", **half) as reader:
+            reader.attached()
+            reader.take(1)
+            consumer.refused(feedd, "ENOSPC", "does not fit", share="another", **half)
+        os.close(kept)
+        use(feedd, "another", **half)
