@@ -23,6 +23,7 @@ enum key {
     KEY_PREFETCH,
     KEY_RING,
     KEY_DEVICE,
+    KEY_DEVICE_WORLD_SIZE,
     KEY_RESUME,
     KEY_DIGEST,
     KEY_INDICES,
@@ -56,6 +57,7 @@ static const struct argp_option table[] = {
     {"ring", KEY_RING, "BYTES", 0, "size of a new feed's ring, like 64M", 4},
     {"device", KEY_DEVICE, "GPU", 0,
      "take batches in the memory of a GPU: cuda:0, a UUID, or host:0 for a simulated one", 4},
+    {"device-world-size", KEY_DEVICE_WORLD_SIZE, "W", 0, "ranks that use this GPU (default 1)", 4},
     {NULL, 0, NULL, 0, "What to do with it:", 5},
     {"verify", KEY_VERIFY, NULL, 0,
      "compare every byte with the files, and check that each sample comes exactly once", 5},
@@ -119,6 +121,9 @@ static error_t parse_feed_option(int key, char *argument, struct argp_state *sta
         return 0;
     case KEY_DEVICE:
         feed->device = argument;
+        return 0;
+    case KEY_DEVICE_WORLD_SIZE:
+        feed->device_world_size = parse_u32(state, "device world size", argument, 1);
         return 0;
     case KEY_RESUME:
         feed->resume = argument;

@@ -34,7 +34,7 @@ _feedctl() {
         return
         ;;
     --batch-size | --seed | --epochs | --batches | --rank | --world-size | --local-world-size | --wait-for | \
-        --max-lag | --prefetch | --ring | --device | --resume | --timeout | --work | --share | --client-name | --count | \
+        --max-lag | --prefetch | --ring | --device | --device-world-size | --resume | --timeout | --work | --share | --client-name | --count | \
         -b | -e | -n)
         return
         ;;
@@ -49,8 +49,8 @@ _feedctl() {
         ;;
     read)
         words="--batch-size --shuffle --seed --drop-last --resume --batches --epochs --timeout --share --wait-for
-            --max-lag --rank --world-size --local-world-size --prefetch --ring --device --verify --digest --indices --work --client-name
-            --quiet --help"
+            --max-lag --rank --world-size --local-world-size --prefetch --ring --device --device-world-size --verify --digest
+            --indices --work --client-name --quiet --help"
         [[ $current == -* ]] || words=$(_feedctl_ask datasets name)
         ;;
     esac

@@ -96,3 +96,17 @@ def test_paths_that_documents_name():
         for path in named_paths((harness.ROOT / document).read_text()):
             if not NOT_IN_THE_TREE.search(path):
                 assert (harness.ROOT / path).exists(), f"{document} names {path}, which does not exist"
+
+
+@harness.host_memory
+def test_options_of_feedctl_read_are_documented_and_completed():
+    in_a_source_tree()
+    with harness.Instance() as feedd:
+        help_text = feedd.ctl("read", "--help").stdout
+    options = re.findall(r"(?<=\s)--([a-z-]+)", help_text)
+    assert len(options) > 20, help_text
+    manual = (harness.ROOT / "client/ctl/feedctl.1").read_text()
+    completion = (harness.ROOT / "client/ctl/feedctl.bash").read_text().partition("    read)")[2]
+    for option in set(options) - {"help", "usage", "version"}:
+        assert re.search(rf"Fl -{option}( |$)", manual, re.MULTILINE), f"feedctl.1 does not have --{option}"
+        assert re.search(rf"--{option}\s", completion), f"feedctl.bash does not have --{option}"

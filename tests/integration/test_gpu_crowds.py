@@ -195,3 +195,20 @@ def test_report_that_was_lost_for_want_of_descriptors_is_made_good():
         harness.prlimit(feedd.process.pid, "nofile", 1000)
         waiting.join()
         assert attached[0]["event"] == "attached", attached
+
+
+def test_ranks_of_feedctl_share_a_pool():
+    """--device-world-size says how many: a pool that was made for one has no room for the other."""
+    with devices.serve() as feedd:
+
+        def read(rank, told):
+            ranks = ("--share=job", "--wait-for=2", "--world-size=2", f"--rank={rank}", "--device-world-size=2")
+            told[rank] = feedd.ctl("read", "numbers", "--batch-size=20", *ranks, "--device=host:0", "--verify").stdout
+
+        told = {}
+        readers = [threading.Thread(target=read, args=(rank, told)) for rank in range(2)]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+        assert all(f"only the share of rank {rank} of 2" in told[rank] for rank in range(2)), told
