@@ -83,11 +83,13 @@ struct feed_options {
     // Ranks of the job that use this GPU; its pool has room for them. 0 means 1. With four ranks on two GPUs it is 2.
     uint32_t device_world_size;
     const char *client_name; // shown by feedctl; NULL: the program's name
-    int connect_timeout_ms;  // for connecting and attaching together; 0: 30 s; negative: indefinitely
+    // For connecting and attaching together; 0: 30 s; negative: indefinitely. If the daemon stops meanwhile,
+    // feed_open() looks for the next one until then, unless reconnect_timeout_ms says not to, or for less long.
+    int connect_timeout_ms;
 
     // When the daemon is lost mid-run (killed, restarted, upgraded), feed_next() reconnects and continues at
     // feed_token(): no sample is lost or delivered twice. This is how long it keeps trying; 0: 60 s; negative: it
-    // does not reconnect but returns -ECONNRESET or -ESHUTDOWN.
+    // does not reconnect but returns -ECONNRESET or -ESHUTDOWN, as does feed_open().
     int reconnect_timeout_ms;
 
     // Called at least ten times per second while feed_open() and feed_next() connect and attach. If it returns true,
@@ -146,6 +148,7 @@ struct feed_description {
 //   -EACCES permission   -EINVAL options   -ENOSPC no room for the ring or the pool   -EBUSY a limit is reached
 //   -EEXIST the feed of that share name has other options   -ESTALE the token is of other data or another order
 //   -ETIMEDOUT   -EINTR see `interrupted`   -EPROTO not a feedd, or another protocol version
+//   -ECONNRESET, -ESHUTDOWN the daemon stops, or accepts no new consumers (feedctl drain)
 //   with a device: -ENODEV no such GPU, or not visible here (CUDA_VISIBLE_DEVICES), or lost   -ENOTSUP a build without
 //   CUDA, no driver, a driver that is too old, or a GPU that cannot export memory   -ENOMEM out of GPU memory
 //   -EOVERFLOW a batch of more than 256 MiB

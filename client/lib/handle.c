@@ -50,10 +50,11 @@ FEED_API int feed_open(struct feed **out, const struct feed_options *options) {
     if (!err)
         err = open_device(feed, options->device);
     if (!err)
-        err = attachment_open(&feed->now, &feed->request, feed->gpu, NULL, deadline_after_ms(timeout_ms),
+        err = reconnect_first(&feed->now, &feed->request, feed->gpu, deadline_after_ms(timeout_ms),
                               &feed->error);
     if (err)
         return fail(feed, err);
+    feed->error = (struct error){0}; // of attempts that failed
     describe(&feed->described, feed->now, feed->gpu);
     become(feed, HANDLE_ATTACHED);
     return 0;

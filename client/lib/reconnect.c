@@ -70,6 +70,24 @@ static int pause_until(uint64_t when, const struct open_request *request, struct
     return err ? error_set(error, err, "looking for feedd on %s was interrupted", request->socket) : 0;
 }
 
+int reconnect_first(struct attachment **fresh, const struct open_request *request, struct gpu *gpu,
+                    uint64_t deadline, struct error *error) {
+    bool restarting = false;
+    for (;;) {
+        int err = attachment_open(fresh, request, gpu, NULL, deadline, error);
+        if (!restarting && err && reconnect_is_wanted(request, err)) {
+            restarting = true;
+            deadline = min_u64(deadline, deadline_after_ms(reconnect_ms(request)));
+        }
+        uint64_t next = monotonic_ns() + TRY_EVERY_NS;
+        if (!err || !restarting || !worth_another_try(err) || next >= deadline)
+            return err;
+        err = pause_until(next, request, error);
+        if (err)
+            return err;
+    }
+}
+
 int reconnect_try(struct reconnect *reconnect, struct attachment **now, struct gpu *gpu, uint64_t deadline,
                   struct error *error) {
     const struct open_request *request = (*now)->request;

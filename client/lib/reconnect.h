@@ -1,4 +1,5 @@
-// Attaching again after the daemon was lost, where the application stands. What it still holds of the lost attachment
+// Attaching to a daemon that is being restarted: for the first time, and again after it was lost, where the application
+// stands. What it still holds of the lost attachment
 // stays readable.
 #ifndef FEEDD_CLIENT_LIB_RECONNECT_H
 #define FEEDD_CLIENT_LIB_RECONNECT_H
@@ -15,6 +16,11 @@ struct reconnect {
 
 // Whether an error of the connection, or one that the daemon sent, means a loss that is to be made good.
 bool reconnect_is_wanted(const struct open_request *request, int err);
+
+// The first attachment: attachment_open, repeated until the deadline while the daemon is being restarted. A daemon that
+// was not there to begin with is not waited for.
+int reconnect_first(struct attachment **fresh, const struct open_request *request, struct gpu *gpu,
+                    uint64_t deadline, struct error *error);
 
 // Begins to look for the daemon: disconnects, and forgets what was granted and not handed out.
 void reconnect_begin(struct reconnect *reconnect, struct attachment *lost);

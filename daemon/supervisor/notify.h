@@ -1,5 +1,5 @@
-// Communication with systemd. When systemd did not start us, all of it does nothing; without libsystemd, there is neither a
-// watchdog nor a socket that is passed.
+// Communication with systemd. When systemd did not start us, all of it does nothing; without libsystemd, there is
+// neither a watchdog nor a socket that is passed.
 #ifndef FEEDD_DAEMON_SUPERVISOR_NOTIFY_H
 #define FEEDD_DAEMON_SUPERVISOR_NOTIFY_H
 
