@@ -5,11 +5,13 @@
 #include <pwd.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include "base/scope.h"
 #include "daemon/access.h"
 #include "daemon/config/config.h"
+#include "daemon/source/source.h"
 #include "daemon/supervisor/datasets.h"
 #include "gpu/gpu.h"
 
@@ -87,12 +89,13 @@ int check_config(const char *path, const char *user, struct error *error) {
     struct config *config;
     if (!user && geteuid() == 0 && strcmp(path, CHECK_SYSTEM_CONFIG) == 0 && getpwnam(CHECK_SYSTEM_USER))
         user = CHECK_SYSTEM_USER;
-    int err = user ? access_become(user, error) : 0;
-    if (!err)
-        err = config_load(path, &config, error);
-    if (err)
-        return err;
-    err = check_loaded(config, user, error);
+    if (user && access_become(user, error) < 0)
+        return EXIT_FAILURE;
+    if (config_load(path, &config, error) < 0)
+        return EX_CONFIG;
+    int status = EX_CONFIG;
+    if (source_check_config(config, error) == 0)
+        status = check_loaded(config, user, error) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
     config_free(config);
-    return err;
+    return status;
 }

@@ -10,6 +10,7 @@
 // Checks the configuration at `path` and every file that it names, and prints what would be served. The process
 // becomes `user` first and stays so. If `user` is NULL, root checks the system configuration as the system user, if
 // that exists; all other checks are made as the current user.
+// Returns the exit status: EXIT_SUCCESS, EX_CONFIG if the daemon would exit with that, or EXIT_FAILURE.
 int check_config(const char *path, const char *user, struct error *error);
 
 #endif

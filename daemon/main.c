@@ -10,6 +10,7 @@
 #include "daemon/config/config_print.h"
 #include "daemon/loader/loader.h"
 #include "daemon/log.h"
+#include "daemon/source/source.h"
 #include "daemon/supervisor/run.h"
 #include "daemon/transfer/transfer.h"
 
@@ -127,18 +128,19 @@ static void complain(const struct error *error) {
 static int run_check(const struct arguments *arguments) {
     struct error error = {0};
     log_open("feedd", LOG_LEVEL_INFO);
-    if (check_config(arguments->config, arguments->user, &error) == 0)
-        return EXIT_SUCCESS;
-    complain(&error);
-    return EXIT_FAILURE;
+    int status = check_config(arguments->config, arguments->user, &error);
+    if (status != EXIT_SUCCESS)
+        complain(&error);
+    return status;
 }
 
 static int run_supervisor(const struct arguments *arguments) {
     struct error error = {0};
     struct config *config = NULL;
     log_open("feedd", LOG_LEVEL_INFO);
-    if (config_load(arguments->config, &config, &error) < 0) {
+    if (config_load(arguments->config, &config, &error) < 0 || source_check_config(config, &error) < 0) {
         complain(&error);
+        config_free(config);
         return EX_CONFIG; // for the service manager: starting again would change nothing
     }
     log_open("feedd", (enum log_level)config->log_level);

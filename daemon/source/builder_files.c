@@ -18,23 +18,44 @@ void path_list_release(struct path_list *list) {
     *list = (struct path_list){0};
 }
 
-// The path as seen from the configuration's folder. With `escape`, characters of the folder that mean something in a
-// pattern are escaped.
-static char *absolute_path(const char *folder, const char *path, bool escape) {
+// The path as seen from the configuration's folder.
+static char *absolute_path(const char *folder, const char *path) {
+    char *absolute = NULL;
     if (*path == '/' || !folder)
         return strdup(path);
-    char *absolute = malloc(2 * strlen(folder) + strlen(path) + 2);
-    if (!absolute)
-        return NULL;
-    char *to = absolute;
-    for (; *folder; folder++) {
-        if (escape && strchr("*?[]\\", *folder))
-            *to++ = '\\';
-        *to++ = *folder;
+    return asprintf(&absolute, "%s/%s", folder, path) < 0 ? NULL : absolute;
+}
+
+// The length of the leading folders that exist as they are written, whatever their characters.
+static size_t existing_part(char *path) {
+    struct stat status;
+    size_t end = 0, known = 0;
+    while (path[end]) {
+        end += strspn(path + end, "/");
+        end += strcspn(path + end, "/");
+        char next = path[end];
+        path[end] = '\0';
+        bool exists = lstat(path, &status) == 0;
+        path[end] = next;
+        if (!exists)
+            break;
+        known = end;
     }
-    *to++ = '/';
+    return known;
+}
+
+// For glob(): characters that mean something in a pattern are escaped in the first `literal` bytes.
+static char *pattern_of(const char *path, size_t literal) {
+    char *pattern = malloc(literal + strlen(path) + 1), *to = pattern;
+    if (!pattern)
+        return NULL;
+    for (; literal > 0; literal--, path++) {
+        if (strchr("*?[]\\", *path))
+            *to++ = '\\';
+        *to++ = *path;
+    }
     memcpy(to, path, strlen(path) + 1);
-    return absolute;
+    return pattern;
 }
 
 static int by_bytes(const void *left, const void *right) {
@@ -63,18 +84,21 @@ static int note_glob_error(const char *path, int code) {
     return 1;
 }
 
-static int expand_pattern(struct builder *builder, const char *pattern, struct path_list *list) {
+static int expand_pattern(struct builder *builder, char *path, struct path_list *list) {
     glob_t found;
+    AUTO_FREE char *pattern = pattern_of(path, existing_part(path));
+    if (!pattern)
+        return builder_out_of_memory(builder);
     int result = glob(pattern, GLOB_NOSORT, note_glob_error, &found);
     int err = errno;
     char reason[300];
     if (result == GLOB_ABORTED)
         err = builder_refuse(builder, -err, glob_failed_path,
-                             "the folder cannot be read for pattern \"%s\": %s", pattern,
+                             "the folder cannot be read for pattern \"%s\": %s", path,
                              access_reason(err, glob_failed_path, reason, sizeof reason));
     else if (result == GLOB_NOMATCH)
         err = builder_refuse(builder, -ENOENT, NULL, "found no file that matches \"%s\", wanted at least one",
-                             pattern);
+                             path);
     else if (result != 0 || take_matches(list, &found))
         err = builder_out_of_memory(builder);
     else
@@ -83,23 +107,21 @@ static int expand_pattern(struct builder *builder, const char *pattern, struct p
     return err;
 }
 
-int builder_expand(struct builder *builder, const char *pattern, struct path_list *list) {
-    const char *folder = builder->config->folder;
+int builder_expand(struct builder *builder, const char *text, struct path_list *list) {
     *list = (struct path_list){0};
-    AUTO_FREE char *literal = absolute_path(folder, pattern, false);
-    AUTO_FREE char *escaped = absolute_path(folder, pattern, true);
-    if (!literal || !escaped)
+    AUTO_FREE char *path = absolute_path(builder->config->folder, text);
+    if (!path)
         return builder_out_of_memory(builder);
     // A path that exists is not a pattern, whatever its characters.
     struct stat status;
-    if (strpbrk(pattern, "*?[") && lstat(literal, &status) != 0)
-        return expand_pattern(builder, escaped, list);
+    if (strpbrk(text, "*?[") && lstat(path, &status) != 0)
+        return expand_pattern(builder, path, list);
     list->paths = malloc(sizeof *list->paths);
     if (!list->paths)
         return builder_out_of_memory(builder);
-    list->paths[0] = literal;
+    list->paths[0] = path;
     list->count = 1;
-    literal = NULL;
+    path = NULL;
     return 0;
 }
 
@@ -123,7 +145,8 @@ static int refuse_open(struct builder *builder, const char *path) {
     getrlimit(RLIMIT_NOFILE, &limit);
     return builder_refuse(builder, -EMFILE, path,
                           "the file cannot be opened, because this process may have only %" PRIu64
-                          " files open at once; raise LimitNOFILE or ulimit -n",
+                          " files open at once; raise LimitNOFILE or ulimit -n (a reload opens all files"
+                          " beside those that are open)",
                           (uint64_t)limit.rlim_cur);
 }
 

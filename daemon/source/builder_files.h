@@ -13,8 +13,9 @@ struct path_list {
 #define AUTO_PATHS CLEANUP(path_list_release)
 void path_list_release(struct path_list *list);
 
-// The files that a path or glob pattern of the configuration names.
-int builder_expand(struct builder *builder, const char *pattern, struct path_list *list);
+// The files that a path or glob pattern of the configuration names. Leading folders that exist as they are written are
+// no part of the pattern.
+int builder_expand(struct builder *builder, const char *text, struct path_list *list);
 
 // Opens a regular file that is not empty.
 int builder_open(struct builder *builder, const char *path, struct source_file *file);

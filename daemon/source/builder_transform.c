@@ -40,6 +40,21 @@ static int add_transform(struct builder *builder) {
     return dataset->transforms[index] ? 0 : builder_out_of_memory(builder);
 }
 
+int builder_check_transforms(struct builder *builder) {
+    const struct dataset_config *config = builder->config;
+    int err = 0;
+    for (size_t i = 0; i < config->transform_count && !err; i++) {
+        struct error error = {0};
+        struct transform transform;
+        builder->transform = &config->transforms[i];
+        err = transform_parse(builder->transform->value, &transform, &error);
+        if (err)
+            builder_refuse(builder, err, NULL, "%s", error.text);
+    }
+    builder->transform = NULL;
+    return err;
+}
+
 int builder_transform(struct builder *builder) {
     const struct dataset_config *config = builder->config;
     int err = 0;

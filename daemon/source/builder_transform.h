@@ -6,4 +6,7 @@
 
 int builder_transform(struct builder *builder);
 
+// Only reads the words, where the fields are not known before their files are opened.
+int builder_check_transforms(struct builder *builder);
+
 #endif

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "daemon/source/builder_finish.h"
+#include "daemon/source/builder_transform.h"
 #include "daemon/source/source_idx.h"
 #include "daemon/source/source_npy.h"
 #include "daemon/source/source_records.h"
@@ -40,19 +41,45 @@ static struct dataset *new_dataset(const struct dataset_config *config, const st
     return NULL;
 }
 
-int source_open_dataset(const struct dataset_config *config, struct dataset **dataset, struct error *error) {
-    *dataset = NULL;
-    const struct source_format *format = source_find_format(config->format);
-    if (!format)
+static int begin(struct builder *builder, const struct dataset_config *config,
+                 const struct source_format **format, struct error *error) {
+    *builder = (struct builder){.config = config, .key = "path", .error = error};
+    *format = source_find_format(config->format);
+    if (!*format)
         return error_set(error, -EINVAL,
                          "[dataset %s] format: found \"%s\", wanted idx, records, npy or tokens",
                          config->name, config->format);
-    struct error discarded = {0};
-    struct builder builder = {.config = config, .key = "path", .error = error ? error : &discarded};
-    builder.dataset = new_dataset(config, format);
-    if (!builder.dataset)
+    builder->dataset = new_dataset(config, *format);
+    if (!builder->dataset)
         return error_set(error, -ENOMEM, "[dataset %s]: out of memory", config->name);
-    int err = format->open(&builder);
+    return (*format)->describe ? (*format)->describe(builder) : 0;
+}
+
+static int check_dataset(const struct dataset_config *config, struct error *error) {
+    const struct source_format *format;
+    struct builder builder;
+    int err = begin(&builder, config, &format, error);
+    if (!err)
+        err = format->describe ? builder_transform(&builder) : builder_check_transforms(&builder);
+    dataset_unref(builder.dataset);
+    return err;
+}
+
+int source_check_config(const struct config *config, struct error *error) {
+    int err = 0;
+    for (size_t i = 0; i < config->dataset_count && !err; i++)
+        err = check_dataset(&config->datasets[i], error);
+    return err;
+}
+
+int source_open_dataset(const struct dataset_config *config, struct dataset **dataset, struct error *error) {
+    *dataset = NULL;
+    struct error discarded = {0};
+    const struct source_format *format;
+    struct builder builder;
+    int err = begin(&builder, config, &format, error ? error : &discarded);
+    if (!err)
+        err = format->open(&builder);
     if (!err)
         err = builder_finish(&builder);
     if (err)

@@ -10,6 +10,10 @@
 // The format of that name, or NULL.
 const struct source_format *source_find_format(const char *name);
 
+// Whether what the configuration says of the datasets makes sense, as far as that shows before a file is opened: fields
+// that overlap, transforms that do not exist. -EINVAL with file, line and key.
+int source_check_config(const struct config *config, struct error *error);
+
 // Opens the dataset that a configuration section describes: format, files, sizes, fingerprint. Blocks on storage.
 // On failure nothing is left open, and the error names the section, what was found and what is wanted.
 int source_open_dataset(const struct dataset_config *config, struct dataset **dataset, struct error *error);

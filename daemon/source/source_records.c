@@ -142,17 +142,18 @@ static int add_file(struct builder *builder, const char *path) {
     return err ? err : builder_add_file(builder, &file, config->header_bytes, records);
 }
 
-static int open_records(struct builder *builder) {
+static int describe_records(struct builder *builder) {
     const struct dataset_config *config = builder->config;
     struct placed_field placed[RING_MAX_FIELDS];
     int err = builder_add_stream(builder, config->record_bytes);
     for (size_t i = 0; i < config->field_count && !err; i++)
         err = add_field(builder, &config->fields[i], &placed[i]);
-    if (!err)
-        err = add_extents(builder, placed, config->field_count);
+    return err ? err : add_extents(builder, placed, config->field_count);
+}
+
+static int open_records(struct builder *builder) {
     AUTO_PATHS struct path_list list = {0};
-    if (!err)
-        err = builder_expand(builder, config->path, &list);
+    int err = builder_expand(builder, builder->config->path, &list);
     for (size_t i = 0; i < list.count && !err; i++)
         err = add_file(builder, list.paths[i]);
     return err;
@@ -161,5 +162,6 @@ static int open_records(struct builder *builder) {
 const struct source_format source_records = {
     .name = "records",
     .summary = "records of fixed size, fields at byte offsets",
+    .describe = describe_records,
     .open = open_records,
 };

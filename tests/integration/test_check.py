@@ -99,3 +99,21 @@ def test_configuration_without_its_option():
         instance.write_config()
         done = instance.program(harness.BUILD / "feedd", instance.config, check=False)
         assert done.returncode == 2 and f"--config {instance.config}" in done.stderr, done
+
+
+def test_what_the_daemon_would_not_start_with_again():
+    """Both exit with EX_CONFIG, so that the service manager leaves it at that; a file that is missing may still come."""
+    with harness.Instance() as instance:
+        fields = {"field_x": "u8[8] @ 0", "field_y": "u8[4] @ 6"}
+        instance.add_dataset("broken", format="records", path="/nonexistent.bin", record_bytes=10, **fields)
+        instance.write_config()
+        line = instance.config.read_text().splitlines().index("field.y = u8[4] @ 6") + 1
+        for check in ((), ("--check",)):
+            done = instance.program(harness.BUILD / "feedd", "--config", instance.config, *check, check=False)
+            assert done.returncode == os.EX_CONFIG, done
+            assert f"{instance.config}:{line}: [dataset broken] field.y: found offset 6, wanted 8" in done.stderr, done
+        instance.datasets["broken"]["field.y"] = "u8[2] @ 8"
+        instance.write_config()
+        for check in ((), ("--check",)):
+            done = instance.program(harness.BUILD / "feedd", "--config", instance.config, *check, check=False)
+            assert done.returncode == 1 and "/nonexistent.bin" in done.stderr, done

@@ -9,11 +9,11 @@ import data
 import harness
 
 
-def complain(instance, *parts):
-    """feedd --check has to refuse: status 1, nothing on standard output, and every part in its message."""
+def complain(instance, *parts, status=1):
+    """feedd --check has to refuse: that status, nothing on standard output, and every part in its message."""
     done = instance.check()
     said = f"status {done.returncode}, stdout {done.stdout!r}, stderr {done.stderr!r}"
-    assert done.returncode == 1, said
+    assert done.returncode == status, said
     assert not done.stdout, said
     for part in parts:
         assert str(part) in done.stderr, f"no {str(part)!r} in: {said}"
@@ -26,16 +26,16 @@ def refuse_text(text, *parts, line=None):
     with harness.Instance() as instance:
         instance.write_config(text)
         where = f"{instance.config}:{line}" if line else instance.config
-        complain(instance, where, *parts)
+        complain(instance, where, *parts, status=os.EX_CONFIG)
 
 
-def refuse_dataset(write, *parts, **options):
+def refuse_dataset(write, *parts, status=1, **options):
     """The same for one dataset whose files write(directory) makes; {directory} in an option is replaced."""
     with harness.Instance() as instance:
         write(instance.directory)
         options = {key: str(value).replace("{directory}", str(instance.directory)) for key, value in options.items()}
         instance.add_dataset("broken", **options)
-        complain(instance, "broken", *parts)
+        complain(instance, "broken", *parts, status=status)
 
 
 def nothing(_):
@@ -58,7 +58,7 @@ def test_good_configuration_is_accepted():
 def test_no_such_file():
     with harness.Instance() as instance:
         done = instance.program(harness.BUILD / "feedd", "--config", "/nonexistent/feedd.conf", "--check", check=False)
-        assert done.returncode == 1 and "/nonexistent/feedd.conf" in done.stderr, done
+        assert done.returncode == os.EX_CONFIG and "/nonexistent/feedd.conf" in done.stderr, done
 
 
 def test_unreadable_file():
@@ -69,13 +69,13 @@ def test_unreadable_file():
         instance.directory.chmod(0o711)
         feedd = shutil.copy(harness.BUILD / "feedd", instance.directory)
         done = instance.program(feedd, "--config", instance.config, "--check", check=False, **options)
-        assert done.returncode == 1 and str(instance.config) in done.stderr and "ermission" in done.stderr, done
+        assert done.returncode == os.EX_CONFIG and str(instance.config) in done.stderr and "ermission" in done.stderr, done
 
 
 def test_directory_instead_of_a_file():
     with harness.Instance() as instance:
         instance.config.mkdir()
-        complain(instance, instance.config)
+        complain(instance, instance.config, status=os.EX_CONFIG)
 
 
 def test_unknown_key():
@@ -210,8 +210,8 @@ def test_data_file_that_is_a_fifo():
 
 
 def refuse_records(*parts, **fields):
-    refuse_dataset(lambda at: (at / "a.bin").write_bytes(b"x" * 1000), *parts,
-                   format="records", path="{directory}/a.bin", record_bytes=10, **fields)  # fmt: skip
+    options = {"format": "records", "path": "/nonexistent", "record_bytes": 10}
+    refuse_dataset(nothing, "feedd.conf:", *parts, status=os.EX_CONFIG, **options, **fields)
 
 
 def test_field_beyond_its_record():
@@ -219,7 +219,7 @@ def test_field_beyond_its_record():
 
 
 def test_fields_that_overlap():
-    refuse_records("field.y", field_x="u8[8] @ 0", field_y="u8[4] @ 6")
+    refuse_records("field.y", "offset 6", "8 or more", field_x="u8[8] @ 0", field_y="u8[4] @ 6")
 
 
 def test_field_of_an_unknown_type():

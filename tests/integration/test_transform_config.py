@@ -1,5 +1,7 @@
 """Transforms in the configuration: what makes datasets other ones, and one sentence for each way to write one wrongly."""
 
+import os
+
 import data
 import harness
 
@@ -57,7 +59,7 @@ def refuse(text, key, sentence, **options):
         done = feedd.check()
         line = next(i for i, line in enumerate(feedd.config.read_text().splitlines(), 1) if line.startswith(key))
         said = done.stderr.strip()
-        assert done.returncode == 1 and not done.stdout, (text, done)
+        assert done.returncode == os.EX_CONFIG and not done.stdout, (text, done)
         assert f"{feedd.config}:{line}: [dataset numbers] {key}: {sentence}" in said, f"{sentence!r} is not in {said!r}"
         assert len(said.splitlines()) == 1, said
 

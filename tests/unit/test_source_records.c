@@ -205,6 +205,42 @@ static void test_folder_with_pattern_letters(void **state) {
     config_free(config);
 }
 
+static void expect_paths(const char *keys, size_t count, const char *const paths[]) {
+    struct dataset *dataset = open_good(keys);
+    assert_int_equal(dataset->layout->file_count, count);
+    for (size_t i = 0; i < count; i++)
+        assert_string_equal(dataset->paths[i], path_in_folder(paths[i]));
+    dataset_unref(dataset);
+}
+
+// Of an absolute path, too: only what does not exist as it is written is a pattern.
+static void test_absolute_folder_with_pattern_letters(void **state) {
+    (void)state;
+    static const char *const both[] = {"run[1]/x1.bin", "run[1]/x2.bin"}, *const other = "run1/x3.bin";
+    static const char *const deep[] = {"run[1]/deep*er/y.bin"}, *const first = "run[1]/x1.bin";
+    char keys[2048];
+    assert_int_equal(mkdir(path_in_folder("run[1]"), 0700), 0);
+    assert_int_equal(mkdir(path_in_folder("run[1]/deep*er"), 0700), 0);
+    assert_int_equal(mkdir(path_in_folder("run1"), 0700), 0);
+    for (size_t i = 0; i < COUNT_OF(both); i++)
+        write_pattern(both[i], 4, 1);
+    write_pattern(deep[0], 4, 1);
+    write_pattern(other, 4, 1);
+    snprintf(keys, sizeof keys, ONE "%s/run[1]/*.bin\n", folder);
+    expect_paths(keys, COUNT_OF(both), both);
+    snprintf(keys, sizeof keys, ONE "%s/run[1]/deep*er/?.bin\n", folder);
+    expect_paths(keys, COUNT_OF(deep), deep);
+    expect_paths(ONE "run[1]/*.bin\n", COUNT_OF(both), both);
+    // A backslash makes a letter ordinary; a class can be written so that no folder has that name.
+    snprintf(keys, sizeof keys, ONE "%s/run\\[1\\]/*1.bin\n", folder);
+    expect_paths(keys, 1, &first);
+    snprintf(keys, sizeof keys, ONE "%s/run[1-1]/*.bin\n", folder);
+    expect_paths(keys, 1, &other);
+    // The message has what was written.
+    snprintf(keys, sizeof keys, ONE "%s/run[1]/z*\n", folder);
+    expect_refusal(keys, -ENOENT, "/run[1]/z*\", wanted at least one");
+}
+
 // As a user without rights, also where the tests run as root.
 static void refuse_as_nobody(const char *path, const char *part) {
     char text[256];
@@ -267,7 +303,8 @@ static void test_descriptors_run_out(void **state) {
         snprintf(name, sizeof name, "limit%02d", i);
         write_pattern(name, 4, 1);
     }
-    with_descriptor_limit(20, "this process may have only 20 files open at once; raise LimitNOFILE");
+    with_descriptor_limit(
+        20, "this process may have only 20 files open at once; raise LimitNOFILE or ulimit -n (a reload");
     with_descriptor_limit(
         50, "found 30 files, wanted at most 10, because a process may open 50; raise LimitNOFILE");
     dataset_unref(open_good(ONE "limit*\n"));
@@ -335,6 +372,7 @@ int main(void) {
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_patterns),
         cmocka_unit_test(test_folder_with_pattern_letters),
+        cmocka_unit_test(test_absolute_folder_with_pattern_letters),
         cmocka_unit_test(test_unreadable),
         cmocka_unit_test(test_special_files),
         cmocka_unit_test(test_descriptors_run_out),
