@@ -105,10 +105,15 @@ static const struct consumer_operations place_operations = {
     .starves = place_starves,
 };
 
+// The source's lane, which may be NULL, can continue there for a consumer that joins.
+static bool source_can_begin(const struct delivery *pool, const struct lane *source, uint64_t sequence) {
+    return pool->goes_back || lane_can_begin(source, sequence);
+}
+
 // What the lane still has is wanted, and the source no longer has what comes after it.
 static int admits(const struct delivery *pool, const struct lane *lane, uint64_t rank, struct error *error) {
     if (lane_is_deserted(lane) || !lane->length ||
-        lane_can_begin(lane_find(tap_of(pool)->source, rank), window_end(lane)))
+        source_can_begin(pool, lane_find(tap_of(pool)->source, rank), window_end(lane)))
         return 0;
     return error_set(error, -ESTALE,
                      "the consumers of rank %" PRIu64
@@ -121,10 +126,10 @@ static int admits(const struct delivery *pool, const struct lane *lane, uint64_t
 static bool can_begin(const struct delivery *pool, const struct lane *lane, uint64_t rank,
                       uint64_t sequence) {
     const struct lane *source = lane_find(tap_of(pool)->source, rank);
-    if (lane_can_begin(source, sequence))
+    if (source_can_begin(pool, source, sequence))
         return true;
     return lane && sequence >= lane->base && sequence - lane->base <= lane->length &&
-           lane_can_begin(source, window_end(lane));
+           source_can_begin(pool, source, window_end(lane));
 }
 
 static uint64_t first_start(const struct delivery *pool, uint64_t rank) {
@@ -166,7 +171,7 @@ static int join(struct delivery *pool, struct lane *lane, uint64_t sequence, uin
         return 0;
     }
     leave(pool, lane);
-    if (!lane_can_begin(lane_find(source, lane->rank), next)) {
+    if (!source_can_begin(pool, lane_find(source, lane->rank), next)) {
         window_clear(pool, lane);
         lane->base = next = sequence;
     }

@@ -39,7 +39,8 @@ static int find_start(const struct delivery *delivery, uint64_t rank, const stru
                          "no batch of the running feed begins at epoch %" PRIu64 ", sample %" PRIu64
                          "; resume in a feed with another name",
                          start->epoch, start->consumed);
-    if (!lane_can_begin(lane, *sequence) || !filler_can_begin(delivery, lane, rank, *sequence))
+    bool can_begin = start->goes_back || lane_can_begin(lane, *sequence);
+    if (!can_begin || !filler_can_begin(delivery, lane, rank, *sequence))
         return error_set(error, -ESTALE,
                          "the feed has moved on: batch %" PRIu64
                          " of this run is no longer here; resume in a feed with another name",
@@ -100,10 +101,12 @@ int join_at(struct delivery *delivery, struct consumer *consumer, uint64_t rank,
 int delivery_join(struct delivery *delivery, struct consumer *consumer, uint32_t rank, uint64_t epochs,
                   const struct start_position *start, uint32_t prefetch, struct error *error) {
     uint64_t sequence = 0;
+    delivery->goes_back = start->goes_back;
     int err = find_start(delivery, rank, start, &sequence, error);
-    if (err)
-        return err;
-    return join_at(delivery, consumer, rank, sequence, end_of_run(delivery, epochs), prefetch, error);
+    if (!err)
+        err = join_at(delivery, consumer, rank, sequence, end_of_run(delivery, epochs), prefetch, error);
+    delivery->goes_back = false;
+    return err;
 }
 
 // ---- Leaving -----------------------------------------------------------------------------------------------

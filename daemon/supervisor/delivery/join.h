@@ -9,6 +9,8 @@
 // Where a consumer wants to begin.
 struct start_position {
     bool given; // false: where the lane is
+    // The lane may go back to it even if others have moved on. They wait until the newcomer has caught up.
+    bool goes_back;
     uint64_t epoch;
     uint64_t consumed;
 };

@@ -72,9 +72,10 @@ void lane_seek(struct delivery *delivery, struct lane *lane, uint64_t sequence) 
 }
 
 void lane_rewind(struct delivery *delivery, struct lane *lane, uint64_t sequence) {
+    const struct consumer *consumer;
     // Consumers that wait for these batches are counted again when they are dispatched again.
-    for (uint32_t i = 0; i < lane->length; i++)
-        delivery->slots[window_at(delivery, lane, i)].references = 0;
+    LIST_FOREACH(consumer, &lane->consumers, link)
+        lane_unclaim(delivery, lane, consumer);
     window_clear(delivery, lane);
     lane->base = sequence;
 }
@@ -164,7 +165,7 @@ bool lane_full(const struct delivery *delivery, const struct lane *lane) {
 }
 
 static bool consumer_starves(const struct lane *lane, const struct consumer *consumer) {
-    if (consumer_at_end(consumer) || consumer->cursor != window_end(lane))
+    if (consumer_at_end(consumer) || consumer->cursor < window_end(lane))
         return false;
     return consumer->operations ? consumer->operations->starves(consumer) : consumer->waiting_since_ns != 0;
 }

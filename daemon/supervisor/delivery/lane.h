@@ -20,7 +20,8 @@ void lane_remove(struct delivery *delivery, struct lane *lane);
 // Lets a lane without consumers begin at that batch; keeps what it has of it and of the ones that follow.
 void lane_seek(struct delivery *delivery, struct lane *lane, uint64_t sequence);
 
-// Goes to a batch before the window, for a consumer that comes with an earlier token.
+// Goes to a batch before the window, for a consumer that comes with an earlier token. Batches that were granted stay
+// where they are; the consumers that have had them wait until the lane is where they are again.
 void lane_rewind(struct delivery *delivery, struct lane *lane, uint64_t sequence);
 
 // Drops from the window what everybody has been granted.
@@ -64,7 +65,7 @@ static inline uint32_t lane_quota(const struct delivery *delivery) {
 // No slot can be given to this lane before one is released.
 bool lane_full(const struct delivery *delivery, const struct lane *lane);
 
-// A consumer other than `except`, which may be NULL, waits for the batch that is dispatched next.
+// A consumer other than `except`, which may be NULL, waits for the batch that is dispatched next, or a later one.
 bool lane_starves(const struct lane *lane, const struct consumer *except);
 
 #endif

@@ -79,6 +79,7 @@ struct delivery {
     uint32_t
         lane_limit; // the ring is divided among this many lanes: local_world_size, of a pool device_world_size
     uint32_t consumer_count;
+    bool goes_back; // during a join that may take lanes back: start_position.goes_back
     // Where the run's first consumer began, and where ranks that come without a position begin.
     uint64_t first_sequence;
     struct slot_state *slots;
