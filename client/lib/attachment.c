@@ -4,12 +4,13 @@
 
 #include "base/scope.h"
 #include "base/sizes.h"
+#include "base/time.h"
 #include "order/order.h"
 #include "order/token.h"
 
 // ---- The conversation ---------------------------------------------------------------------------
 
-// What a consumer says that comes back after the daemon was lost; `token` keeps the text.
+// What a consumer says that returns after the daemon was lost; `token` keeps the text.
 static int continue_from(Feedd__Attach *attach, const struct attachment *before, char token[FEED_TOKEN_BYTES],
                          struct error *error) {
     int err = attachment_token(before, before->epoch, before->consumed, token);
@@ -20,7 +21,12 @@ static int continue_from(Feedd__Attach *attach, const struct attachment *before,
     attach->reconnect = true;
     attach->run_epoch = before->run_epoch;
     attach->run_consumed = before->run_consumed;
-    attach->wait_for = before->request->share ? before->wait_for : 1;
+    attach->unbegun = before->request->share && !before->wait_for; // wait for as many as at first
+    if (!attach->unbegun)
+        attach->wait_for = before->request->share ? before->wait_for : 1;
+    attach->leases = before->promised.leases;
+    attach->ring_slots = before->promised.ring_slots;
+    attach->pool_slots = before->promised.pool_slots;
     return 0;
 }
 
@@ -129,8 +135,20 @@ static int set_up_leases(struct attachment *fresh, const Feedd__Attached *attach
     fresh->run_epoch = attached->run_epoch;
     fresh->run_consumed = attached->run_consumed;
     fresh->pool_bytes = attached->pool_bytes;
+    if (attached->wait_for)
+        fresh->wait_for = attached->wait_for;
     bool complete = fresh->leases && fresh->queue && fresh->returned;
     return complete ? 0 : error_set(error, -ENOMEM, "out of memory");
+}
+
+static struct promise promise_of(const struct attachment *fresh, const Feedd__Attached *attached,
+                                 const struct attachment *before) {
+    if (before)
+        return before->promised;
+    uint32_t slots = fresh->ring.header->slot_count;
+    return (struct promise){.leases = fresh->prefetch,
+                            .ring_slots = attached->ring_slots,
+                            .pool_slots = attached->pool_bytes ? slots : 0};
 }
 
 // ---- The life of an attachment ------------------------------------------------------------------
@@ -147,6 +165,9 @@ int attachment_open(struct attachment **out, const struct open_request *request,
     Feedd__Attached attached = FEEDD__ATTACHED__INIT;
     int err = connection_open(&fresh->connection, request->socket, request->client_name,
                               open_request_interrupt(request), deadline, error);
+    // Others would not wait for one that takes its place and then gives up because it was held up until now.
+    if (!err && monotonic_ns() >= deadline)
+        err = error_set(error, -ETIMEDOUT, "feedd on %s was not reached in time", request->socket);
     if (!err)
         err = send_attach(fresh, gpu, before, error);
     if (!err)
@@ -157,6 +178,8 @@ int attachment_open(struct attachment **out, const struct open_request *request,
         err = same_data(fresh, before, error);
     if (!err)
         err = set_up_leases(fresh, &attached, error);
+    if (!err)
+        fresh->promised = promise_of(fresh, &attached, before);
     fresh->connection.interrupt = (struct interrupt){0}; // from here on feed_next() has a timeout of its own
     if (err) {
         *out = NULL;

@@ -23,6 +23,14 @@ struct lease {
     enum lease_state state;
 };
 
+// What a handle's first attachment was given. A reconnect asks for it again, so that no consumer has less than before,
+// whoever returns first.
+struct promise {
+    uint32_t leases;
+    uint32_t ring_slots; // of the feed's ring in host memory
+    uint32_t pool_slots; // 0: host memory
+};
+
 struct attachment {
     struct attachment *past;            // the one before it of which leases are still held
     const struct open_request *request; // the handle's
@@ -47,7 +55,8 @@ struct attachment {
     uint64_t start_epoch, start_consumed; // where it began
     uint64_t epoch, consumed;             // after the last batch handed out
     uint64_t run_epoch, run_consumed;     // where the run began, for a reconnect
-    uint32_t wait_for;                    // for a reconnect, as the last grant said
+    uint32_t wait_for; // for a reconnect, as the daemon said last; 0: the feed has not begun
+    struct promise promised;
 };
 
 // Connects, attaches as `request` says and maps. With `before`, the attachment that was lost, it continues where that

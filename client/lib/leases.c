@@ -32,7 +32,8 @@ int leases_grant(struct attachment *attachment, const Feedd__Grant *grant, struc
             return err;
     }
     attachment->waiting = attachment->waiting && grant->n_slots == 0;
-    attachment->wait_for = grant->wait_for;
+    if (grant->wait_for)
+        attachment->wait_for = grant->wait_for;
     return 0;
 }
 

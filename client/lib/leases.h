@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "client/lib/attachment.h"
 
-// Puts the granted slots into the queue. -EPROTO for a grant that breaks the rules.
+// Puts the granted slots, if any, into the queue. -EPROTO for a grant that breaks the rules.
 int leases_grant(struct attachment *attachment, const Feedd__Grant *grant, struct error *error);
 
 // Forgets what was granted and not handed out: after a loss the daemon grants it again, from the token on.

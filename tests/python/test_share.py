@@ -2,6 +2,7 @@
 
 import errno
 
+import harness
 import pytest
 import support
 from support import SHUFFLED, read, samples_of, take, wanted
@@ -76,6 +77,57 @@ def test_a_break_in_a_shared_feed_skips_to_the_next_epoch(load_host):
     loader = load_host(**SHUFFLED, share="skips")
     take(iter(loader), 3)
     assert read(loader) == wanted(**SHUFFLED, epoch=1)
+
+
+def test_each_keeps_its_leases_over_a_restart(device):
+    """Whoever returns first."""
+    with support.instance(ring="64K", device_pool="64K") as daemon:
+        with support.loaders(daemon, device=device, **SHUFFLED, batch_size=2, share="both", prefetch_factor=9) as load:
+            first, second = load(), load()  # the second one gets what is left
+            promised = first._describe()["prefetch"], second._describe()["prefetch"]
+            assert promised[0] == 10 and 1 < promised[1] < 10
+            right, run = wanted(2, **SHUFFLED), []
+            begun = second._describe()["start_consumed"] // 2  # the first one may have been given some batches before
+            iterators = iter(first), iter(second)
+            assert take(iterators[1], 3) == right[begun : begun + 3]
+            run += take(iterators[0], 3)
+            support.kill(daemon)
+            daemon.start()
+            other = support.Thread(read, iterators[1])
+            harness.eventually(lambda: support.sessions(daemon) == 1, 10, "the second one is back")
+            while support.sessions(daemon) < 2:
+                run += take(iterators[0], 1)
+            held = [next(iterators[0]) for _ in range(10)]
+            with pytest.raises(feedd.TooManyBatches):
+                next(iterators[0])
+            run += read(held)
+            held.clear()
+            assert run + read(iterators[0]) == right
+            assert other.done() == right[begun + 3 :]
+            assert (first._describe()["prefetch"], second._describe()["prefetch"]) == promised
+
+
+def test_the_description_follows_a_restart():
+    """A daemon that returns with less memory gives fewer leases, and says so."""
+    with support.instance(ring="2M") as daemon:
+        with support.loaders(daemon, device="cpu") as load:
+            loader = load(batch_size=1)
+            promised = loader._describe()["prefetch"]
+            iterator = iter(loader)
+            take(iterator, 1)
+            support.kill(daemon)
+            daemon.settings.update(ring="64K", ring_memory="1M")
+            daemon.write_config()
+            daemon.start()
+            held = []
+            with pytest.raises(feedd.TooManyBatches) as raised:
+                for _ in range(2 * promised):
+                    held.append(next(iterator))
+                    if loader._describe()["prefetch"] == promised:
+                        held.pop()  # still one of those that it had in hand
+            now = loader._describe()["prefetch"]
+            assert 1 < now < promised and len(held) == now
+            assert f"all {now} batches" in str(raised.value), raised.value
 
 
 def test_one_that_is_too_slow_is_detached(device):

@@ -40,6 +40,7 @@ struct fake {
     uint64_t samples, epoch, consumed; // what Attached says
     uint64_t run;                      // of Attached, and of what fake_fill describes
     uint32_t prefetch;
+    uint32_t wait_for; // of Attached and Grant
     pthread_t thread;
     void (*script)(struct fake *);
     void *context; // the script's
@@ -195,6 +196,8 @@ static inline void fake_attached(struct fake *fake, int fd) {
     attached.consumed = fake->consumed;
     attached.sequence = 5;
     attached.run = fake->run;
+    attached.wait_for = fake->wait_for;
+    attached.ring_slots = FAKE_SLOTS;
     if (fd >= 0)
         FAKE_CHECK(fake, frame_attach_fd(&fake->writer, fd) == 0);
     FAKE_SEND(fake, ATTACHED, attached, &attached);
@@ -241,6 +244,7 @@ static inline void fake_send_grant(struct fake *fake, uint64_t sequence, uint32_
     grant.sequence = sequence;
     grant.slots = slots;
     grant.n_slots = count;
+    grant.wait_for = fake->wait_for;
     FAKE_SEND(fake, GRANT, grant, &grant);
 }
 

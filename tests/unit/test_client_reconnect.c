@@ -222,6 +222,98 @@ static void failed_attempts_leave_the_handle_as_it_was(void **state) {
     assert_int_equal(open_descriptors(), before);
 }
 
+// Stopped, or starved of the processor, between two steps of an attempt.
+static atomic_bool hold_up;
+
+static bool held_up(void *context) {
+    (void)context;
+    if (atomic_exchange(&hold_up, false))
+        usleep(2200000); // longer than an attempt takes
+    return false;
+}
+
+static void hold_the_client_up(struct fake *fake) {
+    fake_open(fake);
+    fake_await_sleep(fake);
+    fake_die_and_return(fake);
+    usleep(100000); // by then it waits for the welcome
+    atomic_store(&hold_up, true);
+    fake_welcome(fake, PROTO_VERSION);
+    FAKE_CHECK(fake, !fake_receive(fake)); // it must not take a place that it gives up at once
+    fake_die_and_return(fake);
+    expect_resume(fake, 3, 40);
+    fake_attached(fake, fake->read_fd);
+    fake_end(fake);
+    fake_linger(fake);
+}
+
+static void one_that_was_held_up_tries_again_before_it_takes_a_place(void **state) {
+    (void)state;
+    struct fake fake;
+    fake_start(&fake, hold_the_client_up);
+    struct feed_options options = fake_options(&fake);
+    options.reconnect_timeout_ms = FAKE_WAIT_MS;
+    options.interrupted = held_up;
+    struct feed *feed;
+    struct feed_batch batch;
+    assert_int_equal(feed_open(&feed, &options), 0);
+    assert_int_equal(feed_next(feed, &batch, -1), 0);
+    feed_close(feed);
+    fake_stop(&fake);
+}
+
+// What it says when it returns, and the answer to that.
+static void expect_return(struct fake *fake, bool unbegun, uint32_t wait_for) {
+    fake_die_and_return(fake);
+    fake_welcome(fake, PROTO_VERSION);
+    const Feedd__ClientMessage *message = fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_ATTACH);
+    FAKE_CHECK(fake, message && message->attach->reconnect);
+    FAKE_CHECK(fake, message && message->attach->unbegun == unbegun);
+    FAKE_CHECK(fake, message && message->attach->wait_for == wait_for);
+    FAKE_CHECK(fake, message && message->attach->leases == 16);
+    FAKE_CHECK(fake, message && message->attach->ring_slots == FAKE_SLOTS);
+}
+
+static void tell_of_others(struct fake *fake) {
+    fake_open(fake); // nobody has been granted anything
+    fake_await_sleep(fake);
+    expect_return(fake, true, 3);
+    fake->wait_for = 4;
+    fake->prefetch = 2;
+    fake_attached(fake, fake->read_fd);
+    fake_await_sleep(fake);
+    expect_return(fake, false, 4);
+    fake_attached(fake, fake->read_fd);
+    fake->wait_for = 7; // others have joined, and then most have left
+    fake_send_grant(fake, 5, NULL, 0);
+    fake->wait_for = 2;
+    fake_send_grant(fake, 5, NULL, 0);
+    fake_await_sleep(fake);
+    expect_return(fake, false, 2);
+    fake->prefetch = 1;
+    fake_attached(fake, fake->read_fd);
+    fake_grant(fake, 5, 0, 1);
+    fake_linger(fake);
+}
+
+static void it_says_how_many_others_there_are_and_what_it_was_promised(void **state) {
+    (void)state;
+    struct fake fake;
+    fake_start(&fake, tell_of_others);
+    struct feed_options options = fake_options(&fake);
+    options.reconnect_timeout_ms = FAKE_WAIT_MS;
+    options.share = "job";
+    options.wait_for = 3;
+    struct feed *feed;
+    struct feed_batch batch;
+    assert_int_equal(feed_open(&feed, &options), 0);
+    assert_int_equal(feed_describe(feed)->prefetch, 16);
+    assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), 1);
+    assert_int_equal(feed_describe(feed)->prefetch, 1);
+    feed_close(feed);
+    fake_stop(&fake);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_consumer_goes_on_where_it_stands),
@@ -231,6 +323,8 @@ int main(void) {
         cmocka_unit_test(a_dataset_that_is_gone_is_not_waited_for),
         cmocka_unit_test(a_socket_that_is_gone_is_waited_for),
         cmocka_unit_test(failed_attempts_leave_the_handle_as_it_was),
+        cmocka_unit_test(one_that_was_held_up_tries_again_before_it_takes_a_place),
+        cmocka_unit_test(it_says_how_many_others_there_are_and_what_it_was_promised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

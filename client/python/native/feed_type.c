@@ -296,7 +296,11 @@ static PyObject *feed_describe_method(PyObject *object, PyObject *unused) {
     struct handle *handle = open_handle(object);
     if (!handle)
         return NULL;
-    PyObject *described = describe(&handle->description);
+    struct feed_description description;
+    Py_BEGIN_ALLOW_THREADS
+    handle_describe(handle, &description);
+    Py_END_ALLOW_THREADS
+    PyObject *described = describe(&description);
     handle_put(handle);
     return described;
 }

@@ -276,6 +276,15 @@ bool handle_is_connected(struct handle *handle) {
     return connected;
 }
 
+void handle_describe(struct handle *handle, struct feed_description *description) {
+    *description = handle->description;
+    if (atomic_load(&handle->forked))
+        return;
+    lock_handle(handle);
+    *description = *feed_describe(handle->feed);
+    unlock_handle(handle);
+}
+
 int handle_token(struct handle *handle, const struct order_place *place, char token[FEED_TOKEN_BYTES],
                  char text[HANDLE_TEXT_BYTES]) {
     int err = refuse_forked(handle, text);

@@ -35,7 +35,8 @@ struct lease {
 
 struct handle {
     struct feed *feed;
-    struct feed_description description; // as it was when the handle was opened
+    struct feed_description
+        description; // as it was when the handle was opened: for what a reconnect leaves as it is
     pthread_mutex_t lock;
     _Atomic uint32_t references;
     _Atomic(struct lease *) returned;
@@ -63,6 +64,9 @@ void handle_settle(struct handle *handle);
 
 // False while the daemon is lost and handle_next() looks for it.
 bool handle_is_connected(struct handle *handle);
+
+// The feed as it is now: a reconnect may change what the daemon gives. Its pointers are valid as long as the handle.
+void handle_describe(struct handle *handle, struct feed_description *description);
 
 struct order_place {
     uint64_t epoch;

@@ -143,6 +143,18 @@ static int refuse_dataset(const struct supervisor *supervisor, const char *wante
                      "there is no dataset named \"%.64s\"; feedctl datasets lists what there is", wanted);
 }
 
+static void read_return(const Feedd__Attach *attach, struct attach_request *request) {
+    request->reconnect = attach->reconnect;
+    if (!attach->reconnect)
+        return;
+    request->run_epoch = attach->run_epoch;
+    request->run_consumed = attach->run_consumed;
+    request->unbegun = attach->unbegun;
+    request->leases = attach->leases;
+    request->ring_slots = attach->ring_slots;
+    request->pool_slots = attach->pool_slots;
+}
+
 static int check_attach(struct session *session, const Feedd__Attach *attach, struct attach_request *request,
                         struct error *error) {
     struct ring_plan plan;
@@ -168,9 +180,7 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
     request->resume = *attach->resume != 0;
     request->prefetch = attach->prefetch;
     request->wait_for = attach->wait_for ? attach->wait_for : 1;
-    request->reconnect = attach->reconnect;
-    request->run_epoch = attach->run_epoch;
-    request->run_consumed = attach->run_consumed;
+    read_return(attach, request);
     request->max_lag_s = attach->max_lag_s ? attach->max_lag_s : supervisor->config->max_lag_s;
     request->ring_bytes = attach->ring_bytes;
     int err = check_ranks(attach, request, error);
@@ -276,6 +286,8 @@ static void describe_place(const struct member *member, Feedd__Attached *attache
     attached->run = feed->delivery.run;
     attached->run_epoch = feed->delivery.partition.start_epoch;
     attached->run_consumed = feed->delivery.partition.start_sample;
+    attached->wait_for = served_feed_company(feed);
+    attached->ring_slots = feed->ring.header->slot_count;
     if (partition_locate(&feed->delivery.partition, consumer->lane->rank, consumer->cursor, &place) == 0) {
         uint64_t global = (uint64_t)feed->shape.batch_size * feed->shape.world_size;
         bool resumed = place.epoch == feed->delivery.partition.start_epoch;
@@ -289,6 +301,7 @@ static void on_joined(struct member *member) {
     Feedd__Attached attached = FEEDD__ATTACHED__INIT;
     Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
     describe_place(member, &attached);
+    member->company_told = attached.wait_for;
     frame.body_case = FEEDD__SERVER_MESSAGE__BODY_ATTACHED;
     frame.attached = &attached;
     session_set_state(session, SESSION_ATTACHED);
@@ -303,16 +316,24 @@ static void on_joined(struct member *member) {
 }
 
 static void on_granted(struct member *member, uint64_t sequence, const uint32_t *slots, uint32_t count,
-                       uint32_t wait_for) {
+                       uint32_t company) {
     Feedd__Grant grant = FEEDD__GRANT__INIT;
     Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
     grant.sequence = sequence;
     grant.slots = (uint32_t *)slots;
     grant.n_slots = count;
-    grant.wait_for = wait_for;
+    grant.wait_for = company;
     frame.body_case = FEEDD__SERVER_MESSAGE__BODY_GRANT;
     frame.grant = &grant;
     session_send(session_of(member), &frame.base);
+}
+
+// Nothing that the client does bounds how many of these there are, so they do not pile up.
+static bool on_accompanied(struct member *member, uint32_t company) {
+    if (frame_pending(&session_of(member)->writer))
+        return false;
+    on_granted(member, member->consumer.cursor, NULL, 0, company);
+    return true;
 }
 
 static void on_ended(struct member *member) {
@@ -330,6 +351,7 @@ static void on_failed(struct member *member, int code, const char *text) {
 static const struct member_events events = {
     .joined = on_joined,
     .granted = on_granted,
+    .accompanied = on_accompanied,
     .ended = on_ended,
     .failed = on_failed,
 };

@@ -31,8 +31,11 @@ struct attach_request {
     uint64_t ring_bytes;
     char device[GPU_UUID_BYTES]; // "": host memory
     uint32_t device_world_size;
-    bool reconnect; // to a run that began there:
+    bool reconnect; // after the loss of a daemon, to a run that began there:
     uint64_t run_epoch, run_consumed;
+    bool unbegun;                         // nothing of that run had been granted
+    uint32_t leases;                      // what it was first promised there; 0: not known, like the next two
+    uint32_t ring_slots, pool_slots;      // and how much room there was
     bool resume;                          // with a token:
     uint64_t start_epoch, start_consumed; // the consumer's position
 };

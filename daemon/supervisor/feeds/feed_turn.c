@@ -111,7 +111,7 @@ void feed_tick(struct served_feed *feed, uint64_t now) {
     served_feed_mark(feed); // for what has to be tried again
     if (!served_feed_is_open(feed))
         return;
-    if (feed->gather_until_ns && now >= feed->gather_until_ns)
+    if (feed->gather_until_ns && now >= feed->gather_until_ns && !places_await_return(feed))
         served_feed_end_gathering(feed);
     feed->find_laggards = true;
     count_waiting(feed, now);

@@ -232,7 +232,6 @@ static struct served_feed *describe(struct supervisor *supervisor, uid_t user,
     feed->user = user;
     feed->shape = request->shape;
     feed->dataset = dataset_ref((struct dataset *)request->shape.dataset);
-    feed->wait_for = request->wait_for;
     feed->max_lag_ns = request->max_lag_s * NS_PER_S;
     feed->idle_since_ns = monotonic_ns();
     feed->ring_bytes = plan->total_bytes;
@@ -248,12 +247,21 @@ static struct served_feed *describe(struct supervisor *supervisor, uid_t user,
     return feed;
 }
 
+static int plan_ring(struct supervisor *supervisor, uid_t user, const struct attach_request *request,
+                     struct ring_plan *plan, struct error *error) {
+    int err = ring_size_plan(supervisor->config, request, room_ring_bytes(supervisor), plan, error);
+    return err ? err : budget_make_room(supervisor, user, plan->total_bytes, error);
+}
+
 int making_start(struct supervisor *supervisor, uid_t user, const struct attach_request *request,
                  struct served_feed **made, struct error *error) {
     struct ring_plan plan;
-    int err = ring_size_plan(supervisor->config, request, room_ring_bytes(supervisor), &plan, error);
-    if (!err)
-        err = budget_make_room(supervisor, user, plan.total_bytes, error);
+    int err = plan_ring(supervisor, user, request, &plan, error);
+    if (err && request->ring_slots) { // a configuration with smaller limits: as a new feed then
+        struct attach_request modest = *request;
+        modest.ring_slots = 0;
+        err = plan_ring(supervisor, user, &modest, &plan, error);
+    }
     if (err)
         return err;
     struct served_feed *feed = describe(supervisor, user, request, &plan);

@@ -13,10 +13,11 @@ struct member;
 struct member_events {
     // It has a place: member->feed, and member->pool on a GPU.
     void (*joined)(struct member *member);
-    // Batches sequence, sequence + 1, ... are in these slots. `wait_for`: how many consumers a reconnect should wait
-    // for.
+    // Batches sequence, sequence + 1, ... are in these slots. `company`: see served_feed_company.
     void (*granted)(struct member *member, uint64_t sequence, const uint32_t *slots, uint32_t count,
-                    uint32_t wait_for);
+                    uint32_t company);
+    // Only `company` has changed. False: the client does not read, and is to be told later.
+    bool (*accompanied)(struct member *member, uint32_t company);
     // It has been granted everything that it is due.
     void (*ended)(struct member *member);
     // It gets nothing more, for the reason given. It stays on the feed's lists until the session takes it off
@@ -34,6 +35,8 @@ struct member {
     struct consumer consumer;
     bool end_told;
     bool failed;
+    bool is_counted;       // in feed->counted
+    uint32_t company_told; // to the client
 
     // On a GPU:
     struct pool *pool;

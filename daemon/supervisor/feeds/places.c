@@ -24,20 +24,11 @@ static void forget(struct member *member) {
 
 // ---- Entering ----------------------------------------------------------------------------------------------
 
-// Other members of its rank, which read the same batches.
-static uint32_t count_twins(const struct served_feed *feed, const struct member *member) {
-    const struct member *other;
-    uint32_t count = 0;
-    LIST_FOREACH(other, &feed->members, feed_link)
-        count += other != member && other->request.rank == member->request.rank;
-    return count;
-}
-
 static void enter(struct served_feed *feed, struct member *member) {
-    feed->twins += count_twins(feed, member);
     member->feed = feed;
     LIST_INSERT_HEAD(&feed->members, member, feed_link);
     feed->member_count++;
+    served_feed_count(feed, member);
     feed->idle_since_ns = 0;
     feed->gathered++;
     if (feed->gathered >= feed->wait_for)
@@ -62,18 +53,18 @@ static int join(struct served_feed *feed, struct member *member, struct error *e
     const struct attach_request *request = &member->request;
     bool alone = LIST_EMPTY(&feed->members);
     if (alone) {
-        uint64_t limit = monotonic_ns() + request->max_lag_s * NS_PER_S;
         feed->max_lag_ns = request->max_lag_s * NS_PER_S;
         place_feed(feed, request);
-        served_feed_gather(feed, request->wait_for, request->reconnect ? limit : 0);
     }
+    served_feed_gather(feed, request);
     struct start_position start = {
         .given = alone || request->resume,
+        .goes_back = request->reconnect && monotonic_ns() < feed->returns_until_ns,
         .epoch = request->start_epoch,
         .consumed = request->start_consumed,
     };
     return delivery_join(member_delivery(member), &member->consumer, request->rank, request->epochs, &start,
-                         request->prefetch, error);
+                         request->leases ? request->leases : request->prefetch, error);
 }
 
 // A member on a GPU needs a place in the feed's pool there. 0: it has one; 1: the pool is being opened; or an error.
@@ -105,14 +96,28 @@ static void admit(struct served_feed *feed, struct member *member) {
     member->events->joined(member);
 }
 
+// Newcomers get what those that return have left: not the leases that these were promised.
+static bool lets_others_return(const struct served_feed *feed, const struct member *member) {
+    return feed->state == FEED_GATHERING && feed->gather_until_ns && !LIST_EMPTY(&feed->members) &&
+           !member->request.reconnect;
+}
+
 void places_admit(struct served_feed *feed) {
     struct member *member, *next;
     if (!feed->admit || !served_feed_is_open(feed))
         return;
     feed->admit = false;
     TAILQ_FOREACH_SAFE(member, &feed->awaiting, awaited_link, next)
-        if (!member->failed)
+        if (!member->failed && !lets_others_return(feed, member))
             admit(feed, member);
+}
+
+bool places_await_return(const struct served_feed *feed) {
+    const struct member *member;
+    TAILQ_FOREACH(member, &feed->awaiting, awaited_link)
+        if (member->request.reconnect && !member->failed)
+            return true;
+    return false;
 }
 
 // ---- Leaving -----------------------------------------------------------------------------------------------
@@ -126,12 +131,14 @@ static void leave(struct served_feed *feed, struct member *member) {
     delivery_leave(member_delivery(member), consumer);
     LIST_REMOVE(member, feed_link);
     feed->member_count--;
-    feed->twins -= count_twins(feed, member);
+    served_feed_uncount(feed, member);
     member->feed = NULL;
     if (member->pool)
         pool_leave(member->pool, member);
-    if (LIST_EMPTY(&feed->members))
+    if (LIST_EMPTY(&feed->members)) {
         feed->idle_since_ns = now;
+        feed->admit = true; // see lets_others_return
+    }
     if (feed->state == FEED_GATHERING)
         feed->gathered--;
     served_feed_mark(feed);

@@ -39,6 +39,7 @@ static int plan_ring(const struct served_feed *feed, const struct attach_request
     uint64_t per_lane = max_u64(SLOTS_LEAST, request->prefetch ? request->prefetch + 2ull : 0);
     uint64_t slots = feed->supervisor->config->device_pool / header->slot_bytes;
     slots = max_u64(min_u64(slots, SLOTS_MOST), per_lane * request->device_world_size);
+    slots = max_u64(slots, request->pool_slots); // as before the daemon was lost: see ring_size_plan
     plan->slot_count = (uint32_t)min_u64(slots, RING_MAX_SLOTS);
     return ring_plan(plan, error);
 }
@@ -74,6 +75,12 @@ static int find_memory(const struct device *device, const struct ring_plan *plan
                      mib_up(bytes), device->uuid, promised >> 20, bound >> 20);
 }
 
+static int plan_pool(const struct served_feed *feed, const struct device *device,
+                     const struct attach_request *request, struct ring_plan *plan, struct error *error) {
+    int err = plan_ring(feed, request, plan, error);
+    return err ? err : find_memory(device, plan, error);
+}
+
 static int open_ring(struct pool *pool, const struct ring_plan *plan, struct error *error) {
     struct served_feed *feed = pool->feed;
     int err = ring_create(plan, &pool->ring_fd, &pool->ring_read_fd, error);
@@ -105,9 +112,12 @@ static void discard(struct pool *pool) {
 static int make_pool(struct served_feed *feed, struct device *device, const struct attach_request *request,
                      struct pool **made, struct error *error) {
     struct ring_plan plan;
-    int err = plan_ring(feed, request, &plan, error);
-    if (!err)
-        err = find_memory(device, &plan, error);
+    int err = plan_pool(feed, device, request, &plan, error);
+    if (err && request->pool_slots) { // a configuration with smaller limits: as a new pool then
+        struct attach_request modest = *request;
+        modest.pool_slots = 0;
+        err = plan_pool(feed, device, &modest, &plan, error);
+    }
     if (err)
         return err;
     struct pool *pool = calloc(1, sizeof *pool);

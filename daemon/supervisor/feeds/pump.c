@@ -7,6 +7,8 @@
 #include "daemon/supervisor/feeds/pool.h"
 #include "shm/ring_supervisor.h"
 
+#define TELL_EVERY_NS (100 * NS_PER_MS) // while many come and go
+
 static void count_granted(struct served_feed *feed, const struct ring *ring, const uint32_t *slots,
                           uint32_t count) {
     uint64_t samples = 0;
@@ -27,17 +29,38 @@ static void grant(struct served_feed *feed, struct member *member) {
     uint32_t count;
     struct consumer *consumer = &member->consumer;
     struct delivery *delivery = member_delivery(member);
+    uint32_t company = served_feed_company(feed);
     while ((count = delivery_grant(delivery, consumer, &sequence, slots, PROTO_MAX_GRANTS)) > 0) {
         if (consumer->waiting_since_ns)
             stats_add(&feed->stats->counters[FEED_consumer_wait_ns],
                       monotonic_ns() - consumer->waiting_since_ns);
         consumer->waiting_since_ns = 0;
         count_granted(feed, delivery->ring, slots, count);
-        member->events->granted(member, sequence, slots, count, feed->twins ? feed->member_count : 1);
+        member->events->granted(member, sequence, slots, count, company);
+        member->company_told = company;
     }
     if (consumer_at_end(consumer) && !member->end_told) {
         member->end_told = true;
+        served_feed_uncount(feed, member); // it will not return
         member->events->ended(member);
+    }
+}
+
+// At once, since the daemon may be lost at any time; but a crowd that comes or goes is told of as one.
+static void tell_company(struct served_feed *feed) {
+    struct member *member;
+    uint32_t company = served_feed_company(feed);
+    if (!feed->tells_company || !company || monotonic_ns() < feed->told_company_ns + TELL_EVERY_NS)
+        return;
+    feed->tells_company = false;
+    LIST_FOREACH(member, &feed->members, feed_link) {
+        if (member->failed || member->end_told || member->company_told == company)
+            continue;
+        if (member->events->accompanied(member, company))
+            member->company_told = company;
+        else
+            feed->tells_company = true; // with the next tick
+        feed->told_company_ns = monotonic_ns();
     }
 }
 
@@ -112,6 +135,7 @@ void pump_feed(struct served_feed *feed) {
         LIST_FOREACH(member, &feed->members, feed_link)
             if (!member->failed)
                 grant(feed, member);
+    tell_company(feed);
     update_gauges(feed);
     come_again_if_behind(feed);
 }

@@ -93,6 +93,9 @@ int ring_size_plan(const struct config *config, const struct attach_request *req
     uint64_t least = max_u64(SLOTS_LEAST, per_lane * request->local_world_size);
     if (least > RING_MAX_SLOTS)
         return refuse_lanes(request, error);
+    // What the feed had before the daemon was lost, so that there is room for all leases that its consumers were
+    // promised, whoever returns first.
+    least = max_u64(least, min_u64(request->ring_slots, RING_MAX_SLOTS));
     uint64_t slots = min_u64(target / plan->slot_bytes, SLOTS_MOST);
     plan->slot_count = (uint32_t)max_u64(slots, least);
     return ring_plan(plan, error);

@@ -3,8 +3,13 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "base/states.h"
 #include "base/time.h"
+
+// How long consumers that have returned wait for the others, who may still have batches in hand. After that a consumer
+// may still return, but then it takes the others back.
+#define RETURN_MOST_NS (5 * NS_PER_S)
 
 static const struct state states[] = {
     [FEED_QUEUED] = {"queued", STATE(FEED_MAKING) | STATE(FEED_CLOSING)},
@@ -56,19 +61,71 @@ struct partition served_feed_run(const struct feed_shape *shape, const struct at
     return possible ? before : run;
 }
 
-void served_feed_gather(struct served_feed *feed, uint32_t wait_for, uint64_t until_ns) {
-    feed->wait_for = wait_for;
-    feed->gathered = 0;
-    feed->gather_until_ns = until_ns;
-    if (feed->state != FEED_GATHERING)
-        served_feed_set_state(feed, FEED_GATHERING);
+// ---- Company -----------------------------------------------------------------------------------------------
+
+// The run was under way before the daemon was lost. Each of those that return knows of the others as of its own last
+// message, so the highest count is right, or as of a moment ago.
+static void expect_return(struct served_feed *feed, const struct attach_request *request) {
+    uint64_t now = monotonic_ns();
+    if (feed->state != FEED_GATHERING || !request->reconnect)
+        return;
+    feed->wait_for = (uint32_t)max_u64(feed->wait_for, request->wait_for);
+    if (request->unbegun || feed->gather_until_ns)
+        return;
+    feed->gather_until_ns = now + min_u64(RETURN_MOST_NS, feed->max_lag_ns / 2);
+    feed->returns_until_ns = now + feed->max_lag_ns;
+}
+
+void served_feed_gather(struct served_feed *feed, const struct attach_request *request) {
+    if (LIST_EMPTY(&feed->members)) {
+        feed->wait_for = request->wait_for;
+        feed->gathered = 0;
+        feed->gather_until_ns = feed->returns_until_ns = 0;
+        if (feed->state != FEED_GATHERING)
+            served_feed_set_state(feed, FEED_GATHERING);
+    }
+    expect_return(feed, request);
 }
 
 void served_feed_end_gathering(struct served_feed *feed) {
     if (feed->state != FEED_GATHERING)
         return;
     served_feed_set_state(feed, FEED_RUNNING);
+    feed->admit = true; // newcomers have waited for those that return
+    feed->tells_company = true;
     served_feed_mark(feed);
+}
+
+uint32_t served_feed_company(const struct served_feed *feed) {
+    uint32_t here = feed->twins ? feed->counted : 1;
+    if (feed->state != FEED_GATHERING)
+        return here;
+    return feed->gather_until_ns ? (uint32_t)max_u64(here, feed->wait_for) : 0;
+}
+
+// Other members of its rank, which read the same batches.
+static uint32_t count_twins(const struct served_feed *feed, const struct member *member) {
+    const struct member *other;
+    uint32_t count = 0;
+    LIST_FOREACH(other, &feed->members, feed_link)
+        count += other != member && other->is_counted && other->request.rank == member->request.rank;
+    return count;
+}
+
+void served_feed_count(struct served_feed *feed, struct member *member) {
+    member->is_counted = true;
+    feed->counted++;
+    feed->twins += count_twins(feed, member);
+    feed->tells_company = true;
+}
+
+void served_feed_uncount(struct served_feed *feed, struct member *member) {
+    if (!member->is_counted)
+        return;
+    member->is_counted = false;
+    feed->counted--;
+    feed->twins -= count_twins(feed, member);
+    feed->tells_company = true;
 }
 
 // ---- Ending ------------------------------------------------------------------------------------------------

@@ -34,6 +34,8 @@ struct served_feed {
     uint32_t wait_for;
     uint32_t gathered;        // consumers that have joined while GATHERING
     uint64_t gather_until_ns; // RUNNING from then on, even if some are missing; 0: wait for all
+    uint64_t
+        returns_until_ns; // until then a consumer of the run before may take its lane back to its place; 0: no run
     uint64_t max_lag_ns;
     uint64_t idle_since_ns; // since when it has had no consumers; 0: it has some
     uint64_t closing_since_ns;
@@ -53,7 +55,10 @@ struct served_feed {
 
     LIST_HEAD(, member) members; // in host memory and on GPUs
     uint32_t member_count;
-    uint32_t twins;                // pairs of members of the same rank
+    uint32_t counted;   // members that have not come to their end,
+    uint32_t twins;     // and pairs of them of the same rank
+    bool tells_company; // some members have not been told of the last change
+    uint64_t told_company_ns;
     TAILQ_HEAD(, member) awaiting; // join once the feed, or the pool they need, is ready
     bool admit;                    // some of those may be able to join now
     bool find_laggards;            // some members may be holding up others
@@ -88,10 +93,16 @@ struct partition served_feed_partition(const struct feed_shape *shape, uint64_t 
 // The run that a consumer needs: the one that it was in before the daemon was lost, else one as above.
 struct partition served_feed_run(const struct feed_shape *shape, const struct attach_request *request);
 
-// Holds back the first grant until that many consumers have joined, but not beyond `until_ns` (0: indefinitely). Only
-// for a feed in which nobody has a place.
-void served_feed_gather(struct served_feed *feed, uint32_t wait_for, uint64_t until_ns);
+// Called before a client is given a place: holds back the first grant of a feed in which nobody has one, until as many
+// have joined as it asks for, or as others know of that return from the same run.
+void served_feed_gather(struct served_feed *feed, const struct attach_request *request);
 void served_feed_end_gathering(struct served_feed *feed);
+
+// How many consumers are to return if the daemon is lost: those that read the same batches must wait for each other, as
+// long as they have not come to their end. 0: nothing has been granted yet.
+uint32_t served_feed_company(const struct served_feed *feed);
+void served_feed_count(struct served_feed *feed, struct member *member);
+void served_feed_uncount(struct served_feed *feed, struct member *member);
 
 // Tells the clients that wait for a place on that GPU (NULL: anywhere) why they will not get one.
 void served_feed_refuse(struct served_feed *feed, const char *device, int code, const char *text);
