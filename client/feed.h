@@ -89,7 +89,9 @@ struct feed_options {
 
     // When the daemon is lost mid-run (killed, restarted, upgraded), feed_next() reconnects and continues at
     // feed_token(): no sample is lost or delivered twice. This is how long it keeps trying; 0: 60 s; negative: it
-    // does not reconnect but returns -ECONNRESET or -ESHUTDOWN, as does feed_open().
+    // does not reconnect but returns -ECONNRESET or -ESHUTDOWN, as does feed_open(). Consumers that share a feed wait
+    // for each other, for 5 s at most; one that returns later, but within max_lag_s, takes the others back, and they
+    // wait until it has caught up.
     int reconnect_timeout_ms;
 
     // Called at least ten times per second while feed_open() and feed_next() connect and attach. If it returns true,
@@ -134,7 +136,7 @@ struct feed_description {
     struct feed_array field[FEED_MAX_FIELDS]; // data is NULL; shape[0] is batch_size
     uint64_t start_epoch;                     // where this consumer began
     uint64_t start_consumed;
-    uint32_t prefetch; // leases that this consumer may hold at once
+    uint32_t prefetch; // leases that this consumer may hold at once; a reconnect keeps them if memory allows
     uint32_t slots;    // batches that fit into the ring, or into the pool on the GPU
     uint64_t ring_bytes;
     const char *device;  // "cpu", or the GPU's UUID
@@ -159,7 +161,8 @@ int feed_open(struct feed **feed, const struct feed_options *options);
 //   1 a batch   0 the run is over   -EAGAIN none in time   -ENOBUFS all `prefetch` leases are held: release one first
 //   -ECONNRESET the daemon went away   -EINTR see `interrupted`   or the error that ended the feed (-EIO a sample
 //   cannot be read, -ETIME this consumer lagged and was detached, -ENOENT the daemon came back without the dataset,
-//   -EIO or -ENODEV the GPU was lost, ...)
+//   -ESTALE it came back with other data, or the shared feed has moved on without this consumer, -EIO or -ENODEV the
+//   GPU was lost, ...)
 int feed_next(struct feed *feed, struct feed_batch *batch, int timeout_ms);
 
 // GPU: makes work that is queued on `stream` (a CUstream or cudaStream_t; NULL is the default stream) after this call
