@@ -25,6 +25,7 @@ const char *reader_reason_text(uint32_t reason) {
         [REASON_UNKNOWN] = "this system does not say what is in the page cache",
         [REASON_LARGE] = "the dataset is larger than mapped_limit",
         [REASON_DIRECT] = "io_direct bypasses the page cache",
+        [REASON_UNMAPPED] = "some files cannot be mapped; they are read with pread",
     };
     return reason < COUNT_OF(texts) ? texts[reason] : "?";
 }

@@ -26,6 +26,7 @@ enum reader_reason {
     REASON_UNKNOWN,         // auto: there is no way to ask what is resident
     REASON_LARGE,           // auto: larger than mapped_limit
     REASON_DIRECT,          // io_direct = yes
+    REASON_UNMAPPED,        // mapped, but some files cannot be mapped
 };
 
 // "?" for a number that is neither, as may be found in shared memory.

@@ -105,6 +105,14 @@ static bool mode_is_reviewed(const struct loader *loader) {
 
 // ---- The reader --------------------------------------------------------------------------------------------
 
+static void publish_reader(struct loader *loader) {
+    struct stats_loader *stats = loader->board.stats;
+    atomic_store_explicit(&stats->reader, loader->reader->kind, memory_order_relaxed);
+    atomic_store_explicit(&stats->reader_reason, loader->reason, memory_order_relaxed);
+    log_debug("reads with %s: %s", reader_kind_name(loader->reader->kind),
+              reader_reason_text(loader->reason));
+}
+
 static int open_reader(struct loader *loader, struct error *error) {
     const struct loader_settings *settings = loader->board.settings;
     struct reader_options options = {
@@ -130,12 +138,18 @@ static int open_reader(struct loader *loader, struct error *error) {
     loader->board.plan_flags = settings->io_delay_us ? 0 : CHUNK_MERGE;
     if (loader->reader->kind != READER_MAPPED && !settings->io_delay_us)
         loader->board.plan_flags |= CHUNK_SORT;
-    struct stats_loader *stats = loader->board.stats;
-    atomic_store_explicit(&stats->reader, loader->reader->kind, memory_order_relaxed);
-    atomic_store_explicit(&stats->reader_reason, loader->reason, memory_order_relaxed);
-    log_debug("reads with %s: %s", reader_kind_name(loader->reader->kind),
-              reader_reason_text(loader->reason));
+    publish_reader(loader);
     return 0;
+}
+
+// A reader may find out only while it reads that something is not as it was asked for.
+static void hear_reason(struct loader *loader) {
+    const struct reader *reader = loader->reader;
+    if (!reader || reader->reason == REASON_NONE || reader->reason == loader->reason ||
+        loader->mode != loader->open_mode)
+        return;
+    loader->reason = reader->reason;
+    publish_reader(loader);
 }
 
 static void count_reads(struct loader *loader) {
@@ -175,6 +189,7 @@ static void beat(struct loader *loader) {
     loader->beat_ns = now;
     atomic_store_explicit(&loader->board.stats->heartbeat_ns, now, memory_order_relaxed);
     count_reads(loader);
+    hear_reason(loader);
     review_mode(loader, now);
 }
 

@@ -158,7 +158,7 @@ static void names(void **state) {
     for (uint32_t i = 0; i <= READER_PREAD; i++)
         for (uint32_t k = 0; k < i; k++)
             assert_string_not_equal(reader_kind_name(i), reader_kind_name(k));
-    for (uint32_t i = 1; i <= REASON_DIRECT; i++)
+    for (uint32_t i = 1; i <= REASON_UNMAPPED; i++)
         assert_string_not_equal(reader_reason_text(i), reader_reason_text(i - 1));
     assert_string_equal(reader_kind_name(77), "?");
     assert_string_equal(reader_reason_text(77), "?");

@@ -50,10 +50,11 @@ struct reader {
     // Cancels what can be cancelled, waits for the rest, and frees the reader. Requests in flight are not reported;
     // they and their memory belong to the caller again.
     void (*close)(struct reader *reader);
-    uint32_t in_flight;     // submitted and not yet reported
-    uint32_t depth;         // most requests in flight
-    uint64_t reads;         // operations issued so far, continuations included
-    uint64_t storage_bytes; // asked for by them, padding of direct reads included
+    uint32_t in_flight;        // submitted and not yet reported
+    uint32_t depth;            // most requests in flight
+    uint64_t reads;            // operations issued so far, continuations included
+    uint64_t storage_bytes;    // asked for by them, padding of direct reads included
+    enum reader_reason reason; // REASON_NONE, or what has turned out since it was opened
 };
 
 struct reader_options {

@@ -1,28 +1,29 @@
 #include "daemon/loader/read/reader_mapped.h"
 
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/sizes.h"
+#include "base/time.h"
 #include "daemon/loader/read/fault_guard.h"
+#include "daemon/loader/read/file_maps.h"
 #include "daemon/loader/read/page_tables.h"
+#include "daemon/loader/read/plain_read.h"
 #include "daemon/loader/read/request.h"
 
-#define TABLE_CHECK 128u   // copies between checks of the page tables
-#define MOST_FILES  60000u // the kernel allows a process 65530 maps by default
-#define REAP_BYTES                                                                                           \
-    (256u << 10) // a reap returns after this much, so that completed chunks are published early
+#define TABLE_CHECK 128u // copies between checks of the page tables
+// A reap returns after this much, so that completed chunks are published early.
+#define REAP_BYTES    (256u << 10)
+#define REAP_PLAIN_NS (50 * NS_PER_MS)
 
 #define BLOCK_BYTES 512u // copied per call, while as many are fetched
 #define AHEAD_BYTES 4096u
 #define LARGE_BYTES (32u << 10)
 
-struct map {
-    const uint8_t *start; // NULL: not yet mapped
+// A file's size as seen in check number `checked`.
+struct size_seen {
     uint64_t bytes;
-    uint64_t size_now; // of the file, as seen in check number `checked`
     uint64_t checked;
 };
 
@@ -34,26 +35,46 @@ struct fetch_cursor {
 
 struct mapped_reader {
     struct reader reader;
-    const struct dataset_layout *layout;
-    int first_fd;
-    struct request_list queue; // submitted
+    struct file_maps files;
+    struct request_list queue; // submitted, all of files that are mapped
+    struct request_list plain; // submitted, to be read instead of copied
     struct fetch_cursor fetch;
     struct request_list suspects; // copied, but perhaps from beyond the end of the file
     uint64_t checks;
     struct request_list finished; // not yet reported
     uint32_t finished_count;
     struct page_tables tables;
-    uint32_t copies; // since they were looked at
-    struct map maps[];
+    uint32_t copies;      // since they were looked at
+    struct bounce bounce; // for `plain`
+    struct size_seen sizes[];
 };
 
-static int map_file(struct mapped_reader *self, uint32_t index) {
-    uint64_t bytes = self->layout->files[index].bytes;
-    void *start = mmap(NULL, bytes, PROT_READ, MAP_SHARED, self->first_fd + (int)index, 0);
-    if (start == MAP_FAILED)
-        return -errno;
-    self->maps[index] = (struct map){.start = start, .bytes = bytes};
-    return 0;
+static int fd_of(const struct mapped_reader *self, const struct read_request *request) {
+    return self->files.first_fd + (int)request->file;
+}
+
+static inline const uint8_t *map_start(const struct mapped_reader *self, const struct read_request *request) {
+    return self->files.maps[request->file].start + request->offset;
+}
+
+static void finish(struct mapped_reader *self, struct read_request *request, int result) {
+    request->result = result;
+    self->finished_count++;
+    request_list_add(&self->finished, request);
+}
+
+// ---- Submitting --------------------------------------------------------------------------------------------
+
+static void enqueue(struct mapped_reader *self, struct read_request *request) {
+    const struct file_map *map = file_maps_find(&self->files, request->file);
+    if (!map) {
+        self->reader.reason = REASON_UNMAPPED;
+        request_list_add(&self->plain, request);
+    } else if (request->offset + request->bytes > map->bytes) {
+        finish(self, request, -ENODATA);
+    } else {
+        request_list_add(&self->queue, request);
+    }
 }
 
 static int mapped_submit(struct reader *reader, struct read_request *request) {
@@ -61,22 +82,18 @@ static int mapped_submit(struct reader *reader, struct read_request *request) {
     if (reader->in_flight >= reader->depth)
         return -EBUSY;
     reader->in_flight++;
-    const struct map *map = &self->maps[request->file];
-    request->result = map->start ? 0 : map_file(self, request->file);
-    if (request->result == 0 && request->offset + request->bytes > map->bytes)
-        request->result = -ENODATA;
-    if (request->result < 0)
-        self->finished_count++;
-    request_list_add(request->result < 0 ? &self->finished : &self->queue, request);
+    enqueue(self, request);
     return 0;
 }
+
+// ---- Copying -----------------------------------------------------------------------------------------------
 
 // Fetches the next `bytes` of the queue into the cache. Never faults, whatever has become of the file.
 static inline void fetch_ahead(struct mapped_reader *self, uint64_t bytes) {
     struct fetch_cursor *fetch = &self->fetch;
     while (bytes && fetch->request) {
         const struct read_request *request = fetch->request;
-        const uint8_t *from = self->maps[request->file].start + request->offset + fetch->done;
+        const uint8_t *from = map_start(self, request) + fetch->done;
         uint64_t count = min_u64(bytes, request->bytes - fetch->done);
         for (uint64_t i = 0; i < count; i += CACHE_LINE)
             __builtin_prefetch(from + i);
@@ -100,7 +117,7 @@ static inline const uint8_t *take_ahead(struct mapped_reader *self, uint64_t byt
     const struct read_request *request = fetch->request;
     if (!request || request->bytes - fetch->done <= bytes)
         return NULL;
-    const uint8_t *from = self->maps[request->file].start + request->offset + fetch->done;
+    const uint8_t *from = map_start(self, request) + fetch->done;
     fetch->done += bytes;
     return from;
 }
@@ -141,7 +158,7 @@ static inline void copy_piece(struct mapped_reader *self, const struct read_requ
 // True when the last byte is zero: so are the bytes that a map shows between the end of a file and the end of its page,
 // and reading those does not fault.
 static inline bool copy(struct mapped_reader *self, const struct read_request *request) {
-    const struct map *map = &self->maps[request->file];
+    const struct file_map *map = &self->files.maps[request->file];
     const uint8_t *from = map->start + request->offset;
     fault_guard_enter(map->start, map->bytes);
     for (uint32_t i = 0; i < request->piece_count; i++) {
@@ -154,12 +171,10 @@ static inline bool copy(struct mapped_reader *self, const struct read_request *r
     return suspect;
 }
 
-static void finish(struct mapped_reader *self, struct read_request *request, int result) {
-    request->result = result;
-    self->finished_count++;
+static void finish_copied(struct mapped_reader *self, struct read_request *request, int result) {
     self->reader.reads++;
     self->reader.storage_bytes += request->bytes;
-    request_list_add(&self->finished, request);
+    finish(self, request, result);
 }
 
 // After the copies: a file that was truncated before one of them is found short now.
@@ -167,47 +182,32 @@ static NO_INLINE void check_suspects(struct mapped_reader *self) {
     struct read_request *request;
     self->checks++;
     while ((request = request_list_take(&self->suspects))) {
-        struct map *map = &self->maps[request->file];
+        struct size_seen *size = &self->sizes[request->file];
         struct stat status;
-        if (map->checked != self->checks) {
-            map->checked = self->checks;
-            map->size_now =
-                fstat(self->first_fd + (int)request->file, &status) < 0 ? 0 : (uint64_t)status.st_size;
+        if (size->checked != self->checks) {
+            size->checked = self->checks;
+            size->bytes = fstat(fd_of(self, request), &status) < 0 ? 0 : (uint64_t)status.st_size;
         }
-        finish(self, request, request->offset + request->bytes > map->size_now ? -ENODATA : 0);
+        finish_copied(self, request, request->offset + request->bytes > size->bytes ? -ENODATA : 0);
     }
 }
 
-// Why a request's copy faulted. Kept out of the frame that is jumped into: to the address sanitizer, a jump past the
-// end of a variable's scope looks like a use after it.
-static NO_INLINE int fault_cause(const struct mapped_reader *self, const struct read_request *request) {
-    struct stat status;
-    if (fstat(self->first_fd + (int)request->file, &status) < 0)
-        return -errno;
-    return (uint64_t)status.st_size < request->offset + request->bytes ? -ENODATA : -EIO;
-}
-
-// Maps the files again, at the same addresses: the page tables start afresh. Where a file can no longer be mapped,
-// nothing else may be: reads of it must fault.
+// Kept out of copy_queue, which a fault jumps into: to the address sanitizer, a jump past the end of a variable's scope
+// looks like a use after it.
 static NO_INLINE void renew_maps(struct mapped_reader *self) {
-    for (uint32_t i = 0; i < self->layout->file_count; i++) {
-        void *start = (void *)self->maps[i].start;
-        uint64_t bytes = self->maps[i].bytes;
-        if (!start ||
-            mmap(start, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, self->first_fd + (int)i, 0) == start)
-            continue;
-        const int nothing = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-        if (mmap(start, bytes, PROT_NONE, nothing, -1, 0) != start)
-            abort();
-    }
+    struct request_list waiting = self->queue;
+    if (!file_maps_renew(&self->files))
+        return;
+    self->queue = (struct request_list){0};
+    for (struct read_request *request; (request = request_list_take(&waiting));)
+        enqueue(self, request);
+    self->fetch = (struct fetch_cursor){.request = self->queue.first};
 }
 
 // All state that a fault must not lose is in *self: locals may be stale after the jump.
 static void copy_queue(struct mapped_reader *self) {
-    if (sigsetjmp(fault_guard.escape, 0) != 0) {
-        struct read_request *faulty = request_list_take(&self->queue);
-        finish(self, faulty, fault_cause(self, faulty));
-    }
+    if (sigsetjmp(fault_guard.escape, 0) != 0)
+        request_list_add(&self->plain, request_list_take(&self->queue)); // a read finds out why it faulted
     self->fetch = (struct fetch_cursor){.request = self->queue.first};
     fetch_ahead(self, AHEAD_BYTES);
     for (uint64_t bytes = 0; self->queue.first && bytes < REAP_BYTES;) {
@@ -217,18 +217,50 @@ static void copy_queue(struct mapped_reader *self) {
         if (suspect)
             request_list_add(&self->suspects, request);
         else
-            finish(self, request, 0);
+            finish_copied(self, request, 0);
         if (++self->copies % TABLE_CHECK == 0 && page_tables_too_large(&self->tables))
             renew_maps(self);
     }
     check_suspects(self);
 }
 
+// ---- Reading what cannot be copied -------------------------------------------------------------------------
+
+static void read_one(struct mapped_reader *self, struct read_request *request) {
+    const struct dataset_file *file = &self->files.layout->files[request->file];
+    struct plain_read_cost cost = {0};
+    void *memory = NULL;
+    // One at a time, so there is always room for it.
+    int err = bounce_needed(file, request) ? bounce_take(&self->bounce, file, request, &memory) : 0;
+    if (!err) {
+        plain_read(fd_of(self, request), file, request, memory, reader_scratch, &cost);
+        err = request->result;
+    }
+    if (memory)
+        bounce_give(&self->bounce, file, request, memory);
+    self->reader.reads += cost.reads;
+    self->reader.storage_bytes += cost.storage_bytes;
+    finish(self, request, err);
+}
+
+static NO_INLINE void read_plain(struct mapped_reader *self) {
+    uint64_t until = monotonic_ns() + REAP_PLAIN_NS, bytes = 0;
+    struct read_request *request;
+    while (bytes < REAP_BYTES && (request = request_list_take(&self->plain))) {
+        bytes += request->bytes;
+        read_one(self, request);
+        if (monotonic_ns() > until)
+            break;
+    }
+}
+
 static struct read_request *mapped_reap(struct reader *reader, int timeout_ms) {
     struct mapped_reader *self = (struct mapped_reader *)reader;
-    (void)timeout_ms; // a copy waits for nothing but storage
+    (void)timeout_ms; // a copy or read waits for nothing but storage
     if (self->queue.first)
         copy_queue(self);
+    if (self->plain.first)
+        read_plain(self);
     struct read_request *list = self->finished.first;
     self->finished.first = NULL;
     reader->in_flight -= self->finished_count;
@@ -238,9 +270,8 @@ static struct read_request *mapped_reap(struct reader *reader, int timeout_ms) {
 
 static void mapped_close(struct reader *reader) {
     struct mapped_reader *self = (struct mapped_reader *)reader;
-    for (uint32_t i = 0; i < self->layout->file_count; i++)
-        if (self->maps[i].start)
-            munmap((void *)self->maps[i].start, self->maps[i].bytes);
+    file_maps_close(&self->files);
+    bounce_free(&self->bounce);
     fault_guard_close();
     free(self);
 }
@@ -252,14 +283,14 @@ int reader_open_mapped(const struct reader_options *options, struct reader **rea
     uint32_t count = options->layout->file_count;
     if (options->delay_us)
         return error_set(error, -ENOTSUP, "the mapped reader cannot delay reads (io_delay_us)");
-    if (count > MOST_FILES)
-        return error_set(error, -ENOTSUP, "%u files are more than the mapped reader can hold (%u)", count,
-                         MOST_FILES);
-    struct mapped_reader *self = calloc(1, sizeof *self + count * sizeof self->maps[0]);
-    if (!self)
+    struct mapped_reader *self = calloc(1, sizeof *self + count * sizeof self->sizes[0]);
+    if (!self || file_maps_open(&self->files, options->layout, options->first_fd) < 0) {
+        free(self);
         return error_set(error, -ENOMEM, "no memory for the mapped reader");
+    }
     int err = fault_guard_open();
     if (err < 0) {
+        file_maps_close(&self->files);
         free(self);
         return error_set(error, err, "signal handlers: %s", strerror(-err));
     }
@@ -268,8 +299,6 @@ int reader_open_mapped(const struct reader_options *options, struct reader **rea
                                    .reap = mapped_reap,
                                    .close = mapped_close,
                                    .depth = options->depth};
-    self->layout = options->layout;
-    self->first_fd = options->first_fd;
     page_tables_limit(&self->tables, options->table_bytes);
     *reader = &self->reader;
     return 0;

@@ -6,12 +6,15 @@
 // The processor's own prefetching ends with the page, and the next sample may be anywhere. So while one block is
 // copied, the block AHEAD_BYTES further on in the queue is fetched into the cache; bench/README.md has the gain. Large
 // pieces are copied with one memcpy, which is no slower then.
+//
+// Files that cannot be mapped (file_maps.h) are read with preadv(2), one request at a time, and so is what faults: the
+// read tells a file that has shrunk from storage that fails.
 #ifndef FEEDD_DAEMON_LOADER_READ_READER_MAPPED_H
 #define FEEDD_DAEMON_LOADER_READ_READER_MAPPED_H
 
 #include "daemon/loader/read/reader.h"
 
-// -ENOTSUP with delay_us, and for more files than one process may map.
+// -ENOTSUP with delay_us.
 reader_open reader_open_mapped;
 
 #endif

@@ -8,11 +8,11 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "daemon/loader/read/plain_read.h"
 #include "daemon/loader/read/request.h"
 
-#define MOST_THREADS    16u
-#define THREAD_STACK    (64u << 10)
-#define PIECES_PER_CALL 256u
+#define MOST_THREADS 16u
+#define THREAD_STACK (64u << 10)
 
 struct entry {
     struct read_request *request;
@@ -36,7 +36,7 @@ struct pread_reader {
     pthread_cond_t room;     // bounce memory was given back
     bool stop;
     uint32_t idle;
-    uint64_t reads, storage_bytes;
+    struct plain_read_cost cost;
     struct bounce bounce;
     struct request_list finished;
     uint32_t head, count; // of the queue, a ring of reader.depth entries
@@ -47,29 +47,6 @@ static void sleep_until(uint64_t due_ns) {
     struct timespec due = timespec_of_ns(due_ns);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) == EINTR)
         ;
-}
-
-// One system call for the rest of a request. Bytes to discard go to the thread's own scratch.
-static int64_t read_some(const struct pread_reader *self, const struct read_request *request, void *memory,
-                         uint8_t *scratch, uint64_t *asked) {
-    int fd = self->first_fd + (int)request->file;
-    struct request_rest rest = request_rest(&self->layout->files[request->file], request, memory);
-    ssize_t got;
-    if (rest.memory) {
-        *asked += rest.bytes;
-        got = pread(fd, rest.memory, rest.bytes, (off_t)rest.offset);
-    } else {
-        struct iovec pieces[PIECES_PER_CALL];
-        uint32_t count = rest.piece_count < PIECES_PER_CALL ? rest.piece_count : PIECES_PER_CALL;
-        for (uint32_t i = 0; i < count; i++) {
-            pieces[i] = rest.pieces[i];
-            if (pieces[i].iov_base == reader_scratch)
-                pieces[i].iov_base = scratch;
-            *asked += pieces[i].iov_len;
-        }
-        got = preadv(fd, pieces, (int)count, (off_t)rest.offset);
-    }
-    return got < 0 ? -errno : got;
 }
 
 // With the lock held; waits for other reads to give memory back.
@@ -88,27 +65,22 @@ static int take_memory(struct pread_reader *self, const struct read_request *req
 static void serve(struct pread_reader *self, struct entry entry, uint8_t *scratch) {
     struct read_request *request = entry.request;
     const struct dataset_file *file = &self->layout->files[request->file];
-    uint64_t reads = 0, asked = 0;
+    struct plain_read_cost cost = {0};
     void *memory;
-    request->done = 0;
     request->result = take_memory(self, request, &memory);
     if (request->result == 0) {
         pthread_mutex_unlock(&self->lock);
         if (entry.due_ns > 0)
             sleep_until(entry.due_ns);
-        int64_t returned;
-        do {
-            returned = read_some(self, request, memory, scratch, &asked);
-            reads++;
-        } while (request_advance(file, request, memory, returned) == REQUEST_CONTINUE);
+        plain_read(self->first_fd + (int)request->file, file, request, memory, scratch, &cost);
         pthread_mutex_lock(&self->lock);
     }
     if (memory) {
         bounce_give(&self->bounce, file, request, memory);
         pthread_cond_broadcast(&self->room);
     }
-    self->reads += reads;
-    self->storage_bytes += asked;
+    self->cost.reads += cost.reads;
+    self->cost.storage_bytes += cost.storage_bytes;
     if (!self->finished.first)
         pthread_cond_signal(&self->complete);
     request_list_add(&self->finished, request);
@@ -168,8 +140,8 @@ static struct read_request *pread_reap(struct reader *reader, int timeout_ms) {
         ;
     struct read_request *list = self->finished.first;
     self->finished.first = NULL;
-    reader->reads = self->reads;
-    reader->storage_bytes = self->storage_bytes;
+    reader->reads = self->cost.reads;
+    reader->storage_bytes = self->cost.storage_bytes;
     pthread_mutex_unlock(&self->lock);
     for (const struct read_request *request = list; request; request = request->next)
         reader->in_flight--;

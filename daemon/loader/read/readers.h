@@ -1,6 +1,6 @@
 // All readers:
 //   uring   io_uring, for what must come from storage
-//   mapped  copies from read-only maps, for what is in the page cache already
+//   mapped  copies from read-only maps, for what is in the page cache already; reads files that cannot be mapped
 //   pread   threads, where io_uring is forbidden
 #ifndef FEEDD_DAEMON_LOADER_READ_READERS_H
 #define FEEDD_DAEMON_LOADER_READ_READERS_H
