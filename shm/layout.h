@@ -180,8 +180,9 @@ enum gpu_counter {
 struct stats_loader {
     _Alignas(RING_PAGE) _Atomic uint64_t feed; // id of the feed; 0: record unused. Supervisor, release
     _Atomic uint64_t pid;
-    _Atomic uint64_t heartbeat_ns; // monotonic, at least once a second while alive
-    _Atomic uint32_t reader;       // enum reader_kind, for `feedctl status`
+    // Monotonic, several times per second, except while the process waits for reads and none comes back.
+    _Atomic uint64_t heartbeat_ns;
+    _Atomic uint32_t reader; // enum reader_kind, for `feedctl status`
     _Atomic uint32_t reader_reason;
     _Atomic uint64_t counters[LOADER_COUNTERS];
 };

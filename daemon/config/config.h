@@ -51,7 +51,7 @@ struct config {
     uint32_t log_level;    // enum log_level
     uint64_t max_lag_s;
     uint64_t linger_s;         // how long a feed without consumers is kept
-    uint64_t loader_timeout_s; // a loader without a heartbeat for this long is replaced
+    uint64_t loader_timeout_s; // a loader that has not moved for this long is replaced
     uint64_t stop_timeout_s;
     uint64_t device_pool;     // GPU memory of one pool
     uint64_t device_memory;   // of all pools of one GPU

@@ -119,6 +119,7 @@ void job_finish(struct job_board *board, struct read_request *list) {
     for (struct read_request *request = list; request; request = next) {
         struct job *job = request->chunk;
         next = request->next;
+        board->reads_finished++;
         if (request->result < 0) {
             stats_add(&board->stats->counters[LOADER_read_errors], 1);
             if (!job->failed && retry(board, job, request))

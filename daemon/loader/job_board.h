@@ -59,8 +59,9 @@ struct job_board {
     uint32_t staging_reads;       // that the jobs in there took
     struct read_request *retries; // to be submitted before anything new
     struct read_request **retries_end;
-    uint32_t busy;    // jobs that are not idle
-    uint64_t told_ns; // when the second began in which `told` lines about failed samples were written
+    uint32_t busy;           // jobs that are not idle
+    uint64_t reads_finished; // or failed: whoever waits for reads sees whether any come
+    uint64_t told_ns;        // when the second began in which `told` lines about failed samples were written
     uint32_t told;
     uint64_t untold; // failed samples without a line since
 };

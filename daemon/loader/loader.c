@@ -34,6 +34,7 @@ struct loader {
     struct residency_probe probe;
     struct residency_policy policy;
     uint64_t beat_ns, review_ns;
+    uint64_t reads_seen, waiting_ns; // reads finished when last looked; since when it has waited for the next
     uint64_t reads_counted, storage_counted; // of the reader's, already in the statistics
 };
 
@@ -182,12 +183,25 @@ static void review_mode(struct loader *loader, uint64_t now) {
 
 // ---- Running -----------------------------------------------------------------------------------------------
 
+// Storage that hangs must be noticed, whoever waits for it. If it is this thread, it is silent anyway; if it is the
+// kernel's or the reader's threads, this one would keep beating while no read comes back. A delay that was asked for is
+// not the storage's.
+static bool reads_hang(struct loader *loader, uint64_t now) {
+    uint64_t delay_ns = loader->board.settings->io_delay_us * UINT64_C(1000);
+    if (!loader->reader || !loader->reader->in_flight || loader->reads_seen != loader->board.reads_finished) {
+        loader->reads_seen = loader->board.reads_finished;
+        loader->waiting_ns = now;
+    }
+    return now > loader->waiting_ns + delay_ns;
+}
+
 static void beat(struct loader *loader) {
     uint64_t now = monotonic_ns();
     if (now < loader->beat_ns + BEAT_NS)
         return;
     loader->beat_ns = now;
-    atomic_store_explicit(&loader->board.stats->heartbeat_ns, now, memory_order_relaxed);
+    if (!reads_hang(loader, now))
+        atomic_store_explicit(&loader->board.stats->heartbeat_ns, now, memory_order_relaxed);
     count_reads(loader);
     hear_reason(loader);
     review_mode(loader, now);

@@ -1,8 +1,9 @@
-"""Storage that cannot be mapped: what can be read is delivered."""
+"""Storage that cannot be mapped, or that hangs: what can be read is delivered, and what hangs is noticed."""
 
 import errno
 import os
 import struct
+import time
 
 import consumer
 import data
@@ -107,3 +108,48 @@ def test_little_address_space_mapped():
 
 def test_little_address_space_auto():
     check_little_address_space("auto")
+
+
+# ---- Reads that hang ---------------------------------------------------------------------------------------
+
+
+def check_hung_reads(io, direct):
+    """Loaders whose reads do not come back are replaced, and what they were reading is read again."""
+    with fuse_instance(io, direct, loaders=2, loader_timeout=2) as feedd:
+        feedd.start()
+        reader = consumer.Consumer(feedd, "numbers", 10, epochs=1, shuffle=True, sleep_us=20000)
+        reader.attached()
+        first = reader.expect("batch")
+        feedd.storage.hang()
+        harness.eventually(lambda: feed_counters(feedd)["children_replaced"] >= 2, 10, "both loaders are replaced")
+        feedd.storage.go_on()
+        check_nothing_is_lost(feedd, [first, *reader.finish()], 10, shuffle=True)
+        assert any("has not moved for 2 s" in line for line in feedd.status()["last_errors"]), feedd.read_log()
+
+
+def test_reads_that_hang_with_io_uring():
+    check_hung_reads("uring", True)
+
+
+def test_reads_that_hang_with_threads():
+    check_hung_reads("pread", True)
+
+
+def test_page_faults_that_hang():
+    check_hung_reads("mapped", False)
+
+
+def test_reads_that_hang_for_want_of_a_map():
+    check_hung_reads("mapped", True)
+
+
+def test_slow_reads_are_not_taken_for_hung_ones():
+    """Also when the wanted delay is longer than loader_timeout."""
+    with harness.Instance(io="uring", loaders=1, ring="64K", loader_timeout=2) as feedd:
+        path = data.add_records(feedd, samples=40, size=64, io_delay_us=3000000)
+        feedd.start()
+        begun = time.monotonic()
+        batches = consumer.read(feedd, "numbers", 20)
+        assert time.monotonic() - begun > 3
+        expected.check_run(expected.read_records([path], 64, {"x": (0, 64)}), batches, 20)
+        assert "has not moved" not in feedd.read_log()
