@@ -12,12 +12,11 @@
 
 // What the mmap below is to refuse, and what it has seen.
 static struct {
-    int error;               // 0: it refuses nothing
-    uint32_t files;          // bits: which files it refuses
-    bool only_again;         // a first map is granted
-    uint32_t attempts;       // to map files
-    uint8_t *starts[8];      // the maps of files
-    uint64_t most_asked_for; // bytes
+    int error;          // 0: it refuses nothing
+    uint32_t files;     // bits: which files it refuses
+    bool only_again;    // a first map is granted
+    uint32_t attempts;  // to map files
+    uint8_t *starts[8]; // the maps of files
 } mapping;
 
 // In place of the library's, for all of feedd that is linked into this program.
@@ -26,7 +25,6 @@ void *mmap(void *start, size_t bytes, int protection, int flags, int fd, off_t o
     bool ours = file >= 0 && file < (int)COUNT_OF(mapping.starts);
     if (ours) {
         mapping.attempts++;
-        mapping.most_asked_for = max_u64(mapping.most_asked_for, bytes);
         if (mapping.error && mapping.files & 1u << file && (!mapping.only_again || flags & MAP_FIXED)) {
             errno = mapping.error;
             return MAP_FAILED;
@@ -42,6 +40,11 @@ static void refuse(int error, uint32_t files) {
     memset(&mapping, 0, sizeof mapping);
     mapping.error = error;
     mapping.files = files;
+}
+
+static struct reader *open_mapped(struct setting *setting, uint64_t table_bytes) {
+    setting->options.table_bytes = table_bytes;
+    return open_reader(MAPPED, &setting->options);
 }
 
 // Reads a chunk of random samples, which must all arrive.
@@ -77,7 +80,7 @@ static void every_shape(int error, uint32_t files) {
         struct setting setting;
         set_up(&setting, &shapes[i]);
         refuse(error, files);
-        struct reader *reader = open_reader(MAPPED, &setting.options);
+        struct reader *reader = open_mapped(&setting, UINT64_MAX);
         assert_int_equal(reader->reason, REASON_NONE);
         for (int round = 0; round < 3; round++)
             read_chunk(&setting, reader, round ? CHUNK_MERGE : 0, &random);
@@ -109,7 +112,7 @@ static void all_is_mapped(void **state) {
     uint64_t random = 9;
     set_up(&setting, &shape);
     refuse(0, 0);
-    struct reader *reader = open_reader(MAPPED, &setting.options);
+    struct reader *reader = open_mapped(&setting, UINT64_MAX);
     read_chunk(&setting, reader, 0, &random);
     assert_int_equal(reader->reason, REASON_NONE);
     reader->close(reader);
@@ -125,7 +128,7 @@ static void truncated_file(void **state) {
     set_up(&setting, &shape);
     refuse(ENODEV, 1u << 1);
     struct chunk_plan *plan = &setting.plan;
-    struct reader *reader = open_reader(MAPPED, &setting.options);
+    struct reader *reader = open_mapped(&setting, UINT64_MAX);
     struct ring_claim claim = {.count = 60};
     bool skipped[60] = {0};
     int err = 0;
@@ -151,7 +154,7 @@ static void map_that_faults(void **state) {
     uint64_t random = 11;
     set_up(&setting, &shape);
     refuse(0, 0);
-    struct reader *reader = open_reader(MAPPED, &setting.options);
+    struct reader *reader = open_mapped(&setting, UINT64_MAX);
     read_chunk(&setting, reader, 0, &random);
     assert_int_equal(mprotect(mapping.starts[1], setting.fixture.layout->files[1].bytes, PROT_NONE), 0);
     read_chunk(&setting, reader, 0, &random);
@@ -179,7 +182,7 @@ static void not_mapped_again(void **state) {
     setting.options.depth = 400;
     refuse(ENOMEM, 1u << 1);
     mapping.only_again = true;
-    struct reader *reader = open_reader(MAPPED, &setting.options);
+    struct reader *reader = open_mapped(&setting, 0);
     touch_memory();
     read_chunk(&setting, reader, 0, &random);
     assert_int_equal(mapping.attempts, 4); // or this shows nothing
@@ -237,8 +240,7 @@ static uint64_t address_space(void) {
 
 // In a child: some of the files fit, all are read, and memory can still be allocated.
 static void read_in_little_space(struct setting *setting) {
-    setting->options.table_bytes = UINT64_MAX;
-    struct reader *reader = open_reader(MAPPED, &setting->options);
+    struct reader *reader = open_mapped(setting, UINT64_MAX);
     uint64_t random = 17, space = address_space() + 24 * MIB;
     if (setrlimit(RLIMIT_AS, &(struct rlimit){space, space}) < 0)
         _exit(1);
