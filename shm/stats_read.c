@@ -169,7 +169,8 @@ static bool read_feed(const struct stats_region *region, const struct stats_feed
     while (read_begin(&look)) {
         copy_identity(feed, snapshot);
         // Inside the bracket: a dead loader's counters move from its record to `retired` in one rewrite.
-        add_loaders(region, snapshot);
+        if (snapshot->id)
+            add_loaders(region, snapshot);
         if (read_whole(&look))
             return snapshot->id != 0;
     }
