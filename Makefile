@@ -4,6 +4,7 @@
 #   make python     the Python package as a wheel     make check-torch  its tests with PyTorch
 #   make bundle     one archive that needs nothing else installed
 #   make bench-gpu  measurements of delivery to a GPU
+#   make fuzz       made-up inputs for everything that reads what others wrote
 # Variables: BUILD= SANITIZE=address,undefined|thread  CC=  CFLAGS=  V=1  DESTDIR=  PREFIX=  WERROR=1
 #   CUDA_HOME=  a CUDA toolkit, 11.7 or newer. Only its headers are used; without a toolkit they are fetched from PyPI
 #               (CUDA_HOME=fetch: always). CUDA=0 builds without GPU support. Nothing is linked with CUDA: programs look
@@ -215,7 +216,7 @@ bench:
 	$(Q)bench/run.py --build $(BUILD) $(BENCHFLAGS)
 # Everything that any target needs.
 dependencies:
-	$(Q)tools/install-dependencies.sh build demo check python lint bench
+	$(Q)tools/install-dependencies.sh build demo check python lint bench fuzz
 
 clean:
 	$(Q)rm -rf $(BUILD)
@@ -223,6 +224,7 @@ clean:
 include bench/gpu/gpu.mk
 include bench/torch/torch.mk
 include tests/lint.mk
+include tests/fuzz.mk
 include tools/install.mk
 include tools/python.mk
 include tools/bundle.mk

@@ -1,0 +1,84 @@
+// feedctl with a hostile daemon: whatever the answers say, what is printed of them is printed without a crash.
+//
+// Input: a byte for the command, and steps of the daemon: a byte each, and what the step takes.
+#include "client/ctl/cmd_list.h"
+#include "client/ctl/cmd_status.h"
+#include "client/ctl/ctl.h"
+#include "client/ctl/files.h"
+#include "client/ctl/query.h"
+#include "client/ctl/text.h"
+#include "tests/fuzz/hostile.h"
+
+int __wrap_ctl_complain(const struct error *error);
+
+int __wrap_ctl_complain(const struct error *error) {
+    FUZZ_CHECK(*error->text && error->code < 0);
+    return CTL_FAILED;
+}
+
+static void hostile_step(void) {
+    switch (fuzz_byte(&hostile.input) % 8) {
+    case 0:
+        hostile_welcome(PROTO_VERSION);
+        return;
+    case 1:
+        hostile_error((int32_t)fuzz_number(&hostile.input));
+        return;
+    case 2:
+        hostile_bytes();
+        return;
+    case 3:
+        hostile_hang_up();
+        return;
+    default:
+        hostile_frame();
+    }
+}
+
+static int list(const struct ctl *ctl, int (*command)(const struct ctl *, int, char **), bool json) {
+    char *arguments[] = {(char *)"command", (char *)"--json", NULL};
+    return command(ctl, json ? 2 : 1, arguments);
+}
+
+// What feedctl read --verify does with the list of files; none of them is opened.
+static int verify_files(const struct ctl *ctl) {
+    struct feed_description description = {.dataset = "numbers", .samples = 100, .field_count = 2};
+    struct files files;
+    struct error error = {0};
+    for (uint32_t i = 0; i < description.field_count; i++)
+        description.field[i] =
+            (struct feed_array){.name = "field", .dimensions = 1, .shape = {10}, .bytes = 80};
+    int err = files_open(&files, ctl, &description, &error);
+    files_close(&files);
+    FUZZ_CHECK(!err || *error.text);
+    return err;
+}
+
+static int command(const struct ctl *ctl) {
+    struct connection connection CLEANUP(connection_close) = {.socket = -1};
+    struct error error = {0};
+    char text[8192];
+    int err = query_open(&connection, ctl, &error);
+    return err ? err : query_command(&connection, FEEDD__COMMAND__KIND__RELOAD, text, sizeof text, &error);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static int (*const commands[])(const struct ctl *, int, char **) = {cmd_status, cmd_datasets, cmd_feeds,
+                                                                        cmd_clients};
+    static bool silent;
+    const struct ctl ctl = {.socket = "/nowhere"};
+    if (!silent)
+        silent = freopen("/dev/null", "we", stdout) != NULL;
+    hostile_begin(data, size);
+    int before = fuzz_free_descriptor();
+    uint8_t what = fuzz_byte(&hostile.input) % 10;
+    if (what < 8)
+        list(&ctl, commands[what / 2], what % 2);
+    else if (what == 8)
+        verify_files(&ctl);
+    else
+        command(&ctl);
+    hostile_hang_up();
+    FUZZ_CHECK(fuzz_free_descriptor() == before);
+    return 0;
+}

@@ -1,0 +1,340 @@
+// Clients of the supervisor: what four of them send, well-formed or not, in any order, while loaders work, fail and
+// die, and time passes. What each is sent must keep the protocol's promises.
+//
+// Input: steps, a byte each that says who does what, and what the step takes.
+#include "base/time.h"
+#include "order/token.h"
+#include "shm/ring_loader.h"
+#include "tests/fuzz/supervisor_world.h"
+
+#define CLIENTS      4u
+#define READ_AT_ONCE 64u
+
+struct client {
+    int fd; // -1: not connected
+    struct frame_reader reader;
+    bool attached, over;
+    uint32_t prefetch, held_count;
+    uint64_t next_sequence;
+    uint64_t held[RING_MAX_SLOTS / 64];
+};
+
+static struct client clients[CLIENTS];
+static struct fuzz_input input;
+static struct codec_arena arena;
+
+// ---- Connections -------------------------------------------------------------------------------------------
+
+static void connect_client(struct client *client, uint32_t user) {
+    const struct ucred peer = {.pid = 1, .uid = user ? 1000 + user : geteuid()};
+    int sockets[2];
+    FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) == 0);
+    *client = (struct client){.fd = sockets[0]};
+    FUZZ_CHECK(session_open(&world.supervisor, sockets[1], &peer));
+}
+
+static void hang_up(struct client *client) {
+    frame_reader_free(&client->reader);
+    close_fd(&client->fd);
+}
+
+static void send_bytes(const struct client *client, const void *bytes, size_t count, uint32_t descriptors) {
+    const int fds[] = {STDERR_FILENO, STDERR_FILENO, STDERR_FILENO};
+    fdpass_send(client->fd, bytes, count, lend_fds(fds, descriptors), MSG_DONTWAIT);
+}
+
+static void send_message(const struct client *client, Feedd__ClientMessage *message) {
+    struct frame_writer writer = {0};
+    if (codec_send(&writer, &message->base, SIZE_MAX / 2) == 0)
+        send_bytes(client, writer.buffer, frame_pending(&writer), 0);
+    frame_writer_free(&writer);
+}
+
+#define SAY(client, BODY, member, pointer)                                                                   \
+    do {                                                                                                     \
+        Feedd__ClientMessage message_ = FEEDD__CLIENT_MESSAGE__INIT;                                         \
+        message_.body_case = FEEDD__CLIENT_MESSAGE__BODY_##BODY;                                             \
+        message_.member = (pointer);                                                                         \
+        send_message(client, &message_);                                                                     \
+    } while (0)
+
+// ---- What clients say --------------------------------------------------------------------------------------
+
+static void say_hello(struct client *client) {
+    char name[80];
+    Feedd__Hello hello = FEEDD__HELLO__INIT;
+    hello.version = PROTO_VERSION;
+    hello.client_name = fuzz_line(&input, name, sizeof name);
+    SAY(client, HELLO, hello, &hello);
+}
+
+static void write_token(const Feedd__Attach *attach, char text[RESUME_TOKEN_BYTES]) {
+    const struct dataset *dataset = datasets_find(&world.supervisor, attach->dataset);
+    const struct resume_token token = {.version = attach->shuffle ? ORDER_FEISTEL_1 : ORDER_SEQUENTIAL,
+                                       .fingerprint = dataset ? dataset->layout->fingerprint : 0,
+                                       .seed = attach->seed,
+                                       .epoch = fuzz_number(&input),
+                                       .consumed = fuzz_number(&input)};
+    resume_token_format(&token, text);
+}
+
+static void say_attach(struct client *client) {
+    static const char *const datasets[] = {"numbers", "few", "nothing"};
+    char token[RESUME_TOKEN_BYTES] = "", device[40] = "", share[2] = "";
+    Feedd__Attach attach = FEEDD__ATTACH__INIT;
+    uint8_t flags = fuzz_byte(&input), more = fuzz_byte(&input);
+    attach.dataset = (char *)datasets[(flags & 3) % COUNT_OF(datasets)];
+    attach.shuffle = flags & 4;
+    attach.drop_last = flags & 8;
+    attach.seed = flags & 16;
+    attach.reconnect = more & 1;
+    attach.batch_size = (uint32_t)fuzz_number(&input);
+    attach.world_size = (uint32_t)fuzz_number(&input);
+    attach.rank = (uint32_t)fuzz_number(&input);
+    attach.epochs = fuzz_number(&input);
+    if (more & 2) {
+        attach.prefetch = (uint32_t)fuzz_number(&input);
+        attach.local_world_size = (uint32_t)fuzz_number(&input);
+        attach.ring_bytes = fuzz_number(&input);
+        attach.max_lag_s = (uint32_t)fuzz_number(&input);
+    }
+    if (more & 4) {
+        attach.run_epoch = fuzz_number(&input);
+        attach.run_consumed = fuzz_number(&input);
+        attach.wait_for = (uint32_t)fuzz_number(&input);
+    }
+    if (flags & 32)
+        snprintf(share, sizeof share, "%c", 'a' + (more >> 6));
+    if (flags & 64)
+        write_token(&attach, token);
+    if (flags & 128)
+        snprintf(device, sizeof device, "HOST-%u", more >> 6);
+    attach.share = share;
+    attach.resume = token;
+    attach.device = device;
+    SAY(client, ATTACH, attach, &attach);
+}
+
+// Slots that the client holds, some or all, or one that the input names.
+static void say_release(struct client *client) {
+    uint32_t slots[PROTO_MAX_GRANTS];
+    Feedd__Release release = FEEDD__RELEASE__INIT;
+    uint8_t how = fuzz_byte(&input);
+    release.slots = slots;
+    release.waiting = how & 1;
+    if (how & 2) {
+        slots[release.n_slots++] = (uint32_t)fuzz_number(&input);
+        client->over = true; // it may be one that it does not hold
+    }
+    for (uint32_t slot = 0; slot < RING_MAX_SLOTS && !(how & 2); slot++) {
+        if (!(client->held[slot / 64] >> (slot % 64) & 1) || release.n_slots == how >> 2)
+            continue;
+        client->held[slot / 64] &= ~(1ull << (slot % 64));
+        client->held_count--;
+        slots[release.n_slots++] = slot;
+    }
+    SAY(client, RELEASE, release, &release);
+}
+
+static void say_query(struct client *client) {
+    static const char *const names[] = {"", "numbers", "few"};
+    Feedd__Query query = FEEDD__QUERY__INIT;
+    query.kind = (Feedd__Query__Kind)(fuzz_byte(&input) % 8);
+    query.name = (char *)names[fuzz_byte(&input) % COUNT_OF(names)];
+    query.start = (uint32_t)fuzz_number(&input);
+    SAY(client, QUERY, query, &query);
+}
+
+static void say_command(struct client *client) {
+    Feedd__Command command = FEEDD__COMMAND__INIT;
+    command.kind = (Feedd__Command__Kind)(fuzz_byte(&input) % 3);
+    SAY(client, COMMAND, command, &command);
+}
+
+static void say_frame(struct client *client) {
+    const uint8_t *bytes;
+    struct frame_writer writer = {0};
+    size_t count = fuzz_bytes(&input, &bytes, fuzz_u16(&input));
+    uint8_t *place = frame_reserve(&writer, count, SIZE_MAX / 2);
+    if (place && count)
+        memcpy(place, bytes, count);
+    send_bytes(client, writer.buffer, frame_pending(&writer), 0);
+    frame_writer_free(&writer);
+    client->over = true;
+}
+
+static void say_bytes(struct client *client) {
+    const uint8_t *bytes;
+    uint8_t how = fuzz_byte(&input);
+    size_t count = fuzz_bytes(&input, &bytes, how >> 2);
+    send_bytes(client, bytes, count, how % 4);
+    client->over = true;
+}
+
+// ---- What clients are told ---------------------------------------------------------------------------------
+
+static void take_attached(struct client *client, const Feedd__Attached *attached) {
+    FUZZ_CHECK(!client->attached && client->reader.fd_count == 1 && attached->prefetch >= 1);
+    int fd = frame_take_fd(&client->reader);
+    close_fd(&fd);
+    client->attached = true;
+    client->prefetch = attached->prefetch;
+    client->next_sequence = attached->sequence;
+}
+
+// No gaps, no repetitions, no slot that it holds, and no more than agreed. What a client that broke the rules still
+// holds is not known here.
+static void take_grant(struct client *client, const Feedd__Grant *grant) {
+    FUZZ_CHECK(client->attached && grant->sequence == client->next_sequence);
+    client->next_sequence += grant->n_slots;
+    for (size_t i = 0; i < grant->n_slots && !client->over; i++) {
+        uint32_t slot = grant->slots[i];
+        FUZZ_CHECK(slot < RING_MAX_SLOTS && !(client->held[slot / 64] >> (slot % 64) & 1));
+        client->held[slot / 64] |= 1ull << (slot % 64);
+        FUZZ_CHECK(++client->held_count <= client->prefetch);
+    }
+}
+
+static void take_message(struct client *client, const uint8_t *bytes, size_t count) {
+    const Feedd__ServerMessage *message = codec_unpack_server(&arena, bytes, count);
+    FUZZ_CHECK(message);
+    switch (message->body_case) {
+    case FEEDD__SERVER_MESSAGE__BODY_ATTACHED:
+        take_attached(client, message->attached);
+        return;
+    case FEEDD__SERVER_MESSAGE__BODY_GRANT:
+        take_grant(client, message->grant);
+        return;
+    case FEEDD__SERVER_MESSAGE__BODY_ERROR:
+        FUZZ_CHECK(message->error->code > 0 && *message->error->text);
+        return;
+    default:
+        return;
+    }
+}
+
+static void read_messages(struct client *client) {
+    const uint8_t *bytes;
+    size_t count;
+    for (uint32_t reads = 0; reads < READ_AT_ONCE && frame_read(&client->reader, client->fd) > 0; reads++)
+        while (frame_next(&client->reader, &bytes, &count) == 1)
+            take_message(client, bytes, count);
+}
+
+// ---- Loaders -----------------------------------------------------------------------------------------------
+
+static struct loader_process *some_loader(struct served_feed **feed) {
+    uint8_t choice = fuzz_byte(&input);
+    struct loader_process *loader;
+    LIST_FOREACH(*feed, &world.supervisor.feeds, link)
+        LIST_FOREACH(loader, &(*feed)->loaders, link)
+            if (loader->process.state == PROCESS_RUNNING && choice-- == 0)
+                return loader;
+    return NULL;
+}
+
+static bool report(struct ring *ring, const struct ring_claim *claim, uint8_t outcome) {
+    if (claim->chunk == RING_REPAIR_CHUNK)
+        return ring_chunk_done(ring, claim, 0);
+    if (outcome % 16 == 15)
+        return ring_chunk_failed(ring, claim, -EIO, outcome >> 6, 0, claim->first_sample);
+    uint32_t skipped = outcome % 16 == 14 && claim->count ? 1 : 0;
+    if (skipped)
+        ring_skip_sample(ring, claim, claim->first_sample);
+    return ring_chunk_done(ring, claim, skipped);
+}
+
+// A loader fills some chunks; of the last one it may die before it is done.
+static void work(void) {
+    struct served_feed *feed;
+    struct ring_claim claim;
+    const uint64_t one = 1;
+    struct loader_process *loader = some_loader(&feed);
+    uint8_t outcome = fuzz_byte(&input), chunks = fuzz_byte(&input) % 32;
+    if (!loader || !feed->ring.header)
+        return;
+    struct ring ring = feed->ring;
+    ring.urgent_seen = 0;
+    loader->record->heartbeat_ns = world.now_ns;
+    while (chunks-- && ring_claim(&ring, loader->serial, &claim)) {
+        stats_add(&loader->record->counters[LOADER_samples], claim.count);
+        if (outcome % 16 == 13 && !chunks)
+            end_process(&loader->process, 9);
+        else if (report(&ring, &claim, outcome))
+            FUZZ_CHECK(write(feed->event_fd, &one, sizeof one) == sizeof one);
+        outcome >>= outcome % 16 >= 13 ? 4 : 0;
+    }
+}
+
+static void die(void) {
+    struct served_feed *feed;
+    struct loader_process *loader = some_loader(&feed);
+    if (loader)
+        end_process(&loader->process, 9);
+}
+
+// ---- Steps -------------------------------------------------------------------------------------------------
+
+static void act(struct client *client, uint8_t what) {
+    static void (*const says[])(struct client *) = {say_hello,   say_attach, say_release, say_query,
+                                                    say_command, say_frame,  say_bytes};
+    if (client->fd < 0)
+        connect_client(client, fuzz_byte(&input) % 3);
+    if (what < COUNT_OF(says))
+        says[what](client);
+    else if (what == COUNT_OF(says))
+        hang_up(client);
+    else
+        read_messages(client);
+}
+
+static void step(void) {
+    uint8_t who = fuzz_byte(&input), what = who >> 2 & 15;
+    if (what < 10)
+        act(&clients[who % CLIENTS], what);
+    else if (what < 13)
+        work();
+    else if (what == 13)
+        die();
+    else if (what == 14)
+        world_wait((1 + fuzz_byte(&input)) * (250 * NS_PER_MS));
+    else if (who & 1)
+        world.threads_stall = !world.threads_stall;
+    else
+        world.spawns_fail = !world.spawns_fail;
+    world_turn();
+}
+
+static void open_world(void) {
+    static const char text[] =
+        "[feedd]\nring_memory = 1M\nring = 64K\nloaders = 2\nlinger = 1s\nmax_lag = 2s\n"
+        "simulated_gpus = 1\nuser_feeds = 4\n"
+        "[dataset numbers]\nformat = records\nrecord_bytes = 8\nfield.value = u64 @ 0\n"
+        "path = /proc/self/fd/%d\n"
+        "[dataset few]\nformat = records\nrecord_bytes = 800\nfield.value = u8[800] @ 0\n"
+        "on_error = skip\npath = /proc/self/fd/%d\n";
+    char config[1024], path[32];
+    int config_fd = fuzz_memory_file(), data_fd = fuzz_memory_file();
+    snprintf(config, sizeof config, text, data_fd, data_fd);
+    fuzz_write(config_fd, config, strlen(config));
+    FUZZ_CHECK(ftruncate(data_fd, 8000) == 0);
+    world_open(fuzz_path(config_fd, path));
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        clients[i].fd = -1;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static bool opened;
+    if (!opened)
+        open_world();
+    opened = true;
+    uint32_t before = fuzz_count_descriptors(); // not the lowest free one: a reload opens files anew
+    input = (struct fuzz_input){data, size};
+    while (input.left)
+        step();
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        hang_up(&clients[i]);
+    world_settle();
+    FUZZ_CHECK(fuzz_count_descriptors() == before);
+    return 0;
+}

@@ -1,0 +1,159 @@
+// Data files of every format, opened as a dataset: files in memory whose headers lie.
+//
+// Input: a byte for the format and how the files are named, a byte for the number of files, the options of the format,
+// the text of a transform, and for each file how many bytes it appears to have, unless that is what it has, the length
+// of its part of the rest, and that part. Bytes that are missing are 0.
+#include "base/dtype.h"
+#include "daemon/source/dataset.h"
+#include "daemon/source/source.h"
+#include "tests/fuzz/fuzz.h"
+
+#define FILES    3u
+#define FIRST_FD 200 // files have the descriptors 200, 201, 202: one pattern names them all
+
+enum {
+    ONE_FIELD = 4,
+    WITH_TRANSFORM = 8,
+    EXACT = 16
+};
+
+static void make_files(void) {
+    static bool made;
+    for (uint32_t i = 0; i < FILES && !made; i++) {
+        int fd = fuzz_memory_file();
+        FUZZ_CHECK(dup3(fd, FIRST_FD + (int)i, O_CLOEXEC) >= 0);
+        close(fd);
+    }
+    made = true;
+}
+
+static void fill_file(struct fuzz_input *input, uint32_t file, bool exact) {
+    const uint8_t *bytes;
+    uint64_t apparent = exact ? 0 : fuzz_number(input);
+    size_t count = fuzz_bytes(input, &bytes, fuzz_u16(input));
+    fuzz_write(FIRST_FD + (int)file, bytes, count);
+    if (apparent > count)
+        FUZZ_CHECK(ftruncate(FIRST_FD + (int)file, (off_t)min_u64(apparent, 1ull << 40)) == 0);
+}
+
+// ---- What must hold for a dataset that was taken ---------------------------------------------------------------
+
+// Every byte that a loader would read lies in its file.
+static void check_stream(const struct dataset *dataset, const struct dataset_stream *stream) {
+    const struct dataset_layout *layout = dataset->layout;
+    const struct dataset_extent *last = &stream->extents[stream->extent_count - 1];
+    FUZZ_CHECK(stream->file_count && stream->extent_count && stream->extent_count <= RING_MAX_FIELDS);
+    FUZZ_CHECK(stream->first_file + stream->file_count <= layout->file_count);
+    for (uint32_t i = 0; i < stream->file_count; i++) {
+        const struct dataset_file *file = &layout->files[stream->first_file + i];
+        uint64_t end, reach = last->offset + last->bytes;
+        FUZZ_CHECK(file->samples >= 1);
+        FUZZ_CHECK(!__builtin_mul_overflow(file->samples - 1, stream->record_bytes, &end));
+        FUZZ_CHECK(!__builtin_add_overflow(end, file->data_offset + reach, &end) && end <= file->bytes);
+        FUZZ_CHECK(dataset_find_file(layout, stream, file->first_sample, 0) == stream->first_file + i);
+        FUZZ_CHECK(dataset_find_file(layout, stream, file->first_sample + file->samples - 1, UINT32_MAX) ==
+                   stream->first_file + i);
+    }
+    FUZZ_CHECK(dataset_stream_samples(layout, stream) == layout->samples);
+}
+
+static void check_dataset(const struct dataset *dataset) {
+    static FILE *nowhere;
+    const struct dataset_layout *layout = dataset->layout;
+    FUZZ_CHECK(layout->samples && layout->field_count && layout->stream_count);
+    for (uint32_t i = 0; i < layout->stream_count; i++)
+        check_stream(dataset, &layout->streams[i]);
+    for (uint32_t i = 0; i < layout->field_count; i++) {
+        const struct ring_field *field = &layout->fields[i];
+        uint64_t bytes = dtype_bytes(field->dtype);
+        for (uint32_t k = 0; k < field->dimensions; k++)
+            bytes *= field->shape[k];
+        FUZZ_CHECK(bytes == field->sample_bytes && bytes >= 1 && bytes <= 1ull << 30);
+    }
+    if (!nowhere)
+        nowhere = fopen("/dev/null", "we");
+    dataset_print(nowhere, dataset);
+}
+
+// ---- The configuration of a dataset ----------------------------------------------------------------------------
+
+struct texts {
+    char path[FILES][32];
+    char all[32]; // a pattern for all files
+    char field[FILES][64];
+    char transform[128];
+    struct config_field fields[FILES];
+    struct config_field transforms[1];
+};
+
+static void name_fields(struct texts *texts, struct dataset_config *config, uint32_t files, bool one) {
+    static const char *const names[FILES] = {"image", "label", "more"};
+    for (uint32_t i = 0; i < (one ? 1 : files); i++)
+        texts->fields[i] = (struct config_field){(char *)names[i], one ? texts->all : texts->path[i], 1};
+    config->fields = texts->fields;
+    config->field_count = one ? 1 : files;
+}
+
+static void describe_records(struct fuzz_input *input, struct texts *texts, struct dataset_config *config) {
+    config->record_bytes = fuzz_number(input);
+    config->record_bytes += !config->record_bytes; // what config_check sees to
+    config->header_bytes = fuzz_number(input);
+    name_fields(texts, config, 1 + fuzz_byte(input) % FILES, false);
+    for (size_t i = 0; i < config->field_count; i++)
+        config->fields[i].value = fuzz_line(input, texts->field[i], sizeof texts->field[i]);
+    config->path = texts->all;
+}
+
+static void describe_tokens(struct fuzz_input *input, struct texts *texts, struct dataset_config *config) {
+    static const char *const dtypes[] = {"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64"};
+    config->dtype = (char *)dtypes[fuzz_byte(input) % COUNT_OF(dtypes)];
+    config->length = fuzz_number(input) % (1u << 30);
+    config->length += !config->length;
+    config->header_bytes = fuzz_number(input);
+    config->path = texts->all;
+}
+
+static void describe(struct fuzz_input *input, uint8_t kind, uint32_t files, struct texts *texts,
+                     struct dataset_config *config) {
+    static const char *const formats[] = {"idx", "npy", "records", "tokens"};
+    static void (*const flat[])(struct fuzz_input *, struct texts *,
+                                struct dataset_config *) = {describe_records, describe_tokens};
+    config->format = (char *)formats[kind % 4];
+    if (kind % 4 >= 2)
+        flat[kind % 2](input, texts, config);
+    else
+        name_fields(texts, config, files, kind & ONE_FIELD);
+    if (kind & WITH_TRANSFORM) {
+        char *value = fuzz_line(input, texts->transform, sizeof texts->transform);
+        texts->transforms[0] = (struct config_field){(char *)(kind % 4 == 3 ? "tokens" : "image"), value, 2};
+        config->transforms = texts->transforms;
+        config->transform_count = 1;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct fuzz_input input = {data, size};
+    struct texts texts;
+    struct dataset_config config = {.name = (char *)"fuzz", .file = "feedd.conf", .line = 1};
+    struct dataset *dataset;
+    struct error error = {0};
+    make_files();
+    int before = fuzz_free_descriptor();
+    uint8_t kind = fuzz_byte(&input);
+    uint32_t files = 1 + fuzz_byte(&input) % FILES;
+    for (uint32_t i = 0; i < FILES; i++)
+        fuzz_path(FIRST_FD + (int)i, texts.path[i]);
+    snprintf(texts.all, sizeof texts.all, "/proc/self/fd/%d", FIRST_FD);
+    if (kind & ONE_FIELD)
+        snprintf(texts.all, sizeof texts.all, "/proc/self/fd/20[0-%u]", files - 1);
+    describe(&input, kind, files, &texts, &config);
+    for (uint32_t i = 0; i < files; i++)
+        fill_file(&input, i, kind & EXACT);
+    int err = source_open_dataset(&config, &dataset, &error);
+    FUZZ_CHECK(err ? !dataset && *error.text : dataset != NULL);
+    if (dataset)
+        check_dataset(dataset);
+    dataset_unref(dataset);
+    FUZZ_CHECK(fuzz_free_descriptor() == before);
+    return 0;
+}

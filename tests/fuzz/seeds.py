@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""Makes the seed corpus, tests/fuzz/corpus: small inputs from which the fuzz targets start.
+
+Each target's file says how its input is taken apart; the functions here put it together. Run it again when that changes.
+"""
+
+import pathlib
+import shutil
+import struct
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "tests/integration"))
+import wire  # noqa: E402
+
+IDX_IMAGES = bytes([0, 0, 8, 3]) + struct.pack(">3I", 4, 2, 3) + bytes(range(24))
+IDX_LABELS = bytes([0, 0, 8, 1]) + struct.pack(">I", 4) + bytes(4)
+
+
+def number(value):
+    """fuzz_number: 6 bits, or 3, 6 or 9 more bytes."""
+    for tag, more in enumerate((0, 3, 6, 9)):
+        if value < 1 << (6 + 8 * more):
+            whole = value.to_bytes(more + 1, "big")
+            return bytes([tag << 6 | whole[0]]) + whole[1:]
+    raise ValueError(value)
+
+
+def u16(value):
+    return struct.pack("<H", value)
+
+
+def patch(offset, data):
+    return number(offset) + bytes([len(data)]) + data
+
+
+def client(body, **fields):
+    return wire.encode("ClientMessage", {body: fields})
+
+
+def server(body, **fields):
+    return wire.encode("ServerMessage", {body: fields})
+
+
+def frame(message):
+    return struct.pack("<I", len(message)) + message
+
+
+# ---- Targets ------------------------------------------------------------------------------------------------
+
+ATTACH = {"dataset": "numbers", "batch_size": 8, "shuffle": True, "seed": 7, "world_size": 2, "share": "a", "prefetch": 4}
+FIELDS = [
+    {"name": "image", "dtype": 12, "shape": [3, 32, 32], "stored": 2, "transform": "scale 1/255"},
+    {"name": "label", "dtype": 2},
+]
+STATUS = {
+    "version": "0.1.0", "pid": 7, "uptime_ns": 10**12, "config_path": "/etc/feedd.conf", "ring_memory": 1 << 32,
+    "last_errors": ["3 s ago: loader 1 of feed 2 was killed"], "gpus": [{"uuid": "GPU-1-2", "state": "running"}],
+}  # fmt: skip
+DATASET = {"name": "d", "format": "idx", "samples": 60000, "sample_bytes": 785, "fields": FIELDS}
+FEED = {"id": 1, "name": "f", "dataset": "d", "batch_size": 8, "world_size": 2, "slots": 64, "state": "running"}
+CLIENT = {"session": 1, "name": "c", "pid": 9, "feed": 1, "prefetch": 4, "held": 2, "device": "cpu"}
+EXTENTS = [{"field": 0, "bytes": 8}, {"field": 1, "offset": 8, "bytes": 1}]
+PROCESS = {"role": "loader", "pid": 3, "state": "running", "feed": 1, "serial": 2, "reader": "uring"}
+ANSWERS = {
+    "status": {"status": STATUS},
+    "datasets": {"datasets": [DATASET], "next": 0},
+    "feeds": {"feeds": [FEED]},
+    "clients": {"clients": [CLIENT]},
+    "files": {"files": [{"path": "/data/f", "samples": 100, "record_bytes": 9, "extents": EXTENTS}]},
+    "processes": {"processes": [PROCESS]},
+}
+
+
+def frames():
+    questions = [
+        client("hello", version=1, client_name="me"),
+        client("attach", **ATTACH),
+        client("release", slots=[1, 2, 300], waiting=True),
+        client("query", kind=4, name="numbers", start=12),
+        client("command", kind=1),
+    ]
+    answers = [
+        server("welcome", version=1, daemon_version="0.1.0", pid=4),
+        server("attached", feed=1, ring_bytes=65536, prefetch=4),
+        server("grant", sequence=5, slots=[0, 1, 2], wait_for=1),
+        server("end"),
+        server("error", code=2, text="no"),
+        server("done", text="it is done"),
+    ]
+    for name, answer in ANSWERS.items():
+        yield f"answer-{name}", bytes([0, 0]) + frame(server("answer", **answer))
+    yield "questions", bytes([7, 0]) + b"".join(map(frame, questions))
+    yield "answers", bytes([0, 2]) + b"".join(map(frame, answers))
+    yield "too-long", bytes([0, 5]) + struct.pack("<I", 65537) + bytes(20)
+
+
+def configs():
+    yield "sample", (ROOT / "systemd/feedd.conf").read_bytes()
+    yield "settings", b"""[feedd]
+socket = /tmp/s\nsocket_group = users\nsocket_mode = 0600\nring_memory = 2G\nring = 64M\nloaders = 2\nio = uring
+mapped_limit = 1T\nqueue_depth = 64\nlog_level = debug\nmax_lag = 5m\nlinger = 1h\nuser_sessions = 9
+user_ring_memory = 1G\nsimulated_gpus = 2
+"""
+    yield "records", b"""[dataset a]
+format = records\npath = /data/*.bin ; comment\nrecord_bytes = 12\nfield.x = f32[2] @ 0\nfield.y = i32 @ 8
+transform.x = mean 0.5 0.25, std 2, cast f16\non_error = skip
+"""
+    yield "tokens", b"""[dataset t]\r
+format=tokens\r\npath=t.bin\r\ndtype=u16\r\nlength=128\r\nheader_bytes=1024\r\nio_direct=yes\r
+"""
+    yield "idx", b"""\xef\xbb\xbf[ dataset  i ]
+  format = idx\n\tfield.image = a.idx\nfield.label = b.idx\nio = mapped\n# end
+"""
+    yield "nearly", b"[feedd]\nloader = 2\n[datasett x]\n"
+
+
+def npy(descr, shape, data, version=1):
+    text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    length = struct.pack("<H", len(text)) if version == 1 else struct.pack("<I", len(text))
+    return b"\x93NUMPY" + bytes([version, 0]) + length + text + data
+
+
+def sources():
+    one_field, transform, exact = 4, 8, 16
+    sparse = bytes([0, 0, 8, 3]) + struct.pack(">3I", 1 << 10, 32, 32)
+    floats = npy("<f4", "(2, 3)", bytes(24))
+
+    def files(*contents):
+        return b"".join(u16(len(data)) + data for data in contents)
+
+    yield "idx", bytes([0 | exact, 1]) + files(IDX_IMAGES, IDX_LABELS)
+    yield "idx-two-files", bytes([0 | one_field | exact, 1]) + files(IDX_IMAGES, IDX_IMAGES)
+    yield "idx-transform", bytes([0 | transform | exact, 0]) + b"scale 1/255, standardise\n" + files(IDX_IMAGES)
+    yield "idx-sparse", bytes([0, 0]) + number(16 + (1 << 20)) + files(sparse)
+    yield "npy", bytes([1 | exact, 1]) + files(floats, npy("|u1", "(2,)", bytes(2), 2))
+    yield "npy-transform", bytes([1 | transform | exact, 0]) + b"mean 1 2 3, std 4, cast bf16\n" + files(floats)
+    yield "npy-big-endian", bytes([1 | exact, 0]) + files(npy(">f8", "()", bytes(8)))
+    records = number(12) + number(4) + bytes([1]) + b"u8[2,4] @ 0\nf32 @ 8\n"
+    yield "records", bytes([2 | exact, 0]) + records + files(bytes(4 + 36))
+    yield "tokens", bytes([3 | exact, 0, 2]) + number(8) + number(6) + files(bytes(6 + 2 * 33))
+
+
+def texts():
+    yield "token", b"\x00feedd1.1.00000000deadbeef.7.3.640"
+    steps = b"scale 1/255, shift -.5e-3, mean 1 2 3, std 4, standardise, cast f16"
+    yield "transform", b"\x01\x02\x03\x02\x03\x03" + steps
+    yield "names", b"\x02log_level\nlinger\nlog_lvl\n"
+    yield "dtype", b"\x02u8\nf32\ntorch.float32_t\n"
+    yield "size", b"\x0364M"
+    yield "duration", b"\x0390m"
+    yield "mode", b"\x030660"
+    words = b"a long line of words to be folded\nwarning: mind this\xc2\x9b\nthree\n1\n2\n3\n"
+    yield "printing", b"\x04\x14\x3f\x7f\xff\xff\xff\x01" + words
+
+
+def statistics():
+    yield "plain", bytes([0, 0, 0, 0])
+    yield "one-feed", bytes([1 | 80 << 1, 0, 0, 1]) + patch(4096 + 16, b"name of a feed\x00")
+    yield "odd-version", bytes([2, 0, 1]) + patch(4096, b"\x01") + bytes([0]) + patch(4096, b"\x02")
+    yield "another-build", bytes([0, 0, 1]) + patch(8, b"\x63") + bytes([0])
+    yield "short", bytes([4, 40, 0, 0])
+
+
+def rings():
+    device, put_right, other_size, writable = 1, 2, 4, 8
+    yield "host", bytes([writable, 0])
+    yield "device", bytes([device | writable, 0])
+    yield "longer", bytes([put_right | other_size | writable]) + number(1 << 20) + bytes([0])
+    yield "slots", bytes([put_right, 1]) + patch(24, b"\x04")
+    yield "shape", bytes([0, 2]) + patch(144 + 40, b"\x05") + patch(144 + 48, b"\x04")
+    yield "record", bytes([0, 1]) + patch(4096 + 48, b"\x40\0\0\0\x02\0\0\0")
+
+
+# Steps of hostile_step in fuzz_client.c; `use` makes the application take one.
+WELCOME, ATTACHED, GRANT, END, ERROR, PATCH, HANG_UP = bytes([3, 1]), b"\x04", b"\x00", b"\x06", b"\x07", b"\x0a", b"\x0b"
+DAEMON, NEXT, RELEASE, ASK = b"\x06", b"\x00\x07", b"\x03\x00", b"\x05\x00\x00\x00"
+
+
+def clients():
+    begin = WELCOME + ATTACHED
+    granted = DAEMON + GRANT + bytes([3, 0, 1, 2]) + NEXT * 3 + RELEASE * 2
+    yield "host", bytes([0]) + begin + granted + ASK + granted + NEXT + END
+    yield "device", bytes([1]) + begin + granted + ASK + RELEASE
+    yield "reconnect", bytes([2 | 4]) + begin + granted + DAEMON + HANG_UP + NEXT + begin + granted + ASK
+    yield "error", bytes([0]) + begin + DAEMON + ERROR + number(62) + b"too slow\n" + NEXT
+    change = DAEMON + PATCH + patch(4096 + 3 * 128, b"\x09")
+    yield "changed", bytes([0]) + begin + DAEMON + GRANT + b"\x01\x03" + change + NEXT * 2
+    yield "frames", bytes([0]) + b"\x08" + u16(6) + server("welcome", version=1) + b"\x04" + NEXT
+    yield "lies", bytes([0]) + WELCOME + b"\x05" + number(1) * 4 + number(0) + b"\x01\x00" + NEXT
+
+
+def commands():
+    names = ["status", "status", "datasets", "datasets", "feeds", "feeds", "clients", "clients", "files"]
+    for what, name in enumerate(names):
+        answer = server("answer", **ANSWERS[name])
+        more = server("answer", **ANSWERS["processes"])
+        yield f"{name}-{what}", bytes([what, 0]) + b"\x04" + u16(len(answer)) + answer + b"\x04" + u16(len(more)) + more
+    done = server("done", text="2 datasets are on offer\nwarning: mind this")
+    yield "command", bytes([9, 0]) + b"\x04" + u16(len(done)) + done
+
+
+def step(what, who=0, flag=0):
+    return bytes([what << 2 | who | flag])
+
+
+def attach(who, flags, more=0, batch=8, world=1, rank=0, epochs=0, rest=b""):
+    return step(1, who) + bytes([flags, more]) + number(batch) + number(world) + number(rank) + number(epochs) + rest
+
+
+def sessions():
+    def hello(who, user=0):
+        return step(0, who) + bytes([user]) + b"fuzz\n"
+
+    work = step(10) + bytes([0, 0, 31])
+    read, release = bytes([9 << 2]), step(2) + bytes([0xfd])
+    yield "one-client", hello(0) + attach(0, 4) + work + read + release + work + read + work + read
+    yield "to-the-end", hello(0) + attach(0, 1 | 8, batch=4, epochs=1) + (work + read + release) * 4
+    both = hello(0) + hello(1)
+    yield "shared", both + attach(0, 32) + attach(1, 32) + work + read + step(9, 1) + release + step(2, 1) + b"\xfd" + work
+    yield "ranks", both + attach(0, 36, world=2) + attach(1, 36, world=2, rank=1) + work * 2 + read + step(9, 1) + step(7)
+    yield "resumed", hello(0) + attach(0, 64, rest=number(1) + number(16)) + work + read
+    yield "failed-sample", hello(0) + attach(0, 0) + step(10) + bytes([0, 15, 3]) + read
+    yield "skipped-sample", hello(0) + attach(0, 1, batch=5) + step(10) + bytes([0, 14, 3]) + work + work + read
+    yield "loader-dies", hello(0) + attach(0, 0) + step(10) + bytes([0, 13, 1]) + work + read
+    yield "questions", hello(0) + b"".join(step(3) + bytes([kind, 1]) + number(0) for kind in range(7)) + read
+    yield "reload-and-drain", hello(0) + step(4) + b"\x00" + read + step(4) + b"\x01" + read
+    yield "lags", both + attach(0, 32) + attach(1, 32) + work + read + work + step(14) + b"\x10" + step(9, 1)
+    yield "stall", hello(0) + step(15, 1) + attach(0, 0) + step(7) + step(15, 1)
+    yield "no-process", hello(0) + step(15) + attach(0, 0) + step(14) + b"\xff" + read
+    yield "raw", hello(0) + step(5) + u16(3) + b"\x22\x01\x08" + step(6) + b"\x11" + b"abcd"
+    yield "device", hello(0) + attach(0, 128) + step(14) + b"\x04" + read
+
+
+TARGETS = {"frame": frames, "config": configs, "source": sources, "text": texts, "stats": statistics, "ring": rings,
+           "client": clients, "ctl": commands, "session": sessions}  # fmt: skip
+
+
+def main():
+    for target, seeds in TARGETS.items():
+        folder = HERE / "corpus" / target
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for name, data in seeds():
+            (folder / name).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()

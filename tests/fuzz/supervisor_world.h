@@ -1,0 +1,234 @@
+// The supervisor without a loop, processes, threads or a clock of its own: everything from the sessions' sockets down
+// to the ring is the product's. Loaders are records without a process, whose work the target does; what would run in a
+// thread runs at the next turn. So an input always does the same.
+#ifndef FEEDD_TESTS_FUZZ_SUPERVISOR_WORLD_H
+#define FEEDD_TESTS_FUZZ_SUPERVISOR_WORLD_H
+
+#include <stdarg.h>
+#include <sys/socket.h>
+
+#include "base/error.h"
+#include "daemon/supervisor/clients/closer.h"
+#include "daemon/supervisor/clients/session.h"
+#include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/feeds/served_feed.h"
+#include "daemon/supervisor/processes/loader_process.h"
+#include "daemon/supervisor/processes/transfer_process.h"
+#include "daemon/supervisor/turn.h"
+#include "daemon/supervisor/watch.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/wrapped.h"
+
+#define PENDING_MOST 64u
+#define TURNS_MOST   64u
+
+static struct world {
+    struct supervisor supervisor;
+    uint64_t now_ns;
+    bool threads_stall; // what runs in threads does not end
+    bool spawns_fail;   // no process can be started
+    struct {
+        uv_work_t *work;
+        uv_work_cb run;
+        uv_after_work_cb after;
+    } pending[PENDING_MOST];
+    uint32_t pending_count;
+} world;
+
+// ---- What is replaced --------------------------------------------------------------------------------------
+
+int __wrap_uv_queue_work(uv_loop_t *loop, uv_work_t *work, uv_work_cb run, uv_after_work_cb after);
+int __wrap_loader_process_start(const struct loader_start *start, struct loader_process **started,
+                                struct error *error);
+int __wrap_transfer_process_start(const struct transfer_start *start, struct transfer_process **started,
+                                  struct error *error);
+void __wrap_process_stop(struct process *process);
+void __wrap_process_kill(struct process *process);
+void __wrap_process_watch(struct process *process, uint64_t now, uint64_t stop_timeout_ns);
+void __wrap_process_release(struct process *process);
+void __wrap_closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count);
+void __wrap_closer_take_socket(struct closer *closer, uid_t user, int *socket);
+void __wrap_log_write(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
+
+uint64_t __wrap_monotonic_ns(void) {
+    return world.now_ns;
+}
+
+int __wrap_uv_queue_work(uv_loop_t *loop, uv_work_t *work, uv_work_cb run, uv_after_work_cb after) {
+    (void)loop;
+    FUZZ_CHECK(world.pending_count < PENDING_MOST);
+    world.pending[world.pending_count].work = work;
+    world.pending[world.pending_count].run = run;
+    world.pending[world.pending_count++].after = after;
+    return 0;
+}
+
+int __wrap_loader_process_start(const struct loader_start *start, struct loader_process **started,
+                                struct error *error) {
+    struct stats_loader *record = stats_find_unused(start->stats->loaders, feed);
+    if (world.spawns_fail || !record)
+        return error_set(error, -EAGAIN, "no process can be started");
+    struct loader_process *loader = calloc(1, sizeof *loader);
+    FUZZ_CHECK(loader);
+    loader->serial = start->serial;
+    loader->record = record;
+    loader->process.state = PROCESS_RUNNING;
+    loader->process.owner = start->owner;
+    loader->process.changed = start->changed;
+    loader->process.started_ns = world.now_ns;
+    record->heartbeat_ns = world.now_ns;
+    record->feed = start->feed;
+    *started = loader;
+    return 0;
+}
+
+int __wrap_transfer_process_start(const struct transfer_start *start, struct transfer_process **started,
+                                  struct error *error) {
+    (void)started;
+    return error_set(error, -EAGAIN, "no transfer process can be started for %s", start->uuid);
+}
+
+void __wrap_process_stop(struct process *process) {
+    if (process_is_reaped(process))
+        return;
+    process->asked = true;
+    if (process->state == PROCESS_RUNNING)
+        process->state = PROCESS_STOPPING;
+}
+
+void __wrap_process_kill(struct process *process) {
+    if (!process_is_reaped(process))
+        process->state = PROCESS_KILLED;
+}
+
+void __wrap_process_watch(struct process *process, uint64_t now, uint64_t stop_timeout_ns) {
+    (void)process;
+    (void)now;
+    (void)stop_timeout_ns;
+}
+
+void __wrap_process_release(struct process *process) {
+    FUZZ_CHECK(process->state == PROCESS_GONE);
+    free(loader_process_of(process));
+}
+
+void __wrap_closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count) {
+    (void)closer;
+    (void)user;
+    while (*count)
+        close(fds[--*count]);
+}
+
+void __wrap_closer_take_socket(struct closer *closer, uid_t user, int *socket) {
+    (void)closer;
+    (void)user;
+    close_fd(socket);
+}
+
+// Made into text, so that the sanitizers see what it is made of.
+void __wrap_log_write(enum log_level level, const char *format, ...) {
+    static char text[4096];
+    va_list arguments;
+    (void)level;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+}
+
+// ---- Turns -------------------------------------------------------------------------------------------------
+
+static inline void end_process(struct process *process, int signal) {
+    process->state = PROCESS_GONE;
+    process->exit_signal = signal;
+    process->ended_ns = world.now_ns;
+    process->changed(process);
+}
+
+// Those that were asked to end, or killed, do.
+static inline void end_processes(void) {
+    struct served_feed *feed;
+    struct loader_process *loader;
+    LIST_FOREACH(feed, &world.supervisor.feeds, link)
+        LIST_FOREACH(loader, &feed->loaders, link)
+            if (loader->process.state == PROCESS_STOPPING || loader->process.state == PROCESS_KILLED)
+                end_process(&loader->process, loader->process.state == PROCESS_KILLED ? 9 : 0);
+}
+
+static inline void run_threads(void) {
+    uint32_t count = world.threads_stall ? 0 : world.pending_count;
+    for (uint32_t i = 0; i < count; i++)
+        world.pending[i].run(world.pending[i].work);
+    for (uint32_t i = 0; i < count; i++)
+        world.pending[i].after(world.pending[i].work, 0);
+    world.pending_count -= count;
+    memmove(world.pending, world.pending + count, world.pending_count * sizeof world.pending[0]);
+}
+
+// Until nothing is left to do. That it always comes to an end is one of the things that must hold.
+static inline void world_turn(void) {
+    for (uint32_t turns = 0;; turns++) {
+        FUZZ_CHECK(turns < TURNS_MOST);
+        end_processes();
+        run_threads();
+        uv_run(&world.supervisor.loop, UV_RUN_NOWAIT);
+        turn_run(&world.supervisor);
+        if (!world.supervisor.again && (world.threads_stall || !world.pending_count))
+            return;
+    }
+}
+
+static inline void world_wait(uint64_t ns) {
+    world.now_ns += ns;
+    watch_tick(&world.supervisor, world.now_ns);
+    world_turn();
+}
+
+// ---- Beginning and end -------------------------------------------------------------------------------------
+
+static inline void world_open(const char *config_path) {
+    struct supervisor *supervisor = &world.supervisor;
+    struct error error = {0};
+    world.now_ns = 1000 * NS_PER_S;
+    LIST_INIT(&supervisor->sessions);
+    LIST_INIT(&supervisor->users);
+    LIST_INIT(&supervisor->feeds);
+    LIST_INIT(&supervisor->devices);
+    mark_queue_init(&supervisor->marked_sessions);
+    mark_queue_init(&supervisor->marked_feeds);
+    mark_queue_init(&supervisor->marked_devices);
+    mark_queue_init(&supervisor->unsent_sessions);
+    mark_queue_init(&supervisor->closed_sessions);
+    supervisor->listen_fd = supervisor->lock_fd = supervisor->stats_fd = -1;
+    supervisor->stats = aligned_alloc(RING_PAGE, sizeof *supervisor->stats);
+    FUZZ_CHECK(supervisor->stats);
+    memset(supervisor->stats, 0, sizeof *supervisor->stats);
+    FUZZ_CHECK(uv_loop_init(&supervisor->loop) == 0);
+    FUZZ_CHECK(poll_set_open(&supervisor->poll_set, &supervisor->loop) == 0);
+    if (config_load(config_path, &supervisor->config, &error) < 0 ||
+        datasets_open(supervisor->config, &supervisor->datasets, &error) < 0)
+        fprintf(stderr, "%s\n", error.text);
+    FUZZ_CHECK(supervisor->config && supervisor->datasets);
+    supervisor->dataset_count = supervisor->config->dataset_count;
+}
+
+// The clients have gone: nothing may be left of them. Then the next input finds a supervisor that has just started.
+static inline void world_settle(void) {
+    struct supervisor *supervisor = &world.supervisor;
+    world.threads_stall = world.spawns_fail = false;
+    world_turn();
+    for (uint32_t i = 0; i < 8; i++)
+        world_wait(1000 * NS_PER_S);
+    users_forget(supervisor, UINT64_MAX);
+    FUZZ_CHECK(LIST_EMPTY(&supervisor->sessions) && !supervisor->session_count);
+    FUZZ_CHECK(LIST_EMPTY(&supervisor->feeds) && !supervisor->feed_count && !supervisor->ring_bytes);
+    FUZZ_CHECK(LIST_EMPTY(&supervisor->devices) && LIST_EMPTY(&supervisor->users));
+    FUZZ_CHECK(!supervisor->reload && !supervisor->reload_wanted && !world.pending_count);
+    for (uint32_t i = 0; i < STATS_MAX_LOADERS; i++)
+        FUZZ_CHECK(!supervisor->stats->loaders[i].feed);
+    supervisor->state = SUPERVISOR_RUNNING;
+    supervisor->next_session = supervisor->next_feed = 0;
+    supervisor->error_count = 0;
+    world.now_ns = 1000 * NS_PER_S;
+}
+
+#endif
