@@ -73,10 +73,19 @@ static inline char *fuzz_line(struct fuzz_input *input, char *text, size_t room)
     return text;
 }
 
+// A place in a block of structures: a word among the first 256 of a page, mostly one of those that matter, or anywhere.
+static inline size_t fuzz_place(struct fuzz_input *input, const uint16_t *pages, size_t count) {
+    uint8_t page = fuzz_byte(input);
+    if (page >= 0xe0)
+        return fuzz_number(input);
+    return pages[page % count] * (size_t)4096 + 4 * (size_t)fuzz_byte(input);
+}
+
 // Changes `count` places of a block of memory as the input says.
-static inline void fuzz_patch(struct fuzz_input *input, uint8_t *memory, size_t bytes, uint32_t count) {
+static inline void fuzz_patch(struct fuzz_input *input, uint8_t *memory, size_t bytes, const uint16_t *pages,
+                              size_t page_count, uint32_t count) {
     for (; count && input->left; count--) {
-        size_t offset = fuzz_number(input);
+        size_t offset = fuzz_place(input, pages, page_count);
         const uint8_t *patch;
         size_t length = fuzz_bytes(input, &patch, fuzz_byte(input) % 17);
         if (length && offset < bytes)

@@ -125,7 +125,8 @@ static void hostile_step(void) {
         hostile_bytes();
         return;
     case 10:
-        fuzz_patch(&hostile.input, world.shared, world.image->plan.total_bytes, 2);
+        fuzz_patch(&hostile.input, world.shared, world.image->plan.total_bytes, ring_pages,
+                   COUNT_OF(ring_pages), 1 + fuzz_byte(&hostile.input) % 4);
         hostile_read();
         return;
     default:

@@ -42,6 +42,8 @@ static void check_slot(const struct ring *ring, uint32_t slot) {
     const _Atomic uint64_t *skips = ring_skips(ring, slot);
     check_inside(ring, record, sizeof *record);
     check_inside(ring, skips, 8 * divide_up(ring->header->batch_size, 64));
+    FUZZ_CHECK(ring->header->skip_words >=
+               divide_up(ring->header->batch_size, 64)); // or slots would share some
     check_fields(ring, slot);
     uint32_t count = record->count, skipped = record->skipped;
     if (count > ring->header->batch_size || skipped > count)
@@ -97,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         bytes = min_u64(fuzz_number(&input), 1ull << 40);
     FUZZ_CHECK(control <= sizeof object);
     memcpy(object, image->bytes, control);
-    fuzz_patch(&input, object, control, fuzz_byte(&input));
+    fuzz_patch(&input, object, control, ring_pages, COUNT_OF(ring_pages), fuzz_byte(&input));
     if (kind & PUT_RIGHT)
         ((struct ring_header *)(void *)object)->total_bytes = bytes;
     fuzz_write(fd, object, control);

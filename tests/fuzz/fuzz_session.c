@@ -5,7 +5,7 @@
 #include "base/time.h"
 #include "order/token.h"
 #include "shm/ring_loader.h"
-#include "tests/fuzz/supervisor_world.h"
+#include "tests/fuzz/world_check.h"
 
 #define CLIENTS      4u
 #define READ_AT_ONCE 64u
@@ -13,7 +13,9 @@
 struct client {
     int fd; // -1: not connected
     struct frame_reader reader;
-    bool attached, over;
+    bool attached;
+    bool over;            // it has sent something that the supervisor may end it for
+    bool wrong, told_why; // it has released what it does not hold; it has been sent an Error
     uint32_t prefetch, held_count;
     uint64_t next_sequence;
     uint64_t held[RING_MAX_SLOTS / 64];
@@ -32,6 +34,8 @@ static void connect_client(struct client *client, uint32_t user) {
     *client = (struct client){.fd = sockets[0]};
     FUZZ_CHECK(session_open(&world.supervisor, sockets[1], &peer));
 }
+
+static void read_messages(struct client *client);
 
 static void hang_up(struct client *client) {
     frame_reader_free(&client->reader);
@@ -115,6 +119,10 @@ static void say_attach(struct client *client) {
     SAY(client, ATTACH, attach, &attach);
 }
 
+static bool holds(const struct client *client, uint32_t slot) {
+    return slot < RING_MAX_SLOTS && client->held[slot / 64] >> (slot % 64) & 1;
+}
+
 // Slots that the client holds, some or all, or one that the input names.
 static void say_release(struct client *client) {
     uint32_t slots[PROTO_MAX_GRANTS];
@@ -123,11 +131,13 @@ static void say_release(struct client *client) {
     release.slots = slots;
     release.waiting = how & 1;
     if (how & 2) {
+        read_messages(client);
         slots[release.n_slots++] = (uint32_t)fuzz_number(&input);
-        client->over = true; // it may be one that it does not hold
+        client->wrong |= !client->over && !holds(client, slots[0]);
+        client->over = true;
     }
     for (uint32_t slot = 0; slot < RING_MAX_SLOTS && !(how & 2); slot++) {
-        if (!(client->held[slot / 64] >> (slot % 64) & 1) || release.n_slots == how >> 2)
+        if (!holds(client, slot) || release.n_slots == how >> 2)
             continue;
         client->held[slot / 64] &= ~(1ull << (slot % 64));
         client->held_count--;
@@ -189,7 +199,7 @@ static void take_grant(struct client *client, const Feedd__Grant *grant) {
     client->next_sequence += grant->n_slots;
     for (size_t i = 0; i < grant->n_slots && !client->over; i++) {
         uint32_t slot = grant->slots[i];
-        FUZZ_CHECK(slot < RING_MAX_SLOTS && !(client->held[slot / 64] >> (slot % 64) & 1));
+        FUZZ_CHECK(slot < RING_MAX_SLOTS && !holds(client, slot));
         client->held[slot / 64] |= 1ull << (slot % 64);
         FUZZ_CHECK(++client->held_count <= client->prefetch);
     }
@@ -207,6 +217,7 @@ static void take_message(struct client *client, const uint8_t *bytes, size_t cou
         return;
     case FEEDD__SERVER_MESSAGE__BODY_ERROR:
         FUZZ_CHECK(message->error->code > 0 && *message->error->text);
+        client->told_why = true;
         return;
     default:
         return;
@@ -303,6 +314,20 @@ static void step(void) {
     else
         world.spawns_fail = !world.spawns_fail;
     world_turn();
+    world_check();
+}
+
+// Whoever has released what it does not hold has been told so.
+static void end_clients(void) {
+    world.threads_stall = false;
+    world_turn();
+    world_wait(NS_PER_S); // for those that have asked too much
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        if (clients[i].fd >= 0)
+            read_messages(&clients[i]);
+        FUZZ_CHECK(clients[i].fd < 0 || !clients[i].wrong || clients[i].told_why);
+        hang_up(&clients[i]);
+    }
 }
 
 static void open_world(void) {
@@ -332,8 +357,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     input = (struct fuzz_input){data, size};
     while (input.left)
         step();
-    for (uint32_t i = 0; i < CLIENTS; i++)
-        hang_up(&clients[i]);
+    end_clients();
     world_settle();
     FUZZ_CHECK(fuzz_count_descriptors() == before);
     return 0;

@@ -11,6 +11,19 @@
 static struct stats_region *shown, *whole; // the file, mapped; and what it contains at first
 static struct fuzz_input input;
 
+// The header, the first two feeds, loaders and GPUs.
+static const uint16_t pages[] = {0,
+                                 1,
+                                 2,
+                                 1 + STATS_MAX_FEEDS,
+                                 2 + STATS_MAX_FEEDS,
+                                 1 + STATS_MAX_FEEDS + STATS_MAX_LOADERS,
+                                 2 + STATS_MAX_FEEDS + STATS_MAX_LOADERS};
+
+static void change(uint32_t count) {
+    fuzz_patch(&input, (uint8_t *)shown, sizeof *shown, pages, COUNT_OF(pages), count);
+}
+
 uint64_t __wrap_monotonic_ns(void) {
     return 1000 * NS_PER_S;
 }
@@ -19,7 +32,7 @@ uint64_t __wrap_monotonic_ns(void) {
 int __wrap_nanosleep(const struct timespec *span, struct timespec *left) {
     (void)span;
     (void)left;
-    fuzz_patch(&input, (uint8_t *)shown, sizeof *shown, 1);
+    change(1);
     return 0;
 }
 
@@ -72,6 +85,9 @@ static bool look(const char *path, struct stats_snapshot *snapshot) {
     for (uint32_t i = 0; i < snapshot->feed_count; i++)
         FUZZ_CHECK(memchr(snapshot->feeds[i].name, 0, STATS_NAME) &&
                    memchr(snapshot->feeds[i].dataset, 0, STATS_NAME));
+    for (uint32_t i = 0; i < snapshot->gpu_count; i++)
+        FUZZ_CHECK(memchr(snapshot->gpus[i].uuid, 0, STATS_NAME) &&
+                   memchr(snapshot->gpus[i].name, 0, STATS_NAME));
     return true;
 }
 
@@ -110,11 +126,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     restore();
     input = (struct fuzz_input){data, size};
     uint8_t how = fuzz_byte(&input), length = fuzz_byte(&input);
-    fuzz_patch(&input, (uint8_t *)shown, sizeof *shown, fuzz_byte(&input));
+    change(fuzz_byte(&input));
     if (length)
         look_at_part(length * (size_t)97);
     bool first = look(fuzz_path(fd, path), &before);
-    fuzz_patch(&input, (uint8_t *)shown, sizeof *shown, fuzz_byte(&input));
+    change(fuzz_byte(&input));
     if (look(path, &now))
         print(how, first ? &before : NULL, &now);
     return 0;

@@ -12,6 +12,9 @@
 #define IMAGE_BATCH   70u // so that the samples of a batch have more than one word of skip bits
 #define IMAGE_SAMPLES 1000u
 
+// Where the header and the records of slots, skips and the queue are.
+static const uint16_t ring_pages[] = {0, 1, 2};
+
 struct ring_image {
     uint8_t *bytes; // plan.data_offset of them
     struct ring_plan plan;

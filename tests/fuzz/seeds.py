@@ -31,8 +31,9 @@ def u16(value):
     return struct.pack("<H", value)
 
 
-def patch(offset, data):
-    return number(offset) + bytes([len(data)]) + data
+def patch(page, offset, data):
+    """fuzz_patch: a word of one of the target's pages."""
+    return bytes([page, offset // 4, len(data)]) + data
 
 
 def client(body, **fields):
@@ -93,6 +94,8 @@ def frames():
         yield f"answer-{name}", bytes([0, 0]) + frame(server("answer", **answer))
     yield "questions", bytes([7, 0]) + b"".join(map(frame, questions))
     yield "answers", bytes([0, 2]) + b"".join(map(frame, answers))
+    # Each takes two bytes here and some hundred when it is decoded: the arena's limit is what stops it.
+    yield "many-feeds", bytes([0, 0]) + frame(server("answer", feeds=[{}] * 6000))
     yield "too-long", bytes([0, 5]) + struct.pack("<I", 65537) + bytes(20)
 
 
@@ -146,6 +149,7 @@ def texts():
     yield "token", b"\x00feedd1.1.00000000deadbeef.7.3.640"
     steps = b"scale 1/255, shift -.5e-3, mean 1 2 3, std 4, standardise, cast f16"
     yield "transform", b"\x01\x02\x03\x02\x03\x03" + steps
+    yield "channels", b"\x01\x02\x01\x1f" + b"std" + b" 2" * 32 + b", mean 1" + b" 0" * 30
     yield "names", b"\x02log_level\nlinger\nlog_lvl\n"
     yield "dtype", b"\x02u8\nf32\ntorch.float32_t\n"
     yield "size", b"\x0364M"
@@ -157,9 +161,11 @@ def texts():
 
 def statistics():
     yield "plain", bytes([0, 0, 0, 0])
-    yield "one-feed", bytes([1 | 80 << 1, 0, 0, 1]) + patch(4096 + 16, b"name of a feed\x00")
-    yield "odd-version", bytes([2, 0, 1]) + patch(4096, b"\x01") + bytes([0]) + patch(4096, b"\x02")
-    yield "another-build", bytes([0, 0, 1]) + patch(8, b"\x63") + bytes([0])
+    yield "one-feed", bytes([1 | 80 << 1, 0, 0, 1]) + patch(1, 16, b"name of a feed\x00")
+    yield "odd-version", bytes([2, 0, 1]) + patch(1, 0, b"\x01") + bytes([0]) + patch(1, 0, b"\x02")
+    yield "gpu", bytes([0, 0, 2]) + patch(5, 16 + 24, b"-" * 16) + patch(6, 80, b"NVIDIA H200") + bytes([0])
+    yield "long-uuid", bytes([0, 0, 4]) + b"".join(patch(5, at, b"U" * 16) for at in range(16, 80, 16)) + bytes([0])
+    yield "another-build", bytes([0, 0, 1]) + patch(0, 8, b"\x63") + bytes([0])
     yield "short", bytes([4, 40, 0, 0])
 
 
@@ -168,9 +174,10 @@ def rings():
     yield "host", bytes([writable, 0])
     yield "device", bytes([device | writable, 0])
     yield "longer", bytes([put_right | other_size | writable]) + number(1 << 20) + bytes([0])
-    yield "slots", bytes([put_right, 1]) + patch(24, b"\x04")
-    yield "shape", bytes([0, 2]) + patch(144 + 40, b"\x05") + patch(144 + 48, b"\x04")
-    yield "record", bytes([0, 1]) + patch(4096 + 48, b"\x40\0\0\0\x02\0\0\0")
+    yield "slots", bytes([put_right, 1]) + patch(0, 24, b"\x04")
+    yield "shape", bytes([0, 2]) + patch(0, 144 + 40, b"\x05") + patch(0, 144 + 48, b"\x04")
+    yield "few-skip-words", bytes([0, 1]) + patch(0, 72, bytes(4))
+    yield "record", bytes([0, 1]) + patch(1, 48, b"\x40\0\0\0\x02\0\0\0")
 
 
 # Steps of hostile_step in fuzz_client.c; `use` makes the application take one.
@@ -185,8 +192,10 @@ def clients():
     yield "device", bytes([1]) + begin + granted + ASK + RELEASE
     yield "reconnect", bytes([2 | 4]) + begin + granted + DAEMON + HANG_UP + NEXT + begin + granted + ASK
     yield "error", bytes([0]) + begin + DAEMON + ERROR + number(62) + b"too slow\n" + NEXT
-    change = DAEMON + PATCH + patch(4096 + 3 * 128, b"\x09")
+    change = DAEMON + PATCH + b"\x00" + patch(1, 3 * 128, b"\x09")
     yield "changed", bytes([0]) + begin + DAEMON + GRANT + b"\x01\x03" + change + NEXT * 2
+    lie = DAEMON + PATCH + b"\x00" + patch(1, 48, b"\xff\xff")
+    yield "too-many-samples", bytes([0]) + begin + DAEMON + GRANT + b"\x01\x00" + lie + NEXT + ASK
     yield "frames", bytes([0]) + b"\x08" + u16(6) + server("welcome", version=1) + b"\x04" + NEXT
     yield "lies", bytes([0]) + WELCOME + b"\x05" + number(1) * 4 + number(0) + b"\x01\x00" + NEXT
 
@@ -197,6 +206,8 @@ def commands():
         answer = server("answer", **ANSWERS[name])
         more = server("answer", **ANSWERS["processes"])
         yield f"{name}-{what}", bytes([what, 0]) + b"\x04" + u16(len(answer)) + answer + b"\x04" + u16(len(more)) + more
+    wrong = server("answer", files=[{"path": "f", "extents": [{"field": 40}]}])
+    yield "unknown-field", bytes([8, 0]) + b"\x04" + u16(len(wrong)) + wrong
     done = server("done", text="2 datasets are on offer\nwarning: mind this")
     yield "command", bytes([9, 0]) + b"\x04" + u16(len(done)) + done
 
@@ -221,6 +232,8 @@ def sessions():
     yield "shared", both + attach(0, 32) + attach(1, 32) + work + read + step(9, 1) + release + step(2, 1) + b"\xfd" + work
     yield "ranks", both + attach(0, 36, world=2) + attach(1, 36, world=2, rank=1) + work * 2 + read + step(9, 1) + step(7)
     yield "resumed", hello(0) + attach(0, 64, rest=number(1) + number(16)) + work + read
+    yield "not-held", hello(0) + attach(0, 0) + work + read + step(2) + b"\x02" + number(60) + read
+    yield "held-twice", hello(0) + attach(0, 0) + work + read + (step(2) + b"\x02" + number(0)) * 2 + read
     yield "failed-sample", hello(0) + attach(0, 0) + step(10) + bytes([0, 15, 3]) + read
     yield "skipped-sample", hello(0) + attach(0, 1, batch=5) + step(10) + bytes([0, 14, 3]) + work + work + read
     yield "loader-dies", hello(0) + attach(0, 0) + step(10) + bytes([0, 13, 1]) + work + read

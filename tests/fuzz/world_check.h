@@ -1,0 +1,95 @@
+// What must hold for the bookkeeping of every feed after each step, whatever clients and loaders have done.
+#ifndef FEEDD_TESTS_FUZZ_WORLD_CHECK_H
+#define FEEDD_TESTS_FUZZ_WORLD_CHECK_H
+
+#include "daemon/supervisor/delivery/delivery.h"
+#include "shm/ring_supervisor.h"
+#include "tests/fuzz/supervisor_world.h"
+
+static inline void check_lane(const struct delivery *delivery, const struct lane *lane) {
+    uint32_t slots = delivery->ring->header->slot_count, used = 0;
+    FUZZ_CHECK(lane->length <= slots && lane->ready <= lane->length);
+    for (uint32_t i = 0; i < lane->length; i++) {
+        const struct slot_state *state = &delivery->slots[lane->window[(lane->window_start + i) % slots]];
+        FUZZ_CHECK(state->in_window && state->lane == lane && state->sequence == lane->base + i);
+        FUZZ_CHECK(state->phase == (i < lane->ready ? SLOT_READY : SLOT_FILLING));
+    }
+    for (uint32_t slot = 0; slot < slots; slot++)
+        used += delivery->slots[slot].lane == lane;
+    FUZZ_CHECK(used == lane->slots_used);
+}
+
+static inline void check_member(const struct delivery *delivery, const struct member *member) {
+    const struct consumer *consumer = &member->consumer;
+    uint32_t held = 0;
+    for (uint32_t slot = 0; slot < delivery->ring->header->slot_count; slot++) {
+        if (!consumer_holds(consumer, slot))
+            continue;
+        held++;
+        FUZZ_CHECK(delivery->slots[slot].phase == SLOT_READY);
+    }
+    FUZZ_CHECK(held == consumer->held_count && held <= consumer->prefetch);
+    FUZZ_CHECK(consumer->cursor <= consumer->end);
+}
+
+// Members that hold the slot, and those that have yet to be granted it.
+static inline uint32_t count_due(const struct served_feed *feed, uint32_t slot) {
+    const struct slot_state *state = &feed->delivery.slots[slot];
+    const struct member *member;
+    uint32_t due = 0;
+    LIST_FOREACH(member, &feed->members, feed_link) {
+        const struct consumer *consumer = &member->consumer;
+        due += consumer_holds(consumer, slot);
+        due +=
+            state->in_window && consumer->lane == state->lane && consumer_is_due(consumer, state->sequence);
+    }
+    return due;
+}
+
+static inline void check_slots(const struct served_feed *feed) {
+    const struct delivery *delivery = &feed->delivery;
+    uint32_t ready = 0, unused = 0;
+    for (uint32_t slot = 0; slot < delivery->ring->header->slot_count; slot++) {
+        const struct slot_state *state = &delivery->slots[slot];
+        FUZZ_CHECK(state->references == count_due(feed, slot));
+        FUZZ_CHECK(state->phase != SLOT_FREE || (!state->lane && !ring_slot_busy(delivery->ring, slot)));
+        ready += state->phase == SLOT_READY;
+        unused += state->phase == SLOT_FREE;
+    }
+    FUZZ_CHECK(ready == delivery->ready_count && unused == delivery->free_count);
+}
+
+static inline void check_feed(const struct served_feed *feed) {
+    const struct lane *lane;
+    const struct member *member;
+    uint32_t members = 0;
+    if (!feed->delivery.slots)
+        return; // it is being made
+    LIST_FOREACH(lane, &feed->delivery.lanes, link)
+        check_lane(&feed->delivery, lane);
+    LIST_FOREACH(member, &feed->members, feed_link) {
+        check_member(&feed->delivery, member);
+        members++;
+    }
+    FUZZ_CHECK(members == feed->member_count && members == feed->delivery.consumer_count);
+    check_slots(feed);
+}
+
+static inline void world_check(void) {
+    const struct supervisor *supervisor = &world.supervisor;
+    const struct session *session;
+    const struct served_feed *feed;
+    uint32_t sessions = 0, feeds = 0;
+    uint64_t bytes = 0;
+    LIST_FOREACH(session, &supervisor->sessions, link)
+        sessions++;
+    LIST_FOREACH(feed, &supervisor->feeds, link) {
+        check_feed(feed);
+        feeds++;
+        bytes += feed->state == FEED_CLOSING ? 0 : feed->ring_bytes;
+    }
+    FUZZ_CHECK(sessions == supervisor->session_count && feeds == supervisor->feed_count);
+    FUZZ_CHECK(bytes == supervisor->ring_bytes && bytes <= supervisor->config->ring_memory);
+}
+
+#endif
