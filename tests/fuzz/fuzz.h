@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -125,9 +126,13 @@ static inline int fuzz_free_descriptor(void) {
 #define FUZZ_DESCRIPTORS 64 // more than a target has
 
 static inline uint32_t fuzz_count_descriptors(void) {
+    struct pollfd fds[FUZZ_DESCRIPTORS];
     uint32_t count = 0;
     for (int fd = 0; fd < FUZZ_DESCRIPTORS; fd++)
-        count += fcntl(fd, F_GETFD) >= 0;
+        fds[fd] = (struct pollfd){.fd = fd};
+    FUZZ_CHECK(poll(fds, FUZZ_DESCRIPTORS, 0) >= 0);
+    for (int fd = 0; fd < FUZZ_DESCRIPTORS; fd++)
+        count += !(fds[fd].revents & POLLNVAL);
     return count;
 }
 

@@ -4,8 +4,8 @@
 // Input: steps, a byte each that says who does what, and what the step takes.
 #include "base/time.h"
 #include "order/token.h"
-#include "shm/ring_loader.h"
 #include "tests/fuzz/world_check.h"
+#include "tests/fuzz/world_children.h"
 
 #define CLIENTS      4u
 #define READ_AT_ONCE 64u
@@ -22,7 +22,6 @@ struct client {
 };
 
 static struct client clients[CLIENTS];
-static struct fuzz_input input;
 static struct codec_arena arena;
 
 // ---- Connections -------------------------------------------------------------------------------------------
@@ -68,7 +67,7 @@ static void say_hello(struct client *client) {
     char name[80];
     Feedd__Hello hello = FEEDD__HELLO__INIT;
     hello.version = PROTO_VERSION;
-    hello.client_name = fuzz_line(&input, name, sizeof name);
+    hello.client_name = fuzz_line(&world.input, name, sizeof name);
     SAY(client, HELLO, hello, &hello);
 }
 
@@ -77,8 +76,8 @@ static void write_token(const Feedd__Attach *attach, char text[RESUME_TOKEN_BYTE
     const struct resume_token token = {.version = attach->shuffle ? ORDER_FEISTEL_1 : ORDER_SEQUENTIAL,
                                        .fingerprint = dataset ? dataset->layout->fingerprint : 0,
                                        .seed = attach->seed,
-                                       .epoch = fuzz_number(&input),
-                                       .consumed = fuzz_number(&input)};
+                                       .epoch = fuzz_number(&world.input),
+                                       .consumed = fuzz_number(&world.input)};
     resume_token_format(&token, text);
 }
 
@@ -86,26 +85,26 @@ static void say_attach(struct client *client) {
     static const char *const datasets[] = {"numbers", "few", "nothing"};
     char token[RESUME_TOKEN_BYTES] = "", device[40] = "", share[2] = "";
     Feedd__Attach attach = FEEDD__ATTACH__INIT;
-    uint8_t flags = fuzz_byte(&input), more = fuzz_byte(&input);
+    uint8_t flags = fuzz_byte(&world.input), more = fuzz_byte(&world.input);
     attach.dataset = (char *)datasets[(flags & 3) % COUNT_OF(datasets)];
     attach.shuffle = flags & 4;
     attach.drop_last = flags & 8;
     attach.seed = flags & 16;
     attach.reconnect = more & 1;
-    attach.batch_size = (uint32_t)fuzz_number(&input);
-    attach.world_size = (uint32_t)fuzz_number(&input);
-    attach.rank = (uint32_t)fuzz_number(&input);
-    attach.epochs = fuzz_number(&input);
+    attach.batch_size = (uint32_t)fuzz_number(&world.input);
+    attach.world_size = (uint32_t)fuzz_number(&world.input);
+    attach.rank = (uint32_t)fuzz_number(&world.input);
+    attach.epochs = fuzz_number(&world.input);
     if (more & 2) {
-        attach.prefetch = (uint32_t)fuzz_number(&input);
-        attach.local_world_size = (uint32_t)fuzz_number(&input);
-        attach.ring_bytes = fuzz_number(&input);
-        attach.max_lag_s = (uint32_t)fuzz_number(&input);
+        attach.prefetch = (uint32_t)fuzz_number(&world.input);
+        attach.local_world_size = (uint32_t)fuzz_number(&world.input);
+        attach.ring_bytes = fuzz_number(&world.input);
+        attach.max_lag_s = (uint32_t)fuzz_number(&world.input);
     }
     if (more & 4) {
-        attach.run_epoch = fuzz_number(&input);
-        attach.run_consumed = fuzz_number(&input);
-        attach.wait_for = (uint32_t)fuzz_number(&input);
+        attach.run_epoch = fuzz_number(&world.input);
+        attach.run_consumed = fuzz_number(&world.input);
+        attach.wait_for = (uint32_t)fuzz_number(&world.input);
     }
     if (flags & 32)
         snprintf(share, sizeof share, "%c", 'a' + (more >> 6));
@@ -127,12 +126,12 @@ static bool holds(const struct client *client, uint32_t slot) {
 static void say_release(struct client *client) {
     uint32_t slots[PROTO_MAX_GRANTS];
     Feedd__Release release = FEEDD__RELEASE__INIT;
-    uint8_t how = fuzz_byte(&input);
+    uint8_t how = fuzz_byte(&world.input);
     release.slots = slots;
     release.waiting = how & 1;
     if (how & 2) {
         read_messages(client);
-        slots[release.n_slots++] = (uint32_t)fuzz_number(&input);
+        slots[release.n_slots++] = (uint32_t)fuzz_number(&world.input);
         client->wrong |= !client->over && !holds(client, slots[0]);
         client->over = true;
     }
@@ -149,22 +148,22 @@ static void say_release(struct client *client) {
 static void say_query(struct client *client) {
     static const char *const names[] = {"", "numbers", "few"};
     Feedd__Query query = FEEDD__QUERY__INIT;
-    query.kind = (Feedd__Query__Kind)(fuzz_byte(&input) % 8);
-    query.name = (char *)names[fuzz_byte(&input) % COUNT_OF(names)];
-    query.start = (uint32_t)fuzz_number(&input);
+    query.kind = (Feedd__Query__Kind)(fuzz_byte(&world.input) % 8);
+    query.name = (char *)names[fuzz_byte(&world.input) % COUNT_OF(names)];
+    query.start = (uint32_t)fuzz_number(&world.input);
     SAY(client, QUERY, query, &query);
 }
 
 static void say_command(struct client *client) {
     Feedd__Command command = FEEDD__COMMAND__INIT;
-    command.kind = (Feedd__Command__Kind)(fuzz_byte(&input) % 3);
+    command.kind = (Feedd__Command__Kind)(fuzz_byte(&world.input) % 3);
     SAY(client, COMMAND, command, &command);
 }
 
 static void say_frame(struct client *client) {
     const uint8_t *bytes;
     struct frame_writer writer = {0};
-    size_t count = fuzz_bytes(&input, &bytes, fuzz_u16(&input));
+    size_t count = fuzz_bytes(&world.input, &bytes, fuzz_u16(&world.input));
     uint8_t *place = frame_reserve(&writer, count, SIZE_MAX / 2);
     if (place && count)
         memcpy(place, bytes, count);
@@ -175,8 +174,8 @@ static void say_frame(struct client *client) {
 
 static void say_bytes(struct client *client) {
     const uint8_t *bytes;
-    uint8_t how = fuzz_byte(&input);
-    size_t count = fuzz_bytes(&input, &bytes, how >> 2);
+    uint8_t how = fuzz_byte(&world.input);
+    size_t count = fuzz_bytes(&world.input, &bytes, how >> 2);
     send_bytes(client, bytes, count, how % 4);
     client->over = true;
 }
@@ -184,9 +183,10 @@ static void say_bytes(struct client *client) {
 // ---- What clients are told ---------------------------------------------------------------------------------
 
 static void take_attached(struct client *client, const Feedd__Attached *attached) {
-    FUZZ_CHECK(!client->attached && client->reader.fd_count == 1 && attached->prefetch >= 1);
-    int fd = frame_take_fd(&client->reader);
-    close_fd(&fd);
+    FUZZ_CHECK(!client->attached && attached->prefetch >= 1);
+    FUZZ_CHECK(client->reader.fd_count == (attached->pool_bytes ? 3 : 1));
+    for (int fd; (fd = frame_take_fd(&client->reader)) >= 0;)
+        close(fd);
     client->attached = true;
     client->prefetch = attached->prefetch;
     client->next_sequence = attached->sequence;
@@ -232,65 +232,13 @@ static void read_messages(struct client *client) {
             take_message(client, bytes, count);
 }
 
-// ---- Loaders -----------------------------------------------------------------------------------------------
-
-static struct loader_process *some_loader(struct served_feed **feed) {
-    uint8_t choice = fuzz_byte(&input);
-    struct loader_process *loader;
-    LIST_FOREACH(*feed, &world.supervisor.feeds, link)
-        LIST_FOREACH(loader, &(*feed)->loaders, link)
-            if (loader->process.state == PROCESS_RUNNING && choice-- == 0)
-                return loader;
-    return NULL;
-}
-
-static bool report(struct ring *ring, const struct ring_claim *claim, uint8_t outcome) {
-    if (claim->chunk == RING_REPAIR_CHUNK)
-        return ring_chunk_done(ring, claim, 0);
-    if (outcome % 16 == 15)
-        return ring_chunk_failed(ring, claim, -EIO, outcome >> 6, 0, claim->first_sample);
-    uint32_t skipped = outcome % 16 == 14 && claim->count ? 1 : 0;
-    if (skipped)
-        ring_skip_sample(ring, claim, claim->first_sample);
-    return ring_chunk_done(ring, claim, skipped);
-}
-
-// A loader fills some chunks; of the last one it may die before it is done.
-static void work(void) {
-    struct served_feed *feed;
-    struct ring_claim claim;
-    const uint64_t one = 1;
-    struct loader_process *loader = some_loader(&feed);
-    uint8_t outcome = fuzz_byte(&input), chunks = fuzz_byte(&input) % 32;
-    if (!loader || !feed->ring.header)
-        return;
-    struct ring ring = feed->ring;
-    ring.urgent_seen = 0;
-    loader->record->heartbeat_ns = world.now_ns;
-    while (chunks-- && ring_claim(&ring, loader->serial, &claim)) {
-        stats_add(&loader->record->counters[LOADER_samples], claim.count);
-        if (outcome % 16 == 13 && !chunks)
-            end_process(&loader->process, 9);
-        else if (report(&ring, &claim, outcome))
-            FUZZ_CHECK(write(feed->event_fd, &one, sizeof one) == sizeof one);
-        outcome >>= outcome % 16 >= 13 ? 4 : 0;
-    }
-}
-
-static void die(void) {
-    struct served_feed *feed;
-    struct loader_process *loader = some_loader(&feed);
-    if (loader)
-        end_process(&loader->process, 9);
-}
-
 // ---- Steps -------------------------------------------------------------------------------------------------
 
 static void act(struct client *client, uint8_t what) {
     static void (*const says[])(struct client *) = {say_hello,   say_attach, say_release, say_query,
                                                     say_command, say_frame,  say_bytes};
     if (client->fd < 0)
-        connect_client(client, fuzz_byte(&input) % 3);
+        connect_client(client, fuzz_byte(&world.input) % 3);
     if (what < COUNT_OF(says))
         says[what](client);
     else if (what == COUNT_OF(says))
@@ -300,15 +248,17 @@ static void act(struct client *client, uint8_t what) {
 }
 
 static void step(void) {
-    uint8_t who = fuzz_byte(&input), what = who >> 2 & 15;
+    uint8_t who = fuzz_byte(&world.input), what = who >> 2 & 15;
     if (what < 10)
         act(&clients[who % CLIENTS], what);
-    else if (what < 13)
+    else if (what < 12)
         work();
+    else if (what == 12)
+        transfer();
     else if (what == 13)
         die();
     else if (what == 14)
-        world_wait((1 + fuzz_byte(&input)) * (250 * NS_PER_MS));
+        world_wait((1 + fuzz_byte(&world.input)) * (250 * NS_PER_MS));
     else if (who & 1)
         world.threads_stall = !world.threads_stall;
     else
@@ -333,7 +283,7 @@ static void end_clients(void) {
 static void open_world(void) {
     static const char text[] =
         "[feedd]\nring_memory = 1M\nring = 64K\nloaders = 2\nlinger = 1s\nmax_lag = 2s\n"
-        "simulated_gpus = 1\nuser_feeds = 4\n"
+        "simulated_gpus = 1\nuser_feeds = 4\ndevice_pool = 64K\ndevice_linger = 1s\n"
         "[dataset numbers]\nformat = records\nrecord_bytes = 8\nfield.value = u64 @ 0\n"
         "path = /proc/self/fd/%d\n"
         "[dataset few]\nformat = records\nrecord_bytes = 800\nfield.value = u8[800] @ 0\n"
@@ -354,8 +304,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         open_world();
     opened = true;
     uint32_t before = fuzz_count_descriptors(); // not the lowest free one: a reload opens files anew
-    input = (struct fuzz_input){data, size};
-    while (input.left)
+    world.input = (struct fuzz_input){data, size};
+    while (world.input.left)
         step();
     end_clients();
     world_settle();

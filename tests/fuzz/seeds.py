@@ -243,7 +243,15 @@ def sessions():
     yield "stall", hello(0) + step(15, 1) + attach(0, 0) + step(7) + step(15, 1)
     yield "no-process", hello(0) + step(15) + attach(0, 0) + step(14) + b"\xff" + read
     yield "raw", hello(0) + step(5) + u16(3) + b"\x22\x01\x08" + step(6) + b"\x11" + b"abcd"
-    yield "device", hello(0) + attach(0, 128) + step(14) + b"\x04" + read
+    ready, answers = step(12) + b"\x00", step(12) + b"\x40"
+    on_gpu = attach(0, 128) + step(7, 1) + ready + answers + work + answers * 2 + read
+    yield "device", hello(0) + on_gpu + release + answers + work + answers + read
+    yield "device-dies", hello(0) + on_gpu + step(13) + b"\xff" + step(14) + b"\x04" + ready + answers * 2 + read
+    lost = step(12) + b"\xa0" + b"\x08" + number(1) + number(5) + number(0) * 3
+    yield "device-lost", hello(0) + on_gpu + lost + read
+    lagging = step(12) + b"\xa0" + b"\x07" + number(1) + number(0) * 3 + number(60)
+    yield "device-lags", hello(0) + on_gpu + (step(14) + b"\x08" + lagging) * 3 + read
+    yield "device-garbage", hello(0) + attach(0, 128) + ready + step(12) + b"\xfc" + read
 
 
 TARGETS = {"frame": frames, "config": configs, "source": sources, "text": texts, "stats": statistics, "ring": rings,

@@ -1,6 +1,6 @@
 // The supervisor without a loop, processes, threads or a clock of its own: everything from the sessions' sockets down
-// to the ring is the product's. Loaders are records without a process, whose work the target does; what would run in a
-// thread runs at the next turn. So an input always does the same.
+// to the rings is the product's. Child processes are a socket or pipe with nobody behind it, and the target does their
+// work; what would run in a thread runs at the next turn. So an input always does the same.
 #ifndef FEEDD_TESTS_FUZZ_SUPERVISOR_WORLD_H
 #define FEEDD_TESTS_FUZZ_SUPERVISOR_WORLD_H
 
@@ -8,9 +8,11 @@
 #include <sys/socket.h>
 
 #include "base/error.h"
+#include "daemon/heritage.h"
 #include "daemon/supervisor/clients/closer.h"
 #include "daemon/supervisor/clients/session.h"
 #include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/processes/loader_process.h"
 #include "daemon/supervisor/processes/transfer_process.h"
@@ -22,7 +24,13 @@
 #define PENDING_MOST 64u
 #define TURNS_MOST   64u
 
+struct far_end {
+    struct process *process; // NULL: unused
+    int fd;
+};
+
 static struct world {
+    struct fuzz_input input;
     struct supervisor supervisor;
     uint64_t now_ns;
     bool threads_stall; // what runs in threads does not end
@@ -33,15 +41,13 @@ static struct world {
         uv_after_work_cb after;
     } pending[PENDING_MOST];
     uint32_t pending_count;
+    struct far_end far_ends[8]; // of transfer processes
 } world;
 
 // ---- What is replaced --------------------------------------------------------------------------------------
 
 int __wrap_uv_queue_work(uv_loop_t *loop, uv_work_t *work, uv_work_cb run, uv_after_work_cb after);
-int __wrap_loader_process_start(const struct loader_start *start, struct loader_process **started,
-                                struct error *error);
-int __wrap_transfer_process_start(const struct transfer_start *start, struct transfer_process **started,
-                                  struct error *error);
+int __wrap_process_start(struct process *process, const struct process_start *start, struct error *error);
 void __wrap_process_stop(struct process *process);
 void __wrap_process_kill(struct process *process);
 void __wrap_process_watch(struct process *process, uint64_t now, uint64_t stop_timeout_ns);
@@ -63,29 +69,41 @@ int __wrap_uv_queue_work(uv_loop_t *loop, uv_work_t *work, uv_work_cb run, uv_af
     return 0;
 }
 
-int __wrap_loader_process_start(const struct loader_start *start, struct loader_process **started,
-                                struct error *error) {
-    struct stats_loader *record = stats_find_unused(start->stats->loaders, feed);
-    if (world.spawns_fail || !record)
-        return error_set(error, -EAGAIN, "no process can be started");
-    struct loader_process *loader = calloc(1, sizeof *loader);
-    FUZZ_CHECK(loader);
-    loader->serial = start->serial;
-    loader->record = record;
-    loader->process.state = PROCESS_RUNNING;
-    loader->process.owner = start->owner;
-    loader->process.changed = start->changed;
-    loader->process.started_ns = world.now_ns;
-    record->heartbeat_ns = world.now_ns;
-    record->feed = start->feed;
-    *started = loader;
-    return 0;
+static void on_channel(struct poll_entry *entry, uint32_t events) {
+    struct process *process = CONTAINER_OF(entry, struct process, channel);
+    if (process->channel_ready)
+        process->channel_ready(process, events);
 }
 
-int __wrap_transfer_process_start(const struct transfer_start *start, struct transfer_process **started,
-                                  struct error *error) {
-    (void)started;
-    return error_set(error, -EAGAIN, "no transfer process can be started for %s", start->uuid);
+static void release_process(struct process *process) {
+    poll_set_remove(&process->channel);
+    close_fd(&process->channel_fd);
+    process->closed(process);
+}
+
+// A transfer process's end of its channel is kept.
+int __wrap_process_start(struct process *process, const struct process_start *start, struct error *error) {
+    struct far_end *end = world.far_ends;
+    process->state = PROCESS_RUNNING;
+    process->owner = start->owner;
+    process->changed = start->changed;
+    process->channel_fd = start->channel;
+    process->channel_ready = start->channel_ready;
+    process->closed = start->closed;
+    process->started_ns = world.now_ns;
+    FUZZ_CHECK(fcntl(start->channel, F_SETFL, fcntl(start->channel, F_GETFL) | O_NONBLOCK) == 0);
+    FUZZ_CHECK(poll_set_add(start->poll_set, &process->channel, start->channel, EPOLLIN, on_channel) == 0);
+    if (world.spawns_fail) {
+        release_process(process);
+        return error_set(error, -EAGAIN, "no %s can be started", start->what);
+    }
+    if (!start->channel_ready)
+        return 0;
+    while (end->process)
+        FUZZ_CHECK(++end < world.far_ends + COUNT_OF(world.far_ends));
+    *end = (struct far_end){process, fcntl(start->fds[HERITAGE_CONTROL], F_DUPFD_CLOEXEC, 0)};
+    FUZZ_CHECK(end->fd >= 0);
+    return 0;
 }
 
 void __wrap_process_stop(struct process *process) {
@@ -109,7 +127,13 @@ void __wrap_process_watch(struct process *process, uint64_t now, uint64_t stop_t
 
 void __wrap_process_release(struct process *process) {
     FUZZ_CHECK(process->state == PROCESS_GONE);
-    free(loader_process_of(process));
+    for (size_t i = 0; i < COUNT_OF(world.far_ends); i++) {
+        if (world.far_ends[i].process != process)
+            continue;
+        close(world.far_ends[i].fd);
+        world.far_ends[i] = (struct far_end){0};
+    }
+    release_process(process);
 }
 
 void __wrap_closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count) {
@@ -145,13 +169,20 @@ static inline void end_process(struct process *process, int signal) {
 }
 
 // Those that were asked to end, or killed, do.
+static inline void end_if_asked(struct process *process) {
+    if (process->state == PROCESS_STOPPING || process->state == PROCESS_KILLED)
+        end_process(process, process->state == PROCESS_KILLED ? 9 : 0);
+}
+
 static inline void end_processes(void) {
     struct served_feed *feed;
     struct loader_process *loader;
     LIST_FOREACH(feed, &world.supervisor.feeds, link)
         LIST_FOREACH(loader, &feed->loaders, link)
-            if (loader->process.state == PROCESS_STOPPING || loader->process.state == PROCESS_KILLED)
-                end_process(&loader->process, loader->process.state == PROCESS_KILLED ? 9 : 0);
+            end_if_asked(&loader->process);
+    for (size_t i = 0; i < COUNT_OF(world.far_ends); i++)
+        if (world.far_ends[i].process)
+            end_if_asked(world.far_ends[i].process);
 }
 
 static inline void run_threads(void) {
@@ -211,12 +242,17 @@ static inline void world_open(const char *config_path) {
     supervisor->dataset_count = supervisor->config->dataset_count;
 }
 
+static inline bool world_is_busy(void) {
+    const struct supervisor *supervisor = &world.supervisor;
+    return supervisor->session_count || supervisor->feed_count || !LIST_EMPTY(&supervisor->devices);
+}
+
 // The clients have gone: nothing may be left of them. Then the next input finds a supervisor that has just started.
 static inline void world_settle(void) {
     struct supervisor *supervisor = &world.supervisor;
     world.threads_stall = world.spawns_fail = false;
     world_turn();
-    for (uint32_t i = 0; i < 8; i++)
+    for (uint32_t i = 0; i < 8 && world_is_busy(); i++)
         world_wait(1000 * NS_PER_S);
     users_forget(supervisor, UINT64_MAX);
     FUZZ_CHECK(LIST_EMPTY(&supervisor->sessions) && !supervisor->session_count);
@@ -227,6 +263,7 @@ static inline void world_settle(void) {
         FUZZ_CHECK(!supervisor->stats->loaders[i].feed);
     supervisor->state = SUPERVISOR_RUNNING;
     supervisor->next_session = supervisor->next_feed = 0;
+    supervisor->next_pool = 0;
     supervisor->error_count = 0;
     world.now_ns = 1000 * NS_PER_S;
 }

@@ -3,6 +3,7 @@
 #define FEEDD_TESTS_FUZZ_WORLD_CHECK_H
 
 #include "daemon/supervisor/delivery/delivery.h"
+#include "daemon/supervisor/feeds/pool.h"
 #include "shm/ring_supervisor.h"
 #include "tests/fuzz/supervisor_world.h"
 
@@ -19,8 +20,7 @@ static inline void check_lane(const struct delivery *delivery, const struct lane
     FUZZ_CHECK(used == lane->slots_used);
 }
 
-static inline void check_member(const struct delivery *delivery, const struct member *member) {
-    const struct consumer *consumer = &member->consumer;
+static inline void check_consumer(const struct delivery *delivery, const struct consumer *consumer) {
     uint32_t held = 0;
     for (uint32_t slot = 0; slot < delivery->ring->header->slot_count; slot++) {
         if (!consumer_holds(consumer, slot))
@@ -32,26 +32,25 @@ static inline void check_member(const struct delivery *delivery, const struct me
     FUZZ_CHECK(consumer->cursor <= consumer->end);
 }
 
-// Members that hold the slot, and those that have yet to be granted it.
-static inline uint32_t count_due(const struct served_feed *feed, uint32_t slot) {
-    const struct slot_state *state = &feed->delivery.slots[slot];
-    const struct member *member;
+// Consumers that hold the slot, and those that have yet to be granted it.
+static inline uint32_t count_due(const struct delivery *delivery, uint32_t slot) {
+    const struct slot_state *state = &delivery->slots[slot];
+    const struct lane *lane;
+    const struct consumer *consumer;
     uint32_t due = 0;
-    LIST_FOREACH(member, &feed->members, feed_link) {
-        const struct consumer *consumer = &member->consumer;
-        due += consumer_holds(consumer, slot);
-        due +=
-            state->in_window && consumer->lane == state->lane && consumer_is_due(consumer, state->sequence);
-    }
+    LIST_FOREACH(lane, &delivery->lanes, link)
+        LIST_FOREACH(consumer, &lane->consumers, link) {
+            due += consumer_holds(consumer, slot);
+            due += state->in_window && lane == state->lane && consumer_is_due(consumer, state->sequence);
+        }
     return due;
 }
 
-static inline void check_slots(const struct served_feed *feed) {
-    const struct delivery *delivery = &feed->delivery;
+static inline void check_slots(const struct delivery *delivery) {
     uint32_t ready = 0, unused = 0;
     for (uint32_t slot = 0; slot < delivery->ring->header->slot_count; slot++) {
         const struct slot_state *state = &delivery->slots[slot];
-        FUZZ_CHECK(state->references == count_due(feed, slot));
+        FUZZ_CHECK(state->references == count_due(delivery, slot));
         FUZZ_CHECK(state->phase != SLOT_FREE || (!state->lane && !ring_slot_busy(delivery->ring, slot)));
         ready += state->phase == SLOT_READY;
         unused += state->phase == SLOT_FREE;
@@ -59,20 +58,34 @@ static inline void check_slots(const struct served_feed *feed) {
     FUZZ_CHECK(ready == delivery->ready_count && unused == delivery->free_count);
 }
 
-static inline void check_feed(const struct served_feed *feed) {
+static inline void check_delivery(const struct delivery *delivery) {
     const struct lane *lane;
+    const struct consumer *consumer;
+    uint32_t lanes = 0, consumers = 0;
+    LIST_FOREACH(lane, &delivery->lanes, link) {
+        check_lane(delivery, lane);
+        LIST_FOREACH(consumer, &lane->consumers, link) {
+            check_consumer(delivery, consumer);
+            consumers++;
+        }
+        lanes++;
+    }
+    FUZZ_CHECK(lanes == delivery->lane_count && consumers == delivery->consumer_count);
+    check_slots(delivery);
+}
+
+static inline void check_feed(const struct served_feed *feed) {
     const struct member *member;
+    const struct pool *pool;
     uint32_t members = 0;
     if (!feed->delivery.slots)
         return; // it is being made
-    LIST_FOREACH(lane, &feed->delivery.lanes, link)
-        check_lane(&feed->delivery, lane);
-    LIST_FOREACH(member, &feed->members, feed_link) {
-        check_member(&feed->delivery, member);
+    check_delivery(&feed->delivery);
+    LIST_FOREACH(pool, &feed->pools, link)
+        check_delivery(&pool->delivery);
+    LIST_FOREACH(member, &feed->members, feed_link)
         members++;
-    }
-    FUZZ_CHECK(members == feed->member_count && members == feed->delivery.consumer_count);
-    check_slots(feed);
+    FUZZ_CHECK(members == feed->member_count);
 }
 
 static inline void world_check(void) {

@@ -1,0 +1,136 @@
+// What child processes of the supervisor do, as the input says: loaders fill chunks, fail and die; a transfer process
+// answers requests and copies batches, or reports anything.
+#ifndef FEEDD_TESTS_FUZZ_WORLD_CHILDREN_H
+#define FEEDD_TESTS_FUZZ_WORLD_CHILDREN_H
+
+#include "daemon/supervisor/feeds/pool.h"
+#include "shm/ring_loader.h"
+#include "tests/fuzz/supervisor_world.h"
+
+// ---- Loaders -----------------------------------------------------------------------------------------------
+
+static inline struct loader_process *some_loader(struct served_feed **feed) {
+    uint8_t choice = fuzz_byte(&world.input);
+    struct loader_process *loader;
+    LIST_FOREACH(*feed, &world.supervisor.feeds, link)
+        LIST_FOREACH(loader, &(*feed)->loaders, link)
+            if (loader->process.state == PROCESS_RUNNING && choice-- == 0)
+                return loader;
+    return NULL;
+}
+
+static inline bool report_chunk(struct ring *ring, const struct ring_claim *claim, uint8_t outcome) {
+    if (claim->chunk == RING_REPAIR_CHUNK)
+        return ring_chunk_done(ring, claim, 0);
+    if (outcome % 16 == 15)
+        return ring_chunk_failed(ring, claim, -EIO, outcome >> 6, 0, claim->first_sample);
+    uint32_t skipped = outcome % 16 == 14 && claim->count ? 1 : 0;
+    if (skipped)
+        ring_skip_sample(ring, claim, claim->first_sample);
+    return ring_chunk_done(ring, claim, skipped);
+}
+
+// A loader fills some chunks; of the last one it may die before it is done.
+static inline void work(void) {
+    struct served_feed *feed;
+    struct ring_claim claim;
+    const uint64_t one = 1;
+    struct loader_process *loader = some_loader(&feed);
+    uint8_t outcome = fuzz_byte(&world.input), chunks = fuzz_byte(&world.input) % 32;
+    if (!loader || !feed->ring.header)
+        return;
+    struct ring ring = feed->ring;
+    ring.urgent_seen = 0;
+    loader->record->heartbeat_ns = world.now_ns;
+    while (chunks-- && ring_claim(&ring, loader->serial, &claim)) {
+        stats_add(&loader->record->counters[LOADER_samples], claim.count);
+        if (outcome % 16 == 13 && !chunks)
+            end_process(&loader->process, 9);
+        else if (report_chunk(&ring, &claim, outcome))
+            FUZZ_CHECK(write(feed->event_fd, &one, sizeof one) == sizeof one);
+        outcome >>= outcome % 16 >= 13 ? 4 : 0;
+    }
+}
+
+static inline void die(void) {
+    struct served_feed *feed;
+    struct loader_process *loader = some_loader(&feed);
+    if (loader)
+        end_process(&loader->process, 9);
+    else if (world.far_ends[0].process && !process_is_reaped(world.far_ends[0].process))
+        end_process(world.far_ends[0].process, 9);
+}
+
+// ---- Transfer processes --------------------------------------------------------------------------------------
+
+static inline void send_report(const struct far_end *end, struct transfer_report *report, bool with_memory) {
+    int fd = with_memory ? fuzz_memory_file() : -1;
+    snprintf(report->text, sizeof report->text, "a sentence");
+    control_send(end->fd, report, sizeof *report, &fd, with_memory);
+    close_fd(&fd);
+}
+
+// Answers one request as a transfer process would.
+static inline void answer_request(const struct far_end *end) {
+    static const uint32_t answers[] = {[TRANSFER_OPEN_POOL] = TRANSFER_POOL_OPEN,
+                                       [TRANSFER_CLOSE_POOL] = TRANSFER_POOL_CLOSED,
+                                       [TRANSFER_REMOVE_CONSUMER] = TRANSFER_CONSUMER_REMOVED};
+    struct transfer_request request;
+    int fds[CONTROL_MAX_DESCRIPTORS];
+    uint32_t count = 0;
+    if (control_receive(end->fd, &request, sizeof request, fds, &count) != 1)
+        return;
+    struct transfer_report report = {
+        .pool = request.pool, .consumer = request.consumer, .memory_bytes = 4096};
+    FUZZ_CHECK(request.kind >= TRANSFER_OPEN_POOL && request.kind <= TRANSFER_REMOVE_CONSUMER);
+    if (request.kind != TRANSFER_ADD_CONSUMER) {
+        report.kind = answers[request.kind];
+        send_report(end, &report, request.kind == TRANSFER_OPEN_POOL && count == 3);
+    }
+    while (count)
+        close(fds[--count]);
+}
+
+static inline void copy_batches(void) {
+    struct served_feed *feed;
+    struct pool *pool;
+    struct ring_claim claim;
+    const uint64_t one = 1;
+    LIST_FOREACH(feed, &world.supervisor.feeds, link)
+        LIST_FOREACH(pool, &feed->pools, link) {
+            struct ring ring = pool->ring;
+            ring.urgent_seen = 0;
+            while (pool->state == POOL_OPEN && ring_claim(&ring, pool->owner, &claim))
+                if (ring_chunk_done(&ring, &claim, 0))
+                    FUZZ_CHECK(write(feed->event_fd, &one, sizeof one) == sizeof one);
+        }
+}
+
+// What a transfer process does, or anything that one could report.
+static inline void transfer(void) {
+    const struct far_end *end = &world.far_ends[0];
+    uint8_t what = fuzz_byte(&world.input);
+    if (!end->process || process_is_reaped(end->process))
+        return;
+    transfer_process_of(end->process)->record->heartbeat_ns = world.now_ns;
+    struct transfer_report report = {.kind = TRANSFER_READY};
+    if (what < 64) {
+        send_report(end, &report, false);
+    } else if (what < 160) {
+        for (uint32_t i = 0; i < 8; i++)
+            answer_request(end);
+        copy_batches();
+    } else if (what < 250) {
+        report.kind = fuzz_byte(&world.input) % (TRANSFER_LOST + 2);
+        report.pool = (uint32_t)fuzz_number(&world.input);
+        report.code = (int32_t) - (uint32_t)fuzz_number(&world.input);
+        report.consumer = (uint32_t)fuzz_number(&world.input);
+        report.memory_bytes = fuzz_number(&world.input);
+        report.waited_ns = fuzz_number(&world.input) * NS_PER_MS;
+        send_report(end, &report, what % 2);
+    } else {
+        control_send(end->fd, &report, what - 240u, NULL, 0);
+    }
+}
+
+#endif
