@@ -56,6 +56,19 @@ def test_ranks_meet_where_there_is_room_for_one_feed():
         assert read_together(iterators) == [list(both) for both in zip(*right, strict=True)]
 
 
+@pytest.mark.limit(60)
+def test_ranks_leave_more_epochs_early_than_a_daemon_has_feeds():
+    """Each epoch that is begun after a break has a feed of its own; those of former epochs make room."""
+    with daemon_and_loaders(loaders=1, ring="64K", linger=600) as (daemon, load):
+        loaders = support.ranks(load, 2, "early")
+        for epoch in range(70):
+            for loader in loaders:
+                loader.set_epoch(2 * epoch)  # not where the last feed goes on
+            for rank, iterator in enumerate([iter(loader) for loader in loaders]):
+                assert take(iterator, 2) == wanted(8, **SHUFFLED, world_size=2, rank=rank, epoch=2 * epoch)[:2]
+        assert "feed 70 " in daemon.read_log() and len(daemon.statistics()["feeds"]) <= 64
+
+
 @pytest.mark.parametrize("error", [feedd.Error("no room"), feedd.Timeout("late"), KeyboardInterrupt()])
 def test_an_epoch_that_could_not_be_gone_to_is_still_wanted(load_host, monkeypatch, error):
     loader = load_host(**SHUFFLED)
