@@ -57,9 +57,11 @@ struct config {
     uint64_t device_memory;   // of all pools of one GPU
     uint64_t device_linger_s; // how long a transfer process without pools is kept
     uint64_t simulated_gpus;
-    uint64_t user_sessions; // most sessions of one user
+    // Limits per user. 0: a share of what there is, see daemon/supervisor/feeds/quota.h.
+    uint64_t user_sessions; // never 0
     uint64_t user_feeds;
-    uint64_t user_ring_memory; // 0: ring_memory
+    uint64_t user_ring_memory;
+    uint64_t user_device_memory;
     struct dataset_config *datasets;
     size_t dataset_count;
 };

@@ -84,21 +84,26 @@ static int check_dataset(const struct config *config, struct dataset_config *dat
     return check_reading(dataset, lines, error);
 }
 
-static int check_ring(const struct config *config, uint32_t line, const char *key, uint64_t value,
-                      struct error *error) {
-    char found[VALUE_TEXT], bound[VALUE_TEXT];
-    if (value <= config->ring_memory)
+// `value` of the option `index` is at most that of the option `bound_key`.
+static int check_bound(const struct config *config, const struct config_lines *lines, size_t index,
+                       uint64_t value, const char *bound_key, uint64_t bound, struct error *error) {
+    char found[VALUE_TEXT], most[VALUE_TEXT];
+    if (value <= bound)
         return 0;
-    return config_refuse(error, config->file, line, NULL, key,
-                         "found \"%s\", wanted at most ring_memory, which is %s",
-                         value_format_size(value, found), value_format_size(config->ring_memory, bound));
+    return config_refuse(error, config->file, lines->option[index], NULL, config_options[index].key,
+                         "found \"%s\", wanted at most %s, which is %s", value_format_size(value, found),
+                         bound_key, value_format_size(bound, most));
 }
 
 int config_check(struct config *config, const struct config_lines *lines, struct error *error) {
-    int err = check_ring(config, lines[0].option[FEEDD_ring], "ring", config->ring, error);
+    int err =
+        check_bound(config, &lines[0], FEEDD_ring, config->ring, "ring_memory", config->ring_memory, error);
     if (!err)
-        err = check_ring(config, lines[0].option[FEEDD_user_ring_memory], "user_ring_memory",
-                         config->user_ring_memory, error);
+        err = check_bound(config, &lines[0], FEEDD_user_ring_memory, config->user_ring_memory, "ring_memory",
+                          config->ring_memory, error);
+    if (!err)
+        err = check_bound(config, &lines[0], FEEDD_user_device_memory, config->user_device_memory,
+                          "device_memory", config->device_memory, error);
     for (size_t i = 0; i < config->dataset_count && !err; i++)
         err = check_dataset(config, &config->datasets[i], &lines[1 + i], error);
     return err;

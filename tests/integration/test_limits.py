@@ -13,40 +13,13 @@ import consumer
 import data
 import expected
 import harness
+import users
 import wire
-
-NOBODY = 65534
+from users import NOBODY
 
 
 def serve(**settings):
-    """A directory that other users can enter; the files in it have their own modes."""
-    if os.geteuid() != 0:
-        harness.skip("only root can run programs as another user")
-    instance = harness.Instance(**settings)
-    instance.directory.chmod(0o711)
-    data.add_records(instance, samples=1000, size=64)
-    return instance.start()
-
-
-def as_user(uid, gids, act):
-    """Runs act() in a child process with that identity; what it returns is the text that comes back."""
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.setgroups(gids)
-            os.setgid(uid)
-            os.setuid(uid)
-            text = act() or ""
-        except BaseException as error:
-            text = f"{type(error).__name__}: {error}"
-        os.write(writer, text.encode())
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as pipe:
-        text = pipe.read()
-    os.waitpid(pid, 0)
-    return text
+    return users.serve(**{"socket_mode": "0660", **settings})
 
 
 # ---- The socket --------------------------------------------------------------------------------------------
@@ -88,8 +61,8 @@ def test_members_of_the_group_are_let_in():
             with wire.Client(feedd.socket) as client:
                 return client.hello()["daemon_version"]
 
-        assert "PermissionError" in as_user(NOBODY, [], connect)
-        assert as_user(NOBODY, [group.gr_gid], connect) == "0.1.0"
+        assert "PermissionError" in users.run_as(NOBODY, [], connect)
+        assert users.run_as(NOBODY, [group.gr_gid], connect) == "0.1.0"
 
 
 def test_commands_are_for_root_and_the_daemons_user():
@@ -151,13 +124,13 @@ def test_ring_cannot_be_made_writable_by_another_user():
                     assert len(ring.read(4096)) == 4096
                 return f"worked: {attempts_to_write(client.fds[0])}"
 
-        assert as_user(NOBODY, [], attack) == "worked: []"
+        assert users.run_as(NOBODY, [], attack) == "worked: []"
 
 
 def test_statistics_cannot_be_written_by_another_user():
     with serve(socket_mode="0666") as feedd:
-        assert as_user(NOBODY, [], lambda: str(os.access(feedd.stats, os.R_OK))) == "True"
-        assert "PermissionError" in as_user(NOBODY, [], lambda: os.open(feedd.stats, os.O_RDWR) and "opened")
+        assert users.run_as(NOBODY, [], lambda: str(os.access(feedd.stats, os.R_OK))) == "True"
+        assert "PermissionError" in users.run_as(NOBODY, [], lambda: os.open(feedd.stats, os.O_RDWR) and "opened")
 
 
 # ---- How much ----------------------------------------------------------------------------------------------
@@ -178,7 +151,7 @@ def test_sessions_of_a_user():
             with wire.Client(feedd.socket) as client:
                 return str(client.hello()["version"])
 
-        assert as_user(NOBODY, [], other_user) == "1", "another user pays for it"
+        assert users.run_as(NOBODY, [], other_user) == "1", "another user pays for it"
         sessions.pop().close()
         harness.eventually(lambda: feedd.ctl("status", check=False).returncode == 0, 5, "room for one again")
         for session in sessions:
@@ -216,7 +189,7 @@ def test_ring_memory_of_a_user():
 
 
 def test_ring_memory_of_all():
-    with serve(ring_memory="8M", socket_mode="0666") as feedd:
+    with serve(ring_memory="8M", user_ring_memory="8M", socket_mode="0666") as feedd:
         large = {"batch_size": 500, "ring_bytes": 6 << 20}
         with consumer.Consumer(feedd, "numbers", step=True, share="one", **large) as reader:
             reader.attached()

@@ -101,8 +101,9 @@ static void test_defaults(void **state) {
     assert_int_equal(config->loader_timeout_s, 30);
     assert_int_equal(config->stop_timeout_s, 10);
     assert_int_equal(config->user_sessions, 256);
-    assert_int_equal(config->user_feeds, 64);
+    assert_int_equal(config->user_feeds, 0);
     assert_int_equal(config->user_ring_memory, 0);
+    assert_int_equal(config->user_device_memory, 0);
     assert_int_equal(config->dataset_count, 0);
     config_free(config);
 }
@@ -116,6 +117,7 @@ static void test_every_key(void **state) {
                   "ring_memory = 2T\nring = 512K\nloaders = 64\nio = pread\nqueue_depth = 4096\n"
                   "log_level = debug\nmax_lag = 2m\nlinger = 1h\nloader_timeout = 45s\n"
                   "stop_timeout = 7\nuser_sessions = 1\nuser_feeds = 2\nuser_ring_memory = 1M\n"
+                  "user_device_memory = 2M\n"
                   "[ dataset  a.b_C-9 ]\nformat = tokens\npath = x\ndtype = i32\nlength = 8\n"
                   "header_bytes = 256\nio = uring\nio_direct = yes\nio_delay_us = 2000\n"
                   "on_error = skip\n"
@@ -135,6 +137,7 @@ static void test_every_key(void **state) {
     assert_int_equal(config->user_sessions, 1);
     assert_int_equal(config->user_feeds, 2);
     assert_int_equal(config->user_ring_memory, 1 << 20);
+    assert_int_equal(config->user_device_memory, 2 << 20);
     const struct dataset_config *dataset = &config->datasets[0];
     assert_string_equal(dataset->name, "a.b_C-9");
     assert_int_equal(dataset->header_bytes, 256);

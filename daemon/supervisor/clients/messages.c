@@ -7,6 +7,7 @@
 #include "daemon/supervisor/clients/attach.h"
 #include "daemon/supervisor/clients/query.h"
 #include "daemon/supervisor/feeds/pool.h"
+#include "daemon/trusted.h"
 #include "shm/stats.h"
 
 #define CLIENT_BODIES 6
@@ -78,7 +79,7 @@ static void handle_query(struct session *session, const Feedd__ClientMessage *me
 static void handle_command(struct session *session, const Feedd__ClientMessage *message) {
     struct supervisor *supervisor = session->supervisor;
     count_question(session);
-    if (session->peer.uid != 0 && session->peer.uid != geteuid()) {
+    if (!user_is_trusted(session->peer.uid)) {
         session_refuse(session, -EPERM, "only root and the daemon's own user may reload or drain it");
         return;
     }

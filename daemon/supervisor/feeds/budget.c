@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "daemon/supervisor/feeds/idle.h"
+#include "daemon/supervisor/feeds/quota.h"
 
 struct usage {
     uint64_t feeds, bytes;
@@ -24,6 +25,17 @@ static struct usage usage_of(const struct supervisor *supervisor, uid_t user, bo
     return usage;
 }
 
+// Feeds that are being closed have their records until their loaders have ended, which may take long. Half of the room
+// that is left for others may be taken by those.
+static bool has_many_closing(const struct supervisor *supervisor, uid_t user) {
+    uint64_t all = quota_all_feeds(supervisor->config), mine = quota_feeds(supervisor->config, user);
+    uint64_t count = 0;
+    const struct served_feed *feed;
+    LIST_FOREACH(feed, &supervisor->feeds, link)
+        count += feed->user == user;
+    return mine < all && count > mine && count >= mine + (all - mine) / 2;
+}
+
 // Closes idle feeds, the one idle for longest first, until what remains leaves room.
 static void close_idle(struct supervisor *supervisor, uid_t user, uint64_t feeds_most, uint64_t bytes_most) {
     struct served_feed *idle;
@@ -36,28 +48,40 @@ static void close_idle(struct supervisor *supervisor, uid_t user, uint64_t feeds
     }
 }
 
-int budget_make_room(struct supervisor *supervisor, uid_t user, uint64_t bytes, struct error *error) {
+static int check_user(const struct supervisor *supervisor, uid_t user, uint64_t bytes, struct error *error) {
     const struct config *config = supervisor->config;
-    uint64_t user_memory = config->user_ring_memory ? config->user_ring_memory : config->ring_memory;
+    uint64_t feeds = quota_feeds(config, user), memory = quota_ring_memory(config, user);
     struct usage own = usage_of(supervisor, user, true);
-    struct usage all = usage_of(supervisor, IDLE_OF_ANYBODY, true);
-    if (own.feeds >= config->user_feeds)
+    if (own.feeds >= feeds)
         return error_set(error, -EBUSY,
-                         "you already have %" PRIu64 " feeds, the maximum per user (user_feeds)",
-                         config->user_feeds);
-    if (own.bytes + bytes > user_memory)
+                         "you already have %" PRIu64 " feeds, the maximum per user (user_feeds), of %" PRIu64
+                         " that the daemon can serve",
+                         feeds, quota_all_feeds(config));
+    if (has_many_closing(supervisor, user))
+        return error_set(error, -EBUSY,
+                         "too many of your feeds are still being closed; try again in a while");
+    if (own.bytes + bytes > memory)
         return error_set(error, -ENOSPC,
                          "the feed needs a ring of %" PRIu64 " MiB; your feeds have %" PRIu64
-                         " MiB of %" PRIu64
-                         " MiB per user (user_ring_memory): ask for smaller batches or a smaller ring",
-                         mib_up(bytes), own.bytes >> 20, user_memory >> 20);
+                         " MiB of %" PRIu64 " MiB per user (user_ring_memory), of %" PRIu64
+                         " MiB of all (ring_memory): ask for smaller batches or a smaller ring",
+                         mib_up(bytes), own.bytes >> 20, memory >> 20, config->ring_memory >> 20);
+    return 0;
+}
+
+int budget_make_room(struct supervisor *supervisor, uid_t user, uint64_t bytes, struct error *error) {
+    const struct config *config = supervisor->config;
+    int err = check_user(supervisor, user, bytes, error);
+    if (err)
+        return err;
+    struct usage all = usage_of(supervisor, IDLE_OF_ANYBODY, true);
     if (all.bytes + bytes > config->ring_memory)
         return error_set(
             error, -ENOSPC,
             "the feed needs a ring of %" PRIu64 " MiB; all feeds together have %" PRIu64 " MiB of %" PRIu64
             " MiB (ring_memory): ask for smaller batches or a smaller ring, or raise ring_memory",
             mib_up(bytes), all.bytes >> 20, config->ring_memory >> 20);
-    close_idle(supervisor, user, config->user_feeds - 1, user_memory - bytes);
+    close_idle(supervisor, user, quota_feeds(config, user) - 1, quota_ring_memory(config, user) - bytes);
     close_idle(supervisor, IDLE_OF_ANYBODY, UINT64_MAX, config->ring_memory - bytes);
     return 0;
 }

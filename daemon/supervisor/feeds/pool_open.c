@@ -5,6 +5,7 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/supervisor/feeds/pool_open.h"
+#include "daemon/supervisor/feeds/quota.h"
 #include "shm/ring_supervisor.h"
 
 #define SLOTS_LEAST 4u
@@ -44,14 +45,15 @@ static int plan_ring(const struct served_feed *feed, const struct attach_request
     return ring_plan(plan, error);
 }
 
-// Closes the pool on that device that has been idle for longest; its memory is freed before the next request is
-// handled. False: there is none.
-static bool close_idle(const struct device *device) {
+// Closes the pool on that device that has been idle for longest, only of `user` unless that is -1; its memory is freed
+// before the next request is handled. False: there is none.
+static bool close_idle(const struct device *device, uid_t user) {
     struct pool *oldest = NULL;
     struct tenant *tenant;
     LIST_FOREACH(tenant, &device->tenants, link) {
         struct pool *pool = CONTAINER_OF(tenant, struct pool, tenant);
         if (pool->state != POOL_CLOSING && pool->idle_since_ns && !pool_is_awaited(pool) &&
+            (user == (uid_t)-1 || pool->feed->user == user) &&
             (!oldest || pool->idle_since_ns < oldest->idle_since_ns))
             oldest = pool;
     }
@@ -60,25 +62,47 @@ static bool close_idle(const struct device *device) {
     return oldest != NULL;
 }
 
-static int find_memory(const struct device *device, const struct ring_plan *plan, struct error *error) {
+static uint64_t user_promised_bytes(const struct device *device, uid_t user) {
+    const struct tenant *tenant;
+    uint64_t bytes = 0;
+    LIST_FOREACH(tenant, &device->tenants, link)
+        if (!tenant->closing && CONTAINER_OF(tenant, const struct pool, tenant)->feed->user == user)
+            bytes += tenant->promised_bytes;
+    return bytes;
+}
+
+static int find_memory(const struct device *device, uid_t user, const struct ring_plan *plan,
+                       struct error *error) {
     uint64_t bound = device->supervisor->config->device_memory;
+    uint64_t user_bound = min_u64(quota_device_memory(device->supervisor->config, user), bound);
     uint64_t bytes = plan->slot_count * plan->slot_bytes;
-    while (bytes <= bound && device_promised_bytes(device) + bytes > bound && close_idle(device))
+    while (bytes <= user_bound && user_promised_bytes(device, user) + bytes > user_bound &&
+           close_idle(device, user))
         ;
-    uint64_t promised = device_promised_bytes(device);
-    if (promised + bytes <= bound)
-        return 0;
-    return error_set(error, -ENOSPC,
-                     "the feed needs a pool of %" PRIu64 " MiB on GPU %s; all pools there have %" PRIu64
-                     " MiB of %" PRIu64 " MiB (device_memory): ask for smaller batches or a smaller prefetch,"
-                     " or raise device_memory",
-                     mib_up(bytes), device->uuid, promised >> 20, bound >> 20);
+    while (bytes <= user_bound && device_promised_bytes(device) + bytes > bound &&
+           close_idle(device, (uid_t)-1))
+        ;
+    uint64_t mine = user_promised_bytes(device, user), promised = device_promised_bytes(device);
+    if (promised + bytes > bound)
+        return error_set(error, -ENOSPC,
+                         "the feed needs a pool of %" PRIu64 " MiB on GPU %s; all pools there have %" PRIu64
+                         " MiB of %" PRIu64
+                         " MiB (device_memory): ask for smaller batches or a smaller prefetch,"
+                         " or raise device_memory",
+                         mib_up(bytes), device->uuid, promised >> 20, bound >> 20);
+    if (mine + bytes > user_bound)
+        return error_set(error, -ENOSPC,
+                         "the feed needs a pool of %" PRIu64 " MiB on GPU %s; your pools there have %" PRIu64
+                         " MiB of %" PRIu64 " MiB per user (user_device_memory), of %" PRIu64
+                         " MiB of all (device_memory): ask for smaller batches or a smaller prefetch",
+                         mib_up(bytes), device->uuid, mine >> 20, user_bound >> 20, bound >> 20);
+    return 0;
 }
 
 static int plan_pool(const struct served_feed *feed, const struct device *device,
                      const struct attach_request *request, struct ring_plan *plan, struct error *error) {
     int err = plan_ring(feed, request, plan, error);
-    return err ? err : find_memory(device, plan, error);
+    return err ? err : find_memory(device, feed->user, plan, error);
 }
 
 static int open_ring(struct pool *pool, const struct ring_plan *plan, struct error *error) {
