@@ -147,7 +147,8 @@ struct feed_description {
 // Connects, attaches and maps the ring. On failure *feed is still a handle (or NULL when out of memory), so that
 // feed_strerror(*feed) can be printed; feed_close() it.
 //   -ECONNREFUSED no daemon listens on the socket, or there is no such socket   -ENOENT no such dataset
-//   -EACCES permission   -EINVAL options   -ENOSPC no room for the ring or the pool   -EBUSY a limit is reached
+//   -EACCES this user may not connect, or may not use the dataset   -EINVAL options
+//   -ENOSPC no room for the ring or the pool   -EBUSY a limit is reached
 //   -EEXIST the feed of that share name has other options   -ESTALE the token is of other data or another order
 //   -ETIMEDOUT   -EINTR see `interrupted`   -EPROTO not a feedd, or another protocol version
 //   -ECONNRESET, -ESHUTDOWN the daemon stops, or accepts no new consumers (feedctl drain)
@@ -160,9 +161,9 @@ int feed_open(struct feed **feed, const struct feed_options *options);
 // to attach again may exceed timeout_ms: it takes up to 2 s, on a GPU 10 s.
 //   1 a batch   0 the run is over   -EAGAIN none in time   -ENOBUFS all `prefetch` leases are held: release one first
 //   -ECONNRESET the daemon went away   -EINTR see `interrupted`   or the error that ended the feed (-EIO a sample
-//   cannot be read, -ETIME this consumer lagged and was detached, -ENOENT the daemon came back without the dataset,
-//   -ESTALE it came back with other data, or the shared feed has moved on without this consumer, -EIO or -ENODEV the
-//   GPU was lost, ...)
+//   cannot be read, -ETIME this consumer lagged and was detached, -ENOENT or -EACCES the daemon came back without the
+//   dataset, or with it for others, -ESTALE it came back with other data, or the shared feed has moved on without this
+//   consumer, -EIO or -ENODEV the GPU was lost, ...)
 int feed_next(struct feed *feed, struct feed_batch *batch, int timeout_ms);
 
 // GPU: makes work that is queued on `stream` (a CUstream or cudaStream_t; NULL is the default stream) after this call

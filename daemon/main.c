@@ -138,10 +138,14 @@ static int run_supervisor(const struct arguments *arguments) {
     struct error error = {0};
     struct config *config = NULL;
     log_open("feedd", LOG_LEVEL_INFO);
-    if (config_load(arguments->config, &config, &error) < 0 || source_check_config(config, &error) < 0) {
+    int err = config_load(arguments->config, &config, &error);
+    if (!err)
+        err = source_check_config(config, &error);
+    if (err < 0) {
         complain(&error);
         config_free(config);
-        return EX_CONFIG; // for the service manager: starting again would change nothing
+        // For the service manager: starting again changes nothing, unless a directory service did not answer.
+        return err == -EAGAIN ? EXIT_FAILURE : EX_CONFIG;
     }
     log_open("feedd", (enum log_level)config->log_level);
     return supervisor_run(config, arguments->until_eof);

@@ -38,6 +38,8 @@ static void free_dataset(struct dataset_config *dataset) {
     free_strings(SECTION_DATASET, dataset);
     free_fields(dataset->fields, dataset->field_count);
     free_fields(dataset->transforms, dataset->transform_count);
+    allow_list_free(&dataset->users);
+    allow_list_free(&dataset->groups);
     free(dataset->name);
 }
 

@@ -4,6 +4,7 @@
 #define FEEDD_DAEMON_CONFIG_CONFIG_H
 
 #include "base/error.h"
+#include "daemon/config/allow.h"
 
 // One `field.NAME = VALUE` of a dataset, or `transform.NAME = VALUE`; the format, or
 // daemon/source/transform.h, says what VALUE means.
@@ -30,10 +31,15 @@ struct dataset_config {
     bool io_direct;
     uint64_t io_delay_us;
     bool skip_errors;
+    char *allow_users; // NULL: absent
+    char *allow_groups;
     struct config_field *fields;
     size_t field_count;
     struct config_field *transforms;
     size_t transform_count;
+    // Of allow_users and allow_groups.
+    struct allow_list users;
+    struct allow_list groups;
 };
 
 struct config {

@@ -110,17 +110,30 @@ static bool same_fields(const struct config_field *left, size_t left_count, cons
     return true;
 }
 
-// The first option in which they differ, or NULL.
-static const char *find_difference(const struct dataset_config *old, const struct dataset_config *new) {
+static bool is_about_access(size_t option) {
+    return option == DATASET_allow_users || option == DATASET_allow_groups;
+}
+
+// The first option in which they differ, of those that are about access or of the others; or NULL.
+static const char *find_option(const struct dataset_config *old, const struct dataset_config *new,
+                               bool about_access) {
     char before[VALUE_TEXT], after[VALUE_TEXT];
     for (size_t i = 0; i < CONFIG_OPTIONS; i++) {
         const struct config_option *option = &config_options[i];
-        if (option->section != SECTION_DATASET || option->type == OPTION_FIELDS)
+        if (option->section != SECTION_DATASET || option->type == OPTION_FIELDS ||
+            is_about_access(i) != about_access)
             continue;
         if (strcmp(value_text(option, old, before, sizeof before),
                    value_text(option, new, after, sizeof after)) != 0)
             return option->key;
     }
+    return NULL;
+}
+
+static const char *find_difference(const struct dataset_config *old, const struct dataset_config *new) {
+    const char *option = find_option(old, new, false);
+    if (option)
+        return option;
     if (!same_fields(old->fields, old->field_count, new->fields, new->field_count))
         return "fields";
     if (!same_fields(old->transforms, old->transform_count, new->transforms, new->transform_count))
@@ -132,11 +145,15 @@ static void describe_datasets(struct lines *lines, const struct config *old, con
     for (size_t i = 0; i < new->dataset_count; i++) {
         const struct dataset_config *dataset = &new->datasets[i], *before = find(old, dataset->name);
         const char *difference = before ? find_difference(before, dataset) : NULL;
+        const char *access = before ? find_option(before, dataset, true) : NULL;
         if (!before)
             add_line(lines, "dataset %s: added", dataset->name);
         else if (difference)
             add_line(lines, "dataset %s: changed (%s); feeds in use keep the old version", dataset->name,
                      difference);
+        if (access)
+            add_line(lines, "dataset %s: changed (%s); consumers that are attached stay", dataset->name,
+                     access);
     }
     for (size_t i = 0; i < old->dataset_count; i++)
         if (!find(new, old->datasets[i].name))

@@ -65,6 +65,26 @@ static int check_reading(const struct dataset_config *dataset, const struct conf
     return 0;
 }
 
+static int resolve(enum allow_kind kind, const char *text, struct allow_list *list,
+                   const struct dataset_config *dataset, uint32_t line, const char *key,
+                   struct error *error) {
+    struct error cause = {0}, refusal = {0};
+    int err = text ? allow_list_resolve(kind, text, list, &cause) : 0;
+    if (!err)
+        return 0;
+    config_refuse(&refusal, dataset->file, line, dataset, key, "%s", cause.text);
+    return error_set(error, err, "%s", refusal.text);
+}
+
+static int check_access(struct dataset_config *dataset, const struct config_lines *lines,
+                        struct error *error) {
+    int err = resolve(ALLOW_USERS, dataset->allow_users, &dataset->users, dataset,
+                      lines->option[DATASET_allow_users], "allow_users", error);
+    return err ? err
+               : resolve(ALLOW_GROUPS, dataset->allow_groups, &dataset->groups, dataset,
+                         lines->option[DATASET_allow_groups], "allow_groups", error);
+}
+
 static int check_dataset(const struct config *config, struct dataset_config *dataset,
                          const struct config_lines *lines, struct error *error) {
     char wanted[DESCRIPTION_TEXT];
@@ -81,7 +101,8 @@ static int check_dataset(const struct config *config, struct dataset_config *dat
     dataset->io_set = lines->option[DATASET_io] != 0;
     if (!dataset->io_set)
         dataset->io = config->io;
-    return check_reading(dataset, lines, error);
+    int err = check_reading(dataset, lines, error);
+    return err ? err : check_access(dataset, lines, error);
 }
 
 // `value` of the option `index` is at most that of the option `bound_key`.

@@ -37,9 +37,9 @@ int datasets_open(const struct config *config, struct dataset ***datasets, struc
     return 0;
 }
 
-struct dataset *datasets_find(const struct supervisor *supervisor, const char *name) {
-    for (size_t i = 0; i < supervisor->dataset_count; i++)
-        if (strcmp(supervisor->datasets[i]->name, name) == 0)
-            return supervisor->datasets[i];
-    return NULL;
+bool datasets_find(const struct supervisor *supervisor, const char *name, size_t *index) {
+    for (*index = 0; *index < supervisor->dataset_count; ++*index)
+        if (strcmp(supervisor->datasets[*index]->name, name) == 0)
+            return true;
+    return false;
 }

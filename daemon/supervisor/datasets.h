@@ -13,7 +13,8 @@ int datasets_open(const struct config *config, struct dataset ***datasets, struc
 void datasets_close(struct dataset **datasets, size_t count, struct closer *closer);
 void datasets_release(struct dataset *dataset, struct closer *closer);
 
-// NULL: there is no dataset of that name.
-struct dataset *datasets_find(const struct supervisor *supervisor, const char *name);
+// The place of the dataset of that name among supervisor->datasets, which are in the order of the configuration's.
+// False: there is none.
+bool datasets_find(const struct supervisor *supervisor, const char *name, size_t *index);
 
 #endif

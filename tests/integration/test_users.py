@@ -1,4 +1,4 @@
-"""Several users of one daemon: how much each of them gets, and what they share."""
+"""Several users of one daemon: who may use which dataset, how much each of them gets, and what they share."""
 
 import concurrent.futures
 import contextlib
@@ -7,11 +7,16 @@ import os
 import signal
 
 import consumer
+import data
 import devices
 import harness
 import users
 import wire
-from users import DAEMON, NOBODY
+from users import AS_NOBODY, DAEMON, NOBODY, listed, reload
+
+
+def names(feedd, **identity):
+    return [row["name"] for row in listed(feedd, "datasets", **identity)]
 
 
 def attach_as(feedd, uid, gids=(), gid=None, dataset="numbers"):
@@ -25,6 +30,133 @@ def attach_as(feedd, uid, gids=(), gid=None, dataset="numbers"):
             return body if body == "attached" else f"{fields['code']} {fields['text']}"
 
     return users.run_as(uid, list(gids), attach, gid)
+
+
+REFUSED = (
+    f"{errno.EACCES} you may not use dataset numbers: ask the administrator to add you to allow_users or allow_groups of"
+    " [dataset numbers]"
+)
+
+
+# ---- Who may use a dataset -----------------------------------------------------------------------------------
+
+
+def test_users_that_are_allowed():
+    with users.serve({"allow_users": f"root, {NOBODY}"}) as feedd:
+        assert attach_as(feedd, NOBODY) == "attached"
+        assert attach_as(feedd, DAEMON) == REFUSED
+        assert attach_as(feedd, DAEMON, gids=[NOBODY]) == REFUSED, "a group is not a user"
+
+
+def test_groups_that_are_allowed():
+    with users.serve({"allow_groups": "4711 4712"}) as feedd:
+        assert attach_as(feedd, NOBODY) == REFUSED
+        assert attach_as(feedd, NOBODY, gids=[1, 2, 4712]) == "attached"
+        assert attach_as(feedd, NOBODY, gids=range(5000, 5300)) == REFUSED
+        assert attach_as(feedd, NOBODY, gids=[*range(5000, 5300), 4711]) == "attached"
+        assert attach_as(feedd, NOBODY, gid=4711) == "attached", "the primary group counts"
+        assert attach_as(feedd, 4711) == "attached"  # whose primary group has that number, too
+
+
+def test_either_list_lets_in():
+    with users.serve({"allow_users": NOBODY, "allow_groups": "4711"}) as feedd:
+        assert attach_as(feedd, NOBODY) == "attached"
+        assert attach_as(feedd, DAEMON, gids=[4711]) == "attached"
+        assert attach_as(feedd, DAEMON) == REFUSED
+
+
+def test_names_are_looked_up():
+    with users.serve({"allow_users": "nobody", "allow_groups": "daemon"}) as feedd:
+        assert attach_as(feedd, NOBODY) == "attached"
+        assert attach_as(feedd, DAEMON) == "attached"
+        assert attach_as(feedd, 4711) == REFUSED
+
+
+def test_root_and_the_daemons_user_always_may():
+    users.need_root()
+    with harness.Instance(socket_mode="0666") as feedd:
+        data.add_records(feedd, allow_users="4711")
+        feedd.directory.chmod(0o711)
+        for path in feedd.directory, *feedd.directory.iterdir():
+            os.chown(path, NOBODY, NOBODY)
+        feedd.start(wrap=("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"))
+        for uid in 0, NOBODY, 4711:
+            assert attach_as(feedd, uid) == "attached"
+        assert attach_as(feedd, DAEMON) == REFUSED
+
+
+def test_a_dataset_that_one_may_not_use_is_not_there():
+    """It is in no list, nothing suggests it, and its files are not named; no option is looked at before."""
+    with users.serve({"allow_users": "root"}) as feedd:
+        data.add_records(feedd, "others", samples=100)
+        reload(feedd)
+        assert names(feedd) == ["numbers", "others"] and names(feedd, **AS_NOBODY) == ["others"]
+        said = attach_as(feedd, NOBODY, dataset="number")
+        assert said.startswith(f"{errno.ENOENT} ") and "perhaps" not in said, said
+        assert 'perhaps you mean "numbers"' in attach_as(feedd, 0, dataset="number")
+
+        def ask():
+            with wire.Client(feedd.socket) as client:
+                client.hello()
+                client.send("query", kind=wire.ENUMS["Query"]["FILES"], name="numbers")
+                error = client.expect("error")
+                assert "numbers.bin" not in str(error), error
+                assert client.query("FILES", "others")["files"][0]["path"].endswith("others.bin")
+                client.send("attach", dataset="numbers", batch_size=0, rank=7, device="HOST-7", resume="x")
+                return f"{error['code']} {error['text']}\n{client.expect('error')['text']}"
+
+        assert users.run_as(NOBODY, [], ask) == f"{REFUSED}\n{REFUSED.partition(' ')[2]}"
+
+
+def test_reload_changes_who_may():
+    """Whoever is attached stays, to the end of the run."""
+    with users.serve() as feedd:
+        with consumer.Consumer(feedd, "numbers", 10, step=True, epochs=1, user=NOBODY) as reader:
+            reader.attached()
+            reader.take(5)
+            done = reload(feedd, allow_users="root")
+            assert "dataset numbers: changed (allow_users); consumers that are attached stay" in done.stdout, done
+            reader.take(95)
+            reader.next_ends()
+        assert attach_as(feedd, NOBODY) == REFUSED  # also to the feed that is still warm
+        reload(feedd, allow_users=f"root {NOBODY}")
+        assert attach_as(feedd, NOBODY) == "attached"
+        reload(feedd, allow_users=None)
+        assert attach_as(feedd, DAEMON) == "attached"
+
+
+@harness.quick_attach
+def test_a_restart_is_an_attach():
+    """The new daemon asks anew: who has been left out meanwhile does not come back."""
+    with users.serve() as feedd:
+        with consumer.Consumer(feedd, "numbers", 10, step=True, user=NOBODY, reconnect_timeout=20_000) as reader:
+            reader.attached()
+            reader.take(5)
+            feedd.datasets["numbers"]["allow_users"] = "root"
+            feedd.write_config()
+            feedd.process.kill()
+            feedd.process.wait()
+            feedd.start()
+            for _ in range(200):  # it may have some left
+                reader.command("next", 20_000)
+                event = reader.event()
+                if event["event"] == "error":
+                    break
+                reader.release(event)
+            assert event["event"] == "error" and event["code"] == "EACCES" and "allow_users" in event["text"], event
+
+
+def test_names_that_nobody_has():
+    with users.serve({"allow_groups": "daemon"}) as feedd:
+        feedd.datasets["numbers"]["allow_users"] = "root, nobody-by-this-name"
+        feedd.write_config()
+        line = 1 + next(at for at, text in enumerate(feedd.config.read_text().splitlines()) if "allow_users" in text)
+        said = f'{feedd.config}:{line}: [dataset numbers] allow_users: found "nobody-by-this-name", wanted the name'
+        done = feedd.check()
+        assert done.returncode == 1 and said in done.stderr, done
+        done = feedd.ctl("reload", check=False)
+        assert done.returncode == 1 and said in done.stderr, done
+        assert attach_as(feedd, NOBODY, gids=[DAEMON]) == "attached" and attach_as(feedd, NOBODY) == REFUSED
 
 
 # ---- How much a user gets ------------------------------------------------------------------------------------

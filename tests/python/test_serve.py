@@ -68,6 +68,14 @@ def test_a_dict(folder):
     assert not os.path.exists(service.socket) and not os.path.exists(f"/proc/{service.pid}")
 
 
+def test_lists_of_users_are_left_out(folder):
+    """Nobody else can connect, and the names may be those of another machine."""
+    config = sections(folder / "numbers.bin")
+    config["numbers"].update(allow_users="nobody-by-this-name", allow_groups="no-such-group")
+    with feedd.serve(config, program=PROGRAM):
+        check()
+
+
 def test_a_text(folder):
     with feedd.serve(text(folder / "numbers.bin"), program=PROGRAM):
         check()

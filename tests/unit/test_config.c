@@ -120,7 +120,7 @@ static void test_every_key(void **state) {
                   "user_device_memory = 2M\n"
                   "[ dataset  a.b_C-9 ]\nformat = tokens\npath = x\ndtype = i32\nlength = 8\n"
                   "header_bytes = 256\nio = uring\nio_direct = yes\nio_delay_us = 2000\n"
-                  "on_error = skip\n"
+                  "on_error = skip\nallow_users = 0, 12\nallow_groups = root 13 14\n"
                   "[dataset b] # comment\nformat=npy\nfield.x = y.npy\non_error = fail");
     assert_string_equal(config->socket, "/tmp/s");
     assert_int_equal(config->socket_mode, 0600);
@@ -144,6 +144,12 @@ static void test_every_key(void **state) {
     assert_int_equal(dataset->io, IO_URING);
     assert_true(dataset->io_set && dataset->io_direct && dataset->skip_errors);
     assert_int_equal(dataset->io_delay_us, 2000);
+    assert_string_equal(dataset->allow_users, "0, 12");
+    assert_int_equal(dataset->users.count, 2);
+    assert_int_equal(dataset->users.ids[1], 12);
+    assert_int_equal(dataset->groups.count, 3);
+    assert_int_equal(dataset->groups.ids[0], 0);
+    assert_int_equal(config->datasets[1].users.count + config->datasets[1].groups.count, 0);
     assert_int_equal(config->datasets[1].io, IO_PREAD); // from [feedd]
     assert_false(config->datasets[1].io_set || config->datasets[1].skip_errors ||
                  config->datasets[1].io_direct);

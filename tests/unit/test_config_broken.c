@@ -144,6 +144,17 @@ static const struct {
      ":7: [dataset x] io_delay_us: found with io = pread, wanted io = uring or auto"},
     {TOKENS "io_delay_us = 2ms\n",
      "[dataset x] io_delay_us: found \"2ms\", wanted a whole number of microseconds"},
+    {TOKENS "allow_users = root, nobody-by-this-name\n",
+     ":6: [dataset x] allow_users: found \"nobody-by-this-name\", wanted the name or number of a user of this"
+     " machine"},
+    {TOKENS "allow_users = root\nallow_groups = 1 no-such-group\n",
+     ":7: [dataset x] allow_groups: found \"no-such-group\", wanted the name or number of a group of this"
+     " machine"},
+    {TOKENS "allow_groups = ,\n", ":6: [dataset x] allow_groups: found no name, wanted at least one"},
+    {TOKENS "allow_users =\n",
+     ":6: [dataset x] allow_users: found \"\", wanted a list of users of 1 to 255 bytes"},
+    {"[feedd]\nallow_users = root\n",
+     ":2: [feedd] allow_users: found in this section, wanted in [dataset NAME]"},
     {"[feedd]\ndevice_memory = 1G\nuser_device_memory = 2G\n",
      ":3: [feedd] user_device_memory: found \"2G\", wanted at most device_memory, which is 1G"},
     {"[feedd]\nuser_feeds = 65\n",

@@ -89,6 +89,19 @@ static void test_datasets_that_change(void **state) {
     }
 }
 
+static void test_access(void **state) {
+    (void)state;
+    const char *users = "dataset numbers: changed (allow_users); consumers that are attached stay";
+    check(NUMBERS, NUMBERS "allow_users = root\n", LISTENING, 1, users);
+    check(NUMBERS "allow_users = root\n", NUMBERS, LISTENING, 1, users);
+    check(NUMBERS "allow_users = 0\nallow_groups = 5\n", NUMBERS "allow_groups = 6\nallow_users = 0\n",
+          LISTENING, 1, "dataset numbers: changed (allow_groups); consumers that are attached stay");
+    char both[256];
+    snprintf(both, sizeof both, "dataset numbers: changed (io); feeds in use keep the old version\n%s",
+             users);
+    check(NUMBERS, NUMBERS "io = pread\nallow_users = 5\nallow_groups = 5\n", LISTENING, 2, both);
+}
+
 static void test_more_than_fits(void **state) {
     (void)state;
     char text[200], many[4096] = "";
@@ -113,10 +126,10 @@ static void test_more_than_fits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing),        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_socket),         cmocka_unit_test(test_what_needs_a_restart_comes_first),
-        cmocka_unit_test(test_datasets),       cmocka_unit_test(test_datasets_that_change),
-        cmocka_unit_test(test_more_than_fits),
+        cmocka_unit_test(test_nothing),  cmocka_unit_test(test_options),
+        cmocka_unit_test(test_socket),   cmocka_unit_test(test_what_needs_a_restart_comes_first),
+        cmocka_unit_test(test_datasets), cmocka_unit_test(test_datasets_that_change),
+        cmocka_unit_test(test_access),   cmocka_unit_test(test_more_than_fits),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -96,6 +96,9 @@ def _write(parser: configparser.ConfigParser, folder: Path) -> str:
     parser["feedd"]["socket"] = path
     parser["feedd"].pop("socket_group", None)
     parser["feedd"]["socket_mode"] = "0600"
+    for section in parser.sections():  # only this user can connect, and the names may be those of another machine
+        parser[section].pop("allow_users", None)
+        parser[section].pop("allow_groups", None)
     with open(folder / "feedd.conf", "w", encoding="utf-8") as out:
         parser.write(out)
     return path

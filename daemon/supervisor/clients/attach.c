@@ -7,7 +7,7 @@
 #include "base/names.h"
 #include "base/sizes.h"
 #include "base/time.h"
-#include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/clients/admission.h"
 #include "daemon/supervisor/feeds/making.h"
 #include "daemon/supervisor/feeds/places.h"
 #include "daemon/supervisor/feeds/pool_open.h"
@@ -131,18 +131,6 @@ static int check_device(const struct supervisor *supervisor, const char *device,
     return 0;
 }
 
-static int refuse_dataset(const struct supervisor *supervisor, const char *wanted, struct error *error) {
-    AUTO_FREE const char **names = calloc(supervisor->dataset_count + 1, sizeof *names);
-    for (size_t i = 0; names && i < supervisor->dataset_count; i++)
-        names[i] = supervisor->datasets[i]->name;
-    const char *nearest = names ? name_nearest(wanted, names, supervisor->dataset_count) : NULL;
-    if (nearest)
-        return error_set(error, -ENOENT, "there is no dataset named \"%.64s\"; perhaps you mean \"%s\"",
-                         wanted, nearest);
-    return error_set(error, -ENOENT,
-                     "there is no dataset named \"%.64s\"; feedctl datasets lists what there is", wanted);
-}
-
 static void read_return(const Feedd__Attach *attach, struct attach_request *request) {
     request->reconnect = attach->reconnect;
     if (!attach->reconnect)
@@ -164,9 +152,9 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
     int refused = check_names(attach, error);
     if (refused)
         return refused;
-    request->shape.dataset = datasets_find(supervisor, attach->dataset);
-    if (!request->shape.dataset)
-        return refuse_dataset(supervisor, attach->dataset, error);
+    refused = admission_find(session, attach->dataset, &request->shape.dataset, error);
+    if (refused)
+        return refused;
     refused = check_device(supervisor, attach->device, request, error);
     if (refused)
         return refused;

@@ -2,8 +2,8 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/io_mode.h"
+#include "daemon/supervisor/clients/admission.h"
 #include "daemon/supervisor/clients/query_status.h"
-#include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/processes/loader_process.h"
 #include "order/partition.h"
@@ -78,7 +78,7 @@ static void answer_datasets(struct session *session, uint32_t start) {
     Feedd__Answer answer = FEEDD__ANSWER__INIT;
     struct page page = {.start = start, .most = PAGE_DATASETS};
     for (size_t i = 0; i < supervisor->dataset_count; i++) {
-        if (!page_takes(&page))
+        if (!admission_permits(session, i) || !page_takes(&page))
             continue;
         uint32_t row = page.count - 1;
         describe_dataset(supervisor->datasets[i], &rows[row], fields[row], field_lists[row]);
@@ -282,11 +282,13 @@ static void add_file(struct file_page *files, const struct dataset *dataset,
 }
 
 static void answer_files(struct session *session, const char *name, uint32_t start) {
-    const struct dataset *dataset = datasets_find(session->supervisor, name);
+    const struct dataset *dataset;
     Feedd__Answer answer = FEEDD__ANSWER__INIT;
     struct file_page files = {.page = {.start = start, .most = PAGE_FILES}};
-    if (!dataset) {
-        session_refuse(session, -ENOENT, "there is no dataset of that name; feedctl datasets lists them");
+    struct error error = {0};
+    int err = admission_find(session, name, &dataset, &error);
+    if (err) {
+        session_refuse(session, err, error.text);
         return;
     }
     for (uint32_t i = 0; i < dataset->layout->stream_count; i++) {

@@ -188,6 +188,7 @@ static void free_session(struct session *session) {
     user_put(session->user);
     poll_set_remove(&session->poll);
     closer_take_socket(supervisor->closer, session->peer.uid, &session->fd);
+    peer_groups_free(&session->groups);
     frame_reader_free(&session->reader);
     frame_writer_free(&session->writer);
     free(session);

@@ -6,6 +6,7 @@
 
 #include "base/scope.h"
 #include "base/sizes.h"
+#include "daemon/supervisor/clients/peer_groups.h"
 #include "daemon/supervisor/clients/user.h"
 #include "daemon/supervisor/feeds/member.h"
 #include "daemon/supervisor/supervisor.h"
@@ -31,6 +32,7 @@ struct session {
     int fd;
     struct poll_entry poll;
     struct ucred peer;
+    struct peer_groups groups; // read when they first matter
     char name[PROTO_MAX_NAME + 1];
     uint64_t opened_ns;
     uint64_t closing_since_ns;
