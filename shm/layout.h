@@ -193,6 +193,7 @@ struct stats_feed {
     _Alignas(RING_PAGE) _Atomic uint32_t version;
     uint32_t reserved;
     uint64_t id; // 0: unused; a daemon uses no id twice
+    // Both are empty where users who may not see each other's names could read them.
     char name[STATS_NAME];
     char dataset[STATS_NAME];
     uint64_t started_ns;

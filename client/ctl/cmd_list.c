@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "client/ctl/arguments.h"
+#include "client/ctl/others.h"
 #include "client/ctl/query.h"
 #include "client/ctl/render.h"
 #include "client/ctl/text.h"
@@ -14,6 +15,8 @@
 struct list {
     struct table table;
     json_t *json; // array, when JSON is wanted
+    struct others others;
+    const char *(*describe_others)(const struct others *others, char text[OTHERS_TEXT]); // NULL: none
 };
 
 static int out_of_memory(struct error *error) {
@@ -118,6 +121,7 @@ static json_t *feed_json(const Feedd__Feed *feed) {
 
 static int take_feeds(const Feedd__Answer *page, void *context, struct error *error) {
     struct list *list = context;
+    others_take(page, &list->others);
     for (size_t i = 0; i < page->n_feeds; i++) {
         const Feedd__Feed *feed = page->feeds[i];
         char id[CTL_TEXT], batch[CTL_TEXT], world[CTL_TEXT], ring[CTL_TEXT + 32], bytes[CTL_TEXT],
@@ -166,6 +170,7 @@ static json_t *client_json(const Feedd__Client *client) {
 
 static int take_clients(const Feedd__Answer *page, void *context, struct error *error) {
     struct list *list = context;
+    others_take(page, &list->others);
     for (size_t i = 0; i < page->n_clients; i++) {
         const Feedd__Client *client = page->clients[i];
         char session[CTL_TEXT], pid[CTL_TEXT], user[CTL_TEXT], feed[CTL_TEXT] = "-", rank[CTL_TEXT] = "-";
@@ -207,6 +212,13 @@ static int ask(const struct ctl *ctl, Feedd__Query__Kind kind,
     return err < 0 ? err : query_ask(&connection, kind, NULL, take, list, error);
 }
 
+static void print_table(const struct list *list) {
+    char others[OTHERS_TEXT];
+    table_print(&list->table, ctl_terminal_width(), stdout);
+    if (list->describe_others && *list->describe_others(&list->others, others))
+        printf("not shown: %s (show_others)\n", others);
+}
+
 static int print_list(const struct ctl *ctl, Feedd__Query__Kind kind,
                       int (*take)(const Feedd__Answer *, void *, struct error *), struct list *list) {
     struct error error = {0};
@@ -214,7 +226,7 @@ static int print_list(const struct ctl *ctl, Feedd__Query__Kind kind,
     if (err == 0 && list->json)
         ctl_print_json(json_incref(list->json), true);
     else if (err == 0)
-        table_print(&list->table, ctl_terminal_width(), stdout);
+        print_table(list);
     json_decref(list->json);
     table_free(&list->table);
     return err < 0 ? ctl_complain(&error) : CTL_OK;
@@ -231,12 +243,15 @@ int cmd_datasets(const struct ctl *ctl, int count, char **arguments) {
 
 int cmd_feeds(const struct ctl *ctl, int count, char **arguments) {
     bool json = ctl_parse_json("What is being read.", count, arguments);
-    struct list list = {.table = TABLE(feed_columns), .json = json ? json_array() : NULL};
+    struct list list = {
+        .table = TABLE(feed_columns), .json = json ? json_array() : NULL, .describe_others = others_feeds};
     return print_list(ctl, FEEDD__QUERY__KIND__FEEDS, take_feeds, &list);
 }
 
 int cmd_clients(const struct ctl *ctl, int count, char **arguments) {
     bool json = ctl_parse_json("Who is connected.", count, arguments);
-    struct list list = {.table = TABLE(client_columns), .json = json ? json_array() : NULL};
+    struct list list = {.table = TABLE(client_columns),
+                        .json = json ? json_array() : NULL,
+                        .describe_others = others_sessions};
     return print_list(ctl, FEEDD__QUERY__KIND__CLIENTS, take_clients, &list);
 }

@@ -9,6 +9,7 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "client/ctl/arguments.h"
+#include "client/ctl/feed_names.h"
 #include "client/ctl/report.h"
 #include "client/ctl/terminal.h"
 #include "client/ctl/text.h"
@@ -100,23 +101,25 @@ static bool process_exists(uint64_t pid) {
 }
 
 struct watched {
-    const char *socket;
+    const struct ctl *ctl;
     char path[4096]; // of the statistics
+    struct feed_names names;
 };
 
 // Opened anew each time: a daemon that was restarted has a new file.
-static int look(const struct watched *watched, struct stats_snapshot *snapshot, struct error *error) {
+static int look(struct watched *watched, struct stats_snapshot *snapshot, struct error *error) {
     const struct stats_region *region;
     int err = stats_open(watched->path, &region, error);
     if (err == -ENOENT)
         return error_set(error, err,
                          "no feedd is running on %s: there is no statistics file %s (systemctl status feedd,"
                          " or --socket PATH)",
-                         watched->socket, watched->path);
+                         watched->ctl->socket, watched->path);
     if (err < 0)
         return err;
     stats_snapshot(region, snapshot);
     stats_close(region);
+    feed_names_fill(&watched->names, watched->ctl, snapshot);
     return 0;
 }
 
@@ -186,7 +189,7 @@ static void show(struct stats_options *options, const struct snapshots *snapshot
         show_lines(options, before, &snapshots->now, state);
 }
 
-static int watch(const struct watched *watched, struct stats_options *options, struct snapshots *snapshots,
+static int watch(struct watched *watched, struct stats_options *options, struct snapshots *snapshots,
                  bool screen, struct error *error) {
     uint64_t interval_ns = (uint64_t)(options->interval_s * 1e9), next_ns = monotonic_ns() + interval_ns;
     for (uint64_t reports = 1;; reports++) {
@@ -220,7 +223,7 @@ static int check_feed(const struct report_options *options, const struct stats_s
 
 int cmd_stats(const struct ctl *ctl, int count, char **arguments) {
     struct stats_options options = {.interval_s = 1, .report = {.title = true, .gpu_title = true}};
-    struct watched watched = {.socket = ctl->socket};
+    struct watched watched = {.ctl = ctl};
     struct error error = {0};
     parse_options(count, arguments, &options);
     struct snapshots *snapshots AUTO_FREE = calloc(1, sizeof *snapshots);

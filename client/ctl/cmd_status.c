@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "client/ctl/arguments.h"
+#include "client/ctl/others.h"
 #include "client/ctl/query.h"
 #include "client/ctl/rates.h"
 #include "client/ctl/render.h"
@@ -42,7 +43,15 @@ static void print_turns(const Feedd__Status *status) {
     text_fold(text, 17, ctl_terminal_width(), stdout);
 }
 
-static void print_status(const Feedd__Status *status) {
+static void print_others(const struct others *others) {
+    char text[OTHERS_TEXT];
+    if (*others_sessions(others, text))
+        printf("  not shown      %s (show_others)\n", text);
+    if (*others_feeds(others, text))
+        printf("  not shown      %s\n", text);
+}
+
+static void print_status(const Feedd__Status *status, const struct others *others) {
     char uptime[CTL_TEXT], used[CTL_TEXT], bound[CTL_TEXT];
     ctl_format_duration(status->uptime_ns, uptime);
     ctl_format_bytes(status->ring_bytes, used);
@@ -63,6 +72,7 @@ static void print_status(const Feedd__Status *status) {
     printf("  serving        %u dataset%s, %u feed%s, %u session%s\n", status->datasets,
            status->datasets == 1 ? "" : "s", status->feeds, status->feeds == 1 ? "" : "s", status->sessions,
            status->sessions == 1 ? "" : "s");
+    print_others(others);
     if (status->n_last_errors == 0) {
         printf("  last errors    none\n");
         return;
@@ -105,7 +115,7 @@ static int add_gpu(struct table *table, const Feedd__Gpu *gpu) {
 
 // ---- JSON ------------------------------------------------------------------------------------------
 
-static void put_status(json_t *json, const Feedd__Status *status) {
+static void put_status(json_t *json, const Feedd__Status *status, const struct others *others) {
     json_t *errors = json_array();
     for (size_t i = 0; i < status->n_last_errors; i++)
         json_array_append_new(errors, ctl_json_text(status->last_errors[i]));
@@ -123,6 +133,7 @@ static void put_status(json_t *json, const Feedd__Status *status) {
     json_object_set_new(json, "datasets", json_integer(status->datasets));
     json_object_set_new(json, "feeds", json_integer(status->feeds));
     json_object_set_new(json, "sessions", json_integer(status->sessions));
+    json_object_set_new(json, "others", others_json(others));
     json_object_set_new(json, "last_errors", errors);
     json_object_set_new(json, "gpu_support", ctl_json_text(status->gpu_support));
     json_object_set_new(json, "longest_turn_ms", json_real((double)status->longest_turn_ns / 1e6));
@@ -157,12 +168,14 @@ static int put_process(json_t *json, const Feedd__Process *process) {
 static int take_status(const Feedd__Answer *page, void *context, struct error *error) {
     struct report *report = context;
     const Feedd__Status *status = page->status;
+    struct others others = {0};
     if (!status)
         return error_set(error, -EPROTO, "feedd sent no status");
+    others_take(page, &others);
     if (report->json)
-        put_status(report->json, status);
+        put_status(report->json, status, &others);
     else
-        print_status(status);
+        print_status(status, &others);
     for (size_t i = 0; i < status->n_gpus; i++) {
         const Feedd__Gpu *gpu = status->gpus[i];
         if ((report->json ? put_gpu(report->json, gpu) : add_gpu(&report->gpus, gpu)) < 0)

@@ -4,22 +4,28 @@
 
 #include "base/error.h"
 
-int query_open(struct connection *connection, const struct ctl *ctl, struct error *error) {
+int query_open_within(struct connection *connection, const struct ctl *ctl, uint32_t timeout_ms,
+                      struct error *error) {
     return connection_open(connection, ctl->socket, "feedctl", (struct interrupt){0},
-                           deadline_after_ms(CTL_TIMEOUT_MS), error);
+                           deadline_after_ms(timeout_ms), error);
+}
+
+int query_open(struct connection *connection, const struct ctl *ctl, struct error *error) {
+    return query_open_within(connection, ctl, CTL_TIMEOUT_MS, error);
 }
 
 // Sends and waits for the one answer, which is `wanted` or an error. NULL with the error filled.
 static const Feedd__ServerMessage *exchange(struct connection *connection,
                                             const Feedd__ClientMessage *question,
-                                            Feedd__ServerMessage__BodyCase wanted, struct error *error) {
+                                            Feedd__ServerMessage__BodyCase wanted, uint32_t timeout_ms,
+                                            struct error *error) {
     const Feedd__ServerMessage *answer;
     int sent = connection_send(connection, question);
     if (sent < 0) {
         error_set(error, sent, "cannot send to feedd on %s: %s", connection->path, strerror(-sent));
         return NULL;
     }
-    int got = connection_receive(connection, &answer, deadline_after_ms(CTL_TIMEOUT_MS), error);
+    int got = connection_receive(connection, &answer, deadline_after_ms(timeout_ms), error);
     if (got == 1 && answer->body_case == wanted)
         return answer;
     if (got == 1 && answer->body_case == FEEDD__SERVER_MESSAGE__BODY_ERROR)
@@ -29,14 +35,15 @@ static const Feedd__ServerMessage *exchange(struct connection *connection,
                   answer->body_case);
     else if (got == 0)
         error_set(error, -ETIMEDOUT,
-                  "feedd on %s did not answer within %d s: it may hang (feedctl stats works without it)",
-                  connection->path, CTL_TIMEOUT_MS / 1000);
+                  "feedd on %s did not answer within %u s: it may hang (feedctl stats works without it)",
+                  connection->path, timeout_ms / 1000);
     return NULL;
 }
 
-int query_ask(struct connection *connection, Feedd__Query__Kind kind, const char *name,
-              int (*take)(const Feedd__Answer *page, void *context, struct error *error), void *context,
-              struct error *error) {
+int query_ask_within(struct connection *connection, Feedd__Query__Kind kind, const char *name,
+                     uint32_t timeout_ms,
+                     int (*take)(const Feedd__Answer *page, void *context, struct error *error),
+                     void *context, struct error *error) {
     Feedd__Query query = FEEDD__QUERY__INIT;
     query.kind = kind;
     if (name)
@@ -46,7 +53,7 @@ int query_ask(struct connection *connection, Feedd__Query__Kind kind, const char
     message.query = &query;
     do {
         const Feedd__ServerMessage *answer =
-            exchange(connection, &message, FEEDD__SERVER_MESSAGE__BODY_ANSWER, error);
+            exchange(connection, &message, FEEDD__SERVER_MESSAGE__BODY_ANSWER, timeout_ms, error);
         int err = answer ? take(answer->answer, context, error) : error->code;
         if (err < 0 || !answer)
             return err;
@@ -58,6 +65,12 @@ int query_ask(struct connection *connection, Feedd__Query__Kind kind, const char
     return 0;
 }
 
+int query_ask(struct connection *connection, Feedd__Query__Kind kind, const char *name,
+              int (*take)(const Feedd__Answer *page, void *context, struct error *error), void *context,
+              struct error *error) {
+    return query_ask_within(connection, kind, name, CTL_TIMEOUT_MS, take, context, error);
+}
+
 int query_command(struct connection *connection, Feedd__Command__Kind kind, char *text, size_t bytes,
                   struct error *error) {
     Feedd__Command command = FEEDD__COMMAND__INIT;
@@ -66,7 +79,7 @@ int query_command(struct connection *connection, Feedd__Command__Kind kind, char
     message.body_case = FEEDD__CLIENT_MESSAGE__BODY_COMMAND;
     message.command = &command;
     const Feedd__ServerMessage *answer =
-        exchange(connection, &message, FEEDD__SERVER_MESSAGE__BODY_DONE, error);
+        exchange(connection, &message, FEEDD__SERVER_MESSAGE__BODY_DONE, CTL_TIMEOUT_MS, error);
     if (!answer)
         return error->code;
     snprintf(text, bytes, "%s", answer->done->text);

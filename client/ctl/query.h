@@ -10,11 +10,19 @@
 
 // Connects for questions. 0, or negative with the error filled.
 int query_open(struct connection *connection, const struct ctl *ctl, struct error *error);
+int query_open_within(struct connection *connection, const struct ctl *ctl, uint32_t timeout_ms,
+                      struct error *error);
 
 // Asks, and hands every page of the answer to `take`.
 int query_ask(struct connection *connection, Feedd__Query__Kind kind, const char *name,
               int (*take)(const Feedd__Answer *page, void *context, struct error *error), void *context,
               struct error *error);
+
+// The same, with another limit on the time that each page may take.
+int query_ask_within(struct connection *connection, Feedd__Query__Kind kind, const char *name,
+                     uint32_t timeout_ms,
+                     int (*take)(const Feedd__Answer *page, void *context, struct error *error),
+                     void *context, struct error *error);
 
 // Sends a command and copies what the daemon says to `text`.
 int query_command(struct connection *connection, Feedd__Command__Kind kind, char *text, size_t bytes,

@@ -86,7 +86,7 @@ static int add_feed(struct table *table, const struct stats_feed_snapshot *feed,
 #define CELL(...) snprintf(cells[at], sizeof cells[at], __VA_ARGS__), at++
     CELL("%" PRIu64, feed->id);
     CELL("%s", *feed->name ? feed->name : "-");
-    CELL("%s", feed->dataset);
+    CELL("%s", *feed->dataset ? feed->dataset : "-");
     if (since_start)
         CELL("start");
     else

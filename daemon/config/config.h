@@ -68,6 +68,7 @@ struct config {
     uint64_t user_feeds;
     uint64_t user_ring_memory;
     uint64_t user_device_memory;
+    bool show_others; // users see each other's sessions, feeds and datasets
     struct dataset_config *datasets;
     size_t dataset_count;
 };

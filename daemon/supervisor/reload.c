@@ -6,6 +6,7 @@
 #include "daemon/config/config_changes.h"
 #include "daemon/supervisor/clients/session.h"
 #include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/notify.h"
 
 struct reload {
@@ -47,6 +48,16 @@ static void answer(struct supervisor *supervisor, uint64_t asker, int err, const
         session_done(session, text);
 }
 
+// As show_others has it now.
+static void rename_feeds(const struct supervisor *supervisor) {
+    const struct served_feed *feed;
+    LIST_FOREACH(feed, &supervisor->feeds, link) {
+        stats_feed_write_begin(feed->stats);
+        served_feed_write_names(feed);
+        stats_feed_write_end(feed->stats);
+    }
+}
+
 // Takes over the configuration and the datasets.
 static void apply(struct reload *reload) {
     struct supervisor *supervisor = reload->supervisor;
@@ -57,6 +68,7 @@ static void apply(struct reload *reload) {
     supervisor->dataset_count = supervisor->config->dataset_count;
     supervisor->stats->header.ring_memory = supervisor->config->ring_memory;
     log_set_level((enum log_level)supervisor->config->log_level);
+    rename_feeds(supervisor);
     reload->config = NULL;
     config_free(old);
 }

@@ -249,6 +249,7 @@ static int open_stats(struct supervisor *supervisor, struct error *error) {
         return error_set(error, err, "the socket path %s is too long", supervisor->socket_path);
     // Whoever may connect may read the statistics.
     uint32_t mode = supervisor->config->socket_mode & 0444;
+    supervisor->stats_private = !(mode & 0044);
     err = stats_create(supervisor->stats_path, 0600 | mode, supervisor->group, &supervisor->stats,
                        &supervisor->stats_fd, error);
     if (!err)

@@ -66,6 +66,7 @@ struct supervisor {
 
     struct stats_region *stats;
     int stats_fd;
+    bool stats_private; // only root and the daemon's own user can read them
 
     // Marked objects have changed, and the turn acts on them.
     struct mark_queue marked_sessions, marked_feeds, marked_devices;

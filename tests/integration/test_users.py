@@ -91,6 +91,7 @@ def test_a_dataset_that_one_may_not_use_is_not_there():
         data.add_records(feedd, "others", samples=100)
         reload(feedd)
         assert names(feedd) == ["numbers", "others"] and names(feedd, **AS_NOBODY) == ["others"]
+        assert (feedd.status()["datasets"], listed(feedd, "status", **AS_NOBODY)["datasets"]) == (2, 1)
         said = attach_as(feedd, NOBODY, dataset="number")
         assert said.startswith(f"{errno.ENOENT} ") and "perhaps" not in said, said
         assert 'perhaps you mean "numbers"' in attach_as(feedd, 0, dataset="number")
@@ -106,6 +107,15 @@ def test_a_dataset_that_one_may_not_use_is_not_there():
                 return f"{error['code']} {error['text']}\n{client.expect('error')['text']}"
 
         assert users.run_as(NOBODY, [], ask) == f"{REFUSED}\n{REFUSED.partition(' ')[2]}"
+
+
+def test_a_dataset_that_one_may_not_use_is_shown_with_show_others():
+    with users.serve({"allow_users": "root"}, show_others="yes") as feedd:
+        assert names(feedd, **AS_NOBODY) == ["numbers"]
+        assert listed(feedd, "status", **AS_NOBODY)["datasets"] == 1
+        assert attach_as(feedd, NOBODY) == REFUSED
+        done = feedd.ctl("read", "numbers", "--verify", check=False, **AS_NOBODY)
+        assert done.returncode == 1 and "allow_users" in done.stderr, done
 
 
 def test_reload_changes_who_may():

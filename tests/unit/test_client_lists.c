@@ -72,6 +72,29 @@ static void answer_clients(struct fake *fake) {
     fake_linger(fake);
 }
 
+// Nothing of the user's own, and the counts of what belongs to others.
+static void answer_others(struct fake *fake) {
+    const Feedd__ClientMessage *question;
+    Feedd__Others others = FEEDD__OTHERS__INIT;
+    Feedd__Status status = FEEDD__STATUS__INIT;
+    others.sessions = 5;
+    others.feeds = fake->context ? 1 : 2;
+    others.consumers = 1;
+    others.loaders = 8;
+    others.ring_bytes = 64 << 20;
+    fake_welcome(fake, PROTO_VERSION);
+    while ((question = fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_QUERY))) {
+        Feedd__Answer answer = FEEDD__ANSWER__INIT;
+        answer.others = &others;
+        if (question->query->kind == FEEDD__QUERY__KIND__STATUS)
+            answer.status = &status;
+        FAKE_SEND(fake, ANSWER, answer, &answer);
+        if (question->query->kind != FEEDD__QUERY__KIND__STATUS)
+            break;
+    }
+    fake_linger(fake);
+}
+
 // Runs a command against the script; what it prints.
 static char *output_of(int (*command)(const struct ctl *, int, char **), const char *name, bool json,
                        void (*script)(struct fake *), void *context) {
@@ -189,6 +212,39 @@ static void clients_have_a_device(void **state) {
     json_decref(json);
 }
 
+static void what_belongs_to_others_is_counted(void **state) {
+    (void)state;
+    const char *two = "2 feeds of other users, with 1 consumer, 8 loaders and rings of 64 MiB";
+    char *feeds AUTO_FREE = output_of(cmd_feeds, "feeds", false, answer_others, NULL);
+    has(feeds, "\nnot shown: ");
+    has(feeds, two);
+    has(feeds, " (show_others)\n");
+    char *one AUTO_FREE = output_of(cmd_feeds, "feeds", false, answer_others, (void *)1);
+    has(one, "\nnot shown: 1 feed of other users, with");
+    char *clients AUTO_FREE = output_of(cmd_clients, "clients", false, answer_others, NULL);
+    has(clients, "\nnot shown: 5 sessions of other users (show_others)\n");
+    char *status AUTO_FREE = output_of(cmd_status, "status", false, answer_others, NULL);
+    has(status, "\n  not shown      5 sessions of other users (show_others)\n");
+    has(status, two);
+    char *text AUTO_FREE = output_of(cmd_status, "status", true, answer_others, NULL);
+    json_t *json = json_loads(text, 0, NULL);
+    json_int_t sessions, count, consumers, loaders, bytes;
+    assert_int_equal(json_unpack(json, "{s:{s:I, s:I, s:I, s:I, s:I !}}", "others", "sessions", &sessions,
+                                 "feeds", &count, "consumers", &consumers, "loaders", &loaders, "ring_bytes",
+                                 &bytes),
+                     0);
+    assert_true(sessions == 5 && count == 2 && consumers == 1 && loaders == 8 && bytes == 64 << 20);
+    json_decref(json);
+}
+
+static void nothing_is_said_of_others_without_any(void **state) {
+    (void)state;
+    char *clients AUTO_FREE = output_of(cmd_clients, "clients", false, answer_clients, NULL);
+    char *status AUTO_FREE = output_of(cmd_status, "status", false, answer_status, NULL);
+    assert_null(strstr(clients, "not shown"));
+    assert_null(strstr(status, "not shown"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_shows_gpus_after_the_processes),
@@ -196,6 +252,8 @@ int main(void) {
         cmocka_unit_test(what_explains_most_stays_longest),
         cmocka_unit_test(status_as_json_has_gpus),
         cmocka_unit_test(clients_have_a_device),
+        cmocka_unit_test(what_belongs_to_others_is_counted),
+        cmocka_unit_test(nothing_is_said_of_others_without_any),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

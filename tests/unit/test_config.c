@@ -104,6 +104,7 @@ static void test_defaults(void **state) {
     assert_int_equal(config->user_feeds, 0);
     assert_int_equal(config->user_ring_memory, 0);
     assert_int_equal(config->user_device_memory, 0);
+    assert_false(config->show_others);
     assert_int_equal(config->dataset_count, 0);
     config_free(config);
 }
@@ -117,7 +118,7 @@ static void test_every_key(void **state) {
                   "ring_memory = 2T\nring = 512K\nloaders = 64\nio = pread\nqueue_depth = 4096\n"
                   "log_level = debug\nmax_lag = 2m\nlinger = 1h\nloader_timeout = 45s\n"
                   "stop_timeout = 7\nuser_sessions = 1\nuser_feeds = 2\nuser_ring_memory = 1M\n"
-                  "user_device_memory = 2M\n"
+                  "user_device_memory = 2M\nshow_others = yes\n"
                   "[ dataset  a.b_C-9 ]\nformat = tokens\npath = x\ndtype = i32\nlength = 8\n"
                   "header_bytes = 256\nio = uring\nio_direct = yes\nio_delay_us = 2000\n"
                   "on_error = skip\nallow_users = 0, 12\nallow_groups = root 13 14\n"
@@ -138,6 +139,7 @@ static void test_every_key(void **state) {
     assert_int_equal(config->user_feeds, 2);
     assert_int_equal(config->user_ring_memory, 1 << 20);
     assert_int_equal(config->user_device_memory, 2 << 20);
+    assert_true(config->show_others);
     const struct dataset_config *dataset = &config->datasets[0];
     assert_string_equal(dataset->name, "a.b_C-9");
     assert_int_equal(dataset->header_bytes, 256);

@@ -2,9 +2,12 @@
 
 #include "base/names.h"
 #include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/trusted.h"
 
-bool admission_permits(struct session *session, size_t i) {
+// ---- Datasets ----------------------------------------------------------------------------------------------
+
+static bool may_use(struct session *session, size_t i) {
     const struct dataset_config *config = &session->supervisor->config->datasets[i];
     if (user_is_trusted(session->peer.uid))
         return true;
@@ -17,6 +20,10 @@ bool admission_permits(struct session *session, size_t i) {
     return allow_permits(&config->users, &config->groups, &identity);
 }
 
+bool admission_shows_dataset(struct session *session, size_t i) {
+    return admission_shows_all(session) || may_use(session, i);
+}
+
 // Suggests only what the client would find in its list. An invalid name is not repeated.
 static int refuse_unknown(struct session *session, const char *wanted, struct error *error) {
     const struct supervisor *supervisor = session->supervisor;
@@ -25,7 +32,7 @@ static int refuse_unknown(struct session *session, const char *wanted, struct er
                          "there is no dataset of that name; feedctl datasets lists what there is");
     AUTO_FREE const char **names = calloc(supervisor->dataset_count + 1, sizeof *names);
     for (size_t i = 0; names && i < supervisor->dataset_count; i++)
-        names[i] = admission_permits(session, i) ? supervisor->datasets[i]->name : NULL;
+        names[i] = admission_shows_dataset(session, i) ? supervisor->datasets[i]->name : NULL;
     const char *nearest = names ? name_nearest(wanted, names, supervisor->dataset_count) : NULL;
     if (nearest)
         return error_set(error, -ENOENT, "there is no dataset named \"%.64s\"; perhaps you mean \"%s\"",
@@ -40,11 +47,38 @@ int admission_find(struct session *session, const char *name, const struct datas
     size_t i;
     if (!datasets_find(supervisor, name, &i))
         return refuse_unknown(session, name, error);
-    if (!admission_permits(session, i))
+    if (!may_use(session, i))
         return error_set(error, -EACCES,
                          "you may not use dataset %s: ask the administrator to add you to allow_users or"
                          " allow_groups of [dataset %s]",
                          name, name);
     *dataset = supervisor->datasets[i];
     return 0;
+}
+
+// ---- Other users -------------------------------------------------------------------------------------------
+
+bool admission_shows_all(const struct session *session) {
+    return session->supervisor->config->show_others || user_is_trusted(session->peer.uid);
+}
+
+bool admission_shows_user(const struct session *session, uid_t user) {
+    return user == session->peer.uid || admission_shows_all(session);
+}
+
+bool admission_count_others(const struct session *session, Feedd__Others *others) {
+    const struct session *client;
+    const struct served_feed *feed;
+    feedd__others__init(others);
+    LIST_FOREACH(client, &session->supervisor->sessions, link)
+        others->sessions += !admission_shows_user(session, client->peer.uid);
+    LIST_FOREACH(feed, &session->supervisor->feeds, link) {
+        if (admission_shows_user(session, feed->user))
+            continue;
+        others->feeds++;
+        others->consumers += feed->delivery.consumer_count;
+        others->loaders += feed->loaders_running;
+        others->ring_bytes += feed->ring_bytes;
+    }
+    return others->sessions || others->feeds;
 }

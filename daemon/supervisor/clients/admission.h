@@ -1,4 +1,4 @@
-// Which datasets a client may use.
+// Which datasets a client may use, and what it may see of other users.
 #ifndef FEEDD_DAEMON_SUPERVISOR_CLIENTS_ADMISSION_H
 #define FEEDD_DAEMON_SUPERVISOR_CLIENTS_ADMISSION_H
 
@@ -10,7 +10,16 @@
 int admission_find(struct session *session, const char *name, const struct dataset **dataset,
                    struct error *error);
 
-// Whether the client may use supervisor->datasets[i].
-bool admission_permits(struct session *session, size_t i);
+// Whether supervisor->datasets[i] is shown to the client.
+bool admission_shows_dataset(struct session *session, size_t i);
+
+// Whether what belongs to anybody is shown to the client.
+bool admission_shows_all(const struct session *session);
+
+// Whether sessions and feeds of `user` are shown to the client.
+bool admission_shows_user(const struct session *session, uid_t user);
+
+// Counts what is not shown to the client. False: nothing.
+bool admission_count_others(const struct session *session, Feedd__Others *others);
 
 #endif

@@ -39,6 +39,14 @@ static void send_answer(struct session *session, Feedd__Answer *answer) {
     session_send(session, &frame.base);
 }
 
+// Counts what the list leaves out, on its last page.
+static void send_list(struct session *session, Feedd__Answer *answer) {
+    Feedd__Others others;
+    if (!answer->next && admission_count_others(session, &others))
+        answer->others = &others;
+    send_answer(session, answer);
+}
+
 static void describe_dataset(const struct dataset *dataset, Feedd__Dataset *row, Feedd__Field *fields,
                              Feedd__Field **list) {
     const struct dataset_layout *layout = dataset->layout;
@@ -78,7 +86,7 @@ static void answer_datasets(struct session *session, uint32_t start) {
     Feedd__Answer answer = FEEDD__ANSWER__INIT;
     struct page page = {.start = start, .most = PAGE_DATASETS};
     for (size_t i = 0; i < supervisor->dataset_count; i++) {
-        if (!admission_permits(session, i) || !page_takes(&page))
+        if (!admission_shows_dataset(session, i) || !page_takes(&page))
             continue;
         uint32_t row = page.count - 1;
         describe_dataset(supervisor->datasets[i], &rows[row], fields[row], field_lists[row]);
@@ -144,7 +152,7 @@ static void answer_feeds(struct session *session, uint32_t start) {
     struct page page = {.start = start, .most = PAGE_ROWS};
     const struct served_feed *feed;
     LIST_FOREACH(feed, &session->supervisor->feeds, link) {
-        if (!page_takes(&page))
+        if (!admission_shows_user(session, feed->user) || !page_takes(&page))
             continue;
         uint32_t row = page.count - 1;
         describe_feed(feed, &rows[row], readers[row], sizeof readers[row]);
@@ -153,7 +161,7 @@ static void answer_feeds(struct session *session, uint32_t start) {
     answer.next = page.next;
     answer.n_feeds = page.count;
     answer.feeds = list;
-    send_answer(session, &answer);
+    send_list(session, &answer);
 }
 
 static void describe_client(const struct session *session, Feedd__Client *row) {
@@ -187,7 +195,7 @@ static void answer_clients(struct session *session, uint32_t start) {
     struct page page = {.start = start, .most = PAGE_ROWS};
     const struct session *client;
     LIST_FOREACH(client, &session->supervisor->sessions, link) {
-        if (!page_takes(&page))
+        if (!admission_shows_user(session, client->peer.uid) || !page_takes(&page))
             continue;
         uint32_t row = page.count - 1;
         describe_client(client, &rows[row]);
@@ -196,7 +204,7 @@ static void answer_clients(struct session *session, uint32_t start) {
     answer.next = page.next;
     answer.n_clients = page.count;
     answer.clients = list;
-    send_answer(session, &answer);
+    send_list(session, &answer);
 }
 
 static void describe_loader(const struct loader_process *loader, uint64_t feed, uint64_t now,
@@ -231,7 +239,7 @@ static void answer_processes(struct session *session, uint32_t start) {
     }
     LIST_FOREACH(feed, &session->supervisor->feeds, link) {
         LIST_FOREACH(loader, &feed->loaders, link) {
-            if (!page_takes(&page))
+            if (!admission_shows_user(session, feed->user) || !page_takes(&page))
                 continue;
             uint32_t row = page.count - 1;
             describe_loader(loader, feed->id, now, &rows[row]);
@@ -241,7 +249,7 @@ static void answer_processes(struct session *session, uint32_t start) {
     answer.next = page.next;
     answer.n_processes = page.count;
     answer.processes = list;
-    send_answer(session, &answer);
+    send_list(session, &answer);
 }
 
 // ---- Files of a dataset ------------------------------------------------------------------------------------
@@ -305,14 +313,10 @@ static void answer_files(struct session *session, const char *name, uint32_t sta
     send_answer(session, &answer);
 }
 
-static void send_status(void *session, Feedd__Answer *answer) {
-    send_answer(session, answer);
-}
-
 void query_answer(struct session *session, const Feedd__Query *query) {
     switch (query->kind) {
     case FEEDD__QUERY__KIND__STATUS:
-        query_status(session->supervisor, send_status, session);
+        query_status(session, send_list);
         return;
     case FEEDD__QUERY__KIND__DATASETS:
         answer_datasets(session, query->start);

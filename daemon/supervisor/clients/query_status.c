@@ -7,14 +7,27 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/io_mode.h"
+#include "daemon/supervisor/clients/admission.h"
 #include "gpu/gpu.h"
 #include "shm/stats.h"
 #include "shm/stats_read.h"
 
 #define ERROR_TEXT 320u
 
-static uint32_t list_errors(const struct supervisor *supervisor, char texts[LAST_ERRORS][ERROR_TEXT],
-                            char **list) {
+// Errors name files and feeds of anybody.
+static uint32_t count_errors(const struct supervisor *supervisor, char text[ERROR_TEXT]) {
+    if (supervisor->error_count)
+        snprintf(text, ERROR_TEXT,
+                 "%" PRIu32 " since the start, shown to root and the daemon's user (show_others)",
+                 supervisor->error_count);
+    return supervisor->error_count != 0;
+}
+
+static uint32_t list_errors(const struct session *session, char texts[LAST_ERRORS][ERROR_TEXT], char **list) {
+    const struct supervisor *supervisor = session->supervisor;
+    list[0] = texts[0];
+    if (!admission_shows_all(session))
+        return count_errors(supervisor, texts[0]);
     uint32_t kept = (uint32_t)min_u64(supervisor->error_count, LAST_ERRORS);
     uint64_t now = monotonic_ns();
     for (uint32_t i = 0; i < kept; i++) {
@@ -74,8 +87,15 @@ static char *absolute_path(const struct config *config, char *path, size_t bytes
     return path;
 }
 
-void query_status(const struct supervisor *supervisor, void (*send)(void *context, Feedd__Answer *answer),
-                  void *context) {
+static uint32_t count_datasets(struct session *session) {
+    uint32_t count = 0;
+    for (size_t i = 0; i < session->supervisor->dataset_count; i++)
+        count += admission_shows_dataset(session, i);
+    return count;
+}
+
+void query_status(struct session *session, void (*send)(struct session *session, Feedd__Answer *answer)) {
+    const struct supervisor *supervisor = session->supervisor;
     uint64_t now = monotonic_ns();
     char texts[LAST_ERRORS][ERROR_TEXT];
     char *errors[LAST_ERRORS];
@@ -96,9 +116,9 @@ void query_status(const struct supervisor *supervisor, void (*send)(void *contex
     status.io = (char *)io_mode_name(supervisor->config->io);
     status.sessions = supervisor->session_count;
     status.feeds = supervisor->feed_count;
-    status.datasets = (uint32_t)supervisor->dataset_count;
+    status.datasets = count_datasets(session);
     status.draining = supervisor->state != SUPERVISOR_RUNNING;
-    status.n_last_errors = list_errors(supervisor, texts, errors);
+    status.n_last_errors = list_errors(session, texts, errors);
     status.last_errors = errors;
     turn_clock_describe(supervisor->clock.longest_part, work, sizeof work);
     status.longest_turn_ns = supervisor->clock.longest_ns;
@@ -110,5 +130,5 @@ void query_status(const struct supervisor *supervisor, void (*send)(void *contex
     status.gpus = gpus.list;
     status.gpu_support = support;
     answer.status = &status;
-    send(context, &answer);
+    send(session, &answer);
 }

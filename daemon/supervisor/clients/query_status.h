@@ -2,11 +2,10 @@
 #ifndef FEEDD_DAEMON_SUPERVISOR_CLIENTS_QUERY_STATUS_H
 #define FEEDD_DAEMON_SUPERVISOR_CLIENTS_QUERY_STATUS_H
 
-#include "daemon/supervisor/supervisor.h"
+#include "daemon/supervisor/clients/session.h"
 
-// Hands the answer to `send`, once.
-void query_status(const struct supervisor *supervisor, void (*send)(void *context, Feedd__Answer *answer),
-                  void *context);
+// Hands the answer for that client to `send`, once.
+void query_status(struct session *session, void (*send)(struct session *session, Feedd__Answer *answer));
 
 // Rows of an answer: the GPUs that have a record. Texts are copied, because packing a message measures a text twice and
 // a faulty transfer process could change its record in between.

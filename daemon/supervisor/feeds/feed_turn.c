@@ -1,6 +1,7 @@
 #include "daemon/supervisor/feeds/feed_turn.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/scope.h"
 #include "base/sizes.h"
@@ -128,6 +129,8 @@ static bool is_over(const struct served_feed *feed) {
 static void forget_stats(struct stats_feed *stats) {
     stats_feed_write_begin(stats);
     stats->id = 0;
+    memset(stats->name, 0, sizeof stats->name);
+    memset(stats->dataset, 0, sizeof stats->dataset);
     stats_feed_write_end(stats);
 }
 

@@ -23,8 +23,7 @@ static void publish_stats(struct served_feed *feed, struct stats_feed *stats, co
     for (int i = 0; i < LOADER_COUNTERS; i++)
         atomic_store_explicit(&stats->retired[i], 0, memory_order_relaxed);
     stats->id = feed->id;
-    snprintf(stats->name, sizeof stats->name, "%s", feed->name);
-    snprintf(stats->dataset, sizeof stats->dataset, "%s", feed->dataset->name);
+    served_feed_write_names(feed);
     stats->started_ns = monotonic_ns();
     stats->batch_size = feed->shape.batch_size;
     stats->world_size = feed->shape.world_size;

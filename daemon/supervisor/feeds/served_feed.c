@@ -32,6 +32,18 @@ void served_feed_mark(struct served_feed *feed) {
     mark_set(&feed->supervisor->marked_feeds, &feed->mark);
 }
 
+void served_feed_write_names(const struct served_feed *feed) {
+    const struct supervisor *supervisor = feed->supervisor;
+    struct stats_feed *stats = feed->stats;
+    // Whole, so that nothing is left of what was there before.
+    memset(stats->name, 0, sizeof stats->name);
+    memset(stats->dataset, 0, sizeof stats->dataset);
+    if (!supervisor->config->show_others && !supervisor->stats_private)
+        return;
+    snprintf(stats->name, sizeof stats->name, "%s", feed->name);
+    snprintf(stats->dataset, sizeof stats->dataset, "%s", feed->dataset->name);
+}
+
 // ---- Runs --------------------------------------------------------------------------------------------------
 
 // The run begins as early as possible with the same batch boundaries, so that other ranks, or clients that share the

@@ -138,11 +138,13 @@ static int spawn(struct loader_process *loader, const struct loader_start *start
     fds[HERITAGE_LIFE] = ends[1];
     for (uint32_t i = 0; i < files; i++)
         fds[HERITAGE_FILES + i] = dataset->fds[i];
-    char *arguments[] = {(char *)"feedd-loader", (char *)"--role=loader", (char *)dataset->name, NULL};
+    char feed[32];
+    snprintf(feed, sizeof feed, "feed %" PRIu64, start->feed);
+    char *arguments[] = {(char *)"feedd-loader", (char *)"--role=loader", feed, NULL};
     const struct process_start options = {
         .poll_set = start->poll_set,
         .what = "loader process",
-        .arguments = arguments, // the name is shown by ps, not read
+        .arguments = arguments, // shown by ps, to everybody, so it names no dataset; not read
         .fds = fds,
         .fd_count = HERITAGE_FILES + files,
         .channel = ends[0],
