@@ -3,13 +3,12 @@
 #include "base/names.h"
 #include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/feeds/served_feed.h"
-#include "daemon/trusted.h"
 
 // ---- Datasets ----------------------------------------------------------------------------------------------
 
 static bool may_use(struct session *session, size_t i) {
     const struct dataset_config *config = &session->supervisor->config->datasets[i];
-    if (user_is_trusted(session->peer.uid))
+    if (session->trusted)
         return true;
     if (config->groups.count)
         peer_groups_read(&session->groups, session->fd);
@@ -59,7 +58,7 @@ int admission_find(struct session *session, const char *name, const struct datas
 // ---- Other users -------------------------------------------------------------------------------------------
 
 bool admission_shows_all(const struct session *session) {
-    return session->supervisor->config->show_others || user_is_trusted(session->peer.uid);
+    return session->supervisor->config->show_others || session->trusted;
 }
 
 bool admission_shows_user(const struct session *session, uid_t user) {

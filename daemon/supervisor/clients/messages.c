@@ -7,7 +7,6 @@
 #include "daemon/supervisor/clients/attach.h"
 #include "daemon/supervisor/clients/query.h"
 #include "daemon/supervisor/feeds/pool.h"
-#include "daemon/trusted.h"
 #include "shm/stats.h"
 
 #define CLIENT_BODIES 6
@@ -79,7 +78,7 @@ static void handle_query(struct session *session, const Feedd__ClientMessage *me
 static void handle_command(struct session *session, const Feedd__ClientMessage *message) {
     struct supervisor *supervisor = session->supervisor;
     count_question(session);
-    if (!user_is_trusted(session->peer.uid)) {
+    if (!session->trusted) {
         session_refuse(session, -EPERM, "only root and the daemon's own user may reload or drain it");
         return;
     }

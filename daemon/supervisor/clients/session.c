@@ -7,6 +7,7 @@
 #include "base/states.h"
 #include "base/time.h"
 #include "daemon/supervisor/closer.h"
+#include "daemon/trusted.h"
 
 // Unsent bytes that a client may let pile up. Its own credits and questions bound what it is sent, so more than this
 // means that it does not read.
@@ -163,6 +164,7 @@ struct session *session_open(struct supervisor *supervisor, int fd, const struct
     session->id = ++supervisor->next_session;
     session->fd = fd;
     session->peer = *peer;
+    session->trusted = user_is_trusted(peer->uid);
     session->opened_ns = now;
     member_init(&session->member, NULL);
     snprintf(session->name, sizeof session->name, "unnamed");

@@ -33,6 +33,7 @@ struct session {
     struct poll_entry poll;
     struct ucred peer;
     struct peer_groups groups; // read when they first matter
+    bool trusted;              // root or the daemon's own user
     char name[PROTO_MAX_NAME + 1];
     uint64_t opened_ns;
     uint64_t closing_since_ns;
