@@ -14,7 +14,7 @@ struct path_list {
 void path_list_release(struct path_list *list);
 
 // The files that a path or glob pattern of the configuration names. Leading folders that exist as they are written are
-// no part of the pattern.
+// not part of the pattern.
 int builder_expand(struct builder *builder, const char *text, struct path_list *list);
 
 // Opens a regular file that is not empty.
