@@ -82,7 +82,7 @@ def test_one_that_died_with_the_daemon_does_not_hold_up_the_others_for_long():
 def check_not_waited_for(instance, readers, runs, held=()):
     """They continue at once after a restart."""
     restart(instance)
-    for reader, batch in zip(readers, held):
+    for reader, batch in zip(readers, held, strict=False):
         reader.release(batch)
     begun = time.monotonic()
     for _ in range(3):  # no more than two were in hand
