@@ -234,6 +234,18 @@ def sessions():
     yield "resumed", hello(0) + attach(0, 64, rest=number(1) + number(16)) + work + read
     yield "not-held", hello(0) + attach(0, 0) + work + read + step(2) + b"\x02" + number(60) + read
     yield "held-twice", hello(0) + attach(0, 0) + work + read + (step(2) + b"\x02" + number(0)) * 2 + read
+    again = step(7) + hello(0)
+    yield "another-run", hello(0) + attach(0, 0) + work + again + attach(0, 64, rest=number(1) + number(3)) + work + read
+    early, late = attach(0, 96, rest=number(0) + number(8)), attach(1, 96, rest=number(0) + number(24))
+    yield "earlier-token", both + late + early + work * 2 + read
+    one_rank = number(0) + number(1) + number(0) * 2
+    ranks = [attach(0, 32, 2, world=2, rank=rank, rest=one_rank) for rank in (0, 1)]
+    yield "another-rank", hello(0) + ranks[0] + work + again + ranks[1] + work + read
+    yield "asks-too-much", hello(0) + (step(3) + b"\x01\x00" + number(60)) * 510 + read + step(14) + b"\x00" + read
+    progress = step(15, 2)
+    two = attach(0, 36, world=2) + attach(1, 36, world=2, rank=1)
+    yield "progress", both + two + work + read + step(13) + b"\x00" + progress
+    yield "progress-to-the-end", hello(0) + attach(0, 1 | 8, batch=4, epochs=1) + progress * 2
     yield "failed-sample", hello(0) + attach(0, 0) + step(10) + bytes([0, 15, 3]) + read
     yield "skipped-sample", hello(0) + attach(0, 1, batch=5) + step(10) + bytes([0, 14, 3]) + work + work + read
     yield "loader-dies", hello(0) + attach(0, 0) + step(10) + bytes([0, 13, 1]) + work + read
@@ -244,7 +256,7 @@ def sessions():
     yield "no-process", hello(0) + step(15) + attach(0, 0) + step(14) + b"\xff" + read
     yield "raw", hello(0) + step(5) + u16(3) + b"\x22\x01\x08" + step(6) + b"\x11" + b"abcd"
     ready, answers = step(12) + b"\x00", step(12) + b"\x40"
-    on_gpu = attach(0, 128) + step(7, 1) + ready + answers + work + answers * 2 + read
+    on_gpu = attach(0, 128) + ready + answers + work + answers * 2 + read
     yield "device", hello(0) + on_gpu + release + answers + work + answers + read
     yield "device-dies", hello(0) + on_gpu + step(13) + b"\xff" + step(14) + b"\x04" + ready + answers * 2 + read
     lost = step(12) + b"\xa0" + b"\x08" + number(1) + number(5) + number(0) * 3

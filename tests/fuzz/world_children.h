@@ -30,15 +30,10 @@ static inline bool report_chunk(struct ring *ring, const struct ring_claim *clai
     return ring_chunk_done(ring, claim, skipped);
 }
 
-// A loader fills some chunks; of the last one it may die before it is done.
-static inline void work(void) {
-    struct served_feed *feed;
+static inline void fill_chunks(struct served_feed *feed, struct loader_process *loader, uint32_t chunks,
+                               uint8_t outcome) {
     struct ring_claim claim;
     const uint64_t one = 1;
-    struct loader_process *loader = some_loader(&feed);
-    uint8_t outcome = fuzz_byte(&world.input), chunks = fuzz_byte(&world.input) % 32;
-    if (!loader || !feed->ring.header)
-        return;
     struct ring ring = feed->ring;
     ring.urgent_seen = 0;
     loader->record->heartbeat_ns = world.now_ns;
@@ -50,6 +45,25 @@ static inline void work(void) {
             FUZZ_CHECK(write(feed->event_fd, &one, sizeof one) == sizeof one);
         outcome >>= outcome % 16 >= 13 ? 4 : 0;
     }
+}
+
+// A loader fills some chunks; of the last one it may die before it is done.
+static inline void work(void) {
+    struct served_feed *feed;
+    struct loader_process *loader = some_loader(&feed);
+    uint8_t outcome = fuzz_byte(&world.input), chunks = fuzz_byte(&world.input) % 32;
+    if (loader && feed->ring.header)
+        fill_chunks(feed, loader, chunks, outcome);
+}
+
+// All loaders do all that there is to do.
+static inline void work_well(void) {
+    struct served_feed *feed;
+    struct loader_process *loader;
+    LIST_FOREACH(feed, &world.supervisor.feeds, link)
+        LIST_FOREACH(loader, &feed->loaders, link)
+            if (loader->process.state == PROCESS_RUNNING && feed->ring.header)
+                fill_chunks(feed, loader, UINT32_MAX, 0);
 }
 
 static inline void die(void) {
