@@ -36,6 +36,11 @@ def patch(page, offset, data):
     return bytes([page, offset // 4, len(data)]) + data
 
 
+def patch_at(offset, data):
+    """fuzz_patch: any place."""
+    return b"\xff" + number(offset) + bytes([len(data)]) + data
+
+
 def client(body, **fields):
     return wire.encode("ClientMessage", {body: fields})
 
@@ -177,6 +182,8 @@ def rings():
     yield "slots", bytes([put_right, 1]) + patch(0, 24, b"\x04")
     yield "shape", bytes([0, 2]) + patch(0, 144 + 40, b"\x05") + patch(0, 144 + 48, b"\x04")
     yield "few-skip-words", bytes([0, 1]) + patch(0, 72, bytes(4))
+    skips = 4096 + 8 * 128 + 64  # after the records and the chunk words of 8 slots
+    yield "holes", bytes([0, 2]) + patch(1, 48, b"\x40\0\0\0\x02\0\0\0") + patch_at(skips, b"\x06")
     yield "record", bytes([0, 1]) + patch(1, 48, b"\x40\0\0\0\x02\0\0\0")
 
 
