@@ -16,6 +16,7 @@ struct entry {
     STAILQ_ENTRY(entry) link;
     uid_t user;
     int fd;
+    uint64_t bytes; // that come back when it is closed
 };
 
 struct closer {
@@ -23,6 +24,7 @@ struct closer {
     pthread_cond_t work;
     STAILQ_HEAD(, entry) entries; // the first one is being closed
     uint32_t count;
+    uint64_t bytes;   // of all entries
     bool running;     // the thread exists
     bool left;        // nothing more will be queued
     uint32_t holders; // the loop and the thread; the last one frees
@@ -55,6 +57,7 @@ static void *run(void *argument) {
         pthread_mutex_lock(&closer->lock);
         STAILQ_REMOVE_HEAD(&closer->entries, link);
         closer->count--;
+        closer->bytes -= entry->bytes;
         free(entry);
     }
     let_go(closer);
@@ -109,7 +112,7 @@ void closer_leave(struct closer *closer) {
     let_go(closer);
 }
 
-void closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count) {
+static void take(struct closer *closer, uid_t user, int *fds, uint32_t *count, uint64_t bytes) {
     pthread_mutex_lock(&closer->lock);
     while (*count) {
         struct entry *entry = malloc(sizeof *entry);
@@ -117,7 +120,9 @@ void closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count) {
         // Out of memory: a descriptor that stays open is better than a loop that blocks.
         if (!entry)
             continue;
-        *entry = (struct entry){.user = user, .fd = fds[*count]};
+        // The first descriptor is closed last.
+        *entry = (struct entry){.user = user, .fd = fds[*count], .bytes = *count ? 0 : bytes};
+        closer->bytes += entry->bytes;
         STAILQ_INSERT_TAIL(&closer->entries, entry, link);
         closer->count++;
     }
@@ -125,6 +130,23 @@ void closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count) {
         start_thread(closer);
     pthread_cond_signal(&closer->work);
     pthread_mutex_unlock(&closer->lock);
+}
+
+void closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count) {
+    take(closer, user, fds, count, 0);
+}
+
+void closer_take_memory(struct closer *closer, int *fds, uint32_t *count, uint64_t bytes) {
+    take(closer, 0, fds, count, bytes);
+}
+
+uint64_t closer_bytes(struct closer *closer) {
+    if (!closer)
+        return 0;
+    pthread_mutex_lock(&closer->lock);
+    uint64_t bytes = closer->bytes;
+    pthread_mutex_unlock(&closer->lock);
+    return bytes;
 }
 
 // Whether the next bytes of the receive queue come with descriptors. Peeking without room for them duplicates and drops

@@ -163,7 +163,7 @@ def test_names_that_nobody_has():
         line = 1 + next(at for at, text in enumerate(feedd.config.read_text().splitlines()) if "allow_users" in text)
         said = f'{feedd.config}:{line}: [dataset numbers] allow_users: found "nobody-by-this-name", wanted the name'
         done = feedd.check()
-        assert done.returncode == 1 and said in done.stderr, done
+        assert done.returncode == 78 and said in done.stderr, done
         done = feedd.ctl("reload", check=False)
         assert done.returncode == 1 and said in done.stderr, done
         assert attach_as(feedd, NOBODY, gids=[DAEMON]) == "attached" and attach_as(feedd, NOBODY) == REFUSED

@@ -189,6 +189,24 @@ static void it_says_when_it_is_full(void **state) {
     assert_true(closer_is_full(closer));
 }
 
+static void memory_counts_until_its_last_descriptor_is_closed(void **state) {
+    int lingering = lingering_socket(), spare = dup(STDOUT_FILENO);
+    int fds[] = {spare, dup(STDOUT_FILENO)};
+    uint32_t one = 1, two = 2;
+    uint64_t since = monotonic_ns();
+    (void)state;
+    assert_int_equal(closer_bytes(closer), 0);
+    closer_take(closer, HOSTILE, &lingering, &one); // what follows has to wait for it
+    closer_take_memory(closer, fds, &two, 1000);
+    assert_int_equal(two, 0);
+    assert_int_equal(closer_bytes(closer), 1000);
+    while (closer_bytes(closer) && monotonic_ns() - since < WAIT_MOST)
+        usleep(10000);
+    assert_int_equal(closer_bytes(closer), 0);
+    assert_int_equal(fcntl(spare, F_GETFD), -1);
+    assert_int_equal(closer_bytes(NULL), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -197,6 +215,7 @@ int main(void) {
         TEST(a_session_with_one_in_its_queue),
         TEST(a_session_without_any_never_waits_for_others),
         TEST(a_session_that_has_no_socket),
+        TEST(memory_counts_until_its_last_descriptor_is_closed),
         TEST(what_is_sent_last_still_arrives),
         TEST(leaving_does_not_wait),
         TEST(it_says_when_it_is_full),

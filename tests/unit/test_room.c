@@ -211,7 +211,9 @@ static void a_lack_that_shows_late(void **state) {
 static void a_budget_is_made_room_in_by_the_oldest_and_never_in_vain(void **state) {
     (void)state;
     struct error error = {0};
+    config.loaders = 1;
     config.user_feeds = 3;
+    config.user_ring_memory = 4 * 64 * KIB;
     config.ring_memory = 4 * 64 * KIB;
     struct served_feed *others = add_idle(1, 5);
     others->user = OTHER;

@@ -144,7 +144,8 @@ static void free_feed(struct served_feed *feed) {
     ring_unmap(&feed->ring);
     // The last descriptor takes the ring's pages with it, and freeing a gigabyte takes a fifth of a second.
     int fds[] = {feed->ring_fd, feed->ring_read_fd};
-    closer_take(supervisor->own_closer, feed->user, fds, &(uint32_t){COUNT_OF(fds)});
+    uint32_t count = feed->ring_fd < 0 ? 0 : COUNT_OF(fds);
+    closer_take_memory(supervisor->own_closer, fds, &count, feed->ring_bytes);
     close_fd(&feed->event_fd);
     if (feed->stats) {
         forget_stats(feed->stats);

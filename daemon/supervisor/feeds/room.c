@@ -86,6 +86,8 @@ static struct survey look_around(const struct supervisor *supervisor) {
         else if (idle_is(feed))
             survey.idle = sum(survey.idle, one);
     }
+    // What is freed is freed a little at a time, and then in both sums: better to wait once too often.
+    survey.ending.bytes += closer_bytes(supervisor->own_closer);
     survey.unused.feeds = without(STATS_MAX_FEEDS, held.feeds);
     survey.unused.loaders = without(STATS_MAX_LOADERS, held.loaders);
     survey.unused.bytes = without(min_u64(ring_free_bytes(), BYTES_MOST), missing);
