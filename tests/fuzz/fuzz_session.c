@@ -7,9 +7,12 @@
 #include "tests/fuzz/world_check.h"
 #include "tests/fuzz/world_children.h"
 
-#define CLIENTS        4u
-#define READ_AT_ONCE   64u
-#define QUESTIONS_MOST 64u
+#define CLIENTS         4u
+#define READ_AT_ONCE    64u
+#define FLOOD           0xf8 // a kind of question from which on it is asked many times
+#define STEPS_MOST      400u // so that no input takes long
+#define QUESTIONS_MOST  64u
+#define FLOOD_QUESTIONS 520u // more than a user may ask at once
 
 struct client {
     int fd; // -1: not connected
@@ -150,11 +153,15 @@ static void say_release(struct client *client) {
 static void say_query(struct client *client) {
     static const char *const names[] = {"", "numbers", "few"};
     Feedd__Query query = FEEDD__QUERY__INIT;
-    query.kind = (Feedd__Query__Kind)(fuzz_byte(&world.input) % 8);
+    uint8_t kind = fuzz_byte(&world.input);
+    query.kind = (Feedd__Query__Kind)(kind % 8);
     query.name = (char *)names[fuzz_byte(&world.input) % COUNT_OF(names)];
     query.start = (uint32_t)fuzz_number(&world.input);
-    SAY(client, QUERY, query, &query);
-    client->questions++;
+    for (uint32_t times = kind < FLOOD ? 1 : FLOOD_QUESTIONS; times; times--, client->questions++) {
+        SAY(client, QUERY, query, &query);
+        if (times % 128 == 0)
+            world_turn(); // the socket is full
+    }
 }
 
 static void say_command(struct client *client) {
@@ -377,7 +384,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     opened = true;
     uint32_t before = fuzz_count_descriptors(); // not the lowest free one: a reload opens files anew
     world.input = (struct fuzz_input){data, size};
-    while (world.input.left)
+    for (uint32_t steps = 0; world.input.left && steps < STEPS_MOST; steps++)
         step();
     end_clients();
     world_settle();

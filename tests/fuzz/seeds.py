@@ -248,7 +248,7 @@ def sessions():
     one_rank = number(0) + number(1) + number(0) * 2
     ranks = [attach(0, 32, 2, world=2, rank=rank, rest=one_rank) for rank in (0, 1)]
     yield "another-rank", hello(0) + ranks[0] + work + again + ranks[1] + work + read
-    yield "asks-too-much", hello(0) + (step(3) + b"\x01\x00" + number(60)) * 510 + read + step(14) + b"\x00" + read
+    yield "asks-too-much", hello(0) + step(3) + b"\xf9\x00" + number(60) + read + step(14) + b"\x00" + read
     progress = step(15, 2)
     two = attach(0, 36, world=2) + attach(1, 36, world=2, rank=1)
     yield "progress", both + two + work + read + step(13) + b"\x00" + progress
