@@ -252,6 +252,8 @@ def sessions():
     progress = step(15, 2)
     two = attach(0, 36, world=2) + attach(1, 36, world=2, rank=1)
     yield "progress", both + two + work + read + step(13) + b"\x00" + progress
+    ahead = attach(0, 96, rest=number(41) + number(8))
+    yield "far-ahead", both + late + ahead + progress
     yield "progress-to-the-end", hello(0) + attach(0, 1 | 8, batch=4, epochs=1) + progress * 2
     yield "failed-sample", hello(0) + attach(0, 0) + step(10) + bytes([0, 15, 3]) + read
     yield "skipped-sample", hello(0) + attach(0, 1, batch=5) + step(10) + bytes([0, 14, 3]) + work + work + read

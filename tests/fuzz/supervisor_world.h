@@ -216,9 +216,28 @@ static inline void world_wait(uint64_t ns) {
 
 // ---- Beginning and end -------------------------------------------------------------------------------------
 
-static inline void world_open(const char *config_path) {
-    struct supervisor *supervisor = &world.supervisor;
+// Loads a configuration with two datasets.
+static inline void load_config(struct supervisor *supervisor) {
+    static const char text[] =
+        "[feedd]\nring_memory = 1M\nring = 64K\nloaders = 2\nlinger = 1s\nmax_lag = 2s\n"
+        "simulated_gpus = 1\nuser_feeds = 4\ndevice_pool = 64K\ndevice_linger = 1s\n"
+        "[dataset numbers]\nformat = records\nrecord_bytes = 8\nfield.value = u64 @ 0\n"
+        "path = /proc/self/fd/%d\n"
+        "[dataset few]\nformat = records\nrecord_bytes = 800\nfield.value = u8[800] @ 0\n"
+        "on_error = skip\npath = /proc/self/fd/%d\n";
+    char config[1024], path[32];
     struct error error = {0};
+    int config_fd = fuzz_memory_file(), data_fd = fuzz_memory_file();
+    snprintf(config, sizeof config, text, data_fd, data_fd);
+    fuzz_write(config_fd, config, strlen(config));
+    FUZZ_CHECK(ftruncate(data_fd, 8000) == 0);
+    FUZZ_CHECK(config_load(fuzz_path(config_fd, path), &supervisor->config, &error) == 0);
+    FUZZ_CHECK(datasets_open(supervisor->config, &supervisor->datasets, &error) == 0);
+    supervisor->dataset_count = supervisor->config->dataset_count;
+}
+
+static inline void world_open(void) {
+    struct supervisor *supervisor = &world.supervisor;
     world.now_ns = 1000 * NS_PER_S;
     LIST_INIT(&supervisor->sessions);
     LIST_INIT(&supervisor->users);
@@ -235,11 +254,7 @@ static inline void world_open(const char *config_path) {
     memset(supervisor->stats, 0, sizeof *supervisor->stats);
     FUZZ_CHECK(uv_loop_init(&supervisor->loop) == 0);
     FUZZ_CHECK(poll_set_open(&supervisor->poll_set, &supervisor->loop) == 0);
-    if (config_load(config_path, &supervisor->config, &error) < 0 ||
-        datasets_open(supervisor->config, &supervisor->datasets, &error) < 0)
-        fprintf(stderr, "%s\n", error.text);
-    FUZZ_CHECK(supervisor->config && supervisor->datasets);
-    supervisor->dataset_count = supervisor->config->dataset_count;
+    load_config(supervisor);
 }
 
 static inline bool world_is_busy(void) {
