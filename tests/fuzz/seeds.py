@@ -272,6 +272,8 @@ def sessions():
     yield "device-lost", hello(0) + on_gpu + lost + read
     lagging = step(12) + b"\xa0" + b"\x07" + number(1) + number(0) * 3 + number(60)
     yield "device-lags", hello(0) + on_gpu + (step(14) + b"\x08" + lagging) * 3 + read
+    refused = step(12) + b"\xa0" + b"\x03" + number(1) + number(0) * 4
+    yield "device-refused-without-a-code", hello(0) + attach(0, 128) + ready + step(14) + b"\x01" + refused + read
     yield "device-garbage", hello(0) + attach(0, 128) + ready + step(12) + b"\xfc" + read
 
 

@@ -19,6 +19,10 @@
 #include "tests/unit/descriptors.h"
 
 #define FLOOD 3000u // more than the socket takes, fewer than are kept
+#define REFUSE                                                                                               \
+    100u // a consumer from which on the pool is refused with a code that is not an errno, or is one
+
+static const int32_t wrong_codes[] = {0, 5, -4096, INT32_MIN, INT32_MAX, -ENOMEM};
 
 static uv_loop_t loop;
 static struct poll_set poll_set;
@@ -180,6 +184,21 @@ static void what_it_said_last_is_heard(void **state) {
     end();
 }
 
+// Whatever it says, clients are told a positive errno and a sentence that ends.
+static void a_failure_always_has_an_errno(void **state) {
+    int fd;
+    (void)state;
+    wait_for_report(&fd);
+    for (uint32_t i = 0; i < COUNT_OF(wrong_codes); i++) {
+        request(TRANSFER_REMOVE_CONSUMER, 7, REFUSE + i, -1);
+        struct transfer_report report = wait_for_report(&fd);
+        assert_int_equal(report.kind, TRANSFER_POOL_REFUSED);
+        assert_int_equal(report.code, wrong_codes[i] == -ENOMEM ? -ENOMEM : -EIO);
+        assert_int_equal(strnlen(report.text, sizeof report.text), sizeof report.text - 1);
+    }
+    end();
+}
+
 // ---- As the transfer process -------------------------------------------------------------------------------
 
 static int answer(const struct transfer_request *got, const int *fds, uint32_t count) {
@@ -190,6 +209,11 @@ static int answer(const struct transfer_request *got, const int *fds, uint32_t c
         report.kind = TRANSFER_POOL_OPEN;
     if (got->kind == TRANSFER_REMOVE_CONSUMER && got->consumer == 9)
         report.kind = TRANSFER_LOST;
+    if (got->kind == TRANSFER_REMOVE_CONSUMER && got->consumer >= REFUSE) {
+        report.kind = TRANSFER_POOL_REFUSED;
+        report.code = wrong_codes[got->consumer - REFUSE];
+        memset(report.text, 'x', sizeof report.text);
+    }
     return control_send(HERITAGE_CONTROL, &report, sizeof report, fds, count) < 0 ? 1
            : report.kind == TRANSFER_LOST                                         ? 5
                                                                                   : 0;
@@ -234,6 +258,7 @@ int main(int argc, char **argv) {
         TEST(a_consumer_that_was_not_added_yet_is_taken_back),
         TEST(one_that_cannot_be_told_everything_is_killed),
         TEST(what_it_said_last_is_heard),
+        TEST(a_failure_always_has_an_errno),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,6 +123,15 @@ static void send_unsent(struct transfer_process *transfer) {
 
 // ---- Receiving ---------------------------------------------------------------------------------------------
 
+// Clients are told the code and the text, and rely on both.
+static void put_right(struct transfer_report *report) {
+    bool fails = report->kind == TRANSFER_POOL_REFUSED || report->kind == TRANSFER_CONSUMER_REFUSED ||
+                 report->kind == TRANSFER_LOST;
+    if (fails && (report->code >= 0 || report->code <= -4096))
+        report->code = -EIO;
+    report->text[sizeof report->text - 1] = 0;
+}
+
 int transfer_process_receive(struct transfer_process *transfer, struct transfer_report *report, int *fd) {
     struct process *process = &transfer->process;
     int fds[CONTROL_MAX_DESCRIPTORS];
@@ -143,6 +152,7 @@ int transfer_process_receive(struct transfer_process *transfer, struct transfer_
     while (count > 1)
         close(fds[--count]);
     *fd = count ? fds[0] : -1;
+    put_right(report);
     return 1;
 }
 

@@ -35,9 +35,10 @@ extern const struct respawn_policy transfer_respawn_policy;
 int transfer_process_start(const struct transfer_start *start, struct transfer_process **started,
                            struct error *error);
 
-// Takes the next report. 1: it is in *report, and *fd is the descriptor that came with it, the caller's to close, or
-// -1; 0: there is none now. Call it until it returns 0, or again in the next turn: as long as reports are left, the
-// owner is marked in every turn. What a process said last can still be taken once it is GONE.
+// Takes the next report. 1: it is in *report, its text ends, and a failure has an errno as its code; *fd is the
+// descriptor that came with it, the caller's to close, or -1; 0: there is none now. Call it until it returns 0, or
+// again in the next turn: as long as reports are left, the owner is marked in every turn. What a process said last can
+// still be taken once it is GONE.
 int transfer_process_receive(struct transfer_process *transfer, struct transfer_report *report, int *fd);
 
 // Sends a request with descriptors, which are duplicated; what the socket does not take now follows as soon as it
