@@ -15,7 +15,8 @@ FUZZ_WRAPS_client  := $(HOSTILE_WRAPS)
 FUZZ_WRAPS_ctl     := $(HOSTILE_WRAPS) ctl_complain
 FUZZ_WRAPS_stats   := monotonic_ns nanosleep
 FUZZ_WRAPS_session := monotonic_ns uv_queue_work process_start process_stop process_kill process_watch \
-                      process_release closer_take closer_take_socket log_write
+                      process_release closer_take closer_take_memory closer_take_socket log_write \
+                      turn_clock_enter turn_clock_leave
 
 fuzz:
 	$(Q)tools/install-dependencies.sh build fuzz

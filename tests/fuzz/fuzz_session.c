@@ -78,9 +78,11 @@ static void say_hello(struct client *client) {
 }
 
 static void write_token(const Feedd__Attach *attach, char text[RESUME_TOKEN_BYTES]) {
-    const struct dataset *dataset = datasets_find(&world.supervisor, attach->dataset);
+    size_t i;
+    bool found = datasets_find(&world.supervisor, attach->dataset, &i);
     const struct resume_token token = {.version = attach->shuffle ? ORDER_FEISTEL_1 : ORDER_SEQUENTIAL,
-                                       .fingerprint = dataset ? dataset->layout->fingerprint : 0,
+                                       .fingerprint =
+                                           found ? world.supervisor.datasets[i]->layout->fingerprint : 0,
                                        .seed = attach->seed,
                                        .epoch = fuzz_number(&world.input),
                                        .consumed = fuzz_number(&world.input)};

@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "daemon/heritage.h"
-#include "daemon/supervisor/clients/closer.h"
 #include "daemon/supervisor/clients/session.h"
+#include "daemon/supervisor/closer.h"
 #include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/served_feed.h"
@@ -53,7 +53,10 @@ void __wrap_process_kill(struct process *process);
 void __wrap_process_watch(struct process *process, uint64_t now, uint64_t stop_timeout_ns);
 void __wrap_process_release(struct process *process);
 void __wrap_closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count);
+void __wrap_closer_take_memory(struct closer *closer, int *fds, uint32_t *count, uint64_t bytes);
 void __wrap_closer_take_socket(struct closer *closer, uid_t user, int *socket);
+struct turn_part __wrap_turn_clock_enter(struct turn_clock *clock, enum turn_work work, uint64_t number);
+void __wrap_turn_clock_leave(struct turn_clock *clock, struct turn_part before);
 void __wrap_log_write(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
 
 uint64_t __wrap_monotonic_ns(void) {
@@ -141,6 +144,21 @@ void __wrap_closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *c
     (void)user;
     while (*count)
         close(fds[--*count]);
+}
+
+void __wrap_closer_take_memory(struct closer *closer, int *fds, uint32_t *count, uint64_t bytes) {
+    (void)bytes;
+    __wrap_closer_take(closer, 0, fds, count);
+}
+
+struct turn_part __wrap_turn_clock_enter(struct turn_clock *clock, enum turn_work work, uint64_t number) {
+    (void)clock;
+    return (struct turn_part){work, number};
+}
+
+void __wrap_turn_clock_leave(struct turn_clock *clock, struct turn_part before) {
+    (void)clock;
+    (void)before;
 }
 
 void __wrap_closer_take_socket(struct closer *closer, uid_t user, int *socket) {
