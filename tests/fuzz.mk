@@ -4,7 +4,7 @@
 FUZZ_CC      ?= clang
 FUZZFLAGS    ?=
 , := ,
-# clang, other than gcc, takes a variable that is only there to be released at the end of its scope for unused.
+# Unlike gcc, clang calls a variable unused that is only there to be released at the end of its scope.
 FUZZ_CFLAGS  := -O1 -g -fsanitize=fuzzer-no-link -fno-sanitize-recover=all -Wno-unused-variable
 FUZZ_SECONDS  = $(if $(filter file,$(origin SECONDS)),20,$(SECONDS))
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
