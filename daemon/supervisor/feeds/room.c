@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "daemon/supervisor/closer.h"
 #include "daemon/supervisor/feeds/idle.h"
 #include "daemon/supervisor/processes/loader_process.h"
 
