@@ -73,11 +73,12 @@ $(BUILD)/obj/%.o: %.c | $(BUILD)/gen/feed.pb-c.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(FLAGS) $(call pkg,$(PKGS_DAEMON) $(PKGS_CTL)) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# Determined in every run, but written only when the result changes.
+# Determined in every run, but written only when the result changes. Several makes may do that at once.
 $(CUDA_FOUND): FORCE
 	$(Q)mkdir -p $(@D)
-	$(Q)CUDA_HOME='$(CUDA_HOME)' PYTHON='$(PYTHON)' client/python/cuda.sh $(if $(filter 0,$(CUDA)),none,auto) '$(abspath $(CUDA_HEADERS))' >$@.new
-	$(Q)if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+	$(Q)new=$@.$$$$; CUDA_HOME='$(CUDA_HOME)' PYTHON='$(PYTHON)' \
+	    client/python/cuda.sh $(if $(filter 0,$(CUDA)),none,auto) '$(abspath $(CUDA_HEADERS))' >"$$new" || exit; \
+	    if cmp -s "$$new" $@; then rm "$$new"; else mv "$$new" $@; fi
 FORCE:
 
 # Only these files are compiled with CUDA's headers.
