@@ -41,7 +41,8 @@ struct ring_plan {
 // Computes the results of a plan. -EOVERFLOW when a number exceeds 64 bits or a limit of the layout.
 int ring_plan(struct ring_plan *plan, struct error *error);
 
-// The free bytes in /dev/shm; UINT64_MAX if it has no limit, 0 if there is no /dev/shm.
+// The bytes that rings may still have: the least of those free in /dev/shm and of those that the memory limits of this
+// process's control groups leave. UINT64_MAX if there are no limits, 0 if there is no /dev/shm.
 uint64_t ring_free_bytes(void);
 
 // Fills `error` with `code` and a sentence: a ring of that size does not fit into /dev/shm, which has that much free.

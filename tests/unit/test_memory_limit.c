@@ -1,0 +1,117 @@
+// What the memory limits of control groups leave, from folders that look like those of the kernel.
+#include "shm/memory_limit.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "base/sizes.h"
+
+static char root[] = "/tmp/feedd-groups-XXXXXX";
+
+static int set_up(void **state) {
+    (void)state;
+    strcpy(root, "/tmp/feedd-groups-XXXXXX");
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    char command[64];
+    (void)state;
+    snprintf(command, sizeof command, "rm -r %s", root);
+    return system(command); // NOLINT(cert-env33-c): a folder of the test's own
+}
+
+static void put(const char *group, const char *name, const char *text) {
+    char path[256];
+    snprintf(path, sizeof path, "%s%s/%s", root, group, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void make_group(const char *group) {
+    char path[256];
+    snprintf(path, sizeof path, "%s%s", root, group);
+    assert_int_equal(mkdir(path, 0700), 0);
+}
+
+static void put_v2(const char *group, const char *limit, const char *usage, const char *stat) {
+    put(group, "memory.max", limit);
+    put(group, "memory.current", usage);
+    put(group, "memory.stat", stat);
+}
+
+static void the_group_that_leaves_least_decides(void **state) {
+    (void)state;
+    make_group("/system.slice");
+    make_group("/system.slice/feedd.service");
+    put_v2("/system.slice", "100000\n", "90000\n", "anon 90000\nfile 0\nshmem 0\n");
+    put_v2("/system.slice/feedd.service", "50000\n", "20000\n", "anon 20000\nfile 0\nshmem 0\n");
+    struct memory_limit limit = memory_limit_of("0::/system.slice/feedd.service\n", root);
+    assert_int_equal(limit.free_bytes, 10000);
+    assert_int_equal(limit.limit_bytes, 100000);
+    assert_non_null(strstr(limit.group, "/system.slice"));
+    assert_null(strstr(limit.group, "feedd.service"));
+}
+
+static void cache_can_be_dropped_and_shared_memory_cannot(void **state) {
+    (void)state;
+    make_group("/a");
+    put_v2("/a", "1000\n", "900\n", "anon 100\nfile 800\nshmem 300\nslab_reclaimable 50\n");
+    assert_int_equal(memory_limit_of("0::/a\n", root).free_bytes, 1000 - (900 - 500 - 50));
+}
+
+static void there_may_be_no_limit(void **state) {
+    (void)state;
+    assert_int_equal(memory_limit_of("", root).free_bytes, UINT64_MAX);
+    assert_int_equal(memory_limit_of("0::/nowhere\nnonsense\n::\n", root).free_bytes, UINT64_MAX);
+    make_group("/a");
+    put_v2("/a", "max\n", "900\n", "");
+    assert_int_equal(memory_limit_of("0::/a\n", root).free_bytes, UINT64_MAX);
+    make_group("/memory");
+    put("/memory", "memory.limit_in_bytes", "9223372036854771712\n");
+    put("/memory", "memory.usage_in_bytes", "900\n");
+    assert_int_equal(memory_limit_of("4:memory:/\n", root).free_bytes, UINT64_MAX);
+}
+
+static void version_1(void **state) {
+    (void)state;
+    make_group("/memory");
+    make_group("/memory/a");
+    put("/memory/a", "memory.limit_in_bytes", "1000\n");
+    put("/memory/a", "memory.usage_in_bytes", "700\n");
+    put("/memory/a", "memory.stat", "cache 1\nshmem 1\ntotal_cache 500\ntotal_shmem 400\n");
+    assert_int_equal(memory_limit_of("5:cpu:/b\n4:hugetlb,memory:/a\n0::/\n", root).free_bytes, 400);
+    // A container that does not see its path: the root is its group.
+    put("/memory", "memory.limit_in_bytes", "2000\n");
+    put("/memory", "memory.usage_in_bytes", "500\n");
+    assert_int_equal(memory_limit_of("4:memory:/outside/of/it\n", root).free_bytes, 1500);
+}
+
+static void a_group_over_its_limit_leaves_nothing(void **state) {
+    (void)state;
+    make_group("/a");
+    put_v2("/a", "100\n", "900\n", "");
+    assert_int_equal(memory_limit_of("0::/a\n", root).free_bytes, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(the_group_that_leaves_least_decides),
+        TEST(cache_can_be_dropped_and_shared_memory_cannot),
+        TEST(there_may_be_no_limit),
+        TEST(version_1),
+        TEST(a_group_over_its_limit_leaves_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
