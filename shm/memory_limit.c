@@ -1,11 +1,13 @@
 #include "shm/memory_limit.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/scope.h"
 #include "base/sizes.h"
@@ -29,10 +31,11 @@ static const struct names version_1 = {"/memory",      "memory.limit_in_bytes", 
 static bool read_text(const char *folder, const char *name, char *text, size_t bytes) {
     char path[PATH_BYTES + 64];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file CLEANUP(close_file) = fopen(path, "re");
-    if (!file)
+    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t count = fd < 0 ? -1 : read(fd, text, bytes - 1); // files of the kernel's, which come whole
+    if (count < 0)
         return false;
-    text[fread(text, 1, bytes - 1, file)] = '\0';
+    text[count] = '\0';
     return true;
 }
 
