@@ -147,11 +147,17 @@ def test_programs_inherit_nothing(daemon, device):
     """What is started keeps no session alive."""
     code = """
 import subprocess
-other = subprocess.Popen(["sleep", "60"])
+def start(**options): return subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
+def inherited(process):
+    process.stdin.write(b"x") # what it answers shows that it has opened, and closed, all that it loads itself
+    process.stdin.flush()
+    process.stdout.read(1)
+    return [name for name in os.listdir(f"/proc/{process.pid}/fd") if int(name) > 2]
+other = start()
 held = next(iterator)
-third = subprocess.Popen(["sleep", "60"], preexec_fn=lambda: None)
-print(*[len([name for name in os.listdir(f"/proc/{p.pid}/fd") if int(name) > 2]) for p in (other, third)])
-for p in (other, third): p.kill(); p.wait()
+third = start(preexec_fn=lambda: None)
+print(len(inherited(other)), len(inherited(third)))
+for process in (other, third): process.kill(); process.wait()
 """
     assert run(daemon, device, code) == "0 0\n"
 
