@@ -68,6 +68,7 @@ static void end_loop(struct runner *runner) {
     close_if_open((uv_handle_t *)&runner->again);
     listen_stop(&runner->supervisor);
     poll_set_remove(&runner->owner);
+    process_set_close(&runner->supervisor.processes);
     poll_set_close(&runner->supervisor.poll_set);
 }
 
@@ -268,6 +269,9 @@ static int start(struct runner *runner, bool until_eof, struct error *error) {
         return error_set(error, -ENOMEM, "out of memory");
     // From here on there is something to clean up, so signals must not simply end us.
     start_handles(runner);
+    err = process_set_open(&supervisor->processes, &supervisor->loop);
+    if (err)
+        return error_set(error, err, "cannot watch child processes: %s", uv_strerror(err));
     err = poll_set_open(&supervisor->poll_set, &supervisor->loop);
     if (err)
         return error_set(error, err, "cannot create an epoll descriptor: %s", strerror(-err));
@@ -300,22 +304,6 @@ static void release(struct supervisor *supervisor) {
     config_free(supervisor->config);
 }
 
-static void init(struct supervisor *supervisor, struct config *config) {
-    LIST_INIT(&supervisor->sessions);
-    LIST_INIT(&supervisor->users);
-    LIST_INIT(&supervisor->feeds);
-    LIST_INIT(&supervisor->devices);
-    mark_queue_init(&supervisor->marked_sessions);
-    mark_queue_init(&supervisor->marked_feeds);
-    mark_queue_init(&supervisor->marked_devices);
-    mark_queue_init(&supervisor->unsent_sessions);
-    mark_queue_init(&supervisor->closed_sessions);
-    supervisor->config = config;
-    supervisor->group = (gid_t)-1;
-    supervisor->listen_fd = supervisor->lock_fd = supervisor->stats_fd = supervisor->poll_set.epoll_fd = -1;
-    supervisor->started_ns = monotonic_ns();
-}
-
 static void say_hello(const struct supervisor *supervisor) {
     char gpus[192];
     log_info("version " FEEDD_VERSION " serves %zu dataset%s on %s", supervisor->dataset_count,
@@ -337,7 +325,7 @@ int supervisor_run(struct config *config, bool until_eof) {
     struct supervisor *supervisor = &runner->supervisor;
     signal(SIGPIPE, SIG_IGN); // a reader of our log may go away
     signal(SIGXFSZ, SIG_IGN); // a ring larger than RLIMIT_FSIZE is refused, with the numbers
-    init(supervisor, config);
+    supervisor_init(supervisor, config);
     runner->watchdog_ns = notify_watchdog_interval_ns();
     if (start(runner, until_eof, &error) < 0) {
         log_error("%s", error.text);

@@ -14,6 +14,22 @@ static const struct state states[] = {
 };
 static const struct state_table table = STATE_TABLE("supervisor", states);
 
+void supervisor_init(struct supervisor *supervisor, struct config *config) {
+    LIST_INIT(&supervisor->sessions);
+    LIST_INIT(&supervisor->users);
+    LIST_INIT(&supervisor->feeds);
+    LIST_INIT(&supervisor->devices);
+    mark_queue_init(&supervisor->marked_sessions);
+    mark_queue_init(&supervisor->marked_feeds);
+    mark_queue_init(&supervisor->marked_devices);
+    mark_queue_init(&supervisor->unsent_sessions);
+    mark_queue_init(&supervisor->closed_sessions);
+    supervisor->config = config;
+    supervisor->group = (gid_t)-1;
+    supervisor->listen_fd = supervisor->lock_fd = supervisor->stats_fd = supervisor->poll_set.epoll_fd = -1;
+    supervisor->started_ns = monotonic_ns();
+}
+
 void supervisor_set_state(struct supervisor *supervisor, enum supervisor_state state) {
     supervisor->state = (enum supervisor_state)state_next(&table, supervisor->state, state);
 }

@@ -25,6 +25,7 @@
 #include "daemon/source/dataset.h"
 #include "daemon/supervisor/mark.h"
 #include "daemon/supervisor/poll_set.h"
+#include "daemon/supervisor/processes/process.h"
 #include "daemon/supervisor/turn_clock.h"
 #include "proto/codec.h"
 #include "shm/stats.h"
@@ -41,6 +42,7 @@ enum supervisor_state {
 struct supervisor {
     uv_loop_t loop;
     struct poll_set poll_set;
+    struct process_set processes;
     struct turn_clock clock;
     enum supervisor_state state;
     int exit_code;
@@ -95,6 +97,9 @@ struct supervisor {
     } last_errors[LAST_ERRORS];
     uint32_t error_count; // in total; the last LAST_ERRORS are kept
 };
+
+// Everything that has no memory or descriptors yet. The structure is zeroed.
+void supervisor_init(struct supervisor *supervisor, struct config *config);
 
 void supervisor_set_state(struct supervisor *supervisor, enum supervisor_state state);
 

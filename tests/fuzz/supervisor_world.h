@@ -257,16 +257,7 @@ static inline void load_config(struct supervisor *supervisor) {
 static inline void world_open(void) {
     struct supervisor *supervisor = &world.supervisor;
     world.now_ns = 1000 * NS_PER_S;
-    LIST_INIT(&supervisor->sessions);
-    LIST_INIT(&supervisor->users);
-    LIST_INIT(&supervisor->feeds);
-    LIST_INIT(&supervisor->devices);
-    mark_queue_init(&supervisor->marked_sessions);
-    mark_queue_init(&supervisor->marked_feeds);
-    mark_queue_init(&supervisor->marked_devices);
-    mark_queue_init(&supervisor->unsent_sessions);
-    mark_queue_init(&supervisor->closed_sessions);
-    supervisor->listen_fd = supervisor->lock_fd = supervisor->stats_fd = -1;
+    supervisor_init(supervisor, NULL);
     supervisor->stats = aligned_alloc(RING_PAGE, sizeof *supervisor->stats);
     FUZZ_CHECK(supervisor->stats);
     memset(supervisor->stats, 0, sizeof *supervisor->stats);

@@ -71,6 +71,18 @@ def test_loaders_that_die_as_soon_as_they_start_fail_the_feed():
         assert feedd.read_log().count("was killed by signal 9") >= 16, feedd.read_log()
 
 
+def test_started_by_somebody_who_ignores_the_ends_of_children():
+    """That is inherited, and the kernel then forgets a child that ends unless its parent handles the signal."""
+    with harness.Instance(loaders=1) as feedd:
+        data.add_records(feedd)
+        feedd.start(wrap=("sh", "-c", "trap '' CHLD; exec \"$@\"", "sh"))
+        with feedd.client() as session:
+            session.attach("numbers", 10)
+            (loader,) = harness.eventually(lambda: feedd.children_called("loader"), 10, "a loader")
+            os.kill(loader, signal.SIGKILL)
+            harness.eventually(lambda: feedd.children_called("loader") not in ([], [loader]), 10, "another loader")
+
+
 def kill_loaders(io, pause_s, **dataset):
     with serve(io=io, loaders=3, dataset=dataset) as feedd:
         reader = consumer.Consumer(feedd, "numbers", 20, sleep_us=4000, **SHAPE)

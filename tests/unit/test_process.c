@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -26,6 +25,7 @@
 struct fixture {
     uv_loop_t loop;
     struct poll_set poll_set;
+    struct process_set processes;
     struct process *process;
     unsigned changes, closed, ready;
     enum process_state seen; // by the last `changed`
@@ -37,13 +37,15 @@ static struct fixture fixture;
 static int set_up(void **state) {
     (void)state;
     fixture = (struct fixture){0};
-    return uv_loop_init(&fixture.loop) < 0 || poll_set_open(&fixture.poll_set, &fixture.loop) < 0;
+    return uv_loop_init(&fixture.loop) < 0 || poll_set_open(&fixture.poll_set, &fixture.loop) < 0 ||
+           process_set_open(&fixture.processes, &fixture.loop) < 0;
 }
 
 // A loop that closes has no handle left.
 static int tear_down(void **state) {
     (void)state;
     poll_set_close(&fixture.poll_set);
+    process_set_close(&fixture.processes);
     uv_run(&fixture.loop, UV_RUN_DEFAULT);
     return uv_loop_close(&fixture.loop);
 }
@@ -81,6 +83,7 @@ static int start(const char *part, int fd, bool talks) {
     const int fds[] = {-1, STDOUT_FILENO, STDERR_FILENO, ends[1], fd};
     char *arguments[] = {(char *)"test_process", (char *)part, NULL};
     const struct process_start options = {
+        .processes = &fixture.processes,
         .poll_set = &fixture.poll_set,
         .what = "test process",
         .arguments = arguments,
@@ -250,26 +253,43 @@ static void one_that_cannot_become_the_program(void **state) {
     release();
 }
 
-static void failing_to_spawn_leaves_nothing(void **state) {
+// A channel that cannot be waited for.
+static void failing_to_start_leaves_nothing(void **state) {
     unsigned before = open_descriptors();
-    struct rlimit limit, enough;
+    struct error error = {0};
+    struct process *process = calloc(1, sizeof *process);
+    char *arguments[] = {(char *)"test_process", (char *)"sleep", NULL};
+    const int fds[] = {-1, STDOUT_FILENO, STDERR_FILENO};
+    const struct process_start options = {
+        .processes = &fixture.processes,
+        .poll_set = &fixture.poll_set,
+        .what = "test process",
+        .arguments = arguments,
+        .fds = fds,
+        .fd_count = COUNT_OF(fds),
+        .channel = memfd_create("test", MFD_CLOEXEC),
+        .changed = changed,
+        .closed = closed,
+        .owner = &fixture,
+    };
     (void)state;
-    int free_fds[3]; // the pipe takes two
-    for (int i = 0; i < 3; i++)
-        free_fds[i] = dup(STDOUT_FILENO);
-    for (int i = 0; i < 3; i++)
-        close(free_fds[i]);
-    getrlimit(RLIMIT_NOFILE, &enough);
-    limit = enough;
-    limit.rlim_cur = (rlim_t)free_fds[2];
-    setrlimit(RLIMIT_NOFILE, &limit);
-    int err = start("sleep", -1, false);
-    setrlimit(RLIMIT_NOFILE, &enough);
-    assert_int_equal(err, -EMFILE);
-    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); // no child is left either
+    assert_int_equal(process_start(process, &options, &error), -EPERM);
     assert_int_equal(fixture.closed, 1);
     assert_int_equal(fixture.changes, 0);
+    assert_true(LIST_EMPTY(&fixture.processes.running));
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(open_descriptors(), before);
+}
+
+// Somebody else reaps it, and nobody knows how it ended.
+static void one_that_ends_unheard(void **state) {
+    (void)state;
+    assert_int_equal(start("exit", -1, false), 0);
+    while (waitpid(process_pid(fixture.process), NULL, 0) < 0)
+        ;
+    run_until(PROCESS_GONE);
+    assert_int_equal(fixture.process->exit_signal, 0);
+    release();
 }
 
 // ---- As the child ------------------------------------------------------------------------------------------
@@ -311,7 +331,8 @@ int main(int argc, char **argv) {
         TEST(what_it_says_last_is_there_when_it_is_gone),
         TEST(descriptors_arrive_by_number),
         TEST(one_that_cannot_become_the_program),
-        TEST(failing_to_spawn_leaves_nothing),
+        TEST(failing_to_start_leaves_nothing),
+        TEST(one_that_ends_unheard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

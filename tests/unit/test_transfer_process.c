@@ -26,6 +26,7 @@ static const int32_t wrong_codes[] = {0, 5, -4096, INT32_MIN, INT32_MAX, -ENOMEM
 
 static uv_loop_t loop;
 static struct poll_set poll_set;
+static struct process_set processes;
 static struct stats_region *stats;
 static struct transfer_process *transfer;
 static unsigned changes;
@@ -39,6 +40,7 @@ static int set_up(void **state) {
     struct error error = {0};
     stats = mmap(NULL, sizeof *stats, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     const struct transfer_start start = {
+        .processes = &processes,
         .poll_set = &poll_set,
         .stats = stats,
         .stats_fd = STDERR_FILENO,
@@ -51,6 +53,7 @@ static int set_up(void **state) {
     (void)state;
     changes = 0;
     return stats == MAP_FAILED || uv_loop_init(&loop) < 0 || poll_set_open(&poll_set, &loop) < 0 ||
+                   process_set_open(&processes, &loop) < 0 ||
                    transfer_process_start(&start, &transfer, &error) < 0
                ? -1
                : 0;
@@ -67,6 +70,7 @@ static void end(void) {
     }
     transfer_process_release(transfer);
     poll_set_close(&poll_set);
+    process_set_close(&processes);
     uv_run(&loop, UV_RUN_DEFAULT);
 }
 

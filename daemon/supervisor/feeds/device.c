@@ -102,6 +102,7 @@ static void on_changed(struct process *process) {
 static int start_process(struct device *device, struct error *error) {
     struct supervisor *supervisor = device->supervisor;
     struct transfer_start start = {
+        .processes = &supervisor->processes,
         .poll_set = &supervisor->poll_set,
         .stats = supervisor->stats,
         .stats_fd = supervisor->stats_fd,

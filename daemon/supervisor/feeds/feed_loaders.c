@@ -22,6 +22,7 @@ static int start_one(struct served_feed *feed, struct error *error) {
     struct supervisor *supervisor = feed->supervisor;
     struct loader_process *loader;
     struct loader_start start = {
+        .processes = &supervisor->processes,
         .poll_set = &supervisor->poll_set,
         .stats = supervisor->stats,
         .stats_fd = supervisor->stats_fd,

@@ -142,6 +142,7 @@ static int spawn(struct loader_process *loader, const struct loader_start *start
     snprintf(feed, sizeof feed, "feed %" PRIu64, start->feed);
     char *arguments[] = {(char *)"feedd-loader", (char *)"--role=loader", feed, NULL};
     const struct process_start options = {
+        .processes = start->processes,
         .poll_set = start->poll_set,
         .what = "loader process",
         .arguments = arguments, // shown by ps, to everybody, so it names no dataset; not read

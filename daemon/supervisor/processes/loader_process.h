@@ -20,6 +20,7 @@ struct loader_process {
 };
 
 struct loader_start {
+    struct process_set *processes;
     struct poll_set *poll_set;
     struct stats_region *stats;
     int stats_fd;

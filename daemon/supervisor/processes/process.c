@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,9 +33,7 @@ static void set_state(struct process *process, enum process_state state) {
 
 static void close_handles(struct process *process) {
     poll_set_remove(&process->channel);
-    poll_set_remove(&process->end);
     close_fd(&process->channel_fd);
-    close_fd(&process->pidfd);
     process->closed(process);
 }
 
@@ -52,20 +49,41 @@ static void settle(struct process *process) {
     process->changed(process);
 }
 
-static void on_end(struct poll_entry *entry, uint32_t events) {
-    struct process *process = CONTAINER_OF(entry, struct process, end);
-    siginfo_t info = {0};
-    (void)events;
-    if (waitid(P_PIDFD, (id_t)process->pidfd, &info, WEXITED | WNOHANG) < 0 || info.si_pid == 0)
+// waitpid() fails only if somebody else has reaped the process; then nobody knows how it ended.
+static void reap(struct process *process) {
+    int status = 0;
+    pid_t pid = waitpid(process->pid, &status, WNOHANG);
+    if (pid == 0 || (pid < 0 && errno != ECHILD))
         return;
-    poll_set_remove(entry); // a process that has been reaped would be reported again and again
+    LIST_REMOVE(process, link);
     process->ended_ns = monotonic_ns();
-    if (info.si_code == CLD_EXITED)
-        process->exit_status = info.si_status;
+    if (WIFSIGNALED(status))
+        process->exit_signal = WTERMSIG(status);
     else
-        process->exit_signal = info.si_status;
+        process->exit_status = WEXITSTATUS(status);
     set_state(process, PROCESS_EXITED);
     settle(process);
+}
+
+// One signal may stand for several processes.
+static void on_child(uv_signal_t *handle, int number) {
+    struct process_set *set = handle->data;
+    struct process *process, *next;
+    (void)number;
+    LIST_FOREACH_SAFE(process, &set->running, link, next)
+        reap(process);
+}
+
+int process_set_open(struct process_set *set, uv_loop_t *loop) {
+    LIST_INIT(&set->running);
+    int err = uv_signal_init(loop, &set->child);
+    set->child.data = set;
+    return err ? err : uv_signal_start(&set->child, on_child, SIGCHLD);
+}
+
+void process_set_close(struct process_set *set) {
+    if (set->child.data && !uv_is_closing((uv_handle_t *)&set->child))
+        uv_close((uv_handle_t *)&set->child, NULL);
 }
 
 static void on_channel(struct poll_entry *entry, uint32_t events) {
@@ -103,10 +121,11 @@ void process_describe_end(const struct process *process, char *text, size_t byte
 
 // ---- Signals -----------------------------------------------------------------------------------------------
 
+// Only to a process that has not been reaped: afterwards its number may be another's.
 static void send_signal(struct process *process, enum process_state state, int number) {
     set_state(process, state);
     process->signalled_ns = monotonic_ns();
-    syscall(SYS_pidfd_send_signal, process->pidfd, number, NULL, 0);
+    kill(process->pid, number);
 }
 
 void process_stop(struct process *process) {
@@ -140,17 +159,9 @@ static int spawn(struct process *process, const struct process_start *start) {
         return -ENOMEM;
     memcpy(fds, start->fds, start->fd_count * sizeof *fds);
     const struct spawn options = {.arguments = start->arguments, .fds = fds, .fd_count = start->fd_count};
-    return spawn_self(&options, &process->pid, &process->pidfd);
-}
-
-// A child that is not watched would never be reaped.
-static int watch_end(struct process *process, const struct process_start *start) {
-    int err = poll_set_add(start->poll_set, &process->end, process->pidfd, EPOLLIN, on_end);
+    int err = spawn_self(&options, &process->pid);
     if (!err)
-        return 0;
-    syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0);
-    while (waitpid(process->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+        LIST_INSERT_HEAD(&start->processes->running, process, link);
     return err;
 }
 
@@ -162,8 +173,6 @@ static int open_handles(struct process *process, const struct process_start *sta
     if (err)
         return error_set(error, err, "cannot watch the channel of a %s: %s", start->what, strerror(-err));
     err = spawn(process, start);
-    if (!err)
-        err = watch_end(process, start);
     return err ? error_set(error, err, "cannot start a %s: %s", start->what, strerror(-err)) : 0;
 }
 
@@ -172,7 +181,6 @@ int process_start(struct process *process, const struct process_start *start, st
     process->owner = start->owner;
     process->changed = start->changed;
     process->channel_fd = start->channel;
-    process->pidfd = -1;
     process->channel_ready = start->channel_ready;
     process->channel_matters = !start->channel_ready;
     process->closed = start->closed;

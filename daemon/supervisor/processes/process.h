@@ -8,8 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <uv.h>
 
 #include "base/error.h"
+#include "base/queue.h"
 #include "daemon/supervisor/poll_set.h"
 
 enum process_state {
@@ -34,9 +36,8 @@ struct process {
     uint64_t ended_ns;     // reaped
 
     // Private to process.c, and to the file that knows what the channel carries.
+    LIST_ENTRY(process) link; // of the set, until it has been reaped
     pid_t pid;
-    int pidfd;
-    struct poll_entry end; // of the process
     struct poll_entry channel;
     int channel_fd;
     bool channel_matters; // GONE waits for the end of the channel
@@ -45,7 +46,19 @@ struct process {
     void (*closed)(struct process *process);
 };
 
+// All processes that have not been reaped. Works on every kernel, unlike descriptors of processes.
+struct process_set {
+    LIST_HEAD(, process) running;
+    uv_signal_t child;
+};
+
+// A negative errno of libuv's. Afterwards SIGCHLD is handled, whatever was inherited.
+int process_set_open(struct process_set *set, uv_loop_t *loop);
+// The loop must run once more.
+void process_set_close(struct process_set *set);
+
 struct process_start {
+    struct process_set *processes;
     struct poll_set *poll_set;
     const char *what;       // "loader process", for messages
     char *const *arguments; // ends with NULL

@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 // ---- In the child: only what is safe after a fork of a process with threads ---------------------------------
@@ -63,30 +61,15 @@ static _Noreturn void become(const struct spawn *spawn) {
 
 // ---- In the parent ------------------------------------------------------------------------------------------
 
-// All signals are blocked meanwhile: a handler of ours must not run in the child.
-static pid_t fork_blocked(const struct spawn *spawn) {
+// All signals are blocked around the fork: a handler of ours must not run in the child.
+int spawn_self(const struct spawn *spawn, pid_t *pid) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    pid_t pid = fork();
-    int err = errno;
-    if (pid == 0)
+    *pid = fork();
+    int err = *pid < 0 ? -errno : 0;
+    if (*pid == 0)
         become(spawn);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = err;
-    return pid;
-}
-
-int spawn_self(const struct spawn *spawn, pid_t *pid, int *pidfd) {
-    *pid = fork_blocked(spawn);
-    if (*pid < 0)
-        return -errno;
-    *pidfd = (int)syscall(SYS_pidfd_open, *pid, 0); // close-on-exec
-    if (*pidfd >= 0)
-        return 0;
-    int err = -errno;
-    kill(*pid, SIGKILL);
-    while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
-        ;
     return err;
 }

@@ -15,7 +15,7 @@ struct spawn {
     uint32_t fd_count;      // all other descriptors are expected to be close-on-exec
 };
 
-// *pid and *pidfd, which the caller closes, on success. The child has no handled, ignored or blocked signals.
-int spawn_self(const struct spawn *spawn, pid_t *pid, int *pidfd);
+// *pid on success. The child has no handled, ignored or blocked signals.
+int spawn_self(const struct spawn *spawn, pid_t *pid);
 
 #endif

@@ -209,6 +209,7 @@ static int spawn(struct transfer_process *transfer, const struct transfer_start 
     };
     char *arguments[] = {(char *)"feedd-transfer", (char *)"--role=transfer", (char *)start->uuid, NULL};
     const struct process_start options = {
+        .processes = start->processes,
         .poll_set = start->poll_set,
         .what = "transfer process",
         .arguments = arguments, // the UUID is shown by ps, not read

@@ -20,6 +20,7 @@ struct transfer_process {
 };
 
 struct transfer_start {
+    struct process_set *processes;
     struct poll_set *poll_set;
     struct stats_region *stats;
     int stats_fd;
