@@ -16,17 +16,14 @@
 
 // The two kinds of hierarchy, version 2 and version 1, name the same things differently.
 struct names {
-    const char *folder; // below the root of all hierarchies
     const char *limit, *usage;
     const char *cache, *shared, *slab; // in memory.stat
 };
 
-static const struct names version_2 = {"",      "memory.max", "memory.current",
-                                       "file ", "shmem ",     "slab_reclaimable "};
-static const struct names hybrid_2 = {"/unified", "memory.max", "memory.current",
-                                      "file ",    "shmem ",     "slab_reclaimable "};
-static const struct names version_1 = {"/memory",      "memory.limit_in_bytes", "memory.usage_in_bytes",
-                                       "total_cache ", "total_shmem ",          "total_slab_reclaimable "};
+static const struct names version_2 = {"memory.max", "memory.current", "file ", "shmem ",
+                                       "slab_reclaimable "};
+static const struct names version_1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache ",
+                                       "total_shmem ", "total_slab_reclaimable "};
 
 static bool read_text(const char *folder, const char *name, char *text, size_t bytes) {
     char path[PATH_BYTES + 64];
@@ -81,13 +78,13 @@ static void look_at(const char *folder, const struct names *names, struct memory
     snprintf(least->group, sizeof least->group, "%s", folder);
 }
 
-// From the group up to the root of its hierarchy. In a container the path may be that of another name space: then the
-// root is the container's own group.
-static void look_upwards(const char *root, const struct names *names, const char *path,
+// From the group up to the root of its hierarchy, which is `below` the root of all of them. In a container the path may
+// be that of another name space: then the root is the container's own group.
+static void look_upwards(const char *root, const char *below, const struct names *names, const char *path,
                          struct memory_limit *least) {
     char folder[PATH_BYTES];
     struct stat status;
-    size_t top = (size_t)snprintf(folder, sizeof folder, "%s%s", root, names->folder);
+    size_t top = (size_t)snprintf(folder, sizeof folder, "%s%s", root, below);
     if (top >= sizeof folder)
         return;
     if (snprintf(folder + top, sizeof folder - top, "%s", path) >= (int)(sizeof folder - top) ||
@@ -121,10 +118,10 @@ static void look_at_line(char *line, const char *root, struct memory_limit *leas
     if (strcmp(path, "/") == 0)
         *path = '\0';
     if (*controllers == '\0') {
-        look_upwards(root, &version_2, path, least);
-        look_upwards(root, &hybrid_2, path, least);
+        look_upwards(root, "", &version_2, path, least);
+        look_upwards(root, "/unified", &version_2, path, least);
     } else if (has_word(controllers, "memory")) {
-        look_upwards(root, &version_1, path, least);
+        look_upwards(root, "/memory", &version_1, path, least);
     }
 }
 

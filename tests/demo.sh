@@ -1,5 +1,5 @@
 #!/bin/sh
-# A tour with Fashion-MNIST: a private feedd, two consumers of one shared feed, four ranks of a second feed, live
+# A tour with Fashion-MNIST: a private feedd, two consumers of one shared feed, four ranks of another, live
 # statistics, a consumer on a GPU, and checks that every epoch was delivered exactly once, with the right bytes. BUILD=
 # says where the programs are. Exit status 0 only if every check passed and nothing was left behind.
 set -eu
@@ -104,7 +104,7 @@ grep '^epoch' "$instance/gpu" | cmp -s - "$instance/host.epochs" || fail 'host a
 # As many epochs as take about run_seconds, when six consumers that compare every byte share the machine.
 epochs=$(summary one | awk -v images=$images -v seconds=$run_seconds \
     '{ n = int($2 / $4 * seconds / 3 / images); print (n < 4 ? 4 : (n > 100 ? 100 : n)) }')
-say "two consumers of one shared feed, four ranks of a second: $epochs epochs each"
+say "two consumers of one shared feed, four ranks of another: $epochs epochs each"
 started=$(date +%s.%N)
 for name in first second; do
     read_fashion_mnist $name --seed 7 --epochs "$epochs" --share both --wait-for 2 --verify --digest &

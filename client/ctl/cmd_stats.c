@@ -106,7 +106,7 @@ struct watched {
     struct feed_names names;
 };
 
-// Opened anew each time: a daemon that was restarted has a new file.
+// Reopened each time: a daemon that was restarted has a new file.
 static int look(struct watched *watched, struct stats_snapshot *snapshot, struct error *error) {
     const struct stats_region *region;
     int err = stats_open(watched->path, &region, error);

@@ -107,7 +107,7 @@ static inline void fuzz_write(int fd, const void *bytes, size_t count) {
     FUZZ_CHECK(pwrite(fd, bytes, count, 0) == (ssize_t)count);
 }
 
-// Opened anew, as if it were a file with a name.
+// Reopened, as if it were a file with a name.
 static inline const char *fuzz_path(int fd, char path[32]) {
     snprintf(path, 32, "/proc/self/fd/%d", fd);
     return path;

@@ -106,7 +106,7 @@ static void print(uint8_t how, const struct stats_snapshot *before, const struct
     json_decref(json);
 }
 
-// A file of another length is refused before anything behind its end is touched.
+// A file of another length is refused before anything past its end is touched.
 static void look_at_part(size_t bytes) {
     static struct stats_snapshot snapshot;
     static int fd = -1;

@@ -1,6 +1,6 @@
 // The supervisor without a loop, processes, threads or a clock of its own: everything from the sessions' sockets down
-// to the rings is the product's. Child processes are a socket or pipe with nobody behind it, and the target does their
-// work; what would run in a thread runs at the next turn. So an input always does the same.
+// to the rings is the product's. Child processes are a socket or pipe with nobody at the other end, and the target does
+// their work; what would run in a thread runs at the next turn. So an input always does the same.
 #ifndef FEEDD_TESTS_FUZZ_SUPERVISOR_WORLD_H
 #define FEEDD_TESTS_FUZZ_SUPERVISOR_WORLD_H
 

@@ -156,11 +156,12 @@ def test_questions_of_sessions_that_come_and_go():
 
 
 def attach_and_leave(instance):
-    """Feeds of ever other shapes, each of which needs a ring and loaders."""
+    """Feeds of ever other shapes, each of which needs a ring and loaders. Job arrays begin with as many at once."""
 
     def act(ready):
-        ready()
         for number in range(1_000_000):
+            if number == 32:
+                ready()
             with greeted(instance) as session:
                 session.send("attach", dataset="numbers", batch_size=20 + number % 1000)
                 time.sleep(0.002)
@@ -169,4 +170,4 @@ def attach_and_leave(instance):
 
 
 def test_feeds_of_sessions_that_come_and_go():
-    check_share(attach_and_leave, loaders=4, window_s=2.5)
+    check_share(attach_and_leave, loaders=8, window_s=2.5)

@@ -106,7 +106,7 @@ def test_loaders_are_killed_again_and_again_with_pread():
 
 
 @harness.quick_attach
-def test_loaders_that_die_for_ever_are_replaced_less_often():
+def test_loaders_that_keep_dying_are_replaced_less_often():
     with serve(io="mapped", loaders=2) as feedd:
         with consumer.Consumer(feedd, "numbers", 20, quiet=True, **{**SHAPE, "epochs": None}):
             killed, end = 0, time.monotonic() + 4

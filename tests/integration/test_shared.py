@@ -291,7 +291,7 @@ def test_one_that_only_says_it_waits_is_detached():
         check_detached(feedd, good)
 
 
-def test_one_batch_that_is_kept_for_ever_holds_nobody_up():
+def test_one_batch_that_is_never_released_holds_nobody_up():
     """It works on, but for one batch that it never gives back: the others have room enough, whatever the prefetch."""
     with serve() as feedd:
         good = good_one(feedd)

@@ -137,7 +137,7 @@ def test_reload_changes_who_may():
 
 @harness.quick_attach
 def test_a_restart_is_an_attach():
-    """The new daemon asks anew: who has been left out meanwhile does not come back."""
+    """The new daemon decides afresh: a user who is no longer allowed does not come back."""
     with users.serve() as feedd:
         with consumer.Consumer(feedd, "numbers", 10, step=True, user=NOBODY, reconnect_timeout=20_000) as reader:
             reader.attached()

@@ -63,7 +63,7 @@ def test_ranks_leave_more_epochs_early_than_a_daemon_has_feeds():
         loaders = support.ranks(load, 2, "early")
         for epoch in range(70):
             for loader in loaders:
-                loader.set_epoch(2 * epoch)  # not where the last feed goes on
+                loader.set_epoch(2 * epoch)  # not where the last feed continues
             for rank, iterator in enumerate([iter(loader) for loader in loaders]):
                 assert take(iterator, 2) == wanted(8, **SHUFFLED, world_size=2, rank=rank, epoch=2 * epoch)[:2]
         assert "feed 70 " in daemon.read_log() and len(daemon.statistics()["feeds"]) <= 64

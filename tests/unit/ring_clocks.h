@@ -71,7 +71,7 @@ static inline struct word_clock *clock_of(const void *word) {
     return NULL;
 }
 
-// The event that is happening: `actor` is in the middle of an atomic operation, or right behind one.
+// The event that is happening: `actor` is in the middle of an atomic operation, or right after one.
 static inline struct event event_now(int actor) {
     return (struct event){actor, clocks.actors[actor].of[actor]};
 }

@@ -11,7 +11,7 @@
 #include "daemon/log.h"
 
 // Eight failures take about 13 s, however many loaders are started at a time. Loaders that work and die all the same
-// are replaced 32 times at once, then 4 times a second.
+// are replaced 32 times at once, then 4 times per second.
 const struct respawn_policy loader_respawn_policy = {
     .failures_most = 8,
     .start_ns = 1 * NS_PER_S,
