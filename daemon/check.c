@@ -72,7 +72,7 @@ static void print(const struct config *config, struct dataset *const *datasets, 
 
 static int check_loaded(const struct config *config, const char *user, struct error *error) {
     struct dataset **datasets;
-    int err = datasets_open(config, &datasets, error);
+    int err = datasets_open(config, &datasets, NULL, error);
     if (err)
         return err;
     if (config->socket_group)

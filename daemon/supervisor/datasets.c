@@ -22,11 +22,15 @@ void datasets_close(struct dataset **datasets, size_t count, struct closer *clos
     free(datasets);
 }
 
-int datasets_open(const struct config *config, struct dataset ***datasets, struct error *error) {
+int datasets_open(const struct config *config, struct dataset ***datasets, _Atomic uint64_t *opening,
+                  struct error *error) {
     struct dataset **opened = calloc(config->dataset_count + 1, sizeof(struct dataset *));
     if (!opened)
         return error_set(error, -ENOMEM, "out of memory");
     for (size_t i = 0; i < config->dataset_count; i++) {
+        if (opening)
+            atomic_store_explicit(opening, i + 1,
+                                  memory_order_release); // pairs with the acquire of its reader
         int err = source_open_dataset(&config->datasets[i], &opened[i], error);
         if (err) {
             datasets_close(opened, i, NULL); // not the loop's thread, or it has not begun

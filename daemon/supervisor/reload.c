@@ -1,33 +1,37 @@
 #include "daemon/supervisor/reload.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/time.h"
 #include "daemon/config/config_changes.h"
 #include "daemon/supervisor/clients/session.h"
 #include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/notify.h"
+#include "daemon/supervisor/task.h"
 
 struct reload {
-    uv_work_t work;
     struct supervisor *supervisor;
-    uint64_t asker; // the session that waits for the outcome, or 0
-    char *path;
-    bool done; // the thread has finished
-    struct config *config;
+    struct task *task;
+    uint64_t asker;                 // the session that waits for the outcome, or 0
+    bool done;                      // the thread has finished
+    uint64_t seen_opening, seen_ns; // what it opened when that last changed, and when that was
+
+    // Written by the thread, and read by the loop once it is done; the first two also meanwhile.
+    _Atomic uint64_t opening; // see datasets_open; 0: it reads the configuration
+    struct config *config;    // when `opening` is not 0
     struct dataset **datasets;
     struct error error;
+    bool failed;
+    char *path;
 };
 
-static void load(uv_work_t *work) {
-    struct reload *reload = work->data;
-    if (config_load(reload->path, &reload->config, &reload->error) < 0)
-        return;
-    if (datasets_open(reload->config, &reload->datasets, &reload->error) < 0) {
-        config_free(reload->config);
-        reload->config = NULL;
-    }
+static void load(void *context) {
+    struct reload *reload = context;
+    reload->failed = config_load(reload->path, &reload->config, &reload->error) < 0 ||
+                     datasets_open(reload->config, &reload->datasets, &reload->opening, &reload->error) < 0;
 }
 
 static struct session *find_session(const struct supervisor *supervisor, uint64_t id) {
@@ -70,6 +74,7 @@ static void apply(struct reload *reload) {
     log_set_level((enum log_level)supervisor->config->log_level);
     rename_feeds(supervisor);
     reload->config = NULL;
+    reload->datasets = NULL;
     config_free(old);
 }
 
@@ -95,51 +100,96 @@ static void log_changes(const char *text) {
     }
 }
 
-static void discard(struct reload *reload) {
-    if (reload->config) {
-        datasets_close(reload->datasets, reload->config->dataset_count, reload->supervisor->own_closer);
-        config_free(reload->config);
-    }
+static void free_reload(struct reload *reload) {
+    config_free(reload->config);
     free(reload->path);
     free(reload);
 }
 
-static void finish(struct reload *reload) {
-    struct supervisor *supervisor = reload->supervisor;
-    char text[4096];
-    if (!reload->config) {
-        supervisor_report(supervisor, "reload: %s; everything stays as it was", reload->error.text);
-        answer(supervisor, reload->asker, reload->error.code, reload->error.text);
-    } else if (supervisor->state < SUPERVISOR_STOPPING) {
-        describe(reload, text, sizeof text);
-        apply(reload);
-        log_changes(text);
-        answer(supervisor, reload->asker, 0, text);
-    }
-    if (supervisor->state < SUPERVISOR_STOPPING)
-        notify_ready(supervisor->dataset_count, supervisor->socket_path);
-    supervisor->reload = NULL;
-    discard(reload);
+// In the thread, if the loop has left; else `datasets` are closed already.
+static void discard(void *context) {
+    struct reload *reload = context;
+    if (reload->datasets)
+        datasets_close(reload->datasets, reload->config->dataset_count, NULL);
+    free_reload(reload);
 }
 
-// Wakes the loop; the turn that follows finishes the reload.
-static void on_loaded(uv_work_t *work, int status) {
-    struct reload *reload = work->data;
-    (void)status;
+static void refuse(struct reload *reload, int err, const char *text) {
+    supervisor_report(reload->supervisor, "reload: %s; everything stays as it was", text);
+    answer(reload->supervisor, reload->asker, err, text);
+    notify_ready(reload->supervisor->dataset_count, reload->supervisor->socket_path);
+}
+
+static void accept_result(struct reload *reload) {
+    struct supervisor *supervisor = reload->supervisor;
+    char text[4096];
+    describe(reload, text, sizeof text);
+    apply(reload);
+    log_changes(text);
+    answer(supervisor, reload->asker, 0, text);
+    notify_ready(supervisor->dataset_count, supervisor->socket_path);
+}
+
+static void finish(struct reload *reload) {
+    struct supervisor *supervisor = reload->supervisor;
+    bool wanted = !supervisor->reload_given_up && supervisor->state < SUPERVISOR_STOPPING;
+    if (wanted && reload->failed)
+        refuse(reload, reload->error.code, reload->error.text);
+    else if (wanted)
+        accept_result(reload);
+    if (supervisor->reload_given_up)
+        log_info("the reload that was given up has ended");
+    if (reload->datasets)
+        datasets_close(reload->datasets, reload->config->dataset_count, supervisor->own_closer);
+    reload->datasets = NULL;
+    supervisor->reload = NULL;
+    supervisor->reload_given_up = false;
+    task_leave(reload->task); // it has ended, so this frees the reload
+}
+
+// The turn that follows finishes the reload.
+static void on_loaded(void *context) {
+    struct reload *reload = context;
     reload->done = true;
+}
+
+// Storage that does not answer.
+static void watch(struct reload *reload, uint64_t now) {
+    struct supervisor *supervisor = reload->supervisor;
+    uint64_t limit_s = supervisor->config->loader_timeout_s;
+    // Pairs with the release in datasets_open: the configuration is complete.
+    uint64_t opening = atomic_load_explicit(&reload->opening, memory_order_acquire);
+    char text[512];
+    if (opening != reload->seen_opening) {
+        reload->seen_opening = opening;
+        reload->seen_ns = now;
+    }
+    if (supervisor->reload_given_up || now - reload->seen_ns < limit_s * NS_PER_S)
+        return;
+    if (opening)
+        snprintf(text, sizeof text,
+                 "opening the files of dataset %s has taken more than %" PRIu64 " s (loader_timeout)",
+                 reload->config->datasets[opening - 1].name, limit_s);
+    else
+        snprintf(text, sizeof text, "reading %s has taken more than %" PRIu64 " s (loader_timeout)",
+                 reload->path, limit_s);
+    supervisor->reload_given_up = true;
+    refuse(reload, -ETIMEDOUT, text);
 }
 
 static int start(struct supervisor *supervisor) {
     struct reload *reload = calloc(1, sizeof *reload);
     if (!reload)
         return -ENOMEM;
-    reload->work.data = reload;
+    const struct task_work work = {.run = load, .ended = on_loaded, .discard = discard, .context = reload};
     reload->supervisor = supervisor;
     reload->asker = supervisor->reload_asker;
+    reload->seen_ns = monotonic_ns();
     reload->path = strdup(supervisor->config->file);
-    if (!reload->path || uv_queue_work(&supervisor->loop, &reload->work, load, on_loaded) != 0) {
-        discard(reload);
-        return -ENOMEM;
+    int err = reload->path ? task_start(&supervisor->poll_set, &work, &reload->task) : -ENOMEM;
+    if (err) {
+        free_reload(reload);
+        return err;
     }
     supervisor->reload = reload;
     notify_reloading();
@@ -153,12 +203,23 @@ bool reload_is_due(const struct supervisor *supervisor) {
 void reload_act(struct supervisor *supervisor) {
     if (supervisor->reload && supervisor->reload->done)
         finish(supervisor->reload);
+    else if (supervisor->reload && supervisor->state < SUPERVISOR_STOPPING)
+        watch(supervisor->reload, monotonic_ns());
     if (!reload_is_due(supervisor))
         return;
     supervisor->reload_wanted = false;
-    if (start(supervisor) < 0) {
-        supervisor_report(supervisor, "reload: out of memory; everything stays as it was");
-        answer(supervisor, supervisor->reload_asker, -ENOMEM, "out of memory; everything stays as it was");
+    int err = start(supervisor);
+    if (err) {
+        char text[128];
+        snprintf(text, sizeof text, "cannot start a reload: %s", strerror(-err));
+        supervisor_report(supervisor, "%s; everything stays as it was", text);
+        answer(supervisor, supervisor->reload_asker, err, text);
     }
     supervisor->reload_asker = 0;
+}
+
+void reload_leave(struct supervisor *supervisor) {
+    if (supervisor->reload)
+        task_leave(supervisor->reload->task);
+    supervisor->reload = NULL;
 }

@@ -15,6 +15,7 @@
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/moderation.h"
 #include "daemon/supervisor/notify.h"
+#include "daemon/supervisor/reload.h"
 #include "daemon/supervisor/turn.h"
 #include "daemon/supervisor/watch.h"
 #include "gpu/gpu.h"
@@ -68,6 +69,7 @@ static void end_loop(struct runner *runner) {
     close_if_open((uv_handle_t *)&runner->again);
     listen_stop(&runner->supervisor);
     poll_set_remove(&runner->owner);
+    reload_leave(&runner->supervisor);
     process_set_close(&runner->supervisor.processes);
     poll_set_close(&runner->supervisor.poll_set);
 }
@@ -105,7 +107,7 @@ static void stop_if_due(struct runner *runner) {
     if (runner->stop_wanted && supervisor->state < SUPERVISOR_STOPPING)
         begin_stop(supervisor);
     if (supervisor->state == SUPERVISOR_STOPPING && LIST_EMPTY(&supervisor->feeds) &&
-        LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->devices) && !supervisor->reload)
+        LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->devices))
         end_loop(runner);
 }
 
@@ -260,7 +262,7 @@ static int open_stats(struct supervisor *supervisor, struct error *error) {
 
 static int start(struct runner *runner, bool until_eof, struct error *error) {
     struct supervisor *supervisor = &runner->supervisor;
-    int err = datasets_open(supervisor->config, &supervisor->datasets, error);
+    int err = datasets_open(supervisor->config, &supervisor->datasets, NULL, error);
     if (err)
         return err;
     supervisor->dataset_count = supervisor->config->dataset_count;

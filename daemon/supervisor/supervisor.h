@@ -88,6 +88,7 @@ struct supervisor {
     uint32_t next_pool;
     struct codec_arena arena; // messages are handled one at a time
     struct reload *reload;    // in progress, or NULL
+    bool reload_given_up;     // its outcome is no longer wanted, but its thread has not ended
     bool reload_wanted;       // the turn begins one
     uint64_t reload_asker;    // the session that waits for its outcome, or 0
 

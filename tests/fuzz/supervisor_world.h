@@ -16,6 +16,7 @@
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/processes/loader_process.h"
 #include "daemon/supervisor/processes/transfer_process.h"
+#include "daemon/supervisor/task.h"
 #include "daemon/supervisor/turn.h"
 #include "daemon/supervisor/watch.h"
 #include "tests/fuzz/fuzz.h"
@@ -47,6 +48,8 @@ static struct world {
 // ---- What is replaced --------------------------------------------------------------------------------------
 
 int __wrap_uv_queue_work(uv_loop_t *loop, uv_work_t *work, uv_work_cb run, uv_after_work_cb after);
+int __wrap_task_start(struct poll_set *set, const struct task_work *work, struct task **task);
+bool __wrap_task_leave(struct task *task);
 int __wrap_process_start(struct process *process, const struct process_start *start, struct error *error);
 void __wrap_process_stop(struct process *process);
 void __wrap_process_kill(struct process *process);
@@ -70,6 +73,48 @@ int __wrap_uv_queue_work(uv_loop_t *loop, uv_work_t *work, uv_work_cb run, uv_af
     world.pending[world.pending_count].run = run;
     world.pending[world.pending_count++].after = after;
     return 0;
+}
+
+struct task {
+    uv_work_t job;
+    struct task_work work;
+    bool ended, left;
+};
+
+static void release_task(struct task *task) {
+    task->work.discard(task->work.context);
+    free(task);
+}
+
+static void run_task(uv_work_t *job) {
+    struct task *task = CONTAINER_OF(job, struct task, job);
+    task->work.run(task->work.context);
+}
+
+static void after_task(uv_work_t *job, int status) {
+    struct task *task = CONTAINER_OF(job, struct task, job);
+    (void)status;
+    task->ended = true;
+    if (task->left)
+        release_task(task);
+    else
+        task->work.ended(task->work.context);
+}
+
+int __wrap_task_start(struct poll_set *set, const struct task_work *work, struct task **task) {
+    (void)set;
+    *task = calloc(1, sizeof **task);
+    FUZZ_CHECK(*task);
+    (*task)->work = *work;
+    return __wrap_uv_queue_work(NULL, &(*task)->job, run_task, after_task);
+}
+
+bool __wrap_task_leave(struct task *task) {
+    bool ended = task->ended;
+    task->left = true;
+    if (ended)
+        release_task(task);
+    return ended;
 }
 
 static void on_channel(struct poll_entry *entry, uint32_t events) {
@@ -250,7 +295,7 @@ static inline void load_config(struct supervisor *supervisor) {
     fuzz_write(config_fd, config, strlen(config));
     FUZZ_CHECK(ftruncate(data_fd, 8000) == 0);
     FUZZ_CHECK(config_load(fuzz_path(config_fd, path), &supervisor->config, &error) == 0);
-    FUZZ_CHECK(datasets_open(supervisor->config, &supervisor->datasets, &error) == 0);
+    FUZZ_CHECK(datasets_open(supervisor->config, &supervisor->datasets, NULL, &error) == 0);
     supervisor->dataset_count = supervisor->config->dataset_count;
 }
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import struct
 import time
 
@@ -18,8 +19,8 @@ LEFT_BY_MAPS = 16 * MIB  # SPARE_BYTES in daemon/loader/read/file_maps.c
 UNMAPPED = "some files cannot be mapped; they are read with pread"
 
 
-def add_dataset(instance, path, **options):
-    instance.add_dataset("numbers", format="records", path=path, record_bytes=SIZE, field_x=f"u8[{SIZE}] @ 0", **options)
+def add_dataset(instance, path, name="numbers", **options):
+    instance.add_dataset(name, format="records", path=path, record_bytes=SIZE, field_x=f"u8[{SIZE}] @ 0", **options)
 
 
 def fuse_instance(io, direct, **settings):
@@ -153,3 +154,39 @@ def test_slow_reads_are_not_taken_for_hung_ones():
         assert time.monotonic() - begun > 3
         expected.check_run(expected.read_records([path], 64, {"x": (0, 64)}), batches, 20)
         assert "has not moved" not in feedd.read_log()
+
+
+# ---- Reloads that hang -------------------------------------------------------------------------------------
+
+
+def with_hanging_dataset(**settings):
+    """feedd with a dataset on a disk, and a configuration with another one that cannot be opened for now."""
+    storage = fuse.Fuse("others.bin", bytes(SIZE * 10), direct=True)
+    instance = harness.Instance(loader_timeout=2, **settings)
+    data.add_records(instance)
+    instance.start()
+    storage.hang()
+    add_dataset(instance, storage.path, name="others")
+    instance.write_config()
+    instance.storage = storage
+    return instance
+
+
+def test_a_reload_that_hangs_is_given_up():
+    with with_hanging_dataset() as feedd:
+        failed = feedd.ctl("reload", check=False)
+        assert failed.returncode and "opening the files of dataset others has taken more than 2 s" in failed.stderr, failed
+        assert "an earlier reload still waits for its files" in feedd.ctl("reload", check=False).stderr
+        assert len(consumer.read(feedd, "numbers", 10)) > 0
+        feedd.storage.go_on()
+        harness.eventually(lambda: "the reload that was given up has ended" in feedd.read_log(), 5, "it ends")
+        assert "dataset others: added" in feedd.ctl("reload").stdout
+
+
+def test_the_end_does_not_wait_for_a_reload():
+    with with_hanging_dataset() as feedd:
+        os.kill(feedd.process.pid, signal.SIGHUP)
+        time.sleep(0.2)
+        began = time.monotonic()
+        feedd.stop()
+        assert time.monotonic() - began < 2 * harness.SLOWNESS

@@ -85,7 +85,10 @@ static void handle_command(struct session *session, const Feedd__ClientMessage *
     switch (message->command->kind) {
     case FEEDD__COMMAND__KIND__RELOAD:
         if (supervisor->reload || supervisor->reload_wanted) {
-            session_refuse(session, -EBUSY, "a reload is already under way");
+            session_refuse(session, -EBUSY,
+                           supervisor->reload_given_up
+                               ? "an earlier reload still waits for its files; see the daemon's log"
+                               : "a reload is already under way");
             return;
         }
         supervisor->reload_asker = session->id;
