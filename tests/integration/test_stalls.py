@@ -13,6 +13,7 @@ import time
 import data
 import harness
 import wire
+from devices import SIMULATED_UUID
 
 SOON_S = 0.5
 NOBODY = 65534
@@ -160,6 +161,16 @@ def test_the_life_of_a_large_ring():
             session.attach("numbers", 16384, ring_bytes=CONTROL_RING_BYTES // 2)
             session.expect("grant")
         harness.eventually(lambda: feedd.status()["feeds"] == 0, 10, "the feed is closed")
+        check_turns(feedd, waited_ms)
+
+
+def test_a_pool_with_a_large_control_part():
+    with harness.Instance(loaders=1, linger=0, ring_memory="4G", device_pool="900M") as feedd:
+        data.add_records(feedd, "bytes", samples=1000, size=1)
+        feedd.start()
+        waited_ms = waited_for_processors_ms(feedd)
+        with feedd.client(timeout_s=20) as session:
+            session.attach("bytes", (1 << 24) - 1, ring_bytes=128 << 20, device=SIMULATED_UUID)
         check_turns(feedd, waited_ms)
 
 
