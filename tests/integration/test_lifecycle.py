@@ -333,3 +333,16 @@ def test_hello_of_a_daemon_of_another_version():
         session.send("hello", version=99)
         error = session.expect_closed()
         assert error["code"] == errno.EPROTO and "99" in error["text"], error
+
+
+def test_a_link_in_place_of_the_lock_file_is_not_followed():
+    with harness.Instance() as feedd:
+        data.add_records(feedd)
+        feedd.write_config()
+        target = feedd.directory / "target"
+        lock = feedd.directory / "feedd.sock.lock"
+        lock.symlink_to(target)
+        failed = feedd.program(harness.PROGRAMS / "feedd", "--config", feedd.config, check=False)
+        assert failed.returncode and f"cannot open the lock file {lock}" in failed.stderr, failed
+        assert not target.exists()
+        lock.unlink()

@@ -46,7 +46,7 @@ PyObject *array_new(struct lease *lease, uint32_t field) {
 
 static void array_dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
-    lease_put(((struct array *)object)->lease);
+    release_lease(((struct array *)object)->lease);
     PyObject_Free(object);
     Py_DECREF(type);
 }

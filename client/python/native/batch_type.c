@@ -20,7 +20,7 @@ PyObject *batch_new(struct lease *lease) {
 
 static void batch_dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
-    lease_put(((struct batch *)object)->lease);
+    release_lease(((struct batch *)object)->lease);
     PyObject_Free(object);
     Py_DECREF(type);
 }

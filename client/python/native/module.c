@@ -20,6 +20,16 @@ PyObject *raise_code(int code, const char *text) {
     return NULL;
 }
 
+void release_lease(struct lease *lease) {
+    if (lease->handle->description.device_number < 0) {
+        lease_put(lease);
+        return;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    lease_put(lease);
+    Py_END_ALLOW_THREADS
+}
+
 static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, const char *name) {
     PyObject *type = PyType_FromSpec(spec);
     if (!type)

@@ -32,20 +32,20 @@ static int socket_address(const char *path, struct sockaddr_un *address, struct 
 }
 
 // The process that holds the lock is the daemon of this path. It unlinks the file at the end, so a lock counts only if
-// the path still leads to the file that was locked.
+// the path still leads to the file that was locked. A link that somebody else has put there is not followed.
 static int take_lock(struct supervisor *supervisor, struct error *error) {
     char path[sizeof supervisor->socket_path + 8];
     snprintf(path, sizeof path, "%s.lock", supervisor->socket_path);
     for (int attempt = 0; attempt < 100; attempt++) {
         struct stat locked, named;
-        AUTO_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        AUTO_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0)
             return error_set(error, -errno, "cannot open the lock file %s: %m", path);
         if (flock(fd, LOCK_EX | LOCK_NB) < 0)
             return error_set(error, -EADDRINUSE,
                              "another feedd serves %s; stop it first or use another socket",
                              supervisor->socket_path);
-        if (fstat(fd, &locked) < 0 || stat(path, &named) < 0 || locked.st_ino != named.st_ino ||
+        if (fstat(fd, &locked) < 0 || lstat(path, &named) < 0 || locked.st_ino != named.st_ino ||
             locked.st_dev != named.st_dev)
             continue;
         supervisor->lock_fd = fd;

@@ -41,7 +41,8 @@ static int plan_ring(const struct served_feed *feed, const struct attach_request
     // What a rank may hold, one batch that is being copied and one that is next.
     uint64_t per_lane = max_u64(SLOTS_LEAST, request->prefetch ? request->prefetch + 2ull : 0);
     uint64_t slots = feed->supervisor->config->device_pool / header->slot_bytes;
-    slots = min_u64(slots, CONTROL_MOST / (divide_up(header->batch_size, 64) * sizeof(uint64_t))); // a bit per sample
+    slots = min_u64(slots, CONTROL_MOST /
+                               (divide_up(header->batch_size, 64) * sizeof(uint64_t))); // a bit per sample
     slots = max_u64(min_u64(slots, SLOTS_MOST), per_lane * request->device_world_size);
     slots = max_u64(slots, request->pool_slots); // as before the daemon was lost: see ring_size_plan
     plan->slot_count = (uint32_t)min_u64(slots, RING_MAX_SLOTS);
