@@ -99,6 +99,19 @@ def test_paths_that_documents_name():
 
 
 @harness.host_memory
+def test_every_failure_has_a_test():
+    """Each row of README's table names at least one, and they exist."""
+    in_a_source_tree()
+    table = (harness.ROOT / "README.md").read_text().split("## What fails, and what you see")[1].split("\n## ")[0]
+    rows = [line.split("|") for line in table.splitlines() if line.startswith("| ") and "---" not in line][1:]
+    assert len(rows) > 5, rows
+    for _, what, _, tests, _ in rows:
+        names = re.findall(r"`(test_\w+)`", tests)
+        assert names, f"no test shows: {what}"
+        for name in names:
+            assert (harness.ROOT / f"tests/integration/{name}.py").exists(), name
+
+
 def test_options_of_feedctl_read_are_documented_and_completed():
     in_a_source_tree()
     with harness.Instance() as feedd:
