@@ -12,8 +12,8 @@
 PyObject *raise_code(int code, const char *text);
 
 // lease_put() for a thread that holds the interpreter's lock. The last lease of a feed that was closed closes it. On a
-// GPU that waits for all work queued there, which may need that lock. A tensor's deleter cannot do the same: it does not
-// know whether its thread holds the lock.
+// GPU that waits for all work queued there, which may need that lock. A tensor's deleter cannot do the same: it does
+// not know whether its thread holds the lock.
 void release_lease(struct lease *lease);
 
 #endif
