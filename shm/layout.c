@@ -31,6 +31,10 @@ static_assert(offsetof(struct ring_header, supervisor_asleep) % CACHE_LINE == 0,
 static_assert(sizeof(struct ring_header) <= RING_PAGE, "the header fits the first page");
 
 static_assert(sizeof(struct stats_loader) == RING_PAGE, "a loader's record is a page of its own");
+static_assert(offsetof(struct stats_loader, reader) == 24, "stats_loader");
+static_assert(offsetof(struct stats_loader, read_since_ns) == 32, "stats_loader");
+static_assert(offsetof(struct stats_loader, read_file) == 40, "stats_loader");
+static_assert(offsetof(struct stats_loader, counters) == 48, "stats_loader");
 static_assert(sizeof(struct stats_feed) == RING_PAGE, "a feed's record is a page");
 static_assert(sizeof(struct stats_header) == RING_PAGE, "the statistics header is a page");
 static_assert(sizeof(struct stats_gpu) == RING_PAGE, "a GPU's record is a page of its own");

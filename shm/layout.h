@@ -143,7 +143,7 @@ struct ring_header {
 };
 
 #define STATS_MAGIC       0x3153544154534446u // "FDSTATS1"
-#define STATS_VERSION     2u
+#define STATS_VERSION     3u
 #define STATS_MAX_FEEDS   64u
 #define STATS_MAX_LOADERS 512u
 #define STATS_MAX_GPUS    16u
@@ -180,10 +180,15 @@ enum gpu_counter {
 struct stats_loader {
     _Alignas(RING_PAGE) _Atomic uint64_t feed; // id of the feed; 0: record unused. Supervisor, release
     _Atomic uint64_t pid;
-    // Monotonic, several times per second, except while the process waits for reads and none comes back.
+    // Monotonic, several times per second, except while the process waits for reads and none comes back. If later reads
+    // come back and one does not, the heartbeat falls behind by as much as it has been overtaken.
     _Atomic uint64_t heartbeat_ns;
     _Atomic uint32_t reader; // enum reader_kind, for `feedctl status`
     _Atomic uint32_t reader_reason;
+    // The oldest read that has not come back.
+    _Atomic uint64_t read_since_ns; // monotonic; 0: since the heartbeat
+    _Atomic uint32_t read_file;     // its file's index in the dataset, plus 1; 0: no read
+    uint32_t reserved;
     _Atomic uint64_t counters[LOADER_COUNTERS];
 };
 

@@ -24,9 +24,11 @@ static const struct column gpu_columns[] = {
     {"IN POOLS", true, 2}, {"PINNED", true, 5},   {"HEARTBEAT", true, 6},
 };
 
+static const struct column wait_columns[] = {{"", false, 0}, {"", false, 0}};
+
 struct report {
     json_t *json; // NULL: text
-    struct table processes, gpus;
+    struct table processes, waits, gpus;
 };
 
 // ---- Text ------------------------------------------------------------------------------------------
@@ -97,6 +99,17 @@ static int add_process(struct table *table, const Feedd__Process *process) {
     return table_add(table, cells);
 }
 
+// Below the table, in which a path would leave no room for anything else.
+static int add_wait(struct table *table, const Feedd__Process *process) {
+    char text[128], age[CTL_TEXT];
+    text_clean(process->waits_for);
+    ctl_format_duration(process->waited_ns, age);
+    snprintf(text, sizeof text, "loader %u of feed %" PRIu64 " has waited %s for", process->serial,
+             process->feed, age);
+    const char *cells[] = {text, process->waits_for};
+    return table_add(table, cells);
+}
+
 static int add_gpu(struct table *table, const Feedd__Gpu *gpu) {
     char pid[CTL_TEXT] = "-", age[CTL_TEXT] = "-", bus[CTL_TEXT] = "-";
     char pools[CTL_TEXT], in_pools[CTL_TEXT], pinned[CTL_TEXT];
@@ -156,10 +169,11 @@ static int put_gpu(json_t *json, const Feedd__Gpu *gpu) {
 
 static int put_process(json_t *json, const Feedd__Process *process) {
     json_t *object = json_pack(
-        "{s:o, s:I, s:o, s:I, s:I, s:o, s:o, s:f}", "role", ctl_json_text(process->role), "pid",
+        "{s:o, s:I, s:o, s:I, s:I, s:o, s:o, s:f, s:o, s:f}", "role", ctl_json_text(process->role), "pid",
         (json_int_t)process->pid, "state", ctl_json_text(process->state), "feed", (json_int_t)process->feed,
         "serial", (json_int_t)process->serial, "reader", ctl_json_text(process->reader), "reason",
-        ctl_json_text(process->reason), "heartbeat_age_s", (double)process->heartbeat_age_ns / 1e9);
+        ctl_json_text(process->reason), "heartbeat_age_s", (double)process->heartbeat_age_ns / 1e9,
+        "waits_for", ctl_json_text(process->waits_for), "waited_s", (double)process->waited_ns / 1e9);
     return json_array_append_new(json_object_get(json, "processes"), object);
 }
 
@@ -188,8 +202,11 @@ static int take_processes(const Feedd__Answer *page, void *context, struct error
     struct report *report = context;
     for (size_t i = 0; i < page->n_processes; i++) {
         const Feedd__Process *process = page->processes[i];
-        if ((report->json ? put_process(report->json, process) : add_process(&report->processes, process)) <
-            0)
+        int err =
+            report->json ? put_process(report->json, process) : add_process(&report->processes, process);
+        if (err == 0 && !report->json && *process->waits_for)
+            err = add_wait(&report->waits, process);
+        if (err < 0)
             return error_set(error, -ENOMEM, "out of memory");
     }
     return 0;
@@ -211,6 +228,7 @@ int cmd_status(const struct ctl *ctl, int count, char **arguments) {
     struct report report = {
         .json = json ? json_object() : NULL,
         .processes = {.columns = process_columns, .column_count = COUNT_OF(process_columns)},
+        .waits = {.columns = wait_columns, .column_count = COUNT_OF(wait_columns), .no_title = true},
         .gpus = {.columns = gpu_columns, .column_count = COUNT_OF(gpu_columns)}};
     struct error error = {0};
     int err = make_report(ctl, &report, &error);
@@ -220,12 +238,17 @@ int cmd_status(const struct ctl *ctl, int count, char **arguments) {
         putchar('\n');
         table_print(&report.processes, ctl_terminal_width(), stdout);
     }
+    if (err == 0 && report.waits.row_count) {
+        putchar('\n');
+        table_print(&report.waits, 0, stdout); // not cut: the end of a path says which file it is
+    }
     if (err == 0 && report.gpus.row_count) {
         putchar('\n');
         table_print(&report.gpus, ctl_terminal_width(), stdout);
     }
     json_decref(report.json);
     table_free(&report.processes);
+    table_free(&report.waits);
     table_free(&report.gpus);
     return err < 0 ? ctl_complain(&error) : CTL_OK;
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/sizes.h"
 #include "daemon/loader/job_report.h"
 #include "daemon/loader/job_stage.h"
 
@@ -33,6 +34,7 @@ bool job_start(struct job_board *board) {
     order_samples(order_of(board, job->claim.epoch), job->claim.first_position, job->claim.count,
                   job->plan.samples);
     job->submitted = job->staged = job->skipped = 0;
+    job->claimed_ns = board->now_ns;
     job->failed = false;
     job->file = 0;
     job->offset = job->sample = 0;
@@ -68,6 +70,7 @@ void job_submit(struct job_board *board, struct reader *reader) {
         return;
     while ((job = STAILQ_FIRST(&board->pending))) {
         while (job->submitted < job->plan.request_count) {
+            job->plan.requests[job->submitted].finished = false;
             if (reader->submit(reader, &job->plan.requests[job->submitted]) < 0)
                 return;
             job->submitted++;
@@ -78,6 +81,7 @@ void job_submit(struct job_board *board, struct reader *reader) {
 
 static void add_retry(struct job_board *board, struct read_request *request) {
     request->next = NULL;
+    request->finished = false;
     *board->retries_end = request;
     board->retries_end = &request->next;
 }
@@ -119,6 +123,7 @@ void job_finish(struct job_board *board, struct read_request *list) {
     for (struct read_request *request = list; request; request = next) {
         struct job *job = request->chunk;
         next = request->next;
+        request->finished = true;
         board->reads_finished++;
         if (request->result < 0) {
             stats_add(&board->stats->counters[LOADER_read_errors], 1);
@@ -126,7 +131,9 @@ void job_finish(struct job_board *board, struct read_request *list) {
                 continue;
             give_up(board, job, request);
         }
-        if (--job->outstanding == 0)
-            job_stage_enqueue(board, job);
+        if (--job->outstanding > 0)
+            continue;
+        board->latest_ns = max_u64(board->latest_ns, job->claimed_ns);
+        job_stage_enqueue(board, job);
     }
 }

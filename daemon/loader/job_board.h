@@ -29,7 +29,8 @@ struct job {
     uint32_t outstanding; // requests planned, split or under way, and not finished
     uint32_t staged;      // samples
     uint32_t skipped;     // samples
-    bool failed;          // the first failure, when errors are not skipped:
+    uint64_t claimed_ns;
+    bool failed; // the first failure, when errors are not skipped:
     int code;
     uint32_t file;
     uint64_t offset;
@@ -61,6 +62,8 @@ struct job_board {
     struct read_request **retries_end;
     uint32_t busy;           // jobs that are not idle
     uint64_t reads_finished; // or failed: whoever waits for reads sees whether any come
+    uint64_t now_ns;         // as of the last look at the clock
+    uint64_t latest_ns;      // when the job was claimed that was claimed last of those whose reads came back
     uint64_t told_ns;        // when the second began in which `told` lines about failed samples were written
     uint32_t told;
     uint64_t untold; // failed samples without a line since

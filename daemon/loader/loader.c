@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "daemon/heritage.h"
 #include "daemon/io_mode.h"
+#include "daemon/loader/job_oldest.h"
 #include "daemon/loader/job_round.h"
 #include "daemon/loader/read/readers.h"
 #include "daemon/loader/read/reopen.h"
@@ -124,6 +125,7 @@ static int open_reader(struct loader *loader, struct error *error) {
         .delay_us = settings->io_delay_us,
         .life_fd = HERITAGE_LIFE,
         .table_bytes = table_growth(loader),
+        .read_file = &loader->board.stats->read_file,
     };
     enum reader_reason reason;
     if (loader->mode == IO_MAPPED && is_large(settings))
@@ -185,7 +187,7 @@ static void review_mode(struct loader *loader, uint64_t now) {
 
 // Storage that hangs must be noticed, whoever waits for it. If it is this thread, it is silent anyway; if it is the
 // kernel's or the reader's threads, this one would keep beating while no read comes back. A delay that was asked for is
-// not the storage's.
+// not the storage's. For a read that hangs while others come back, see job_oldest_read.
 static bool reads_hang(struct loader *loader, uint64_t now) {
     uint64_t delay_ns = loader->board.settings->io_delay_us * UINT64_C(1000);
     if (!loader->reader || !loader->reader->in_flight || loader->reads_seen != loader->board.reads_finished) {
@@ -195,13 +197,24 @@ static bool reads_hang(struct loader *loader, uint64_t now) {
     return now > loader->waiting_ns + delay_ns;
 }
 
+static void publish_oldest(const struct loader *loader, const struct oldest_read *oldest, uint64_t now) {
+    struct stats_loader *stats = loader->board.stats;
+    uint64_t since = oldest->since_ns + loader->board.settings->io_delay_us * UINT64_C(1000);
+    bool waits = oldest->any && since < now;
+    atomic_store_explicit(&stats->read_since_ns, waits ? since : 0, memory_order_relaxed);
+    atomic_store_explicit(&stats->read_file, waits ? oldest->file + 1 : 0, memory_order_relaxed);
+}
+
 static void beat(struct loader *loader) {
-    uint64_t now = monotonic_ns();
+    uint64_t now = loader->board.now_ns = monotonic_ns();
     if (now < loader->beat_ns + BEAT_NS)
         return;
     loader->beat_ns = now;
+    struct oldest_read oldest = job_oldest_read(&loader->board);
+    publish_oldest(loader, &oldest, now);
     if (!reads_hang(loader, now))
-        atomic_store_explicit(&loader->board.stats->heartbeat_ns, now, memory_order_relaxed);
+        atomic_store_explicit(&loader->board.stats->heartbeat_ns, now - oldest.overtaken_ns,
+                              memory_order_relaxed);
     count_reads(loader);
     hear_reason(loader);
     review_mode(loader, now);

@@ -28,10 +28,11 @@ struct read_request {
     uint32_t bytes;
     uint32_t done; // the reader's while submitted
     struct iovec *pieces;
-    int32_t result;    // at completion: 0, or negative errno (-ENODATA: the file ended early)
-    uint16_t attempts; // the caller's
-    uint16_t segment;  // the planner's: see chunk.h
-    void *chunk;       // the caller's
+    int32_t result;   // at completion: 0, or negative errno (-ENODATA: the file ended early)
+    uint8_t attempts; // the caller's
+    bool finished;    // the caller's: its completion was reported
+    uint16_t segment; // the planner's: see chunk.h
+    void *chunk;      // the caller's
     uint32_t first_sample, sample_count; // which samples of the chunk it serves: see chunk.h
     union {
         struct read_request *next; // for lists, the reader's while submitted
@@ -65,6 +66,9 @@ struct reader_options {
     uint32_t delay_us;    // added to every request's read: plan without merging (chunk.h)
     uint64_t table_bytes; // page tables that the mapped reader may add, approximately
     int life_fd;          // registered with io_uring among its files: see HERITAGE_LIFE; -1: none
+    // Where a reader names the file first, when it may wait for storage in the caller's thread: stats_loader.read_file;
+    // NULL: nowhere.
+    _Atomic uint32_t *read_file;
 };
 
 // Opens a reader. *reason is REASON_NONE on entry; if the reader is not quite what was asked for, it says why. Each

@@ -46,6 +46,8 @@ struct mapped_reader {
     struct page_tables tables;
     uint32_t copies;      // since they were looked at
     struct bounce bounce; // for `plain`
+    _Atomic uint32_t *read_file;
+    _Atomic uint32_t nobody_asked; // for read_file
     struct size_seen sizes[];
 };
 
@@ -84,6 +86,11 @@ static int mapped_submit(struct reader *reader, struct read_request *request) {
     reader->in_flight++;
     enqueue(self, request);
     return 0;
+}
+
+// A copy, like a read, waits for storage in the loader's own thread, which cannot say then what it waits for.
+static inline void name_file(const struct mapped_reader *self, const struct read_request *request) {
+    atomic_store_explicit(self->read_file, request->file + 1, memory_order_relaxed);
 }
 
 // ---- Copying -----------------------------------------------------------------------------------------------
@@ -212,6 +219,7 @@ static void copy_queue(struct mapped_reader *self) {
     fetch_ahead(self, AHEAD_BYTES);
     for (uint64_t bytes = 0; self->queue.first && bytes < REAP_BYTES;) {
         bytes += self->queue.first->bytes;
+        name_file(self, self->queue.first);
         bool suspect = copy(self, self->queue.first);
         struct read_request *request = request_list_take(&self->queue);
         if (suspect)
@@ -230,6 +238,7 @@ static void read_one(struct mapped_reader *self, struct read_request *request) {
     const struct dataset_file *file = &self->files.layout->files[request->file];
     struct plain_read_cost cost = {0};
     void *memory = NULL;
+    name_file(self, request);
     // One at a time, so there is always room for it.
     int err = bounce_needed(file, request) ? bounce_take(&self->bounce, file, request, &memory) : 0;
     if (!err) {
@@ -261,6 +270,7 @@ static struct read_request *mapped_reap(struct reader *reader, int timeout_ms) {
         copy_queue(self);
     if (self->plain.first)
         read_plain(self);
+    atomic_store_explicit(self->read_file, 0, memory_order_relaxed);
     struct read_request *list = self->finished.first;
     self->finished.first = NULL;
     reader->in_flight -= self->finished_count;
@@ -299,6 +309,7 @@ int reader_open_mapped(const struct reader_options *options, struct reader **rea
                                    .reap = mapped_reap,
                                    .close = mapped_close,
                                    .depth = options->depth};
+    self->read_file = options->read_file ? options->read_file : &self->nobody_asked;
     page_tables_limit(&self->tables, options->table_bytes);
     *reader = &self->reader;
     return 0;

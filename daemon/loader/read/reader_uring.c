@@ -24,6 +24,8 @@ struct uring_reader {
     uint32_t in_kernel; // requests given to the kernel, or prepared to be
     struct __kernel_timespec delay;
     struct bounce bounce;
+    _Atomic uint32_t *read_file; // where its owner wants it; NULL: nowhere
+    uint32_t prepared_file;      // index, plus 1, of the first read prepared since the last exchange; 0: none
     struct request_list waiting;  // for bounce memory or room in the submission queue
     struct request_list finished; // not yet reported
     uint32_t finished_count;
@@ -43,10 +45,33 @@ static int buffer_index(const struct uring_reader *self, const void *memory, uin
     return offset / MOST_BUFFER == (offset + bytes - 1) / MOST_BUFFER ? (int)(offset / MOST_BUFFER) : -1;
 }
 
+// The kernel may try a read at once, in this thread, which waits then and cannot say for what. Returns what was there
+// before, for unname_file.
+static uint32_t name_file(struct uring_reader *self) {
+    uint32_t before = 0;
+    if (self->read_file && self->prepared_file) {
+        before = atomic_load_explicit(self->read_file, memory_order_relaxed);
+        atomic_store_explicit(self->read_file, self->prepared_file, memory_order_relaxed);
+    }
+    return before;
+}
+
+static void unname_file(struct uring_reader *self, uint32_t before) {
+    if (self->read_file && self->prepared_file)
+        atomic_store_explicit(self->read_file, before, memory_order_relaxed);
+    self->prepared_file = 0;
+}
+
+static void submit_all(struct uring_reader *self) {
+    uint32_t before = name_file(self);
+    io_uring_submit(&self->uring);
+    unname_file(self, before);
+}
+
 // Makes room for entries that must be submitted together. False when the kernel takes no more now.
 static bool have_room(struct uring_reader *self, uint32_t entries) {
     if (io_uring_sq_space_left(&self->uring) < entries)
-        io_uring_submit(&self->uring);
+        submit_all(self);
     return io_uring_sq_space_left(&self->uring) >= entries;
 }
 
@@ -80,6 +105,8 @@ static bool prepare(struct uring_reader *self, struct read_request *request, boo
     if (self->fixed_files)
         entry->flags |= IOSQE_FIXED_FILE;
     io_uring_sqe_set_data(entry, request);
+    if (!self->prepared_file)
+        self->prepared_file = request->file + 1;
     self->reader.reads++;
     self->reader.storage_bytes += rest.bytes;
     return true;
@@ -159,6 +186,7 @@ static void drain_completions(struct uring_reader *self) {
 // One system call: everything prepared goes in, completions come out.
 static void exchange(struct uring_reader *self, uint64_t wait_ns) {
     struct io_uring_cqe *cqe = NULL;
+    uint32_t before = name_file(self);
     if (wait_ns == 0) {
         io_uring_submit_and_get_events(&self->uring);
     } else {
@@ -166,6 +194,7 @@ static void exchange(struct uring_reader *self, uint64_t wait_ns) {
         struct __kernel_timespec limit = {(int64_t)(wait_ns / NS_PER_S), (int64_t)(wait_ns % NS_PER_S)};
         io_uring_submit_and_wait_timeout(&self->uring, &cqe, 1 + self->in_kernel / 16, &limit, NULL);
     }
+    unname_file(self, before);
     drain_completions(self);
 }
 
@@ -293,6 +322,7 @@ int reader_open_uring(const struct reader_options *options, struct reader **read
                                    .close = uring_close,
                                    .depth = options->depth};
     self->layout = options->layout;
+    self->read_file = options->read_file;
     self->first_fd = options->first_fd;
     self->delay = (struct __kernel_timespec){options->delay_us / 1000000, options->delay_us % 1000000 * 1000};
     int err = set_up_queues(self);

@@ -10,8 +10,9 @@
 #include "shm/reader_kind.h"
 
 #define PAGE_ROWS     64u
-#define PAGE_DATASETS 10u // with up to 16 fields each, and a line of feedd.conf for each of those
-#define PAGE_FILES    12u // a path can have 4 KiB
+#define PAGE_DATASETS 10u      // with up to 16 fields each, and a line of feedd.conf for each of those
+#define PAGE_FILES    12u      // a path can have 4 KiB
+#define WAIT_SHOWN_NS NS_PER_S // working storage hardly ever takes longer, also when it is busy
 
 // A page under construction: rows before `start` are skipped, and `next` is set when the page is full.
 struct page {
@@ -207,6 +208,17 @@ static void answer_clients(struct session *session, uint32_t start) {
     send_list(session, &answer);
 }
 
+// NULL: it waits for none, or not long enough to be told.
+static char *awaited_file(const struct served_feed *feed, const struct loader_process *loader, uint64_t now,
+                          uint64_t *waited_ns) {
+    struct loader_read read;
+    if (!loader_process_read(loader, feed->dataset->layout->file_count, now, &read) ||
+        read.age_ns < WAIT_SHOWN_NS)
+        return NULL;
+    *waited_ns = read.age_ns;
+    return feed->dataset->paths[read.file];
+}
+
 static void describe_loader(const struct loader_process *loader, uint64_t feed, uint64_t now,
                             Feedd__Process *row) {
     const struct stats_loader *record = loader->record;
@@ -228,6 +240,7 @@ static void answer_processes(struct session *session, uint32_t start) {
     Feedd__Answer answer = FEEDD__ANSWER__INIT;
     struct page page = {.start = start, .most = PAGE_ROWS};
     uint64_t now = monotonic_ns();
+    uint32_t paths = 0;
     const struct served_feed *feed;
     const struct loader_process *loader;
     if (page_takes(&page)) {
@@ -244,6 +257,14 @@ static void answer_processes(struct session *session, uint32_t start) {
             uint32_t row = page.count - 1;
             describe_loader(loader, feed->id, now, &rows[row]);
             list[row] = &rows[row];
+            uint64_t waited_ns;
+            char *path = awaited_file(feed, loader, now, &waited_ns);
+            if (!path)
+                continue;
+            rows[row].waits_for = path;
+            rows[row].waited_ns = waited_ns;
+            if (++paths == PAGE_FILES)
+                page.most = page.count; // it is full
         }
     }
     answer.next = page.next;

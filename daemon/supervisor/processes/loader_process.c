@@ -32,6 +32,20 @@ uint64_t loader_process_silent_ns(const struct loader_process *loader, uint64_t 
     return now > beat ? now - beat : 0;
 }
 
+bool loader_process_read(const struct loader_process *loader, uint32_t file_count, uint64_t now,
+                         struct loader_read *read) {
+    const struct stats_loader *record = loader->record;
+    uint32_t file = atomic_load_explicit(&record->read_file, memory_order_relaxed);
+    uint64_t since = atomic_load_explicit(&record->read_since_ns, memory_order_relaxed);
+    if (file == 0 || file > file_count)
+        return false;
+    if (!since)
+        since = atomic_load_explicit(&record->heartbeat_ns, memory_order_relaxed);
+    since = max_u64(since, loader->process.started_ns);
+    *read = (struct loader_read){.file = file - 1, .age_ns = now > since ? now - since : 0};
+    return true;
+}
+
 // ---- Its record --------------------------------------------------------------------------------------------
 
 static struct stats_loader *find_record(struct stats_region *stats, struct error *error) {
@@ -47,6 +61,8 @@ static void prepare_record(struct stats_loader *record) {
     atomic_store_explicit(&record->heartbeat_ns, monotonic_ns(), memory_order_relaxed);
     atomic_store_explicit(&record->reader, 0, memory_order_relaxed);
     atomic_store_explicit(&record->reader_reason, 0, memory_order_relaxed);
+    atomic_store_explicit(&record->read_since_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&record->read_file, 0, memory_order_relaxed);
 }
 
 static void take_record(const struct loader_process *loader, uint64_t feed) {

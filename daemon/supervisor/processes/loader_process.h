@@ -47,6 +47,17 @@ void loader_process_retire(struct loader_process *loader, struct stats_feed *fee
 // It has read samples, so what ended it is not a problem with starting.
 bool loader_process_has_worked(const struct loader_process *loader);
 
+// Its oldest read that has not come back.
+struct loader_read {
+    uint32_t file; // index in the dataset
+    uint64_t age_ns;
+};
+
+// False: there is none. The loader itself says so, so it need not be true, but the file is one of `file_count`, and the
+// read is not older than the process.
+bool loader_process_read(const struct loader_process *loader, uint32_t file_count, uint64_t now,
+                         struct loader_read *read);
+
 // How long it has not moved.
 uint64_t loader_process_silent_ns(const struct loader_process *loader, uint64_t now);
 

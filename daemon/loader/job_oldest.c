@@ -1,0 +1,36 @@
+#include "daemon/loader/job_oldest.h"
+
+static const struct job *oldest_job(const struct job_board *board) {
+    const struct job *oldest = NULL;
+    for (uint32_t i = 0; i < board->job_count; i++) {
+        const struct job *job = &board->jobs[i];
+        if (job->state == JOB_READING && job->submitted && (!oldest || job->claimed_ns < oldest->claimed_ns))
+            oldest = job;
+    }
+    return oldest;
+}
+
+// If none of the plan's requests is under way, the read was split into others of the same file after it had failed.
+static uint32_t file_of(const struct job *job) {
+    uint32_t file = job->plan.requests[0].file;
+    for (uint32_t i = 0; i < job->submitted; i++) {
+        const struct read_request *request = &job->plan.requests[i];
+        if (!request->finished)
+            return request->file;
+        if (request->result < 0)
+            file = request->file;
+    }
+    return file;
+}
+
+struct oldest_read job_oldest_read(const struct job_board *board) {
+    const struct job *job = oldest_job(board);
+    if (!job)
+        return (struct oldest_read){0};
+    return (struct oldest_read){
+        .any = true,
+        .file = file_of(job),
+        .since_ns = job->claimed_ns,
+        .overtaken_ns = board->latest_ns > job->claimed_ns ? board->latest_ns - job->claimed_ns : 0,
+    };
+}
