@@ -108,10 +108,8 @@ bool ring_dispatch_copy(struct ring *ring, uint32_t slot, const struct ring *fro
     return true;
 }
 
-bool ring_dispatch(struct ring *ring, uint32_t slot, const struct ring_batch *name,
-                   const struct batch_place *place) {
-    if (!make_queue_room(ring))
-        return false;
+static void describe_batch(struct ring *ring, uint32_t slot, const struct ring_batch *name,
+                           const struct batch_place *place) {
     struct ring_slot *batch = ring_slot(ring, slot);
     name_batch(batch, name);
     // Whatever batch->skipped says: it was never set for a batch that failed.
@@ -125,6 +123,14 @@ bool ring_dispatch(struct ring *ring, uint32_t slot, const struct ring_batch *na
     batch->chunk_count = (uint32_t)divide_up(place->count, ring->header->chunk_samples);
     batch->last_of_epoch = place->last_of_epoch;
     atomic_store_explicit(&batch->recovered, 0, memory_order_relaxed); // published with the chunks
+}
+
+bool ring_dispatch(struct ring *ring, uint32_t slot, const struct ring_batch *name,
+                   const struct batch_place *place) {
+    if (!make_queue_room(ring))
+        return false;
+    const struct ring_slot *batch = ring_slot(ring, slot);
+    describe_batch(ring, slot, name, place);
     _Atomic uint64_t *words = ring_chunks(ring, slot);
     for (uint32_t i = 0; i < batch->chunk_count; i++)
         // Release: a loader may take this chunk before it sees the queue entry, by way of an old entry of the
@@ -147,6 +153,25 @@ void ring_wake_loaders(struct ring *ring, uint32_t chunks) {
         atomic_store(&header->loaders_asleep, 1); // perhaps others are still asleep
 }
 
+// Pairs with claim_urgent, which sees what was made FREE or RECOVERED before. Sequentially consistent: see
+// ring_announce_sleep.
+static void count_urgent(struct ring *ring, uint32_t jobs) {
+    atomic_fetch_add(&ring->header->urgent_wanted, jobs);
+}
+
+void ring_dispatch_again(struct ring *ring, uint32_t slot, const struct ring_batch *name,
+                         const struct batch_place *place) {
+    struct ring_slot *batch = ring_slot(ring, slot);
+    describe_batch(ring, slot, name, place);
+    atomic_store_explicit(&batch->recovered, batch->chunk_count, memory_order_relaxed);
+    for (uint32_t i = 0; i < batch->chunk_count; i++)
+        // Release, as in ring_dispatch.
+        atomic_store_explicit(&ring_chunks(ring, slot)[i], chunk_word(CHUNK_RECOVERED, 0, 0),
+                              memory_order_release);
+    count_urgent(ring, batch->chunk_count);
+    ring_wake_loaders(ring, batch->chunk_count);
+}
+
 bool ring_take_sleeper(struct ring *ring) {
     // Sequentially consistent, as in ring_announce_sleep: either it sees the work, or we see that it is asleep.
     atomic_thread_fence(memory_order_seq_cst);
@@ -165,7 +190,7 @@ static enum ring_slot_state poll_repair(struct ring *ring, struct ring_slot *bat
         batch->skipped = skipped;
         // Pairs with the claiming loader's acquire: it reads `skipped`.
         atomic_store_explicit(&batch->repair, chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
-        atomic_fetch_add(&ring->header->urgent_wanted, 1);
+        count_urgent(ring, 1);
         ring_wake_loaders(ring, 1);
         return RING_SLOT_FILLING;
     default:
@@ -254,6 +279,29 @@ static bool owned_by(_Atomic uint64_t *word, uint32_t owner) {
     return chunk_state(seen) == CHUNK_CLAIMED && chunk_owner(seen) == owner;
 }
 
+bool ring_slot_claimed_by(const struct ring *ring, uint32_t slot, uint32_t owner) {
+    struct ring_slot *batch = ring_slot(ring, slot);
+    for (uint32_t i = 0; i < batch->chunk_count; i++)
+        if (owned_by(&ring_chunks(ring, slot)[i], owner))
+            return true;
+    return owned_by(&batch->repair, owner);
+}
+
+// Unless a loader claims it first. Relaxed: nothing is read on the strength of it.
+static void withdraw(_Atomic uint64_t *word) {
+    uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
+    if (chunk_state(seen) == CHUNK_FREE || chunk_state(seen) == CHUNK_RECOVERED)
+        atomic_compare_exchange_strong_explicit(word, &seen, chunk_word(CHUNK_IDLE, 0, 0),
+                                                memory_order_relaxed, memory_order_relaxed);
+}
+
+void ring_slot_withdraw(struct ring *ring, uint32_t slot) {
+    struct ring_slot *batch = ring_slot(ring, slot);
+    for (uint32_t i = 0; i < batch->chunk_count; i++)
+        withdraw(&ring_chunks(ring, slot)[i]);
+    withdraw(&batch->repair);
+}
+
 // Frees the chunks of one slot that `owner` had. Samples that it had marked as skipped in them are no longer
 // skipped, but in the ring of a device pool nobody would mark them again: there they were copied from the feed's
 // ring.
@@ -281,8 +329,7 @@ static uint32_t recover_slot(struct ring *ring, uint32_t slot, uint32_t owner) {
     return freed;
 }
 
-// Forgets what the dead loader was about to tell the supervisor, so that others can tell it.
-static void recover_signals(struct ring *ring, uint32_t owner) {
+void ring_recover_signals(struct ring *ring, uint32_t owner) {
     uint32_t writing = owner;
     atomic_compare_exchange_strong(&ring->header->failure.state, &writing, 0);
     // It may have taken the flag to 0 and died before it wrote the eventfd: then no other loader would write it.
@@ -291,12 +338,10 @@ static void recover_signals(struct ring *ring, uint32_t owner) {
 
 int ring_recover(struct ring *ring, uint32_t owner) {
     uint32_t freed = 0;
-    recover_signals(ring, owner);
+    ring_recover_signals(ring, owner);
     for (uint32_t slot = 0; slot < ring->header->slot_count; slot++)
         freed += recover_slot(ring, slot, owner);
-    // After the words, so that whoever reads this count finds them; pairs with claim_urgent. Sequentially
-    // consistent: see ring_announce_sleep.
-    atomic_fetch_add(&ring->header->urgent_wanted, freed);
+    count_urgent(ring, freed);
     // One more than was freed: the dead loader may have been woken for a chunk that it did not come to claim.
     ring_wake_loaders(ring, freed + 1);
     return (int)freed;

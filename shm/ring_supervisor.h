@@ -19,6 +19,11 @@ struct ring_batch {
 bool ring_dispatch(struct ring *ring, uint32_t slot, const struct ring_batch *name,
                    const struct batch_place *place) MUST_CHECK;
 
+// Like ring_dispatch, for a batch that was dispatched into another slot, where it will not be finished: its chunks are
+// claimed before anything in the queue. Needs no room there, and wakes loaders.
+void ring_dispatch_again(struct ring *ring, uint32_t slot, const struct ring_batch *name,
+                         const struct batch_place *place);
+
 // Like ring_dispatch, for a batch that is copied from slot `source` of `from`, where it is complete: the same
 // name, place, samples and skips. Its one chunk is for the transfer process. `unread`: see ring_slot.
 bool ring_dispatch_copy(struct ring *ring, uint32_t slot, const struct ring *from, uint32_t source,
@@ -62,8 +67,19 @@ void ring_supervisor_arm(struct ring *ring);
 // Whether loaders may still claim chunks of it or write to it. A FAILED slot can be busy; a READY one never is.
 bool ring_slot_busy(const struct ring *ring, uint32_t slot);
 
+// Whether `owner` has claimed something of it and has not reported that.
+bool ring_slot_claimed_by(const struct ring *ring, uint32_t slot, uint32_t owner);
+
+// Nobody wants the batch in this slot: what no loader has claimed is not claimed any more. The slot is free once it is
+// not busy.
+void ring_slot_withdraw(struct ring *ring, uint32_t slot);
+
 // Makes the slot's chunks IDLE; the slot must not be busy.
 void ring_slot_free(struct ring *ring, uint32_t slot);
+
+// Call it once process `owner` executes nothing any more, even if reads of it are still under way: forgets what it was
+// about to tell the supervisor, so that others can tell it. Arms like ring_supervisor_arm.
+void ring_recover_signals(struct ring *ring, uint32_t owner);
 
 // Call it once process `owner` and all of its reads are gone: makes what it had claimed claimable again, before
 // anything in the queue. Returns the number of jobs; never fails. Arms like ring_supervisor_arm, because `owner`

@@ -18,7 +18,7 @@ FOLDER = pathlib.Path("/mnt")
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
 ROOT_NODE, FILE_NODE = 1, 2
 LOOKUP, FORGET, GETATTR, OPEN, READ, RELEASE, INIT, INTERRUPT, BATCH_FORGET = 1, 2, 3, 14, 15, 18, 26, 36, 42
-FOPEN_DIRECT_IO = 1
+FOPEN_DIRECT_IO, FOPEN_KEEP_CACHE = 1, 2
 IN_HEADER = struct.Struct("=IIQQIIIHH")  # bytes, operation, number of the request, node, uid, gid, pid
 OUT_HEADER = struct.Struct("=IiQ")
 ATTRIBUTES = struct.Struct("=6Q10I")
@@ -34,6 +34,7 @@ class Fuse:
         self.path = FOLDER / name
         self.running = threading.Event()
         self.running.set()
+        self.holds, self.held = None, []
         self.device = mount()
         threading.Thread(target=self._serve, daemon=True).start()
 
@@ -43,6 +44,26 @@ class Fuse:
 
     def go_on(self):
         self.running.set()
+
+    def hold(self, which):
+        """Reads at an offset for which which(offset) is true are taken and not answered: not even a signal ends them."""
+        self.holds = which
+
+    def answer_held(self):
+        """Those, and all that follow."""
+        self.holds = None
+        while self.held:
+            self._reply(*self.held.pop())
+
+    def _reply(self, number, code, answer):
+        try:
+            os.write(self.device, OUT_HEADER.pack(OUT_HEADER.size + len(answer), code, number) + answer)
+        except FileNotFoundError:  # a request that was given up meanwhile
+            pass
+
+    def _is_held(self, operation, body):
+        which = self.holds
+        return operation == READ and which and which(struct.unpack_from("=QQ", body)[1])
 
     def _serve(self):
         while True:
@@ -56,11 +77,15 @@ class Fuse:
             _, operation, number, node, *_ = IN_HEADER.unpack_from(request)
             if operation in (FORGET, BATCH_FORGET, INTERRUPT):
                 continue
+            body = request[IN_HEADER.size :]
             try:
-                code, answer = 0, self._answer(operation, node, request[IN_HEADER.size :])
+                code, answer = 0, self._answer(operation, node, body)
             except OSError as error:
                 code, answer = -error.errno, b""
-            os.write(self.device, OUT_HEADER.pack(OUT_HEADER.size + len(answer), code, number) + answer)
+            if self._is_held(operation, body):
+                self.held.append((number, code, answer))
+            else:
+                self._reply(number, code, answer)
 
     def _answer(self, operation, node, body):
         if operation == INIT:
@@ -73,7 +98,7 @@ class Fuse:
         if operation == GETATTR:
             return struct.pack("=QII", FOR_AN_HOUR, 0, 0) + self._attributes(node)
         if operation == OPEN:
-            return struct.pack("=QII", 0, FOPEN_DIRECT_IO if self.direct else 0, 0)
+            return struct.pack("=QII", 0, FOPEN_DIRECT_IO if self.direct else FOPEN_KEEP_CACHE, 0)
         if operation == READ:
             _, offset, count = struct.unpack_from("=QQI", body)
             return self.content[offset : offset + count]

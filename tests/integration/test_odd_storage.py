@@ -27,7 +27,7 @@ def fuse_instance(io, direct, **settings):
     """feedd, not started, with a dataset on a file system of the test's own."""
     records = [data.sample_bytes(index, SIZE) for index in range(SAMPLES)]
     storage = fuse.Fuse("numbers.bin", b"".join(records), direct)
-    instance = harness.Instance(io=io, ring="256K", **settings)
+    instance = harness.Instance(**{"io": io, "ring": "256K", **settings})
     instance.storage, instance.content = storage, {"x": records}
     add_dataset(instance, instance.storage.path, on_error="skip")
     return instance

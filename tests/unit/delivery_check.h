@@ -160,16 +160,19 @@ static inline void check_slot(const struct fixture *fixture, uint32_t slot, uint
 
 static inline void check_counts(const struct fixture *fixture) {
     const struct delivery *delivery = &fixture->delivery;
-    uint32_t slots = fixture->ring.header->slot_count, ready = 0, free_slots = 0, abandoned = 0;
+    uint32_t slots = fixture->ring.header->slot_count, ready = 0, free_slots = 0, abandoned = 0, moving = 0;
     for (uint32_t slot = 0; slot < slots; slot++) {
         const struct slot_state *state = &delivery->slots[slot];
         ready += state->phase == SLOT_READY;
         free_slots += state->phase == SLOT_FREE;
         abandoned += state->phase == SLOT_FILLING && !state->lane;
+        moving += state->moves;
+        assert_true(!state->moves || (state->phase == SLOT_FILLING && state->lane));
     }
     assert_int_equal(delivery->ready_count, ready);
     assert_int_equal(delivery->free_count, free_slots);
     assert_int_equal(delivery->abandoned, abandoned);
+    assert_int_equal(delivery->moving, moving);
     uint8_t *listed = calloc(slots + 1, 1);
     assert_non_null(listed);
     for (uint32_t i = 0; i < delivery->free_count; i++) {

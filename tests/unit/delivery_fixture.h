@@ -5,6 +5,7 @@
 #define FEEDD_TESTS_UNIT_DELIVERY_FIXTURE_H
 
 #include "base/error.h"
+#include "daemon/supervisor/delivery/abandoned.h"
 #include "tests/unit/delivery_check.h"
 
 static inline void open_fixture(struct fixture *fixture, uint32_t slots, uint32_t lanes,
@@ -69,6 +70,17 @@ static inline void replace_loader(struct fixture *fixture, uint32_t owner) {
         else
             at++;
     ring_recover(&fixture->ring, owner);
+}
+
+// The loader with that number was killed and does not end; its claims stay.
+static inline uint32_t leave_behind(struct fixture *fixture, uint32_t owner) {
+    return abandoned_leave(&fixture->delivery, owner, 2, 1);
+}
+
+// It ends at last.
+static inline void end_behind(struct fixture *fixture, uint32_t owner) {
+    replace_loader(fixture, owner);
+    abandoned_withdraw(&fixture->delivery);
 }
 
 // Every consumer that was granted what is in a pool's slot has released it on its stream.

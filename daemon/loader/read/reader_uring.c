@@ -26,7 +26,7 @@ struct uring_reader {
     struct bounce bounce;
     _Atomic uint32_t *read_file; // where its owner wants it; NULL: nowhere
     uint32_t prepared_file;      // index, plus 1, of the first read prepared since the last exchange; 0: none
-    struct request_list waiting;  // for bounce memory or room in the submission queue
+    struct request_list waiting; // for bounce memory or room in the submission queue
     struct request_list finished; // not yet reported
     uint32_t finished_count;
 };

@@ -1,5 +1,6 @@
 #include "daemon/supervisor/delivery/delivery.h"
 #include "base/sizes.h"
+#include "daemon/supervisor/delivery/abandoned.h"
 #include "daemon/supervisor/delivery/filler.h"
 #include "daemon/supervisor/delivery/lane.h"
 #include "daemon/supervisor/delivery/window.h"
@@ -68,23 +69,6 @@ static int collect_ready(struct delivery *delivery, struct lane *lane) {
     return 0;
 }
 
-static void collect_abandoned(struct delivery *delivery) {
-    for (uint32_t slot = 0; delivery->abandoned && slot < delivery->ring->header->slot_count; slot++) {
-        const struct slot_state *state = &delivery->slots[slot];
-        if (state->phase != SLOT_FILLING || state->lane)
-            continue;
-        enum ring_slot_state filled = ring_slot_poll(delivery->ring, slot);
-        // One that failed is not free before its other chunks are done: they are still being written.
-        if (filled == RING_SLOT_FILLING || ring_slot_busy(delivery->ring, slot))
-            continue;
-        if (filled == RING_SLOT_FAILED)
-            ring_forget_failure(delivery->ring, slot); // nobody wants that batch any more
-        delivery->abandoned--;
-        filler_done(delivery, slot);
-        slot_free(delivery, slot);
-    }
-}
-
 static int collect_all(struct delivery *delivery) {
     struct lane *lane;
     LIST_FOREACH(lane, &delivery->lanes, link) {
@@ -92,7 +76,7 @@ static int collect_all(struct delivery *delivery) {
         if (err)
             return err;
     }
-    collect_abandoned(delivery);
+    abandoned_collect(delivery);
     return 0;
 }
 
@@ -123,7 +107,9 @@ int delivery_pump(struct delivery *delivery) {
     if (err)
         return err;
     delivery->behind = false;
-    while (delivery->free_count && (lane = next_lane(delivery))) {
+    abandoned_move(delivery);
+    // What is left to be moved, for lack of slots, comes first.
+    while (delivery->free_count && !delivery->moving && (lane = next_lane(delivery))) {
         if (left-- == 0) {
             delivery->behind = true;
             break;

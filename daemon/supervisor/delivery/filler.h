@@ -43,6 +43,10 @@ struct filler_operations {
     bool (*ready)(const struct delivery *delivery, const struct lane *lane);
     // Starts filling it into `slot`, which is free. False: not now; the next pump tries again.
     bool (*dispatch)(struct delivery *delivery, struct lane *lane, uint32_t slot);
+    // Starts filling a batch of the lane that is not complete in the slot that it was dispatched to into another one,
+    // which is free. NULL: nothing that fills slots can hang and leave them behind (abandoned.h).
+    bool (*dispatch_again)(struct delivery *delivery, const struct lane *lane, uint64_t sequence,
+                           uint32_t slot);
     // After a round of dispatches, of this many chunks.
     void (*wake)(struct delivery *delivery, uint32_t chunks);
     // Once per dispatch, when the slot is no longer written: the batch is complete, wanted or not, or the delivery

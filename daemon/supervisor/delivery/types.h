@@ -62,8 +62,11 @@ struct slot_state {
     bool in_window;
     uint32_t references; // consumers that are due this batch and have not released it
     uint32_t copies;     // being made of it by the fillers of other deliveries
-    struct lane *lane;   // NULL: nobody wants the batch any more; the slot is free once it is filled
+    struct lane *lane; // NULL: nobody wants the batch here any more; the slot is free once it is not written
     uint64_t sequence;
+    // A loader hung while it read the batch: when that was noticed, and since when. 0: none did.
+    uint64_t hung_ns, hung_since_ns;
+    bool moves; // to be filled into another slot, since that loader does not end
 };
 
 struct delivery {
@@ -86,6 +89,7 @@ struct delivery {
     uint32_t *free_slots;
     uint32_t free_count;
     uint32_t abandoned;   // FILLING slots without a lane
+    uint32_t moving;      // slots that `moves` is set for
     uint64_t completed;   // batches found complete, ever
     uint32_t ready_count; // slots READY, for the statistics
     bool behind;          // the last pump left free slots for the next one, which is to follow soon

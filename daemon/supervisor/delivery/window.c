@@ -54,12 +54,27 @@ void window_push(struct delivery *delivery, struct lane *lane) {
     lane->slots_used++;
 }
 
+static void stay(struct delivery *delivery, struct slot_state *state) {
+    delivery->moving -= state->moves;
+    state->moves = false;
+}
+
 void window_complete(struct delivery *delivery, struct lane *lane) {
     struct slot_state *state = &delivery->slots[window_at(delivery, lane, lane->ready)];
     state->phase = enter(state, SLOT_READY);
+    stay(delivery, state);
     delivery->ready_count++;
     delivery->completed++;
     lane->ready++;
+}
+
+// It is still being written: it cannot be given out again before that is over.
+static void abandon(struct delivery *delivery, struct slot_state *state) {
+    stay(delivery, state);
+    state->in_window = false;
+    state->lane->slots_used--;
+    state->lane = NULL;
+    delivery->abandoned++;
 }
 
 void window_pop(struct delivery *delivery, struct lane *lane) {
@@ -70,15 +85,12 @@ void window_pop(struct delivery *delivery, struct lane *lane) {
     lane->length--;
     if (lane->ready)
         lane->ready--;
-    state->in_window = false;
     if (state->phase == SLOT_READY) {
+        state->in_window = false;
         slot_free_if_unused(delivery, slot);
         return;
     }
-    // It is still being written: it cannot be given out again before that is over.
-    state->lane = NULL;
-    lane->slots_used--;
-    delivery->abandoned++;
+    abandon(delivery, state);
 }
 
 void window_clear(struct delivery *delivery, struct lane *lane) {
@@ -94,4 +106,25 @@ void window_put_back(const struct delivery *delivery, struct lane *lane, uint32_
     lane->base--;
     lane->length++;
     lane->ready++;
+}
+
+uint32_t window_drop_last(struct delivery *delivery, struct lane *lane) {
+    uint32_t slot = window_at(delivery, lane, --lane->length);
+    delivery->slots[slot].references = 0; // counted again when it is dispatched again
+    abandon(delivery, &delivery->slots[slot]);
+    return slot;
+}
+
+void window_move(struct delivery *delivery, uint32_t from) {
+    uint32_t to = delivery->free_slots[--delivery->free_count];
+    struct slot_state *old = &delivery->slots[from];
+    struct lane *lane = old->lane;
+    uint64_t place = lane->window_start + (old->sequence - lane->base);
+    stay(delivery, old);
+    (void)enter(&delivery->slots[to], SLOT_FILLING);
+    delivery->slots[to] = *old;
+    lane->window[place % delivery->ring->header->slot_count] = to;
+    lane->slots_used++;
+    old->references = 0;
+    abandon(delivery, old);
 }

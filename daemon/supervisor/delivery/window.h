@@ -26,6 +26,12 @@ void window_complete(struct delivery *delivery, struct lane *lane);
 void window_pop(struct delivery *delivery, struct lane *lane);
 void window_clear(struct delivery *delivery, struct lane *lane);
 
+// Removes the last batch, which is not complete, so that it is dispatched again; returns its slot.
+uint32_t window_drop_last(struct delivery *delivery, struct lane *lane);
+
+// A batch of the window that is not complete is being filled into the free slot that is used next instead.
+void window_move(struct delivery *delivery, uint32_t from);
+
 // Puts a slot that holds batch lane->base - 1 back at the front.
 void window_put_back(const struct delivery *delivery, struct lane *lane, uint32_t slot);
 

@@ -3,7 +3,9 @@
 #include <inttypes.h>
 
 #include "base/error.h"
+#include "base/sizes.h"
 #include "base/time.h"
+#include "daemon/supervisor/delivery/abandoned.h"
 #include "daemon/supervisor/processes/loader_process.h"
 #include "shm/ring_supervisor.h"
 
@@ -92,9 +94,15 @@ static void count_death(struct served_feed *feed, struct loader_process *loader,
 
 static void release(struct served_feed *feed, struct loader_process *loader) {
     int chunks = feed->state == FEED_CLOSING ? 0 : ring_recover(&feed->ring, loader->serial);
-    if (chunks > 0)
+    if (loader->left_behind) {
+        log_info("loader %" PRIu32 " of feed %" PRIu64 " has ended; the slots that it kept are used again",
+                 loader->serial, feed->id);
+        feed->loaders_left--;
+        abandoned_withdraw(&feed->delivery);
+    } else if (chunks > 0) {
         log_info("feed %" PRIu64 ": reading %d chunks of loader %" PRIu32 " again", feed->id, chunks,
                  loader->serial);
+    }
     LIST_REMOVE(loader, link);
     loader_process_retire(loader, feed->stats);
 }
@@ -111,22 +119,123 @@ void feed_loaders_act(struct served_feed *feed) {
     feed_loaders_start(feed);
 }
 
+// ---- Loaders that hang -------------------------------------------------------------------------------------
+
+// After which a loader that was killed counts as hung: working storage ends a read within that time, also when it is
+// busy. If not, little is lost: a few batches are read twice.
+#define GRACE_NS (2 * NS_PER_S)
+// That hang at a time, for each one that is wanted; but a feed may always have a few. More would take the records and
+// the memory of other feeds.
+#define LEFT_PER_LOADER 2u
+#define LEFT_AT_LEAST   8u
+
+static uint64_t timeout_ns(const struct served_feed *feed) {
+    return feed->supervisor->config->loader_timeout_s * NS_PER_S;
+}
+
+static bool is_silent(const struct served_feed *feed, const struct loader_process *loader, uint64_t now) {
+    return loader_process_silent_ns(loader, now) > timeout_ns(feed);
+}
+
+static bool all_are_silent(const struct served_feed *feed, uint64_t now) {
+    const struct loader_process *loader;
+    LIST_FOREACH(loader, &feed->loaders, link)
+        if (loader->process.state == PROCESS_RUNNING && !is_silent(feed, loader, now))
+            return false;
+    return true;
+}
+
+static const char *hung_path(const struct served_feed *feed) {
+    return feed->hung_file ? feed->dataset->paths[feed->hung_file - 1] : "one of its files";
+}
+
+// Remembers the file that it waits for. False: it does not wait for any.
+static bool see_read(struct served_feed *feed, const struct loader_process *loader, uint64_t now,
+                     uint64_t *since) {
+    struct loader_read read;
+    *since = now - loader_process_silent_ns(loader, now);
+    if (!loader_process_read(loader, feed->dataset->layout->file_count, now, &read))
+        return false;
+    feed->hung_file = read.file + 1;
+    *since = now - read.age_ns;
+    return true;
+}
+
+static void fail_hung(struct served_feed *feed, uint64_t now, uint64_t since, const char *why) {
+    served_feed_fail(feed, -EIO, "dataset %s: a read of %s has not ended for %" PRIu64 " s, %s",
+                     feed->dataset->name, hung_path(feed), (now - since) / NS_PER_S, why);
+}
+
+// A silent loader had `loader_timeout` for a batch that another one had already hung at, or nobody moves any more.
+static uint64_t find_unreadable(const struct served_feed *feed, const struct loader_process *loader,
+                                uint64_t now) {
+    struct hung_batch batch = {.owner = loader->serial, .now = now, .ago_ns = timeout_ns(feed)};
+    uint64_t since = abandoned_find(&feed->delivery, &batch);
+    batch.owner = 0;
+    return since || !all_are_silent(feed, now) ? since : abandoned_find(&feed->delivery, &batch);
+}
+
+static void replace_silent(struct served_feed *feed, struct loader_process *loader, uint64_t now) {
+    uint64_t since, unreadable = find_unreadable(feed, loader, now);
+    bool reads = see_read(feed, loader, now, &since);
+    supervisor_report(feed->supervisor,
+                      "loader %" PRIu32 " of feed %" PRIu64 " has not moved for %" PRIu64
+                      " s%s%s; it is being replaced",
+                      loader->serial, feed->id, feed->supervisor->config->loader_timeout_s,
+                      reads ? ", in a read of " : "", reads ? hung_path(feed) : "");
+    abandoned_note(&feed->delivery, loader->serial, now, since);
+    process_kill(&loader->process);
+    if (unreadable)
+        fail_hung(feed, now, unreadable, "and no other loader could read it since (loader_timeout)");
+}
+
+// It is not waited for any longer: another one takes its place, and its batches are read into other slots.
+static void leave_behind(struct served_feed *feed, struct loader_process *loader, uint64_t now) {
+    struct process *process = &loader->process;
+    uint64_t since;
+    see_read(feed, loader, now, &since);
+    loader->left_behind = true;
+    feed->loaders_left++;
+    if (!process->end_counted) {
+        process->end_counted = true;
+        feed->loaders_running--;
+        stats_add(&feed->stats->counters[FEED_children_replaced], 1);
+        respawn_died(&feed->respawn, now, process->started_ns, loader_process_has_worked(loader));
+    }
+    uint32_t batches = abandoned_leave(&feed->delivery, loader->serial, now, since);
+    supervisor_report(feed->supervisor,
+                      "loader %" PRIu32 " of feed %" PRIu64 " was killed and has not ended: its read of %s"
+                      " has not come back for %" PRIu64 " s; reading %" PRIu32 " batch%s again elsewhere",
+                      loader->serial, feed->id, hung_path(feed), (now - since) / NS_PER_S, batches,
+                      batches == 1 ? "" : "es");
+    if (feed->loaders_left > max_u64(LEFT_AT_LEAST, LEFT_PER_LOADER * (uint64_t)feed->loaders_wanted))
+        fail_hung(feed, now, since, "and too many loaders hang like that");
+}
+
+// A batch that hangs has found no other slot for as long as a read of it might have taken.
+static void check_moves(struct served_feed *feed, uint64_t now) {
+    const struct hung_batch batch = {.moves = true, .now = now, .ago_ns = timeout_ns(feed) + GRACE_NS};
+    uint64_t since = feed->delivery.moving ? abandoned_find(&feed->delivery, &batch) : 0;
+    if (since)
+        fail_hung(feed, now, since, "and the ring has no slot left to read its batch into");
+}
+
 void feed_loaders_watch(struct served_feed *feed, uint64_t now) {
-    const struct config *config = feed->supervisor->config;
     struct loader_process *loader;
     LIST_FOREACH(loader, &feed->loaders, link) {
         struct process *process = &loader->process;
-        process_watch(process, now, config->stop_timeout_s * NS_PER_S);
-        if (process->state != PROCESS_RUNNING ||
-            loader_process_silent_ns(loader, now) <= config->loader_timeout_s * NS_PER_S)
-            continue;
-        supervisor_report(feed->supervisor,
-                          "loader %" PRIu32 " of feed %" PRIu64 " has not moved for %" PRIu64
-                          " s; it is being replaced",
-                          loader->serial, feed->id, config->loader_timeout_s);
-        process_kill(process);
+        process_watch(process, now, feed->supervisor->config->stop_timeout_s * NS_PER_S);
+        if (process->state == PROCESS_RUNNING && is_silent(feed, loader, now))
+            replace_silent(feed, loader, now);
+        else if (feed->state != FEED_CLOSING && !loader->left_behind &&
+                 process_lingers(process, now, GRACE_NS))
+            leave_behind(feed, loader, now);
     }
+    if (feed->state != FEED_CLOSING)
+        check_moves(feed, now);
 }
+
+// ---- The end -----------------------------------------------------------------------------------------------
 
 void feed_loaders_end(struct served_feed *feed, bool kill) {
     struct loader_process *loader;

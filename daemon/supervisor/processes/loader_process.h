@@ -17,6 +17,7 @@ struct loader_process {
     LIST_ENTRY(loader_process) link; // its owner's
     uint32_t serial;                 // its owner number in the ring
     struct stats_loader *record;
+    bool left_behind; // it was killed and does not end: what it was reading is read by others
 };
 
 struct loader_start {

@@ -150,6 +150,11 @@ bool process_hangs(const struct process *process, uint64_t now, uint64_t patienc
     return process->state == PROCESS_KILLED && now >= process->signalled_ns + patience_ns;
 }
 
+bool process_lingers(const struct process *process, uint64_t now, uint64_t patience_ns) {
+    return process_hangs(process, now, patience_ns) ||
+           (process->state == PROCESS_EXITED && now >= process->ended_ns + patience_ns);
+}
+
 // ---- Starting ----------------------------------------------------------------------------------------------
 
 static int spawn(struct process *process, const struct process_start *start) {

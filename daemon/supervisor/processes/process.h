@@ -89,6 +89,9 @@ void process_watch(struct process *process, uint64_t now, uint64_t stop_timeout_
 // Killed that long ago and not reaped: the kernel cannot end it.
 bool process_hangs(const struct process *process, uint64_t now, uint64_t patience_ns);
 
+// Killed, or reaped, that long ago and not GONE: something of it still runs in the kernel.
+bool process_lingers(const struct process *process, uint64_t now, uint64_t patience_ns);
+
 // Gives back a process that is GONE. The owner must not touch it again.
 void process_release(struct process *process);
 

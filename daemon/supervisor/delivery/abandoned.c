@@ -1,0 +1,102 @@
+#include "daemon/supervisor/delivery/abandoned.h"
+
+#include "daemon/supervisor/delivery/filler.h"
+#include "daemon/supervisor/delivery/window.h"
+#include "shm/ring_supervisor.h"
+
+static uint32_t count_slots(const struct delivery *delivery) {
+    return delivery->slots ? delivery->ring->header->slot_count : 0; // none before it is open
+}
+
+static bool is_abandoned(const struct slot_state *state) {
+    return state->phase == SLOT_FILLING && !state->lane;
+}
+
+// Not before every chunk is done, also if one has failed: the others are still being written.
+static void collect(struct delivery *delivery, uint32_t slot) {
+    if (ring_slot_busy(delivery->ring, slot))
+        return;
+    ring_forget_failure(delivery->ring, slot); // nobody wants that batch any more
+    delivery->abandoned--;
+    filler_done(delivery, slot);
+    slot_free(delivery, slot);
+}
+
+void abandoned_collect(struct delivery *delivery) {
+    for (uint32_t slot = 0; delivery->abandoned && slot < count_slots(delivery); slot++)
+        if (is_abandoned(&delivery->slots[slot]))
+            collect(delivery, slot);
+}
+
+// ---- Loaders that hang ---------------------------------------------------------------------------------------
+
+static bool is_read_by(const struct delivery *delivery, uint32_t slot, uint32_t owner) {
+    const struct slot_state *state = &delivery->slots[slot];
+    return state->phase == SLOT_FILLING && state->lane && ring_slot_claimed_by(delivery->ring, slot, owner);
+}
+
+void abandoned_note(struct delivery *delivery, uint32_t owner, uint64_t now, uint64_t since_ns) {
+    for (uint32_t slot = 0; slot < count_slots(delivery); slot++) {
+        struct slot_state *state = &delivery->slots[slot];
+        if (state->hung_ns || !is_read_by(delivery, slot, owner))
+            continue;
+        state->hung_ns = now;
+        state->hung_since_ns = since_ns;
+    }
+}
+
+uint32_t abandoned_leave(struct delivery *delivery, uint32_t owner, uint64_t now, uint64_t since_ns) {
+    uint32_t left = 0;
+    abandoned_note(delivery, owner, now, since_ns);
+    for (uint32_t slot = 0; slot < count_slots(delivery); slot++) {
+        struct slot_state *state = &delivery->slots[slot];
+        if (state->moves || !is_read_by(delivery, slot, owner))
+            continue;
+        state->moves = true;
+        left++;
+    }
+    delivery->moving += left;
+    if (count_slots(delivery))
+        ring_recover_signals(delivery->ring, owner);
+    return left;
+}
+
+// If need be, a batch that comes later gives up its slot: it was not granted to anybody, and will be read again.
+static bool make_room(struct delivery *delivery, const struct slot_state *state) {
+    struct lane *lane = state->lane;
+    if (!delivery->free_count && window_end(lane) - 1 > state->sequence) {
+        uint32_t last = window_drop_last(delivery, lane);
+        ring_slot_withdraw(delivery->ring, last);
+        collect(delivery, last);
+    }
+    return delivery->free_count > 0;
+}
+
+void abandoned_move(struct delivery *delivery) {
+    for (uint32_t slot = 0; delivery->moving && slot < count_slots(delivery); slot++) {
+        const struct slot_state *state = &delivery->slots[slot];
+        if (!state->moves || !make_room(delivery, state) ||
+            !filler_of(delivery)->dispatch_again(delivery, state->lane, state->sequence,
+                                                 window_next_slot(delivery)))
+            continue;
+        window_move(delivery, slot);
+        ring_slot_withdraw(delivery->ring, slot);
+    }
+}
+
+void abandoned_withdraw(struct delivery *delivery) {
+    for (uint32_t slot = 0; delivery->abandoned && slot < count_slots(delivery); slot++)
+        if (is_abandoned(&delivery->slots[slot]))
+            ring_slot_withdraw(delivery->ring, slot);
+}
+
+uint64_t abandoned_find(const struct delivery *delivery, const struct hung_batch *wanted) {
+    for (uint32_t slot = 0; slot < count_slots(delivery); slot++) {
+        const struct slot_state *state = &delivery->slots[slot];
+        if (state->phase == SLOT_FILLING && state->lane && state->hung_ns &&
+            wanted->now >= state->hung_ns + wanted->ago_ns && (state->moves || !wanted->moves) &&
+            (!wanted->owner || is_read_by(delivery, slot, wanted->owner)))
+            return state->hung_since_ns;
+    }
+    return 0;
+}

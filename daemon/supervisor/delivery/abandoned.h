@@ -1,0 +1,37 @@
+// Slots that are being filled, and whose batch is not wanted there any more: nobody is due it, or a loader hangs that
+// was reading it. Such a loader was killed, but the kernel does not end it before its read is over, which may never
+// happen, and until then the read may write to the slot. So the batch is filled into another slot, and this one is free
+// once the loader has ended.
+#ifndef FEEDD_DAEMON_SUPERVISOR_DELIVERY_ABANDONED_H
+#define FEEDD_DAEMON_SUPERVISOR_DELIVERY_ABANDONED_H
+
+#include "daemon/supervisor/delivery/types.h"
+
+// Frees those that are not written any more.
+void abandoned_collect(struct delivery *delivery);
+
+// ---- Loaders that hang ---------------------------------------------------------------------------------------
+
+// The batches that `owner` is reading count as hung from now on, because it has been silent since then.
+void abandoned_note(struct delivery *delivery, uint32_t owner, uint64_t now, uint64_t since_ns);
+
+// It was killed and does not end: the same batches are to be moved. Returns how many.
+uint32_t abandoned_leave(struct delivery *delivery, uint32_t owner, uint64_t now, uint64_t since_ns);
+
+// The pump: moves them, as far as there are slots.
+void abandoned_move(struct delivery *delivery);
+
+// Loaders that hung have ended and were recovered: what they left behind is not read again.
+void abandoned_withdraw(struct delivery *delivery);
+
+struct hung_batch {
+    uint32_t owner;  // reads it; 0: anybody, or nobody
+    bool moves;      // has not found another slot
+    uint64_t now;    // that it hangs was noticed ...
+    uint64_t ago_ns; // ... at least so long ago
+};
+
+// Since when a batch like that hangs, which has not been completed to this day; 0: there is none.
+uint64_t abandoned_find(const struct delivery *delivery, const struct hung_batch *wanted);
+
+#endif
