@@ -287,12 +287,11 @@ bool ring_slot_claimed_by(const struct ring *ring, uint32_t slot, uint32_t owner
     return owned_by(&batch->repair, owner);
 }
 
-// Unless a loader claims it first. Relaxed: nothing is read on the strength of it.
+// Unless a loader claims it first. Sequentially consistent: see ring_chunk_done.
 static void withdraw(_Atomic uint64_t *word) {
     uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
     if (chunk_state(seen) == CHUNK_FREE || chunk_state(seen) == CHUNK_RECOVERED)
-        atomic_compare_exchange_strong_explicit(word, &seen, chunk_word(CHUNK_IDLE, 0, 0),
-                                                memory_order_relaxed, memory_order_relaxed);
+        atomic_compare_exchange_strong(word, &seen, chunk_word(CHUNK_IDLE, 0, 0));
 }
 
 void ring_slot_withdraw(struct ring *ring, uint32_t slot) {
@@ -334,6 +333,8 @@ void ring_recover_signals(struct ring *ring, uint32_t owner) {
     atomic_compare_exchange_strong(&ring->header->failure.state, &writing, 0);
     // It may have taken the flag to 0 and died before it wrote the eventfd: then no other loader would write it.
     ring_supervisor_arm(ring);
+    // It may have been woken for a chunk that it did not come to claim.
+    ring_wake_loaders(ring, 1);
 }
 
 int ring_recover(struct ring *ring, uint32_t owner) {
@@ -342,7 +343,6 @@ int ring_recover(struct ring *ring, uint32_t owner) {
     for (uint32_t slot = 0; slot < ring->header->slot_count; slot++)
         freed += recover_slot(ring, slot, owner);
     count_urgent(ring, freed);
-    // One more than was freed: the dead loader may have been woken for a chunk that it did not come to claim.
-    ring_wake_loaders(ring, freed + 1);
+    ring_wake_loaders(ring, freed);
     return (int)freed;
 }

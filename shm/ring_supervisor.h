@@ -78,7 +78,7 @@ void ring_slot_withdraw(struct ring *ring, uint32_t slot);
 void ring_slot_free(struct ring *ring, uint32_t slot);
 
 // Call it once process `owner` executes nothing any more, even if reads of it are still under way: forgets what it was
-// about to tell the supervisor, so that others can tell it. Arms like ring_supervisor_arm.
+// about to tell the supervisor, and wakes another loader for what it was woken for. Arms like ring_supervisor_arm.
 void ring_recover_signals(struct ring *ring, uint32_t owner);
 
 // Call it once process `owner` and all of its reads are gone: makes what it had claimed claimable again, before

@@ -13,8 +13,10 @@ static inline uint64_t chunk_word(enum chunk_state state, uint32_t owner, uint32
 static inline enum chunk_state chunk_state(uint64_t word) {
     return (enum chunk_state)(word & 0xff);
 }
+// Of a batch's chunk: no loader works on it, nor will one.
 static inline bool chunk_ended(uint64_t word) {
-    return chunk_state(word) == CHUNK_DONE || chunk_state(word) == CHUNK_FAILED;
+    return chunk_state(word) == CHUNK_DONE || chunk_state(word) == CHUNK_FAILED ||
+           chunk_state(word) == CHUNK_IDLE; // withdrawn
 }
 static inline uint32_t chunk_skipped(uint64_t word) {
     return (uint32_t)(word >> 8) & CHUNK_MAX_SKIPPED;

@@ -16,19 +16,23 @@ struct plot {
     uint32_t count; // samples of a batch
     bool skips;     // the first sample of a batch cannot be read
     bool fails;     // no chunk can be filled
+    bool hangs;     // the kernel keeps the reads of a loader that was killed
     uint32_t loaders, preemptions, crashes;
 };
 
 static const struct plot *plot;
 static uint8_t *fresh; // the bytes of the stage at the start
 static uint64_t finished, dispatched;
-static uint64_t in_slot[SLOTS_MOST];             // sequence + 1; 0: free
+static uint32_t hung;                // a loader that was killed, and whose reads the kernel keeps; 0: none
+static bool left[SLOTS_MOST];        // behind by that loader: the batch is in another slot
+static uint64_t in_slot[SLOTS_MOST]; // sequence + 1; 0: free
 static uint64_t filled[SLOTS_MOST][CHUNKS_MOST]; // sequence + 1 of what was filled in last
 
 // ---- The table of shm/README.md ---------------------------------------------------------------------------
 
 static bool change_allowed(bool repair, uint64_t from, uint64_t to) {
     bool supervisor = world.current == 0;
+    bool withdrawn = plot->hangs && supervisor;
     bool buried = supervisor && world.actors[chunk_owner(from)].state == ACTOR_DEAD;
     switch (chunk_state(from) << 8 | chunk_state(to)) {
     case CHUNK_IDLE << 8 | CHUNK_IDLE:
@@ -36,6 +40,10 @@ static bool change_allowed(bool repair, uint64_t from, uint64_t to) {
     case CHUNK_DONE << 8 | CHUNK_IDLE:
     case CHUNK_FAILED << 8 | CHUNK_IDLE:
         return supervisor;
+    case CHUNK_IDLE << 8 | CHUNK_RECOVERED:
+    case CHUNK_FREE << 8 | CHUNK_IDLE:
+    case CHUNK_RECOVERED << 8 | CHUNK_IDLE:
+        return withdrawn;
     case CHUNK_FREE << 8 | CHUNK_CLAIMED:
     case CHUNK_RECOVERED << 8 | CHUNK_CLAIMED:
         return !supervisor && chunk_owner(to) == (uint32_t)world.current;
@@ -109,7 +117,7 @@ static void dispatch_more(void) {
     for (uint32_t slot = 0; slot < plot->shape.slots && dispatched < plot->batches; slot++) {
         struct batch_place place = fixture_place(dispatched, plot->count, plot->shape.batch);
         struct ring_batch name = {.run = 1, .sequence = dispatched};
-        if (in_slot[slot] || !ring_dispatch(&stage, slot, &name, &place))
+        if (in_slot[slot] || left[slot] || !ring_dispatch(&stage, slot, &name, &place))
             continue;
         in_slot[slot] = ++dispatched;
         chunks += ring_slot(&stage, slot)->chunk_count;
@@ -162,26 +170,88 @@ static bool look(void) {
     return finished == plot->batches;
 }
 
+static bool find_free(uint32_t *slot) {
+    for (*slot = 0; *slot < plot->shape.slots; ++*slot)
+        if (!in_slot[*slot] && !left[*slot])
+            return true;
+    return false;
+}
+
+// As abandoned_move: what the loader was reading is read into other slots, as far as there are any.
+static void leave_behind(uint32_t owner) {
+    uint32_t to;
+    ring_recover_signals(&stage, owner);
+    for (uint32_t slot = 0; slot < plot->shape.slots; slot++) {
+        if (!in_slot[slot] || !ring_slot_claimed_by(&stage, slot, owner) || !find_free(&to))
+            continue;
+        struct batch_place place = fixture_place(in_slot[slot] - 1, plot->count, plot->shape.batch);
+        struct ring_batch name = {.run = 1, .sequence = in_slot[slot] - 1};
+        ring_dispatch_again(&stage, to, &name, &place);
+        in_slot[to] = in_slot[slot];
+        in_slot[slot] = 0;
+        left[slot] = true;
+        ring_slot_withdraw(&stage, slot);
+    }
+    hung = owner;
+}
+
+static void collect_left(void) {
+    for (uint32_t slot = 0; slot < plot->shape.slots; slot++)
+        if (left[slot] && !ring_slot_busy(&stage, slot)) {
+            ring_slot_free(&stage, slot);
+            left[slot] = false;
+        }
+}
+
+static void end_hung(void) {
+    uint32_t owner = hung;
+    hung = 0;
+    ring_recover(&stage, owner);
+    for (uint32_t slot = 0; slot < plot->shape.slots; slot++)
+        if (left[slot])
+            ring_slot_withdraw(&stage, slot);
+    collect_left();
+}
+
 static void bury(void) {
     uint32_t owner = (uint32_t)world.buried;
     world.buried = 0;
     clock_join(&clocks.actors[0], &clocks.actors[owner]); // the kernel tells of a death after everything else
+    if (plot->hangs) {
+        leave_behind(owner);
+        return;
+    }
     ring_recover(&stage, owner);
     if (ring_recover(&stage, owner) != 0)
         complain("a chunk was given back twice");
 }
 
+// There was no other slot for some of it, or there is none left.
+static bool must_end_hung(void) {
+    uint32_t slot;
+    if (!hung)
+        return false;
+    for (slot = 0; slot < plot->shape.slots; slot++)
+        if (in_slot[slot] && ring_slot_claimed_by(&stage, slot, hung))
+            return true;
+    return dispatched < plot->batches && !find_free(&slot);
+}
+
 static void play_supervisor(void) {
     dispatch_more();
     for (;;) {
-        if (!world.event && !world.buried)
+        if (!world.event && !world.buried && !must_end_hung())
             block(ACTOR_HEARS);
         if (world.event) {
             world.event = false;
             ring_supervisor_arm(&stage);
         }
+        // The reads end at any time after that: here, the next time the supervisor has something to do.
+        if (hung)
+            end_hung();
         if (world.buried)
             bury();
+        collect_left();
         if (look())
             return;
         dispatch_more();
@@ -211,7 +281,8 @@ static void set_stage(void) {
     memset(in_slot, 0, sizeof in_slot);
     memset(filled, 0, sizeof filled);
     orders_reset();
-    finished = dispatched = 0;
+    memset(left, 0, sizeof left);
+    finished = dispatched = hung = 0;
 }
 
 static void explore(const struct plot *wanted) {
@@ -283,6 +354,29 @@ static void test_two_slots_of_two_chunks_and_a_death(void **state) {
         .shape = {2, 2, 1, 1}, .batches = 3, .count = 2, .loaders = 2, .preemptions = 1, .crashes = 1});
 }
 
+static void test_a_loader_that_hangs(void **state) {
+    (void)state;
+    explore(&(struct plot){.shape = {2, 2, 1, 1},
+                           .batches = 2,
+                           .count = 2,
+                           .hangs = true,
+                           .loaders = 2,
+                           .preemptions = 1,
+                           .crashes = 1});
+}
+
+static void test_a_repair_and_a_loader_that_hangs(void **state) {
+    (void)state;
+    explore(&(struct plot){.shape = {2, 2, 2, 1},
+                           .batches = 2,
+                           .count = 2,
+                           .skips = true,
+                           .hangs = true,
+                           .loaders = 2,
+                           .preemptions = 1,
+                           .crashes = 1});
+}
+
 static void test_a_repair_and_a_death(void **state) {
     (void)state;
     explore(&(struct plot){.shape = {1, 2, 2, 1},
@@ -319,6 +413,8 @@ int main(void) {
         cmocka_unit_test(test_one_slot_of_one_chunk_and_a_death),
         cmocka_unit_test(test_one_slot_of_two_chunks_and_a_death),
         cmocka_unit_test(test_two_slots_of_two_chunks_and_a_death),
+        cmocka_unit_test(test_a_loader_that_hangs),
+        cmocka_unit_test(test_a_repair_and_a_loader_that_hangs),
         cmocka_unit_test(test_a_repair_and_a_death),
         cmocka_unit_test(test_two_failures),
         cmocka_unit_test(test_two_failures_and_a_death),
