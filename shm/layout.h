@@ -41,7 +41,7 @@ enum chunk_state {
     CHUNK_CLAIMED =
         2, // being filled. Written by the claiming loader, by compare-and-swap from FREE or RECOVERED
     CHUNK_DONE = 3,   // bytes in place. Written by the owner
-    CHUNK_FAILED = 4, // see ring_header.failure. Written by the owner
+    CHUNK_FAILED = 4, // see ring_control.failure. Written by the owner
     // Free again: its owner died. To be claimed before anything in the queue. Written by the supervisor
     CHUNK_RECOVERED = 5,
 };
@@ -93,11 +93,12 @@ struct ring_failure {
     uint64_t sample;
 };
 
+// What a ring is: written once, by the supervisor, `magic` last, with release. Loaders can write to the page that it
+// lies in, so nobody relies on what is there: ring_map copies it, checks the copy, and everybody uses that.
 struct ring_header {
-    // Once, by the supervisor; `magic` last, with release.
     _Atomic uint64_t magic;
     uint32_t version;
-    uint32_t header_bytes;
+    uint32_t header_bytes; // of struct ring_control
     uint64_t total_bytes;
     uint32_t slot_count;
     uint32_t chunks_per_slot; // stride of the chunk-word array
@@ -120,6 +121,11 @@ struct ring_header {
     uint64_t fingerprint;
     uint64_t world_size;
     struct ring_field fields[RING_MAX_FIELDS];
+};
+
+// The first page of a ring.
+struct ring_control {
+    struct ring_header header;
 
     // Dispatch: written only by the supervisor.
     _Alignas(CACHE_LINE) _Atomic uint64_t queue_head; // entries ever put into the queue
@@ -178,8 +184,7 @@ enum gpu_counter {
 // Written by one loader process (counters, heartbeat, reader) and, while no process has the record, by the
 // supervisor.
 struct stats_loader {
-    _Alignas(RING_PAGE) _Atomic uint64_t feed; // id of the feed; 0: record unused. Supervisor, release
-    _Atomic uint64_t pid;
+    _Alignas(RING_PAGE) _Atomic uint64_t pid;
     // Monotonic, several times per second, except while the process waits for reads and none comes back. If later reads
     // come back and one does not, the heartbeat falls behind by as much as it has been overtaken.
     _Atomic uint64_t heartbeat_ns;
@@ -262,8 +267,15 @@ struct stats_header {
     uint64_t ring_memory;        // the limit
 };
 
+// Which feed the loaders' records belong to, by its id; 0: unused. Written only by the supervisor, with release: no
+// loader can write to this page, and so none can add its counters to those of another feed.
+struct stats_owners {
+    _Alignas(RING_PAGE) _Atomic uint64_t feed[STATS_MAX_LOADERS];
+};
+
 struct stats_region {
     struct stats_header header;
+    struct stats_owners owners;
     struct stats_feed feeds[STATS_MAX_FEEDS];
     struct stats_loader loaders[STATS_MAX_LOADERS];
     struct stats_gpu gpus[STATS_MAX_GPUS];

@@ -4,25 +4,23 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <mntent.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/sizes.h"
-#include "shm/memory_limit.h"
+#include "shm/ring_room.h"
 
-#define SHM_FOLDER "/dev/shm"
 #define CHUNK_TARGET                                                                                         \
     (128u * 1024u)          // bytes: large enough to amortise a claim, small enough to share a batch out
 #define CHUNK_SAMPLES 4096u // most samples of a chunk: limits the memory in which a loader plans its reads
 #define CHUNKS_MOST   64u   // when cut by bytes; every chunk is looked at when one is done
 #define FIELD_ALIGN   256u  // an alignment of arrays that suits GPUs and vector units
 #define MAX_RING      (1ull << 46)
-#define GROUP_RESERVE (32 * MIB)
 #define HUGE_PAGE     (2ull << 20)
 
 // Arrays of a page or more start on a page, so that O_DIRECT can read straight into them.
@@ -92,39 +90,6 @@ int ring_plan(struct ring_plan *plan, struct error *error) {
     return 0;
 }
 
-static uint64_t free_in_folder(void) {
-    struct statvfs room;
-    if (statvfs(SHM_FOLDER, &room) < 0)
-        return 0;
-    return room.f_blocks ? (uint64_t)room.f_bavail * room.f_frsize : UINT64_MAX; // no size: no limit
-}
-
-// Of what the control groups allow, without what loaders need to work.
-static uint64_t free_in_group(const struct memory_limit *limit) {
-    return limit->free_bytes == UINT64_MAX ? UINT64_MAX
-                                           : limit->free_bytes - min_u64(GROUP_RESERVE, limit->free_bytes);
-}
-
-uint64_t ring_free_bytes(void) {
-    const struct memory_limit limit = memory_limit_read();
-    return min_u64(free_in_folder(), free_in_group(&limit));
-}
-
-int ring_no_room(uint64_t bytes, int code, struct error *error) {
-    const struct memory_limit limit = memory_limit_read();
-    if (free_in_group(&limit) < free_in_folder())
-        return error_set(
-            error, code,
-            "a ring of %" PRIu64 " MiB does not fit: the memory limit of %s is %" PRIu64
-            " MiB, of which a ring may have %" PRIu64
-            " MiB now; ask for a smaller ring or batch, or raise the limit (MemoryMax= in the systemd unit)",
-            mib_up(bytes), limit.group, limit.limit_bytes / MIB, free_in_group(&limit) / MIB);
-    return error_set(error, code,
-                     "a ring of %" PRIu64 " MiB does not fit: " SHM_FOLDER " has %" PRIu64
-                     " MiB free; ask for a smaller ring or batch, or enlarge " SHM_FOLDER,
-                     mib_up(bytes), free_in_folder() / MIB);
-}
-
 // `code`: negative errno of an attempt to give the object its size or its pages.
 static int cannot_size(const struct ring_plan *plan, int code, struct error *error) {
     struct rlimit limit = {0};
@@ -144,7 +109,7 @@ static int cannot_size(const struct ring_plan *plan, int code, struct error *err
 static void fill_header(struct ring_header *header, const struct ring_plan *plan) {
     struct ring_offsets at = place_parts(plan);
     header->version = RING_VERSION;
-    header->header_bytes = sizeof *header;
+    header->header_bytes = sizeof(struct ring_control);
     header->total_bytes = plan->total_bytes;
     header->slot_count = plan->slot_count;
     header->chunks_per_slot = plan->chunks_per_slot;
@@ -166,7 +131,7 @@ static void fill_header(struct ring_header *header, const struct ring_plan *plan
     header->fingerprint = plan->fingerprint;
     header->world_size = plan->world_size;
     memcpy(header->fields, plan->fields, sizeof header->fields);
-    // Pairs with the acquire in check_header.
+    // Pairs with the acquire in copy_header.
     atomic_store_explicit(&header->magic, RING_MAGIC, memory_order_release);
 }
 
@@ -317,10 +282,9 @@ static int check_parts(const struct ring_header *header, uint64_t object_bytes, 
 }
 
 static int check_header(const struct ring_header *header, uint64_t object_bytes, struct error *error) {
-    // Pairs with the release in fill_header: what follows was written before the magic.
-    if (atomic_load_explicit(&header->magic, memory_order_acquire) != RING_MAGIC)
+    if (atomic_load_explicit(&header->magic, memory_order_relaxed) != RING_MAGIC)
         return bad_ring(error, "magic number");
-    if (header->version != RING_VERSION || header->header_bytes != sizeof *header)
+    if (header->version != RING_VERSION || header->header_bytes != sizeof(struct ring_control))
         return bad_ring(error, "version");
     if (header->total_bytes != object_bytes || header->data_offset > object_bytes || header->on_device > 1 ||
         (header->on_device && header->data_offset != object_bytes))
@@ -340,26 +304,21 @@ static int check_header(const struct ring_header *header, uint64_t object_bytes,
     return err ? err : check_fields(header, error);
 }
 
-// What a client has checked must not change: a loader can write to the header, and its offsets say where the
-// client looks for batches. So the client maps a copy of the page in its place; the words in it that change do not
-// matter to a client.
-static int keep_header(struct ring_header *header) {
+// What has been checked must not change: a loader can write to the header, and its offsets say where everything lies.
+// So it is read once, into a page of this process's own, and that is checked and used.
+static int copy_header(struct ring *ring) {
     void *copy = mmap(NULL, RING_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (copy == MAP_FAILED)
         return -errno;
-    memcpy(copy, header, RING_PAGE);
-    if (mprotect(copy, RING_PAGE, PROT_READ) < 0 ||
-        mremap(copy, RING_PAGE, RING_PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, header) == MAP_FAILED) {
-        int err = -errno;
-        munmap(copy, RING_PAGE);
-        return err;
-    }
-    return 0;
+    // Pairs with the release in fill_header: what follows was written before the magic.
+    (void)atomic_load_explicit(&ring->control->header.magic, memory_order_acquire);
+    memcpy(copy, &ring->control->header, sizeof ring->control->header);
+    ring->header = copy;
+    return mprotect(copy, RING_PAGE, PROT_READ) < 0 ? -errno : 0;
 }
 
-int ring_map(struct ring *ring, int fd, enum ring_access access, struct error *error) {
+static int map_object(struct ring *ring, int fd, enum ring_access access, struct error *error) {
     struct stat status;
-    *ring = (struct ring){0};
     if (fstat(fd, &status) < 0)
         return error_set(error, -errno, "cannot look at the ring's descriptor: %m");
     uint64_t object_bytes = (uint64_t)status.st_size;
@@ -369,29 +328,40 @@ int ring_map(struct ring *ring, int fd, enum ring_access access, struct error *e
     void *memory = mmap(NULL, object_bytes, protection, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
         return error_set(error, -errno, "cannot map a ring of %" PRIu64 " bytes: %m", object_bytes);
-    ring->header = memory;
+    ring->control = memory;
     ring->mapped_bytes = object_bytes;
-    int err = access == RING_READ ? keep_header(ring->header) : 0;
+    return 0;
+}
+
+int ring_map(struct ring *ring, int fd, enum ring_access access, struct error *error) {
+    *ring = (struct ring){0};
+    int err = map_object(ring, fd, access, error);
+    if (err)
+        return err;
+    err = copy_header(ring);
     err = err ? error_set(error, err, "cannot keep the header of a ring: %s", strerror(-err))
-              : check_header(ring->header, object_bytes, error);
+              : check_header(ring->header, ring->mapped_bytes, error);
     if (err) {
         ring_unmap(ring);
         return err;
     }
+    uint64_t control = ring->header->data_offset;
     if (ring->header->on_device)
         return 0;
     if (access == RING_CONTROL) {
-        uint64_t control = ring->header->data_offset;
-        munmap((uint8_t *)memory + control, object_bytes - control);
+        munmap((uint8_t *)ring->control + control, ring->mapped_bytes - control);
         ring->mapped_bytes = control;
     } else {
-        ring->data = (uint8_t *)memory + ring->header->data_offset;
+        ring->data = (uint8_t *)ring->control + control;
     }
     return 0;
 }
 
 void ring_unmap(struct ring *ring) {
+    if (ring->control)
+        munmap(ring->control, ring->mapped_bytes);
     if (ring->header)
-        munmap(ring->header, ring->mapped_bytes);
+        munmap((void *)ring->header, RING_PAGE);
+    free(ring->dispatched);
     *ring = (struct ring){0};
 }

@@ -13,9 +13,15 @@
 #include "shm/layout.h"
 
 struct ring {
-    struct ring_header *header;
+    // This process's own copy of the header, as it was when it was checked. Read-only.
+    const struct ring_header *header;
+    struct ring_control *control; // shared: loaders can write anything there, at any time
     uint8_t *data; // slot 0; NULL in the supervisor, which maps only the control part, and for a device pool
     uint64_t mapped_bytes;
+    // The supervisor's own (ring_supervise): what it put into the slots and how many entries into the queue. It does
+    // not rely on what loaders can write.
+    struct ring_slot *dispatched;
+    uint64_t queued;
     uint32_t
         urgent_seen; // a loader's own: all jobs that urgent_wanted counted when it had this value were claimed
 };
@@ -41,13 +47,6 @@ struct ring_plan {
 // Computes the results of a plan. -EOVERFLOW when a number exceeds 64 bits or a limit of the layout.
 int ring_plan(struct ring_plan *plan, struct error *error);
 
-// The bytes that rings may still have: the least of those free in /dev/shm and of those that the memory limits of this
-// process's control groups leave. UINT64_MAX if there are no limits, 0 if there is no /dev/shm.
-uint64_t ring_free_bytes(void);
-
-// Fills `error` with `code` and a sentence: a ring of that size does not fit into /dev/shm, which has that much free.
-int ring_no_room(uint64_t bytes, int code, struct error *error);
-
 // A ring is made in three steps. The first takes microseconds whatever the size; the others take milliseconds for
 // every 32 MiB, and any thread may do them. All fail with a sentence: -ENOSPC says what is needed and what is
 // free, -EFBIG names RLIMIT_FSIZE (if SIGXFSZ is ignored; by default it ends the process).
@@ -67,7 +66,8 @@ enum ring_access {
     RING_READ,    // client, transfer process of the feed's ring: all, read-only
 };
 
-// Maps and validates: magic, version, every offset against the size of the object.
+// Maps the object, copies its header, and checks the copy: magic, version, every offset against the size of the object.
+// What lies in the object may change under whoever maps it; the copy does not.
 int ring_map(struct ring *ring, int fd, enum ring_access access, struct error *error);
 void ring_unmap(struct ring *ring);
 
@@ -80,7 +80,7 @@ static inline uint64_t ring_sample_bytes(const struct ring_field *fields, uint32
 }
 
 static inline struct ring_slot *ring_slot(const struct ring *ring, uint32_t slot) {
-    return (struct ring_slot *)((uint8_t *)ring->header + ring->header->slots_offset) + slot;
+    return (struct ring_slot *)((uint8_t *)ring->control + ring->header->slots_offset) + slot;
 }
 
 static inline uint8_t *ring_slot_data(const struct ring *ring, uint32_t slot) {
@@ -88,7 +88,7 @@ static inline uint8_t *ring_slot_data(const struct ring *ring, uint32_t slot) {
 }
 
 static inline _Atomic uint64_t *ring_skips(const struct ring *ring, uint32_t slot) {
-    return (_Atomic uint64_t *)((uint8_t *)ring->header + ring->header->skips_offset) +
+    return (_Atomic uint64_t *)((uint8_t *)ring->control + ring->header->skips_offset) +
            (uint64_t)slot * ring->header->skip_words;
 }
 

@@ -10,18 +10,25 @@
 #include "shm/ring_loader.h"
 #include "shm/ring_words.h"
 
+// Whatever another loader has written into the record, the samples of a claim lie inside the slot.
+static uint32_t samples_of(const struct ring *ring, const struct ring_slot *batch, uint32_t first) {
+    uint32_t count = __atomic_load_n(&batch->count, __ATOMIC_RELAXED);
+    bool possible =
+        count > first || ring->header->on_device; // there, a batch without samples has a chunk too
+    return possible && count <= ring->header->batch_size ? count : ring->header->batch_size;
+}
+
 static void describe_claim(const struct ring *ring, uint32_t slot, uint32_t chunk, struct ring_claim *claim) {
     const struct ring_slot *batch = ring_slot(ring, slot);
-    uint32_t first = chunk == RING_REPAIR_CHUNK ? 0 : chunk * ring->header->chunk_samples;
-    uint32_t count = chunk == RING_REPAIR_CHUNK
-                         ? batch->count
-                         : (uint32_t)min_u64(ring->header->chunk_samples, batch->count - first);
+    bool repair = chunk == RING_REPAIR_CHUNK;
+    uint32_t first = repair ? 0 : chunk * ring->header->chunk_samples;
+    uint32_t left = samples_of(ring, batch, first) - first;
     *claim = (struct ring_claim){
         .slot = slot,
         .chunk = chunk,
         .first_sample = first,
-        .count = count,
-        .chunk_count = batch->chunk_count,
+        .count = repair ? left : (uint32_t)min_u64(ring->header->chunk_samples, left),
+        .chunk_count = (uint32_t)min_u64(batch->chunk_count, ring->header->chunks_per_slot),
         .epoch = batch->epoch,
         .first_position = batch->first_position + first,
     };
@@ -68,7 +75,7 @@ static bool claim_in_slot(const struct ring *ring, uint32_t slot, uint32_t owner
 // claimed the job since. It remembers the count only when a scan that began afterwards has found nothing, so every
 // job counted has been claimed by then. If its new owner dies too, the job is counted again.
 static bool claim_urgent(struct ring *ring, uint32_t owner, struct ring_claim *claim) {
-    uint32_t chunk, wanted = atomic_load_explicit(&ring->header->urgent_wanted, memory_order_acquire);
+    uint32_t chunk, wanted = atomic_load_explicit(&ring->control->urgent_wanted, memory_order_acquire);
     if (wanted == ring->urgent_seen)
         return false;
     for (uint32_t slot = 0; slot < ring->header->slot_count; slot++) {
@@ -88,21 +95,22 @@ static bool claim_urgent(struct ring *ring, uint32_t owner, struct ring_claim *c
 // passes over a FREE chunk: only dispatch makes one, before it publishes the entry, and the acquire of queue_head
 // makes that visible. It may pass over a chunk that becomes RECOVERED later: that one is found by claim_urgent.
 bool ring_claim(struct ring *ring, uint32_t owner, struct ring_claim *claim) {
-    struct ring_header *header = ring->header;
+    struct ring_control *control = ring->control;
+    const uint32_t chunks_per_slot = ring->header->chunks_per_slot;
     if (claim_urgent(ring, owner, claim))
         return true;
-    uint64_t cursor = atomic_load_explicit(&header->claim_cursor, memory_order_relaxed);
+    uint64_t cursor = atomic_load_explicit(&control->claim_cursor, memory_order_relaxed);
     for (;;) {
-        uint64_t entry = cursor / header->chunks_per_slot;
-        uint32_t chunk = (uint32_t)(cursor % header->chunks_per_slot);
+        uint64_t entry = cursor / chunks_per_slot;
+        uint32_t chunk = (uint32_t)(cursor % chunks_per_slot);
         // Pairs with the release in queue_slot.
-        if (entry >= atomic_load_explicit(&header->queue_head, memory_order_acquire))
+        if (entry >= atomic_load_explicit(&control->queue_head, memory_order_acquire))
             return false;
         uint32_t slot = atomic_load_explicit(ring_queue_entry(ring, entry), memory_order_relaxed);
-        bool won = take(&ring_chunks(ring, slot)[chunk], owner);
+        bool won = slot < ring->header->slot_count && take(&ring_chunks(ring, slot)[chunk], owner);
         // Release: the entry was read before the supervisor sees that it is passed and puts another one in its
         // place. Pairs with the acquire in queue_room.
-        if (atomic_compare_exchange_strong_explicit(&header->claim_cursor, &cursor, cursor + 1,
+        if (atomic_compare_exchange_strong_explicit(&control->claim_cursor, &cursor, cursor + 1,
                                                     memory_order_release, memory_order_relaxed))
             cursor++;
         if (won) {
@@ -121,7 +129,7 @@ void ring_skip_sample(struct ring *ring, const struct ring_claim *claim, uint32_
 static bool wake_wanted(struct ring *ring) {
     // Sequentially consistent, like the store in ring_supervisor_arm: either the supervisor sees the word DONE or
     // FAILED when it looks after arming, or this sees that it is armed.
-    return atomic_exchange(&ring->header->supervisor_asleep, 0) == 1;
+    return atomic_exchange(&ring->control->supervisor_asleep, 0) == 1;
 }
 
 bool ring_chunk_done(struct ring *ring, const struct ring_claim *claim, uint32_t skipped) {
@@ -132,8 +140,8 @@ bool ring_chunk_done(struct ring *ring, const struct ring_claim *claim, uint32_t
     _Atomic uint64_t *words = ring_chunks(ring, claim->slot);
     atomic_store(&words[claim->chunk], chunk_word(CHUNK_DONE, 0, skipped));
     // The last of several loaders to finish sees that the others have ended, because all of these accesses are
-    // sequentially consistent. FAILED counts, and so does what was withdrawn: the supervisor waits for the end of a batch
-    // that failed or that nobody wants too.
+    // sequentially consistent. FAILED counts, and so does what was withdrawn: the supervisor waits for the end of a
+    // batch that failed or that nobody wants too.
     for (uint32_t i = 0; i < claim->chunk_count; i++)
         if (!chunk_ended(atomic_load(&words[i])))
             return false;
@@ -142,7 +150,7 @@ bool ring_chunk_done(struct ring *ring, const struct ring_claim *claim, uint32_t
 
 bool ring_chunk_failed(struct ring *ring, const struct ring_claim *claim, int code, uint32_t file,
                        uint64_t offset, uint64_t sample) {
-    struct ring_failure *failure = &ring->header->failure;
+    struct ring_failure *failure = &ring->control->failure;
     _Atomic uint64_t *word = claim->chunk == RING_REPAIR_CHUNK
                                  ? &ring_slot(ring, claim->slot)->repair
                                  : &ring_chunks(ring, claim->slot)[claim->chunk];
@@ -173,7 +181,9 @@ static void copy_sample(const struct ring *ring, uint32_t slot, uint32_t to, uin
 
 void ring_repair(struct ring *ring, const struct ring_claim *claim) {
     const struct ring_slot *batch = ring_slot(ring, claim->slot);
-    struct holes holes = holes_of(ring_skips(ring, claim->slot), batch->count - batch->skipped, batch->count);
+    uint32_t count = samples_of(ring, batch, 0);
+    uint32_t skipped = (uint32_t)min_u64(__atomic_load_n(&batch->skipped, __ATOMIC_RELAXED), count);
+    struct holes holes = holes_of(ring_skips(ring, claim->slot), count - skipped, count);
     // Sources are never written, so doing it again from the start changes nothing.
     while (holes_next(&holes))
         copy_sample(ring, claim->slot, holes.hole, holes.source);
@@ -181,24 +191,25 @@ void ring_repair(struct ring *ring, const struct ring_claim *claim) {
 
 // Relaxed: nothing is read on the strength of it.
 bool ring_has_begun(const struct ring *ring) {
-    return atomic_load_explicit(&ring->header->queue_head, memory_order_relaxed) > 0;
+    return atomic_load_explicit(&ring->control->queue_head, memory_order_relaxed) > 0;
 }
 
 bool ring_announce_sleep(struct ring *ring) {
-    struct ring_header *header = ring->header;
+    struct ring_control *control = ring->control;
     // Sequentially consistent against those who make work and then look at the flag (ring_wake_loaders,
     // ring_take_sleeper): they see us asleep, or we see their work. An exchange, so that what was queued before
     // the flag was last taken back is visible.
-    atomic_exchange(&header->loaders_asleep, 1);
-    return atomic_load(&header->claim_cursor) / header->chunks_per_slot < atomic_load(&header->queue_head) ||
-           atomic_load(&header->urgent_wanted) != ring->urgent_seen;
+    atomic_exchange(&control->loaders_asleep, 1);
+    return atomic_load(&control->claim_cursor) / ring->header->chunks_per_slot <
+               atomic_load(&control->queue_head) ||
+           atomic_load(&control->urgent_wanted) != ring->urgent_seen;
 }
 
 void ring_wait_for_work(struct ring *ring, int timeout_ms) {
-    struct ring_header *header = ring->header;
-    uint32_t work = atomic_load(&header->work);
+    struct ring_control *control = ring->control;
+    uint32_t work = atomic_load(&control->work);
     if (ring_announce_sleep(ring))
         return;
     struct timespec limit = {.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000L};
-    syscall(SYS_futex, &header->work, FUTEX_WAIT, work, &limit, NULL, 0);
+    syscall(SYS_futex, &control->work, FUTEX_WAIT, work, &limit, NULL, 0);
 }

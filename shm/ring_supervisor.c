@@ -1,6 +1,12 @@
 // The supervisor's side of the ring: fill slots, see batches complete, take back the work of a dead loader.
+//
+// Loaders can write to all of the ring, and one that has been taken over may write anything there at any time. So the
+// supervisor reads only what loaders have to tell it (chunk words, `repair`, the claim cursor, a failure), and takes
+// each of these as a claim: out of its range, it makes the batch RING_SLOT_BROKEN; inside, the worst is wrong bytes in
+// this ring. What it has written itself it keeps in ring->dispatched and ring->queued, and never reads back.
 #include <limits.h>
 #include <linux/futex.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 
 #include "base/sizes.h"
@@ -8,21 +14,24 @@
 #include "shm/ring_supervisor.h"
 #include "shm/ring_words.h"
 
-uint64_t ring_unclaimed(const struct ring *ring) {
-    const struct ring_header *header = ring->header;
-    uint64_t begun =
-        divide_up(atomic_load_explicit(&header->claim_cursor, memory_order_relaxed), header->chunks_per_slot);
-    uint64_t head = atomic_load_explicit(&header->queue_head, memory_order_relaxed);
-    return head - min_u64(begun, head);
+int ring_supervise(struct ring *ring, struct error *error) {
+    ring->dispatched = calloc(ring->header->slot_count, sizeof *ring->dispatched);
+    return ring->dispatched ? 0 : error_set(error, -ENOMEM, "out of memory");
 }
 
-static uint64_t queue_room(const struct ring *ring) {
-    const struct ring_header *header = ring->header;
+uint64_t ring_unclaimed(const struct ring *ring) {
+    uint64_t cursor = atomic_load_explicit(&ring->control->claim_cursor, memory_order_relaxed);
+    uint32_t chunks = ring->header->chunks_per_slot;
+    uint64_t begun = cursor / chunks + (cursor % chunks != 0);
+    return ring->queued - min_u64(begun, ring->queued);
+}
+
+// A cursor that is further behind than the queue is long is nonsense: then the queue counts as full.
+static bool has_queue_room(const struct ring *ring) {
     // Pairs with the release of a loader that moves the cursor: it has read the entries that are passed.
-    uint64_t passed =
-        atomic_load_explicit(&header->claim_cursor, memory_order_acquire) / header->chunks_per_slot;
-    uint64_t head = atomic_load_explicit(&header->queue_head, memory_order_relaxed);
-    return header->queue_entries - (head - min_u64(passed, head));
+    uint64_t cursor = atomic_load_explicit(&ring->control->claim_cursor, memory_order_acquire);
+    uint64_t passed = min_u64(cursor / ring->header->chunks_per_slot, ring->queued);
+    return ring->queued - passed < ring->header->queue_entries;
 }
 
 // The queue has room for every slot twice, and dispatch alone puts a slot into it, once per batch. It can still
@@ -33,17 +42,22 @@ static uint64_t queue_room(const struct ring *ring) {
 // chunk in front, whose batch will be finished with a wake-up. A RECOVERED chunk can be passed over: loaders find
 // it without the queue.
 static bool make_queue_room(struct ring *ring) {
-    struct ring_header *header = ring->header;
-    uint64_t cursor = atomic_load_explicit(&header->claim_cursor, memory_order_relaxed);
-    while (queue_room(ring) == 0) {
+    const struct ring_header *header = ring->header;
+    _Atomic uint64_t *claim_cursor = &ring->control->claim_cursor;
+    uint64_t cursor = atomic_load_explicit(claim_cursor, memory_order_relaxed);
+    // Each round moves the cursor by a chunk or finds that a loader has: an entry has no more than these.
+    for (uint32_t round = 0; !has_queue_room(ring); round++) {
+        if (round > header->chunks_per_slot)
+            return false;
         uint32_t slot = atomic_load_explicit(ring_queue_entry(ring, cursor / header->chunks_per_slot),
                                              memory_order_relaxed);
-        _Atomic uint64_t *word = &ring_chunks(ring, slot)[cursor % header->chunks_per_slot];
         // Only the supervisor makes a chunk FREE, so one that is not FREE stays so meanwhile.
-        if (chunk_state(atomic_load_explicit(word, memory_order_relaxed)) == CHUNK_FREE)
+        if (slot < header->slot_count &&
+            chunk_state(atomic_load_explicit(&ring_chunks(ring, slot)[cursor % header->chunks_per_slot],
+                                             memory_order_relaxed)) == CHUNK_FREE)
             return false;
-        if (atomic_compare_exchange_strong_explicit(&header->claim_cursor, &cursor, cursor + 1,
-                                                    memory_order_relaxed, memory_order_relaxed))
+        if (atomic_compare_exchange_strong_explicit(claim_cursor, &cursor, cursor + 1, memory_order_relaxed,
+                                                    memory_order_relaxed))
             cursor++;
     }
     return true;
@@ -51,9 +65,8 @@ static bool make_queue_room(struct ring *ring) {
 
 // The release publishes the slot's description and FREE words with the entry; pairs with ring_claim.
 static void queue_slot(struct ring *ring, uint32_t slot) {
-    uint64_t head = atomic_load_explicit(&ring->header->queue_head, memory_order_relaxed);
-    atomic_store_explicit(ring_queue_entry(ring, head), slot, memory_order_relaxed);
-    atomic_store_explicit(&ring->header->queue_head, head + 1, memory_order_release);
+    atomic_store_explicit(ring_queue_entry(ring, ring->queued), slot, memory_order_relaxed);
+    atomic_store_explicit(&ring->control->queue_head, ++ring->queued, memory_order_release);
 }
 
 static void clear_skips(struct ring *ring, uint32_t slot, uint32_t first, uint32_t count) {
@@ -68,133 +81,159 @@ static void clear_all_skips(struct ring *ring, uint32_t slot) {
         atomic_store_explicit(&skips[i], 0, memory_order_relaxed);
 }
 
-// Before anything else of the slot is written. A client that holds the slot's last batch without knowing that it was
+// The name before anything else of the slot. A client that holds the slot's last batch without knowing that it was
 // taken back compares the name after it has read: the fence pairs with the acquire fence in leases_still_ours, so that
 // a read of anything that follows here finds the new name.
-static void name_batch(struct ring_slot *batch, const struct ring_batch *name) {
-    __atomic_store_n(&batch->run, name->run, __ATOMIC_RELAXED);
-    __atomic_store_n(&batch->rank, name->rank, __ATOMIC_RELAXED);
-    __atomic_store_n(&batch->sequence, name->sequence, __ATOMIC_RELAXED);
+static void name_batch(struct ring *ring, uint32_t slot) {
+    struct ring_slot *batch = ring_slot(ring, slot);
+    const struct ring_slot *own = &ring->dispatched[slot];
+    __atomic_store_n(&batch->run, own->run, __ATOMIC_RELAXED);
+    __atomic_store_n(&batch->rank, own->rank, __ATOMIC_RELAXED);
+    __atomic_store_n(&batch->sequence, own->sequence, __ATOMIC_RELAXED);
     atomic_thread_fence(memory_order_release);
+}
+
+static void describe_batch(struct ring *ring, uint32_t slot) {
+    struct ring_slot *batch = ring_slot(ring, slot);
+    const struct ring_slot *own = &ring->dispatched[slot];
+    batch->epoch = own->epoch;
+    batch->index = own->index;
+    batch->first_position = own->first_position;
+    batch->consumed = own->consumed;
+    batch->count = own->count;
+    batch->skipped = own->skipped;
+    batch->chunk_count = own->chunk_count;
+    batch->last_of_epoch = own->last_of_epoch;
+    batch->fill = own->fill;
+    batch->source = own->source;
+    atomic_store_explicit(&batch->recovered, 0, memory_order_relaxed); // published with the chunks
+}
+
+static void copy_skips(struct ring *ring, uint32_t slot, const struct ring *from, uint32_t source) {
+    uint32_t words = ring->header->skip_words;
+    if (words <= from->header->skip_words)
+        for (uint32_t i = 0; i < words; i++)
+            atomic_store_explicit(&ring_skips(ring, slot)[i],
+                                  atomic_load_explicit(&ring_skips(from, source)[i], memory_order_relaxed),
+                                  memory_order_relaxed);
 }
 
 bool ring_dispatch_copy(struct ring *ring, uint32_t slot, const struct ring *from, uint32_t source,
                         uint64_t unread) {
     if (!make_queue_room(ring))
         return false;
-    struct ring_slot *batch = ring_slot(ring, slot);
-    const struct ring_slot *original = ring_slot(from, source);
-    name_batch(batch, &(struct ring_batch){original->run, original->rank, original->sequence});
+    struct ring_slot *own = &ring->dispatched[slot];
+    uint64_t fill = own->fill + 1;
+    *own = from->dispatched[source];
+    own->chunk_count = 1; // even without samples: consumers' streams wait for its sequence word
+    own->fill = fill;
+    own->source = source;
+    name_batch(ring, slot);
     clear_all_skips(ring, slot);
-    for (uint32_t i = 0; original->skipped && i < ring->header->skip_words; i++)
-        atomic_store_explicit(&ring_skips(ring, slot)[i],
-                              atomic_load_explicit(&ring_skips(from, source)[i], memory_order_relaxed),
-                              memory_order_relaxed);
-    batch->epoch = original->epoch;
-    batch->index = original->index;
-    batch->first_position = original->first_position;
-    batch->consumed = original->consumed;
-    batch->count = original->count;
-    batch->skipped = original->skipped;
-    batch->last_of_epoch = original->last_of_epoch;
-    atomic_store_explicit(&batch->recovered, 0, memory_order_relaxed); // published with the chunk
-    batch->chunk_count = 1; // even without samples: consumers' streams wait for its sequence word
-    batch->fill++;
-    batch->source = source;
-    atomic_store_explicit(&batch->unread, unread, memory_order_relaxed); // published with the chunk
+    if (own->skipped)
+        copy_skips(ring, slot, from, source);
+    describe_batch(ring, slot);
+    atomic_store_explicit(&ring_slot(ring, slot)->unread, unread, memory_order_relaxed); // as `recovered`
     // Release, as in ring_dispatch.
     atomic_store_explicit(&ring_chunks(ring, slot)[0], chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
     queue_slot(ring, slot);
     return true;
 }
 
-static void describe_batch(struct ring *ring, uint32_t slot, const struct ring_batch *name,
-                           const struct batch_place *place) {
-    struct ring_slot *batch = ring_slot(ring, slot);
-    name_batch(batch, name);
-    // Whatever batch->skipped says: it was never set for a batch that failed.
+static void dispatch(struct ring *ring, uint32_t slot, const struct ring_batch *name,
+                     const struct batch_place *place) {
+    ring->dispatched[slot] =
+        (struct ring_slot){.run = name->run,
+                           .rank = name->rank,
+                           .sequence = name->sequence,
+                           .epoch = place->epoch,
+                           .index = place->index,
+                           .first_position = place->first_position,
+                           .consumed = place->consumed,
+                           .count = (uint32_t)place->count,
+                           .chunk_count = (uint32_t)divide_up(place->count, ring->header->chunk_samples),
+                           .last_of_epoch = place->last_of_epoch};
+    name_batch(ring, slot);
+    // Whatever `skipped` was: it was never set for a batch that failed.
     clear_all_skips(ring, slot);
-    batch->epoch = place->epoch;
-    batch->index = place->index;
-    batch->first_position = place->first_position;
-    batch->consumed = place->consumed;
-    batch->count = (uint32_t)place->count;
-    batch->skipped = 0;
-    batch->chunk_count = (uint32_t)divide_up(place->count, ring->header->chunk_samples);
-    batch->last_of_epoch = place->last_of_epoch;
-    atomic_store_explicit(&batch->recovered, 0, memory_order_relaxed); // published with the chunks
+    describe_batch(ring, slot);
 }
 
 bool ring_dispatch(struct ring *ring, uint32_t slot, const struct ring_batch *name,
                    const struct batch_place *place) {
     if (!make_queue_room(ring))
         return false;
-    const struct ring_slot *batch = ring_slot(ring, slot);
-    describe_batch(ring, slot, name, place);
+    const struct ring_slot *own = &ring->dispatched[slot];
+    dispatch(ring, slot, name, place);
     _Atomic uint64_t *words = ring_chunks(ring, slot);
-    for (uint32_t i = 0; i < batch->chunk_count; i++)
-        // Release: a loader may take this chunk before it sees the queue entry, by way of an old entry of the
-        // slot.
+    for (uint32_t i = 0; i < own->chunk_count; i++)
+        // Release: a loader may take this chunk by way of an old queue entry of the slot.
         atomic_store_explicit(&words[i], chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
-    if (batch->chunk_count)
+    if (own->chunk_count)
         queue_slot(ring, slot);
     return true;
 }
 
 void ring_wake_loaders(struct ring *ring, uint32_t chunks) {
-    struct ring_header *header = ring->header;
+    struct ring_control *control = ring->control;
     // Pairs with ring_wait_for_work. The flag first, then the futex word: a loader whose flag is taken back here
     // has read the old word, so it cannot fall asleep on the new one without a flag.
-    if (!chunks || !atomic_exchange(&header->loaders_asleep, 0))
+    if (!chunks || !atomic_exchange(&control->loaders_asleep, 0))
         return;
-    atomic_fetch_add(&header->work, 1);
-    long woken = syscall(SYS_futex, &header->work, FUTEX_WAKE, (int)min_u64(chunks, INT_MAX), NULL, NULL, 0);
+    atomic_fetch_add(&control->work, 1);
+    long woken = syscall(SYS_futex, &control->work, FUTEX_WAKE, (int)min_u64(chunks, INT_MAX), NULL, NULL, 0);
     if (woken >= (long)chunks)
-        atomic_store(&header->loaders_asleep, 1); // perhaps others are still asleep
+        atomic_store(&control->loaders_asleep, 1); // perhaps others are still asleep
 }
 
 // Pairs with claim_urgent, which sees what was made FREE or RECOVERED before. Sequentially consistent: see
 // ring_announce_sleep.
 static void count_urgent(struct ring *ring, uint32_t jobs) {
-    atomic_fetch_add(&ring->header->urgent_wanted, jobs);
+    atomic_fetch_add(&ring->control->urgent_wanted, jobs);
 }
 
 void ring_dispatch_again(struct ring *ring, uint32_t slot, const struct ring_batch *name,
                          const struct batch_place *place) {
-    struct ring_slot *batch = ring_slot(ring, slot);
-    describe_batch(ring, slot, name, place);
-    atomic_store_explicit(&batch->recovered, batch->chunk_count, memory_order_relaxed);
-    for (uint32_t i = 0; i < batch->chunk_count; i++)
+    const struct ring_slot *own = &ring->dispatched[slot];
+    dispatch(ring, slot, name, place);
+    atomic_store_explicit(&ring_slot(ring, slot)->recovered, own->chunk_count, memory_order_relaxed);
+    for (uint32_t i = 0; i < own->chunk_count; i++)
         // Release, as in ring_dispatch.
         atomic_store_explicit(&ring_chunks(ring, slot)[i], chunk_word(CHUNK_RECOVERED, 0, 0),
                               memory_order_release);
-    count_urgent(ring, batch->chunk_count);
-    ring_wake_loaders(ring, batch->chunk_count);
+    count_urgent(ring, own->chunk_count);
+    ring_wake_loaders(ring, own->chunk_count);
 }
 
 bool ring_take_sleeper(struct ring *ring) {
     // Sequentially consistent, as in ring_announce_sleep: either it sees the work, or we see that it is asleep.
     atomic_thread_fence(memory_order_seq_cst);
-    return atomic_load_explicit(&ring->header->loaders_asleep, memory_order_relaxed) &&
-           atomic_exchange(&ring->header->loaders_asleep, 0);
+    return atomic_load_explicit(&ring->control->loaders_asleep, memory_order_relaxed) &&
+           atomic_exchange(&ring->control->loaders_asleep, 0);
 }
 
-static enum ring_slot_state poll_repair(struct ring *ring, struct ring_slot *batch, uint32_t skipped) {
+static void ask_for_repair(struct ring *ring, uint32_t slot, uint32_t skipped) {
+    struct ring_slot *batch = ring_slot(ring, slot);
+    ring->dispatched[slot].skipped = skipped;
+    batch->skipped = skipped;
+    // Pairs with the claiming loader's acquire: it reads `skipped`.
+    atomic_store_explicit(&batch->repair, chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
+    count_urgent(ring, 1);
+    ring_wake_loaders(ring, 1);
+}
+
+static enum ring_slot_state poll_repair(struct ring *ring, uint32_t slot) {
     // Sequentially consistent, as the chunks in ring_slot_poll.
-    switch (chunk_state(atomic_load(&batch->repair))) {
+    switch (chunk_state(atomic_load(&ring_slot(ring, slot)->repair))) {
     case CHUNK_DONE:
         return RING_SLOT_READY;
     case CHUNK_FAILED:
         return RING_SLOT_FAILED;
-    case CHUNK_IDLE:
-        batch->skipped = skipped;
-        // Pairs with the claiming loader's acquire: it reads `skipped`.
-        atomic_store_explicit(&batch->repair, chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
-        count_urgent(ring, 1);
-        ring_wake_loaders(ring, 1);
+    case CHUNK_FREE:
+    case CHUNK_CLAIMED:
         return RING_SLOT_FILLING;
     default:
-        return RING_SLOT_FILLING;
+        return RING_SLOT_BROKEN;
     }
 }
 
@@ -203,26 +242,37 @@ static enum ring_slot_state poll_repair(struct ring *ring, struct ring_slot *bat
 static bool failure_is_being_written(const struct ring *ring) {
     // Sequentially consistent: either this sees it complete, or the loader that completes it sees the supervisor
     // asleep.
-    uint32_t state = atomic_load(&ring->header->failure.state);
+    uint32_t state = atomic_load(&ring->control->failure.state);
     return state != 0 && state != RING_FAILURE_COMPLETE;
 }
 
 enum ring_slot_state ring_slot_poll(struct ring *ring, uint32_t slot) {
-    struct ring_slot *batch = ring_slot(ring, slot);
+    const struct ring_slot *own = &ring->dispatched[slot];
     _Atomic uint64_t *words = ring_chunks(ring, slot);
-    uint32_t skipped = 0;
+    uint64_t skipped = 0;
     bool filling = false;
-    for (uint32_t i = 0; i < batch->chunk_count; i++) {
+    for (uint32_t i = 0; i < own->chunk_count; i++) {
         // Sequentially consistent: see wake_wanted and ring_chunk_done. Also makes the loader's bytes visible.
         uint64_t word = atomic_load(&words[i]);
         if (chunk_state(word) == CHUNK_FAILED)
             return failure_is_being_written(ring) ? RING_SLOT_FILLING : RING_SLOT_FAILED;
+        if (chunk_state(word) == CHUNK_IDLE || chunk_state(word) > CHUNK_RECOVERED)
+            return RING_SLOT_BROKEN;
         filling |= chunk_state(word) != CHUNK_DONE;
         skipped += chunk_skipped(word);
     }
     if (filling)
         return RING_SLOT_FILLING;
-    return skipped ? poll_repair(ring, batch, skipped) : RING_SLOT_READY;
+    if (ring->header->on_device) // those of the feed's ring were copied
+        return skipped ? RING_SLOT_BROKEN : RING_SLOT_READY;
+    if (skipped > own->count || (own->skipped && skipped != own->skipped))
+        return RING_SLOT_BROKEN;
+    if (!skipped)
+        return RING_SLOT_READY;
+    if (own->skipped)
+        return poll_repair(ring, slot);
+    ask_for_repair(ring, slot, (uint32_t)skipped);
+    return RING_SLOT_FILLING;
 }
 
 static bool is_busy(_Atomic uint64_t *word) {
@@ -232,46 +282,50 @@ static bool is_busy(_Atomic uint64_t *word) {
 }
 
 bool ring_slot_busy(const struct ring *ring, uint32_t slot) {
-    struct ring_slot *batch = ring_slot(ring, slot);
-    for (uint32_t i = 0; i < batch->chunk_count; i++)
+    for (uint32_t i = 0; i < ring->dispatched[slot].chunk_count; i++)
         if (is_busy(&ring_chunks(ring, slot)[i]))
             return true;
-    return is_busy(&batch->repair);
+    return is_busy(&ring_slot(ring, slot)->repair);
+}
+
+// -errno, whatever was written.
+static int failure_code(const struct ring_failure *failure) {
+    int code = __atomic_load_n(&failure->code, __ATOMIC_RELAXED);
+    return code < 0 && code > -4096 ? code : -EIO;
 }
 
 void ring_forget_failure(struct ring *ring, uint32_t slot) {
-    struct ring_failure *failure = &ring->header->failure;
+    struct ring_failure *failure = &ring->control->failure;
     if (atomic_load_explicit(&failure->state, memory_order_acquire) == RING_FAILURE_COMPLETE &&
-        failure->slot == slot)
+        __atomic_load_n(&failure->slot, __ATOMIC_RELAXED) == slot)
         atomic_store_explicit(&failure->state, 0, memory_order_release);
 }
 
 bool ring_take_failure(struct ring *ring, struct ring_error *error) {
-    struct ring_failure *failure = &ring->header->failure;
+    struct ring_failure *failure = &ring->control->failure;
     // Pairs with the release in ring_chunk_failed.
     if (atomic_load_explicit(&failure->state, memory_order_acquire) != RING_FAILURE_COMPLETE)
         return false;
     *error = (struct ring_error){
-        .code = failure->code,
-        .slot = failure->slot,
-        .file = failure->file,
-        .offset = failure->offset,
-        .sample = failure->sample,
+        .code = failure_code(failure),
+        .slot = __atomic_load_n(&failure->slot, __ATOMIC_RELAXED),
+        .file = __atomic_load_n(&failure->file, __ATOMIC_RELAXED),
+        .offset = __atomic_load_n(&failure->offset, __ATOMIC_RELAXED),
+        .sample = __atomic_load_n(&failure->sample, __ATOMIC_RELAXED),
     };
     atomic_store_explicit(&failure->state, 0, memory_order_release);
     return true;
 }
 
 void ring_supervisor_arm(struct ring *ring) {
-    atomic_store(&ring->header->supervisor_asleep, 1);
+    atomic_store(&ring->control->supervisor_asleep, 1);
 }
 
 void ring_slot_free(struct ring *ring, uint32_t slot) {
-    struct ring_slot *batch = ring_slot(ring, slot);
     _Atomic uint64_t *words = ring_chunks(ring, slot);
-    for (uint32_t i = 0; i < batch->chunk_count; i++)
+    for (uint32_t i = 0; i < ring->dispatched[slot].chunk_count; i++)
         atomic_store_explicit(&words[i], chunk_word(CHUNK_IDLE, 0, 0), memory_order_relaxed);
-    atomic_store_explicit(&batch->repair, chunk_word(CHUNK_IDLE, 0, 0), memory_order_relaxed);
+    atomic_store_explicit(&ring_slot(ring, slot)->repair, chunk_word(CHUNK_IDLE, 0, 0), memory_order_relaxed);
 }
 
 static bool owned_by(_Atomic uint64_t *word, uint32_t owner) {
@@ -280,11 +334,10 @@ static bool owned_by(_Atomic uint64_t *word, uint32_t owner) {
 }
 
 bool ring_slot_claimed_by(const struct ring *ring, uint32_t slot, uint32_t owner) {
-    struct ring_slot *batch = ring_slot(ring, slot);
-    for (uint32_t i = 0; i < batch->chunk_count; i++)
+    for (uint32_t i = 0; i < ring->dispatched[slot].chunk_count; i++)
         if (owned_by(&ring_chunks(ring, slot)[i], owner))
             return true;
-    return owned_by(&batch->repair, owner);
+    return owned_by(&ring_slot(ring, slot)->repair, owner);
 }
 
 // Unless a loader claims it first. Sequentially consistent: see ring_chunk_done.
@@ -295,26 +348,25 @@ static void withdraw(_Atomic uint64_t *word) {
 }
 
 void ring_slot_withdraw(struct ring *ring, uint32_t slot) {
-    struct ring_slot *batch = ring_slot(ring, slot);
-    for (uint32_t i = 0; i < batch->chunk_count; i++)
+    for (uint32_t i = 0; i < ring->dispatched[slot].chunk_count; i++)
         withdraw(&ring_chunks(ring, slot)[i]);
-    withdraw(&batch->repair);
+    withdraw(&ring_slot(ring, slot)->repair);
 }
 
-// Frees the chunks of one slot that `owner` had. Samples that it had marked as skipped in them are no longer
-// skipped, but in the ring of a device pool nobody would mark them again: there they were copied from the feed's
-// ring.
+// Frees the chunks of one slot that `owner` had. Samples that it had marked as skipped are no longer skipped, but in
+// the ring of a device pool nobody would mark them again: there they were copied from the feed's ring.
 static uint32_t recover_slot(struct ring *ring, uint32_t slot, uint32_t owner) {
     struct ring_slot *batch = ring_slot(ring, slot);
+    const struct ring_slot *own = &ring->dispatched[slot];
     _Atomic uint64_t *words = ring_chunks(ring, slot);
     uint32_t chunk_samples = ring->header->chunk_samples;
     uint32_t freed = 0;
-    for (uint32_t i = 0; i < batch->chunk_count; i++) {
+    for (uint32_t i = 0; i < own->chunk_count; i++) {
         if (!owned_by(&words[i], owner))
             continue;
         uint32_t first = i * chunk_samples;
         if (!ring->header->on_device)
-            clear_skips(ring, slot, first, (uint32_t)min_u64(chunk_samples, batch->count - first));
+            clear_skips(ring, slot, first, (uint32_t)min_u64(chunk_samples, own->count - first));
         // Published by urgent_wanted.
         atomic_fetch_add_explicit(&batch->recovered, 1, memory_order_relaxed);
         // Release: the next owner sees the skip bits cleared.
@@ -330,7 +382,7 @@ static uint32_t recover_slot(struct ring *ring, uint32_t slot, uint32_t owner) {
 
 void ring_recover_signals(struct ring *ring, uint32_t owner) {
     uint32_t writing = owner;
-    atomic_compare_exchange_strong(&ring->header->failure.state, &writing, 0);
+    atomic_compare_exchange_strong(&ring->control->failure.state, &writing, 0);
     // It may have taken the flag to 0 and died before it wrote the eventfd: then no other loader would write it.
     ring_supervisor_arm(ring);
     // It may have been woken for a chunk that it did not come to claim.

@@ -13,6 +13,14 @@ struct ring_batch {
     uint64_t sequence; // among the rank's batches of the run
 };
 
+// Call it once, after ring_map and before any loader is started: the rest needs what it allocates. ring_unmap frees it.
+int ring_supervise(struct ring *ring, struct error *error) MUST_CHECK;
+
+// What was dispatched into a slot, with the samples that were skipped once the slot is READY.
+static inline const struct ring_slot *ring_dispatched(const struct ring *ring, uint32_t slot) {
+    return &ring->dispatched[slot];
+}
+
 // Puts a batch into a free slot and queues its chunks; sleeping loaders see it after ring_wake_loaders. A batch
 // without samples is complete at once. False when the queue is full, which takes many deaths of loaders: try again
 // after the next batch is finished.
@@ -43,10 +51,11 @@ enum ring_slot_state {
     RING_SLOT_FILLING,
     RING_SLOT_READY,
     RING_SLOT_FAILED,
+    RING_SLOT_BROKEN, // no loader that works as it should leaves what is there
 };
 
 // Looks at a dispatched slot. When all chunks are done and samples were skipped, it asks for the repair (FILLING)
-// and, when that is done, returns READY with ring_slot.skipped set.
+// and, when that is done, returns READY with the number skipped in ring_dispatched.
 enum ring_slot_state ring_slot_poll(struct ring *ring, uint32_t slot);
 
 // The first failure since this was last called, if it is written down completely.

@@ -26,12 +26,12 @@ static inline uint32_t chunk_owner(uint64_t word) {
 }
 
 static inline _Atomic uint64_t *ring_chunks(const struct ring *ring, uint32_t slot) {
-    return (_Atomic uint64_t *)((uint8_t *)ring->header + ring->header->chunks_offset) +
+    return (_Atomic uint64_t *)((uint8_t *)ring->control + ring->header->chunks_offset) +
            (uint64_t)slot * ring->header->chunks_per_slot;
 }
 
 static inline _Atomic uint32_t *ring_queue_entry(const struct ring *ring, uint64_t entry) {
-    return (_Atomic uint32_t *)((uint8_t *)ring->header + ring->header->queue_offset) +
+    return (_Atomic uint32_t *)((uint8_t *)ring->control + ring->header->queue_offset) +
            (entry & (ring->header->queue_entries - 1));
 }
 

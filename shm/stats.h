@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/sizes.h"
+#include "base/time.h"
 #include "shm/layout.h"
 
 // The region's path for a socket path: "<socket>.stats".
@@ -25,6 +26,17 @@ static inline void stats_add(_Atomic uint64_t *counter, uint64_t amount) {
     // There is one writer, so a relaxed load and store are enough, and cheaper than a locked add.
     uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
     atomic_store_explicit(counter, value + amount, memory_order_relaxed);
+}
+
+// How long a process that started then has not moved, as its heartbeat says. One from the future says nothing, except
+// that the process moved while the caller looked.
+#define STATS_HEARTBEAT_AHEAD_NS (1 * NS_PER_S)
+static inline uint64_t stats_silent_ns(const _Atomic uint64_t *heartbeat_ns, uint64_t started_ns,
+                                       uint64_t now) {
+    uint64_t beat = atomic_load_explicit(heartbeat_ns, memory_order_relaxed);
+    if (beat < started_ns || beat > now + STATS_HEARTBEAT_AHEAD_NS)
+        beat = started_ns;
+    return now > beat ? now - beat : 0;
 }
 
 // The first of the region's records of a kind that is not in use, as `word`, which has 64 bits, says by being 0; NULL:

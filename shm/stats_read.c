@@ -43,6 +43,15 @@ const char *stats_gpu_state_name(uint32_t state) {
     return state < GPU_STATES ? names[state] : "?";
 }
 
+char *stats_copy_text(char copy[STATS_NAME], const char text[STATS_NAME]) {
+    for (size_t i = 0; i < STATS_NAME; i++) {
+        char read = __atomic_load_n(&text[i], __ATOMIC_RELAXED);
+        copy[i] = read == 0 || (read >= 0x20 && read < 0x7f) ? read : '?';
+    }
+    copy[STATS_NAME - 1] = 0;
+    return copy;
+}
+
 // The magic number comes first: other versions may have nothing else in common with this one.
 static int check_header(const struct stats_header *header, uint64_t file_bytes, const char *path,
                         struct error *error) {
@@ -155,7 +164,7 @@ static void copy_identity(const struct stats_feed *feed, struct stats_feed_snaps
 static void add_loaders(const struct stats_region *region, struct stats_feed_snapshot *snapshot) {
     for (uint32_t i = 0; i < STATS_MAX_LOADERS; i++) {
         const struct stats_loader *loader = &region->loaders[i];
-        if (atomic_load_explicit(&loader->feed, memory_order_acquire) != snapshot->id)
+        if (atomic_load_explicit(&region->owners.feed[i], memory_order_acquire) != snapshot->id)
             continue;
         for (int counter = 0; counter < LOADER_COUNTERS; counter++)
             snapshot->loader[counter] += read_counter(&loader->counters[counter]);
@@ -200,10 +209,8 @@ static uint32_t snapshot_feeds(const struct stats_region *region, struct stats_f
 // Returns `used`.
 static uint64_t copy_gpu(const struct stats_header *header, const struct stats_gpu *gpu,
                          struct stats_gpu_snapshot *snapshot) {
-    memcpy(snapshot->uuid, gpu->uuid, sizeof snapshot->uuid);
-    memcpy(snapshot->name, gpu->name, sizeof snapshot->name);
-    snapshot->uuid[STATS_NAME - 1] = 0;
-    snapshot->name[STATS_NAME - 1] = 0;
+    stats_copy_text(snapshot->uuid, gpu->uuid);
+    stats_copy_text(snapshot->name, gpu->name);
     // `used` may be just a flag; the record was not in use before the daemon's start.
     snapshot->started_ns = max_u64(gpu->used, header->started_ns);
     snapshot->pid = read_counter(&gpu->pid);

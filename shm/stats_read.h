@@ -52,6 +52,10 @@ extern const struct counter_text loader_counter_texts[LOADER_COUNTERS];
 extern const struct counter_text feed_counter_texts[FEED_COUNTERS];
 extern const struct counter_text gpu_counter_texts[GPU_COUNTERS];
 
+// Copies a text that a process which has gone wrong could have written: what is not printable ASCII becomes '?', and
+// the copy ends. Returns `copy`.
+char *stats_copy_text(char copy[STATS_NAME], const char text[STATS_NAME]);
+
 // The word for an enum gpu_state: "starting", "running", "backing off", "stopping", or "?".
 const char *stats_gpu_state_name(uint32_t state);
 

@@ -268,6 +268,10 @@ static int start(struct loader *loader, struct error *error) {
         err = ring_map(&board->ring, HERITAGE_RING, RING_FILL, error);
     if (!err)
         err = stats_map_loader(HERITAGE_STATS, board->settings->stats_record, &board->stats, error);
+    // What is mapped needs no descriptor, and by one of these, memory that others map could be resized. Nothing of a
+    // dataset has been read yet that could take this process over.
+    close(HERITAGE_RING);
+    close(HERITAGE_STATS);
     if (!err)
         err = stage_set_open(&loader->stages, &board->settings->layout, board->ring.header->fields, error);
     if (err)

@@ -77,18 +77,26 @@ static uint64_t used_bytes(const struct ring_header *header, uint32_t samples) {
     return min_u64(end, header->slot_bytes);
 }
 
+static struct copy take(const struct copies *copies, const struct ring_claim *claim, uint64_t now_ns) {
+    const struct ring_slot *batch = ring_slot(copies->ring, claim->slot);
+    // A loader could have written another number of slots into the header before it was mapped here: then there is
+    // nothing to copy, and no other feed suffers.
+    bool exists = batch->source < copies->source.header->slot_count;
+    return (struct copy){
+        .claim = *claim,
+        .source = exists ? batch->source : 0,
+        .fill = batch->fill,
+        .bytes = exists ? used_bytes(copies->ring->header, batch->count - batch->skipped) : 0,
+        .since_ns = now_ns,
+    };
+}
+
 static void claim_all(struct copies *copies, uint64_t now_ns) {
     struct ring_claim claim;
     uint32_t slots = copies->ring->header->slot_count;
     while (copies->waiting_count + copies->under_way_count < slots &&
            ring_claim(copies->ring, copies->owner, &claim)) {
-        const struct ring_slot *batch = ring_slot(copies->ring, claim.slot);
-        copies->waiting[copies->waiting_count++] = (struct copy){
-            .claim = claim,
-            .fill = batch->fill,
-            .bytes = used_bytes(copies->ring->header, batch->count - batch->skipped),
-            .since_ns = now_ns,
-        };
+        copies->waiting[copies->waiting_count++] = take(copies, &claim, now_ns);
     }
 }
 
@@ -126,8 +134,7 @@ static int queue_copy(struct copies *copies, struct group *group, const struct c
     int err = 0;
     if (copy->bytes)
         err = gpu_copy_in(copies->gpu, group->stream, copies->pool_address + slot * header->slot_bytes,
-                          ring_slot_data(&copies->source, ring_slot(copies->ring, slot)->source), copy->bytes,
-                          error);
+                          ring_slot_data(&copies->source, copy->source), copy->bytes, error);
     if (err)
         return err;
     group->words[group->count++] =

@@ -17,8 +17,9 @@
 
 struct copy {
     struct ring_claim claim;
-    uint64_t fill;  // of the slot
-    uint64_t bytes; // to copy
+    uint32_t source; // slot of the feed's ring
+    uint64_t fill;   // of the slot
+    uint64_t bytes;  // to copy
     uint64_t since_ns;
 };
 

@@ -337,6 +337,7 @@ static int start(struct transfer *transfer, struct error *error) {
     if (!err)
         err =
             stats_map_gpu(HERITAGE_TRANSFER_STATS, transfer->settings->stats_record, &transfer->stats, error);
+    close(HERITAGE_TRANSFER_STATS); // see loader.c
     return err ? err : open_gpu(transfer, error);
 }
 

@@ -138,7 +138,7 @@ static void hostile_step(void) {
 
 static void check_inside(const struct feed *feed, const void *at, uint64_t bytes) {
     const struct attachment *now = feed->now;
-    uint64_t begin = (uint64_t)(uintptr_t)now->ring.header, size = now->ring.mapped_bytes;
+    uint64_t begin = (uint64_t)(uintptr_t)now->ring.control, size = now->ring.mapped_bytes;
     if (feed->gpu) {
         begin = now->pool.memory.address;
         size = now->pool.memory.bytes;

@@ -20,8 +20,8 @@ enum {
 };
 
 static void check_inside(const struct ring *ring, const void *at, uint64_t bytes) {
-    uint64_t offset = (uint64_t)((const uint8_t *)at - (const uint8_t *)ring->header);
-    FUZZ_CHECK((const uint8_t *)at >= (const uint8_t *)ring->header && offset <= ring->mapped_bytes &&
+    uint64_t offset = (uint64_t)((const uint8_t *)at - (const uint8_t *)ring->control);
+    FUZZ_CHECK((const uint8_t *)at >= (const uint8_t *)ring->control && offset <= ring->mapped_bytes &&
                bytes <= ring->mapped_bytes - offset);
 }
 

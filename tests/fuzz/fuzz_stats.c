@@ -47,7 +47,7 @@ static void make_whole(void) {
     whole->header.magic = STATS_MAGIC;
     for (uint32_t i = 0; i < 2; i++) {
         whole->feeds[i].id = 7 + i;
-        whole->loaders[i].feed = 7 + i;
+        whole->owners.feed[i] = 7 + i;
         whole->gpus[i].used = 1;
         snprintf(whole->gpus[i].uuid, STATS_NAME, "GPU-%u-0", i);
         snprintf(whole->feeds[i].name, STATS_NAME, "feed%u", i);

@@ -41,7 +41,7 @@ static inline void ring_image_make(struct ring_image *image, bool on_device) {
     FUZZ_CHECK(ring_map(&ring, read_fd, RING_READ, &error) == 0);
     image->bytes = malloc(image->plan.data_offset);
     FUZZ_CHECK(image->bytes);
-    memcpy(image->bytes, ring.header, image->plan.data_offset);
+    memcpy(image->bytes, ring.control, image->plan.data_offset);
     ring_unmap(&ring);
     close(fd);
     close(read_fd);

@@ -79,7 +79,7 @@ static inline void fixture_add_files(struct fixture *fixture, const struct fixtu
 static inline void fixture_add_fields(struct fixture *fixture, const struct fixture_shape *shape,
                                       uint32_t index) {
     struct dataset_layout *layout = fixture->layout;
-    struct ring_header *header = fixture->ring.header;
+    struct ring_header *header = (struct ring_header *)fixture->ring.header; // made below
     struct dataset_stream *stream = &layout->streams[index];
     stream->record_bytes = shape->stream[index].record_bytes;
     stream->extent_count = shape->stream[index].extents;
@@ -102,10 +102,9 @@ static inline void fixture_make(struct fixture *fixture, const struct fixture_sh
     uint32_t files = shape->streams * shape->files;
     fixture->layout = calloc(1, sizeof *fixture->layout + files * sizeof fixture->layout->files[0]);
     fixture->contents = calloc(files, sizeof *fixture->contents);
-    fixture->ring.header = aligned_alloc(CACHE_LINE, sizeof *fixture->ring.header);
-    assert_true(fixture->layout && fixture->contents && fixture->ring.header);
-    struct ring_header *header = fixture->ring.header;
-    memset(header, 0, sizeof *header);
+    struct ring_header *header = calloc(1, sizeof *header);
+    assert_true(fixture->layout && fixture->contents && header);
+    fixture->ring.header = header;
     header->slot_count = shape->slots;
     header->batch_size = header->chunk_samples = shape->batch;
     fixture->layout->stream_count = shape->streams;
@@ -127,7 +126,7 @@ static inline void fixture_free(struct fixture *fixture) {
     for (uint32_t i = 0; i < fixture->layout->file_count; i++)
         free(fixture->contents[i]);
     munmap(fixture->ring.data, fixture->ring_bytes);
-    free(fixture->ring.header);
+    free((void *)fixture->ring.header);
     free(fixture->contents);
     free(fixture->layout);
 }

@@ -26,7 +26,7 @@ static inline void pool_ring(struct ring *ring, const struct ring_shape *shape) 
     AUTO_CLOSE int fd = memfd_create("ring of a pool", MFD_CLOEXEC);
     assert_true(fd >= 0);
     assert_int_equal(pool_write_header(fd, shape), 0);
-    if (ring_map(ring, fd, RING_CONTROL, &error) < 0)
+    if (ring_map(ring, fd, RING_CONTROL, &error) < 0 || ring_supervise(ring, &error) < 0)
         fail_msg("%s", error.text);
 }
 

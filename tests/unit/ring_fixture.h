@@ -18,6 +18,7 @@
 #include "order/partition.h"
 #include "shm/ring.h"
 #include "shm/ring_loader.h"
+#include "shm/ring_supervisor.h"
 #include "shm/ring_words.h"
 
 // Every sample has two fields: a word that names it, and as many of these words as `words` says.
@@ -40,7 +41,7 @@ static inline int fixture_write_header(int fd, const struct ring_shape *shape) {
     uint64_t first_field = align_up(8ull * shape->batch, CACHE_LINE);
     struct ring_header header = {
         .version = RING_VERSION,
-        .header_bytes = sizeof header,
+        .header_bytes = sizeof(struct ring_control),
         .slot_count = shape->slots,
         .chunks_per_slot = chunks,
         .chunk_samples = shape->chunk_samples,
@@ -73,7 +74,7 @@ static inline void fixture_ring(struct ring *ring, const struct ring_shape *shap
     AUTO_CLOSE int fd = memfd_create("ring of a test", MFD_CLOEXEC);
     assert_true(fd >= 0);
     assert_int_equal(fixture_write_header(fd, shape), 0);
-    if (ring_map(ring, fd, RING_FILL, &error) < 0)
+    if (ring_map(ring, fd, RING_FILL, &error) < 0 || ring_supervise(ring, &error) < 0)
         fail_msg("%s", error.text);
 }
 

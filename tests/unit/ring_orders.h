@@ -39,7 +39,7 @@ static void orders_reset(void) {
 
 static struct job_events *job_of(const void *word) {
     const uint8_t *at = word, *chunks = (const uint8_t *)ring_chunks(&stage, 0);
-    const uint8_t *end = (const uint8_t *)stage.header + stage.header->skips_offset;
+    const uint8_t *end = (const uint8_t *)stage.control + stage.header->skips_offset;
     for (uint32_t slot = 0; slot < stage.header->slot_count; slot++)
         if (word == &ring_slot(&stage, slot)->repair)
             return &events[slot][CHUNKS_MOST];
@@ -97,27 +97,27 @@ static void note_failure(memory_order order) {
 }
 
 static void check_change_order(void *word, uint64_t from, uint64_t to, memory_order order) {
-    const struct ring_header *header = stage.header;
+    const struct ring_control *control = stage.control;
     struct job_events *job = job_of(word);
     if (job)
         note_job_change(job, chunk_state(to), order);
     if (entry_of(word))
         note_entry_change(entry_of(word));
-    if (word == &header->claim_cursor)
-        note_passed(from / header->chunks_per_slot);
-    if (word == &header->urgent_wanted && from != to)
+    if (word == &control->claim_cursor)
+        note_passed(from / stage.header->chunks_per_slot);
+    if (word == &control->urgent_wanted && from != to)
         urgent_counted = event_now(world.current);
-    if (word == &header->loaders_asleep && world.current == 0 && to == 0)
+    if (word == &control->loaders_asleep && world.current == 0 && to == 0)
         sleepers_taken = event_now(world.current);
-    if (word == &header->failure.state && to == RING_FAILURE_COMPLETE)
+    if (word == &control->failure.state && to == RING_FAILURE_COMPLETE)
         note_failure(order);
-    if (word == &header->supervisor_asleep && order != memory_order_seq_cst)
+    if (word == &control->supervisor_asleep && order != memory_order_seq_cst)
         complain("supervisor_asleep is changed in an order that others need not see");
 }
 
 static void check_read(const void *word, memory_order order) {
-    const struct ring_header *header = stage.header;
-    bool decides = job_of(word) || word == &header->failure.state;
+    const struct ring_control *control = stage.control;
+    bool decides = job_of(word) || word == &control->failure.state;
     if (world.current == 0) {
         if (polling && decides && order != memory_order_seq_cst)
             complain("a word that decides whether the supervisor sleeps may be read before it is armed");
@@ -125,15 +125,15 @@ static void check_read(const void *word, memory_order order) {
     }
     if (ending[world.current] && job_of(word) && order != memory_order_seq_cst)
         complain("a loader may look at the other chunks before its own has ended");
-    if (word == &header->supervisor_asleep && order != memory_order_seq_cst)
+    if (word == &control->supervisor_asleep && order != memory_order_seq_cst)
         complain("a loader may look at supervisor_asleep before its job has ended");
-    if (word == &header->loaders_asleep && !event_known(world.current, sleepers_taken))
+    if (word == &control->loaders_asleep && !event_known(world.current, sleepers_taken))
         complain("a loader goes to sleep, and may not see what was queued before its flag was taken back");
 }
 
 // After a claim, or the lack of one: what a loader has seen as counted it will not look for again.
 static void check_urgent_seen(const struct ring *ring) {
-    bool is_latest = ring->urgent_seen == raw_load(&stage.header->urgent_wanted, sizeof(uint32_t));
+    bool is_latest = ring->urgent_seen == raw_load(&stage.control->urgent_wanted, sizeof(uint32_t));
     if (is_latest && !event_known(world.current, urgent_counted))
         complain("an urgent job is counted as seen, and its word may not have been visible");
 }

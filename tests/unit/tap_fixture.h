@@ -33,7 +33,7 @@ static inline void give_back_all(struct fixture *place, struct consumer *consume
 
 // Batches dispatched into the ring: for the feed's, the number that were read.
 static inline uint64_t dispatched(const struct fixture *place) {
-    return atomic_load(&place->ring.header->queue_head);
+    return atomic_load(&place->ring.control->queue_head);
 }
 
 static inline uint64_t drain(struct fixture *place, struct consumer *consumer) {

@@ -249,7 +249,7 @@ static void failures_are_counted_once(void **state) {
     plan.samples[199] = 300;
     assert_int_equal(chunk_plan_fill(&plan, &claim, 0), -EINVAL);
     chunk_plan_free(&plan);
-    fixture.ring.header->fields[0].sample_bytes = 11;
+    ((struct ring_header *)fixture.ring.header)->fields[0].sample_bytes = 11;
     struct error error = {0};
     assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, NULL, &error), -EINVAL);
     assert_string_not_equal(error.text, "");

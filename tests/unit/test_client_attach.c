@@ -203,7 +203,7 @@ static void attach_without_credit(struct fake *fake) {
 }
 
 static void attach_with_another_ring(struct fake *fake) {
-    fake->ring.header->batch_size = FAKE_BATCH - 1;
+    fake->ring.control->header.batch_size = FAKE_BATCH - 1;
     attach_with(fake, fake->read_fd);
 }
 
@@ -275,9 +275,9 @@ static void change_the_header(struct fake *fake) {
     fake_open(fake);
     fake_fill(fake, 0, 5);
     fake_await_sleep(fake);
-    fake->ring.header->fields[0].slot_offset = UINT64_C(1) << 40;
-    fake->ring.header->fields[1].sample_bytes = UINT64_C(1) << 40;
-    fake->ring.header->batch_size = UINT32_MAX;
+    fake->ring.control->header.fields[0].slot_offset = UINT64_C(1) << 40;
+    fake->ring.control->header.fields[1].sample_bytes = UINT64_C(1) << 40;
+    fake->ring.control->header.batch_size = UINT32_MAX;
     fake_send_grant(fake, 5, (uint32_t[]){0}, 1);
     fake_linger(fake);
 }

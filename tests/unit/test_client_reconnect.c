@@ -195,7 +195,7 @@ static void fail_at_each_stage(struct fake *fake) {
     fake_error(fake, EBUSY, "not yet");
     fake_die_and_return(fake);
     expect_resume(fake, 3, 48);
-    fake->ring.header->fingerprint++; // after all is mapped
+    fake->ring.control->header.fingerprint++; // after all is mapped
     fake_attached(fake, fake->read_fd);
     fake_linger(fake);
 }

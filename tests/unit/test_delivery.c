@@ -123,10 +123,10 @@ static void test_a_warm_window_is_used_by_who_comes_back(void **state) {
     settle(&fixture);
     // 1..3 came back from the consumer; its token says 2.
     struct start_position token = at(0, 8), before = at(0, 0);
-    uint64_t dispatched = atomic_load(&fixture.ring.header->queue_head);
+    uint64_t dispatched = atomic_load(&fixture.ring.control->queue_head);
     consumer = join(&fixture, 0, 0, &token, 4);
     assert_int_equal(take(&fixture, consumer, 64), 4);
-    assert_int_equal(atomic_load(&fixture.ring.header->queue_head), dispatched);
+    assert_int_equal(atomic_load(&fixture.ring.control->queue_head), dispatched);
     check_everything(&fixture);
     leave(&fixture, consumer);
     consumer = join(&fixture, 0, 1, &before, 4);

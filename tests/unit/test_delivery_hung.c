@@ -1,5 +1,5 @@
-// Loaders that were killed and do not end, because the kernel waits for a read: their batches come from other slots, and
-// theirs are not used before they have ended.
+// Loaders that were killed and do not end, because the kernel waits for a read: their batches come from other slots,
+// and theirs are not used before they have ended.
 #include "order/partition.h"
 #include "shm/ring_loader.h"
 #include "shm/ring_supervisor.h"
@@ -200,7 +200,7 @@ static void test_who_hangs_at_what(void **state) {
 static void test_a_failure_half_written(void **state) {
     (void)state;
     open_hung(6, 4, false);
-    atomic_store(&fixture.ring.header->failure.state, HUNG);
+    atomic_store(&fixture.ring.control->failure.state, HUNG);
     leave_behind(&fixture, HUNG);
     assert_int_equal(delivery_pump(&fixture.delivery), 0);
     assert_true(claim_one(&fixture, 1));

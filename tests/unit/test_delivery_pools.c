@@ -111,7 +111,7 @@ static void step_join(struct model *model) {
     bool nowhere =
         start.given && partition_sequence(&delivery->partition, start.epoch, start.consumed, &wanted) < 0;
     bool full = !view.consumers && view.ranks_in_use == model->lanes;
-    uint64_t read = atomic_load(&model->place[0].ring.header->queue_head);
+    uint64_t read = atomic_load(&model->place[0].ring.control->queue_head);
     int err = 0;
     struct consumer *consumer = try_join(place, rank, epochs, &start, (uint32_t)roll(model, 8), &err);
     model->refused += err != 0;

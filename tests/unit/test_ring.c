@@ -161,7 +161,7 @@ static void test_a_reason_that_was_never_finished_is_given_up(void **state) {
     dispatch(ring, 0, 0, BATCH);
     struct ring_claim second, first = claim_next(ring, 7);
     second = claim_next(ring, 8);
-    atomic_store(&ring->header->failure.state, 7);
+    atomic_store(&ring->control->failure.state, 7);
     (void)!ring_chunk_failed(ring, &second, -EIO, 1, 2, 3);
     assert_int_equal(ring_slot_poll(ring, 0), RING_SLOT_FILLING);
     assert_int_equal(ring_recover(ring, 6), 0);
@@ -207,14 +207,14 @@ static void test_recovery_frees_what_the_dead_one_had_and_nothing_else(void **st
 
 static void test_recovery_wakes_and_arms(void **state) {
     struct ring *ring = *state;
-    atomic_store(&ring->header->loaders_asleep, 1);
-    atomic_store(&ring->header->supervisor_asleep, 0);
-    uint32_t work = atomic_load(&ring->header->work);
+    atomic_store(&ring->control->loaders_asleep, 1);
+    atomic_store(&ring->control->supervisor_asleep, 0);
+    uint32_t work = atomic_load(&ring->control->work);
     // It had nothing; but it may have been woken for what others sleep over, and have died between flag and
     // eventfd.
     assert_int_equal(ring_recover(ring, 1), 0);
-    assert_int_not_equal(atomic_load(&ring->header->work), work);
-    assert_int_equal(atomic_load(&ring->header->supervisor_asleep), 1);
+    assert_int_not_equal(atomic_load(&ring->control->work), work);
+    assert_int_equal(atomic_load(&ring->control->supervisor_asleep), 1);
 }
 
 static void assert_claimed(struct ring *ring, uint32_t slot, uint32_t chunk) {
@@ -230,9 +230,9 @@ static void test_recovered_chunks_come_before_the_queue(void **state) {
         dispatch(ring, slot, slot, BATCH);
     for (uint32_t i = 0; i < 5; i++)
         claim_next(ring, i == 1 || i == 4 ? 1 : 2);
-    uint64_t queued = atomic_load(&ring->header->queue_head);
+    uint64_t queued = atomic_load(&ring->control->queue_head);
     assert_int_equal(ring_recover(ring, 1), 2);
-    assert_int_equal(atomic_load(&ring->header->queue_head), queued);
+    assert_int_equal(atomic_load(&ring->control->queue_head), queued);
     assert_int_equal(ring_slot_poll(ring, 0), RING_SLOT_FILLING);
     assert_true(ring_slot_busy(ring, 0));
     assert_claimed(ring, 0, 1);
@@ -248,7 +248,7 @@ static void test_recovered_chunks_come_before_the_queue(void **state) {
     for (uint32_t chunk = 0; chunk < 4; chunk++)
         assert_claimed(ring, 2, chunk);
     assert_nothing_to_do(ring);
-    assert_int_equal(ring->urgent_seen, atomic_load(&ring->header->urgent_wanted));
+    assert_int_equal(ring->urgent_seen, atomic_load(&ring->control->urgent_wanted));
 }
 
 // A loader that looks for the next job in the queue takes a recovered one there too, and the claim is counted
@@ -259,7 +259,7 @@ static void test_the_cursor_takes_a_recovered_chunk(void **state) {
     // It died before it moved the cursor.
     atomic_store(&ring_chunks(ring, 0)[0], chunk_word(CHUNK_CLAIMED, 7, 0));
     assert_int_equal(ring_recover(ring, 7), 1);
-    ring->urgent_seen = atomic_load(&ring->header->urgent_wanted); // as one that scanned just before
+    ring->urgent_seen = atomic_load(&ring->control->urgent_wanted); // as one that scanned just before
     for (uint32_t chunk = 0; chunk < 4; chunk++)
         assert_claimed(ring, 0, chunk);
     ring->urgent_seen = 0;
@@ -290,7 +290,7 @@ static void leave_spent_entry(struct ring *ring, uint32_t owner) {
     assert_true(ring_slot_busy(ring, 0));
     struct ring_claim claim = claim_next(ring, 500);
     finish(ring, &claim);
-    assert_int_equal(atomic_load(&ring->header->claim_cursor), 0);
+    assert_int_equal(atomic_load(&ring->control->claim_cursor), 0);
     assert_int_equal(ring_slot_poll(ring, 0), RING_SLOT_READY);
     ring_slot_free(ring, 0);
 }
@@ -319,7 +319,7 @@ static void test_a_queue_of_spent_entries_is_not_full(void **state) {
         leave_spent_entry(ring, owner);
     for (uint32_t slot = 1; slot < 3; slot++)
         dispatch(ring, slot, slot, BATCH);
-    assert_true(atomic_load(&ring->header->claim_cursor) > 0);
+    assert_true(atomic_load(&ring->control->claim_cursor) > 0);
     finish_all(ring, 501);
     for (uint32_t slot = 1; slot < 3; slot++) {
         assert_int_equal(ring_slot_poll(ring, slot), RING_SLOT_READY);
@@ -347,9 +347,9 @@ static void test_a_loader_does_not_sleep_over_work(void **state) {
     uint64_t begun = monotonic_ns();
     dispatch(ring, 0, 0, BATCH);
     ring_wait_for_work(ring, 10000);
-    assert_int_equal(atomic_load(&ring->header->loaders_asleep), 1);
+    assert_int_equal(atomic_load(&ring->control->loaders_asleep), 1);
     finish_all(ring, 1);
-    atomic_fetch_add(&ring->header->urgent_wanted, 1);
+    atomic_fetch_add(&ring->control->urgent_wanted, 1);
     ring_wait_for_work(ring, 10000);
     assert_true(monotonic_ns() - begun < UINT64_C(5000000000));
     assert_nothing_to_do(ring);
@@ -363,13 +363,13 @@ static void test_a_loader_does_not_sleep_over_work(void **state) {
 static void test_waking_touches_the_futex_word_only_for_sleepers(void **state) {
     struct ring *ring = *state;
     ring_wake_loaders(ring, 4);
-    assert_int_equal(atomic_load(&ring->header->work), 0);
-    atomic_store(&ring->header->loaders_asleep, 1);
+    assert_int_equal(atomic_load(&ring->control->work), 0);
+    atomic_store(&ring->control->loaders_asleep, 1);
     ring_wake_loaders(ring, 0);
-    assert_int_equal(atomic_load(&ring->header->loaders_asleep), 1);
+    assert_int_equal(atomic_load(&ring->control->loaders_asleep), 1);
     ring_wake_loaders(ring, 4);
-    assert_int_equal(atomic_load(&ring->header->loaders_asleep), 0);
-    assert_int_equal(atomic_load(&ring->header->work), 1);
+    assert_int_equal(atomic_load(&ring->control->loaders_asleep), 0);
+    assert_int_equal(atomic_load(&ring->control->work), 1);
 }
 
 int main(void) {

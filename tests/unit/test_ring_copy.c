@@ -138,7 +138,7 @@ static void skips_outlive_the_one_who_copies(void **state) {
     struct batch_place place = fixture_place(0, BATCH, BATCH);
     assert_true(ring_dispatch(&source, 0, &(struct ring_batch){.run = 1}, &place));
     atomic_store(&ring_skips(&source, 0)[0], 1ull << 3);
-    ring_slot(&source, 0)->skipped = 1;
+    source.dispatched[0].skipped = 1;
     assert_true(ring_dispatch_copy(&pool, 1, &source, 0, 0));
     struct ring_claim claim = claim_one();
     assert_int_equal(ring_recover(&pool, 1), 1);

@@ -142,6 +142,7 @@ static void test_what_was_planned_is_mapped(void **state) {
     memset(ring_slot_data(&fill, 3), 0x5a, fill.header->slot_bytes);
     assert_int_equal(ring_slot_data(&reader, 3)[fill.header->slot_bytes - 1], 0x5a);
     struct batch_place place = fixture_place(0, 10, 10);
+    assert_int_equal(ring_supervise(&control, NULL), 0);
     assert_true(ring_dispatch(&control, 3, &(struct ring_batch){.run = 2}, &place));
     assert_int_equal(ring_slot(&reader, 3)->count, 10);
     assert_int_equal(ring_slot(&reader, 3)->run, 2);
@@ -224,7 +225,7 @@ static const struct lie lies[] = {
     LIE("magic", magic, RING_MAGIC + 1),
     LIE("version", version, RING_VERSION + 1),
     LIE("version", version, 0),
-    LIE("version", header_bytes, sizeof(struct ring_header) + 8),
+    LIE("version", header_bytes, sizeof(struct ring_control) + 8),
     LIE("size", total_bytes, 0),
     LIE("size", total_bytes, UINT64_MAX),
     LIE("slot count", slot_count, 0),

@@ -12,6 +12,7 @@
 #include "daemon/supervisor/feeds/budget.h"
 #include "daemon/supervisor/feeds/idle.h"
 #include "daemon/supervisor/feeds/room.h"
+#include "shm/ring_room.h"
 
 #define KIB   1024u
 #define USER  7u

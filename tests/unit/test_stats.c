@@ -67,8 +67,8 @@ static void name_feed(struct stats_feed *feed, uint64_t id, const char *name) {
     stats_feed_write_end(feed);
 }
 
-static void give_record(struct stats_loader *record, uint64_t feed) {
-    atomic_store_explicit(&record->feed, feed, memory_order_release);
+static void give_record(struct stats_region *all, uint32_t record, uint64_t feed) {
+    atomic_store_explicit(&all->owners.feed[record], feed, memory_order_release);
 }
 
 // ---- The file ---------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ static void test_sums(void **state) {
     for (uint32_t i = 0; i < 3; i++) {
         struct stats_loader *mapped = NULL;
         assert_int_equal(stats_map_loader(fd, 200 * i, &mapped, NULL), 0);
-        give_record(&region->loaders[200 * i], i == 1 ? 9 : 7);
+        give_record(region, 200 * i, i == 1 ? 9 : 7);
         for (int counter = 0; counter < LOADER_COUNTERS; counter++)
             stats_add(&mapped->counters[counter], (uint64_t)counter + 10 * i);
         munmap(mapped, sizeof *mapped);

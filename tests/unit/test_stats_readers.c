@@ -50,13 +50,14 @@ static _Atomic uint64_t retirements;
 static _Atomic bool over;
 
 // As the supervisor does when a loader has gone: its counters move to the feed in one bracket.
-static void retire(struct stats_feed *feed, struct stats_loader *record) {
+static void retire(struct stats_feed *feed, uint32_t number) {
+    struct stats_loader *record = &region->loaders[number];
     stats_feed_write_begin(feed);
     for (int i = 0; i < LOADER_COUNTERS; i++) {
         stats_add(&feed->retired[i], atomic_load_explicit(&record->counters[i], memory_order_relaxed));
         atomic_store_explicit(&record->counters[i], 0, memory_order_relaxed);
     }
-    atomic_store_explicit(&record->feed, 0, memory_order_release);
+    atomic_store_explicit(&region->owners.feed[number], 0, memory_order_release);
     stats_feed_write_end(feed);
 }
 
@@ -64,14 +65,15 @@ static void *play_daemon(void *unused) {
     (void)unused;
     uint64_t end = monotonic_ns() + STORM_NS;
     for (uint64_t turn = 0; monotonic_ns() < end; turn++) {
-        struct stats_loader *record = &region->loaders[turn * 37 % STATS_MAX_LOADERS];
-        atomic_store_explicit(&record->feed, 1, memory_order_release);
+        uint32_t number = (uint32_t)(turn * 37 % STATS_MAX_LOADERS);
+        struct stats_loader *record = &region->loaders[number];
+        atomic_store_explicit(&region->owners.feed[number], 1, memory_order_release);
         for (uint64_t amount = 1; amount < 4; amount++) {
             atomic_store(&begun, atomic_load(&begun) + amount);
             stats_add(&record->counters[LOADER_samples], amount);
             atomic_store(&done, atomic_load(&done) + amount);
         }
-        retire(&region->feeds[3], record);
+        retire(&region->feeds[3], number);
         atomic_store(&retirements, turn + 1);
         usleep((useconds_t)(turn * 7 % 100));
     }

@@ -44,12 +44,6 @@ static uint64_t read_word(const _Atomic uint64_t *word) {
     return atomic_load_explicit(word, memory_order_relaxed);
 }
 
-static char *copy_text(char copy[STATS_NAME], const char text[STATS_NAME]) {
-    memcpy(copy, text, STATS_NAME);
-    copy[STATS_NAME - 1] = 0;
-    return copy;
-}
-
 static void describe_gpu(const struct stats_gpu *record, uint64_t now, Feedd__Gpu *row) {
     uint64_t beat = read_word(&record->heartbeat_ns);
     feedd__gpu__init(row);
@@ -73,8 +67,8 @@ void query_list_gpus(const struct stats_region *stats, uint64_t now, struct quer
         size_t place = gpus->count++;
         Feedd__Gpu *row = gpus->list[place] = &gpus->rows[place];
         describe_gpu(record, now, row);
-        row->uuid = copy_text(gpus->uuids[place], record->uuid);
-        row->name = copy_text(gpus->names[place], record->name);
+        row->uuid = stats_copy_text(gpus->uuids[place], record->uuid);
+        row->name = stats_copy_text(gpus->names[place], record->name);
     }
 }
 

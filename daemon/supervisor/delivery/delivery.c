@@ -61,6 +61,8 @@ static int collect_ready(struct delivery *delivery, struct lane *lane) {
         enum ring_slot_state state = ring_slot_poll(delivery->ring, slot);
         if (state == RING_SLOT_FAILED)
             return -EIO;
+        if (state == RING_SLOT_BROKEN)
+            return -EBADMSG;
         if (state == RING_SLOT_FILLING)
             return 0;
         window_complete(delivery, lane);
@@ -118,8 +120,9 @@ int delivery_pump(struct delivery *delivery) {
         if (!filler_of(delivery)->dispatch(delivery, lane, slot))
             break;
         window_push(delivery, lane);
-        chunks += ring_slot(delivery->ring, slot)->chunk_count;
-        without_samples |= ring_slot(delivery->ring, slot)->chunk_count == 0;
+        uint32_t dispatched = ring_dispatched(delivery->ring, slot)->chunk_count;
+        chunks += dispatched;
+        without_samples |= dispatched == 0;
     }
     if (chunks)
         filler_wake(delivery, chunks);

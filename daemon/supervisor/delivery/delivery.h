@@ -32,7 +32,7 @@ void delivery_close(struct delivery *delivery);
 void delivery_restart(struct delivery *delivery, const struct partition *partition);
 
 // Looks for finished batches and gives free slots out again, as many as do not take long: `behind` says that there are
-// more. -EIO: a chunk failed; see ring_header.failure.
+// more. -EIO: a chunk failed; see ring_control.failure. -EBADMSG: what loaders wrote into the ring cannot be.
 int delivery_pump(struct delivery *delivery);
 
 // Takes the next batches a consumer may have now: their slots, in order from *sequence. Returns how many.

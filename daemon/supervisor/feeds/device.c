@@ -48,11 +48,13 @@ void device_mark(struct device *device) {
 // ---- Making and freeing ------------------------------------------------------------------------------------
 
 static int find_record(const struct supervisor *supervisor, uint32_t *record, struct error *error) {
-    const struct stats_gpu *unused = stats_find_unused(supervisor->stats->gpus, used);
-    if (unused) {
-        *record = (uint32_t)(unused - supervisor->stats->gpus);
-        return 0;
-    }
+    const struct device *device;
+    uint32_t used = 0; // a bit for each: what the records themselves say, transfer processes could change
+    LIST_FOREACH(device, &supervisor->devices, link)
+        used |= 1u << device->record;
+    for (*record = 0; *record < STATS_MAX_GPUS; ++*record)
+        if (!(used >> *record & 1))
+            return 0;
     return error_set(error, -EBUSY, "this daemon already delivers to %u GPUs, the maximum", STATS_MAX_GPUS);
 }
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 
 #include "base/error.h"
 #include "base/states.h"
@@ -13,6 +14,7 @@
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/ring_size.h"
 #include "daemon/supervisor/feeds/room.h"
+#include "shm/ring_supervisor.h"
 
 // From here on it has a record in the statistics.
 static void publish_stats(struct served_feed *feed, struct stats_feed *stats, const struct ring_plan *plan) {
@@ -89,11 +91,19 @@ static int queue_work(struct making *making, struct error *error) {
 
 // ---- On the loop -------------------------------------------------------------------------------------------
 
+// A loader shares the description, so it could take the flag that keeps a read from waiting off it, and empty it just
+// before: this read does not rely on the flag where the kernel can do without.
+static ssize_t empty_event(int fd) {
+    uint64_t count;
+    const struct iovec piece = {&count, sizeof count};
+    ssize_t got = preadv2(fd, &piece, 1, -1, RWF_NOWAIT);
+    return got < 0 && errno == EOPNOTSUPP ? read(fd, &count, sizeof count) : got;
+}
+
 static void on_event(struct poll_entry *entry, uint32_t events) {
     struct served_feed *feed = CONTAINER_OF(entry, struct served_feed, event);
-    uint64_t count;
     (void)events;
-    if (read(feed->event_fd, &count, sizeof count) < 0 && errno != EAGAIN)
+    if (empty_event(feed->event_fd) < 0 && errno != EAGAIN)
         log_warning("cannot read the eventfd of feed %" PRIu64 ": %m", feed->id);
     served_feed_mark(feed);
 }
@@ -101,6 +111,8 @@ static void on_event(struct poll_entry *entry, uint32_t events) {
 static int map_control(struct served_feed *feed, struct making *making) {
     struct error *error = &making->error;
     int err = ring_map(&feed->ring, feed->ring_fd, RING_CONTROL, error);
+    if (!err)
+        err = ring_supervise(&feed->ring, error);
     if (err)
         return err;
     making->mapped = true;

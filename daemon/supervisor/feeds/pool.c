@@ -270,8 +270,12 @@ bool pool_is_over(const struct pool *pool) {
 bool pool_pump(struct pool *pool) {
     const struct delivery *source = &pool->feed->delivery;
     uint32_t free_before = source->free_count;
-    if (pool->state == POOL_CLOSING || delivery_pump(&pool->delivery) < 0)
-        return false; // a transfer process fails as a whole, never with one batch
+    if (pool->state == POOL_CLOSING)
+        return false;
+    if (delivery_pump(&pool->delivery) < 0) { // a transfer process fails as a whole, never with one batch
+        pool_fail(pool, -EIO, "a transfer process has damaged the ring of the pool");
+        return false;
+    }
     if (ring_take_sleeper(&pool->ring))
         device_wake(pool->tenant.device);
     return source->free_count > free_before;

@@ -116,6 +116,8 @@ static int open_ring(struct pool *pool, const struct ring_plan *plan, struct err
         err = ring_allocate_control(plan, pool->ring_fd, error); // that is all of it: no batches
     if (!err)
         err = ring_map(&pool->ring, pool->ring_fd, RING_CONTROL, error);
+    if (!err)
+        err = ring_supervise(&pool->ring, error);
     if (err)
         return err;
     err = delivery_open(&pool->delivery, &pool->ring, &feed->delivery.partition, pool->lane_limit,

@@ -14,7 +14,7 @@ static void count_granted(struct served_feed *feed, const struct ring *ring, con
     uint64_t samples = 0;
     const struct ring_header *header = ring->header;
     for (uint32_t i = 0; i < count; i++) {
-        const struct ring_slot *batch = ring_slot(ring, slots[i]);
+        const struct ring_slot *batch = ring_dispatched(ring, slots[i]);
         samples += batch->count - batch->skipped;
     }
     stats_add(&feed->stats->counters[FEED_batches], count);
@@ -126,6 +126,11 @@ void pump_feed(struct served_feed *feed) {
     do
         err = delivery_pump(&feed->delivery);
     while (!err && pump_pools(feed)); // batches without samples pass through at once
+    if (err == -EBADMSG) {
+        served_feed_fail(feed, -EIO, "dataset %s: a loader process has damaged the ring of the feed",
+                         feed->dataset->name);
+        return;
+    }
     if (err) {
         fail_with_read_error(feed);
         return;

@@ -8,6 +8,7 @@
 #include "daemon/supervisor/closer.h"
 #include "daemon/supervisor/feeds/idle.h"
 #include "daemon/supervisor/processes/loader_process.h"
+#include "shm/ring_room.h"
 
 #define HANGING_S  5u                  // after stop_timeout, when a loader that still runs cannot be killed
 #define BYTES_MOST (UINT64_C(1) << 60) // so that sums do not overflow where /dev/shm has no limit

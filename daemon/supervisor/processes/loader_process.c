@@ -27,9 +27,7 @@ bool loader_process_has_worked(const struct loader_process *loader) {
 }
 
 uint64_t loader_process_silent_ns(const struct loader_process *loader, uint64_t now) {
-    uint64_t beat = max_u64(loader->process.started_ns,
-                            atomic_load_explicit(&loader->record->heartbeat_ns, memory_order_relaxed));
-    return now > beat ? now - beat : 0;
+    return stats_silent_ns(&loader->record->heartbeat_ns, loader->process.started_ns, now);
 }
 
 bool loader_process_read(const struct loader_process *loader, uint32_t file_count, uint64_t now,
@@ -48,12 +46,12 @@ bool loader_process_read(const struct loader_process *loader, uint32_t file_coun
 
 // ---- Its record --------------------------------------------------------------------------------------------
 
-static struct stats_loader *find_record(struct stats_region *stats, struct error *error) {
-    struct stats_loader *record = stats_find_unused(stats->loaders, feed);
-    if (!record)
-        error_set(error, -EBUSY, "this daemon already has %u loader processes, the maximum",
-                  STATS_MAX_LOADERS);
-    return record;
+static int find_record(const struct stats_region *stats, uint32_t *record, struct error *error) {
+    for (*record = 0; *record < STATS_MAX_LOADERS; ++*record)
+        if (atomic_load_explicit(&stats->owners.feed[*record], memory_order_relaxed) == 0)
+            return 0;
+    return error_set(error, -EBUSY, "this daemon already has %u loader processes, the maximum",
+                     STATS_MAX_LOADERS);
 }
 
 // Before the process exists: afterwards these words are its own.
@@ -69,7 +67,7 @@ static void take_record(const struct loader_process *loader, uint64_t feed) {
     atomic_store_explicit(&loader->record->pid, (uint64_t)process_pid(&loader->process),
                           memory_order_relaxed);
     // Pairs with the acquire in add_loaders.
-    atomic_store_explicit(&loader->record->feed, feed, memory_order_release);
+    atomic_store_explicit(loader->record_owner, feed, memory_order_release);
 }
 
 void loader_process_retire(struct loader_process *loader, struct stats_feed *feed) {
@@ -80,7 +78,7 @@ void loader_process_retire(struct loader_process *loader, struct stats_feed *fee
         atomic_store_explicit(&record->counters[i], 0, memory_order_relaxed);
     }
     atomic_store_explicit(&record->pid, 0, memory_order_relaxed);
-    atomic_store_explicit(&record->feed, 0, memory_order_release);
+    atomic_store_explicit(loader->record_owner, 0, memory_order_release);
     stats_feed_write_end(feed);
     process_release(&loader->process);
 }
@@ -172,7 +170,7 @@ static int spawn(struct loader_process *loader, const struct loader_start *start
     return process_start(&loader->process, &options, error);
 }
 
-static int start_with_settings(const struct loader_start *start, struct stats_loader *record,
+static int start_with_settings(const struct loader_start *start, uint32_t record,
                                struct loader_process **started, int settings_fd, struct error *error) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
@@ -184,8 +182,9 @@ static int start_with_settings(const struct loader_start *start, struct stats_lo
         return error_set(error, -ENOMEM, "out of memory");
     }
     loader->serial = start->serial;
-    loader->record = record;
-    prepare_record(record);
+    loader->record = &start->stats->loaders[record];
+    loader->record_owner = &start->stats->owners.feed[record];
+    prepare_record(loader->record);
     int err = spawn(loader, start, ends, settings_fd, error);
     if (err)
         return err;
@@ -197,10 +196,10 @@ static int start_with_settings(const struct loader_start *start, struct stats_lo
 int loader_process_start(const struct loader_start *start, struct loader_process **started,
                          struct error *error) {
     AUTO_CLOSE int settings_fd = -1;
-    struct stats_loader *record = find_record(start->stats, error);
-    if (!record)
-        return -EBUSY;
-    int err = write_settings(start, (uint32_t)(record - start->stats->loaders), &settings_fd, error);
+    uint32_t record;
+    int err = find_record(start->stats, &record, error);
+    if (!err)
+        err = write_settings(start, record, &settings_fd, error);
     if (!err)
         err = start_with_settings(start, record, started, settings_fd, error);
     if (err)

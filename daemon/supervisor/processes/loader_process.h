@@ -17,7 +17,8 @@ struct loader_process {
     LIST_ENTRY(loader_process) link; // its owner's
     uint32_t serial;                 // its owner number in the ring
     struct stats_loader *record;
-    bool left_behind; // it was killed and does not end: what it was reading is read by others
+    bool left_behind;               // it was killed and does not end: what it was reading is read by others
+    _Atomic uint64_t *record_owner; // the word that says whose record it is
 };
 
 struct loader_start {

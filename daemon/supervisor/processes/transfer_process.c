@@ -33,9 +33,7 @@ struct unsent {
 };
 
 uint64_t transfer_process_silent_ns(const struct transfer_process *transfer, uint64_t now) {
-    uint64_t beat = max_u64(transfer->process.started_ns,
-                            atomic_load_explicit(&transfer->record->heartbeat_ns, memory_order_relaxed));
-    return now > beat ? now - beat : 0;
+    return stats_silent_ns(&transfer->record->heartbeat_ns, transfer->process.started_ns, now);
 }
 
 // ---- Sending -----------------------------------------------------------------------------------------------
