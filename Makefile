@@ -157,8 +157,14 @@ $(BUILD)/tests/failing_epoll.so: $(BUILD)/obj/tests/integration/failing_epoll.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -shared -o $@ $^ -ldl
 
+# feedd with loaders that play one that has been taken over.
+$(BUILD)/tests/hostile_feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/obj/tests/integration/hostile_loader.o $(BUILD)/libdaemon.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) -lm
+
 unit: $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_TESTS))
-integration-programs: $(BUILD)/tests/consumer $(BUILD)/tests/streams $(BUILD)/tests/failing_epoll.so
+integration-programs: $(BUILD)/tests/consumer $(BUILD)/tests/streams $(BUILD)/tests/failing_epoll.so $(BUILD)/tests/hostile_feedd
 bench-programs: $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SOURCES))
 
 # ---- Tests -----------------------------------------------------------------------------------------------------
@@ -204,6 +210,10 @@ SECONDS ?= 60
 storm: $(BUILD)/tests/test_ring_processes
 	$(Q)RING_STORM_SECONDS=$(SECONDS) $<
 
+# Loaders that write anything anywhere they can, for SECONDS; make check does the same for eight seconds.
+hostile: $(BUILD)/feedctl $(BUILD)/tests/consumer $(BUILD)/tests/hostile_feedd
+	$(Q)HOSTILE_SECONDS=$(SECONDS) python3 tests/run.py --build $(BUILD) --jobs 1 --only 'integration/test_hostile_loader*'
+
 # ---- Demo and measurements -------------------------------------------------------------------------------------
 
 demo:
@@ -230,7 +240,7 @@ include tools/install.mk
 include tools/python.mk
 include tools/bundle.mk
 
-.PHONY: FORCE all unit integration-programs bench-programs check check-torch check-gpu check-asan check-tsan check-cuda-headers storm demo bench dependencies clean
+.PHONY: FORCE all unit integration-programs bench-programs check check-torch check-gpu check-asan check-tsan check-cuda-headers storm hostile demo bench dependencies clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 

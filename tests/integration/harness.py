@@ -174,13 +174,13 @@ class Instance:
             environment[name] = environment.get(name, "") + f":log_path={self.directory}/sanitizer"
         return {**environment, **more}
 
-    def start(self, limit_s=15.0, wrap=(), arguments=(), environment=None):
-        """Starts feedd and returns when it accepts connections."""
+    def start(self, limit_s=15.0, wrap=(), arguments=(), environment=None, program="feedd"):
+        """Starts feedd, or another program that is one, and returns when it accepts connections."""
         if not self.config.exists():
             self.write_config()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*wrap, PROGRAMS / "feedd", "--config", self.config, *arguments],
+                [*wrap, PROGRAMS / program, "--config", self.config, *arguments],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory, start_new_session=True,
                 preexec_fn=die_with_parent, env=self.environment(**(environment or {})),
             )  # fmt: skip

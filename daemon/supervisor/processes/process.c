@@ -88,13 +88,15 @@ void process_set_close(struct process_set *set) {
 
 static void on_channel(struct poll_entry *entry, uint32_t events) {
     struct process *process = CONTAINER_OF(entry, struct process, channel);
-    char byte;
+    char unwanted[4096];
     if (process->channel_ready) {
         process->channel_ready(process, events);
         return;
     }
-    if (read(process->channel_fd, &byte, 1) > 0)
+    if (read(process->channel_fd, unwanted, sizeof unwanted) > 0) {
+        process_kill(process); // only one that has gone wrong writes there, and it could do so without end
         return;
+    }
     // A channel that has ended would be reported again and again.
     process_poll_channel(process, 0);
     process->channel_ended = true;

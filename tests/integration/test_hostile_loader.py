@@ -1,0 +1,86 @@
+"""Loaders that write anything anywhere they can (hostile_loader.c) crash neither the supervisor nor a consumer, and the
+feeds of others have the right bytes. HOSTILE_SECONDS: how long it goes on; make hostile SECONDS=60."""
+
+import json
+import os
+import random
+import time
+
+import consumer
+import data
+import expected
+import harness
+
+SECONDS = float(os.environ.get("HOSTILE_SECONDS", "8"))
+SAMPLES = 500
+
+
+def spoil_and_read(feedd, until):
+    """Consumers of the hostile dataset, one after another and several at a time. Each ends by itself, with an error or
+    without, or goes on; none is ended by a signal. Returns how often each of these came."""
+    outcomes = {"end": 0, "error": 0, "goes on": 0}
+    errors = set()
+    while time.monotonic() < until:
+        share = {"share": f"f{random.randrange(4)}"} if random.random() < 0.5 else {}
+        readers = [
+            consumer.Consumer(
+                feedd, "hostile", random.choice([7, 20, 64]), epochs=random.choice([1, 3, 50]), quiet=True, timeout=700,
+                prefetch=random.choice([None, 1, 8]), **share,
+            )
+            for _ in range(random.randrange(1, 4))
+        ]  # fmt: skip
+        deadline = min(until, time.monotonic() + 1.5)
+        for reader in readers:
+            while reader.process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.01)
+            status = reader.process.poll()
+            if status is None:
+                outcomes["goes on"] += 1
+                reader.kill()
+                continue
+            assert status in (0, 1), f"a consumer ended with status {status}"
+            outcomes["end" if status == 0 else "error"] += 1
+            errors |= {event["text"] for event in iter(reader.lines.get, None) if event["event"] == "error"}
+    return outcomes, errors
+
+
+def check_answers(feedd):
+    """Status and statistics can be read, and say of the other feed what is so."""
+    status = feedd.status()
+    assert status["pid"] == feedd.process.pid, status
+    stats = feedd.statistics()
+    for feed in stats["feeds"]:
+        if feed["dataset"] == "honest":
+            read, delivered = feed["loader_counters"]["samples"], feed["feed_counters"]["samples"]
+            assert delivered <= read + SAMPLES <= delivered + 10 * SAMPLES, feed
+    feedd.ctl("stats", "--once")
+    feedd.ctl("status")
+
+
+@harness.host_memory
+@harness.limit(60 + SECONDS)
+def test_a_loader_that_writes_anything_anywhere_harms_only_its_own_feed():
+    with harness.Instance(ring="64K", linger=1, loader_timeout=2, user_feeds=32) as feedd:
+        data.add_records(feedd, "hostile", samples=SAMPLES, on_error="skip")
+        path = data.add_records(feedd, "honest", samples=SAMPLES)
+        feedd.start(program="tests/hostile_feedd")
+        until = time.monotonic() + SECONDS
+        epochs = 0
+        with consumer.Consumer(feedd, "honest", 20, epochs=2, sleep_us=20000, shuffle=True) as slow:
+            slow.attached()
+            outcomes, errors = {}, set()
+            while time.monotonic() < until:
+                part, texts = spoil_and_read(feedd, min(until, time.monotonic() + 2))
+                outcomes = {key: outcomes.get(key, 0) + part[key] for key in part}
+                errors |= texts
+                check_answers(feedd)
+                content = expected.read_records([path], 64, {"x": (0, 64)})
+                expected.check_run(content, consumer.read(feedd, "honest", 20, epochs=2), 20, epochs=2)
+                epochs += 2
+            expected.check_run(content, slow.finish(60), 20, epochs=2, shuffle=True)
+        assert feedd.process.poll() is None
+        longest = feedd.status()["longest_turn_ms"]
+        print(json.dumps({**outcomes, "honest epochs": epochs, "longest turn ms": longest}))
+        print("\n".join(sorted(errors)))
+        assert outcomes["error"] + outcomes["end"] > 0, outcomes
+        assert longest < 1000 * harness.SLOWNESS, f"a turn took {longest} ms"
