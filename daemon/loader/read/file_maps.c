@@ -20,15 +20,20 @@ static const struct state states[] = {
 };
 static const struct state_table table = STATE_TABLE("file map", states);
 
+static uint64_t map_limit; // 0: not read yet
+
 // vm.max_map_count, or its default where it cannot be read.
-static uint64_t map_limit(void) {
+void file_maps_prepare(void) {
     char line[32] = "";
+    if (map_limit)
+        return;
     FILE *file CLEANUP(close_file) = fopen("/proc/sys/vm/max_map_count", "re");
-    return file && fgets(line, sizeof line, file) ? strtoull(line, NULL, 10) : 65530;
+    map_limit = file && fgets(line, sizeof line, file) ? strtoull(line, NULL, 10) : 65530;
 }
 
 int file_maps_open(struct file_maps *maps, const struct dataset_layout *layout, int first_fd) {
-    uint64_t limit = map_limit();
+    file_maps_prepare();
+    uint64_t limit = map_limit;
     uint64_t spare = min_u64(limit, max_u64(limit / 8, SPARE_MAPS));
     *maps = (struct file_maps){.layout = layout,
                                .first_fd = first_fd,

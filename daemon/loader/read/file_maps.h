@@ -29,6 +29,9 @@ struct file_maps {
     struct file_map *maps;
 };
 
+// Looks up what a confined loader can no longer look up when it opens maps.
+void file_maps_prepare(void);
+
 // -ENOMEM.
 int file_maps_open(struct file_maps *maps, const struct dataset_layout *layout, int first_fd);
 void file_maps_close(struct file_maps *maps);

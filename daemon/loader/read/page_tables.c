@@ -1,20 +1,23 @@
 #include "daemon/loader/read/page_tables.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
+
+#define STATUS_BYTES 4096u
 
 // VmPTE of /proc/self/status, or 0 if it is unknown.
-static uint64_t table_bytes(void) {
+static uint64_t table_bytes(int status_fd) {
     static const char key[] = "VmPTE:";
-    char line[128];
-    FILE *status CLEANUP(close_file) = fopen("/proc/self/status", "re");
-    while (status && fgets(line, sizeof line, status))
-        if (strncmp(line, key, sizeof key - 1) == 0)
-            return strtoull(line + sizeof key - 1, NULL, 10) * 1024; // in kB
-    return 0;
+    char text[STATUS_BYTES];
+    ssize_t got = status_fd < 0 ? -1 : pread(status_fd, text, sizeof text - 1, 0);
+    if (got <= 0)
+        return 0;
+    text[got] = 0;
+    const char *line = strstr(text, key);
+    return line ? strtoull(line + sizeof key - 1, NULL, 10) * 1024 : 0; // in kB
 }
 
 static uint64_t faults(void) {
@@ -24,11 +27,16 @@ static uint64_t faults(void) {
 }
 
 void page_tables_limit(struct page_tables *tables, uint64_t growth) {
-    *tables = (struct page_tables){.most = UINT64_MAX};
+    *tables = (struct page_tables){.most = UINT64_MAX, .status_fd = -1};
     if (growth == UINT64_MAX)
         return;
-    tables->most = table_bytes() + growth;
+    tables->status_fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    tables->most = table_bytes(tables->status_fd) + growth;
     tables->faults_seen = tables->faults_begun = faults();
+}
+
+void page_tables_forget(struct page_tables *tables) {
+    close_fd(&tables->status_fd);
 }
 
 bool page_tables_too_large(struct page_tables *tables) {
@@ -40,7 +48,7 @@ bool page_tables_too_large(struct page_tables *tables) {
     if ((now - tables->faults_seen) * page < PAGE_TABLES_SLACK)
         return false;
     tables->faults_seen = now;
-    uint64_t bytes = table_bytes();
+    uint64_t bytes = table_bytes(tables->status_fd);
     if (!bytes)
         bytes = (now - tables->faults_begun) * page;
     if (bytes <= tables->most)

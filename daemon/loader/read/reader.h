@@ -58,14 +58,17 @@ struct reader {
     enum reader_reason reason; // REASON_NONE, or what has turned out since it was opened
 };
 
+struct uring_queues;
+
 struct reader_options {
     const struct dataset_layout *layout;
     const struct ring *ring; // registered as fixed buffers; may be NULL
     int first_fd;            // file i is descriptor first_fd + i
     uint32_t depth;
-    uint32_t delay_us;    // added to every request's read: plan without merging (chunk.h)
-    uint64_t table_bytes; // page tables that the mapped reader may add, approximately
-    int life_fd;          // registered with io_uring among its files: see HERITAGE_LIFE; -1: none
+    uint32_t delay_us;           // added to every request's read: plan without merging (chunk.h)
+    uint64_t table_bytes;        // page tables that the mapped reader may add, approximately
+    int life_fd;                 // registered with io_uring among its files: see HERITAGE_LIFE; -1: none
+    struct uring_queues *queues; // lent to the io_uring reader; NULL: it makes its own
     // Where a reader names the file first, when it may wait for storage in the caller's thread: stats_loader.read_file;
     // NULL: nowhere.
     _Atomic uint32_t *read_file;

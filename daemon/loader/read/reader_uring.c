@@ -1,25 +1,21 @@
 #include "daemon/loader/read/reader_uring.h"
 
-#include <liburing.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/loader/read/request.h"
+#include "daemon/loader/read/uring_queues.h"
 
-#define MOST_SQ_ENTRIES  1024u
-#define MOST_BUFFER      (UINT64_C(1) << 30) // the kernel's bound on one registered buffer
 #define CLOSE_TIMEOUT_NS (10 * NS_PER_S)
 
 struct uring_reader {
     struct reader reader;
-    struct io_uring uring;
+    struct uring_queues *queues; // `own`, or lent
+    struct uring_queues own;
     const struct dataset_layout *layout;
-    const uint8_t *fixed; // start of the registered buffers; NULL: none
-    uint64_t fixed_bytes;
     int first_fd;
-    bool fixed_files; // files are registered under their index
     bool closing;
     uint32_t in_kernel; // requests given to the kernel, or prepared to be
     struct __kernel_timespec delay;
@@ -35,14 +31,6 @@ static void finish(struct uring_reader *self, struct read_request *request, int 
     request->result = result;
     self->finished_count++;
     request_list_add(&self->finished, request);
-}
-
-// -1 unless the memory lies in one registered buffer.
-static int buffer_index(const struct uring_reader *self, const void *memory, uint32_t bytes) {
-    uint64_t offset = (uint64_t)((const uint8_t *)memory - self->fixed);
-    if (!self->fixed || (const uint8_t *)memory < self->fixed || offset + bytes > self->fixed_bytes)
-        return -1;
-    return offset / MOST_BUFFER == (offset + bytes - 1) / MOST_BUFFER ? (int)(offset / MOST_BUFFER) : -1;
 }
 
 // The kernel may try a read at once, in this thread, which waits then and cannot say for what. Returns what was there
@@ -64,15 +52,15 @@ static void unname_file(struct uring_reader *self, uint32_t before) {
 
 static void submit_all(struct uring_reader *self) {
     uint32_t before = name_file(self);
-    io_uring_submit(&self->uring);
+    io_uring_submit(&self->queues->uring);
     unname_file(self, before);
 }
 
 // Makes room for entries that must be submitted together. False when the kernel takes no more now.
 static bool have_room(struct uring_reader *self, uint32_t entries) {
-    if (io_uring_sq_space_left(&self->uring) < entries)
+    if (io_uring_sq_space_left(&self->queues->uring) < entries)
         submit_all(self);
-    return io_uring_sq_space_left(&self->uring) >= entries;
+    return io_uring_sq_space_left(&self->queues->uring) >= entries;
 }
 
 // A hard link: a timeout "fails" with ETIME, and the read after it starts all the same.
@@ -87,22 +75,22 @@ static bool prepare(struct uring_reader *self, struct read_request *request, boo
     const struct dataset_file *file = &self->layout->files[request->file];
     struct request_rest rest = request_rest(file, request, request->bounce);
     struct io_uring_sqe *delay = NULL;
-    if (!have_room(self, delayed ? 2 : 1) || (delayed && !(delay = io_uring_get_sqe(&self->uring))))
+    if (!have_room(self, delayed ? 2 : 1) || (delayed && !(delay = io_uring_get_sqe(&self->queues->uring))))
         return false;
-    struct io_uring_sqe *entry = io_uring_get_sqe(&self->uring);
+    struct io_uring_sqe *entry = io_uring_get_sqe(&self->queues->uring);
     if (!entry)
         return false; // have_room has made sure of them
     if (delay)
         prepare_delay(self, delay);
-    int fd = self->fixed_files ? (int)request->file : self->first_fd + (int)request->file;
-    int buffer = rest.memory ? buffer_index(self, rest.memory, rest.bytes) : -1;
+    int fd = self->queues->fixed_files ? (int)request->file : self->first_fd + (int)request->file;
+    int buffer = rest.memory ? uring_queues_buffer(self->queues, rest.memory, rest.bytes) : -1;
     if (buffer >= 0)
         io_uring_prep_read_fixed(entry, fd, rest.memory, rest.bytes, rest.offset, buffer);
     else if (rest.memory)
         io_uring_prep_read(entry, fd, rest.memory, rest.bytes, rest.offset);
     else
         io_uring_prep_readv(entry, fd, rest.pieces, rest.piece_count, rest.offset);
-    if (self->fixed_files)
+    if (self->queues->fixed_files)
         entry->flags |= IOSQE_FIXED_FILE;
     io_uring_sqe_set_data(entry, request);
     if (!self->prepared_file)
@@ -174,13 +162,13 @@ static void complete(struct uring_reader *self, struct read_request *request, in
 static void drain_completions(struct uring_reader *self) {
     struct io_uring_cqe *cqe;
     unsigned head, seen = 0;
-    io_uring_for_each_cqe(&self->uring, head, cqe) {
+    io_uring_for_each_cqe(&self->queues->uring, head, cqe) {
         seen++;
         // Without data: delays and cancellations. The second is liburing's own.
         if (cqe->user_data != 0 && cqe->user_data != LIBURING_UDATA_TIMEOUT)
             complete(self, io_uring_cqe_get_data(cqe), cqe->res);
     }
-    io_uring_cq_advance(&self->uring, seen);
+    io_uring_cq_advance(&self->queues->uring, seen);
 }
 
 // One system call: everything prepared goes in, completions come out.
@@ -188,11 +176,11 @@ static void exchange(struct uring_reader *self, uint64_t wait_ns) {
     struct io_uring_cqe *cqe = NULL;
     uint32_t before = name_file(self);
     if (wait_ns == 0) {
-        io_uring_submit_and_get_events(&self->uring);
+        io_uring_submit_and_get_events(&self->queues->uring);
     } else {
         // A few at a time when many are under way, so that their successors are submitted together as well.
         struct __kernel_timespec limit = {(int64_t)(wait_ns / NS_PER_S), (int64_t)(wait_ns % NS_PER_S)};
-        io_uring_submit_and_wait_timeout(&self->uring, &cqe, 1 + self->in_kernel / 16, &limit, NULL);
+        io_uring_submit_and_wait_timeout(&self->queues->uring, &cqe, 1 + self->in_kernel / 16, &limit, NULL);
     }
     unname_file(self, before);
     drain_completions(self);
@@ -228,7 +216,7 @@ static void uring_close(struct reader *reader) {
     struct uring_reader *self = (struct uring_reader *)reader;
     self->closing = true;
     struct io_uring_sqe *entry =
-        self->in_kernel && have_room(self, 1) ? io_uring_get_sqe(&self->uring) : NULL;
+        self->in_kernel && have_room(self, 1) ? io_uring_get_sqe(&self->queues->uring) : NULL;
     if (entry) {
         io_uring_prep_cancel64(entry, 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
         io_uring_sqe_set_data64(entry, 0);
@@ -237,69 +225,13 @@ static void uring_close(struct reader *reader) {
     uint64_t deadline = monotonic_ns() + CLOSE_TIMEOUT_NS;
     while (self->in_kernel && monotonic_ns() < deadline)
         exchange(self, 100000000u);
-    io_uring_queue_exit(&self->uring);
+    uring_queues_close(&self->own);
     if (self->in_kernel == 0)
         bounce_free(&self->bounce);
     free(self);
 }
 
 // ---- Set-up ------------------------------------------------------------------------------------------------
-
-static int set_up_queues(struct uring_reader *self) {
-    static const unsigned choices[] = {
-        IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER |
-            IORING_SETUP_DEFER_TASKRUN,
-        IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN,
-        IORING_SETUP_CQSIZE,
-    };
-    bool delayed = self->delay.tv_sec || self->delay.tv_nsec;
-    uint32_t entries = (uint32_t)power_of_two_up(self->reader.depth * (delayed ? 2ull : 1ull));
-    int err = -EINVAL;
-    for (size_t i = 0; i < COUNT_OF(choices) && err == -EINVAL; i++) {
-        struct io_uring_params params = {.flags = choices[i], .cq_entries = 2 * entries};
-        err = io_uring_queue_init_params(entries < MOST_SQ_ENTRIES ? entries : MOST_SQ_ENTRIES, &self->uring,
-                                         &params);
-        if (err == 0 &&
-            (!(params.features & IORING_FEAT_EXT_ARG) || !(params.features & IORING_FEAT_NODROP))) {
-            io_uring_queue_exit(&self->uring);
-            return -ENOSYS;
-        }
-    }
-    if (err == 0)
-        io_uring_register_ring_fd(&self->uring); // saves a lookup per call; since Linux 5.18
-    return err;
-}
-
-// All files, then life_fd; or life_fd alone if there are more files than may be registered.
-static int register_files(struct uring_reader *self, const struct reader_options *options) {
-    uint32_t count = options->layout->file_count;
-    AUTO_FREE int *fds = calloc(count + 1, sizeof *fds);
-    if (!fds)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < count; i++)
-        fds[i] = options->first_fd + (int)i;
-    fds[count] = options->life_fd;
-    uint32_t life = options->life_fd >= 0;
-    self->fixed_files = io_uring_register_files(&self->uring, fds, count + life) == 0;
-    return self->fixed_files || !life ? 0 : io_uring_register_files(&self->uring, &fds[count], 1);
-}
-
-static int register_ring(struct uring_reader *self, const struct ring *ring) {
-    uint64_t bytes = ring->header->slot_count * ring->header->slot_bytes;
-    uint64_t count = divide_up(bytes, MOST_BUFFER);
-    AUTO_FREE struct iovec *buffers = calloc(count, sizeof *buffers);
-    if (!buffers)
-        return -ENOMEM;
-    for (uint64_t i = 0; i < count; i++)
-        buffers[i] =
-            (struct iovec){ring->data + i * MOST_BUFFER, min_u64(bytes - i * MOST_BUFFER, MOST_BUFFER)};
-    int err = io_uring_register_buffers(&self->uring, buffers, (unsigned)count);
-    if (err == 0) {
-        self->fixed = ring->data;
-        self->fixed_bytes = bytes;
-    }
-    return err;
-}
 
 static int fail(struct uring_reader *self, enum reader_reason *reason, int code, struct error *error) {
     free(self);
@@ -325,15 +257,13 @@ int reader_open_uring(const struct reader_options *options, struct reader **read
     self->read_file = options->read_file;
     self->first_fd = options->first_fd;
     self->delay = (struct __kernel_timespec){options->delay_us / 1000000, options->delay_us % 1000000 * 1000};
-    int err = set_up_queues(self);
-    if (err < 0)
-        return fail(self, reason, err, error);
-    err = register_files(self, options);
-    if (err < 0) {
-        io_uring_queue_exit(&self->uring);
-        return fail(self, reason, err, error);
-    }
-    if (options->ring && register_ring(self, options->ring) == 0)
+    self->own.err = -EBADF;
+    self->queues = options->queues ? options->queues : &self->own;
+    if (!options->queues)
+        uring_queues_open(&self->own, options, false);
+    if (self->queues->err < 0)
+        return fail(self, reason, self->queues->err, error);
+    if (self->queues->fixed)
         self->reader.kind = READER_URING_FIXED;
     else if (options->ring)
         *reason = REASON_MEMLOCK;

@@ -1,0 +1,112 @@
+#include "daemon/loader/read/uring_queues.h"
+
+#include <sys/syscall.h>
+
+#include "base/sizes.h"
+
+#define MOST_SQ_ENTRIES 1024u
+#define MOST_BUFFER     (UINT64_C(1) << 30) // the kernel's bound on one registered buffer
+
+int uring_queues_buffer(const struct uring_queues *queues, const void *memory, uint32_t bytes) {
+    uint64_t offset = (uint64_t)((const uint8_t *)memory - queues->fixed);
+    if (!queues->fixed || (const uint8_t *)memory < queues->fixed || offset + bytes > queues->fixed_bytes)
+        return -1;
+    return offset / MOST_BUFFER == (offset + bytes - 1) / MOST_BUFFER ? (int)(offset / MOST_BUFFER) : -1;
+}
+
+static int set_up(struct uring_queues *queues, const struct reader_options *options, unsigned flags) {
+    static const unsigned choices[] = {
+        IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER |
+            IORING_SETUP_DEFER_TASKRUN,
+        IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN,
+        IORING_SETUP_CQSIZE,
+    };
+    uint32_t entries = (uint32_t)power_of_two_up(options->depth * (options->delay_us ? 2ull : 1ull));
+    int err = -EINVAL;
+    for (size_t i = 0; i < COUNT_OF(choices) && err == -EINVAL; i++) {
+        struct io_uring_params params = {.flags = choices[i] | flags, .cq_entries = 2 * entries};
+        err = io_uring_queue_init_params(entries < MOST_SQ_ENTRIES ? entries : MOST_SQ_ENTRIES,
+                                         &queues->uring, &params);
+        if (err == 0 &&
+            (!(params.features & IORING_FEAT_EXT_ARG) || !(params.features & IORING_FEAT_NODROP))) {
+            io_uring_queue_exit(&queues->uring);
+            return -ENOSYS;
+        }
+    }
+    return err;
+}
+
+// All files, then life_fd; or life_fd alone if there are more files than may be registered.
+static int register_files(struct uring_queues *queues, const struct reader_options *options) {
+    uint32_t count = options->layout->file_count;
+    AUTO_FREE int *fds = calloc(count + 1, sizeof *fds);
+    if (!fds)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        fds[i] = options->first_fd + (int)i;
+    fds[count] = options->life_fd;
+    uint32_t life = options->life_fd >= 0;
+    queues->fixed_files = io_uring_register_files(&queues->uring, fds, count + life) == 0;
+    return queues->fixed_files || !life ? 0 : io_uring_register_files(&queues->uring, &fds[count], 1);
+}
+
+static void register_ring(struct uring_queues *queues, const struct ring *ring) {
+    uint64_t bytes = ring->header->slot_count * ring->header->slot_bytes;
+    uint64_t count = divide_up(bytes, MOST_BUFFER);
+    AUTO_FREE struct iovec *buffers = calloc(count, sizeof *buffers);
+    if (!buffers)
+        return;
+    for (uint64_t i = 0; i < count; i++)
+        buffers[i] =
+            (struct iovec){ring->data + i * MOST_BUFFER, min_u64(bytes - i * MOST_BUFFER, MOST_BUFFER)};
+    if (io_uring_register_buffers(&queues->uring, buffers, (unsigned)count) == 0) {
+        queues->fixed = ring->data;
+        queues->fixed_bytes = bytes;
+    }
+}
+
+// Not by liburing: some versions declare these calls without exporting them.
+static long register_call(const struct uring_queues *queues, unsigned what, const void *of, unsigned count) {
+    return syscall(SYS_io_uring_register, queues->uring.ring_fd, what, of, count);
+}
+
+// What the reader uses, and nothing else from now on, not even another registration.
+static int restrict_and_enable(struct uring_queues *queues) {
+    static const unsigned operations[] = {IORING_OP_READ, IORING_OP_READV, IORING_OP_READ_FIXED,
+                                          IORING_OP_TIMEOUT, IORING_OP_ASYNC_CANCEL};
+    struct io_uring_restriction rules[COUNT_OF(operations) + 1] = {0};
+    for (size_t i = 0; i < COUNT_OF(operations); i++)
+        rules[i] = (struct io_uring_restriction){.opcode = IORING_RESTRICTION_SQE_OP,
+                                                 .sqe_op = (uint8_t)operations[i]};
+    rules[COUNT_OF(operations)] = (struct io_uring_restriction){
+        .opcode = IORING_RESTRICTION_SQE_FLAGS_ALLOWED, .sqe_flags = IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK};
+    queues->restricted = register_call(queues, IORING_REGISTER_RESTRICTIONS, rules, COUNT_OF(rules)) == 0;
+    return register_call(queues, IORING_REGISTER_ENABLE_RINGS, NULL, 0) < 0 ? -errno : 0;
+}
+
+static int fill(struct uring_queues *queues, const struct reader_options *options, bool restrict_them) {
+    int err = register_files(queues, options);
+    if (err < 0)
+        return err;
+    if (options->ring)
+        register_ring(queues, options->ring);
+    io_uring_register_ring_fd(&queues->uring); // saves a lookup per call; since Linux 5.18
+    return restrict_them ? restrict_and_enable(queues) : 0;
+}
+
+void uring_queues_open(struct uring_queues *queues, const struct reader_options *options,
+                       bool restrict_them) {
+    *queues = (struct uring_queues){0};
+    queues->err = set_up(queues, options, restrict_them ? IORING_SETUP_R_DISABLED : 0);
+    if (queues->err < 0)
+        return;
+    queues->err = fill(queues, options, restrict_them);
+    if (queues->err < 0)
+        io_uring_queue_exit(&queues->uring);
+}
+
+void uring_queues_close(struct uring_queues *queues) {
+    if (queues->err == 0)
+        io_uring_queue_exit(&queues->uring);
+    *queues = (struct uring_queues){.err = -EBADF};
+}

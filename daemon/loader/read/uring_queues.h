@@ -1,0 +1,29 @@
+// One io_uring: its queues and what is registered with it. A reader makes its own, or is lent one that was made earlier
+// and outlives it: a confined loader can make none.
+#ifndef FEEDD_DAEMON_LOADER_READ_URING_QUEUES_H
+#define FEEDD_DAEMON_LOADER_READ_URING_QUEUES_H
+
+#include <liburing.h>
+
+#include "daemon/loader/read/reader.h"
+
+struct uring_queues {
+    struct io_uring uring;
+    const uint8_t *fixed; // start of the registered buffers; NULL: none
+    uint64_t fixed_bytes;
+    bool fixed_files; // files are registered under their index
+    bool restricted;  // the kernel refuses everything but what the reader asks of it
+    int err;          // negative: there are no queues, and why
+};
+
+// queues->err says whether they can be used. With `restrict_them`, they can do nothing but read, wait and cancel, if the
+// kernel can promise that.
+void uring_queues_open(struct uring_queues *queues, const struct reader_options *options, bool restrict_them);
+
+// Harmless if they could not be opened.
+void uring_queues_close(struct uring_queues *queues);
+
+// Which registered buffer the memory lies in; -1: not in one.
+int uring_queues_buffer(const struct uring_queues *queues, const void *memory, uint32_t bytes);
+
+#endif
