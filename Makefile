@@ -26,7 +26,10 @@ PKGS_CLIENT := libprotobuf-c
 PKGS_CTL    := jansson tinfo libxxhash
 pkg = $(shell pkg-config --cflags $(1) 2>/dev/null)
 libs = $(shell pkg-config --libs $(1) 2>/dev/null)
+# What the daemon uses where it is there.
+optional_libs = $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) $(if $(HAVE_SECCOMP),$(call libs,libseccomp))
 HAVE_SYSTEMD = $(shell pkg-config --exists libsystemd 2>/dev/null && echo 1)
+HAVE_SECCOMP = $(shell pkg-config --exists libseccomp 2>/dev/null && echo 1)
 
 # $(CUDA_FOUND) contains the folder of CUDA's headers, or nothing. Fetched headers go to CUDA_HEADERS, which builds in
 # other folders share.
@@ -43,7 +46,7 @@ WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvl
 EXACT := -ffp-contract=off
 FLAGS = -std=gnu11 -D_GNU_SOURCE -DFEEDD_VERSION='"$(VERSION)"' -I. -I$(BUILD)/gen -fPIC -fvisibility=hidden -pthread \
         $(EXACT) $(WARNINGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer) \
-        $(if $(HAVE_SYSTEMD),-DHAVE_SYSTEMD=1)
+        $(if $(HAVE_SYSTEMD),-DHAVE_SYSTEMD=1) $(if $(HAVE_SECCOMP),-DHAVE_SECCOMP=1)
 LINK = $(CC) $(CFLAGS) -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 
 # Each folder is a component made of all its .c files, except the main programs named here.
@@ -123,7 +126,7 @@ $(BUILD)/libfeed.so: $(BUILD)/libfeed.so.0
 
 $(BUILD)/feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/libdaemon.a
 	$(call say,LINK,$@)
-	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) -lm
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(optional_libs) -lm
 
 $(BUILD)/feedctl: $(BUILD)/obj/client/ctl/feedctl.o $(BUILD)/libctl.a $(BUILD)/libclient.a
 	$(call say,LINK,$@)
@@ -137,7 +140,7 @@ $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libclient.a
 $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libdaemon.a $(BUILD)/libctl.a $(BUILD)/libclient.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON) $(PKGS_CTL) cmocka) $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) -lm
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON) $(PKGS_CTL) cmocka) $(optional_libs) -lm
 
 # Programs that the integration tests run besides feedd and feedctl.
 $(BUILD)/tests/%: $(BUILD)/obj/tests/integration/%.o $(BUILD)/libfeed.a

@@ -31,6 +31,7 @@ struct transfer_settings {
     uint64_t supervisor_pid;
     uint32_t stats_record;
     uint32_t log_level;
+    uint32_t confine;
     char uuid[GPU_UUID_BYTES];
 };
 
@@ -45,6 +46,8 @@ struct loader_settings {
     uint32_t skip_errors;
     uint32_t io_direct;
     uint32_t log_level;
+    uint32_t confine; // whether to give up what it does not need
+    uint32_t reserved;
     uint64_t supervisor_pid;
     uint64_t mapped_limit;
     struct dataset_layout layout;

@@ -85,6 +85,7 @@ void log_open(const char *role, enum log_level level) {
     snprintf(logger.role, sizeof logger.role, "%s", role);
     logger.level = level;
     logger.journal = goes_to_journal();
+    tzset(); // reads a file, which a confined process can no longer do when it writes its first line
     open_sink();
 }
 

@@ -195,6 +195,7 @@ struct stats_loader {
     _Atomic uint32_t read_file;     // its file's index in the dataset, plus 1; 0: no read
     uint32_t reserved;
     _Atomic uint64_t counters[LOADER_COUNTERS];
+    _Atomic uint64_t confined; // a word of shm/confinement.h, which the process claims; 0: not yet
 };
 
 // Written only by the supervisor, under `version` as a seqlock (odd: being rewritten). Counters and gauges may be
@@ -246,6 +247,7 @@ struct stats_gpu {
     _Atomic uint64_t pool_bytes;      // GPU memory of all pools
     _Atomic uint64_t bus_bytes_per_s; // measured when its first ring is registered; 0: not yet
     _Atomic uint64_t counters[GPU_COUNTERS];
+    _Atomic uint64_t confined; // a word of shm/confinement.h, which the process claims; 0: not yet
 };
 
 // Written only by the supervisor; everything except the atomic words once, before `magic`.

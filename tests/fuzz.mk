@@ -27,6 +27,6 @@ fuzz-programs: $(FUZZ_TARGETS)
 $(FUZZ_TARGETS): $(BUILD)/%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libdaemon.a $(BUILD)/libctl.a $(BUILD)/libclient.a
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -fsanitize=fuzzer $(addprefix -Wl$(,)--wrap=,$(FUZZ_WRAPS_$*)) -o $@ $^ \
-	    $(call libs,$(PKGS_DAEMON) $(PKGS_CTL)) $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) -lm
+	    $(call libs,$(PKGS_DAEMON) $(PKGS_CTL)) $(optional_libs) -lm
 
 .PHONY: fuzz fuzz-programs

@@ -45,6 +45,35 @@ static void print_turns(const Feedd__Status *status) {
     text_fold(text, 17, ctl_terminal_width(), stdout);
 }
 
+static size_t append_list(char *text, size_t bytes, size_t used, const char *head, char *const *names,
+                          size_t count) {
+    for (size_t i = 0; i < count && used < bytes; i++) {
+        text_clean(names[i]);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", i ? ", " : head, names[i]);
+    }
+    return used;
+}
+
+static void print_confinement(const Feedd__Status *status) {
+    for (size_t i = 0; i < status->n_confinement; i++) {
+        const Feedd__Confinement *row = status->confinement[i];
+        char text[512];
+        text_clean(row->role);
+        size_t used = (size_t)snprintf(text, sizeof text, "%s: ", row->role);
+        used = append_list(text, sizeof text, used, "", row->active, row->n_active);
+        append_list(text, sizeof text, used,
+                    row->n_active ? "; refused by the kernel: " : "refused by the kernel: ", row->missing,
+                    row->n_missing);
+        printf(i ? "                 " : "  confinement    ");
+        text_fold(text, 17, ctl_terminal_width(), stdout);
+    }
+    if (*status->confinement_note) {
+        text_clean(status->confinement_note);
+        printf("  confinement    ");
+        text_fold(status->confinement_note, 17, ctl_terminal_width(), stdout);
+    }
+}
+
 static void print_others(const struct others *others) {
     char text[OTHERS_TEXT];
     if (*others_sessions(others, text))
@@ -71,6 +100,7 @@ static void print_status(const Feedd__Status *status, const struct others *other
         text_fold(status->gpu_support, 17, ctl_terminal_width(), stdout);
     }
     print_turns(status);
+    print_confinement(status);
     printf("  serving        %u dataset%s, %u feed%s, %u session%s\n", status->datasets,
            status->datasets == 1 ? "" : "s", status->feeds, status->feeds == 1 ? "" : "s", status->sessions,
            status->sessions == 1 ? "" : "s");
@@ -128,6 +158,25 @@ static int add_gpu(struct table *table, const Feedd__Gpu *gpu) {
 
 // ---- JSON ------------------------------------------------------------------------------------------
 
+static json_t *names_json(char *const *names, size_t count) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(array, ctl_json_text(names[i]));
+    return array;
+}
+
+static json_t *confinement_json(const Feedd__Status *status) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < status->n_confinement; i++) {
+        const Feedd__Confinement *row = status->confinement[i];
+        json_array_append_new(array,
+                              json_pack("{s:o, s:i, s:o, s:o}", "role", ctl_json_text(row->role), "processes",
+                                        (int)row->processes, "active", names_json(row->active, row->n_active),
+                                        "missing", names_json(row->missing, row->n_missing)));
+    }
+    return array;
+}
+
 static void put_status(json_t *json, const Feedd__Status *status, const struct others *others) {
     json_t *errors = json_array();
     for (size_t i = 0; i < status->n_last_errors; i++)
@@ -153,6 +202,8 @@ static void put_status(json_t *json, const Feedd__Status *status, const struct o
     json_object_set_new(json, "longest_turn_age_s", json_real((double)status->longest_turn_age_ns / 1e9));
     json_object_set_new(json, "longest_turn_work", ctl_json_text(status->longest_turn_work));
     json_object_set_new(json, "long_turns", json_integer((json_int_t)status->long_turns));
+    json_object_set_new(json, "confinement", confinement_json(status));
+    json_object_set_new(json, "confinement_note", ctl_json_text(status->confinement_note));
     json_object_set_new(json, "gpus", json_array());
     json_object_set_new(json, "processes", json_array());
 }

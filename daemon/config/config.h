@@ -63,6 +63,7 @@ struct config {
     uint64_t device_memory;   // of all pools of one GPU
     uint64_t device_linger_s; // how long a transfer process without pools is kept
     uint64_t simulated_gpus;
+    bool confine; // give up what is not needed: daemon/confine/confine.h
     // Limits per user. 0: a share of what there is, see daemon/supervisor/feeds/quota.h.
     uint64_t user_sessions; // never 0
     uint64_t user_feeds;

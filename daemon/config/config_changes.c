@@ -64,9 +64,10 @@ static const char *value_text(const struct config_option *option, const void *ba
 
 // ---- Options of the daemon -----------------------------------------------------------------------------------
 
-// The socket is made once, when the daemon starts.
+// The socket is made once, when the daemon starts, and what a process has given up then, it cannot get back.
 static bool needs_restart(size_t option) {
-    return option == FEEDD_socket || option == FEEDD_socket_group || option == FEEDD_socket_mode;
+    return option == FEEDD_socket || option == FEEDD_socket_group || option == FEEDD_socket_mode ||
+           option == FEEDD_confine;
 }
 
 static void describe_option(struct lines *lines, size_t index, const struct config *old,

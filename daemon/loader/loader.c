@@ -8,13 +8,18 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "daemon/confine/confine.h"
+#include "daemon/confine/limits.h"
 #include "daemon/heritage.h"
 #include "daemon/io_mode.h"
 #include "daemon/loader/job_oldest.h"
 #include "daemon/loader/job_round.h"
+#include "daemon/loader/read/file_maps.h"
+#include "daemon/loader/read/page_tables.h"
 #include "daemon/loader/read/readers.h"
 #include "daemon/loader/read/reopen.h"
 #include "daemon/loader/read/residency.h"
+#include "daemon/loader/read/uring_queues.h"
 #include "daemon/loader/slice.h"
 #include "daemon/log.h"
 #include "daemon/role.h"
@@ -29,6 +34,8 @@ struct loader {
     struct job_board board;
     struct stage_set stages;
     struct reader *reader;
+    struct uring_queues queues; // lent to readers
+    bool queues_made;
     enum io_mode mode; // wanted; the reader is changed once it has nothing in flight
     enum io_mode open_mode;
     enum reader_reason reason;
@@ -115,9 +122,9 @@ static void publish_reader(struct loader *loader) {
               reader_reason_text(loader->reason));
 }
 
-static int open_reader(struct loader *loader, struct error *error) {
+static struct reader_options reader_options(struct loader *loader) {
     const struct loader_settings *settings = loader->board.settings;
-    struct reader_options options = {
+    return (struct reader_options){
         .layout = &settings->layout,
         .ring = &loader->board.ring,
         .first_fd = HERITAGE_FILES,
@@ -126,7 +133,13 @@ static int open_reader(struct loader *loader, struct error *error) {
         .life_fd = HERITAGE_LIFE,
         .table_bytes = table_growth(loader),
         .read_file = &loader->board.stats->read_file,
+        .queues = loader->queues_made ? &loader->queues : NULL,
     };
+}
+
+static int open_reader(struct loader *loader, struct error *error) {
+    const struct loader_settings *settings = loader->board.settings;
+    struct reader_options options = reader_options(loader);
     enum reader_reason reason;
     if (loader->mode == IO_MAPPED && is_large(settings))
         log_info("the dataset is larger than mapped_limit: it is mapped again whenever that much of it has "
@@ -164,6 +177,27 @@ static void count_reads(struct loader *loader) {
               reader->storage_bytes - loader->storage_counted);
     loader->reads_counted = reader->reads;
     loader->storage_counted = reader->storage_bytes;
+}
+
+// From here on nothing can be opened, and no io_uring made: what any reader may still need is there. Only after this
+// does the loader follow what others write to the ring, or look at a byte of the data.
+static void confine(struct loader *loader) {
+    bool uring = loader->mode == IO_URING || mode_is_reviewed(loader);
+    struct reader_options options = reader_options(loader);
+    if (!confine_is_wanted())
+        return;
+    if (uring) {
+        uring_queues_open(&loader->queues, &options, true);
+        loader->queues_made = true;
+    }
+    file_maps_prepare();
+    page_tables_prepare();
+    const struct confine_loader given = {
+        .uring = uring && loader->queues.err == 0,
+        .uring_restricted = loader->queues.restricted,
+        .threads = uring ? loader->queues.err < 0 : loader->mode == IO_PREAD,
+    };
+    atomic_store_explicit(&loader->board.stats->confined, confine_loader(&given), memory_order_relaxed);
 }
 
 static int change_reader(struct loader *loader, struct error *error) {
@@ -261,6 +295,8 @@ static int start(struct loader *loader, struct error *error) {
     snprintf(role, sizeof role, "loader %" PRIu64 ".%" PRIu32, board->settings->feed,
              board->settings->serial);
     log_open(role, (enum log_level)board->settings->log_level);
+    confine_set(board->settings->confine);
+    limits_volunteer(LIMITS_LOADER_POINTS);
     slice_make_long();
     reopen_files(HERITAGE_FILES, board->settings->layout.file_count);
     err = role_tie(board->settings->supervisor_pid, error);
@@ -290,8 +326,10 @@ int loader_run(void) {
     int err = start(&loader, &error);
     if (!err)
         await_ring(&loader);
-    if (!err && !role_stopping)
+    if (!err && !role_stopping) {
+        confine(&loader);
         err = open_reader(&loader, &error);
+    }
     if (!err && !role_stopping)
         err = serve(&loader, &error);
     if (err)
@@ -300,6 +338,8 @@ int loader_run(void) {
         count_reads(&loader);
         loader.reader->close(loader.reader);
     }
+    if (loader.queues_made)
+        uring_queues_close(&loader.queues);
     job_board_close(&loader.board);
     stage_set_close(&loader.stages);
     return err ? EXIT_FAILURE : EXIT_SUCCESS;

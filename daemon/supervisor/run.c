@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "daemon/confine/confine.h"
 #include "daemon/supervisor/clients/listen.h"
 #include "daemon/supervisor/clients/session.h"
 #include "daemon/supervisor/closer.h"
@@ -306,12 +307,22 @@ static void release(struct supervisor *supervisor) {
     config_free(supervisor->config);
 }
 
+// Its children will miss the same.
+static void say_confinement(const struct supervisor *supervisor) {
+    char missing[CONFINE_TEXT];
+    if (*confine_note())
+        log_info("confinement: %s", confine_note());
+    if (confine_describe_missing(supervisor->confined, missing))
+        log_warning("confinement: the kernel refuses %s; feedctl status shows what is active", missing);
+}
+
 static void say_hello(const struct supervisor *supervisor) {
     char gpus[192];
     log_info("version " FEEDD_VERSION " serves %zu dataset%s on %s", supervisor->dataset_count,
              supervisor->dataset_count == 1 ? "" : "s", supervisor->socket_path);
     gpu_support((uint32_t)supervisor->config->simulated_gpus, gpus, sizeof gpus);
     log_info("delivery to GPUs: %s", gpus);
+    say_confinement(supervisor);
     notify_ready(supervisor->dataset_count, supervisor->socket_path);
 }
 
@@ -328,6 +339,8 @@ int supervisor_run(struct config *config, bool until_eof) {
     signal(SIGPIPE, SIG_IGN); // a reader of our log may go away
     signal(SIGXFSZ, SIG_IGN); // a ring larger than RLIMIT_FSIZE is refused, with the numbers
     supervisor_init(supervisor, config);
+    confine_set(config->confine);
+    supervisor->confined = confine_supervisor();
     runner->watchdog_ns = notify_watchdog_interval_ns();
     if (start(runner, until_eof, &error) < 0) {
         log_error("%s", error.text);

@@ -68,6 +68,7 @@ struct supervisor {
 
     struct stats_region *stats;
     int stats_fd;
+    uint64_t confined;  // what it has given up itself: a word of shm/confinement.h
     bool stats_private; // only root and the daemon's own user can read them
 
     // Marked objects have changed, and the turn acts on them.

@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "daemon/confine/confine.h"
+#include "daemon/confine/limits.h"
 #include "daemon/heritage.h"
 #include "daemon/log.h"
 #include "daemon/role.h"
@@ -325,6 +327,14 @@ static int open_gpu(struct transfer *transfer, struct error *error) {
     return 0;
 }
 
+static int open_confined(struct transfer *transfer, struct error *error) {
+    uint64_t confined = confine_transfer_early();
+    int err = open_gpu(transfer, error);
+    if (!err)
+        atomic_store_explicit(&transfer->stats->confined, confine_transfer(confined), memory_order_relaxed);
+    return err;
+}
+
 static int start(struct transfer *transfer, struct error *error) {
     const void *settings;
     int err = role_map_settings(HERITAGE_SETTINGS, sizeof(struct transfer_settings), &settings, error);
@@ -332,13 +342,15 @@ static int start(struct transfer *transfer, struct error *error) {
         return err;
     transfer->settings = settings;
     log_open("transfer", (enum log_level)transfer->settings->log_level);
+    confine_set(transfer->settings->confine);
+    limits_volunteer(LIMITS_TRANSFER_POINTS);
     prctl(PR_SET_TIMERSLACK, NAP_SLACK_NS);
     err = role_tie(transfer->settings->supervisor_pid, error);
     if (!err)
         err =
             stats_map_gpu(HERITAGE_TRANSFER_STATS, transfer->settings->stats_record, &transfer->stats, error);
     close(HERITAGE_TRANSFER_STATS); // see loader.c
-    return err ? err : open_gpu(transfer, error);
+    return err ? err : open_confined(transfer, error);
 }
 
 int transfer_run(void) {

@@ -8,8 +8,15 @@
 
 #define STATUS_BYTES 4096u
 
+static int status_fd = -1; // of this process, from its first use to its end
+
+void page_tables_prepare(void) {
+    if (status_fd < 0)
+        status_fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+}
+
 // VmPTE of /proc/self/status, or 0 if it is unknown.
-static uint64_t table_bytes(int status_fd) {
+static uint64_t table_bytes(void) {
     static const char key[] = "VmPTE:";
     char text[STATUS_BYTES];
     ssize_t got = status_fd < 0 ? -1 : pread(status_fd, text, sizeof text - 1, 0);
@@ -27,16 +34,12 @@ static uint64_t faults(void) {
 }
 
 void page_tables_limit(struct page_tables *tables, uint64_t growth) {
-    *tables = (struct page_tables){.most = UINT64_MAX, .status_fd = -1};
+    *tables = (struct page_tables){.most = UINT64_MAX};
     if (growth == UINT64_MAX)
         return;
-    tables->status_fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    tables->most = table_bytes(tables->status_fd) + growth;
+    page_tables_prepare();
+    tables->most = table_bytes() + growth;
     tables->faults_seen = tables->faults_begun = faults();
-}
-
-void page_tables_forget(struct page_tables *tables) {
-    close_fd(&tables->status_fd);
 }
 
 bool page_tables_too_large(struct page_tables *tables) {
@@ -48,7 +51,7 @@ bool page_tables_too_large(struct page_tables *tables) {
     if ((now - tables->faults_seen) * page < PAGE_TABLES_SLACK)
         return false;
     tables->faults_seen = now;
-    uint64_t bytes = table_bytes(tables->status_fd);
+    uint64_t bytes = table_bytes();
     if (!bytes)
         bytes = (now - tables->faults_begun) * page;
     if (bytes <= tables->most)

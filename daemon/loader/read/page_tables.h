@@ -12,12 +12,13 @@ struct page_tables {
     uint64_t most;         // bytes; UINT64_MAX: no limit
     uint64_t faults_seen;  // when they were last looked at
     uint64_t faults_begun; // when they were last small
-    int status_fd;         // /proc/self/status, which a confined loader cannot open; -1: not open
 };
+
+// Opens what a confined loader can no longer open when it opens a reader.
+void page_tables_prepare(void);
 
 // They may grow by `growth` bytes from now on (UINT64_MAX: without limit).
 void page_tables_limit(struct page_tables *tables, uint64_t growth);
-void page_tables_forget(struct page_tables *tables);
 
 // True when they have grown further, by at most PAGE_TABLES_SLACK and what was touched since the last call: the caller
 // then maps its files again. Cheap unless there were many faults.

@@ -284,7 +284,6 @@ static void mapped_close(struct reader *reader) {
     file_maps_close(&self->files);
     bounce_free(&self->bounce);
     fault_guard_close();
-    page_tables_forget(&self->tables);
     free(self);
 }
 

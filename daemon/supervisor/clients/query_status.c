@@ -6,8 +6,10 @@
 
 #include "base/sizes.h"
 #include "base/time.h"
+#include "daemon/confine/confine.h"
 #include "daemon/io_mode.h"
 #include "daemon/supervisor/clients/admission.h"
+#include "daemon/supervisor/clients/query_confinement.h"
 #include "gpu/gpu.h"
 #include "shm/stats.h"
 #include "shm/stats_read.h"
@@ -95,6 +97,7 @@ void query_status(struct session *session, void (*send)(struct session *session,
     char *errors[LAST_ERRORS];
     char support[192], work[80], path[PATH_MAX];
     struct query_gpus gpus;
+    struct query_confinement confinement;
     Feedd__Status status = FEEDD__STATUS__INIT;
     Feedd__Answer answer = FEEDD__ANSWER__INIT;
     gpu_support((uint32_t)supervisor->config->simulated_gpus, support, sizeof support);
@@ -123,6 +126,10 @@ void query_status(struct session *session, void (*send)(struct session *session,
     status.n_gpus = gpus.count;
     status.gpus = gpus.list;
     status.gpu_support = support;
+    query_list_confinement(supervisor, &confinement);
+    status.n_confinement = confinement.count;
+    status.confinement = confinement.list;
+    status.confinement_note = (char *)confine_note();
     answer.status = &status;
     send(session, &answer);
 }

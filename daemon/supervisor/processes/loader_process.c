@@ -7,6 +7,7 @@
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "daemon/confine/confine.h"
 #include "daemon/heritage.h"
 #include "daemon/log.h"
 
@@ -61,6 +62,7 @@ static void prepare_record(struct stats_loader *record) {
     atomic_store_explicit(&record->reader_reason, 0, memory_order_relaxed);
     atomic_store_explicit(&record->read_since_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&record->read_file, 0, memory_order_relaxed);
+    atomic_store_explicit(&record->confined, 0, memory_order_relaxed);
 }
 
 static void take_record(const struct loader_process *loader, uint64_t feed) {
@@ -110,6 +112,7 @@ static int write_settings(const struct loader_start *start, uint32_t record, int
         .skip_errors = dataset->skip_errors,
         .io_direct = dataset->io_direct,
         .log_level = log_get_level(),
+        .confine = confine_is_wanted(),
         .supervisor_pid = (uint64_t)getpid(),
         .mapped_limit = start->mapped_limit,
     };

@@ -8,6 +8,7 @@
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "daemon/confine/confine.h"
 #include "daemon/heritage.h"
 #include "daemon/log.h"
 
@@ -179,6 +180,7 @@ static int write_settings(const struct transfer_start *start, int *settings_fd, 
         .supervisor_pid = (uint64_t)getpid(),
         .stats_record = start->record,
         .log_level = log_get_level(),
+        .confine = confine_is_wanted(),
     };
     snprintf(settings.uuid, sizeof settings.uuid, "%s", start->uuid);
     AUTO_CLOSE int fd = memfd_create("feedd-transfer-settings", MFD_CLOEXEC);
@@ -242,6 +244,7 @@ int transfer_process_start(const struct transfer_start *start, struct transfer_p
     transfer->record = &start->stats->gpus[start->record];
     // Before it runs: from then on the heartbeat is its own.
     atomic_store_explicit(&transfer->record->heartbeat_ns, monotonic_ns(), memory_order_relaxed);
+    atomic_store_explicit(&transfer->record->confined, 0, memory_order_relaxed);
     err = spawn(transfer, start, ends, settings_fd, error);
     if (err)
         return err;

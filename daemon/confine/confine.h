@@ -1,0 +1,38 @@
+// What each role gives up, in the order in which it does so. Nothing here fails: what the kernel, a container or this
+// build refuses is left out, and the result says so. ARCHITECTURE.md, "Isolation", has the reasons.
+#ifndef FEEDD_DAEMON_CONFINE_CONFINE_H
+#define FEEDD_DAEMON_CONFINE_CONFINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// The option `confine`, for this process and those that it starts.
+void confine_set(bool wanted);
+bool confine_is_wanted(void);
+
+// In words, why less than possible is tried; "": it is not.
+const char *confine_note(void);
+
+// What of a word of shm/confinement.h was wanted but not achieved, as a list. False: nothing.
+#define CONFINE_TEXT 160u
+bool confine_describe_missing(uint64_t confined, char text[CONFINE_TEXT]);
+
+// Each returns a word of shm/confinement.h; 0 if nothing is wanted.
+
+// Before there are threads. Children inherit it.
+uint64_t confine_supervisor(void);
+
+struct confine_loader {
+    bool uring_restricted; // its queues; false if it has none
+    bool uring;            // it has queues
+    bool threads;          // it may still start some
+};
+
+// Once everything is open, and before there are threads.
+uint64_t confine_loader(const struct confine_loader *loader);
+
+// Before the GPU is opened: what its driver bears and its threads are to inherit; afterwards: the rest. Passed on.
+uint64_t confine_transfer_early(void);
+uint64_t confine_transfer(uint64_t early);
+
+#endif

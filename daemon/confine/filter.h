@@ -1,0 +1,22 @@
+// Filters of system calls (seccomp), made with libseccomp. A call that a filter refuses fails with EPERM, so a process
+// that makes one by mistake can say so. Filters cannot be taken off, and a child has its parent's besides its own.
+#ifndef FEEDD_DAEMON_CONFINE_FILTER_H
+#define FEEDD_DAEMON_CONFINE_FILTER_H
+
+#include <stdbool.h>
+
+// False: this build has no libseccomp.
+bool filter_is_built(void);
+
+// Each returns 0 or a negative errno, and needs PR_SET_NO_NEW_PRIVS.
+
+// All but a few dozen calls are refused. With `threads`, it may start threads.
+int filter_loader(bool threads);
+
+// Programs, new processes, other processes and the network are refused.
+int filter_transfer(void);
+
+// What the supervisor and the programs that it starts never need is refused.
+int filter_supervisor(void);
+
+#endif

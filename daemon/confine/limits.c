@@ -1,0 +1,52 @@
+#include "daemon/confine/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/scope.h"
+
+#define MOST_POINTS 1000
+
+static int set_limit(int resource, rlim_t value) {
+    struct rlimit limit = {value, value};
+    return setrlimit((__rlimit_resource_t)resource, &limit) < 0 ? -errno : 0;
+}
+
+static bool logs_to_file(void) {
+    struct stat status;
+    return fstat(STDERR_FILENO, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+int limits_close(void) {
+    int err = set_limit(RLIMIT_CORE, 0);
+    if (!err && !logs_to_file())
+        err = set_limit(RLIMIT_FSIZE, 0);
+    // Not 0, with which poll() takes not even one. Descriptor 0 is in use.
+    return err ? err : set_limit(RLIMIT_NOFILE, 1);
+}
+
+int limits_drop_capabilities(void) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {0};
+    return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
+}
+
+void limits_volunteer(int points) {
+    char text[16] = "";
+    AUTO_CLOSE int file = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+    if (file < 0 || pread(file, text, sizeof text - 1, 0) <= 0)
+        return;
+    int score = atoi(text);
+    score = (score > 0 ? score : 0) + points;
+    int length = snprintf(text, sizeof text, "%d", score < MOST_POINTS ? score : MOST_POINTS);
+    if (pwrite(file, text, (size_t)length, 0) < 0)
+        return; // raising it is always allowed; a kernel that disagrees has its reasons
+}
