@@ -155,7 +155,7 @@ $(BUILD)/tests/streams: $(BUILD)/obj/tests/integration/streams.o $(BUILD)/libcli
 	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT))
 
 # Preloaded into feedd.
-$(BUILD)/tests/failing_epoll.so: $(BUILD)/obj/tests/integration/failing_epoll.o
+$(BUILD)/tests/%.so: $(BUILD)/obj/tests/integration/%.o
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -shared -o $@ $^ -ldl
@@ -167,7 +167,7 @@ $(BUILD)/tests/hostile_feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/obj/tests/inte
 	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) -lm
 
 unit: $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_TESTS))
-integration-programs: $(BUILD)/tests/consumer $(BUILD)/tests/streams $(BUILD)/tests/failing_epoll.so $(BUILD)/tests/hostile_feedd
+integration-programs: $(addprefix $(BUILD)/tests/,consumer streams failing_epoll.so hostile_feedd attempts.so)
 bench-programs: $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SOURCES))
 
 # ---- Tests -----------------------------------------------------------------------------------------------------

@@ -170,6 +170,22 @@ static const int transfer_refused[] = {
     SCMP_SYS(rt_sigqueueinfo), SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_register),
     SCMP_SYS(process_madvise)};
 
+// The supervisor's limits and its share of the processors. Drivers set those of their own threads.
+static int refuse_parent(scmp_filter_ctx filter) {
+    static const int calls[] = {SCMP_SYS(sched_setscheduler), SCMP_SYS(sched_setparam),
+                                SCMP_SYS(sched_setattr),      SCMP_SYS(sched_setaffinity),
+                                SCMP_SYS(migrate_pages),      SCMP_SYS(move_pages)};
+    uint64_t parent = (uint64_t)getppid();
+    // The C library means this process by 0.
+    int err = add_if(filter, REFUSE, SCMP_SYS(prlimit64), SCMP_A0_32(SCMP_CMP_NE, 0));
+    for (size_t i = 0; !err && i < COUNT_OF(calls); i++)
+        err = add_if(filter, REFUSE, calls[i], SCMP_A0_64(SCMP_CMP_MASKED_EQ, UINT32_MAX, parent));
+    if (!err)
+        err =
+            add_if(filter, REFUSE, SCMP_SYS(setpriority), SCMP_A1_64(SCMP_CMP_MASKED_EQ, UINT32_MAX, parent));
+    return err;
+}
+
 // Drivers talk to daemons of their own by Unix sockets, and to the kernel by netlink.
 static int refuse_networks(scmp_filter_ctx filter) {
     int err = 0;
@@ -196,6 +212,8 @@ int filter_transfer(void) {
         err = add_if(filter, REFUSE, SCMP_SYS(rt_tgsigqueueinfo), SCMP_A0_32(SCMP_CMP_NE, (uint32_t)self));
     if (!err)
         err = refuse_networks(filter);
+    if (!err)
+        err = refuse_parent(filter);
     return err ? err : seccomp_load(filter);
 }
 
