@@ -1,0 +1,103 @@
+// Queues that are lent to readers: they outlive them, and restricted ones do nothing but read.
+#include "daemon/loader/read/uring_queues.h"
+#include "tests/unit/reader_fixture.h"
+
+static const struct fixture_shape shape = {ONE_FIELD(4096), .files = 1, .file_samples = {300}, .batch = 100,
+                                           .slots = 1};
+
+static void open_queues(struct uring_queues *queues, const struct setting *setting) {
+    uring_queues_open(queues, &setting->options, true);
+    if (queues->err == -EPERM || queues->err == -ENOSYS)
+        skip();
+    assert_int_equal(queues->err, 0);
+}
+
+// The result of one entry, which is nobody's request.
+static int ask(struct uring_queues *queues, const struct io_uring_sqe *wanted) {
+    struct io_uring_cqe *answer;
+    struct io_uring_sqe *entry = io_uring_get_sqe(&queues->uring);
+    assert_non_null(entry);
+    *entry = *wanted;
+    int err = io_uring_submit_and_wait(&queues->uring, 1);
+    if (err < 0)
+        return err;
+    assert_int_equal(io_uring_wait_cqe(&queues->uring, &answer), 0);
+    int result = answer->res;
+    io_uring_cqe_seen(&queues->uring, answer);
+    return result;
+}
+
+static void readers_in_turn(void **state) {
+    (void)state;
+    struct setting setting;
+    struct uring_queues queues;
+    set_up(&setting, &shape);
+    open_queues(&queues, &setting);
+    setting.options.queues = &queues;
+    for (int round = 0; round < 3; round++) {
+        struct reader *reader = open_reader(URING, &setting.options);
+        assert_int_equal(reader->kind, queues.fixed ? READER_URING_FIXED : READER_URING);
+        struct ring_claim claim = {.count = 100};
+        bool skipped[100];
+        int err;
+        memset(setting.fixture.ring.data, FIXTURE_UNUSED, setting.fixture.ring_bytes);
+        assert_int_equal(chunk_plan_fill(&setting.plan, &claim, 0), 0);
+        assert_int_equal(read_plan(reader, &setting.plan, &err, skipped), 0);
+        fixture_check(&setting.fixture, &setting.plan, NULL);
+        reader->close(reader);
+    }
+    uring_queues_close(&queues);
+    uring_queues_close(&queues); // harmless
+    tear_down(&setting);
+}
+
+static void queues_that_could_not_be_opened(void **state) {
+    (void)state;
+    struct setting setting;
+    struct uring_queues queues = {.err = -EPERM};
+    struct reader *reader;
+    struct error error = {0};
+    enum reader_reason reason;
+    set_up(&setting, &shape);
+    setting.options.queues = &queues;
+    assert_int_equal(reader_open_uring(&setting.options, &reader, &reason, &error), -EPERM);
+    assert_int_equal(reason, REASON_URING_FORBIDDEN);
+    assert_non_null(strstr(error.text, "io_uring cannot be used"));
+    uring_queues_close(&queues);
+    tear_down(&setting);
+}
+
+static void restricted_to_reading(void **state) {
+    (void)state;
+    struct setting setting;
+    struct uring_queues queues;
+    struct io_uring_sqe entry;
+    char byte;
+    set_up(&setting, &shape);
+    open_queues(&queues, &setting);
+    assert_true(queues.restricted); // since Linux 5.10, and we need 5.11
+    io_uring_prep_read(&entry, FIRST_FD, &byte, 1, 0);
+    assert_int_equal(ask(&queues, &entry), 1);
+    io_uring_prep_openat(&entry, AT_FDCWD, "/dev/null", O_RDONLY, 0);
+    assert_int_equal(ask(&queues, &entry), -EACCES);
+    io_uring_prep_write(&entry, FIRST_FD, &byte, 1, 0);
+    assert_int_equal(ask(&queues, &entry), -EACCES);
+    io_uring_prep_unlinkat(&entry, AT_FDCWD, "/var/tmp/test_uring_queues", 0);
+    assert_int_equal(ask(&queues, &entry), -EACCES);
+    io_uring_prep_read(&entry, FIRST_FD, &byte, 1, 0);
+    entry.flags = IOSQE_ASYNC; // a flag that the reader does not use
+    assert_int_equal(ask(&queues, &entry), -EACCES);
+    int fd = FIRST_FD;
+    assert_int_equal(io_uring_register_eventfd(&queues.uring, fd), -EACCES);
+    uring_queues_close(&queues);
+    tear_down(&setting);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(readers_in_turn),
+        cmocka_unit_test(queues_that_could_not_be_opened),
+        cmocka_unit_test(restricted_to_reading),
+    };
+    return cmocka_run_group_tests_name("uring_queues", tests, NULL, NULL);
+}
