@@ -4,9 +4,12 @@ import contextlib
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
+import subprocess
 import sys
+import tempfile
 import time
 
 import consumer
@@ -70,6 +73,31 @@ def notified(environment=None, **settings):
         manager = Manager(feedd.directory)
         feedd.start(environment={"NOTIFY_SOCKET": manager.path, **(environment or {})})
         yield feedd, manager
+
+
+# ---- The unit ----------------------------------------------------------------------------------------------
+
+
+def test_unit_is_hardened():
+    """And neither an end by the memory killer ends the service, nor does a setting hide peers or GPUs."""
+    template = (harness.ROOT / "systemd/feedd.service.in").read_text(encoding="ascii")
+    text = template.replace("@BINDIR@", "/usr/bin").replace("@SYSCONFDIR@", "/etc")
+    settings = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    assert settings["OOMPolicy"] == "continue" and int(settings["OOMScoreAdjust"]) < 0, settings
+    unwanted = {"PrivateUsers", "PrivateDevices", "DeviceAllow", "DevicePolicy", "ProtectClock", "ProcSubset", "OOMScore"}
+    assert not unwanted & set(settings), settings
+    if not shutil.which("systemd-analyze"):
+        harness.skip("there is no systemd-analyze")
+    with tempfile.TemporaryDirectory() as folder:
+        unit = pathlib.Path(folder) / "feedd.service"
+        unit.write_text(text, encoding="ascii")
+        done = subprocess.run(
+            ["systemd-analyze", "security", "--offline=true", "--threshold=30", "--no-pager", unit],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    if "unrecognized option" in done.stderr or "Overall exposure" not in done.stdout:
+        harness.skip("systemd-analyze cannot look at a file")
+    assert done.returncode == 0, done.stdout
 
 
 # ---- Messages ----------------------------------------------------------------------------------------------
