@@ -20,7 +20,7 @@ static uint64_t read_word(const _Atomic uint64_t *word) {
 static struct sum sum_loaders(const struct stats_region *stats) {
     struct sum sum = {0};
     for (uint32_t i = 0; i < STATS_MAX_LOADERS; i++)
-        if (read_word(&stats->loaders[i].feed))
+        if (read_word(&stats->owners.feed[i]))
             take(&sum, read_word(&stats->loaders[i].confined));
     return sum;
 }
