@@ -140,8 +140,8 @@ bool ring_chunk_done(struct ring *ring, const struct ring_claim *claim, uint32_t
     _Atomic uint64_t *words = ring_chunks(ring, claim->slot);
     atomic_store(&words[claim->chunk], chunk_word(CHUNK_DONE, 0, skipped));
     // The last of several loaders to finish sees that the others have ended, because all of these accesses are
-    // sequentially consistent. FAILED counts, and so does what was withdrawn: the supervisor waits for the end of a
-    // batch that failed or that nobody wants too.
+    // sequentially consistent. FAILED counts, and so does what was withdrawn: the supervisor also waits for the
+    // end of a batch that failed, or that nobody wants.
     for (uint32_t i = 0; i < claim->chunk_count; i++)
         if (!chunk_ended(atomic_load(&words[i])))
             return false;

@@ -1,6 +1,6 @@
 """Reads that never end: they are seen, and what they keep from their batches is read by other loaders."""
 
-import os
+import signal
 import threading
 import time
 
@@ -8,7 +8,8 @@ import consumer
 import data
 import expected
 import harness
-from test_odd_storage import SAMPLES, SIZE, feed_counters, fuse_instance
+import users
+from test_odd_storage import SAMPLES, feed_counters, fuse_instance
 
 BATCH = 10
 TIMEOUT = 2  # loader_timeout, the least
@@ -35,6 +36,11 @@ def serve(io, direct=True, loaders=2, **settings):
     feedd.other = data.add_records(feedd, "others", samples=100, size=64)
     feedd.start()
     return feedd
+
+
+def slots_in_use(feedd):
+    (feed,) = feedd.statistics()["feeds"]
+    return feed["slots_filling"] + feed["slots_ready"]
 
 
 def loaders(feedd, state):
@@ -69,8 +75,10 @@ def check_delivery(io, direct):
             assert len(loaders(feedd, "killed")) == 1 and len(loaders(feedd, "running")) == 2, feedd.status()
             log = feedd.read_log()
             assert log.count("was killed and has not ended: its read of " + str(feedd.storage.path)) == 1, log
+            assert slots_in_use(feedd) > 0, "the slot that it writes to is not free"
             feedd.storage.answer_held()
             harness.eventually(lambda: not loaders(feedd, "killed"), 10, "the loader ends")
+            harness.eventually(lambda: slots_in_use(feedd) == 0, 5, "its slot is free")
             harness.eventually(lambda: "the slots that it kept are used again" in feedd.read_log(), 5, "it is told")
             assert feed_counters(feedd)["children_replaced"] == 1
 
@@ -118,3 +126,93 @@ def test_nobody_can_read_with_io_uring():
 
 def test_nobody_can_read_with_threads():
     check_failure("pread", True, 10**6)
+
+
+def left_behind(feedd):
+    return loaders(feedd, "killed") and "was killed and has not ended" in feedd.read_log()
+
+
+def test_a_consumer_is_killed_while_its_batch_hangs():
+    """Another one continues from the start in the same ring, without the slot that is kept."""
+    with serve("pread") as feedd:
+        Holding(feedd.storage, 1)
+        with consumer.Consumer(feedd, "numbers", BATCH, epochs=1, shuffle=True, step=True) as reader:
+            reader.attached()
+            harness.eventually(lambda: left_behind(feedd), 10, "a loader is left behind")
+            reader.process.send_signal(signal.SIGKILL)
+            harness.eventually(lambda: feedd.status()["sessions"] == 1, 5, "the session has ended")  # feedctl's own
+        with consumer.Consumer(feedd, "numbers", BATCH, epochs=2, shuffle=True) as reader:
+            expected.check_run(feedd.content, reader.finish(), BATCH, epochs=2, shuffle=True)
+        assert loaders(feedd, "killed")
+        feedd.storage.answer_held()
+        harness.eventually(lambda: slots_in_use(feedd) == 0, 10, "everything is free")
+
+
+def test_a_feed_closes_while_a_loader_hangs():
+    """Its ring goes when the loader does; until then others are served, and the daemon's descriptors tell."""
+    with serve("uring", linger=0) as feedd:
+        with consumer.Consumer(feedd, "others", BATCH, step=True) as bystander:
+            bystander.attached()
+            bystander.take(5)
+            before = feedd.descriptors()
+            Holding(feedd.storage, 1)
+            with consumer.Consumer(feedd, "numbers", BATCH, shuffle=True, step=True) as reader:
+                reader.attached()
+                harness.eventually(lambda: left_behind(feedd), 10, "a loader is left behind")
+                reader.take(20)
+            harness.eventually(lambda: not loaders(feedd, "running")[2:], 10, "the other loaders end")
+            bystander.take(20)
+            assert feedd.status()["feeds"] == 2 and loaders(feedd, "killed")
+            feedd.storage.answer_held()
+            harness.eventually(lambda: feedd.status()["feeds"] == 1, 10, "the feed is gone")
+            feedd.check_descriptors(before)
+
+
+def test_a_ring_without_another_slot():
+    """One loader has claimed all of it, and the kernel may still write to any slot."""
+    with serve("uring", loaders=1, ring="64K", queue_depth=64) as feedd:
+        Holding(feedd.storage, 1)
+        with consumer.Consumer(feedd, "numbers", BATCH, step=True) as reader:
+            reader.attached()
+            reader.next_fails("EIO", f"a read of {feedd.storage.path} has not ended", "no slot left")
+        feedd.storage.answer_held()
+
+
+def test_one_read_hangs_while_others_come_back():
+    """With two ranks, of which only one waits for it: the loader is never silent, and the read is overtaken."""
+    with serve("pread", loaders=1, queue_depth=32) as feedd:
+        shape = {"world_size": 2, "local_world_size": 2, "step": True}
+        Holding(feedd.storage, 1, lambda offset: offset == 0)
+        with consumer.Consumer(feedd, "numbers", BATCH, rank=0, **shape) as first, \
+                consumer.Consumer(feedd, "numbers", BATCH, rank=1, **shape) as second:
+            first.attached(), second.attached()
+            first.command("next", 20000)
+            begun = time.monotonic()
+            while not first.lines.qsize() and time.monotonic() < begun + 20:
+                second.take(1)
+                time.sleep(0.02)
+            first.expect("batch")
+            assert loaders(feedd, "killed"), feedd.read_log()
+        feedd.storage.answer_held()
+
+
+def check_who_sees_the_file(show_others):
+    users.need_root()
+    with serve("pread", socket_mode="0666", show_others=show_others) as feedd:
+        feedd.directory.chmod(0o711)
+        Holding(feedd.storage, 1)
+        with consumer.Consumer(feedd, "numbers", BATCH, step=True) as reader:
+            reader.attached()
+            harness.eventually(lambda: waiting(feedd), 10, "a loader waits")
+            for arguments in ("status",), ("status", "--json"):
+                text = feedd.ctl(*arguments, **users.AS_NOBODY).stdout
+                assert (str(feedd.storage.path) in text) == (show_others == "yes"), text
+        feedd.storage.answer_held()
+
+
+def test_other_users_do_not_see_the_file():
+    check_who_sees_the_file("no")
+
+
+def test_other_users_see_the_file_if_the_administrator_says_so():
+    check_who_sees_the_file("yes")

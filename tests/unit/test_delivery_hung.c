@@ -1,5 +1,5 @@
 // Loaders that were killed and do not end, because the kernel waits for a read: their batches come from other slots,
-// and theirs are not used before they have ended.
+// and their own slots are not used before they have ended.
 #include "order/partition.h"
 #include "shm/ring_loader.h"
 #include "shm/ring_supervisor.h"
@@ -17,7 +17,7 @@ static int close_after(void **state) {
     return 0;
 }
 
-// The loader hangs at the first batch, in slot 0; `others` reads everything else if it is not 0.
+// The loader hangs at the first batch, in slot 0; with `others`, another one has read everything else.
 static struct consumer *open_hung(uint32_t slots, uint32_t prefetch, bool others) {
     open_fixture(&fixture, slots, 1, &alone);
     struct consumer *consumer = join(&fixture, 0, 0, &anywhere, prefetch);

@@ -164,6 +164,8 @@ static void one_that_does_not_listen_is_killed_after_the_deadline(void **state) 
     uint64_t killed = fixture.process->signalled_ns;
     assert_false(process_hangs(fixture.process, killed + NS_PER_S - 1, NS_PER_S));
     assert_true(process_hangs(fixture.process, killed + NS_PER_S, NS_PER_S));
+    assert_false(process_lingers(fixture.process, killed + NS_PER_S - 1, NS_PER_S));
+    assert_true(process_lingers(fixture.process, killed + NS_PER_S, NS_PER_S));
     process_stop(fixture.process); // too late, and harmless
     assert_int_equal(fixture.process->state, PROCESS_KILLED);
     run_until(PROCESS_GONE);
@@ -189,6 +191,8 @@ static void a_pipe_that_is_held_on_to_keeps_it_from_being_gone(void **state) {
     assert_int_equal(start("leave a child", -1, false), 0);
     run_until(PROCESS_EXITED);
     assert_true(process_is_reaped(fixture.process));
+    assert_false(process_lingers(fixture.process, fixture.process->ended_ns + NS_PER_S - 1, NS_PER_S));
+    assert_true(process_lingers(fixture.process, fixture.process->ended_ns + NS_PER_S, NS_PER_S));
     process_stop(fixture.process); // its number may be another's by now
     process_kill(fixture.process);
     assert_int_equal(fixture.process->state, PROCESS_EXITED);
