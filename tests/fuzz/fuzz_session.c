@@ -1,5 +1,5 @@
-// Clients of the supervisor: what four of them send, well-formed or not, in any order, while loaders work, fail and
-// die, and time passes. What each is sent must keep the protocol's promises.
+// Clients of the supervisor: what four of them send, well-formed or not, in any order, while loaders work, fail, hang
+// and die, and time passes. What each is sent must keep the protocol's promises.
 //
 // Input: steps, a byte each that says who does what, and what the step takes.
 #include "base/time.h"
@@ -296,7 +296,7 @@ static bool is_moving(const struct client *client, const uint64_t before[CLIENTS
 // From now on loaders work, and clients release what they are granted, so every rank is granted more.
 static void expect_progress(void) {
     uint64_t before[CLIENTS];
-    world.threads_stall = world.spawns_fail = false;
+    world.threads_stall = world.spawns_fail = world.reads_hang = false;
     for (uint32_t i = 0; i < CLIENTS; i++)
         before[i] = clients[i].next_sequence;
     for (uint32_t round = 0; round < ROUNDS; round++) {
@@ -345,7 +345,7 @@ static void step(void) {
     else if (what == 13)
         die();
     else if (what == 14)
-        world_wait((1 + fuzz_byte(&world.input)) * (250 * NS_PER_MS));
+        wait_long();
     else if (who & 2)
         expect_progress();
     else if (who & 1)
@@ -360,7 +360,7 @@ static void step(void) {
 
 // Whoever has released what it does not hold has been told so.
 static void end_clients(void) {
-    world.threads_stall = false;
+    world.threads_stall = world.reads_hang = false;
     world_turn();
     for (uint32_t i = 0; i < ENDING_ROUNDS * CLIENTS; i++) {
         if (i % CLIENTS == 0)

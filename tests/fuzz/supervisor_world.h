@@ -36,6 +36,7 @@ static struct world {
     uint64_t now_ns;
     bool threads_stall; // what runs in threads does not end
     bool spawns_fail;   // no process can be started
+    bool reads_hang;    // the kernel does not end loaders that are killed
     struct {
         uv_work_t *work;
         uv_work_cb run;
@@ -163,8 +164,10 @@ void __wrap_process_stop(struct process *process) {
 }
 
 void __wrap_process_kill(struct process *process) {
-    if (!process_is_reaped(process))
-        process->state = PROCESS_KILLED;
+    if (process_is_reaped(process))
+        return;
+    process->state = PROCESS_KILLED;
+    process->signalled_ns = world.now_ns;
 }
 
 void __wrap_process_watch(struct process *process, uint64_t now, uint64_t stop_timeout_ns) {
@@ -242,7 +245,8 @@ static inline void end_processes(void) {
     struct loader_process *loader;
     LIST_FOREACH(feed, &world.supervisor.feeds, link)
         LIST_FOREACH(loader, &feed->loaders, link)
-            end_if_asked(&loader->process);
+            if (loader->process.state != PROCESS_KILLED || !world.reads_hang)
+                end_if_asked(&loader->process);
     for (size_t i = 0; i < COUNT_OF(world.far_ends); i++)
         if (world.far_ends[i].process)
             end_if_asked(world.far_ends[i].process);
@@ -319,7 +323,7 @@ static inline bool world_is_busy(void) {
 // The clients have gone: nothing may be left of them. Then the next input finds a supervisor that has just started.
 static inline void world_settle(void) {
     struct supervisor *supervisor = &world.supervisor;
-    world.threads_stall = world.spawns_fail = false;
+    world.threads_stall = world.spawns_fail = world.reads_hang = false;
     world_turn();
     for (uint32_t i = 0; i < 8 && world_is_busy(); i++)
         world_wait(1000 * NS_PER_S);

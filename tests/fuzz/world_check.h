@@ -47,15 +47,18 @@ static inline uint32_t count_due(const struct delivery *delivery, uint32_t slot)
 }
 
 static inline void check_slots(const struct delivery *delivery) {
-    uint32_t ready = 0, unused = 0;
+    uint32_t ready = 0, unused = 0, abandoned = 0, moving = 0;
     for (uint32_t slot = 0; slot < delivery->ring->header->slot_count; slot++) {
         const struct slot_state *state = &delivery->slots[slot];
         FUZZ_CHECK(state->references == count_due(delivery, slot));
         FUZZ_CHECK(state->phase != SLOT_FREE || (!state->lane && !ring_slot_busy(delivery->ring, slot)));
         ready += state->phase == SLOT_READY;
         unused += state->phase == SLOT_FREE;
+        abandoned += state->phase == SLOT_FILLING && !state->lane;
+        moving += state->moves;
     }
     FUZZ_CHECK(ready == delivery->ready_count && unused == delivery->free_count);
+    FUZZ_CHECK(abandoned == delivery->abandoned && moving == delivery->moving);
 }
 
 static inline void check_delivery(const struct delivery *delivery) {

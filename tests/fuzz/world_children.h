@@ -39,15 +39,16 @@ static inline void fill_chunks(struct served_feed *feed, struct loader_process *
     loader->record->heartbeat_ns = world.now_ns;
     while (chunks-- && ring_claim(&ring, loader->serial, &claim)) {
         stats_add(&loader->record->counters[LOADER_samples], claim.count);
-        if (outcome % 16 == 13 && !chunks)
-            end_process(&loader->process, 9);
-        else if (report_chunk(&ring, &claim, outcome))
+        if (outcome % 16 == 13 && !chunks) {
+            if (!world.reads_hang) // else it waits for this one from now on
+                end_process(&loader->process, 9);
+        } else if (report_chunk(&ring, &claim, outcome))
             FUZZ_CHECK(write(feed->event_fd, &one, sizeof one) == sizeof one);
         outcome >>= outcome % 16 >= 13 ? 4 : 0;
     }
 }
 
-// A loader fills some chunks; of the last one it may die before it is done.
+// A loader fills some chunks; of the last one it may die before it is done, or wait for a read that does not end.
 static inline void work(void) {
     struct served_feed *feed;
     struct loader_process *loader = some_loader(&feed);
@@ -73,6 +74,16 @@ static inline void die(void) {
         end_process(&loader->process, 9);
     else if (world.far_ends[0].process && !process_is_reaped(world.far_ends[0].process))
         end_process(world.far_ends[0].process, 9);
+}
+
+#define HOLDS_ON 0xe0 // quarters of a second from which on it is the time of a read that hangs
+
+// From time to time, the kernel begins to hold on to processes that are killed, or lets them go.
+static inline void wait_long(void) {
+    uint8_t quarters = fuzz_byte(&world.input);
+    if (quarters >= HOLDS_ON)
+        world.reads_hang = !world.reads_hang;
+    world_wait((1 + quarters) * (250 * NS_PER_MS));
 }
 
 // ---- Transfer processes --------------------------------------------------------------------------------------
