@@ -267,8 +267,10 @@ FEED_API int feed_batch_release(struct feed *feed, const struct feed_batch *batc
             return err; // still held
     }
     leases_return(now, batch->slot);
+    // Nobody is there to be told. The daemon may live on and have given the memory back; feed_strerror() keeps the
+    // reason.
     if (feed->state == HANDLE_LOST)
-        return 0; // nobody is there to be told, or to take anything back
+        return feed->gpu || leases_still_ours(now, batch->slot, batch->sequence) ? 0 : -ETIME;
     if (!leases_still_ours(now, batch->slot, batch->sequence))
         return taken_back(feed);
     // At the end of the run others who share the feed may be waiting for just this one.

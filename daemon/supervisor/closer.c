@@ -1,6 +1,7 @@
 #include "daemon/supervisor/closer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
@@ -16,7 +17,7 @@ struct entry {
     STAILQ_ENTRY(entry) link;
     uid_t user;
     int fd;
-    uint64_t bytes; // that come back when it is closed
+    uint64_t bytes; // of memory, to be given back before it is closed
 };
 
 struct closer {
@@ -24,7 +25,6 @@ struct closer {
     pthread_cond_t work;
     STAILQ_HEAD(, entry) entries; // the first one is being closed
     uint32_t count;
-    uint64_t bytes;   // of all entries
     bool running;     // the thread exists
     bool left;        // nothing more will be queued
     uint32_t holders; // the loop and the thread; the last one frees
@@ -41,6 +41,14 @@ static void let_go(struct closer *closer) {
     free(closer);
 }
 
+// From its start on: the names of its batches go before their bytes. What is cut off, instead, would end a process that
+// still looks at it by a signal.
+static void give_back(const struct entry *entry) {
+    if (fallocate(entry->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)entry->bytes) < 0 &&
+        errno != EBADF)
+        log_warning("cannot give back the memory of a ring: %m");
+}
+
 static void *run(void *argument) {
     struct closer *closer = argument;
     pthread_mutex_lock(&closer->lock);
@@ -53,11 +61,12 @@ static void *run(void *argument) {
             continue;
         }
         pthread_mutex_unlock(&closer->lock);
+        if (entry->bytes)
+            give_back(entry);
         close(entry->fd);
         pthread_mutex_lock(&closer->lock);
         STAILQ_REMOVE_HEAD(&closer->entries, link);
         closer->count--;
-        closer->bytes -= entry->bytes;
         free(entry);
     }
     let_go(closer);
@@ -122,7 +131,6 @@ static void take(struct closer *closer, uid_t user, int *fds, uint32_t *count, u
             continue;
         // The first descriptor is closed last.
         *entry = (struct entry){.user = user, .fd = fds[*count], .bytes = *count ? 0 : bytes};
-        closer->bytes += entry->bytes;
         STAILQ_INSERT_TAIL(&closer->entries, entry, link);
         closer->count++;
     }
@@ -136,15 +144,19 @@ void closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count) {
     take(closer, user, fds, count, 0);
 }
 
-void closer_take_memory(struct closer *closer, int *fds, uint32_t *count, uint64_t bytes) {
-    take(closer, 0, fds, count, bytes);
+void closer_take_memory(struct closer *closer, uid_t user, int *fds, uint32_t *count, uint64_t bytes) {
+    take(closer, user, fds, count, bytes);
 }
 
-uint64_t closer_bytes(struct closer *closer) {
+uint64_t closer_bytes(struct closer *closer, uid_t user) {
+    const struct entry *entry;
+    uint64_t bytes = 0;
     if (!closer)
         return 0;
     pthread_mutex_lock(&closer->lock);
-    uint64_t bytes = closer->bytes;
+    STAILQ_FOREACH(entry, &closer->entries, link)
+        if (user == CLOSER_ANYBODY || entry->user == user)
+            bytes += entry->bytes;
     pthread_mutex_unlock(&closer->lock);
     return bytes;
 }

@@ -33,11 +33,13 @@ void closer_leave(struct closer *closer);
 // Takes over descriptors that came from that user, and sets *count to 0.
 void closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count);
 
-// The same for the last descriptors of an object of that many bytes, which come back when they are closed.
-void closer_take_memory(struct closer *closer, int *fds, uint32_t *count, uint64_t bytes);
+// The same for descriptors of a shared-memory object of that many bytes, on account of that user. By the first one the
+// memory is given back before it is closed, whoever else has the object mapped or open: they find zeros.
+void closer_take_memory(struct closer *closer, uid_t user, int *fds, uint32_t *count, uint64_t bytes);
 
-// How many bytes are still to come back. NULL: none.
-uint64_t closer_bytes(struct closer *closer);
+// How many bytes on account of that user, or CLOSER_ANYBODY, are still to be given back. NULL: none.
+#define CLOSER_ANYBODY ((uid_t)-1)
+uint64_t closer_bytes(struct closer *closer, uid_t user);
 
 // Closes a session's socket and sets it to -1: at once if there is no descriptor in its receive queue, else in the
 // thread. The connection ends now in either case.

@@ -14,6 +14,7 @@
 #include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
+#include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/moderation.h"
 #include "daemon/supervisor/notify.h"
 #include "daemon/supervisor/reload.h"
@@ -300,6 +301,7 @@ static void release(struct supervisor *supervisor) {
     close_fd(&supervisor->stats_fd);
     listen_close(supervisor);
     datasets_close(supervisor->datasets, supervisor->dataset_count, supervisor->own_closer);
+    kept_leave(supervisor);
     if (supervisor->own_closer)
         closer_leave(supervisor->own_closer);
     users_forget(supervisor, UINT64_MAX);

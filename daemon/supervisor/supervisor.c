@@ -18,6 +18,7 @@ void supervisor_init(struct supervisor *supervisor, struct config *config) {
     LIST_INIT(&supervisor->sessions);
     LIST_INIT(&supervisor->users);
     LIST_INIT(&supervisor->feeds);
+    LIST_INIT(&supervisor->kept_rings);
     LIST_INIT(&supervisor->devices);
     mark_queue_init(&supervisor->marked_sessions);
     mark_queue_init(&supervisor->marked_feeds);

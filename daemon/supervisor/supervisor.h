@@ -81,6 +81,7 @@ struct supervisor {
     LIST_HEAD(, session) sessions;
     LIST_HEAD(, user) users;
     LIST_HEAD(, served_feed) feeds;
+    LIST_HEAD(, kept_ring) kept_rings; // of feeds that are gone
     LIST_HEAD(, device) devices;
     uint32_t session_count;
     uint32_t feed_count;

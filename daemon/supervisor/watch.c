@@ -3,6 +3,7 @@
 #include "daemon/supervisor/clients/session_turn.h"
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/feed_turn.h"
+#include "daemon/supervisor/feeds/kept.h"
 
 void watch_tick(struct supervisor *supervisor, uint64_t now) {
     struct served_feed *feed;
@@ -14,5 +15,6 @@ void watch_tick(struct supervisor *supervisor, uint64_t now) {
         session_tick(session, now);
     LIST_FOREACH(device, &supervisor->devices, link)
         device_mark(device);
+    kept_tick(supervisor, now);
     users_forget(supervisor, now);
 }

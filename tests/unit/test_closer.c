@@ -7,7 +7,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -190,21 +192,44 @@ static void it_says_when_it_is_full(void **state) {
 }
 
 static void memory_counts_until_its_last_descriptor_is_closed(void **state) {
-    int lingering = lingering_socket(), spare = dup(STDOUT_FILENO);
-    int fds[] = {spare, dup(STDOUT_FILENO)};
+    int lingering = lingering_socket(), spare = memfd_create("ring", MFD_CLOEXEC);
+    int fds[] = {spare, dup(spare)};
     uint32_t one = 1, two = 2;
     uint64_t since = monotonic_ns();
     (void)state;
-    assert_int_equal(closer_bytes(closer), 0);
+    assert_int_equal(closer_bytes(closer, CLOSER_ANYBODY), 0);
     closer_take(closer, HOSTILE, &lingering, &one); // what follows has to wait for it
-    closer_take_memory(closer, fds, &two, 1000);
+    closer_take_memory(closer, 7, fds, &two, 1000);
     assert_int_equal(two, 0);
-    assert_int_equal(closer_bytes(closer), 1000);
-    while (closer_bytes(closer) && monotonic_ns() - since < WAIT_MOST)
+    assert_int_equal(closer_bytes(closer, CLOSER_ANYBODY), 1000);
+    assert_int_equal(closer_bytes(closer, 7), 1000);
+    assert_int_equal(closer_bytes(closer, HOSTILE), 0);
+    while (closer_bytes(closer, CLOSER_ANYBODY) && monotonic_ns() - since < WAIT_MOST)
         usleep(10000);
-    assert_int_equal(closer_bytes(closer), 0);
+    assert_int_equal(closer_bytes(closer, CLOSER_ANYBODY), 0);
     assert_int_equal(fcntl(spare, F_GETFD), -1);
-    assert_int_equal(closer_bytes(NULL), 0);
+    assert_int_equal(closer_bytes(NULL, CLOSER_ANYBODY), 0);
+}
+
+static void memory_is_given_back_although_others_keep_it(void **state) {
+    int fds[] = {memfd_create("ring", MFD_CLOEXEC)}, kept = dup(fds[0]);
+    uint32_t one = 1;
+    uint64_t since = monotonic_ns();
+    struct stat status;
+    (void)state;
+    assert_int_equal(posix_fallocate(kept, 0, 1 << 20), 0);
+    uint8_t *map = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, kept, 0);
+    assert_ptr_not_equal(map, MAP_FAILED);
+    map[5000] = 1;
+    closer_take_memory(closer, 7, fds, &one, 1 << 20);
+    while (closer_bytes(closer, 7) && monotonic_ns() - since < WAIT_MOST)
+        usleep(10000);
+    assert_int_equal(fstat(kept, &status), 0);
+    assert_int_equal(status.st_blocks, 0);
+    assert_int_equal(status.st_size, 1 << 20);
+    assert_int_equal(map[5000], 0); // and no signal
+    munmap(map, 1 << 20);
+    close(kept);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -216,6 +241,7 @@ int main(void) {
         TEST(a_session_without_any_never_waits_for_others),
         TEST(a_session_that_has_no_socket),
         TEST(memory_counts_until_its_last_descriptor_is_closed),
+        TEST(memory_is_given_back_although_others_keep_it),
         TEST(what_is_sent_last_still_arrives),
         TEST(leaving_does_not_wait),
         TEST(it_says_when_it_is_full),

@@ -181,6 +181,7 @@ static void memory_of_idle_feeds_makes_way(void **state) {
         print_message("skip: /dev/shm has no limit\n");
         skip();
     }
+    config.ring_memory = config.user_ring_memory = 1ull << 60;
     struct served_feed *old = add_idle(1, 10), *young = add_idle(1, 20), *wanted = add_queued(1);
     old->ring_bytes = young->ring_bytes = 8ull << 30;
     // Others may take or free some meanwhile, but hardly gigabytes.
@@ -193,6 +194,28 @@ static void memory_of_idle_feeds_makes_way(void **state) {
     assert_int_equal(room_find(wanted, &error), -ENOSPC);
     assert_non_null(strstr(error.text, "does not fit"));
     assert_int_equal(young->state, FEED_RUNNING); // not in vain
+}
+
+// Memory of feeds that were closed counts until it is given back, for all and for the user.
+static void memory_of_closed_feeds_counts(void **state) {
+    (void)state;
+    struct error error = {0};
+    for (int of_user = 0; of_user < 2; of_user++) {
+        config.ring_memory = of_user ? 1u << 30 : 4 * 64 * KIB;
+        config.user_ring_memory = of_user ? 4 * 64 * KIB : 1u << 30;
+        struct served_feed *closed = add_idle(1, 10), *wanted = add_queued(1);
+        closed->ring_bytes = 3 * 64 * KIB;
+        assert_int_equal(find(wanted), 0);
+        wanted->ring_bytes = 2 * 64 * KIB;
+        served_feed_close(closed);
+        assert_int_equal(find(wanted), 1);
+        closed->closing_since_ns = monotonic_ns() - 60 * NS_PER_S; // a loader of it does not end
+        assert_int_equal(room_find(wanted, &error), -ENOSPC);
+        assert_non_null(strstr(error.text, "feeds that were closed still have memory"));
+        forget(closed);
+        assert_int_equal(find(wanted), 0);
+        LIST_REMOVE(wanted, link);
+    }
 }
 
 static void a_lack_that_shows_late(void **state) {
@@ -242,6 +265,7 @@ int main(void) {
         cmocka_unit_test_setup(loaders_of_idle_feeds_make_way, begin),
         cmocka_unit_test_setup(a_feed_that_does_not_end_is_not_waited_for_indefinitely, begin),
         cmocka_unit_test_setup(memory_of_idle_feeds_makes_way, begin),
+        cmocka_unit_test_setup(memory_of_closed_feeds_counts, begin),
         cmocka_unit_test_setup(a_lack_that_shows_late, begin),
         cmocka_unit_test_setup(a_budget_is_made_room_in_by_the_oldest_and_never_in_vain, begin),
     };

@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
+#include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/making.h"
 #include "daemon/supervisor/feeds/places.h"
 #include "daemon/supervisor/feeds/pool_open.h"
@@ -142,10 +143,7 @@ static void free_feed(struct served_feed *feed) {
     supervisor->feed_count--;
     delivery_close(&feed->delivery);
     ring_unmap(&feed->ring);
-    // The last descriptor takes the ring's pages with it, and freeing a gigabyte takes a fifth of a second.
-    int fds[] = {feed->ring_fd, feed->ring_read_fd};
-    uint32_t count = feed->ring_fd < 0 ? 0 : COUNT_OF(fds);
-    closer_take_memory(supervisor->own_closer, fds, &count, feed->ring_bytes);
+    kept_take(feed);
     close_fd(&feed->event_fd);
     if (feed->stats) {
         forget_stats(feed->stats);

@@ -35,6 +35,7 @@ struct member {
     struct consumer consumer;
     bool end_told;
     bool failed;
+    bool dropped;          // the daemon ends its session, so that it may still use what it was granted
     bool is_counted;       // in feed->counted
     uint32_t company_told; // to the client
 

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/pool_open.h"
 
 // ---- Waiting -----------------------------------------------------------------------------------------------
@@ -128,6 +129,7 @@ static void leave(struct served_feed *feed, struct member *member) {
     if (consumer->waiting_since_ns)
         stats_add(&feed->stats->counters[FEED_consumer_wait_ns], now - consumer->waiting_since_ns);
     consumer->waiting_since_ns = 0;
+    kept_note(feed, member);
     delivery_leave(member_delivery(member), consumer);
     LIST_REMOVE(member, feed_link);
     feed->member_count--;

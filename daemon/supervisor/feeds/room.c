@@ -1,5 +1,6 @@
 #include "daemon/supervisor/feeds/room.h"
 
+#include <inttypes.h>
 #include <sys/stat.h>
 
 #include "base/error.h"
@@ -7,6 +8,8 @@
 #include "base/time.h"
 #include "daemon/supervisor/closer.h"
 #include "daemon/supervisor/feeds/idle.h"
+#include "daemon/supervisor/feeds/kept.h"
+#include "daemon/supervisor/feeds/quota.h"
 #include "daemon/supervisor/processes/loader_process.h"
 #include "shm/ring_room.h"
 
@@ -70,8 +73,9 @@ static bool is_ending(const struct served_feed *feed, uint64_t now) {
 
 struct survey {
     struct room unused;
-    struct room ending; // comes back shortly
-    struct room idle;   // comes back if it is asked for
+    uint64_t free_bytes; // of memory; unused.bytes is also bounded by ring_memory
+    struct room ending;  // comes back shortly
+    struct room idle;    // comes back if it is asked for
 };
 
 static struct survey look_around(const struct supervisor *supervisor) {
@@ -89,10 +93,13 @@ static struct survey look_around(const struct supervisor *supervisor) {
             survey.idle = sum(survey.idle, one);
     }
     // What is freed is freed a little at a time, and then in both sums: better to wait once too often.
-    survey.ending.bytes += closer_bytes(supervisor->own_closer);
+    uint64_t kept = kept_bytes(supervisor, CLOSER_ANYBODY);
+    survey.ending.bytes += kept;
     survey.unused.feeds = without(STATS_MAX_FEEDS, held.feeds);
     survey.unused.loaders = without(STATS_MAX_LOADERS, held.loaders);
-    survey.unused.bytes = without(min_u64(ring_free_bytes(), BYTES_MOST), missing);
+    survey.free_bytes = without(min_u64(ring_free_bytes(), BYTES_MOST), missing);
+    survey.unused.bytes =
+        min_u64(survey.free_bytes, without(supervisor->config->ring_memory, held.bytes + kept));
     return survey;
 }
 
@@ -117,13 +124,40 @@ static struct room wanted_up_to(const struct served_feed *feed, bool *first) {
     return wanted;
 }
 
-static int refuse(const struct served_feed *feed, struct room wanted, struct room most, struct error *error) {
+static int refuse_memory(const struct served_feed *feed, struct error *error) {
+    return error_set(error, -ENOSPC,
+                     "the feed needs a ring of %" PRIu64
+                     " MiB, and feeds that were closed still have memory; try again in a while",
+                     mib_up(feed->ring_bytes));
+}
+
+static int refuse(const struct served_feed *feed, struct room wanted, struct survey survey, struct room most,
+                  struct error *error) {
     if (wanted.feeds > most.feeds)
         return error_set(error, -EBUSY, "this daemon already serves %u feeds, the maximum", STATS_MAX_FEEDS);
     if (wanted.loaders > most.loaders)
         return error_set(error, -EBUSY, "this daemon already has %u loader processes, the maximum",
                          STATS_MAX_LOADERS);
+    if (wanted.bytes <= survey.free_bytes + survey.ending.bytes + survey.idle.bytes)
+        return refuse_memory(feed, error); // budget_make_room has looked at the others
     return ring_no_room(feed->ring_bytes, -ENOSPC, error);
+}
+
+// What the feeds of this one's user really have, those that were closed included. 0: it fits into user_ring_memory. 1:
+// it will.
+static int look_at_user(const struct served_feed *feed, struct error *error) {
+    const struct supervisor *supervisor = feed->supervisor;
+    uint64_t kept = kept_bytes(supervisor, feed->user), now = monotonic_ns(), held = kept, ending = kept;
+    const struct served_feed *other;
+    LIST_FOREACH(other, &supervisor->feeds, link) {
+        if (other->user != feed->user || !has_begun(other))
+            continue;
+        held += other->ring_bytes;
+        ending += is_ending(other, now) ? other->ring_bytes : 0;
+    }
+    if (held + feed->ring_bytes <= quota_ring_memory(supervisor->config, feed->user))
+        return 0;
+    return ending ? 1 : refuse_memory(feed, error);
 }
 
 int room_find(struct served_feed *feed, struct error *error) {
@@ -133,12 +167,16 @@ int room_find(struct served_feed *feed, struct error *error) {
     struct served_feed *idle;
     bool first;
     struct room wanted = wanted_up_to(feed, &first);
+    int found = look_at_user(feed, error);
+    if (found)
+        return found;
     if (most.loaders) // with fewer loaders than it wants, a feed is slower, but it works
         wanted.loaders = min_u64(wanted.loaders, most.loaders);
     if (fits(wanted, survey.unused))
         return 0;
     if (!fits(wanted, most))
-        return first ? refuse(feed, wanted, most, error) : 1; // those before it do not wait indefinitely
+        return first ? refuse(feed, wanted, survey, most, error)
+                     : 1; // those before it do not wait indefinitely
     while (!fits(wanted, coming) && (idle = idle_longest(feed->supervisor, IDLE_OF_ANYBODY))) {
         coming = sum(coming, held_by(idle));
         served_feed_close(idle);

@@ -39,6 +39,7 @@ struct served_feed {
     uint64_t max_lag_ns;
     uint64_t idle_since_ns; // since when it has had no consumers; 0: it has some
     uint64_t closing_since_ns;
+    uint64_t kept_until_ns; // its memory is left as it is until then; 0: nobody needs it (kept.h)
 
     // Its ring, as planned for what the first client asked for.
     uint64_t ring_bytes;

@@ -1,0 +1,98 @@
+"""Memory of feeds that have closed: clients that keep descriptors and maps of it keep nothing, and what they may still be
+reading stays for a while, as part of what their user has."""
+
+import contextlib
+import mmap
+import os
+import time
+
+import consumer
+import data
+import harness
+import users
+
+RING = 12 << 20
+LIMIT = 16 << 20  # room for one ring
+
+
+def allocated(fd):
+    return os.fstat(fd).st_blocks * 512
+
+
+def keep_rings(feedd, times):
+    """Attaches and leaves again, and keeps each ring's descriptor and a map of it; how much memory each still has."""
+    kept, highest = [], 0
+    for number in range(times):
+        with feedd.client() as session:
+            session.attach("numbers", 200 + number, ring_bytes=RING)
+            session.expect("grant", 20)
+            fd = os.dup(session.fds[0])
+            kept.append((fd, mmap.mmap(fd, 0, prot=mmap.PROT_READ)))
+            highest = max(highest, sum(allocated(fd) for fd, _ in kept))
+    return kept, highest
+
+
+@harness.host_memory
+@harness.limit(60)
+def test_rings_of_closed_feeds_do_not_stay_with_clients_that_keep_them():
+    with users.serve(loaders=1, linger=0, ring_memory=LIMIT, user_ring_memory=LIMIT) as feedd:
+
+        def act():
+            kept, highest = keep_rings(feedd, 8)
+            deadline = time.monotonic() + 10 * harness.SLOWNESS
+            while (left := sum(allocated(fd) for fd, _ in kept)) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            return f"{highest} {left} {sum(sum(view[:64]) for _, view in kept)}"
+
+        highest, left, read = map(int, users.run_as(users.NOBODY, [], act).split())
+        assert RING <= highest <= LIMIT, f"{highest >> 20} MiB were kept at a time"
+        assert left == 0, f"{left >> 20} MiB are still kept"
+        assert read == 0  # zeros, and no signal
+
+
+def dropped_with_batches(feedd, session):
+    """A consumer that holds batches and whose session the daemon ends; its ring's descriptor."""
+    session.attach("numbers", 200, ring_bytes=RING)
+    session.expect("grant", 20)
+    fd = os.dup(session.fds[0])
+    session.send("release", slots=[4000])  # it does not hold that one
+    session.expect("error")
+    return fd
+
+
+@harness.host_memory
+@harness.quick_attach
+@harness.limit(60)
+def test_what_a_consumer_holds_stays_for_a_while_when_the_daemon_ends_its_session():
+    with harness.Instance(loaders=1, linger=0, ring_memory=LIMIT, user_ring_memory=LIMIT) as feedd:
+        data.add_records(feedd)
+        feedd.start()
+        with feedd.client() as session:
+            fd = dropped_with_batches(feedd, session)
+            view = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+            before, began = bytes(view), time.monotonic()
+            harness.eventually(lambda: not feedd.statistics()["feeds"], 5, "the feed is gone")
+            assert bytes(view) == before and any(before)
+            # Another feed has to wait for that memory.
+            with consumer.Consumer(feedd, "numbers", 201, ring_bytes=RING, epochs=1, quiet=True) as other:
+                other.attached()
+                waited = time.monotonic() - began
+                assert waited > 8, f"the next feed came after {waited:.1f} s"
+                assert not any(view[: 1 << 20])
+                other.finish()
+            with contextlib.closing(os.fdopen(fd, "rb")):
+                assert allocated(fd) < 2 << 20  # what was read in the meantime
+            view.close()
+
+
+@harness.host_memory
+@harness.quick_attach
+def test_batches_in_hand_outlive_the_daemon():
+    with harness.Instance(loaders=1, linger=0) as feedd:
+        data.add_records(feedd)
+        feedd.start()
+        with consumer.Consumer(feedd, "numbers", 20, step=True, reconnect_timeout=-1) as reader:
+            reader.attached()
+            batch = reader.next()
+            feedd.stop()
+            assert reader.hashes(batch) == batch["crc"]
