@@ -23,6 +23,10 @@
 #define MAX_RING      (1ull << 46)
 #define HUGE_PAGE     (2ull << 20)
 
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
 // Arrays of a page or more start on a page, so that O_DIRECT can read straight into them.
 static int place_fields(struct ring_plan *plan, uint64_t *sample_bytes, struct error *error) {
     uint64_t offset = 0;
@@ -135,19 +139,43 @@ static void fill_header(struct ring_header *header, const struct ring_plan *plan
     atomic_store_explicit(&header->magic, RING_MAGIC, memory_order_release);
 }
 
-// A tmpfs file without a name, and a second, read-only description of it. The mode (0600, the daemon's user) keeps
-// others from opening it for writing through /proc. O_EXCL keeps everybody from linking it into a folder, where it
-// would outlive its descriptors.
-static int open_unnamed(int *fd, int *read_fd, struct error *error) {
-    char path[64];
-    *fd = open(SHM_FOLDER, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-    if (*fd < 0)
+// A tmpfs file without a name. O_EXCL keeps everybody from linking it into a folder, where it would outlive its
+// descriptors.
+static int open_unnamed(const struct ring_plan *plan, int *fd, struct error *error) {
+    AUTO_CLOSE int writer = open(SHM_FOLDER, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+    if (writer < 0)
         return error_set(error, -errno, "cannot make a shared-memory object in " SHM_FOLDER ": %m");
-    snprintf(path, sizeof path, "/proc/self/fd/%d", *fd);
-    *read_fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (*read_fd < 0)
-        return error_set(error, -errno, "cannot open a shared-memory object read-only: %m");
+    if (ftruncate(writer, (off_t)plan->total_bytes) < 0)
+        return cannot_size(plan, -errno, error);
+    *fd = writer;
+    writer = -1;
     return 0;
+}
+
+// For a pool: a transfer process gets descriptors of such rings for as long as it lives, and by none of them can one be
+// resized. README.md says why a feed's ring is not made so.
+static int open_sealed(const struct ring_plan *plan, int *fd, struct error *error) {
+    AUTO_CLOSE int writer =
+        memfd_create("feedd-pool-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    if (writer < 0 && errno == EINVAL) // before Linux 6.3
+        writer = memfd_create("feedd-pool-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (writer < 0 || fchmod(writer, 0600) < 0)
+        return error_set(error, -errno, "cannot make the ring of a pool: %m");
+    if (ftruncate(writer, (off_t)plan->total_bytes) < 0)
+        return cannot_size(plan, -errno, error);
+    if (fcntl(writer, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+        return error_set(error, -errno, "cannot seal the ring of a pool: %m");
+    *fd = writer;
+    writer = -1;
+    return 0;
+}
+
+// The mode (0600, the daemon's user) keeps others from opening it for writing through /proc.
+static int open_for_reading(int fd, int *read_fd, struct error *error) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    *read_fd = open(path, O_RDONLY | O_CLOEXEC);
+    return *read_fd < 0 ? error_set(error, -errno, "cannot open a shared-memory object read-only: %m") : 0;
 }
 
 // Whether /dev/shm is mounted with huge = advise, within_size or always.
@@ -182,7 +210,8 @@ static void populate_huge(int fd, uint64_t bytes) {
 
 static int allocate(const struct ring_plan *plan, int fd, uint64_t bytes, struct error *error) {
     int err;
-    populate_huge(fd, min_u64(align_up(bytes, HUGE_PAGE), plan->total_bytes));
+    if (!plan->on_device)
+        populate_huge(fd, min_u64(align_up(bytes, HUGE_PAGE), plan->total_bytes));
     do {
         err = posix_fallocate(fd, 0, (off_t)bytes);
     } while (err == EINTR);
@@ -210,11 +239,11 @@ int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct erro
     AUTO_CLOSE int reader = -1;
     if (ring_free_bytes() < plan->total_bytes)
         return ring_no_room(plan->total_bytes, -ENOSPC, error);
-    int err = open_unnamed(&writer, &reader, error);
+    int err = plan->on_device ? open_sealed(plan, &writer, error) : open_unnamed(plan, &writer, error);
+    if (!err)
+        err = open_for_reading(writer, &reader, error);
     if (err)
         return err;
-    if (ftruncate(writer, (off_t)plan->total_bytes) < 0)
-        return cannot_size(plan, -errno, error);
     *fd = writer;
     *read_fd = reader;
     writer = reader = -1;

@@ -1,7 +1,10 @@
 // Rings of device pools: the control part alone, batches described after those of the feed's ring, the sleep of
 // the one who copies them.
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/sizes.h"
@@ -250,6 +253,31 @@ static void a_planned_ring_ends_with_its_control_part(void **state) {
     }
 }
 
+// By a descriptor that a transfer process got while it served, nor by one that it opens again.
+static void nobody_can_resize_the_ring_of_a_pool(void **state) {
+    (void)state;
+    struct error error = {0};
+    struct ring_plan plan = device_plan();
+    struct stat status;
+    char path[64];
+    AUTO_CLOSE int fd = -1;
+    AUTO_CLOSE int read_fd = -1;
+    assert_int_equal(ring_plan(&plan, &error), 0);
+    assert_int_equal(ring_create(&plan, &fd, &read_fd, &error), 0);
+    assert_int_equal(ring_allocate_control(&plan, fd, &error), 0);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", read_fd);
+    AUTO_CLOSE int again = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(again >= 0); // this is the daemon's own user
+    assert_int_equal(ftruncate(again, 0), -1);
+    assert_int_equal(errno, EPERM);
+    assert_int_equal(ftruncate(fd, (off_t)plan.total_bytes + 4096), -1);
+    assert_int_equal(errno, EPERM);
+    assert_int_equal(fstat(read_fd, &status), 0);
+    assert_int_equal(status.st_size, plan.total_bytes);
+    assert_int_equal(status.st_mode & 0777, 0600); // no other user can open it for writing
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
+}
+
 static void refuse(void (*spoil)(struct ring_header *)) {
     struct error error = {0};
     struct ring_header header;
@@ -319,6 +347,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_sleeper_is_woken_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_wakeup_is_lost, set_up, tear_down),
         cmocka_unit_test(a_planned_ring_ends_with_its_control_part),
+        cmocka_unit_test(nobody_can_resize_the_ring_of_a_pool),
         cmocka_unit_test(headers_that_lie_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
