@@ -1,12 +1,16 @@
 // The header of a ring, and the records of its slots, as a client sees them: whatever is written there, what ring_map
-// takes leads to no address outside the map.
+// takes leads to no address outside the map. And a ring whose words change after it was mapped, under the supervisor
+// and its loaders: whatever changes, they come to an end and stay inside.
 //
 // Input: a byte for the kind of ring and how it is mapped, the size of the object, the number of places of a valid ring
-// that are changed, and those places. If the first byte says so, the header's total_bytes is put right afterwards.
+// that are changed, and those places. If the first byte says so, the header's total_bytes is put right afterwards. Then
+// what the supervisor, a loader, and one that has gone wrong do.
 #include "base/error.h"
 #include "order/partition.h"
 #include "shm/holes.h"
 #include "shm/ring.h"
+#include "shm/ring_loader.h"
+#include "shm/ring_supervisor.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/ring_image.h"
 
@@ -70,7 +74,68 @@ static void read_ring(const struct ring *ring) {
         FUZZ_CHECK(place.first_position + place.count <= partition.samples);
 }
 
-static void map(int fd, enum ring_access access) {
+// ---- Words that change -------------------------------------------------------------------------------------
+
+static void spoil(const struct ring *ring, struct fuzz_input *input) {
+    uint64_t at = fuzz_number(input) % (ring->header->data_offset - 8), word = fuzz_number(input);
+    memcpy((uint8_t *)ring->control + at, &word, fuzz_byte(input) & 1 ? 8 : 1);
+}
+
+static void supervise(struct ring *ring, struct fuzz_input *input, uint64_t used[RING_MAX_SLOTS / 64]) {
+    uint32_t slot = (uint32_t)(fuzz_byte(input) % min_u64(ring->header->slot_count, 64));
+    uint64_t bit = 1ull << slot, count = fuzz_number(input) % (ring->header->batch_size + 1ull);
+    struct batch_place place = {.first_position = count, .count = count};
+    struct ring_error failure;
+    if (!(used[0] & bit) && ring_dispatch(ring, slot, &(struct ring_batch){.run = 1}, &place))
+        used[0] |= bit;
+    if (!(used[0] & bit))
+        return;
+    ring_recover(ring, fuzz_byte(input) % 4);
+    if (ring_slot_poll(ring, slot) == RING_SLOT_FAILED && ring_take_failure(ring, &failure))
+        FUZZ_CHECK(failure.code < 0 && failure.code > -4096);
+    FUZZ_CHECK(ring_dispatched(ring, slot)->count == count || ring_dispatched(ring, slot)->run);
+    FUZZ_CHECK(ring_dispatched(ring, slot)->skipped <= ring_dispatched(ring, slot)->count);
+    ring_supervisor_arm(ring);
+    (void)ring_unclaimed(ring);
+    if (ring_slot_busy(ring, slot))
+        return;
+    ring_slot_free(ring, slot);
+    used[0] &= ~bit;
+}
+
+static void load(struct ring *ring, struct fuzz_input *input) {
+    struct ring_claim claim;
+    const struct ring_header *header = ring->header;
+    if (!ring_claim(ring, 1 + fuzz_byte(input) % 3, &claim))
+        return;
+    FUZZ_CHECK(claim.slot < header->slot_count && claim.chunk_count <= header->chunks_per_slot);
+    FUZZ_CHECK((uint64_t)claim.first_sample + claim.count <= header->batch_size);
+    if (claim.chunk == RING_REPAIR_CHUNK && ring->data)
+        ring_repair(ring, &claim);
+    if (fuzz_byte(input) & 1)
+        (void)!ring_chunk_failed(ring, &claim, -5, 1, 2, 3);
+    else
+        (void)!ring_chunk_done(ring, &claim, fuzz_byte(input) % 4);
+}
+
+static void play(struct ring *ring, struct fuzz_input *input) {
+    struct error error = {0};
+    uint64_t used[RING_MAX_SLOTS / 64] = {0};
+    FUZZ_CHECK(ring_supervise(ring, &error) == 0);
+    for (uint32_t step = 0; input->left && step < 64; step++)
+        switch (fuzz_byte(input) % 4) {
+        case 0:
+            supervise(ring, input, used);
+            break;
+        case 1:
+            load(ring, input);
+            break;
+        default:
+            spoil(ring, input);
+        }
+}
+
+static void map(int fd, enum ring_access access, struct fuzz_input *input) {
     struct ring ring;
     struct error error = {0};
     if (ring_map(&ring, fd, access, &error) < 0) {
@@ -79,6 +144,8 @@ static void map(int fd, enum ring_access access) {
     }
     if (access == RING_READ)
         read_ring(&ring);
+    else
+        play(&ring, input);
     ring_unmap(&ring);
 }
 
@@ -104,10 +171,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         ((struct ring_header *)(void *)object)->total_bytes = bytes;
     fuzz_write(fd, object, control);
     FUZZ_CHECK(ftruncate(fd, (off_t)bytes) == 0);
-    map(fd, RING_READ);
+    map(fd, RING_READ, &input);
     if (kind & WRITABLE) {
-        map(fd, RING_FILL);
-        map(fd, RING_CONTROL);
+        map(fd, RING_FILL, &input);
+        map(fd, RING_CONTROL, &input);
     }
     return 0;
 }

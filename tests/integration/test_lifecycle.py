@@ -285,7 +285,8 @@ def test_inherited_descriptors_do_not_reach_loaders():
                 for pid in feedd.children_called("loader"):
                     targets = descriptors_of(pid)
                     assert not [target for target in targets if target.startswith("socket:")], targets
-                    assert sum("/dev/shm/" in target for target in targets) == 1, targets
+                    assert not [target for target in targets if "/dev/shm/" in target], targets  # mapped and closed
+                    assert not [target for target in targets if target.endswith(".stats")], targets
                     assert len(targets) <= 12, targets
 
 

@@ -1,6 +1,7 @@
 """Who may attach, and how much a user may have: permissions of the socket, sessions, feeds and ring memory of a user, the
 ring of a client of another user."""
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -77,11 +78,17 @@ def test_commands_are_for_root_and_the_daemons_user():
 # ---- The ring of a client of another user ------------------------------------------------------------------
 
 
-def attempts_to_write(fd):
-    """All ways to a writable ring that come to mind; returns those that worked."""
+def attempts_to_write(fd, pids):
+    """All ways to a writable ring that come to mind; returns those that worked. `pids`: others that have it."""
 
     def reopen():
         os.close(os.open(f"/proc/self/fd/{fd}", os.O_RDWR))
+
+    def reopen_others():
+        for pid in pids:
+            for entry in os.scandir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    os.ftruncate(os.open(entry.path, os.O_RDWR), 0)
 
     def protect():
         libc = ctypes.CDLL(None, use_errno=True)
@@ -102,6 +109,7 @@ def attempts_to_write(fd):
         "flags": change_mode,
         "allocate": lambda: os.posix_fallocate(fd, 0, 1 << 30),
         "reopen": reopen,
+        "reopen others": reopen_others,
         "protect": protect,
     }
     worked = []
@@ -122,7 +130,7 @@ def test_ring_cannot_be_made_writable_by_another_user():
                 client.attach("numbers", 10)
                 with open(client.fds[0], "rb", closefd=False) as ring:
                     assert len(ring.read(4096)) == 4096
-                return f"worked: {attempts_to_write(client.fds[0])}"
+                return f"worked: {attempts_to_write(client.fds[0], feedd.processes())}"
 
         assert users.run_as(NOBODY, [], attack) == "worked: []"
 
