@@ -96,6 +96,11 @@ static void apply_landlock(struct account *account, const struct landlock *landl
             enter(account, parts[i].part, !err && version < parts[i].version ? -EOPNOTSUPP : err);
 }
 
+static void filter(struct account *account, int err) {
+    if (filter_is_built())
+        enter(account, CONFINED_CALLS, err);
+}
+
 // ---- Roles -------------------------------------------------------------------------------------------------
 
 // Its core dumps stay: it holds no samples, and a crash of it is to be understood.
@@ -107,7 +112,7 @@ uint64_t confine_supervisor(void) {
     give_up_privileges(&account);
     if (!SANITIZED) {
         apply_landlock(&account, &landlock);
-        enter(&account, CONFINED_CALLS, filter_supervisor());
+        filter(&account, filter_supervisor());
     }
     return word_of(&account);
 }
@@ -126,7 +131,7 @@ uint64_t confine_loader(const struct confine_loader *loader) {
     if (!SANITIZED) {
         apply_landlock(&account, &landlock);
         enter(&account, CONFINED_LIMITS, limits_close());
-        enter(&account, CONFINED_CALLS, filter_loader(loader->threads));
+        filter(&account, filter_loader(loader->threads));
     }
     return word_of(&account);
 }
@@ -154,6 +159,6 @@ uint64_t confine_transfer(uint64_t early) {
         return 0;
     give_up_dumps(&account);
     if (!SANITIZED)
-        enter(&account, CONFINED_CALLS, filter_transfer());
+        filter(&account, filter_transfer());
     return word_of(&account);
 }

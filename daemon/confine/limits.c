@@ -44,9 +44,9 @@ void limits_volunteer(int points) {
     AUTO_CLOSE int file = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
     if (file < 0 || pread(file, text, sizeof text - 1, 0) <= 0)
         return;
-    int score = atoi(text);
+    long score = strtol(text, NULL, 10);
     score = (score > 0 ? score : 0) + points;
-    int length = snprintf(text, sizeof text, "%d", score < MOST_POINTS ? score : MOST_POINTS);
+    int length = snprintf(text, sizeof text, "%ld", score < MOST_POINTS ? score : MOST_POINTS);
     if (pwrite(file, text, (size_t)length, 0) < 0)
         return; // raising it is always allowed; a kernel that disagrees has its reasons
 }
