@@ -66,6 +66,10 @@ static void enter(struct account *account, enum confinement_part part, int err) 
         log_debug("confinement: no %s: %s", confinement_name(part), strerror(-err));
 }
 
+static struct account account_of(uint64_t word) {
+    return (struct account){confinement_wanted(word), confinement_achieved(word)};
+}
+
 static uint64_t word_of(const struct account *account) {
     return confinement_word(account->wanted, account->achieved);
 }
@@ -117,19 +121,27 @@ uint64_t confine_supervisor(void) {
     return word_of(&account);
 }
 
-uint64_t confine_loader(const struct confine_loader *loader) {
+uint64_t confine_loader_early(void) {
     const struct landlock landlock = {
         .no_paths = true, .no_tcp = true, .no_signals = true, .no_abstract_sockets = true};
     struct account account = {0};
     if (!wanted)
         return 0;
-    if (loader->uring)
-        enter(&account, CONFINED_URING, loader->uring_restricted ? 0 : -EOPNOTSUPP);
     give_up_privileges(&account);
     give_up_dumps(&account);
+    if (!SANITIZED)
+        apply_landlock(&account, &landlock);
+    return word_of(&account);
+}
+
+uint64_t confine_loader(const struct confine_loader *loader, uint64_t early) {
+    struct account account = account_of(early);
+    if (!wanted)
+        return 0;
+    if (loader->uring)
+        enter(&account, CONFINED_URING, loader->uring_restricted ? 0 : -EOPNOTSUPP);
     enter(&account, CONFINED_CAPABILITIES, limits_drop_capabilities());
     if (!SANITIZED) {
-        apply_landlock(&account, &landlock);
         enter(&account, CONFINED_LIMITS, limits_close());
         filter(&account, filter_loader(loader->threads));
     }
@@ -154,7 +166,7 @@ uint64_t confine_transfer_early(void) {
 }
 
 uint64_t confine_transfer(uint64_t early) {
-    struct account account = {confinement_wanted(early), confinement_achieved(early)};
+    struct account account = account_of(early);
     if (!wanted)
         return 0;
     give_up_dumps(&account);

@@ -17,21 +17,22 @@ const char *confine_note(void);
 #define CONFINE_TEXT 160u
 bool confine_describe_missing(uint64_t confined, char text[CONFINE_TEXT]);
 
-// Each returns a word of shm/confinement.h; 0 if nothing is wanted.
+// Each returns a word of shm/confinement.h, 0 if nothing is wanted.
 
 // Before there are threads. Children inherit it.
 uint64_t confine_supervisor(void);
 
+// First what can be done without once all paths have been opened, and then, before there are threads, the rest. `early`
+// is what the first returned.
+uint64_t confine_loader_early(void);
 struct confine_loader {
-    bool uring_restricted; // its queues; false if it has none
     bool uring;            // it has queues
+    bool uring_restricted; // and they only read
     bool threads;          // it may still start some
 };
+uint64_t confine_loader(const struct confine_loader *loader, uint64_t early);
 
-// Once everything is open, and before there are threads.
-uint64_t confine_loader(const struct confine_loader *loader);
-
-// Before the GPU is opened: what its driver bears and its threads are to inherit; afterwards: the rest. Passed on.
+// Before the GPU is opened what its driver bears and its threads are to inherit, and then the rest.
 uint64_t confine_transfer_early(void);
 uint64_t confine_transfer(uint64_t early);
 

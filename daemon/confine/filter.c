@@ -126,9 +126,8 @@ static const int foreign_calls[] = {
     SCMP_SYS(mount), SCMP_SYS(umount), SCMP_SYS(umount2), SCMP_SYS(pivot_root), SCMP_SYS(chroot),
     SCMP_SYS(move_mount), SCMP_SYS(open_tree), SCMP_SYS(fsopen), SCMP_SYS(fsconfig), SCMP_SYS(fsmount),
     SCMP_SYS(fspick), SCMP_SYS(mount_setattr), SCMP_SYS(unshare), SCMP_SYS(setns),
-    SCMP_SYS(open_by_handle_at), SCMP_SYS(mknod), SCMP_SYS(mknodat), SCMP_SYS(quotactl),
-    SCMP_SYS(quotactl_fd), SCMP_SYS(fanotify_init), SCMP_SYS(swapon), SCMP_SYS(swapoff), SCMP_SYS(nfsservctl),
-    SCMP_SYS(uselib),
+    SCMP_SYS(open_by_handle_at), SCMP_SYS(quotactl), SCMP_SYS(quotactl_fd), SCMP_SYS(fanotify_init),
+    SCMP_SYS(swapon), SCMP_SYS(swapoff), SCMP_SYS(nfsservctl), SCMP_SYS(uselib),
     // Other users.
     SCMP_SYS(setuid), SCMP_SYS(setgid), SCMP_SYS(setreuid), SCMP_SYS(setregid), SCMP_SYS(setresuid),
     SCMP_SYS(setresgid), SCMP_SYS(setgroups), SCMP_SYS(setfsuid), SCMP_SYS(setfsgid),

@@ -15,22 +15,18 @@
 
 #define MOST_POINTS 1000
 
-static int set_limit(int resource, rlim_t value) {
-    struct rlimit limit = {value, value};
-    return setrlimit((__rlimit_resource_t)resource, &limit) < 0 ? -errno : 0;
-}
-
 static bool logs_to_file(void) {
     struct stat status;
     return fstat(STDERR_FILENO, &status) == 0 && S_ISREG(status.st_mode);
 }
 
 int limits_close(void) {
-    int err = set_limit(RLIMIT_CORE, 0);
-    if (!err && !logs_to_file())
-        err = set_limit(RLIMIT_FSIZE, 0);
-    // Not 0, with which poll() takes not even one. Descriptor 0 is in use.
-    return err ? err : set_limit(RLIMIT_NOFILE, 1);
+    const struct rlimit none = {0, 0};
+    const struct rlimit one = {1, 1}; // with 0, poll() would take not even one; and descriptor 0 is in use
+    bool done = setrlimit(RLIMIT_CORE, &none) == 0;
+    done = done && (logs_to_file() || setrlimit(RLIMIT_FSIZE, &none) == 0);
+    done = done && setrlimit(RLIMIT_NOFILE, &one) == 0;
+    return done ? 0 : -errno;
 }
 
 int limits_drop_capabilities(void) {

@@ -36,6 +36,7 @@ struct loader {
     struct reader *reader;
     struct uring_queues queues; // lent to readers
     bool queues_made;
+    uint64_t confined; // a word of shm/confinement.h
     enum io_mode mode; // wanted; the reader is changed once it has nothing in flight
     enum io_mode open_mode;
     enum reader_reason reason;
@@ -179,8 +180,15 @@ static void count_reads(struct loader *loader) {
     loader->storage_counted = reader->storage_bytes;
 }
 
-// From here on nothing can be opened, and no io_uring made: what any reader may still need is there. Only after this
-// does the loader follow what others write to the ring, or look at a byte of the data.
+// Before it looks into the ring, which others write. What a reader may need of paths is looked up here.
+static void give_up_paths(struct loader *loader) {
+    file_maps_prepare();
+    page_tables_prepare();
+    loader->confined = confine_loader_early();
+}
+
+// From here on there can be no io_uring but this one. Only after this does the loader work on what others write to the
+// ring, or look at a byte of the data.
 static void confine(struct loader *loader) {
     bool uring = loader->mode == IO_URING || mode_is_reviewed(loader);
     struct reader_options options = reader_options(loader);
@@ -190,14 +198,13 @@ static void confine(struct loader *loader) {
         uring_queues_open(&loader->queues, &options, true);
         loader->queues_made = true;
     }
-    file_maps_prepare();
-    page_tables_prepare();
     const struct confine_loader given = {
         .uring = uring && loader->queues.err == 0,
         .uring_restricted = loader->queues.restricted,
         .threads = uring ? loader->queues.err < 0 : loader->mode == IO_PREAD,
     };
-    atomic_store_explicit(&loader->board.stats->confined, confine_loader(&given), memory_order_relaxed);
+    atomic_store_explicit(&loader->board.stats->confined, confine_loader(&given, loader->confined),
+                          memory_order_relaxed);
 }
 
 static int change_reader(struct loader *loader, struct error *error) {
@@ -300,8 +307,10 @@ static int start(struct loader *loader, struct error *error) {
     slice_make_long();
     reopen_files(HERITAGE_FILES, board->settings->layout.file_count);
     err = role_tie(board->settings->supervisor_pid, error);
-    if (!err)
-        err = ring_map(&board->ring, HERITAGE_RING, RING_FILL, error);
+    if (err)
+        return err;
+    give_up_paths(loader);
+    err = ring_map(&board->ring, HERITAGE_RING, RING_FILL, error);
     if (!err)
         err = stats_map_loader(HERITAGE_STATS, board->settings->stats_record, &board->stats, error);
     // What is mapped needs no descriptor, and by one of these, memory that others map could be resized. Nothing of a
