@@ -5,6 +5,7 @@
 #   make bundle     one archive that needs nothing else installed
 #   make bench-gpu  measurements of delivery to a GPU
 #   make fuzz       made-up inputs for everything that reads what others wrote
+#   make check-fault   every allocation and every system call fails once
 # Variables: BUILD= SANITIZE=address,undefined|thread  CC=  CFLAGS=  V=1  DESTDIR=  PREFIX=  WERROR=1
 #   CUDA_HOME=  a CUDA toolkit, 11.7 or newer. Only its headers are used; without a toolkit they are fetched from PyPI
 #               (CUDA_HOME=fetch: always). CUDA=0 builds without GPU support. Nothing is linked with CUDA: programs look
@@ -239,6 +240,7 @@ include bench/gpu/gpu.mk
 include bench/torch/torch.mk
 include tests/lint.mk
 include tests/fuzz.mk
+include tests/fault.mk
 include tools/install.mk
 include tools/python.mk
 include tools/bundle.mk

@@ -89,12 +89,14 @@ static uint32_t hash_field(const struct consumer *consumer, const struct feed_ba
     const struct feed_array *array = &batch->field[field];
     if (!consumer->options.device)
         return crc32(0, array->data, array->bytes);
-    uint8_t *bytes = malloc(array->bytes + 1);
+    static uint8_t room[1 << 20]; // so that small arrays need no memory
+    uint8_t *bytes = array->bytes <= sizeof room ? room : malloc(array->bytes);
     int err = bytes ? feed_batch_fetch(consumer->feed, batch, field, bytes) : -ENOMEM;
     if (err)
         fail(consumer, "fetch", err);
     uint32_t hash = err ? 0 : crc32(0, bytes, array->bytes);
-    free(bytes);
+    if (bytes != room)
+        free(bytes);
     return hash;
 }
 

@@ -13,10 +13,14 @@ import harness
 class Consumer:
     """One consumer process. Options are those of consumer.c, with underscores; True is a flag, None and False nothing.
 
-    `user` runs it as that uid and gid; `program` are further arguments of subprocess.Popen.
+    `user` runs it as that uid and gid; `wrap` is a program that becomes it; `environment` and `program` are further
+    variables and arguments of subprocess.Popen.
     """
 
-    def __init__(self, instance, dataset, batch_size, user=None, program=None, **options):
+    def __init__(
+        self, instance, dataset, batch_size, user=None, wrap=(),
+        environment=None, program=None, **options
+    ):  # fmt: skip
         given = {"dataset": dataset, "batch_size": batch_size, "samples": True, **options}
         arguments = [
             f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}")
@@ -24,9 +28,10 @@ class Consumer:
         ]  # fmt: skip
         identity = {} if user is None else {"user": user, "group": user, "extra_groups": []}
         self.process = subprocess.Popen(
-            [harness.PROGRAMS / "tests/consumer", *arguments], text=True, cwd="/",
+            [*wrap, harness.PROGRAMS / "tests/consumer", *arguments], text=True, cwd="/",
             stdin=subprocess.PIPE if options.get("step") else subprocess.DEVNULL, stdout=subprocess.PIPE,
-            env=instance.environment(), **identity, **{"preexec_fn": harness.die_with_parent, **(program or {})},
+            env=instance.environment(**(environment or {})), **identity,
+            **{"preexec_fn": harness.die_with_parent, **(program or {})},
         )  # fmt: skip
         self.pid = self.process.pid
         self.lines = queue.Queue()
