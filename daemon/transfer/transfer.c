@@ -52,8 +52,12 @@ static void report(uint32_t kind, uint32_t pool, const struct error *error, stru
         message.code = error->code;
         snprintf(message.text, sizeof message.text, "%.*s", (int)sizeof message.text - 1, error->text);
     }
-    // The socket blocks; if the supervisor is gone, this process ends in a moment too.
-    control_send(HERITAGE_CONTROL, &message, sizeof message, &fd, fd >= 0);
+    // The socket blocks. A report that is lost would be waited for indefinitely; a process that ends is replaced.
+    int err = control_send(HERITAGE_CONTROL, &message, sizeof message, &fd, fd >= 0);
+    if (err) {
+        log_error("cannot report to the supervisor: %s", strerror(-err));
+        _exit(EXIT_FAILURE); // without the driver's exit handlers, as below
+    }
 }
 
 static void wake_supervisor(const struct device_ring *pool) {
