@@ -143,9 +143,9 @@ int transfer_process_receive(struct transfer_process *transfer, struct transfer_
     if (got < 0) {
         process->channel_ended = true;
         process_poll_channel(process, 0);
-        // A report that was lost, for want of descriptors, would be missed from then on: another process reports anew.
-        if (got != -ECONNRESET)
-            process_kill(process);
+        // A report that was lost, for want of descriptors, would be missed from then on, and so would all that follow
+        // the end of the channel: another process reports anew. Mostly the channel ends because this one has.
+        process_kill(process);
         return 0;
     }
     while (count > 1)
