@@ -13,6 +13,8 @@
 #include "base/scope.h"
 #include "daemon/log.h"
 
+#define SPARES 64u
+
 struct entry {
     STAILQ_ENTRY(entry) link;
     uid_t user;
@@ -28,7 +30,24 @@ struct closer {
     bool running;     // the thread exists
     bool left;        // nothing more will be queued
     uint32_t holders; // the loop and the thread; the last one frees
+    // For when there is no memory: a descriptor that stayed open would keep a ring's memory.
+    struct entry spare[SPARES];
+    STAILQ_HEAD(, entry) spares;
 };
+
+static struct entry *new_entry(struct closer *closer) {
+    struct entry *entry = malloc(sizeof *entry);
+    if (!entry && (entry = STAILQ_FIRST(&closer->spares)))
+        STAILQ_REMOVE_HEAD(&closer->spares, link);
+    return entry;
+}
+
+static void free_entry(struct closer *closer, struct entry *entry) {
+    if (entry >= closer->spare && entry < closer->spare + SPARES)
+        STAILQ_INSERT_HEAD(&closer->spares, entry, link);
+    else
+        free(entry);
+}
 
 // Unlocks.
 static void let_go(struct closer *closer) {
@@ -67,7 +86,7 @@ static void *run(void *argument) {
         pthread_mutex_lock(&closer->lock);
         STAILQ_REMOVE_HEAD(&closer->entries, link);
         closer->count--;
-        free(entry);
+        free_entry(closer, entry);
     }
     let_go(closer);
     return NULL;
@@ -98,6 +117,9 @@ struct closer *closer_open(void) {
     pthread_mutex_init(&closer->lock, NULL);
     pthread_cond_init(&closer->work, NULL);
     STAILQ_INIT(&closer->entries);
+    STAILQ_INIT(&closer->spares);
+    for (uint32_t i = 0; i < SPARES; i++)
+        STAILQ_INSERT_HEAD(&closer->spares, &closer->spare[i], link);
     closer->holders = 1;
     return closer;
 }
@@ -115,7 +137,7 @@ void closer_leave(struct closer *closer) {
     // Without a thread, they stay open until this process ends, which does not wait for them.
     while (!closer->running && (entry = STAILQ_FIRST(&closer->entries))) {
         STAILQ_REMOVE_HEAD(&closer->entries, link);
-        free(entry);
+        free_entry(closer, entry);
     }
     pthread_cond_signal(&closer->work);
     let_go(closer);
@@ -124,9 +146,9 @@ void closer_leave(struct closer *closer) {
 static void take(struct closer *closer, uid_t user, int *fds, uint32_t *count, uint64_t bytes) {
     pthread_mutex_lock(&closer->lock);
     while (*count) {
-        struct entry *entry = malloc(sizeof *entry);
+        struct entry *entry = new_entry(closer);
         --*count;
-        // Out of memory: a descriptor that stays open is better than a loop that blocks.
+        // Out of memory, and of spare entries: a descriptor that stays open is better than a loop that blocks.
         if (!entry)
             continue;
         // The first descriptor is closed last.
