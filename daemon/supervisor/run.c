@@ -295,7 +295,8 @@ static int start(struct runner *runner, bool until_eof, struct error *error) {
 static void release(struct supervisor *supervisor) {
     if (supervisor->stats) {
         atomic_store_explicit(&supervisor->stats->header.stopped, 1, memory_order_relaxed);
-        unlink(supervisor->stats_path);
+        if (unlink(supervisor->stats_path) < 0 && errno != ENOENT)
+            log_warning("cannot remove the statistics %s: %m", supervisor->stats_path);
         stats_close(supervisor->stats);
     }
     close_fd(&supervisor->stats_fd);

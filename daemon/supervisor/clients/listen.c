@@ -230,8 +230,9 @@ void listen_stop(struct supervisor *supervisor) {
 
 void listen_close(struct supervisor *supervisor) {
     char path[sizeof supervisor->socket_path + 8];
-    if (supervisor->listen_fd >= 0 && !supervisor->listen_inherited)
-        unlink(supervisor->socket_path);
+    if (supervisor->listen_fd >= 0 && !supervisor->listen_inherited && unlink(supervisor->socket_path) < 0 &&
+        errno != ENOENT)
+        log_warning("cannot remove the socket %s: %m", supervisor->socket_path);
     // Not closed here, because that would close connections that were never accepted and descriptors in their queues.
     // The end of this process closes it without waiting for them.
     if (supervisor->closer)
