@@ -15,11 +15,14 @@ struct codec_arena {
 };
 
 // The message, with a body that this build knows; valid until the next unpack with the same arena. NULL for bytes that
-// are not a message, have no known body, or list more than PROTO_MAX_GRANTS slots.
+// are not a message, have no known body, or list more than PROTO_MAX_GRANTS slots, and if there is no memory.
 const Feedd__ClientMessage *codec_unpack_client(struct codec_arena *arena, const uint8_t *bytes,
                                                 size_t count);
 const Feedd__ServerMessage *codec_unpack_server(struct codec_arena *arena, const uint8_t *bytes,
                                                 size_t count);
+static inline bool codec_has_memory(const struct codec_arena *arena) {
+    return arena->memory != NULL;
+}
 void codec_arena_free(struct codec_arena *arena);
 
 // Appends a frame. -EMSGSIZE: longer than PROTO_MAX_MESSAGE; -ENOBUFS: more than `limit` bytes would be unsent.

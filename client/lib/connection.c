@@ -72,6 +72,8 @@ static int fill(struct connection *connection, struct error *error) {
 static int decode(struct connection *connection, const uint8_t *bytes, size_t count,
                   const Feedd__ServerMessage **message, struct error *error) {
     *message = codec_unpack_server(&connection->arena, bytes, count);
+    if (!*message && !codec_has_memory(&connection->arena))
+        return error_set(error, -ENOMEM, "out of memory");
     if (!*message)
         return error_set(error, -EPROTO,
                          "feedd on %s sent %zu bytes that are not a message this client knows",

@@ -23,6 +23,8 @@ static bool handle_next(struct session *session) {
     session->postponed = false;
     if (message)
         messages_handle(session, message);
+    else if (!codec_has_memory(&session->supervisor->arena))
+        session_fail(session, -ENOMEM, "feedd is out of memory");
     else
         session_fail(session, -EPROTO, "a message of %zu bytes is not one that this daemon knows", count);
     if (session->postponed) {
