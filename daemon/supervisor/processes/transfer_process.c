@@ -89,11 +89,6 @@ static bool take_back(struct transfer_process *transfer, const struct transfer_r
     return false;
 }
 
-// A process that was not told something would be wrong from then on. One whose channel has ended is about to be seen.
-static bool is_fatal(int err) {
-    return err && err != -EPIPE && err != -ECONNRESET;
-}
-
 bool transfer_process_send(struct transfer_process *transfer, const struct transfer_request *request,
                            const int *fds, uint32_t count) {
     if (take_back(transfer, request))
@@ -101,7 +96,8 @@ bool transfer_process_send(struct transfer_process *transfer, const struct trans
     int err = -EAGAIN;
     if (TAILQ_EMPTY(&transfer->unsent))
         err = control_send(transfer->process.channel_fd, request, sizeof *request, fds, count);
-    if (err == -EAGAIN ? !keep_unsent(transfer, request, fds, count) : is_fatal(err))
+    // A process that was not told something would be wrong from then on.
+    if (err == -EAGAIN ? !keep_unsent(transfer, request, fds, count) : err != 0)
         process_kill(&transfer->process);
     return true;
 }
@@ -114,7 +110,7 @@ static void send_unsent(struct transfer_process *transfer) {
         if (err == -EAGAIN)
             return;
         drop_unsent(transfer, unsent);
-        if (is_fatal(err))
+        if (err)
             process_kill(&transfer->process);
     }
     poll_for(transfer);
