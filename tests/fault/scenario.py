@@ -25,7 +25,7 @@ import harness
 EVENT_S = 20  # that a consumer may take for one step
 GAP_S = 3.0  # that the bystander may wait for a batch while the daemon runs
 RESTART_S = 10.0  # the same if the daemon had to be started again
-SETTLE_S = 6.0  # until what a client had is given back
+SETTLE_S = 15.0  # until what a client had is given back
 SAMPLES, SIZE, BATCH = 96, 1024, 16
 RECONNECT_MS = 60000
 # How the victim's batches are read, and where they are delivered. On a GPU it is one that does not reconnect.
@@ -143,7 +143,7 @@ class Scene:
         self.kind, self.fault, self.calls = kind, fault, calls
         self.options = KINDS[kind]
         self.instance = harness.Instance(
-            loaders=1, linger=0, device_linger=0, loader_timeout=2, ring="64K", device_pool="64K", log_level="debug"
+            loaders=1, linger=0, device_linger=0, loader_timeout=3, ring="64K", device_pool="64K", log_level="debug"
         )
         data.add_records(self.instance, "calm", SAMPLES, SIZE, io="mapped")
         data.add_records(self.instance, "numbers", SAMPLES, SIZE, io=self.options["io"])
@@ -269,16 +269,21 @@ class Scene:
         status = self.victim.reader.process.wait(EVENT_S * harness.SLOWNESS)
         assert status == 0, f"the victim ended with status {status}"
         self.check_consumer()
-        self.bystander.serve(2)  # it may have to come back
-        harness.eventually(self.is_back, SETTLE_S, "one feed with one loader is left")
+        harness.eventually(self.has_one_child, SETTLE_S, "one loader is left")
+
+    def has_one_child(self):
+        self.meanwhile(self.victim)
+        return len(self.instance.children()) == 1
 
     def is_back(self):
         self.meanwhile(self.victim)
         status = self.instance.status()
-        return status["feeds"] == 1 and not status["gpus"] and len(self.instance.children()) == 1
+        return status["feeds"] == 1 and not status["gpus"] and self.has_one_child()
 
     def check_descriptors(self):
         """What the victim had has been given back."""
+        self.bystander.serve(2)  # it may have to come back
+        harness.eventually(self.is_back, SETTLE_S, "one feed with one loader is left")
         if self.descriptors_most is not None and not self.restarts:
             self.instance.check_descriptors(self.descriptors_most, SETTLE_S)
         self.descriptors = self.instance.descriptors()
