@@ -106,8 +106,10 @@ int config_load(const char *path, struct config **config, struct error *error) {
         loaded->file = strdup(path);
         loaded->folder = folder_of(path);
     }
-    if (!loaded || !loaded->file || !loaded->folder)
+    if (!loaded || !loaded->file)
         err = error_set(error, -ENOMEM, "%s: out of memory", path);
+    else if (!loaded->folder)
+        err = error_set(error, -errno, "%s: its folder cannot be found: %s", path, strerror(errno));
     if (!err)
         err = config_parse(loaded, text, &lines, error);
     if (!err)
