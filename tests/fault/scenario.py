@@ -8,6 +8,7 @@ every run; from then on the bystander takes batches without a pause.
 
 import contextlib
 import functools
+import json
 import os
 import queue
 import re
@@ -251,9 +252,7 @@ class Scene:
         self.try_with_victim(lambda: self.take_and_release(6))
 
     def reload(self):
-        (self.instance.directory / "late.bin").write_bytes(bytes(64))
-        self.instance.add_dataset("late", format="records", path=self.instance.directory / "late.bin", record_bytes=64,
-                                  field_x="u8[64] @ 0")  # fmt: skip
+        data.add_records(self.instance, "late", samples=1)
         self.instance.write_config()
         for last_try in (False, True):
             done = self.instance.ctl("reload", check=False)
@@ -284,6 +283,8 @@ class Scene:
         """What the victim had has been given back."""
         self.bystander.serve(2)  # it may have to come back
         harness.eventually(self.is_back, SETTLE_S, "one feed with one loader is left")
+        offered = {row["name"] for row in json.loads(self.instance.ctl("datasets", "--json").stdout)}
+        assert offered == set(self.instance.datasets), f"the datasets on offer are {offered}"
         if self.descriptors_most is not None and not self.restarts:
             self.instance.check_descriptors(self.descriptors_most, SETTLE_S)
         self.descriptors = self.instance.descriptors()
