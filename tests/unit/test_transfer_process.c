@@ -22,6 +22,8 @@
 #define REFUSE                                                                                               \
     100u // a consumer from which on the pool is refused with a code that is not an errno, or is one
 
+#define MUTE UINT32_MAX // a pool with which it closes its end of the channel
+
 static const int32_t wrong_codes[] = {0, 5, -4096, INT32_MIN, INT32_MAX, -ENOMEM};
 
 static uv_loop_t loop;
@@ -203,12 +205,31 @@ static void a_failure_always_has_an_errno(void **state) {
     end();
 }
 
+// It lives on, but could never report anything.
+static void one_that_closes_its_end_is_killed(void **state) {
+    struct transfer_report report;
+    int fd;
+    (void)state;
+    wait_for_report(&fd);
+    request(TRANSFER_CLOSE_POOL, MUTE, 0, -1);
+    while (transfer->process.state == PROCESS_RUNNING) {
+        uv_run(&loop, UV_RUN_ONCE);
+        assert_false(transfer_process_receive(transfer, &report, &fd));
+    }
+    assert_int_equal(transfer->process.state, PROCESS_KILLED);
+    end();
+}
+
 // ---- As the transfer process -------------------------------------------------------------------------------
 
 static int answer(const struct transfer_request *got, const int *fds, uint32_t count) {
     struct transfer_report report = {.kind = TRANSFER_POOL_CLOSED, .pool = got->pool};
     if (got->kind == TRANSFER_CLOSE_POOL && got->pool == 0)
         usleep(300000);
+    if (got->kind == TRANSFER_CLOSE_POOL && got->pool == MUTE) {
+        close(HERITAGE_CONTROL);
+        pause();
+    }
     if (got->kind == TRANSFER_OPEN_POOL)
         report.kind = TRANSFER_POOL_OPEN;
     if (got->kind == TRANSFER_REMOVE_CONSUMER && got->consumer == 9)
@@ -263,6 +284,7 @@ int main(int argc, char **argv) {
         TEST(one_that_cannot_be_told_everything_is_killed),
         TEST(what_it_said_last_is_heard),
         TEST(a_failure_always_has_an_errno),
+        TEST(one_that_closes_its_end_is_killed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
