@@ -9,7 +9,7 @@
 #define SHM_FOLDER "/dev/shm"
 
 // The bytes that rings may still have: the least of those free in /dev/shm and of those that the memory limits of this
-// process's control groups leave. UINT64_MAX if there are no limits, 0 if there is no /dev/shm.
+// process's control groups leave. UINT64_MAX if there are no limits.
 uint64_t ring_free_bytes(void);
 
 // Fills `error` with `code` and a sentence: a ring of that size does not fit into /dev/shm, which has that much free.
