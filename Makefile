@@ -241,6 +241,7 @@ include bench/torch/torch.mk
 include tests/lint.mk
 include tests/fuzz.mk
 include tests/fault.mk
+include tests/simulate.mk
 include tools/install.mk
 include tools/python.mk
 include tools/bundle.mk

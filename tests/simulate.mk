@@ -1,0 +1,26 @@
+# make simulate runs the daemon and its clients on a virtual clock, SEEDS scenarios of them; SEED=N replays one and tells
+# what happens in it. SIMULATEFLAGS='--all' and the like: see tests/simulate/simulate.c.
+
+SEEDS         ?= 100000
+SEED          ?=
+DEFECT        ?=
+SIMULATEFLAGS ?=
+
+# Functions that the simulation replaces.
+SIMULATE_WRAPS := monotonic_ns clock_nanosleep ppoll connect_socket sendmsg recvmsg shutdown uv_queue_work \
+                  process_start process_stop process_kill process_watch process_release syscall config_load \
+                  closer_take closer_take_memory closer_take_socket log_write turn_clock_enter turn_clock_leave \
+                  memory_limit_read statvfs posix_fallocate setmntent \
+                  ring_recover leases_still_ours served_feed_gather delivery_join
+
+SIMULATE_OBJECTS := $(call objects,$(sort $(wildcard tests/simulate/*.c)))
+
+simulate: $(BUILD)/simulate
+	$(Q)$< $(if $(SEED),--seed $(SEED) -v,--seeds $(SEEDS) --jobs $(JOBS)) $(if $(DEFECT),--defect $(DEFECT)) $(SIMULATEFLAGS)
+
+$(BUILD)/simulate: $(SIMULATE_OBJECTS) $(BUILD)/libdaemon.a $(BUILD)/libclient.a
+	$(call say,LINK,$@)
+	$(Q)$(LINK) $(addprefix -Wl$(,)--wrap=,$(SIMULATE_WRAPS)) -o $@ $^ $(call libs,$(PKGS_DAEMON)) \
+	    $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) -lm
+
+.PHONY: simulate

@@ -1,0 +1,307 @@
+#include "tests/simulate/client.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "tests/simulate/daemon.h"
+#include "tests/simulate/network.h"
+#include "tests/simulate/oracle.h"
+
+struct client *client_running;
+
+static struct client clients[GROUPS_MOST * 3];
+static uint32_t client_count;
+
+// ---- Waiting -----------------------------------------------------------------------------------------------
+
+void client_yield(struct client *client) {
+    client_running = NULL;
+    coroutine_yield(&client->coroutine);
+    client_running = client;
+}
+
+void client_sleep(struct client *client, uint64_t ns) {
+    uint64_t until = sim.now_ns + ns;
+    while (sim.now_ns < until && !client->dead) {
+        client->actor.due_ns = until;
+        client_yield(client);
+    }
+}
+
+static void act(struct actor *actor) {
+    struct client *client = CONTAINER_OF(actor, struct client, actor);
+    if (client->coroutine.ended)
+        return;
+    if (sim.now_ns < client->stands_still_ns && !client->dead) {
+        actor_wake(actor, client->stands_still_ns - sim.now_ns);
+        return;
+    }
+    client_running = client;
+    coroutine_resume(&client->coroutine);
+    client_running = NULL;
+}
+
+// Its application does something else.
+static void pause_between_calls(struct client *client) {
+    const struct group *group = client->group;
+    uint64_t ns = sim_below(1 + group->pace_us * NS_PER_US);
+    if (sim_fault(group->pauses))
+        ns = sim_below(2 * plan.max_lag_s * NS_PER_S);
+    client->called_ns = sim.now_ns;
+    client_sleep(client, ns);
+    client->longest_pause_ns = max_u64(client->longest_pause_ns, sim.now_ns - client->called_ns);
+}
+
+// Whoever waits for company would wait for one that does not come back as it was: the job starts it anew.
+static void leave_group(struct client *client) {
+    client->group->left++;
+    for (uint32_t i = 0; i < client_count; i++) {
+        struct client *other = &clients[i];
+        bool waits = other != client && other->group == client->group && other->waits_for > 1 && !other->dead;
+        if (!waits || other->coroutine.ended || other->done)
+            continue;
+        other->dead = true;
+        actor_wake(&other->actor, network_delay());
+    }
+}
+
+// ---- Attaching ---------------------------------------------------------------------------------------------
+
+static struct feed_options options_of(const struct client *client) {
+    const struct group *group = client->group;
+    return (struct feed_options){
+        .socket = "simulated",
+        .dataset = dataset_plans[group->dataset].name,
+        .batch_size = (uint32_t)client->run.batch_size,
+        .shuffle = client->run.shuffle,
+        .drop_last = client->run.drop_last,
+        .seed = client->run.seed,
+        .rank = (uint32_t)client->run.rank,
+        .world_size = group->world_size,
+        .epochs = group->epochs,
+        .share = *group->share && !client->alone ? group->share : NULL,
+        .wait_for = group->left || client->alone ? 1 : group->wait_for,
+        .prefetch = group->prefetch,
+        .ring_bytes = group->ring_bytes,
+        .resume = *client->saved ? client->saved : NULL,
+        .connect_timeout_ms = 20000,
+        .reconnect_timeout_ms = group->stays_lost ? -1 : 20000,
+        .client_name = "simulated",
+    };
+}
+
+// True: attached.
+static bool open_feed(struct client *client) {
+    const struct feed_options options = options_of(client);
+    bool resumed = options.resume != NULL;
+    client->waits_for = options.wait_for;
+    client->held_count = 0;
+    int err = feed_open(&client->feed, &options);
+    if (client->dead)
+        return false;
+    if (err) {
+        oracle_not_opened(client, err, resumed);
+        client->alone = client->alone || err == -ESTALE;
+        if (err == -EIO && client->group->dataset == DATASET_STRICT && plan.bad)
+            client->done = true;
+        return false;
+    }
+    client->group->fresh_ns = sim.now_ns;
+    oracle_opened(client, resumed);
+    return true;
+}
+
+static void close_feed(struct client *client) {
+    feed_close(client->feed);
+    client->feed = NULL;
+    client->held_count = 0;
+}
+
+// ---- Batches -----------------------------------------------------------------------------------------------
+
+static void save(struct client *client) {
+    char token[FEED_TOKEN_BYTES];
+    if (feed_token(client->feed, token) < 0)
+        return;
+    memcpy(client->saved, token, sizeof token);
+    client->saved_place = client->place;
+}
+
+// The handle is of no use any more.
+static void lose(struct client *client, int err) {
+    if (client->dead)
+        return;
+    oracle_failed(client, err);
+    save(client);
+    leave_group(client);
+    if (err == -ESTALE)
+        client->alone = true;
+    if (err == -EIO && client->group->dataset == DATASET_STRICT && plan.bad)
+        client->done = true;
+}
+
+// False: the handle is of no use any more.
+static bool release_one(struct client *client) {
+    uint32_t which = (uint32_t)sim_below(client->held_count);
+    struct held held = client->held[which];
+    bool intact = oracle_is_intact(client, &held);
+    client->held[which] = client->held[--client->held_count];
+    int err = feed_batch_release(client->feed, &held.batch, NULL);
+    if (err) {
+        lose(client, err);
+        return false;
+    }
+    if (!intact && !client->dead)
+        oracle_intact(client, &held);
+    return true;
+}
+
+static bool take(struct client *client, int timeout_ms) {
+    struct feed_batch batch;
+    int err = feed_next(client->feed, &batch, timeout_ms);
+    if (client->dead)
+        return false;
+    if (err == 1) {
+        client->waits_for = 0;
+        oracle_batch(client, &batch);
+        oracle_samples(client, &client->held[client->held_count - 1]);
+        return true;
+    }
+    if (err == 0) {
+        oracle_ended(client);
+        client->done = true;
+        return false;
+    }
+    if (err == -EAGAIN)
+        return true;
+    if (err == -ENOBUFS) {
+        SIM_MUST(client->held_count >= feed_describe(client->feed)->prefetch); // some may be of past attachments
+        return release_one(client);
+    }
+    lose(client, err);
+    return false;
+}
+
+// One call of libfeed or two. False: this life is over.
+static bool step(struct client *client) {
+    static const int timeouts[] = {0, 1, 100, 3000, -1};
+    const struct group *group = client->group;
+    if (client->held_count == HELD_MOST || (client->held_count && sim_chance(500)))
+        if (!release_one(client))
+            return false;
+    pause_between_calls(client);
+    if (client->dead || !take(client, timeouts[sim_below(COUNT_OF(timeouts))]))
+        return false;
+    if (sim_chance(200))
+        save(client);
+    if (sim_fault(group->leaves)) {
+        save(client);
+        leave_group(client);
+        sim_trace("client %u: leaves", client->number);
+        return false;
+    }
+    pause_between_calls(client);
+    return true;
+}
+
+// ---- Lives -------------------------------------------------------------------------------------------------
+
+// The processes of a client, one after the other.
+static void live(void *context) {
+    struct client *client = context;
+    while (!client->done) {
+        client_sleep(client, sim_below(20 * NS_PER_MS));
+        if (!client->dead && open_feed(client))
+            while (step(client))
+                ;
+        while (client->done && client->held_count && !client->dead && release_one(client))
+            ;
+        close_feed(client);
+        if (client->dead) { // continues from its checkpoint, or from the beginning
+            client->dead = false;
+            client->done = false;
+            leave_group(client);
+        }
+    }
+    sim_trace("client %u: done", client->number);
+}
+
+static struct client *any_alive(void) {
+    struct client *found = NULL;
+    uint64_t seen = 0;
+    for (uint32_t i = 0; i < client_count; i++)
+        if (!clients[i].coroutine.ended && !clients[i].dead && sim_below(++seen) == 0)
+            found = &clients[i];
+    return found;
+}
+
+// What is in its sockets still arrives.
+void clients_kill_one(void) {
+    struct client *client = any_alive();
+    if (!client)
+        return;
+    sim_trace("client %u: killed", client->number);
+    client->dead = true;
+    actor_wake(&client->actor, 0);
+}
+
+void clients_stop_one(uint64_t for_ns) {
+    struct client *client = any_alive();
+    if (!client)
+        return;
+    sim_trace("client %u: stands still for %.3f s", client->number, (double)for_ns / (double)NS_PER_S);
+    client->stands_still_ns = sim.now_ns + for_ns;
+    client->longest_pause_ns = max_u64(client->longest_pause_ns, for_ns);
+}
+
+// ---- All of them -------------------------------------------------------------------------------------------
+
+void clients_begin(void) {
+    client_count = 0;
+    for (uint32_t i = 0; i < plan.group_count; i++) {
+        struct group *group = &plan.groups[i];
+        for (uint32_t j = 0; j < group->clients; j++) {
+            struct client *client = &clients[client_count];
+            *client = (struct client){.group = group, .number = client_count++, .run = group->run, .fd = -1};
+            client->run.rank = j % group->world_size;
+            coroutine_begin(&client->coroutine, live, client);
+            actor_add(&client->actor, "client", act, sim_below(5 * NS_PER_MS));
+        }
+    }
+}
+
+bool clients_done(void) {
+    for (uint32_t i = 0; i < client_count; i++)
+        if (!clients[i].coroutine.ended)
+            return false;
+    return true;
+}
+
+void clients_end(void) {
+    for (uint32_t i = 0; i < client_count; i++) {
+        actor_remove(&clients[i].actor);
+        coroutine_free(&clients[i].coroutine);
+    }
+}
+
+void clients_describe(void) {
+    for (uint32_t i = 0; i < client_count; i++) {
+        const struct client *client = &clients[i];
+        if (client->coroutine.ended)
+            continue;
+        fprintf(stderr, "  client %u (%s %s, rank %" PRIu64 " of %" PRIu64 "): at %" PRIu64 "/%" PRIu64 ", holds %u\n",
+                client->number, *client->group->share ? client->group->share : "private",
+                dataset_plans[client->group->dataset].name, client->run.rank, client->run.world_size,
+                client->place.epoch, client->place.consumed, client->held_count);
+    }
+}
+
+uint64_t clients_batches(void) {
+    uint64_t batches = 0;
+    for (uint32_t i = 0; i < client_count; i++)
+        batches += clients[i].batches;
+    return batches;
+}

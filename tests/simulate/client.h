@@ -1,0 +1,65 @@
+// Simulated clients: real libfeed, each in a coroutine that yields where libfeed waits. A client runs its job to the end
+// through whatever happens: it resumes from a token when it was killed or has left, and every batch is compared with
+// the reference.
+#ifndef FEEDD_TESTS_SIMULATE_CLIENT_H
+#define FEEDD_TESTS_SIMULATE_CLIENT_H
+
+#include "client/feed.h"
+#include "tests/simulate/coroutine.h"
+#include "tests/simulate/plan.h"
+
+#define HELD_MOST 8u
+
+struct held {
+    struct feed_batch batch;
+    struct reference_batch expected;
+};
+
+struct client {
+    struct actor actor;
+    struct coroutine coroutine;
+    struct group *group;
+    uint32_t number;
+    struct reference_run run;
+    bool dead;  // killed: it only cleans up what its process had
+    bool done;  // its job is over
+    bool alone; // its shared feed has moved on without it
+    uint32_t waits_for; // until its first batch
+    int fd;     // of its newest connection
+    struct feed *feed;
+    uint64_t stands_still_ns;
+
+    // Where it is, and where its last checkpoint is.
+    bool placed;
+    struct reference_place place, saved_place;
+    char saved[FEED_TOKEN_BYTES]; // "": none
+    struct held held[HELD_MOST];
+    uint32_t held_count;
+    uint64_t batches;
+
+    uint64_t called_ns;        // its last call of libfeed returned
+    uint64_t longest_pause_ns; // since it attached
+};
+
+// Which one runs now; NULL: the daemon, or somebody else.
+extern struct client *client_running;
+
+void clients_begin(void);
+bool clients_done(void);
+void clients_end(void);
+
+// One at random is killed, or stands still.
+void clients_kill_one(void);
+void clients_stop_one(uint64_t for_ns);
+
+// Each client that is not done, in words.
+void clients_describe(void);
+uint64_t clients_batches(void);
+
+// ---- For the functions that libfeed waits with -------------------------------------------------------------
+
+// Until its actor acts.
+void client_yield(struct client *client);
+void client_sleep(struct client *client, uint64_t ns);
+
+#endif

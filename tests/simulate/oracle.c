@@ -1,0 +1,186 @@
+#include "tests/simulate/oracle.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "tests/simulate/daemon.h"
+#include "tests/simulate/storage.h"
+
+#define RECONNECT_NS (20 * NS_PER_S)
+
+static bool is_shared(const struct client *client) {
+    return *client->group->share && !client->alone;
+}
+
+// ---- Where it begins ---------------------------------------------------------------------------------------
+
+static bool same_place(struct reference_place one, struct reference_place other) {
+    return one.epoch == other.epoch && one.consumed == other.consumed;
+}
+
+void oracle_opened(struct client *client, bool resumed) {
+    const struct feed_description *about = feed_describe(client->feed);
+    struct reference_place start = {about->start_epoch, about->start_consumed};
+    const struct group *group = client->group;
+    sim_trace("client %u: attached at %" PRIu64 "/%" PRIu64 "%s, prefetch %u", client->number, start.epoch,
+              start.consumed, resumed ? " with a token" : "", about->prefetch);
+    // Where the token points, as the first batch from there on.
+    struct reference_place want = reference_batch_at(&client->run, client->saved_place).next;
+    struct reference_place got = reference_batch_at(&client->run, start).next;
+    if (resumed && !same_place(want, got))
+        sim_violated("client %u resumes at %" PRIu64 "/%" PRIu64 ", not at %" PRIu64 "/%" PRIu64, client->number,
+                     start.epoch, start.consumed, client->saved_place.epoch, client->saved_place.consumed);
+    bool first = !is_shared(client) || (group->wait_for == group->clients && !group->left);
+    if (!resumed && first && (start.epoch || start.consumed))
+        sim_violated("client %u begins at %" PRIu64 "/%" PRIu64, client->number, start.epoch, start.consumed);
+    SIM_MUST(start.consumed % (client->run.batch_size * client->run.world_size) == 0);
+    client->place = start;
+    client->placed = true;
+    client->longest_pause_ns = 0;
+}
+
+// ---- Batches -----------------------------------------------------------------------------------------------
+
+static bool is_among(const struct client *client, const struct reference_batch *expected, uint64_t sample) {
+    for (uint64_t i = 0; i < expected->count; i++)
+        if (reference_sample(&client->run, expected->epoch, expected->first + i) == sample)
+            return true;
+    return false;
+}
+
+// Each sample of the batch is one of those expected, and can be read; none comes twice.
+void oracle_samples(const struct client *client, const struct held *held) {
+    const struct feed_batch *batch = &held->batch;
+    uint64_t seen[2] = {0};
+    for (uint64_t i = 0; i < batch->count; i++) {
+        int64_t sample = feed_batch_sample(client->feed, batch, i);
+        if (sample < 0 || !is_among(client, &held->expected, (uint64_t)sample) ||
+            seen[sample / 64] >> (sample % 64) & 1)
+            sim_violated("client %u: sample %" PRId64 " at place %" PRIu64 " of batch %" PRIu64, client->number,
+                         sample, i, batch->sequence);
+        seen[sample / 64] |= 1ull << (sample % 64);
+        if (storage_quality(client->group->dataset, (uint64_t)sample) == SAMPLE_BAD)
+            sim_violated("client %u: sample %" PRId64 " cannot be read", client->number, sample);
+    }
+    for (uint64_t i = 0; i < held->expected.count; i++) {
+        uint64_t sample = reference_sample(&client->run, held->expected.epoch, held->expected.first + i);
+        if (!(seen[sample / 64] >> (sample % 64) & 1) &&
+            storage_quality(client->group->dataset, sample) == SAMPLE_GOOD)
+            sim_violated("client %u: sample %" PRIu64 " is missing from batch %" PRIu64, client->number, sample,
+                         batch->sequence);
+    }
+}
+
+bool oracle_is_intact(const struct client *client, const struct held *held) {
+    const struct feed_batch *batch = &held->batch;
+    const uint64_t bytes = dataset_plans[client->group->dataset].sample_bytes;
+    const uint8_t *data = batch->field[0].data;
+    for (uint64_t i = 0; i < batch->count; i++)
+        if (!storage_is_right(data + i * bytes, (uint64_t)feed_batch_sample(client->feed, batch, i)))
+            return false;
+    return true;
+}
+
+void oracle_intact(const struct client *client, const struct held *held) {
+    if (!oracle_is_intact(client, held))
+        sim_violated("client %u: the bytes of batch %" PRIu64 " in slot %u are wrong", client->number,
+                     held->batch.sequence, held->batch.slot);
+}
+
+void oracle_batch(struct client *client, const struct feed_batch *batch) {
+    struct held *held = &client->held[client->held_count++];
+    struct reference_batch expected = reference_batch_at(&client->run, client->place);
+    *held = (struct held){*batch, expected};
+    sim_note(batch->sequence << 32 ^ batch->slot ^ client->number);
+    sim_trace("client %u: batch %" PRIu64 ", epoch %" PRIu64 ", positions %" PRIu64 "+%" PRIu64 ", slot %u",
+              client->number, batch->sequence, batch->epoch, batch->first_position, batch->count, batch->slot);
+    if (batch->epoch != expected.epoch || batch->index != expected.index ||
+        batch->first_position != expected.first || batch->count + batch->skipped != expected.count ||
+        batch->last_of_epoch != expected.last_of_epoch)
+        sim_violated("client %u got epoch %" PRIu64 ", batch %" PRIu64 ", positions %" PRIu64 "+%" PRIu64
+                     "%s; expected epoch %" PRIu64 ", batch %" PRIu64 ", positions %" PRIu64 "+%" PRIu64 "%s",
+                     client->number, batch->epoch, batch->index, batch->first_position,
+                     batch->count + batch->skipped, batch->last_of_epoch ? ", last" : "", expected.epoch,
+                     expected.index, expected.first, expected.count, expected.last_of_epoch ? ", last" : "");
+    if (client->place.epoch >= client->group->epochs)
+        sim_violated("client %u got a batch after the end", client->number);
+    client->place = expected.next;
+    client->batches++;
+}
+
+void oracle_ended(const struct client *client) {
+    if (reference_batch_at(&client->run, client->place).epoch < client->group->epochs)
+        sim_violated("client %u was told the end at %" PRIu64 "/%" PRIu64, client->number, client->place.epoch,
+                     client->place.consumed);
+}
+
+// ---- Errors ------------------------------------------------------------------------------------------------
+
+_Noreturn static void unexpected(const struct client *client, const char *call, int err) {
+    sim_violated("client %u: %s returned %d: %s", client->number, call, err, feed_strerror(client->feed));
+}
+
+static bool disturbed_within(uint64_t ns) {
+    return !daemon_.up || sim.now_ns < daemon_.disturbed_ns + ns;
+}
+
+static bool loaders_fail(const struct client *client) {
+    return plan.stillborn && strstr(feed_strerror(client->feed), "end as soon as they start");
+}
+
+// Errors of a feed that cannot be made or filled.
+static bool feed_may_fail(const struct client *client, int err) {
+    bool unreadable = plan.bad && client->group->dataset == DATASET_STRICT;
+    switch (err) {
+    case -EIO:
+        return unreadable || loaders_fail(client) ||
+               strstr(feed_strerror(client->feed), "the feed was closed") != NULL;
+    case -ENOSPC:
+        return plan.scarce || plan.no_memory;
+    case -EBUSY:
+        return plan.scarce;
+    case -EAGAIN:
+        return plan.unspawned;
+    default:
+        return false;
+    }
+}
+
+void oracle_not_opened(const struct client *client, int err, bool resumed) {
+    sim_trace("client %u: feed_open: %d: %s", client->number, err, feed_strerror(client->feed));
+    bool expected = feed_may_fail(client, err);
+    if (err == -ECONNREFUSED || err == -ESHUTDOWN || err == -ECONNRESET)
+        expected = disturbed_within(40 * NS_PER_S);
+    else if (err == -ETIMEDOUT)
+        expected = true; // found out by the limit of the calm
+    else if (err == -ESTALE)
+        expected = resumed && is_shared(client);
+    if (!expected)
+        unexpected(client, "feed_open", err);
+}
+
+// It may have been detached.
+static bool was_slow(const struct client *client) {
+    uint64_t batches = feed_describe(client->feed)->prefetch + 1;
+    return is_shared(client) && client->longest_pause_ns * batches >= plan.max_lag_s * NS_PER_S / 2;
+}
+
+// Nobody who returns in time is shut out, unless newcomers have taken over its feed meanwhile.
+static bool is_late(const struct client *client) {
+    return is_shared(client) && (sim.now_ns >= daemon_.started_ns + plan.max_lag_s * NS_PER_S ||
+                                 client->group->fresh_ns >= daemon_.started_ns);
+}
+
+void oracle_failed(struct client *client, int err) {
+    sim_trace("client %u: feed_next: %d: %s", client->number, err, feed_strerror(client->feed));
+    bool expected = feed_may_fail(client, err);
+    if (err == -ETIME)
+        expected = was_slow(client);
+    else if (err == -ECONNRESET || err == -ESHUTDOWN)
+        expected = client->group->stays_lost || plan.scarce || plan.no_memory || disturbed_within(RECONNECT_NS);
+    else if (err == -ESTALE)
+        expected = is_late(client);
+    if (!expected)
+        unexpected(client, "feed_next", err);
+}

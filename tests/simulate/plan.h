@@ -1,0 +1,71 @@
+// What a seed stands for: the daemon's configuration, who consumes what, and how storage, network, memory and
+// processes misbehave until the calm begins.
+#ifndef FEEDD_TESTS_SIMULATE_PLAN_H
+#define FEEDD_TESTS_SIMULATE_PLAN_H
+
+#include <sys/types.h>
+
+#include "tests/simulate/reference.h"
+#include "tests/simulate/sim.h"
+
+#define GROUPS_MOST  3u
+#define CLIENTS_MOST 6u
+
+// Datasets of the configuration.
+enum dataset_kind {
+    DATASET_SMALL, // a batch is one chunk
+    DATASET_LARGE, // a batch has several chunks; on_error = skip, and some samples cannot be read
+    DATASET_STRICT // a sample that cannot be read is the end of its feed
+};
+#define DATASETS 3u
+extern const struct dataset_plan {
+    const char *name;
+    uint64_t samples, sample_bytes;
+} dataset_plans[DATASETS];
+
+// Clients that run the same job.
+struct group {
+    enum dataset_kind dataset;
+    uid_t user;
+    char share[8]; // "": everybody has a feed of their own
+    struct reference_run run;
+    uint64_t epochs;
+    uint32_t clients, world_size, wait_for, prefetch;
+    uint64_t ring_bytes;
+    uint32_t pace_us;  // between two calls of libfeed, at most
+    uint32_t pauses;   // of thousand calls, much longer ones
+    uint32_t leaves;   // of thousand calls: a client leaves and continues later
+    bool stays_lost;   // its clients do not reconnect by themselves
+    uint32_t left;     // clients that have left before their end
+    uint64_t fresh_ns; // when a client that was not reconnecting last joined
+    bool failed;       // one of its samples cannot be read
+};
+
+extern struct plan {
+    // Configuration.
+    uint64_t loaders, ring, ring_memory, linger_s, max_lag_s, loader_timeout_s, user_feeds;
+    bool scarce; // not everybody may find room at once
+    // Storage.
+    uint32_t read_us_least, read_us_most;
+    uint32_t hiccups, stucks; // of thousand reads
+    uint32_t bad, flaky;      // of thousand samples
+    // Network and scheduling.
+    uint32_t delay_us; // until a process sees what another one has done, at most
+    uint32_t torn, full; // of thousand sends: only a part is sent, nothing is
+    uint32_t socket_bytes; // room in a client's socket; 0: the system's default
+    // Memory and threads.
+    uint32_t no_memory; // of thousand allocations of a ring
+    uint32_t thread_us;
+    uint32_t unspawned, stillborn; // of thousand loaders: cannot be started, die at once
+    // Faults that happen to somebody at some time: how often each kind comes up.
+    uint32_t faults, gap_us;
+    uint32_t weights[16];
+
+    uint32_t group_count;
+    struct group groups[GROUPS_MOST];
+} plan;
+
+// From sim.random.
+void plan_make(void);
+
+#endif

@@ -1,0 +1,87 @@
+#include "tests/simulate/reference.h"
+
+#include <stddef.h>
+
+#include "base/sizes.h"
+
+#define WORD_A 0xbf58476d1ce4e5b9u
+#define WORD_B 0x94d049bb133111ebu
+#define ROUNDS 12u
+
+static uint64_t splitmix(uint64_t word) {
+    word += 0x9e3779b97f4a7c15u;
+    word = (word ^ word >> 30) * WORD_A;
+    word = (word ^ word >> 27) * WORD_B;
+    return word ^ word >> 31;
+}
+
+static uint64_t halves(uint64_t left, uint64_t right, uint64_t bits, const uint64_t keys[ROUNDS],
+                       uint64_t samples) {
+    const uint64_t left_bits = bits / 2, right_bits = bits - bits / 2;
+    uint64_t result;
+    do {
+        for (uint32_t round = 0; round < ROUNDS; round++) {
+            uint64_t word = ((round % 2 ? left : right) + keys[round]) * WORD_A;
+            word = (word ^ word >> 32) * WORD_B;
+            if (round % 2)
+                right = (right + (word >> (64 - right_bits))) % (1ull << right_bits);
+            else
+                left = (left + (word >> (64 - left_bits))) % (1ull << left_bits);
+        }
+        result = left << right_bits | right;
+    } while (result >= samples);
+    return result;
+}
+
+static uint64_t shuffled(uint64_t samples, uint64_t seed, uint64_t epoch, uint64_t position) {
+    uint64_t keys[ROUNDS], bits = 8;
+    while (bits < 63 && 1ull << bits < samples)
+        bits++;
+    for (uint64_t round = 0; round < ROUNDS; round++)
+        keys[round] = splitmix(splitmix(splitmix(splitmix(round) ^ seed) ^ epoch) ^ samples);
+    return halves(position >> (bits - bits / 2), position % (1ull << (bits - bits / 2)), bits, keys, samples);
+}
+
+// Few orders are used, again and again.
+#define KEPT_ORDERS  64u
+#define KEPT_SAMPLES 128u
+
+static struct kept {
+    uint64_t samples, seed, epoch;
+    uint8_t order[KEPT_SAMPLES];
+} kept[KEPT_ORDERS];
+
+uint64_t reference_sample(const struct reference_run *run, uint64_t epoch, uint64_t position) {
+    if (!run->shuffle)
+        return position;
+    struct kept *order = &kept[(run->samples * 5 + run->seed * 4 + epoch) % KEPT_ORDERS];
+    if (order->samples != run->samples || order->seed != run->seed || order->epoch != epoch) {
+        *order = (struct kept){.samples = run->samples, .seed = run->seed, .epoch = epoch};
+        for (uint64_t i = 0; i < run->samples; i++)
+            order->order[i] = (uint8_t)shuffled(run->samples, run->seed, epoch, i);
+    }
+    return order->order[position];
+}
+
+struct reference_batch reference_batch_at(const struct reference_run *run, struct reference_place place) {
+    const uint64_t global = run->batch_size * run->world_size;
+    const bool dropped = run->drop_last && run->samples - place.consumed < global;
+    if (place.consumed >= run->samples || dropped)
+        place = (struct reference_place){place.epoch + 1, 0};
+    const uint64_t here = min_u64(run->samples - place.consumed, global);
+    struct reference_batch batch = {.epoch = place.epoch, .index = place.consumed / global};
+    batch.first = place.consumed;
+    for (uint64_t rank = 0; rank <= run->rank; rank++) {
+        batch.first += batch.count;
+        batch.count = here / run->world_size + (rank < here % run->world_size);
+    }
+    const uint64_t after = place.consumed + here, left = run->samples - after;
+    batch.last_of_epoch = run->drop_last ? left < global : left == 0;
+    batch.next = batch.last_of_epoch ? (struct reference_place){place.epoch + 1, 0}
+                                     : (struct reference_place){place.epoch, after};
+    return batch;
+}
+
+uint64_t reference_word(uint64_t sample) {
+    return splitmix(sample ^ 0x6665656464u);
+}

@@ -1,0 +1,96 @@
+#include "tests/simulate/surroundings.h"
+
+#include <fcntl.h>
+#include <mntent.h>
+#include <stdarg.h>
+#include <sys/statvfs.h>
+#include <uv.h>
+
+#include "base/error.h"
+#include "daemon/log.h"
+#include "daemon/supervisor/closer.h"
+#include "daemon/supervisor/turn_clock.h"
+#include "shm/memory_limit.h"
+#include "tests/simulate/network.h"
+#include "tests/simulate/plan.h"
+
+#define MACHINE_BYTES (4ull << 30) // free for rings
+
+void __wrap_closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count);
+void __wrap_closer_take_memory(struct closer *closer, int *fds, uint32_t *count, uint64_t bytes);
+void __wrap_closer_take_socket(struct closer *closer, uid_t user, int *socket);
+struct turn_part __wrap_turn_clock_enter(struct turn_clock *clock, enum turn_work work, uint64_t number);
+void __wrap_turn_clock_leave(struct turn_clock *clock, struct turn_part before);
+void __wrap_log_write(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
+struct memory_limit __wrap_memory_limit_read(void);
+int __wrap_statvfs(const char *path, struct statvfs *room);
+int __wrap_posix_fallocate(int fd, off_t offset, off_t bytes);
+FILE *__wrap_setmntent(const char *path, const char *mode);
+
+void __wrap_closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count) {
+    (void)closer;
+    (void)user;
+    while (*count)
+        close(fds[--*count]);
+}
+
+void __wrap_closer_take_memory(struct closer *closer, int *fds, uint32_t *count, uint64_t bytes) {
+    (void)bytes;
+    __wrap_closer_take(closer, 0, fds, count);
+}
+
+void __wrap_closer_take_socket(struct closer *closer, uid_t user, int *socket) {
+    (void)closer;
+    (void)user;
+    if (*socket < 0)
+        return;
+    network_closed(*socket);
+    close_fd(socket);
+}
+
+struct turn_part __wrap_turn_clock_enter(struct turn_clock *clock, enum turn_work work, uint64_t number) {
+    (void)clock;
+    return (struct turn_part){work, number};
+}
+
+void __wrap_turn_clock_leave(struct turn_clock *clock, struct turn_part before) {
+    (void)clock;
+    (void)before;
+}
+
+void __wrap_log_write(enum log_level level, const char *format, ...) {
+    char text[1024];
+    va_list arguments;
+    if (!sim.trace)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    sim_trace("  log %d: %s", (int)level, text);
+}
+
+// ---- Memory: the machine's own does not matter -------------------------------------------------------------
+
+struct memory_limit __wrap_memory_limit_read(void) {
+    return (struct memory_limit){.free_bytes = UINT64_MAX, .limit_bytes = UINT64_MAX};
+}
+
+int __wrap_statvfs(const char *path, struct statvfs *room) {
+    (void)path;
+    *room = (struct statvfs){.f_blocks = MACHINE_BYTES / 4096, .f_bavail = MACHINE_BYTES / 4096, .f_frsize = 4096};
+    return 0;
+}
+
+// Pages come when they are written to: most of them are never touched.
+int __wrap_posix_fallocate(int fd, off_t offset, off_t bytes) {
+    (void)fd;
+    (void)offset;
+    (void)bytes;
+    return sim_fault(plan.no_memory) ? ENOSPC : 0;
+}
+
+FILE *__wrap_setmntent(const char *path, const char *mode) {
+    (void)path;
+    (void)mode;
+    return NULL;
+}
