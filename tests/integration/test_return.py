@@ -286,3 +286,23 @@ def test_a_smaller_configuration_takes_leases_back():
         assert sum(leases(feedd, one, two)) < sum(promised)
         for run, more in zip(runs, in_turn(one, two), strict=True):
             check_whole(feedd, run + more)
+
+
+# ---- A feed that has just begun ----------------------------------------------------------------------------
+
+
+@harness.host_memory
+def test_all_are_told_at_once_that_the_feed_has_begun():
+    with harness.Instance(ring="64K", io="uring") as feedd:
+        data.add_records(feedd, samples=SAMPLES, size=64, io_delay_us=5_000_000)  # no batch tells them
+        feedd.start()
+        with feedd.client() as one, feedd.client() as other:
+            for client in (one, other):
+                client.hello()
+            for client in (one, other):  # both have asked before the ring is ready, so they join in the same turn
+                client.send("attach", dataset="numbers", batch_size=10, share="job", wait_for=2, ring_bytes=64 << 20)
+            told = [client.expect("attached")["wait_for"] for client in (one, other)]
+            kill(feedd)
+            for client, count in zip((one, other), told, strict=True):
+                assert count == 2 or client.expect("grant")["wait_for"] == 2
+        feedd.start()

@@ -316,9 +316,11 @@ static void on_granted(struct member *member, uint64_t sequence, const uint32_t 
     session_send(session_of(member), &frame.base);
 }
 
-// Nothing that the client does bounds how many of these there are, so they do not pile up.
+// Nothing that the client does bounds how many of these there are, so they do not pile up. But the first one says that
+// the feed has begun: a client that has not heard that would wait for all others again after a loss of the daemon, also
+// for those that have finished by then.
 static bool on_accompanied(struct member *member, uint32_t company) {
-    if (frame_pending(&session_of(member)->writer))
+    if (member->company_told && frame_pending(&session_of(member)->writer))
         return false;
     on_granted(member, member->consumer.cursor, NULL, 0, company);
     return true;

@@ -105,6 +105,7 @@ void served_feed_end_gathering(struct served_feed *feed) {
     served_feed_set_state(feed, FEED_RUNNING);
     feed->admit = true; // newcomers have waited for those that return
     feed->tells_company = true;
+    feed->told_company_ns = 0; // at once
     served_feed_mark(feed);
 }
 
