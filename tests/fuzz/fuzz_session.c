@@ -4,8 +4,10 @@
 // Input: steps, a byte each that says who does what, and what the step takes.
 #include "base/time.h"
 #include "order/token.h"
-#include "tests/fuzz/world_check.h"
 #include "tests/fuzz/world_children.h"
+
+#define WORLD_MUST FUZZ_CHECK
+#include "tests/world/check.h"
 
 #define CLIENTS         4u
 #define READ_AT_ONCE    64u
@@ -353,7 +355,7 @@ static void step(void) {
     else
         world.spawns_fail = !world.spawns_fail;
     world_turn();
-    world_check();
+    world_check(&world.supervisor);
 }
 
 #define ENDING_ROUNDS 4u

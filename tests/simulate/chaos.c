@@ -1,8 +1,8 @@
 #include "tests/simulate/chaos.h"
 
+#include "tests/simulate/children.h"
 #include "tests/simulate/client.h"
 #include "tests/simulate/daemon.h"
-#include "tests/simulate/loader.h"
 #include "tests/simulate/plan.h"
 
 static struct actor chaos;
@@ -31,10 +31,10 @@ static void happen(enum chaos_kind kind) {
     sim_trace("chaos: %d", (int)kind);
     switch (kind) {
     case CHAOS_KILL_LOADER:
-        loaders_kill_one();
+        children_kill_one();
         return;
     case CHAOS_STOP_LOADER:
-        loaders_stop_one(for_ns);
+        children_stop_one(for_ns);
         return;
     case CHAOS_KILL_CLIENT:
         clients_kill_one();
@@ -58,6 +58,10 @@ static void happen(enum chaos_kind kind) {
         if (daemon_.up)
             daemon_.supervisor.reload_wanted = true;
         daemon_wake(0);
+        return;
+    case CHAOS_RETURN_LATE:
+        clients_stop_one(plan.max_lag_s * sim_between(300, 1000) * NS_PER_MS);
+        daemon_die(sim_below(500 * NS_PER_MS));
         return;
     default:
         sim.now_ns += for_ns;

@@ -14,7 +14,8 @@ enum chaos_kind {
     CHAOS_DRAIN,
     CHAOS_STOP_DAEMON, // it does nothing for a while
     CHAOS_RELOAD,
-    CHAOS_SUSPEND, // the machine does
+    CHAOS_SUSPEND,     // the machine does
+    CHAOS_RETURN_LATE, // the daemon is killed, and a client does not notice for a while
     CHAOS_KINDS
 };
 

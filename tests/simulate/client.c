@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "order/token.h"
 #include "tests/simulate/daemon.h"
 #include "tests/simulate/network.h"
 #include "tests/simulate/oracle.h"
@@ -53,6 +54,20 @@ static void pause_between_calls(struct client *client) {
     client->called_ns = sim.now_ns;
     client_sleep(client, ns);
     client->longest_pause_ns = max_u64(client->longest_pause_ns, sim.now_ns - client->called_ns);
+}
+
+// Makes a token for another place, as of a job with other batches.
+static void wander(struct client *client) {
+    const struct dataset_plan *data = &dataset_plans[client->group->dataset];
+    struct resume_token token = {.version = client->run.shuffle ? ORDER_FEISTEL_1 : ORDER_SEQUENTIAL,
+                                 .fingerprint = daemon_fingerprint(data->name),
+                                 .seed = client->run.shuffle ? client->run.seed : 0,
+                                 .epoch = sim_below(client->group->epochs),
+                                 .consumed = sim_below(data->samples)};
+    resume_token_format(&token, client->saved);
+    client->saved_place = (struct reference_place){token.epoch, token.consumed};
+    client->group->wandered = true;
+    sim_trace("client %u: wanders to %" PRIu64 "/%" PRIu64, client->number, token.epoch, token.consumed);
 }
 
 // Whoever waits for company would wait for one that does not come back as it was: the job starts it anew.
@@ -104,6 +119,8 @@ static bool open_feed(struct client *client) {
         return false;
     if (err) {
         oracle_not_opened(client, err, resumed);
+        if (err == -ESTALE || err == -EIO)
+            leave_group(client);
         client->alone = client->alone || err == -ESTALE;
         if (err == -EIO && client->group->dataset == DATASET_STRICT && plan.bad)
             client->done = true;
@@ -175,10 +192,14 @@ static bool take(struct client *client, int timeout_ms) {
         client->done = true;
         return false;
     }
-    if (err == -EAGAIN)
-        return true;
+    if (err == -EAGAIN) {
+        if (timeout_ms < 2)
+            client_sleep(client, sim_below(20 * NS_PER_MS));
+        return !client->dead;
+    }
     if (err == -ENOBUFS) {
-        SIM_MUST(client->held_count >= feed_describe(client->feed)->prefetch); // some may be of past attachments
+        SIM_MUST(client->held_count >=
+                 feed_describe(client->feed)->prefetch); // some may be of past attachments
         return release_one(client);
     }
     lose(client, err);
@@ -201,6 +222,8 @@ static bool step(struct client *client) {
         save(client);
         leave_group(client);
         sim_trace("client %u: leaves", client->number);
+        if (sim_fault(group->wanders))
+            wander(client);
         return false;
     }
     pause_between_calls(client);
@@ -212,6 +235,8 @@ static bool step(struct client *client) {
 // The processes of a client, one after the other.
 static void live(void *context) {
     struct client *client = context;
+    if (sim_fault(client->group->wanders / 2))
+        wander(client);
     while (!client->done) {
         client_sleep(client, sim_below(20 * NS_PER_MS));
         if (!client->dead && open_feed(client))
@@ -223,6 +248,7 @@ static void live(void *context) {
         if (client->dead) { // continues from its checkpoint, or from the beginning
             client->dead = false;
             client->done = false;
+            client->waits_for = 0;
             leave_group(client);
         }
     }
@@ -292,7 +318,9 @@ void clients_describe(void) {
         const struct client *client = &clients[i];
         if (client->coroutine.ended)
             continue;
-        fprintf(stderr, "  client %u (%s %s, rank %" PRIu64 " of %" PRIu64 "): at %" PRIu64 "/%" PRIu64 ", holds %u\n",
+        fprintf(stderr,
+                "  client %u (%s %s, rank %" PRIu64 " of %" PRIu64 "): at %" PRIu64 "/%" PRIu64
+                ", holds %u\n",
                 client->number, *client->group->share ? client->group->share : "private",
                 dataset_plans[client->group->dataset].name, client->run.rank, client->run.world_size,
                 client->place.epoch, client->place.consumed, client->held_count);

@@ -1,6 +1,6 @@
-// Simulated clients: real libfeed, each in a coroutine that yields where libfeed waits. A client runs its job to the end
-// through whatever happens: it resumes from a token when it was killed or has left, and every batch is compared with
-// the reference.
+// Simulated clients: real libfeed, each in a coroutine that yields where libfeed waits. A client runs its job to the
+// end through whatever happens: it resumes from a token when it was killed or has left, and every batch is compared
+// with the reference.
 #ifndef FEEDD_TESTS_SIMULATE_CLIENT_H
 #define FEEDD_TESTS_SIMULATE_CLIENT_H
 
@@ -21,11 +21,11 @@ struct client {
     struct group *group;
     uint32_t number;
     struct reference_run run;
-    bool dead;  // killed: it only cleans up what its process had
-    bool done;  // its job is over
-    bool alone; // its shared feed has moved on without it
+    bool dead;          // killed: it only cleans up what its process had
+    bool done;          // its job is over
+    bool alone;         // its shared feed has moved on without it
     uint32_t waits_for; // until its first batch
-    int fd;     // of its newest connection
+    int fd;             // of its newest connection
     struct feed *feed;
     uint64_t stands_still_ns;
 

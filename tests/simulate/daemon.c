@@ -13,7 +13,7 @@
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/turn.h"
 #include "daemon/supervisor/watch.h"
-#include "tests/simulate/loader.h"
+#include "tests/simulate/children.h"
 #include "tests/simulate/network.h"
 #include "tests/simulate/teardown.h"
 #include "tests/simulate/threads.h"
@@ -87,6 +87,13 @@ void daemon_prepare(void) {
     stats = aligned_alloc(RING_PAGE, sizeof *stats);
     SIM_MUST(stats);
     memset(stats, 0, sizeof *stats);
+}
+
+uint64_t daemon_fingerprint(const char *dataset) {
+    uint32_t i = 0;
+    while (strcmp(dataset_plans[i].name, dataset) != 0)
+        SIM_MUST(++i < DATASETS);
+    return (daemon_.up ? daemon_.supervisor.datasets : datasets)[i]->layout->fingerprint;
 }
 
 // ---- Life --------------------------------------------------------------------------------------------------
@@ -230,7 +237,7 @@ static void on_events(struct actor *actor) {
 static void on_tick(struct actor *actor) {
     if (!daemon_.up || stands_still(actor))
         return;
-    loaders_beat();
+    children_beat();
     watch_tick(&daemon_.supervisor, sim.now_ns);
     enforce_stop();
     actor_wake(actor, TICK_NS);
@@ -243,7 +250,8 @@ void daemon_accept(int fd, uid_t user) {
     const struct ucred peer = {.pid = 1, .uid = user};
     struct session *session = session_open(&daemon_.supervisor, fd, &peer);
     SIM_MUST(session);
-    if (daemon_.supervisor.state >= SUPERVISOR_STOPPING) // it does not accept any more: as if the queue is lost
+    if (daemon_.supervisor.state >=
+        SUPERVISOR_STOPPING) // it does not accept any more: as if the queue is lost
         session_close(session);
 }
 

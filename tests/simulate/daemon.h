@@ -10,7 +10,7 @@ extern struct sim_daemon {
     struct supervisor supervisor;
     bool up;
     uint64_t started_ns;
-    uint64_t disturbed_ns;   // when it last was down, stopping or standing still
+    uint64_t disturbed_ns;    // when it last was down, stopping or standing still
     uint64_t stands_still_ns; // until then it does nothing
     struct actor events, tick, start;
 } daemon_;
@@ -30,6 +30,8 @@ void daemon_drain(void);
 
 // A seed is over: nobody is connected. Checks that nothing is left, and ends it.
 void daemon_end(void);
+
+uint64_t daemon_fingerprint(const char *dataset);
 
 // What it has, in words.
 void daemon_describe(void);

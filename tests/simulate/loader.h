@@ -5,7 +5,45 @@
 #define FEEDD_TESTS_SIMULATE_LOADER_H
 
 #include "daemon/supervisor/processes/process.h"
-#include "tests/simulate/plan.h"
+#include "tests/simulate/mapping.h"
+#include "tests/simulate/storage.h"
+
+#define READS_MOST 4u
+
+enum read_phase {
+    READ_NONE,
+    READ_SENT,    // nothing has arrived yet
+    READ_HALF,    // half of the bytes have
+    READ_PLACED,  // all of them; the chunk is to be reported
+    READ_REPORTED // the supervisor is to be woken
+};
+
+struct read {
+    enum read_phase phase;
+    uint64_t due_ns;
+    uint64_t half_ns;
+    struct ring_claim claim;
+    uint64_t samples[CLAIM_MOST];
+    uint32_t skipped;
+    uint64_t failed_sample;
+    bool failed;
+};
+
+struct loader {
+    LIST_ENTRY(loader) link;
+    struct actor actor;
+    struct process *process; // NULL: nobody knows of it
+    struct mapping *mapping;
+    struct ring ring;
+    struct stats_loader *record;
+    uint32_t serial;
+    int event_fd;
+    bool runs, asleep, moved;
+    uint64_t stands_still_ns, orphan_until_ns;
+    struct read reads[READS_MOST];
+};
+
+extern LIST_HEAD(loaders, loader) loaders;
 
 void loaders_begin(void);
 
@@ -15,14 +53,14 @@ bool loaders_gone(void);
 // Each, in words.
 void loaders_describe(void);
 
-// Those that are not stuck show that they live.
-void loaders_beat(void);
+// Its actor's.
+void loader_act(struct actor *actor);
 
-// One of those that run, at random, is killed or stands still.
-void loaders_kill_one(void);
-void loaders_stop_one(uint64_t for_ns);
+// How many reads it has in flight, also after its end.
+uint32_t loader_reads(const struct loader *loader);
 
-// The supervisor that had started it is gone: it ends soon, by itself.
-void loader_orphaned(const struct process *process);
+// It ends; the kernel may still be finishing its reads.
+void loader_end(struct loader *loader, int signal);
+void loader_free(struct loader *loader);
 
 #endif

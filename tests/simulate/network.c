@@ -127,8 +127,9 @@ int __wrap_connect_socket(const char *path, struct interrupt interrupt, uint64_t
 int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *limit, const sigset_t *signals) {
     struct client *client = client_running;
     (void)signals;
-    uint64_t until = limit->tv_sec > 1000 ? NEVER : sim.now_ns + (uint64_t)limit->tv_sec * NS_PER_S +
-                                                        (uint64_t)limit->tv_nsec;
+    uint64_t until = limit->tv_sec > 1000
+                         ? NEVER
+                         : sim.now_ns + (uint64_t)limit->tv_sec * NS_PER_S + (uint64_t)limit->tv_nsec;
     for (;;) {
         int ready = poll(fds, count, 0);
         if (ready || sim.now_ns >= until || client->dead)

@@ -29,12 +29,14 @@ void oracle_opened(struct client *client, bool resumed) {
     struct reference_place want = reference_batch_at(&client->run, client->saved_place).next;
     struct reference_place got = reference_batch_at(&client->run, start).next;
     if (resumed && !same_place(want, got))
-        sim_violated("client %u resumes at %" PRIu64 "/%" PRIu64 ", not at %" PRIu64 "/%" PRIu64, client->number,
-                     start.epoch, start.consumed, client->saved_place.epoch, client->saved_place.consumed);
-    bool first = !is_shared(client) || (group->wait_for == group->clients && !group->left);
+        sim_violated("client %u resumes at %" PRIu64 "/%" PRIu64 ", not at %" PRIu64 "/%" PRIu64,
+                     client->number, start.epoch, start.consumed, client->saved_place.epoch,
+                     client->saved_place.consumed);
+    bool first =
+        !is_shared(client) || (group->wait_for == group->clients && !group->left && !group->wandered);
     if (!resumed && first && (start.epoch || start.consumed))
         sim_violated("client %u begins at %" PRIu64 "/%" PRIu64, client->number, start.epoch, start.consumed);
-    SIM_MUST(start.consumed % (client->run.batch_size * client->run.world_size) == 0);
+    SIM_MUST(group->wandered || start.consumed % (client->run.batch_size * client->run.world_size) == 0);
     client->place = start;
     client->placed = true;
     client->longest_pause_ns = 0;
@@ -57,8 +59,8 @@ void oracle_samples(const struct client *client, const struct held *held) {
         int64_t sample = feed_batch_sample(client->feed, batch, i);
         if (sample < 0 || !is_among(client, &held->expected, (uint64_t)sample) ||
             seen[sample / 64] >> (sample % 64) & 1)
-            sim_violated("client %u: sample %" PRId64 " at place %" PRIu64 " of batch %" PRIu64, client->number,
-                         sample, i, batch->sequence);
+            sim_violated("client %u: sample %" PRId64 " at place %" PRIu64 " of batch %" PRIu64,
+                         client->number, sample, i, batch->sequence);
         seen[sample / 64] |= 1ull << (sample % 64);
         if (storage_quality(client->group->dataset, (uint64_t)sample) == SAMPLE_BAD)
             sim_violated("client %u: sample %" PRId64 " cannot be read", client->number, sample);
@@ -67,8 +69,8 @@ void oracle_samples(const struct client *client, const struct held *held) {
         uint64_t sample = reference_sample(&client->run, held->expected.epoch, held->expected.first + i);
         if (!(seen[sample / 64] >> (sample % 64) & 1) &&
             storage_quality(client->group->dataset, sample) == SAMPLE_GOOD)
-            sim_violated("client %u: sample %" PRIu64 " is missing from batch %" PRIu64, client->number, sample,
-                         batch->sequence);
+            sim_violated("client %u: sample %" PRIu64 " is missing from batch %" PRIu64, client->number,
+                         sample, batch->sequence);
     }
 }
 
@@ -94,7 +96,8 @@ void oracle_batch(struct client *client, const struct feed_batch *batch) {
     *held = (struct held){*batch, expected};
     sim_note(batch->sequence << 32 ^ batch->slot ^ client->number);
     sim_trace("client %u: batch %" PRIu64 ", epoch %" PRIu64 ", positions %" PRIu64 "+%" PRIu64 ", slot %u",
-              client->number, batch->sequence, batch->epoch, batch->first_position, batch->count, batch->slot);
+              client->number, batch->sequence, batch->epoch, batch->first_position, batch->count,
+              batch->slot);
     if (batch->epoch != expected.epoch || batch->index != expected.index ||
         batch->first_position != expected.first || batch->count + batch->skipped != expected.count ||
         batch->last_of_epoch != expected.last_of_epoch)
@@ -111,8 +114,8 @@ void oracle_batch(struct client *client, const struct feed_batch *batch) {
 
 void oracle_ended(const struct client *client) {
     if (reference_batch_at(&client->run, client->place).epoch < client->group->epochs)
-        sim_violated("client %u was told the end at %" PRIu64 "/%" PRIu64, client->number, client->place.epoch,
-                     client->place.consumed);
+        sim_violated("client %u was told the end at %" PRIu64 "/%" PRIu64, client->number,
+                     client->place.epoch, client->place.consumed);
 }
 
 // ---- Errors ------------------------------------------------------------------------------------------------
@@ -178,7 +181,8 @@ void oracle_failed(struct client *client, int err) {
     if (err == -ETIME)
         expected = was_slow(client);
     else if (err == -ECONNRESET || err == -ESHUTDOWN)
-        expected = client->group->stays_lost || plan.scarce || plan.no_memory || disturbed_within(RECONNECT_NS);
+        expected =
+            client->group->stays_lost || plan.scarce || plan.no_memory || disturbed_within(RECONNECT_NS);
     else if (err == -ESTALE)
         expected = is_late(client);
     if (!expected)

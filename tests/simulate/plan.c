@@ -34,6 +34,7 @@ static void make_group(struct group *group, uint32_t number) {
     group->pace_us = (uint32_t)CHOOSE(20, 200, 2000, 30000);
     group->pauses = (uint32_t)CHOOSE(0, 0, 0, 5, 30);
     group->leaves = (uint32_t)CHOOSE(0, 0, 10, 40);
+    group->wanders = (uint32_t)CHOOSE(0, 0, 0, 300);
     group->stays_lost = sim_chance(60);
     if (shared)
         snprintf(group->share, sizeof group->share, "s%u", number);
@@ -57,7 +58,8 @@ static void make_configuration(void) {
     plan.scarce = sim_chance(100);
     if (plan.scarce) {
         plan.user_feeds = CHOOSE(0, 1, 2);
-        plan.ring_memory = CHOOSE(8u << 20, 16u << 20); // at least the largest ring, with what users may have of it
+        plan.ring_memory =
+            CHOOSE(8u << 20, 16u << 20); // at least the largest ring, with what users may have of it
     }
 }
 
@@ -79,6 +81,7 @@ static void make_surroundings(void) {
     plan.thread_us = (uint32_t)CHOOSE(10, 1000, 200000);
     plan.unspawned = (uint32_t)CHOOSE(0, 0, 0, 100);
     plan.stillborn = (uint32_t)CHOOSE(0, 0, 0, 200);
+    plan.deaths = (uint32_t)CHOOSE(0, 0, 0, 4, 30);
 }
 
 void plan_make(void) {

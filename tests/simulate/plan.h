@@ -35,10 +35,11 @@ struct group {
     uint32_t pace_us;  // between two calls of libfeed, at most
     uint32_t pauses;   // of thousand calls, much longer ones
     uint32_t leaves;   // of thousand calls: a client leaves and continues later
+    uint32_t wanders;  // of thousand clients that leave or come: somewhere else, as another job would
     bool stays_lost;   // its clients do not reconnect by themselves
     uint32_t left;     // clients that have left before their end
     uint64_t fresh_ns; // when a client that was not reconnecting last joined
-    bool failed;       // one of its samples cannot be read
+    bool wandered;     // one of its clients begins or has begun between two global batches
 };
 
 extern struct plan {
@@ -50,13 +51,14 @@ extern struct plan {
     uint32_t hiccups, stucks; // of thousand reads
     uint32_t bad, flaky;      // of thousand samples
     // Network and scheduling.
-    uint32_t delay_us; // until a process sees what another one has done, at most
-    uint32_t torn, full; // of thousand sends: only a part is sent, nothing is
+    uint32_t delay_us;     // until a process sees what another one has done, at most
+    uint32_t torn, full;   // of thousand sends: only a part is sent, nothing is
     uint32_t socket_bytes; // room in a client's socket; 0: the system's default
     // Memory and threads.
     uint32_t no_memory; // of thousand allocations of a ring
     uint32_t thread_us;
     uint32_t unspawned, stillborn; // of thousand loaders: cannot be started, die at once
+    uint32_t deaths;               // of thousand steps of loaders: it dies before it takes it
     // Faults that happen to somebody at some time: how often each kind comes up.
     uint32_t faults, gap_us;
     uint32_t weights[16];

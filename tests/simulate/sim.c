@@ -71,6 +71,8 @@ void sim_run(bool (*over)(void)) {
             sim_violated("it does not come to an end");
         sim.now_ns = max_u64(sim.now_ns, actor->due_ns);
         sim_note(sim.now_ns ^ (uint64_t)actor->number << 48);
+        if (sim.steps > STEPS_MOST - 20)
+            sim_trace("%s %u acts", actor->name, actor->number); // who does not come to an end
         actor->due_ns = NEVER;
         actor->act(actor);
     }

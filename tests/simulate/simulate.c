@@ -148,15 +148,18 @@ static void tell_outcome(const struct progress *all, uint64_t violations, uint64
         sum.batches += all[i].batches;
         sum.virtual_ns += all[i].virtual_ns;
     }
-    printf("simulate: %" PRIu64 " seeds, %" PRIu64 " violate a property; %" PRIu64 " batches, %.0f hours of virtual"
+    printf("simulate: %" PRIu64 " seeds, %" PRIu64 " violate a property; %" PRIu64
+           " batches, %.0f hours of virtual"
            " time in %.1f s, %.0f seeds/s\n",
-           sum.done, violations, sum.batches, (double)sum.virtual_ns / 3600e9, seconds, (double)sum.done / seconds);
+           sum.done, violations, sum.batches, (double)sum.virtual_ns / 3600e9, seconds,
+           (double)sum.done / seconds);
 }
 
 static int run_all(void) {
     struct timespec began;
     clock_gettime(CLOCK_MONOTONIC, &began);
-    struct progress *all = mmap(NULL, JOBS_MOST * sizeof *all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct progress *all =
+        mmap(NULL, JOBS_MOST * sizeof *all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED)
         return 2;
     uint64_t violations = run_workers(all);
@@ -204,7 +207,8 @@ int main(int argc, char **argv) {
     options.count = 1;
     daemon_prepare();
     run_seed(options.first, &progress);
-    printf("seed %" PRIu64 ": every property holds; %" PRIu64 " steps, %" PRIu64 " batches, %.3f s of virtual time,"
+    printf("seed %" PRIu64 ": every property holds; %" PRIu64 " steps, %" PRIu64
+           " batches, %.3f s of virtual time,"
            " hash %016" PRIx64 "\n",
            options.first, sim.steps, progress.batches, (double)progress.virtual_ns / 1e9, sim.hash);
     return 0;

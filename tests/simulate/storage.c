@@ -28,12 +28,13 @@ void storage_samples(const struct ring *ring, const struct ring_claim *claim, ui
     struct order order;
     const struct ring_header *header = ring->header;
     SIM_MUST(claim->count <= CLAIM_MOST);
-    order_init(&order, (enum order_version)header->order_version, header->samples, header->seed, claim->epoch);
+    order_init(&order, (enum order_version)header->order_version, header->samples, header->seed,
+               claim->epoch);
     order_samples(&order, claim->first_position, claim->count, samples);
 }
 
-void storage_write(const struct ring *ring, const struct ring_claim *claim, const uint64_t samples[CLAIM_MOST],
-                   bool second) {
+void storage_write(const struct ring *ring, const struct ring_claim *claim,
+                   const uint64_t samples[CLAIM_MOST], bool second) {
     const uint64_t bytes = ring->header->fields[0].sample_bytes;
     uint8_t *data = ring_slot_data(ring, claim->slot) + claim->first_sample * bytes;
     for (uint32_t i = 0; i < claim->count; i++, data += bytes) {

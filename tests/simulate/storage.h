@@ -21,8 +21,8 @@ uint64_t storage_latency(void);
 void storage_samples(const struct ring *ring, const struct ring_claim *claim, uint64_t samples[CLAIM_MOST]);
 
 // Half of the bytes of a claim's samples arrives in the slot: the first half, or the second.
-void storage_write(const struct ring *ring, const struct ring_claim *claim, const uint64_t samples[CLAIM_MOST],
-                   bool second);
+void storage_write(const struct ring *ring, const struct ring_claim *claim,
+                   const uint64_t samples[CLAIM_MOST], bool second);
 
 // The sample has the bytes that it should have.
 bool storage_is_right(const uint8_t *bytes, uint64_t sample);

@@ -77,7 +77,8 @@ struct memory_limit __wrap_memory_limit_read(void) {
 
 int __wrap_statvfs(const char *path, struct statvfs *room) {
     (void)path;
-    *room = (struct statvfs){.f_blocks = MACHINE_BYTES / 4096, .f_bavail = MACHINE_BYTES / 4096, .f_frsize = 4096};
+    *room = (struct statvfs){
+        .f_blocks = MACHINE_BYTES / 4096, .f_bavail = MACHINE_BYTES / 4096, .f_frsize = 4096};
     return 0;
 }
 

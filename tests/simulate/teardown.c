@@ -4,7 +4,7 @@
 #include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/processes/loader_process.h"
-#include "tests/simulate/loader.h"
+#include "tests/simulate/children.h"
 #include "tests/simulate/network.h"
 
 static void end_session(struct session *session) {
@@ -21,7 +21,7 @@ static void end_session(struct session *session) {
 
 static void end_loader(struct loader_process *loader) {
     LIST_REMOVE(loader, link);
-    loader_orphaned(&loader->process);
+    child_orphaned(&loader->process);
     for (int i = 0; i < LOADER_COUNTERS; i++)
         atomic_store(&loader->record->counters[i], 0);
     atomic_store(&loader->record->feed, 0);

@@ -48,15 +48,18 @@ static inline uint32_t count_due(const struct delivery *delivery, uint32_t slot)
 }
 
 static inline void check_slots(const struct delivery *delivery) {
-    uint32_t ready = 0, unused = 0;
+    uint32_t ready = 0, unused = 0, abandoned = 0, moving = 0;
     for (uint32_t slot = 0; slot < delivery->ring->header->slot_count; slot++) {
         const struct slot_state *state = &delivery->slots[slot];
         WORLD_MUST(state->references == count_due(delivery, slot));
         WORLD_MUST(state->phase != SLOT_FREE || (!state->lane && !ring_slot_busy(delivery->ring, slot)));
         ready += state->phase == SLOT_READY;
         unused += state->phase == SLOT_FREE;
+        abandoned += state->phase == SLOT_FILLING && !state->lane;
+        moving += state->moves;
     }
     WORLD_MUST(ready == delivery->ready_count && unused == delivery->free_count);
+    WORLD_MUST(abandoned == delivery->abandoned && moving == delivery->moving);
 }
 
 static inline void check_delivery(const struct delivery *delivery) {
