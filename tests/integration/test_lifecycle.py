@@ -180,6 +180,18 @@ def test_draining_ends_with_a_consumer_that_is_killed():
         feedd.process = None
 
 
+def test_draining_ends_with_a_consumer_that_waits_for_others():
+    with serve() as feedd:
+        with feedd.client() as client:
+            client.attach("numbers", 10, share="job", wait_for=2)
+            feedd.ctl("drain")
+            error = client.expect_closed(5)
+            assert error["code"] == errno.ESHUTDOWN and "waits for others" in error["text"]
+        assert feedd.wait(5) == 0
+        feedd.check_nothing_left()
+        feedd.process = None
+
+
 def test_stopping_while_draining():
     with serve() as feedd:
         with consumer.Consumer(feedd, "numbers", 10, step=True) as reader:

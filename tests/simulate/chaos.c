@@ -72,8 +72,6 @@ static void act(struct actor *actor) {
     if (!left) {
         sim_trace("calm");
         sim.calm = true;
-        if (daemon_.up && daemon_.supervisor.state == SUPERVISOR_DRAINING)
-            daemon_stop(); // it would wait for consumers that wait for others, who cannot come any more
         return;
     }
     left--;

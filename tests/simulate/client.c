@@ -114,6 +114,7 @@ static bool open_feed(struct client *client) {
     bool resumed = options.resume != NULL;
     client->waits_for = options.wait_for;
     client->held_count = 0;
+    client->longest_pause_ns = 0;
     int err = feed_open(&client->feed, &options);
     if (client->dead)
         return false;

@@ -30,7 +30,6 @@ struct client {
     uint64_t stands_still_ns;
 
     // Where it is, and where its last checkpoint is.
-    bool placed;
     struct reference_place place, saved_place;
     char saved[FEED_TOKEN_BYTES]; // "": none
     struct held held[HELD_MOST];
@@ -38,7 +37,7 @@ struct client {
     uint64_t batches;
 
     uint64_t called_ns;        // its last call of libfeed returned
-    uint64_t longest_pause_ns; // since it attached
+    uint64_t longest_pause_ns; // since it last asked to attach
 };
 
 // Which one runs now; NULL: the daemon, or somebody else.

@@ -38,8 +38,6 @@ void oracle_opened(struct client *client, bool resumed) {
         sim_violated("client %u begins at %" PRIu64 "/%" PRIu64, client->number, start.epoch, start.consumed);
     SIM_MUST(group->wandered || start.consumed % (client->run.batch_size * client->run.world_size) == 0);
     client->place = start;
-    client->placed = true;
-    client->longest_pause_ns = 0;
 }
 
 // ---- Batches -----------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "base/time.h"
@@ -53,6 +54,20 @@ static bool detach_laggard(struct served_feed *feed, uint64_t now) {
     return true;
 }
 
+// ---- Members that wait in vain -----------------------------------------------------------------------------
+
+// They wait for others before the first batch, and those cannot join any more: draining would never end.
+static void end_vain_waits(const struct served_feed *feed) {
+    struct member *member;
+    if (feed->supervisor->state != SUPERVISOR_DRAINING || feed->state != FEED_GATHERING ||
+        feed->gather_until_ns || !TAILQ_EMPTY(&feed->awaiting))
+        return;
+    LIST_FOREACH(member, &feed->members, feed_link)
+        if (!member->failed)
+            member_fail(member, -ESHUTDOWN,
+                        "feedd accepts no new consumers, and this one waits for others (wait_for)");
+}
+
 // ---- The turn ----------------------------------------------------------------------------------------------
 
 static void end(struct served_feed *feed) {
@@ -77,6 +92,7 @@ void feed_act(struct served_feed *feed) {
     making_act(feed);
     feed_loaders_act(feed);
     places_admit(feed);
+    end_vain_waits(feed);
     if (served_feed_is_open(feed))
         pump_feed(feed);
     if (feed->find_laggards)
