@@ -7,6 +7,7 @@
 #   make fuzz       made-up inputs for everything that reads what others wrote
 #   make check-fault   every allocation and every system call fails once
 #   make simulate   the daemon and its clients on a virtual clock, one scenario per seed
+#   make storm      kills and pauses everything, again and again
 # Variables: BUILD= SANITIZE=address,undefined|thread  CC=  CFLAGS=  V=1  DESTDIR=  PREFIX=  WERROR=1
 #   CUDA_HOME=  a CUDA toolkit, 11.7 or newer. Only its headers are used; without a toolkit they are fetched from PyPI
 #               (CUDA_HOME=fetch: always). CUDA=0 builds without GPU support. Nothing is linked with CUDA: programs look
@@ -210,11 +211,6 @@ check-tsan:
 check-cuda-headers:
 	$(Q)BUILD='$(BUILD)/no-toolkit' MAKE='$(MAKE)' tests/cuda-headers.sh
 
-# Kills loader processes on one ring for SECONDS per case; make check does the same for two seconds.
-SECONDS ?= 60
-storm: $(BUILD)/tests/test_ring_processes
-	$(Q)RING_STORM_SECONDS=$(SECONDS) $<
-
 # Loaders that write anything anywhere they can, for SECONDS; make check does the same for eight seconds.
 hostile: $(BUILD)/feedctl $(BUILD)/tests/consumer $(BUILD)/tests/hostile_feedd
 	$(Q)HOSTILE_SECONDS=$(SECONDS) python3 tests/run.py --build $(BUILD) --jobs 1 --only 'integration/test_hostile_loader*'
@@ -243,11 +239,12 @@ include tests/lint.mk
 include tests/fuzz.mk
 include tests/fault.mk
 include tests/simulate.mk
+include tests/storm.mk
 include tools/install.mk
 include tools/python.mk
 include tools/bundle.mk
 
-.PHONY: FORCE all unit integration-programs bench-programs check check-torch check-gpu check-asan check-tsan check-cuda-headers storm hostile demo bench dependencies clean
+.PHONY: FORCE all unit integration-programs bench-programs check check-torch check-gpu check-asan check-tsan check-cuda-headers hostile demo bench dependencies clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 

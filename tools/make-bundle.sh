@@ -32,7 +32,7 @@ find "$stage/python" -name __pycache__ -prune -exec rm -r {} +
 strip --strip-unneeded "$stage/python/feedd/_feed.abi3.so"
 cp tools/bundle/README "$stage/README.bundle"
 cp tools/bundle/check tools/bundle/check-gpu tools/bundle/bench.sh tools/bundle/bench-gpu tools/bundle/bench-torch-gpu \
-    "$stage"
+    tools/bundle/storm "$stage"
 date -u +%Y-%m-%d >"$stage/build/bundle"
 
 for program in "$stage"/build/feed* "$stage"/build/libfeed.so.0 "$stage"/build/tests/* "$stage"/build/bench/* \

@@ -1,6 +1,6 @@
 // Many loader processes on one shared ring, killed with SIGKILL wherever they happen to be; every batch
 // must come once and whole. RING_STORM_SECONDS=N makes a long storm of the few seconds that each case takes
-// (make storm).
+// (make ring-storm).
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>

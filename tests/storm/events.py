@@ -1,0 +1,257 @@
+"""The events of plan.py: each is a function of the storm and a source of chance, and returns whether it hit something."""
+
+import contextlib
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import harness
+from lanes import Lane
+
+FLAKY = ("skipping", "failing")
+
+
+def send(pid, number):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+# ---- Kills -------------------------------------------------------------------------------------------------
+
+
+def lanes_of(storm, loader):
+    """Those that this loader reads for, if that is known."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open(f"/proc/{loader}/cmdline", encoding="utf-8") as file:
+            feed = int(file.read().replace("\0", " ").split()[-1])
+        return [lane for lane in storm.everyone() if lane.alive() and storm.feed_of(lane.process.pid) == feed]
+    return []
+
+
+def kill_loader(storm, chance):
+    loaders = storm.daemon.children("loader")["loader"]
+    if not loaders:
+        return False
+    victim = chance.choice(loaders)
+    lanes = [lane for lane in lanes_of(storm, victim) if lane.shape.dataset not in FLAKY]
+    send(victim, signal.SIGKILL)
+    if lanes:
+        storm.recovery.of_lanes("loader", lanes)
+    return True
+
+
+def kill_transfer(storm, chance):
+    transfers = storm.daemon.children("transfer")["transfer"]
+    if not transfers:
+        return False
+    send(chance.choice(transfers), signal.SIGKILL)
+    storm.recovery.of_lanes("transfer process", [lane for lane in storm.lanes if lane.shape.device])
+    return True
+
+
+def kill_supervisor(storm, chance):
+    if not storm.daemon.alive() or storm.file_is_cut:
+        return False
+    storm.upset()
+    storm.daemon.kill()
+    storm.restart_delay = chance.choice((0, 0, 0.05, 0.3))
+    storm.later(0.001, storm.recovery.of_supervisor)
+    return True
+
+
+def kill_consumer(storm, chance):
+    victims = [lane for lane in storm.lanes if lane.alive() and lane.running_ns()]
+    if not victims:
+        return False
+    lane = chance.choice(victims)
+    lane.signal(signal.SIGKILL)
+    storm.recovery.of_consumer(lane)
+    return True
+
+
+def kill_attaching(storm, chance):
+    """A visitor is killed within its first milliseconds."""
+    lane = visit(storm, chance)
+    if lane:
+        storm.later(chance.random() * 0.03, lambda: lane.signal(signal.SIGKILL))
+    return bool(lane)
+
+
+# ---- Pauses ------------------------------------------------------------------------------------------------
+
+
+def pause(storm, pid, seconds):
+    send(pid, signal.SIGSTOP)
+    storm.later(seconds, lambda: send(pid, signal.SIGCONT))
+
+
+def pause_loader(storm, chance):
+    """Some for longer than loader_timeout."""
+    loaders = storm.daemon.children("loader")["loader"]
+    if not loaders:
+        return False
+    victim = chance.choice(loaders)
+    lanes = [lane for lane in lanes_of(storm, victim) if lane.shape.dataset not in FLAKY]
+    pause(storm, victim, chance.choice((0.05, 0.3, 1, 3)))
+    if lanes:
+        storm.recovery.of_lanes("loader paused", lanes, 4.0)
+    return True
+
+
+def pause_transfer(storm, chance):
+    transfers = storm.daemon.children("transfer")["transfer"]
+    if transfers:
+        pause(storm, chance.choice(transfers), chance.choice((0.05, 0.3, 1, 3)))
+    return bool(transfers)
+
+
+def pause_supervisor(storm, chance):
+    if not storm.daemon.alive():
+        return False
+    storm.upset()
+    pause(storm, storm.daemon.pid, chance.choice((0.05, 0.3, 1)))
+    return True
+
+
+def pause_consumer(storm, chance):
+    """For longer than max_lag, some of them."""
+    victims = [lane for lane in storm.lanes if lane.alive()]
+    if not victims:
+        return False
+    lane = chance.choice(victims)
+    lane.signal(signal.SIGSTOP)
+    process = lane.process
+    # Its neighbours wait for it until then.
+    storm.later(chance.choice((0.05, 0.3, 1, 3)), lambda: (process is lane.process) and lane.signal(signal.SIGCONT))
+    return True
+
+
+# ---- Comings and goings ------------------------------------------------------------------------------------
+
+
+def visit(storm, chance):
+    """A consumer joins a feed that is there, or has one made, and leaves after some batches."""
+    free = [lane for lane in storm.visitors if not lane.alive()]
+    if not free:
+        return None
+    lane: Lane = chance.choice(free)
+    lane.seed = chance.randrange(3) if not lane.shape.group else lane.seed
+    lane.anew = True
+    lane.start(batches=chance.randrange(1, 60), user=storm.stranger if chance.random() < 0.5 else None)
+    return lane
+
+
+def reload(storm, chance):
+    if storm.file_is_cut:
+        return False
+    storm.write_config(
+        loaders=chance.choice((1, 2, 3)), queue_depth=chance.choice((2, 64)), linger=chance.choice((0, 1, 2)),
+        extra=chance.random() < 0.5, io={name: chance.choice(("uring", "mapped", "pread", "auto")) for name in storm.plain},
+    )  # fmt: skip
+    storm.daemon.kill(signal.SIGHUP)
+    storm.reloaded = time.monotonic()
+    return True
+
+
+def flood(storm, chance):
+    """Hundreds of sessions that attach and go."""
+    script = storm.here / "flood.py"
+    command = [sys.executable, script, storm.instance.socket, str(chance.choice((0.3, 1.0)))]
+    identity = {"user": storm.stranger, "group": storm.stranger, "extra_groups": []} if storm.stranger else {}
+    storm.background.append(subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=harness.die_with_parent, **identity,
+    ))  # fmt: skip
+    return True
+
+
+# ---- What the machine denies -------------------------------------------------------------------------------
+
+
+def limit(storm, kind, value, seconds):
+    """Of the daemon, and of the processes that it starts meanwhile."""
+    pid = storm.daemon.pid
+    storm.deny(seconds + 5)
+    soft, hard = resource.prlimit(pid, kind)
+
+    def restore():
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(pid, kind, (soft, hard))
+
+    resource.prlimit(pid, kind, (value, hard))
+    storm.later(seconds, restore)
+    return True
+
+
+def few_descriptors(storm, chance):
+    try:
+        open_now = len(os.listdir(f"/proc/{storm.daemon.pid}/fd"))
+        value = max(8, open_now + chance.choice((-5, 0, 2, 5, 10)))
+        return limit(storm, resource.RLIMIT_NOFILE, value, chance.choice((0.3, 1.0)))
+    except OSError:  # it has just ended
+        return False
+
+
+def small_files(storm, chance):
+    try:
+        return limit(storm, resource.RLIMIT_FSIZE, chance.choice((0, 4096, 1 << 20)), chance.choice((0.3, 1.0)))
+    except OSError:
+        return False
+
+
+def little_memory(storm, chance):
+    """The kernel reclaims what it can, and may end processes of the daemon."""
+    if storm.group.refusal or not storm.daemon.alive():
+        return False
+    storm.deny(6)
+    storm.upset()
+    storm.daemon.expected = True
+    storm.group.squeeze(chance.choice((1 << 20, 8 << 20)))
+    storm.later(chance.choice((0.3, 1.0)), storm.group.restore)
+    return True
+
+
+# ---- Storage -----------------------------------------------------------------------------------------------
+
+
+def fault(storm, seconds, **faults):
+    if storm.storage.refusal:
+        return False
+    storm.storage.set(**faults)
+    storm.later(seconds, storm.storage.set)
+    return True
+
+
+def failing_reads(storm, chance):
+    return fault(storm, 1.0, failing=chance.choice((5, 200, 1000)))
+
+
+def slow_reads(storm, chance):
+    return fault(storm, 1.5, delay_us=chance.choice((2000, 50000)))
+
+
+def hanging_reads(storm, chance):
+    seconds = chance.choice((0.5, 3.0))  # with and without loader_timeout passing
+    return fault(storm, seconds, hang_s=seconds)
+
+
+def cut_file(storm, chance):
+    """A whole number of pages stays, since the rest of a page that is mapped would read as zeros. Nothing opens the file
+    meanwhile: that would be another dataset."""
+    path, content = storm.cut
+    if storm.file_is_cut or time.monotonic_ns() - storm.upset_ns < 2e9 or time.monotonic() - storm.reloaded < 2:
+        return False
+    storm.file_is_cut = True
+    keep = chance.randrange(len(content) // 4096) * 4096
+    os.truncate(path, keep)
+
+    def restore():
+        with path.open("r+b") as file:
+            file.seek(keep)
+            file.write(content[keep:])
+        storm.file_is_cut = False
+
+    storm.later(chance.choice((0.1, 0.5)), restore)
+    return True

@@ -1,0 +1,49 @@
+"""Who takes part: consumers of every kind."""
+
+from lanes import Shape
+
+
+def choose_lanes(datasets, gpu):
+    """(name, shape) of the lanes that last. Those on a GPU are slower, since each process has to open the driver."""
+    lanes = [
+        ("private-records", Shape("records", 64)),
+        ("private-tokens", Shape("tokens", 16)),
+        ("private-pairs", Shape("pairs", 50, hold=0, shuffle=False)),
+        ("private-vectors", Shape("vectors", 33, drop_last=True, prefetch=3)),
+        ("private-shrinking", Shape("shrinking", 20)),
+        ("ranks-0", Shape("records", 24, "ranks", 0, 2, wait_for=2)),
+        ("ranks-1", Shape("records", 24, "ranks", 1, 2, wait_for=2)),
+        ("twins-0", Shape("tokens", 12, "twins", pause_us=10000)),
+        ("twins-1", Shape("tokens", 12, "twins", hold=1)),
+        ("late-0", Shape("vectors", 40, "late", max_lag=2)),
+        ("late-1", Shape("vectors", 40, "late", max_lag=2, pause_us=12000)),
+    ]
+    if gpu != "none":
+        lanes += [
+            ("gpu-private", Shape("records", 32, device=gpu, pause_us=12000)),
+            ("gpu-mixed", Shape("pairs", 20, "mixed", device=gpu, pause_us=12000)),
+            ("cpu-mixed", Shape("pairs", 20, "mixed", pause_us=12000)),
+            ("gpu-ranks-0", Shape("tokens", 8, "gpu-ranks", 0, 2, device=gpu, pause_us=12000)),
+            ("gpu-ranks-1", Shape("tokens", 8, "gpu-ranks", 1, 2, device=gpu, pause_us=12000)),
+        ]
+    if "skipping" in datasets:
+        lanes += [
+            ("skipping", Shape("skipping", 10, pause_us=40000)),
+            ("failing", Shape("failing", 10, pause_us=40000)),
+        ]
+    return lanes
+
+
+def choose_visitors(gpu):
+    visitors = [
+        ("visitor-own", Shape("vectors", 20)),
+        ("visitor-other", Shape("tokens", 5, shuffle=False)),
+        ("visitor-records", Shape("records", 10, drop_last=True)),
+        ("visitor-twins", Shape("tokens", 12, "twins")),
+        ("visitor-rank", Shape("records", 24, "ranks", 1, 2)),
+        ("visitor-guest", Shape("pairs", 30, "guests")),
+        ("visitor-guest-2", Shape("pairs", 30, "guests")),
+    ]
+    if gpu.startswith("host"):
+        visitors.append(("visitor-gpu", Shape("vectors", 16, device=gpu)))
+    return visitors

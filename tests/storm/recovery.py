@@ -1,0 +1,89 @@
+"""How long consumers had to wait after a kill. Measured where nothing else had happened to the consumer at that time."""
+
+import time
+
+NS_PER_S = 1_000_000_000
+# What the documents promise, in seconds.
+LIMITS = {"loader": 0.25, "supervisor": 2.0, "transfer process": None, "consumer": None, "loader paused": None}
+
+
+class Recovery:
+    def __init__(self, storm):
+        self.storm = storm
+        self.times = {role: [] for role in LIMITS}
+
+    def _undisturbed(self, lane, since_ns):
+        """Nor any other that shares its feed."""
+        group = [other for other in self.storm.everyone() if other is lane or other.shape.group == lane.shape.group != ""]
+        return all(other.disturbed_ns < since_ns for other in group)
+
+    def _watch(self, lanes):
+        return [lane for lane in lanes if lane.alive() and lane.running_ns()]
+
+    def of_lanes(self, role, lanes, seconds=1.5):
+        """After a process that serves these lanes was killed: their longest wait that began within `seconds`."""
+        began, watched = time.monotonic_ns(), self._watch(lanes)
+        end = began + int(seconds * NS_PER_S)
+
+        def look():
+            if self.storm.upset_ns > began - 2 * NS_PER_S:
+                return
+            waits = [lane.ledger.longest_wait(began, end) for lane in watched if self._undisturbed(lane, began)]
+            if waits:
+                self.times[role].append(max(waits) / NS_PER_S)
+
+        self.storm.later(seconds + 1.0, look)
+
+    def of_supervisor(self):
+        """Until each lane has its first batch of the next daemon."""
+        began = time.monotonic_ns()
+        for lane in self._watch(self.storm.everyone()):
+            # Those that share a feed wait for one that was killed just before.
+            if self._undisturbed(lane, began - 6 * NS_PER_S if lane.shape.group else began):
+                self._await_generation(lane, began, 1.0)
+
+    def _await_generation(self, lane, began, seconds):
+        def look():
+            if self.storm.upset_ns > began or not self._undisturbed(lane, began):
+                return
+            if lane.ledger.generation_ns > began:
+                self.times["supervisor"].append((lane.ledger.generation_ns - began) / NS_PER_S)
+            elif time.monotonic_ns() - began < 60 * NS_PER_S:
+                self._await_generation(lane, began, 1.0)
+
+        self.storm.later(seconds, look)
+
+    def of_consumer(self, lane):
+        """Until the one that takes its place has its first batch."""
+        began = time.monotonic_ns()
+
+        def look():
+            if self.storm.upset_ns > began - NS_PER_S or lane.started_ns < began or lane.disturbed_ns > lane.started_ns:
+                return
+            if lane.running_ns():
+                self.times["consumer"].append((lane.running_ns() - began) / NS_PER_S)
+
+        self.storm.later(3.0, look)
+
+    def table(self):
+        """Rows for people, and figures."""
+        rows, figures = [], {}
+        for role, limit in LIMITS.items():
+            times = sorted(self.times[role])
+            if not times:
+                continue
+            beyond = sum(value > limit for value in times) if limit else 0
+            figures[role] = {
+                "measured": len(times), "p50_ms": pick(times, 0.5), "p99_ms": pick(times, 0.99),
+                "max_ms": pick(times, 1.0), "limit_ms": limit and limit * 1e3, "beyond": beyond,
+            }  # fmt: skip
+            promise = f"limit {limit * 1e3:.0f} ms, {beyond} beyond" if limit else "no limit"
+            rows.append(
+                f"  {role:17} {len(times):6} measured   p50 {pick(times, 0.5):7.1f} ms   p99 {pick(times, 0.99):7.1f} ms"
+                f"   max {pick(times, 1.0):7.1f} ms   {promise}"
+            )
+        return rows, figures
+
+
+def pick(times, share):
+    return round(1e3 * times[min(len(times) - 1, int(share * len(times)))], 1)

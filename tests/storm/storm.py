@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+"""Runs a daemon and its consumers while processes of every role are killed and paused, storage fails, and the machine
+denies descriptors and memory; checks every sample, and that nothing is left. ../README.md, "Storms"."""
+
+import argparse
+import contextlib
+import heapq
+import itertools
+import json
+import pathlib
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "integration"))
+
+import events  # noqa: E402
+import files  # noqa: E402
+import harness  # noqa: E402
+import plan  # noqa: E402
+import report  # noqa: E402
+import users  # noqa: E402
+from daemon import Daemon, MemoryGroup  # noqa: E402
+from lanes import Lane  # noqa: E402
+from population import choose_lanes, choose_visitors  # noqa: E402
+from recovery import Recovery  # noqa: E402
+from storage import Storage  # noqa: E402
+
+ROUND_S = 300
+TICK_S = 0.01
+NS_PER_S = 1_000_000_000
+
+
+class Storm:
+    def __init__(self, arguments):
+        self.arguments, self.here = arguments, HERE
+        self.instance = harness.Instance(
+            ring_memory="512M", socket_mode="0666", loader_timeout=2, stop_timeout=5, max_lag=30, device_linger=1,
+            device_pool="256K", ring="256K",
+        )  # fmt: skip
+        self.folder = self.instance.directory
+        self.folder.chmod(0o711)
+        self.consumer = harness.PROGRAMS / "tests/storm_consumer"
+        self.stranger = users.NOBODY if self._strangers_may_run() else None
+        self.datasets = files.make_all(self.folder, arguments.seed)
+        self.plain = list(self.datasets)
+        content = files.records(random.Random(arguments.seed), 6000, 128)
+        self.storage = Storage("flaky.bin", content)
+        if not self.storage.refusal:
+            for dataset in files.make_flaky(self.folder, self.storage.path, content):
+                self.datasets[dataset.name] = dataset
+        self.cut = self.folder / "shrinking.bin", (self.folder / "shrinking.bin").read_bytes()
+        self.group = MemoryGroup()
+        self.daemon = Daemon(self.instance, self.group.wrap)
+        self.lanes = [self._lane(*each) for each in choose_lanes(self.datasets, arguments.gpu)]
+        self.visitors = [self._lane(*each) for each in choose_visitors(arguments.gpu)]
+        self.recovery = Recovery(self)
+        self.actions, self.order = [], itertools.count()
+        self.counts, self.missed = {}, {}
+        self.errors, self.findings = {}, []  # errors that are to be expected; those that are not
+        self.upset_ns, self.denied_until, self.restart_delay = 0, 0.0, 0.0
+        self.file_is_cut, self.reloaded = False, 0.0
+        self.background, self.feeds = [], (0, {})
+        self.running = True
+
+    def _lane(self, name, shape):
+        seed = random.Random(f"{self.arguments.seed} {shape.group or name}").getrandbits(32)
+        return Lane(self, name, shape, seed)
+
+    def _strangers_may_run(self):
+        command = [self.consumer, "--order", "1", "1", "1"]
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            return subprocess.run(
+                command, user=users.NOBODY, group=users.NOBODY, extra_groups=[], capture_output=True, check=True
+            )
+        return None
+
+    def everyone(self):
+        return [*self.lanes, *self.visitors]
+
+    # ---- Time ----------------------------------------------------------------------------------------------
+
+    def later(self, seconds, action):
+        heapq.heappush(self.actions, (time.monotonic() + seconds, next(self.order), action))
+
+    def upset(self):
+        self.upset_ns = time.monotonic_ns()
+
+    def deny(self, seconds):
+        """Until then the machine may deny something that a consumer needs."""
+        self.denied_until = max(self.denied_until, time.monotonic() + seconds)
+
+    def time_of_denial(self):
+        return time.monotonic() < self.denied_until
+
+    def feed_of(self, pid):
+        daemon, feeds = self.feeds
+        return feeds.get(pid) if self.daemon.alive() and daemon == self.daemon.pid else None
+
+    def look_at_feeds(self):
+        """A thread: which consumer is on which feed, as the daemon says."""
+        while self.running:
+            daemon = self.daemon.pid if self.daemon.alive() else 0
+            with contextlib.suppress(subprocess.SubprocessError, AssertionError, ValueError):
+                said = self.instance.ctl("clients", "--json", limit_s=3).stdout
+                self.feeds = daemon, {client["pid"]: client["feed"] for client in json.loads(said)}
+            time.sleep(0.7)
+
+    # ---- The daemon ----------------------------------------------------------------------------------------
+
+    def write_config(self, loaders=2, queue_depth=64, linger=1, extra=False, io=None):
+        settings = {**self.instance.settings, "loaders": loaders, "queue_depth": queue_depth, "linger": linger}
+        lines = ["[feedd]", *(f"{key} = {value}" for key, value in settings.items()), ""]
+        text = "\n".join(lines)
+        for name, dataset in self.datasets.items():
+            text += dataset.section(**({"io": io[name]} if io and name in io else {}))
+        if extra:
+            text += self.datasets["vectors"].section().replace("[dataset vectors]", "[dataset extra]")
+        new = self.instance.config.with_suffix(".new")
+        new.write_text(text)
+        new.rename(self.instance.config)
+
+    # ---- Consumers -----------------------------------------------------------------------------------------
+
+    def tend(self, now):
+        """Reaps what has ended, and lets lanes continue."""
+        if self.daemon.watch(now, self.restart_delay, not self.file_is_cut):
+            self.upset()
+        self.background = [process for process in self.background if process.poll() is None]
+        for lane in self.everyone():
+            if lane.process is not None and lane.process.poll() is not None:
+                self._ended(lane, lane.process.returncode, now)
+                lane.process = None
+        for lane in self.lanes:
+            if lane.process is None and not lane.stopping and now >= lane.starts_at:
+                lane.start()
+
+    def _ended(self, lane, status, now):
+        lane.failures = 0 if lane.running_ns() else lane.failures + 1
+        lane.starts_at = now
+        if status in (0, -signal.SIGKILL):
+            return
+        lane.starts_at = now + min(1.0, 0.02 * 2**lane.failures)
+        error, text = lane.ledger.error, lane.ledger.text
+        reason = report.why(self, lane, status, error, text)
+        lane.anew = lane.anew or (error == report.ESTALE and bool(lane.shape.group))
+        if reason:
+            self.errors[reason] = self.errors.get(reason, 0) + 1
+        else:
+            self.findings.append(f"{lane.name} ended with status {status}, error {error}: {text}")
+            print("  unexpected:", self.findings[-1], flush=True)
+
+    # ---- Rounds --------------------------------------------------------------------------------------------
+
+    def run_until(self, end):
+        """Does what is due until then."""
+        while (now := time.monotonic()) < end:
+            self.tend(now)
+            while self.actions and self.actions[0][0] <= time.monotonic():
+                heapq.heappop(self.actions)[2]()
+            time.sleep(TICK_S)
+
+    def round(self, number, seconds):
+        for lane in self.everyone():
+            lane.stopping = False
+        for at, name, seed in plan.make(self.arguments.seed, number, seconds, self.arguments.rate):
+            self.later(at, lambda name=name, seed=seed: self._happen(name, seed))
+        self.run_until(time.monotonic() + seconds)
+        self.calm()
+
+    def _happen(self, name, seed):
+        hit = getattr(events, name)(self, random.Random(seed))
+        counter = self.counts if hit else self.missed
+        counter[name] = counter.get(name, 0) + 1
+
+    def calm(self):
+        """Ends what was begun, lets all consumers leave, and looks at what is left."""
+        for lane in self.everyone():
+            lane.stop()
+        self.run_until(time.monotonic() + 4)  # pauses and denials end
+        self.actions.clear()
+        deadline = time.monotonic() + 60
+        while any(lane.alive() for lane in self.everyone()) and time.monotonic() < deadline:
+            self.run_until(time.monotonic() + 0.1)
+        for lane in self.everyone():
+            if lane.alive():
+                self.findings.append(f"{lane.name} does not end")
+                lane.signal(signal.SIGKILL)
+        self.write_config()
+        self.daemon.kill(signal.SIGHUP)
+        self.run_until(time.monotonic() + 2)
+        self.check_leaks()
+
+    def check_leaks(self):
+        self.daemon.settle(30)
+        self.findings += [f"left behind: {pid} {command}" for pid, command in self.daemon.left_behind().items()]
+        self.findings += [f"a child without a feed: {name}" for pid, name in self.instance.children().items()]
+        found = self.daemon.holdings()
+        for kind in ("descriptors", "shared"):
+            if found[kind] != self.baseline[kind]:
+                self.findings.append(f"{kind} before: {self.baseline[kind]}, after: {found[kind]}")
+        grown = found["anonymous_kib"] - self.baseline["anonymous_kib"]
+        self.grown_kib = max(getattr(self, "grown_kib", 0), grown)
+        if grown > 16 << 10:
+            self.findings.append(f"the daemon has {grown} KiB more private memory than at first")
+
+    def run(self):
+        self.write_config()
+        self.daemon.start()
+        harness.eventually(self.instance._listens, 15, "feedd takes connections")
+        self.instance.status()
+        time.sleep(0.3)
+        self.baseline = self.daemon.holdings()
+        threading.Thread(target=self.look_at_feeds, daemon=True).start()
+        left, number = self.arguments.seconds, 0
+        while left > 0:
+            seconds = left if left < 1.5 * ROUND_S else ROUND_S
+            self.round(number, seconds)
+            left, number = left - seconds, number + 1
+            if left > 0:
+                report.progress(self, self.arguments.seconds - left)
+        self.running = False
+        self.stop()
+
+    def stop(self):
+        try:
+            self.instance.stop()
+        except AssertionError as error:
+            self.findings.append(str(error))
+        self.findings += self.daemon.unexpected
+
+    def end(self):
+        for lane in self.everyone():
+            if lane.alive():
+                lane.process.kill()
+        for process in self.background:
+            process.kill()
+        self.instance.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.storage.end()
+        self.ended_by_kernel = 0 if self.group.refusal else self.group.ended()
+        self.group.end()
+
+
+def check_order(consumer):
+    """The consumer's idea of the order is that of the reference."""
+    from order_reference import Order
+
+    for samples, seed, epoch in ((1, 0, 0), (300, 7, 1), (1025, 2**63, 5)):
+        command = [consumer, "--order", str(samples), str(seed), str(epoch)]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        order = Order(samples, seed, epoch)
+        assert [int(word) for word in said] == [order.sample(position) for position in range(samples)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=1, help="of the plan; which process an event meets is a matter of time")
+    parser.add_argument("--rate", type=float, default=1, help="events, as a multiple of plan.py")
+    parser.add_argument("--gpu", default="host:0", help="the device of consumers on a GPU, such as cuda:0; none: without")
+    parser.add_argument("--json", type=pathlib.Path, help="write the figures there")
+    log = harness.BUILD / "storm.log"
+    parser.add_argument("--keep-log", type=pathlib.Path, default=log, help="copy the daemon's log there")
+    arguments = parser.parse_args()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard) if soft < 4096 else soft, hard))
+    storm = Storm(arguments)
+    check_order(storm.consumer)
+    try:
+        storm.run()
+    finally:
+        with contextlib.suppress(OSError):
+            arguments.keep_log.write_text(storm.instance.read_log())
+        storm.end()
+    sys.exit(report.conclude(storm))
+
+
+if __name__ == "__main__":
+    main()

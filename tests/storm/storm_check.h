@@ -1,0 +1,50 @@
+// What a consumer of the storm compares: the place of a batch in the order, the samples that it says it holds, and
+// their bytes.
+#ifndef FEEDD_TESTS_STORM_STORM_CHECK_H
+#define FEEDD_TESTS_STORM_STORM_CHECK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/feed.h"
+#include "tests/storm/storm_ledger.h"
+#include "tests/storm/storm_order.h"
+
+#define HELD_MOST 64
+
+struct field {
+    const char *name;
+    uint64_t bytes; // per sample
+    const uint8_t *truth;
+};
+
+struct consumer {
+    struct feed_options options;
+    const char *ledger_path, *truth_path;
+    uint64_t samples, hold, pause_us, batches;
+    bool skips; // samples may be missing, as long as that is said
+    struct field field[FEED_MAX_FIELDS];
+    uint32_t field_count;
+
+    struct storm_order order;
+    struct storm_position at;
+    struct storm_ledger *ledger;
+    struct feed *feed;
+    struct feed_batch held[HELD_MOST]; // oldest first
+    uint64_t held_count, taken;
+    uint64_t sequence; // of the last batch
+    uint32_t generation;
+    uint8_t *fetched; // of a batch on a GPU
+};
+
+// Adds to a counter of the ledger. The first finding of a lane is kept in words.
+void check_find(struct consumer *consumer, uint64_t *counter, uint64_t samples, const char *what,
+                const struct feed_batch *batch);
+
+// How many samples of a batch, or how many of their fields, are not those of the files.
+uint64_t check_bytes(struct consumer *consumer, const struct feed_batch *batch);
+
+// Each batch is the one that follows the one before; the consumer then stands after it.
+void check_place(struct consumer *consumer, const struct feed_batch *batch);
+
+#endif

@@ -1,0 +1,15 @@
+// What a consumer of the storm is told to do.
+#ifndef FEEDD_TESTS_STORM_STORM_OPTIONS_H
+#define FEEDD_TESTS_STORM_STORM_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "tests/storm/storm_check.h"
+
+// --NAME=VALUE, or --NAME for a flag; false: there is no such option.
+bool options_parse(struct consumer *consumer, char *argument);
+
+// Maps the ledger and the files' bytes; exits with 2 if they are not there.
+void options_prepare(struct consumer *consumer);
+
+#endif
