@@ -175,7 +175,9 @@ static int open_for_reading(int fd, int *read_fd, struct error *error) {
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     *read_fd = open(path, O_RDONLY | O_CLOEXEC);
-    return *read_fd < 0 ? error_set(error, -errno, "cannot open a shared-memory object read-only: %m") : 0;
+    return *read_fd < 0
+               ? error_set(error, -errno, "cannot open a shared-memory object read-only through /proc: %m")
+               : 0;
 }
 
 // Whether /dev/shm is mounted with huge = advise, within_size or always.
