@@ -7,11 +7,15 @@ SEED         ?= 1
 STORMFLAGS   ?=
 SOAKFLAGS    ?=
 
-$(BUILD)/tests/storm_consumer: $(call objects,$(wildcard tests/storm/*.c)) $(BUILD)/libfeed.a
+$(BUILD)/tests/storm_consumer: $(call objects,$(wildcard tests/storm/storm_*.c)) $(BUILD)/libfeed.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT))
-integration-programs: $(BUILD)/tests/storm_consumer
+$(BUILD)/tests/soak_churn: $(BUILD)/obj/tests/storm/soak_churn.o $(BUILD)/libfeed.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT))
+integration-programs: $(BUILD)/tests/storm_consumer $(BUILD)/tests/soak_churn
 
 storm:
 	$(Q)tools/install-dependencies.sh build check

@@ -62,7 +62,7 @@ class Daemon:
         self.instance, self.wrap = instance, wrap
         self.process = None
         self.sessions = []  # of all daemons so far: nothing may be left in them
-        self.starts_at = 0.0
+        self.starts_at = self.started_at = 0.0
         self.ends = {}  # how often it has ended with which status
         self.expected = False  # somebody has killed it
         self.unexpected = []
@@ -76,7 +76,7 @@ class Daemon:
             )  # fmt: skip
         self.instance.process = self.process
         self.sessions.append(self.process.pid)
-        self.expected = False
+        self.expected, self.started_at = False, time.monotonic()
 
     @property
     def pid(self):
@@ -87,12 +87,13 @@ class Daemon:
     def alive(self):
         return self.process is not None and self.process.returncode is None
 
-    def watch(self, now, delay, may_start=True):
-        """Reaps it, and starts the next one after `delay`. Returns true when it has started one."""
+    def watch(self, now, delay, may_start=True, faulty=False):
+        """Reaps it, and starts the next one after `delay`. Returns true when it has started one. While storage is `faulty`,
+        it may refuse to start, since it looks at all files first."""
         if self.process is not None and self.process.poll() is not None:
             status = self.process.returncode
             self.ends[status] = self.ends.get(status, 0) + 1
-            if not self.expected:
+            if not self.expected and not (status == 1 and faulty):
                 self.unexpected.append(f"the daemon ended by itself with status {status}")
             self.process = None
             self.starts_at = now + delay

@@ -145,7 +145,8 @@ def visit(storm, chance):
 
 
 def reload(storm, chance):
-    if storm.file_is_cut:
+    """Not of a daemon that has just begun: it may not yet know the signal."""
+    if storm.file_is_cut or not storm.daemon.alive() or time.monotonic() - storm.daemon.started_at < 1:
         return False
     storm.write_config(
         loaders=chance.choice((1, 2, 3)), queue_depth=chance.choice((2, 64)), linger=chance.choice((0, 1, 2)),
@@ -159,10 +160,10 @@ def reload(storm, chance):
 def flood(storm, chance):
     """Hundreds of sessions that attach and go."""
     script = storm.here / "flood.py"
-    command = [sys.executable, script, storm.instance.socket, str(chance.choice((0.3, 1.0)))]
-    identity = {"user": storm.stranger, "group": storm.stranger, "extra_groups": []} if storm.stranger else {}
+    user = str(storm.stranger or os.getuid())
+    command = [sys.executable, script, storm.instance.socket, str(chance.choice((0.3, 1.0))), user]
     storm.background.append(subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=harness.die_with_parent, **identity,
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=harness.die_with_parent,
     ))  # fmt: skip
     return True
 
@@ -174,7 +175,8 @@ def limit(storm, kind, value, seconds):
     """Of the daemon, and of the processes that it starts meanwhile."""
     pid = storm.daemon.pid
     storm.deny(seconds + 5)
-    soft, hard = resource.prlimit(pid, kind)
+    # The first time, it is still as it was: a later limit may begin before an earlier one ends.
+    soft, hard = storm.limits.setdefault((pid, kind), resource.prlimit(pid, kind))
 
     def restore():
         with contextlib.suppress(ProcessLookupError):
@@ -220,6 +222,7 @@ def fault(storm, seconds, **faults):
     if storm.storage.refusal:
         return False
     storm.storage.set(**faults)
+    storm.faulty_until = time.monotonic() + seconds + 1
     storm.later(seconds, storm.storage.set)
     return True
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""flood.py SOCKET SECONDS: sessions that ask for feeds of many shapes and go, as fast as one process can."""
+"""flood.py SOCKET SECONDS UID: sessions of that user that ask for feeds of many shapes and go, as fast as one process can."""
 
 import contextlib
+import os
 import pathlib
 import sys
 import time
@@ -12,6 +13,10 @@ import wire  # noqa: E402
 
 
 def main():
+    if (user := int(sys.argv[3])) != os.getuid():
+        os.setgroups([])
+        os.setgid(user)
+        os.setuid(user)
     end, number = time.monotonic() + float(sys.argv[2]), 0
     while time.monotonic() < end:
         sessions = []

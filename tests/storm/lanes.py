@@ -59,6 +59,13 @@ class Ledger:
         return longest
 
 
+    def waits_since(self, since_ns):
+        """The long waits that ended since then, in milliseconds; the last WAITS of them."""
+        count = self.waits
+        waits = (self._words(WAIT + 16 * (number % WAITS), 2) for number in range(max(0, count - WAITS + 1), count))
+        return [(end - begin) / 1e6 for begin, end in waits if end > since_ns]
+
+
 @dataclasses.dataclass
 class Shape:
     """What a lane's consumers ask for. Lanes with the same `group` share a feed."""
@@ -101,7 +108,7 @@ class Lane:
             "wait-for": shape.wait_for, "ledger": self.ledger.path, **more,
         }  # fmt: skip
         flags = ["--shuffle"] * shape.shuffle + ["--drop-last"] * shape.drop_last
-        arguments = [f"--{name}={value}" for name, value in options.items() if value]
+        arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items() if value]
         return [self.storm.consumer, *self.storm.datasets[shape.dataset].arguments(), *arguments, *flags]
 
     def start(self, user=None, **more):

@@ -11,11 +11,20 @@ class Recovery:
     def __init__(self, storm):
         self.storm = storm
         self.times = {role: [] for role in LIMITS}
+        self.worst = []  # (seconds, role, names of lanes, when)
+
+    def _note(self, role, seconds, names):
+        self.times[role].append(seconds)
+        self.worst = sorted([*self.worst, (round(seconds, 4), role, names, time.strftime("%X"))], reverse=True)[:40]
 
     def _undisturbed(self, lane, since_ns):
         """Nor any other that shares its feed."""
         group = [other for other in self.storm.everyone() if other is lane or other.shape.group == lane.shape.group != ""]
         return all(other.disturbed_ns < since_ns for other in group)
+
+    def _denied(self, since_ns):
+        """Without descriptors or memory, a replacement cannot start."""
+        return self.storm.denied_until * NS_PER_S > since_ns
 
     def _watch(self, lanes):
         return [lane for lane in lanes if lane.alive() and lane.running_ns()]
@@ -26,11 +35,11 @@ class Recovery:
         end = began + int(seconds * NS_PER_S)
 
         def look():
-            if self.storm.upset_ns > began - 2 * NS_PER_S:
+            if self.storm.upset_ns > began - 2 * NS_PER_S or self._denied(began):
                 return
             waits = [lane.ledger.longest_wait(began, end) for lane in watched if self._undisturbed(lane, began)]
             if waits:
-                self.times[role].append(max(waits) / NS_PER_S)
+                self._note(role, max(waits) / NS_PER_S, [lane.name for lane in watched])
 
         self.storm.later(seconds + 1.0, look)
 
@@ -47,7 +56,7 @@ class Recovery:
             if self.storm.upset_ns > began or not self._undisturbed(lane, began):
                 return
             if lane.ledger.generation_ns > began:
-                self.times["supervisor"].append((lane.ledger.generation_ns - began) / NS_PER_S)
+                self._note("supervisor", (lane.ledger.generation_ns - began) / NS_PER_S, [lane.name])
             elif time.monotonic_ns() - began < 60 * NS_PER_S:
                 self._await_generation(lane, began, 1.0)
 
@@ -58,10 +67,12 @@ class Recovery:
         began = time.monotonic_ns()
 
         def look():
-            if self.storm.upset_ns > began - NS_PER_S or lane.started_ns < began or lane.disturbed_ns > lane.started_ns:
+            if self.storm.upset_ns > began - NS_PER_S or self._denied(began):
+                return
+            if lane.started_ns < began or lane.disturbed_ns > lane.started_ns:
                 return
             if lane.running_ns():
-                self.times["consumer"].append((lane.running_ns() - began) / NS_PER_S)
+                self._note("consumer", (lane.running_ns() - began) / NS_PER_S, [lane.name])
 
         self.storm.later(3.0, look)
 

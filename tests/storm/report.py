@@ -81,6 +81,7 @@ def conclude(storm):
     print("storm:", failed if storm.findings else "nothing lost, doubled, wrong or leaked")
     if storm.arguments.json:
         figures = {"seconds": seconds, "seed": storm.arguments.seed, "kills": kills, "events": others, **sums,
-                   "recovery": recovery, "errors": storm.errors, "findings": storm.findings}  # fmt: skip
+                   "recovery": recovery, "worst": storm.recovery.worst,
+                   "errors": storm.errors, "findings": storm.findings}  # fmt: skip
         storm.arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
     return 1 if storm.findings else 0

@@ -9,6 +9,7 @@ import itertools
 import json
 import pathlib
 import random
+import re
 import resource
 import shutil
 import signal
@@ -65,7 +66,8 @@ class Storm:
         self.counts, self.missed = {}, {}
         self.errors, self.findings = {}, []  # errors that are to be expected; those that are not
         self.upset_ns, self.denied_until, self.restart_delay = 0, 0.0, 0.0
-        self.file_is_cut, self.reloaded = False, 0.0
+        self.file_is_cut, self.reloaded, self.faulty_until = False, 0.0, 0.0
+        self.limits = {}  # of the daemons, as they were
         self.background, self.feeds = [], (0, {})
         self.running = True
 
@@ -130,7 +132,7 @@ class Storm:
 
     def tend(self, now):
         """Reaps what has ended, and lets lanes continue."""
-        if self.daemon.watch(now, self.restart_delay, not self.file_is_cut):
+        if self.daemon.watch(now, self.restart_delay, not self.file_is_cut, now < self.faulty_until):
             self.upset()
         self.background = [process for process in self.background if process.poll() is None]
         for lane in self.everyone():
@@ -234,6 +236,10 @@ class Storm:
         except AssertionError as error:
             self.findings.append(str(error))
         self.findings += self.daemon.unexpected
+        # Whatever ends by itself, or by a signal that nobody here sends, says so in the log.
+        for line in self.instance.read_log().splitlines():
+            if re.search(r"killed by signal (?!9 )|sanitizer|assert|transition", line, re.IGNORECASE):
+                self.findings.append(line)
 
     def end(self):
         for lane in self.everyone():

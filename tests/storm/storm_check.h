@@ -21,7 +21,7 @@ struct field {
 struct consumer {
     struct feed_options options;
     const char *ledger_path, *truth_path;
-    uint64_t samples, hold, pause_us, batches;
+    uint64_t samples, hold, pause_us, batches, long_wait_us;
     bool skips; // samples may be missing, as long as that is said
     struct field field[FEED_MAX_FIELDS];
     uint32_t field_count;

@@ -14,8 +14,6 @@
 #include "tests/storm/storm_check.h"
 #include "tests/storm/storm_options.h"
 
-#define LONG_WAIT_NS (2 * NS_PER_MS)
-
 static volatile sig_atomic_t stopping;
 
 static void on_term(int number) {
@@ -66,9 +64,10 @@ static void commit(struct consumer *consumer, const struct feed_batch *batch) {
 
 // ---- Batches -----------------------------------------------------------------------------------------------
 
-static void note_wait(struct storm_ledger *ledger, uint64_t begin, uint64_t end) {
+static void note_wait(const struct consumer *consumer, uint64_t begin, uint64_t end) {
+    struct storm_ledger *ledger = consumer->ledger;
     ledger->waiting_ns = 0;
-    if (end - begin < LONG_WAIT_NS)
+    if (end - begin < consumer->long_wait_us * NS_PER_US)
         return;
     ledger->wait[ledger->waits % STORM_WAITS] = (struct storm_wait){begin, end};
     __atomic_store_n(&ledger->waits, ledger->waits + 1, __ATOMIC_RELEASE); // the driver's load of it
@@ -116,7 +115,7 @@ static int take(struct consumer *consumer) {
     uint64_t begin = ledger->waiting_ns = now_ns();
     int got = feed_next(consumer->feed, batch, -1);
     uint64_t now = now_ns();
-    note_wait(ledger, begin, now);
+    note_wait(consumer, begin, now);
     if (got != 1)
         return got;
     consumer->held_count++;
@@ -184,7 +183,7 @@ static int print_order(char **arguments) {
 }
 
 int main(int argc, char **argv) {
-    static struct consumer consumer;
+    static struct consumer consumer = {.long_wait_us = 2000};
     if (argc == 5 && strcmp(argv[1], "--order") == 0)
         return print_order(argv + 2);
     for (int i = 1; i < argc; i++)

@@ -44,6 +44,7 @@ static const struct {
     {"hold", U64, offsetof(struct consumer, hold)},
     {"pause-us", U64, offsetof(struct consumer, pause_us)},
     {"batches", U64, offsetof(struct consumer, batches)},
+    {"long-wait-us", U64, offsetof(struct consumer, long_wait_us)}, // shorter ones are not noted
     {"skips", FLAG, offsetof(struct consumer, skips)},
 };
 
