@@ -58,7 +58,7 @@ def kill_supervisor(storm, chance):
     storm.upset()
     storm.daemon.kill()
     storm.restart_delay = chance.choice((0, 0, 0.05, 0.3))
-    storm.later(0.001, storm.recovery.of_supervisor)
+    storm.recovery.of_supervisor()
     return True
 
 
@@ -244,7 +244,7 @@ def cut_file(storm, chance):
     """A whole number of pages stays, since the rest of a page that is mapped would read as zeros. Nothing opens the file
     meanwhile: that would be another dataset."""
     path, content = storm.cut
-    if storm.file_is_cut or time.monotonic_ns() - storm.upset_ns < 2e9 or time.monotonic() - storm.reloaded < 2:
+    if storm.file_is_cut or time.monotonic_ns() - storm.last_upset_ns() < 2e9 or time.monotonic() - storm.reloaded < 2:
         return False
     storm.file_is_cut = True
     keep = chance.randrange(len(content) // 4096) * 4096

@@ -75,13 +75,15 @@ def make_pairs(folder, chance):
 
 
 def make_vectors(folder, chance):
+    """Slow to read, so that loaders die with reads in flight."""
     samples, length = 9001, 32
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({samples}, {length}), }}"
     header += " " * (-(10 + len(header) + 1) % 64) + "\n"
     content = chance.randbytes(samples * length * 4)
     path = folder / "vectors.npy"
     path.write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode() + content)
-    return Dataset(folder, "vectors", {"x": expected.read_npy(path)}, format="npy", field_x=path, io="uring")
+    content = {"x": expected.read_npy(path)}
+    return Dataset(folder, "vectors", content, format="npy", field_x=path, io="uring", io_delay_us=2000)
 
 
 def make_shrinking(folder, chance):

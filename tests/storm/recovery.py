@@ -35,7 +35,7 @@ class Recovery:
         end = began + int(seconds * NS_PER_S)
 
         def look():
-            if self.storm.upset_ns > began - 2 * NS_PER_S or self._denied(began):
+            if self.storm.last_upset_ns() > began - 2 * NS_PER_S or self._denied(began):
                 return
             waits = [lane.ledger.longest_wait(began, end) for lane in watched if self._undisturbed(lane, began)]
             if waits:
@@ -67,11 +67,13 @@ class Recovery:
         began = time.monotonic_ns()
 
         def look():
-            if self.storm.upset_ns > began - NS_PER_S or self._denied(began):
+            if self.storm.last_upset_ns() > began - NS_PER_S or self._denied(began):
                 return
             if lane.started_ns < began or lane.disturbed_ns > lane.started_ns:
                 return
-            if lane.running_ns():
+            if not lane.running_ns():
+                self.storm.later(2.0, look)
+            else:
                 self._note("consumer", (lane.running_ns() - began) / NS_PER_S, [lane.name])
 
         self.storm.later(3.0, look)

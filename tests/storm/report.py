@@ -1,5 +1,6 @@
 """Which errors of consumers have a reason, and what a storm says at its end."""
 
+import collections
 import errno
 import json
 import platform
@@ -75,8 +76,8 @@ def conclude(storm):
     print("recovery, as consumers see it:")
     print("\n".join(rows))
     print(f"leaks: {storm.grown_kib} KiB of private memory more than at first")
-    for finding in storm.findings:
-        print("FINDING", finding)
+    for finding, times in collections.Counter(storm.findings).items():
+        print("FINDING", finding, f"({times} times)" if times > 1 else "")
     failed = f"failed; the daemon's log is {storm.arguments.keep_log}"
     print("storm:", failed if storm.findings else "nothing lost, doubled, wrong or leaked")
     if storm.arguments.json:
