@@ -34,7 +34,7 @@ bool job_start(struct job_board *board) {
     order_samples(order_of(board, job->claim.epoch), job->claim.first_position, job->claim.count,
                   job->plan.samples);
     job->submitted = job->staged = job->skipped = 0;
-    job->claimed_ns = board->now_ns;
+    job->claimed_ns = job->moved_ns = board->now_ns;
     job->failed = false;
     job->file = 0;
     job->offset = job->sample = 0;
@@ -124,6 +124,7 @@ void job_finish(struct job_board *board, struct read_request *list) {
         struct job *job = request->chunk;
         next = request->next;
         request->finished = true;
+        job->moved_ns = board->now_ns;
         board->reads_finished++;
         if (request->result < 0) {
             stats_add(&board->stats->counters[LOADER_read_errors], 1);

@@ -30,7 +30,8 @@ struct job {
     uint32_t staged;      // samples
     uint32_t skipped;     // samples
     uint64_t claimed_ns;
-    bool failed; // the first failure, when errors are not skipped:
+    uint64_t moved_ns; // since when none of its reads has come back
+    bool failed;       // the first failure, when errors are not skipped:
     int code;
     uint32_t file;
     uint64_t offset;

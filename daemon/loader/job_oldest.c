@@ -4,7 +4,7 @@ static const struct job *oldest_job(const struct job_board *board) {
     const struct job *oldest = NULL;
     for (uint32_t i = 0; i < board->job_count; i++) {
         const struct job *job = &board->jobs[i];
-        if (job->state == JOB_READING && job->submitted && (!oldest || job->claimed_ns < oldest->claimed_ns))
+        if (job->state == JOB_READING && job->submitted && (!oldest || job->moved_ns < oldest->moved_ns))
             oldest = job;
     }
     return oldest;
@@ -30,7 +30,7 @@ struct oldest_read job_oldest_read(const struct job_board *board) {
     return (struct oldest_read){
         .any = true,
         .file = file_of(job),
-        .since_ns = job->claimed_ns,
-        .overtaken_ns = board->latest_ns > job->claimed_ns ? board->latest_ns - job->claimed_ns : 0,
+        .since_ns = job->moved_ns,
+        .overtaken_ns = board->latest_ns > job->moved_ns ? board->latest_ns - job->moved_ns : 0,
     };
 }

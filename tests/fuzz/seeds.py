@@ -258,6 +258,13 @@ def sessions():
     yield "failed-sample", hello(0) + attach(0, 0) + step(10) + bytes([0, 15, 3]) + read
     yield "skipped-sample", hello(0) + attach(0, 1, batch=5) + step(10) + bytes([0, 14, 3]) + work + work + read
     yield "loader-dies", hello(0) + attach(0, 0) + step(10) + bytes([0, 13, 1]) + work + read
+    hold_on, hang, silence, patience = step(14) + b"\xe0", step(10) + bytes([0, 13, 1]), step(14) + b"\x7f", step(14) + b"\x0c"
+    hung = hold_on + hello(0) + attach(0, 0) + hang + silence + patience
+    yield "loader-hangs", hung + (work + read + release) * 3 + hold_on + work + read
+    full = hello(0) + attach(0, 0) + hang + work
+    yield "loader-hangs-in-a-full-ring", hold_on + full + silence + patience + work + read + hold_on
+    yield "two-loaders-hang", hung + hang + silence + read
+    yield "hangs-and-leaves", hung + step(7) + patience * 2 + hold_on + progress
     yield "questions", hello(0) + b"".join(step(3) + bytes([kind, 1]) + number(0) for kind in range(7)) + read
     yield "reload-and-drain", hello(0) + step(4) + b"\x00" + read + step(4) + b"\x01" + read
     yield "lags", both + attach(0, 32) + attach(1, 32) + work + read + work + step(14) + b"\x10" + step(9, 1)

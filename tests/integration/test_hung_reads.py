@@ -83,15 +83,15 @@ def check_delivery(io, direct):
             assert feed_counters(feedd)["children_replaced"] == 1
 
 
-def test_a_read_hangs_for_ever_with_io_uring():
+def test_a_read_never_ends_with_io_uring():
     check_delivery("uring", True)
 
 
-def test_a_read_hangs_for_ever_with_threads():
+def test_a_read_never_ends_with_threads():
     check_delivery("pread", True)
 
 
-def test_a_read_hangs_for_ever_in_a_file_that_cannot_be_mapped():
+def test_a_read_never_ends_in_a_file_that_cannot_be_mapped():
     check_delivery("mapped", True)
 
 
@@ -128,7 +128,7 @@ def check_failure(io, direct, most):
             expected.check_run(feedd.content, reader.finish(), BATCH)
 
 
-def test_a_page_fault_hangs_for_ever():
+def test_a_page_fault_never_ends():
     check_failure("mapped", False, 1)  # whoever needs the page waits for the same read
 
 
@@ -193,7 +193,7 @@ def test_a_ring_without_another_slot():
 def test_one_read_hangs_while_others_come_back():
     """With two ranks, of which only one waits for it: the loader is never silent, and the read is overtaken."""
     with serve("pread", loaders=1, queue_depth=32) as feedd:
-        shape = {"world_size": 2, "local_world_size": 2, "step": True}
+        shape = {"world_size": 2, "local_world_size": 2, "share": "job", "step": True}
         Holding(feedd.storage, 1, lambda offset: offset == 0)
         with consumer.Consumer(feedd, "numbers", BATCH, rank=0, **shape) as first, \
                 consumer.Consumer(feedd, "numbers", BATCH, rank=1, **shape) as second:

@@ -18,12 +18,12 @@ static struct read_request requests[3][2];
 static struct job jobs[3];
 static struct job_board board;
 
-// Three jobs of two requests each, claimed at 10, 20 and 30; those of job i are in files 2 i and 2 i + 1.
+// Three jobs of two requests each, which last moved at 10, 20 and 30; those of job i are in files 2 i and 2 i + 1.
 static int set_up(void **state) {
     (void)state;
     board = (struct job_board){.jobs = jobs, .job_count = COUNT_OF(jobs)};
     for (uint32_t i = 0; i < COUNT_OF(jobs); i++) {
-        jobs[i] = (struct job){.state = JOB_READING, .submitted = 2, .claimed_ns = 10ull * (i + 1)};
+        jobs[i] = (struct job){.state = JOB_READING, .submitted = 2, .moved_ns = 10ull * (i + 1)};
         jobs[i].plan.requests = requests[i];
         for (uint32_t k = 0; k < 2; k++)
             requests[i][k] = (struct read_request){.file = 2 * i + k};
@@ -41,7 +41,7 @@ static void nothing_is_read(void **state) {
     assert_false(job_oldest_read(&board).any);
 }
 
-static void the_job_that_was_claimed_first(void **state) {
+static void the_job_that_has_not_moved_for_longest(void **state) {
     (void)state;
     struct oldest_read oldest = job_oldest_read(&board);
     assert_true(oldest.any);
@@ -117,7 +117,7 @@ static void a_record_that_lies(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(nothing_is_read, set_up),
-        cmocka_unit_test_setup(the_job_that_was_claimed_first, set_up),
+        cmocka_unit_test_setup(the_job_that_has_not_moved_for_longest, set_up),
         cmocka_unit_test_setup(a_read_that_was_split, set_up),
         cmocka_unit_test_setup(how_far_it_is_overtaken, set_up),
         cmocka_unit_test(a_record_is_read),

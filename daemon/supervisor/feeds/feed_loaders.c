@@ -193,7 +193,7 @@ static void replace_silent(struct served_feed *feed, struct loader_process *load
 static void leave_behind(struct served_feed *feed, struct loader_process *loader, uint64_t now) {
     struct process *process = &loader->process;
     uint64_t since;
-    see_read(feed, loader, now, &since);
+    bool reads = see_read(feed, loader, now, &since);
     loader->left_behind = true;
     feed->loaders_left++;
     if (!process->end_counted) {
@@ -206,8 +206,8 @@ static void leave_behind(struct served_feed *feed, struct loader_process *loader
     supervisor_report(feed->supervisor,
                       "loader %" PRIu32 " of feed %" PRIu64 " was killed and has not ended: its read of %s"
                       " has not come back for %" PRIu64 " s; reading %" PRIu32 " batch%s again elsewhere",
-                      loader->serial, feed->id, hung_path(feed), (now - since) / NS_PER_S, batches,
-                      batches == 1 ? "" : "es");
+                      loader->serial, feed->id, reads ? hung_path(feed) : "one of its files",
+                      (now - since) / NS_PER_S, batches, batches == 1 ? "" : "es");
     if (feed->loaders_left > max_u64(LEFT_AT_LEAST, LEFT_PER_LOADER * (uint64_t)feed->loaders_wanted))
         fail_hung(feed, now, since, "and too many loaders hang like that");
 }

@@ -51,7 +51,7 @@ static struct room held_by(const struct served_feed *feed) {
     LIST_FOREACH(loader, &feed->loaders, link)
         loaders++;
     if (feed->state != FEED_CLOSING)
-        loaders = max_u64(loaders, feed->loaders_wanted);
+        loaders = max_u64(loaders, feed->loaders_left + (uint64_t)feed->loaders_wanted);
     return (struct room){.feeds = 1, .loaders = loaders, .bytes = feed->ring_bytes};
 }
 
