@@ -327,13 +327,15 @@ static inline void world_settle(void) {
     world_turn();
     for (uint32_t i = 0; i < 8 && world_is_busy(); i++)
         world_wait(1000 * NS_PER_S);
+    world_wait(1000 * NS_PER_S); // what the last feed left is given back
+    FUZZ_CHECK(LIST_EMPTY(&supervisor->kept_rings));
     users_forget(supervisor, UINT64_MAX);
     FUZZ_CHECK(LIST_EMPTY(&supervisor->sessions) && !supervisor->session_count);
     FUZZ_CHECK(LIST_EMPTY(&supervisor->feeds) && !supervisor->feed_count && !supervisor->ring_bytes);
     FUZZ_CHECK(LIST_EMPTY(&supervisor->devices) && LIST_EMPTY(&supervisor->users));
     FUZZ_CHECK(!supervisor->reload && !supervisor->reload_wanted && !world.pending_count);
     for (uint32_t i = 0; i < STATS_MAX_LOADERS; i++)
-        FUZZ_CHECK(!supervisor->stats->loaders[i].feed);
+        FUZZ_CHECK(!supervisor->stats->owners.feed[i]);
     supervisor->state = SUPERVISOR_RUNNING;
     supervisor->next_session = supervisor->next_feed = 0;
     supervisor->next_pool = 0;

@@ -55,6 +55,7 @@ void session_send(struct session *session, const ProtobufCMessage *message) {
     log_warning("session %" PRIu64 " (%s, process %d): %s; it is cut off", session->id, session->name,
                 (int)session->peer.pid,
                 err == -ENOBUFS ? "it does not read what it is sent" : "a message cannot be sent");
+    session->member.dropped = true;
     hang_up(session);
 }
 
@@ -100,6 +101,8 @@ void session_fail(struct session *session, int code, const char *format, ...) {
         log_info("ending session %" PRIu64 " (%s, process %d): %s", session->id, session->name,
                  (int)session->peer.pid, text);
     session_refuse(session, code, text);
+    // The others have made a mistake.
+    session->member.dropped = session->member.failed || session->supervisor->state != SUPERVISOR_RUNNING;
     session_set_state(session, SESSION_CLOSING);
     session->closing_since_ns = now;
     session_mark(session);

@@ -52,7 +52,6 @@ void session_act(struct session *session) {
     handle_some(session);
     if (session->hung_up)
         session_close(session);
-    session->member.dropped = session->state == SESSION_CLOSING;
     if (session->state >= SESSION_CLOSING)
         places_leave(&session->member);
     if (session->state == SESSION_CLOSED)

@@ -35,7 +35,7 @@ struct member {
     struct consumer consumer;
     bool end_told;
     bool failed;
-    bool dropped;          // the daemon ends its session, so that it may still use what it was granted
+    bool dropped; // the daemon ends its session, for no fault in what it sent: it may still use what it holds
     bool is_counted;       // in feed->counted
     uint32_t company_told; // to the client
 
