@@ -163,8 +163,8 @@ $(BUILD)/tests/%.so: $(BUILD)/obj/tests/integration/%.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -shared -o $@ $^ -ldl
 
-# feedd with loaders that play one that has been taken over.
-$(BUILD)/tests/hostile_feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/obj/tests/integration/hostile_loader.o $(BUILD)/libdaemon.a
+# feedd with loaders and transfer processes that play one that has been taken over.
+$(BUILD)/tests/hostile_feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/obj/tests/integration/hostile_loader.o $(BUILD)/obj/tests/integration/hostile_transfer.o $(BUILD)/libdaemon.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(optional_libs) -lm
@@ -211,7 +211,8 @@ check-tsan:
 check-cuda-headers:
 	$(Q)BUILD='$(BUILD)/no-toolkit' MAKE='$(MAKE)' tests/cuda-headers.sh
 
-# Loaders that write anything anywhere they can, for SECONDS; make check does the same for eight seconds.
+# Loaders, then transfer processes, that write anything anywhere they can, for SECONDS each; make check does the same for
+# eight seconds.
 hostile: $(BUILD)/feedctl $(BUILD)/tests/consumer $(BUILD)/tests/hostile_feedd
 	$(Q)HOSTILE_SECONDS=$(SECONDS) python3 tests/run.py --build $(BUILD) --jobs 1 --only 'integration/test_hostile_loader*'
 

@@ -2,21 +2,17 @@
 // one that has been taken over. Once such a loader has mapped its memory and begins to work, a thread of it writes
 // anything anywhere it can: into the ring, its record of the statistics, and every descriptor, which it also tries to
 // resize. Half of what it writes is random, and half is what a loader could well write, but at the wrong time.
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/sizes.h"
 #include "base/time.h"
 #include "shm/layout.h"
+#include "tests/integration/hostile.h"
 
 #define FIRST_FILE 8 // HERITAGE_FILES
 #define SETTINGS   3 // its own, which nobody else maps
@@ -29,28 +25,6 @@ struct area {
 
 static struct area ring, record;
 static struct ring_header geometry; // as it was before
-static uint64_t state;
-
-static uint64_t any(void) {
-    state ^= state >> 12;
-    state ^= state << 25;
-    state ^= state >> 27;
-    return state * UINT64_C(0x2545f4914f6cdd1d);
-}
-
-static uint64_t below(uint64_t end) {
-    return end ? any() % end : 0;
-}
-
-static uint64_t interesting(void) {
-    static const uint64_t words[] = {0,          1,           2,
-                                     UINT64_MAX, UINT32_MAX,  INT32_MAX,
-                                     1ull << 63, INT64_MAX,   CHUNK_MAX_SAMPLES,
-                                     4096,       0x100000001, 1ull << 44,
-                                     63,         64};
-    return below(3) ? words[below(COUNT_OF(words))] : any() >> below(64);
-}
-
 // ---- What there is to write to -----------------------------------------------------------------------------
 
 static bool is_interesting_map(const char *line) {
@@ -182,11 +156,6 @@ static void use_descriptor(void) {
 
 // ---- Life --------------------------------------------------------------------------------------------------
 
-static void nap(uint64_t us) {
-    const struct timespec pause = {.tv_nsec = (long)(us * 1000)};
-    nanosleep(&pause, NULL);
-}
-
 static void *play(void *unused) {
     while (!find_areas())
         nap(500);
@@ -203,23 +172,13 @@ static void *play(void *unused) {
 }
 
 static bool is_hostile(void) {
-    char line[4096] = "", path[64], file[4096] = "";
-    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-    ssize_t count = read(fd, line, sizeof line);
-    close(fd);
+    char path[64], file[4096] = "";
     snprintf(path, sizeof path, "/proc/self/fd/%d", FIRST_FILE);
-    return count > 0 && memmem(line, (size_t)count, "role=loader", 11) &&
-           readlink(path, file, sizeof file - 1) > 0 && strstr(file, "hostile.bin");
+    return hostile_has_role("role=loader") && readlink(path, file, sizeof file - 1) > 0 &&
+           strstr(file, "hostile.bin");
 }
 
 __attribute__((constructor)) static void begin(void) {
-    pthread_t thread;
-    sigset_t all, before;
-    if (!is_hostile())
-        return;
-    state = monotonic_ns() ^ (uint64_t)getpid() << 40 ^ 1;
-    sigfillset(&all); // signals are for the loader's own thread
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_create(&thread, NULL, play, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (is_hostile())
+        hostile_begin(play);
 }

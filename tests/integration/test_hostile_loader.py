@@ -1,5 +1,5 @@
-"""Loaders that write anything anywhere they can (hostile_loader.c) crash neither the supervisor nor a consumer, and the
-feeds of others have the right bytes. HOSTILE_SECONDS: how long it goes on; make hostile SECONDS=60."""
+"""Loaders and transfer processes that write anything anywhere they can (hostile_loader.c, hostile_transfer.c) crash neither
+the supervisor nor a consumer, and other feeds have the right bytes. HOSTILE_SECONDS: for how long; make hostile SECONDS=60."""
 
 import json
 import os
@@ -15,17 +15,17 @@ SECONDS = float(os.environ.get("HOSTILE_SECONDS", "8"))
 SAMPLES = 500
 
 
-def spoil_and_read(feedd, until):
-    """Consumers of the hostile dataset, one after another and several at a time. Each ends by itself, with an error or
-    without, or goes on; none is ended by a signal. Returns how often each of these came."""
-    outcomes = {"end": 0, "error": 0, "goes on": 0}
+def spoil_and_read(feedd, until, dataset="hostile", **options):
+    """Consumers of a dataset, one after another and several at a time. Each ends by itself, with an error or without, or
+    continues; none is ended by a signal. Returns how often each of these came."""
+    outcomes = {"end": 0, "error": 0, "continues": 0}
     errors = set()
     while time.monotonic() < until:
         share = {"share": f"f{random.randrange(4)}"} if random.random() < 0.5 else {}
         readers = [
             consumer.Consumer(
-                feedd, "hostile", random.choice([7, 20, 64]), epochs=random.choice([1, 3, 50]), quiet=True, timeout=700,
-                prefetch=random.choice([None, 1, 8]), **share,
+                feedd, dataset, random.choice([7, 20, 64]), epochs=random.choice([1, 3, 50]), quiet=True, timeout=700,
+                prefetch=random.choice([None, 1, 8]), **share, **options,
             )
             for _ in range(random.randrange(1, 4))
         ]  # fmt: skip
@@ -35,7 +35,7 @@ def spoil_and_read(feedd, until):
                 time.sleep(0.01)
             status = reader.process.poll()
             if status is None:
-                outcomes["goes on"] += 1
+                outcomes["continues"] += 1
                 reader.kill()
                 continue
             assert status in (0, 1), f"a consumer ended with status {status}"
@@ -83,4 +83,22 @@ def test_a_loader_that_writes_anything_anywhere_harms_only_its_own_feed():
         print(json.dumps({**outcomes, "honest epochs": epochs, "longest turn ms": longest}))
         print("\n".join(sorted(errors)))
         assert outcomes["error"] + outcomes["end"] > 0, outcomes
+        assert longest < 1000 * harness.SLOWNESS, f"a turn took {longest} ms"
+
+
+@harness.host_memory
+@harness.limit(60 + SECONDS)
+def test_a_transfer_process_that_writes_anything_anywhere_harms_only_its_pools():
+    with harness.Instance(ring="64K", device_pool="64K", linger=1, device_linger=1, loader_timeout=2) as feedd:
+        path = data.add_records(feedd, "honest", samples=SAMPLES)
+        feedd.start(program="tests/hostile_feedd", environment={"HOSTILE_TRANSFER": "1"})
+        content = expected.read_records([path], 64, {"x": (0, 64)})
+        until = time.monotonic() + SECONDS
+        while time.monotonic() < until:
+            for device in ("host:0", "host:1"):
+                spoil_and_read(feedd, min(until, time.monotonic() + 1), "honest", device=device)
+            check_answers(feedd)
+            expected.check_run(content, consumer.read(feedd, "honest", 20, epochs=2), 20, epochs=2)
+        assert feedd.process.poll() is None
+        longest = feedd.status()["longest_turn_ms"]
         assert longest < 1000 * harness.SLOWNESS, f"a turn took {longest} ms"

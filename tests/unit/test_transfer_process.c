@@ -190,7 +190,7 @@ static void what_it_said_last_is_heard(void **state) {
     end();
 }
 
-// Whatever it says, clients are told a positive errno and a sentence that ends.
+// Whatever it says, clients are told a positive errno and a sentence that ends and is text.
 static void a_failure_always_has_an_errno(void **state) {
     int fd;
     (void)state;
@@ -201,6 +201,7 @@ static void a_failure_always_has_an_errno(void **state) {
         assert_int_equal(report.kind, TRANSFER_POOL_REFUSED);
         assert_int_equal(report.code, wrong_codes[i] == -ENOMEM ? -ENOMEM : -EIO);
         assert_int_equal(strnlen(report.text, sizeof report.text), sizeof report.text - 1);
+        assert_memory_equal(report.text, "xxxxxxx??x", 10);
     }
     end();
 }
@@ -238,6 +239,8 @@ static int answer(const struct transfer_request *got, const int *fds, uint32_t c
         report.kind = TRANSFER_POOL_REFUSED;
         report.code = wrong_codes[got->consumer - REFUSE];
         memset(report.text, 'x', sizeof report.text);
+        report.text[7] = '\n';
+        report.text[8] = (char)0xd0; // no UTF-8
     }
     return control_send(HERITAGE_CONTROL, &report, sizeof report, fds, count) < 0 ? 1
            : report.kind == TRANSFER_LOST                                         ? 5

@@ -125,6 +125,9 @@ static void put_right(struct transfer_report *report) {
     if (fails && (report->code >= 0 || report->code <= -4096))
         report->code = -EIO;
     report->text[sizeof report->text - 1] = 0;
+    for (char *at = report->text; *at; at++)
+        if (*at < 0x20 || *at > 0x7e) // as a client takes only UTF-8, and the log is made of lines
+            *at = '?';
 }
 
 int transfer_process_receive(struct transfer_process *transfer, struct transfer_report *report, int *fd) {
