@@ -154,7 +154,9 @@ static void nothing_that_is_written_leads_the_supervisor_astray(void **state) {
         uint32_t slot = (uint32_t)(fixture_random(&random) % SLOTS);
         struct batch_place place = fixture_place(sequence, BATCH, BATCH);
         if (!used[slot]) {
-            used[slot] = ring_dispatch(&ring, slot, &(struct ring_batch){.sequence = sequence++}, &place);
+            struct ring_batch name = {.sequence = sequence};
+            used[slot] = ring_dispatch(&ring, slot, &name, &place);
+            sequence++;
             continue;
         }
         if (fixture_random(&random) % 2)
