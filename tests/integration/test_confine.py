@@ -59,7 +59,7 @@ def attempts(instance):
 
 
 def preload(role):
-    return {"LD_PRELOAD": str(harness.BUILD / "tests/attempts.so"), "ATTEMPTS_ROLE": role}
+    return {"LD_PRELOAD": str(harness.PROGRAMS / "tests/attempts.so"), "ATTEMPTS_ROLE": role}
 
 
 # ---- What is active ----------------------------------------------------------------------------------------
@@ -68,7 +68,8 @@ def preload(role):
 @harness.host_memory
 def test_every_reader_works_and_is_confined():
     require()
-    for io, more in (("uring", {}), ("mapped", {}), ("pread", {}), ("auto", {}), ("uring", {"io_direct": "yes"})):
+    direct, delayed = {"io_direct": "yes"}, {"io_delay_us": 1000}
+    for io, more in (("uring", {}), ("mapped", {}), ("pread", {}), ("auto", {}), ("uring", direct), ("auto", delayed)):
         with harness.Instance(io=io) as feedd:
             path = data.add_records(feedd, **more)
             feedd.start()

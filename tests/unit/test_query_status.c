@@ -1,4 +1,5 @@
-// What the daemon answers about the GPUs in use: its records, whatever a transfer process has left in them.
+// What the daemon answers about the GPUs in use and the confinement of processes: its records, whatever loaders and
+// transfer processes have left in them.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "base/sizes.h"
+#include "daemon/supervisor/clients/query_confinement.h"
 #include "daemon/supervisor/clients/query_status.h"
 
 static struct stats_region *region;
@@ -87,12 +89,75 @@ static void a_record_full_of_rubbish_is_answered(void **state) {
     assert_int_equal(strnlen(gpus.list[0]->uuid, STATS_NAME), STATS_NAME - 1);
 }
 
+// ---- Confinement -------------------------------------------------------------------------------------------
+
+#define BIT(part) (1u << (part))
+
+static void claim(uint32_t loader, uint32_t wanted, uint32_t achieved) {
+    atomic_store(&region->loaders[loader].feed, 1);
+    atomic_store(&region->loaders[loader].confined, confinement_word(wanted, achieved));
+}
+
+static void roles_without_a_confined_process_are_left_out(void **state) {
+    (void)state;
+    struct supervisor *supervisor = calloc(1, sizeof *supervisor);
+    struct query_confinement confinement;
+    supervisor->stats = region;
+    query_list_confinement(supervisor, &confinement);
+    assert_int_equal(confinement.count, 0);
+    supervisor->confined = confinement_word(BIT(CONFINED_CALLS), BIT(CONFINED_CALLS));
+    claim(3, 0, 0);                                    // has not got so far
+    atomic_store(&region->loaders[4].confined, ~0ull); // nobody's record
+    atomic_store(&region->gpus[1].confined, ~0ull);
+    query_list_confinement(supervisor, &confinement);
+    assert_int_equal(confinement.count, 1);
+    assert_string_equal(confinement.list[0]->role, "supervisor");
+    assert_int_equal(confinement.list[0]->n_missing, 0);
+    assert_string_equal(confinement.list[0]->active[0], "system_calls");
+    free(supervisor);
+}
+
+static void what_one_lacks_its_role_lacks(void **state) {
+    (void)state;
+    struct supervisor *supervisor = calloc(1, sizeof *supervisor);
+    struct query_confinement confinement;
+    supervisor->stats = region;
+    claim(0, BIT(CONFINED_PATHS) | BIT(CONFINED_CALLS), BIT(CONFINED_PATHS) | BIT(CONFINED_CALLS));
+    claim(511, BIT(CONFINED_PATHS) | BIT(CONFINED_CALLS), BIT(CONFINED_PATHS));
+    query_list_confinement(supervisor, &confinement);
+    assert_int_equal(confinement.count, 1);
+    const Feedd__Confinement *row = confinement.list[0];
+    assert_string_equal(row->role, "loader");
+    assert_int_equal(row->processes, 2);
+    assert_int_equal(row->n_active, 1);
+    assert_string_equal(row->active[0], "no_paths");
+    assert_int_equal(row->n_missing, 1);
+    assert_string_equal(row->missing[0], "system_calls");
+    free(supervisor);
+}
+
+static void claims_may_be_rubbish(void **state) {
+    (void)state;
+    struct supervisor *supervisor = calloc(1, sizeof *supervisor);
+    struct query_confinement confinement;
+    supervisor->stats = region;
+    memset(&region->gpus[0], 0xff, sizeof region->gpus[0]);
+    claim(0, UINT32_MAX, 0);
+    claim(1, 0, UINT32_MAX);
+    query_list_confinement(supervisor, &confinement);
+    assert_int_equal(confinement.count, 2);
+    assert_int_equal(confinement.list[0]->n_missing, CONFINEMENT_PARTS);
+    assert_int_equal(confinement.list[1]->n_active, CONFINEMENT_PARTS);
+    assert_string_equal(confinement_name(CONFINEMENT_PARTS), "?");
+    free(supervisor);
+}
+
 int main(void) {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_region, end_region)
     const struct CMUnitTest tests[] = {
-        CASE(only_gpus_in_use_are_listed),
-        CASE(each_word_comes_from_its_place),
-        CASE(a_record_full_of_rubbish_is_answered),
+        CASE(only_gpus_in_use_are_listed),          CASE(each_word_comes_from_its_place),
+        CASE(a_record_full_of_rubbish_is_answered), CASE(roles_without_a_confined_process_are_left_out),
+        CASE(what_one_lacks_its_role_lacks),        CASE(claims_may_be_rubbish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
