@@ -14,10 +14,13 @@
 #include "daemon/supervisor/clients/query_status.h"
 
 static struct stats_region *region;
+static struct supervisor supervisor; // of which confinement looks at `stats` and `confined`
 
 static int make_region(void **state) {
     (void)state;
     region = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(&supervisor, 0, sizeof supervisor);
+    supervisor.stats = region;
     return region == MAP_FAILED ? -1 : 0;
 }
 
@@ -100,31 +103,26 @@ static void claim(uint32_t loader, uint32_t wanted, uint32_t achieved) {
 
 static void roles_without_a_confined_process_are_left_out(void **state) {
     (void)state;
-    struct supervisor *supervisor = calloc(1, sizeof *supervisor);
     struct query_confinement confinement;
-    supervisor->stats = region;
-    query_list_confinement(supervisor, &confinement);
+    query_list_confinement(&supervisor, &confinement);
     assert_int_equal(confinement.count, 0);
-    supervisor->confined = confinement_word(BIT(CONFINED_CALLS), BIT(CONFINED_CALLS));
+    supervisor.confined = confinement_word(BIT(CONFINED_CALLS), BIT(CONFINED_CALLS));
     claim(3, 0, 0);                                    // has not got so far
     atomic_store(&region->loaders[4].confined, ~0ull); // nobody's record
     atomic_store(&region->gpus[1].confined, ~0ull);
-    query_list_confinement(supervisor, &confinement);
+    query_list_confinement(&supervisor, &confinement);
     assert_int_equal(confinement.count, 1);
     assert_string_equal(confinement.list[0]->role, "supervisor");
     assert_int_equal(confinement.list[0]->n_missing, 0);
     assert_string_equal(confinement.list[0]->active[0], "system_calls");
-    free(supervisor);
 }
 
 static void what_one_lacks_its_role_lacks(void **state) {
     (void)state;
-    struct supervisor *supervisor = calloc(1, sizeof *supervisor);
     struct query_confinement confinement;
-    supervisor->stats = region;
     claim(0, BIT(CONFINED_PATHS) | BIT(CONFINED_CALLS), BIT(CONFINED_PATHS) | BIT(CONFINED_CALLS));
     claim(511, BIT(CONFINED_PATHS) | BIT(CONFINED_CALLS), BIT(CONFINED_PATHS));
-    query_list_confinement(supervisor, &confinement);
+    query_list_confinement(&supervisor, &confinement);
     assert_int_equal(confinement.count, 1);
     const Feedd__Confinement *row = confinement.list[0];
     assert_string_equal(row->role, "loader");
@@ -133,23 +131,19 @@ static void what_one_lacks_its_role_lacks(void **state) {
     assert_string_equal(row->active[0], "no_paths");
     assert_int_equal(row->n_missing, 1);
     assert_string_equal(row->missing[0], "system_calls");
-    free(supervisor);
 }
 
 static void claims_may_be_rubbish(void **state) {
     (void)state;
-    struct supervisor *supervisor = calloc(1, sizeof *supervisor);
     struct query_confinement confinement;
-    supervisor->stats = region;
     memset(&region->gpus[0], 0xff, sizeof region->gpus[0]);
     claim(0, UINT32_MAX, 0);
     claim(1, 0, UINT32_MAX);
-    query_list_confinement(supervisor, &confinement);
+    query_list_confinement(&supervisor, &confinement);
     assert_int_equal(confinement.count, 2);
     assert_int_equal(confinement.list[0]->n_missing, CONFINEMENT_PARTS);
     assert_int_equal(confinement.list[1]->n_active, CONFINEMENT_PARTS);
     assert_string_equal(confinement_name(CONFINEMENT_PARTS), "?");
-    free(supervisor);
 }
 
 int main(void) {
