@@ -24,7 +24,7 @@ import expected
 import harness
 
 EVENT_S = 20  # that a consumer may take for one step
-GAP_S = 3.0  # that the bystander may wait for a batch while the daemon runs
+GAP_S = 5.0  # that the bystander may wait for a batch while the daemon runs
 RESTART_S = 10.0  # the same if the daemon had to be started again
 SETTLE_S = 15.0  # until what a client had is given back
 SAMPLES, SIZE, BATCH = 96, 1024, 16
