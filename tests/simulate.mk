@@ -10,7 +10,7 @@ SIMULATEFLAGS ?=
 SIMULATE_WRAPS := monotonic_ns clock_nanosleep ppoll connect_socket sendmsg recvmsg shutdown uv_queue_work \
                   process_start process_stop process_kill process_watch process_release syscall config_load \
                   closer_take closer_take_memory closer_take_socket log_write turn_clock_enter turn_clock_leave \
-                  memory_limit_read statvfs posix_fallocate setmntent \
+                  memory_limit_read statvfs posix_fallocate setmntent memfd_create pwrite pipe2 \
                   ring_recover leases_still_ours served_feed_gather delivery_join
 
 SIMULATE_OBJECTS := $(call objects,$(sort $(wildcard tests/simulate/*.c)))

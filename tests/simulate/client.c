@@ -115,16 +115,21 @@ static bool open_feed(struct client *client) {
     client->waits_for = options.wait_for;
     client->held_count = 0;
     client->longest_pause_ns = 0;
+    client->group->opening++;
     int err = feed_open(&client->feed, &options);
+    client->group->opening--;
     if (client->dead)
         return false;
     if (err) {
         oracle_not_opened(client, err, resumed);
+        client_sleep(client, sim_below(300 * NS_PER_MS));
+        if (client->dead)
+            return false;
         if (err == -ESTALE || err == -EIO)
             leave_group(client);
         client->alone = client->alone || err == -ESTALE;
         if (err == -EIO && client->group->dataset == DATASET_STRICT && plan.bad)
-            client->done = true;
+            client->done = client->gives_up = true;
         return false;
     }
     client->group->fresh_ns = sim.now_ns;
@@ -158,7 +163,7 @@ static void lose(struct client *client, int err) {
     if (err == -ESTALE)
         client->alone = true;
     if (err == -EIO && client->group->dataset == DATASET_STRICT && plan.bad)
-        client->done = true;
+        client->done = client->gives_up = true;
 }
 
 // False: the handle is of no use any more.
@@ -246,9 +251,15 @@ static void live(void *context) {
         while (client->done && client->held_count && !client->dead && release_one(client))
             ;
         close_feed(client);
+        if (client->done && !client->dead && !client->gives_up && sim_fault(client->group->wanders)) {
+            client->done = false; // another job
+            client->waits_for = 0;
+            leave_group(client);
+            wander(client);
+        }
         if (client->dead) { // continues from its checkpoint, or from the beginning
             client->dead = false;
-            client->done = false;
+            client->done = client->gives_up = false;
             client->waits_for = 0;
             leave_group(client);
         }

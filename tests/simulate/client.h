@@ -24,6 +24,7 @@ struct client {
     bool dead;          // killed: it only cleans up what its process had
     bool done;          // its job is over
     bool alone;         // its shared feed has moved on without it
+    bool gives_up;      // a sample cannot be read
     uint32_t waits_for; // until its first batch
     int fd;             // of its newest connection
     struct feed *feed;

@@ -170,7 +170,7 @@ static bool was_slow(const struct client *client) {
 // Nobody who returns in time is shut out, unless newcomers have taken over its feed meanwhile.
 static bool is_late(const struct client *client) {
     return is_shared(client) && (sim.now_ns >= daemon_.started_ns + plan.max_lag_s * NS_PER_S ||
-                                 client->group->fresh_ns >= daemon_.started_ns);
+                                 client->group->opening || client->group->fresh_ns >= daemon_.started_ns);
 }
 
 void oracle_failed(struct client *client, int err) {

@@ -34,7 +34,7 @@ static void make_group(struct group *group, uint32_t number) {
     group->pace_us = (uint32_t)CHOOSE(20, 200, 2000, 30000);
     group->pauses = (uint32_t)CHOOSE(0, 0, 0, 5, 30);
     group->leaves = (uint32_t)CHOOSE(0, 0, 10, 40);
-    group->wanders = (uint32_t)CHOOSE(0, 0, 0, 300);
+    group->wanders = (uint32_t)CHOOSE(0, 0, 0, 500);
     group->stays_lost = sim_chance(60);
     if (shared)
         snprintf(group->share, sizeof group->share, "s%u", number);
@@ -69,7 +69,7 @@ static void make_storage(void) {
     plan.hiccups = (uint32_t)CHOOSE(0, 0, 5, 50);
     plan.stucks = (uint32_t)CHOOSE(0, 0, 0, 2, 20);
     plan.bad = (uint32_t)CHOOSE(0, 0, 30, 200);
-    plan.flaky = (uint32_t)CHOOSE(0, 0, 100);
+    plan.flaky = (uint32_t)CHOOSE(0, 0, 100, 400);
 }
 
 static void make_surroundings(void) {
@@ -81,7 +81,7 @@ static void make_surroundings(void) {
     plan.thread_us = (uint32_t)CHOOSE(10, 1000, 200000);
     plan.unspawned = (uint32_t)CHOOSE(0, 0, 0, 100);
     plan.stillborn = (uint32_t)CHOOSE(0, 0, 0, 200);
-    plan.deaths = (uint32_t)CHOOSE(0, 0, 0, 4, 30);
+    plan.deaths = (uint32_t)CHOOSE(0, 0, 0, 4, 30, 100);
 }
 
 void plan_make(void) {

@@ -39,6 +39,7 @@ struct group {
     bool stays_lost;   // its clients do not reconnect by themselves
     uint32_t left;     // clients that have left before their end
     uint64_t fresh_ns; // when a client that was not reconnecting last joined
+    uint32_t opening;  // clients that are about to
     bool wandered;     // one of its clients begins or has begun between two global batches
 };
 

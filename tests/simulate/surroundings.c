@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <mntent.h>
 #include <stdarg.h>
+#include <string.h>
 #include <sys/statvfs.h>
 #include <uv.h>
 
@@ -23,6 +24,10 @@ struct turn_part __wrap_turn_clock_enter(struct turn_clock *clock, enum turn_wor
 void __wrap_turn_clock_leave(struct turn_clock *clock, struct turn_part before);
 void __wrap_log_write(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
 struct memory_limit __wrap_memory_limit_read(void);
+int __real_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags);
+ssize_t __wrap_pwrite(int fd, const void *bytes, size_t count, off_t offset);
+int __wrap_pipe2(int fds[2], int flags);
 int __wrap_statvfs(const char *path, struct statvfs *room);
 int __wrap_posix_fallocate(int fd, off_t offset, off_t bytes);
 FILE *__wrap_setmntent(const char *path, const char *mode);
@@ -67,6 +72,36 @@ void __wrap_log_write(enum log_level level, const char *format, ...) {
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     sim_trace("  log %d: %s", (int)level, text);
+}
+
+// ---- Settings of loaders, which nobody reads ---------------------------------------------------------------
+
+static int nowhere = -1;
+
+// A descriptor that costs little.
+static int any_descriptor(void) {
+    if (nowhere < 0)
+        nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    return fcntl(nowhere, F_DUPFD_CLOEXEC, 0);
+}
+
+int __wrap_memfd_create(const char *name, unsigned flags) {
+    return strncmp(name, "feedd-loader", 12) == 0 ? any_descriptor() : __real_memfd_create(name, flags);
+}
+
+// Files of the simulation itself are written by other means.
+ssize_t __wrap_pwrite(int fd, const void *bytes, size_t count, off_t offset) {
+    (void)fd;
+    (void)bytes;
+    (void)offset;
+    return (ssize_t)count;
+}
+
+int __wrap_pipe2(int fds[2], int flags) {
+    (void)flags;
+    fds[0] = any_descriptor();
+    fds[1] = any_descriptor();
+    return 0;
 }
 
 // ---- Memory: the machine's own does not matter -------------------------------------------------------------
