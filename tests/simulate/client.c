@@ -50,7 +50,7 @@ static void pause_between_calls(struct client *client) {
     const struct group *group = client->group;
     uint64_t ns = sim_below(1 + group->pace_us * NS_PER_US);
     if (sim_fault(group->pauses))
-        ns = sim_below(2 * plan.max_lag_s * NS_PER_S);
+        ns = sim_below(3 * plan.max_lag_s * NS_PER_S);
     client->called_ns = sim.now_ns;
     client_sleep(client, ns);
     client->longest_pause_ns = max_u64(client->longest_pause_ns, sim.now_ns - client->called_ns);
@@ -118,8 +118,10 @@ static bool open_feed(struct client *client) {
     client->group->opening++;
     int err = feed_open(&client->feed, &options);
     client->group->opening--;
-    if (client->dead)
+    if (client->dead) {
+        client->group->fresh_ns = sim.now_ns; // perhaps the daemon still gives it a place
         return false;
+    }
     if (err) {
         oracle_not_opened(client, err, resumed);
         client_sleep(client, sim_below(300 * NS_PER_MS));
@@ -127,7 +129,10 @@ static bool open_feed(struct client *client) {
             return false;
         if (err == -ESTALE || err == -EIO)
             leave_group(client);
-        client->alone = client->alone || err == -ESTALE;
+        if (err == -ESTALE && client->group->wandered && sim_fault(700))
+            *client->saved = '\0'; // begins where the others are, as another job
+        else if (err == -ESTALE)
+            client->alone = true;
         if (err == -EIO && client->group->dataset == DATASET_STRICT && plan.bad)
             client->done = client->gives_up = true;
         return false;

@@ -84,6 +84,35 @@ static void make_surroundings(void) {
     plan.deaths = (uint32_t)CHOOSE(0, 0, 0, 4, 30, 100);
 }
 
+// One consumer of a shared feed is detached while it holds batches, and others begin a new run in the same ring.
+static void make_relay(void) {
+    struct group *group = &plan.groups[0];
+    plan.group_count = 1;
+    plan.scarce = false;
+    plan.user_feeds = 0;
+    plan.deaths = plan.stillborn = plan.unspawned = plan.no_memory = plan.stucks = 0;
+    plan.max_lag_s = 2;
+    plan.linger_s = 5;
+    plan.gap_us = 400000;
+    plan.faults = 60;
+    for (uint32_t i = 0; i < CHAOS_KINDS; i++)
+        plan.weights[i] = i == CHAOS_STOP_CLIENT || i == CHAOS_STOP_LOADER;
+    *group = (struct group){.dataset = DATASET_SMALL,
+                            .user = geteuid(),
+                            .share = "relay",
+                            .epochs = 4,
+                            .clients = 3,
+                            .world_size = 1,
+                            .wait_for = 1,
+                            .prefetch = (uint32_t)sim_between(2, 4),
+                            .ring_bytes = 32 << 10,
+                            .pace_us = 2000,
+                            .pauses = 60,
+                            .wanders = 900};
+    group->run = (struct reference_run){
+        .samples = dataset_plans[DATASET_SMALL].samples, .batch_size = 9, .world_size = 1, .shuffle = true};
+}
+
 void plan_make(void) {
     plan = (struct plan){.group_count = (uint32_t)CHOOSE(1, 1, 2, 2, 3)};
     make_configuration();
@@ -95,4 +124,6 @@ void plan_make(void) {
         plan.weights[i] = (uint32_t)CHOOSE(0, 1, 1, 4);
     for (uint32_t i = 0; i < plan.group_count; i++)
         make_group(&plan.groups[i], i);
+    if (sim_chance(30))
+        make_relay();
 }
