@@ -5,9 +5,12 @@
 
 #include <setjmp.h>
 #include <stdbool.h>
+#include <ucontext.h>
 
 struct coroutine {
     jmp_buf inside, outside;
+    ucontext_t inside_context,
+        outside_context; // with the address sanitizer, which does not take jumps between stacks
     void *stack;
     bool begun;
     void (*run)(void *context);

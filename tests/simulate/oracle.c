@@ -37,6 +37,7 @@ void oracle_opened(struct client *client, bool resumed) {
     if (!resumed && first && (start.epoch || start.consumed))
         sim_violated("client %u begins at %" PRIu64 "/%" PRIu64, client->number, start.epoch, start.consumed);
     SIM_MUST(group->wandered || start.consumed % (client->run.batch_size * client->run.world_size) == 0);
+    client->heard_ns = sim.now_ns;
     client->place = start;
 }
 
@@ -106,6 +107,7 @@ void oracle_batch(struct client *client, const struct feed_batch *batch) {
                      expected.index, expected.first, expected.count, expected.last_of_epoch ? ", last" : "");
     if (client->place.epoch >= client->group->epochs)
         sim_violated("client %u got a batch after the end", client->number);
+    client->heard_ns = sim.now_ns;
     client->place = expected.next;
     client->batches++;
 }
@@ -169,8 +171,9 @@ static bool was_slow(const struct client *client) {
 
 // Nobody who returns in time is shut out, unless newcomers have taken over its feed meanwhile.
 static bool is_late(const struct client *client) {
-    return is_shared(client) && (sim.now_ns >= daemon_.started_ns + plan.max_lag_s * NS_PER_S ||
-                                 client->group->opening || client->group->fresh_ns >= daemon_.started_ns);
+    const struct group *group = client->group;
+    bool taken_over = group->opening || group->fresh_ns >= min_u64(daemon_.started_ns, client->heard_ns);
+    return is_shared(client) && (taken_over || sim.now_ns >= daemon_.started_ns + plan.max_lag_s * NS_PER_S);
 }
 
 void oracle_failed(struct client *client, int err) {

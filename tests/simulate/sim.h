@@ -53,9 +53,9 @@ static inline void actor_wake(struct actor *actor, uint64_t delay_ns) {
 
 uint64_t sim_random(void);
 
-// 0..count-1; count is not 0.
+// 0..count-1, or 0.
 static inline uint64_t sim_below(uint64_t count) {
-    return sim_random() % count;
+    return count ? sim_random() % count : 0;
 }
 static inline uint64_t sim_between(uint64_t least, uint64_t most) {
     return least + sim_below(most - least + 1);
