@@ -15,8 +15,13 @@ SIMULATE_WRAPS := monotonic_ns clock_nanosleep ppoll connect_socket sendmsg recv
 
 SIMULATE_OBJECTS := $(call objects,$(sort $(wildcard tests/simulate/*.c)))
 
-simulate: $(BUILD)/simulate
-	$(Q)$< $(if $(SEED),--seed $(SEED) -v,--seeds $(SEEDS) --jobs $(JOBS)) $(if $(DEFECT),--defect $(DEFECT)) $(SIMULATEFLAGS)
+# First, that a seed does the same every time.
+simulate:
+	$(Q)tools/install-dependencies.sh build
+	+$(Q)$(again) $(BUILD)/simulate
+	$(Q)$(if $(SEED)$(DEFECT),,$(BUILD)/simulate --twice 200 --jobs $(JOBS))
+	$(Q)$(BUILD)/simulate $(if $(SEED),--seed $(SEED) -v,--seeds $(SEEDS) --jobs $(JOBS)) \
+	    $(if $(DEFECT),--defect $(DEFECT)) $(SIMULATEFLAGS)
 
 $(BUILD)/simulate: $(SIMULATE_OBJECTS) $(BUILD)/libdaemon.a $(BUILD)/libclient.a
 	$(call say,LINK,$@)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "tests/simulate/chaos.h"
@@ -79,6 +80,7 @@ static void run_seed(uint64_t seed, struct progress *progress) {
 // ---- Workers -----------------------------------------------------------------------------------------------
 
 static void work(struct progress *progress, uint64_t stride) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     daemon_prepare();
     for (; progress->seed < options.first + options.count; progress->seed += stride) {
         run_seed(progress->seed, progress);
