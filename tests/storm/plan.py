@@ -7,7 +7,7 @@ import random
 RATES = {
     "kill_loader": 3.5,
     "kill_transfer": 0.5,
-    "kill_supervisor": 0.25,
+    "kill_supervisor": 0.4,
     "kill_consumer": 1.5,
     "kill_attaching": 0.7,
     "pause_loader": 0.25,

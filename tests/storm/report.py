@@ -24,6 +24,8 @@ def why(storm, lane, status, error, text):
         return "attached while there was no daemon"
     if error == errno.EIO and shape.dataset == "failing":
         return "a sample could not be read"
+    if error in (errno.ENODEV, errno.EIO) and "times in a row" in text:
+        return "a GPU's transfer process was killed again and again before it had worked"
     if storm.time_of_denial() and error in DENIED:
         return "the machine denied something"
     if error in (errno.EBUSY, errno.ENOSPC) and lane in storm.visitors:

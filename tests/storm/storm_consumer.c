@@ -174,6 +174,18 @@ static void begin(struct consumer *consumer) {
     ledger->attached++;
 }
 
+// From attaching to the end.
+static int attend(struct consumer *consumer) {
+    consumer->options.interrupted = interrupted;
+    consumer->ledger->opened_ns = now_ns();
+    consumer->ledger->error = 0;
+    int err = feed_open(&consumer->feed, &consumer->options);
+    if (err)
+        return end_with(consumer, err, "feed_open");
+    begin(consumer);
+    return run(consumer);
+}
+
 static int print_order(char **arguments) {
     struct storm_order order = {.shuffle = true, .samples = strtoull(arguments[0], NULL, 10)};
     order.seed = strtoull(arguments[1], NULL, 10);
@@ -193,18 +205,9 @@ int main(int argc, char **argv) {
         }
     struct sigaction action = {.sa_handler = on_term};
     sigaction(SIGTERM, &action, NULL);
-    options_prepare(&consumer);
-    consumer.options.interrupted = interrupted;
-    consumer.ledger->opened_ns = now_ns();
-    consumer.ledger->error = 0;
-    int err = feed_open(&consumer.feed, &consumer.options);
-    int status = EXIT_FAILURE;
-    if (err) {
-        status = end_with(&consumer, err, "feed_open");
-    } else {
-        begin(&consumer);
-        status = run(&consumer);
-    }
+    if (!options_prepare(&consumer) || !consumer.ledger)
+        return 2;
+    int status = attend(&consumer);
     feed_close(consumer.feed);
     free(consumer.fetched);
     return status;

@@ -87,16 +87,19 @@ static void *map_file(const char *path, int flags, int protection) {
         map = mmap(NULL, (size_t)status.st_size, protection, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED) {
         fprintf(stderr, "storm_consumer: %s: %s\n", path ? path : "a file is missing", strerror(errno));
-        exit(2);
+        map = NULL;
     }
-    close(fd);
+    if (fd >= 0)
+        close(fd);
     return map;
 }
 
-void options_prepare(struct consumer *consumer) {
+bool options_prepare(struct consumer *consumer) {
     consumer->ledger = map_file(consumer->ledger_path, O_RDWR, PROT_READ | PROT_WRITE);
     const uint8_t *truth = map_file(consumer->truth_path, O_RDONLY, PROT_READ);
     uint64_t most = 1;
+    if (!consumer->ledger || !truth)
+        return false;
     for (uint32_t i = 0; i < consumer->field_count; i++) {
         consumer->field[i].truth = truth;
         truth += consumer->samples * consumer->field[i].bytes;
@@ -114,6 +117,5 @@ void options_prepare(struct consumer *consumer) {
     consumer->fetched = malloc(most * asked->batch_size + 1);
     consumer->hold = consumer->hold < HELD_MOST ? consumer->hold : HELD_MOST - 1;
     consumer->options.device_world_size = asked->device ? (uint32_t)world : 0;
-    if (!consumer->fetched)
-        exit(2);
+    return consumer->fetched;
 }

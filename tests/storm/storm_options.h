@@ -9,7 +9,7 @@
 // --NAME=VALUE, or --NAME for a flag; false: there is no such option.
 bool options_parse(struct consumer *consumer, char *argument);
 
-// Maps the ledger and the files' bytes; exits with 2 if they are not there.
-void options_prepare(struct consumer *consumer);
+// Maps the ledger and the files' bytes; false: they are not there, as it has said.
+bool options_prepare(struct consumer *consumer);
 
 #endif
