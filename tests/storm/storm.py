@@ -142,6 +142,7 @@ class Storm:
         self.background = [process for process in self.background if process.poll() is None]
         for lane in self.everyone():
             if lane.process is not None and lane.process.poll() is not None:
+                lane.disturbed_ns = time.monotonic_ns()
                 self._ended(lane, lane.process.returncode, now)
                 lane.process = None
         for lane in self.lanes:
