@@ -5,6 +5,7 @@
 import argparse
 import json
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -199,6 +200,7 @@ def main():
         soak.run()
     finally:
         soak.instance.kill()
+        shutil.rmtree(soak.folder, ignore_errors=True)
     sys.exit(soak.conclude())
 
 
