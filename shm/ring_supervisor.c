@@ -88,8 +88,9 @@ static void name_batch(struct ring *ring, uint32_t slot) {
     struct ring_slot *batch = ring_slot(ring, slot);
     const struct ring_slot *own = &ring->dispatched[slot];
     __atomic_store_n(&batch->run, own->run, __ATOMIC_RELAXED);
-    __atomic_store_n(&batch->rank, own->rank, __ATOMIC_RELAXED);
-    __atomic_store_n(&batch->sequence, own->sequence, __ATOMIC_RELAXED);
+    // Release: whoever reads these finds the new run too.
+    __atomic_store_n(&batch->rank, own->rank, __ATOMIC_RELEASE);
+    __atomic_store_n(&batch->sequence, own->sequence, __ATOMIC_RELEASE);
     atomic_thread_fence(memory_order_release);
 }
 

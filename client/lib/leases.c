@@ -47,9 +47,11 @@ bool leases_still_ours(const struct attachment *attachment, uint32_t slot, uint6
     // found out here.
     atomic_thread_fence(memory_order_acquire);
     const struct ring_slot *record = ring_slot(&attachment->ring, slot);
-    return __atomic_load_n(&record->run, __ATOMIC_RELAXED) == attachment->run &&
-           __atomic_load_n(&record->sequence, __ATOMIC_RELAXED) == sequence &&
-           __atomic_load_n(&record->rank, __ATOMIC_RELAXED) == attachment->request->options.rank;
+    // The run last: it only grows, so if it is ours now, it was when the rest was read. The other way round, a run of
+    // ours and a sequence of the next run could look like one name. Acquire, to keep that order; pairs with name_batch.
+    return __atomic_load_n(&record->sequence, __ATOMIC_ACQUIRE) == sequence &&
+           __atomic_load_n(&record->rank, __ATOMIC_ACQUIRE) == attachment->request->options.rank &&
+           __atomic_load_n(&record->run, __ATOMIC_RELAXED) == attachment->run;
 }
 
 // ---- Releases -----------------------------------------------------------------------------------
