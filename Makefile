@@ -241,6 +241,7 @@ include tests/fuzz.mk
 include tests/fault.mk
 include tests/simulate.mk
 include tests/storm.mk
+include tests/model.mk
 include tools/install.mk
 include tools/python.mk
 include tools/bundle.mk
