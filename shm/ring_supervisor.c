@@ -81,8 +81,8 @@ static void clear_all_skips(struct ring *ring, uint32_t slot) {
         atomic_store_explicit(&skips[i], 0, memory_order_relaxed);
 }
 
-// First of all. A client that holds the slot's last batch without knowing that it was taken back compares the name after
-// it has read: the fence pairs with that in leases_still_ours, so that a read of what follows here finds the new name.
+// First of all. A client that holds the slot's last batch without knowing that it was taken back compares the name
+// after it has read: the fence pairs with that in leases_still_ours: a read of what follows here finds the new name.
 static void name_batch(struct ring *ring, uint32_t slot) {
     struct ring_slot *batch = ring_slot(ring, slot);
     const struct ring_slot *own = &ring->dispatched[slot];

@@ -97,7 +97,7 @@ static void a_record_full_of_rubbish_is_answered(void **state) {
 #define BIT(part) (1u << (part))
 
 static void claim(uint32_t loader, uint32_t wanted, uint32_t achieved) {
-    atomic_store(&region->loaders[loader].feed, 1);
+    atomic_store(&region->owners.feed[loader], 1);
     atomic_store(&region->loaders[loader].confined, confinement_word(wanted, achieved));
 }
 
