@@ -1,6 +1,7 @@
 #include "daemon/supervisor/run.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <signal.h>
 #include <string.h>
 
@@ -339,6 +340,7 @@ int supervisor_run(struct config *config, bool until_eof) {
         return EXIT_FAILURE;
     }
     struct supervisor *supervisor = &runner->supervisor;
+    mallopt(M_ARENA_MAX, 1);  // or each thread that reloads gets memory of its own to keep
     signal(SIGPIPE, SIG_IGN); // a reader of our log may go away
     signal(SIGXFSZ, SIG_IGN); // a ring larger than RLIMIT_FSIZE is refused, with the numbers
     supervisor_init(supervisor, config);

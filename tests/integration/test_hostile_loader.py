@@ -52,7 +52,8 @@ def check_answers(feedd):
     for feed in stats["feeds"]:
         if feed["dataset"] == "honest":
             read, delivered = feed["loader_counters"]["samples"], feed["feed_counters"]["samples"]
-            assert delivered <= read + SAMPLES <= delivered + 10 * SAMPLES, feed
+            # Up to three consumers share what is read once.
+            assert delivered <= 3 * (read + SAMPLES) and read <= delivered + 10 * SAMPLES, feed
     feedd.ctl("stats", "--once")
     feedd.ctl("status")
 
