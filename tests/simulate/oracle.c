@@ -181,6 +181,9 @@ void oracle_failed(struct client *client, int err) {
     bool expected = feed_may_fail(client, err);
     if (err == -ETIME)
         expected = was_slow(client);
+    else if (err == -EPROTO && strstr(feed_strerror(client->feed), "reused a slot"))
+        expected =
+            was_slow(client) && plan.socket_bytes; // the reason did not fit into the socket, and was dropped
     else if (err == -ECONNRESET || err == -ESHUTDOWN)
         expected =
             client->group->stays_lost || plan.scarce || plan.no_memory || disturbed_within(RECONNECT_NS);

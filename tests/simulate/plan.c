@@ -124,6 +124,6 @@ void plan_make(void) {
         plan.weights[i] = (uint32_t)CHOOSE(0, 1, 1, 4);
     for (uint32_t i = 0; i < plan.group_count; i++)
         make_group(&plan.groups[i], i);
-    if (sim_chance(30))
+    if (sim_chance(60))
         make_relay();
 }
