@@ -99,7 +99,8 @@ static long wake_sleepers(const uint32_t *word, int most) {
     LIST_FOREACH(loader, &loaders, link) {
         if (woken == most)
             break;
-        if (!loader->asleep || (const void *)&loader->mapping->control->work != (const void *)word)
+        if (!loader->asleep || !loader->mapping->control ||
+            (const void *)&loader->mapping->control->work != (const void *)word)
             continue;
         loader->asleep = false;
         actor_wake(&loader->actor, network_delay());

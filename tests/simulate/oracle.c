@@ -172,7 +172,8 @@ static bool was_slow(const struct client *client) {
 // Nobody who returns in time is shut out, unless newcomers have taken over its feed meanwhile.
 static bool is_late(const struct client *client) {
     const struct group *group = client->group;
-    bool taken_over = group->opening || group->fresh_ns >= min_u64(daemon_.started_ns, client->heard_ns);
+    bool taken_over =
+        group->opening || group->wandered || group->fresh_ns >= min_u64(daemon_.started_ns, client->heard_ns);
     return is_shared(client) && (taken_over || sim.now_ns >= daemon_.started_ns + plan.max_lag_s * NS_PER_S);
 }
 
