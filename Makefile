@@ -242,6 +242,7 @@ include tests/fault.mk
 include tests/simulate.mk
 include tests/storm.mk
 include tests/model.mk
+include tests/mutate.mk
 include tools/install.mk
 include tools/python.mk
 include tools/bundle.mk

@@ -50,6 +50,7 @@ static void test_a_run_from_start_to_end(void **state) {
     assert_int_equal(drain(consumer), 30);
     assert_true(consumer_at_end(consumer));
     assert_int_equal(consumer->batches, 30);
+    assert_int_equal(fixture.delivery.completed, 30);
     assert_int_equal(fixture.delivery.free_count, 6);
 }
 

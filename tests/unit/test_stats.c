@@ -276,6 +276,7 @@ static void test_sums(void **state) {
     assert_string_equal(snapshot->feeds[1].dataset, "data of second");
     assert_int_equal(snapshot->feeds[1].id, 9);
     assert_int_equal(snapshot->feeds[1].ring_bytes, 409);
+    assert_int_equal(snapshot->feeds[1].started_ns, 509);
     for (int counter = 0; counter < LOADER_COUNTERS; counter++) {
         uint64_t more = counter == LOADER_bytes ? 1000 : 0;
         assert_int_equal(snapshot->feeds[0].loader[counter], 2 * counter + 20 + more);
