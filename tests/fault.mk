@@ -5,7 +5,6 @@
 # FAULTFLAGS='--list' and the like: see tests/fault/run.py --help.
 
 SAMPLE       ?= 0
-SEED         ?= 1
 FAULT        ?=
 FAULTFLAGS   ?=
 FAULT_SECONDS = $(if $(filter file,$(origin SECONDS)),0,$(SECONDS))
@@ -14,7 +13,7 @@ check-fault:
 	$(Q)tools/install-dependencies.sh build check
 	+$(Q)$(again) all integration-programs fault-programs
 	$(Q)tests/fault/run.py --build $(BUILD) --jobs $$((2 * $(JOBS))) --sample $(SAMPLE) --seconds $(FAULT_SECONDS) \
-	    --seed $(SEED) $(FAULTFLAGS) $(FAULT)
+	    --seed $(or $(SEED),1) $(FAULTFLAGS) $(FAULT)
 fault-programs: $(BUILD)/tests/inject $(BUILD)/tests/failing_alloc.so
 
 $(BUILD)/tests/inject: $(BUILD)/obj/tests/fault/inject.o

@@ -285,7 +285,7 @@ def parse_arguments():
         "--device", default="", help="where consumers want their batches, as in cuda:0: what depends on it alone"
     )
     parser.add_argument("--jobs", "-j", type=int, default=os.cpu_count() or 2)
-    parser.add_argument("--limit", type=float, default=60, help="seconds for a unit test program")
+    parser.add_argument("--limit", type=float, default=120, help="seconds for a unit test program")
     parser.add_argument("--slowness", type=float, default=1, help="stretches every time limit (sanitizers)")
     parser.add_argument("--wrap", default="", help="command to put before each unit test program")
     options = parser.parse_args()

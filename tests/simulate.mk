@@ -7,7 +7,7 @@ DEFECT        ?=
 SIMULATEFLAGS ?=
 
 # Functions that the simulation replaces.
-SIMULATE_WRAPS := monotonic_ns clock_nanosleep ppoll connect_socket sendmsg recvmsg shutdown uv_queue_work \
+SIMULATE_WRAPS := monotonic_ns clock_nanosleep ppoll connect_socket sendmsg recvmsg shutdown uv_queue_work task_start task_leave \
                   process_start process_stop process_kill process_watch process_release syscall config_load \
                   closer_take closer_take_memory closer_take_socket log_write turn_clock_enter turn_clock_leave \
                   memory_limit_read statvfs posix_fallocate setmntent memfd_create pwrite pipe2 \
@@ -26,6 +26,6 @@ simulate:
 $(BUILD)/simulate: $(SIMULATE_OBJECTS) $(BUILD)/libdaemon.a $(BUILD)/libclient.a
 	$(call say,LINK,$@)
 	$(Q)$(LINK) $(addprefix -Wl$(,)--wrap=,$(SIMULATE_WRAPS)) -o $@ $^ $(call libs,$(PKGS_DAEMON)) \
-	    $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) -lm
+	    $(optional_libs) -lm
 
 .PHONY: simulate

@@ -3,7 +3,6 @@
 
 STORM_SECONDS = $(if $(filter file,$(origin SECONDS)),60,$(SECONDS))
 MINUTES      ?= 60
-SEED         ?= 1
 STORMFLAGS   ?=
 SOAKFLAGS    ?=
 
@@ -20,7 +19,7 @@ integration-programs: $(BUILD)/tests/storm_consumer $(BUILD)/tests/soak_churn
 storm:
 	$(Q)tools/install-dependencies.sh build check
 	+$(Q)$(again) all integration-programs
-	$(Q)FEEDD_TEST_BUILD=$(BUILD) tests/storm/storm.py --seconds $(STORM_SECONDS) --seed $(SEED) $(STORMFLAGS)
+	$(Q)FEEDD_TEST_BUILD=$(BUILD) tests/storm/storm.py --seconds $(STORM_SECONDS) --seed $(or $(SEED),1) $(STORMFLAGS)
 soak:
 	$(Q)tools/install-dependencies.sh build check
 	+$(Q)$(again) all integration-programs

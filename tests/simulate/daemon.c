@@ -82,7 +82,7 @@ void daemon_prepare(void) {
     for (int i = 0; i < (int)DATASETS; i++)
         SIM_MUST(write_dataset(fd, &dataset_plans[i], i == DATASET_LARGE) > 0);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (__real_config_load(path, &config, &error) < 0 || datasets_open(config, &datasets, &error) < 0)
+    if (__real_config_load(path, &config, &error) < 0 || datasets_open(config, &datasets, NULL, &error) < 0)
         sim_violated("cannot be prepared: %s", error.text);
     stats = aligned_alloc(RING_PAGE, sizeof *stats);
     SIM_MUST(stats);
@@ -295,6 +295,6 @@ void daemon_end(void) {
     SIM_MUST(LIST_EMPTY(&supervisor->users));
     SIM_MUST(!supervisor->session_count && !supervisor->feed_count && !supervisor->ring_bytes);
     SIM_MUST(!supervisor->marked_sessions.count && !supervisor->marked_feeds.count);
-    SIM_MUST(!stats->loaders[0].feed && !stats->loaders[1].feed && !stats->feeds[0].id);
+    SIM_MUST(!stats->owners.feed[0] && !stats->owners.feed[1] && !stats->feeds[0].id);
     end(NEVER);
 }

@@ -64,12 +64,12 @@ int __wrap_ring_recover(struct ring *ring, uint32_t owner) {
         return 0;
     if (chosen == DEFECT_OLD_SKIPS)
         return recover_with_old_skips(ring, owner);
-    uint32_t asleep = atomic_load(&ring->header->loaders_asleep);
+    uint32_t asleep = atomic_load(&ring->control->loaders_asleep);
     if (chosen == DEFECT_LOST_WAKE_UP)
-        atomic_store(&ring->header->loaders_asleep, 0);
+        atomic_store(&ring->control->loaders_asleep, 0);
     int recovered = __real_ring_recover(ring, owner);
     if (chosen == DEFECT_LOST_WAKE_UP)
-        atomic_store(&ring->header->loaders_asleep, asleep);
+        atomic_store(&ring->control->loaders_asleep, asleep);
     return recovered;
 }
 

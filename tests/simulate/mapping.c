@@ -19,12 +19,12 @@ struct mapping *mapping_get(const struct served_feed *feed, int fd) {
     struct mapping *mapping;
     struct error error = {0};
     LIST_FOREACH(mapping, &mappings, link)
-        if (mapping->control == feed->ring.header)
+        if (mapping->control == feed->ring.control)
             break;
     if (!mapping) {
         mapping = calloc(1, sizeof *mapping);
         SIM_MUST(mapping && ring_map(&mapping->ring, fd, RING_FILL, &error) == 0);
-        mapping->control = feed->ring.header;
+        mapping->control = feed->ring.control;
         mapping->dataset = kind_of(feed->dataset);
         LIST_INSERT_HEAD(&mappings, mapping, link);
     }

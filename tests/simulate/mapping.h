@@ -8,7 +8,7 @@
 struct mapping {
     LIST_ENTRY(mapping) link;
     struct ring ring;
-    const struct ring_header *control; // as the supervisor has it mapped
+    const struct ring_control *control; // as the supervisor has it mapped
     enum dataset_kind dataset;
     uint32_t references;
 };

@@ -18,7 +18,7 @@
 #define MACHINE_BYTES (4ull << 30) // free for rings
 
 void __wrap_closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count);
-void __wrap_closer_take_memory(struct closer *closer, int *fds, uint32_t *count, uint64_t bytes);
+void __wrap_closer_take_memory(struct closer *closer, uid_t user, int *fds, uint32_t *count, uint64_t bytes);
 void __wrap_closer_take_socket(struct closer *closer, uid_t user, int *socket);
 struct turn_part __wrap_turn_clock_enter(struct turn_clock *clock, enum turn_work work, uint64_t number);
 void __wrap_turn_clock_leave(struct turn_clock *clock, struct turn_part before);
@@ -39,9 +39,9 @@ void __wrap_closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *c
         close(fds[--*count]);
 }
 
-void __wrap_closer_take_memory(struct closer *closer, int *fds, uint32_t *count, uint64_t bytes) {
+void __wrap_closer_take_memory(struct closer *closer, uid_t user, int *fds, uint32_t *count, uint64_t bytes) {
     (void)bytes;
-    __wrap_closer_take(closer, 0, fds, count);
+    __wrap_closer_take(closer, user, fds, count);
 }
 
 void __wrap_closer_take_socket(struct closer *closer, uid_t user, int *socket) {

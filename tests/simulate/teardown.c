@@ -24,7 +24,7 @@ static void end_loader(struct loader_process *loader) {
     child_orphaned(&loader->process);
     for (int i = 0; i < LOADER_COUNTERS; i++)
         atomic_store(&loader->record->counters[i], 0);
-    atomic_store(&loader->record->feed, 0);
+    atomic_store(loader->record_owner, 0);
     close_fd(&loader->process.channel_fd);
     free(loader);
 }

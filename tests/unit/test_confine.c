@@ -57,12 +57,12 @@ static void check(bool holds, int number) {
 static void use_memory(void) {
     confine(false);
     for (size_t bytes = 1; bytes < 32u << 20; bytes *= 3) {
-        char *memory = malloc(bytes);
+        char *memory = calloc(1, bytes);
         check(memory, 1);
         memset(memory, 1, bytes);
-        memory = realloc(memory, 2 * bytes);
-        check(memory, 2);
-        free(memory);
+        char *larger = realloc(memory, 2 * bytes);
+        check(larger, 2);
+        free(larger);
     }
 }
 

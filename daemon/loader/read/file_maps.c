@@ -27,8 +27,10 @@ void file_maps_prepare(void) {
     char line[32] = "";
     if (map_limit)
         return;
-    FILE *file CLEANUP(close_file) = fopen("/proc/sys/vm/max_map_count", "re");
+    FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
     map_limit = file && fgets(line, sizeof line, file) ? strtoull(line, NULL, 10) : 65530;
+    if (file)
+        fclose(file);
 }
 
 int file_maps_open(struct file_maps *maps, const struct dataset_layout *layout, int first_fd) {
