@@ -2,6 +2,7 @@
 
 #include "daemon/supervisor/clients/session.h"
 #include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/processes/loader_process.h"
 #include "tests/simulate/children.h"
@@ -54,6 +55,7 @@ void teardown(struct supervisor *supervisor) {
         end_session(session);
     while ((feed = LIST_FIRST(&supervisor->feeds)))
         end_feed(feed);
+    kept_leave(supervisor);
     while ((user = LIST_FIRST(&supervisor->users))) {
         LIST_REMOVE(user, link);
         free(user);
