@@ -20,6 +20,7 @@ class Storage(fuse.Fuse):
     def __init__(self, name, content):
         self.content, self.name, self.direct = content, name.encode(), True
         self.path = fuse.FOLDER / name
+        self.holds, self.held = None, []
         self.faults = mmap.mmap(-1, FAULTS.size)  # shared with the process that serves
         self.set()
         self.pid, self.refusal = 0, ""
