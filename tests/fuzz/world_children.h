@@ -36,11 +36,14 @@ static inline void fill_chunks(struct served_feed *feed, struct loader_process *
     const uint64_t one = 1;
     struct ring ring = feed->ring;
     ring.urgent_seen = 0;
+    if (loader->record->read_file)
+        return; // it waits for a read, silently, until it is killed
     loader->record->heartbeat_ns = world.now_ns;
     while (chunks-- && ring_claim(&ring, loader->serial, &claim)) {
         stats_add(&loader->record->counters[LOADER_samples], claim.count);
         if (outcome % 16 == 13 && !chunks) {
-            if (!world.reads_hang) // else it waits for this one from now on
+            loader->record->read_file = world.reads_hang;
+            if (!world.reads_hang)
                 end_process(&loader->process, 9);
         } else if (report_chunk(&ring, &claim, outcome))
             FUZZ_CHECK(write(feed->event_fd, &one, sizeof one) == sizeof one);
