@@ -5,9 +5,9 @@
 //
 // Errors: functions return 0 or a count on success and a negative errno on failure; feed_strerror() has the sentence.
 // After -ECONNRESET, -EPROTO or any error that the daemon sent, the handle delivers nothing more and is only good for
-// feed_strerror(), feed_token() and feed_close(); batches already in hand stay readable until then. If the daemon
-// lives on and closes the feed, it gives their memory back 10 s after the error, and they read as zeros from then on:
-// in host memory feed_batch_release() says so with -ETIME.
+// feed_strerror(), feed_token() and feed_close(); batches already in hand stay readable until then. If the daemon is
+// still running and closes the feed, it frees their memory 10 s after the error. From then on they read as zeros, and
+// in host memory feed_batch_release() reports that with -ETIME.
 //
 // Detaching: when the daemon detaches a slow consumer (-ETIME), it reuses the consumer's memory at once. In host
 // memory feed_batch_release() tells which batches were intact to the end. On a GPU it cannot: work that is still

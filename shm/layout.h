@@ -94,7 +94,7 @@ struct ring_failure {
 };
 
 // What a ring is: written once, by the supervisor, `magic` last, with release. Loaders can write to the page that it
-// lies in, so nobody relies on what is there: ring_map copies it, checks the copy, and everybody uses that.
+// lies in, so nothing relies on what is there: ring_map copies it and checks the copy, which all processes use.
 struct ring_header {
     _Atomic uint64_t magic;
     uint32_t version;

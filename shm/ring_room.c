@@ -11,7 +11,7 @@
 static uint64_t free_in_folder(void) {
     struct statvfs room;
     if (statvfs(SHM_FOLDER, &room) < 0)
-        return UINT64_MAX; // nobody knows: allocating the ring will tell
+        return UINT64_MAX; // unknown: allocating the ring will tell
     return room.f_blocks ? (uint64_t)room.f_bavail * room.f_frsize : UINT64_MAX; // no size: no limit
 }
 

@@ -37,7 +37,7 @@ const char *confine_note(void) {
     if (!wanted)
         return "confine = no";
     if (SANITIZED)
-        return "built with a sanitizer, which itself needs what confined processes give up";
+        return "built with a sanitizer, which needs what confined processes give up";
     return filter_is_built() ? "" : "built without libseccomp: system calls are not filtered";
 }
 
@@ -107,7 +107,7 @@ static void filter(struct account *account, int err) {
 
 // ---- Roles -------------------------------------------------------------------------------------------------
 
-// Its core dumps stay: it holds no samples, and a crash of it is to be understood.
+// It keeps its core dumps: it holds no samples, and its crashes must remain debuggable.
 uint64_t confine_supervisor(void) {
     const struct landlock landlock = {.no_signals = true};
     struct account account = {0};

@@ -10,7 +10,7 @@
 void confine_set(bool wanted);
 bool confine_is_wanted(void);
 
-// In words, why less than possible is tried; "": it is not.
+// In words, why some restrictions are not attempted; "": all of them are.
 const char *confine_note(void);
 
 // What of a word of shm/confinement.h was wanted but not achieved, as a list. False: nothing.
@@ -22,8 +22,8 @@ bool confine_describe_missing(uint64_t confined, char text[CONFINE_TEXT]);
 // Before there are threads. Children inherit it.
 uint64_t confine_supervisor(void);
 
-// First what can be done without once all paths have been opened, and then, before there are threads, the rest. `early`
-// is what the first returned.
+// Early: once all paths have been opened, what is not needed after that. Then, before there are threads, the rest.
+// `early` is what the first call returned.
 uint64_t confine_loader_early(void);
 struct confine_loader {
     bool uring;            // it has queues
@@ -32,7 +32,7 @@ struct confine_loader {
 };
 uint64_t confine_loader(const struct confine_loader *loader, uint64_t early);
 
-// Before the GPU is opened what its driver bears and its threads are to inherit, and then the rest.
+// Early: before the GPU is opened, what its driver tolerates and its threads must inherit. Then the rest.
 uint64_t confine_transfer_early(void);
 uint64_t confine_transfer(uint64_t early);
 

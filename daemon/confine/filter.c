@@ -162,7 +162,7 @@ int filter_supervisor(void) {
 
 // ---- Transfer processes ------------------------------------------------------------------------------------
 
-// Not everything that it does not need: what its driver needs is known to nobody but its vendor.
+// Not everything that it does not need: only the vendor knows what its driver needs.
 static const int transfer_refused[] = {
     SCMP_SYS(execve),          SCMP_SYS(execveat),       SCMP_SYS(fork),
     SCMP_SYS(vfork),           SCMP_SYS(tkill),          SCMP_SYS(pidfd_send_signal),

@@ -1,5 +1,5 @@
 // Filters of system calls (seccomp), made with libseccomp. A call that a filter refuses fails with EPERM, so a process
-// that makes one by mistake can say so. Filters cannot be taken off, and a child has its parent's besides its own.
+// that makes one by mistake can report it. Filters cannot be removed, and a child has its parent's as well as its own.
 #ifndef FEEDD_DAEMON_CONFINE_FILTER_H
 #define FEEDD_DAEMON_CONFINE_FILTER_H
 

@@ -1,5 +1,5 @@
-// Work in a thread of its own, for what may wait for storage as long as storage likes. libuv's threads are few and are
-// joined when the process exits; this one is left behind if it does not end.
+// Work in its own thread, for what may wait for storage indefinitely. libuv has few threads, and joins them when the
+// process exits; this one is left behind if it does not end.
 #ifndef FEEDD_DAEMON_SUPERVISOR_TASK_H
 #define FEEDD_DAEMON_SUPERVISOR_TASK_H
 

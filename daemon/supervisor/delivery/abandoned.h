@@ -1,5 +1,5 @@
-// Slots that are being filled, and whose batch is not wanted there any more: nobody is due it, or a loader hangs that
-// was reading it. Such a loader was killed, but the kernel does not end it before its read is over, which may never
+// Slots that are being filled, but whose batch is no longer wanted there: no consumer is due it, or a loader that was
+// reading it hangs. Such a loader was killed, but the kernel does not end it before its read is over, which may never
 // happen, and until then the read may write to the slot. So the batch is filled into another slot, and this one is free
 // once the loader has ended.
 #ifndef FEEDD_DAEMON_SUPERVISOR_DELIVERY_ABANDONED_H

@@ -186,7 +186,7 @@ static void replace_silent(struct served_feed *feed, struct loader_process *load
     abandoned_note(&feed->delivery, loader->serial, now, since);
     process_kill(&loader->process);
     if (unreadable)
-        fail_hung(feed, now, unreadable, "and no other loader could read it since (loader_timeout)");
+        fail_hung(feed, now, unreadable, "and no other loader has read it since (loader_timeout)");
 }
 
 // It is not waited for any longer: another one takes its place, and its batches are read into other slots.
@@ -209,7 +209,7 @@ static void leave_behind(struct served_feed *feed, struct loader_process *loader
                       loader->serial, feed->id, reads ? hung_path(feed) : "one of its files",
                       (now - since) / NS_PER_S, batches, batches == 1 ? "" : "es");
     if (feed->loaders_left > max_u64(LEFT_AT_LEAST, LEFT_PER_LOADER * (uint64_t)feed->loaders_wanted))
-        fail_hung(feed, now, since, "and too many loaders hang like that");
+        fail_hung(feed, now, since, "and too many loaders hang in the same way");
 }
 
 // A batch that hangs has found no other slot for as long as a read of it might have taken.

@@ -1,6 +1,6 @@
 // Rings of closed feeds in which a consumer may still be reading: the daemon ended its session while it held batches.
 // They stay as they are for a while, so that it can finish with those, and count as its user's memory; then the memory
-// is given back, whoever has it mapped.
+// is freed, even if clients still have it mapped.
 #ifndef FEEDD_DAEMON_SUPERVISOR_FEEDS_KEPT_H
 #define FEEDD_DAEMON_SUPERVISOR_FEEDS_KEPT_H
 

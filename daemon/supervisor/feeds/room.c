@@ -127,7 +127,7 @@ static struct room wanted_up_to(const struct served_feed *feed, bool *first) {
 static int refuse_memory(const struct served_feed *feed, struct error *error) {
     return error_set(error, -ENOSPC,
                      "the feed needs a ring of %" PRIu64
-                     " MiB, and feeds that were closed still have memory; try again in a while",
+                     " MiB, and feeds that were closed still have memory; try again shortly",
                      mib_up(feed->ring_bytes));
 }
 
