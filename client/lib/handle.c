@@ -244,14 +244,15 @@ FEED_API int feed_batch_fetch(struct feed *feed, const struct feed_batch *batch,
 }
 
 // Nobody is there to be told. The attachment goes with its last lease.
-static int release_past(struct attachment **place, uint32_t slot) {
+static int release_past(struct attachment **place, const struct feed_batch *batch, bool on_gpu) {
     struct attachment *past = *place;
-    leases_return(past, slot);
+    int err = on_gpu || leases_still_ours(past, batch->slot, batch->sequence) ? 0 : -ETIME;
+    leases_return(past, batch->slot);
     if (past->held > 0)
-        return 0;
+        return err;
     *place = past->past;
     attachment_close(past);
-    return 0;
+    return err;
 }
 
 FEED_API int feed_batch_release(struct feed *feed, const struct feed_batch *batch, void *stream) {
@@ -260,7 +261,7 @@ FEED_API int feed_batch_release(struct feed *feed, const struct feed_batch *batc
         return not_held(feed, batch);
     struct attachment *now = *holder;
     if (now != feed->now)
-        return release_past(holder, batch->slot);
+        return release_past(holder, batch, feed->gpu != NULL);
     if (feed->gpu) {
         int err = mapped_pool_release(&now->pool, batch->slot, batch->fill, stream, &feed->error);
         if (err)

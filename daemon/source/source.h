@@ -2,10 +2,15 @@
 #ifndef FEEDD_DAEMON_SOURCE_SOURCE_H
 #define FEEDD_DAEMON_SOURCE_SOURCE_H
 
+#include <stdatomic.h>
+
 #include "base/error.h"
 #include "daemon/config/config.h"
 #include "daemon/source/dataset.h"
 #include "daemon/source/source_format.h"
+
+// Files that threads of this process have begun to open. While it grows, storage answers.
+extern _Atomic uint64_t source_files_opened;
 
 // The format of that name, or NULL.
 const struct source_format *source_find_format(const char *name);

@@ -61,11 +61,10 @@ static void let_go(struct closer *closer) {
 }
 
 // From its start on: the names of its batches go before their bytes. What is cut off, instead, would end a process that
-// still looks at it by a signal.
+// still looks at it by a signal. A failure cannot be reported, since the log belongs to the loop's thread; then the
+// memory comes back with its last descriptor.
 static void give_back(const struct entry *entry) {
-    if (fallocate(entry->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)entry->bytes) < 0 &&
-        errno != EBADF)
-        log_warning("cannot give back the memory of a ring: %m");
+    fallocate(entry->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)entry->bytes);
 }
 
 static void *run(void *argument) {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "daemon/config/config_changes.h"
+#include "daemon/source/source.h"
 #include "daemon/supervisor/clients/session.h"
 #include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/feeds/served_feed.h"
@@ -15,9 +16,10 @@
 struct reload {
     struct supervisor *supervisor;
     struct task *task;
-    uint64_t asker;                 // the session that waits for the outcome, or 0
-    bool done;                      // the thread has finished
-    uint64_t seen_opening, seen_ns; // what it opened when that last changed, and when that was
+    uint64_t asker; // the session that waits for the outcome, or 0
+    bool done;      // the thread has finished
+    uint64_t seen_opening, seen_files,
+        seen_ns; // what it had opened when that last changed, and when that was
 
     // Written by the thread, and read by the loop once it is done; the first two also meanwhile.
     _Atomic uint64_t opening; // see datasets_open; 0: it reads the configuration
@@ -56,6 +58,8 @@ static void answer(struct supervisor *supervisor, uint64_t asker, int err, const
 static void rename_feeds(const struct supervisor *supervisor) {
     const struct served_feed *feed;
     LIST_FOREACH(feed, &supervisor->feeds, link) {
+        if (!feed->stats)
+            continue; // it is QUEUED, and has no record yet
         stats_feed_write_begin(feed->stats);
         served_feed_write_names(feed);
         stats_feed_write_end(feed->stats);
@@ -159,16 +163,18 @@ static void watch(struct reload *reload, uint64_t now) {
     uint64_t limit_s = supervisor->config->loader_timeout_s;
     // Pairs with the release in datasets_open: the configuration is complete.
     uint64_t opening = atomic_load_explicit(&reload->opening, memory_order_acquire);
+    uint64_t files = atomic_load_explicit(&source_files_opened, memory_order_relaxed);
     char text[512];
-    if (opening != reload->seen_opening) {
+    if (opening != reload->seen_opening || files != reload->seen_files) {
         reload->seen_opening = opening;
+        reload->seen_files = files;
         reload->seen_ns = now;
     }
     if (supervisor->reload_given_up || now - reload->seen_ns < limit_s * NS_PER_S)
         return;
     if (opening)
         snprintf(text, sizeof text,
-                 "opening the files of dataset %s has taken more than %" PRIu64 " s (loader_timeout)",
+                 "opening a file of dataset %s has taken more than %" PRIu64 " s (loader_timeout)",
                  reload->config->datasets[opening - 1].name, limit_s);
     else
         snprintf(text, sizeof text, "reading %s has taken more than %" PRIu64 " s (loader_timeout)",

@@ -89,6 +89,8 @@ def test_what_a_consumer_holds_stays_for_a_while_when_the_daemon_ends_its_sessio
             assert batch_in(view, slot) == before and any(before)
             # Another feed has to wait for that memory.
             with consumer.Consumer(feedd, "numbers", 201, ring_bytes=RING, epochs=1, quiet=True) as other:
+                harness.eventually(lambda: feedd.status()["feeds"] == 1, 5, "it waits")
+                feedd.ctl("reload")  # a feed that waits has no statistics yet
                 other.attached()
                 waited = time.monotonic() - began
                 assert waited > 8, f"the next feed came after {waited:.1f} s"

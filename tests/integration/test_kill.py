@@ -5,6 +5,7 @@ import errno
 import os
 import random
 import signal
+import sys
 import time
 
 import consumer
@@ -76,6 +77,18 @@ def test_started_by_somebody_who_ignores_the_ends_of_children():
     with harness.Instance(loaders=1) as feedd:
         data.add_records(feedd)
         feedd.start(wrap=("sh", "-c", "trap '' CHLD; exec \"$@\"", "sh"))
+        with feedd.client() as session:
+            session.attach("numbers", 10)
+            (loader,) = harness.eventually(lambda: feedd.children_called("loader"), 10, "a loader")
+            os.kill(loader, signal.SIGKILL)
+            harness.eventually(lambda: feedd.children_called("loader") not in ([], [loader]), 10, "another loader")
+
+
+def test_started_by_somebody_who_blocks_the_ends_of_children():
+    with harness.Instance(loaders=1) as feedd:
+        data.add_records(feedd)
+        block = "pthread_sigmask(SIG_BLOCK, {SIGCHLD}); os.execv(sys.argv[1], sys.argv[1:])"
+        feedd.start(wrap=(sys.executable, "-c", f"from signal import *; import os, sys; {block}"))
         with feedd.client() as session:
             session.attach("numbers", 10)
             (loader,) = harness.eventually(lambda: feedd.children_called("loader"), 10, "a loader")

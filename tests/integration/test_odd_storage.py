@@ -175,7 +175,7 @@ def with_hanging_dataset(**settings):
 def test_a_reload_that_hangs_is_given_up():
     with with_hanging_dataset() as feedd:
         failed = feedd.ctl("reload", check=False)
-        assert failed.returncode and "opening the files of dataset others has taken more than 2 s" in failed.stderr, failed
+        assert failed.returncode and "opening a file of dataset others has taken more than 2 s" in failed.stderr, failed
         assert "an earlier reload still waits for its files" in feedd.ctl("reload", check=False).stderr
         assert len(consumer.read(feedd, "numbers", 10)) > 0
         feedd.storage.go_on()

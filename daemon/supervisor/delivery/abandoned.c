@@ -14,9 +14,11 @@ static bool is_abandoned(const struct slot_state *state) {
 
 // Not before every chunk is done, also if one has failed: the others are still being written.
 static void collect(struct delivery *delivery, uint32_t slot) {
+    ring_forget_failure(delivery->ring,
+                        slot); // its batch is no longer wanted; others have failures to report
     if (ring_slot_busy(delivery->ring, slot))
         return;
-    ring_forget_failure(delivery->ring, slot); // nobody wants that batch any more
+    ring_forget_failure(delivery->ring, slot); // of a chunk that ended between the two
     delivery->abandoned--;
     filler_done(delivery, slot);
     slot_free(delivery, slot);

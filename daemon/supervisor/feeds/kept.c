@@ -28,7 +28,9 @@ void kept_take(struct served_feed *feed) {
     if (feed->ring_fd < 0)
         return;
     close_fd(&feed->ring_read_fd); // not the last descriptor, so this frees nothing
-    bool keep = feed->kept_until_ns > monotonic_ns();
+    // A daemon that ends leaves memory to those that have it mapped: see kept_leave.
+    bool ends = supervisor->state >= SUPERVISOR_STOPPING;
+    bool keep = feed->kept_until_ns > (ends ? 0 : monotonic_ns());
     struct kept_ring *kept = keep ? malloc(sizeof *kept) : NULL;
     if (kept) {
         *kept = (struct kept_ring){.fd = feed->ring_fd,
@@ -53,6 +55,8 @@ uint64_t kept_bytes(const struct supervisor *supervisor, uid_t user) {
 
 void kept_tick(struct supervisor *supervisor, uint64_t now) {
     struct kept_ring *kept, *next;
+    if (supervisor->state >= SUPERVISOR_STOPPING)
+        return; // see kept_take
     LIST_FOREACH_SAFE(kept, &supervisor->kept_rings, link, next) {
         if (now < kept->until_ns)
             continue;

@@ -193,5 +193,5 @@ bool room_make_way(const struct supervisor *supervisor) {
     struct served_feed *idle = idle_longest(supervisor, IDLE_OF_ANYBODY);
     if (idle)
         served_feed_close(idle);
-    return idle != NULL;
+    return idle || kept_bytes(supervisor, CLOSER_ANYBODY);
 }

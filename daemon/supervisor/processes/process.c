@@ -75,10 +75,17 @@ static void on_child(uv_signal_t *handle, int number) {
 }
 
 int process_set_open(struct process_set *set, uv_loop_t *loop) {
+    sigset_t child;
     LIST_INIT(&set->running);
     int err = uv_signal_init(loop, &set->child);
     set->child.data = set;
-    return err ? err : uv_signal_start(&set->child, on_child, SIGCHLD);
+    if (!err)
+        err = uv_signal_start(&set->child, on_child, SIGCHLD);
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    if (!err)
+        pthread_sigmask(SIG_UNBLOCK, &child, NULL); // what is blocked is inherited, too
+    return err;
 }
 
 void process_set_close(struct process_set *set) {
