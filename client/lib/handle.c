@@ -270,7 +270,7 @@ FEED_API int feed_batch_release(struct feed *feed, const struct feed_batch *batc
     leases_return(now, batch->slot);
     // Nobody is there to be told. The daemon may live on and have given the memory back; feed_strerror() keeps the
     // reason.
-    if (feed->state == HANDLE_LOST)
+    if (feed->state == HANDLE_LOST || feed->state == HANDLE_FAILED)
         return feed->gpu || leases_still_ours(now, batch->slot, batch->sequence) ? 0 : -ETIME;
     if (!leases_still_ours(now, batch->slot, batch->sequence))
         return taken_back(feed);

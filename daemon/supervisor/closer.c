@@ -3,15 +3,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/scope.h"
 #include "daemon/log.h"
+#include "daemon/supervisor/thread.h"
 
 #define SPARES 64u
 
@@ -91,22 +92,13 @@ static void *run(void *argument) {
     return NULL;
 }
 
-// Signals belong to the loop. If the thread cannot be created, the next descriptor tries again.
+// If the thread cannot be created, the next descriptor tries again.
 static void start_thread(struct closer *closer) {
-    sigset_t all, before;
-    pthread_t thread;
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int err = pthread_create(&thread, &attributes, run, closer);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
+    int err = thread_start(run, closer);
     closer->running = err == 0;
     closer->holders += err == 0;
     if (err)
-        log_warning("cannot start a thread that closes descriptors: error %d", err);
+        log_warning("cannot start a thread that closes descriptors: %s", strerror(-err));
 }
 
 struct closer *closer_open(void) {

@@ -2,13 +2,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/scope.h"
 #include "base/sizes.h"
+#include "daemon/supervisor/thread.h"
 
 struct task {
     struct task_work work;
@@ -48,21 +48,6 @@ static void on_event(struct poll_entry *entry, uint32_t events) {
         task->work.ended(task->work.context);
 }
 
-// Signals belong to the loop.
-static int start_thread(struct task *task) {
-    sigset_t all, before;
-    pthread_t thread;
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int err = -pthread_create(&thread, &attributes, run, task);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return err;
-}
-
 int task_start(struct poll_set *set, const struct task_work *work, struct task **started) {
     struct task *task = calloc(1, sizeof *task);
     if (!task)
@@ -73,7 +58,7 @@ int task_start(struct poll_set *set, const struct task_work *work, struct task *
     int err =
         task->event_fd < 0 ? -errno : poll_set_add(set, &task->event, task->event_fd, EPOLLIN, on_event);
     if (!err)
-        err = start_thread(task);
+        err = thread_start(run, task);
     if (!err) {
         *started = task;
         return 0;

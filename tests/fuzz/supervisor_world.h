@@ -21,6 +21,8 @@
 #include "daemon/supervisor/watch.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/wrapped.h"
+#include "tests/world/closing.h"
+#include "tests/world/tasks.h"
 
 #define PENDING_MOST 64u
 #define TURNS_MOST   64u
@@ -49,18 +51,12 @@ static struct world {
 // ---- What is replaced --------------------------------------------------------------------------------------
 
 int __wrap_uv_queue_work(uv_loop_t *loop, uv_work_t *work, uv_work_cb run, uv_after_work_cb after);
-int __wrap_task_start(struct poll_set *set, const struct task_work *work, struct task **task);
-bool __wrap_task_leave(struct task *task);
 int __wrap_process_start(struct process *process, const struct process_start *start, struct error *error);
 void __wrap_process_stop(struct process *process);
 void __wrap_process_kill(struct process *process);
 void __wrap_process_watch(struct process *process, uint64_t now, uint64_t stop_timeout_ns);
 void __wrap_process_release(struct process *process);
-void __wrap_closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count);
-void __wrap_closer_take_memory(struct closer *closer, uid_t user, int *fds, uint32_t *count, uint64_t bytes);
 void __wrap_closer_take_socket(struct closer *closer, uid_t user, int *socket);
-struct turn_part __wrap_turn_clock_enter(struct turn_clock *clock, enum turn_work work, uint64_t number);
-void __wrap_turn_clock_leave(struct turn_clock *clock, struct turn_part before);
 void __wrap_log_write(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
 
 uint64_t __wrap_monotonic_ns(void) {
@@ -74,48 +70,6 @@ int __wrap_uv_queue_work(uv_loop_t *loop, uv_work_t *work, uv_work_cb run, uv_af
     world.pending[world.pending_count].run = run;
     world.pending[world.pending_count++].after = after;
     return 0;
-}
-
-struct task {
-    uv_work_t job;
-    struct task_work work;
-    bool ended, left;
-};
-
-static void release_task(struct task *task) {
-    task->work.discard(task->work.context);
-    free(task);
-}
-
-static void run_task(uv_work_t *job) {
-    struct task *task = CONTAINER_OF(job, struct task, job);
-    task->work.run(task->work.context);
-}
-
-static void after_task(uv_work_t *job, int status) {
-    struct task *task = CONTAINER_OF(job, struct task, job);
-    (void)status;
-    task->ended = true;
-    if (task->left)
-        release_task(task);
-    else
-        task->work.ended(task->work.context);
-}
-
-int __wrap_task_start(struct poll_set *set, const struct task_work *work, struct task **task) {
-    (void)set;
-    *task = calloc(1, sizeof **task);
-    FUZZ_CHECK(*task);
-    (*task)->work = *work;
-    return __wrap_uv_queue_work(NULL, &(*task)->job, run_task, after_task);
-}
-
-bool __wrap_task_leave(struct task *task) {
-    bool ended = task->ended;
-    task->left = true;
-    if (ended)
-        release_task(task);
-    return ended;
 }
 
 static void on_channel(struct poll_entry *entry, uint32_t events) {
@@ -185,28 +139,6 @@ void __wrap_process_release(struct process *process) {
         world.far_ends[i] = (struct far_end){0};
     }
     release_process(process);
-}
-
-void __wrap_closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count) {
-    (void)closer;
-    (void)user;
-    while (*count)
-        close(fds[--*count]);
-}
-
-void __wrap_closer_take_memory(struct closer *closer, uid_t user, int *fds, uint32_t *count, uint64_t bytes) {
-    (void)bytes;
-    __wrap_closer_take(closer, user, fds, count);
-}
-
-struct turn_part __wrap_turn_clock_enter(struct turn_clock *clock, enum turn_work work, uint64_t number) {
-    (void)clock;
-    return (struct turn_part){work, number};
-}
-
-void __wrap_turn_clock_leave(struct turn_clock *clock, struct turn_part before) {
-    (void)clock;
-    (void)before;
 }
 
 void __wrap_closer_take_socket(struct closer *closer, uid_t user, int *socket) {

@@ -72,7 +72,7 @@ def test_loaders_that_die_as_soon_as_they_start_fail_the_feed():
         assert feedd.read_log().count("was killed by signal 9") >= 16, feedd.read_log()
 
 
-def test_started_by_somebody_who_ignores_the_ends_of_children():
+def test_sigchld_that_is_ignored_at_start():
     """That is inherited, and the kernel then forgets a child that ends unless its parent handles the signal."""
     with harness.Instance(loaders=1) as feedd:
         data.add_records(feedd)
@@ -84,7 +84,7 @@ def test_started_by_somebody_who_ignores_the_ends_of_children():
             harness.eventually(lambda: feedd.children_called("loader") not in ([], [loader]), 10, "another loader")
 
 
-def test_started_by_somebody_who_blocks_the_ends_of_children():
+def test_sigchld_that_is_blocked_at_start():
     with harness.Instance(loaders=1) as feedd:
         data.add_records(feedd)
         block = "pthread_sigmask(SIG_BLOCK, {SIGCHLD}); os.execv(sys.argv[1], sys.argv[1:])"

@@ -70,7 +70,7 @@ static void wander(struct client *client) {
     sim_trace("client %u: wanders to %" PRIu64 "/%" PRIu64, client->number, token.epoch, token.consumed);
 }
 
-// Whoever waits for company would wait for one that does not come back as it was: the job starts it anew.
+// Whoever waits for company would wait for one that does not come back as it was: the job starts over.
 static void leave_group(struct client *client) {
     client->group->left++;
     for (uint32_t i = 0; i < client_count; i++) {

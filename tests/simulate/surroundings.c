@@ -9,19 +9,14 @@
 
 #include "base/error.h"
 #include "daemon/log.h"
-#include "daemon/supervisor/closer.h"
-#include "daemon/supervisor/turn_clock.h"
 #include "shm/memory_limit.h"
 #include "tests/simulate/network.h"
 #include "tests/simulate/plan.h"
+#include "tests/world/closing.h"
 
 #define MACHINE_BYTES (4ull << 30) // free for rings
 
-void __wrap_closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count);
-void __wrap_closer_take_memory(struct closer *closer, uid_t user, int *fds, uint32_t *count, uint64_t bytes);
 void __wrap_closer_take_socket(struct closer *closer, uid_t user, int *socket);
-struct turn_part __wrap_turn_clock_enter(struct turn_clock *clock, enum turn_work work, uint64_t number);
-void __wrap_turn_clock_leave(struct turn_clock *clock, struct turn_part before);
 void __wrap_log_write(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
 struct memory_limit __wrap_memory_limit_read(void);
 int __real_memfd_create(const char *name, unsigned flags);
@@ -32,18 +27,6 @@ int __wrap_statvfs(const char *path, struct statvfs *room);
 int __wrap_posix_fallocate(int fd, off_t offset, off_t bytes);
 FILE *__wrap_setmntent(const char *path, const char *mode);
 
-void __wrap_closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count) {
-    (void)closer;
-    (void)user;
-    while (*count)
-        close(fds[--*count]);
-}
-
-void __wrap_closer_take_memory(struct closer *closer, uid_t user, int *fds, uint32_t *count, uint64_t bytes) {
-    (void)bytes;
-    __wrap_closer_take(closer, user, fds, count);
-}
-
 void __wrap_closer_take_socket(struct closer *closer, uid_t user, int *socket) {
     (void)closer;
     (void)user;
@@ -51,16 +34,6 @@ void __wrap_closer_take_socket(struct closer *closer, uid_t user, int *socket) {
         return;
     network_closed(*socket);
     close_fd(socket);
-}
-
-struct turn_part __wrap_turn_clock_enter(struct turn_clock *clock, enum turn_work work, uint64_t number) {
-    (void)clock;
-    return (struct turn_part){work, number};
-}
-
-void __wrap_turn_clock_leave(struct turn_clock *clock, struct turn_part before) {
-    (void)clock;
-    (void)before;
 }
 
 void __wrap_log_write(enum log_level level, const char *format, ...) {

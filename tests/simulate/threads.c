@@ -1,9 +1,7 @@
 #include "tests/simulate/threads.h"
 
-#include <uv.h>
-
-#include "daemon/supervisor/task.h"
 #include "tests/simulate/daemon.h"
+#include "tests/world/tasks.h"
 
 #define JOBS_MOST 32u
 
@@ -14,16 +12,6 @@ static struct job {
     uv_after_work_cb after;
     bool ran;
 } jobs[JOBS_MOST];
-
-struct task {
-    uv_work_t job;
-    struct task_work work;
-    bool ended, left;
-};
-
-int __wrap_uv_queue_work(uv_loop_t *loop, uv_work_t *work, uv_work_cb run, uv_after_work_cb after);
-int __wrap_task_start(struct poll_set *set, const struct task_work *work, struct task **task);
-bool __wrap_task_leave(struct task *task);
 
 void threads_begin(void) {
     for (uint32_t i = 0; i < JOBS_MOST; i++)
@@ -74,40 +62,4 @@ int __wrap_uv_queue_work(uv_loop_t *loop, uv_work_t *work, uv_work_cb run, uv_af
     *job = (struct job){.work = work, .run = run, .after = after};
     actor_add(&job->actor, "thread", act, sim_below(1 + plan.thread_us * NS_PER_US));
     return 0;
-}
-
-static void release_task(struct task *task) {
-    task->work.discard(task->work.context);
-    free(task);
-}
-
-static void run_task(uv_work_t *job) {
-    struct task *task = CONTAINER_OF(job, struct task, job);
-    task->work.run(task->work.context);
-}
-
-static void after_task(uv_work_t *job, int status) {
-    struct task *task = CONTAINER_OF(job, struct task, job);
-    (void)status;
-    task->ended = true;
-    if (task->left)
-        release_task(task);
-    else
-        task->work.ended(task->work.context);
-}
-
-int __wrap_task_start(struct poll_set *set, const struct task_work *work, struct task **task) {
-    (void)set;
-    *task = calloc(1, sizeof **task);
-    SIM_MUST(*task);
-    (*task)->work = *work;
-    return __wrap_uv_queue_work(NULL, &(*task)->job, run_task, after_task);
-}
-
-bool __wrap_task_leave(struct task *task) {
-    bool ended = task->ended;
-    task->left = true;
-    if (ended)
-        release_task(task);
-    return ended;
 }

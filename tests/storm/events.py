@@ -150,7 +150,7 @@ def visit(storm, chance):
         return None
     lane: Lane = chance.choice(free)
     lane.seed = chance.randrange(3) if not lane.shape.group else lane.seed
-    lane.anew = True
+    lane.fresh = True
     lane.start(batches=chance.randrange(1, 60), user=storm.stranger if chance.random() < 0.5 else None)
     return lane
 

@@ -96,7 +96,7 @@ class Lane:
         self.starts_at = 0.0
         self.disturbed_ns = 0  # when something happened to the consumer itself
         self.failures = 0  # in a row
-        self.anew = False  # the next consumer begins where the feed is, since its token is of the past
+        self.fresh = False  # the next consumer begins where the feed is, since its token is of the past
         self.stopping = False
 
     def command(self, **more):
@@ -114,8 +114,8 @@ class Lane:
     def start(self, user=None, **more):
         """From the last token, if there is one."""
         identity = {} if user is None else {"user": user, "group": user, "extra_groups": []}
-        resume = "" if self.anew else self.ledger.record()[0]
-        self.resumed, self.anew = bool(resume), False
+        resume = "" if self.fresh else self.ledger.record()[0]
+        self.resumed, self.fresh = bool(resume), False
         self.started_ns = self.disturbed_ns = time.monotonic_ns()
         self.process = subprocess.Popen(
             self.command(resume=resume, **more), stdin=subprocess.DEVNULL, cwd="/", **identity,

@@ -157,7 +157,7 @@ class Storm:
         lane.starts_at = now + min(1.0, 0.02 * 2**lane.failures)
         error, text = lane.ledger.error, lane.ledger.text
         reason = report.why(self, lane, status, error, text)
-        lane.anew = lane.anew or (error == report.ESTALE and bool(lane.shape.group))
+        lane.fresh = lane.fresh or (error == report.ESTALE and bool(lane.shape.group))
         if reason:
             self.errors[reason] = self.errors.get(reason, 0) + 1
         else:

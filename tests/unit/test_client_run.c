@@ -103,6 +103,34 @@ static void a_release_finds_another_run(void **state) {
     fake_stop(&fake);
 }
 
+static void fail_and_empty_a_held_slot(struct fake *fake) {
+    fake_open(fake);
+    fake_await_sleep(fake);
+    fake_grant(fake, 5, 0, 2);
+    fake_await_sleep(fake); // the application has taken both
+    fake_error(fake, EIO, "sample 3 cannot be read");
+}
+
+// The first error stays; a release tells of its own batch, as feed.h says.
+static void a_release_after_an_error_tells_that_the_memory_is_gone(void **state) {
+    (void)state;
+    struct fake fake;
+    struct feed_batch held[2], batch;
+    fake_start(&fake, fail_and_empty_a_held_slot);
+    struct feed *feed = fake_client(&fake);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(feed_next(feed, &held[i], FAKE_WAIT_MS), 1);
+    assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), -EIO);
+    pthread_join(fake.thread, NULL);
+    fake.script = NULL;
+    fill_of_next_run(&fake, 1, 9);
+    assert_int_equal(feed_batch_release(feed, &held[0], NULL), 0);
+    assert_int_equal(feed_batch_release(feed, &held[1], NULL), -ETIME);
+    assert_non_null(strstr(feed_strerror(feed), "sample 3 cannot be read"));
+    feed_close(feed);
+    fake_stop(&fake);
+}
+
 // A daemon that comes back has new rings and runs.
 static void come_back_with_another_run(struct fake *fake) {
     fake_open(fake);
@@ -139,6 +167,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(another_run_is_not_handed_out),
         cmocka_unit_test(a_release_finds_another_run),
+        cmocka_unit_test(a_release_after_an_error_tells_that_the_memory_is_gone),
         cmocka_unit_test(a_reconnect_takes_the_new_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

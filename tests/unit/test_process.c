@@ -285,7 +285,7 @@ static void failing_to_start_leaves_nothing(void **state) {
     assert_int_equal(open_descriptors(), before);
 }
 
-// Somebody else reaps it, and nobody knows how it ended.
+// Reaped elsewhere, so how it ended is not known.
 static void one_that_ends_unheard(void **state) {
     (void)state;
     assert_int_equal(start("exit", -1, false), 0);

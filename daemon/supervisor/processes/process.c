@@ -49,7 +49,7 @@ static void settle(struct process *process) {
     process->changed(process);
 }
 
-// waitpid() fails only if somebody else has reaped the process; then nobody knows how it ended.
+// waitpid() fails only if the process has been reaped elsewhere; then how it ended is not known.
 static void reap(struct process *process) {
     int status = 0;
     pid_t pid = waitpid(process->pid, &status, WNOHANG);

@@ -143,7 +143,7 @@ int transfer_process_receive(struct transfer_process *transfer, struct transfer_
         process->channel_ended = true;
         process_poll_channel(process, 0);
         // A report that was lost, for want of descriptors, would be missed from then on, and so would all that follow
-        // the end of the channel: another process reports anew. Mostly the channel ends because this one has.
+        // the end of the channel: another process starts over. Mostly the channel ends because this one has.
         process_kill(process);
         return 0;
     }
