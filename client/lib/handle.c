@@ -268,11 +268,14 @@ FEED_API int feed_batch_release(struct feed *feed, const struct feed_batch *batc
             return err; // still held
     }
     leases_return(now, batch->slot);
+    bool ours = leases_still_ours(now, batch->slot, batch->sequence);
     // Nobody is there to be told. The daemon may live on and have given the memory back; feed_strerror() keeps the
-    // reason.
-    if (feed->state == HANDLE_LOST || feed->state == HANDLE_FAILED)
-        return feed->gpu || leases_still_ours(now, batch->slot, batch->sequence) ? 0 : -ETIME;
-    if (!leases_still_ours(now, batch->slot, batch->sequence))
+    // reason. It frees rings, and leaves pools to the clients that map them.
+    if (feed->state == HANDLE_LOST)
+        return ours || feed->gpu ? 0 : -ETIME;
+    if (feed->state == HANDLE_FAILED)
+        return ours ? 0 : -ETIME;
+    if (!ours)
         return taken_back(feed);
     // At the end of the run others who share the feed may be waiting for just this one.
     if (feed->state == HANDLE_ENDED || (feed->state == HANDLE_ATTACHED && leases_are_due(now)))

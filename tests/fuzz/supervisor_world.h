@@ -50,7 +50,6 @@ static struct world {
 
 // ---- What is replaced --------------------------------------------------------------------------------------
 
-int __wrap_uv_queue_work(uv_loop_t *loop, uv_work_t *work, uv_work_cb run, uv_after_work_cb after);
 int __wrap_process_start(struct process *process, const struct process_start *start, struct error *error);
 void __wrap_process_stop(struct process *process);
 void __wrap_process_kill(struct process *process);

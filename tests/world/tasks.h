@@ -1,5 +1,5 @@
-// Tasks (daemon/supervisor/task.h) where there are no threads: they run when __wrap_uv_queue_work has jobs run. Included
-// once per program, which has task_start and task_leave wrapped.
+// Tasks (daemon/supervisor/task.h) where there are no threads: they run when __wrap_uv_queue_work has jobs run.
+// Included once per program, which has task_start and task_leave wrapped.
 #ifndef FEEDD_TESTS_WORLD_TASKS_H
 #define FEEDD_TESTS_WORLD_TASKS_H
 
