@@ -88,6 +88,16 @@ static bool claim_urgent(struct ring *ring, uint32_t owner, struct ring_claim *c
     return false;
 }
 
+// A head that is further ahead than the queue is long: either the cursor was read long ago, or somebody has written
+// over the ring. The supervisor saw a cursor with room before it published that head, so read after the head, the
+// cursor of an intact ring has moved. Without this look, a loader could walk over entries that are not there for
+// years.
+static bool cursor_moved(struct ring_control *control, uint64_t *cursor) {
+    uint64_t seen = *cursor;
+    *cursor = atomic_load_explicit(&control->claim_cursor, memory_order_relaxed);
+    return *cursor != seen;
+}
+
 // Urgent jobs first, then the queue.
 //
 // The cursor only says where to look: whoever finds a chunk that cannot be claimed moves it on, and a claim is
@@ -104,8 +114,14 @@ bool ring_claim(struct ring *ring, uint32_t owner, struct ring_claim *claim) {
         uint64_t entry = cursor / chunks_per_slot;
         uint32_t chunk = (uint32_t)(cursor % chunks_per_slot);
         // Pairs with the release in queue_slot.
-        if (entry >= atomic_load_explicit(&control->queue_head, memory_order_acquire))
+        uint64_t head = atomic_load_explicit(&control->queue_head, memory_order_acquire);
+        if (entry >= head)
             return false;
+        if (head - entry > ring->header->queue_entries) {
+            if (!cursor_moved(control, &cursor))
+                return false;
+            continue;
+        }
         uint32_t slot = atomic_load_explicit(ring_queue_entry(ring, entry), memory_order_relaxed);
         bool won = slot < ring->header->slot_count && take(&ring_chunks(ring, slot)[chunk], owner);
         // Release: the entry was read before the supervisor sees that it is passed and puts another one in its

@@ -140,6 +140,19 @@ static void claims_lie_inside_the_ring(void **state) {
     assert_true(claims > 1000);
 }
 
+// Without a bound, this walks over 2^63 entries.
+static void a_head_far_ahead_does_not_hold_a_loader(void **state) {
+    (void)state;
+    struct ring_claim claim;
+    dispatch(0, 0);
+    atomic_store(&ring.control->queue_head, 1ull << 63);
+    assert_false(ring_claim(&ring, 9, &claim));
+    atomic_store(&ring.control->queue_head, UINT64_MAX);
+    assert_false(ring_claim(&ring, 9, &claim));
+    atomic_store(&ring.control->queue_head, ring.header->queue_entries);
+    assert_true(ring_claim(&ring, 9, &claim));
+}
+
 // ---- All of it at random -----------------------------------------------------------------------------------
 
 static void nothing_that_is_written_leads_the_supervisor_astray(void **state) {
@@ -181,6 +194,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_cursor_anywhere_does_not_hang_the_queue, begin, end),
         cmocka_unit_test_setup_teardown(a_failure_has_a_code, begin, end),
         cmocka_unit_test_setup_teardown(claims_lie_inside_the_ring, begin, end),
+        cmocka_unit_test_setup_teardown(a_head_far_ahead_does_not_hold_a_loader, begin, end),
         cmocka_unit_test_setup_teardown(nothing_that_is_written_leads_the_supervisor_astray, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
