@@ -22,13 +22,25 @@ def send(pid, number):
 # ---- Kills -------------------------------------------------------------------------------------------------
 
 
-def lanes_of(storm, loader):
-    """Those that this loader reads for, if that is known."""
+def hinder_lanes_of(storm, loader, seconds):
+    """Those that this loader reads for, and those of which nobody knows yet which feed they are on."""
+    feed = None
     with contextlib.suppress(OSError, ValueError, IndexError):
         with open(f"/proc/{loader}/cmdline", encoding="utf-8") as file:
             feed = int(file.read().replace("\0", " ").split()[-1])
-        return [lane for lane in storm.everyone() if lane.alive() and storm.feed_of(lane.process.pid) == feed]
-    return []
+    alive = [(lane, storm.feed_of(lane.process.pid)) for lane in storm.everyone() if lane.alive()]
+    known = [lane for lane, its in alive if feed is not None and its == feed]
+    unknown = [lane for lane, its in alive if feed is None or its is None]
+    storm.recovery.hinder(unknown, seconds)
+    return storm.recovery.hinder(known, seconds)
+
+
+def lanes_on(storm, datasets):
+    return [lane for lane in storm.everyone() if lane.shape.dataset in datasets]
+
+
+def lanes_on_gpus(storm):
+    return [lane for lane in storm.everyone() if lane.shape.device]
 
 
 def kill_loader(storm, chance):
@@ -36,10 +48,10 @@ def kill_loader(storm, chance):
     if not loaders:
         return False
     victim = chance.choice(loaders)
-    lanes = [lane for lane in lanes_of(storm, victim) if lane.shape.dataset not in FLAKY]
+    hindrance = hinder_lanes_of(storm, victim, 0.5)
     send(victim, signal.SIGKILL)
-    if lanes:
-        storm.recovery.of_lanes("loader", lanes)
+    if hindrance[0]:
+        storm.recovery.of_lanes("loader", hindrance, 0.5)
     return True
 
 
@@ -59,7 +71,7 @@ def kill_transfer(storm, chance):
     if not transfers:
         return False
     send(chance.choice(transfers), signal.SIGKILL)
-    storm.recovery.of_lanes("transfer process", [lane for lane in storm.lanes if lane.shape.device])
+    storm.recovery.of_lanes("transfer process", storm.recovery.hinder(lanes_on_gpus(storm), 1.5), 1.5)
     return True
 
 
@@ -105,18 +117,22 @@ def pause_loader(storm, chance):
     if not loaders:
         return False
     victim = chance.choice(loaders)
-    lanes = [lane for lane in lanes_of(storm, victim) if lane.shape.dataset not in FLAKY]
-    pause(storm, victim, chance.choice((0.05, 0.3, 1, 3)))
-    if lanes:
-        storm.recovery.of_lanes("loader paused", lanes, 4.0)
+    seconds = chance.choice((0.05, 0.3, 1, 3))
+    hindrance = hinder_lanes_of(storm, victim, seconds + 1)
+    pause(storm, victim, seconds)
+    if hindrance[0]:
+        storm.recovery.of_lanes("loader paused", hindrance, 4.0)
     return True
 
 
 def pause_transfer(storm, chance):
     transfers = storm.daemon.children("transfer")["transfer"]
-    if transfers:
-        pause(storm, chance.choice(transfers), chance.choice((0.05, 0.3, 1, 3)))
-    return bool(transfers)
+    if not transfers:
+        return False
+    seconds = chance.choice((0.05, 0.3, 1, 3))
+    storm.recovery.hinder(lanes_on_gpus(storm), seconds + 1)
+    pause(storm, chance.choice(transfers), seconds)
+    return True
 
 
 def pause_supervisor(storm, chance):
@@ -234,6 +250,7 @@ def fault(storm, seconds, **faults):
         return False
     storm.storage.set(**faults)
     storm.faulty_until = time.monotonic() + seconds + 1
+    storm.recovery.hinder(lanes_on(storm, FLAKY), seconds + 3)
     storm.later(seconds, storm.storage.set)
     return True
 

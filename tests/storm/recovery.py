@@ -1,5 +1,7 @@
-"""How long consumers had to wait after a kill. Measured where nothing else had happened to the consumer at that time."""
+"""How long consumers had to wait after a kill. Measured where nothing else had happened at that time to the consumer, or to
+what serves it."""
 
+import collections
 import time
 
 NS_PER_S = 1_000_000_000
@@ -12,15 +14,28 @@ class Recovery:
         self.storm = storm
         self.times = {role: [] for role in LIMITS}
         self.worst = []  # (seconds, role, names of lanes, when)
+        self.hindrances = collections.deque(maxlen=1000)  # (lanes, from, until) of late
 
     def _note(self, role, seconds, names):
         self.times[role].append(seconds)
         self.worst = sorted([*self.worst, (round(seconds, 4), role, names, time.strftime("%X"))], reverse=True)[:40]
 
-    def _undisturbed(self, lane, since_ns):
-        """Nor any other that shares its feed."""
+    def hinder(self, lanes, seconds):
+        """For so long these lanes may have to wait for what serves them."""
+        now = time.monotonic_ns()
+        self.hindrances.append((lanes, now, now + int(seconds * NS_PER_S)))
+        return self.hindrances[-1]
+
+    def _undisturbed(self, lane, since_ns, until_ns=None, but=None):
+        """Nor any other that shares its feed, nor what serves them, except for one hindrance."""
+        until_ns = until_ns or time.monotonic_ns()
         group = [other for other in self.storm.everyone() if other is lane or other.shape.group == lane.shape.group != ""]
-        return all(other.disturbed_ns < since_ns for other in group)
+        hindered = any(
+            hindrance is not but and begin < until_ns and end > since_ns and any(other in lanes for other in group)
+            for hindrance in self.hindrances
+            for lanes, begin, end in [hindrance]
+        )
+        return not hindered and all(other.disturbed_ns < since_ns for other in group)
 
     def _denied(self, since_ns):
         """Without descriptors or memory, a replacement cannot start."""
@@ -29,15 +44,16 @@ class Recovery:
     def _watch(self, lanes):
         return [lane for lane in lanes if lane.alive() and lane.running_ns()]
 
-    def of_lanes(self, role, lanes, seconds=1.5):
+    def of_lanes(self, role, hindrance, seconds):
         """After a process that serves these lanes was killed: their longest wait that began within `seconds`."""
-        began, watched = time.monotonic_ns(), self._watch(lanes)
-        end = began + int(seconds * NS_PER_S)
+        watched, began, _ = hindrance
+        watched, end = self._watch(watched), began + int(seconds * NS_PER_S)
 
         def look():
             if self.storm.last_upset_ns() > began - 2 * NS_PER_S or self._denied(began):
                 return
-            waits = [lane.ledger.longest_wait(began, end) for lane in watched if self._undisturbed(lane, began)]
+            waits = [(lane.ledger.longest_wait(began, end), lane) for lane in watched]
+            waits = [wait for wait, lane in waits if self._undisturbed(lane, began, end + wait, but=hindrance)]
             if waits:
                 self._note(role, max(waits) / NS_PER_S, [lane.name for lane in watched])
 
@@ -53,7 +69,7 @@ class Recovery:
 
     def _await_generation(self, lane, began, seconds):
         def look():
-            if self.storm.upset_ns > began or not self._undisturbed(lane, began):
+            if self.storm.upset_ns > began or self._denied(began) or not self._undisturbed(lane, began):
                 return
             if lane.ledger.generation_ns > began:
                 self._note("supervisor", (lane.ledger.generation_ns - began) / NS_PER_S, [lane.name])
