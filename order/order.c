@@ -2,6 +2,8 @@
 // (never below 2^8), with cycle walking for what lands outside. Unsigned 64-bit arithmetic alone.
 #include "order/order.h"
 
+#include <stdbool.h>
+
 #include "base/sizes.h"
 
 enum {
@@ -72,14 +74,17 @@ static inline __attribute__((always_inline)) void permute(const struct order *or
 }
 
 // Keeps PENDING positions in flight: those that landed on a sample make room for the next ones, the others
-// walk on. There is no branch on a value, which the processor could only guess.
-static void shuffle(const struct order *order, uint64_t first, uint32_t count, uint64_t *samples) {
+// walk on. There is no branch on a value, which the processor could only guess. The positions are first, first + 1, ...
+// or, to be gathered, those that `samples` holds at first. All of them lie in the epoch: a walk that starts outside
+// might never come inside. Inlined with a constant `gathered`.
+static inline __attribute__((always_inline)) void
+shuffle(const struct order *order, uint64_t first, uint32_t count, uint64_t *samples, const bool gathered) {
     uint64_t values[PENDING] = {0};
     uint32_t places[PENDING];
     uint32_t pending = 0, issued = 0;
     for (;;) {
         for (; pending < PENDING && issued < count; pending++, issued++) {
-            values[pending] = first + issued;
+            values[pending] = gathered ? samples[issued] : first + issued;
             places[pending] = issued;
         }
         if (pending == 0)
@@ -102,14 +107,25 @@ static void shuffle(const struct order *order, uint64_t first, uint32_t count, u
 void order_samples(const struct order *order, uint64_t first, uint32_t count, uint64_t *samples) {
     const uint64_t left = first < order->samples ? order->samples - first : 0;
     const uint32_t inside = (uint32_t)min_u64(count, left);
-    // A walk that starts outside the epoch might never come inside.
     for (uint32_t at = inside; at < count; at++)
         samples[at] = UINT64_MAX;
     if (order->version == ORDER_SEQUENTIAL)
         for (uint32_t at = 0; at < inside; at++)
             samples[at] = first + at;
     else
-        shuffle(order, first, inside, samples);
+        shuffle(order, first, inside, samples, false);
+}
+
+void order_gather(const struct order *order, uint32_t count, uint64_t *positions) {
+    for (uint32_t at = 0; at < count;) {
+        uint32_t inside = at;
+        while (inside < count && positions[inside] < order->samples)
+            inside++;
+        if (order->version != ORDER_SEQUENTIAL)
+            shuffle(order, 0, inside - at, positions + at, true);
+        for (at = inside; at < count && positions[at] >= order->samples; at++)
+            positions[at] = UINT64_MAX;
+    }
 }
 
 uint64_t order_sample(const struct order *order, uint64_t position) {

@@ -32,4 +32,7 @@ uint64_t order_sample(const struct order *order, uint64_t position);
 // is highest, twice the lowest, just above a power of two, and grows below 128 samples.
 void order_samples(const struct order *order, uint64_t first, uint32_t count, uint64_t *samples);
 
+// The same for any positions, which are replaced by their samples.
+void order_gather(const struct order *order, uint32_t count, uint64_t *positions);
+
 #endif

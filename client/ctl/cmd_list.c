@@ -72,19 +72,22 @@ static json_t *fields_json(const Feedd__Dataset *dataset) {
 static json_t *dataset_json(const Feedd__Dataset *dataset) {
     char fingerprint[CTL_TEXT];
     snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, dataset->fingerprint);
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:s, s:o, s:o, s:b, s:I, s:o}", "name",
-                     ctl_json_text(dataset->name), "format", ctl_json_text(dataset->format), "samples",
-                     (json_int_t)dataset->samples, "sample_bytes", (json_int_t)dataset->sample_bytes, "files",
-                     (json_int_t)dataset->files, "fingerprint", fingerprint, "fields", fields_json(dataset),
-                     "io", ctl_json_text(dataset->io), "io_direct", (int)dataset->io_direct, "io_delay_us",
-                     (json_int_t)dataset->io_delay_us, "on_error", ctl_json_text(dataset->on_error));
+    return json_pack("{s:o, s:o, s:o, s:I, s:I, s:I, s:s, s:o, s:o, s:b, s:I, s:o}", "name",
+                     ctl_json_text(dataset->name), "of",
+                     *dataset->of ? ctl_json_text(dataset->of) : json_null(), "format",
+                     ctl_json_text(dataset->format), "samples", (json_int_t)dataset->samples, "sample_bytes",
+                     (json_int_t)dataset->sample_bytes, "files", (json_int_t)dataset->files, "fingerprint",
+                     fingerprint, "fields", fields_json(dataset), "io", ctl_json_text(dataset->io),
+                     "io_direct", (int)dataset->io_direct, "io_delay_us", (json_int_t)dataset->io_delay_us,
+                     "on_error", ctl_json_text(dataset->on_error));
 }
 
 static int take_datasets(const Feedd__Answer *page, void *context, struct error *error) {
     struct list *list = context;
     for (size_t i = 0; i < page->n_datasets; i++) {
         const Feedd__Dataset *dataset = page->datasets[i];
-        char samples[CTL_TEXT], bytes[CTL_TEXT], total[CTL_TEXT], files[CTL_TEXT], fields[1024], io[64];
+        char format[80], samples[CTL_TEXT], bytes[CTL_TEXT], total[CTL_TEXT], files[CTL_TEXT], fields[1024],
+            io[64];
         NUMBER(samples, dataset->samples);
         NUMBER(files, dataset->files);
         ctl_format_bytes(dataset->sample_bytes, bytes);
@@ -92,7 +95,9 @@ static int take_datasets(const Feedd__Answer *page, void *context, struct error 
         format_fields(dataset, fields, sizeof fields);
         snprintf(io, sizeof io, "%.40s%s%s", dataset->io, dataset->io_direct ? ", direct" : "",
                  dataset->io_delay_us ? ", delayed" : "");
-        const char *cells[] = {dataset->name, dataset->format, samples, bytes, total, files, io, fields};
+        snprintf(format, sizeof format, "%s%.64s", *dataset->of ? "view of " : "",
+                 *dataset->of ? dataset->of : dataset->format);
+        const char *cells[] = {dataset->name, format, samples, bytes, total, files, io, fields};
         int added = add(list, cells, list->json ? dataset_json(dataset) : NULL, error);
         if (added < 0)
             return added;

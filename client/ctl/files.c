@@ -36,8 +36,21 @@ static int add_part(struct files *files, const Feedd__File *file, const Feedd__F
     return 0;
 }
 
+// What the daemon says is not believed: a sample outside the dataset would lie outside its files.
+static int take_selection(struct files *files, const Feedd__Selection *row, struct error *error) {
+    struct selection selection = {
+        .kind = row->kind, .of = row->of, .first = row->first, .count = row->count, .seed = row->seed};
+    if (row->kind > SELECTION_SPLIT_1 || row->count > row->of || row->first > row->of - row->count)
+        return error_set(error, -EPROTO, "feedd describes a view that this version does not know");
+    selector_init(&files->selector, &selection);
+    return 0;
+}
+
 static int take_files(const Feedd__Answer *page, void *context, struct error *error) {
     struct files *files = context;
+    int err = page->selection ? take_selection(files, page->selection, error) : 0;
+    if (err)
+        return err;
     for (size_t i = 0; i < page->n_files; i++) {
         const Feedd__File *file = page->files[i];
         char *path = strdup(file->path);
@@ -90,8 +103,13 @@ int files_open(struct files *files, const struct ctl *ctl, const struct feed_des
     if (err == 0)
         err =
             query_ask(&connection, FEEDD__QUERY__KIND__FILES, description->dataset, take_files, files, error);
+    const struct selection *selection = &files->selector.selection;
+    bool view = selection->kind != SELECTION_ALL;
+    if (err == 0 && view && selection->count != description->samples)
+        err = error_set(error, -EPROTO, "feedd describes another view than the one that was opened");
+    uint64_t stored = view ? selection->of : description->samples;
     for (uint32_t i = 0; i < files->field_count && err == 0; i++)
-        err = check_field(&files->fields[i], &description->field[i], description->samples, error);
+        err = check_field(&files->fields[i], &description->field[i], stored, error);
     return err;
 }
 
@@ -133,6 +151,7 @@ static const struct file_part *find_part(const struct file_parts *field, uint64_
 
 int files_read(struct files *files, uint32_t field, uint64_t sample, void *bytes, size_t count,
                const char **path, uint64_t *offset, struct error *error) {
+    selector_map(&files->selector, &sample, 1);
     const struct file_part *part = find_part(&files->fields[field], sample);
     *path = files->paths[part->file];
     *offset = part->data_offset + (sample - part->first_sample) * part->record_bytes;

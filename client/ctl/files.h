@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "client/ctl/ctl.h"
 #include "client/feed.h"
+#include "order/selection.h"
 
 #define FILES_OPEN 64u // descriptors kept open
 
@@ -27,6 +28,7 @@ struct files {
     char **paths;
     size_t path_count, path_room;
     uint32_t field_count;
+    struct selector selector; // of a view
     struct file_parts fields[FEED_MAX_FIELDS];
     struct {
         uint32_t file;
@@ -34,7 +36,8 @@ struct files {
     } open[FILES_OPEN]; // file i in place i mod FILES_OPEN; fd < 0: none
 };
 
-// Asks the daemon for the files of a dataset and checks that they hold every sample of every field.
+// Asks the daemon for the files of a dataset, or of a view's dataset, and checks that they hold every sample of every
+// field.
 int files_open(struct files *files, const struct ctl *ctl, const struct feed_description *description,
                struct error *error);
 

@@ -94,6 +94,18 @@ int allow_list_resolve(enum allow_kind kind, const char *text, struct allow_list
     return err;
 }
 
+int allow_list_copy(struct allow_list *copy, const struct allow_list *list) {
+    *copy = (struct allow_list){0};
+    if (list->count == 0)
+        return 0;
+    copy->ids = malloc(list->count * sizeof *list->ids);
+    if (!copy->ids)
+        return -ENOMEM;
+    memcpy(copy->ids, list->ids, list->count * sizeof *list->ids);
+    copy->count = list->count;
+    return 0;
+}
+
 void allow_list_free(struct allow_list *list) {
     free(list->ids);
     *list = (struct allow_list){0};

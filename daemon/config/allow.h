@@ -31,6 +31,7 @@ struct identity {
 // unknown name, or no name at all; -EAGAIN: a name could not be looked up, which another attempt may change. The
 // sentence in `error` names the culprit, but not the option.
 int allow_list_resolve(enum allow_kind kind, const char *text, struct allow_list *list, struct error *error);
+int allow_list_copy(struct allow_list *copy, const struct allow_list *list); // -ENOMEM
 void allow_list_free(struct allow_list *list);
 
 // Whether somebody may use what these two lists protect: everybody if both are empty, otherwise those that are in

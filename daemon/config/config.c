@@ -36,6 +36,7 @@ static void free_fields(struct config_field *fields, size_t count) {
 
 static void free_dataset(struct dataset_config *dataset) {
     free_strings(SECTION_DATASET, dataset);
+    free_strings(SECTION_VIEW, dataset);
     free_fields(dataset->fields, dataset->field_count);
     free_fields(dataset->transforms, dataset->transform_count);
     allow_list_free(&dataset->users);
@@ -53,6 +54,13 @@ void config_free(struct config *config) {
     free(config->file);
     free(config->folder);
     free(config);
+}
+
+const struct dataset_config *config_find_dataset(const struct config *config, const char *name) {
+    for (size_t i = 0; i < config->dataset_count; i++)
+        if (strcmp(config->datasets[i].name, name) == 0)
+            return &config->datasets[i];
+    return NULL;
 }
 
 static int read_text(const char *path, char **text, struct error *error) {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "daemon/config/allow.h"
+#include "daemon/config/share.h"
 
 // One `field.NAME = VALUE` of a dataset, or `transform.NAME = VALUE`; the format, or
 // daemon/source/transform.h, says what VALUE means.
@@ -14,9 +15,11 @@ struct config_field {
     uint32_t line;
 };
 
+// A dataset, or a view of one: it has all settings of its dataset (config_views.h), a share of the samples, and
+// perhaps transforms of its own.
 struct dataset_config {
     char *name;
-    uint32_t line;      // of its [dataset NAME]
+    uint32_t line;      // of its [dataset NAME] or [view NAME]
     const char *file;   // of the configuration, for messages; owned by struct config
     const char *folder; // where relative paths start; owned by struct config. NULL: the working directory
     // The members below are filled through options.def.
@@ -37,6 +40,12 @@ struct dataset_config {
     size_t field_count;
     struct config_field *transforms;
     size_t transform_count;
+    bool view;        // of the members below, others have `share` alone: the whole
+    char *of;         // the name of its dataset
+    char *share_text; // NULL: absent
+    uint64_t split_seed;
+    bool split; // it has a split_seed
+    struct share share;
     // Of allow_users and allow_groups.
     struct allow_list users;
     struct allow_list groups;
@@ -80,6 +89,9 @@ int config_load(const char *path, struct config **config, struct error *error);
 
 // An empty configuration with the defaults of the table.
 struct config *config_defaults(void);
+
+// The dataset or view of that name, or NULL.
+const struct dataset_config *config_find_dataset(const struct config *config, const char *name);
 
 void config_free(struct config *config);
 

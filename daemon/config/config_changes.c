@@ -94,13 +94,6 @@ static void describe_options(struct lines *lines, const struct config *old, cons
 
 // ---- Datasets ------------------------------------------------------------------------------------------------
 
-static const struct dataset_config *find(const struct config *config, const char *name) {
-    for (size_t i = 0; i < config->dataset_count; i++)
-        if (strcmp(config->datasets[i].name, name) == 0)
-            return &config->datasets[i];
-    return NULL;
-}
-
 static bool same_fields(const struct config_field *left, size_t left_count, const struct config_field *right,
                         size_t right_count) {
     if (left_count != right_count)
@@ -121,7 +114,7 @@ static const char *find_option(const struct dataset_config *old, const struct da
     char before[VALUE_TEXT], after[VALUE_TEXT];
     for (size_t i = 0; i < CONFIG_OPTIONS; i++) {
         const struct config_option *option = &config_options[i];
-        if (option->section != SECTION_DATASET || option->type == OPTION_FIELDS ||
+        if (option->section < SECTION_DATASET || option->type == OPTION_FIELDS ||
             is_about_access(i) != about_access)
             continue;
         if (strcmp(value_text(option, old, before, sizeof before),
@@ -142,23 +135,29 @@ static const char *find_difference(const struct dataset_config *old, const struc
     return NULL;
 }
 
+static const char *what(const struct dataset_config *dataset) {
+    return dataset->view ? "view" : "dataset";
+}
+
 static void describe_datasets(struct lines *lines, const struct config *old, const struct config *new) {
     for (size_t i = 0; i < new->dataset_count; i++) {
-        const struct dataset_config *dataset = &new->datasets[i], *before = find(old, dataset->name);
+        const struct dataset_config *dataset = &new->datasets[i],
+                                    *before = config_find_dataset(old, dataset->name);
         const char *difference = before ? find_difference(before, dataset) : NULL;
         const char *access = before ? find_option(before, dataset, true) : NULL;
         if (!before)
-            add_line(lines, "dataset %s: added", dataset->name);
+            add_line(lines, "%s %s: added", what(dataset), dataset->name);
         else if (difference)
-            add_line(lines, "dataset %s: changed (%s); feeds in use keep the old version", dataset->name,
-                     difference);
+            add_line(lines, "%s %s: changed (%s); feeds in use keep the old version", what(dataset),
+                     dataset->name, difference);
         if (access)
-            add_line(lines, "dataset %s: changed (%s); consumers that are attached stay", dataset->name,
-                     access);
+            add_line(lines, "%s %s: changed (%s); consumers that are attached stay", what(dataset),
+                     dataset->name, access);
     }
     for (size_t i = 0; i < old->dataset_count; i++)
-        if (!find(new, old->datasets[i].name))
-            add_line(lines, "dataset %s: removed; feeds in use continue", old->datasets[i].name);
+        if (!config_find_dataset(new, old->datasets[i].name))
+            add_line(lines, "%s %s: removed; feeds in use continue", what(&old->datasets[i]),
+                     old->datasets[i].name);
 }
 
 size_t config_describe_changes(const struct config *old, const struct config *new, const char *listening_on,

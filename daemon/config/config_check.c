@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "daemon/config/config_values.h"
+#include "daemon/config/config_view.h"
 #include "daemon/io_mode.h"
 
 #define CHECK_KEY 64
@@ -15,7 +16,8 @@ int config_refuse(struct error *error, const char *file, uint32_t line, const st
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    return error_set(error, -EINVAL, "%s:%u: [%s%s]%s%s: %s", file, line, dataset ? "dataset " : "feedd",
+    const char *section = !dataset ? "feedd" : dataset->view ? "view " : "dataset ";
+    return error_set(error, -EINVAL, "%s:%u: [%s%s]%s%s: %s", file, line, section,
                      dataset ? dataset->name : "", key ? " " : "", key ? key : "", sentence);
 }
 
@@ -126,6 +128,10 @@ int config_check(struct config *config, const struct config_lines *lines, struct
         err = check_bound(config, &lines[0], FEEDD_user_device_memory, config->user_device_memory,
                           "device_memory", config->device_memory, error);
     for (size_t i = 0; i < config->dataset_count && !err; i++)
-        err = check_dataset(config, &config->datasets[i], &lines[1 + i], error);
+        if (!config->datasets[i].view)
+            err = check_dataset(config, &config->datasets[i], &lines[1 + i], error);
+    for (size_t i = 0; i < config->dataset_count && !err; i++)
+        if (config->datasets[i].view)
+            err = config_resolve_view(config, &config->datasets[i], &lines[1 + i], error);
     return err;
 }

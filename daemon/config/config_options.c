@@ -14,8 +14,17 @@ const struct config_option config_options[CONFIG_OPTIONS] = {
 #define DATASET_OPTION(key, type, member, min, max, default_text, unit, formats, text)                       \
     {SECTION_DATASET, OPTION_##type, #key, MEMBER(dataset_config, member), min, max, default_text, unit,     \
      formats,         text},
+#define VIEW_OPTION(key, type, member, min, max, default_text, unit, text)                                   \
+    {SECTION_VIEW, OPTION_##type, #key, MEMBER(dataset_config, member), min, max, default_text, unit,        \
+     "",           text},
 #include "daemon/config/options.def"
 };
+
+const char *section_title(enum config_section section) {
+    static const char *const titles[CONFIG_SECTIONS] = {"no section", "[feedd]", "[dataset NAME]",
+                                                        "[view NAME]"};
+    return titles[section];
+}
 
 const struct config_option *option_find(enum config_section section, const char *key) {
     for (size_t i = 0; i < CONFIG_OPTIONS; i++) {
@@ -26,11 +35,13 @@ const struct config_option *option_find(enum config_section section, const char 
     return NULL;
 }
 
-const struct config_option *option_find_named(const char *key, const char **name) {
+const struct config_option *option_find_named(enum config_section section, const char *key,
+                                              const char **name) {
     for (size_t i = 0; i < CONFIG_OPTIONS; i++) {
         const struct config_option *option = &config_options[i];
         size_t prefix = strcspn(option->key, ".") + 1;
-        if (option->type != OPTION_FIELDS || strncmp(key, option->key, prefix) != 0)
+        if (option->section != section || option->type != OPTION_FIELDS ||
+            strncmp(key, option->key, prefix) != 0)
             continue;
         *name = key + prefix;
         return option;
@@ -40,7 +51,7 @@ const struct config_option *option_find_named(const char *key, const char **name
 
 struct config_field **option_list(const struct config_option *option, struct dataset_config *dataset,
                                   size_t **count) {
-    bool transform = option == &config_options[DATASET_transforms];
+    bool transform = option != &config_options[DATASET_fields];
     *count = transform ? &dataset->transform_count : &dataset->field_count;
     return transform ? &dataset->transforms : &dataset->fields;
 }

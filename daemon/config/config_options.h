@@ -7,7 +7,9 @@
 enum config_section {
     SECTION_NONE,
     SECTION_FEEDD,
-    SECTION_DATASET
+    SECTION_DATASET,
+    SECTION_VIEW,
+    CONFIG_SECTIONS
 };
 
 enum option_type {
@@ -34,10 +36,11 @@ struct config_option {
     const char *text;
 };
 
-// Places in config_options, by section and member: FEEDD_loaders, DATASET_io.
+// Places in config_options, by section and member: FEEDD_loaders, DATASET_io, VIEW_of.
 enum config_option_index {
 #define FEEDD_OPTION(key, type, member, ...)   FEEDD_##member,
 #define DATASET_OPTION(key, type, member, ...) DATASET_##member,
+#define VIEW_OPTION(key, type, member, ...)    VIEW_##member,
 #include "daemon/config/options.def"
     CONFIG_OPTIONS
 };
@@ -45,6 +48,9 @@ enum config_option_index {
 extern const struct config_option config_options[CONFIG_OPTIONS];
 
 #define DESCRIPTION_TEXT 256
+
+// "[dataset NAME]".
+const char *section_title(enum config_section section);
 
 // The option of that key; NULL if the section has none. Not for FIELDS options: see option_find_named.
 const struct config_option *option_find(enum config_section section, const char *key);
@@ -71,8 +77,10 @@ const char *option_describe(const struct config_option *option, char text[DESCRI
 // "auto|uring" as "auto, uring".
 const char *option_choices(const char *choices, char *text, size_t bytes);
 
-// The FIELDS option that `key` is an instance of, or NULL: transform.NAME for "transform.image", and *name is "image".
-const struct config_option *option_find_named(const char *key, const char **name);
+// The FIELDS option of the section that `key` is an instance of, or NULL: transform.NAME for "transform.image", and
+// *name is "image".
+const struct config_option *option_find_named(enum config_section section, const char *key,
+                                              const char **name);
 
 // The list that a FIELDS option fills, and its length.
 struct config_field **option_list(const struct config_option *option, struct dataset_config *dataset,

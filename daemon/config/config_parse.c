@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "base/sizes.h"
 #include "daemon/config/config_values.h"
 #include "proto/limits.h"
 #include "shm/layout.h"
@@ -25,13 +26,13 @@ struct parser {
 };
 
 static struct dataset_config *current_dataset(const struct parser *parser) {
-    if (parser->section != SECTION_DATASET)
+    if (parser->section < SECTION_DATASET)
         return NULL;
     return &parser->config->datasets[parser->config->dataset_count - 1];
 }
 
 static struct config_lines *current_lines(const struct parser *parser) {
-    return &parser->lines[parser->section == SECTION_DATASET ? parser->config->dataset_count : 0];
+    return &parser->lines[parser->section >= SECTION_DATASET ? parser->config->dataset_count : 0];
 }
 
 static int fail(struct parser *parser, int code) {
@@ -54,6 +55,8 @@ static int out_of_memory(struct parser *parser) {
     fail(parser, config_refuse((parser)->error, (parser)->config->file, (parser)->line,                      \
                                current_dataset(parser), key, __VA_ARGS__))
 
+#define SECTIONS "[feedd], [dataset NAME] or [view NAME]"
+
 static bool is_name(const char *name, size_t most) {
     return *name && strlen(name) <= most && name_is_valid(name);
 }
@@ -67,19 +70,20 @@ static int begin_feedd(struct parser *parser) {
     return 0;
 }
 
-static int begin_dataset(struct parser *parser, const char *name) {
+// Of a dataset or a view: clients open both by name.
+static int begin_dataset(struct parser *parser, enum config_section section, const char *name) {
     struct config *config = parser->config;
+    const char *what = section == SECTION_VIEW ? "view" : "dataset";
     if (!is_name(name, PROTO_MAX_NAME))
         return REFUSE_LINE(
-            parser,
-            "found [dataset%s%s], wanted a name of 1 to %u letters, digits, dots, underscores or"
-            " hyphens",
-            *name ? " " : "", name, PROTO_MAX_NAME);
+            parser, "found [%s%s%s], wanted a name of 1 to %u letters, digits, dots, underscores or hyphens",
+            what, *name ? " " : "", name, PROTO_MAX_NAME);
     for (size_t i = 0; i < config->dataset_count; i++)
         if (strcmp(config->datasets[i].name, name) == 0)
             return REFUSE_LINE(parser,
-                               "[dataset %s]: found a second time, wanted once; the first one is on line %u",
-                               name, config->datasets[i].line);
+                               "[%s %s]: found a second dataset or view of that name, wanted one; the first"
+                               " one is on line %u",
+                               what, name, config->datasets[i].line);
     size_t count = config->dataset_count + 1;
     struct config_lines *lines = reallocarray(parser->lines, count + 1, sizeof *lines);
     if (!lines)
@@ -90,14 +94,18 @@ static int begin_dataset(struct parser *parser, const char *name) {
         return out_of_memory(parser);
     config->datasets = datasets;
     struct dataset_config *dataset = &datasets[count - 1];
-    *dataset = (struct dataset_config){.line = parser->line, .file = config->file, .folder = config->folder};
+    *dataset = (struct dataset_config){.line = parser->line,
+                                       .file = config->file,
+                                       .folder = config->folder,
+                                       .view = section == SECTION_VIEW,
+                                       .share = share_whole()};
     dataset->name = strdup(name);
     if (!dataset->name)
         return out_of_memory(parser);
     lines[count] = (struct config_lines){.section = parser->line};
     config->dataset_count = count;
-    parser->section = SECTION_DATASET;
-    return option_store_defaults(SECTION_DATASET, dataset) ? out_of_memory(parser) : 0;
+    parser->section = section;
+    return option_store_defaults(section, dataset) ? out_of_memory(parser) : 0;
 }
 
 // `line` is "[...": sections without keys are sections too, and libinih does not report them.
@@ -106,8 +114,7 @@ static int begin_section(struct parser *parser, const char *line) {
     const char *end = strchr(line, ']');
     const char *rest = end ? end + 1 + strspn(end + 1, blank) : "";
     if (!end || (*rest && *rest != ';' && *rest != '#'))
-        return REFUSE_LINE(parser, "found \"%s\", wanted [feedd] or [dataset NAME] and nothing after it",
-                           line);
+        return REFUSE_LINE(parser, "found \"%s\", wanted " SECTIONS " and nothing after it", line);
     char name[256];
     const char *start = line + 1 + strspn(line + 1, blank);
     size_t length = (size_t)(end - start);
@@ -118,8 +125,10 @@ static int begin_section(struct parser *parser, const char *line) {
         return begin_feedd(parser);
     size_t word = strcspn(name, blank);
     if (word == strlen("dataset") && memcmp(name, "dataset", word) == 0)
-        return begin_dataset(parser, name + word + strspn(name + word, blank));
-    return REFUSE_LINE(parser, "found section [%s], wanted [feedd] or [dataset NAME]", name);
+        return begin_dataset(parser, SECTION_DATASET, name + word + strspn(name + word, blank));
+    if (word == strlen("view") && memcmp(name, "view", word) == 0)
+        return begin_dataset(parser, SECTION_VIEW, name + word + strspn(name + word, blank));
+    return REFUSE_LINE(parser, "found section [%s], wanted " SECTIONS, name);
 }
 
 static int check_line(struct parser *parser, const char *line, size_t length, size_t most) {
@@ -193,11 +202,11 @@ static int add_field(struct parser *parser, const struct config_option *option, 
 }
 
 static int refuse_unknown(struct parser *parser, const char *key) {
-    enum config_section other = parser->section == SECTION_FEEDD ? SECTION_DATASET : SECTION_FEEDD;
+    static const enum config_section likely[] = {SECTION_DATASET, SECTION_FEEDD, SECTION_VIEW};
     const char *name;
-    if (option_find_named(key, &name) || option_find(other, key))
-        return REFUSE(parser, key, "found in this section, wanted in %s",
-                      other == SECTION_FEEDD ? "[feedd]" : "[dataset NAME]");
+    for (size_t i = 0; i < COUNT_OF(likely); i++)
+        if (option_find_named(likely[i], key, &name) || option_find(likely[i], key))
+            return REFUSE(parser, key, "found in this section, wanted in %s", section_title(likely[i]));
     const struct config_option *near = option_nearest(parser->section, key);
     if (near)
         return REFUSE(parser, key, "unknown key; perhaps you mean \"%s\"", near->key);
@@ -231,8 +240,7 @@ static int set_option(struct parser *parser, const char *key, const char *value)
 
 static int take_pair(struct parser *parser, const char *key, const char *value) {
     if (parser->section == SECTION_NONE)
-        return REFUSE_LINE(parser, "%s: found before any section, wanted [feedd] or [dataset NAME] above it",
-                           key);
+        return REFUSE_LINE(parser, "%s: found before any section, wanted " SECTIONS " above it", key);
     if (*key == '\0')
         return REFUSE_LINE(parser, "found a value without a key, wanted KEY = VALUE");
     if (*value == '"' || *value == '\'')
@@ -241,8 +249,8 @@ static int take_pair(struct parser *parser, const char *key, const char *value) 
         return REFUSE(parser, key,
                       "found \"%s\", wanted nothing after the value (a comment there begins with ;)", value);
     const char *name;
-    const struct config_option *named = option_find_named(key, &name);
-    if (named && current_dataset(parser))
+    const struct config_option *named = option_find_named(parser->section, key, &name);
+    if (named)
         return add_field(parser, named, key, name, value);
     return set_option(parser, key, value);
 }
@@ -264,8 +272,7 @@ static int refuse_no_pair(const struct parser *parser, int line) {
     const char *text = parser->text;
     for (int i = 1; i < line; i++)
         text += strcspn(text, "\n") + 1;
-    return error_set(parser->error, -EINVAL,
-                     "%s:%d: found \"%.*s\", wanted KEY = VALUE, [feedd] or [dataset NAME]",
+    return error_set(parser->error, -EINVAL, "%s:%d: found \"%.*s\", wanted KEY = VALUE, " SECTIONS,
                      parser->config->file, line, (int)strcspn(text, "\r\n"), text);
 }
 

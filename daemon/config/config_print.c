@@ -8,10 +8,6 @@
 
 #define PRINT_WIDTH 78
 
-static const char *section_title(enum config_section section) {
-    return section == SECTION_FEEDD ? "[feedd]" : "[dataset NAME]";
-}
-
 // Indents by eight columns and breaks lines between words.
 static void print_wrapped(FILE *out, const char *text) {
     while (*text) {
@@ -40,7 +36,7 @@ static void print_option(FILE *out, const struct config_option *option) {
 }
 
 void config_print_options(FILE *out) {
-    for (enum config_section section = SECTION_FEEDD; section <= SECTION_DATASET; section++) {
+    for (enum config_section section = SECTION_FEEDD; section < CONFIG_SECTIONS; section++) {
         fprintf(out, "%s%s\n", section == SECTION_FEEDD ? "" : "\n", section_title(section));
         for (size_t i = 0; i < CONFIG_OPTIONS; i++)
             if (config_options[i].section == section)
@@ -81,7 +77,7 @@ static void print_option_man(FILE *out, const struct config_option *option) {
 }
 
 void config_print_options_man(FILE *out) {
-    for (enum config_section section = SECTION_FEEDD; section <= SECTION_DATASET; section++) {
+    for (enum config_section section = SECTION_FEEDD; section < CONFIG_SECTIONS; section++) {
         fprintf(out, ".SS %s\n", section_title(section));
         for (size_t i = 0; i < CONFIG_OPTIONS; i++)
             if (config_options[i].section == section)

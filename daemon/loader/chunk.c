@@ -180,7 +180,7 @@ static bool sort_pays(const struct chunk_plan *plan, uint32_t count) {
     uint64_t near;
     if (ascending || __builtin_mul_overflow(plan->merge_window, (uint64_t)count * SORT_PAYS_ONE_IN, &near))
         return !ascending;
-    return near >= plan->layout->samples;
+    return near >= dataset_stored_samples(plan->layout);
 }
 
 // The order of samples is the order of (file, offset) in every stream.
@@ -219,7 +219,7 @@ int chunk_plan_fill(struct chunk_plan *plan, const struct ring_claim *claim, uin
     if (claim->count > plan->capacity)
         return -EINVAL;
     for (uint32_t i = 0; i < claim->count; i++)
-        if (plan->samples[i] >= plan->layout->samples)
+        if (plan->samples[i] >= dataset_stored_samples(plan->layout))
             return -EINVAL;
     free_splits(plan);
     plan->claim = *claim;

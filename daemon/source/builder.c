@@ -23,7 +23,8 @@ int builder_refuse(struct builder *builder, int code, const char *path, const ch
     char place[sizeof builder->error->text] = "";
     if (config->file)
         snprintf(place, sizeof place, "%s:%" PRIu32 ": ", config->file, named ? named->line : config->line);
-    return error_set(builder->error, code, "%s[dataset %s] %s%s: %s%s%s", place, config->name,
+    return error_set(builder->error, code, "%s[%s %s] %s%s: %s%s%s", place, config->view ? "view" : "dataset",
+                     config->name,
                      builder->transform ? "transform."
                      : named            ? "field."
                                         : "",

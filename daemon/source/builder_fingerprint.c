@@ -46,6 +46,17 @@ static void hash_transforms(XXH3_state_t *state, const struct dataset_layout *la
     }
 }
 
+// As for transforms.
+static void hash_selection(XXH3_state_t *state, const struct selection *selection) {
+    if (selection->kind == SELECTION_ALL)
+        return;
+    hash_number(state, selection->kind);
+    hash_number(state, selection->of);
+    hash_number(state, selection->first);
+    hash_number(state, selection->count);
+    hash_number(state, selection->seed);
+}
+
 static int hash_edges(struct builder *builder, XXH3_state_t *state, uint32_t index) {
     const struct dataset *dataset = builder->dataset;
     const struct dataset_file *file = &dataset->layout->files[index];
@@ -90,6 +101,7 @@ int builder_fingerprint(struct builder *builder) {
     hash_number(state, layout->samples);
     hash_fields(state, layout);
     hash_transforms(state, layout);
+    hash_selection(state, &layout->selection);
     int err = hash_files(builder, state);
     layout->fingerprint = XXH3_64bits_digest(state);
     XXH3_freeState(state);

@@ -54,11 +54,36 @@ static int check_descriptors(struct builder *builder) {
                           (uint64_t)limit.rlim_cur);
 }
 
+// Of a view: its share of the samples.
+static int select_samples(struct builder *builder) {
+    const struct dataset_config *config = builder->config;
+    struct dataset_layout *layout = builder->dataset->layout;
+    uint64_t of = layout->samples, first, count;
+    if (!config->view)
+        return 0;
+    int err = share_of(&config->share, of, &first, &count);
+    builder->key = "samples";
+    if (err)
+        return builder_refuse(builder, -EINVAL, NULL,
+                              "found \"%s\"%s, wanted a part of the %" PRIu64 " samples of dataset %s",
+                              config->share_text, err == -ENODATA ? ", which are none" : "", of, config->of);
+    layout->samples = count;
+    if (count < of || config->split)
+        layout->selection = (struct selection){.kind = config->split ? SELECTION_SPLIT_1 : SELECTION_RANGE,
+                                               .of = of,
+                                               .first = first,
+                                               .count = count,
+                                               .seed = config->split ? config->split_seed : 0};
+    return 0;
+}
+
 int builder_finish(struct builder *builder) {
     struct dataset *dataset = builder->dataset;
     builder->field = NULL;
     builder->key = builder->config->path ? "path" : "field.NAME";
     int err = check_samples(builder);
+    if (!err)
+        err = select_samples(builder);
     if (!err)
         err = builder_transform(builder);
     if (!err)

@@ -25,6 +25,7 @@ void dataset_unref(struct dataset *dataset) {
     free(dataset->fds);
     free(dataset->paths);
     free(dataset->layout);
+    free(dataset->of);
     free(dataset->name);
     free(dataset);
 }
@@ -82,7 +83,10 @@ static void print_bytes(FILE *out, double bytes) {
 void dataset_print(FILE *out, const struct dataset *dataset) {
     const struct dataset_layout *layout = dataset->layout;
     uint64_t sample_bytes = ring_sample_bytes(layout->fields, layout->field_count);
-    fprintf(out, "%s: format %s, %" PRIu64 " samples of ", dataset->name, dataset->format, layout->samples);
+    fprintf(out, "%s: ", dataset->name);
+    if (dataset->of)
+        fprintf(out, "view of %s, ", dataset->of);
+    fprintf(out, "format %s, %" PRIu64 " samples of ", dataset->format, layout->samples);
     print_bytes(out, (double)sample_bytes);
     fputs(", ", out);
     print_bytes(out, (double)sample_bytes * (double)layout->samples);

@@ -8,6 +8,7 @@
 
 #include "base/scope.h"
 #include "daemon/source/transform.h"
+#include "order/selection.h"
 #include "shm/layout.h"
 
 #define DATASET_MAX_STREAMS RING_MAX_FIELDS
@@ -43,9 +44,10 @@ struct dataset_stream {
 // Position-independent: copied unchanged into a memfd for the loaders. File i is a loader's descriptor
 // HERITAGE_FILES + i.
 struct dataset_layout {
-    uint64_t bytes; // of this structure with its files
-    uint64_t samples;
+    uint64_t bytes;   // of this structure with its files
+    uint64_t samples; // as delivered: those of a view, if it is one
     uint64_t fingerprint;
+    struct selection selection; // of a view: which of the samples that the files hold
     uint32_t field_count;
     uint32_t stream_count;
     uint32_t file_count;
@@ -60,6 +62,7 @@ struct dataset_layout {
 struct dataset {
     uint32_t references;
     char *name;
+    char *of; // the dataset that this is a view of; NULL: it is none
     const char *format;
     struct dataset_layout *layout;
     char *transforms[RING_MAX_FIELDS]; // as written in the configuration; NULL: none
@@ -74,7 +77,12 @@ struct dataset {
 struct dataset *dataset_ref(struct dataset *dataset);
 void dataset_unref(struct dataset *dataset);
 
-// The file of `stream` that holds `sample` (< layout->samples), searched from `hint` (any value; the previous
+// The samples that the files hold, which are numbered from 0.
+static inline uint64_t dataset_stored_samples(const struct dataset_layout *layout) {
+    return layout->selection.kind == SELECTION_ALL ? layout->samples : layout->selection.of;
+}
+
+// The file of `stream` that holds `sample` (< dataset_stored_samples), searched from `hint` (any value; the previous
 // answer is a good one).
 uint32_t dataset_find_file(const struct dataset_layout *layout, const struct dataset_stream *stream,
                            uint64_t sample, uint32_t hint);

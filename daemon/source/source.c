@@ -28,6 +28,7 @@ static struct dataset *new_dataset(const struct dataset_config *config, const st
     *dataset = (struct dataset){
         .references = 1,
         .name = strdup(config->name),
+        .of = config->view ? strdup(config->of) : NULL,
         .format = format->name,
         .layout = calloc(1, sizeof *dataset->layout),
         .io = config->io,
@@ -35,7 +36,7 @@ static struct dataset *new_dataset(const struct dataset_config *config, const st
         .io_delay_us = (uint32_t)config->io_delay_us,
         .skip_errors = config->skip_errors,
     };
-    if (dataset->name && dataset->layout)
+    if (dataset->name && (dataset->of || !config->view) && dataset->layout)
         return dataset;
     dataset_unref(dataset);
     return NULL;

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Makes the seed corpus, tests/fuzz/corpus: small inputs from which the fuzz targets start.
 
-Each target's file says how its input is taken apart; the functions here put it together. Run it again when that changes.
+Each target's file says how its input is taken apart; the functions here put it together. Run it again when that changes. Other
+files in the corpus are inputs that fuzzing has found.
 """
 
 import pathlib
-import shutil
 import struct
 import sys
 
@@ -121,6 +121,10 @@ format=tokens\r\npath=t.bin\r\ndtype=u16\r\nlength=128\r\nheader_bytes=1024\r\ni
     yield "idx", b"""\xef\xbb\xbf[ dataset  i ]
   format = idx\n\tfield.image = a.idx\nfield.label = b.idx\nio = mapped\n# end
 """
+    yield "view", b"""[dataset a]
+format = records\npath = a.bin\nrecord_bytes = 8\nfield.x = u64 @ 0\ntransform.x = scale 2\nallow_users = root
+[view part]\nof = a\nsamples = 10%..33.3333%\nsplit_seed = 3\ntransform.x = cast f16\n[view rest]\nof = a\nsamples = 5..
+"""
     yield "nearly", b"[feedd]\nloader = 2\n[datasett x]\n"
 
 
@@ -215,6 +219,10 @@ def commands():
         yield f"{name}-{what}", bytes([what, 0]) + b"\x04" + u16(len(answer)) + answer + b"\x04" + u16(len(more)) + more
     wrong = server("answer", files=[{"path": "f", "extents": [{"field": 40}]}])
     yield "unknown-field", bytes([8, 0]) + b"\x04" + u16(len(wrong)) + wrong
+    part = {"kind": 2, "of": 3, "first": 1, "count": 2, "seed": 7}
+    for number, selection in enumerate((part, {**part, "count": 3}, {**part, "kind": 3})):
+        answer = server("answer", selection=selection, **ANSWERS["files"])
+        yield f"view-{number}", bytes([8, 0]) + b"\x04" + u16(len(answer)) + answer
     done = server("done", text="2 datasets are on offer\nwarning: mind this")
     yield "command", bytes([9, 0]) + b"\x04" + u16(len(done)) + done
 
@@ -291,8 +299,7 @@ TARGETS = {"frame": frames, "config": configs, "source": sources, "text": texts,
 def main():
     for target, seeds in TARGETS.items():
         folder = HERE / "corpus" / target
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         for name, data in seeds():
             (folder / name).write_bytes(data)
 

@@ -13,7 +13,7 @@ import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "unit"))
 
-from order_reference import Order  # noqa: E402
+from order_reference import Order, selected  # noqa: E402
 
 IDX_BYTES = {0x08: 1, 0x09: 1, 0x0B: 2, 0x0C: 4, 0x0D: 4, 0x0E: 8}
 
@@ -65,6 +65,13 @@ def read_tokens(paths, token_bytes, length, header=0):
             windows.append(tokens[at : at + step + token_bytes])
             at += step
     return windows
+
+
+def view(content, begin, end, split_seed=None):
+    """The content of a view; its samples are numbered from 0."""
+    samples = len(next(iter(content.values())))
+    chosen = selected(samples, begin, end - begin, split_seed)
+    return {name: [values[sample] for sample in chosen] for name, values in content.items()}
 
 
 # ---- Order and batches -------------------------------------------------------------------------------------

@@ -129,6 +129,7 @@ class Instance:
             # As small as the rings of most tests, and nothing stays longer than the feed.
             self.settings = {"device_pool": "64K", "device_linger": 1, **self.settings}
         self.datasets = {}
+        self.views = {}
         self.process = None
         self.objects_before = shared_objects()
 
@@ -155,12 +156,16 @@ class Instance:
             key.replace("field_", "field.").replace("transform_", "transform."): value for key, value in options.items()
         }
 
+    def add_view(self, name, of, **options):
+        self.views[name] = {"of": of, **{key.replace("transform_", "transform."): value for key, value in options.items()}}
+
     def write_config(self, text=None):
-        """Writes `text`, or a configuration from the settings and datasets."""
+        """Writes `text`, or a configuration from the settings, datasets and views."""
         if text is None:
             lines = ["[feedd]", *(f"{key} = {value}" for key, value in self.settings.items())]
-            for name, options in self.datasets.items():
-                lines += [f"[dataset {name}]", *(f"{key} = {value}" for key, value in options.items())]
+            for kind, sections in (("dataset", self.datasets), ("view", self.views)):
+                for name, options in sections.items():
+                    lines += [f"[{kind} {name}]", *(f"{key} = {value}" for key, value in options.items())]
             text = "\n".join(lines) + "\n"
         self.config.write_text(text)
 

@@ -36,7 +36,7 @@ def run_as_a_reader(feedd, commands):
 
 def serve_cifar100(feedd, more=""):
     """As README declares it, with data that is made."""
-    (declared,) = blocks("README.md", "ini", "## Quick start")
+    declared = "\n".join(blocks("README.md", "ini", "## Quick start"))
     folder = feedd.directory / "cifar-100-binary"
     folder.mkdir()
     (folder / "train.bin").write_bytes(os.urandom(3074 * 1000))
@@ -55,6 +55,8 @@ def test_quick_start():
         assert run.split("#")[0].strip() == "build/feedd --config feedd.conf"
         done = run_as_a_reader(feedd, [check])
         assert "image: u8[3,32,32]" in done.stdout, done
+        assert "cifar100-train: view of cifar100, format records, 900 samples" in done.stdout, done
+        assert "cifar100-val: view of cifar100, format records, 100 samples" in done.stdout, done
         feedd.start()
         done = run_as_a_reader(feedd, [line for block in others for line in block.splitlines()])
         assert "verified 1000 samples" in done.stdout and "BOTTLENECK" in done.stdout, done
@@ -66,7 +68,7 @@ def test_transform_of_the_readme():
     (transform,) = re.findall(r"`(transform\.image = [^`]+)`", text)
     with harness.Instance() as feedd:
         serve_cifar100(feedd)
-        feedd.write_config(feedd.config.read_text() + transform + "\n")
+        feedd.write_config(feedd.config.read_text().replace("\n[view", f"\n{transform}\n[view", 1))
         done = feedd.check()
         assert done.returncode == 0 and "image: f32[3,32,32]" in done.stdout, done
 

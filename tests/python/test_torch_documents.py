@@ -28,7 +28,7 @@ def examples():
 
 @pytest.mark.limit(90)
 def test_examples_run():
-    """All of them, with a dataset cifar100 as README declares it, of made data."""
+    """All of them, with a dataset cifar100 and views as README declares them, of made data."""
     programs = list(examples())
     assert len(programs) == 2 and "serve(" in programs[1]
     with harness.Instance() as daemon:
@@ -37,6 +37,8 @@ def test_examples_run():
         daemon.add_dataset(
             "cifar100", format="records", path=file, record_bytes=3074, field_label="u8 @ 1", field_image="u8[3,32,32] @ 2"
         )
+        daemon.add_view("cifar100-train", "cifar100", samples="0%..90%", split_seed=3)
+        daemon.add_view("cifar100-val", "cifar100", samples="90%..", split_seed=3)
         daemon.start()
         code = "import sys\nfor text in sys.argv[1:]:\n    exec(compile(text, text, 'exec'), {'__name__': '__main__'})"
         made = pathlib.Path("/tmp/feedd-example.npy")

@@ -15,6 +15,11 @@ Order version 1, the permutation of 0..N-1 for (seed, epoch):
     The key of a round is splitmix(splitmix(splitmix(splitmix(round) ^ seed) ^ epoch) ^ N).
     scramble works modulo 2^64: add the key, multiply by A, xor with itself shifted right by 32, multiply by B; its
     value is as many of the highest bits as the half that changes has.
+
+Selections, the samples of a view of N samples:
+
+    A bound of m millionths is floor(N * m / 10^6). With bounds a and b, a range has samples a, a+1, ..., b-1, and a split
+    (version 1) has what order version 1 has at these positions for (split_seed, epoch 2^64 - 1).
 """
 import sys
 import textwrap
@@ -56,6 +61,14 @@ class Order:
         while value >= self.samples:
             value = self.once(value)
         return value
+
+
+def selected(samples, first, count, split_seed=None):
+    """The samples of a view, in its order."""
+    if split_seed is None:
+        return list(range(first, first + count))
+    order = Order(samples, split_seed, WORD - 1)
+    return [order.sample(position) for position in range(first, first + count)]
 
 
 def rotate(word, count):
@@ -115,6 +128,14 @@ TOKENS = [
     (0, 0, 0, 0, 0), (1, 0x0123456789ABCDEF, 7, 3, 25600), (1, LAST, LAST, LAST, LAST), (1, 0xF, 42, 0, 60000),
     (0, 0xFEEDFACE00000000, 1, 10**10, 2**63),
 ]
+SPLITS = [  # samples, first, count, seed
+    (1, 0, 1, 0), (10, 0, 9, 3), (10, 9, 1, 3), (300, 100, 60, 7), (60000, 54000, 20, 3), (1281167, 1153050, 20, LAST),
+    (2**32 + 15, 2**32 - 5, 20, 1), (2**63 - 25, 2**62, 10, 2),
+]
+BOUNDS = [  # samples, millionths
+    (1, 0), (1, 999999), (1, 1000000), (10, 900000), (10, 333333), (3, 333333), (3, 666667), (1281167, 900000),
+    (2**63 - 1, 1), (2**63 - 1, 999999), (2**63 - 1, 1000000),
+]
 
 
 def positions(samples):
@@ -135,7 +156,7 @@ def wrapped(text):
 
 def c_vectors():
     lines = [
-        "// Golden vectors of order version 1 and of resume tokens, made by order_reference.py. They never change:",
+        "// Golden vectors of order version 1, of splits and of resume tokens, made by order_reference.py. They never change:",
         "// another order is another version.",
         "// clang-format off",
         "#ifndef FEEDD_TESTS_UNIT_ORDER_VECTORS_H",
@@ -165,6 +186,14 @@ def c_vectors():
     for v, f, s, e, c in TOKENS:
         body, check = token(v, f, s, e, c).rsplit(".", 1)
         lines += [f"    {{{v}u, 0x{f:016x}u, {s}u, {e}u, {c}u,", f'     "{body}"', f'     ".{check}"}},']
+    lines += ["};", ""]
+    for number, (samples, first, count, seed) in enumerate(SPLITS):
+        text = ", ".join(f"{sample}u" for sample in selected(samples, first, count, seed))
+        lines += [f"VECTOR uint64_t split_{number}[] = {{", wrapped(text), "};", ""]
+    lines += ["VECTOR struct { uint64_t samples, first, count, seed; const uint64_t *selected; } split_vectors[] = {"]
+    lines += [f"    {{{n}u, {f}u, {c}u, {s}u, split_{at}}}," for at, (n, f, c, s) in enumerate(SPLITS)]
+    lines += ["};", "", "VECTOR struct { uint64_t samples; uint32_t millionths; uint64_t bound; } bound_vectors[] = {"]
+    lines += [f"    {{{n}u, {m}u, {n * m // 10**6}u}}," for n, m in BOUNDS]
     lines += ["};", "", "#endif", ""]
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-// Golden vectors of order version 1 and of resume tokens, made by order_reference.py. They never change:
+// Golden vectors of order version 1, of splits and of resume tokens, made by order_reference.py. They never change:
 // another order is another version.
 // clang-format off
 #ifndef FEEDD_TESTS_UNIT_ORDER_VECTORS_H
@@ -236,6 +236,72 @@ VECTOR struct {
     {0u, 0xfeedface00000000u, 1u, 10000000000u, 9223372036854775808u,
      "feedd1.0.feedface00000000.1.10000000000.9223372036854775808"
      ".708e03c23a8f71de"},
+};
+
+VECTOR uint64_t split_0[] = {
+    0u
+};
+
+VECTOR uint64_t split_1[] = {
+    5u, 1u, 4u, 9u, 0u, 2u, 8u, 6u, 3u
+};
+
+VECTOR uint64_t split_2[] = {
+    7u
+};
+
+VECTOR uint64_t split_3[] = {
+    85u, 77u, 145u, 140u, 68u, 11u, 5u, 253u, 285u, 19u, 167u, 244u, 290u, 261u, 31u, 294u, 14u, 55u, 299u,
+    25u, 162u, 260u, 34u, 273u, 60u, 121u, 49u, 179u, 53u, 194u, 247u, 22u, 146u, 211u, 164u, 278u, 102u,
+    282u, 96u, 144u, 133u, 132u, 65u, 35u, 116u, 243u, 198u, 240u, 62u, 72u, 40u, 165u, 111u, 149u, 275u,
+    17u, 284u, 249u, 142u, 292u
+};
+
+VECTOR uint64_t split_4[] = {
+    42201u, 27495u, 7370u, 41979u, 18816u, 20167u, 27664u, 42917u, 49801u, 14643u, 2395u, 48161u, 39042u,
+    10385u, 37541u, 12670u, 47525u, 9246u, 12175u, 32111u
+};
+
+VECTOR uint64_t split_5[] = {
+    533153u, 1030570u, 1191913u, 749357u, 965931u, 953000u, 997333u, 70698u, 137479u, 1166642u, 411612u,
+    1169290u, 683225u, 899487u, 474372u, 200875u, 487570u, 181086u, 1238465u, 589410u
+};
+
+VECTOR uint64_t split_6[] = {
+    302657856u, 1109594778u, 2849691312u, 2892773491u, 3187462083u, 4170256249u, 2562987614u, 4178655409u,
+    3412140924u, 1884320473u, 4064865702u, 3166366791u, 2688864291u, 3139312140u, 424859121u, 3827989167u,
+    1375624995u, 409798245u, 837150907u, 3551916677u
+};
+
+VECTOR uint64_t split_7[] = {
+    2558242303855912873u, 363185527101336128u, 3406948429732169662u, 2253958618032622883u,
+    513522846423217143u, 7443894126861983350u, 7016130430296132695u, 2019683866702677072u,
+    2660792987448363521u, 2784285476744598755u
+};
+
+VECTOR struct { uint64_t samples, first, count, seed; const uint64_t *selected; } split_vectors[] = {
+    {1u, 0u, 1u, 0u, split_0},
+    {10u, 0u, 9u, 3u, split_1},
+    {10u, 9u, 1u, 3u, split_2},
+    {300u, 100u, 60u, 7u, split_3},
+    {60000u, 54000u, 20u, 3u, split_4},
+    {1281167u, 1153050u, 20u, 18446744073709551615u, split_5},
+    {4294967311u, 4294967291u, 20u, 1u, split_6},
+    {9223372036854775783u, 4611686018427387904u, 10u, 2u, split_7},
+};
+
+VECTOR struct { uint64_t samples; uint32_t millionths; uint64_t bound; } bound_vectors[] = {
+    {1u, 0u, 0u},
+    {1u, 999999u, 0u},
+    {1u, 1000000u, 1u},
+    {10u, 900000u, 9u},
+    {10u, 333333u, 3u},
+    {3u, 333333u, 0u},
+    {3u, 666667u, 2u},
+    {1281167u, 900000u, 1153050u},
+    {9223372036854775807u, 1u, 9223372036854u},
+    {9223372036854775807u, 999999u, 9223362813482738952u},
+    {9223372036854775807u, 1000000u, 9223372036854775807u},
 };
 
 #endif

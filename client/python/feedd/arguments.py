@@ -12,7 +12,8 @@ from .waiting import warn
 
 # torch's arguments: the values that ask for nothing, and a sentence on what feedd does instead.
 _WITHOUT_MEANING: dict[str, tuple[tuple[Any, ...], str]] = {
-    "sampler": ((None,), "The daemon makes the order of samples from shuffle= and seed=, the same on every machine"),
+    "sampler": ((None,), "The daemon makes the order of samples from shuffle= and seed=, the same on every machine; a part of"
+                         " a dataset is a [view NAME] in feedd.conf"),
     "batch_sampler": ((None,), "The daemon makes the batches from batch_size=, shuffle= and drop_last="),
     "num_workers": ((0,), "The daemon's loaders read for all its clients: set loaders= in feedd.conf, and leave this at 0"),
     "collate_fn": ((None,), "A batch comes as one tensor per field; process it further in the loop, or with"
@@ -31,7 +32,7 @@ _HARMLESS = {
 }
 _TRANSFORM = "the daemon applies the transforms: set transform.FIELD= in the dataset's section of feedd.conf"
 _FILES = "the dataset's section of feedd.conf says where the files are: set path= there, or use feedd.serve()"
-_SPLIT = "each split is a dataset of its own: declare it in feedd.conf, and give its name"
+_SPLIT = "a split is a [view NAME] with samples= and split_seed= in feedd.conf: give its name in place of the dataset's"
 # Arguments of torchvision, the datasets library and others, for which people look here.
 _ELSEWHERE = {
     "transform": _TRANSFORM,

@@ -74,7 +74,7 @@ def _read(config: str | os.PathLike[str] | Sections) -> tuple[configparser.Confi
     base, name = os.getcwd(), "the configuration"
     if isinstance(config, Mapping):
         for key, options in config.items():
-            section = key if key == "feedd" or key.startswith("dataset ") else f"dataset {key}"
+            section = key if key == "feedd" or key.startswith(("dataset ", "view ")) else f"dataset {key}"
             if not isinstance(options, Mapping):
                 raise TypeError(f"serve: [{section}] is {options!r}, which is not a dict of options")
             parser[section] = {option: _text_of(section, option, value) for option, value in options.items()}
@@ -219,10 +219,10 @@ def serve(config: str | os.PathLike[str] | Sections, *, program: str | os.PathLi
     ``close()``.
 
     ``config`` is the name of a feedd.conf, its text, or a dict of sections such as
-    ``{"cifar100": {"format": "records", ...}}``. Relative paths in it start at the file's folder, else at the working
-    directory. ``program`` is the path of feedd: by default ``$FEEDD_PROGRAM``, else it is looked up on ``$PATH``. While the
-    daemon runs, ``$FEEDD_SOCKET`` points to it, so that loaders in this process and its children find it. Raises
-    ``feedd.Error`` with the daemon's own message.
+    ``{"cifar100": {"format": "records", ...}, "view val": {"of": "cifar100", ...}}``. Relative paths in it start at the
+    file's folder, else at the working directory. ``program`` is the path of feedd: by default ``$FEEDD_PROGRAM``, else it
+    is looked up on ``$PATH``. While the daemon runs, ``$FEEDD_SOCKET`` points to it, so that loaders in this process and
+    its children find it. Raises ``feedd.Error`` with the daemon's own message.
     """
     return Service(_find_program(program), config)
 

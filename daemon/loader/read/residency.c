@@ -44,7 +44,7 @@ static struct place random_place(const struct dataset_layout *layout, uint64_t *
     for (uint32_t i = 0; i < layout->stream_count; i++)
         record_bytes += layout->streams[i].record_bytes;
     uint64_t within = random_below(state, max_u64(record_bytes, 1));
-    uint64_t sample = random_below(state, layout->samples);
+    uint64_t sample = random_below(state, dataset_stored_samples(layout));
     const struct dataset_stream *stream = layout->streams;
     while (within >= stream->record_bytes && stream < layout->streams + layout->stream_count - 1)
         within -= (stream++)->record_bytes;

@@ -60,6 +60,7 @@ static void describe_dataset(const struct dataset *dataset, Feedd__Dataset *row,
     row->io = (char *)io_mode_name(dataset->io);
     row->io_direct = dataset->io_direct;
     row->io_delay_us = dataset->io_delay_us;
+    row->of = dataset->of ? dataset->of : row->of;
     row->on_error = (char *)(dataset->skip_errors ? "skip" : "fail");
     for (uint32_t i = 0; i < layout->field_count; i++) {
         const struct ring_field *field = &layout->fields[i];
@@ -310,6 +311,17 @@ static void add_file(struct file_page *files, const struct dataset *dataset,
     files->list[place] = row;
 }
 
+// False: all samples.
+static bool describe_selection(const struct selection *selection, Feedd__Selection *row) {
+    feedd__selection__init(row);
+    row->kind = selection->kind;
+    row->of = selection->of;
+    row->first = selection->first;
+    row->count = selection->count;
+    row->seed = selection->seed;
+    return selection->kind != SELECTION_ALL;
+}
+
 static void answer_files(struct session *session, const char *name, uint32_t start) {
     const struct dataset *dataset;
     Feedd__Answer answer = FEEDD__ANSWER__INIT;
@@ -329,6 +341,9 @@ static void answer_files(struct session *session, const char *name, uint32_t sta
             add_file(&files, dataset, stream, stream->first_file + file);
     }
     answer.next = files.page.next;
+    Feedd__Selection selection;
+    if (describe_selection(&dataset->layout->selection, &selection))
+        answer.selection = &selection;
     answer.n_files = files.page.count;
     answer.files = files.list;
     send_answer(session, &answer);

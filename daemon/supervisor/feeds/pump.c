@@ -73,14 +73,17 @@ static void update_gauges(const struct served_feed *feed) {
     atomic_store_explicit(&feed->stats->loaders, feed->loaders_running, memory_order_relaxed);
 }
 
+// A view's samples are named as those of its dataset.
 static void fail_with_read_error(struct served_feed *feed) {
+    const struct dataset *dataset = feed->dataset;
     struct ring_error failure;
     if (!ring_take_failure(&feed->ring, &failure) || failure.file >= feed->dataset->layout->file_count) {
-        served_feed_fail(feed, -EIO, "dataset %s: a sample cannot be read", feed->dataset->name);
+        served_feed_fail(feed, -EIO, "dataset %s: a sample cannot be read", dataset->name);
         return;
     }
     served_feed_fail(feed, -EIO, "dataset %s: sample %" PRIu64 " cannot be read: %s, offset %" PRIu64 ": %s",
-                     feed->dataset->name, failure.sample, feed->dataset->paths[failure.file], failure.offset,
+                     dataset->of ? dataset->of : dataset->name, failure.sample, dataset->paths[failure.file],
+                     failure.offset,
                      failure.code == -ENODATA ? "the file ends there; it has shrunk since it was opened"
                                               : strerror(-failure.code));
 }

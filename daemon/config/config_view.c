@@ -1,0 +1,97 @@
+#include "daemon/config/config_view.h"
+
+#include <string.h>
+
+#include "base/names.h"
+
+static int refuse_of(const struct config *config, const struct dataset_config *view, uint32_t line,
+                     const struct dataset_config *of, struct error *error) {
+    AUTO_FREE const char **names = calloc(config->dataset_count, sizeof *names);
+    if (of)
+        return config_refuse(error, view->file, line, view, "of",
+                             "found \"%s\", which is a view, wanted a dataset: views of views do not exist",
+                             view->of);
+    for (size_t i = 0; names && i < config->dataset_count; i++)
+        names[i] = config->datasets[i].view ? NULL : config->datasets[i].name;
+    const char *near = names ? name_nearest(view->of, names, config->dataset_count) : NULL;
+    if (near)
+        return config_refuse(error, view->file, line, view, "of",
+                             "there is no dataset named \"%s\"; perhaps you mean \"%s\"", view->of, near);
+    return config_refuse(error, view->file, line, view, "of", "there is no dataset named \"%s\"", view->of);
+}
+
+// The options of a dataset; fields and transforms follow.
+static int copy_options(struct dataset_config *view, const struct dataset_config *of) {
+    for (size_t i = 0; i < CONFIG_OPTIONS; i++) {
+        const struct config_option *option = &config_options[i];
+        const char *from = (const char *)of + option->offset;
+        char *to = (char *)view + option->offset;
+        if (option->section != SECTION_DATASET || option->type == OPTION_FIELDS)
+            continue;
+        if (option->type != OPTION_STRING) {
+            memcpy(to, from, option->bytes);
+            continue;
+        }
+        const char *text = *(const char *const *)(const void *)from;
+        char *copy = text ? strdup(text) : NULL;
+        *(char **)(void *)to = copy;
+        if (text && !copy)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static bool has_field(const struct config_field *fields, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(fields[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+// Appends what the view does not have.
+static int copy_fields(struct config_field **fields, size_t *count, const struct config_field *from,
+                       size_t from_count) {
+    struct config_field *grown = reallocarray(*fields, *count + from_count + 1, sizeof *grown);
+    if (!grown)
+        return -ENOMEM;
+    *fields = grown;
+    for (size_t i = 0; i < from_count; i++) {
+        if (has_field(grown, *count, from[i].name))
+            continue;
+        struct config_field *field = &grown[*count];
+        *field = (struct config_field){strdup(from[i].name), strdup(from[i].value), from[i].line};
+        ++*count;
+        if (!field->name || !field->value)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int inherit(struct dataset_config *view, const struct dataset_config *of) {
+    int err = copy_options(view, of);
+    view->io_set = of->io_set;
+    if (!err)
+        err = copy_fields(&view->fields, &view->field_count, of->fields, of->field_count);
+    if (!err)
+        err = copy_fields(&view->transforms, &view->transform_count, of->transforms, of->transform_count);
+    if (!err)
+        err = allow_list_copy(&view->users, &of->users);
+    return err ? err : allow_list_copy(&view->groups, &of->groups);
+}
+
+int config_resolve_view(const struct config *config, struct dataset_config *view,
+                        const struct config_lines *lines, struct error *error) {
+    if (!view->of)
+        return config_refuse(error, view->file, lines->section, view, "of",
+                             "found nothing, wanted the name of a dataset");
+    const struct dataset_config *of = config_find_dataset(config, view->of);
+    if (!of || of->view)
+        return refuse_of(config, view, lines->option[VIEW_of], of, error);
+    if (view->share_text && !share_parse(view->share_text, &view->share))
+        return config_refuse(error, view->file, lines->option[VIEW_share_text], view, "samples",
+                             "found \"%s\", wanted BEGIN..END, each a number of samples or a percentage, such"
+                             " as 0%%..90%%",
+                             view->share_text);
+    view->split = lines->option[VIEW_split_seed] != 0;
+    return inherit(view, of) ? error_set(error, -ENOMEM, "%s: out of memory", view->file) : 0;
+}

@@ -1,0 +1,49 @@
+// Which samples of a dataset a view has, and in which order it numbers them. A pure function of its arguments, the same
+// on every machine and in every version (a change is a new SELECTION_* kind, and tests/unit pins each kind with golden
+// vectors).
+#ifndef FEEDD_ORDER_SELECTION_H
+#define FEEDD_ORDER_SELECTION_H
+
+#include "order/order.h"
+
+enum selection_kind {
+    SELECTION_ALL = 0,   // sample i of the view is sample i of the dataset
+    SELECTION_RANGE = 1, // ... first + i
+    // ... what stands at position first + i of a permutation of the dataset: ORDER_FEISTEL_1 of `seed` and
+    // SELECTION_EPOCH. So views with one seed whose ranges do not overlap have no sample in common, and those whose
+    // ranges cover the dataset have every sample.
+    SELECTION_SPLIT_1 = 2,
+};
+
+// No run gets to this epoch, so a split is not the order of any.
+#define SELECTION_EPOCH UINT64_MAX
+
+// Plain data without pointers; zeros select all.
+struct selection {
+    uint32_t kind; // enum selection_kind
+    uint32_t reserved;
+    uint64_t of;    // samples of the dataset
+    uint64_t first; // of the range
+    uint64_t count; // samples of the view; first + count <= of
+    uint64_t seed;  // of a split; else 0
+};
+
+// Where a range ends, or another one begins: after so many millionths of the samples, rounded down. Adjoining shares
+// have the same bound, whatever the number of samples.
+#define SELECTION_WHOLE 1000000u
+static inline uint64_t selection_bound(uint64_t of, uint32_t millionths) {
+    return (uint64_t)((unsigned __int128)of * millionths / SELECTION_WHOLE);
+}
+
+// A selection that is ready for use.
+struct selector {
+    struct selection selection;
+    struct order split;
+};
+
+void selector_init(struct selector *selector, const struct selection *selection);
+
+// Replaces numbers of samples in the view by those in the dataset. What is no sample of the view becomes UINT64_MAX.
+void selector_map(const struct selector *selector, uint64_t *samples, uint32_t count);
+
+#endif
