@@ -206,6 +206,7 @@ def limit(storm, kind, value, seconds):
     soft, hard = storm.limits.setdefault((pid, kind), resource.prlimit(pid, kind))
 
     def restore():
+        storm.deny(5)  # again: on a busy machine this may come late
         with contextlib.suppress(ProcessLookupError):
             resource.prlimit(pid, kind, (soft, hard))
 
@@ -238,7 +239,12 @@ def little_memory(storm, chance):
     storm.upset()
     storm.daemon.expected = True
     storm.group.squeeze(chance.choice((1 << 20, 8 << 20)))
-    storm.later(chance.choice((0.3, 1.0)), storm.group.restore)
+
+    def restore():
+        storm.deny(5)
+        storm.group.restore()
+
+    storm.later(chance.choice((0.3, 1.0)), restore)
     return True
 
 
