@@ -1,6 +1,7 @@
 // The program: its arguments, and the role of this process.
 #include <argp.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sysexits.h>
@@ -134,9 +135,18 @@ static int run_check(const struct arguments *arguments) {
     return status;
 }
 
+// The loop unblocks it when it listens for it: a reload that is asked for earlier must not end the daemon.
+static void postpone_reload(void) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGHUP);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+}
+
 static int run_supervisor(const struct arguments *arguments) {
     struct error error = {0};
     struct config *config = NULL;
+    postpone_reload();
     log_open("feedd", LOG_LEVEL_INFO);
     int err = config_load(arguments->config, &config, &error);
     if (!err)
@@ -153,6 +163,10 @@ static int run_supervisor(const struct arguments *arguments) {
 
 int main(int argc, char **argv) {
     struct arguments arguments = {.config = CHECK_SYSTEM_CONFIG};
+    // A log whose reader has gone, or whose file is as long as RLIMIT_FSIZE permits, ends nobody. A ring that exceeds
+    // the limit is refused, with the numbers.
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     argp_err_exit_status = 2; // as feedctl's, instead of sysexits' 64
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     if (arguments.role && strcmp(arguments.role, "loader") == 0)

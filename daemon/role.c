@@ -20,7 +20,6 @@ int role_tie(uint64_t supervisor_pid, struct error *error) {
         return error_set(error, -ESRCH, "the supervisor is gone");
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     struct sigaction term = {.sa_handler = on_term}; // no SA_RESTART: the signal must end sleeps
-    sigaction(SIGPIPE, &ignore, NULL);
     sigaction(SIGINT, &ignore, NULL); // Ctrl-C in a terminal reaches all; the supervisor decides when to stop
     sigaction(SIGHUP, &ignore, NULL);
     sigaction(SIGTERM, &term, NULL);

@@ -244,6 +244,7 @@ static void start_handles(struct runner *runner) {
     uv_signal_start(&runner->on_term, on_stop_signal, SIGTERM);
     uv_signal_start(&runner->on_interrupt, on_stop_signal, SIGINT);
     uv_signal_start(&runner->on_hangup, on_reload_signal, SIGHUP);
+    mask_watched_signals(SIG_UNBLOCK); // see main.c
     uv_timer_start(&runner->tick, on_tick, TICK_MS, TICK_MS);
     uv_prepare_start(&runner->before_wait, on_before_wait);
     uv_check_start(&runner->after_wait, on_after_wait);
@@ -340,9 +341,7 @@ int supervisor_run(struct config *config, bool until_eof) {
         return EXIT_FAILURE;
     }
     struct supervisor *supervisor = &runner->supervisor;
-    mallopt(M_ARENA_MAX, 1);  // or each thread that reloads gets memory of its own to keep
-    signal(SIGPIPE, SIG_IGN); // a reader of our log may go away
-    signal(SIGXFSZ, SIG_IGN); // a ring larger than RLIMIT_FSIZE is refused, with the numbers
+    mallopt(M_ARENA_MAX, 1); // or each thread that reloads gets memory of its own to keep
     supervisor_init(supervisor, config);
     confine_set(config->confine);
     supervisor->confined = confine_supervisor();

@@ -8,6 +8,7 @@ import fcntl
 import grp
 import mmap
 import os
+import resource
 import stat
 
 import consumer
@@ -282,6 +283,22 @@ def test_more_ranks_on_a_gpu_than_a_pool_has_room_for():
             session.attach("numbers", 1, **options)
             session.write_words(1 << 62)
             session.expect("grant")
+
+
+@harness.host_memory
+def test_a_log_longer_than_a_file_may_be():
+    """A loader that may not write to it reads on."""
+    with harness.Instance(loaders=1, io="uring") as feedd:
+        path = data.add_records(feedd, on_error="skip")
+        feedd.start()
+        with consumer.Consumer(feedd, "numbers", 10, epochs=1, sleep_us=20000, prefetch=2, ring_bytes=1 << 16) as reader:
+            reader.attached()
+            (loader,) = feedd.children_called("loader")
+            resource.prlimit(loader, resource.RLIMIT_FSIZE, (1, 1))
+            os.truncate(path, 64 * 500)  # so there is something to write about each of the other samples
+            assert sum(batch["skipped"] for batch in reader.finish()) > 0
+            assert feedd.children_called("loader") == [loader]
+        assert "killed by signal" not in feedd.read_log()
 
 
 @harness.host_memory

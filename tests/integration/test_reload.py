@@ -5,6 +5,7 @@ import errno
 import os
 import signal
 import threading
+import time
 
 import consumer
 import data
@@ -42,6 +43,30 @@ def test_new_dataset_appears():
         assert done.stdout == "2 datasets are on offer\n  dataset others: added\n", done
         assert names(feedd) == ["numbers", "others"]
         assert len(consumer.read(feedd, "others", 10)) == 10
+
+
+def test_a_hangup_while_the_daemon_starts():
+    """Here, while it reads its configuration from somebody who is slow."""
+    with harness.Instance() as feedd:
+        data.add_records(feedd, samples=10, size=8)
+        feedd.write_config()
+        text = feedd.config.read_text()
+        feedd.config.unlink()
+        os.mkfifo(feedd.config)
+
+        def write():
+            time.sleep(1.0)
+            os.kill(feedd.process.pid, signal.SIGHUP)
+            for _ in range(2):  # and the reload reads it again
+                feedd.config.write_text(text)
+                time.sleep(0.3)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        feedd.start()
+        writer.join()
+        harness.eventually(lambda: "on offer" in feedd.read_log() or "reload" in feedd.read_log(), 10, "the reload")
+        assert len(consumer.read(feedd, "numbers", 10)) == 1
 
 
 def test_hangup_does_the_same():
