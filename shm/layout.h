@@ -12,7 +12,7 @@
 #include "base/sizes.h"
 
 #define RING_MAGIC         0x31474e4952444546u // "FEDRING1"
-#define RING_VERSION       3u
+#define RING_VERSION       4u
 #define RING_MAX_FIELDS    16u
 #define RING_MAX_DIMS      8u
 #define RING_MAX_SLOTS     4096u
@@ -64,8 +64,10 @@ struct ring_slot {
     // and writers, except that it is never RECOVERED: a repair is in no queue, so a FREE one is as urgent.
     // CHUNK_IDLE unless such a job is wanted.
     _Atomic uint64_t repair;
-    // Only in the ring of a device pool; see ring_dispatch_copy.
-    uint64_t fill; // how often this slot has been filled, from 1: the value of its sequence words
+    // How often this slot has been given a batch, from 1; in the ring of a device pool the value of its sequence words.
+    // No other word of the record is written before it.
+    uint64_t fill;
+    // `unread` and `source` only in the ring of a device pool; see ring_dispatch_copy.
     // Bit c: consumer c was granted fill - 1 and must first release it on its stream. Set by the supervisor at
     // dispatch. It takes out the bit of a consumer that has left at any time, also while the transfer process has
     // the chunk.

@@ -81,15 +81,15 @@ static void clear_all_skips(struct ring *ring, uint32_t slot) {
         atomic_store_explicit(&skips[i], 0, memory_order_relaxed);
 }
 
-// First of all. A client that holds the slot's last batch without knowing that it was taken back compares the name
-// after it has read: the fence pairs with that in leases_still_ours: a read of what follows here finds the new name.
+// First of all. A client that holds the slot's last batch without knowing that it was taken back compares `fill` after
+// it has read. The fence pairs with that in leases_still_ours: a read of what follows here finds the new number.
 static void name_batch(struct ring *ring, uint32_t slot) {
     struct ring_slot *batch = ring_slot(ring, slot);
     const struct ring_slot *own = &ring->dispatched[slot];
+    __atomic_store_n(&batch->fill, own->fill, __ATOMIC_RELAXED);
     __atomic_store_n(&batch->run, own->run, __ATOMIC_RELAXED);
-    // Release: whoever reads these finds the new run too.
-    __atomic_store_n(&batch->rank, own->rank, __ATOMIC_RELEASE);
-    __atomic_store_n(&batch->sequence, own->sequence, __ATOMIC_RELEASE);
+    __atomic_store_n(&batch->rank, own->rank, __ATOMIC_RELAXED);
+    __atomic_store_n(&batch->sequence, own->sequence, __ATOMIC_RELAXED);
     atomic_thread_fence(memory_order_release);
 }
 
@@ -104,7 +104,6 @@ static void describe_batch(struct ring *ring, uint32_t slot) {
     batch->skipped = own->skipped;
     batch->chunk_count = own->chunk_count;
     batch->last_of_epoch = own->last_of_epoch;
-    batch->fill = own->fill;
     batch->source = own->source;
     atomic_store_explicit(&batch->recovered, 0, memory_order_relaxed); // published with the chunks
 }
@@ -143,7 +142,8 @@ bool ring_dispatch_copy(struct ring *ring, uint32_t slot, const struct ring *fro
 static void dispatch(struct ring *ring, uint32_t slot, const struct ring_batch *name,
                      const struct batch_place *place) {
     ring->dispatched[slot] =
-        (struct ring_slot){.run = name->run,
+        (struct ring_slot){.fill = ring->dispatched[slot].fill + 1,
+                           .run = name->run,
                            .rank = name->rank,
                            .sequence = name->sequence,
                            .epoch = place->epoch,

@@ -6,7 +6,8 @@
 #include "order/partition.h"
 #include "shm/ring.h"
 
-// The name of a batch: no two batches in the life of a ring have the same.
+// The name of a batch: no two batches in the life of a ring have the same. A batch is dispatched again when its lane
+// goes back.
 struct ring_batch {
     uint64_t run;
     uint64_t rank;

@@ -20,6 +20,7 @@ enum lease_state {
 
 struct lease {
     uint64_t sequence;
+    uint64_t fill; // of the slot, as granted
     enum lease_state state;
 };
 
@@ -40,7 +41,7 @@ struct attachment {
     struct ring ring;
     struct mapped_pool pool; // without a GPU all of it is 0
     uint64_t pool_bytes;
-    uint64_t run; // of the feed: what slots of ours say beside their sequence
+    uint64_t run; // of the feed, as slots of ours say
 
     uint32_t prefetch;    // the most leases we may hold
     struct lease *leases; // one per slot

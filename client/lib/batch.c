@@ -5,7 +5,7 @@
 
 // The members of a slot's record that a batch is made of.
 struct record {
-    uint64_t epoch, index, first_position, consumed, fill;
+    uint64_t epoch, index, first_position, consumed;
     uint32_t count, skipped, last_of_epoch;
 };
 
@@ -16,7 +16,6 @@ static struct record copy_record(const struct ring_slot *slot) {
         .index = __atomic_load_n(&slot->index, __ATOMIC_RELAXED),
         .first_position = __atomic_load_n(&slot->first_position, __ATOMIC_RELAXED),
         .consumed = __atomic_load_n(&slot->consumed, __ATOMIC_RELAXED),
-        .fill = __atomic_load_n(&slot->fill, __ATOMIC_RELAXED),
         .count = __atomic_load_n(&slot->count, __ATOMIC_RELAXED),
         .skipped = __atomic_load_n(&slot->skipped, __ATOMIC_RELAXED),
         .last_of_epoch = __atomic_load_n(&slot->last_of_epoch, __ATOMIC_RELAXED),
@@ -51,7 +50,7 @@ int batch_take(struct attachment *attachment, const struct feed_array *fields, s
     struct lease *lease = &attachment->leases[slot];
     struct record record = copy_record(ring_slot(&attachment->ring, slot));
     // After the copy, so that all of the copy is of our batch: the resume token is made of it.
-    if (!leases_still_ours(attachment, slot, lease->sequence))
+    if (!leases_still_ours(attachment, slot))
         return 0;
     if (record.count > batch_size || record.skipped > record.count)
         return error_set(error, -EPROTO,
@@ -67,7 +66,7 @@ int batch_take(struct attachment *attachment, const struct feed_array *fields, s
     batch->slot = slot;
     batch->sequence = lease->sequence;
     batch->generation = attachment->generation;
-    batch->fill = record.fill;
+    batch->fill = lease->fill;
     fill_arrays(attachment, fields, batch);
 
     attachment->epoch = batch->last_of_epoch ? record.epoch + 1 : record.epoch;

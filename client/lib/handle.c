@@ -246,7 +246,7 @@ FEED_API int feed_batch_fetch(struct feed *feed, const struct feed_batch *batch,
 // Nobody is there to be told. The attachment goes with its last lease.
 static int release_past(struct attachment **place, const struct feed_batch *batch, bool on_gpu) {
     struct attachment *past = *place;
-    int err = on_gpu || leases_still_ours(past, batch->slot, batch->sequence) ? 0 : -ETIME;
+    int err = on_gpu || leases_still_ours(past, batch->slot) ? 0 : -ETIME;
     leases_return(past, batch->slot);
     if (past->held > 0)
         return err;
@@ -268,7 +268,7 @@ FEED_API int feed_batch_release(struct feed *feed, const struct feed_batch *batc
             return err; // still held
     }
     leases_return(now, batch->slot);
-    bool ours = leases_still_ours(now, batch->slot, batch->sequence);
+    bool ours = leases_still_ours(now, batch->slot);
     // Nobody is there to be told. The daemon may live on and have given the memory back; feed_strerror() keeps the
     // reason. It frees rings, and leaves pools to the clients that map them.
     if (feed->state == HANDLE_LOST)

@@ -5,7 +5,7 @@
 
 // ---- Grants -------------------------------------------------------------------------------------
 
-static int grant_slot(struct attachment *attachment, uint32_t slot, struct error *error) {
+static int grant_slot(struct attachment *attachment, uint32_t slot, uint64_t fill, struct error *error) {
     const char *socket = attachment->request->socket;
     if (slot >= attachment->ring.header->slot_count)
         return error_set(error, -EPROTO, "feedd on %s granted slot %u of %u", socket, slot,
@@ -15,7 +15,7 @@ static int grant_slot(struct attachment *attachment, uint32_t slot, struct error
     if (attachment->held + attachment->queue_count + attachment->returned_count >= attachment->prefetch)
         return error_set(error, -EPROTO, "feedd on %s granted more than the %u batches agreed", socket,
                          attachment->prefetch);
-    attachment->leases[slot] = (struct lease){attachment->next_sequence++, LEASE_QUEUED};
+    attachment->leases[slot] = (struct lease){attachment->next_sequence++, fill, LEASE_QUEUED};
     uint32_t place = (attachment->queue_first + attachment->queue_count++) % attachment->prefetch;
     attachment->queue[place] = slot;
     return 0;
@@ -26,8 +26,12 @@ int leases_grant(struct attachment *attachment, const Feedd__Grant *grant, struc
         return error_set(error, -EPROTO, "feedd on %s granted batch %llu after batch %llu",
                          attachment->request->socket, (unsigned long long)grant->sequence,
                          (unsigned long long)attachment->next_sequence);
+    if (grant->n_fills != grant->n_slots)
+        return error_set(error, -EPROTO,
+                         "feedd on %s granted %zu slots, and said of %zu how often they were filled",
+                         attachment->request->socket, grant->n_slots, grant->n_fills);
     for (size_t i = 0; i < grant->n_slots; i++) {
-        int err = grant_slot(attachment, grant->slots[i], error);
+        int err = grant_slot(attachment, grant->slots[i], grant->fills[i], error);
         if (err)
             return err;
     }
@@ -41,16 +45,18 @@ void leases_forget_queue(struct attachment *attachment) {
     attachment->queue_count = 0;
 }
 
-bool leases_still_ours(const struct attachment *attachment, uint32_t slot, uint64_t sequence) {
-    // Keeps the reads of the batch before the look at the slot's record, as in a seqlock. The record is written
-    // before loaders may fill the slot again, so bytes that were overwritten while the application read them are
-    // found out here.
-    atomic_thread_fence(memory_order_acquire);
+bool leases_still_ours(const struct attachment *attachment, uint32_t slot) {
     const struct ring_slot *record = ring_slot(&attachment->ring, slot);
-    // The run last: it only grows, so if it is ours now, it was when the rest was read. The other way round, a run of
-    // ours and a sequence of the next run could look like one name. Acquire, to keep that order; pairs with name_batch.
-    return __atomic_load_n(&record->sequence, __ATOMIC_ACQUIRE) == sequence &&
-           __atomic_load_n(&record->rank, __ATOMIC_ACQUIRE) == attachment->request->options.rank &&
+    const struct lease *lease = &attachment->leases[slot];
+    // Keeps the reads of the batch before the look at the slot's record, as in a seqlock; pairs with the fence in
+    // name_batch. The record is written before loaders may fill the slot again, so bytes that were overwritten while
+    // the application read them are found out here.
+    atomic_thread_fence(memory_order_acquire);
+    // No number of fills comes twice. The name of a batch does, in the same slot too, when its lane goes back; that it
+    // is the one granted shows only that the daemon and the ring agree, so the order of these reads does not matter.
+    return __atomic_load_n(&record->fill, __ATOMIC_RELAXED) == lease->fill &&
+           __atomic_load_n(&record->sequence, __ATOMIC_RELAXED) == lease->sequence &&
+           __atomic_load_n(&record->rank, __ATOMIC_RELAXED) == attachment->request->options.rank &&
            __atomic_load_n(&record->run, __ATOMIC_RELAXED) == attachment->run;
 }
 

@@ -12,9 +12,10 @@ int leases_grant(struct attachment *attachment, const Feedd__Grant *grant, struc
 // Forgets what was granted and not handed out: after a loss the daemon grants it again, from the token on.
 void leases_forget_queue(struct attachment *attachment);
 
-// False when the slot has been given to another batch: the daemon detached us and took everything back. Reads of the
-// batch, or of its record, that come before the call were of the right one if it returns true.
-bool leases_still_ours(const struct attachment *attachment, uint32_t slot, uint64_t sequence);
+// False when the slot has been filled again since it was granted, if only with the same batch: the daemon detached us
+// and took everything back. Reads of the batch, or of its record, that come before the call were of the right one if it
+// returns true.
+bool leases_still_ours(const struct attachment *attachment, uint32_t slot);
 
 // Takes a held slot back from the application, for the next Release.
 void leases_return(struct attachment *attachment, uint32_t slot);

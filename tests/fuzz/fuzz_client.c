@@ -80,15 +80,20 @@ static void fill(uint32_t slot, uint64_t sequence) {
 
 static void say_grant(bool honest) {
     uint32_t slots[16];
+    uint64_t fills[16];
     Feedd__Grant grant = FEEDD__GRANT__INIT;
     grant.sequence = honest ? world.next_sequence : fuzz_number(&hostile.input);
     grant.n_slots = fuzz_byte(&hostile.input) % (honest ? 4 : COUNT_OF(slots));
+    grant.n_fills = honest ? grant.n_slots : fuzz_byte(&hostile.input) % COUNT_OF(fills);
     grant.slots = slots;
+    grant.fills = fills;
     for (size_t i = 0; i < grant.n_slots; i++) {
         slots[i] = honest ? fuzz_byte(&hostile.input) % IMAGE_SLOTS : (uint32_t)fuzz_number(&hostile.input);
         if (honest)
             fill(slots[i], grant.sequence + i);
     }
+    for (size_t i = 0; i < grant.n_fills; i++)
+        fills[i] = grant.sequence + i + 1;
     world.next_sequence += grant.n_slots;
     HOSTILE_SAY(GRANT, grant, &grant);
 }

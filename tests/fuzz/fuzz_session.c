@@ -213,6 +213,7 @@ static void take_attached(struct client *client, const Feedd__Attached *attached
 // holds is not known here.
 static void take_grant(struct client *client, const Feedd__Grant *grant) {
     FUZZ_CHECK(client->attached && grant->sequence == client->next_sequence);
+    FUZZ_CHECK(grant->n_fills == grant->n_slots);
     client->next_sequence += grant->n_slots;
     for (size_t i = 0; i < grant->n_slots && !client->over; i++) {
         uint32_t slot = grant->slots[i];

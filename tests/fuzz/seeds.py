@@ -90,7 +90,7 @@ def frames():
     answers = [
         server("welcome", version=1, daemon_version="0.1.0", pid=4),
         server("attached", feed=1, ring_bytes=65536, prefetch=4),
-        server("grant", sequence=5, slots=[0, 1, 2], wait_for=1),
+        server("grant", sequence=5, slots=[0, 1, 2], wait_for=1, fills=[1, 1, 2]),
         server("end"),
         server("error", code=2, text="no"),
         server("done", text="it is done"),

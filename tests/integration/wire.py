@@ -233,6 +233,8 @@ class Client:
         """The next message, which must be of that kind; returns its fields."""
         found, fields = self.receive(timeout_s)
         assert found == body, f"wanted {body}, got {found}: {fields}"
+        if found == "grant":
+            assert len(fields["fills"]) == len(fields["slots"]), f"a grant of {fields}"
         if found == "attached" and self.stream_is_done:
             self.write_words(1 << 62)
         return fields

@@ -32,7 +32,7 @@ SEARCHES = {
 # What spin must find: definition -> (search, what it is).
 DEFECTS = {
     "DEFECT_RUN_IGNORED": (RUNS, "a detached consumer takes another run's samples for its own"),
-    "DEFECT_RUN_READ_FIRST": (RUNS, "a slot's run is read before its sequence, which is then another run's"),
+    "DEFECT_FILL_IGNORED": (RUNS, "a slot's name is compared and not its fill, and a batch comes back into it"),
     "DEFECT_NAMED_LATE": (RUNS, "a slot gets its new name after what the name is for"),
     "DEFECT_COPY_FORGOTTEN": (RUNS, "a slot is reused while it is copied to a pool"),
     "DEFECT_FREED_WHILE_FILLING": (RUNS, "a slot that nobody wants any more is reused while it is filled"),
@@ -41,7 +41,6 @@ DEFECTS = {
     "DEFECT_SHUT_OUT": (RESTART, "one that returns late after a restart is refused"),
     "DEFECT_LEASES_FORGOTTEN": (RESTART, "leases shrink over a reconnect"),
     "DEFECT_WAITS_FOR_THE_DEAD": (RESTART_AND_DEATH, "survivors wait for a sharer that died with the daemon"),
-    "HOLE_LANE_GOES_BACK": (RUNS, "not closed yet: a lane that goes back reuses a batch's name"),
 }
 
 

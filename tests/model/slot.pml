@@ -11,6 +11,10 @@
 #define SLOTS   2
 #define BATCHES 2 /* of a run */
 
+#if defined(DEFECT_RUN_IGNORED) || defined(DEFECT_FILL_IGNORED)
+#define NAMES_COMPARED
+#endif
+
 #define MAY_BE_KILLED(kills, dead) \
     if \
     :: atomic { kills > 0 -> kills--; goto dead } \
@@ -24,7 +28,10 @@ mtype = { SLOT_FREE, SLOT_FILLING, SLOT_READY };
 /* ---- The ring: shared memory ---- */
 
 typedef slot_record {
-    byte in_run, sequence, position; /* struct ring_slot */
+    byte fill, position; /* struct ring_slot */
+#ifdef NAMES_COMPARED
+    byte in_run, sequence;
+#endif
     byte data;                    /* the position whose samples lie in the slot */
     mtype chunk = CHUNK_IDLE;     /* a batch is one chunk */
     byte owner
@@ -37,7 +44,7 @@ bool supervisor_alive = true;
 byte supervisor_kills = SUPERVISOR_KILLS, loader_kills = LOADER_KILLS, client_kills = CLIENT_KILLS;
 byte joins = JOINS;
 
-chan to_client = [3] of { mtype, byte, byte };
+chan to_client = [3] of { mtype, byte, byte, byte };
 chan from_client = [2] of { byte };
 bool client_wants_in, client_hung_up;
 byte client_wants; /* the position of its token */
@@ -149,17 +156,12 @@ inline leave() {
     od;
     lane_trim()
 }
-/* A lane that goes back in its run gives the same name to a batch again, perhaps in the same slot. A consumer that was
-   detached, and has not yet heard of it, is then mistaken about what the slot held meanwhile: HOLE_LANE_GOES_BACK shows
-   it, and is not closed in the code. Without it, the lane does not go back before that consumer has left. */
+/* A lane that goes back in its run gives the same name to a batch again, perhaps in the same slot: a consumer that was
+   detached, and has not yet heard of it, is not mistaken about what the slot held meanwhile, since `fill` is another one. */
 /* places.c: place_feed, delivery.c: delivery_restart, lane.c: lane_remove, lane_seek */
 inline place_feed(position) {
     if
-#ifdef HOLE_LANE_GOES_BACK
     :: position % 2 == offset ->
-#else
-    :: position % 2 == offset && !(to_leave && position / 2 < base) ->
-#endif
         do
         :: length > 0 && !(position / 2 >= base && position / 2 - base <= length && base >= position / 2) ->
             window_pop()
@@ -196,7 +198,7 @@ end:
     :: atomic { client_hung_up && (to_leave || empty(from_client)) ->
         do
         :: from_client?_ /* a session that is closing handles no messages */
-        :: to_client?_, _, _
+        :: to_client?_, _, _, _
         :: empty(from_client) && empty(to_client) -> break
         od;
         if
@@ -208,12 +210,12 @@ end:
     /* feed_turn.c: detach_laggard. The client is told in the same turn, and its place is taken in the next. */
     :: atomic { client_in && !to_leave && tap_in && !client_hung_up && (held[0] || held[1]) && nfull(to_client) ->
 #ifndef DEFECT_TOLD_LATE
-        to_client!DETACHED, 0, 0;
+        to_client!DETACHED, 0, 0, 0;
 #endif
         to_leave = true }
     :: atomic { to_leave && client_in -> leave() }
 #ifdef DEFECT_TOLD_LATE
-    :: atomic { to_leave && !client_in && nfull(to_client) -> to_client!DETACHED, 0, 0; to_leave = false }
+    :: atomic { to_leave && !client_in && nfull(to_client) -> to_client!DETACHED, 0, 0, 0; to_leave = false }
 #endif
     /* places.c: admit, join */
     :: atomic { client_wants_in ->
@@ -250,7 +252,7 @@ end:
     /* pump.c: grant, at the end */
     :: atomic { client_in && !to_leave && cursor == BATCHES && !end_told && nfull(to_client) ->
         end_told = true;
-        to_client!END, 0, 0 }
+        to_client!END, 0, 0, 0 }
     /* delivery.c: collect_ready, collect_abandoned */
     :: atomic { ready < length && ring[window[ready]].chunk == CHUNK_DONE ->
         phase[window[ready]] = SLOT_READY;
@@ -267,26 +269,29 @@ end:
         window[length] = filling;
         length++ };
         MAY_BE_KILLED(supervisor_kills, dead);
-#ifndef DEFECT_NAMED_LATE
+#ifdef NAMES_COMPARED
         ring[filling].in_run = this_run;
         MAY_BE_KILLED(supervisor_kills, dead);
         ring[filling].sequence = slot_sequence[filling];
         MAY_BE_KILLED(supervisor_kills, dead);
 #endif
+#ifndef DEFECT_NAMED_LATE
+        ring[filling].fill++;
+        MAY_BE_KILLED(supervisor_kills, dead);
+#endif
         ring[filling].position = 2 * slot_sequence[filling] + offset;
         MAY_BE_KILLED(supervisor_kills, dead);
 #ifdef DEFECT_NAMED_LATE
-        ring[filling].in_run = this_run;
-        ring[filling].sequence = slot_sequence[filling];
+        ring[filling].fill++;
 #endif
         atomic { ring[filling].chunk = CHUNK_FREE; filling = 0 }
     /* delivery.c: delivery_grant */
     :: atomic { client_in && !to_leave && cursor >= base && cursor < base + ready && !held[0] && !held[1] &&
                nfull(to_client) ->
         n = window[cursor - base];
-        assert(ring[n].data == ring[n].position && ring[n].in_run == this_run);
+        assert(ring[n].data == ring[n].position && ring[n].position == 2 * cursor + offset);
         held[n] = true;
-        to_client!GRANT, cursor, n;
+        to_client!GRANT, cursor, n, ring[n].fill;
         cursor++;
         lane_trim() }
     /* fill_tap.c: a copy is dispatched, and the slot keeps its bytes until the copy has ended */
@@ -366,8 +371,17 @@ end:
     od
 }
 
+/* leases.c: leases_still_ours */
+#if defined(DEFECT_RUN_IGNORED)
+#define IS_ANOTHERS (ring[slot].sequence != sequence)
+#elif defined(DEFECT_FILL_IGNORED)
+#define IS_ANOTHERS (ring[slot].sequence != sequence || ring[slot].in_run != my_run)
+#else
+#define IS_ANOTHERS (ring[slot].fill != fill)
+#endif
+
 proctype client() {
-    byte slot, sequence, got, seen, seen_run, my_run;
+    byte slot, sequence, fill, got, my_run;
     byte want;
     bool lost;
 attach:
@@ -381,22 +395,10 @@ attach:
 next:
     do
     /* handle.c: receive_one, batch.c: batch_take */
-    :: to_client?GRANT, sequence, slot ->
+    :: to_client?GRANT, sequence, slot, fill ->
         got = ring[slot].position; /* copy_record */
-        /* leases.c: leases_still_ours */
-#ifdef DEFECT_RUN_READ_FIRST
-        seen_run = ring[slot].in_run;
-        seen = ring[slot].sequence;
-#else
-        seen = ring[slot].sequence;
-        seen_run = ring[slot].in_run;
-#endif
         if
-#ifdef DEFECT_RUN_IGNORED
-        :: seen != sequence -> goto over
-#else
-        :: seen != sequence || seen_run != my_run -> goto over /* taken_back */
-#endif
+        :: IS_ANOTHERS -> goto over /* taken_back */
         :: else
         fi;
         assert(got == want); /* another run's samples, a batch twice, or one lost */
@@ -411,19 +413,8 @@ next:
         if
         :: lost
         :: else ->
-#ifdef DEFECT_RUN_READ_FIRST
-            seen_run = ring[slot].in_run;
-            seen = ring[slot].sequence;
-#else
-            seen = ring[slot].sequence;
-            seen_run = ring[slot].in_run;
-#endif
             if
-#ifdef DEFECT_RUN_IGNORED
-            :: seen != sequence -> goto over
-#else
-            :: seen != sequence || seen_run != my_run -> goto over
-#endif
+            :: IS_ANOTHERS -> goto over
             :: else
             fi
         fi;
@@ -431,21 +422,21 @@ next:
         want = want + 2;
         if
         :: lost -> goto over
-        :: else -> atomic { from_client!slot; slot = 0; got = 0; seen = 0; seen_run = 0; sequence = 0 }
+        :: else -> atomic { from_client!slot; slot = 0; got = 0; fill = 0; sequence = 0 }
         fi
-    :: to_client?DETACHED, _, _ -> goto over
-    :: to_client?END, _, _ -> goto over
+    :: to_client?DETACHED, _, _, _ -> goto over
+    :: to_client?END, _, _, _ -> goto over
     :: empty(to_client) && !supervisor_alive -> goto over
     :: atomic { client_kills > 0 -> client_kills--; goto killed }
     od;
 killed: /* The job is started again, from the token that it saved after its last batch. */
-    atomic { client_hung_up = true; slot = 0; got = 0; seen = 0; seen_run = 0; sequence = 0; my_run = 0 };
+    atomic { client_hung_up = true; slot = 0; got = 0; fill = 0; sequence = 0; my_run = 0 };
     if
     :: !client_hung_up -> goto attach
     :: !supervisor_alive
     fi;
 over:
-    atomic { client_hung_up = true; slot = 0; got = 0; seen = 0; seen_run = 0; sequence = 0; my_run = 0; want = 0 }
+    atomic { client_hung_up = true; slot = 0; got = 0; fill = 0; sequence = 0; my_run = 0; want = 0 }
 }
 
 init {

@@ -37,8 +37,8 @@ bool defect_is(enum defect defect) {
 
 int __real_ring_recover(struct ring *ring, uint32_t owner);
 int __wrap_ring_recover(struct ring *ring, uint32_t owner);
-bool __real_leases_still_ours(const struct attachment *attachment, uint32_t slot, uint64_t sequence);
-bool __wrap_leases_still_ours(const struct attachment *attachment, uint32_t slot, uint64_t sequence);
+bool __real_leases_still_ours(const struct attachment *attachment, uint32_t slot);
+bool __wrap_leases_still_ours(const struct attachment *attachment, uint32_t slot);
 void __real_served_feed_gather(struct served_feed *feed, const struct attach_request *request);
 void __wrap_served_feed_gather(struct served_feed *feed, const struct attach_request *request);
 int __real_delivery_join(struct delivery *delivery, struct consumer *consumer, uint32_t rank, uint64_t epochs,
@@ -73,12 +73,13 @@ int __wrap_ring_recover(struct ring *ring, uint32_t owner) {
     return recovered;
 }
 
-// As before slots said which run their batch belongs to.
-bool __wrap_leases_still_ours(const struct attachment *attachment, uint32_t slot, uint64_t sequence) {
+// As before slots said which run their batch belongs to, and counted their fills.
+bool __wrap_leases_still_ours(const struct attachment *attachment, uint32_t slot) {
     const struct ring_slot *record = ring_slot(&attachment->ring, slot);
     if (chosen == DEFECT_ANY_RUN)
-        return record->sequence == sequence && record->rank == attachment->request->options.rank;
-    return __real_leases_still_ours(attachment, slot, sequence);
+        return record->sequence == attachment->leases[slot].sequence &&
+               record->rank == attachment->request->options.rank;
+    return __real_leases_still_ours(attachment, slot);
 }
 
 void __wrap_served_feed_gather(struct served_feed *feed, const struct attach_request *request) {

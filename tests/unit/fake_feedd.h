@@ -40,7 +40,8 @@ struct fake {
     uint64_t samples, epoch, consumed; // what Attached says
     uint64_t run;                      // of Attached, and of what fake_fill describes
     uint32_t prefetch;
-    uint32_t wait_for; // of Attached and Grant
+    uint32_t wait_for;         // of Attached and Grant
+    uint64_t fill[FAKE_SLOTS]; // as Grant says
     pthread_t thread;
     void (*script)(struct fake *);
     void *context; // the script's
@@ -226,6 +227,7 @@ static inline void fake_open(struct fake *fake) {
 // What the daemon and its loaders do before a grant: batch `sequence` is in `slot`.
 static inline void fake_fill(struct fake *fake, uint32_t slot, uint64_t sequence) {
     struct ring_slot *record = ring_slot(&fake->ring, slot);
+    fake->fill[slot] = ++record->fill;
     record->run = fake->run;
     record->rank = 0;
     record->epoch = 3;
@@ -239,13 +241,30 @@ static inline void fake_fill(struct fake *fake, uint32_t slot, uint64_t sequence
     memset(ring_slot_data(&fake->ring, slot), (int)sequence, FAKE_BATCH * 20);
 }
 
-static inline void fake_send_grant(struct fake *fake, uint64_t sequence, uint32_t *slots, size_t count) {
+// As fake_fill, after the slot was taken back: the grants of before still say what they said.
+static inline void fake_fill_again(struct fake *fake, uint32_t slot, uint64_t sequence) {
+    uint64_t granted = fake->fill[slot];
+    fake_fill(fake, slot, sequence);
+    fake->fill[slot] = granted;
+}
+
+static inline void fake_send_fills(struct fake *fake, uint64_t sequence, uint32_t *slots, size_t count,
+                                   size_t fill_count) {
     Feedd__Grant grant = FEEDD__GRANT__INIT;
+    uint64_t fills[FAKE_SLOTS];
+    for (size_t i = 0; i < fill_count; i++)
+        fills[i] = i < count && slots[i] < FAKE_SLOTS ? fake->fill[slots[i]] : 0;
     grant.sequence = sequence;
     grant.slots = slots;
     grant.n_slots = count;
+    grant.fills = fills;
+    grant.n_fills = fill_count;
     grant.wait_for = fake->wait_for;
     FAKE_SEND(fake, GRANT, grant, &grant);
+}
+
+static inline void fake_send_grant(struct fake *fake, uint64_t sequence, uint32_t *slots, size_t count) {
+    fake_send_fills(fake, sequence, slots, count, count);
 }
 
 // Fills and grants batches sequence.. in slots first_slot..

@@ -216,6 +216,15 @@ static void grant_without_a_batch(struct fake *fake) {
     grant_slots(fake, 5, 3, 1, 1);
 }
 
+static void grant_without_its_fill(struct fake *fake) {
+    fake_open(fake);
+    fake_send_fills(fake, 5, (uint32_t[]){3}, 1, 0);
+}
+static void grant_with_a_fill_too_many(struct fake *fake) {
+    fake_open(fake);
+    fake_send_fills(fake, 5, (uint32_t[]){3}, 1, 2);
+}
+
 static void welcome_again(struct fake *fake) {
     fake_open(fake);
     fake_send_grant(fake, 5, NULL, 0);
@@ -254,6 +263,8 @@ static void what_ends_a_handle_says_why(void **state) {
         {grant_with_a_gap, -EPROTO, "granted batch 6 after batch 5"},
         {grant_a_slot_twice, -EPROTO, "granted slot 3 twice"},
         {grant_without_a_batch, -EPROTO, "reused a slot"},
+        {grant_without_its_fill, -EPROTO, "granted 1 slots, and said of 0"},
+        {grant_with_a_fill_too_many, -EPROTO, "granted 1 slots, and said of 2"},
         {grant_more_than_fits, -EPROTO, "holds 9 samples"},
         {welcome_again, -EPROTO, "out of turn"},
         {a_lost_consumer, -ETIME, "detached: held up others for 30 s"},

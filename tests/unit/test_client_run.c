@@ -1,5 +1,5 @@
-// A feed that starts again counts its batches from the same number in the same slots. A consumer that was detached
-// before must not take a batch of the new run for one of its own.
+// A feed that starts again counts its batches from the same number in the same slots, and a lane that goes back puts
+// the same batches there again. A consumer that was detached before must not take what is there now for its own.
 #include "base/sizes.h"
 #include "order/token.h"
 #include "tests/unit/fake_feedd.h"
@@ -18,16 +18,27 @@ static void expect_token(const struct feed *feed, uint64_t epoch, uint64_t consu
 // The batch of the next run that has the same number, at another position.
 static void fill_of_next_run(struct fake *fake, uint32_t slot, uint64_t sequence) {
     fake->run++;
-    fake_fill(fake, slot, sequence);
+    fake_fill_again(fake, slot, sequence);
     ring_slot(&fake->ring, slot)->first_position += 100;
     ring_slot(&fake->ring, slot)->consumed += 100;
     fake->run--;
 }
 
+// Another batch may have been there in between.
+static void fill_with_the_same(struct fake *fake, uint32_t slot, uint64_t sequence) {
+    fake_fill_again(fake, slot, sequence + 20);
+    fake_fill_again(fake, slot, sequence);
+}
+
+static void (*const reuses[])(struct fake *fake, uint32_t slot, uint64_t sequence) = {fill_of_next_run,
+                                                                                      fill_with_the_same};
+static size_t reuse; // which of them
+
 static void reuse_a_queued_slot(struct fake *fake) {
     fake_open(fake);
     fake_await_sleep(fake);
-    fill_of_next_run(fake, 0, 5);
+    fake_fill(fake, 0, 5);
+    reuses[reuse](fake, 0, 5);
     fake_send_grant(fake, 5, (uint32_t[]){0}, 1);
     fake_error(fake, ETIME, "detached");
 }
@@ -35,7 +46,8 @@ static void reuse_a_queued_slot(struct fake *fake) {
 static void reuse_a_queued_slot_first(struct fake *fake) {
     fake_open(fake);
     fake_await_sleep(fake);
-    fill_of_next_run(fake, 0, 5);
+    fake_fill(fake, 0, 5);
+    reuses[reuse](fake, 0, 5);
     fake_send_grant(fake, 5, (uint32_t[]){0}, 1);
     usleep(LATE_US);
     fake_error(fake, ETIME, "detached");
@@ -45,11 +57,12 @@ static void reuse_a_queued_slot_first(struct fake *fake) {
 static void reuse_a_queued_slot_and_vanish(struct fake *fake) {
     fake_open(fake);
     fake_await_sleep(fake);
-    fill_of_next_run(fake, 0, 5);
+    fake_fill(fake, 0, 5);
+    reuses[reuse](fake, 0, 5);
     fake_send_grant(fake, 5, (uint32_t[]){0}, 1);
 }
 
-static void another_run_is_not_handed_out(void **state) {
+static void a_slot_filled_again_is_not_handed_out(void **state) {
     (void)state;
     const struct {
         void (*script)(struct fake *);
@@ -60,16 +73,18 @@ static void another_run_is_not_handed_out(void **state) {
         {reuse_a_queued_slot_first, -ETIME, "detached"},
         {reuse_a_queued_slot_and_vanish, -ECONNRESET, "closed the connection"},
     };
-    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases) * COUNT_OF(reuses); i++) {
         struct fake fake;
         struct feed_batch batch;
-        fake_start(&fake, cases[i].script);
+        reuse = i / COUNT_OF(cases);
+        fake_start(&fake, cases[i % COUNT_OF(cases)].script);
         struct feed *feed = fake_client(&fake);
         int got = feed_next(feed, &batch, FAKE_WAIT_MS);
-        if (got != cases[i].code || !strstr(feed_strerror(feed), cases[i].part))
+        if (got != cases[i % COUNT_OF(cases)].code ||
+            !strstr(feed_strerror(feed), cases[i % COUNT_OF(cases)].part))
             fail_msg("case %zu: %d %s", i, got, feed_strerror(feed));
         expect_token(feed, 3, 40);
-        assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), cases[i].code);
+        assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), got);
         feed_close(feed);
         fake_stop(&fake);
     }
@@ -80,13 +95,12 @@ static void reuse_a_held_slot(struct fake *fake) {
     fake_await_sleep(fake);
     fake_grant(fake, 5, 0, 2);
     fake_await_sleep(fake); // the application has taken both
-    fill_of_next_run(fake, 0, 5);
-    fill_of_next_run(fake, 1, 6);
+    reuses[reuse](fake, 0, 5);
+    reuses[reuse](fake, 1, 6);
     fake_error(fake, ETIME, "detached");
 }
 
-static void a_release_finds_another_run(void **state) {
-    (void)state;
+static void finds_out_at_the_release(void) {
     struct fake fake;
     struct feed_batch held[2], batch;
     fake_start(&fake, reuse_a_held_slot);
@@ -101,6 +115,12 @@ static void a_release_finds_another_run(void **state) {
     expect_token(feed, 3, 56); // after the two that were right when they were handed out
     feed_close(feed);
     fake_stop(&fake);
+}
+
+static void a_release_finds_that_the_slot_was_filled_again(void **state) {
+    (void)state;
+    for (reuse = 0; reuse < COUNT_OF(reuses); reuse++)
+        finds_out_at_the_release();
 }
 
 static void fail_and_empty_a_held_slot(struct fake *fake) {
@@ -165,8 +185,8 @@ static void a_reconnect_takes_the_new_run(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_run_is_not_handed_out),
-        cmocka_unit_test(a_release_finds_another_run),
+        cmocka_unit_test(a_slot_filled_again_is_not_handed_out),
+        cmocka_unit_test(a_release_finds_that_the_slot_was_filled_again),
         cmocka_unit_test(a_release_after_an_error_tells_that_the_memory_is_gone),
         cmocka_unit_test(a_reconnect_takes_the_new_run),
     };

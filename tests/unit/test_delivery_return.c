@@ -76,6 +76,38 @@ static void what_is_held_stays_as_it_is(void **state) {
     assert_int_equal(late->batches, 9);
 }
 
+// Takes `count` batches, one by one. True if one of them was in its slot before, by `fills`, where it is now noted.
+static bool take_noting_fills(struct consumer *consumer, uint64_t fills[4][16], int count) {
+    bool again = false;
+    while (count-- > 0) {
+        settle(&fixture);
+        assert_int_equal(take(&fixture, consumer, 1), 1);
+        uint32_t slot = held_slot(&fixture, consumer, 0);
+        const struct ring_slot *batch = ring_slot(&fixture.ring, slot);
+        uint64_t *before = &fills[slot][batch->sequence];
+        assert_int_equal(batch->run, 1);
+        assert_int_equal(batch->fill, ring_dispatched(&fixture.ring, slot)->fill);
+        assert_true(batch->fill > *before);
+        again |= *before != 0;
+        *before = batch->fill;
+        give_back_all(&fixture, consumer);
+    }
+    return again;
+}
+
+// By that, a consumer that was detached and has not noticed can tell that its slot had another batch in between.
+static void a_batch_that_comes_again_into_its_slot_has_another_fill(void **state) {
+    (void)state;
+    uint64_t fills[4][16] = {0};
+    open_with(4, 4, 1, &alone);
+    struct consumer *ahead = join(&fixture, 0, 4, &anywhere, 1);
+    assert_false(take_noting_fills(ahead, fills, 12));
+    struct start_position back = back_at(0, 0);
+    struct consumer *late = join(&fixture, 0, 4, &back, 1);
+    assert_true(take_noting_fills(late, fills, 12)); // or this test shows nothing
+    check_everything(&fixture);
+}
+
 // Who has returned and then stops holds up the one ahead, although that does not wait for the very next batch.
 static void one_that_has_returned_can_lag(void **state) {
     (void)state;
@@ -211,6 +243,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(the_others_have_moved_on_for_all_but_those_that_return),
         TEST(what_is_held_stays_as_it_is),
+        TEST(a_batch_that_comes_again_into_its_slot_has_another_fill),
         TEST(one_that_has_returned_can_lag),
         TEST(one_that_returns_and_dies_leaves_the_others_where_they_are),
         TEST(one_returns_to_a_lane_whose_others_are_at_their_end),

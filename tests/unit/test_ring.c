@@ -115,6 +115,7 @@ static void test_a_slot_is_used_again_for_fewer_samples(void **state) {
         assert_int_equal(ring_slot_poll(ring, 0), RING_SLOT_READY);
         assert_int_equal(ring_slot(ring, 0)->chunk_count, divide_up(count, CHUNK));
         assert_int_equal(ring_slot(ring, 0)->sequence, sequence);
+        assert_int_equal(ring_slot(ring, 0)->fill, sequence + 1);
         assert_true(fixture_batch_is_whole(ring, 0));
         ring_slot_free(ring, 0);
     }

@@ -15,6 +15,7 @@
 #include "order/order.h"
 #include "order/partition.h"
 #include "order/token.h"
+#include "shm/ring_supervisor.h"
 
 // A consumer that started at an epoch near 2^64 would run out of numbers for its batches and hold up the others of its
 // feed.
@@ -307,9 +308,14 @@ static void on_granted(struct member *member, uint64_t sequence, const uint32_t 
                        uint32_t company) {
     Feedd__Grant grant = FEEDD__GRANT__INIT;
     Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
+    uint64_t fills[PROTO_MAX_GRANTS];
+    for (uint32_t i = 0; i < count; i++)
+        fills[i] = ring_dispatched(member_delivery(member)->ring, slots[i])->fill;
     grant.sequence = sequence;
     grant.slots = (uint32_t *)slots;
     grant.n_slots = count;
+    grant.fills = fills;
+    grant.n_fills = count;
     grant.wait_for = company;
     frame.body_case = FEEDD__SERVER_MESSAGE__BODY_GRANT;
     frame.grant = &grant;

@@ -13,7 +13,8 @@ struct member;
 struct member_events {
     // It has a place: member->feed, and member->pool on a GPU.
     void (*joined)(struct member *member);
-    // Batches sequence, sequence + 1, ... are in these slots. `company`: see served_feed_company.
+    // Batches sequence, sequence + 1, ... are in these slots, at most PROTO_MAX_GRANTS. `company`: see
+    // served_feed_company.
     void (*granted)(struct member *member, uint64_t sequence, const uint32_t *slots, uint32_t count,
                     uint32_t company);
     // Only `company` has changed. False: the client does not read, and is to be told later.
