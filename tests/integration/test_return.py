@@ -270,6 +270,32 @@ def test_newcomers_do_not_get_the_leases_of_those_that_return():
             check_whole(feedd, run + more)
 
 
+@harness.quick_attach
+def test_newcomers_do_not_get_them_either_if_the_feed_had_not_begun():
+    """All but the last have come when the daemon is killed; the last comes before all of those are back."""
+    with serve() as feedd, contextlib.ExitStack() as stack:
+        options = {"share": "job", "wait_for": 3, "max_lag_s": 4}
+
+        def attach(**more):
+            session = stack.enter_context(feedd.client())
+            return session, session.attach("numbers", 10, **options, **more)
+
+        before = [attach(prefetch=count)[1] for count in (8, 5)]
+        assert [attached["prefetch"] for attached in before] == [8, 5] and not any(at["wait_for"] for at in before)
+        restart(feedd)
+        back = [{"reconnect": True, "unbegun": True, "leases": at["prefetch"], "ring_slots": at["ring_slots"]} for at in before]
+        one, _ = attach(prefetch=8, **back[0])
+        last = stack.enter_context(feedd.client())
+        last.hello()
+        last.send("attach", dataset="numbers", batch_size=10, prefetch=60, **options)
+        time.sleep(0.3)  # it has been read by now
+        _, returned = attach(prefetch=5, **back[1])
+        assert returned["prefetch"] == 5, returned
+        last.expect("attached")
+        while not one.expect("grant")["slots"]:
+            continue
+
+
 @harness.host_memory
 def test_a_smaller_configuration_takes_leases_back():
     """Rather that than no ring at all."""

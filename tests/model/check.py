@@ -18,6 +18,7 @@ KILLED_CLIENT = ("slot", "LOADERS=1 LOADER_KILLS=0 JOINS=1 CLIENT_KILLS=1 SUPERV
 KILLED_SUPERVISOR = ("slot", "LOADERS=1 LOADER_KILLS=0 JOINS=1 CLIENT_KILLS=0 SUPERVISOR_KILLS=1")
 KILLED_LOADER = ("slot", "LOADERS=1 LOADER_KILLS=1 JOINS=1 CLIENT_KILLS=0 SUPERVISOR_KILLS=0")
 RESTART = ("feed", "SHARERS=2 BATCHES=2 DAEMON_KILLS=1 CLIENT_KILLS=0")
+RESTART_UNBEGUN = ("feed", "SHARERS=3 AWAITED=3 BATCHES=0 DAEMON_KILLS=1 CLIENT_KILLS=0")
 RESTART_AND_DEATH = ("feed", "SHARERS=2 BATCHES=1 DAEMON_KILLS=1 CLIENT_KILLS=1")
 
 SEARCHES = {
@@ -26,6 +27,7 @@ SEARCHES = {
     "the supervisor is killed": KILLED_SUPERVISOR,
     "a loader is killed": KILLED_LOADER,
     "the daemon is restarted": RESTART,
+    "the daemon is restarted before the feed has begun": RESTART_UNBEGUN,
     "a sharer dies with the daemon": RESTART_AND_DEATH,
 }
 
@@ -40,6 +42,7 @@ DEFECTS = {
     "DEFECT_REAPED_EARLY": (KILLED_LOADER, "a dead loader's chunk is given out while a read is still in flight"),
     "DEFECT_SHUT_OUT": (RESTART, "one that returns late after a restart is refused"),
     "DEFECT_LEASES_FORGOTTEN": (RESTART, "leases shrink over a reconnect"),
+    "DEFECT_NEWCOMERS_FIRST": (RESTART_UNBEGUN, "a newcomer gets the leases of one that returns to a feed that had not begun"),
     "DEFECT_WAITS_FOR_THE_DEAD": (RESTART_AND_DEATH, "survivors wait for a sharer that died with the daemon"),
 }
 

@@ -3,19 +3,27 @@
  * the run continues, and how many leases everybody has. The daemon and sharers may be killed between any two steps.
  * Filling is one step here; slot.pml has that. Each step names the function that it follows.
  *
- * With -DSHARERS=3, the third is a newcomer that comes to the second daemon; that is too large to be searched as a whole.
+ * With -DSHARERS=3, the third is a newcomer that comes to the second daemon; with batches, that is too large to be searched
+ * as a whole.
  *
  * A defect is put back by -DDEFECT_NAME; tests/model/check.py lists them, and spin must find each.
  */
 #define QUOTA            4 /* slots of the lane */
 #define NOBODY           255
 #define SHARERS_AT_FIRST 2
+#ifndef AWAITED
+#define AWAITED SHARERS_AT_FIRST /* wait_for of these */
+#endif
 #define WANTED(who) (who + 2) /* leases: unequal */
 
 mtype = { ATTACHED, REFUSED, GRANT, COMPANY, END };
 mtype = { GATHERING, RUNNING };
 
+#ifdef DEFECT_NEWCOMERS_FIRST
 #define LETS_OTHERS_RETURN(i) (state == GATHERING && gather_limit && members > 0 && !returning[i])
+#else
+#define LETS_OTHERS_RETURN(i) (state == GATHERING && (gather_limit || newcomers_wait) && members > 0 && !returning[i])
+#endif
 
 /* ---- Sockets: what was sent can be read after the other end has died ---- */
 
@@ -34,11 +42,12 @@ byte daemon_kills = DAEMON_KILLS, client_kills = CLIENT_KILLS;
 
 mtype state = GATHERING;
 byte wait_for, gathered;
-bool gather_limit, returns; /* gather_until_ns is set; returns_until_ns has not passed */
+bool gather_limit, newcomers_wait, returns; /* gather_until_ns, newcomers_from_ns is set; returns_until_ns has not passed */
 bool member[SHARERS], end_told[SHARERS];
 byte cursor[SHARERS], prefetch[SHARERS], held[SHARERS], granted[SHARERS], told[SHARERS];
 byte base, length; /* all that is in the window is ready */
 byte members;
+bool newcomer_in; /* before anybody who returns: leases that these were promised may be gone */
 
 hidden byte c, d, k, n, company, taken, wanted; /* within one step */
 
@@ -95,16 +104,19 @@ inline choose_prefetch(who) {
 inline gather(who) {
     if
     :: members == 0 ->
-        wait_for = (who < SHARERS_AT_FIRST -> (returning[who] && company_asked[who] > 0 -> company_asked[who] : SHARERS_AT_FIRST) : 1);
+        wait_for = (who < SHARERS_AT_FIRST -> (returning[who] && company_asked[who] > 0 -> company_asked[who] : AWAITED) : 1);
         gathered = 0;
         gather_limit = false;
+        newcomers_wait = false;
+        newcomer_in = false;
         returns = false;
         state = GATHERING
     :: else
     fi;
     if
     :: state == GATHERING && returning[who] ->
-        n = (company_asked[who] > 0 -> company_asked[who] : SHARERS_AT_FIRST);
+        newcomers_wait = true;
+        n = (company_asked[who] > 0 -> company_asked[who] : AWAITED);
         wait_for = (n > wait_for -> n : wait_for);
         if
         :: company_asked[who] > 0 && !gather_limit -> gather_limit = true; returns = true
@@ -159,6 +171,8 @@ inline forget_everything() {
     wait_for = 0;
     gathered = 0;
     gather_limit = false;
+    newcomers_wait = false;
+    newcomer_in = false;
     returns = false;
     state = GATHERING
 }
@@ -206,10 +220,12 @@ inline admit() {
         members++;
         gathered = (state == GATHERING -> gathered + 1 : gathered);
         told[c] = COMPANY_NOW;
-        /* Those that return in time to a run that had begun have the leases that they were promised. */
-        assert(!(returning[c] && state == GATHERING && gather_limit) || prefetch[c] >= leases_asked[c]);
+        /* Those that return in time have the leases that they were promised. */
+        newcomer_in = newcomer_in || (!returning[c] && !newcomers_wait && life > 0);
+        assert(!(returning[c] && newcomers_wait && !newcomer_in) || prefetch[c] >= leases_asked[c]);
         to_client[c]!ATTACHED, prefetch[c], told[c];
-        state = (gathered >= wait_for -> RUNNING : state) /* places.c: enter */
+        state = (gathered >= wait_for -> RUNNING : state); /* places.c: enter */
+        newcomers_wait = (state == GATHERING -> newcomers_wait : false)
     fi
 }
 
@@ -251,8 +267,9 @@ end:
     :: atomic { members > 0 && base + length < BATCHES && SLOTS_USED < QUOTA -> length++ }
     /* feed_turn.c: feed_tick */
 #ifndef DEFECT_WAITS_FOR_THE_DEAD
-    :: atomic { state == GATHERING && gather_limit -> state = RUNNING }
+    :: atomic { state == GATHERING && gather_limit -> state = RUNNING; newcomers_wait = false }
 #endif
+    :: atomic { newcomers_wait -> newcomers_wait = false }
     :: atomic { returns && state == RUNNING -> returns = false } /* max_lag has passed */
     :: atomic { daemon_kills > 0 -> daemon_kills--; forget_everything(); alive = false };
         atomic { life++; alive = true }

@@ -124,13 +124,24 @@ static void close_idle_pools(struct served_feed *feed, uint64_t now) {
             pool_close(pool);
 }
 
+// Those that have come back have waited for the others for long enough.
+static void end_waits_for_return(struct served_feed *feed, uint64_t now) {
+    if (places_await_return(feed))
+        return;
+    if (feed->gather_until_ns && now >= feed->gather_until_ns)
+        served_feed_end_gathering(feed);
+    if (feed->newcomers_from_ns && now >= feed->newcomers_from_ns) {
+        feed->newcomers_from_ns = 0;
+        feed->admit = true;
+    }
+}
+
 void feed_tick(struct served_feed *feed, uint64_t now) {
     feed_loaders_watch(feed, now);
     served_feed_mark(feed); // for what has to be tried again
     if (!served_feed_is_open(feed))
         return;
-    if (feed->gather_until_ns && now >= feed->gather_until_ns && !places_await_return(feed))
-        served_feed_end_gathering(feed);
+    end_waits_for_return(feed, now);
     feed->find_laggards = true;
     count_waiting(feed, now);
     close_idle_pools(feed, now);

@@ -99,8 +99,8 @@ static void admit(struct served_feed *feed, struct member *member) {
 
 // Newcomers get what those that return have left: not the leases that these were promised.
 static bool lets_others_return(const struct served_feed *feed, const struct member *member) {
-    return feed->state == FEED_GATHERING && feed->gather_until_ns && !LIST_EMPTY(&feed->members) &&
-           !member->request.reconnect;
+    return feed->state == FEED_GATHERING && (feed->gather_until_ns || feed->newcomers_from_ns) &&
+           !LIST_EMPTY(&feed->members) && !member->request.reconnect;
 }
 
 void places_admit(struct served_feed *feed) {

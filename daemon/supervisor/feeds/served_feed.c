@@ -75,16 +75,20 @@ struct partition served_feed_run(const struct feed_shape *shape, const struct at
 
 // ---- Company -----------------------------------------------------------------------------------------------
 
-// The run was under way before the daemon was lost. Each of those that return knows of the others as of its own last
-// message, so the highest count is right, or as of a moment ago.
+// The feed was there before the daemon was lost. Each of those that return knows of the others as of its own last
+// message, so the highest count is right, or as of a moment ago. If the run was not under way, the first batch waits
+// for all, however long that takes, but nobody knows how many of them had been promised leases.
 static void expect_return(struct served_feed *feed, const struct attach_request *request) {
     uint64_t now = monotonic_ns();
+    uint64_t until = now + min_u64(RETURN_MOST_NS, feed->max_lag_ns / 2);
     if (feed->state != FEED_GATHERING || !request->reconnect)
         return;
     feed->wait_for = (uint32_t)max_u64(feed->wait_for, request->wait_for);
+    if (!feed->newcomers_from_ns)
+        feed->newcomers_from_ns = until;
     if (request->unbegun || feed->gather_until_ns)
         return;
-    feed->gather_until_ns = now + min_u64(RETURN_MOST_NS, feed->max_lag_ns / 2);
+    feed->gather_until_ns = until;
     feed->returns_until_ns = now + feed->max_lag_ns;
 }
 
@@ -92,7 +96,7 @@ void served_feed_gather(struct served_feed *feed, const struct attach_request *r
     if (LIST_EMPTY(&feed->members)) {
         feed->wait_for = request->wait_for;
         feed->gathered = 0;
-        feed->gather_until_ns = feed->returns_until_ns = 0;
+        feed->gather_until_ns = feed->newcomers_from_ns = feed->returns_until_ns = 0;
         if (feed->state != FEED_GATHERING)
             served_feed_set_state(feed, FEED_GATHERING);
     }

@@ -34,6 +34,8 @@ struct served_feed {
     uint32_t wait_for;
     uint32_t gathered;        // consumers that have joined while GATHERING
     uint64_t gather_until_ns; // RUNNING from then on, even if some are missing; 0: wait for all
+    // While GATHERING, newcomers have to wait until then: consumers return that were promised leases. 0: they need not
+    uint64_t newcomers_from_ns;
     uint64_t
         returns_until_ns; // until then a consumer of the run before may take its lane back to its place; 0: no run
     uint64_t max_lag_ns;
