@@ -93,7 +93,8 @@ struct feed_options {
     // feed_token(): no sample is lost or delivered twice. This is how long it keeps trying; 0: 60 s; negative: it
     // does not reconnect but returns -ECONNRESET or -ESHUTDOWN, as does feed_open(). Consumers that share a feed wait
     // for each other, for 5 s at most; one that returns later, but within max_lag_s, takes the others back, and they
-    // wait until it has caught up.
+    // wait until it has caught up. Only if a new consumer came first, and began the feed between two of their global
+    // batches, do those that return get -ESTALE.
     int reconnect_timeout_ms;
 
     // Called at least ten times per second while feed_open() and feed_next() connect and attach. If it returns true,

@@ -228,6 +228,46 @@ def test_one_that_returns_late_to_a_feed_that_nobody_uses_any_more():
         check_whole(feedd, late_run + in_turn(late)[0])
 
 
+# ---- Newcomers that are first ------------------------------------------------------------------------------
+
+
+def token_of(instance, batch_size, batches):
+    """Of a job of its own that has had that many batches."""
+    with consumer.Consumer(instance, "numbers", batch_size, step=True, **SHAPE) as job:
+        job.attached()
+        job.take(batches)
+        return job.token()
+
+
+def test_one_that_returns_after_a_newcomer_has_begun_the_feed_continues_at_its_place():
+    with serve() as feedd, sharing(feedd, {}) as (late,):
+        late_run = late.take(10)
+        token = token_of(feedd, 10, 30)
+        restart(feedd)
+        with consumer.Consumer(feedd, "numbers", 10, resume=token, **SHARED) as newcomer:
+            assert newcomer.attached()["consumed"] == 300
+            run = newcomer.take(30)
+            late_run += run_on(late, "EAGAIN", 0)  # what it has in hand
+            while len(late_run) < 60:
+                late_run += late.take(1)
+            for known, more in zip((run, late_run), in_turn(newcomer, late), strict=True):
+                known += more
+        check_whole(feedd, late_run)
+        assert [batch["samples"] for batch in run] == [batch["samples"] for batch in late_run[30:]]
+
+
+def test_one_that_returns_between_the_batches_of_a_newcomer_is_told_why_it_cannot():
+    with serve() as feedd, sharing(feedd, {}) as (late,):
+        late.take(10)
+        token = token_of(feedd, 7, 1)
+        restart(feedd)
+        with consumer.Consumer(feedd, "numbers", 10, resume=token, **SHARED) as newcomer:
+            newcomer.attached()
+            run_on(late, "ESTALE")
+            late.next_fails("ESTALE", "perhaps after a restart", "another name")
+            newcomer.take(10)
+
+
 # ---- Leases ------------------------------------------------------------------------------------------------
 
 

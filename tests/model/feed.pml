@@ -109,7 +109,7 @@ inline gather(who) {
         gather_limit = false;
         newcomers_wait = false;
         newcomer_in = false;
-        returns = false;
+        returns = (life > 0); /* max_lag has not passed since the daemon's start */
         state = GATHERING
     :: else
     fi;

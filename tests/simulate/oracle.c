@@ -169,12 +169,13 @@ static bool was_slow(const struct client *client) {
     return is_shared(client) && client->longest_pause_ns * batches >= plan.max_lag_s * NS_PER_S / 2;
 }
 
-// Nobody who returns in time is shut out, unless newcomers have taken over its feed meanwhile.
+// Nobody who returns in time is shut out, unless a newcomer was first, and batches begin elsewhere for it.
 static bool is_late(const struct client *client) {
     const struct group *group = client->group;
-    bool taken_over =
-        group->opening || group->wandered || group->fresh_ns >= min_u64(daemon_.started_ns, client->heard_ns);
-    return is_shared(client) && (taken_over || sim.now_ns >= daemon_.started_ns + plan.max_lag_s * NS_PER_S);
+    bool newcomer = group->opening || group->fresh_ns >= min_u64(daemon_.started_ns, client->heard_ns);
+    bool elsewhere = group->wandered && strstr(feed_strerror(client->feed), "no batch of the running feed");
+    return is_shared(client) &&
+           ((newcomer && elsewhere) || sim.now_ns >= daemon_.started_ns + plan.max_lag_s * NS_PER_S);
 }
 
 void oracle_failed(struct client *client, int err) {

@@ -37,7 +37,8 @@ static int find_start(const struct delivery *delivery, uint64_t rank, const stru
     if (partition_sequence(&delivery->partition, start->epoch, start->consumed, sequence) < 0)
         return error_set(error, -ESTALE,
                          "no batch of the running feed begins at epoch %" PRIu64 ", sample %" PRIu64
-                         "; resume in a feed with another name",
+                         ": the consumer that attached first, perhaps after a restart of feedd, began it"
+                         " elsewhere; resume in a feed with another name",
                          start->epoch, start->consumed);
     bool can_begin = start->goes_back || lane_can_begin(lane, *sequence);
     if (!can_begin || !filler_can_begin(delivery, lane, rank, *sequence))

@@ -96,7 +96,9 @@ void served_feed_gather(struct served_feed *feed, const struct attach_request *r
     if (LIST_EMPTY(&feed->members)) {
         feed->wait_for = request->wait_for;
         feed->gathered = 0;
-        feed->gather_until_ns = feed->newcomers_from_ns = feed->returns_until_ns = 0;
+        feed->gather_until_ns = feed->newcomers_from_ns = 0;
+        // Newcomers may be here before those that return.
+        feed->returns_until_ns = feed->supervisor->started_ns + feed->max_lag_ns;
         if (feed->state != FEED_GATHERING)
             served_feed_set_state(feed, FEED_GATHERING);
     }

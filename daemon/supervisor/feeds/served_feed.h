@@ -36,8 +36,7 @@ struct served_feed {
     uint64_t gather_until_ns; // RUNNING from then on, even if some are missing; 0: wait for all
     // While GATHERING, newcomers have to wait until then: consumers return that were promised leases. 0: they need not
     uint64_t newcomers_from_ns;
-    uint64_t
-        returns_until_ns; // until then a consumer of the run before may take its lane back to its place; 0: no run
+    uint64_t returns_until_ns; // until then a consumer that returns may take its lane back to its place
     uint64_t max_lag_ns;
     uint64_t idle_since_ns; // since when it has had no consumers; 0: it has some
     uint64_t closing_since_ns;
