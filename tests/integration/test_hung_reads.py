@@ -190,6 +190,20 @@ def test_a_ring_without_another_slot():
         feedd.storage.answer_held()
 
 
+def test_a_ring_without_another_slot_while_nobody_waits():
+    """The consumer does something else; by the time it asks, the storage is back."""
+    with serve("uring", loaders=1, ring="64K", queue_depth=64) as feedd:
+        Holding(feedd.storage, 1)
+        with consumer.Consumer(feedd, "numbers", BATCH, epochs=1, step=True) as reader:
+            reader.attached()
+            harness.eventually(lambda: left_behind(feedd), 10, "a loader is left behind")
+            time.sleep(2 * TIMEOUT + 2)  # more than one that waits would be given
+            feedd.storage.answer_held()
+            batches = reader.take(SAMPLES // BATCH)
+            reader.next_ends()
+            expected.check_run(feedd.content, batches, BATCH, epochs=1)
+
+
 def test_one_read_hangs_while_others_come_back():
     """With two ranks, of which only one waits for it: the loader is never silent, and the read is overtaken."""
     with serve("pread", loaders=1, queue_depth=32) as feedd:

@@ -196,6 +196,42 @@ static void test_who_hangs_at_what(void **state) {
     assert_int_equal(abandoned_find(&fixture.delivery, &query), 0);
 }
 
+// Whether it has hung for long counts from when somebody waits for it, or for a batch before it.
+static void test_a_batch_that_nobody_waits_for(void **state) {
+    (void)state;
+    struct consumer *consumer = open_hung(1, 1, true);
+    const struct hung_batch stuck = {.moves = true, .now = 112, .ago_ns = 10};
+    leave_behind(&fixture, HUNG); // noticed at 2
+    abandoned_excuse(&fixture.delivery, 110);
+    assert_int_equal(abandoned_find(&fixture.delivery, &stuck), 0);
+    consumer->waiting_since_ns = 111;
+    abandoned_excuse(&fixture.delivery, 119);
+    const struct hung_batch awaited = {.moves = true, .now = 120, .ago_ns = 10};
+    assert_int_equal(abandoned_find(&fixture.delivery, &awaited), 1);
+    consumer->end = 0; // it waits, but not for that one
+    abandoned_excuse(&fixture.delivery, 120);
+    assert_int_equal(abandoned_find(&fixture.delivery, &awaited), 0);
+}
+
+static void test_a_batch_that_nobody_in_a_pool_waits_for(void **state) {
+    (void)state;
+    struct fixture pool;
+    open_fixture(&fixture, 1, 1, &alone);
+    open_pool(&pool, &fixture, 3);
+    struct consumer *consumer = join(&pool, 0, 0, &anywhere, 2);
+    assert_int_equal(delivery_pump(&fixture.delivery), 0);
+    assert_true(claim_one(&fixture, HUNG));
+    const struct hung_batch stuck = {.moves = true, .now = 120, .ago_ns = 10};
+    leave_behind(&fixture, HUNG);
+    abandoned_excuse(&fixture.delivery, 110);
+    consumer->waiting_since_ns = 111;
+    abandoned_excuse(&fixture.delivery, 119);
+    assert_int_equal(abandoned_find(&fixture.delivery, &stuck), 1);
+    consumer->waiting_since_ns = 0;
+    abandoned_excuse(&fixture.delivery, 120);
+    assert_int_equal(abandoned_find(&fixture.delivery, &stuck), 0);
+}
+
 // A failure that the hung loader was about to report does not keep others from reporting theirs.
 static void test_a_failure_half_written(void **state) {
     (void)state;
@@ -240,6 +276,8 @@ int main(void) {
         cmocka_unit_test_teardown(test_two_that_share_get_it_once_each, close_after),
         cmocka_unit_test_teardown(test_the_consumer_leaves_meanwhile, close_after),
         cmocka_unit_test_teardown(test_who_hangs_at_what, close_after),
+        cmocka_unit_test_teardown(test_a_batch_that_nobody_waits_for, close_after),
+        cmocka_unit_test_teardown(test_a_batch_that_nobody_in_a_pool_waits_for, close_after),
         cmocka_unit_test_teardown(test_a_failure_half_written, close_after),
         cmocka_unit_test_teardown(test_a_pool_gets_it_from_the_other_slot, close_after),
     };

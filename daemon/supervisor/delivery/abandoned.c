@@ -37,7 +37,24 @@ static bool is_read_by(const struct delivery *delivery, uint32_t slot, uint32_t 
     return state->phase == SLOT_FILLING && state->lane && ring_slot_claimed_by(delivery->ring, slot, owner);
 }
 
+static bool is_awaited(const struct slot_state *state) {
+    const struct consumer *consumer;
+    LIST_FOREACH(consumer, &state->lane->consumers, link)
+        if (consumer_is_due(consumer, state->sequence) && consumer_waits(consumer))
+            return true;
+    return false;
+}
+
+void abandoned_excuse(struct delivery *delivery, uint64_t now) {
+    for (uint32_t slot = 0; delivery->has_hung && slot < count_slots(delivery); slot++) {
+        struct slot_state *state = &delivery->slots[slot];
+        if (state->phase == SLOT_FILLING && state->lane && state->hung_ns && !is_awaited(state))
+            state->hung_ns = now;
+    }
+}
+
 void abandoned_note(struct delivery *delivery, uint32_t owner, uint64_t now, uint64_t since_ns) {
+    delivery->has_hung = true;
     for (uint32_t slot = 0; slot < count_slots(delivery); slot++) {
         struct slot_state *state = &delivery->slots[slot];
         if (state->hung_ns || !is_read_by(delivery, slot, owner))

@@ -15,6 +15,9 @@ void abandoned_collect(struct delivery *delivery);
 // The batches that `owner` is reading count as hung from now on, because it has been silent since then.
 void abandoned_note(struct delivery *delivery, uint32_t owner, uint64_t now, uint64_t since_ns);
 
+// The tick: while no consumer waits for a batch that hangs, or for one before it, that time does not count against it.
+void abandoned_excuse(struct delivery *delivery, uint64_t now);
+
 // It was killed and does not end: the same batches are to be moved. Returns how many.
 uint32_t abandoned_leave(struct delivery *delivery, uint32_t owner, uint64_t now, uint64_t since_ns);
 
@@ -27,7 +30,7 @@ void abandoned_withdraw(struct delivery *delivery);
 struct hung_batch {
     uint32_t owner;  // reads it; 0: anybody, or nobody
     bool moves;      // has not found another slot
-    uint64_t now;    // that it hangs was noticed ...
+    uint64_t now;    // that it hangs was noticed, and has been waited for since, ...
     uint64_t ago_ns; // ... at least so long ago
 };
 

@@ -165,9 +165,7 @@ bool lane_full(const struct delivery *delivery, const struct lane *lane) {
 }
 
 static bool consumer_starves(const struct lane *lane, const struct consumer *consumer) {
-    if (consumer_at_end(consumer) || consumer->cursor < window_end(lane))
-        return false;
-    return consumer->operations ? consumer->operations->starves(consumer) : consumer->waiting_since_ns != 0;
+    return !consumer_at_end(consumer) && consumer->cursor >= window_end(lane) && consumer_waits(consumer);
 }
 
 bool lane_starves(const struct lane *lane, const struct consumer *except) {

@@ -64,7 +64,8 @@ struct slot_state {
     uint32_t copies;     // being made of it by the fillers of other deliveries
     struct lane *lane; // NULL: nobody wants the batch here any more; the slot is free once it is not written
     uint64_t sequence;
-    // A loader hung while it read the batch: when that was noticed, and since when. 0: none did.
+    // A loader hung while it read the batch: when that was noticed, or last excused (abandoned_excuse), and since when.
+    // 0: none did.
     uint64_t hung_ns, hung_since_ns;
     bool moves; // to be filled into another slot, since that loader does not end
 };
@@ -90,6 +91,7 @@ struct delivery {
     uint32_t free_count;
     uint32_t abandoned;   // FILLING slots without a lane
     uint32_t moving;      // slots that `moves` is set for
+    bool has_hung;        // a loader, ever
     uint64_t completed;   // batches found complete, ever
     uint32_t ready_count; // slots READY, for the statistics
     bool behind;          // the last pump left free slots for the next one, which is to follow soon
@@ -101,6 +103,11 @@ static inline bool consumer_at_end(const struct consumer *consumer) {
 
 static inline bool consumer_is_due(const struct consumer *consumer, uint64_t sequence) {
     return sequence >= consumer->cursor && sequence < consumer->end;
+}
+
+// For a batch that it has yet to be granted, or that those whom it takes batches for have.
+static inline bool consumer_waits(const struct consumer *consumer) {
+    return consumer->operations ? consumer->operations->starves(consumer) : consumer->waiting_since_ns != 0;
 }
 
 static inline bool consumer_holds(const struct consumer *consumer, uint32_t slot) {

@@ -222,6 +222,7 @@ static void check_moves(struct served_feed *feed, uint64_t now) {
 
 void feed_loaders_watch(struct served_feed *feed, uint64_t now) {
     struct loader_process *loader;
+    abandoned_excuse(&feed->delivery, now);
     LIST_FOREACH(loader, &feed->loaders, link) {
         struct process *process = &loader->process;
         process_watch(process, now, feed->supervisor->config->stop_timeout_s * NS_PER_S);
