@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/fdpass.h"
 #include "base/scope.h"
 
 #define CONTROL_MAX_DESCRIPTORS 4u
@@ -53,9 +54,8 @@ struct transfer_report {
 // socket does not block.
 int control_send(int socket, const void *message, size_t bytes, const int *fds, uint32_t count);
 
-// 1: a structure of that size has come, with *count descriptors that the caller closes; 0: there is none;
-// -ECONNRESET: the other side is gone; -EPROTO: anything else came.
-int control_receive(int socket, void *message, size_t bytes, int fds[CONTROL_MAX_DESCRIPTORS],
-                    uint32_t *count);
+// 1: a structure of that size has come; 0: there is none; -ECONNRESET: the other side is gone; -EPROTO: anything else
+// came. The descriptors in `received`, to which none are added once it is full, are the caller's to close in any case.
+int control_receive(int socket, void *message, size_t bytes, struct received_fds *received) MUST_CHECK;
 
 #endif

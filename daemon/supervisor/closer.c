@@ -207,14 +207,16 @@ void closer_take_socket(struct closer *closer, uid_t user, int *socket) {
     *socket = -1;
 }
 
-bool closer_is_busy(struct closer *closer, uid_t user) {
+uint32_t closer_count(struct closer *closer, uid_t user) {
     const struct entry *entry;
+    uint32_t count = 0;
+    if (!closer)
+        return 0;
     pthread_mutex_lock(&closer->lock);
     STAILQ_FOREACH(entry, &closer->entries, link)
-        if (entry->user == user)
-            break;
+        count += entry->user == user;
     pthread_mutex_unlock(&closer->lock);
-    return entry != NULL;
+    return count;
 }
 
 bool closer_is_full(struct closer *closer) {

@@ -9,6 +9,8 @@
 // - Sockets: only those with descriptors in their receive queue are queued; closing others cannot block, and is done
 //   at once. So users that send none never wait for users that do. The kernel allows a user as many descriptors in
 //   flight as RLIMIT_NOFILE says, so there are at most that many such sockets.
+// - Transfer processes, which may have been taken over, have an account each, beyond all users (closer_account). One
+//   that sends what it should not is never read again, and no other takes its place while many are being closed.
 // - In total: at CLOSER_MOST the listener stops accepting until there is room (closer_is_full).
 #ifndef FEEDD_DAEMON_SUPERVISOR_CLOSER_H
 #define FEEDD_DAEMON_SUPERVISOR_CLOSER_H
@@ -18,6 +20,11 @@
 #include <sys/types.h>
 
 #define CLOSER_MOST 4096u
+
+// Of the transfer process of the GPU with that record in the statistics.
+static inline uid_t closer_account(uint32_t record) {
+    return (uid_t)-2 - record;
+}
 
 struct closer;
 
@@ -45,8 +52,8 @@ uint64_t closer_bytes(struct closer *closer, uid_t user);
 // thread. The connection ends now in either case.
 void closer_take_socket(struct closer *closer, uid_t user, int *socket);
 
-// Whether descriptors that came from that user are still being closed.
-bool closer_is_busy(struct closer *closer, uid_t user);
+// How many descriptors that came from that user are still being closed. NULL: none.
+uint32_t closer_count(struct closer *closer, uid_t user);
 
 // Whether to accept no more connections for now.
 bool closer_is_full(struct closer *closer);

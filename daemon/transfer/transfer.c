@@ -180,11 +180,14 @@ static void handle(struct transfer *transfer, const struct transfer_request *req
 static int listen_to_supervisor(struct transfer *transfer, uint64_t now) {
     struct transfer_request request;
     int fds[CONTROL_MAX_DESCRIPTORS];
-    uint32_t fd_count;
+    struct received_fds received = receive_into(fds, CONTROL_MAX_DESCRIPTORS);
     int got;
     transfer->listened_ns = now;
-    while ((got = control_receive(HERITAGE_CONTROL, &request, sizeof request, fds, &fd_count)) == 1)
-        handle(transfer, &request, fds, fd_count);
+    while ((got = control_receive(HERITAGE_CONTROL, &request, sizeof request, &received)) == 1) {
+        handle(transfer, &request, fds, received.count);
+        received.count = 0;
+    }
+    received_fds_close(&received);
     return got < 0 ? error_set(&transfer->failure, got, "the supervisor is gone: %s", strerror(-got)) : 0;
 }
 

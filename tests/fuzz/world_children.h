@@ -105,18 +105,17 @@ static inline void answer_request(const struct far_end *end) {
                                        [TRANSFER_REMOVE_CONSUMER] = TRANSFER_CONSUMER_REMOVED};
     struct transfer_request request;
     int fds[CONTROL_MAX_DESCRIPTORS];
-    uint32_t count = 0;
-    if (control_receive(end->fd, &request, sizeof request, fds, &count) != 1)
+    struct received_fds received = receive_into(fds, CONTROL_MAX_DESCRIPTORS);
+    if (control_receive(end->fd, &request, sizeof request, &received) != 1)
         return;
     struct transfer_report report = {
         .pool = request.pool, .consumer = request.consumer, .memory_bytes = 4096};
     FUZZ_CHECK(request.kind >= TRANSFER_OPEN_POOL && request.kind <= TRANSFER_REMOVE_CONSUMER);
     if (request.kind != TRANSFER_ADD_CONSUMER) {
         report.kind = answers[request.kind];
-        send_report(end, &report, request.kind == TRANSFER_OPEN_POOL && count == 3);
+        send_report(end, &report, request.kind == TRANSFER_OPEN_POOL && received.count == 3);
     }
-    while (count)
-        close(fds[--count]);
+    received_fds_close(&received);
 }
 
 static inline void copy_batches(void) {
@@ -155,7 +154,7 @@ static inline void transfer(void) {
         report.consumer = (uint32_t)fuzz_number(&world.input);
         report.memory_bytes = fuzz_number(&world.input);
         report.waited_ns = fuzz_number(&world.input) * NS_PER_MS;
-        send_report(end, &report, what % 2);
+        send_report(end, &report, report.kind == TRANSFER_POOL_OPEN ? what % 2 : what % 16 == 1);
     } else {
         control_send(end->fd, &report, what - 240u, NULL, 0);
     }

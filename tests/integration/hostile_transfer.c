@@ -1,7 +1,8 @@
-// Linked into tests/hostile_feedd, beside hostile_loader.c: with HOSTILE_TRANSFER in the environment, transfer
-// processes play one that has been taken over. A thread writes anything into all memory that the process shares and may
-// write to (the control parts of pools' rings, its record of the statistics, the memory of a simulated GPU), tries to
-// resize it, and sends reports that nobody asked for.
+// Linked into tests/hostile_feedd, beside hostile_loader.c: with HOSTILE_TRANSFER=damage in the environment, transfer
+// processes write chunk words that no correct one writes to the rings of pools, and do all else as they should; with
+// another value, they play one that has been taken over. A thread writes anything into all memory that the process
+// shares and may write to (the control parts of pools' rings, its record of the statistics, the memory of a simulated
+// GPU), tries to resize it, and sends reports that nobody asked for.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -66,6 +67,25 @@ static void use_descriptor(void) {
     (void)!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)below(1 << 20) & -4096, 4096);
 }
 
+static void damage(const struct area *area) {
+    struct ring_header header;
+    const uint64_t wrong[] = {7, 7, 7, 7};
+    memcpy(&header, area->at, sizeof header);
+    if (header.magic == RING_MAGIC && header.chunks_offset < area->bytes - sizeof wrong)
+        memcpy(area->at + header.chunks_offset, wrong, sizeof wrong);
+}
+
+static void *play_damage(void *unused) {
+    struct area areas[AREAS_MOST];
+    for (;;) {
+        uint32_t count = find_areas(areas);
+        while (count)
+            damage(&areas[--count]);
+        nap(1000);
+    }
+    return unused;
+}
+
 static void *play(void *unused) {
     struct area areas[AREAS_MOST];
     nap(below(4) ? below(100000) : below(900000));
@@ -83,6 +103,7 @@ static void *play(void *unused) {
 }
 
 __attribute__((constructor)) static void begin(void) {
-    if (getenv("HOSTILE_TRANSFER") && hostile_has_role("role=transfer"))
-        hostile_begin(play);
+    const char *how = getenv("HOSTILE_TRANSFER");
+    if (how && hostile_has_role("role=transfer"))
+        hostile_begin(strcmp(how, "damage") == 0 ? play_damage : play);
 }

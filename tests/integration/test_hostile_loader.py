@@ -4,6 +4,7 @@ the supervisor nor a consumer, and other feeds have the right bytes. HOSTILE_SEC
 import json
 import os
 import random
+import re
 import time
 
 import consumer
@@ -85,6 +86,21 @@ def test_a_loader_that_writes_anything_anywhere_harms_only_its_own_feed():
         print("\n".join(sorted(errors)))
         assert outcomes["error"] + outcomes["end"] > 0, outcomes
         assert longest < 1000 * harness.SLOWNESS, f"a turn took {longest} ms"
+
+
+@harness.host_memory
+def test_a_transfer_process_that_damages_a_pool_is_replaced():
+    """It is not asked to close the pool, which it might never do, nor left with those of other feeds."""
+    with harness.Instance(ring="64K", device_pool="64K") as feedd:
+        data.add_records(feedd, "honest", samples=SAMPLES)
+        feedd.start(program="tests/hostile_feedd", environment={"HOSTILE_TRANSFER": "damage"})
+        with consumer.Consumer(feedd, "honest", 10, epochs=50, quiet=True, device="host:0") as reader:
+            assert reader.process.wait(20 * harness.SLOWNESS) == 1
+            errors = [event["text"] for event in iter(reader.lines.get, None) if event["event"] == "error"]
+        assert "a transfer process has damaged the ring of the pool" in errors[0], errors
+        harness.eventually(
+            lambda: re.search("the transfer process of GPU .* was killed by signal 9", feedd.read_log()), 5, "it is killed"
+        )
 
 
 @harness.host_memory

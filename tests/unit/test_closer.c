@@ -1,7 +1,6 @@
 // Closing what clients sent without waiting for it: sockets whose close lingers, in hand and in a receive queue.
 #include "daemon/supervisor/closer.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -17,8 +16,8 @@
 #include "base/scope.h"
 #include "base/time.h"
 #include "tests/unit/descriptors.h"
+#include "tests/unit/lingering.h"
 
-#define LINGER_S  2
 #define AT_ONCE   (500 * NS_PER_MS)
 #define WAIT_MOST (20 * NS_PER_S)
 
@@ -28,7 +27,7 @@ enum {
 };
 
 static struct closer *closer;
-static int quiet = -1; // the far end of the lingering socket, which never reads
+static int quiet = -1; // the far end of the lingering socket
 
 static int set_up(void **state) {
     (void)state;
@@ -45,27 +44,6 @@ static int tear_down(void **state) {
     return 0;
 }
 
-// A TCP socket with unsent bytes, whose close() waits for LINGER_S.
-static int lingering_socket(void) {
-    static const char bytes[65536];
-    const struct linger linger = {1, LINGER_S};
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(listen(listener, 1), 0);
-    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
-    quiet = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(setsockopt(quiet, SOL_SOCKET, SO_RCVBUF, &(int){4096}, sizeof(int)), 0);
-    assert_int_equal(connect(quiet, (struct sockaddr *)&address, sizeof address), 0);
-    int poisoned = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    close(listener);
-    while (send(poisoned, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
-        ;
-    assert_int_equal(setsockopt(poisoned, SOL_SOCKET, SO_LINGER, &linger, sizeof linger), 0);
-    return poisoned;
-}
-
 // A session's socket: `far` is the client's end.
 static int session_socket(int *far) {
     int ends[2];
@@ -76,9 +54,9 @@ static int session_socket(int *far) {
 
 static void expect_busy_for_the_linger(uint64_t since) {
     assert_true(monotonic_ns() - since < AT_ONCE);
-    assert_true(closer_is_busy(closer, HOSTILE));
-    assert_false(closer_is_busy(closer, INNOCENT));
-    while (closer_is_busy(closer, HOSTILE) && monotonic_ns() - since < WAIT_MOST)
+    assert_int_not_equal(closer_count(closer, HOSTILE), 0);
+    assert_int_equal(closer_count(closer, INNOCENT), 0);
+    while (closer_count(closer, HOSTILE) && monotonic_ns() - since < WAIT_MOST)
         usleep(10000);
     assert_in_range(monotonic_ns() - since, LINGER_S * NS_PER_S / 2, WAIT_MOST);
 }
@@ -86,7 +64,7 @@ static void expect_busy_for_the_linger(uint64_t since) {
 static void a_received_descriptor_that_lingers(void **state) {
     unsigned before = open_descriptors();
     (void)state;
-    int fds[] = {lingering_socket(), open("/dev/null", O_RDONLY | O_CLOEXEC)};
+    int fds[] = {lingering_socket(&quiet), open("/dev/null", O_RDONLY | O_CLOEXEC)};
     uint32_t count = 2;
     uint64_t since = monotonic_ns();
     closer_take(closer, HOSTILE, fds, &count);
@@ -102,7 +80,7 @@ static void a_session_with_one_in_its_queue(void **state) {
     int socket = session_socket(&far);
     (void)state;
     // After bytes without descriptors, which are read away.
-    int poisoned = lingering_socket();
+    int poisoned = lingering_socket(&quiet);
     assert_int_equal(send(far, "hello", 5, 0), 5);
     assert_int_equal(fdpass_send(far, "x", 1, lend_fds(&poisoned, 1), 0), 1);
     close(poisoned); // the last reference is in the queue now
@@ -119,7 +97,7 @@ static void a_session_with_one_in_its_queue(void **state) {
 // Everybody else's sessions close here and now, whatever they left unread.
 static void a_session_without_any_never_waits_for_others(void **state) {
     static const char bytes[100000];
-    int far, fd = lingering_socket();
+    int far, fd = lingering_socket(&quiet);
     uint32_t count = 1;
     uint64_t since = monotonic_ns();
     (void)state;
@@ -142,7 +120,7 @@ static void a_session_that_has_no_socket(void **state) {
     (void)state;
     closer_take_socket(closer, INNOCENT, &none);
     assert_int_equal(none, -1);
-    assert_false(closer_is_busy(closer, INNOCENT));
+    assert_int_equal(closer_count(closer, INNOCENT), 0);
 }
 
 static void what_is_sent_last_still_arrives(void **state) {
@@ -160,7 +138,7 @@ static void what_is_sent_last_still_arrives(void **state) {
 }
 
 static void leaving_does_not_wait(void **state) {
-    int fd = lingering_socket();
+    int fd = lingering_socket(&quiet);
     uint32_t count = 1;
     uint64_t since = monotonic_ns();
     (void)state;
@@ -174,7 +152,7 @@ static void it_says_when_it_is_full(void **state) {
     int fds[FDPASS_MOST];
     uint32_t taken = 0;
     (void)state;
-    fds[0] = lingering_socket();
+    fds[0] = lingering_socket(&quiet);
     uint32_t count = 1;
     closer_take(closer, HOSTILE, fds, &count);
     while (taken + FDPASS_MOST < CLOSER_MOST) {
@@ -192,7 +170,7 @@ static void it_says_when_it_is_full(void **state) {
 }
 
 static void memory_counts_until_its_last_descriptor_is_closed(void **state) {
-    int lingering = lingering_socket(), spare = memfd_create("ring", MFD_CLOEXEC);
+    int lingering = lingering_socket(&quiet), spare = memfd_create("ring", MFD_CLOEXEC);
     int fds[] = {spare, dup(spare)};
     uint32_t one = 1, two = 2;
     uint64_t since = monotonic_ns();

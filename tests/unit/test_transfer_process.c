@@ -15,14 +15,24 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/heritage.h"
+#include "daemon/supervisor/closer.h"
 #include "daemon/supervisor/processes/transfer_process.h"
 #include "tests/unit/descriptors.h"
+#include "tests/unit/lingering.h"
 
 #define FLOOD 3000u // more than the socket takes, fewer than are kept
 #define REFUSE                                                                                               \
     100u // a consumer from which on the pool is refused with a code that is not an errno, or is one
 
 #define MUTE UINT32_MAX // a pool with which it closes its end of the channel
+
+enum {                 // pools with which it sends what no correct process does
+    UNASKED = 1000000, // the descriptor that came with the request, in a report that has none
+    UNKNOWN,           // a report of unknown kind
+    SHORT,             // half a report, with as many of the descriptor as there may be
+    TWICE,             // the descriptor, unasked, in two reports: the second one is never read
+    STRANGE_END
+};
 
 static const int32_t wrong_codes[] = {0, 5, -4096, INT32_MIN, INT32_MAX, -ENOMEM};
 
@@ -31,6 +41,7 @@ static struct poll_set poll_set;
 static struct process_set processes;
 static struct stats_region *stats;
 static struct transfer_process *transfer;
+static struct closer *closer;
 static unsigned changes;
 
 static void changed(struct process *process) {
@@ -49,12 +60,13 @@ static int set_up(void **state) {
         .record = 3,
         .wake_fd = STDERR_FILENO,
         .uuid = "GPU-under-test",
+        .closer = closer = closer_open(),
         .owner = &changes,
         .changed = changed,
     };
     (void)state;
     changes = 0;
-    return stats == MAP_FAILED || uv_loop_init(&loop) < 0 || poll_set_open(&poll_set, &loop) < 0 ||
+    return !closer || stats == MAP_FAILED || uv_loop_init(&loop) < 0 || poll_set_open(&poll_set, &loop) < 0 ||
                    process_set_open(&processes, &loop) < 0 ||
                    transfer_process_start(&start, &transfer, &error) < 0
                ? -1
@@ -79,6 +91,7 @@ static void end(void) {
 static int tear_down(void **state) {
     (void)state;
     munmap(stats, sizeof *stats);
+    closer_leave(closer);
     return uv_loop_close(&loop);
 }
 
@@ -92,6 +105,13 @@ static struct transfer_report wait_for_report(int *fd) {
 static bool request(uint32_t kind, uint32_t pool, uint32_t consumer, int fd) {
     const struct transfer_request message = {.kind = kind, .pool = pool, .consumer = consumer};
     return transfer_process_send(transfer, &message, &fd, fd >= 0);
+}
+
+static void wait_until_closed(void) {
+    uint64_t since = monotonic_ns();
+    while (closer_count(closer, closer_account(3)) && monotonic_ns() - since < 20 * NS_PER_S)
+        usleep(10000);
+    assert_int_equal(closer_count(closer, closer_account(3)), 0);
 }
 
 // ---- Cases -------------------------------------------------------------------------------------------------
@@ -156,9 +176,11 @@ static void a_consumer_that_was_not_added_yet_is_taken_back(void **state) {
     assert_int_equal(open_descriptors(), before + 2);
     assert_false(request(TRANSFER_REMOVE_CONSUMER, 2, 5, -1));
     assert_int_equal(transfer->unsent_count, waiting + 1);
+    wait_until_closed();
     assert_int_equal(open_descriptors(), before + 1);
     assert_true(request(TRANSFER_REMOVE_CONSUMER, 2, 5, -1)); // that one is not waiting any longer
     end();
+    wait_until_closed();
     assert_true(open_descriptors() < before);
 }
 
@@ -221,7 +243,46 @@ static void one_that_closes_its_end_is_killed(void **state) {
     end();
 }
 
+// It is killed, and closing what it sent, which takes seconds, keeps nobody from anything.
+static void one_that_sends_nonsense_is_killed(void **state) {
+    struct transfer_report report;
+    int fd, quiet, poisoned;
+    uint32_t pool = *(uint32_t *)*state;
+    *state = NULL;
+    set_up(NULL);
+    wait_for_report(&fd);
+    unsigned before = open_descriptors();
+    poisoned = lingering_socket(&quiet);
+    request(TRANSFER_CLOSE_POOL, pool, 0, poisoned);
+    close(poisoned);
+    uint64_t since = monotonic_ns();
+    while (transfer->process.state == PROCESS_RUNNING) {
+        uv_run(&loop, UV_RUN_ONCE);
+        assert_false(transfer_process_receive(transfer, &report, &fd));
+    }
+    assert_int_equal(transfer->process.state, PROCESS_KILLED);
+    end();
+    assert_true(monotonic_ns() - since < NS_PER_S);
+    assert_int_not_equal(closer_count(closer, closer_account(3)), 0);
+    assert_int_equal(closer_count(closer, closer_account(2)), 0);
+    wait_until_closed();
+    close(quiet);
+    assert_true(open_descriptors() < before);
+}
+
 // ---- As the transfer process -------------------------------------------------------------------------------
+
+static void send_nonsense(uint32_t which, int fd) {
+    struct transfer_report report = {.kind = which == UNKNOWN ? TRANSFER_LOST + 1 : TRANSFER_POOL_CLOSED};
+    int fds[FDPASS_MOST];
+    for (uint32_t i = 0; i < FDPASS_MOST; i++)
+        fds[i] = fd;
+    size_t bytes = which == SHORT ? sizeof report / 2 : sizeof report;
+    for (int times = 1 + (which == TWICE); times; times--)
+        fdpass_send(HERITAGE_CONTROL, &report, bytes, lend_fds(fds, which == SHORT ? FDPASS_MOST : 1), 0);
+    close(fd);
+    pause();
+}
 
 static int answer(const struct transfer_request *got, const int *fds, uint32_t count) {
     struct transfer_report report = {.kind = TRANSFER_POOL_CLOSED, .pool = got->pool};
@@ -231,6 +292,8 @@ static int answer(const struct transfer_request *got, const int *fds, uint32_t c
         close(HERITAGE_CONTROL);
         pause();
     }
+    if (got->kind == TRANSFER_CLOSE_POOL && got->pool >= UNASKED && got->pool < STRANGE_END)
+        send_nonsense(got->pool, fds[0]);
     if (got->kind == TRANSFER_OPEN_POOL)
         report.kind = TRANSFER_POOL_OPEN;
     if (got->kind == TRANSFER_REMOVE_CONSUMER && got->consumer == 9)
@@ -252,7 +315,7 @@ static int play(void) {
     struct transfer_report ready = {.kind = TRANSFER_READY};
     struct transfer_request got;
     int fds[CONTROL_MAX_DESCRIPTORS], status = 0;
-    uint32_t count;
+    struct received_fds from = receive_into(fds, CONTROL_MAX_DESCRIPTORS);
     alarm(60);
     if (pread(HERITAGE_SETTINGS, &settings, sizeof settings, 0) != sizeof settings ||
         settings.stats_record != 3)
@@ -261,19 +324,25 @@ static int play(void) {
     if (control_send(HERITAGE_CONTROL, &ready, sizeof ready, NULL, 0) < 0)
         return 3;
     while (!status) {
-        int received = control_receive(HERITAGE_CONTROL, &got, sizeof got, fds, &count);
+        int received = control_receive(HERITAGE_CONTROL, &got, sizeof got, &from);
         if (received < 0)
             return 4;
         if (received == 0)
             usleep(1000);
         else
-            status = answer(&got, fds, count);
-        while (received && count)
-            close(fds[--count]);
+            status = answer(&got, fds, from.count);
+        received_fds_close(&from);
     }
     return status;
 }
 
+#define NONSENSE(what, pool)                                                                                 \
+    {                                                                                                        \
+        .name = "one that sends " what " is killed", .test_func = one_that_sends_nonsense_is_killed,         \
+        .teardown_func = tear_down, .initial_state = &(uint32_t) {                                           \
+            pool                                                                                             \
+        }                                                                                                    \
+    }
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(int argc, char **argv) {
@@ -288,6 +357,10 @@ int main(int argc, char **argv) {
         TEST(what_it_said_last_is_heard),
         TEST(a_failure_always_has_an_errno),
         TEST(one_that_closes_its_end_is_killed),
+        NONSENSE("a descriptor nobody asked for", UNASKED),
+        NONSENSE("an unknown report", UNKNOWN),
+        NONSENSE("half a report with many descriptors", SHORT),
+        NONSENSE("descriptors that are never received", TWICE),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

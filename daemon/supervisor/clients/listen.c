@@ -166,7 +166,7 @@ static void admit(struct supervisor *supervisor, int fd) {
         close(fd);
         return;
     }
-    bool busy = closer_is_busy(supervisor->closer, peer.uid);
+    bool busy = closer_count(supervisor->closer, peer.uid) > 0;
     struct session *session = session_open(supervisor, fd, &peer);
     if (!session)
         closer_take_socket(supervisor->closer, peer.uid, &fd);

@@ -8,10 +8,13 @@
 #include "base/error.h"
 #include "base/states.h"
 #include "base/time.h"
+#include "daemon/supervisor/closer.h"
+#include "daemon/supervisor/feeds/device_record.h"
 #include "daemon/supervisor/processes/transfer_process.h"
 
 #define STARTING_MOST_NS (120 * NS_PER_S) // drivers can take long to initialise many GPUs
 #define REPORTS_AT_ONCE  64u              // then others get their turn
+#define CLOSING_MOST     16u              // descriptors that earlier processes sent
 
 static_assert(GPU_UUID_BYTES <= STATS_NAME, "a UUID fits into a record of the statistics");
 
@@ -26,10 +29,6 @@ static const struct state states[] = {
 };
 static const struct state_table table = STATE_TABLE("device", states);
 
-static struct stats_gpu *record_of(const struct device *device) {
-    return &device->supervisor->stats->gpus[device->record];
-}
-
 static void set_state(struct device *device, enum device_state state) {
     // Its identity for readers of the statistics.
     static const enum gpu_state shown[] = {
@@ -38,7 +37,7 @@ static void set_state(struct device *device, enum device_state state) {
         [DEVICE_GONE] = GPU_STOPPING,
     };
     device->state = (enum device_state)state_next(&table, device->state, state);
-    atomic_store_explicit(&record_of(device)->state, shown[state], memory_order_relaxed);
+    atomic_store_explicit(&device_record(device)->state, shown[state], memory_order_relaxed);
 }
 
 void device_mark(struct device *device) {
@@ -47,40 +46,8 @@ void device_mark(struct device *device) {
 
 // ---- Making and freeing ------------------------------------------------------------------------------------
 
-static int find_record(const struct supervisor *supervisor, uint32_t *record, struct error *error) {
-    const struct device *device;
-    uint32_t used = 0; // a bit for each: what the records themselves say, transfer processes could change
-    LIST_FOREACH(device, &supervisor->devices, link)
-        used |= 1u << device->record;
-    for (*record = 0; *record < STATS_MAX_GPUS; ++*record)
-        if (!(used >> *record & 1))
-            return 0;
-    return error_set(error, -EBUSY, "this daemon already delivers to %u GPUs, the maximum", STATS_MAX_GPUS);
-}
-
-static void clear_gauges(struct stats_gpu *gpu) {
-    atomic_store_explicit(&gpu->pid, 0, memory_order_relaxed);
-    atomic_store_explicit(&gpu->pinned_bytes, 0, memory_order_relaxed);
-    atomic_store_explicit(&gpu->pool_bytes, 0, memory_order_relaxed);
-}
-
-static void publish(const struct device *device) {
-    struct stats_gpu *gpu = record_of(device);
-    stats_gpu_write_begin(gpu);
-    clear_gauges(gpu);
-    for (int i = 0; i < GPU_COUNTERS; i++)
-        atomic_store_explicit(&gpu->counters[i], 0, memory_order_relaxed);
-    atomic_store_explicit(&gpu->bus_bytes_per_s, 0, memory_order_relaxed);
-    atomic_store_explicit(&gpu->pools, 0, memory_order_relaxed);
-    atomic_store_explicit(&gpu->state, GPU_STARTING, memory_order_relaxed);
-    snprintf(gpu->uuid, sizeof gpu->uuid, "%s", device->uuid);
-    gpu->name[0] = 0;
-    gpu->used = monotonic_ns();
-    stats_gpu_write_end(gpu);
-}
-
 static void free_device(struct device *device) {
-    struct stats_gpu *gpu = record_of(device);
+    struct stats_gpu *gpu = device_record(device);
     mark_clear(&device->supervisor->marked_devices, &device->mark);
     LIST_REMOVE(device, link);
     close_fd(&device->wake_fd);
@@ -111,6 +78,7 @@ static int start_process(struct device *device, struct error *error) {
         .record = device->record,
         .wake_fd = device->wake_fd,
         .uuid = device->uuid,
+        .closer = supervisor->closer,
         .changed = on_changed,
         .owner = device,
     };
@@ -121,7 +89,7 @@ static int start_process(struct device *device, struct error *error) {
 static int make_device(struct supervisor *supervisor, const char *uuid, struct device **made,
                        struct error *error) {
     uint32_t record;
-    int err = find_record(supervisor, &record, error);
+    int err = device_record_find(supervisor, &record, error);
     struct device *device = err ? NULL : calloc(1, sizeof *device);
     if (!device)
         return err ? err : error_set(error, -ENOMEM, "out of memory");
@@ -136,7 +104,7 @@ static int make_device(struct supervisor *supervisor, const char *uuid, struct d
         return error_set(error, -errno, "cannot make an eventfd: %m");
     }
     LIST_INSERT_HEAD(&supervisor->devices, device, link);
-    publish(device);
+    device_record_publish(device);
     err = start_process(device, error);
     if (err) {
         free_device(device);
@@ -163,7 +131,7 @@ static void count_tenants(const struct device *device) {
     uint32_t count = 0;
     LIST_FOREACH(tenant, &device->tenants, link)
         count++;
-    atomic_store_explicit(&record_of(device)->pools, count, memory_order_relaxed);
+    atomic_store_explicit(&device_record(device)->pools, count, memory_order_relaxed);
 }
 
 void device_add_tenant(struct device *device, struct tenant *tenant) {
@@ -214,6 +182,15 @@ bool device_send(struct device *device, const struct transfer_request *request, 
            transfer_process_send(device->transfer, request, fds, count);
 }
 
+void device_close(const struct device *device, int *fd) {
+    transfer_process_close(device->supervisor->closer, device->record, fd);
+}
+
+void device_condemn(struct device *device) {
+    if (device->transfer)
+        process_kill(&device->transfer->process);
+}
+
 void device_wake(const struct device *device) {
     const uint64_t one = 1;
     if (write(device->wake_fd, &one, sizeof one) < 0 && errno != EAGAIN)
@@ -223,7 +200,7 @@ void device_wake(const struct device *device) {
 // ---- From it -----------------------------------------------------------------------------------------------
 
 static void ready(struct device *device, const char *name) {
-    struct stats_gpu *gpu = record_of(device);
+    struct stats_gpu *gpu = device_record(device);
     struct tenant *tenant;
     if (device->state != DEVICE_STARTING)
         return;
@@ -235,8 +212,11 @@ static void ready(struct device *device, const char *name) {
         tenant->events->ready(tenant);
 }
 
+// It ends after that, so it has no more to say.
 static void lost(struct device *device, const struct transfer_report *report) {
     struct error error = {0};
+    if (device->lost.code)
+        return;
     device->lost = (struct error){.code = report->code < 0 && report->code > -4096 ? report->code : -EIO};
     snprintf(device->lost.text, sizeof device->lost.text, "%s", report->text);
     error_set(&error, device->lost.code, "GPU %s: %s", device->uuid, device->lost.text);
@@ -246,8 +226,6 @@ static void lost(struct device *device, const struct transfer_report *report) {
 
 static void heard(struct device *device, struct transfer_report *report, int fd) {
     struct tenant *tenant = find_tenant(device, report->pool);
-    AUTO_CLOSE int memory_fd = fd;
-    report->text[sizeof report->text - 1] = 0;
     if (report->kind == TRANSFER_READY) {
         ready(device, report->text);
         return;
@@ -258,10 +236,10 @@ static void heard(struct device *device, struct transfer_report *report, int fd)
     }
     if (report->kind == TRANSFER_POOL_OPEN)
         respawn_worked(&device->respawn);
-    if (!tenant)
-        return; // it has gone in the meantime
-    tenant->events->reported(tenant, report, memory_fd);
-    memory_fd = -1;
+    if (tenant)
+        tenant->events->reported(tenant, report, fd);
+    else // it has gone in the meantime
+        device_close(device, &fd);
 }
 
 // False: more has been reported.
@@ -305,7 +283,7 @@ static void bury(struct device *device, uint64_t now) {
     describe_death(device, process);
     transfer_process_release(device->transfer);
     device->transfer = NULL;
-    clear_gauges(record_of(device));
+    device_record_clear(device);
     LIST_FOREACH(tenant, &device->tenants, link)
         tenant->events->died(tenant);
     if (asked || device->state == DEVICE_STOPPING) {
@@ -313,7 +291,7 @@ static void bury(struct device *device, uint64_t now) {
         set_state(device, DEVICE_GONE);
         return;
     }
-    stats_add(&record_of(device)->counters[GPU_processes_replaced], 1);
+    stats_add(&device_record(device)->counters[GPU_processes_replaced], 1);
     LIST_FOREACH(tenant, &device->tenants, link)
         if (!tenant->closing && tenant->events->is_crashing(tenant))
             tenant->events->failed(tenant, -EIO,
@@ -372,6 +350,8 @@ static void start_again(struct device *device, uint64_t now) {
     struct error error = {0};
     if (device->state != DEVICE_BACKING_OFF || !respawn_may_start(&device->respawn, now))
         return;
+    if (closer_count(device->supervisor->closer, closer_account(device->record)) > CLOSING_MOST)
+        return; // the next one could send as many
     if (LIST_EMPTY(&device->tenants)) {
         device_stop(device, false);
         return;

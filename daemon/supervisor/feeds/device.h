@@ -65,6 +65,12 @@ void device_mark(struct device *device);
 bool device_send(struct device *device, const struct transfer_request *request, const int *fds,
                  uint32_t count);
 
+// Closes a descriptor that a transfer process sent, if it is not -1, in a thread: that can block.
+void device_close(const struct device *device, int *fd);
+
+// Its transfer process has done what no correct one does. It is killed and replaced.
+void device_condemn(struct device *device);
+
 // Wakes its transfer process, which sleeps.
 void device_wake(const struct device *device);
 

@@ -129,11 +129,17 @@ static void on_ready(struct tenant *tenant) {
     pool_ask(pool_of(tenant));
 }
 
+// It might never close the pool, for which the feed would wait.
+static void condemn(struct pool *pool, int code, const char *text) {
+    pool_fail(pool, code, text);
+    device_condemn(pool->tenant.device);
+}
+
 static void opened(struct pool *pool, uint64_t memory_bytes, int *fd) {
     if (pool->state != POOL_OPENING)
         return; // it has been closed in the meantime
     if (pool->memory_fd < 0 && *fd < 0) {
-        pool_fail(pool, -EPROTO, "a transfer process opened a pool without sending its descriptor");
+        condemn(pool, -EPROTO, "a transfer process opened a pool without sending its descriptor");
         return;
     }
     if (pool->memory_fd < 0) {
@@ -173,11 +179,11 @@ static void lagging(struct pool *pool, uint32_t bit, uint64_t waited_ns) {
 static void on_reported(struct tenant *tenant, const struct transfer_report *report, int fd) {
     struct pool *pool = pool_of(tenant);
     struct member *member = find_member(pool, report->consumer);
-    AUTO_CLOSE int memory_fd = fd;
     served_feed_mark(pool->feed);
     switch (report->kind) {
     case TRANSFER_POOL_OPEN:
-        opened(pool, report->memory_bytes, &memory_fd);
+        opened(pool, report->memory_bytes, &fd);
+        device_close(pool->tenant.device, &fd);
         return;
     case TRANSFER_POOL_REFUSED:
         pool->known = false;
@@ -197,8 +203,8 @@ static void on_reported(struct tenant *tenant, const struct transfer_report *rep
     case TRANSFER_LAGGING:
         lagging(pool, report->consumer, report->waited_ns);
         return;
-    default:
-        log_warning("a transfer process sent a report of unknown kind %" PRIu32, report->kind);
+    default: // the device's
+        return;
     }
 }
 
@@ -273,7 +279,7 @@ bool pool_pump(struct pool *pool) {
     if (pool->state == POOL_CLOSING)
         return false;
     if (delivery_pump(&pool->delivery) < 0) { // a transfer process fails as a whole, never with one batch
-        pool_fail(pool, -EIO, "a transfer process has damaged the ring of the pool");
+        condemn(pool, -EIO, "a transfer process has damaged the ring of the pool");
         return false;
     }
     if (ring_take_sleeper(&pool->ring))

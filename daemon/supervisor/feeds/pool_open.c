@@ -135,7 +135,8 @@ static void discard(struct pool *pool) {
     ring_unmap(&pool->ring);
     close_fd(&pool->ring_fd);
     close_fd(&pool->ring_read_fd);
-    close_fd(&pool->memory_fd);
+    if (pool->tenant.device)
+        device_close(pool->tenant.device, &pool->memory_fd);
     free(pool);
 }
 

@@ -1,5 +1,6 @@
 #include "daemon/supervisor/processes/transfer_process.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,6 +12,7 @@
 #include "daemon/confine/confine.h"
 #include "daemon/heritage.h"
 #include "daemon/log.h"
+#include "daemon/supervisor/closer.h"
 
 #define UNSENT_MOST 4096u // requests; a process with more of them has been hanging for long
 
@@ -49,8 +51,8 @@ static void poll_for(struct transfer_process *transfer) {
 static void drop_unsent(struct transfer_process *transfer, struct unsent *unsent) {
     TAILQ_REMOVE(&transfer->unsent, unsent, link);
     transfer->unsent_count--;
-    while (unsent->count)
-        close(unsent->fds[--unsent->count]);
+    closer_take(transfer->closer, transfer->account, unsent->fds,
+                &unsent->count); // it may have sent one of them
     free(unsent);
 }
 
@@ -130,28 +132,50 @@ static void put_right(struct transfer_report *report) {
             *at = '?';
 }
 
-int transfer_process_receive(struct transfer_process *transfer, struct transfer_report *report, int *fd) {
+// Only the memory of a pool comes with a descriptor.
+static bool is_report(const struct transfer_report *report, uint32_t fd_count) {
+    return report->kind >= TRANSFER_READY && report->kind <= TRANSFER_LOST &&
+           fd_count <= (report->kind == TRANSFER_POOL_OPEN);
+}
+
+// A report that was lost, for want of descriptors, would be missed from then on, and so would all that follow the end
+// of the channel: another process starts over. Mostly the channel ends because this one has.
+static int hear_no_more(struct transfer_process *transfer) {
     struct process *process = &transfer->process;
-    int fds[CONTROL_MAX_DESCRIPTORS];
-    uint32_t count;
-    if (process->channel_ended)
+    process->channel_ended = true;
+    process_poll_channel(process, 0);
+    process_kill(process);
+    return 0;
+}
+
+// With room for all descriptors that a message can have: the kernel would close the rest here and now.
+int transfer_process_receive(struct transfer_process *transfer, struct transfer_report *report, int *fd) {
+    int fds[FDPASS_MOST];
+    struct received_fds received = receive_into(fds, FDPASS_MOST);
+    if (transfer->process.channel_ended)
         return 0;
-    int got = control_receive(process->channel_fd, report, sizeof *report, fds, &count);
+    int got = control_receive(transfer->process.channel_fd, report, sizeof *report, &received);
     if (got == 0)
         return 0;
-    if (got < 0) {
-        process->channel_ended = true;
-        process_poll_channel(process, 0);
-        // A report that was lost, for want of descriptors, would be missed from then on, and so would all that follow
-        // the end of the channel: another process starts over. Mostly the channel ends because this one has.
-        process_kill(process);
-        return 0;
+    if (got == -EPROTO || (got == 1 && !is_report(report, received.count))) {
+        log_warning("process %d, a transfer process, sent what is not a report; killing it",
+                    (int)process_pid(&transfer->process));
+        got = -EPROTO;
     }
-    while (count > 1)
-        close(fds[--count]);
-    *fd = count ? fds[0] : -1;
+    if (got < 0) {
+        closer_take(transfer->closer, transfer->account, fds, &received.count);
+        return hear_no_more(transfer);
+    }
+    *fd = received.count ? fds[0] : -1;
     put_right(report);
     return 1;
+}
+
+void transfer_process_close(struct closer *closer, uint32_t record, int *fd) {
+    uint32_t count = 1;
+    if (*fd >= 0)
+        closer_take(closer, closer_account(record), fd, &count);
+    *fd = -1;
 }
 
 // Level-triggered: readable is reported in every turn until the reports are taken, so the owner may leave some for the
@@ -168,6 +192,11 @@ void transfer_process_release(struct transfer_process *transfer) {
     struct unsent *unsent;
     while ((unsent = TAILQ_FIRST(&transfer->unsent)))
         drop_unsent(transfer, unsent);
+    // There may be more in its receive queue, which nobody has looked at.
+    uint32_t one = 1;
+    process_poll_channel(&transfer->process, 0);
+    closer_take(transfer->closer, transfer->account, &transfer->process.channel_fd, &one);
+    transfer->process.channel_fd = -1;
     process_release(&transfer->process);
 }
 
@@ -240,6 +269,8 @@ int transfer_process_start(const struct transfer_start *start, struct transfer_p
         return error_set(error, -ENOMEM, "out of memory");
     }
     TAILQ_INIT(&transfer->unsent);
+    transfer->closer = start->closer;
+    transfer->account = closer_account(start->record);
     transfer->record = &start->stats->gpus[start->record];
     // Before it runs: from then on the heartbeat is its own.
     atomic_store_explicit(&transfer->record->heartbeat_ns, monotonic_ns(), memory_order_relaxed);

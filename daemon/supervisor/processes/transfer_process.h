@@ -11,12 +11,16 @@
 #include "daemon/supervisor/processes/respawn.h"
 #include "shm/stats.h"
 
+struct closer;
+
 struct transfer_process {
     struct process process;
     struct stats_gpu *record;
     // Private.
     TAILQ_HEAD(, unsent) unsent;
     uint32_t unsent_count;
+    struct closer *closer; // of what it has sent
+    uid_t account;
 };
 
 struct transfer_start {
@@ -27,6 +31,7 @@ struct transfer_start {
     uint32_t record; // of the statistics
     int wake_fd;     // eventfd that it sleeps on
     const char *uuid;
+    struct closer *closer; // of descriptors that it sends
     void *owner;
     void (*changed)(struct process *process); // see process.h; also called when a report has come
 };
@@ -36,10 +41,10 @@ extern const struct respawn_policy transfer_respawn_policy;
 int transfer_process_start(const struct transfer_start *start, struct transfer_process **started,
                            struct error *error);
 
-// Takes the next report. 1: it is in *report, its text ends, and a failure has an errno as its code; *fd is the
-// descriptor that came with it, the caller's to close, or -1; 0: there is none now. Call it until it returns 0, or
+// Takes the next report. 1: it is in *report, its kind is known, its text ends, and a failure has an errno as its code;
+// *fd is the descriptor that came with it, the caller's, or -1; 0: there is none now. Call it until it returns 0, or
 // again in the next turn: as long as reports are left, the owner is marked in every turn. What a process said last can
-// still be taken once it is GONE.
+// still be taken once it is GONE. A process that sends anything else is killed, and no more is taken from it.
 int transfer_process_receive(struct transfer_process *transfer, struct transfer_report *report, int *fd);
 
 // Sends a request with descriptors, which are duplicated; what the socket does not take now follows as soon as it
@@ -47,6 +52,9 @@ int transfer_process_receive(struct transfer_process *transfer, struct transfer_
 // not sent either. A process that cannot be told everything is killed.
 bool transfer_process_send(struct transfer_process *transfer, const struct transfer_request *request,
                            const int *fds, uint32_t count);
+
+// Closes a descriptor that it sent, which can block, in a thread, and sets it to -1.
+void transfer_process_close(struct closer *closer, uint32_t record, int *fd);
 
 // How long it has not moved.
 uint64_t transfer_process_silent_ns(const struct transfer_process *transfer, uint64_t now);
