@@ -7,7 +7,9 @@
 // After -ECONNRESET, -EPROTO or any error that the daemon sent, the handle delivers nothing more and is only good for
 // feed_strerror(), feed_token() and feed_close(); batches already in hand stay readable until then. If the daemon is
 // still running and closes the feed, it frees their memory 10 s after the error. From then on they read as zeros, and
-// in host memory feed_batch_release() reports that with -ETIME.
+// in host memory feed_batch_release() reports that with -ETIME. Each page that is read then takes a new one from
+// /dev/shm; if that is full, the kernel raises SIGBUS instead. libfeed itself never reads there then, apart from
+// feed_batch_fetch(); so whoever keeps batches for long after an error should release them, not read them.
 //
 // Detaching: when the daemon detaches a slow consumer (-ETIME), it reuses the consumer's memory at once. In host
 // memory feed_batch_release() tells which batches were intact to the end. On a GPU it cannot: work that is still

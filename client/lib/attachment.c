@@ -102,7 +102,7 @@ static int check_ring(const struct attachment *fresh, const struct gpu *gpu, con
 static int map_ring(struct attachment *fresh, struct gpu *gpu, const Feedd__Attached *attached,
                     struct error *error) {
     struct frame_reader *reader = &fresh->connection.reader;
-    int fd AUTO_CLOSE = frame_take_fd(reader);
+    int fd = fresh->ring_fd = frame_take_fd(reader);
     int memory_fd AUTO_CLOSE = frame_take_fd(reader); // -1 without a device, like the next
     int words_fd AUTO_CLOSE = frame_take_fd(reader);
     int err = ring_map(&fresh->ring, fd, RING_READ, error);
@@ -161,7 +161,7 @@ int attachment_open(struct attachment **out, const struct open_request *request,
     fresh->request = request;
     fresh->generation = before ? before->generation + 1 : 0;
     fresh->wait_for = before ? before->wait_for : 0;
-    fresh->connection.socket = -1;
+    fresh->connection.socket = fresh->ring_fd = -1;
     Feedd__Attached attached = FEEDD__ATTACHED__INIT;
     int err = connection_open(&fresh->connection, request->socket, request->client_name,
                               open_request_interrupt(request), deadline, error);
@@ -195,6 +195,7 @@ void attachment_close(struct attachment *attachment) {
     mapped_pool_close(&attachment->pool);
     if (attachment->ring.header)
         ring_unmap(&attachment->ring);
+    close_fd(&attachment->ring_fd);
     connection_close(&attachment->connection);
     free(attachment->leases);
     free(attachment->queue);

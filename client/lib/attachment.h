@@ -39,6 +39,7 @@ struct attachment {
 
     struct connection connection; // closed once the daemon is lost
     struct ring ring;
+    int ring_fd;             // for what may no longer be in memory: see leases.c
     struct mapped_pool pool; // without a GPU all of it is 0
     uint64_t pool_bytes;
     uint64_t run; // of the feed, as slots of ours say

@@ -48,7 +48,8 @@ int batch_take(struct attachment *attachment, const struct feed_array *fields, s
     uint32_t slot = attachment->queue[attachment->queue_first];
     uint32_t batch_size = attachment->ring.header->batch_size;
     struct lease *lease = &attachment->leases[slot];
-    struct record record = copy_record(ring_slot(&attachment->ring, slot));
+    struct ring_slot read;
+    struct record record = copy_record(leases_record(attachment, slot, &read));
     // After the copy, so that all of the copy is of our batch: the resume token is made of it.
     if (!leases_still_ours(attachment, slot))
         return 0;

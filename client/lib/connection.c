@@ -58,8 +58,10 @@ static int fill(struct connection *connection, struct error *error) {
     ssize_t got = frame_read(&connection->reader, connection->socket);
     if (got > 0)
         return 1;
-    if (got == -EAGAIN)
+    if (got == -EAGAIN) {
+        connection->alive_ns = monotonic_ns();
         return 0;
+    }
     if (got == 0 || got == -ECONNRESET || got == -EPIPE)
         return lost(connection, error);
     if (got == -EPROTO)

@@ -14,6 +14,7 @@ struct connection {
     pid_t owner; // the process that opened it: a forked child must not shut it down
     char *path;  // of the socket
     struct interrupt interrupt;
+    uint64_t alive_ns; // when the daemon was last found to have said nothing more, so that the session lived
     struct frame_reader reader;
     struct frame_writer writer;
     struct codec_arena arena;

@@ -2,6 +2,7 @@
 
 #include "base/dtype.h"
 #include "client/lib/handle.h"
+#include "client/lib/leases.h"
 #include "order/partition.h"
 #include "shm/holes.h"
 
@@ -66,10 +67,14 @@ FEED_API int feed_token(const struct feed *feed, char text[FEED_TOKEN_BYTES]) {
 }
 
 // Where sample `i` of a batch with skipped samples stood before the repair.
-static int64_t original_place(const struct ring *ring, const struct feed_batch *batch, uint64_t i) {
+static int64_t original_place(const struct attachment *attachment, const struct feed_batch *batch,
+                              uint64_t i) {
     uint64_t dispatched = batch->count + batch->skipped;
-    uint32_t place =
-        hole_source(ring_skips(ring, batch->slot), (uint32_t)batch->count, (uint32_t)dispatched, (uint32_t)i);
+    uint64_t *copy AUTO_FREE = calloc(attachment->ring.header->skip_words, sizeof *copy);
+    if (!copy)
+        return -ENOMEM;
+    uint32_t place = hole_source(leases_skips(attachment, batch->slot, copy), (uint32_t)batch->count,
+                                 (uint32_t)dispatched, (uint32_t)i);
     return place == UINT32_MAX ? -EPROTO : (int64_t)place;
 }
 
@@ -96,7 +101,7 @@ FEED_API int64_t feed_batch_sample(const struct feed *feed, const struct feed_ba
         struct attachment **holder = attachment_of(&cache->now, batch);
         if (!holder)
             return -EINVAL; // the slot says which samples were skipped, and the slot is gone
-        place = original_place(&(*holder)->ring, batch, i);
+        place = original_place(*holder, batch, i);
     }
     return place < 0 ? place : sample_at(cache, batch->epoch, batch->first_position + (uint64_t)place);
 }

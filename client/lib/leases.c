@@ -1,7 +1,11 @@
 #include "client/lib/leases.h"
 
+#include <string.h>
+#include <unistd.h>
+
 #include "base/error.h"
 #include "base/sizes.h"
+#include "base/time.h"
 
 // ---- Grants -------------------------------------------------------------------------------------
 
@@ -45,13 +49,51 @@ void leases_forget_queue(struct attachment *attachment) {
     attachment->queue_count = 0;
 }
 
+// ---- What slots say -----------------------------------------------------------------------------
+
+// A daemon that closes a feed empties the ring. It does so KEPT_NS, which is 10 s, after it has ended a session that
+// held batches (daemon/supervisor/feeds/kept.h). From then on a look at the mapping needs a new page, and if /dev/shm
+// is full, it raises SIGBUS. The descriptor reads zeros without a page, but takes a system call.
+#define TRUST_NS (5 * NS_PER_S)
+
+static bool may_be_emptied(const struct attachment *attachment) {
+    return monotonic_ns() >= attachment->connection.alive_ns + TRUST_NS;
+}
+
+// False: it is not there any more.
+static bool read_ring(const struct attachment *attachment, const void *mapped, void *copy, size_t bytes) {
+    off_t offset = (off_t)((const uint8_t *)mapped - (const uint8_t *)attachment->ring.control);
+    return pread(attachment->ring_fd, copy, bytes, offset) == (ssize_t)bytes;
+}
+
+const struct ring_slot *leases_record(const struct attachment *attachment, uint32_t slot,
+                                      struct ring_slot *copy) {
+    const struct ring_slot *mapped = ring_slot(&attachment->ring, slot);
+    if (!may_be_emptied(attachment))
+        return mapped;
+    if (!read_ring(attachment, mapped, copy, sizeof *copy))
+        memset(copy, 0, sizeof *copy); // no fill is 0
+    return copy;
+}
+
+const _Atomic uint64_t *leases_skips(const struct attachment *attachment, uint32_t slot, uint64_t *copy) {
+    const _Atomic uint64_t *mapped = ring_skips(&attachment->ring, slot);
+    size_t bytes = attachment->ring.header->skip_words * sizeof *copy;
+    if (!may_be_emptied(attachment))
+        return mapped;
+    if (!read_ring(attachment, (const void *)mapped, copy, bytes))
+        memset(copy, 0, bytes);
+    return (const _Atomic uint64_t *)copy;
+}
+
 bool leases_still_ours(const struct attachment *attachment, uint32_t slot) {
-    const struct ring_slot *record = ring_slot(&attachment->ring, slot);
     const struct lease *lease = &attachment->leases[slot];
+    struct ring_slot copy;
     // Keeps the reads of the batch before the look at the slot's record, as in a seqlock; pairs with the fence in
     // name_batch. The record is written before loaders may fill the slot again, so bytes that were overwritten while
     // the application read them are found out here.
     atomic_thread_fence(memory_order_acquire);
+    const struct ring_slot *record = leases_record(attachment, slot, &copy);
     // No number of fills comes twice. The name of a batch does, in the same slot too, when its lane goes back; that it
     // is the one granted shows only that the daemon and the ring agree, so the order of these reads does not matter.
     return __atomic_load_n(&record->fill, __ATOMIC_RELAXED) == lease->fill &&

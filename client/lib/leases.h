@@ -12,6 +12,13 @@ int leases_grant(struct attachment *attachment, const Feedd__Grant *grant, struc
 // Forgets what was granted and not handed out: after a loss the daemon grants it again, from the token on.
 void leases_forget_queue(struct attachment *attachment);
 
+// What a slot of the ring says, in place, or in *copy once the ring may have been emptied.
+const struct ring_slot *leases_record(const struct attachment *attachment, uint32_t slot,
+                                      struct ring_slot *copy);
+
+// The same for which samples were skipped; `copy` has room for the header's skip_words.
+const _Atomic uint64_t *leases_skips(const struct attachment *attachment, uint32_t slot, uint64_t *copy);
+
 // False when the slot has been filled again since it was granted, if only with the same batch: the daemon detached us
 // and took everything back. Reads of the batch, or of its record, that come before the call were of the right one if it
 // returns true.
