@@ -16,6 +16,7 @@
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/kept.h"
+#include "daemon/supervisor/feeds/room.h"
 #include "daemon/supervisor/moderation.h"
 #include "daemon/supervisor/notify.h"
 #include "daemon/supervisor/reload.h"
@@ -125,8 +126,12 @@ static void enforce_stop(struct supervisor *supervisor, uint64_t now) {
         device_stop(device, true);
     if (now < supervisor->stop_deadline_ns + supervisor->config->stop_timeout_s * NS_PER_S)
         return;
-    log_error("children were killed but have not ended; exiting without them");
-    supervisor->exit_code = EXIT_FAILURE;
+    // The kernel keeps them, and nobody can change that. To systemd, which starts a service again that has failed, a
+    // daemon that ends as it was asked to has not.
+    LIST_FOREACH(feed, &supervisor->feeds, link)
+        feed_loaders_report_left(feed, now);
+    LIST_FOREACH(device, &supervisor->devices, link)
+        device_report_left(device);
     uv_stop(&supervisor->loop);
 }
 
@@ -140,7 +145,7 @@ static void on_tick(uv_timer_t *timer) {
     uint64_t now = monotonic_ns();
     atomic_store_explicit(&header->heartbeat_ns, now, memory_order_relaxed);
     atomic_store_explicit(&header->sessions, supervisor->session_count, memory_order_relaxed);
-    atomic_store_explicit(&header->ring_bytes, supervisor->ring_bytes, memory_order_relaxed);
+    atomic_store_explicit(&header->ring_bytes, room_held_bytes(supervisor), memory_order_relaxed);
     notify_retry();
     if (runner->watchdog_ns && now >= runner->watchdog_next_ns) {
         notify_watchdog();
@@ -332,7 +337,8 @@ static void say_hello(const struct supervisor *supervisor) {
 }
 
 int supervisor_run(struct config *config, bool until_eof) {
-    struct runner *runner = calloc(1, sizeof *runner);
+    static struct runner *runner; // static: what is left of feeds at the end is no leak
+    runner = calloc(1, sizeof *runner);
     struct error error = {0};
     if (!runner || uv_loop_init(&runner->supervisor.loop) != 0 ||
         turn_clock_init(&runner->supervisor.clock, &runner->supervisor.loop) != 0) {
@@ -358,6 +364,7 @@ int supervisor_run(struct config *config, bool until_eof) {
     uv_loop_close(&supervisor->loop);
     int exit_code = supervisor->exit_code;
     release(supervisor);
-    free(runner);
+    if (supervisor->state == SUPERVISOR_STOPPED) // else feeds are left, with children that do not end
+        free(runner);
     return exit_code;
 }

@@ -85,7 +85,6 @@ struct supervisor {
     LIST_HEAD(, device) devices;
     uint32_t session_count;
     uint32_t feed_count;
-    uint64_t ring_bytes; // of all feeds except those that are closing
     uint64_t next_session, next_feed;
     uint32_t next_pool;
     struct codec_arena arena; // messages are handled one at a time

@@ -1,5 +1,6 @@
 """Reads that never end: they are seen, and what they keep from their batches is read by other loaders."""
 
+import re
 import signal
 import threading
 import time
@@ -178,6 +179,24 @@ def test_a_feed_closes_while_a_loader_hangs():
             feedd.storage.answer_held()
             harness.eventually(lambda: feedd.status()["feeds"] == 1, 10, "the feed is gone")
             feedd.check_descriptors(before)
+
+
+def test_the_daemon_stops_without_a_loader_that_hangs():
+    """As it was asked to, so with status 0; the log names the loader, its file and for how long it has waited."""
+    with serve("uring", stop_timeout=1) as feedd:
+        Holding(feedd.storage, 1)
+        with consumer.Consumer(feedd, "numbers", BATCH, step=True) as reader:
+            reader.attached()
+            harness.eventually(lambda: left_behind(feedd), 10, "a loader is left behind")
+            (loader,) = loaders(feedd, "killed")
+            feedd.process.send_signal(signal.SIGTERM)
+            assert feedd.wait(5) == 0
+        (line,) = [line for line in feedd.read_log().splitlines() if "exiting without" in line]
+        named = rf"loader {loader['serial']} of feed 1 \(process {loader['pid']}\)"
+        assert re.search(rf"{named}.* read of {feedd.storage.path} has not come back for [4-9] s", line), line
+        feedd.storage.answer_held()
+        feedd.check_nothing_left()
+        feedd.process = None
 
 
 def test_a_ring_without_another_slot():

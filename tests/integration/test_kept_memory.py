@@ -87,6 +87,8 @@ def test_what_a_consumer_holds_stays_for_a_while_when_the_daemon_ends_its_sessio
             before, began = batch_in(view, slot), time.monotonic()
             harness.eventually(lambda: not feedd.statistics()["feeds"], 5, "the feed is gone")
             assert batch_in(view, slot) == before and any(before)
+            assert feedd.status()["ring_bytes"] >= RING, feedd.status()
+            harness.eventually(lambda: feedd.statistics()["ring_bytes"] >= RING, 2, "the statistics say so too")
             # Another feed has to wait for that memory.
             with consumer.Consumer(feedd, "numbers", 201, ring_bytes=RING, epochs=1, quiet=True) as other:
                 harness.eventually(lambda: feedd.status()["feeds"] == 1, 5, "it waits")
@@ -95,6 +97,7 @@ def test_what_a_consumer_holds_stays_for_a_while_when_the_daemon_ends_its_sessio
                 waited = time.monotonic() - began
                 assert waited > 8, f"the next feed came after {waited:.1f} s"
                 assert not any(view[: 1 << 20])
+                assert RING <= feedd.status()["ring_bytes"] < 2 * RING, "only that of the new feed"
                 other.finish()
             with contextlib.closing(os.fdopen(fd, "rb")):
                 assert allocated(fd) < 2 << 20  # what was read in the meantime

@@ -176,7 +176,9 @@ def test_client_leaves_while_its_feed_is_queued():
             session.send("attach", dataset="numbers", **LARGE, share="new")
             harness.eventually(lambda: feeds(feedd) == {"new": "queued"}, 10, "the feed is queued")
         harness.eventually(lambda: not feeds(feedd), 2, "nothing is left of the queued feed")
-        harness.eventually(lambda: feedd.statistics()["ring_bytes"] == 0, 5, "its memory is given back")
+        harness.eventually(
+            lambda: 0 < feedd.statistics()["ring_bytes"] < 6 * MIB, 5, "only that of the feed that ends counts"
+        )
 
 
 @harness.host_memory

@@ -10,6 +10,7 @@
 #include "daemon/io_mode.h"
 #include "daemon/supervisor/clients/admission.h"
 #include "daemon/supervisor/clients/query_confinement.h"
+#include "daemon/supervisor/feeds/room.h"
 #include "gpu/gpu.h"
 #include "shm/stats.h"
 #include "shm/stats_read.h"
@@ -108,7 +109,7 @@ void query_status(struct session *session, void (*send)(struct session *session,
     status.socket_path = (char *)supervisor->socket_path;
     status.stats_path = (char *)supervisor->stats_path;
     status.ring_memory = supervisor->config->ring_memory;
-    status.ring_bytes = supervisor->ring_bytes;
+    status.ring_bytes = room_held_bytes(supervisor);
     status.loaders = (uint32_t)supervisor->config->loaders;
     status.io = (char *)io_mode_name(supervisor->config->io);
     status.sessions = supervisor->session_count;

@@ -346,6 +346,13 @@ void device_stop(struct device *device, bool kill) {
     device_wake(device); // the signal may have gone to a thread of the driver, not the one that sleeps
 }
 
+void device_report_left(const struct device *device) {
+    if (device->transfer)
+        log_error("exiting without the transfer process of GPU %s (process %d), which was killed and has not"
+                  " ended, so the driver hangs",
+                  device->uuid, (int)process_pid(&device->transfer->process));
+}
+
 static void start_again(struct device *device, uint64_t now) {
     struct error error = {0};
     if (device->state != DEVICE_BACKING_OFF || !respawn_may_start(&device->respawn, now))

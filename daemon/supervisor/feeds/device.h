@@ -86,6 +86,9 @@ void device_act(struct device *device, uint64_t now);
 // Ends the process of a device, which is then GONE; `kill`: without asking it to stop first.
 void device_stop(struct device *device, bool kill);
 
+// The daemon exits without its process, which was killed and has not ended: the log says so.
+void device_report_left(const struct device *device);
+
 // Frees devices that are GONE.
 void devices_free(struct supervisor *supervisor);
 

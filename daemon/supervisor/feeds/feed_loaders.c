@@ -250,3 +250,16 @@ void feed_loaders_end(struct served_feed *feed, bool kill) {
         process_kill(&loader->process);
     }
 }
+
+void feed_loaders_report_left(struct served_feed *feed, uint64_t now) {
+    const struct loader_process *loader;
+    uint64_t since;
+    LIST_FOREACH(loader, &feed->loaders, link) {
+        bool reads = see_read(feed, loader, now, &since);
+        log_error("exiting without loader %" PRIu32 " of feed %" PRIu64
+                  " (process %d), which was killed and has not ended: its read of %s has not come back for"
+                  " %" PRIu64 " s",
+                  loader->serial, feed->id, (int)process_pid(&loader->process),
+                  reads ? hung_path(feed) : "one of its files", (now - since) / NS_PER_S);
+    }
+}

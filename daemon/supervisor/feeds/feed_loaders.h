@@ -18,4 +18,7 @@ void feed_loaders_watch(struct served_feed *feed, uint64_t now);
 // Asks all to stop, or with `kill` kills them.
 void feed_loaders_end(struct served_feed *feed, bool kill);
 
+// The daemon exits without those that were killed and have not ended: the log names them and what they wait for.
+void feed_loaders_report_left(struct served_feed *feed, uint64_t now);
+
 #endif

@@ -286,7 +286,6 @@ int making_start(struct supervisor *supervisor, uid_t user, const struct attach_
     feed->id = ++supervisor->next_feed;
     LIST_INSERT_HEAD(&supervisor->feeds, feed, link);
     supervisor->feed_count++;
-    supervisor->ring_bytes += feed->ring_bytes;
     served_feed_mark(feed);
     *made = feed;
     return 0;

@@ -108,6 +108,14 @@ uint64_t room_ring_bytes(const struct supervisor *supervisor) {
     return survey.unused.bytes + survey.ending.bytes + survey.idle.bytes;
 }
 
+uint64_t room_held_bytes(const struct supervisor *supervisor) {
+    uint64_t bytes = kept_bytes(supervisor, CLOSER_ANYBODY);
+    const struct served_feed *feed;
+    LIST_FOREACH(feed, &supervisor->feeds, link)
+        bytes += held_by(feed).bytes;
+    return bytes;
+}
+
 // ---- Finding room ------------------------------------------------------------------------------------------
 
 // What this feed wants, together with those that have been queued for longer.

@@ -177,6 +177,5 @@ void served_feed_close(struct served_feed *feed) {
         return;
     served_feed_set_state(feed, FEED_CLOSING);
     feed->closing_since_ns = monotonic_ns();
-    feed->supervisor->ring_bytes -= feed->ring_bytes;
     served_feed_mark(feed);
 }
