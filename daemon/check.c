@@ -30,12 +30,11 @@ static int check_group(const char *name, struct error *error) {
     char user[64];
     const struct group *group = getgrnam(name);
     if (!group)
-        return error_set(error, -EINVAL, "socket_group: there is no group named \"%s\"", name);
+        return error_set(error, -EINVAL, "there is no group named \"%s\"", name);
     if (is_member(group->gr_gid))
         return 0;
     access_user(user, sizeof user);
-    return error_set(error, -EPERM,
-                     "socket_group: user %s cannot give the socket to group %s, because it is not a member",
+    return error_set(error, -EPERM, "user %s cannot give the socket to group %s, because it is not a member",
                      user, name);
 }
 
@@ -48,14 +47,24 @@ static int check_socket(const char *path, struct error *error) {
         return error_set(error, -ENOMEM, "out of memory");
     const char *folder = dirname(copy);
     if (access_obstacle(folder, W_OK, obstacle, sizeof obstacle))
-        return error_set(error, -EACCES, "socket: %s", obstacle);
+        return error_set(error, -EACCES, "%s", obstacle);
     if (stat(folder, &status) != 0)
-        return error_set(error, -errno, "socket: the folder %s cannot be used: %m", folder);
+        return error_set(error, -errno, "the folder %s cannot be used: %m", folder);
     if (!S_ISDIR(status.st_mode))
-        return error_set(error, -ENOTDIR, "socket: %s is not a folder", folder);
+        return error_set(error, -ENOTDIR, "%s is not a folder", folder);
     if (lstat(path, &status) == 0 && !S_ISSOCK(status.st_mode))
-        return error_set(error, -EEXIST, "socket: %s exists and is not a socket", path);
+        return error_set(error, -EEXIST, "%s exists and is not a socket", path);
     return 0;
+}
+
+// As errors of the text do, although the text is right and the machine is not as it says. Returns `err`.
+static int name_option(const struct config *config, uint32_t line, const char *key, int err,
+                       struct error *error) {
+    if (err && line)
+        error_prefix(error, "%s:%u: [feedd] %s", config->file, line, key);
+    else if (err)
+        error_prefix(error, "%s: [feedd] %s (the default)", config->file, key);
+    return err;
 }
 
 static void print(const struct config *config, struct dataset *const *datasets, const char *user) {
@@ -76,9 +85,10 @@ static int check_loaded(const struct config *config, const char *user, struct er
     if (err)
         return err;
     if (config->socket_group)
-        err = check_group(config->socket_group, error);
+        err = name_option(config, config->socket_group_line, "socket_group",
+                          check_group(config->socket_group, error), error);
     if (!err)
-        err = check_socket(config->socket, error);
+        err = name_option(config, config->socket_line, "socket", check_socket(config->socket, error), error);
     if (!err)
         print(config, datasets, user);
     datasets_close(datasets, config->dataset_count, NULL);

@@ -122,9 +122,12 @@ int config_load(const char *path, struct config **config, struct error *error) {
         err = config_parse(loaded, text, &lines, error);
     if (!err)
         err = config_check(loaded, lines, error);
-    if (err)
+    if (err) {
         config_free(loaded);
-    else
-        *config = loaded;
-    return err;
+        return err;
+    }
+    loaded->socket_line = lines[0].option[FEEDD_socket];
+    loaded->socket_group_line = lines[0].option[FEEDD_socket_group];
+    *config = loaded;
+    return 0;
 }

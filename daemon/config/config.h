@@ -55,8 +55,9 @@ struct config {
     char *file;
     char *folder; // of the file, absolute
     char *socket;
-    char *socket_group;   // NULL: leave it unchanged
-    uint32_t socket_mode; // 0660
+    char *socket_group;                      // NULL: leave it unchanged
+    uint32_t socket_line, socket_group_line; // 0: absent
+    uint32_t socket_mode;                    // 0660
     uint64_t ring_memory;
     uint64_t ring; // of one feed; 0: from the last-level cache
     uint64_t loaders;

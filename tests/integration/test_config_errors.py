@@ -368,7 +368,7 @@ def test_file_in_the_place_of_the_socket():
         refuse_to_start(instance, instance.socket)
         assert instance.socket.read_text() == "precious"
         done = instance.check()
-        assert done.returncode == 1 and "is not a socket" in done.stderr, done
+        assert done.returncode == 1 and "[feedd] socket: " in done.stderr and "is not a socket" in done.stderr, done
 
 
 def test_directory_of_the_socket_missing():
@@ -377,7 +377,7 @@ def test_directory_of_the_socket_missing():
         instance.settings["socket"] = instance.directory / "missing" / "feedd.sock"
         instance.write_config()
         refuse_to_start(instance, "missing")
-        complain(instance, "missing", "No such file")
+        complain(instance, f"{instance.config}:2: [feedd] socket: ", "missing", "No such file")
 
 
 def test_unknown_socket_group():
@@ -385,7 +385,7 @@ def test_unknown_socket_group():
         data.add_records(instance)
         instance.write_config()
         refuse_to_start(instance, "no-such-group-here")
-        complain(instance, "no-such-group-here")
+        complain(instance, instance.config, ": [feedd] socket_group: ", "no-such-group-here")
 
 
 def test_killed_daemon_is_followed_by_a_new_one():
