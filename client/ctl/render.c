@@ -81,7 +81,21 @@ static uint32_t total_width(const struct table *table, const uint32_t *widths) {
     return total;
 }
 
+// What was given up first may still fit where a wider column did not; the most important one gets the room.
+static void bring_back(const struct table *table, const uint32_t *whole, uint32_t *widths, uint32_t limit) {
+    for (uint32_t rank = 1; rank <= table->column_count; rank++)
+        for (uint32_t column = 0; column < table->column_count; column++) {
+            if (widths[column] || table->columns[column].give_up != rank)
+                continue;
+            widths[column] = whole[column];
+            if (total_width(table, widths) > limit)
+                widths[column] = 0;
+        }
+}
+
 static void leave_out(const struct table *table, uint32_t *widths, uint32_t limit) {
+    uint32_t whole[TABLE_MAX_COLUMNS];
+    memcpy(whole, widths, table->column_count * sizeof *widths);
     while (total_width(table, widths) > limit) {
         uint32_t victim = table->column_count, rank = 0;
         for (uint32_t column = 0; column < table->column_count; column++) {
@@ -94,6 +108,7 @@ static void leave_out(const struct table *table, uint32_t *widths, uint32_t limi
             return;
         widths[victim] = 0;
     }
+    bring_back(table, whole, widths, limit);
 }
 
 static void pad(uint32_t count, FILE *out) {

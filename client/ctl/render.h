@@ -13,7 +13,8 @@
 struct column {
     const char *title;
     bool right; // numbers stand at the right
-    // if the width is too small, columns are left out in this order, the highest first; 0: never
+    // If the width is too small, columns are left out in this order, the highest first, unless they are so narrow that
+    // they fit where a more important one does not. 0: never.
     uint32_t give_up;
 };
 

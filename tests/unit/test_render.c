@@ -56,6 +56,18 @@ static void columns_are_aligned_and_left_out_in_their_order(void **state) {
     prints(&table, 1, "N\na\ng\n");
 }
 
+static void a_narrow_column_takes_the_room_that_a_wide_one_leaves(void **state) {
+    (void)state;
+    static const struct column some[] = {
+        {"KEY", false, 0}, {"IMPORTANT", false, 1}, {"A", false, 2}, {"B", false, 3}};
+    struct table table CLEANUP(table_free) = {.columns = some, .column_count = COUNT_OF(some)};
+    assert_int_equal(table_add(&table, (const char *[]){"key", "important", "a", "b"}), 0);
+    prints(&table, 17, "KEY  IMPORTANT  A\nkey  important  a\n");
+    prints(&table, 14, "KEY  IMPORTANT\nkey  important\n");
+    prints(&table, 13, "KEY  A  B\nkey  a  b\n");
+    prints(&table, 8, "KEY  A\nkey  a\n");
+}
+
 static void no_width_prints_a_longer_line(void **state) {
     (void)state;
     struct table table CLEANUP(table_free);
@@ -182,6 +194,7 @@ static void numbers_are_short(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_are_aligned_and_left_out_in_their_order),
+        cmocka_unit_test(a_narrow_column_takes_the_room_that_a_wide_one_leaves),
         cmocka_unit_test(no_width_prints_a_longer_line),
         cmocka_unit_test(a_title_can_be_left_out_and_rows_be_many),
         cmocka_unit_test(control_characters_do_not_reach_the_terminal),
