@@ -216,6 +216,11 @@ check-cuda-headers:
 hostile: $(BUILD)/feedctl $(BUILD)/tests/consumer $(BUILD)/tests/hostile_feedd
 	$(Q)HOSTILE_SECONDS=$(SECONDS) python3 tests/run.py --build $(BUILD) --jobs 1 --only 'integration/test_hostile_loader*'
 
+# Whether one user's questions leave another user's consumer its share. Needs a quiet machine.
+fairness: ROUNDS ?= 5
+fairness: all
+	$(Q)FAIRNESS_ROUNDS=$(ROUNDS) python3 tests/integration/runner.py --build $(BUILD) --jobs 1 --show tests/integration/test_fairness.py
+
 # ---- Demo and measurements -------------------------------------------------------------------------------------
 
 demo:
@@ -247,7 +252,7 @@ include tools/install.mk
 include tools/python.mk
 include tools/bundle.mk
 
-.PHONY: FORCE all unit integration-programs bench-programs check check-torch check-gpu check-asan check-tsan check-cuda-headers hostile demo bench dependencies clean
+.PHONY: FORCE all unit integration-programs bench-programs check check-torch check-gpu check-asan check-tsan check-cuda-headers hostile fairness demo bench dependencies clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 

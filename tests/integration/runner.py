@@ -144,8 +144,8 @@ def poll(running):
     return done
 
 
-def report(number, item):
-    """One TAP line, and everything the test printed if it failed."""
+def report(number, item, show):
+    """One TAP line, and everything the test printed if it failed, or with `show`."""
     item.sink.seek(0)
     output = item.sink.read().decode(errors="replace")
     if item.status == EXIT_SKIPPED:
@@ -154,7 +154,7 @@ def report(number, item):
         return True
     passed = item.status == EXIT_PASSED and not item.left
     print(f"{'' if passed else 'not '}ok {number} - {item.test.name}", flush=True)
-    if not passed:
+    if not passed or show:
         if item.late:
             output += f"\nout of time: {item.test.limit_s:g} s"
         elif item.status < 0:
@@ -165,7 +165,7 @@ def report(number, item):
     return passed
 
 
-def run(tests, jobs, slowness):
+def run(tests, jobs, slowness, show):
     print(f"1..{len(tests)}", flush=True)
     waiting, running = list(reversed(tests)), []
     finished = failed = 0
@@ -174,7 +174,7 @@ def run(tests, jobs, slowness):
             running.append(begin(waiting.pop(), slowness))
         for item in poll(running):
             finished += 1
-            failed += not report(finished, item)
+            failed += not report(finished, item, show)
         time.sleep(0.01)
     return failed
 
@@ -195,6 +195,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--only", default="*")
     parser.add_argument("--jobs", "-j", type=int, default=2)
+    parser.add_argument("--show", action="store_true", help="show what tests print also if they pass")
     parser.add_argument("--slowness", type=float, default=1, help="stretches every time limit")
     parser.add_argument(
         "--device", default=os.environ.get("FEEDD_TEST_DEVICE", ""), help="where consumers want their batches, as in host:0"
@@ -216,7 +217,7 @@ def main():
         if not tests:
             print(f"no test matches {options.only!r}", file=sys.stderr)
             return 1
-        return 1 if run(tests, options.jobs, options.slowness) else 0
+        return 1 if run(tests, options.jobs, options.slowness, options.show) else 0
 
 
 if __name__ == "__main__":

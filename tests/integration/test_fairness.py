@@ -1,10 +1,14 @@
-"""One user's questions, however many, take no more from another user's consumer than an ordinary busy consumer does."""
+"""One user's questions, however many, take no more from another user's consumer than an ordinary busy consumer does.
+
+Beside other tests, only much less than that can be told. make fairness runs this file alone, with the goal itself as the
+threshold: FAIRNESS_ROUNDS is then how many rounds are measured."""
 
 import contextlib
 import os
 import select
 import signal
 import socket
+import statistics
 import sys
 import time
 
@@ -14,9 +18,11 @@ import wire
 
 NOBODY = 65534
 SESSIONS = 200  # of the user who asks
-SHARE_LEAST = 0.4  # of the rate next to an ordinary consumer
-LATENCY_MOST_S = 0.05  # of 99 in 100 batches
+ROUNDS = int(os.environ.get("FAIRNESS_ROUNDS", "0"))  # 0: beside other tests
+SHARE_LEAST = 0.7 if ROUNDS else 0.4  # of the rate next to an ordinary consumer
+LATENCY_MOST_S = 0.01 if ROUNDS else 0.05  # of 99 in 100 batches
 WINDOW_S = 0.8
+LIMIT_S = 30 + 8 * ROUNDS
 
 
 @contextlib.contextmanager
@@ -110,27 +116,36 @@ def check_share(hostile, *arguments, loaders=1, window_s=WINDOW_S, **options):
         with feedd.client() as session:
             session.attach("numbers", 10, prefetch=1)
             take_batches(session, 0.2)
-            beside, under = [], []
-            for _ in range(2):
+            shares, waits = [], []
+            for _ in range(ROUNDS or 2):
                 with in_background(ordinary_consumer(feedd)):
-                    beside += take_batches(session, window_s)
+                    beside = take_batches(session, window_s)
                 with in_background(hostile(feedd, *arguments, **options)):
-                    under += take_batches(session, window_s)
-        share = len(under) / len(beside)
-        latency = sorted(under)[len(under) * 99 // 100]
-        rates = f"{len(under)} batches under the flood, {len(beside)} next to a consumer, 99 in 100 within {latency:.4f} s"
-        assert share >= SHARE_LEAST, rates
-        assert latency < LATENCY_MOST_S * harness.SLOWNESS, rates
+                    under = take_batches(session, window_s)
+                shares.append(len(under) / len(beside))
+                waits += under
+        share = statistics.median(shares)
+        latency = sorted(waits)[len(waits) * 99 // 100]
+        figures = (
+            f"share of the rate next to a consumer: median {share:.2f} of {[round(one, 2) for one in shares]}, at least"
+            f" {SHARE_LEAST}; 99 in 100 batches within {1000 * latency:.2f} ms, at most {1000 * LATENCY_MOST_S:g}"
+        )
+        print(figures)
+        assert share >= SHARE_LEAST, figures
+        assert latency < LATENCY_MOST_S * harness.SLOWNESS, figures
 
 
+@harness.limit(LIMIT_S)
 def test_questions_of_one_session():
     check_share(flood, "CLIENTS", 1)
 
 
+@harness.limit(LIMIT_S)
 def test_questions_about_files():
     check_share(flood, "FILES", 1, name="numbers")
 
 
+@harness.limit(LIMIT_S)
 def test_questions_of_many_sessions():
     check_share(flood, "CLIENTS", 40)
 
@@ -151,6 +166,7 @@ def come_and_go(instance):
     return act
 
 
+@harness.limit(LIMIT_S)
 def test_questions_of_sessions_that_come_and_go():
     check_share(come_and_go)
 
@@ -169,5 +185,6 @@ def attach_and_leave(instance):
     return act
 
 
+@harness.limit(LIMIT_S)
 def test_feeds_of_sessions_that_come_and_go():
     check_share(attach_and_leave, loaders=8, window_s=2.5)
