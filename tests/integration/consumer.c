@@ -21,6 +21,7 @@
 #include <time.h>
 
 #include "client/feed.h"
+#include "tests/integration/feed_arguments.h"
 
 #define HELD_MOST 4096
 
@@ -293,73 +294,21 @@ static int step(struct consumer *consumer) {
 
 // ---- Options -----------------------------------------------------------------------------------------------
 
-enum kind {
-    TEXT,
-    FLAG,
-    INT,
-    U32,
-    U64
+static const struct argument options[] = {
+    FEED_ARGUMENTS(struct consumer),
+    {"batches", ARGUMENT_U64, offsetof(struct consumer, batches)},
+    {"hold", ARGUMENT_U64, offsetof(struct consumer, hold)},
+    {"sleep-us", ARGUMENT_U64, offsetof(struct consumer, sleep_us)},
+    {"timeout", ARGUMENT_INT, offsetof(struct consumer, timeout_ms)},
+    {"step", ARGUMENT_FLAG, offsetof(struct consumer, step)},
+    {"quiet", ARGUMENT_FLAG, offsetof(struct consumer, quiet)},     // no line per batch
+    {"samples", ARGUMENT_FLAG, offsetof(struct consumer, samples)}, // the list of them with each batch
+    {"token", ARGUMENT_FLAG, offsetof(struct consumer, token)},     // with each batch and the end
 };
 
-static const struct {
-    const char *name;
-    enum kind kind;
-    size_t offset; // in struct consumer
-} options[] = {
-    {"dataset", TEXT, offsetof(struct consumer, options.dataset)},
-    {"batch-size", U32, offsetof(struct consumer, options.batch_size)},
-    {"shuffle", FLAG, offsetof(struct consumer, options.shuffle)},
-    {"drop-last", FLAG, offsetof(struct consumer, options.drop_last)},
-    {"seed", U64, offsetof(struct consumer, options.seed)},
-    {"rank", U32, offsetof(struct consumer, options.rank)},
-    {"world-size", U32, offsetof(struct consumer, options.world_size)},
-    {"local-world-size", U32, offsetof(struct consumer, options.local_world_size)},
-    {"epochs", U64, offsetof(struct consumer, options.epochs)},
-    {"share", TEXT, offsetof(struct consumer, options.share)},
-    {"wait-for", U32, offsetof(struct consumer, options.wait_for)},
-    {"prefetch", U32, offsetof(struct consumer, options.prefetch)},
-    {"max-lag", U32, offsetof(struct consumer, options.max_lag_s)},
-    {"ring-bytes", U64, offsetof(struct consumer, options.ring_bytes)},
-    {"resume", TEXT, offsetof(struct consumer, options.resume)},
-    {"device", TEXT, offsetof(struct consumer, options.device)},
-    {"device-world-size", U32, offsetof(struct consumer, options.device_world_size)},
-    {"name", TEXT, offsetof(struct consumer, options.client_name)},
-    {"connect-timeout", INT, offsetof(struct consumer, options.connect_timeout_ms)},
-    {"reconnect-timeout", INT, offsetof(struct consumer, options.reconnect_timeout_ms)}, // -1 if not given
-    {"batches", U64, offsetof(struct consumer, batches)},
-    {"hold", U64, offsetof(struct consumer, hold)},
-    {"sleep-us", U64, offsetof(struct consumer, sleep_us)},
-    {"timeout", INT, offsetof(struct consumer, timeout_ms)},
-    {"step", FLAG, offsetof(struct consumer, step)},
-    {"quiet", FLAG, offsetof(struct consumer, quiet)},     // no line per batch
-    {"samples", FLAG, offsetof(struct consumer, samples)}, // the list of them with each batch
-    {"token", FLAG, offsetof(struct consumer, token)},     // with each batch and the end
-};
-
-static void set(void *member, enum kind kind, const char *value) {
-    if (kind == TEXT)
-        *(const char **)member = value;
-    else if (kind == FLAG)
-        *(bool *)member = true;
-    else if (kind == INT)
-        *(int *)member = atoi(value);
-    else if (kind == U32)
-        *(uint32_t *)member = (uint32_t)strtoul(value, NULL, 0);
-    else
-        *(uint64_t *)member = strtoull(value, NULL, 0);
-}
-
-// --NAME=VALUE, or --NAME for a flag.
 static bool parse(struct consumer *consumer, const char *argument) {
-    size_t length = strcspn(argument, "=");
-    bool has_value = argument[length] == '=';
-    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
-        if (length == strlen(options[i].name) + 2 && strncmp(argument, "--", 2) == 0 &&
-            strncmp(argument + 2, options[i].name, length - 2) == 0 &&
-            has_value == (options[i].kind != FLAG)) {
-            set((char *)consumer + options[i].offset, options[i].kind, argument + length + has_value);
-            return true;
-        }
+    if (argument_take(options, sizeof options / sizeof options[0], consumer, argument))
+        return true;
     fprintf(stderr, "consumer: unknown option %s\n", argument);
     return false;
 }

@@ -10,42 +10,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum kind {
-    TEXT,
-    U32,
-    U64,
-    FLAG
-};
+#include "tests/integration/feed_arguments.h"
 
-static const struct {
-    const char *name;
-    enum kind kind;
-    size_t offset; // in struct consumer
-} options[] = {
-    {"dataset", TEXT, offsetof(struct consumer, options.dataset)},
-    {"batch-size", U32, offsetof(struct consumer, options.batch_size)},
-    {"shuffle", FLAG, offsetof(struct consumer, options.shuffle)},
-    {"drop-last", FLAG, offsetof(struct consumer, options.drop_last)},
-    {"seed", U64, offsetof(struct consumer, options.seed)},
-    {"rank", U32, offsetof(struct consumer, options.rank)},
-    {"world-size", U32, offsetof(struct consumer, options.world_size)},
-    {"share", TEXT, offsetof(struct consumer, options.share)},
-    {"wait-for", U32, offsetof(struct consumer, options.wait_for)},
-    {"prefetch", U32, offsetof(struct consumer, options.prefetch)},
-    {"max-lag", U32, offsetof(struct consumer, options.max_lag_s)},
-    {"ring-bytes", U64, offsetof(struct consumer, options.ring_bytes)},
-    {"resume", TEXT, offsetof(struct consumer, options.resume)},
-    {"device", TEXT, offsetof(struct consumer, options.device)},
-    {"name", TEXT, offsetof(struct consumer, options.client_name)},
-    {"samples", U64, offsetof(struct consumer, samples)},
-    {"ledger", TEXT, offsetof(struct consumer, ledger_path)},
-    {"truth", TEXT,
+static const struct argument options[] = {
+    FEED_ARGUMENTS(struct consumer),
+    {"samples", ARGUMENT_U64, offsetof(struct consumer, samples)},
+    {"ledger", ARGUMENT_TEXT, offsetof(struct consumer, ledger_path)},
+    {"truth", ARGUMENT_TEXT,
      offsetof(struct consumer, truth_path)}, // fields one after the other, each with all samples
-    {"hold", U64, offsetof(struct consumer, hold)},
-    {"pause-us", U64, offsetof(struct consumer, pause_us)},
-    {"batches", U64, offsetof(struct consumer, batches)},
-    {"long-wait-us", U64, offsetof(struct consumer, long_wait_us)}, // shorter ones are not noted
-    {"skips", FLAG, offsetof(struct consumer, skips)},
+    {"hold", ARGUMENT_U64, offsetof(struct consumer, hold)},
+    {"pause-us", ARGUMENT_U64, offsetof(struct consumer, pause_us)},
+    {"batches", ARGUMENT_U64, offsetof(struct consumer, batches)},
+    {"long-wait-us", ARGUMENT_U64, offsetof(struct consumer, long_wait_us)}, // shorter ones are not noted
+    {"skips", ARGUMENT_FLAG, offsetof(struct consumer, skips)},
 };
 
 static bool add_field(struct consumer *consumer, char *text) { // NAME:BYTES
@@ -58,25 +35,10 @@ static bool add_field(struct consumer *consumer, char *text) { // NAME:BYTES
 }
 
 bool options_parse(struct consumer *consumer, char *argument) {
-    char *value = argument + strcspn(argument, "=");
-    value += *value == '=' ? (*value = '\0', 1) : 0;
-    if (strcmp(argument, "--field") == 0)
-        return add_field(consumer, value);
-    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
-        void *member = (char *)consumer + options[i].offset;
-        if (strncmp(argument, "--", 2) != 0 || strcmp(argument + 2, options[i].name) != 0)
-            continue;
-        if (options[i].kind == TEXT)
-            *(const char **)member = value;
-        else if (options[i].kind == FLAG)
-            *(bool *)member = true;
-        else if (options[i].kind == U32)
-            *(uint32_t *)member = (uint32_t)strtoul(value, NULL, 10);
-        else
-            *(uint64_t *)member = strtoull(value, NULL, 10);
-        return true;
-    }
-    return false;
+    static const char field[] = "--field=";
+    if (strncmp(argument, field, strlen(field)) == 0)
+        return add_field(consumer, argument + strlen(field));
+    return argument_take(options, sizeof options / sizeof options[0], consumer, argument);
 }
 
 static void *map_file(const char *path, int flags, int protection) {

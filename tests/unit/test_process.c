@@ -72,15 +72,10 @@ static void ready(struct process *process, uint32_t events) {
     process->changed(process);
 }
 
-static int start(const char *part, int fd, bool talks) {
-    int ends[2];
+static int start_with(const char *part, const int *fds, uint32_t fd_count, int channel, bool talks) {
     struct error error = {0};
     struct process *process = calloc(1, sizeof *process);
     assert_non_null(process);
-    assert_int_equal(talks ? socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)
-                           : pipe2(ends, O_CLOEXEC | O_NONBLOCK),
-                     0);
-    const int fds[] = {-1, STDOUT_FILENO, STDERR_FILENO, ends[1], fd};
     char *arguments[] = {(char *)"test_process", (char *)part, NULL};
     const struct process_start options = {
         .processes = &fixture.processes,
@@ -88,17 +83,27 @@ static int start(const char *part, int fd, bool talks) {
         .what = "test process",
         .arguments = arguments,
         .fds = fds,
-        .fd_count = fd < 0 ? 4 : 5,
-        .channel = ends[0],
+        .fd_count = fd_count,
+        .channel = channel,
         .channel_ready = talks ? ready : NULL,
         .changed = changed,
         .closed = closed,
         .owner = &fixture,
     };
     int err = process_start(process, &options, &error);
-    close(ends[1]);
     assert_int_equal(err < 0, error.text[0] != 0);
     fixture.process = process; // not to be touched when this failed
+    return err;
+}
+
+static int start(const char *part, int fd, bool talks) {
+    int ends[2];
+    assert_int_equal(talks ? socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)
+                           : pipe2(ends, O_CLOEXEC | O_NONBLOCK),
+                     0);
+    const int fds[] = {-1, STDOUT_FILENO, STDERR_FILENO, ends[1], fd};
+    int err = start_with(part, fds, fd < 0 ? 4 : 5, ends[0], talks);
+    close(ends[1]);
     return err;
 }
 
@@ -260,24 +265,10 @@ static void one_that_cannot_become_the_program(void **state) {
 // A channel that cannot be waited for.
 static void failing_to_start_leaves_nothing(void **state) {
     unsigned before = open_descriptors();
-    struct error error = {0};
-    struct process *process = calloc(1, sizeof *process);
-    char *arguments[] = {(char *)"test_process", (char *)"sleep", NULL};
     const int fds[] = {-1, STDOUT_FILENO, STDERR_FILENO};
-    const struct process_start options = {
-        .processes = &fixture.processes,
-        .poll_set = &fixture.poll_set,
-        .what = "test process",
-        .arguments = arguments,
-        .fds = fds,
-        .fd_count = COUNT_OF(fds),
-        .channel = memfd_create("test", MFD_CLOEXEC),
-        .changed = changed,
-        .closed = closed,
-        .owner = &fixture,
-    };
     (void)state;
-    assert_int_equal(process_start(process, &options, &error), -EPERM);
+    assert_int_equal(start_with("sleep", fds, COUNT_OF(fds), memfd_create("test", MFD_CLOEXEC), false),
+                     -EPERM);
     assert_int_equal(fixture.closed, 1);
     assert_int_equal(fixture.changes, 0);
     assert_true(LIST_EMPTY(&fixture.processes.running));
