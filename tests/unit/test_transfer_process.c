@@ -51,6 +51,7 @@ static void changed(struct process *process) {
 
 static int set_up(void **state) {
     struct error error = {0};
+    closer = closer_open();
     stats = mmap(NULL, sizeof *stats, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     const struct transfer_start start = {
         .processes = &processes,
@@ -60,7 +61,7 @@ static int set_up(void **state) {
         .record = 3,
         .wake_fd = STDERR_FILENO,
         .uuid = "GPU-under-test",
-        .closer = closer = closer_open(),
+        .closer = closer,
         .owner = &changes,
         .changed = changed,
     };
