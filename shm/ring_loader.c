@@ -38,8 +38,13 @@ static void describe_claim(const struct ring *ring, uint32_t slot, uint32_t chun
 // place. If the word was claimed, finished and freed again since it was seen, this claims what is there now, which
 // is as good.
 static bool take_seen(_Atomic uint64_t *word, uint64_t seen, uint32_t owner) {
-    return atomic_compare_exchange_strong_explicit(word, &seen, chunk_word(CHUNK_CLAIMED, owner, 0),
-                                                   memory_order_acquire, memory_order_relaxed);
+    if (!atomic_compare_exchange_strong_explicit(word, &seen, chunk_word(CHUNK_CLAIMED, owner, 0),
+                                                 memory_order_acquire, memory_order_relaxed))
+        return false;
+    // A detached client that still reads the slot's last batch, and reads bytes that are put there from here on, finds
+    // the new name that came with FREE. Pairs with the fence in leases_still_ours.
+    atomic_thread_fence(memory_order_release);
+    return true;
 }
 
 static bool take(_Atomic uint64_t *word, uint32_t owner) {

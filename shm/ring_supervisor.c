@@ -96,15 +96,15 @@ static void name_batch(struct ring *ring, uint32_t slot) {
 static void describe_batch(struct ring *ring, uint32_t slot) {
     struct ring_slot *batch = ring_slot(ring, slot);
     const struct ring_slot *own = &ring->dispatched[slot];
-    batch->epoch = own->epoch;
-    batch->index = own->index;
-    batch->first_position = own->first_position;
-    batch->consumed = own->consumed;
-    batch->count = own->count;
-    batch->skipped = own->skipped;
-    batch->chunk_count = own->chunk_count;
-    batch->last_of_epoch = own->last_of_epoch;
-    batch->source = own->source;
+    __atomic_store_n(&batch->epoch, own->epoch, __ATOMIC_RELAXED); // a detached client may be reading
+    __atomic_store_n(&batch->index, own->index, __ATOMIC_RELAXED);
+    __atomic_store_n(&batch->first_position, own->first_position, __ATOMIC_RELAXED);
+    __atomic_store_n(&batch->consumed, own->consumed, __ATOMIC_RELAXED);
+    __atomic_store_n(&batch->count, own->count, __ATOMIC_RELAXED);
+    __atomic_store_n(&batch->skipped, own->skipped, __ATOMIC_RELAXED);
+    __atomic_store_n(&batch->chunk_count, own->chunk_count, __ATOMIC_RELAXED);
+    __atomic_store_n(&batch->last_of_epoch, own->last_of_epoch, __ATOMIC_RELAXED);
+    __atomic_store_n(&batch->source, own->source, __ATOMIC_RELAXED);
     atomic_store_explicit(&batch->recovered, 0, memory_order_relaxed); // published with the chunks
 }
 
@@ -215,7 +215,7 @@ bool ring_take_sleeper(struct ring *ring) {
 static void ask_for_repair(struct ring *ring, uint32_t slot, uint32_t skipped) {
     struct ring_slot *batch = ring_slot(ring, slot);
     ring->dispatched[slot].skipped = skipped;
-    batch->skipped = skipped;
+    __atomic_store_n(&batch->skipped, skipped, __ATOMIC_RELAXED);
     // Pairs with the claiming loader's acquire: it reads `skipped`.
     atomic_store_explicit(&batch->repair, chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
     count_urgent(ring, 1);
