@@ -12,8 +12,12 @@ check-model:
 check-litmus:
 	$(Q)tests/model/litmus.py --herd '$(HERD)' $(HERDFLAGS)
 
-# And GenMC on the ring's own code: give the path of the program that you built, with LLVM 14, with GENMC=.
-check-genmc:
-	$(Q)tests/model/genmc.py --genmc '$(GENMC)' $(GENMCFLAGS)
+# GenMC on the ring's own code, and the client's and the transfer process's. Debian does not package GenMC either; give the
+# path of the program that you built, with GENMC=. Without one, this says how to build it and fails.
+GENMC      ?= genmc
+GENMCFLAGS ?=
+
+check-genmc: $(BUILD)/gen/feed.pb-c.h
+	$(Q)tests/model/genmc.py --genmc '$(GENMC)' --build '$(BUILD)' --jobs $(JOBS) $(GENMCFLAGS)
 
 .PHONY: check-model check-litmus check-genmc

@@ -1,50 +1,129 @@
 #!/usr/bin/env python3
-"""Runs GenMC on tests/model/genmc/ring.c: nothing goes wrong under RC11, and with weaker orders something does."""
+"""Runs GenMC on the harnesses in tests/model/genmc, which run the project's own code: nothing goes wrong under RC11, and
+with each defect put back, what is named goes wrong."""
 
 import argparse
+import concurrent.futures
+import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
+from genmc_cases import CASES
+
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+HOW_TO_BUILD = """Debian does not package GenMC. To build it:
+  apt-get install g++ make autoconf automake clang-14 llvm-14-dev libclang-14-dev libffi-dev zlib1g-dev
+  git clone --branch v0.10.1 https://github.com/MPI-SWS/genmc.git && cd genmc
+  autoreconf --install && ./configure --with-llvm=/usr/lib/llvm-14 && make
+Then: make check-genmc GENMC=<that folder>/genmc"""
+SIMPLIFY = "sroa,early-cse,simplifycfg"
+PASSES = (f"internalize,globaldce,function({SIMPLIFY}),cgscc(inline),function({SIMPLIFY},dse,sroa,adce),globaldce")
 
-# Definitions, and whether GenMC must find an error. Executions grow fast: --slow has those that take long.
-RUNS = [("STEPS=1 CHUNKS=1", False), ("STEPS=1 CHUNKS=1 KILLED", False), ("STEPS=1 CHUNKS=2 WEAK_SC", True),
-        ("STEPS=1 CHUNKS=1 WEAK_ACQUIRE", True), ("STEPS=1 CHUNKS=1 WEAK_RELEASE", True)]
-SLOW = [("STEPS=1 CHUNKS=2", False), ("STEPS=2 CHUNKS=1", False)]
+
+def compile_harness(arguments, case, folder):
+    """To LLVM's intermediate language, in `folder`; files that lie there are taken for those of the project. Everything is
+    inlined into the threads and then simplified, because GenMC counts each access to a variable in memory, and does not
+    understand copies of whole structures. None of these passes moves or merges atomic operations."""
+    harness = HERE / f"genmc/{case.harness}.c"
+    linked = " ".join(re.findall(r"^// Linked with: (.*)$", harness.read_text(), re.M)).split()
+    flags = [f"-D{definition}" for definition in case.definitions.split()]
+    version = arguments.llvm
+    parts = []
+    for source in [harness, *linked]: # a path that is absolute stays as it is
+        source = folder / source if (folder / source).exists() else ROOT / source
+        parts.append(folder / f"{len(parts)}.bc")
+        subprocess.run([f"clang-{version}", "-w", "-c", "-emit-llvm", "-O1", "-g", "-Xclang", "-disable-llvm-passes",
+                        "-std=gnu11", "-I", folder, "-I", ROOT, "-I", arguments.build / "gen", *flags, source,
+                        "-o", parts[-1]], check=True)
+    subprocess.run([f"llvm-link-{version}", *parts, "-o", folder / "all.bc"], check=True)
+    subprocess.run([f"opt-{version}", "-internalize-public-api-list=main", "-inline-threshold=1000000",
+                    f"-passes={PASSES}", folder / "all.bc", "-o", folder / "plain.bc"], check=True)
+    return folder / "plain.bc"
 
 
-def run(arguments, definitions):
-    """What GenMC prints. The code goes through LLVM's SROA first, as GenMC does not know how to copy whole structures."""
-    include = pathlib.Path(arguments.genmc).resolve().parent / "include"
+def edit(edits, folder):
+    """Writes the files of the project that are edited to `folder`."""
+    for file, old, new in edits:
+        path = folder / file
+        text = (path if path.exists() else ROOT / file).read_text()
+        if text.count(old) != 1:
+            raise RuntimeError(f"{file} has {text.count(old)} times, not once:\n{old}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.replace(old, new))
+
+
+def run_genmc(arguments, program, folder):
+    """What GenMC prints, and the seconds of processor time that it takes. At the limit the kernel ends it."""
+    with open(folder / "output", "w+", encoding="utf-8") as output:
+        command = ["prlimit", f"--cpu={arguments.limit}", arguments.genmc, "--rc11", "--disable-estimation",
+                   "--input-from-bitcode-file", program]
+        with subprocess.Popen(command, stdout=output, stderr=output) as process:
+            _, process.returncode, usage = os.wait4(process.pid, 0)
+        output.seek(0)
+        return output.read(), usage.ru_utime + usage.ru_stime
+
+
+def search(arguments, case):
+    """What GenMC found ("": nothing, after all executions), and figures about the search."""
     with tempfile.TemporaryDirectory() as folder:
-        flags = [f"-D{definition}" for definition in definitions.split()]
-        subprocess.run([arguments.clang, "-w", "-S", "-emit-llvm", "-O0", "-g", "-Xclang", "-disable-O0-optnone",
-                        "-D__CONFIG_GENMC_INODE_DATA_SIZE=64", "-isystem", include, "-I", HERE.parents[1], "-std=gnu11",
-                        *flags, HERE / "genmc/ring.c", "-o", f"{folder}/ring.ll"], check=True)
-        subprocess.run([arguments.opt, "-S", "-passes=sroa", f"{folder}/ring.ll", "-o", f"{folder}/plain.ll"], check=True)
-        done = subprocess.run([arguments.genmc, "--rc11", "--disable-estimation", "--input-from-bitcode-file",
-                               f"{folder}/plain.ll"], capture_output=True, text=True, check=False)
-    return done.stdout + done.stderr
+        folder = pathlib.Path(folder)
+        edit(case.edits, folder)
+        output, seconds = run_genmc(arguments, compile_harness(arguments, case, folder), folder)
+    if arguments.verbose:
+        print(output, flush=True)
+    executions = re.search(r"complete executions explored: (\d+)", output)
+    blocked = re.search(r"blocked executions seen: (\d+)", output)
+    error = re.search(r"^(Assertion violation: .*)$", output, re.M) or re.search(r"^(Error: .*)$", output, re.M)
+    if not executions or (not error and "No errors were detected" not in output):
+        raise RuntimeError(f"not finished in {seconds:.0f} of {arguments.limit} s; GenMC says:\n{output[-3000:]}")
+    figures = f"{int(executions.group(1)):,} executions"
+    figures += f", {int(blocked.group(1)):,} blocked" if blocked else ""
+    return error.group(1) if error else "", f"{figures}, {seconds:.1f} s"
+
+
+def check_one(arguments, case):
+    """Prints a line about one search: whether it went as it must."""
+    title = f"{case.harness}: {case.title}"
+    try:
+        error, figures = search(arguments, case)
+    except (RuntimeError, subprocess.CalledProcessError) as failure:
+        print(f"FAILED  {title}: {failure}", flush=True)
+        return False
+    if case.error and case.error in error:
+        print(f"found   {title}: {error}; {figures}", flush=True)
+        return True
+    if not case.error and not error:
+        print(f"holds   {title}: {figures}", flush=True)
+        return True
+    print(f"FAILED  {title}: \"{error or 'no error'}\" in place of \"{case.error or 'no error'}\"; {figures}", flush=True)
+    return False
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--genmc", required=True, help="in the folder where it was built: its headers are beside it")
-    parser.add_argument("--clang", default="clang-14", help="of the LLVM that GenMC was built with")
-    parser.add_argument("--opt", default="opt-14")
-    parser.add_argument("--slow", action="store_true")
+    parser.add_argument("--genmc", default="genmc", help="the program")
+    parser.add_argument("--llvm", default="14", help="the version of LLVM that GenMC was built with")
+    parser.add_argument("--build", default=ROOT / "build", type=pathlib.Path, help="the build directory")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--limit", type=int, default=300, help="seconds of processor time per search")
+    parser.add_argument("--only", default="", help="a part of the titles of the searches that are wanted")
+    parser.add_argument("--verbose", action="store_true", help="print what GenMC prints")
     arguments = parser.parse_args()
-    failed = 0
-    for definitions, wants_error in RUNS + (SLOW if arguments.slow else []):
-        output = run(arguments, definitions)
-        holds = "No errors were detected" in output
-        good = not holds and "rror" in output if wants_error else holds
-        failed += not good
-        lines = [line for line in output.splitlines() if "executions" in line or "race" in line or "violation" in line]
-        print(f"{'' if good else 'FAILED '}{definitions}: {'; '.join(lines)}", flush=True)
-    return 1 if failed else 0
+    programs = [arguments.genmc, *[f"{name}-{arguments.llvm}" for name in ("clang", "opt", "llvm-link")]]
+    missing = [program for program in programs if not shutil.which(program)]
+    if missing:
+        print(f"not run: there is no {' and no '.join(missing)}. {HOW_TO_BUILD}", file=sys.stderr)
+        return 1
+    cases = [case for case in CASES if arguments.only in f"{case.harness}: {case.title}"]
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        results = list(pool.map(lambda case: check_one(arguments, case), cases))
+    print(f"GenMC: {results.count(True)} of {len(results)} searches went as they must")
+    return 0 if results and all(results) else 1
 
 
 if __name__ == "__main__":
