@@ -108,7 +108,8 @@ PROBE = "if (!cursor_moved(control, &cursor))\n                __VERIFIER_assert
 QUEUE = [
     Case("queue", "it is full of spent entries"),
     Case("queue", "a FREE chunk is in front", "REFUSED"),
-    *[Case("queue", f"full, death before step {step}", f"DIES_AT={step}") for step in range(2, 11)],
+    *[Case("queue", f"full, death before step {step}", f"DIES_AT={step}") for step in range(2, 9)],
+    *[Case("queue", f"full, one loader, death before step {step}", f"ALONE DIES_AT={step}") for step in range(1, 21)],
     Case("queue", "in an intact ring the cursor has moved", "ALONE", edits=[(LOADER, MOVED, PROBE)]),
     Case("queue", "the supervisor never passes over entries", "ALONE", NO_ROOM,
          [(SUPERVISOR, "if (round > header->chunks_per_slot)\n", "if (true)\n")]),
