@@ -250,7 +250,7 @@ static void test_a_failure_half_written(void **state) {
 
 static void test_a_pool_gets_it_from_the_other_slot(void **state) {
     (void)state;
-    struct fixture pool;
+    static struct fixture pool; // closed after the test
     open_fixture(&fixture, 4, 1, &alone);
     open_pool(&pool, &fixture, 3);
     struct consumer *consumer = join(&pool, 0, 0, &anywhere, 2);

@@ -239,6 +239,41 @@ static void leases_that_were_given_once_are_given_in_any_order(void **state) {
     open_with(8, 4, 1, &alone); // for the teardown
 }
 
+// Nothing after a consumer's last slot is taken for one: what follows its bits says how long it has waited.
+static void who_leaves_the_largest_ring(void **state) {
+    (void)state;
+    open_fixture(&fixture, RING_MAX_SLOTS, 1, &alone);
+    struct consumer *consumer = join(&fixture, 0, 0, &anywhere, 2);
+    assert_int_equal(delivery_pump(&fixture.delivery), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_true(claim_one(&fixture, 1));
+        finish_claim(&fixture, 0);
+    }
+    assert_int_equal(delivery_pump(&fixture.delivery), 0);
+    assert_int_equal(take(&fixture, consumer, 64), 2);
+    consumer->waiting_since_ns = consumer->lagging_since_ns = UINT64_MAX;
+    assert_int_equal(delivery_oldest_held(&fixture.delivery, consumer), 0);
+    assert_int_equal(delivery_release(&fixture.delivery, consumer, RING_MAX_SLOTS), -EINVAL);
+    leave(&fixture, consumer);
+    assert_int_equal(fixture.delivery.consumer_count, 0);
+}
+
+// A place is moved ahead, beyond its end if need be: then it is due nothing.
+static void who_skips_beyond_its_end_is_at_its_end(void **state) {
+    (void)state;
+    open_with(8, 4, 1, &alone);
+    struct consumer *one = join(&fixture, 0, 1, &anywhere, 1), *stays = join(&fixture, 0, 4, &anywhere, 1);
+    settle(&fixture);
+    lane_skip(&fixture.delivery, one, 3);
+    check_everything(&fixture);
+    assert_int_equal(one->end, 10);
+    lane_skip(&fixture.delivery, one, 20);
+    assert_int_equal(one->cursor, 20);
+    assert_int_equal(one->end, 20);
+    check_everything(&fixture);
+    assert_int_equal(stays->cursor, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(the_others_have_moved_on_for_all_but_those_that_return),
@@ -250,6 +285,8 @@ int main(void) {
         TEST(one_returns_wherever_the_others_are),
         TEST(consumers_of_one_pool_are_far_apart),
         TEST(leases_that_were_given_once_are_given_in_any_order),
+        TEST(who_leaves_the_largest_ring),
+        TEST(who_skips_beyond_its_end_is_at_its_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -240,6 +240,47 @@ static void one_in_a_pool_holds_up_those_in_another(void **state) {
     assert_int_equal(take(&other, good, 1), 1);
 }
 
+// One that has everything which the ring has: others wait for somebody else.
+static void one_in_a_pool_that_has_everything_holds_up_nobody_in_the_ring(void **state) {
+    (void)state;
+    open_with(2, 2, 1, &alone);
+    struct consumer *host = join(&fixture, 0, 0, &anywhere, 1), *waits = join(&fixture, 0, 0, &anywhere, 1);
+    struct consumer *keeps = join(&gpu, 0, 0, &anywhere, 1);
+    host->prefetch = keeps->prefetch = 2;
+    settle(&fixture);
+    assert_int_equal(take(&fixture, host, 64), 2);
+    assert_int_equal(take(&gpu, keeps, 64), 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(take(&fixture, waits, 1), 1);
+        give_back_all(&fixture, waits);
+    }
+    wait_for_more(waits);
+    settle(&fixture);
+    assert_true(delivery_holds_up(&fixture.delivery, host));
+    assert_false(delivery_holds_up(&gpu.delivery, keeps));
+}
+
+// Whom the transfer process waits for: the streams of those that others on the GPU wait for.
+static void a_stream_stalls_those_that_wait_for_more(void **state) {
+    (void)state;
+    open_with(8, 4, 1, &alone);
+    struct consumer *keeps = join(&gpu, 0, 0, &anywhere, 1), *waits = join(&gpu, 0, 1, &anywhere, 1);
+    settle(&fixture);
+    assert_int_equal(take(&gpu, keeps, 1), 1);
+    assert_int_equal(take(&gpu, waits, 1), 1);
+    wait_for_more(waits);
+    assert_false(tap_stalls(&gpu.delivery, keeps)); // the next batch is there
+    waits->cursor = gpu.delivery.ring->header->slot_count;
+    assert_true(tap_stalls(&gpu.delivery, keeps));
+    assert_false(tap_stalls(&gpu.delivery, waits)); // it stalls itself
+    waits->waiting_since_ns = 0;
+    assert_false(tap_stalls(&gpu.delivery, keeps));
+    wait_for_more(waits);
+    waits->cursor = waits->end; // it is due nothing more
+    assert_false(tap_stalls(&gpu.delivery, keeps));
+    waits->cursor = 1;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_run_goes_through_a_pool),
@@ -254,6 +295,8 @@ int main(void) {
         TEST(one_in_a_pool_holds_up_those_in_the_ring),
         TEST(one_in_the_ring_holds_up_those_in_a_pool),
         TEST(one_in_a_pool_holds_up_those_in_another),
+        TEST(one_in_a_pool_that_has_everything_holds_up_nobody_in_the_ring),
+        TEST(a_stream_stalls_those_that_wait_for_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,48 @@ static void there_may_be_no_limit(void **state) {
     assert_int_equal(memory_limit_of("4:memory:/\n", root).free_bytes, UINT64_MAX);
 }
 
+// The innermost one is the group whose limit an administrator would look for first.
+static void of_groups_that_leave_the_same_the_innermost_is_named(void **state) {
+    (void)state;
+    make_group("/a");
+    make_group("/a/b");
+    put_v2("/a", "1000\n", "900\n", "");
+    put_v2("/a/b", "500\n", "400\n", "");
+    struct memory_limit limit = memory_limit_of("0::/a/b\n", root);
+    assert_int_equal(limit.free_bytes, 100);
+    assert_int_equal(limit.limit_bytes, 500);
+    assert_non_null(strstr(limit.group, "/a/b"));
+    put("/a/b", "memory.current", "450\n");
+    limit = memory_limit_of("0::/a/b\n", root);
+    assert_int_equal(limit.free_bytes, 50);
+    assert_int_equal(limit.limit_bytes, 500);
+}
+
+// Its folder, in a name space where the group is called otherwise, may by chance be there in part.
+static void of_a_group_that_is_not_there_the_root_counts(void **state) {
+    (void)state;
+    make_group("/a");
+    put_v2("/a", "1000\n", "900\n", "");
+    put_v2("", "5000\n", "900\n", "");
+    assert_int_equal(memory_limit_of("0::/a/gone\n", root).free_bytes, 4100);
+    char membership[1024];
+    memset(membership, 'x', sizeof membership);
+    memcpy(membership, "0::/a/", 6);
+    membership[sizeof membership - 1] = '\0';
+    assert_int_equal(memory_limit_of(membership, root).free_bytes, 4100); // longer than any path
+}
+
+// What does not fit is not read; the lines that are looked for come early.
+static void a_file_may_be_longer_than_is_read(void **state) {
+    (void)state;
+    static char stat[20000];
+    make_group("/a");
+    int used = snprintf(stat, sizeof stat, "file 800\nshmem 300\n");
+    memset(stat + used, 'x', sizeof stat - (size_t)used - 1);
+    put_v2("/a", "1000\n", "900\n", stat);
+    assert_int_equal(memory_limit_of("0::/a\n", root).free_bytes, 1000 - (900 - 500));
+}
+
 static void version_1(void **state) {
     (void)state;
     make_group("/memory");
@@ -110,6 +152,9 @@ int main(void) {
         TEST(the_group_that_leaves_least_decides),
         TEST(cache_can_be_dropped_and_shared_memory_cannot),
         TEST(there_may_be_no_limit),
+        TEST(of_groups_that_leave_the_same_the_innermost_is_named),
+        TEST(of_a_group_that_is_not_there_the_root_counts),
+        TEST(a_file_may_be_longer_than_is_read),
         TEST(version_1),
         TEST(a_group_over_its_limit_leaves_nothing),
     };

@@ -299,6 +299,16 @@ static void test_end_of_the_epoch_before(void **state) {
     assert_no_sequence(&partition, UINT64_MAX, 10, -ERANGE); // epoch 0 does not follow the last one
 }
 
+// A run before this one may have been cut otherwise: what it left of an epoch is dropped if it is less than a batch.
+static void test_what_another_run_left_of_the_epoch_before(void **state) {
+    (void)state;
+    const struct partition partition = {
+        .samples = 10, .batch_size = 2, .world_size = 2, .drop_last = true, .start_epoch = 3};
+    assert_sequence(&partition, 2, 7, 0);
+    assert_sequence(&partition, 2, 9, 0);
+    assert_no_sequence(&partition, 2, 6, -ERANGE); // a whole batch
+}
+
 static void test_start_beyond_the_end(void **state) {
     (void)state;
     const struct partition partition = {
@@ -337,6 +347,7 @@ int main(void) {
         cmocka_unit_test(test_huge_batches),
         cmocka_unit_test(test_world_larger_than_tail),
         cmocka_unit_test(test_end_of_the_epoch_before),
+        cmocka_unit_test(test_what_another_run_left_of_the_epoch_before),
         cmocka_unit_test(test_start_beyond_the_end),
         cmocka_unit_test(test_unusable),
     };

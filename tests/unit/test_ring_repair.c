@@ -193,6 +193,29 @@ static void test_marks_of_a_dead_loader_are_forgotten(void **state) {
     assert_repaired(ring, 0, bad);
 }
 
+// The last chunk has fewer samples than the others: the marks after its end are the next slot's.
+static void test_marks_of_other_slots_stay_when_a_loader_dies(void **state) {
+    (void)state;
+    struct ring ring;
+    struct ring_claim claim;
+    fixture_ring(&ring, &(struct ring_shape){.slots = 2, .batch = 64, .chunk_samples = 13, .words = 1});
+    for (uint32_t slot = 0; slot < 2; slot++) {
+        struct batch_place place = fixture_place(slot, 64, 64);
+        assert_true(ring_dispatch(&ring, slot, &(struct ring_batch){.sequence = slot}, &place));
+    }
+    for (uint32_t i = 0; i < 10; i++) {
+        assert_true(ring_claim(&ring, 1, &claim));
+        for (uint32_t k = 0; k < claim.count; k++)
+            ring_skip_sample(&ring, &claim, claim.first_sample + k);
+        if (claim.slot == 1)
+            (void)!ring_chunk_done(&ring, &claim, claim.count);
+    }
+    assert_int_equal(ring_recover(&ring, 1), 5);
+    assert_int_equal(atomic_load(&ring_skips(&ring, 0)[0]), 0);
+    assert_int_equal(atomic_load(&ring_skips(&ring, 1)[0]), UINT64_MAX);
+    ring_unmap(&ring);
+}
+
 // A batch that failed leaves marks and no count of them; the next one in its slot must not inherit them.
 static void test_marks_of_a_failed_batch_are_forgotten(void **state) {
     struct ring *ring = *state;
@@ -218,6 +241,7 @@ int main(void) {
         CASE(test_a_repair_that_was_broken_off),
         CASE(test_a_repair_can_fail),
         CASE(test_marks_of_a_dead_loader_are_forgotten),
+        cmocka_unit_test(test_marks_of_other_slots_stay_when_a_loader_dies),
         CASE(test_marks_of_a_failed_batch_are_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,8 +12,11 @@
 #include <sys/wait.h>
 
 #include "base/error.h"
+#include "shm/confinement.h"
+#include "shm/reader_kind.h"
 #include "shm/stats.h"
 #include "shm/stats_read.h"
+#include "tests/unit/mappings.h"
 
 static char folder[64], path[128];
 
@@ -105,9 +108,11 @@ static void test_what_is_created_can_be_opened(void **state) {
     assert_int_equal(snapshot_of(seen)->heartbeat_ns, 77);
     assert_true(snapshot->stopped);
     assert_int_equal(snapshot->sessions, 3);
+    uint64_t before = mapped_bytes();
     stats_close(seen);
     stats_close(region);
     stats_close(NULL);
+    assert_int_equal(mapped_bytes(), before - 2 * sizeof *region);
 }
 
 static void test_the_mode_is_not_the_masks(void **state) {
@@ -224,8 +229,11 @@ static void test_no_lie_is_taken(void **state) {
     lie(fd, offsetof(struct stats_header, max_loaders), 1, 4, -EPROTO, "another build");
     lie(fd, offsetof(struct stats_header, max_gpus), 1, 4, -EPROTO, "another build");
     stats_close(open_region());
+    uint64_t before = mapped_bytes();
+    lie(fd, offsetof(struct stats_header, magic), 1, 8, -EPROTO, "not a statistics file");
+    assert_int_equal(mapped_bytes(), before);
     assert_int_equal(ftruncate(fd, RING_PAGE), 0);
-    assert_not_opened(-EPROTO, "4096 bytes");
+    assert_not_opened(-EPROTO, "4096 bytes instead of");
     assert_int_equal(ftruncate(fd, sizeof(struct stats_region) + 1), 0);
     assert_not_opened(-EPROTO, "bytes instead of");
     assert_int_equal(ftruncate(fd, RING_PAGE - 1), 0);
@@ -306,6 +314,49 @@ static void test_a_loader_maps_its_record_and_no_other(void **state) {
     stats_close(region);
 }
 
+static void test_a_text_of_another_process_is_made_printable(void **state) {
+    (void)state;
+    char text[STATS_NAME], copy[STATS_NAME];
+    for (int i = 1; i < 256; i++) {
+        memset(text, i, sizeof text);
+        assert_ptr_equal(stats_copy_text(copy, text), copy);
+        assert_int_equal(strlen(copy), STATS_NAME - 1);
+        for (size_t k = 0; k < STATS_NAME - 1; k++)
+            assert_int_equal(copy[k], i >= ' ' && i <= '~' ? i : '?');
+    }
+    snprintf(text, sizeof text, "a name");
+    assert_string_equal(stats_copy_text(copy, text), "a name");
+}
+
+static void test_the_first_record_that_nobody_uses(void **state) {
+    (void)state;
+    struct record {
+        uint64_t other;
+        _Atomic uint64_t user;
+    } records[4] = {{9, 1}, {9, 0}, {0, 2}, {0, 0}};
+    size_t word = offsetof(struct record, user);
+    assert_ptr_equal(stats_unused_record(records, 4, sizeof *records, word), &records[1]);
+    records[1].user = 3;
+    assert_ptr_equal(stats_unused_record(records, 4, sizeof *records, word), &records[3]);
+    assert_null(stats_unused_record(records, 3, sizeof *records, word));
+    assert_null(stats_unused_record(records, 0, sizeof *records, word));
+}
+
+static void test_numbers_have_names_and_others_have_none(void **state) {
+    (void)state;
+    assert_string_equal(reader_kind_name(READER_PREAD), "pread");
+    assert_string_equal(reader_kind_name(READER_PREAD + 1), "?");
+    assert_string_equal(reader_kind_name(UINT32_MAX), "?");
+    assert_string_equal(reader_reason_text(REASON_NONE), "");
+    assert_string_equal(reader_reason_text(REASON_CONFIGURED), "configured");
+    assert_string_equal(reader_reason_text(REASON_UNMAPPED + 1), "?");
+    assert_string_equal(confinement_name(CONFINED_PRIVILEGES), "no_new_privs");
+    assert_string_equal(confinement_name(CONFINED_URING), "io_uring");
+    assert_string_equal(confinement_name(CONFINEMENT_PARTS), "?");
+    assert_string_equal(stats_gpu_state_name(GPU_STATES - 1), "stopping");
+    assert_string_equal(stats_gpu_state_name(GPU_STATES), "?");
+}
+
 static void test_every_counter_has_its_text(void **state) {
     (void)state;
     for (int i = 0; i < LOADER_COUNTERS; i++)
@@ -333,6 +384,9 @@ int main(void) {
         CASE(test_what_is_no_file),
         CASE(test_sums),
         CASE(test_a_loader_maps_its_record_and_no_other),
+        cmocka_unit_test(test_a_text_of_another_process_is_made_printable),
+        cmocka_unit_test(test_the_first_record_that_nobody_uses),
+        cmocka_unit_test(test_numbers_have_names_and_others_have_none),
         cmocka_unit_test(test_every_counter_has_its_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
