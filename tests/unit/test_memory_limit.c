@@ -113,6 +113,18 @@ static void of_a_group_that_is_not_there_the_root_counts(void **state) {
     assert_int_equal(memory_limit_of(membership, root).free_bytes, 4100); // longer than any path
 }
 
+static void a_root_with_a_long_path_has_no_groups(void **state) {
+    (void)state;
+    char long_root[1000];
+    memset(long_root, '/', sizeof long_root); // the same folder
+    memcpy(long_root, root, strlen(root));
+    long_root[sizeof long_root - 1] = '\0';
+    make_group("/a");
+    put_v2("/a", "1000\n", "900\n", "");
+    assert_int_equal(memory_limit_of("0::/a\n", root).free_bytes, 100);
+    assert_int_equal(memory_limit_of("0::/a\n", long_root).free_bytes, UINT64_MAX);
+}
+
 // What does not fit is not read; the lines that are looked for come early.
 static void a_file_may_be_longer_than_is_read(void **state) {
     (void)state;
@@ -154,6 +166,7 @@ int main(void) {
         TEST(there_may_be_no_limit),
         TEST(of_groups_that_leave_the_same_the_innermost_is_named),
         TEST(of_a_group_that_is_not_there_the_root_counts),
+        TEST(a_root_with_a_long_path_has_no_groups),
         TEST(a_file_may_be_longer_than_is_read),
         TEST(version_1),
         TEST(a_group_over_its_limit_leaves_nothing),

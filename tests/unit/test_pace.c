@@ -59,8 +59,20 @@ static void test_no_nap_while_something_is_to_be_done(void **state) {
     assert_int_equal(pace_nap_ns(&unknown, &fixture.delivery), 0);
     assert_int_equal(pace_nap_ns(&known, &fixture.delivery), 0);
     assert_int_equal(take(&fixture, consumer, 64), 4);
-    give_back(&fixture, consumer, 0);
+    while (consumer->held_count)
+        give_back(&fixture, consumer, 0);
     assert_int_equal(pace_nap_ns(&known, &fixture.delivery), 0);
+    while (take(&fixture, consumer, 64))
+        while (consumer->held_count)
+            give_back(&fixture, consumer, 0);
+    assert_int_equal(delivery_pump(&fixture.delivery), 0);
+    assert_true(pace_nap_ns(&known, &fixture.delivery) > 0);
+    for (int i = 0; i < 2; i++) {
+        assert_true(claim_one(&fixture, 1));
+        finish_claim(&fixture, 0);
+    }
+    assert_int_equal(delivery_pump(&fixture.delivery), 0);
+    assert_int_equal(pace_nap_ns(&known, &fixture.delivery), 0); // the first of several is complete
     close_fixture(&fixture);
 }
 

@@ -12,8 +12,6 @@
 #include <sys/wait.h>
 
 #include "base/error.h"
-#include "shm/confinement.h"
-#include "shm/reader_kind.h"
 #include "shm/stats.h"
 #include "shm/stats_read.h"
 #include "tests/unit/mappings.h"
@@ -196,6 +194,30 @@ static void test_a_group_that_may_not_be_given_is_said(void **state) {
     assert_int_equal(access(path, F_OK), -1);
 }
 
+static void test_who_may_not_read_it_is_told_why(void **state) {
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("skip: to become another user takes root\n");
+        skip();
+    }
+    AUTO_CLOSE int fd = -1;
+    stats_close(create(&fd));
+    assert_int_equal(chmod(folder, 0755), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const struct stats_region *region;
+        struct error error = {0};
+        if (setgid(65534) < 0 || setuid(65534) < 0)
+            _exit(2);
+        int err = stats_open(path, &region, &error);
+        _exit(err != -EACCES || !strstr(error.text, "socket_group"));
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 // ---- Opening what is something else -----------------------------------------------------------------------
 
 static void assert_not_opened(int code, const char *word) {
@@ -314,49 +336,6 @@ static void test_a_loader_maps_its_record_and_no_other(void **state) {
     stats_close(region);
 }
 
-static void test_a_text_of_another_process_is_made_printable(void **state) {
-    (void)state;
-    char text[STATS_NAME], copy[STATS_NAME];
-    for (int i = 1; i < 256; i++) {
-        memset(text, i, sizeof text);
-        assert_ptr_equal(stats_copy_text(copy, text), copy);
-        assert_int_equal(strlen(copy), STATS_NAME - 1);
-        for (size_t k = 0; k < STATS_NAME - 1; k++)
-            assert_int_equal(copy[k], i >= ' ' && i <= '~' ? i : '?');
-    }
-    snprintf(text, sizeof text, "a name");
-    assert_string_equal(stats_copy_text(copy, text), "a name");
-}
-
-static void test_the_first_record_that_nobody_uses(void **state) {
-    (void)state;
-    struct record {
-        uint64_t other;
-        _Atomic uint64_t user;
-    } records[4] = {{9, 1}, {9, 0}, {0, 2}, {0, 0}};
-    size_t word = offsetof(struct record, user);
-    assert_ptr_equal(stats_unused_record(records, 4, sizeof *records, word), &records[1]);
-    records[1].user = 3;
-    assert_ptr_equal(stats_unused_record(records, 4, sizeof *records, word), &records[3]);
-    assert_null(stats_unused_record(records, 3, sizeof *records, word));
-    assert_null(stats_unused_record(records, 0, sizeof *records, word));
-}
-
-static void test_numbers_have_names_and_others_have_none(void **state) {
-    (void)state;
-    assert_string_equal(reader_kind_name(READER_PREAD), "pread");
-    assert_string_equal(reader_kind_name(READER_PREAD + 1), "?");
-    assert_string_equal(reader_kind_name(UINT32_MAX), "?");
-    assert_string_equal(reader_reason_text(REASON_NONE), "");
-    assert_string_equal(reader_reason_text(REASON_CONFIGURED), "configured");
-    assert_string_equal(reader_reason_text(REASON_UNMAPPED + 1), "?");
-    assert_string_equal(confinement_name(CONFINED_PRIVILEGES), "no_new_privs");
-    assert_string_equal(confinement_name(CONFINED_URING), "io_uring");
-    assert_string_equal(confinement_name(CONFINEMENT_PARTS), "?");
-    assert_string_equal(stats_gpu_state_name(GPU_STATES - 1), "stopping");
-    assert_string_equal(stats_gpu_state_name(GPU_STATES), "?");
-}
-
 static void test_every_counter_has_its_text(void **state) {
     (void)state;
     for (int i = 0; i < LOADER_COUNTERS; i++)
@@ -380,13 +359,11 @@ int main(void) {
         CASE(test_an_old_file_is_replaced_under_its_readers),
         CASE(test_what_cannot_be_created),
         CASE(test_a_group_that_may_not_be_given_is_said),
+        CASE(test_who_may_not_read_it_is_told_why),
         CASE(test_no_lie_is_taken),
         CASE(test_what_is_no_file),
         CASE(test_sums),
         CASE(test_a_loader_maps_its_record_and_no_other),
-        cmocka_unit_test(test_a_text_of_another_process_is_made_printable),
-        cmocka_unit_test(test_the_first_record_that_nobody_uses),
-        cmocka_unit_test(test_numbers_have_names_and_others_have_none),
         cmocka_unit_test(test_every_counter_has_its_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
