@@ -77,7 +77,7 @@ int ring_plan(struct ring_plan *plan, struct error *error) {
     if (plan->field_count < 1 || plan->field_count > RING_MAX_FIELDS)
         return error_set(error, -EOVERFLOW, "a sample has 1 to %u fields, not %" PRIu32, RING_MAX_FIELDS,
                          plan->field_count);
-    uint64_t sample_bytes = 0;
+    uint64_t sample_bytes;
     int err = place_fields(plan, &sample_bytes, error);
     if (err)
         return err;

@@ -48,6 +48,64 @@ static void who_comes_later_begins_where_the_others_are(void **state) {
     check_everything(&fixture);
 }
 
+static const struct partition pair = {.samples = 80, .batch_size = BATCH, .world_size = 2};
+
+// Where the first consumer begins, not where the pool, which was left with batches, continues.
+static void ranks_without_a_position_begin_with_the_first_one(void **state) {
+    (void)state;
+    open_with(8, 8, 2, &pair);
+    struct consumer *zero = join(&gpu, 0, 0, &anywhere, 2);
+    settle(&fixture);
+    leave(&gpu, zero);
+    struct start_position second = at(0, 8), third = at(0, 16);
+    zero = join(&gpu, 0, 0, &second, 2);
+    assert_int_equal(zero->cursor, 1);
+    assert_int_equal(join(&fixture, 1, 0, &anywhere, 1)->cursor, 1);
+    check_everything(&fixture);
+    close_fixture(&fixture);
+    open_with(8, 8, 2, &pair);
+    join(&gpu, 0, 0, &second, 2);
+    join(&other, 0, 0, &third, 2); // not the first
+    assert_int_equal(join(&fixture, 1, 0, &anywhere, 1)->cursor, 1);
+}
+
+// All that was held is there for whoever comes back, from the first slot on.
+static void what_was_held_is_not_read_again(void **state) {
+    (void)state;
+    open_with(4, 4, 1, &alone);
+    struct consumer *consumer = join(&fixture, 0, 0, &anywhere, 3);
+    settle(&fixture);
+    assert_int_equal(take(&fixture, consumer, 64), 3);
+    assert_true(is_held(consumer, 0));
+    uint64_t before = dispatched(&fixture);
+    leave(&fixture, consumer);
+    check_everything(&fixture);
+    struct start_position start = at(0, 0);
+    consumer = join(&fixture, 0, 0, &start, 3);
+    assert_int_equal(take(&fixture, consumer, 64), 3);
+    assert_int_equal(dispatched(&fixture), before);
+}
+
+// A lane that nobody is on stays while there is room for another one.
+static void a_warm_lane_makes_way_only_where_it_must(void **state) {
+    (void)state;
+    open_with(8, 8, 2, &pair);
+    leave(&fixture, join(&fixture, 0, 0, &anywhere, 1));
+    settle(&fixture);
+    assert_int_equal(fixture.delivery.lane_count, 1);
+    join(&fixture, 1, 0, &anywhere, 1);
+    assert_int_equal(fixture.delivery.lane_count, 2);
+}
+
+// It keeps nothing for itself.
+static void a_pool_takes_no_leases_from_those_in_the_ring(void **state) {
+    (void)state;
+    open_with(8, 4, 1, &alone);
+    join(&gpu, 0, 0, &anywhere, 2);
+    join(&other, 0, 0, &anywhere, 2);
+    assert_int_equal(join(&fixture, 0, 0, &anywhere, 64)->prefetch, 7);
+}
+
 static void all_go_back_before_the_first_grant(void **state) {
     (void)state;
     open_with(8, 4, 1, &alone);
@@ -199,6 +257,10 @@ int main(void) {
         TEST(who_comes_before_the_first_grant_begins_with_the_others),
         TEST(who_comes_later_begins_where_the_others_are),
         TEST(all_go_back_before_the_first_grant),
+        TEST(ranks_without_a_position_begin_with_the_first_one),
+        TEST(what_was_held_is_not_read_again),
+        TEST(a_warm_lane_makes_way_only_where_it_must),
+        TEST(a_pool_takes_no_leases_from_those_in_the_ring),
         TEST(a_warm_pool_is_used_by_who_comes_back),
         TEST(one_place_after_the_other),
         TEST(a_run_that_is_over_begins_again_for_one_who_wants_more),

@@ -258,6 +258,47 @@ static void who_leaves_the_largest_ring(void **state) {
     assert_int_equal(fixture.delivery.consumer_count, 0);
 }
 
+// More slots than there are bits in a word.
+static void each_slot_of_a_large_ring_is_held_by_itself(void **state) {
+    (void)state;
+    open_fixture(&fixture, 200, 1, &alone);
+    struct consumer *consumer = join(&fixture, 0, 0, &anywhere, 130);
+    settle(&fixture);
+    while (take(&fixture, consumer, 64))
+        continue;
+    assert_int_equal(consumer->held_count, 130);
+    check_everything(&fixture);
+    for (uint32_t i = 0; i < 130; i++) {
+        uint32_t slot = held_slot(&fixture, consumer, i % 3 % consumer->held_count);
+        consumer->lagging_since_ns = 1;
+        assert_int_equal(delivery_release(&fixture.delivery, consumer, slot), 0);
+        assert_false(is_held(consumer, slot));
+        assert_int_equal(consumer->lagging_since_ns, 0); // who releases holds up nobody
+        assert_int_equal(consumer->held_count, 129 - i);
+        check_everything(&fixture);
+    }
+    delivery_leave(&fixture.delivery, consumer);
+    delivery_leave(&fixture.delivery, consumer); // it is on no lane any more
+    assert_int_equal(fixture.delivery.consumer_count, 0);
+}
+
+// So that the supervisor does not write to new pages for too long at a time.
+static void a_pump_gives_out_slots_of_eight_mebibytes_of_words(void **state) {
+    (void)state;
+    static const struct partition large = {
+        .samples = 1ull << 30, .batch_size = CHUNK_MAX_SAMPLES, .world_size = 1};
+    fixture = (struct fixture){0};
+    fixture_ring(&fixture.ring, &(struct ring_shape){6, CHUNK_MAX_SAMPLES, CHUNK_MAX_SAMPLES, 1});
+    assert_int_equal(delivery_open(&fixture.delivery, &fixture.ring, &large, 1, &loaders_filler), 0);
+    join(&fixture, 0, 0, &anywhere, 1);
+    assert_int_equal(delivery_pump(&fixture.delivery), 0);
+    assert_int_equal(fixture.delivery.free_count, 2); // 2 MiB and a few bytes each, and one in any case
+    assert_true(fixture.delivery.behind);
+    assert_int_equal(delivery_pump(&fixture.delivery), 0);
+    assert_int_equal(fixture.delivery.free_count, 0);
+    assert_false(fixture.delivery.behind);
+}
+
 // A place is moved ahead, beyond its end if need be: then it is due nothing.
 static void who_skips_beyond_its_end_is_at_its_end(void **state) {
     (void)state;
@@ -286,6 +327,8 @@ int main(void) {
         TEST(consumers_of_one_pool_are_far_apart),
         TEST(leases_that_were_given_once_are_given_in_any_order),
         TEST(who_leaves_the_largest_ring),
+        TEST(each_slot_of_a_large_ring_is_held_by_itself),
+        TEST(a_pump_gives_out_slots_of_eight_mebibytes_of_words),
         TEST(who_skips_beyond_its_end_is_at_its_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

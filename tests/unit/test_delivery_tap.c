@@ -114,6 +114,40 @@ static void closing_a_pool_gives_the_ring_its_slots_back(void **state) {
     assert_int_equal(fixture.delivery.free_count, 4);
 }
 
+// As after the death of as many transfer processes as the queue has entries, each at one certain instruction.
+static void a_pool_with_a_full_queue_takes_nothing_from_the_ring(void **state) {
+    (void)state;
+    open_with(4, 3, 1, &alone);
+    struct consumer *consumer = join(&gpu, 0, 1, &anywhere, 1);
+    fill_all(&fixture);
+    assert_int_equal(delivery_pump(&fixture.delivery), 0);
+    fill_all(&fixture);
+    assert_int_equal(delivery_pump(&fixture.delivery), 0);
+    gpu.ring.queued += gpu.ring.header->queue_entries;
+    atomic_store(&ring_chunks(&gpu.ring, 0)[0], chunk_word(CHUNK_FREE, 0, 0)); // that of the first entry
+    assert_int_equal(delivery_pump(&gpu.delivery), 0);
+    assert_int_equal(gpu.delivery.free_count, 3);
+    check_everything(&other);
+    atomic_store(&ring_chunks(&gpu.ring, 0)[0], chunk_word(CHUNK_IDLE, 0, 0));
+    gpu.ring.queued -= gpu.ring.header->queue_entries;
+    check_everything(&fixture);
+    assert_int_equal(drain(&gpu, consumer), 10);
+}
+
+// Also while somebody is attached to it.
+static void closing_a_pool_takes_its_place_out_of_the_ring(void **state) {
+    (void)state;
+    open_with(4, 3, 1, &alone);
+    join(&gpu, 0, 1, &anywhere, 1);
+    struct consumer *host = join(&fixture, 0, 1, &anywhere, 1);
+    settle(&fixture);
+    assert_int_equal(fixture.delivery.consumer_count, 2);
+    delivery_close(&gpu.delivery);
+    assert_int_equal(fixture.delivery.consumer_count, 1);
+    check_everything(&fixture);
+    assert_int_equal(drain(&fixture, host), 10);
+}
+
 // ---- Who has to have released ------------------------------------------------------------------------------
 
 static void the_next_filling_waits_for_those_who_were_granted_this_one(void **state) {
@@ -289,6 +323,8 @@ int main(void) {
         TEST(the_ring_has_its_slots_back_when_the_copies_are_done),
         TEST(a_copy_keeps_its_slot_of_the_ring),
         TEST(closing_a_pool_gives_the_ring_its_slots_back),
+        TEST(closing_a_pool_takes_its_place_out_of_the_ring),
+        TEST(a_pool_with_a_full_queue_takes_nothing_from_the_ring),
         TEST(the_next_filling_waits_for_those_who_were_granted_this_one),
         TEST(a_stream_is_waited_for_beyond_a_batch_that_was_given_up),
         TEST(one_in_a_pool_holds_up_those_there),

@@ -307,6 +307,10 @@ static void test_what_another_run_left_of_the_epoch_before(void **state) {
     assert_sequence(&partition, 2, 7, 0);
     assert_sequence(&partition, 2, 9, 0);
     assert_no_sequence(&partition, 2, 6, -ERANGE); // a whole batch
+    const struct partition last = {
+        .samples = 10, .batch_size = 4, .world_size = 1, .drop_last = true, .start_epoch = UINT64_MAX};
+    assert_sequence(&last, UINT64_MAX, 4, 1);
+    assert_no_sequence(&last, UINT64_MAX, 8, -ERANGE); // no epoch follows
 }
 
 static void test_start_beyond_the_end(void **state) {

@@ -141,6 +141,20 @@ static void test_a_kernel_without_the_newest_flag(void **state) {
     machine.refuses = EMFILE;
     assert_int_equal(make(&plan, &error), -EMFILE);
     assert_non_null(strstr(error.text, "ring of a pool"));
+    assert_true(fcntl(0, F_GETFD) >= 0);
+}
+
+static void test_a_ring_that_cannot_be_mapped(void **state) {
+    (void)state;
+    struct error error = {0};
+    struct ring_plan plan = plan_of(4096, false);
+    int fd = -1;
+    AUTO_CLOSE int read_fd = -1;
+    assert_int_equal(ring_create(&plan, &fd, &read_fd, &error), 0);
+    close(fd);
+    machine.allocates = false;
+    assert_int_equal(ring_allocate_control(&plan, read_fd, &error), -EACCES);
+    assert_non_null(strstr(error.text, "cannot map a new ring"));
 }
 
 // ---- Room --------------------------------------------------------------------------------------------------
@@ -154,6 +168,7 @@ static void test_what_just_fits(void **state) {
     assert_true(fd >= 0);
     machine.free_bytes -= 4096;
     assert_int_equal(make(&plan, &error), -ENOSPC);
+    assert_true(fcntl(0, F_GETFD) >= 0); // a refusal closes nothing of the process's
     assert_non_null(strstr(error.text, "/dev/shm has 0 MiB free"));
 }
 
@@ -184,6 +199,7 @@ int main(void) {
         CASE(test_huge_pages_are_filled_if_the_mount_offers_them),
         CASE(test_the_mount_on_top_decides),
         CASE(test_a_kernel_without_the_newest_flag),
+        CASE(test_a_ring_that_cannot_be_mapped),
         CASE(test_what_just_fits),
         CASE(test_a_group_keeps_something_for_loaders),
     };

@@ -160,17 +160,17 @@ static void test_a_new_batch_has_no_marks_and_leaves_those_of_others(void **stat
 static void test_after_a_failure_was_forgotten_the_next_one_is_told(void **state) {
     (void)state;
     struct ring_error failure;
-    assert_true(try_dispatch(0, 0, BATCH));
+    assert_true(try_dispatch(2, 0, BATCH));
     struct ring_claim first = claim_next(5), second = claim_next(6);
     (void)!ring_chunk_failed(&ring, &first, -EIO, 1, 2, 3);
     ring_forget_failure(&ring, 1); // of another slot
     assert_int_equal(atomic_load(&ring.control->failure.state), RING_FAILURE_COMPLETE);
-    ring_forget_failure(&ring, 0);
+    ring_forget_failure(&ring, 2);
     assert_false(ring_take_failure(&ring, &failure));
     (void)!ring_chunk_failed(&ring, &second, -ENODATA, 4, 5, 6);
     assert_true(ring_take_failure(&ring, &failure));
     assert_int_equal(failure.code, -ENODATA);
-    assert_int_equal(failure.slot, 0);
+    assert_int_equal(failure.slot, 2);
     assert_int_equal(failure.file, 4);
     assert_int_equal(failure.offset, 5);
     assert_int_equal(failure.sample, 6);

@@ -65,8 +65,7 @@ int lane_get(struct delivery *delivery, uint64_t rank, struct lane **lane, struc
 // ---- Where it is -------------------------------------------------------------------------------------------
 
 void lane_seek(struct delivery *delivery, struct lane *lane, uint64_t sequence) {
-    bool ahead = sequence >= lane->base && sequence - lane->base <= lane->length;
-    while (lane->length && (!ahead || lane->base < sequence))
+    while (lane->length && lane->base != sequence)
         window_pop(delivery, lane);
     lane->base = sequence;
 }
