@@ -97,6 +97,18 @@ static void a_warm_lane_makes_way_only_where_it_must(void **state) {
     assert_int_equal(fixture.delivery.lane_count, 2);
 }
 
+static void one_grant_is_enough_to_have_moved_on(void **state) {
+    (void)state;
+    open_with(8, 8, 1, &alone);
+    struct start_position later = at(1, 8), earlier = at(0, 4);
+    int err = 0;
+    struct consumer *first = join(&fixture, 0, 2, &later, 2);
+    settle(&fixture);
+    assert_int_equal(take(&fixture, first, 1), 1);
+    assert_null(try_join(&fixture, 0, 2, &earlier, 2, &err));
+    assert_int_equal(err, -ESTALE);
+}
+
 // It keeps nothing for itself.
 static void a_pool_takes_no_leases_from_those_in_the_ring(void **state) {
     (void)state;
@@ -260,6 +272,7 @@ int main(void) {
         TEST(ranks_without_a_position_begin_with_the_first_one),
         TEST(what_was_held_is_not_read_again),
         TEST(a_warm_lane_makes_way_only_where_it_must),
+        TEST(one_grant_is_enough_to_have_moved_on),
         TEST(a_pool_takes_no_leases_from_those_in_the_ring),
         TEST(a_warm_pool_is_used_by_who_comes_back),
         TEST(one_place_after_the_other),

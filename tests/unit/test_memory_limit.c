@@ -113,6 +113,27 @@ static void of_a_group_that_is_not_there_the_root_counts(void **state) {
     assert_int_equal(memory_limit_of(membership, root).free_bytes, 4100); // longer than any path
 }
 
+static void a_controller_is_a_whole_word(void **state) {
+    (void)state;
+    make_group("/memory");
+    make_group("/memory/a");
+    put("/memory/a", "memory.limit_in_bytes", "1000\n");
+    put("/memory/a", "memory.usage_in_bytes", "700\n");
+    assert_int_equal(memory_limit_of("4:cpu:/a\n", root).free_bytes, UINT64_MAX);
+    assert_int_equal(memory_limit_of("4:memories,xmemory,memoryx:/a\n", root).free_bytes, UINT64_MAX);
+    assert_int_equal(memory_limit_of("4:xmemory,memory,cpu:/a\n", root).free_bytes, 300);
+    assert_int_equal(memory_limit_of("4:cpu,memory:/a\n", root).free_bytes, 300);
+}
+
+// Nothing of a longer file that was read before it.
+static void a_file_ends_where_it_ends(void **state) {
+    (void)state;
+    make_group("/a");
+    put_v2("/a", "1000000\n", "100\n", "file 10\nshmem 10\nslab_reclaimable 70\n");
+    put_v2("", "1000", "900", "file 10\n");
+    assert_int_equal(memory_limit_of("0::/a\n", root).free_bytes, 1000 - (900 - 10));
+}
+
 static void a_root_with_a_long_path_has_no_groups(void **state) {
     (void)state;
     char long_root[1000];
@@ -166,6 +187,8 @@ int main(void) {
         TEST(there_may_be_no_limit),
         TEST(of_groups_that_leave_the_same_the_innermost_is_named),
         TEST(of_a_group_that_is_not_there_the_root_counts),
+        TEST(a_controller_is_a_whole_word),
+        TEST(a_file_ends_where_it_ends),
         TEST(a_root_with_a_long_path_has_no_groups),
         TEST(a_file_may_be_longer_than_is_read),
         TEST(version_1),

@@ -311,6 +311,9 @@ static void test_sums(void **state) {
     assert_string_equal(snapshot->feeds[0].name, "first");
     assert_string_equal(snapshot->feeds[1].dataset, "data of second");
     assert_int_equal(snapshot->feeds[1].id, 9);
+    assert_int_equal(snapshot->feeds[1].batch_size, 109);
+    assert_int_equal(snapshot->feeds[1].world_size, 209);
+    assert_int_equal(snapshot->feeds[1].slot_count, 309);
     assert_int_equal(snapshot->feeds[1].ring_bytes, 409);
     assert_int_equal(snapshot->feeds[1].started_ns, 509);
     for (int counter = 0; counter < LOADER_COUNTERS; counter++) {
