@@ -1,167 +1,77 @@
 #!/usr/bin/env python3
-"""Mutation testing: makes small mistakes in the sources, one at a time, and counts how many the unit tests notice.
+"""Mutation testing: makes small mistakes in the sources, one at a time, and counts how many the tests notice.
 
-Works in a copy of the tree, $(BUILD)/mutate/tree. What was found is kept in $(BUILD)/mutate/results.json, so a run that was
-ended continues where it was; results are forgotten when a source or its tests change.
+`make mutate` builds everything once, in $(BUILD)/mutate; a mutant is compiled alone and linked in front of the archives.
+$(BUILD)/mutate/results.json says for each mutant which test noticed it, and which did not. A result holds as long as the
+mutant's file and the tests that gave it stay as they are, so a run that was ended continues where it was, and after a
+change of a test only that test runs again. Remove the file after changes elsewhere.
+
+Not counted: mutants that do not compile, that compile to the same code, or that equivalent.txt lists.
 """
 
 import argparse
+import concurrent.futures
 import fnmatch
 import hashlib
 import json
 import os
 import pathlib
-import random
-import re
-import shutil
-import signal
-import subprocess
+import queue
 import sys
+import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+import mutants
+import programs
+
+ROOT = programs.ROOT
 KNOWN = pathlib.Path(__file__).resolve().parent / "equivalent.txt"
 
-# Which unit tests are to notice a mistake in which files.
+# Which programs are to notice a mistake in which files; the first row that matches counts.
+DELIVERY = ["test_delivery*", "test_pace", "test_copies", "simulate"]
 SUITES = [
-    (["shm/ring*.c", "shm/holes.c"], ["test_ring*", "test_delivery*"]),
-    (["shm/stats*.c", "shm/reader_kind.c"], ["test_stats*"]),
-    (["shm/memory_limit.c"], ["test_memory_limit"]),
-    (["order/order.c"], ["test_order"]),
-    (["order/partition.c"], ["test_partition"]),
-    (["order/token.c"], ["test_token"]),
-    (["daemon/supervisor/delivery/*.c"], ["test_delivery*", "test_pace"]),
+    (["shm/ring_loader.c", "shm/ring_supervisor.c"], ["test_ring*", *DELIVERY]),
+    (["shm/memory_limit.c", "shm/ring_room.c"], ["test_memory_limit", "test_room", "test_ring_ma*"]),
+    (["shm/ring*.c", "shm/holes.c"], ["test_ring*", "test_room", "test_client_verify", *DELIVERY]),
+    (["shm/stats*.c", "shm/reader_kind.c", "shm/confinement.c"],
+     ["test_stats*", "test_rates", "test_render", "test_confine", "test_reader_setup"]),
+    (["order/*.c"], ["test_order", "test_partition", "test_token", "simulate"]),
+    (["daemon/supervisor/delivery/*.c"], DELIVERY),
 ]
 # Needs many processes, and notices nothing that the others do not.
 LEFT_OUT = ["test_ring_processes"]
-# Takes tens of seconds, and alone notices a memory order that is too weak: only with --slow.
-SLOW = ["test_ring_schedules"]
-
-OPERATORS = [
-    ("comparison", r"(?<![-<>=!&|])(<=|>=|==|!=|<|>)(?![<>=])",
-     {"<": ["<=", ">="], "<=": ["<", ">"], ">": [">=", "<="], ">=": [">", "<"], "==": ["!="], "!=": ["=="]}),
-    ("arithmetic", r"(?<=[\w)\]] )([-+*/%])(?= [\w(&])",
-     {"+": ["-"], "-": ["+"], "*": ["+"], "/": ["*"], "%": ["/"]}),
-    ("logic", r"(&&|\|\|)", {"&&": ["||"], "||": ["&&"]}),
-    ("bits", r"(?<=[\w)] )([&|])(?= [\w(~])", {"&": ["|"], "|": ["&"]}),
-    ("step", r"(\+\+|--)", {"++": ["--"], "--": ["++"]}),
-    ("assignment", r"( \+= | -= | \|= | &= )",
-     {" += ": [" -= "], " -= ": [" += "], " |= ": [" &= "], " &= ": [" |= "]}),
-    ("constant", r"(?<![\w.])(0|1|2|64)(?![\w.])", {"0": ["1"], "1": ["0", "2"], "2": ["1", "3"], "64": ["63"]}),
-    ("boolean", r"\b(true|false)\b", {"true": ["false"], "false": ["true"]}),
-    ("negation", r"(?<=[(\s])(!)(?=[\w(])", {"!": [""]}),
-    ("order", r"\bmemory_order_(acquire|release)\b", {"acquire": ["relaxed"], "release": ["relaxed"]}),
-]
-STATEMENT = re.compile(r"^\s+(?!return|goto|break|continue|case|default|const|struct|uint|int|bool|char|static|\.)"
-                       r"[\w>\-.\[\]*&]+(\(.*\)| [-+|&]?= .*|\+\+|--);$")
-LEAVING = re.compile(r"^\s+(return( [^;]*)?|break|continue);$")
+# Takes half a minute, and alone notices a memory order that is too weak: only with --slow, and where it can notice anything.
+SCHEDULES = ["test_ring_schedules"]
+NEEDS_SCHEDULES = ["shm/ring_loader.c", "shm/ring_supervisor.c"]
+SANITIZED = "@asan"
+UNCOUNTED = ["does not compile", "same code"]
 
 
-def code_of(line):
-    """The line with strings and comments blanked, so that columns stay."""
-    line = re.sub(r'"(\\.|[^"\\])*"', lambda m: '"' + " " * (len(m.group()) - 2) + '"', line)
-    line = re.sub(r"/\*.*?\*/", lambda m: " " * len(m.group()), line)
-    return re.sub(r"//.*$", lambda m: " " * len(m.group()), line)
+def suite_of(path, slow, sanitized):
+    names = [*sorted(source.stem for source in (ROOT / "tests/unit").glob("test_*.c")), "simulate"]
+    patterns = next((tests for files, tests in SUITES if any(fnmatch.fnmatch(path, file) for file in files)), [])
+    left_out = LEFT_OUT + ([] if slow and path in NEEDS_SCHEDULES else SCHEDULES)
+    chosen = [name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in patterns) and name not in left_out]
+    again = [name for name in chosen if name != "simulate" and "schedules" not in name] if sanitized else []
+    return chosen + [name + SANITIZED for name in again]
 
 
-def mutants_of(path):
-    """All (line number, what, new line) of a file."""
-    found = []
-    continued = False
-    for number, line in enumerate((ROOT / path).read_text().split("\n"), 1):
-        code = code_of(line)
-        directive = code.startswith("#") or continued
-        continued = directive and line.endswith("\\")
-        if directive or not code.startswith(" ") or "_Static_assert" in code:
-            continue
-        for name, pattern, others in OPERATORS:
-            for match in re.finditer(pattern, code):
-                for other in others.get(match.group(1), []):
-                    new = line[:match.start(1)] + other + line[match.end(1):]
-                    found.append((number, f"{name}: {match.group(1).strip()} to {other.strip() or 'nothing'}"
-                                  f" at {match.start(1) + 1}", new))
-        if STATEMENT.match(code) or LEAVING.match(code):
-            indent = re.match(r"\s*", line).group()
-            found.append((number, "statement: removed", indent + ";"))
-    return found
+def digest(paths):
+    state = hashlib.sha256()
+    for path in sorted(paths):
+        state.update(path.read_bytes())
+    return state.hexdigest()[:12]
 
 
-def matching(names, patterns):
-    return [name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
-
-
-def ended(command, folder, limit, **options):
-    """The exit status, or None after `limit` seconds; whatever it started is ended."""
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                          start_new_session=True, **options) as process:
-        try:
-            return process.wait(limit)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-
-
-class Bench:
-    """The copy of the tree, and what is built there."""
-
-    def __init__(self, build):
-        self.home = ROOT / build / "mutate"
-        self.tree = self.home / "tree"
-        self.tests = sorted(path.stem for path in (ROOT / "tests/unit").glob("test_*.c"))
-        shutil.rmtree(self.tree, ignore_errors=True)
-        list_files = ["git", "ls-files", "-z", "-co", "--exclude-standard"]
-        listed = subprocess.run(list_files, cwd=ROOT, capture_output=True, check=True).stdout
-        for name in listed.decode().split("\0"):
-            if name and (ROOT / name).is_file():
-                (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, self.tree / name)
-
-    def make(self, tests):
-        targets = [f"build/tests/{test}" for test in tests]
-        return ended(["make", "-s", "-j2", "WERROR=", *targets], self.tree, 600) == 0
-
-    def passes(self, test, limit):
-        environment = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="tap")
-        return ended([f"build/tests/{test}"], self.tree, limit, env=environment) == 0
-
-    def durations(self, tests):
-        """Builds the tests, and says how long each takes; they must pass."""
-        if not self.make(tests):
-            sys.exit("the tests cannot be built")
-        took = {}
-        for test in tests:
-            began = time.monotonic()
-            if not self.passes(test, 120):
-                sys.exit(f"{test} fails without any mistake made")
-            took[test] = time.monotonic() - began
-        return took
-
-    def outcome(self, path, number, line, took):
-        """What notices the mistake: a test, "limit of TEST", "compiler", or None."""
-        source = self.tree / path
-        lines = (ROOT / path).read_text().split("\n")
-        lines[number - 1] = line
-        source.write_text("\n".join(lines))
-        try:
-            for test in sorted(took, key=took.get):
-                if not self.make([test]):
-                    return "compiler"
-                limit = 10 + 5 * took[test]
-                began = time.monotonic()
-                if not self.passes(test, limit):
-                    return test if time.monotonic() - began < limit else f"limit of {test}"
-            return None
-        finally:
-            shutil.copy(ROOT / path, source)
-            os.utime(source)
+def versions_of(names):
+    """Changes when the program's own sources change."""
+    versions = {"simulate": digest([*ROOT.glob("tests/simulate/*"), *ROOT.glob("tests/world/*")])}
+    sources = {name: ROOT / f"tests/unit/{name.removesuffix(SANITIZED)}.c" for name in names}
+    return {name: versions.get(name) or digest([sources[name]]) for name in names}
 
 
 def known_equivalents():
-    """Mistakes that change nothing that a unit test could see: (file, the line's text, what) -> why."""
+    """Mistakes that change nothing that a test could see: (file, the line's text, what) -> why."""
     known = {}
     for line in KNOWN.read_text().splitlines():
         if line.strip() and not line.startswith("#"):
@@ -170,76 +80,178 @@ def known_equivalents():
     return known
 
 
-def sample(arguments, names):
-    """(file, tests, line number, what, new line), of each file the same share."""
-    chosen = []
-    left_out = known_equivalents()
-    for patterns, suite in SUITES:
-        files = sorted(str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern))
-        tests = [test for test in matching(names, suite) if test not in LEFT_OUT + ([] if arguments.slow else SLOW)]
-        for path in files:
-            if arguments.only and not fnmatch.fnmatch(path, arguments.only):
+class Run:
+    def __init__(self, arguments):
+        self.home = ROOT / arguments.build
+        self.kept = self.home / "results.json"
+        kept = json.loads(self.kept.read_text()) if self.kept.exists() else {"took": {}, "mutants": {}}
+        self.took, self.results = kept["took"], kept["mutants"]
+        self.plain = programs.Programs(arguments.build, False)
+        self.sanitized = programs.Programs(f"{arguments.build}/asan", True)
+        self.lock = threading.Lock()
+        self.texts, self.suites, self.originals, self.kills = {}, {}, {}, {}
+        self.until = time.monotonic() + arguments.seconds
+        self.folders = queue.SimpleQueue()
+        for number in range(arguments.jobs):
+            folder = self.home / f"work/{number}"
+            folder.mkdir(parents=True, exist_ok=True)
+            self.folders.put(folder)
+
+    def find(self, arguments):
+        """The mutants of the sample, in the order that the seed gives."""
+        found = []
+        for patterns, _ in SUITES:
+            for path in sorted(str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)):
+                if path not in self.texts and any(fnmatch.fnmatch(path, only) for only in arguments.only or ["*"]):
+                    self.texts[path] = (ROOT / path).read_text()
+                    self.suites[path] = suite_of(path, arguments.slow, arguments.sanitized)
+                    found += mutants.mutants_of(path, self.texts[path])
+        self.versions = versions_of({name for suite in self.suites.values() for name in suite})
+        found = [mutant for mutant in found if arguments.slow or not mutant.what.startswith("order")]
+        places = {mutant: mutant.place(arguments.seed) for mutant in found}
+        inside = [mutant for mutant in found if arguments.skip <= places[mutant] < arguments.skip + arguments.share]
+        return sorted(inside, key=places.get)
+
+    def result_of(self, mutant):
+        """What is known of the mutant in this version of its file."""
+        state = hashlib.sha256(mutant.apply(self.texts[mutant.path]).encode()).hexdigest()[:16]
+        return self.results.setdefault(f"{mutant.path} {state}", {"mutant": mutant.name, "by": None, "past": {}})
+
+    def measure(self, mutants_left):
+        """Runs each program without a mutant, unless it was run before."""
+        for name in sorted({name for mutant in mutants_left for name in self.suites[mutant.path]}):
+            built, program = self.place_of(name)
+            version = self.versions[name]
+            if self.took.get(name, {}).get("version") != version:
+                seconds = built.measure(program, self.home / "work/0")
+                self.keep(self.took.setdefault(name, {}), version=version, seconds=seconds)
+            built.took[program] = self.took[name]["seconds"]
+
+    def place_of(self, name):
+        """Where the program was built, and its name there."""
+        return (self.sanitized if name.endswith(SANITIZED) else self.plain), name.removesuffix(SANITIZED)
+
+    def todo(self, mutant):
+        """The programs that have not yet told, quickest first; none if one has noticed the mutant."""
+        result = self.result_of(mutant)
+        suite = self.suites[mutant.path]
+        if result["by"] in UNCOUNTED or self.versions.get(result["by"], "") == result.get("version"):
+            return []
+        killer = result["by"]
+        missing = [name for name in suite if result["past"].get(name) != self.versions[name]]
+        price = {name: (name != killer, name.endswith(SANITIZED), self.price(mutant.path, name)) for name in missing}
+        return sorted(missing, key=price.get)
+
+    def price(self, path, name):
+        """What notices many mistakes in the file in little time comes first."""
+        return (0.1 + self.took.get(name, {}).get("seconds", 0)) / (1 + self.kills.get((path, name), 0))
+
+    def judge(self, mutant):
+        """Finds out what notices the mutant."""
+        if time.monotonic() > self.until:
+            return
+        folder = self.folders.get()
+        try:
+            result = self.result_of(mutant)
+            self.try_all(mutant, result, folder)
+        finally:
+            self.folders.put(folder)
+
+    def keep(self, result, **news):
+        with self.lock:
+            result.update(news)
+            text = json.dumps({"took": self.took, "mutants": self.results}, indent=1)
+            self.kept.with_suffix(".new").write_text(text)
+            self.kept.with_suffix(".new").replace(self.kept)
+
+    def original_of(self, path, folder):
+        """The file's object without any mutant."""
+        if path not in self.originals:
+            output = folder / "original.o"
+            if not self.plain.compile(self.texts[path], output):
+                raise SystemExit(f"{path} does not compile without any mistake made")
+            self.originals[path] = output.read_bytes()
+        return self.originals[path]
+
+    def try_all(self, mutant, result, folder):
+        text = self.texts[mutant.path]
+        changed = folder / "mutant.o"
+        if not self.plain.compile(mutant.apply(text), changed):
+            return self.keep(result, by="does not compile")
+        if changed.read_bytes() == self.original_of(mutant.path, folder):
+            return self.keep(result, by="same code")
+        for name in self.todo(mutant):
+            built, program = self.place_of(name)
+            if built is self.sanitized and changed.name == "mutant.o":
+                changed = folder / "sanitized.o"
+                built.compile(mutant.apply(text), changed)
+            around = built.includes(program, mutant.path) and folder / "around.o"
+            if around and not built.compile_around(program, mutant.path, mutant.apply(text), folder):
                 continue
-            text = (ROOT / path).read_text().split("\n")
-            mutants = [mutant for mutant in mutants_of(path)
-                       if (arguments.slow or not mutant[1].startswith("order")) and
-                       (path, text[mutant[0] - 1].strip(), mutant[1].split(" at ")[0]) not in left_out]
-            random.Random(f"{arguments.seed} {path}").shuffle(mutants)
-            count = max(1, round(len(mutants) * arguments.share)) if mutants else 0
-            chosen += [(path, tests, *mutant) for mutant in mutants[:count]]
-    return chosen
+            how = built.notices(program, around or changed, folder)
+            if how:
+                self.kills[mutant.path, name] = self.kills.get((mutant.path, name), 0) + 1
+                return self.keep(result, by=name, how=how, version=self.versions[name])
+            self.keep(result, past=result["past"] | {name: self.versions[name]})
+        return self.keep(result, by=None, how=None, version=None)
 
 
-def key_of(path, tests, line, what):
-    state = hashlib.sha256((ROOT / path).read_bytes())
-    for test in tests:
-        state.update((ROOT / f"tests/unit/{test}.c").read_bytes())
-    return f"{path}:{line}:{what}:{state.hexdigest()[:16]}"
+def directory_of(path):
+    return path.rpartition("/")[0]
 
 
-def report(results):
-    """Prints the figures per file and what survived; returns the share killed."""
-    survivors = [result for result in results if not result["by"]]
-    for path in sorted({result["path"] for result in results}):
-        mine = [result for result in results if result["path"] == path]
-        print(f"{sum(bool(result['by']) for result in mine):4} of {len(mine):4}  {path}")
-    for result in survivors:
-        print(f"survives  {result['path']}:{result['line']}  {result['what']}\n          {result['text'].strip()}")
-    share = 1 - len(survivors) / len(results) if results else 1
-    print(f"mutants: {len(results) - len(survivors)} of {len(results)} killed ({share:.2f})")
-    return share
+def print_share(counted, name):
+    killed = sum(bool(result["by"]) for result in counted)
+    print(f"{killed:5} of {len(counted):4}  {killed / max(1, len(counted)):.2f}  {name}")
+    return killed / max(1, len(counted))
+
+
+def report(run, chosen, listed, verbose):
+    """Prints the figures per file and directory, and what survived; returns the share killed."""
+    outcomes = [(mutant, run.result_of(mutant)) for mutant in chosen if not run.todo(mutant)]
+    counted = [(mutant, result) for mutant, result in outcomes if result["by"] not in UNCOUNTED]
+    for part in (lambda path: path, directory_of):
+        for name in sorted({part(mutant.path) for mutant, _ in counted}):
+            print_share([result for mutant, result in counted if part(mutant.path) == name], name)
+    for mutant, result in sorted(counted, key=lambda pair: (pair[0].path, pair[0].line)):
+        if not result["by"]:
+            print(f"survives  {mutant.path}:{mutant.line}  {mutant.what}")
+            print(f"  is      {mutant.old}\n  becomes {mutant.new.strip()}")
+        elif verbose:
+            print(f"{mutant.path}:{mutant.line}  {mutant.what}: {result['by']} {result['how']}")
+    uncounted = ", ".join(f"{sum(result['by'] == why for _, result in outcomes)} {why}" for why in UNCOUNTED)
+    limits = sum(result.get("how") == "limit" for _, result in counted)
+    print(f"mutants: {len(chosen)} chosen, {len(chosen) - len(outcomes)} not tried; not counted: {uncounted}, "
+          f"{listed} listed as equivalent; killed by a time limit: {limits}")
+    return print_share([result for _, result in counted], "killed in all")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build")
+    parser.add_argument("--build", default="build/mutate")
     parser.add_argument("--share", type=float, default=0.05, help="of all mutants; 1: all")
+    parser.add_argument("--skip", type=float, default=0, help="leave out the first of the seed's order, for another sample")
     parser.add_argument("--seed", default="1")
-    parser.add_argument("--only", help="files that match")
+    parser.add_argument("--only", action="append", help="files that match")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no mutant after that time")
-    parser.add_argument("--slow", action="store_true", help="memory orders too, with the tests that notice them")
+    parser.add_argument("--slow", action="store_true", help="memory orders too, and the test that notices them")
+    parser.add_argument("--sanitized", action="store_true", help="try what survives with the sanitizers")
+    parser.add_argument("--report", action="store_true", help="only say what is known")
+    parser.add_argument("--verbose", action="store_true", help="say what noticed each mutant")
     parser.add_argument("--least", type=float, default=0, help="fail if a smaller share is killed")
     arguments = parser.parse_args()
-    bench = Bench(arguments.build)
-    kept = bench.home / "results.json"
-    known = json.loads(kept.read_text()) if kept.exists() else {}
-    chosen = sample(arguments, bench.tests)
-    random.Random(arguments.seed).shuffle(chosen)  # so that a run that is ended early has looked at all files
-    took, results = {}, []
-    began = time.monotonic()
-    for path, tests, number, what, line in chosen:
-        key = key_of(path, tests, number, what)
-        if key not in known:
-            if time.monotonic() - began > arguments.seconds:
-                continue
-            missing = [test for test in tests if test not in took]
-            if missing:
-                took.update(bench.durations(missing))
-            known[key] = bench.outcome(path, number, line, {test: took[test] for test in tests})
-            kept.write_text(json.dumps(known, indent=0))
-        if known[key] != "compiler":
-            results.append({"path": path, "line": number, "what": what, "text": line, "by": known[key]})
-    return 0 if report(results) >= arguments.least else 1
+    run = Run(arguments)
+    equivalents = known_equivalents()
+    found = run.find(arguments)
+    chosen = [mutant for mutant in found if (mutant.path, mutant.old, mutant.what) not in equivalents]
+    left = [] if arguments.report else [mutant for mutant in chosen if run.todo(mutant)]
+    run.measure(left)
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        for number, _ in enumerate(pool.map(run.judge, left), 1):
+            if number % 50 == 0:
+                print(f"{number} of {len(left)} tried", file=sys.stderr)
+    return 0 if report(run, chosen, len(found) - len(chosen), arguments.verbose) >= arguments.least else 1
 
 
 if __name__ == "__main__":
