@@ -131,6 +131,18 @@ static void test_a_ring_without_another_slot(void **state) {
     assert_int_equal(abandoned_find(&fixture.delivery, &stuck), 0);
 }
 
+// However long ago the loader was killed: nobody has looked for another slot before.
+static void test_the_search_for_a_slot_begins_late(void **state) {
+    (void)state;
+    open_hung(1, 1, true);
+    struct hung_batch stuck = {.moves = true, .now = 50, .ago_ns = 10};
+    abandoned_note(&fixture.delivery, HUNG, 2, 1);
+    assert_int_equal(abandoned_leave(&fixture.delivery, HUNG, 50, 1), 1);
+    assert_int_equal(abandoned_find(&fixture.delivery, &stuck), 0);
+    stuck.now = 60;
+    assert_int_equal(abandoned_find(&fixture.delivery, &stuck), 1);
+}
+
 static void test_a_late_report_is_harmless(void **state) {
     (void)state;
     struct consumer *consumer = open_hung(4, 2, false);
@@ -272,6 +284,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_a_full_ring_gives_up_its_last_batch, close_after),
         cmocka_unit_test_teardown(test_a_last_batch_that_is_being_read, close_after),
         cmocka_unit_test_teardown(test_a_ring_without_another_slot, close_after),
+        cmocka_unit_test_teardown(test_the_search_for_a_slot_begins_late, close_after),
         cmocka_unit_test_teardown(test_a_late_report_is_harmless, close_after),
         cmocka_unit_test_teardown(test_two_that_share_get_it_once_each, close_after),
         cmocka_unit_test_teardown(test_the_consumer_leaves_meanwhile, close_after),

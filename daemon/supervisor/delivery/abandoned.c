@@ -49,7 +49,7 @@ void abandoned_excuse(struct delivery *delivery, uint64_t now) {
     for (uint32_t slot = 0; delivery->has_hung && slot < count_slots(delivery); slot++) {
         struct slot_state *state = &delivery->slots[slot];
         if (state->phase == SLOT_FILLING && state->lane && state->hung_ns && !is_awaited(state))
-            state->hung_ns = now;
+            state->hung_ns = state->moves_ns = now;
     }
 }
 
@@ -72,6 +72,7 @@ uint32_t abandoned_leave(struct delivery *delivery, uint32_t owner, uint64_t now
         if (state->moves || !is_read_by(delivery, slot, owner))
             continue;
         state->moves = true;
+        state->moves_ns = now;
         left++;
     }
     delivery->moving += left;
@@ -112,8 +113,9 @@ void abandoned_withdraw(struct delivery *delivery) {
 uint64_t abandoned_find(const struct delivery *delivery, const struct hung_batch *wanted) {
     for (uint32_t slot = 0; slot < count_slots(delivery); slot++) {
         const struct slot_state *state = &delivery->slots[slot];
+        uint64_t noticed_ns = wanted->moves ? state->moves_ns : state->hung_ns;
         if (state->phase == SLOT_FILLING && state->lane && state->hung_ns &&
-            wanted->now >= state->hung_ns + wanted->ago_ns && (state->moves || !wanted->moves) &&
+            wanted->now >= noticed_ns + wanted->ago_ns && (state->moves || !wanted->moves) &&
             (!wanted->owner || is_read_by(delivery, slot, wanted->owner)))
             return state->hung_since_ns;
     }

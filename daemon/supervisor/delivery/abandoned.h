@@ -30,7 +30,7 @@ void abandoned_withdraw(struct delivery *delivery);
 struct hung_batch {
     uint32_t owner;  // reads it; 0: anybody, or nobody
     bool moves;      // has not found another slot
-    uint64_t now;    // that it hangs was noticed, and has been waited for since, ...
+    uint64_t now;    // that it hangs was noticed, or that it has to move, and has been waited for since, ...
     uint64_t ago_ns; // ... at least so long ago
 };
 

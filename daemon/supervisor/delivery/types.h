@@ -67,7 +67,8 @@ struct slot_state {
     // A loader hung while it read the batch: when that was noticed, or last excused (abandoned_excuse), and since when.
     // 0: none did.
     uint64_t hung_ns, hung_since_ns;
-    bool moves; // to be filled into another slot, since that loader does not end
+    bool moves;        // to be filled into another slot, since that loader does not end
+    uint64_t moves_ns; // since then
 };
 
 struct delivery {

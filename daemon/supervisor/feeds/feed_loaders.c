@@ -212,9 +212,10 @@ static void leave_behind(struct served_feed *feed, struct loader_process *loader
         fail_hung(feed, now, since, "and too many loaders hang in the same way");
 }
 
-// A batch that hangs has found no other slot for as long as a read of it might have taken.
+// A batch that hangs has found no other slot for as long as a read of it might have taken. That counts from when one
+// was first looked for: the loader may have been killed long before, if the machine has stood still in between.
 static void check_moves(struct served_feed *feed, uint64_t now) {
-    const struct hung_batch batch = {.moves = true, .now = now, .ago_ns = timeout_ns(feed) + GRACE_NS};
+    const struct hung_batch batch = {.moves = true, .now = now, .ago_ns = timeout_ns(feed)};
     uint64_t since = feed->delivery.moving ? abandoned_find(&feed->delivery, &batch) : 0;
     if (since)
         fail_hung(feed, now, since, "and the ring has no slot left to read its batch into");
