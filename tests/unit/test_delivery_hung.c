@@ -143,6 +143,26 @@ static void test_the_search_for_a_slot_begins_late(void **state) {
     assert_int_equal(abandoned_find(&fixture.delivery, &stuck), 1);
 }
 
+// It waits for the next batch before it releases what it has, and what the hung loader keeps is lacking for that.
+static void test_too_few_slots_are_left(void **state) {
+    (void)state;
+    struct consumer *consumer = open_hung(2, 2, false);
+    leave_behind(&fixture, HUNG); // hung since 1
+    work();
+    assert_int_equal(take(&fixture, consumer, 64), 1);
+    assert_int_equal(abandoned_starves(&fixture.delivery), 0); // it may be about to release it
+    consumer->waiting_since_ns = 3;
+    assert_int_equal(abandoned_starves(&fixture.delivery), 1);
+    give_back(&fixture, consumer, 0);
+    assert_int_equal(abandoned_starves(&fixture.delivery), 0);
+    work();
+    assert_int_equal(take(&fixture, consumer, 64), 1);
+    assert_int_equal(abandoned_starves(&fixture.delivery), 1);
+    end_behind(&fixture, HUNG);
+    settle(&fixture);
+    assert_int_equal(abandoned_starves(&fixture.delivery), 0);
+}
+
 static void test_a_late_report_is_harmless(void **state) {
     (void)state;
     struct consumer *consumer = open_hung(4, 2, false);
@@ -285,6 +305,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_a_last_batch_that_is_being_read, close_after),
         cmocka_unit_test_teardown(test_a_ring_without_another_slot, close_after),
         cmocka_unit_test_teardown(test_the_search_for_a_slot_begins_late, close_after),
+        cmocka_unit_test_teardown(test_too_few_slots_are_left, close_after),
         cmocka_unit_test_teardown(test_a_late_report_is_harmless, close_after),
         cmocka_unit_test_teardown(test_two_that_share_get_it_once_each, close_after),
         cmocka_unit_test_teardown(test_the_consumer_leaves_meanwhile, close_after),

@@ -1,6 +1,7 @@
 #include "daemon/supervisor/delivery/abandoned.h"
 
 #include "daemon/supervisor/delivery/filler.h"
+#include "daemon/supervisor/delivery/lane.h"
 #include "daemon/supervisor/delivery/window.h"
 #include "shm/ring_supervisor.h"
 
@@ -119,5 +120,40 @@ uint64_t abandoned_find(const struct delivery *delivery, const struct hung_batch
             (!wanted->owner || is_read_by(delivery, slot, wanted->owner)))
             return state->hung_since_ns;
     }
+    return 0;
+}
+
+static bool is_filled(const struct lane *lane) {
+    return lane->length > lane->ready;
+}
+
+// Somebody will release a batch, or be detached.
+static bool is_in_use(const struct delivery *delivery, const struct lane *lane) {
+    const struct consumer *consumer;
+    LIST_FOREACH(consumer, &lane->consumers, link)
+        if (consumer->held_count && !consumer->waiting_since_ns)
+            return true;
+    for (uint32_t slot = 0; slot < count_slots(delivery); slot++)
+        if (delivery->slots[slot].lane == lane && delivery->slots[slot].copies)
+            return true;
+    return false;
+}
+
+static uint64_t oldest_left(const struct delivery *delivery) {
+    uint64_t oldest = UINT64_MAX;
+    for (uint32_t slot = 0; slot < count_slots(delivery); slot++)
+        if (is_abandoned(&delivery->slots[slot]) && delivery->slots[slot].hung_since_ns)
+            oldest = min_u64(oldest, delivery->slots[slot].hung_since_ns);
+    return oldest == UINT64_MAX ? 0 : oldest;
+}
+
+uint64_t abandoned_starves(const struct delivery *delivery) {
+    const struct lane *lane;
+    if (!delivery->abandoned || delivery->free_count)
+        return 0;
+    LIST_FOREACH(lane, &delivery->lanes, link)
+        if (lane->slots_used < lane_quota(delivery) && lane_starves(lane, NULL) && !is_filled(lane) &&
+            !is_in_use(delivery, lane))
+            return oldest_left(delivery);
     return 0;
 }

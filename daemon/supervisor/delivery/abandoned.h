@@ -37,4 +37,8 @@ struct hung_batch {
 // Since when a batch like that hangs, which has not been completed to this day; 0: there is none.
 uint64_t abandoned_find(const struct delivery *delivery, const struct hung_batch *wanted);
 
+// A lane waits for a slot that it is entitled to, nothing but the slots that were left behind is lacking, and nobody on
+// the lane has batches in hand without waiting, too: since when one of these slots hangs. 0: no lane does.
+uint64_t abandoned_starves(const struct delivery *delivery);
+
 #endif

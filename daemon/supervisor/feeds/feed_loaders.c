@@ -221,6 +221,18 @@ static void check_moves(struct served_feed *feed, uint64_t now) {
         fail_hung(feed, now, since, "and the ring has no slot left to read its batch into");
 }
 
+// All slots that hung loaders have not kept are in the hands of consumers, who wait for the next batch before they
+// release any. They have as long as a consumer that holds up others.
+static void check_slots(struct served_feed *feed, uint64_t now) {
+    uint64_t since = feed->loaders_left ? abandoned_starves(&feed->delivery) : 0;
+    if (!since)
+        feed->starved_since_ns = 0;
+    else if (!feed->starved_since_ns)
+        feed->starved_since_ns = now;
+    else if (now >= feed->starved_since_ns + max_u64(feed->max_lag_ns, timeout_ns(feed)))
+        fail_hung(feed, now, since, "and the ring has no slot left to read the next batch into");
+}
+
 void feed_loaders_watch(struct served_feed *feed, uint64_t now) {
     struct loader_process *loader;
     abandoned_excuse(&feed->delivery, now);
@@ -235,6 +247,8 @@ void feed_loaders_watch(struct served_feed *feed, uint64_t now) {
     }
     if (feed->state != FEED_CLOSING)
         check_moves(feed, now);
+    if (feed->state != FEED_CLOSING)
+        check_slots(feed, now);
 }
 
 // ---- The end -----------------------------------------------------------------------------------------------
