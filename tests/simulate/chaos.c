@@ -3,7 +3,9 @@
 #include "tests/simulate/children.h"
 #include "tests/simulate/client.h"
 #include "tests/simulate/daemon.h"
+#include "tests/simulate/loader.h"
 #include "tests/simulate/plan.h"
+#include "tests/simulate/transfer.h"
 
 static struct actor chaos;
 static uint32_t left;
@@ -63,7 +65,15 @@ static void happen(enum chaos_kind kind) {
         clients_stop_one(plan.max_lag_s * sim_between(300, 1000) * NS_PER_MS);
         daemon_die(sim_below(500 * NS_PER_MS));
         return;
-    default:
+    case CHAOS_KILL_TRANSFER:
+        transfers_kill_one();
+        return;
+    case CHAOS_STOP_TRANSFER:
+        transfers_stop_one(for_ns);
+        return;
+    default: // to others it looks as if all loaders stood still
+        for (uint32_t i = 0; i < DATASETS; i++)
+            hangs[i].stuck++;
         sim.now_ns += for_ns;
     }
 }

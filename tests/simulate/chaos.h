@@ -16,6 +16,8 @@ enum chaos_kind {
     CHAOS_RELOAD,
     CHAOS_SUSPEND,     // the machine does
     CHAOS_RETURN_LATE, // the daemon is killed, and a client does not notice for a while
+    CHAOS_KILL_TRANSFER,
+    CHAOS_STOP_TRANSFER,
     CHAOS_KINDS
 };
 

@@ -9,6 +9,7 @@
 #include "daemon/supervisor/processes/loader_process.h"
 #include "tests/simulate/defects.h"
 #include "tests/simulate/network.h"
+#include "tests/simulate/transfer.h"
 
 int __wrap_process_start(struct process *process, const struct process_start *start, struct error *error);
 void __wrap_process_stop(struct process *process);
@@ -27,33 +28,56 @@ static struct loader *find(const struct process *process) {
     return loader;
 }
 
-int __wrap_process_start(struct process *process, const struct process_start *start, struct error *error) {
+static void wake(const struct process *process) {
+    struct loader *loader = find(process);
+    actor_wake(loader ? &loader->actor : &transfer_find(process)->actor, network_delay());
+}
+
+static void start_loader(struct process *process, const struct process_start *start) {
     const struct loader_process *known = loader_process_of(process);
-    const struct served_feed *feed = start->owner;
+    struct loader *loader = calloc(1, sizeof *loader);
+    SIM_MUST(loader);
+    loader->process = process;
+    loader->serial = known->serial;
+    loader->record = known->record;
+    loader->mapping = mapping_get(start->owner, start->fds[HERITAGE_RING]);
+    loader->ring = loader->mapping->ring;
+    loader->event_fd = fcntl(start->fds[HERITAGE_EVENT], F_DUPFD_CLOEXEC, 0);
+    loader->runs = true;
+    LIST_INSERT_HEAD(&loaders, loader, link);
+    actor_add(&loader->actor, "loader", loader_act, sim_below(500 * NS_PER_US));
+}
+
+static void on_channel(struct poll_entry *entry, uint32_t events) {
+    struct process *process = CONTAINER_OF(entry, struct process, channel);
+    process->channel_ready(process, events);
+}
+
+int __wrap_process_start(struct process *process, const struct process_start *start, struct error *error) {
     process->state = PROCESS_RUNNING;
     process->owner = start->owner;
     process->changed = start->changed;
     process->closed = start->closed;
     process->channel_fd = start->channel;
+    process->channel_ready = start->channel_ready;
     process->started_ns = sim.now_ns;
     if (sim_fault(plan.unspawned)) {
         close_fd(&process->channel_fd);
         process->closed(process);
         return error_set(error, -EAGAIN, "no %s can be started", start->what);
     }
-    struct loader *loader = calloc(1, sizeof *loader);
-    SIM_MUST(loader);
-    loader->process = process;
-    loader->serial = known->serial;
-    loader->record = known->record;
-    loader->mapping = mapping_get(feed, start->fds[HERITAGE_RING]);
-    loader->ring = loader->mapping->ring;
-    loader->event_fd = fcntl(start->fds[HERITAGE_EVENT], F_DUPFD_CLOEXEC, 0);
-    loader->runs = true;
-    LIST_INSERT_HEAD(&loaders, loader, link);
-    actor_add(&loader->actor, "loader", loader_act, sim_below(500 * NS_PER_US));
-    if (sim_fault(plan.stillborn))
-        process->state = PROCESS_KILLED; // by somebody else
+    if (!process->channel_ready) {
+        start_loader(process, start);
+    } else { // what comes on the channel of a loader is of no interest
+        SIM_MUST(fcntl(process->channel_fd, F_SETFL, O_RDWR | O_NONBLOCK) == 0);
+        SIM_MUST(poll_set_add(start->poll_set, &process->channel, process->channel_fd, EPOLLIN, on_channel) ==
+                 0);
+        transfer_start(process, start);
+    }
+    if (sim_fault(plan.stillborn)) { // somebody else kills it
+        process->state = PROCESS_KILLED;
+        process->signalled_ns = sim.now_ns;
+    }
     return 0;
 }
 
@@ -65,7 +89,7 @@ void __wrap_process_stop(struct process *process) {
         return;
     process->state = PROCESS_STOPPING;
     process->signalled_ns = sim.now_ns;
-    actor_wake(&find(process)->actor, network_delay());
+    wake(process);
 }
 
 void __wrap_process_kill(struct process *process) {
@@ -73,7 +97,7 @@ void __wrap_process_kill(struct process *process) {
         return;
     process->state = PROCESS_KILLED;
     process->signalled_ns = sim.now_ns;
-    actor_wake(&find(process)->actor, network_delay());
+    wake(process);
 }
 
 void __wrap_process_watch(struct process *process, uint64_t now, uint64_t stop_timeout_ns) {
@@ -83,11 +107,17 @@ void __wrap_process_watch(struct process *process, uint64_t now, uint64_t stop_t
 
 void __wrap_process_release(struct process *process) {
     struct loader *loader = find(process);
+    struct transfer *transfer = transfer_find(process);
     SIM_MUST(process->state == PROCESS_GONE);
-    SIM_MUST(!loader_reads(loader) || defect_is(DEFECT_EARLY_RECOVERY));
-    loader->process = NULL;
-    if (!loader_reads(loader))
-        loader_free(loader);
+    if (loader) {
+        SIM_MUST(!loader_reads(loader) || defect_is(DEFECT_EARLY_RECOVERY));
+        loader->process = NULL;
+        if (!loader_reads(loader))
+            loader_free(loader);
+    }
+    if (transfer)
+        transfer_free(transfer);
+    poll_set_remove(&process->channel);
     close_fd(&process->channel_fd);
     process->closed(process);
 }
@@ -130,6 +160,7 @@ void children_beat(void) {
             atomic_store(&loader->record->heartbeat_ns, sim.now_ns);
         loader->moved = false;
     }
+    transfers_beat();
 }
 
 static struct loader *any_running(void) {
@@ -149,12 +180,17 @@ void children_kill_one(void) {
 
 void children_stop_one(uint64_t for_ns) {
     struct loader *loader = any_running();
-    if (loader)
-        loader->stands_still_ns = sim.now_ns + for_ns;
+    if (!loader)
+        return;
+    loader->stands_still_ns = sim.now_ns + for_ns;
+    hangs[loader->mapping->dataset].stuck++;
 }
 
 void child_orphaned(const struct process *process) {
     struct loader *loader = find(process);
+    struct transfer *transfer = transfer_find(process);
+    if (transfer)
+        transfer_orphaned(transfer);
     if (!loader)
         return;
     loader->process = NULL;

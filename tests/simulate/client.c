@@ -8,6 +8,7 @@
 
 #include "order/token.h"
 #include "tests/simulate/daemon.h"
+#include "tests/simulate/kernel.h"
 #include "tests/simulate/network.h"
 #include "tests/simulate/oracle.h"
 
@@ -101,6 +102,8 @@ static struct feed_options options_of(const struct client *client) {
         .wait_for = group->left || client->alone ? 1 : group->wait_for,
         .prefetch = group->prefetch,
         .ring_bytes = group->ring_bytes,
+        .device = client->device,
+        .device_world_size = group->world_size,
         .resume = *client->saved ? client->saved : NULL,
         .connect_timeout_ms = 20000,
         .reconnect_timeout_ms = group->stays_lost ? -1 : 20000,
@@ -139,6 +142,8 @@ static bool open_feed(struct client *client) {
     }
     client->group->fresh_ns = sim.now_ns;
     oracle_opened(client, resumed);
+    if (client->device)
+        kernels_begin(client);
     return true;
 }
 
@@ -175,9 +180,10 @@ static void lose(struct client *client, int err) {
 static bool release_one(struct client *client) {
     uint32_t which = (uint32_t)sim_below(client->held_count);
     struct held held = client->held[which];
-    bool intact = oracle_is_intact(client, &held);
+    bool intact = client->device || oracle_is_intact(client, &held); // on a GPU, its kernel looks
     client->held[which] = client->held[--client->held_count];
-    int err = feed_batch_release(client->feed, &held.batch, NULL);
+    int err =
+        client->device ? kernels_release(client, &held) : feed_batch_release(client->feed, &held.batch, NULL);
     if (err) {
         lose(client, err);
         return false;
@@ -196,6 +202,8 @@ static bool take(struct client *client, int timeout_ms) {
         client->waits_for = 0;
         oracle_batch(client, &batch);
         oracle_samples(client, &client->held[client->held_count - 1]);
+        if (client->device)
+            kernels_launch(client, &client->held[client->held_count - 1]);
         return true;
     }
     if (err == 0) {
@@ -310,6 +318,7 @@ void clients_begin(void) {
             struct client *client = &clients[client_count];
             *client = (struct client){.group = group, .number = client_count++, .run = group->run, .fd = -1};
             client->run.rank = j % group->world_size;
+            client->device = group->devices[j];
             coroutine_begin(&client->coroutine, live, client);
             actor_add(&client->actor, "client", act, sim_below(5 * NS_PER_MS));
         }
@@ -336,11 +345,12 @@ void clients_describe(void) {
         if (client->coroutine.ended)
             continue;
         fprintf(stderr,
-                "  client %u (%s %s, rank %" PRIu64 " of %" PRIu64 "): at %" PRIu64 "/%" PRIu64
+                "  client %u (%s %s on %s, rank %" PRIu64 " of %" PRIu64 "): at %" PRIu64 "/%" PRIu64
                 ", holds %u\n",
                 client->number, *client->group->share ? client->group->share : "private",
-                dataset_plans[client->group->dataset].name, client->run.rank, client->run.world_size,
-                client->place.epoch, client->place.consumed, client->held_count);
+                dataset_plans[client->group->dataset].name, client->device ? client->device : "cpu",
+                client->run.rank, client->run.world_size, client->place.epoch, client->place.consumed,
+                client->held_count);
     }
 }
 

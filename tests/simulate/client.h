@@ -4,7 +4,10 @@
 #ifndef FEEDD_TESTS_SIMULATE_CLIENT_H
 #define FEEDD_TESTS_SIMULATE_CLIENT_H
 
+#include <sys/queue.h>
+
 #include "client/feed.h"
+#include "gpu/gpu.h"
 #include "tests/simulate/coroutine.h"
 #include "tests/simulate/plan.h"
 
@@ -21,12 +24,16 @@ struct client {
     struct group *group;
     uint32_t number;
     struct reference_run run;
-    bool dead;          // killed: it only cleans up what its process had
-    bool done;          // its job is over
-    bool alone;         // its shared feed has moved on without it
-    bool gives_up;      // a sample cannot be read
-    uint32_t waits_for; // until its first batch
-    int fd;             // of its newest connection
+    bool dead;                                // killed: it only cleans up what its process had
+    bool done;                                // its job is over
+    bool alone;                               // its shared feed has moved on without it
+    bool gives_up;                            // a sample cannot be read
+    uint32_t waits_for;                       // until its first batch
+    int fd;                                   // of its newest connection
+    uint64_t connection, detached_connection; // the number of that one; of the last one that was detached
+    const char *device;                       // NULL: host memory
+    gpu_stream streams[2];                    // there
+    LIST_HEAD(, kernel) kernels;
     struct feed *feed;
     uint64_t stands_still_ns;
 

@@ -36,6 +36,11 @@ static void enter(unsigned high, unsigned low) {
     abort(); // nobody resumes one that has ended
 }
 
+void coroutines_prepare(void) {
+    while (kept_count < KEPT_MOST)
+        kept[kept_count++] = malloc(STACK_BYTES);
+}
+
 void coroutine_begin(struct coroutine *coroutine, void (*run)(void *context), void *context) {
     *coroutine = (struct coroutine){.run = run, .context = context};
     coroutine->stack = kept_count ? kept[--kept_count] : malloc(STACK_BYTES);

@@ -27,6 +27,9 @@ void coroutine_resume(struct coroutine *coroutine);
 // From inside: back to coroutine_resume.
 void coroutine_yield(struct coroutine *coroutine);
 
+// Once per process: the stacks that are kept.
+void coroutines_prepare(void);
+
 // Of one that has ended.
 void coroutine_free(struct coroutine *coroutine);
 

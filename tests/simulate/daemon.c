@@ -9,14 +9,18 @@
 #include "base/error.h"
 #include "daemon/supervisor/clients/session.h"
 #include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/turn.h"
 #include "daemon/supervisor/watch.h"
 #include "tests/simulate/children.h"
+#include "tests/simulate/coroutine.h"
 #include "tests/simulate/network.h"
+#include "tests/simulate/surroundings.h"
 #include "tests/simulate/teardown.h"
 #include "tests/simulate/threads.h"
+#include "tests/simulate/transfer.h"
 
 #define WORLD_MUST SIM_MUST
 #include "tests/world/check.h"
@@ -47,6 +51,9 @@ static void configure(struct config *settings) {
     settings->max_lag_s = plan.max_lag_s;
     settings->loader_timeout_s = plan.loader_timeout_s;
     settings->user_feeds = plan.user_feeds;
+    settings->device_pool = plan.device_pool;
+    settings->device_memory = plan.device_memory;
+    settings->device_linger_s = plan.device_linger_s;
 }
 
 // A reload finds the settings of the seed.
@@ -77,8 +84,10 @@ static int write_dataset(int fd, const struct dataset_plan *dataset, bool skips)
 void daemon_prepare(void) {
     char path[32];
     struct error error = {0};
+    coroutines_prepare();
+    surroundings_prepare();
     int fd = memory_file();
-    SIM_MUST(dprintf(fd, "[feedd]\nstop_timeout = 3s\n") > 0);
+    SIM_MUST(dprintf(fd, "[feedd]\nstop_timeout = 3s\nsimulated_gpus = 2\n") > 0);
     for (int i = 0; i < (int)DATASETS; i++)
         SIM_MUST(write_dataset(fd, &dataset_plans[i], i == DATASET_LARGE) > 0);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
@@ -141,6 +150,7 @@ void daemon_stop(void) {
     struct supervisor *supervisor = &daemon_.supervisor;
     struct session *session;
     struct served_feed *feed;
+    struct device *device;
     if (!daemon_.up || supervisor->state >= SUPERVISOR_STOPPING)
         return;
     sim_trace("daemon: stops");
@@ -150,6 +160,8 @@ void daemon_stop(void) {
         session_fail(session, -ESHUTDOWN, "feedd is stopping");
     LIST_FOREACH(feed, &supervisor->feeds, link)
         served_feed_close(feed);
+    LIST_FOREACH(device, &supervisor->devices, link)
+        device_stop(device, false);
     daemon_.disturbed_ns = sim.now_ns;
     daemon_wake(0);
 }
@@ -170,13 +182,23 @@ static bool is_in_use(void) {
     return false;
 }
 
+// As enforce_stop() of the daemon's loop.
 static void enforce_stop(void) {
     struct supervisor *supervisor = &daemon_.supervisor;
     struct served_feed *feed;
+    struct device *device;
     if (supervisor->state != SUPERVISOR_STOPPING || sim.now_ns < supervisor->stop_deadline_ns)
         return;
     LIST_FOREACH(feed, &supervisor->feeds, link)
         feed_loaders_end(feed, true);
+    LIST_FOREACH(device, &supervisor->devices, link)
+        device_stop(device, true);
+    if (sim.now_ns < supervisor->stop_deadline_ns + supervisor->config->stop_timeout_s * NS_PER_S ||
+        supervisor->reload)
+        return;
+    sim_trace("daemon: ends without children that do not end");
+    threads_die();
+    end(sim_below(1000 * NS_PER_MS));
 }
 
 // As stop_if_due() of the daemon's loop.
@@ -187,7 +209,7 @@ static void stop_if_due(void) {
     if (supervisor->state == SUPERVISOR_DRAINING && !is_in_use())
         daemon_stop();
     if (supervisor->state == SUPERVISOR_STOPPING && LIST_EMPTY(&supervisor->feeds) &&
-        LIST_EMPTY(&supervisor->sessions) && !supervisor->reload)
+        LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->devices) && !supervisor->reload)
         end(sim_below(1000 * NS_PER_MS));
 }
 
@@ -240,6 +262,8 @@ static void on_tick(struct actor *actor) {
     children_beat();
     watch_tick(&daemon_.supervisor, sim.now_ns);
     enforce_stop();
+    if (!daemon_.up)
+        return;
     actor_wake(actor, TICK_NS);
     turn();
 }
@@ -259,6 +283,7 @@ void daemon_accept(int fd, uid_t user) {
 
 void daemon_begin(void) {
     threads_begin();
+    transfers_begin();
     actor_add(&daemon_.events, "events", on_events, NEVER);
     actor_add(&daemon_.tick, "tick", on_tick, NEVER);
     actor_add(&daemon_.start, "start", start, NEVER);
@@ -275,6 +300,7 @@ void daemon_describe(void) {
         fprintf(stderr, "  feed %" PRIu64 " is %s, with %u members, %u loaders\n", feed->id,
                 served_feed_state_name(feed->state), feed->member_count, feed->loaders_running);
     loaders_describe();
+    transfers_describe();
 }
 
 static bool is_settled(void) {
@@ -284,17 +310,21 @@ static bool is_settled(void) {
         sim_violated("something is left when all clients have gone");
     }
     return daemon_.up && LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->feeds) &&
-           !supervisor->reload && !supervisor->reload_wanted && threads_idle() && loaders_gone();
+           LIST_EMPTY(&supervisor->devices) && !supervisor->reload && !supervisor->reload_wanted &&
+           threads_idle() && loaders_gone() && LIST_EMPTY(&transfers);
 }
 
 void daemon_end(void) {
     struct supervisor *supervisor = &daemon_.supervisor;
     ending_since_ns = sim.now_ns;
+    loaders_release();
     sim_run(is_settled);
     users_forget(supervisor, UINT64_MAX);
     SIM_MUST(LIST_EMPTY(&supervisor->users));
     SIM_MUST(!supervisor->session_count && !supervisor->feed_count);
     SIM_MUST(!supervisor->marked_sessions.count && !supervisor->marked_feeds.count);
+    for (uint32_t i = 0; i < STATS_MAX_GPUS; i++)
+        SIM_MUST(!stats->gpus[i].used);
     SIM_MUST(!stats->owners.feed[0] && !stats->owners.feed[1] && !stats->feeds[0].id);
     end(NEVER);
 }

@@ -3,6 +3,10 @@
 #include <string.h>
 
 #include "client/lib/leases.h"
+#include "daemon/supervisor/clients/user.h"
+#include "daemon/supervisor/delivery/abandoned.h"
+#include "daemon/supervisor/delivery/window.h"
+#include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "shm/ring_supervisor.h"
 #include "tests/simulate/sim.h"
@@ -17,6 +21,17 @@ static const char *const names[DEFECTS] = {
     [DEFECT_OLD_SKIPS] = "old-skips",
     [DEFECT_COMPANY] = "company",
     [DEFECT_FORWARD_ONLY] = "forward-only",
+    [DEFECT_NO_UNREAD] = "no-unread",
+    [DEFECT_EARLY_SOURCE] = "early-source",
+    [DEFECT_RELEASED_TWICE] = "released-twice",
+    [DEFECT_LOST_COPIES] = "lost-copies",
+    [DEFECT_SLEEPY_COPIES] = "sleepy-copies",
+    [DEFECT_HUNG_REUSED] = "hung-reused",
+    [DEFECT_HUNG_KEPT] = "hung-kept",
+    [DEFECT_LEAKED_RING] = "leaked-ring",
+    [DEFECT_LEAKED_MAP] = "leaked-map",
+    [DEFECT_LEAKED_BLOCK] = "leaked-block",
+    [DEFECT_LEAKED_USER] = "leaked-user",
 };
 static enum defect chosen;
 
@@ -60,7 +75,7 @@ static int recover_with_old_skips(struct ring *ring, uint32_t owner) {
 }
 
 int __wrap_ring_recover(struct ring *ring, uint32_t owner) {
-    if (chosen == DEFECT_LOST_CHUNKS)
+    if (chosen == DEFECT_LOST_CHUNKS || (chosen == DEFECT_LOST_COPIES && ring->header->on_device))
         return 0;
     if (chosen == DEFECT_OLD_SKIPS)
         return recover_with_old_skips(ring, owner);
@@ -95,4 +110,90 @@ int __wrap_delivery_join(struct delivery *delivery, struct consumer *consumer, u
     if (chosen == DEFECT_FORWARD_ONLY)
         position.goes_back = false;
     return __real_delivery_join(delivery, consumer, rank, epochs, &position, prefetch, error);
+}
+
+// ---- Pools and loaders that hang ---------------------------------------------------------------------------
+
+bool __real_ring_dispatch_copy(struct ring *ring, uint32_t slot, const struct ring *source, uint32_t from,
+                               uint64_t unread);
+bool __wrap_ring_dispatch_copy(struct ring *ring, uint32_t slot, const struct ring *source, uint32_t from,
+                               uint64_t unread);
+bool __real_ring_take_sleeper(struct ring *ring);
+bool __wrap_ring_take_sleeper(struct ring *ring);
+int __real_delivery_release(struct delivery *delivery, struct consumer *consumer, uint32_t slot);
+int __wrap_delivery_release(struct delivery *delivery, struct consumer *consumer, uint32_t slot);
+uint32_t __real_abandoned_leave(struct delivery *delivery, uint32_t owner, uint64_t now, uint64_t since_ns);
+uint32_t __wrap_abandoned_leave(struct delivery *delivery, uint32_t owner, uint64_t now, uint64_t since_ns);
+
+bool __wrap_ring_dispatch_copy(struct ring *ring, uint32_t slot, const struct ring *source, uint32_t from,
+                               uint64_t unread) {
+    return __real_ring_dispatch_copy(ring, slot, source, from, chosen == DEFECT_NO_UNREAD ? 0 : unread);
+}
+
+bool __wrap_ring_take_sleeper(struct ring *ring) {
+    return __real_ring_take_sleeper(ring) && chosen != DEFECT_SLEEPY_COPIES;
+}
+
+static struct consumer *another_holder(const struct consumer *consumer, uint32_t slot) {
+    struct consumer *other;
+    LIST_FOREACH(other, &consumer->lane->consumers, link)
+        if (other != consumer && consumer_holds(other, slot))
+            break;
+    return other;
+}
+
+int __wrap_delivery_release(struct delivery *delivery, struct consumer *consumer, uint32_t slot) {
+    struct consumer *other = NULL;
+    if (chosen == DEFECT_RELEASED_TWICE && delivery->ring->header->on_device &&
+        slot < delivery->ring->header->slot_count)
+        other = another_holder(consumer, slot);
+    int err = __real_delivery_release(delivery, consumer, slot);
+    if (other)
+        __real_delivery_release(delivery, other, slot);
+    if (chosen != DEFECT_EARLY_SOURCE || !consumer->operations || !delivery->slots[slot].copies)
+        return err;
+    delivery->slots[slot].copies--;
+    slot_free_if_unused(delivery, slot);
+    delivery->slots[slot].copies++;
+    return err;
+}
+
+uint32_t __wrap_abandoned_leave(struct delivery *delivery, uint32_t owner, uint64_t now, uint64_t since_ns) {
+    if (chosen == DEFECT_HUNG_KEPT)
+        return 0;
+    uint32_t left = __real_abandoned_leave(delivery, owner, now, since_ns);
+    if (chosen == DEFECT_HUNG_REUSED)
+        __real_ring_recover(delivery->ring, owner);
+    return left;
+}
+
+// ---- Leaks -------------------------------------------------------------------------------------------------
+
+void __real_ring_unmap(struct ring *ring);
+void __wrap_ring_unmap(struct ring *ring);
+void __real_frame_writer_free(struct frame_writer *writer);
+void __wrap_frame_writer_free(struct frame_writer *writer);
+void __real_user_put(struct user *user);
+void __wrap_user_put(struct user *user);
+void __real_kept_take(struct served_feed *feed);
+void __wrap_kept_take(struct served_feed *feed);
+
+void __wrap_ring_unmap(struct ring *ring) {
+    if (chosen != DEFECT_LEAKED_MAP || !ring->header || !ring->header->on_device)
+        __real_ring_unmap(ring);
+}
+
+void __wrap_frame_writer_free(struct frame_writer *writer) {
+    if (chosen != DEFECT_LEAKED_BLOCK)
+        __real_frame_writer_free(writer);
+}
+
+void __wrap_user_put(struct user *user) {
+    if (chosen != DEFECT_LEAKED_USER || !sim_chance(100))
+        __real_user_put(user);
+}
+
+void __wrap_kept_take(struct served_feed *feed) {
+    if (chosen != DEFECT_LEAKED_RING)
+        __real_kept_take(feed);
 }

@@ -15,6 +15,17 @@ enum defect {
     DEFECT_OLD_SKIPS,      // of such a chunk, samples stay skipped that can be read
     DEFECT_COMPANY,        // consumers that return do not wait for the others
     DEFECT_FORWARD_ONLY,   // a lane does not go back for a consumer that returns late
+    DEFECT_NO_UNREAD,      // a copy does not wait for the streams that use what it overwrites
+    DEFECT_EARLY_SOURCE,   // a slot is free again although a copy of it is being made
+    DEFECT_RELEASED_TWICE, // a pool's slot that one consumer releases counts as released by another, too
+    DEFECT_LOST_COPIES,    // copies of a transfer process that died are not made again
+    DEFECT_SLEEPY_COPIES,  // a transfer process that sleeps is not woken for copies
+    DEFECT_HUNG_REUSED,    // a slot is used again while a loader that hangs may write to it
+    DEFECT_HUNG_KEPT,      // what a loader hangs at is not read elsewhere
+    DEFECT_LEAKED_RING,    // descriptors of rings stay open
+    DEFECT_LEAKED_MAP,     // rings of pools stay mapped
+    DEFECT_LEAKED_BLOCK,   // the memory of sessions is not freed
+    DEFECT_LEAKED_USER,    // sessions stay counted
     DEFECTS
 };
 

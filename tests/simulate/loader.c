@@ -9,9 +9,14 @@
 #define LATE_MOST_NS (3 * NS_PER_S)    // how long a read can outlive its process
 
 struct loaders loaders;
+struct hangs hangs[DATASETS];
+static bool released; // storage answers every read
 
 void loaders_begin(void) {
+    released = false;
     LIST_INIT(&loaders);
+    for (uint32_t i = 0; i < DATASETS; i++)
+        hangs[i] = (struct hangs){0};
     mappings_begin();
 }
 
@@ -122,6 +127,8 @@ static bool claim(struct loader *loader, struct read *read) {
         storage_samples(&loader->ring, &read->claim, read->samples);
     read->phase = READ_SENT;
     read->half_ns = latency == NEVER ? 0 : latency / 2;
+    read->hangs = latency == NEVER && sim_fault(plan.hangs);
+    hangs[loader->mapping->dataset].stuck += latency == NEVER;
     read->due_ns = latency == NEVER ? NEVER : sim.now_ns + latency - latency / 2;
     return true;
 }
@@ -143,9 +150,33 @@ void loader_free(struct loader *loader) {
     free(loader);
 }
 
-// The kernel may still be finishing its reads.
+static bool is_hung(const struct loader *loader) {
+    for (uint32_t i = 0; i < READS_MOST && !released; i++)
+        if (loader->reads[i].phase != READ_NONE && loader->reads[i].hangs)
+            return true;
+    return false;
+}
+
+static void tell_end(struct loader *loader, enum process_state state) {
+    loader->process->state = state;
+    loader->process->changed(loader->process);
+    daemon_wake(network_delay());
+}
+
+static void be_reaped(struct loader *loader, int signal) {
+    loader->unreaped = false;
+    if (!loader->process)
+        return;
+    loader->process->exit_signal = signal;
+    loader->process->ended_ns = sim.now_ns;
+    tell_end(loader, defect_is(DEFECT_EARLY_RECOVERY) ? PROCESS_GONE : PROCESS_EXITED);
+}
+
+// The kernel may still be finishing its reads. One that hangs may keep the process, or outlive it.
 void loader_end(struct loader *loader, int signal) {
-    sim_trace("loader %u: ends with signal %d", loader->serial, signal);
+    uint64_t hung_ns = sim_chance(500) ? NEVER : sim.now_ns + sim_between(1, 60) * NS_PER_S;
+    sim_trace("loader %u: ends with signal %d%s", loader->serial, signal,
+              is_hung(loader) ? ", but hangs" : "");
     loader->runs = false;
     loader->asleep = false;
     loader->record = NULL;
@@ -155,17 +186,28 @@ void loader_end(struct loader *loader, int signal) {
             (read->phase == READ_SENT || read->phase == READ_HALF) && read->claim.chunk != RING_REPAIR_CHUNK;
         if (!late)
             read->phase = READ_NONE;
+        else if (read->hangs && !released)
+            read->due_ns = hung_ns;
         else
             read->due_ns = min_u64(read->due_ns, sim.now_ns + sim_below(LATE_MOST_NS));
     }
-    if (loader->process) {
-        loader->process->state = defect_is(DEFECT_EARLY_RECOVERY) ? PROCESS_GONE : PROCESS_EXITED;
-        loader->process->exit_signal = signal;
-        loader->process->ended_ns = sim.now_ns;
-        loader->process->changed(loader->process);
-        daemon_wake(network_delay());
-    }
+    hangs[loader->mapping->dataset].left += loader_reads(loader) > 0;
+    loader->unreaped = is_hung(loader) && sim_chance(500);
+    if (!loader->unreaped)
+        be_reaped(loader, signal);
     actor_wake(&loader->actor, network_delay());
+}
+
+void loaders_release(void) {
+    struct loader *loader;
+    released = true;
+    LIST_FOREACH(loader, &loaders, link)
+        for (uint32_t i = 0; i < READS_MOST; i++)
+            if (loader->reads[i].hangs && !loader->runs) {
+                loader->reads[i].due_ns =
+                    min_u64(loader->reads[i].due_ns, sim.now_ns + sim_below(LATE_MOST_NS));
+                actor_wake(&loader->actor, loader->reads[i].due_ns - sim.now_ns);
+            }
 }
 
 static void schedule_reads(struct loader *loader) {
@@ -182,15 +224,15 @@ static void act_late(struct loader *loader) {
         schedule_reads(loader);
         return;
     }
+    if (loader->unreaped)
+        be_reaped(loader, 9);
     if (!loader->process) {
         loader_free(loader);
         return;
     }
     if (loader->process->state == PROCESS_GONE)
         return; // to be released
-    loader->process->state = PROCESS_GONE;
-    loader->process->changed(loader->process);
-    daemon_wake(network_delay());
+    tell_end(loader, PROCESS_GONE);
 }
 
 static void act_running(struct loader *loader) {

@@ -27,6 +27,13 @@ struct read {
     uint32_t skipped;
     uint64_t failed_sample;
     bool failed;
+    bool hangs; // it is not over before loaders_release, or long after its process was killed
+};
+
+// What happened to reads of a dataset.
+struct hangs {
+    uint32_t stuck; // reads that did not come back, and loaders that stood still
+    uint32_t left;  // loaders that were killed and did not end at once
 };
 
 struct loader {
@@ -39,16 +46,21 @@ struct loader {
     uint32_t serial;
     int event_fd;
     bool runs, asleep, moved;
+    bool unreaped; // killed, and the kernel does not end it
     uint64_t stands_still_ns, orphan_until_ns;
     struct read reads[READS_MOST];
 };
 
 extern LIST_HEAD(loaders, loader) loaders;
+extern struct hangs hangs[DATASETS];
 
 void loaders_begin(void);
 
 // Nothing of any loader is left.
 bool loaders_gone(void);
+
+// Storage answers again: reads that hang come to their end.
+void loaders_release(void);
 
 // Each, in words.
 void loaders_describe(void);

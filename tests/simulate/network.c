@@ -4,16 +4,23 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <sys/socket.h>
 
 #include "base/error.h"
 #include "client/lib/connect.h"
+#include "daemon/supervisor/clients/session.h"
 #include "tests/simulate/daemon.h"
+#include "tests/simulate/transfer.h"
 
 #define FDS_MOST 512
 
-// Whose connection a descriptor of the daemon is.
-static struct client *peers[FDS_MOST];
+// Who is at the other end of a descriptor of the daemon.
+static struct peer {
+    struct client *client;
+    uint64_t connection; // of the client's
+    struct actor *actor; // a transfer process, to which packets are sent
+} peers[FDS_MOST];
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
@@ -26,10 +33,12 @@ int __wrap_connect_socket(const char *path, struct interrupt interrupt, uint64_t
 int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *limit, const sigset_t *signals);
 int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *until, struct timespec *left);
 uint64_t __wrap_monotonic_ns(void);
+void __real_member_fail(struct member *member, int code, const char *format, ...) PRINTF_LIKE(3, 4);
+void __wrap_member_fail(struct member *member, int code, const char *format, ...) PRINTF_LIKE(3, 4);
 
 void network_begin(void) {
     for (uint32_t i = 0; i < COUNT_OF(peers); i++)
-        peers[i] = NULL;
+        peers[i] = (struct peer){0};
 }
 
 uint64_t network_delay(void) {
@@ -37,16 +46,32 @@ uint64_t network_delay(void) {
 }
 
 static void wake_peer(int fd) {
-    if (client_running)
+    if (client_running || transfer_running)
         daemon_wake(network_delay());
-    else if (fd < FDS_MOST && peers[fd])
-        actor_wake(&peers[fd]->actor, network_delay());
+    else if (fd < FDS_MOST && peers[fd].client)
+        actor_wake(&peers[fd].client->actor, network_delay());
+    else if (fd < FDS_MOST && peers[fd].actor)
+        actor_wake(peers[fd].actor, network_delay());
+}
+
+void network_watched(int fd, struct actor *actor) {
+    SIM_MUST(fd < FDS_MOST);
+    peers[fd] = (struct peer){.actor = actor};
+}
+
+void network_unwatched(int fd, const struct actor *actor) {
+    if (peers[fd].actor == actor) // else the descriptor's number is another one's already
+        peers[fd].actor = NULL;
+}
+
+static bool sends_packets(int fd) {
+    return transfer_running || (!client_running && fd < FDS_MOST && peers[fd].actor);
 }
 
 void network_closed(int fd) {
     wake_peer(fd);
     if (fd < FDS_MOST)
-        peers[fd] = NULL;
+        peers[fd] = (struct peer){0};
 }
 
 // ---- Both sides --------------------------------------------------------------------------------------------
@@ -62,13 +87,13 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags) {
         errno = EPIPE;
         return -1;
     }
-    if (sim_fault(plan.full)) {
+    if (!transfer_running && sim_fault(plan.full)) {
         if (!client_running)
             daemon_wake(network_delay()); // there is room again
         errno = EAGAIN;
         return -1;
     }
-    if (piece.iov_len > 1 && sim_fault(plan.torn))
+    if (piece.iov_len > 1 && !sends_packets(fd) && sim_fault(plan.torn))
         piece.iov_len = sim_between(1, piece.iov_len - 1);
     part.msg_iov = &piece;
     ssize_t sent = __real_sendmsg(fd, &part, flags);
@@ -80,7 +105,7 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags) {
     size_t room = message->msg_iov[0].iov_len;
     if (client_running && client_running->dead)
         return 0;
-    bool torn = room > 1 && sim_fault(plan.torn);
+    bool torn = room > 1 && !sends_packets(fd) && sim_fault(plan.torn);
     if (torn)
         message->msg_iov[0].iov_len = sim_between(1, min_u64(room, 40));
     ssize_t got = __real_recvmsg(fd, message, flags);
@@ -96,6 +121,21 @@ int __wrap_shutdown(int fd, int how) {
     int result = __real_shutdown(fd, how);
     wake_peer(fd);
     return result;
+}
+
+// ---- Detached clients --------------------------------------------------------------------------------------
+
+void __wrap_member_fail(struct member *member, int code, const char *format, ...) {
+    char text[sizeof((struct error *)0)->text];
+    const struct peer *peer = &peers[session_of(member)->fd];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    bool lied = plan.lies && member->pool; // a transfer process that lies does more harm than that
+    if ((code == -ETIME || lied) && session_of(member)->fd >= 0 && peer->client)
+        peer->client->detached_connection = max_u64(peer->client->detached_connection, peer->connection);
+    __real_member_fail(member, code, "%s", text);
 }
 
 // ---- Clients -----------------------------------------------------------------------------------------------
@@ -116,7 +156,7 @@ int __wrap_connect_socket(const char *path, struct interrupt interrupt, uint64_t
         setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     }
     SIM_MUST(ends[1] < FDS_MOST);
-    peers[ends[1]] = client;
+    peers[ends[1]] = (struct peer){.client = client, .connection = ++client->connection};
     client->fd = ends[0];
     daemon_accept(ends[1], client->group->user);
     daemon_wake(network_delay());

@@ -13,4 +13,8 @@ uint64_t network_delay(void);
 // The daemon has closed its end of a connection.
 void network_closed(int fd);
 
+// The daemon has a channel to a child process, whose actor is woken when something is sent; it is no longer.
+void network_watched(int fd, struct actor *actor);
+void network_unwatched(int fd, const struct actor *actor);
+
 #endif

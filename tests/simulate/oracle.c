@@ -4,7 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "tests/simulate/chaos.h"
 #include "tests/simulate/daemon.h"
+#include "tests/simulate/loader.h"
 #include "tests/simulate/storage.h"
 
 #define RECONNECT_NS (20 * NS_PER_S)
@@ -132,12 +134,44 @@ static bool loaders_fail(const struct client *client) {
     return plan.stillborn && strstr(feed_strerror(client->feed), "end as soon as they start");
 }
 
+static bool says(const struct client *client, const char *text) {
+    return strstr(feed_strerror(client->feed), text) != NULL;
+}
+
+// Errors of a GPU that cannot be used, or whose transfer process lies.
+static bool transfer_fails(const struct client *client, int err) {
+    bool dies = plan.transfer_deaths || plan.stillborn || plan.weights[CHAOS_KILL_TRANSFER];
+    if (says(client, "a lie"))
+        return plan.lies && (err == -ENOMEM || err == -EIO);
+    if (says(client, "damaged the ring of the pool") || says(client, "without sending its descriptor"))
+        return plan.lies;
+    if (says(client, "was killed and does not end"))
+        return err == -EIO && plan.driver_hangs;
+    if (says(client, "has died each time that it opened the pool"))
+        return err == -EIO && dies;
+    return err == -ENODEV && (dies || plan.unspawned) && says(client, "its transfer process failed");
+}
+
+// A feed that nobody can read fails. One loader that hangs is not enough for that.
+static bool cannot_be_read(const struct client *client) {
+    const struct hangs *seen = &hangs[client->group->dataset];
+    if (!says(client, "a read of one of its files has not ended for"))
+        return false;
+    if (says(client, "no other loader has read it since"))
+        return seen->stuck >= 2;
+    if (says(client, "the ring has no slot left"))
+        return seen->left >= 1;
+    return says(client, "too many loaders hang") && seen->left > 8;
+}
+
 // Errors of a feed that cannot be made or filled.
 static bool feed_may_fail(const struct client *client, int err) {
     bool unreadable = plan.bad && client->group->dataset == DATASET_STRICT;
+    if (client->device && transfer_fails(client, err))
+        return true;
     switch (err) {
     case -EIO:
-        return unreadable || loaders_fail(client) ||
+        return unreadable || loaders_fail(client) || cannot_be_read(client) ||
                strstr(feed_strerror(client->feed), "the feed was closed") != NULL;
     case -ENOSPC:
         return plan.scarce || plan.no_memory;
@@ -166,6 +200,8 @@ void oracle_not_opened(const struct client *client, int err, bool resumed) {
 // It may have been detached.
 static bool was_slow(const struct client *client) {
     uint64_t batches = feed_describe(client->feed)->prefetch + 1;
+    if (client->device && plan.lies)
+        return is_shared(client);
     return is_shared(client) && client->longest_pause_ns * batches >= plan.max_lag_s * NS_PER_S / 2;
 }
 

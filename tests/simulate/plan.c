@@ -20,6 +20,16 @@ struct plan plan;
         choices_[sim_below(COUNT_OF(choices_))];                                                             \
     })
 
+// All on GPUs, or some; mostly on the same.
+static void choose_devices(struct group *group) {
+    if (!sim_chance(350))
+        return;
+    uint32_t here = (uint32_t)CHOOSE(500, 1000), elsewhere = (uint32_t)CHOOSE(0, 0, 500);
+    for (uint32_t i = 0; i < group->clients; i++)
+        if (sim_chance(here))
+            group->devices[i] = sim_chance(elsewhere) ? "host:1" : "host:0";
+}
+
 static void make_group(struct group *group, uint32_t number) {
     const uid_t users[] = {geteuid(), 1001, 1002};
     bool shared = sim_chance(600);
@@ -36,6 +46,7 @@ static void make_group(struct group *group, uint32_t number) {
     group->leaves = (uint32_t)CHOOSE(0, 0, 10, 40);
     group->wanders = (uint32_t)CHOOSE(0, 0, 0, 500);
     group->stays_lost = sim_chance(60);
+    choose_devices(group);
     if (shared)
         snprintf(group->share, sizeof group->share, "s%u", number);
     group->run = (struct reference_run){
@@ -55,11 +66,15 @@ static void make_configuration(void) {
     plan.max_lag_s = CHOOSE(2, 4, 8);
     plan.loader_timeout_s = CHOOSE(2, 4);
     plan.ring_memory = 1ull << 30;
+    plan.device_pool = CHOOSE(16u << 10, 256u << 10, 1u << 20);
+    plan.device_memory = 1ull << 30;
+    plan.device_linger_s = CHOOSE(0, 1, 5);
     plan.scarce = sim_chance(100);
     if (plan.scarce) {
         plan.user_feeds = CHOOSE(0, 1, 2);
         plan.ring_memory =
             CHOOSE(8u << 20, 16u << 20); // at least the largest ring, with what users may have of it
+        plan.device_memory = CHOOSE(6u << 20, 16u << 20);
     }
 }
 
@@ -68,6 +83,7 @@ static void make_storage(void) {
     plan.read_us_most = plan.read_us_least * (uint32_t)CHOOSE(2, 10, 50);
     plan.hiccups = (uint32_t)CHOOSE(0, 0, 5, 50);
     plan.stucks = (uint32_t)CHOOSE(0, 0, 0, 2, 20);
+    plan.hangs = (uint32_t)CHOOSE(0, 500, 1000);
     plan.bad = (uint32_t)CHOOSE(0, 0, 30, 200);
     plan.flaky = (uint32_t)CHOOSE(0, 0, 100, 400);
 }
@@ -82,6 +98,13 @@ static void make_surroundings(void) {
     plan.unspawned = (uint32_t)CHOOSE(0, 0, 0, 100);
     plan.stillborn = (uint32_t)CHOOSE(0, 0, 0, 200);
     plan.deaths = (uint32_t)CHOOSE(0, 0, 0, 4, 30, 100);
+}
+
+static void make_gpus(void) {
+    plan.copy_us = (uint32_t)CHOOSE(2, 50, 1000);
+    plan.transfer_deaths = (uint32_t)CHOOSE(0, 0, 1, 5, 20);
+    plan.driver_hangs = (uint32_t)CHOOSE(0, 0, 0, 500);
+    plan.lies = (uint32_t)CHOOSE(0, 0, 0, 0, 10);
 }
 
 // One consumer of a shared feed is detached while it holds batches, and others begin a new run in the same ring.
@@ -109,6 +132,7 @@ static void make_relay(void) {
                             .pace_us = 2000,
                             .pauses = 60,
                             .wanders = 900};
+    choose_devices(group);
     group->run = (struct reference_run){
         .samples = dataset_plans[DATASET_SMALL].samples, .batch_size = 9, .world_size = 1, .shuffle = true};
 }
@@ -118,6 +142,7 @@ void plan_make(void) {
     make_configuration();
     make_storage();
     make_surroundings();
+    make_gpus();
     plan.faults = (uint32_t)CHOOSE(0, 2, 6, 20);
     plan.gap_us = (uint32_t)CHOOSE(500, 5000, 50000, 400000);
     for (uint32_t i = 0; i < CHAOS_KINDS; i++)

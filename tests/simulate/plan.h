@@ -8,8 +8,8 @@
 #include "tests/simulate/reference.h"
 #include "tests/simulate/sim.h"
 
-#define GROUPS_MOST  3u
-#define CLIENTS_MOST 6u
+#define GROUPS_MOST 3u
+#define GROUP_MOST  3u // clients of a group
 
 // Datasets of the configuration.
 enum dataset_kind {
@@ -41,6 +41,7 @@ struct group {
     uint64_t fresh_ns; // when a client that was not reconnecting last joined
     uint32_t opening;  // clients that are about to
     bool wandered;     // one of its clients begins or has begun between two global batches
+    const char *devices[GROUP_MOST]; // of its clients; NULL: host memory
 };
 
 extern struct plan {
@@ -50,6 +51,7 @@ extern struct plan {
     // Storage.
     uint32_t read_us_least, read_us_most;
     uint32_t hiccups, stucks; // of thousand reads
+    uint32_t hangs;           // of thousand of the latter: not even when the loader is killed
     uint32_t bad, flaky;      // of thousand samples
     // Network and scheduling.
     uint32_t delay_us;     // until a process sees what another one has done, at most
@@ -60,6 +62,12 @@ extern struct plan {
     uint32_t thread_us;
     uint32_t unspawned, stillborn; // of thousand loaders: cannot be started, die at once
     uint32_t deaths;               // of thousand steps of loaders: it dies before it takes it
+    // GPUs.
+    uint64_t device_pool, device_memory, device_linger_s;
+    uint32_t copy_us;         // a piece of work in a stream takes, at most
+    uint32_t transfer_deaths; // of thousand steps of transfer processes
+    uint32_t driver_hangs;    // of thousand of them that end: not for a while
+    uint32_t lies;            // of thousand rounds of transfer processes
     // Faults that happen to somebody at some time: how often each kind comes up.
     uint32_t faults, gap_us;
     uint32_t weights[16];

@@ -18,6 +18,7 @@
 #include "tests/simulate/client.h"
 #include "tests/simulate/daemon.h"
 #include "tests/simulate/defects.h"
+#include "tests/simulate/leaks.h"
 #include "tests/simulate/loader.h"
 #include "tests/simulate/network.h"
 
@@ -62,6 +63,7 @@ static bool is_over(void) {
 
 static void run_seed(uint64_t seed, struct progress *progress) {
     alarm(SECONDS_MOST);
+    leaks_begin();
     sim_begin(seed);
     plan_make();
     network_begin();
@@ -75,6 +77,7 @@ static void run_seed(uint64_t seed, struct progress *progress) {
     progress->steps += sim.steps;
     progress->virtual_ns += sim.now_ns - 1000 * NS_PER_S;
     clients_end();
+    leaks_check();
 }
 
 // ---- Workers -----------------------------------------------------------------------------------------------

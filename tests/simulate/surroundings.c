@@ -4,6 +4,7 @@
 #include <mntent.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <uv.h>
 
@@ -47,19 +48,22 @@ void __wrap_log_write(enum log_level level, const char *format, ...) {
     sim_trace("  log %d: %s", (int)level, text);
 }
 
-// ---- Settings of loaders, which nobody reads ---------------------------------------------------------------
+// ---- Settings of children, which nobody reads --------------------------------------------------------------
 
 static int nowhere = -1;
 
+void surroundings_prepare(void) {
+    nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+}
+
 // A descriptor that costs little.
 static int any_descriptor(void) {
-    if (nowhere < 0)
-        nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
     return fcntl(nowhere, F_DUPFD_CLOEXEC, 0);
 }
 
 int __wrap_memfd_create(const char *name, unsigned flags) {
-    return strncmp(name, "feedd-loader", 12) == 0 ? any_descriptor() : __real_memfd_create(name, flags);
+    bool settings = strncmp(name, "feedd-loader", 12) == 0 || strncmp(name, "feedd-transfer", 14) == 0;
+    return settings ? any_descriptor() : __real_memfd_create(name, flags);
 }
 
 // Files of the simulation itself are written by other means.
@@ -90,12 +94,13 @@ int __wrap_statvfs(const char *path, struct statvfs *room) {
     return 0;
 }
 
-// Pages come when they are written to: most of them are never touched.
+// Pages come when they are written to: most of them are never touched. Rings have their size already.
 int __wrap_posix_fallocate(int fd, off_t offset, off_t bytes) {
-    (void)fd;
-    (void)offset;
-    (void)bytes;
-    return sim_fault(plan.no_memory) ? ENOSPC : 0;
+    struct stat status;
+    if (sim_fault(plan.no_memory))
+        return ENOSPC;
+    SIM_MUST(fstat(fd, &status) == 0);
+    return status.st_size < offset + bytes && ftruncate(fd, offset + bytes) < 0 ? errno : 0;
 }
 
 FILE *__wrap_setmntent(const char *path, const char *mode) {

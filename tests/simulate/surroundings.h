@@ -3,4 +3,7 @@
 #ifndef FEEDD_TESTS_SIMULATE_SURROUNDINGS_H
 #define FEEDD_TESTS_SIMULATE_SURROUNDINGS_H
 
+// Once per process.
+void surroundings_prepare(void);
+
 #endif

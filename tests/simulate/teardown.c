@@ -2,9 +2,12 @@
 
 #include "daemon/supervisor/clients/session.h"
 #include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/kept.h"
+#include "daemon/supervisor/feeds/pool.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/processes/loader_process.h"
+#include "daemon/supervisor/processes/transfer_process.h"
 #include "tests/simulate/children.h"
 #include "tests/simulate/network.h"
 
@@ -14,6 +17,7 @@ static void end_session(struct session *session) {
         network_closed(session->fd);
         close_fd(&session->fd);
     }
+    close_fd(&session->member.words_fd);
     peer_groups_free(&session->groups);
     frame_reader_free(&session->reader);
     frame_writer_free(&session->writer);
@@ -30,8 +34,33 @@ static void end_loader(struct loader_process *loader) {
     free(loader);
 }
 
+static void end_pool(struct pool *pool) {
+    LIST_REMOVE(pool, link);
+    delivery_close(&pool->delivery);
+    ring_unmap(&pool->ring);
+    close_fd(&pool->ring_fd);
+    close_fd(&pool->ring_read_fd);
+    close_fd(&pool->memory_fd);
+    free(pool);
+}
+
+static void end_device(struct device *device) {
+    LIST_REMOVE(device, link);
+    if (device->transfer) {
+        child_orphaned(&device->transfer->process);
+        device->transfer->process.state = PROCESS_GONE;
+        transfer_process_release(device->transfer);
+    }
+    close_fd(&device->wake_fd);
+    device->supervisor->stats->gpus[device->record].used = 0;
+    free(device);
+}
+
 static void end_feed(struct served_feed *feed) {
     struct loader_process *loader;
+    struct pool *pool;
+    while ((pool = LIST_FIRST(&feed->pools)))
+        end_pool(pool);
     LIST_REMOVE(feed, link);
     while ((loader = LIST_FIRST(&feed->loaders)))
         end_loader(loader);
@@ -50,11 +79,14 @@ static void end_feed(struct served_feed *feed) {
 void teardown(struct supervisor *supervisor) {
     struct session *session;
     struct served_feed *feed;
+    struct device *device;
     struct user *user;
     while ((session = LIST_FIRST(&supervisor->sessions)))
         end_session(session);
     while ((feed = LIST_FIRST(&supervisor->feeds)))
         end_feed(feed);
+    while ((device = LIST_FIRST(&supervisor->devices)))
+        end_device(device);
     kept_leave(supervisor);
     while ((user = LIST_FIRST(&supervisor->users))) {
         LIST_REMOVE(user, link);

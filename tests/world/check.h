@@ -78,6 +78,21 @@ static inline void check_delivery(const struct delivery *delivery) {
     check_slots(delivery);
 }
 
+// Copies keep the slots that they are made of.
+static inline void check_copies(const struct served_feed *feed) {
+    const struct delivery *source = &feed->delivery;
+    const struct pool *pool;
+    for (uint32_t from = 0; from < source->ring->header->slot_count; from++) {
+        uint32_t copies = 0;
+        LIST_FOREACH(pool, &feed->pools, link)
+            for (uint32_t slot = 0; slot < pool->ring.header->slot_count; slot++)
+                copies +=
+                    pool->delivery.slots[slot].phase == SLOT_FILLING && pool->tap.slots[slot].source == from;
+        WORLD_MUST(copies == source->slots[from].copies);
+        WORLD_MUST(!copies || source->slots[from].phase == SLOT_READY);
+    }
+}
+
 static inline void check_feed(const struct served_feed *feed) {
     const struct member *member;
     const struct pool *pool;
@@ -87,6 +102,8 @@ static inline void check_feed(const struct served_feed *feed) {
     check_delivery(&feed->delivery);
     LIST_FOREACH(pool, &feed->pools, link)
         check_delivery(&pool->delivery);
+    if (!LIST_EMPTY(&feed->pools))
+        check_copies(feed);
     LIST_FOREACH(member, &feed->members, feed_link)
         members++;
     WORLD_MUST(members == feed->member_count);
