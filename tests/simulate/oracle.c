@@ -146,7 +146,7 @@ static bool transfer_fails(const struct client *client, int err) {
     if (says(client, "damaged the ring of the pool") || says(client, "without sending its descriptor"))
         return plan.lies;
     if (says(client, "was killed and does not end"))
-        return err == -EIO && plan.driver_hangs;
+        return err == -EIO && (plan.driver_hangs || plan.weights[CHAOS_SUSPEND]);
     if (says(client, "has died each time that it opened the pool"))
         return err == -EIO && dies;
     return err == -ENODEV && (dies || plan.unspawned) && says(client, "its transfer process failed");
