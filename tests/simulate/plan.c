@@ -74,7 +74,7 @@ static void make_configuration(void) {
         plan.user_feeds = CHOOSE(0, 1, 2);
         plan.ring_memory =
             CHOOSE(8u << 20, 16u << 20); // at least the largest ring, with what users may have of it
-        plan.device_memory = CHOOSE(6u << 20, 16u << 20);
+        plan.device_memory = CHOOSE(10u << 20, 16u << 20);
     }
 }
 
