@@ -130,10 +130,13 @@ static void handle(struct transfer *transfer, const struct transfer_request *req
 static void listen_to_supervisor(struct transfer *transfer) {
     struct transfer_request request;
     int fds[CONTROL_MAX_DESCRIPTORS];
-    uint32_t count;
+    struct received_fds received = receive_into(fds, CONTROL_MAX_DESCRIPTORS);
     int got;
-    while ((got = control_receive(transfer->control_fd, &request, sizeof request, fds, &count)) == 1)
-        handle(transfer, &request, fds, count);
+    while ((got = control_receive(transfer->control_fd, &request, sizeof request, &received)) == 1) {
+        handle(transfer, &request, fds, received.count);
+        received.count = 0;
+    }
+    received_fds_close(&received);
     if (got < 0)
         _longjmp(transfer->dying, 1);
 }
