@@ -167,7 +167,8 @@ static void what_explains_most_stays_longest(void **state) {
     char *clients AUTO_FREE = narrow_output_of(cmd_clients, "clients", "39", answer_clients);
     has(clients, "NAME     PID  FEED  RANK  STATE\ntrain      0     3     0  attached\n");
     char *wider AUTO_FREE = narrow_output_of(cmd_clients, "clients", "40", answer_clients);
-    has(wider, "NAME     PID  UID  FEED  RANK  STATE\n"); // wider columns that were given up before it do not fit
+    has(wider,
+        "NAME     PID  UID  FEED  RANK  STATE\n"); // wider columns that were given up before it do not fit
     char *senseless AUTO_FREE = narrow_output_of(cmd_clients, "clients", "wide", answer_clients);
     has(senseless, "SESSION  NAME ");
 }
