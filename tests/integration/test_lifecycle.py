@@ -1,9 +1,11 @@
 """Starting, stopping, draining: cleanly, in time, with a message to every client, and with nothing left."""
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
+import threading
 import time
 
 import consumer
@@ -359,3 +361,16 @@ def test_a_link_in_place_of_the_lock_file_is_not_followed():
         assert failed.returncode and f"cannot open the lock file {lock}" in failed.stderr, failed
         assert not target.exists()
         lock.unlink()
+
+
+def test_a_lock_that_is_held_for_a_moment():
+    """As by a process that the last daemon was starting when it was killed."""
+    with harness.Instance() as feedd:
+        data.add_records(feedd, samples=10, size=8)
+        with open(f"{feedd.socket}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            release = threading.Timer(0.4, lambda: fcntl.flock(lock, fcntl.LOCK_UN))
+            release.start()
+            feedd.start()
+            release.join()
+        assert len(consumer.read(feedd, "numbers", 10)) == 1

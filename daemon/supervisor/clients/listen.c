@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -33,15 +34,26 @@ static int socket_address(const char *path, struct sockaddr_un *address, struct 
 
 // The process that holds the lock is the daemon of this path. It unlinks the file at the end, so a lock counts only if
 // the path still leads to the file that was locked. A link that somebody else has put there is not followed.
+//
+// A daemon that was killed while it started a process leaves the lock to that process until it is executed, so we wait
+// a moment. This comes before the loop.
+#define LOCK_ATTEMPTS 100
+#define LOCK_PAUSE_MS 10
+
 static int take_lock(struct supervisor *supervisor, struct error *error) {
     char path[sizeof supervisor->socket_path + 8];
     snprintf(path, sizeof path, "%s.lock", supervisor->socket_path);
-    for (int attempt = 0; attempt < 100; attempt++) {
+    for (int attempt = 0; attempt < LOCK_ATTEMPTS; attempt++) {
         struct stat locked, named;
         AUTO_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0)
             return error_set(error, -errno, "cannot open the lock file %s: %m", path);
-        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        bool busy = flock(fd, LOCK_EX | LOCK_NB) < 0;
+        if (busy && errno == EWOULDBLOCK && attempt + 1 < LOCK_ATTEMPTS) {
+            poll(NULL, 0, LOCK_PAUSE_MS);
+            continue;
+        }
+        if (busy)
             return error_set(error, -EADDRINUSE,
                              "another feedd serves %s; stop it first or use another socket",
                              supervisor->socket_path);
