@@ -164,7 +164,7 @@ static void what_explains_most_stays_longest(void **state) {
     has(text, "\nROLE        PID  STATE  FEED  READER  WHY\n");
     char *narrower AUTO_FREE = narrow_output_of(cmd_status, "status", "36", answer_status);
     has(narrower, "\nROLE        PID  STATE  FEED  READER\n");
-    char *clients AUTO_FREE = narrow_output_of(cmd_clients, "clients", "39", answer_clients);
+    char *clients AUTO_FREE = narrow_output_of(cmd_clients, "clients", "38", answer_clients);
     has(clients, "NAME     PID  FEED  RANK  STATE\ntrain      0     3     0  attached\n");
     char *wider AUTO_FREE = narrow_output_of(cmd_clients, "clients", "40", answer_clients);
     has(wider,
