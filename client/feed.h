@@ -7,9 +7,9 @@
 // After -ECONNRESET, -EPROTO or any error that the daemon sent, the handle delivers nothing more and is only good for
 // feed_strerror(), feed_token() and feed_close(); batches already in hand stay readable until then. If the daemon is
 // still running and closes the feed, it frees their memory 10 s after the error. From then on they read as zeros, and
-// in host memory feed_batch_release() reports that with -ETIME. Each page that is read then takes a new one from
-// /dev/shm; if that is full, the kernel raises SIGBUS instead. libfeed itself never reads there then, apart from
-// feed_batch_fetch(); so whoever keeps batches for long after an error should release them, not read them.
+// in host memory feed_batch_release() reports that with -ETIME. Each page read then takes a new page from
+// /dev/shm; if that is full, the kernel raises SIGBUS instead. libfeed itself then reads this memory only in
+// feed_batch_fetch(). Batches that you have kept for that long should be released, not read.
 //
 // Detaching: when the daemon detaches a slow consumer (-ETIME), it reuses the consumer's memory at once. In host
 // memory feed_batch_release() tells which batches were intact to the end. On a GPU it cannot: work that is still
@@ -95,8 +95,8 @@ struct feed_options {
     // feed_token(): no sample is lost or delivered twice. This is how long it keeps trying; 0: 60 s; negative: it
     // does not reconnect but returns -ECONNRESET or -ESHUTDOWN, as does feed_open(). Consumers that share a feed wait
     // for each other, for 5 s at most; one that returns later, but within max_lag_s, takes the others back, and they
-    // wait until it has caught up. Only if a new consumer came first, and began the feed between two of their global
-    // batches, do those that return get -ESTALE.
+    // wait until it has caught up. Returning consumers get -ESTALE only if a new consumer attached first
+    // and began the feed with other boundaries of global batches.
     int reconnect_timeout_ms;
 
     // Called at least ten times per second while feed_open() and feed_next() connect and attach. If it returns true,
@@ -209,7 +209,8 @@ int feed_token_at(const struct feed *feed, uint64_t epoch, uint64_t consumed, ch
 const struct feed_description *feed_describe(const struct feed *feed);
 
 // The dataset index of sample `i` (0 <= i < count) of a batch, which follows from the order alone; skipped samples are
-// accounted for. -ERANGE outside of the batch; -EINVAL if samples were skipped and the batch is no longer held.
+// accounted for. -ERANGE outside of the batch; if samples were skipped, -EINVAL for a batch that is no longer held, and
+// -ETIME if its memory has been reused or freed.
 int64_t feed_batch_sample(const struct feed *feed, const struct feed_batch *batch, uint64_t i);
 
 // The last error of this handle, in one sentence; "" if none. Also for NULL (out of memory).

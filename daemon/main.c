@@ -163,8 +163,8 @@ static int run_supervisor(const struct arguments *arguments) {
 
 int main(int argc, char **argv) {
     struct arguments arguments = {.config = CHECK_SYSTEM_CONFIG};
-    // A log whose reader has gone, or whose file is as long as RLIMIT_FSIZE permits, ends nobody. A ring that exceeds
-    // the limit is refused, with the numbers.
+    // A log whose reader has gone, or whose file has reached RLIMIT_FSIZE, kills no process. A ring that
+    // exceeds the limit is refused, with the numbers.
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     argp_err_exit_status = 2; // as feedctl's, instead of sysexits' 64

@@ -45,6 +45,15 @@ void ring_wake_loaders(struct ring *ring, uint32_t chunks);
 // ring_wake_loaders: it waits for several rings and for messages. True once per sleep.
 bool ring_take_sleeper(struct ring *ring) MUST_CHECK;
 
+// False: the claim cursor is where no loader moves it, behind all entries of the queue or beyond the last one. Somebody
+// has written over it, and loaders will find no batch. Relaxed: only the supervisor adds entries, and before that the
+// cursor cannot pass them.
+static inline bool ring_queue_is_sound(const struct ring *ring) {
+    uint64_t cursor = atomic_load_explicit(&ring->control->claim_cursor, memory_order_relaxed);
+    uint64_t passed = cursor / ring->header->chunks_per_slot;
+    return passed <= ring->queued && ring->queued - passed <= ring->header->queue_entries;
+}
+
 // About how many batches no loader has begun yet.
 uint64_t ring_unclaimed(const struct ring *ring);
 

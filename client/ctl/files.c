@@ -106,7 +106,7 @@ int files_open(struct files *files, const struct ctl *ctl, const struct feed_des
     const struct selection *selection = &files->selector.selection;
     bool view = selection->kind != SELECTION_ALL;
     if (err == 0 && view && selection->count != description->samples)
-        err = error_set(error, -EPROTO, "feedd describes another view than the one that was opened");
+        err = error_set(error, -EPROTO, "feedd describes a different view from the one that was opened");
     uint64_t stored = view ? selection->of : description->samples;
     for (uint32_t i = 0; i < files->field_count && err == 0; i++)
         err = check_field(&files->fields[i], &description->field[i], stored, error);

@@ -75,6 +75,8 @@ static int64_t original_place(const struct attachment *attachment, const struct 
         return -ENOMEM;
     uint32_t place = hole_source(leases_skips(attachment, batch->slot, copy), (uint32_t)batch->count,
                                  (uint32_t)dispatched, (uint32_t)i);
+    if (!leases_still_ours(attachment, batch->slot))
+        return -ETIME; // what was read may be of another batch
     return place == UINT32_MAX ? -EPROTO : (int64_t)place;
 }
 

@@ -126,6 +126,8 @@ static const char *find_option(const struct dataset_config *old, const struct da
 
 static const char *find_difference(const struct dataset_config *old, const struct dataset_config *new) {
     const char *option = find_option(old, new, false);
+    if (!option && old->split != new->split)
+        option = config_options[VIEW_split_seed].key; // none and 0 are two things
     if (option)
         return option;
     if (!same_fields(old->fields, old->field_count, new->fields, new->field_count))

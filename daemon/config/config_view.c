@@ -9,7 +9,7 @@ static int refuse_of(const struct config *config, const struct dataset_config *v
     AUTO_FREE const char **names = calloc(config->dataset_count, sizeof *names);
     if (of)
         return config_refuse(error, view->file, line, view, "of",
-                             "found \"%s\", which is a view, wanted a dataset: views of views do not exist",
+                             "found \"%s\", which is a view, wanted a dataset: views cannot be nested",
                              view->of);
     for (size_t i = 0; names && i < config->dataset_count; i++)
         names[i] = config->datasets[i].view ? NULL : config->datasets[i].name;

@@ -62,11 +62,12 @@ static int select_samples(struct builder *builder) {
     if (!config->view)
         return 0;
     int err = share_of(&config->share, of, &first, &count);
-    builder->key = "samples";
-    if (err)
+    if (err) {
+        builder->key = "samples";
         return builder_refuse(builder, -EINVAL, NULL,
                               "found \"%s\"%s, wanted a part of the %" PRIu64 " samples of dataset %s",
                               config->share_text, err == -ENODATA ? ", which are none" : "", of, config->of);
+    }
     layout->samples = count;
     if (count < of || config->split)
         layout->selection = (struct selection){.kind = config->split ? SELECTION_SPLIT_1 : SELECTION_RANGE,

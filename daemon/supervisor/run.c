@@ -126,8 +126,8 @@ static void enforce_stop(struct supervisor *supervisor, uint64_t now) {
         device_stop(device, true);
     if (now < supervisor->stop_deadline_ns + supervisor->config->stop_timeout_s * NS_PER_S)
         return;
-    // The kernel keeps them, and nobody can change that. To systemd, which starts a service again that has failed, a
-    // daemon that ends as it was asked to has not.
+    // The kernel keeps them, and nobody can change that. The status is still 0: systemd restarts a
+    // service that has failed, and a daemon that stops on request has not.
     LIST_FOREACH(feed, &supervisor->feeds, link)
         feed_loaders_report_left(feed, now);
     LIST_FOREACH(device, &supervisor->devices, link)
@@ -276,7 +276,8 @@ static int start(struct runner *runner, bool until_eof, struct error *error) {
         return err;
     supervisor->dataset_count = supervisor->config->dataset_count;
     supervisor->own_closer = closer_open();
-    if (!supervisor->own_closer)
+    supervisor->gpu_closer = closer_open();
+    if (!supervisor->own_closer || !supervisor->gpu_closer)
         return error_set(error, -ENOMEM, "out of memory");
     // From here on there is something to clean up, so signals must not simply end us.
     start_handles(runner);
@@ -296,6 +297,7 @@ static int start(struct runner *runner, bool until_eof, struct error *error) {
     start_threads(supervisor);
     moderation_start(supervisor);
     err = listen_start(supervisor);
+    supervisor->listening_ns = monotonic_ns();
     return err ? error_set(error, err, "cannot watch the socket: %s", strerror(-err)) : 0;
 }
 
@@ -312,6 +314,8 @@ static void release(struct supervisor *supervisor) {
     kept_leave(supervisor);
     if (supervisor->own_closer)
         closer_leave(supervisor->own_closer);
+    if (supervisor->gpu_closer)
+        closer_leave(supervisor->gpu_closer);
     users_forget(supervisor, UINT64_MAX);
     codec_arena_free(&supervisor->arena);
     config_free(supervisor->config);

@@ -28,7 +28,7 @@ void supervisor_init(struct supervisor *supervisor, struct config *config) {
     supervisor->config = config;
     supervisor->group = (gid_t)-1;
     supervisor->listen_fd = supervisor->lock_fd = supervisor->stats_fd = supervisor->poll_set.epoll_fd = -1;
-    supervisor->started_ns = monotonic_ns();
+    supervisor->started_ns = supervisor->listening_ns = monotonic_ns();
 }
 
 void supervisor_set_state(struct supervisor *supervisor, enum supervisor_state state) {

@@ -50,6 +50,7 @@ struct supervisor {
     struct dataset **datasets; // what can be attached to now
     size_t dataset_count;
     uint64_t started_ns;
+    uint64_t listening_ns; // since when clients can attach; started_ns until then
     uint64_t stop_deadline_ns;
     struct {
         uint64_t woke_ns;
@@ -65,6 +66,7 @@ struct supervisor {
     struct poll_entry listener;
     struct closer *closer;     // of descriptors that clients send
     struct closer *own_closer; // of rings and datasets
+    struct closer *gpu_closer; // of what transfer processes send
 
     struct stats_region *stats;
     int stats_fd;

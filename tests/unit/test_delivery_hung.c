@@ -163,6 +163,22 @@ static void test_too_few_slots_are_left(void **state) {
     assert_int_equal(abandoned_starves(&fixture.delivery), 0);
 }
 
+// The one that waited for the batch has gone before anybody noticed that its loader hangs.
+static void test_the_only_slot_is_kept_for_nobody(void **state) {
+    (void)state;
+    leave(&fixture, open_hung(1, 1, true));
+    delivery_restart(&fixture.delivery, &alone);
+    struct consumer *consumer = join(&fixture, 0, 0, &anywhere, 1);
+    consumer->waiting_since_ns = 1;
+    assert_int_equal(delivery_pump(&fixture.delivery), 0);
+    leave_behind(&fixture, HUNG);
+    assert_int_equal(abandoned_starves(&fixture.delivery), 1);
+    end_behind(&fixture, HUNG);
+    settle(&fixture);
+    assert_int_equal(abandoned_starves(&fixture.delivery), 0);
+    assert_int_equal(take(&fixture, consumer, 1), 1);
+}
+
 static void test_a_late_report_is_harmless(void **state) {
     (void)state;
     struct consumer *consumer = open_hung(4, 2, false);
@@ -306,6 +322,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_a_ring_without_another_slot, close_after),
         cmocka_unit_test_teardown(test_the_search_for_a_slot_begins_late, close_after),
         cmocka_unit_test_teardown(test_too_few_slots_are_left, close_after),
+        cmocka_unit_test_teardown(test_the_only_slot_is_kept_for_nobody, close_after),
         cmocka_unit_test_teardown(test_a_late_report_is_harmless, close_after),
         cmocka_unit_test_teardown(test_two_that_share_get_it_once_each, close_after),
         cmocka_unit_test_teardown(test_the_consumer_leaves_meanwhile, close_after),

@@ -140,6 +140,30 @@ static void claims_lie_inside_the_ring(void **state) {
     assert_true(claims > 1000);
 }
 
+static void a_cursor_out_of_place_is_noticed(void **state) {
+    (void)state;
+    uint32_t entries = ring.header->queue_entries;
+    struct ring_claim claim;
+    assert_true(ring_queue_is_sound(&ring));
+    for (uint64_t sequence = 0; sequence < 3ull * entries; sequence++) {
+        dispatch(0, sequence);
+        while (ring_claim(&ring, 9, &claim)) {
+            assert_true(ring_queue_is_sound(&ring));
+            (void)!ring_chunk_done(&ring, &claim, 0);
+        }
+        ring_slot_free(&ring, 0);
+    }
+    assert_true(ring_queue_is_sound(&ring));
+    atomic_store(&ring.control->claim_cursor, (3ull * entries + 1) * ring.header->chunks_per_slot);
+    assert_false(ring_queue_is_sound(&ring));
+    atomic_store(&ring.control->claim_cursor, (2ull * entries) * ring.header->chunks_per_slot);
+    assert_true(ring_queue_is_sound(&ring));
+    atomic_store(&ring.control->claim_cursor, (2ull * entries) * ring.header->chunks_per_slot - 1);
+    assert_false(ring_queue_is_sound(&ring));
+    atomic_store(&ring.control->claim_cursor, UINT64_MAX);
+    assert_false(ring_queue_is_sound(&ring));
+}
+
 // Without a bound, this walks over 2^63 entries.
 static void a_head_far_ahead_does_not_hold_a_loader(void **state) {
     (void)state;
@@ -194,6 +218,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_cursor_anywhere_does_not_hang_the_queue, begin, end),
         cmocka_unit_test_setup_teardown(a_failure_has_a_code, begin, end),
         cmocka_unit_test_setup_teardown(claims_lie_inside_the_ring, begin, end),
+        cmocka_unit_test_setup_teardown(a_cursor_out_of_place_is_noticed, begin, end),
         cmocka_unit_test_setup_teardown(a_head_far_ahead_does_not_hold_a_loader, begin, end),
         cmocka_unit_test_setup_teardown(nothing_that_is_written_leads_the_supervisor_astray, begin, end),
     };

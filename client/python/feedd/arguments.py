@@ -32,7 +32,7 @@ _HARMLESS = {
 }
 _TRANSFORM = "the daemon applies the transforms: set transform.FIELD= in the dataset's section of feedd.conf"
 _FILES = "the dataset's section of feedd.conf says where the files are: set path= there, or use feedd.serve()"
-_SPLIT = "a split is a [view NAME] with samples= and split_seed= in feedd.conf: give its name in place of the dataset's"
+_SPLIT = "declare a [view NAME] with samples= and split_seed= in feedd.conf, and give its name instead of the dataset's"
 # Arguments of torchvision, the datasets library and others, for which people look here.
 _ELSEWHERE = {
     "transform": _TRANSFORM,

@@ -219,10 +219,10 @@ def serve(config: str | os.PathLike[str] | Sections, *, program: str | os.PathLi
     ``close()``.
 
     ``config`` is the name of a feedd.conf, its text, or a dict of sections such as
-    ``{"cifar100": {"format": "records", ...}, "view val": {"of": "cifar100", ...}}``. Relative paths in it start at the
-    file's folder, else at the working directory. ``program`` is the path of feedd: by default ``$FEEDD_PROGRAM``, else it
-    is looked up on ``$PATH``. While the daemon runs, ``$FEEDD_SOCKET`` points to it, so that loaders in this process and
-    its children find it. Raises ``feedd.Error`` with the daemon's own message.
+    ``{"cifar100": {"format": "records", ...}, "view val": {"of": "cifar100", ...}}``. Relative paths in a file
+    start at its folder, all others at the working directory. ``program`` is the path of feedd: by default
+    ``$FEEDD_PROGRAM``, else it is looked up on ``$PATH``. While the daemon runs, ``$FEEDD_SOCKET`` points to it, so that
+    loaders in this process and its children find it. Raises ``feedd.Error`` with the daemon's own message.
     """
     return Service(_find_program(program), config)
 

@@ -33,9 +33,13 @@ void abandoned_collect(struct delivery *delivery) {
 
 // ---- Loaders that hang ---------------------------------------------------------------------------------------
 
+static bool is_claimed_by(const struct delivery *delivery, uint32_t slot, uint32_t owner) {
+    return delivery->slots[slot].phase == SLOT_FILLING && ring_slot_claimed_by(delivery->ring, slot, owner);
+}
+
+// For a lane: not only because a chunk of it is still being written.
 static bool is_read_by(const struct delivery *delivery, uint32_t slot, uint32_t owner) {
-    const struct slot_state *state = &delivery->slots[slot];
-    return state->phase == SLOT_FILLING && state->lane && ring_slot_claimed_by(delivery->ring, slot, owner);
+    return delivery->slots[slot].lane && is_claimed_by(delivery, slot, owner);
 }
 
 static bool is_awaited(const struct slot_state *state) {
@@ -58,7 +62,7 @@ void abandoned_note(struct delivery *delivery, uint32_t owner, uint64_t now, uin
     delivery->has_hung = true;
     for (uint32_t slot = 0; slot < count_slots(delivery); slot++) {
         struct slot_state *state = &delivery->slots[slot];
-        if (state->hung_ns || !is_read_by(delivery, slot, owner))
+        if (state->hung_ns || !is_claimed_by(delivery, slot, owner))
             continue;
         state->hung_ns = now;
         state->hung_since_ns = since_ns;

@@ -78,7 +78,7 @@ static int start_process(struct device *device, struct error *error) {
         .record = device->record,
         .wake_fd = device->wake_fd,
         .uuid = device->uuid,
-        .closer = supervisor->closer,
+        .closer = supervisor->gpu_closer,
         .changed = on_changed,
         .owner = device,
     };
@@ -183,7 +183,7 @@ bool device_send(struct device *device, const struct transfer_request *request, 
 }
 
 void device_close(const struct device *device, int *fd) {
-    transfer_process_close(device->supervisor->closer, device->record, fd);
+    transfer_process_close(device->supervisor->gpu_closer, device->record, fd);
 }
 
 void device_condemn(struct device *device) {
@@ -357,7 +357,7 @@ static void start_again(struct device *device, uint64_t now) {
     struct error error = {0};
     if (device->state != DEVICE_BACKING_OFF || !respawn_may_start(&device->respawn, now))
         return;
-    if (closer_count(device->supervisor->closer, closer_account(device->record)) > CLOSING_MOST)
+    if (closer_count(device->supervisor->gpu_closer, closer_account(device->record)) > CLOSING_MOST)
         return; // the next one could send as many
     if (LIST_EMPTY(&device->tenants)) {
         device_stop(device, false);

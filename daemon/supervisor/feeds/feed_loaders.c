@@ -249,6 +249,9 @@ void feed_loaders_watch(struct served_feed *feed, uint64_t now) {
         check_moves(feed, now);
     if (feed->state != FEED_CLOSING)
         check_slots(feed, now);
+    // No loader would find a batch, and none would say so.
+    if (feed->delivery.slots && !ring_queue_is_sound(&feed->ring))
+        served_feed_fail_damaged(feed);
 }
 
 // ---- The end -----------------------------------------------------------------------------------------------

@@ -130,8 +130,7 @@ void pump_feed(struct served_feed *feed) {
         err = delivery_pump(&feed->delivery);
     while (!err && pump_pools(feed)); // batches without samples pass through at once
     if (err == -EBADMSG) {
-        served_feed_fail(feed, -EIO, "dataset %s: a loader process has damaged the ring of the feed",
-                         feed->dataset->name);
+        served_feed_fail_damaged(feed);
         return;
     }
     if (err) {

@@ -98,7 +98,7 @@ void served_feed_gather(struct served_feed *feed, const struct attach_request *r
         feed->gathered = 0;
         feed->gather_until_ns = feed->newcomers_from_ns = 0;
         // Newcomers may be here before those that return.
-        feed->returns_until_ns = feed->supervisor->started_ns + feed->max_lag_ns;
+        feed->returns_until_ns = feed->supervisor->listening_ns + feed->max_lag_ns;
         if (feed->state != FEED_GATHERING)
             served_feed_set_state(feed, FEED_GATHERING);
     }
@@ -170,6 +170,11 @@ void served_feed_fail(struct served_feed *feed, int code, const char *format, ..
     LIST_FOREACH(member, &feed->members, feed_link)
         member_fail(member, code, "%s", text);
     served_feed_close(feed);
+}
+
+void served_feed_fail_damaged(struct served_feed *feed) {
+    served_feed_fail(feed, -EIO, "dataset %s: a loader process has damaged the ring of the feed",
+                     feed->dataset->name);
 }
 
 void served_feed_close(struct served_feed *feed) {

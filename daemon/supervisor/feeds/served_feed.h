@@ -119,6 +119,9 @@ void served_feed_refuse(struct served_feed *feed, const char *device, int code, 
 // Ends the feed with an error for all its clients.
 void served_feed_fail(struct served_feed *feed, int code, const char *format, ...) PRINTF_LIKE(3, 4);
 
+// The same if its ring cannot be as loaders leave it.
+void served_feed_fail_damaged(struct served_feed *feed);
+
 // Ends the feed. Its clients have left, or have been told.
 void served_feed_close(struct served_feed *feed);
 

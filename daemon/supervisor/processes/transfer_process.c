@@ -158,7 +158,7 @@ int transfer_process_receive(struct transfer_process *transfer, struct transfer_
     if (got == 0)
         return 0;
     if (got == -EPROTO || (got == 1 && !is_report(report, received.count))) {
-        log_warning("process %d, a transfer process, sent what is not a report; killing it",
+        log_warning("process %d, a transfer process, sent an invalid report; killing it",
                     (int)process_pid(&transfer->process));
         got = -EPROTO;
     }
