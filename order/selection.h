@@ -15,7 +15,7 @@ enum selection_kind {
     SELECTION_SPLIT_1 = 2,
 };
 
-// No run gets to this epoch, so a split is not the order of any.
+// No run reaches this epoch, so a split is never the order of an epoch.
 #define SELECTION_EPOCH UINT64_MAX
 
 // Plain data without pointers; zeros select all.
@@ -28,8 +28,8 @@ struct selection {
     uint64_t seed;  // of a split; else 0
 };
 
-// Where a range ends, or another one begins: after so many millionths of the samples, rounded down. Adjoining shares
-// have the same bound, whatever the number of samples.
+// A bound of a range: that many millionths of the samples, rounded down. Adjacent shares have the same
+// bound, whatever the number of samples.
 #define SELECTION_WHOLE 1000000u
 static inline uint64_t selection_bound(uint64_t of, uint32_t millionths) {
     return (uint64_t)((unsigned __int128)of * millionths / SELECTION_WHOLE);
@@ -43,7 +43,7 @@ struct selector {
 
 void selector_init(struct selector *selector, const struct selection *selection);
 
-// Replaces numbers of samples in the view by those in the dataset. What is no sample of the view becomes UINT64_MAX.
+// Replaces sample numbers of the view by those of the dataset. A number outside the view becomes UINT64_MAX.
 void selector_map(const struct selector *selector, uint64_t *samples, uint32_t count);
 
 #endif

@@ -1,5 +1,5 @@
-// A transfer process that has gone wrong tells the supervisor what is not so, or writes nonsense into a pool's ring. At
-// worst its pool fails; who reads in host memory notices nothing.
+// A faulty transfer process sends the supervisor false reports, or writes nonsense into a pool's ring. At
+// worst its pool fails; consumers in host memory notice nothing.
 #ifndef FEEDD_TESTS_SIMULATE_LIES_H
 #define FEEDD_TESTS_SIMULATE_LIES_H
 

@@ -1,5 +1,5 @@
-// What harnesses for GenMC need of it. They are compiled with the system's headers, like the code that they check, and
-// not with GenMC's own.
+// What the harnesses need from GenMC. They are compiled with the system's headers, like the code that they
+// check, and not with GenMC's own.
 #ifndef FEEDD_TESTS_MODEL_GENMC_GENMC_H
 #define FEEDD_TESTS_MODEL_GENMC_GENMC_H
 

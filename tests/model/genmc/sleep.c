@@ -1,5 +1,5 @@
 // For GenMC: a loader that finds nothing to do falls asleep while the supervisor gives it something: a batch, or with
-// RECOVERED, a chunk of a loader that died. It does not sleep on while there is work.
+// RECOVERED, a chunk of a loader that died. It does not stay asleep while there is work.
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
