@@ -40,6 +40,20 @@ static struct dataset_layout *make_dataset(void) {
     return layout;
 }
 
+// With `files` of them evicted. Asking may start a read of what is missing, so on a fast disk another attempt may be
+// needed.
+static bool sees(const struct dataset_layout *layout, struct residency_probe *probe, int files, double least,
+                 double most) {
+    for (int attempt = 0; attempt < 10; attempt++) {
+        for (int i = 0; i < files; i++)
+            assert_int_equal(posix_fadvise(FIRST_FD + i, 0, 0, POSIX_FADV_DONTNEED), 0);
+        double share = residency_sample(layout, FIRST_FD, probe);
+        if (share > least && share < most)
+            return true;
+    }
+    return false;
+}
+
 static void probe_with(enum residency_method method) {
     AUTO_FREE struct dataset_layout *layout = make_dataset();
     struct residency_probe probe = {.random = 5, .method = method};
@@ -48,12 +62,8 @@ static void probe_with(enum residency_method method) {
         print_message("skip: this kernel does not let one ask by method %d\n", (int)method);
         skip();
     }
-    assert_int_equal(posix_fadvise(FIRST_FD, 0, 0, POSIX_FADV_DONTNEED), 0);
-    double half = residency_sample(layout, FIRST_FD, &probe);
-    assert_true(half > 0.25 && half < 0.75);
-    for (int i = 0; i < FILES; i++)
-        assert_int_equal(posix_fadvise(FIRST_FD + i, 0, 0, POSIX_FADV_DONTNEED), 0);
-    assert_true(residency_sample(layout, FIRST_FD, &probe) < 0.1);
+    assert_true(sees(layout, &probe, 1, 0.25, 0.75));
+    assert_true(sees(layout, &probe, FILES, -1, 0.1));
     assert_int_equal(probe.method, method);
     for (int i = 0; i < FILES; i++)
         close(FIRST_FD + i);
