@@ -28,7 +28,7 @@ struct selection {
     uint64_t seed;  // of a split; else 0
 };
 
-// A bound of a range: that many millionths of the samples, rounded down. Adjacent shares have the same
+// A bound of a range: that many millionths of the samples, rounded down. Adjacent parts have the same
 // bound, whatever the number of samples.
 #define SELECTION_WHOLE 1000000u
 static inline uint64_t selection_bound(uint64_t of, uint32_t millionths) {

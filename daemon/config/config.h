@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "daemon/config/allow.h"
-#include "daemon/config/share.h"
+#include "daemon/config/part.h"
 
 // One `field.NAME = VALUE` of a dataset, or `transform.NAME = VALUE`; the format, or
 // daemon/source/transform.h, says what VALUE means.
@@ -15,7 +15,7 @@ struct config_field {
     uint32_t line;
 };
 
-// A dataset, or a view of one: it has all settings of its dataset (config_views.h), a share of the samples, and
+// A dataset, or a view of one: it has all settings of its dataset (config_view.h), a part of the samples, and
 // perhaps transforms of its own.
 struct dataset_config {
     char *name;
@@ -40,12 +40,12 @@ struct dataset_config {
     size_t field_count;
     struct config_field *transforms;
     size_t transform_count;
-    bool view;        // of the members below, others have `share` alone: the whole
-    char *of;         // the name of its dataset
-    char *share_text; // NULL: absent
+    bool view;       // of the members below, others have `part` alone: the whole
+    char *of;        // the name of its dataset
+    char *part_text; // NULL: absent
     uint64_t split_seed;
     bool split; // it has a split_seed
-    struct share share;
+    struct part part;
     // Of allow_users and allow_groups.
     struct allow_list users;
     struct allow_list groups;

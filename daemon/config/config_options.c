@@ -169,8 +169,8 @@ const char *option_describe(const struct config_option *option, char text[DESCRI
     char least[VALUE_TEXT], most[VALUE_TEXT], choices[128];
     switch (option->type) {
     case OPTION_INTEGER:
-        snprintf(text, DESCRIPTION_TEXT, "a whole number of %s from %" PRIu64 " to %" PRIu64, option->unit,
-                 option->min, option->max);
+        snprintf(text, DESCRIPTION_TEXT, "a whole number%s%s from %" PRIu64 " to %" PRIu64,
+                 *option->unit ? " of " : "", option->unit, option->min, option->max);
         break;
     case OPTION_SIZE:
         snprintf(text, DESCRIPTION_TEXT, "a size from %s to %s: a whole number with K, M, G or T",

@@ -98,7 +98,7 @@ static int begin_dataset(struct parser *parser, enum config_section section, con
                                        .file = config->file,
                                        .folder = config->folder,
                                        .view = section == SECTION_VIEW,
-                                       .share = share_whole()};
+                                       .part = part_whole()};
     dataset->name = strdup(name);
     if (!dataset->name)
         return out_of_memory(parser);

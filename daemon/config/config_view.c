@@ -87,11 +87,11 @@ int config_resolve_view(const struct config *config, struct dataset_config *view
     const struct dataset_config *of = config_find_dataset(config, view->of);
     if (!of || of->view)
         return refuse_of(config, view, lines->option[VIEW_of], of, error);
-    if (view->share_text && !share_parse(view->share_text, &view->share))
-        return config_refuse(error, view->file, lines->option[VIEW_share_text], view, "samples",
+    if (view->part_text && !part_parse(view->part_text, &view->part))
+        return config_refuse(error, view->file, lines->option[VIEW_part_text], view, "samples",
                              "found \"%s\", wanted BEGIN..END, each a number of samples or a percentage, such"
                              " as 0%%..90%%",
-                             view->share_text);
+                             view->part_text);
     view->split = lines->option[VIEW_split_seed] != 0;
     return inherit(view, of) ? error_set(error, -ENOMEM, "%s: out of memory", view->file) : 0;
 }

@@ -54,19 +54,19 @@ static int check_descriptors(struct builder *builder) {
                           (uint64_t)limit.rlim_cur);
 }
 
-// Of a view: its share of the samples.
+// Of a view: its part of the samples.
 static int select_samples(struct builder *builder) {
     const struct dataset_config *config = builder->config;
     struct dataset_layout *layout = builder->dataset->layout;
     uint64_t of = layout->samples, first, count;
     if (!config->view)
         return 0;
-    int err = share_of(&config->share, of, &first, &count);
+    int err = part_of(&config->part, of, &first, &count);
     if (err) {
         builder->key = "samples";
         return builder_refuse(builder, -EINVAL, NULL,
                               "found \"%s\"%s, wanted a part of the %" PRIu64 " samples of dataset %s",
-                              config->share_text, err == -ENODATA ? ", which are none" : "", of, config->of);
+                              config->part_text, err == -ENODATA ? ", which are none" : "", of, config->of);
     }
     layout->samples = count;
     if (count < of || config->split)

@@ -1,4 +1,4 @@
-// Views: golden vectors, and that shares of one split divide a dataset for every number of samples.
+// Views: golden vectors, and that parts of one split divide a dataset for every number of samples.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -96,7 +96,7 @@ static void check_division(uint32_t kind, uint64_t of, const uint32_t *bounds, u
         assert_int_equal(times[sample], 1);
 }
 
-static void test_shares_divide_every_dataset(void **state) {
+static void test_parts_divide_every_dataset(void **state) {
     (void)state;
     static const uint32_t bounds[][4] = {{0, 800000, 900000, 1000000},
                                          {0, 333333, 666666, 1000000},
@@ -127,7 +127,7 @@ int main(void) {
         cmocka_unit_test(test_zeros_select_all),
         cmocka_unit_test(test_a_range_is_in_order),
         cmocka_unit_test(test_what_is_outside_is_no_sample),
-        cmocka_unit_test(test_shares_divide_every_dataset),
+        cmocka_unit_test(test_parts_divide_every_dataset),
         cmocka_unit_test(test_a_split_is_not_an_epoch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-// Shares of a dataset as text.
+// Parts of a dataset as text.
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,14 +7,14 @@
 #include <cmocka.h>
 
 #include "base/sizes.h"
-#include "daemon/config/share.h"
+#include "daemon/config/part.h"
 
 static void test_what_shares_mean(void **state) {
     (void)state;
     static const struct {
         const char *text;
         uint64_t of, first, count;
-    } shares[] = {
+    } parts[] = {
         {"..", 7, 0, 7},
         {"0%..90%", 10, 0, 9},
         {"90%..100%", 10, 9, 1},
@@ -28,13 +28,13 @@ static void test_what_shares_mean(void **state) {
         {"0.5%..1%", 1000, 5, 5},
         {"0..100%", UINT64_MAX >> 1, 0, UINT64_MAX >> 1},
     };
-    for (size_t at = 0; at < COUNT_OF(shares); at++) {
-        struct share share;
+    for (size_t at = 0; at < COUNT_OF(parts); at++) {
+        struct part part;
         uint64_t first, count;
-        assert_true(share_parse(shares[at].text, &share));
-        assert_int_equal(share_of(&share, shares[at].of, &first, &count), 0);
-        assert_int_equal(first, shares[at].first);
-        assert_int_equal(count, shares[at].count);
+        assert_true(part_parse(parts[at].text, &part));
+        assert_int_equal(part_of(&part, parts[at].of, &first, &count), 0);
+        assert_int_equal(first, parts[at].first);
+        assert_int_equal(count, parts[at].count);
     }
 }
 
@@ -61,27 +61,27 @@ static void test_what_is_no_share(void **state) {
                                         "18446744073709551616..",
                                         "0..18446744073709551615%"};
     for (size_t at = 0; at < COUNT_OF(texts); at++) {
-        struct share share;
-        assert_false(share_parse(texts[at], &share));
+        struct part part;
+        assert_false(part_parse(texts[at], &part));
     }
 }
 
-static void test_shares_that_a_dataset_does_not_have(void **state) {
+static void test_parts_that_a_dataset_does_not_have(void **state) {
     (void)state;
     static const struct {
         const char *text;
         uint64_t of;
         int err;
-    } shares[] = {
+    } parts[] = {
         {"0..11", 10, -ERANGE},  {"11..", 10, -ERANGE},      {"60%..50%", 10, -ERANGE},
         {"5..20%", 10, -ERANGE}, {"50%..50%", 10, -ENODATA}, {"0%..1%", 10, -ENODATA},
         {"10..", 10, -ENODATA},
     };
-    for (size_t at = 0; at < COUNT_OF(shares); at++) {
-        struct share share;
+    for (size_t at = 0; at < COUNT_OF(parts); at++) {
+        struct part part;
         uint64_t first, count;
-        assert_true(share_parse(shares[at].text, &share));
-        assert_int_equal(share_of(&share, shares[at].of, &first, &count), shares[at].err);
+        assert_true(part_parse(parts[at].text, &part));
+        assert_int_equal(part_of(&part, parts[at].of, &first, &count), parts[at].err);
     }
 }
 
@@ -89,7 +89,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_shares_mean),
         cmocka_unit_test(test_what_is_no_share),
-        cmocka_unit_test(test_shares_that_a_dataset_does_not_have),
+        cmocka_unit_test(test_parts_that_a_dataset_does_not_have),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

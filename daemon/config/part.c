@@ -1,4 +1,4 @@
-#include "daemon/config/share.h"
+#include "daemon/config/part.h"
 
 #include <errno.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 
 #define DECIMALS 4
 
-struct share share_whole(void) {
-    return (struct share){.end = {.value = SELECTION_WHOLE, .relative = true}};
+struct part part_whole(void) {
+    return (struct part){.end = {.value = SELECTION_WHOLE, .relative = true}};
 }
 
 static bool take_digit(const char **at, uint64_t *value) {
@@ -39,19 +39,19 @@ static bool take_decimals(const char **at, uint64_t *value) {
 }
 
 // "90%", "33.3333%" or "1000".
-static bool take_bound(const char **at, struct share_bound *bound) {
+static bool take_bound(const char **at, struct part_bound *bound) {
     uint64_t value = 0;
     if (!is_digit(**at))
         return false;
     while (is_digit(**at))
         if (!take_digit(at, &value))
             return false;
-    *bound = (struct share_bound){.value = value};
+    *bound = (struct part_bound){.value = value};
     uint64_t millionths = value;
     const char *end = *at;
     if (!take_decimals(&end, &millionths) || *end != '%')
         return true;
-    *bound = (struct share_bound){.value = millionths, .relative = true};
+    *bound = (struct part_bound){.value = millionths, .relative = true};
     *at = end + 1;
     return millionths <= SELECTION_WHOLE;
 }
@@ -60,28 +60,28 @@ static void skip_blanks(const char **at) {
     *at += strspn(*at, " \t");
 }
 
-bool share_parse(const char *text, struct share *share) {
-    *share = share_whole();
+bool part_parse(const char *text, struct part *part) {
+    *part = part_whole();
     skip_blanks(&text);
-    if (*text != '.' && !take_bound(&text, &share->begin))
+    if (*text != '.' && !take_bound(&text, &part->begin))
         return false;
     skip_blanks(&text);
     if (strncmp(text, "..", 2) != 0)
         return false;
     text += 2;
     skip_blanks(&text);
-    if (*text && !take_bound(&text, &share->end))
+    if (*text && !take_bound(&text, &part->end))
         return false;
     skip_blanks(&text);
     return *text == '\0';
 }
 
-static uint64_t place_bound(const struct share_bound *bound, uint64_t of) {
+static uint64_t place_bound(const struct part_bound *bound, uint64_t of) {
     return bound->relative ? selection_bound(of, (uint32_t)bound->value) : bound->value;
 }
 
-int share_of(const struct share *share, uint64_t of, uint64_t *first, uint64_t *count) {
-    uint64_t begin = place_bound(&share->begin, of), end = place_bound(&share->end, of);
+int part_of(const struct part *part, uint64_t of, uint64_t *first, uint64_t *count) {
+    uint64_t begin = place_bound(&part->begin, of), end = place_bound(&part->end, of);
     if (begin > end || end > of)
         return -ERANGE;
     *first = begin;
