@@ -131,12 +131,16 @@ static int receive_one(struct feed *feed, uint64_t deadline) {
 }
 
 // The daemon gave one of our slots away. Its reason may be waiting on the socket behind grants, or still be on its way.
+// -EAGAIN: it has also ended the connection, without a reason, so we look for it; else the error that ends the handle.
 static int taken_back(struct feed *feed) {
     uint64_t deadline = monotonic_ns() + REASON_NS;
-    while (feed->state != HANDLE_FAILED && receive_one(feed, deadline) == 1)
-        ;
+    int got = 1;
+    while (feed->state != HANDLE_FAILED && got == 1)
+        got = receive_one(feed, deadline);
     if (feed->state == HANDLE_FAILED)
         return feed->failed;
+    if (feed->state == HANDLE_LOST)
+        return -EAGAIN;
     return fail(feed, error_set(&feed->error, -EPROTO, "feedd on %s reused a slot that this consumer holds",
                                 feed->request.socket));
 }
@@ -164,8 +168,7 @@ static void announce_waiting(struct attachment *now) {
 
 // Reads until there is a batch in the queue, the run is over, or the time is up. 1, 0, -EAGAIN, or the error that ends
 // the handle.
-static int wait_for_grant(struct feed *feed, int timeout_ms) {
-    uint64_t limit = deadline_after_ms(timeout_ms);
+static int wait_for_grant(struct feed *feed, int timeout_ms, uint64_t limit) {
     uint64_t deadline = DEADLINE_NOW; // what has arrived already comes first
     bool announced = false;
     while (feed->state != HANDLE_ENDED) {
@@ -202,15 +205,21 @@ static int wait_for_grant(struct feed *feed, int timeout_ms) {
 FEED_API int feed_next(struct feed *feed, struct feed_batch *batch, int timeout_ms) {
     if (feed->state == HANDLE_FAILED)
         return feed->failed;
-    if (feed->state == HANDLE_LOST || feed->now->queue_count == 0) {
-        int ready = wait_for_grant(feed, timeout_ms);
-        if (ready != 1)
-            return ready;
-    }
-    int taken = batch_take(feed->now, feed->described.about.field, batch, &feed->error);
-    if (taken == 0)
-        return taken_back(feed);
-    return taken < 0 ? fail(feed, taken) : taken;
+    uint64_t limit = deadline_after_ms(timeout_ms);
+    int taken;
+    do {
+        if (feed->state == HANDLE_LOST || feed->now->queue_count == 0) {
+            int ready = wait_for_grant(feed, timeout_ms, limit);
+            if (ready != 1)
+                return ready;
+        }
+        taken = batch_take(feed->now, feed->described.about.field, batch, &feed->error);
+        if (taken < 0)
+            return fail(feed, taken);
+        if (taken == 0)
+            taken = taken_back(feed);
+    } while (taken == -EAGAIN);
+    return taken;
 }
 
 // ---- Batches in hand ----------------------------------------------------------------------------
@@ -275,8 +284,10 @@ FEED_API int feed_batch_release(struct feed *feed, const struct feed_batch *batc
         return ours || feed->gpu ? 0 : -ETIME;
     if (feed->state == HANDLE_FAILED)
         return ours ? 0 : -ETIME;
-    if (!ours)
-        return taken_back(feed);
+    if (!ours) {
+        int err = taken_back(feed);
+        return err == -EAGAIN ? -ETIME : err;
+    }
     // At the end of the run others who share the feed may be waiting for just this one.
     if (feed->state == HANDLE_ENDED || (feed->state == HANDLE_ATTACHED && leases_are_due(now)))
         leases_send(now, now->waiting);

@@ -25,15 +25,22 @@ static void release(struct task *task) {
     free(task);
 }
 
+// An eventfd that is written once has room.
+static void tell(int event_fd) {
+    const uint64_t one = 1;
+    while (write(event_fd, &one, sizeof one) < 0)
+        if (errno != EINTR)
+            abort();
+}
+
 static void *run(void *argument) {
     struct task *task = argument;
-    const uint64_t one = 1;
     task->work.run(task->work.context);
     pthread_mutex_lock(&task->lock);
     bool left = task->left;
     task->ended = true;
-    if (!left && write(task->event_fd, &one, sizeof one) != sizeof one)
-        abort(); // an eventfd that is written once has room
+    if (!left)
+        tell(task->event_fd);
     pthread_mutex_unlock(&task->lock);
     if (left)
         release(task);

@@ -1,6 +1,10 @@
 // A daemon goes away and comes back: the consumer continues at its application's position, nothing lost, nothing twice.
+#include <sched.h>
+
 #include "base/scope.h"
 #include "base/time.h"
+#include "client/lib/handle.h"
+#include "client/lib/leases.h"
 #include "order/token.h"
 #include "tests/unit/descriptors.h"
 #include "tests/unit/fake_feedd.h"
@@ -86,6 +90,62 @@ static void queued_batches_are_neither_lost_nor_given_twice(void **state) {
         assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), 1);
         assert_int_equal(batch.sequence, sequence);
     }
+    assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), 0);
+    feed_close(feed);
+    fake_stop(&fake);
+}
+
+// Its slot has been given to another batch when the queued one is looked at, and no reason follows: the connection was
+// cut.
+static void take_back_and_vanish(struct fake *fake) {
+    fake_open(fake);
+    fake_await_sleep(fake);
+    fake_grant(fake, 5, 0, 1);
+    fake_send_grant(fake, 6, (uint32_t[]){1}, 1);
+    fake_die_and_return(fake);
+    expect_resume(fake, 3, 48);
+    fake_attached(fake, fake->read_fd);
+    fake_grant(fake, 5, 2, 1);
+    fake_end(fake);
+    fake_linger(fake);
+}
+
+static void a_batch_taken_back_by_a_daemon_that_vanished_comes_again(void **state) {
+    (void)state;
+    struct fake fake;
+    struct feed *feed = begin(&fake, take_back_and_vanish, FAKE_WAIT_MS);
+    struct feed_batch batch;
+    assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), 1);
+    assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), 1);
+    assert_int_equal(batch.slot, 2);
+    assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), 0);
+    feed_close(feed);
+    fake_stop(&fake);
+}
+
+static void overwrite_and_vanish(struct fake *fake) {
+    fake_open(fake);
+    fake_await_sleep(fake);
+    fake_grant(fake, 5, 0, 1);
+    fake_await_sleep(fake); // the application has taken it
+    fake_fill(fake, 0, 100);
+    fake_die_and_return(fake);
+    expect_resume(fake, 3, 48);
+    fake_attached(fake, fake->read_fd);
+    fake_end(fake);
+    fake_linger(fake);
+}
+
+static void releasing_tells_of_bytes_that_changed_and_the_next_daemon_is_found(void **state) {
+    (void)state;
+    struct fake fake;
+    struct feed *feed = begin(&fake, overwrite_and_vanish, FAKE_WAIT_MS);
+    struct feed_batch batch, none;
+    assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), 1);
+    assert_int_equal(feed_next(feed, &none, 0), -EAGAIN);
+    while (leases_still_ours(feed->now, batch.slot))
+        sched_yield();
+    assert_int_equal(feed_batch_release(feed, &batch, NULL), -ETIME);
     assert_int_equal(feed_next(feed, &batch, FAKE_WAIT_MS), 0);
     feed_close(feed);
     fake_stop(&fake);
@@ -318,6 +378,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_consumer_goes_on_where_it_stands),
         cmocka_unit_test(queued_batches_are_neither_lost_nor_given_twice),
+        cmocka_unit_test(a_batch_taken_back_by_a_daemon_that_vanished_comes_again),
+        cmocka_unit_test(releasing_tells_of_bytes_that_changed_and_the_next_daemon_is_found),
         cmocka_unit_test(the_search_ends_in_time),
         cmocka_unit_test(refusals_end_the_handle),
         cmocka_unit_test(a_dataset_that_is_gone_is_not_waited_for),
