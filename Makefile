@@ -167,7 +167,7 @@ $(BUILD)/tests/%.so: $(BUILD)/obj/tests/integration/%.o
 $(BUILD)/tests/hostile_feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/obj/tests/integration/hostile_loader.o $(BUILD)/obj/tests/integration/hostile_transfer.o $(BUILD)/libdaemon.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(optional_libs) -lm
+	$(Q)$(LINK) -Wl,--wrap=control_send -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(optional_libs) -lm
 
 unit: $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_TESTS))
 integration-programs: $(addprefix $(BUILD)/tests/,consumer streams failing_epoll.so hostile_feedd attempts.so)

@@ -52,6 +52,8 @@ struct supervisor {
     uint64_t started_ns;
     uint64_t listening_ns; // since when clients can attach; started_ns until then
     uint64_t stop_deadline_ns;
+    uint64_t ticked_ns; // the last tick
+    bool stood_still;   // that tick came so late that nobody is judged by what has not happened since
     struct {
         uint64_t woke_ns;
         uint32_t processors; // that feedd may run on

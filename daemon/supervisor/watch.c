@@ -1,14 +1,20 @@
 #include "daemon/supervisor/watch.h"
 
+#include "base/time.h"
 #include "daemon/supervisor/clients/session_turn.h"
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/feed_turn.h"
 #include "daemon/supervisor/feeds/kept.h"
 
+// A machine that was suspended, or had no time for us, may have had none for others.
+#define STANDSTILL_NS (1 * NS_PER_S)
+
 void watch_tick(struct supervisor *supervisor, uint64_t now) {
     struct served_feed *feed;
     struct session *session;
     struct device *device;
+    supervisor->stood_still = supervisor->ticked_ns && now > supervisor->ticked_ns + STANDSTILL_NS;
+    supervisor->ticked_ns = now;
     LIST_FOREACH(feed, &supervisor->feeds, link)
         feed_tick(feed, now);
     LIST_FOREACH(session, &supervisor->sessions, link)

@@ -1,8 +1,10 @@
-// Linked into tests/hostile_feedd, beside hostile_loader.c: with HOSTILE_TRANSFER=damage in the environment, transfer
-// processes write chunk words that no correct one writes to the rings of pools, and do all else as they should; with
-// another value, they play one that has been taken over. A thread writes anything into all memory that the process
-// shares and may write to (the control parts of pools' rings, its record of the statistics, the memory of a simulated
-// GPU), tries to resize it, and sends reports that nobody asked for.
+// Linked into tests/hostile_feedd, beside hostile_loader.c. HOSTILE_TRANSFER in the environment says what is wrong with
+// transfer processes that do all else as they should: with "damage" they write chunk words that no correct one writes
+// to the rings of pools, with "keep" they never say that a pool is closed, and with "lost" they say that the GPU is
+// lost, and do not end. With another value, they play one that has been taken over. A thread writes anything into all
+// memory that the process shares and may write to (the control parts of pools' rings, its record of the statistics, the
+// memory of a simulated GPU), tries to resize it, and sends reports that nobody asked for.
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -102,8 +104,30 @@ static void *play(void *unused) {
     return unused;
 }
 
+int __real_control_send(int socket, const void *message, size_t bytes, const int *fds, uint32_t count);
+int __wrap_control_send(int socket, const void *message, size_t bytes, const int *fds, uint32_t count);
+
+static bool keeps;
+
+int __wrap_control_send(int socket, const void *message, size_t bytes, const int *fds, uint32_t count) {
+    const struct transfer_report *report = message;
+    return keeps && report->kind == TRANSFER_POOL_CLOSED
+               ? 0
+               : __real_control_send(socket, message, bytes, fds, count);
+}
+
+static void *play_lost(void *unused) {
+    const struct transfer_report report = {.kind = TRANSFER_LOST, .code = -EIO, .text = "or so it says"};
+    nap(900000);
+    __real_control_send(HERITAGE_CONTROL, &report, sizeof report, NULL, 0);
+    return unused;
+}
+
 __attribute__((constructor)) static void begin(void) {
     const char *how = getenv("HOSTILE_TRANSFER");
-    if (how && hostile_has_role("role=transfer"))
-        hostile_begin(strcmp(how, "damage") == 0 ? play_damage : play);
+    if (!how || !hostile_has_role("role=transfer"))
+        return;
+    keeps = strcmp(how, "keep") == 0;
+    if (!keeps)
+        hostile_begin(strcmp(how, "damage") == 0 ? play_damage : strcmp(how, "lost") == 0 ? play_lost : play);
 }

@@ -103,6 +103,32 @@ def test_a_transfer_process_that_damages_a_pool_is_replaced():
         )
 
 
+def hostile_pool(feedd, how):
+    """A consumer with batches in a pool whose transfer process is wrong in that way."""
+    data.add_records(feedd, "honest", samples=SAMPLES)
+    feedd.start(program="tests/hostile_feedd", environment={"HOSTILE_TRANSFER": how})
+    return consumer.Consumer(feedd, "honest", 10, epochs=100000, quiet=True, device="host:0")
+
+
+@harness.host_memory
+def test_a_transfer_process_that_does_not_let_go_of_a_pool_is_replaced():
+    """Until then the feed's ring is kept."""
+    with harness.Instance(ring="64K", device_pool="64K", linger=0, device_linger=0, loader_timeout=2) as feedd:
+        with hostile_pool(feedd, "keep") as reader:
+            reader.attached()
+        harness.eventually(lambda: feedd.status()["feeds"] == 0, 10, "the feed is closed")
+        assert "has kept a pool that it was asked to close for 4 s; it is being replaced" in feedd.read_log()
+
+
+@harness.host_memory
+def test_a_transfer_process_that_has_lost_its_gpu_and_does_not_end_is_replaced():
+    with harness.Instance(ring="64K", device_pool="64K", stop_timeout=1) as feedd:
+        with hostile_pool(feedd, "lost") as reader:
+            assert reader.process.wait(20 * harness.SLOWNESS) == 1
+        why = "has lost the GPU and has not ended for 1 s; it is being replaced"
+        harness.eventually(lambda: why in feedd.read_log(), 10, "it is killed")
+
+
 @harness.host_memory
 @harness.limit(60 + SECONDS)
 def test_a_transfer_process_that_writes_anything_anywhere_harms_only_its_pools():

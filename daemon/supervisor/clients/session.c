@@ -1,6 +1,7 @@
 #include "daemon/supervisor/clients/session.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -44,6 +45,17 @@ static void hang_up(struct session *session) {
     session_mark(session);
 }
 
+// Sending to it or receiving from it failed. If that is not because it has left, it may still use what it holds.
+static void note_failure(struct session *session, int err) {
+    struct pollfd peer = {.fd = session->fd};
+    if (poll(&peer, 1, 0) > 0 && peer.revents & POLLHUP)
+        return;
+    session->member.dropped = true;
+    if (user_may_log(session->user, monotonic_ns()))
+        log_warning("session %" PRIu64 " (%s, process %d): its connection fails: %s; it is cut off",
+                    session->id, session->name, (int)session->peer.pid, strerror(-err));
+}
+
 void session_send(struct session *session, const ProtobufCMessage *message) {
     if (session->hung_up)
         return;
@@ -65,7 +77,11 @@ void session_flush(struct session *session) {
     int err = frame_pending(&session->writer) ? frame_flush(&session->writer, session->fd) : 0;
     uint32_t reading = session->throttled || session->state >= SESSION_CLOSING ? 0 : EPOLLIN;
     poll_set_change(&session->poll, err == -EAGAIN ? reading | EPOLLOUT : reading);
-    if (err != -EAGAIN && (err || session->state == SESSION_CLOSING))
+    if (err == -EAGAIN)
+        return;
+    if (err)
+        note_failure(session, err);
+    if (err || session->state == SESSION_CLOSING)
         hang_up(session);
 }
 
@@ -102,7 +118,8 @@ void session_fail(struct session *session, int code, const char *format, ...) {
                  (int)session->peer.pid, text);
     session_refuse(session, code, text);
     // The others have made a mistake.
-    session->member.dropped = session->member.failed || session->supervisor->state != SUPERVISOR_RUNNING;
+    session->member.dropped =
+        session->member.failed || code == -ENOMEM || session->supervisor->state != SUPERVISOR_RUNNING;
     session_set_state(session, SESSION_CLOSING);
     session->closing_since_ns = now;
     session_mark(session);
@@ -120,6 +137,8 @@ void session_receive(struct session *session) {
         return;
     }
     session->ended = count == 0 || (count < 0 && count != -EAGAIN && count != -ENOBUFS);
+    if (session->ended && count < 0)
+        note_failure(session, (int)count);
 }
 
 void session_throttle(struct session *session) {

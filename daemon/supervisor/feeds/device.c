@@ -10,11 +10,11 @@
 #include "base/time.h"
 #include "daemon/supervisor/closer.h"
 #include "daemon/supervisor/feeds/device_record.h"
+#include "daemon/supervisor/feeds/device_watch.h"
 #include "daemon/supervisor/processes/transfer_process.h"
 
-#define STARTING_MOST_NS (120 * NS_PER_S) // drivers can take long to initialise many GPUs
-#define REPORTS_AT_ONCE  64u              // then others get their turn
-#define CLOSING_MOST     16u              // descriptors that earlier processes sent
+#define REPORTS_AT_ONCE 64u // then others get their turn
+#define CLOSING_MOST    16u // descriptors that earlier processes sent
 
 static_assert(GPU_UUID_BYTES <= STATS_NAME, "a UUID fits into a record of the statistics");
 
@@ -159,7 +159,7 @@ uint64_t device_promised_bytes(const struct device *device) {
     return bytes;
 }
 
-static void fail_tenants(struct device *device, int code, const char *text) {
+void device_fail_tenants(struct device *device, int code, const char *text) {
     struct tenant *tenant;
     LIST_FOREACH(tenant, &device->tenants, link)
         if (!tenant->closing)
@@ -212,16 +212,17 @@ static void ready(struct device *device, const char *name) {
         tenant->events->ready(tenant);
 }
 
-// It ends after that, so it has no more to say.
+// It ends after that, so it has no more to say; device_watch sees to it that it does.
 static void lost(struct device *device, const struct transfer_report *report) {
     struct error error = {0};
     if (device->lost.code)
         return;
+    device->lost_ns = monotonic_ns();
     device->lost = (struct error){.code = report->code < 0 && report->code > -4096 ? report->code : -EIO};
     snprintf(device->lost.text, sizeof device->lost.text, "%s", report->text);
     error_set(&error, device->lost.code, "GPU %s: %s", device->uuid, device->lost.text);
     supervisor_report(device->supervisor, "%s", error.text);
-    fail_tenants(device, error.code, error.text);
+    device_fail_tenants(device, error.code, error.text);
 }
 
 static void heard(struct device *device, struct transfer_report *report, int fd) {
@@ -234,6 +235,8 @@ static void heard(struct device *device, struct transfer_report *report, int fd)
         lost(device, report);
         return;
     }
+    if (report->kind == TRANSFER_POOL_CLOSED && tenant && tenant->closing_since_ns)
+        device->closed_ns = monotonic_ns();
     if (report->kind == TRANSFER_POOL_OPEN)
         respawn_worked(&device->respawn);
     if (tenant)
@@ -263,7 +266,7 @@ static void give_up_if_due(struct device *device, int code, const char *why) {
         return;
     error_set(&error, code, "GPU %s: its transfer process failed %" PRIu32 " times in a row: %s",
               device->uuid, device->respawn.failures, why);
-    fail_tenants(device, error.code, error.text);
+    device_fail_tenants(device, error.code, error.text);
 }
 
 static void describe_death(struct device *device, const struct process *process) {
@@ -287,7 +290,7 @@ static void bury(struct device *device, uint64_t now) {
     LIST_FOREACH(tenant, &device->tenants, link)
         tenant->events->died(tenant);
     if (asked || device->state == DEVICE_STOPPING) {
-        fail_tenants(device, -ESHUTDOWN, "feedd is stopping");
+        device_fail_tenants(device, -ESHUTDOWN, "feedd is stopping");
         set_state(device, DEVICE_GONE);
         return;
     }
@@ -303,35 +306,7 @@ static void bury(struct device *device, uint64_t now) {
     set_state(device, DEVICE_BACKING_OFF);
 }
 
-// ---- Watching ----------------------------------------------------------------------------------------------
-
-// A driver that hangs keeps a process even from being killed.
-static void watch_killed(struct device *device, uint64_t now) {
-    char text[256];
-    uint64_t patience = device->supervisor->config->stop_timeout_s * NS_PER_S;
-    if (device->told || !process_hangs(&device->transfer->process, now, patience))
-        return;
-    device->told = true;
-    snprintf(text, sizeof text,
-             "GPU %s: its transfer process was killed and does not end, so the driver hangs", device->uuid);
-    supervisor_report(device->supervisor, "%s", text);
-    fail_tenants(device, -EIO, text);
-}
-
-static void watch_process(struct device *device, uint64_t now) {
-    const struct config *config = device->supervisor->config;
-    struct process *process = &device->transfer->process;
-    process_watch(process, now, config->stop_timeout_s * NS_PER_S);
-    watch_killed(device, now);
-    uint64_t patience =
-        device->state == DEVICE_STARTING ? STARTING_MOST_NS : config->loader_timeout_s * NS_PER_S;
-    if (process->state != PROCESS_RUNNING || transfer_process_silent_ns(device->transfer, now) <= patience)
-        return;
-    supervisor_report(device->supervisor,
-                      "the transfer process of GPU %s has not moved for %" PRIu64 " s; it is being replaced",
-                      device->uuid, patience / NS_PER_S);
-    process_kill(process);
-}
+// ---- Ending and acting -------------------------------------------------------------------------------------
 
 void device_stop(struct device *device, bool kill) {
     if (device->transfer && kill)
@@ -378,7 +353,7 @@ void device_act(struct device *device, uint64_t now) {
     if (device->transfer && all_heard && device->transfer->process.state == PROCESS_GONE)
         bury(device, now);
     if (device->transfer)
-        watch_process(device, now);
+        device_watch(device, now);
     if (device->idle_since_ns && now >= device->idle_since_ns + linger && device->state < DEVICE_STOPPING)
         device_stop(device, false);
     start_again(device, now);

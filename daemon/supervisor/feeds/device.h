@@ -27,6 +27,8 @@ struct tenant {
     uint32_t id;
     uint64_t promised_bytes; // of device_memory
     bool closing;            // needs nothing any more
+    uint64_t
+        closing_since_ns; // its transfer process has been asked to let go of it; 0: it has not, or it has done so
 };
 
 struct tenant_events {
@@ -53,6 +55,8 @@ struct device {
     uint64_t idle_since_ns; // without tenants; 0: it has some
     bool told;              // that its process was killed and does not end
     struct error lost;      // what the last process said before it ended
+    uint64_t lost_ns;       // when it said so
+    uint64_t closed_ns;     // when the last pool that was closed had been let go of
 };
 
 // The device with that UUID; its transfer process is being started if it is not running.
@@ -73,6 +77,9 @@ void device_condemn(struct device *device);
 
 // Wakes its transfer process, which sleeps.
 void device_wake(const struct device *device);
+
+// Tells those that still need the GPU.
+void device_fail_tenants(struct device *device, int code, const char *text);
 
 void device_add_tenant(struct device *device, struct tenant *tenant);
 void device_remove_tenant(struct tenant *tenant);

@@ -272,6 +272,8 @@ void feed_loaders_end(struct served_feed *feed, bool kill) {
 void feed_loaders_report_left(struct served_feed *feed, uint64_t now) {
     const struct loader_process *loader;
     uint64_t since;
+    if (feed->making)
+        log_error("exiting while the memory of feed %" PRIu64 "'s ring is still being allocated", feed->id);
     LIST_FOREACH(loader, &feed->loaders, link) {
         bool reads = see_read(feed, loader, now, &since);
         log_error("exiting without loader %" PRIu32 " of feed %" PRIu64

@@ -129,6 +129,12 @@ static void on_ready(struct tenant *tenant) {
     pool_ask(pool_of(tenant));
 }
 
+// Its transfer process has nothing of it.
+static void forgotten(struct pool *pool) {
+    pool->known = false;
+    pool->tenant.closing_since_ns = 0;
+}
+
 // It might never close the pool, for which the feed would wait.
 static void condemn(struct pool *pool, int code, const char *text) {
     pool_fail(pool, code, text);
@@ -186,11 +192,11 @@ static void on_reported(struct tenant *tenant, const struct transfer_report *rep
         device_close(pool->tenant.device, &fd);
         return;
     case TRANSFER_POOL_REFUSED:
-        pool->known = false;
+        forgotten(pool);
         pool_fail(pool, report->code, report->text);
         return;
     case TRANSFER_POOL_CLOSED:
-        pool->known = false;
+        forgotten(pool);
         return;
     case TRANSFER_CONSUMER_REMOVED:
         if (report->consumer < RING_MAX_CONSUMERS)
@@ -214,7 +220,7 @@ static void on_reported(struct tenant *tenant, const struct transfer_report *rep
 // the same slots.
 static void on_died(struct tenant *tenant) {
     struct pool *pool = pool_of(tenant);
-    pool->known = false;
+    forgotten(pool);
     pool->leaving = 0;
     pool->crashes += pool->state == POOL_OPENING;
     served_feed_mark(pool->feed);
@@ -250,8 +256,8 @@ void pool_close(struct pool *pool) {
         return;
     set_state(pool, POOL_CLOSING);
     pool->tenant.closing = true;
-    if (pool->known)
-        device_send(pool->tenant.device, &request, NULL, 0);
+    if (pool->known && device_send(pool->tenant.device, &request, NULL, 0))
+        pool->tenant.closing_since_ns = monotonic_ns();
     served_feed_mark(pool->feed);
 }
 

@@ -157,6 +157,12 @@ int transfer_process_receive(struct transfer_process *transfer, struct transfer_
     int got = control_receive(transfer->process.channel_fd, report, sizeof *report, &received);
     if (got == 0)
         return 0;
+    if (got == -EPROTO && received.lost && !received.count) {
+        log_warning(
+            "feedd has no descriptor left for what process %d, a transfer process, has sent; replacing it",
+            (int)process_pid(&transfer->process));
+        got = -EMFILE;
+    }
     if (got == -EPROTO || (got == 1 && !is_report(report, received.count))) {
         log_warning("process %d, a transfer process, sent an invalid report; killing it",
                     (int)process_pid(&transfer->process));

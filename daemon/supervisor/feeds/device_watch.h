@@ -1,0 +1,10 @@
+// The transfer process of a GPU does what it has been asked to do, in time, or is replaced.
+#ifndef FEEDD_DAEMON_SUPERVISOR_FEEDS_DEVICE_WATCH_H
+#define FEEDD_DAEMON_SUPERVISOR_FEEDS_DEVICE_WATCH_H
+
+#include "daemon/supervisor/feeds/device.h"
+
+// The turn, while there is a process.
+void device_watch(struct device *device, uint64_t now);
+
+#endif
