@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import random
+import re
 import signal
 import sys
 import time
@@ -70,6 +71,19 @@ def test_loaders_that_die_as_soon_as_they_start_fail_the_feed():
         error = session.expect_closed()
         assert error["code"] == errno.EIO and "end as soon as they start" in error["text"], error
         assert feedd.read_log().count("was killed by signal 9") >= 16, feedd.read_log()
+
+
+@harness.host_memory
+def test_loaders_that_die_while_there_is_nothing_to_read_do_not_fail_the_feed():
+    """Each of them has found the ring full. There are more of them than may fail to start."""
+    with serve(loaders=1, log_level="debug") as feedd, feedd.client() as session:
+        session.attach("numbers", 20)
+        for number in range(1, 13):
+            ready = rf"loader 1\.{number}\[\d+\] debug: reads with"
+            harness.eventually(lambda: re.search(ready, feedd.read_log()), 10, "a loader that is ready")
+            time.sleep(0.05)
+            os.kill(loaders(feedd)[0], signal.SIGKILL)
+        assert "has failed" not in feedd.read_log(), feedd.read_log()
 
 
 def test_sigchld_that_is_ignored_at_start():

@@ -69,6 +69,17 @@ def test_first_batch_waits_for_all():
                 assert first.next()["samples"] == second.next()["samples"]
 
 
+def test_nobody_is_waited_for_on_behalf_of_one_who_has_left():
+    with serve() as feedd:
+        with consumer.Consumer(feedd, "numbers", 10, share="job", wait_for=3, step=True) as first:
+            first.attached()
+            second = consumer.Consumer(feedd, "numbers", 10, share="job", step=True)
+            second.attached()
+            second.next_fails("EAGAIN", timeout_ms=300)
+        with second:
+            assert second.next()["sequence"] == 0
+
+
 def test_one_who_leaves_while_others_wait_does_not_count():
     with serve() as feedd:
         options = {"share": "job", "wait_for": 3, "step": True}

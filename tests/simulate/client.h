@@ -44,7 +44,9 @@ struct client {
     uint32_t held_count;
     uint64_t batches;
 
-    uint64_t heard_ns;         // it last got a batch, or attached
+    uint32_t generation;       // when it last got a batch, or attached
+    uint64_t daemon_ns;        // when the daemon that it was attached to then was started
+    uint64_t heard_ns;         // when that was, if that daemon lived
     uint64_t called_ns;        // its last call of libfeed returned
     uint64_t longest_pause_ns; // since it last asked to attach
 };

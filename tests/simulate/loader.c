@@ -1,5 +1,6 @@
 #include "tests/simulate/loader.h"
 
+#include "shm/reader_kind.h"
 #include "tests/simulate/daemon.h"
 #include "tests/simulate/defects.h"
 #include "tests/simulate/network.h"
@@ -237,6 +238,8 @@ static void act_late(struct loader *loader) {
 
 static void act_running(struct loader *loader) {
     bool more = true, ending = loader->process && loader->process->state == PROCESS_STOPPING;
+    if (loader->record)
+        atomic_store_explicit(&loader->record->reader, READER_PREAD, memory_order_relaxed);
     for (uint32_t i = 0; i < READS_MOST; i++)
         advance(loader, &loader->reads[i]);
     if (!loader->runs)

@@ -15,6 +15,15 @@ static bool is_shared(const struct client *client) {
     return *client->group->share && !client->alone;
 }
 
+// Batches that are left of a daemon that has gone do not count.
+static void hear(struct client *client, bool opened, uint32_t generation) {
+    if (opened || generation != client->generation)
+        client->daemon_ns = daemon_.started_ns;
+    client->generation = generation;
+    if (daemon_.up && client->daemon_ns == daemon_.started_ns)
+        client->heard_ns = sim.now_ns;
+}
+
 // ---- Where it begins ---------------------------------------------------------------------------------------
 
 static bool same_place(struct reference_place one, struct reference_place other) {
@@ -39,7 +48,7 @@ void oracle_opened(struct client *client, bool resumed) {
     if (!resumed && first && (start.epoch || start.consumed))
         sim_violated("client %u begins at %" PRIu64 "/%" PRIu64, client->number, start.epoch, start.consumed);
     SIM_MUST(group->wandered || start.consumed % (client->run.batch_size * client->run.world_size) == 0);
-    client->heard_ns = sim.now_ns;
+    hear(client, true, 0);
     client->place = start;
 }
 
@@ -109,7 +118,7 @@ void oracle_batch(struct client *client, const struct feed_batch *batch) {
                      expected.index, expected.first, expected.count, expected.last_of_epoch ? ", last" : "");
     if (client->place.epoch >= client->group->epochs)
         sim_violated("client %u got a batch after the end", client->number);
-    client->heard_ns = sim.now_ns;
+    hear(client, false, batch->generation);
     client->place = expected.next;
     client->batches++;
 }

@@ -164,6 +164,14 @@ int delivery_release(struct delivery *delivery, struct consumer *consumer, uint3
     return 0;
 }
 
+bool delivery_is_filling(const struct delivery *delivery) {
+    const struct lane *lane;
+    LIST_FOREACH(lane, &delivery->lanes, link)
+        if (lane->ready < lane->length)
+            return true;
+    return delivery->abandoned > 0;
+}
+
 uint64_t delivery_oldest_held(const struct delivery *delivery, const struct consumer *consumer) {
     uint64_t oldest = UINT64_MAX;
     for (uint32_t slot = 0; slot < delivery->ring->header->slot_count; slot++)

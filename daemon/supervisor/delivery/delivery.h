@@ -42,6 +42,9 @@ uint32_t delivery_grant(struct delivery *delivery, struct consumer *consumer, ui
 // -EINVAL: it does not hold that slot.
 int delivery_release(struct delivery *delivery, struct consumer *consumer, uint32_t slot);
 
+// A batch has been dispatched and was not complete at the last pump.
+bool delivery_is_filling(const struct delivery *delivery);
+
 // The earliest batch that a consumer keeps in the ring; it must hold one.
 uint64_t delivery_oldest_held(const struct delivery *delivery, const struct consumer *consumer);
 

@@ -69,6 +69,12 @@ void feed_loaders_start(struct served_feed *feed) {
     }
 }
 
+static void count_end(struct served_feed *feed, const struct loader_process *loader, uint64_t now) {
+    bool worked = loader_process_has_worked(loader, !delivery_is_filling(&feed->delivery));
+    stats_add(&feed->stats->counters[FEED_children_replaced], 1);
+    respawn_died(&feed->respawn, now, loader->process.started_ns, worked);
+}
+
 // It has been reaped. Its chunks are taken back once none of its reads can write to the ring any more.
 static void count_death(struct served_feed *feed, struct loader_process *loader, uint64_t now) {
     struct process *process = &loader->process;
@@ -84,8 +90,7 @@ static void count_death(struct served_feed *feed, struct loader_process *loader,
                       end);
     if (feed->state == FEED_CLOSING)
         return;
-    stats_add(&feed->stats->counters[FEED_children_replaced], 1);
-    respawn_died(&feed->respawn, now, process->started_ns, loader_process_has_worked(loader));
+    count_end(feed, loader, now);
     if (respawn_has_given_up(&feed->respawn))
         served_feed_fail(feed, -EIO,
                          "dataset %s: loader processes end as soon as they start; see the daemon's log",
@@ -199,8 +204,7 @@ static void leave_behind(struct served_feed *feed, struct loader_process *loader
     if (!process->end_counted) {
         process->end_counted = true;
         feed->loaders_running--;
-        stats_add(&feed->stats->counters[FEED_children_replaced], 1);
-        respawn_died(&feed->respawn, now, process->started_ns, loader_process_has_worked(loader));
+        count_end(feed, loader, now);
     }
     uint32_t batches = abandoned_leave(&feed->delivery, loader->serial, now, since);
     supervisor_report(feed->supervisor,

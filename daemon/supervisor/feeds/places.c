@@ -143,6 +143,7 @@ static void leave(struct served_feed *feed, struct member *member) {
     }
     if (feed->state == FEED_GATHERING)
         feed->gathered--;
+    served_feed_expect_fewer(feed);
     served_feed_mark(feed);
 }
 

@@ -105,6 +105,19 @@ void served_feed_gather(struct served_feed *feed, const struct attach_request *r
     expect_return(feed, request);
 }
 
+void served_feed_expect_fewer(struct served_feed *feed) {
+    const struct member *member;
+    uint32_t most = 1;
+    bool returns = feed->gather_until_ns || feed->newcomers_from_ns;
+    if (feed->state != FEED_GATHERING || returns || LIST_EMPTY(&feed->members))
+        return;
+    LIST_FOREACH(member, &feed->members, feed_link)
+        most = (uint32_t)max_u64(most, member->request.wait_for);
+    feed->wait_for = (uint32_t)min_u64(feed->wait_for, most);
+    if (feed->gathered >= feed->wait_for)
+        served_feed_end_gathering(feed);
+}
+
 void served_feed_end_gathering(struct served_feed *feed) {
     if (feed->state != FEED_GATHERING)
         return;

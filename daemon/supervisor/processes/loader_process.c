@@ -10,6 +10,7 @@
 #include "daemon/confine/confine.h"
 #include "daemon/heritage.h"
 #include "daemon/log.h"
+#include "shm/reader_kind.h"
 
 // Eight failures take about 13 s, however many loaders are started at a time. Loaders that work and die all the same
 // are replaced 32 times at once, then 4 times per second.
@@ -23,8 +24,11 @@ const struct respawn_policy loader_respawn_policy = {
     .retry_ns = 1 * NS_PER_S,
 };
 
-bool loader_process_has_worked(const struct loader_process *loader) {
-    return atomic_load_explicit(&loader->record->counters[LOADER_samples], memory_order_relaxed) > 0;
+bool loader_process_has_worked(const struct loader_process *loader, bool idle) {
+    const struct stats_loader *record = loader->record;
+    if (idle && atomic_load_explicit(&record->reader, memory_order_relaxed) != READER_NONE)
+        return true;
+    return atomic_load_explicit(&record->counters[LOADER_samples], memory_order_relaxed) > 0;
 }
 
 uint64_t loader_process_silent_ns(const struct loader_process *loader, uint64_t now) {
@@ -153,6 +157,7 @@ static int spawn(struct loader_process *loader, const struct loader_start *start
     fds[HERITAGE_STATS] = start->stats_fd;
     fds[HERITAGE_EVENT] = start->event_fd;
     fds[HERITAGE_LIFE] = ends[1];
+    fds[HERITAGE_LIST] = dataset->list_fd;
     for (uint32_t i = 0; i < files; i++)
         fds[HERITAGE_FILES + i] = dataset->fds[i];
     char feed[32];
