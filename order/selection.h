@@ -13,6 +13,8 @@ enum selection_kind {
     // SELECTION_EPOCH. So views with one seed whose ranges do not overlap have no sample in common, and those whose
     // ranges cover the dataset have every sample.
     SELECTION_SPLIT_1 = 2,
+    // ... number i of a list, which may name a sample more than once
+    SELECTION_LIST = 3,
 };
 
 // No run reaches this epoch, so a split is never the order of an epoch.
@@ -23,9 +25,9 @@ struct selection {
     uint32_t kind; // enum selection_kind
     uint32_t reserved;
     uint64_t of;    // samples of the dataset
-    uint64_t first; // of the range
-    uint64_t count; // samples of the view; first + count <= of
-    uint64_t seed;  // of a split; else 0
+    uint64_t first; // of the range; first + count <= of. 0 for a list
+    uint64_t count; // samples of the view
+    uint64_t seed;  // of a split; of a list: XXH3-64 of its numbers, 8 bytes each, little-endian; else 0
 };
 
 // A bound of a range: that many millionths of the samples, rounded down. Adjacent parts have the same
@@ -39,9 +41,12 @@ static inline uint64_t selection_bound(uint64_t of, uint32_t millionths) {
 struct selector {
     struct selection selection;
     struct order split;
+    const uint64_t *list;
 };
 
-void selector_init(struct selector *selector, const struct selection *selection);
+// `list` belongs to a selection of that kind, and is NULL for others: `count` numbers below `of`, which must stay where
+// they are.
+void selector_init(struct selector *selector, const struct selection *selection, const uint64_t *list);
 
 // Replaces sample numbers of the view by those of the dataset. A number outside the view becomes UINT64_MAX.
 void selector_map(const struct selector *selector, uint64_t *samples, uint32_t count);

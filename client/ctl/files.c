@@ -40,9 +40,36 @@ static int add_part(struct files *files, const Feedd__File *file, const Feedd__F
 static int take_selection(struct files *files, const Feedd__Selection *row, struct error *error) {
     struct selection selection = {
         .kind = row->kind, .of = row->of, .first = row->first, .count = row->count, .seed = row->seed};
-    if (row->kind > SELECTION_SPLIT_1 || row->count > row->of || row->first > row->of - row->count)
+    bool part = row->kind <= SELECTION_SPLIT_1 && row->count <= row->of && row->first <= row->of - row->count;
+    if (!part && row->kind != SELECTION_LIST)
         return error_set(error, -EPROTO, "feedd describes a view that this version does not know");
-    selector_init(&files->selector, &selection);
+    selector_init(&files->selector, &selection, NULL);
+    return 0;
+}
+
+static int take_indices(const Feedd__Answer *page, void *context, struct error *error) {
+    struct files *files = context;
+    const struct selection *selection = &files->selector.selection;
+    for (size_t i = 0; i < page->n_indices; i++) {
+        if (page->indices[i] >= selection->of || files->list_count == selection->count)
+            return error_set(error, -EPROTO, "feedd names a sample that its dataset does not have");
+        if (!grow((void **)&files->list, files->list_count, &files->list_room, sizeof *files->list))
+            return error_set(error, -ENOMEM, "out of memory");
+        files->list[files->list_count++] = page->indices[i];
+    }
+    return 0;
+}
+
+static int ask_for_indices(struct files *files, struct connection *connection, const char *name,
+                           struct error *error) {
+    const struct selection selection = files->selector.selection;
+    int err = query_ask(connection, FEEDD__QUERY__KIND__INDICES, name, take_indices, files, error);
+    if (err)
+        return err;
+    if (files->list_count != selection.count)
+        return error_set(error, -EPROTO, "feedd names %zu of %" PRIu64 " samples", files->list_count,
+                         selection.count);
+    selector_init(&files->selector, &selection, files->list);
     return 0;
 }
 
@@ -104,6 +131,8 @@ int files_open(struct files *files, const struct ctl *ctl, const struct feed_des
         err =
             query_ask(&connection, FEEDD__QUERY__KIND__FILES, description->dataset, take_files, files, error);
     const struct selection *selection = &files->selector.selection;
+    if (err == 0 && selection->kind == SELECTION_LIST)
+        err = ask_for_indices(files, &connection, description->dataset, error);
     bool view = selection->kind != SELECTION_ALL;
     if (err == 0 && view && selection->count != description->samples)
         err = error_set(error, -EPROTO, "feedd describes a different view from the one that was opened");
@@ -121,6 +150,7 @@ void files_close(struct files *files) {
     for (uint32_t i = 0; i < files->field_count; i++)
         free(files->fields[i].parts);
     free(files->paths);
+    free(files->list);
 }
 
 static int descriptor_of(struct files *files, uint32_t file, struct error *error) {

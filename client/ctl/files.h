@@ -29,6 +29,8 @@ struct files {
     size_t path_count, path_room;
     uint32_t field_count;
     struct selector selector; // of a view
+    uint64_t *list;           // of a view that names its samples
+    size_t list_count, list_room;
     struct file_parts fields[FEED_MAX_FIELDS];
     struct {
         uint32_t file;

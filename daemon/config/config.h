@@ -43,6 +43,7 @@ struct dataset_config {
     bool view;       // of the members below, others have `part` alone: the whole
     char *of;        // the name of its dataset
     char *part_text; // NULL: absent
+    char *indices;   // the path of a file; NULL: absent
     uint64_t split_seed;
     bool split; // it has a split_seed
     struct part part;

@@ -93,5 +93,9 @@ int config_resolve_view(const struct config *config, struct dataset_config *view
                              " as 0%%..90%%",
                              view->part_text);
     view->split = lines->option[VIEW_split_seed] != 0;
+    if (view->indices && (view->part_text || view->split))
+        return config_refuse(error, view->file, lines->option[VIEW_indices], view, "indices",
+                             "found together with %s, wanted one of them",
+                             view->part_text ? "samples" : "split_seed");
     return inherit(view, of) ? error_set(error, -ENOMEM, "%s: out of memory", view->file) : 0;
 }

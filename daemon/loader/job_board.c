@@ -24,7 +24,7 @@ int job_board_open(struct job_board *board, struct error *error) {
     STAILQ_INIT(&board->pending);
     STAILQ_INIT(&board->staging);
     board->retries_end = &board->retries;
-    selector_init(&board->selector, &board->settings->layout.selection);
+    selector_init(&board->selector, &board->settings->layout.selection, board->list);
     board->sample_bytes = ring_sample_bytes(header->fields, header->field_count);
     // Enough to keep `queue_depth` reads in flight while others are being planned, staged and reported.
     uint64_t wanted = divide_up(2ull * board->settings->queue_depth, header->chunk_samples);

@@ -49,6 +49,7 @@ struct job_board {
     int event_fd;
     uint32_t plan_flags; // enum chunk_flags; may change between claims
 
+    const uint64_t *list; // of the selector
     struct selector selector;
     struct order orders[2]; // of the two latest epochs, indexed by the epoch's lowest bit
     uint64_t order_epochs[2];

@@ -60,6 +60,19 @@ static int map_settings(const struct loader_settings **settings, struct error *e
     return 0;
 }
 
+// The samples of a view that names them.
+static int map_list(const struct loader_settings *settings, const uint64_t **samples, struct error *error) {
+    const struct selection *selection = &settings->layout.selection;
+    const void *map = NULL;
+    if (selection->kind != SELECTION_LIST)
+        return 0;
+    int err = role_map_settings(
+        HERITAGE_LIST, sizeof(struct dataset_list) + selection->count * sizeof **samples, &map, error);
+    if (!err)
+        *samples = ((const struct dataset_list *)map)->samples;
+    return err;
+}
+
 static uint64_t major_faults(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
@@ -312,11 +325,14 @@ static int start(struct loader *loader, struct error *error) {
     give_up_paths(loader);
     err = ring_map(&board->ring, HERITAGE_RING, RING_FILL, error);
     if (!err)
+        err = map_list(board->settings, &board->list, error);
+    if (!err)
         err = stats_map_loader(HERITAGE_STATS, board->settings->stats_record, &board->stats, error);
     // What is mapped needs no descriptor, and by one of these, memory that others map could be resized. Nothing of a
     // dataset has been read yet that could take this process over.
     close(HERITAGE_RING);
     close(HERITAGE_STATS);
+    close(HERITAGE_LIST);
     if (!err)
         err = stage_set_open(&loader->stages, &board->settings->layout, board->ring.header->fields, error);
     if (err)

@@ -15,8 +15,7 @@ int arrays_check_dimensions(struct builder *builder, const struct source_file *f
                           dimensions, 1 + RING_MAX_DIMS);
 }
 
-// Headers lie: the file must hold exactly what its header says, to the byte.
-static int check_size(struct builder *builder, const struct source_file *file,
+int arrays_check_size(struct builder *builder, const struct source_file *file,
                       const struct array_header *header) {
     char shape[DATASET_SHAPE_TEXT];
     uint64_t bytes = dtype_bytes(header->dtype);
@@ -76,7 +75,7 @@ static int add_file(struct builder *builder, array_read_header *read_header, con
     if (!err)
         err = read_header(builder, &file, &header);
     if (!err)
-        err = check_size(builder, &file, &header);
+        err = arrays_check_size(builder, &file, &header);
     if (err)
         return err;
     if (index == 0) {

@@ -17,6 +17,10 @@ typedef int array_read_header(struct builder *builder, const struct source_file 
 // Adds every configured field: one stream each, and all files that its value names.
 int arrays_open(struct builder *builder, array_read_header *read_header);
 
+// Headers lie: refuses a file that does not hold exactly what its header says, to the byte, or no sample.
+int arrays_check_size(struct builder *builder, const struct source_file *file,
+                      const struct array_header *header);
+
 // Refuses an array with no dimensions or too many.
 int arrays_check_dimensions(struct builder *builder, const struct source_file *file, uint64_t dimensions);
 

@@ -6,6 +6,7 @@
 #include "daemon/heritage.h"
 #include "daemon/source/builder_direct.h"
 #include "daemon/source/builder_fingerprint.h"
+#include "daemon/source/builder_list.h"
 #include "daemon/source/builder_transform.h"
 
 static const struct config_field *configured_field(const struct builder *builder, uint32_t field) {
@@ -54,6 +55,14 @@ static int check_descriptors(struct builder *builder) {
                           (uint64_t)limit.rlim_cur);
 }
 
+static int select_listed(struct builder *builder) {
+    struct dataset_layout *layout = builder->dataset->layout;
+    int err = builder_list(builder, layout->samples, &layout->selection);
+    if (!err)
+        layout->samples = layout->selection.count;
+    return err;
+}
+
 // Of a view: its part of the samples.
 static int select_samples(struct builder *builder) {
     const struct dataset_config *config = builder->config;
@@ -61,6 +70,8 @@ static int select_samples(struct builder *builder) {
     uint64_t of = layout->samples, first, count;
     if (!config->view)
         return 0;
+    if (config->indices)
+        return select_listed(builder);
     int err = part_of(&config->part, of, &first, &count);
     if (err) {
         builder->key = "samples";

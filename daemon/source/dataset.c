@@ -22,6 +22,7 @@ void dataset_unref(struct dataset *dataset) {
         close_fd(&dataset->fds[i]);
         free(dataset->paths[i]);
     }
+    close_fd(&dataset->list_fd);
     free(dataset->fds);
     free(dataset->paths);
     free(dataset->layout);

@@ -58,6 +58,12 @@ struct dataset_layout {
     struct dataset_file files[];
 };
 
+// The sample numbers of a SELECTION_LIST, as loaders map them.
+struct dataset_list {
+    uint64_t bytes; // of this structure with its numbers
+    uint64_t samples[];
+};
+
 // The supervisor's handle. Reference-counted: feeds in use keep theirs across a reload.
 struct dataset {
     uint32_t references;
@@ -68,6 +74,7 @@ struct dataset {
     char *transforms[RING_MAX_FIELDS]; // as written in the configuration; NULL: none
     char **paths;                      // layout->file_count of them
     int *fds;                          // read-only descriptors, O_DIRECT where direct_memory is set
+    int list_fd;                       // sealed memory with a struct dataset_list; -1: none
     uint32_t io;                       // enum io_mode
     bool io_direct;
     uint32_t io_delay_us;

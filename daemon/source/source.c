@@ -31,6 +31,7 @@ static struct dataset *new_dataset(const struct dataset_config *config, const st
         .of = config->view ? strdup(config->of) : NULL,
         .format = format->name,
         .layout = calloc(1, sizeof *dataset->layout),
+        .list_fd = -1,
         .io = config->io,
         .io_direct = config->io_direct,
         .io_delay_us = (uint32_t)config->io_delay_us,

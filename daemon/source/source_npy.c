@@ -6,7 +6,6 @@
 #include "base/dtype.h"
 #include "base/scope.h"
 #include "base/sizes.h"
-#include "daemon/source/arrays.h"
 
 #define MAX_HEADER_BYTES (1u << 20)
 
@@ -193,7 +192,7 @@ static int locate_header(struct builder *builder, const struct source_file *file
     return err;
 }
 
-static int read_header(struct builder *builder, const struct source_file *file, struct array_header *header) {
+int npy_read_header(struct builder *builder, const struct source_file *file, struct array_header *header) {
     uint64_t offset = 0, bytes = 0;
     int err = locate_header(builder, file, &offset, &bytes);
     if (err)
@@ -220,7 +219,7 @@ static int read_header(struct builder *builder, const struct source_file *file, 
 }
 
 static int open_npy(struct builder *builder) {
-    return arrays_open(builder, read_header);
+    return arrays_open(builder, npy_read_header);
 }
 
 const struct source_format source_npy = {

@@ -11,6 +11,9 @@ void datasets_release(struct dataset *dataset, struct closer *closer) {
         closer_take(closer, 0, dataset->fds, &count);
         for (uint32_t i = 0; i < files; i++)
             dataset->fds[i] = -1;
+        count = dataset->list_fd >= 0;
+        closer_take(closer, 0, &dataset->list_fd, &count); // it may be large
+        dataset->list_fd = -1;
     }
     dataset_unref(dataset);
 }

@@ -2,7 +2,8 @@
 //
 // Input: a byte for the format and how the files are named, a byte for the number of files, the options of the format,
 // the text of a transform, and for each file how many bytes it appears to have, unless that is what it has, the length
-// of its part of the rest, and that part. Bytes that are missing are 0.
+// of its part of the rest, and that part. Bytes that are missing are 0. With WITH_LIST, the dataset is a view, and one
+// more file names its samples.
 #include "base/dtype.h"
 #include "daemon/source/dataset.h"
 #include "daemon/source/source.h"
@@ -10,16 +11,18 @@
 
 #define FILES    3u
 #define FIRST_FD 200 // files have the descriptors 200, 201, 202: one pattern names them all
+#define LIST     FILES
 
 enum {
     ONE_FIELD = 4,
     WITH_TRANSFORM = 8,
-    EXACT = 16
+    EXACT = 16,
+    WITH_LIST = 32
 };
 
 static void make_files(void) {
     static bool made;
-    for (uint32_t i = 0; i < FILES && !made; i++) {
+    for (uint32_t i = 0; i <= LIST && !made; i++) {
         int fd = fuzz_memory_file();
         FUZZ_CHECK(dup3(fd, FIRST_FD + (int)i, O_CLOEXEC) >= 0);
         close(fd);
@@ -54,7 +57,22 @@ static void check_stream(const struct dataset *dataset, const struct dataset_str
         FUZZ_CHECK(dataset_find_file(layout, stream, file->first_sample + file->samples - 1, UINT32_MAX) ==
                    stream->first_file + i);
     }
-    FUZZ_CHECK(dataset_stream_samples(layout, stream) == layout->samples);
+    FUZZ_CHECK(dataset_stream_samples(layout, stream) == dataset_stored_samples(layout));
+}
+
+// What a loader maps.
+static void check_list(const struct dataset *dataset) {
+    const struct dataset_layout *layout = dataset->layout;
+    struct dataset_list head;
+    uint64_t sample;
+    FUZZ_CHECK(pread(dataset->list_fd, &head, sizeof head, 0) == (ssize_t)sizeof head);
+    FUZZ_CHECK(head.bytes == sizeof head + layout->samples * sizeof sample);
+    FUZZ_CHECK(layout->selection.kind == SELECTION_LIST && layout->selection.count == layout->samples);
+    for (uint64_t i = 0; i < layout->samples; i++) {
+        off_t at = (off_t)(sizeof head + i * sizeof sample);
+        FUZZ_CHECK(pread(dataset->list_fd, &sample, sizeof sample, at) == (ssize_t)sizeof sample);
+        FUZZ_CHECK(sample < layout->selection.of);
+    }
 }
 
 static void check_dataset(const struct dataset *dataset) {
@@ -70,6 +88,8 @@ static void check_dataset(const struct dataset *dataset) {
             bytes *= field->shape[k];
         FUZZ_CHECK(bytes == field->sample_bytes && bytes >= 1 && bytes <= 1ull << 30);
     }
+    if (dataset->list_fd >= 0)
+        check_list(dataset);
     if (!nowhere)
         nowhere = fopen("/dev/null", "we");
     dataset_print(nowhere, dataset);
@@ -134,6 +154,7 @@ static void describe(struct fuzz_input *input, uint8_t kind, uint32_t files, str
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input input = {data, size};
     struct texts texts;
+    char list[32];
     struct dataset_config config = {.name = (char *)"fuzz", .file = "feedd.conf", .line = 1};
     struct dataset *dataset;
     struct error error = {0};
@@ -149,6 +170,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     describe(&input, kind, files, &texts, &config);
     for (uint32_t i = 0; i < files; i++)
         fill_file(&input, i, kind & EXACT);
+    if (kind & WITH_LIST) {
+        config.view = true;
+        config.of = (char *)"all";
+        config.indices = (char *)fuzz_path(FIRST_FD + (int)LIST, list);
+        fill_file(&input, LIST, kind & EXACT);
+    }
     int err = source_open_dataset(&config, &dataset, &error);
     FUZZ_CHECK(err ? !dataset && *error.text : dataset != NULL);
     if (dataset)

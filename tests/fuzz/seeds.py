@@ -135,7 +135,7 @@ def npy(descr, shape, data, version=1):
 
 
 def sources():
-    one_field, transform, exact = 4, 8, 16
+    one_field, transform, exact, listed = 4, 8, 16, 32
     sparse = bytes([0, 0, 8, 3]) + struct.pack(">3I", 1 << 10, 32, 32)
     floats = npy("<f4", "(2, 3)", bytes(24))
 
@@ -151,6 +151,8 @@ def sources():
     yield "npy-big-endian", bytes([1 | exact, 0]) + files(npy(">f8", "()", bytes(8)))
     records = number(12) + number(4) + bytes([1]) + b"u8[2,4] @ 0\nf32 @ 8\n"
     yield "records", bytes([2 | exact, 0]) + records + files(bytes(4 + 36))
+    yield "indices", bytes([1 | exact | listed, 0]) + files(floats, npy("<i8", "(3,)", struct.pack("<3q", 1, 0, 1)))
+    yield "indices-of-bytes", bytes([1 | exact | listed, 0]) + files(floats, npy("|i1", "(2,)", bytes([1, 255])))
     yield "tokens", bytes([3 | exact, 0, 2]) + number(8) + number(6) + files(bytes(6 + 2 * 33))
 
 

@@ -76,7 +76,8 @@ def test_values_without_effect_are_taken_with_one_warning(load_host, names):
     ("name", "says"),
     [
         ("transform", r"transform\.FIELD= .* feedd\.conf"), ("root", "path="), ("download", "there already"),
-        ("split", "split"), ("weights", "no weighted sampling"), ("batchsize", "did you mean 'batch_size'"),
+        ("split", "split"), ("weights", "no weighted sampling"), ("indices", "with indices="),
+        ("batchsize", "did you mean 'batch_size'"),
         ("num_worker", "'num_workers'"), ("nonsense", "has no argument 'nonsense'$"),
     ],
 )  # fmt: skip

@@ -1,5 +1,6 @@
 """serve(): a private daemon, for as long as a block lasts or until it is closed."""
 
+import array
 import os
 import pathlib
 import signal
@@ -53,6 +54,20 @@ def check():
     """That it serves, with the environment that it has made."""
     with feedd.DataLoader("numbers", 16, framework=support.FRAMEWORK) as loader:
         assert read(loader) == wanted()
+
+
+def test_views(folder, monkeypatch):
+    """Also of the samples that a file lists, whose path starts at the working directory."""
+    monkeypatch.chdir(folder)
+    data.write_npy(folder / "some.npy", "<i4", (3,), array.array("i", [70, 2, 70]).tobytes())
+    views = {
+        "view some": {"of": "numbers", "indices": "some.npy"},
+        "view val": {"of": "numbers", "samples": "90%..", "split_seed": 3},
+    }
+    with feedd.serve({**sections(folder / "numbers.bin"), **views}, program=PROGRAM):
+        with feedd.DataLoader("some", 3, framework=support.FRAMEWORK) as loader:
+            assert [list(map(int, batch[0])) for batch in loader] == [[70, 2, 70]]
+        assert len(feedd.Dataset("val")) == support.SAMPLES - support.SAMPLES * 9 // 10
 
 
 def test_a_dict(folder):

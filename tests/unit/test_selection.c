@@ -15,7 +15,7 @@
 
 static void select_samples(const struct selection *selection, uint64_t *samples) {
     struct selector selector;
-    selector_init(&selector, selection);
+    selector_init(&selector, selection, NULL);
     for (uint64_t i = 0; i < selection->count; i++)
         samples[i] = i;
     selector_map(&selector, samples, (uint32_t)selection->count);
@@ -49,9 +49,20 @@ static void test_zeros_select_all(void **state) {
     (void)state;
     uint64_t samples[] = {0, 5, UINT64_MAX - 1};
     struct selector selector;
-    selector_init(&selector, &(struct selection){0});
+    selector_init(&selector, &(struct selection){0}, NULL);
     selector_map(&selector, samples, 3);
     assert_true(samples[0] == 0 && samples[1] == 5 && samples[2] == UINT64_MAX - 1);
+}
+
+static void test_a_list_names_its_samples(void **state) {
+    (void)state;
+    const uint64_t list[] = {7, 2, 7, 0};
+    uint64_t samples[] = {3, 0, 1, 2, 4, UINT64_MAX};
+    struct selector selector;
+    struct selection selection = make(SELECTION_LIST, 8, 0, COUNT_OF(list), 0);
+    selector_init(&selector, &selection, list);
+    selector_map(&selector, samples, COUNT_OF(samples));
+    assert_memory_equal(samples, ((uint64_t[]){0, 7, 2, 7, UINT64_MAX, UINT64_MAX}), sizeof samples);
 }
 
 static void test_a_range_is_in_order(void **state) {
@@ -70,7 +81,7 @@ static void test_what_is_outside_is_no_sample(void **state) {
         uint64_t samples[] = {4, UINT64_MAX, 0, 5, 3, 1ull << 63, 2}, inside[5];
         struct selection selection = make(kind, 50, 40, 5, 9);
         struct selector selector;
-        selector_init(&selector, &selection);
+        selector_init(&selector, &selection, NULL);
         selector_map(&selector, samples, COUNT_OF(samples));
         select_samples(&selection, inside);
         assert_true(samples[1] == UINT64_MAX && samples[3] == UINT64_MAX && samples[5] == UINT64_MAX);
@@ -126,6 +137,7 @@ int main(void) {
         cmocka_unit_test(test_golden_bounds),
         cmocka_unit_test(test_zeros_select_all),
         cmocka_unit_test(test_a_range_is_in_order),
+        cmocka_unit_test(test_a_list_names_its_samples),
         cmocka_unit_test(test_what_is_outside_is_no_sample),
         cmocka_unit_test(test_parts_divide_every_dataset),
         cmocka_unit_test(test_a_split_is_not_an_epoch),

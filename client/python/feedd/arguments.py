@@ -13,7 +13,7 @@ from .waiting import warn
 # torch's arguments: the values that ask for nothing, and a sentence on what feedd does instead.
 _WITHOUT_MEANING: dict[str, tuple[tuple[Any, ...], str]] = {
     "sampler": ((None,), "The daemon makes the order of samples from shuffle= and seed=, the same on every machine; a part of"
-                         " a dataset is a [view NAME] in feedd.conf"),
+                         " a dataset, or a list of its samples, is a [view NAME] in feedd.conf"),
     "batch_sampler": ((None,), "The daemon makes the batches from batch_size=, shuffle= and drop_last="),
     "num_workers": ((0,), "The daemon's loaders read for all its clients: set loaders= in feedd.conf, and leave this at 0"),
     "collate_fn": ((None,), "A batch comes as one tensor per field; process it further in the loop, or with"
@@ -47,7 +47,10 @@ _ELSEWHERE = {
     "train": _SPLIT,
     "split": _SPLIT,
     "loader": "the dataset's format= in feedd.conf says how its files are read",
-    "weights": "there is no weighted sampling: every epoch has each sample once",
+    "weights": "there is no weighted sampling: every epoch has each sample once, or as often as the indices= of a"
+               " [view NAME] in feedd.conf name it",
+    "indices": "save the sample numbers with numpy.save(), declare a [view NAME] with indices= in feedd.conf, and give its"
+               " name instead of the dataset's",
     "dtype": "the dataset's field.NAME= and transform.NAME= in feedd.conf set the type of a field",
     "num_replicas": "this is called world_size here",
     "distributed": "ranks are found by themselves; rank= and world_size= set them",

@@ -3,6 +3,7 @@
 #include "base/time.h"
 #include "daemon/io_mode.h"
 #include "daemon/supervisor/clients/admission.h"
+#include "daemon/supervisor/clients/query_indices.h"
 #include "daemon/supervisor/clients/query_status.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/processes/loader_process.h"
@@ -368,6 +369,9 @@ void query_answer(struct session *session, const Feedd__Query *query) {
         return;
     case FEEDD__QUERY__KIND__PROCESSES:
         answer_processes(session, query->start);
+        return;
+    case FEEDD__QUERY__KIND__INDICES:
+        query_indices(session, query->name, query->start, send_answer);
         return;
     default:
         session_refuse(session, -EINVAL, "this daemon does not know that query");
