@@ -145,6 +145,11 @@ static int check_dtype(struct builder *builder, const struct source_file *file,
             builder, -ENOTSUP, file->path,
             "found big-endian dtype \"%s\", wanted little-endian; save array.astype(\"<%s\")", descr,
             descr + 1);
+    if (strcmp(descr, "|O") == 0)
+        return builder_refuse(
+            builder, -ENOTSUP, file->path,
+            "found an array of Python objects, wanted numbers; if the items have one shape and"
+            " type, save numpy.stack(array)");
     return builder_refuse(
         builder, -ENOTSUP, file->path,
         "found dtype \"%s\", wanted |b1 |u1 |i1 <u2 <i2 <u4 <i4 <u8 <i8 <f2 <f4 <f8 <c8 or <c16", descr);
@@ -174,10 +179,13 @@ static int locate_header(struct builder *builder, const struct source_file *file
     if (err)
         return err;
     const char *compression = builder_compression(start);
+    if (compression && strcmp(compression, "zip") == 0)
+        return builder_refuse(
+            builder, -EINVAL, file->path,
+            "found a zip or npz file, wanted npy; save each of its arrays with numpy.save()");
     if (compression)
         return builder_refuse(builder, -EINVAL, file->path,
-                              "found %s data, wanted an npy file; unpack it first",
-                              strcmp(compression, "zip") == 0 ? "zip (or npz)" : compression);
+                              "found %s data, wanted an npy file; unpack it first", compression);
     if (memcmp(start, "\x93NUMPY", 6) != 0)
         return builder_refuse(builder, -EINVAL, file->path,
                               "found no npy header, wanted one that starts with the byte 0x93 and NUMPY");

@@ -278,8 +278,8 @@ def refuse_npy(write, *parts):
     refuse_dataset(lambda at: write(at / "x.npy"), "x.npy", *parts, format="npy", field_x="{directory}/x.npy")
 
 
-def test_npy_with_another_magic():
-    refuse_npy(lambda path: path.write_bytes(b"PK\x03\x04" + b"x" * 200))
+def test_npz():
+    refuse_npy(lambda path: path.write_bytes(b"PK\x03\x04" + b"x" * 200), "npz file", "save each of its arrays")
 
 
 def test_npy_header_that_is_cut():
@@ -299,7 +299,7 @@ def test_npy_in_big_endian_order():
 
 
 def test_npy_of_objects():
-    refuse_npy(lambda path: data.write_npy(path, "|O", (10,), bytes(80)), "|O")
+    refuse_npy(lambda path: data.write_npy(path, "|O", (10,), bytes(80)), "Python objects", "save numpy.stack(array)")
 
 
 def test_npy_that_is_cut():

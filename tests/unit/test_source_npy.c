@@ -140,12 +140,13 @@ static void test_control_characters(void **state) {
 
 static void test_refused_dtypes(void **state) {
     (void)state;
-    static const char *const refused[] = {"|O", "<U5", "|S3", "<M8[ns]", "|V2", "<f16", "<c32", "=f4", "f4",
+    static const char *const refused[] = {"<O", "<U5", "|S3", "<M8[ns]", "|V2", "<f16", "<c32", "=f4", "f4",
                                           "",   "<",   "|f4", "<f3",     "<f",  "!f4",  "<b8",  ">b2", "<F4"};
     refuse_header(WITH_DTYPE("'>f4'"), 24, -ENOTSUP,
                   "found big-endian dtype \">f4\", wanted little-endian; save array.astype(\"<f4\")");
     refuse_header(WITH_DTYPE("[('a', '<f4'), ('b', '|u1')]"), 30, -ENOTSUP,
                   "found a structured dtype, wanted one number type");
+    refuse_header(WITH_DTYPE("'|O'"), 16, -ENOTSUP, "found an array of Python objects, wanted numbers");
     for (size_t i = 0; i < COUNT_OF(refused); i++) {
         char header[128], wanted[128];
         snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (2,), }",
@@ -201,7 +202,7 @@ static void test_cut_and_foreign_files(void **state) {
     refuse_bytes("\x93NUMPY\1\1\x76\0\0\0...", 15, -ENOTSUP, "found npy version 1.1");
     refuse_bytes("\x93NUMPI\1\0\x76\0\0\0...", 15, -EINVAL, "found no npy header");
     refuse_bytes("PK\3\4-------------", 15, -EINVAL,
-                 "found zip (or npz) data, wanted an npy file; unpack it first");
+                 "found a zip or npz file, wanted npy; save each of its arrays with numpy.save()");
     refuse_bytes("\x1f\x8b-------------", 15, -EINVAL, "found gzip data");
     refuse_bytes("\x93NUMPY\1\0\4\0{}\0\n", 14, -EINVAL, "found an npy header that cannot be read (\"{}\")");
     refuse_bytes("", 0, -EINVAL, "found an empty file");
