@@ -4,6 +4,7 @@ import pathlib
 import random
 import struct
 
+import data
 import expected
 
 
@@ -21,7 +22,7 @@ class Dataset:
 
     def section(self, **more):
         """Of feedd.conf."""
-        lines = [f"[dataset {self.name}]"]
+        lines = [f"[{'view' if 'of' in self.options else 'dataset'} {self.name}]"]
         for key, value in {**self.options, **more}.items():
             lines.append(f"{key.replace('field_', 'field.').replace('transform_', 'transform.')} = {value}")
         return "\n".join(lines) + "\n"
@@ -102,6 +103,27 @@ def make_flaky(folder, path, content):
     return [
         Dataset(folder, "skipping", {"x": samples}, True, **options, on_error="skip"),
         Dataset(folder, "failing", {"x": samples}, **options, on_error="fail"),
+    ]
+
+
+def make_view(folder, name, of, content, chosen, **options):
+    """Of the samples `chosen`."""
+    mine = {field: [samples[number] for number in chosen] for field, samples in content.items()}
+    return Dataset(folder, name, mine, of=of, **options)
+
+
+def make_views(folder, seed):
+    """A part of a split, and a list that names some samples more than once."""
+    content = expected.read_records(sorted(folder.glob("records-*.bin")), 264, {"number": (0, 8), "body": (8, 256)})
+    samples = len(content["body"])
+    begin, end = samples * 20 // 100, samples * 85 // 100
+    part = expected.view(content, begin, end, seed)
+    chance = random.Random(f"{seed} make_views")
+    chosen = [chance.randrange(samples) for _ in range(5003)]
+    data.write_npy(folder / "listed.npy", "<u4", (len(chosen),), struct.pack(f"<{len(chosen)}I", *chosen))
+    return [
+        make_view(folder, "part", "records", part, range(end - begin), samples="20%..85%", split_seed=seed),
+        make_view(folder, "listed", "records", content, chosen, indices=folder / "listed.npy"),
     ]
 
 

@@ -52,6 +52,7 @@ class Storm:
         self.stranger = users.NOBODY if self._strangers_may_run() else None
         self.datasets = files.make_all(self.folder, arguments.seed)
         self.plain = [name for name in self.datasets if name != "vectors"]  # which is always read with io_uring
+        self.datasets |= {view.name: view for view in files.make_views(self.folder, arguments.seed)}
         content = files.records(random.Random(arguments.seed), 6000, 128)
         self.storage = Storage("flaky.bin", content)
         if not self.storage.refusal:
