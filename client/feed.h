@@ -75,8 +75,8 @@ struct feed_options {
     // each see every batch of that rank from where they joined; different ranks split the global batches.
     const char *share;
     // Hold the first batch back until this many consumers have joined; 0 means 1. More than one needs a share.
-    // The first consumer decides. If it leaves before the first batch, the feed waits for at most as many as those that
-    // are left ask for.
+    // The first consumer decides. If it leaves before the first batch, the feed waits for at most the highest
+    // number that any remaining consumer asks for.
     uint32_t wait_for;
     uint32_t prefetch;   // batches this consumer can hold at once; 0: the daemon chooses
     uint32_t max_lag_s;  // a consumer that holds up others for longer is detached; 0: the daemon's setting

@@ -44,8 +44,8 @@ struct selector {
     const uint64_t *list;
 };
 
-// `list` belongs to a selection of that kind, and is NULL for others: `count` numbers below `of`, which must stay where
-// they are.
+// `list` holds the `count` numbers of a SELECTION_LIST, each below `of`, and must outlive the selector. It is
+// NULL for other kinds.
 void selector_init(struct selector *selector, const struct selection *selection, const uint64_t *list);
 
 // Replaces sample numbers of the view by those of the dataset. A number outside the view becomes UINT64_MAX.

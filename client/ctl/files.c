@@ -52,7 +52,7 @@ static int take_indices(const Feedd__Answer *page, void *context, struct error *
     const struct selection *selection = &files->selector.selection;
     for (size_t i = 0; i < page->n_indices; i++) {
         if (page->indices[i] >= selection->of || files->list_count == selection->count)
-            return error_set(error, -EPROTO, "feedd names a sample that its dataset does not have");
+            return error_set(error, -EPROTO, "feedd lists too many samples, or one outside the dataset");
         if (!grow((void **)&files->list, files->list_count, &files->list_room, sizeof *files->list))
             return error_set(error, -ENOMEM, "out of memory");
         files->list[files->list_count++] = page->indices[i];

@@ -29,7 +29,7 @@ struct files {
     size_t path_count, path_room;
     uint32_t field_count;
     struct selector selector; // of a view
-    uint64_t *list;           // of a view that names its samples
+    uint64_t *list;           // of a view that has one
     size_t list_count, list_room;
     struct file_parts fields[FEED_MAX_FIELDS];
     struct {

@@ -60,7 +60,7 @@ static int map_settings(const struct loader_settings **settings, struct error *e
     return 0;
 }
 
-// The samples of a view that names them.
+// The list of a view that has one.
 static int map_list(const struct loader_settings *settings, const uint64_t **samples, struct error *error) {
     const struct selection *selection = &settings->layout.selection;
     const void *map = NULL;

@@ -17,7 +17,7 @@ typedef int array_read_header(struct builder *builder, const struct source_file 
 // Adds every configured field: one stream each, and all files that its value names.
 int arrays_open(struct builder *builder, array_read_header *read_header);
 
-// Headers lie: refuses a file that does not hold exactly what its header says, to the byte, or no sample.
+// Headers lie: refuses a file without samples, or with a byte more or less than its header says.
 int arrays_check_size(struct builder *builder, const struct source_file *file,
                       const struct array_header *header);
 

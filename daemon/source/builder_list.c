@@ -117,7 +117,7 @@ static int read_list(struct builder *builder, struct list *list) {
     builder->dataset->list_fd = list->fd;
     if (list->fd < 0)
         return builder_refuse(builder, -errno, list->file.path,
-                              "cannot make memory for its sample numbers: %m");
+                              "cannot allocate memory for its sample numbers: %m");
     list->hash = XXH3_createState();
     if (!list->hash)
         return builder_out_of_memory(builder);

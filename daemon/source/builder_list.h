@@ -1,4 +1,4 @@
-// The samples of a view that names them in a file (indices).
+// The list of a view whose samples come from a file (indices).
 #ifndef FEEDD_DAEMON_SOURCE_BUILDER_LIST_H
 #define FEEDD_DAEMON_SOURCE_BUILDER_LIST_H
 

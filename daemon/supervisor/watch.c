@@ -6,7 +6,7 @@
 #include "daemon/supervisor/feeds/feed_turn.h"
 #include "daemon/supervisor/feeds/kept.h"
 
-// A machine that was suspended, or had no time for us, may have had none for others.
+// A machine that was suspended, or too busy to run us, may not have run other processes either.
 #define STANDSTILL_NS (1 * NS_PER_S)
 
 void watch_tick(struct supervisor *supervisor, uint64_t now) {

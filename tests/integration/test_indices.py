@@ -1,4 +1,4 @@
-"""Views that name their samples in a file."""
+"""Views whose samples are listed in a file."""
 
 import array
 import os
@@ -18,7 +18,7 @@ def write_indices(path, numbers, descr="<i8"):
 
 
 def some(count, seed=1):
-    """With some of them more than once."""
+    """Random sample numbers, some of them more than once."""
     dice = random.Random(seed)
     return [dice.randrange(SAMPLES) for _ in range(count)]
 
@@ -131,7 +131,7 @@ def refuse_array(descr, shape, content, *parts):
     refuse(lambda path: data.write_npy(path, descr, shape, content), "list.npy: ", *parts)
 
 
-def test_lists_that_cannot_be():
+def test_invalid_lists():
     wanted = "wanted numbers from 0 to 9"
     refuse(lambda path: write_indices(path, [3, 10]), f"found sample number 10 at index 1, {wanted}")
     refuse(lambda path: write_indices(path, [-1], "|i1"), f"found sample number -1 at index 0, {wanted}")

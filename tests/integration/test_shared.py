@@ -69,7 +69,7 @@ def test_first_batch_waits_for_all():
                 assert first.next()["samples"] == second.next()["samples"]
 
 
-def test_nobody_is_waited_for_on_behalf_of_one_who_has_left():
+def test_wait_for_of_a_consumer_that_has_left_does_not_count():
     with serve() as feedd:
         with consumer.Consumer(feedd, "numbers", 10, share="job", wait_for=3, step=True) as first:
             first.attached()

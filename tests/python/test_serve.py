@@ -57,7 +57,7 @@ def check():
 
 
 def test_views(folder, monkeypatch):
-    """Also of the samples that a file lists, whose path starts at the working directory."""
+    """One of them has its samples listed in a file, whose path is relative to the working directory."""
     monkeypatch.chdir(folder)
     data.write_npy(folder / "some.npy", "<i4", (3,), array.array("i", [70, 2, 70]).tobytes())
     views = {

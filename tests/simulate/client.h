@@ -44,9 +44,9 @@ struct client {
     uint32_t held_count;
     uint64_t batches;
 
-    uint32_t generation;       // when it last got a batch, or attached
-    uint64_t daemon_ns;        // when the daemon that it was attached to then was started
-    uint64_t heard_ns;         // when that was, if that daemon lived
+    uint32_t generation;       // of its last batch; 0 if it has attached since
+    uint64_t daemon_ns;        // when the daemon of that generation was started
+    uint64_t heard_ns;         // when it last attached or got a batch, with that daemon still up
     uint64_t called_ns;        // its last call of libfeed returned
     uint64_t longest_pause_ns; // since it last asked to attach
 };

@@ -15,7 +15,7 @@ static bool is_shared(const struct client *client) {
     return *client->group->share && !client->alone;
 }
 
-// Batches that are left of a daemon that has gone do not count.
+// Batches left over from a daemon that has gone do not count.
 static void hear(struct client *client, bool opened, uint32_t generation) {
     if (opened || generation != client->generation)
         client->daemon_ns = daemon_.started_ns;

@@ -47,8 +47,8 @@ _ELSEWHERE = {
     "train": _SPLIT,
     "split": _SPLIT,
     "loader": "the dataset's format= in feedd.conf says how its files are read",
-    "weights": "there is no weighted sampling: every epoch has each sample once, or as often as the indices= of a"
-               " [view NAME] in feedd.conf name it",
+    "weights": "there is no weighted sampling: every epoch has each sample once, or as often as the indices= file of a"
+               " [view NAME] in feedd.conf lists it",
     "indices": "save the sample numbers with numpy.save(), declare a [view NAME] with indices= in feedd.conf, and give its"
                " name instead of the dataset's",
     "dtype": "the dataset's field.NAME= and transform.NAME= in feedd.conf set the type of a field",

@@ -52,7 +52,7 @@ static void note_failure(struct session *session, int err) {
         return;
     session->member.dropped = true;
     if (user_may_log(session->user, monotonic_ns()))
-        log_warning("session %" PRIu64 " (%s, process %d): its connection fails: %s; it is cut off",
+        log_warning("session %" PRIu64 " (%s, process %d): its connection failed: %s; cutting it off",
                     session->id, session->name, (int)session->peer.pid, strerror(-err));
 }
 

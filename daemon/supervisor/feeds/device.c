@@ -212,7 +212,7 @@ static void ready(struct device *device, const char *name) {
         tenant->events->ready(tenant);
 }
 
-// It ends after that, so it has no more to say; device_watch sees to it that it does.
+// It ends after that, so it has no more to say. If it does not end, device_watch replaces it.
 static void lost(struct device *device, const struct transfer_report *report) {
     struct error error = {0};
     if (device->lost.code)

@@ -25,10 +25,9 @@ struct tenant {
     const struct tenant_events *events;
     struct device *device;
     uint32_t id;
-    uint64_t promised_bytes; // of device_memory
-    bool closing;            // needs nothing any more
-    uint64_t
-        closing_since_ns; // its transfer process has been asked to let go of it; 0: it has not, or it has done so
+    uint64_t promised_bytes;   // of device_memory
+    bool closing;              // needs nothing any more
+    uint64_t closing_since_ns; // when the transfer process was asked to close it; 0: not asked, or closed
 };
 
 struct tenant_events {
@@ -56,7 +55,7 @@ struct device {
     bool told;              // that its process was killed and does not end
     struct error lost;      // what the last process said before it ended
     uint64_t lost_ns;       // when it said so
-    uint64_t closed_ns;     // when the last pool that was closed had been let go of
+    uint64_t closed_ns;     // when it last reported that it had closed a pool
 };
 
 // The device with that UUID; its transfer process is being started if it is not running.

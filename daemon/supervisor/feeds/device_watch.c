@@ -8,7 +8,7 @@
 
 #define STARTING_MOST_NS (120 * NS_PER_S) // drivers can take long to initialise many GPUs
 
-// A driver that hangs keeps a process even from being killed.
+// If the driver hangs, not even SIGKILL ends a process.
 static void watch_killed(struct device *device, uint64_t now) {
     char text[256];
     uint64_t patience = device->supervisor->config->stop_timeout_s * NS_PER_S;
@@ -22,7 +22,7 @@ static void watch_killed(struct device *device, uint64_t now) {
     device_fail_tenants(device, -EIO, text);
 }
 
-// Pools are let go of one after another. The feed keeps its ring until then.
+// The process closes one pool after another. A feed keeps its ring until its pool is closed.
 static bool keeps_a_pool(const struct device *device, uint64_t now, uint64_t patience) {
     const struct tenant *tenant;
     LIST_FOREACH(tenant, &device->tenants, link)
@@ -52,5 +52,5 @@ void device_watch(struct device *device, uint64_t now) {
     else if (device->lost.code && now > device->lost_ns + stop_timeout)
         replace(device, stop_timeout, "has lost the GPU and has not ended");
     else if (keeps_a_pool(device, now, 2 * timeout))
-        replace(device, 2 * timeout, "has kept a pool that it was asked to close");
+        replace(device, 2 * timeout, "was asked to close a pool and has not done so");
 }

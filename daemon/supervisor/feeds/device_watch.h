@@ -1,4 +1,4 @@
-// The transfer process of a GPU does what it has been asked to do, in time, or is replaced.
+// Replaces a GPU's transfer process that does not do in time what it was asked to do.
 #ifndef FEEDD_DAEMON_SUPERVISOR_FEEDS_DEVICE_WATCH_H
 #define FEEDD_DAEMON_SUPERVISOR_FEEDS_DEVICE_WATCH_H
 

@@ -129,7 +129,7 @@ static void on_ready(struct tenant *tenant) {
     pool_ask(pool_of(tenant));
 }
 
-// Its transfer process has nothing of it.
+// Its transfer process has no record of it.
 static void forgotten(struct pool *pool) {
     pool->known = false;
     pool->tenant.closing_since_ns = 0;

@@ -106,7 +106,7 @@ struct partition served_feed_run(const struct feed_shape *shape, const struct at
 // have joined as it asks for, or as others know of that return from the same run.
 void served_feed_gather(struct served_feed *feed, const struct attach_request *request);
 void served_feed_end_gathering(struct served_feed *feed);
-// A member has left: the feed waits for at most as many as the remaining ones ask for.
+// A member has left: the feed waits for at most the highest number that any remaining one asks for.
 void served_feed_expect_fewer(struct served_feed *feed);
 
 // How many consumers are to return if the daemon is lost: those that read the same batches must wait for each other, as

@@ -46,7 +46,7 @@ int loader_process_start(const struct loader_start *start, struct loader_process
 // memory. The caller has taken it off its list.
 void loader_process_retire(struct loader_process *loader, struct stats_feed *feed);
 
-// It has read samples, or was `idle` and ready to, so what ended it is not a problem with starting.
+// It has read samples, or was ready to read and had nothing to do (`idle`), so it did not fail to start.
 bool loader_process_has_worked(const struct loader_process *loader, bool idle);
 
 // Its oldest read that has not come back.

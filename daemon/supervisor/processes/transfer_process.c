@@ -159,7 +159,7 @@ int transfer_process_receive(struct transfer_process *transfer, struct transfer_
         return 0;
     if (got == -EPROTO && received.lost && !received.count) {
         log_warning(
-            "feedd has no descriptor left for what process %d, a transfer process, has sent; replacing it",
+            "feedd ran out of descriptors while receiving from process %d, a transfer process; replacing it",
             (int)process_pid(&transfer->process));
         got = -EMFILE;
     }
