@@ -26,17 +26,18 @@ int role_tie(uint64_t supervisor_pid, struct error *error) {
     return 0;
 }
 
-int role_map_settings(int fd, uint64_t least, const void **settings, struct error *error) {
+// Private, since kernels before 6.7 refuse a shared mapping of memory that is sealed against writing.
+int role_map(int fd, const char *what, uint64_t least, const void **memory, struct error *error) {
     struct stat status;
     if (fstat(fd, &status) < 0 || (uint64_t)status.st_size < least)
-        return error_set(error, -EINVAL,
-                         "this role is started by feedd itself, with its settings in descriptor %d", fd);
-    const uint64_t *map = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        return error_set(error, -EINVAL, "this role is started by feedd itself, with its %s in descriptor %d",
+                         what, fd);
+    const uint64_t *map = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
-        return error_set(error, -errno, "cannot map the settings: %m");
+        return error_set(error, -errno, "cannot map the %s: %m", what);
     if (*map != (uint64_t)status.st_size)
-        return error_set(error, -EINVAL, "the settings have %" PRIu64 " bytes, not %lld", *map,
-                         (long long)status.st_size);
-    *settings = map;
+        return error_set(error, -EINVAL, "the %s: found %" PRIu64 " bytes, wanted %" PRIu64, what,
+                         (uint64_t)status.st_size, *map);
+    *memory = map;
     return 0;
 }

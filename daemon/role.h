@@ -12,7 +12,8 @@ extern volatile sig_atomic_t role_stopping;
 // Makes this process die with the supervisor, however that ends, and sets up signals as its children need them.
 int role_tie(uint64_t supervisor_pid, struct error *error);
 
-// Maps the settings in descriptor `fd`: at least `least` bytes, the first 64-bit word of which is their size.
-int role_map_settings(int fd, uint64_t least, const void **settings, struct error *error);
+// Maps what the supervisor has put into descriptor `fd`, for reading: at least `least` bytes, the first 64-bit word of
+// which is their size. `what` is for messages: "settings".
+int role_map(int fd, const char *what, uint64_t least, const void **memory, struct error *error);
 
 #endif

@@ -51,7 +51,7 @@ struct loader {
 
 static int map_settings(const struct loader_settings **settings, struct error *error) {
     const void *map;
-    int err = role_map_settings(HERITAGE_SETTINGS, sizeof(struct loader_settings), &map, error);
+    int err = role_map(HERITAGE_SETTINGS, "settings", sizeof(struct loader_settings), &map, error);
     if (err)
         return err;
     *settings = map;
@@ -66,8 +66,8 @@ static int map_list(const struct loader_settings *settings, const uint64_t **sam
     const void *map = NULL;
     if (selection->kind != SELECTION_LIST)
         return 0;
-    int err = role_map_settings(
-        HERITAGE_LIST, sizeof(struct dataset_list) + selection->count * sizeof **samples, &map, error);
+    int err = role_map(HERITAGE_LIST, "sample numbers",
+                       sizeof(struct dataset_list) + selection->count * sizeof **samples, &map, error);
     if (!err)
         *samples = ((const struct dataset_list *)map)->samples;
     return err;

@@ -150,11 +150,11 @@ static int refuse_open(struct builder *builder, const char *path) {
                           (uint64_t)limit.rlim_cur);
 }
 
-_Atomic uint64_t source_files_opened;
+_Atomic uint64_t source_progress;
 
 int builder_open(struct builder *builder, const char *path, struct source_file *file) {
     *file = SOURCE_FILE_NONE;
-    atomic_fetch_add_explicit(&source_files_opened, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&source_progress, 1, memory_order_relaxed);
     // O_NONBLOCK: opening a FIFO must not wait for a writer.
     AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat status;
@@ -215,6 +215,7 @@ int builder_read(struct builder *builder, const struct source_file *file, void *
                                   offset + done, what, bytes, offset);
         done += (size_t)got;
     }
+    atomic_fetch_add_explicit(&source_progress, 1, memory_order_relaxed);
     return 0;
 }
 

@@ -128,6 +128,7 @@ static int read_list(struct builder *builder, struct list *list) {
 int builder_list(struct builder *builder, uint64_t of, struct selection *selection) {
     AUTO_PATHS struct path_list paths = {0};
     struct list list = {.file = SOURCE_FILE_NONE, .of = of, .fd = -1};
+    const char *key = builder->key;
     builder->key = "indices";
     int err = builder_expand(builder, builder->config->indices, &paths);
     if (!err && paths.count > 1)
@@ -141,6 +142,8 @@ int builder_list(struct builder *builder, uint64_t of, struct selection *selecti
                                         .of = of,
                                         .count = list.header.shape[0],
                                         .seed = XXH3_64bits_digest(list.hash)};
+    if (!err)
+        builder->key = key;
     XXH3_freeState(list.hash);
     source_file_release(&list.file);
     return err;

@@ -9,8 +9,8 @@
 #include "daemon/source/dataset.h"
 #include "daemon/source/source_format.h"
 
-// Files that threads of this process have begun to open. While it grows, storage answers.
-extern _Atomic uint64_t source_files_opened;
+// Files that threads of this process have begun to open, and reads that have ended. While it grows, storage answers.
+extern _Atomic uint64_t source_progress;
 
 // The format of that name, or NULL.
 const struct source_format *source_find_format(const char *name);

@@ -18,7 +18,7 @@ struct reload {
     struct task *task;
     uint64_t asker; // the session that waits for the outcome, or 0
     bool done;      // the thread has finished
-    uint64_t seen_opening, seen_files,
+    uint64_t seen_opening, seen_progress,
         seen_ns; // what it had opened when that last changed, and when that was
 
     // Written by the thread, and read by the loop once it is done; the first two also meanwhile.
@@ -163,11 +163,11 @@ static void watch(struct reload *reload, uint64_t now) {
     uint64_t limit_s = supervisor->config->loader_timeout_s;
     // Pairs with the release in datasets_open: the configuration is complete.
     uint64_t opening = atomic_load_explicit(&reload->opening, memory_order_acquire);
-    uint64_t files = atomic_load_explicit(&source_files_opened, memory_order_relaxed);
+    uint64_t progress = atomic_load_explicit(&source_progress, memory_order_relaxed);
     char text[512];
-    if (opening != reload->seen_opening || files != reload->seen_files) {
+    if (opening != reload->seen_opening || progress != reload->seen_progress) {
         reload->seen_opening = opening;
-        reload->seen_files = files;
+        reload->seen_progress = progress;
         reload->seen_ns = now;
     }
     if (supervisor->reload_given_up || now - reload->seen_ns < limit_s * NS_PER_S)

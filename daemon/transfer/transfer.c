@@ -344,7 +344,7 @@ static int open_confined(struct transfer *transfer, struct error *error) {
 
 static int start(struct transfer *transfer, struct error *error) {
     const void *settings;
-    int err = role_map_settings(HERITAGE_SETTINGS, sizeof(struct transfer_settings), &settings, error);
+    int err = role_map(HERITAGE_SETTINGS, "settings", sizeof(struct transfer_settings), &settings, error);
     if (err)
         return err;
     transfer->settings = settings;

@@ -150,6 +150,18 @@ def test_invalid_lists():
     refuse(lambda path: None, "list.npy", "No such file")
 
 
+def test_what_is_wrong_with_the_dataset_is_not_blamed_on_the_list():
+    with harness.Instance() as instance:
+        path = instance.directory / "large.bin"
+        with path.open("wb") as file:
+            file.truncate(300 << 20)
+        instance.add_dataset("large", format="records", path=path, record_bytes=300 << 20, field_x=f"u8[{300 << 20}] @ 0")
+        write_indices(instance.directory / "list.npy", [0])
+        instance.add_view("some", "large", indices="list.npy", transform_x="cast f32")
+        done = instance.check()
+        assert "[view some] path: found samples of 1258291200 bytes" in done.stderr, done
+
+
 def test_one_way_to_choose_samples():
     def write(path):
         write_indices(path, [1])

@@ -61,6 +61,17 @@ def await_company(instance, count):
     time.sleep(0.5)
 
 
+def test_one_that_leaves_again_is_not_waited_for():
+    """Nothing had been granted when the daemon was lost; the one that wanted more company leaves after it has returned."""
+    with serve() as feedd, sharing(feedd, {"wait_for": 3}, {"wait_for": 1}) as (asks, other):
+        restart(feedd)
+        for reader in (asks, other):
+            reader.next_fails("EAGAIN", timeout_ms=1000)
+        await_company(feedd, 2)
+        asks.kill()
+        assert other.next()["sequence"] == 0
+
+
 # ---- Who is not waited for ---------------------------------------------------------------------------------
 
 

@@ -133,6 +133,7 @@ static void end_waits_for_return(struct served_feed *feed, uint64_t now) {
     if (feed->newcomers_from_ns && now >= feed->newcomers_from_ns) {
         feed->newcomers_from_ns = 0;
         feed->admit = true;
+        served_feed_expect_fewer(feed);
     }
 }
 
