@@ -203,17 +203,20 @@ static void rest(struct transfer *transfer) {
         under_way += pool->copies.under_way_count;
         waiting += pool->copies.waiting_count;
     }
-    if (!waiting)
-        transfer->nap_ns = 0;
+    transfer->asleep = false;
     if (waiting) {
         transfer->nap_ns = transfer->nap_ns ? min_u64(transfer->nap_ns * 3 / 2, NAP_MOST_NS) : NAP_RELEASE_NS;
         actor_wake(&transfer->actor, transfer->nap_ns);
+        return;
     }
+    transfer->nap_ns = 0;
+    if (under_way)
+        return;
     LIST_FOREACH(pool, &transfer->pools, link)
         work |= pool->open && ring_announce_sleep(&pool->ring);
     if (work)
         actor_wake(&transfer->actor, sim_below(2 * NS_PER_US));
-    transfer->asleep = !work && !waiting && !under_way; // nothing but a wake-up helps
+    transfer->asleep = !work; // nothing but a wake-up helps
 }
 
 void transfer_serve(struct transfer *transfer) {
