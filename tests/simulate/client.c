@@ -325,6 +325,18 @@ void clients_begin(void) {
     }
 }
 
+uint64_t clients_last_together(const struct group *group) {
+    uint64_t last = UINT64_MAX;
+    for (uint32_t i = 0; i < client_count; i++) {
+        const struct client *client = &clients[i];
+        bool returned = client->daemon_ns == daemon_.started_ns;
+        uint64_t heard_ns = returned ? client->before_ns : client->heard_ns;
+        if (client->group == group && heard_ns)
+            last = min_u64(last, heard_ns);
+    }
+    return last;
+}
+
 bool clients_done(void) {
     for (uint32_t i = 0; i < client_count; i++)
         if (!clients[i].coroutine.ended)

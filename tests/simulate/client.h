@@ -46,6 +46,7 @@ struct client {
 
     uint32_t generation;       // of its last batch; 0 if it has attached since
     uint64_t daemon_ns;        // when the daemon of that generation was started
+    uint64_t before_ns;        // heard_ns as of the daemon before
     uint64_t heard_ns;         // when it last attached or got a batch, with that daemon still up
     uint64_t called_ns;        // its last call of libfeed returned
     uint64_t longest_pause_ns; // since it last asked to attach
@@ -56,6 +57,9 @@ extern struct client *client_running;
 
 void clients_begin(void);
 bool clients_done(void);
+
+// When the member of a group that had been out of touch for the longest time last heard of an earlier daemon.
+uint64_t clients_last_together(const struct group *group);
 void clients_end(void);
 
 // One at random is killed, or stands still.

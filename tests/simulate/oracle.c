@@ -17,8 +17,11 @@ static bool is_shared(const struct client *client) {
 
 // Batches left over from a daemon that has gone do not count.
 static void hear(struct client *client, bool opened, uint32_t generation) {
-    if (opened || generation != client->generation)
+    if (opened || generation != client->generation) {
+        if (client->daemon_ns != daemon_.started_ns)
+            client->before_ns = client->heard_ns;
         client->daemon_ns = daemon_.started_ns;
+    }
     client->generation = generation;
     if (daemon_.up && client->daemon_ns == daemon_.started_ns)
         client->heard_ns = sim.now_ns;
@@ -214,10 +217,12 @@ static bool was_slow(const struct client *client) {
     return is_shared(client) && client->longest_pause_ns * batches >= plan.max_lag_s * NS_PER_S / 2;
 }
 
-// Nobody who returns in time is shut out, unless a newcomer was first, and batches begin elsewhere for it.
+// Nobody who returns in time is shut out, unless a newcomer was first, and batches begin elsewhere for it: with this
+// daemon or an earlier one. Then there are two runs, and the first one to return decides which of them continues.
 static bool is_late(const struct client *client) {
     const struct group *group = client->group;
-    bool newcomer = group->opening || group->fresh_ns >= min_u64(daemon_.started_ns, client->heard_ns);
+    bool newcomer =
+        group->opening || group->fresh_ns >= min_u64(daemon_.started_ns, clients_last_together(group));
     bool elsewhere = group->wandered && strstr(feed_strerror(client->feed), "no batch of the running feed");
     return is_shared(client) &&
            ((newcomer && elsewhere) || sim.now_ns >= daemon_.started_ns + plan.max_lag_s * NS_PER_S);
