@@ -149,10 +149,11 @@ def pause_consumer(storm, chance):
     if not victims:
         return False
     lane = chance.choice(victims)
+    pause_s = chance.choice((0.05, 0.3, 1, 3))
     lane.signal(signal.SIGSTOP)
     process = lane.process
-    # Its neighbours wait for it until then.
-    storm.later(chance.choice((0.05, 0.3, 1, 3)), lambda: (process is lane.process) and lane.signal(signal.SIGCONT))
+    storm.recovery.hinder([lane], pause_s)  # and its neighbours, which wait for it
+    storm.later(pause_s, lambda: (process is lane.process) and lane.signal(signal.SIGCONT))
     return True
 
 
