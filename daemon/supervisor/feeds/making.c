@@ -133,10 +133,9 @@ static int open_feed(struct served_feed *feed, struct making *making) {
     served_feed_set_state(feed, FEED_GATHERING);
     feed->idle_since_ns = monotonic_ns();
     feed->admit = true;
-    bool may_start = respawn_may_start(&feed->respawn, feed->idle_since_ns);
     feed_loaders_start(feed);
-    // Else they are started again, up to a limit, or in the next turn.
-    if (may_start && !feed->loaders_running && !feed->respawn.failures && feed->supervisor->starts_left)
+    // Those that have died are replaced, and those that may not start in this turn follow in the next.
+    if (feed->next_serial == 1 && feed->supervisor->starts_left)
         return error_set(error, -EAGAIN, "no loader process could be started; see the daemon's log");
     log_info("feed %" PRIu64 "%s%s: dataset %s, batches of %" PRIu32 ", ring of %" PRIu32 " batches (%" PRIu64
              " KiB)",
