@@ -57,8 +57,9 @@ struct making {
     struct ring_plan plan;
     struct partition partition;
     enum job_state job;
-    bool mapped; // the control part exists: the job is the rest
-    int err;     // of the job that has ended
+    bool mapped;  // the control part exists: the job is the rest
+    bool freeing; // others gave memory back when the job began: it may have come too late for the job
+    int err;      // of the job that has ended
     struct error error;
 };
 
@@ -82,6 +83,7 @@ static void on_worked(uv_work_t *job, int status) {
 }
 
 static int queue_work(struct making *making, struct error *error) {
+    making->freeing = room_is_being_made(making->feed->supervisor);
     int err = uv_queue_work(&making->feed->supervisor->loop, &making->work, work, on_worked);
     if (err)
         return error_set(error, err, "cannot allocate the ring: %s", uv_strerror(err));
@@ -195,7 +197,7 @@ static int step(struct served_feed *feed, struct making *making) {
     if (making->job == JOB_NONE)
         return queue_work(making, error);
     set_job(making, JOB_NONE);
-    if (is_lack(making->err) && room_make_way(feed->supervisor))
+    if (is_lack(making->err) && (room_make_way(feed->supervisor) || making->freeing))
         return 0;
     if (making->err)
         return making->err;

@@ -192,12 +192,22 @@ int room_find(struct served_feed *feed, struct error *error) {
     return 1;
 }
 
-bool room_make_way(const struct supervisor *supervisor) {
+static bool any_is_ending(const struct supervisor *supervisor) {
     uint64_t now = monotonic_ns();
     const struct served_feed *feed;
     LIST_FOREACH(feed, &supervisor->feeds, link)
         if (is_ending(feed, now))
             return true;
+    return false;
+}
+
+bool room_is_being_made(const struct supervisor *supervisor) {
+    return any_is_ending(supervisor) || kept_bytes(supervisor, CLOSER_ANYBODY) > 0;
+}
+
+bool room_make_way(const struct supervisor *supervisor) {
+    if (any_is_ending(supervisor))
+        return true;
     struct served_feed *idle = idle_longest(supervisor, IDLE_OF_ANYBODY);
     if (idle)
         served_feed_close(idle);

@@ -16,6 +16,9 @@ int room_find(struct served_feed *feed, struct error *error);
 // try again when one of them is gone.
 bool room_make_way(const struct supervisor *supervisor);
 
+// Memory of feeds that have ended, or are ending, is still to be given back.
+bool room_is_being_made(const struct supervisor *supervisor);
+
 // The bytes of /dev/shm that a new ring can have, once idle feeds have made way.
 uint64_t room_ring_bytes(const struct supervisor *supervisor);
 
