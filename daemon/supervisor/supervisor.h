@@ -53,7 +53,7 @@ struct supervisor {
     uint64_t listening_ns; // since when clients can attach; started_ns until then
     uint64_t stop_deadline_ns;
     uint64_t ticked_ns; // the last tick
-    bool stood_still;   // it came so late that nobody is judged by what did not happen before it
+    bool stood_still;   // it came so late that what has not happened yet proves nothing
     struct {
         uint64_t woke_ns;
         uint32_t processors; // that feedd may run on

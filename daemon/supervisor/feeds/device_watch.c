@@ -8,7 +8,7 @@
 
 #define STARTING_MOST_NS (120 * NS_PER_S) // drivers can take long to initialise many GPUs
 
-// If the driver hangs, not even SIGKILL ends a process.
+// If the driver hangs, not even SIGKILL ends a process. After a standstill, it may not have had the time to end.
 static void watch_killed(struct device *device, uint64_t now) {
     char text[256];
     uint64_t patience = device->supervisor->config->stop_timeout_s * NS_PER_S;
