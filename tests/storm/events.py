@@ -114,10 +114,11 @@ def pause(storm, pid, seconds):
 def pause_loader(storm, chance):
     """Some for longer than loader_timeout."""
     loaders = storm.daemon.children("loader")["loader"]
-    if not loaders:
+    if not loaders or time.monotonic() < storm.stalled_until:
         return False
     victim = chance.choice(loaders)
     seconds = chance.choice((0.05, 0.3, 1, 3))
+    storm.stalled_until = time.monotonic() + seconds + 1
     hindrance = hinder_lanes_of(storm, victim, seconds + 1)
     pause(storm, victim, seconds)
     if hindrance[0]:
@@ -253,10 +254,12 @@ def little_memory(storm, chance):
 
 
 def fault(storm, seconds, **faults):
-    if storm.storage.refusal:
+    """Nothing else stalls a loader meanwhile: a batch that two loaders in turn have waited for, each for longer than
+    loader_timeout, is rightly the end of its feed."""
+    if storm.storage.refusal or time.monotonic() < storm.stalled_until:
         return False
     storm.storage.set(**faults)
-    storm.faulty_until = time.monotonic() + seconds + 1
+    storm.faulty_until = storm.stalled_until = time.monotonic() + seconds + 1
     storm.recovery.hinder(lanes_on(storm, FLAKY), seconds + 3)
     storm.later(seconds, storm.storage.set)
     return True

@@ -70,6 +70,7 @@ class Storm:
         self.restarted_ns = 0
         self.upset_ns, self.denied_until, self.restart_delay = 0, 0.0, 0.0
         self.file_is_cut, self.reloaded, self.faulty_until = False, 0.0, 0.0
+        self.stalled_until = 0.0  # one thing at a time keeps loaders or reads from moving
         self.limits = {}  # of the daemons, as they were
         self.background, self.feeds = [], (0, {})
         self.running = True
