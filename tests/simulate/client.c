@@ -9,6 +9,7 @@
 #include "order/token.h"
 #include "tests/simulate/daemon.h"
 #include "tests/simulate/kernel.h"
+#include "tests/simulate/loader.h"
 #include "tests/simulate/network.h"
 #include "tests/simulate/oracle.h"
 
@@ -121,6 +122,7 @@ static bool open_feed(struct client *client) {
     client->group->opening++;
     int err = feed_open(&client->feed, &options);
     client->group->opening--;
+    client->refused = err;
     if (client->dead) {
         client->group->fresh_ns = sim.now_ns; // perhaps the daemon still gives it a place
         return false;
@@ -272,6 +274,8 @@ static void live(void *context) {
         }
         if (client->dead) { // continues from its checkpoint, or from the beginning
             client->dead = false;
+            if (client->dismissed)
+                break;
             client->done = client->gives_up = false;
             client->waits_for = 0;
             leave_group(client);
@@ -335,6 +339,24 @@ uint64_t clients_last_together(const struct group *group) {
             last = min_u64(last, heard_ns);
     }
     return last;
+}
+
+static bool waits_in_vain(const struct client *client) {
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < client_count; i++)
+        others += &clients[i] != client && clients[i].group == client->group && !clients[i].coroutine.ended;
+    return client->waits_for > others + 1 || (client->refused == -ENOSPC && loaders_hang());
+}
+
+void clients_dismiss(void) {
+    for (uint32_t i = 0; i < client_count; i++) {
+        struct client *client = &clients[i];
+        if (client->coroutine.ended || !waits_in_vain(client))
+            continue;
+        sim_trace("client %u: is dismissed", client->number);
+        client->dismissed = client->dead = true;
+        actor_wake(&client->actor, 0);
+    }
 }
 
 bool clients_done(void) {

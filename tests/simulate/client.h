@@ -28,7 +28,9 @@ struct client {
     bool done;                                // its job is over
     bool alone;                               // its shared feed has moved on without it
     bool gives_up;                            // a sample cannot be read
+    bool dismissed;                           // what it waits for will never come, and rightly so
     uint32_t waits_for;                       // until its first batch
+    int refused;                              // the error of its last feed_open
     int fd;                                   // of its newest connection
     uint64_t connection, detached_connection; // the number of that one; of the last one that was detached
     const char *device;                       // NULL: host memory
@@ -61,6 +63,10 @@ bool clients_done(void);
 // When the member of a group that had been out of touch for the longest time last heard of an earlier daemon.
 uint64_t clients_last_together(const struct group *group);
 void clients_end(void);
+
+// Ends those that can only wait: for consumers that have finished, or for memory that a loader keeps whose read never
+// ends.
+void clients_dismiss(void);
 
 // One at random is killed, or stands still.
 void clients_kill_one(void);

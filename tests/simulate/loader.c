@@ -199,6 +199,14 @@ void loader_end(struct loader *loader, int signal) {
     actor_wake(&loader->actor, network_delay());
 }
 
+bool loaders_hang(void) {
+    const struct loader *loader;
+    LIST_FOREACH(loader, &loaders, link)
+        if (is_hung(loader) && !loader->runs)
+            return true;
+    return false;
+}
+
 void loaders_release(void) {
     struct loader *loader;
     released = true;

@@ -56,6 +56,9 @@ extern struct hangs hangs[DATASETS];
 
 void loaders_begin(void);
 
+// One of them was killed, and a read of it never ends.
+bool loaders_hang(void);
+
 // Nothing of any loader is left.
 bool loaders_gone(void);
 

@@ -23,6 +23,7 @@
 #include "tests/simulate/network.h"
 
 #define CALM_MOST_NS (300 * NS_PER_S) // everybody must have finished by then
+#define DISMISS_NS   (200 * NS_PER_S) // ... if that is possible
 #define JOBS_MOST    256u
 #define SECONDS_MOST 20 // of processor time, for one seed
 
@@ -43,8 +44,10 @@ static struct options {
 
 static bool is_over(void) {
     static uint64_t seed, calm_ns;
+    static bool dismissed;
     if (!sim.calm) {
         seed = 0;
+        dismissed = false;
         return false;
     }
     if (seed != sim.seed) {
@@ -53,6 +56,10 @@ static bool is_over(void) {
     }
     if (clients_done())
         return true;
+    if (sim.now_ns > calm_ns + DISMISS_NS && !dismissed) {
+        dismissed = true;
+        clients_dismiss();
+    }
     if (sim.now_ns > calm_ns + CALM_MOST_NS) {
         clients_describe();
         daemon_describe();
