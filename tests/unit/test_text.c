@@ -1,4 +1,4 @@
-// Text from outside in one line: control characters are escaped, everything else stays as it is.
+// Text from outside in one line: control characters and what is no UTF-8 are escaped, everything else stays as it is.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +19,16 @@ static void control_characters_are_escaped(void **state) {
         {"\n", "\\x0a"},
         {"a\033[31mred\r\n", "a\\x1b[31mred\\x0d\\x0a"},
         {"\t\001\177", "\\x09\\x01\\x7f"},
-        {"gr\303\274n \342\202\254 \377",
-         "gr\303\274n \342\202\254 \377"}, // bytes above 127 are no business of ours
+        {"gr\303\274n \342\202\254 \360\237\230\200", "gr\303\274n \342\202\254 \360\237\230\200"},
+        {"\377 \303", "\\xff \\xc3"},
+        {"\303\303\274\274", "\\xc3\303\274\\xbc"},
+        {"\300\200 \340\200\257", "\\xc0\\x80 \\xe0\\x80\\xaf"}, // longer than they need be
+        {"\355\240\200", "\\xed\\xa0\\x80"},                     // half of a pair
+        {"\364\220\200\200", "\\xf4\\x90\\x80\\x80"},            // past the last character
+        {"\302\233"
+         "31m",
+         "\\xc2\\x9b"
+         "31m"}, // a control character of two bytes
         {"end\b", "end\\x08"},
     };
     (void)state;
@@ -43,6 +51,10 @@ static void what_does_not_fit_is_cut_off_whole(void **state) {
         for (size_t i = room; i < sizeof text; i++)
             assert_int_equal(text[i], '#');
     }
+    memcpy(text, "abcdefghij\303\274", 12);
+    text[11] = '\0';
+    text_escape(text, sizeof text);
+    assert_string_equal(text, "abcdefghij");
     memcpy(text, "ab\ncdefghij", 12);
     text_escape(text, sizeof text);
     assert_string_equal(text, "ab\\x0acdefg");
