@@ -16,8 +16,9 @@ enum heritage_fd {
     // write end of a pipe; end of file tells the supervisor that this process and every read that it submitted are gone
     // (a loader registers it with its io_uring)
     HERITAGE_LIFE = 7,
-    HERITAGE_LIST = 8,  // struct dataset_list of a view that has a list; /dev/null for others
-    HERITAGE_FILES = 9, // the dataset's files, in order
+    HERITAGE_LIST = 8,   // struct dataset_list of a view that has a list; /dev/null for others
+    HERITAGE_INDEX = 9,  // the dataset's index; /dev/null where there is none
+    HERITAGE_FILES = 10, // the dataset's files, in order
 };
 
 // For a transfer process.

@@ -106,8 +106,11 @@ static int by_first_sample(const void *left, const void *right) {
 static int check_field(struct file_parts *field, const struct feed_array *array, uint64_t samples,
                        struct error *error) {
     uint64_t next = 0, bytes = array->bytes / array->shape[0];
-    if (field->count)
-        qsort(field->parts, field->count, sizeof *field->parts, by_first_sample);
+    if (field->count == 0)
+        return error_set(
+            error, -EOPNOTSUPP,
+            "samples of this format cannot be verified: this version does not ask for the index");
+    qsort(field->parts, field->count, sizeof *field->parts, by_first_sample);
     for (size_t i = 0; i < field->count; i++) {
         if (field->parts[i].first_sample != next || (field->parts[i].bytes != bytes && !field->transformed))
             break;

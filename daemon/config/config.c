@@ -39,6 +39,7 @@ static void free_dataset(struct dataset_config *dataset) {
     free_strings(SECTION_VIEW, dataset);
     free_fields(dataset->fields, dataset->field_count);
     free_fields(dataset->transforms, dataset->transform_count);
+    free_fields(dataset->pads, dataset->pad_count);
     allow_list_free(&dataset->users);
     allow_list_free(&dataset->groups);
     free(dataset->name);

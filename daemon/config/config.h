@@ -7,8 +7,8 @@
 #include "daemon/config/allow.h"
 #include "daemon/config/part.h"
 
-// One `field.NAME = VALUE` of a dataset, or `transform.NAME = VALUE`; the format, or
-// daemon/source/transform.h, says what VALUE means.
+// One `field.NAME = VALUE` of a dataset, `transform.NAME = VALUE` or `pad.NAME = VALUE`; the format,
+// daemon/source/transform.h or daemon/source/pad.h says what VALUE means.
 struct config_field {
     char *name;
     char *value;
@@ -40,6 +40,8 @@ struct dataset_config {
     size_t field_count;
     struct config_field *transforms;
     size_t transform_count;
+    struct config_field *pads;
+    size_t pad_count;
     bool view;       // of the members below, others have `part` alone: the whole
     char *of;        // the name of its dataset
     char *part_text; // NULL: absent

@@ -134,6 +134,8 @@ static const char *find_difference(const struct dataset_config *old, const struc
         return "fields";
     if (!same_fields(old->transforms, old->transform_count, new->transforms, new->transform_count))
         return "transforms";
+    if (!same_fields(old->pads, old->pad_count, new->pads, new->pad_count))
+        return "pads";
     return NULL;
 }
 

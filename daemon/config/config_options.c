@@ -51,9 +51,16 @@ const struct config_option *option_find_named(enum config_section section, const
 
 struct config_field **option_list(const struct config_option *option, struct dataset_config *dataset,
                                   size_t **count) {
-    bool transform = option != &config_options[DATASET_fields];
-    *count = transform ? &dataset->transform_count : &dataset->field_count;
-    return transform ? &dataset->transforms : &dataset->fields;
+    if (option->offset == offsetof(struct dataset_config, fields)) {
+        *count = &dataset->field_count;
+        return &dataset->fields;
+    }
+    if (option->offset == offsetof(struct dataset_config, pads)) {
+        *count = &dataset->pad_count;
+        return &dataset->pads;
+    }
+    *count = &dataset->transform_count;
+    return &dataset->transforms;
 }
 
 const struct config_option *option_nearest(enum config_section section, const char *key) {

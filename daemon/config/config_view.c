@@ -75,6 +75,8 @@ static int inherit(struct dataset_config *view, const struct dataset_config *of)
     if (!err)
         err = copy_fields(&view->transforms, &view->transform_count, of->transforms, of->transform_count);
     if (!err)
+        err = copy_fields(&view->pads, &view->pad_count, of->pads, of->pad_count);
+    if (!err)
         err = allow_list_copy(&view->users, &of->users);
     return err ? err : allow_list_copy(&view->groups, &of->groups);
 }

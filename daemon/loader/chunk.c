@@ -42,6 +42,11 @@ static int bytes_needed(const struct dataset_extent *extent, const struct ring *
     return err == 0 && !has_room ? -EINVAL : err;
 }
 
+// A column as an extent of records that hold nothing else.
+static struct dataset_extent column_extent(const struct dataset_column *column) {
+    return (struct dataset_extent){.field = column->field, .bytes = column->bytes};
+}
+
 uint64_t chunk_apart_bytes(const struct dataset_layout *layout, const struct ring *ring,
                            const struct stage_set *stages) {
     uint64_t total = 0, bytes;
@@ -49,6 +54,11 @@ uint64_t chunk_apart_bytes(const struct dataset_layout *layout, const struct rin
         for (uint32_t k = 0; k < layout->streams[i].extent_count && k < RING_MAX_FIELDS; k++)
             if (bytes_needed(&layout->streams[i].extents[k], ring, stages, &bytes) == 0)
                 total += align_up(bytes * ring->header->chunk_samples, CACHE_LINE);
+    for (uint32_t i = 0; i < layout->column_count && i < RING_MAX_FIELDS; i++) {
+        const struct dataset_extent extent = column_extent(&layout->columns[i]);
+        if (bytes_needed(&extent, ring, stages, &bytes) == 0)
+            total += align_up(bytes * ring->header->chunk_samples, CACHE_LINE);
+    }
     return total;
 }
 
@@ -92,6 +102,22 @@ static int add_stream(struct chunk_plan *plan, const struct dataset_stream *stre
     return 0;
 }
 
+static int add_column(struct chunk_plan *plan, const struct dataset_column *column, struct error *error) {
+    const struct dataset_extent extent = column_extent(column);
+    uint64_t needed;
+    if (extent.field >= plan->layout->field_count || plan->extent_count == RING_MAX_FIELDS ||
+        bytes_needed(&extent, plan->ring, plan->stages, &needed) < 0)
+        return error_set(error, -EINVAL, "field %u of the dataset does not match the ring's", extent.field);
+    plan->segments[plan->segment_count++] =
+        (struct chunk_segment){.stream = plan->layout->streams,
+                               .column = column,
+                               .bytes = column->bytes,
+                               .extents = &plan->extents[plan->extent_count],
+                               .extent_count = 1};
+    add_extent(plan, &extent, 0, needed);
+    return 0;
+}
+
 // This memory is not touched before it is used, either.
 static bool set_memory_apart(struct chunk_plan *plan) {
     uint64_t bytes = chunk_apart_bytes(plan->layout, plan->ring, plan->stages);
@@ -124,6 +150,11 @@ int chunk_plan_init(struct chunk_plan *plan, const struct dataset_layout *layout
                          layout->field_count);
     for (uint32_t i = 0; i < layout->stream_count; i++) {
         int err = add_stream(plan, &layout->streams[i], error);
+        if (err < 0)
+            return err;
+    }
+    for (uint32_t i = 0; i < layout->column_count && i < RING_MAX_FIELDS; i++) {
+        int err = add_column(plan, &layout->columns[i], error);
         if (err < 0)
             return err;
     }

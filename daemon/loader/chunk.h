@@ -9,6 +9,9 @@
 // A field with a stage is read as it is stored, and the stage makes what is delivered once all reads are done
 // (chunk_stage.h). It is read to the end of the chunk's part of its array and expanded from the front, so that nothing
 // is overwritten while it is still needed; or, where the stage asks for that, into memory of the plan.
+//
+// Of a dataset with an index, each column is a segment of its own: extents are read as the index says, cut or filled up
+// to one size, and values are copied out of the index without a read.
 #ifndef FEEDD_DAEMON_LOADER_CHUNK_H
 #define FEEDD_DAEMON_LOADER_CHUNK_H
 
@@ -39,11 +42,12 @@ struct chunk_extent {
     struct stage *stage;  // or NULL
 };
 
-// Extents of one stream that are read together.
+// Extents of one stream that are read together, or a column of the index.
 struct chunk_segment {
     const struct dataset_stream *stream;
-    uint64_t offset; // in the record
-    uint64_t bytes;  // to the end of its last extent
+    const struct dataset_column *column; // or NULL
+    uint64_t offset;                     // in the record
+    uint64_t bytes;                      // to the end of its last extent
     const struct chunk_extent *extents;
     uint32_t extent_count;
 };
@@ -53,6 +57,8 @@ struct chunk_plan {
     // the value of every request's `chunk`.
     uint64_t *samples;
     void *chunk;
+    // ... and the dataset's index, to be set before the first chunk_plan_fill if there is one.
+    const uint8_t *index;
     // Results of chunk_plan_fill.
     struct ring_claim claim;
     struct read_request *requests;
@@ -98,6 +104,12 @@ int chunk_plan_split(struct chunk_plan *plan, const struct read_request *request
 static inline uint32_t chunk_request_sample(const struct chunk_plan *plan, const struct read_request *request,
                                             uint32_t index) {
     return plan->members[request->first_sample + index];
+}
+
+// What the index says of a sample in a column of extents.
+static inline const struct index_extent *
+chunk_index_extent(const struct chunk_plan *plan, const struct dataset_column *column, uint64_t sample) {
+    return (const struct index_extent *)(const void *)(plan->index + column->offset) + sample;
 }
 
 // Where a field is delivered: the place of the chunk's first sample in the slot.

@@ -1,5 +1,7 @@
 #include "daemon/loader/chunk_build.h"
 
+#include <string.h>
+
 #include "base/sizes.h"
 
 // A direct read of this many bytes with unaligned ends is worth three requests: its middle then needs no copy.
@@ -9,10 +11,17 @@ static inline uint32_t file_index(const struct chunk_builder *builder) {
     return (uint32_t)(builder->file - builder->plan->layout->files);
 }
 
-// The file offset of the segment of a sample; leaves its file in builder->file.
+// The file offset of the segment of a sample; leaves its file in builder->file, and its bytes.
 static inline uint64_t locate(struct chunk_builder *builder, const struct chunk_segment *segment,
                               uint64_t sample) {
     const struct dataset_layout *layout = builder->plan->layout;
+    builder->bytes = segment->bytes;
+    if (segment->column) {
+        const struct index_extent *extent = chunk_index_extent(builder->plan, segment->column, sample);
+        builder->file = &layout->files[extent->file];
+        builder->bytes = min_u64(extent->bytes, segment->bytes);
+        return extent->offset;
+    }
     uint64_t index = sample - builder->file->first_sample;
     if (__builtin_expect(index >= builder->file->samples, 0)) {
         builder->file =
@@ -59,9 +68,26 @@ static inline void add_sample(struct chunk_builder *builder, struct read_request
         const struct chunk_extent *extent = &segment->extents[i];
         if (extent->gap)
             add_piece(builder, request, reader_scratch, extent->gap);
-        add_piece(builder, request, extent_address(extent, member), extent->bytes);
+        // A column has one extent, of which a sample may have fewer bytes.
+        add_piece(builder, request, extent_address(extent, member), min_u64(extent->bytes, builder->bytes));
     }
     request->sample_count++;
+}
+
+// The rest of a sample that is shorter than its place.
+static void fill_up(const struct chunk_builder *builder, const struct chunk_segment *segment,
+                    uint32_t member) {
+    const struct chunk_extent *extent = segment->extents;
+    if (builder->bytes < extent->bytes)
+        memset(extent_address(extent, member) + builder->bytes, (int)segment->column->pad,
+               extent->bytes - builder->bytes);
+}
+
+static void copy_values(const struct chunk_plan *plan, const struct chunk_segment *segment) {
+    const uint8_t *values = plan->index + segment->column->offset;
+    for (uint32_t member = 0; member < plan->claim.count; member++)
+        memcpy(extent_address(segment->extents, member), values + plan->samples[member] * segment->bytes,
+               segment->bytes);
 }
 
 // Bytes `from`..`to` of the segment.
@@ -70,7 +96,8 @@ static void add_part(struct chunk_builder *builder, struct read_request *request
     uint64_t start = 0;
     for (uint32_t i = 0; i < segment->extent_count; i++) {
         const struct chunk_extent *extent = &segment->extents[i];
-        uint64_t data = start + extent->gap, end = data + extent->bytes;
+        uint64_t data = start + extent->gap;
+        uint64_t end = data + min_u64(extent->bytes, builder->bytes);
         uint64_t first = max_u64(from, start);
         if (first < data && first < to) {
             add_piece(builder, request, reader_scratch, min_u64(to, data) - first);
@@ -126,8 +153,8 @@ static void cut_direct(struct chunk_builder *builder) {
 static void build_large(struct chunk_builder *builder, uint32_t index, uint64_t offset, uint32_t position) {
     const struct chunk_segment *segment = &builder->plan->segments[index];
     uint32_t member = builder->plan->members[position];
-    for (uint64_t from = 0, to; from < segment->bytes; from = to) {
-        to = segment->bytes;
+    for (uint64_t from = 0, to; from < builder->bytes; from = to) {
+        to = builder->bytes;
         if (to - from > READER_MAX_BYTES)
             to = (offset + from + READER_MAX_BYTES) / CHUNK_CUT * CHUNK_CUT - offset;
         struct read_request *request = start_request(builder, index, offset + from, position);
@@ -144,18 +171,27 @@ void chunk_build_segment(struct chunk_builder *builder, uint32_t index, bool mer
     const struct chunk_plan *plan = builder->plan;
     const struct chunk_segment *segment = &plan->segments[index];
     struct read_request *open = NULL;
+    if (segment->column && segment->column->kind == COLUMN_VALUES) {
+        copy_values(plan, segment);
+        return;
+    }
     start_segment(builder, segment);
     for (uint32_t position = 0; position < plan->claim.count; position++) {
         uint32_t member = plan->members[position];
         uint64_t offset = locate(builder, segment, plan->samples[member]);
-        if (segment->bytes > READER_MAX_BYTES) {
+        if (segment->column)
+            fill_up(builder, segment, member);
+        if (builder->bytes == 0 || builder->bytes > READER_MAX_BYTES) {
+            if (open)
+                cut_direct(builder);
+            open = NULL; // a request serves neighbours in plan->members
             build_large(builder, index, offset, position);
             continue;
         }
         // A sample before the end of the open request (another order, overlapping windows) wraps to a huge gap.
         uint64_t gap = open ? offset - (open->offset + open->bytes) : UINT64_MAX;
         if (!merge || gap > READER_SCRATCH_BYTES || open->file != file_index(builder) ||
-            open->bytes + gap + segment->bytes > READER_MAX_BYTES ||
+            open->bytes + gap + builder->bytes > READER_MAX_BYTES ||
             open->piece_count + 2 * segment->extent_count > READER_MAX_PIECES) {
             if (open)
                 cut_direct(builder);

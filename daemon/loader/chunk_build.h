@@ -18,7 +18,8 @@ struct chunk_builder {
     const struct chunk_plan *plan;
     struct read_request *request;    // the next free one
     struct iovec *piece;             // the next free one
-    const struct dataset_file *file; // the one looked at last
+    const struct dataset_file *file; // of the sample looked at last
+    uint64_t bytes;                  // of its segment
 };
 
 // The reads of one segment of every sample of the plan's claim.

@@ -19,23 +19,35 @@ bool chunk_has_stages(const struct chunk_plan *plan) {
     return false;
 }
 
+// Where the sample was read from.
+static void find_place(const struct staging *staging, uint64_t sample, struct chunk_refusal *refusal) {
+    const struct chunk_plan *plan = staging->plan;
+    const struct chunk_segment *segment = staging->segment;
+    if (segment->column && segment->column->kind == COLUMN_EXTENTS) {
+        const struct index_extent *extent = chunk_index_extent(plan, segment->column, sample);
+        refusal->file = extent->file;
+        refusal->offset = extent->offset;
+        return;
+    }
+    const struct dataset_stream *stream = segment->stream;
+    refusal->file = dataset_find_file(plan->layout, stream, sample, stream->first_file);
+    const struct dataset_file *file = &plan->layout->files[refusal->file];
+    refusal->offset =
+        file->data_offset + (sample - file->first_sample) * stream->record_bytes + staging->offset;
+}
+
 static void take_refusal(void *context, uint32_t i, const struct error *error) {
     const struct staging *staging = context;
     const struct chunk_plan *plan = staging->plan;
     uint32_t sample = staging->first + i;
     if (!chunk_plan_mark_failed(staging->plan, sample))
         return;
-    const struct dataset_stream *stream = staging->segment->stream;
-    uint32_t number = dataset_find_file(plan->layout, stream, plan->samples[sample], stream->first_file);
-    const struct dataset_file *file = &plan->layout->files[number];
-    const struct chunk_refusal refusal = {
+    struct chunk_refusal refusal = {
         .sample = sample,
-        .file = number,
-        .offset = file->data_offset + (plan->samples[sample] - file->first_sample) * stream->record_bytes +
-                  staging->offset,
         .stage = staging->extent->stage->ops->name,
         .error = error,
     };
+    find_place(staging, plan->samples[sample], &refusal);
     staging->refused(staging->context, &refusal);
 }
 

@@ -48,6 +48,10 @@ bool job_start(struct job_board *board) {
         return true;
     }
     job->outstanding = job->plan.request_count;
+    if (!job->outstanding) { // nothing but values and empty samples
+        job_stage_enqueue(board, job);
+        return true;
+    }
     STAILQ_INSERT_TAIL(&board->pending, job, link);
     return true;
 }

@@ -41,6 +41,7 @@ int job_board_open(struct job_board *board, struct error *error) {
         if (err)
             return err;
         job->plan.chunk = job;
+        job->plan.index = board->index;
         STAILQ_INSERT_TAIL(&board->idle, job, link);
     }
     return 0;

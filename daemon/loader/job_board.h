@@ -50,6 +50,7 @@ struct job_board {
     uint32_t plan_flags; // enum chunk_flags; may change between claims
 
     const uint64_t *list; // of the selector
+    const uint8_t *index; // of the dataset, if it has one
     struct selector selector;
     struct order orders[2]; // of the two latest epochs, indexed by the epoch's lowest bit
     uint64_t order_epochs[2];

@@ -73,6 +73,16 @@ static int map_list(const struct loader_settings *settings, const uint64_t **sam
     return err;
 }
 
+static int map_index(const struct loader_settings *settings, const uint8_t **index, struct error *error) {
+    const void *map = NULL;
+    if (!settings->layout.index_bytes)
+        return 0;
+    int err = role_map(HERITAGE_INDEX, "index", settings->layout.index_bytes, &map, error);
+    if (!err)
+        *index = map;
+    return err;
+}
+
 static uint64_t major_faults(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
@@ -327,12 +337,15 @@ static int start(struct loader *loader, struct error *error) {
     if (!err)
         err = map_list(board->settings, &board->list, error);
     if (!err)
+        err = map_index(board->settings, &board->index, error);
+    if (!err)
         err = stats_map_loader(HERITAGE_STATS, board->settings->stats_record, &board->stats, error);
     // What is mapped needs no descriptor, and by one of these, memory that others map could be resized. Nothing of a
     // dataset has been read yet that could take this process over.
     close(HERITAGE_RING);
     close(HERITAGE_STATS);
     close(HERITAGE_LIST);
+    close(HERITAGE_INDEX);
     if (!err)
         err = stage_set_open(&loader->stages, &board->settings->layout, board->ring.header->fields, error);
     if (err)

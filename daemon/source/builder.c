@@ -19,13 +19,16 @@ int builder_refuse(struct builder *builder, int code, const char *path, const ch
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    const struct config_field *named = builder->transform ? builder->transform : builder->field;
+    const struct config_field *named = builder->transform ? builder->transform
+                                       : builder->pad     ? builder->pad
+                                                          : builder->field;
     char place[sizeof builder->error->text] = "";
     if (config->file)
         snprintf(place, sizeof place, "%s:%" PRIu32 ": ", config->file, named ? named->line : config->line);
     return error_set(builder->error, code, "%s[%s %s] %s%s: %s%s%s", place, config->view ? "view" : "dataset",
                      config->name,
                      builder->transform ? "transform."
+                     : builder->pad     ? "pad."
                      : named            ? "field."
                                         : "",
                      named ? named->name : builder->key, path ? path : "", path ? ": " : "", sentence);

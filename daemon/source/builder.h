@@ -21,6 +21,7 @@ struct builder {
     const char *key;                      // the key of the configuration at work, for messages
     const struct config_field *field;     // ... when it is a field
     const struct config_field *transform; // ... when it is a field's transform
+    const struct config_field *pad;       // ... when it is a field's pad
 };
 
 // A file that is open and not yet part of the dataset.

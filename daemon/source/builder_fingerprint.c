@@ -47,6 +47,14 @@ static void hash_transforms(XXH3_state_t *state, const struct dataset_layout *la
 }
 
 // As for transforms.
+static void hash_index(XXH3_state_t *state, const struct dataset_layout *layout) {
+    if (layout->column_count)
+        hash_number(state, layout->index_hash);
+    for (uint32_t i = 0; i < layout->column_count; i++)
+        hash_number(state, layout->columns[i].pad);
+}
+
+// As for transforms.
 static void hash_selection(XXH3_state_t *state, const struct selection *selection) {
     if (selection->kind == SELECTION_ALL)
         return;
@@ -102,6 +110,7 @@ int builder_fingerprint(struct builder *builder) {
     hash_fields(state, layout);
     hash_transforms(state, layout);
     hash_selection(state, &layout->selection);
+    hash_index(state, layout);
     int err = hash_files(builder, state);
     layout->fingerprint = XXH3_64bits_digest(state);
     XXH3_freeState(state);

@@ -23,6 +23,7 @@ void dataset_unref(struct dataset *dataset) {
         free(dataset->paths[i]);
     }
     close_fd(&dataset->list_fd);
+    close_fd(&dataset->index_fd);
     free(dataset->fds);
     free(dataset->paths);
     free(dataset->layout);

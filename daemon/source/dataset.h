@@ -3,6 +3,9 @@
 // Every format comes down to streams of fixed-size records: a stream is a sequence of files holding records
 // one after another, each record holding one or more fields at byte offsets. idx and npy have one stream per
 // field, records and tokens have one stream. Memory: one entry per file, none per sample.
+//
+// Samples of other formats lie anywhere and differ in size. Those formats have an index instead: tables with one entry
+// per sample, a column per field. Their one stream has all files and no extents.
 #ifndef FEEDD_DAEMON_SOURCE_DATASET_H
 #define FEEDD_DAEMON_SOURCE_DATASET_H
 
@@ -41,6 +44,30 @@ struct dataset_stream {
     struct dataset_extent extents[RING_MAX_FIELDS];
 };
 
+// Where the bytes of one field of one sample lie.
+struct index_extent {
+    uint64_t offset;
+    uint32_t file; // in the layout
+    uint32_t bytes;
+};
+
+enum column_kind {
+    COLUMN_EXTENTS, // struct index_extent: the loader reads the bytes
+    COLUMN_VALUES,  // the values themselves, one after another
+};
+
+// One field of a dataset that has an index.
+struct dataset_column {
+    uint32_t field;
+    uint32_t kind;   // enum column_kind
+    uint64_t offset; // of the first sample's entry in the index, a multiple of 8
+    // Of the field in one sample, before any transform. An extent with more is cut; one with fewer is filled up with
+    // `pad`.
+    uint64_t bytes;
+    uint32_t pad;
+    uint32_t reserved;
+};
+
 // Position-independent: copied unchanged into a memfd for the loaders. File i is a loader's descriptor
 // HERITAGE_FILES + i.
 struct dataset_layout {
@@ -55,6 +82,11 @@ struct dataset_layout {
     struct ring_field fields[RING_MAX_FIELDS]; // as delivered; slot_offset unused
     struct transform transforms[RING_MAX_FIELDS];
     struct dataset_stream streams[DATASET_MAX_STREAMS];
+    uint64_t index_bytes; // 0: no index
+    uint64_t index_hash;  // XXH3-64 of it
+    uint32_t column_count;
+    uint32_t reserved2;
+    struct dataset_column columns[RING_MAX_FIELDS];
     struct dataset_file files[];
 };
 
@@ -75,6 +107,7 @@ struct dataset {
     char **paths;                      // layout->file_count of them
     int *fds;                          // read-only descriptors, O_DIRECT where direct_memory is set
     int list_fd;                       // sealed memory with a struct dataset_list; -1: none
+    int index_fd;                      // sealed memory of layout->index_bytes; -1: none
     uint32_t io;                       // enum io_mode
     bool io_direct;
     uint32_t io_delay_us;

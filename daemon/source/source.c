@@ -9,10 +9,11 @@
 #include "daemon/source/source_idx.h"
 #include "daemon/source/source_npy.h"
 #include "daemon/source/source_records.h"
+#include "daemon/source/source_tar.h"
 #include "daemon/source/source_tokens.h"
 
 static const struct source_format *const formats[] = {&source_idx, &source_records, &source_npy,
-                                                      &source_tokens};
+                                                      &source_tokens, &source_tar};
 
 const struct source_format *source_find_format(const char *name) {
     for (size_t i = 0; i < COUNT_OF(formats); i++)
@@ -32,6 +33,7 @@ static struct dataset *new_dataset(const struct dataset_config *config, const st
         .format = format->name,
         .layout = calloc(1, sizeof *dataset->layout),
         .list_fd = -1,
+        .index_fd = -1,
         .io = config->io,
         .io_direct = config->io_direct,
         .io_delay_us = (uint32_t)config->io_delay_us,
@@ -49,7 +51,7 @@ static int begin(struct builder *builder, const struct dataset_config *config,
     *format = source_find_format(config->format);
     if (!*format)
         return error_set(error, -EINVAL,
-                         "[dataset %s] format: found \"%s\", wanted idx, records, npy or tokens",
+                         "[dataset %s] format: found \"%s\", wanted idx, records, npy, tokens or tar",
                          config->name, config->format);
     builder->dataset = new_dataset(config, *format);
     if (!builder->dataset)

@@ -14,6 +14,9 @@ void datasets_release(struct dataset *dataset, struct closer *closer) {
         count = dataset->list_fd >= 0;
         closer_take(closer, 0, &dataset->list_fd, &count); // it may be large
         dataset->list_fd = -1;
+        count = dataset->index_fd >= 0;
+        closer_take(closer, 0, &dataset->index_fd, &count);
+        dataset->index_fd = -1;
     }
     dataset_unref(dataset);
 }

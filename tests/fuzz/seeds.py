@@ -5,9 +5,11 @@ Each target's file says how its input is taken apart; the functions here put it 
 files in the corpus are inputs that fuzzing has found.
 """
 
+import io
 import pathlib
 import struct
 import sys
+import tarfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -156,6 +158,38 @@ def sources():
     yield "tokens", bytes([3 | exact, 0, 2]) + number(8) + number(6) + files(bytes(6 + 2 * 33))
 
 
+def archive(tar_format, *members):
+    """As Python writes it, without the zeros that fill it up."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=tar_format) as archive:
+        for name, content, pax in members:
+            info = tarfile.TarInfo(name)
+            info.size, info.pax_headers = len(content), pax
+            archive.addfile(info, io.BytesIO(content))
+    return file.getvalue()[: (file.tell() // 512) * 512].rstrip(b"\0") + bytes(1024)
+
+
+def archives():
+    sums, two = 1, 2
+    fields = b"bytes @ jpg|jpeg\ni32 @ cls\nlength @ jpg\n16 255\n"
+    one = ("1.jpg", b"image", {}), ("1.cls", b" 7\n", {}), ("2.jpeg", b"", {}), ("2.cls", b"-1", {})
+    yield "ustar", bytes([sums]) + fields.replace(b"length @ jpg", b"") + archive(tarfile.USTAR_FORMAT, *one)
+    long = "d" * 150
+    yield "gnu", bytes([sums]) + fields + archive(tarfile.GNU_FORMAT, *((f"{long}/{long}/{m[0]}", *m[1:]) for m in one[:2]))
+    pax = {"comment": "text", "size": "5"}
+    yield "pax", bytes([sums]) + fields + archive(tarfile.PAX_FORMAT, (f"{long}{long}.jpg", b"image", pax), one[1])
+    whole = archive(tarfile.USTAR_FORMAT, *one[:2])
+    yield "two", bytes([sums | two]) + fields + whole * 2
+    large = bytearray(whole)
+    large[124:136] = b"\x80" + bytes(7) + struct.pack(">I", 1 << 30)
+    yield "binary-size", bytes([sums]) + fields + bytes(large)
+    yield "wrong-sum", bytes([0]) + fields + b"x" + whole[1:]
+    for kind in b"125gKSVx":
+        other = bytearray(whole)
+        other[156] = kind
+        yield f"type-{chr(kind)}", bytes([sums]) + fields + bytes(other)
+
+
 def texts():
     yield "token", b"\x00feedd1.1.00000000deadbeef.7.3.640"
     steps = b"scale 1/255, shift -.5e-3, mean 1 2 3, std 4, standardise, cast f16"
@@ -294,8 +328,8 @@ def sessions():
     yield "device-garbage", hello(0) + attach(0, 128) + ready + step(12) + b"\xfc" + read
 
 
-TARGETS = {"frame": frames, "config": configs, "source": sources, "text": texts, "stats": statistics, "ring": rings,
-           "client": clients, "ctl": commands, "session": sessions}  # fmt: skip
+TARGETS = {"frame": frames, "config": configs, "source": sources, "tar": archives, "text": texts, "stats": statistics,
+           "ring": rings, "client": clients, "ctl": commands, "session": sessions}  # fmt: skip
 
 
 def main():

@@ -111,6 +111,12 @@ def shared_objects():
     return {entry.name for entry in pathlib.Path("/dev/shm").iterdir()}
 
 
+def dotted(key):
+    """The key in feedd.conf that `key` stands for."""
+    kind, _, name = key.partition("_")
+    return f"{kind}.{name}" if kind in ("field", "transform", "pad") else key
+
+
 class Instance:
     """feedd in its own directory. As a context manager it ends with stop(), or with kill() if the test failed.
 
@@ -151,13 +157,11 @@ class Instance:
     # ---- Configuration -------------------------------------------------------------------------------------
 
     def add_dataset(self, name, **options):
-        """Options as in feedd.conf; field_NAME stands for field.NAME, transform_NAME for transform.NAME."""
-        self.datasets[name] = {
-            key.replace("field_", "field.").replace("transform_", "transform."): value for key, value in options.items()
-        }
+        """Options as in feedd.conf; field_NAME stands for field.NAME, and so do transform_NAME and pad_NAME."""
+        self.datasets[name] = {dotted(key): value for key, value in options.items()}
 
     def add_view(self, name, of, **options):
-        self.views[name] = {"of": of, **{key.replace("transform_", "transform."): value for key, value in options.items()}}
+        self.views[name] = {"of": of, **{dotted(key): value for key, value in options.items()}}
 
     def write_config(self, text=None):
         """Writes `text`, or a configuration from the settings, datasets and views."""

@@ -4,6 +4,7 @@ import os
 import re
 
 import harness
+import test_tar
 
 DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
 DOCUMENTS += [f"docs/{path.name}" for path in sorted(harness.ROOT.glob("docs/*.md"))]
@@ -40,8 +41,11 @@ def serve_cifar100(feedd, more=""):
     folder = feedd.directory / "cifar-100-binary"
     folder.mkdir()
     (folder / "train.bin").write_bytes(os.urandom(3074 * 1000))
-    assert "/tmp/feedd.sock" in declared and "/data/cifar-100-binary/" in declared
-    text = declared.replace("/tmp/feedd.sock", str(feedd.socket)).replace("/data/cifar-100-binary/", f"{folder}/")
+    test_tar.write(folder / "s-0.tar", test_tar.some(10))
+    text = declared
+    for old, new in (("/tmp/feedd.sock", feedd.socket), ("/data/cifar-100-binary", folder), ("/data/shards", folder)):
+        assert old in text
+        text = text.replace(old, str(new))
     feedd.write_config(text.replace("[feedd]\n", f"[feedd]\nring_memory = 256M\n{more}"))
 
 
@@ -55,6 +59,7 @@ def test_quick_start():
         assert run.split("#")[0].strip() == "build/feedd --config feedd.conf"
         done = run_as_a_reader(feedd, [check])
         assert "image: u8[3,32,32]" in done.stdout, done
+        assert "wds: format tar, 10 samples" in done.stdout and "jpg: u8[200000]" in done.stdout, done
         assert "cifar100-train: view of cifar100, format records, 900 samples" in done.stdout, done
         assert "cifar100-val: view of cifar100, format records, 100 samples" in done.stdout, done
         feedd.start()
@@ -68,7 +73,7 @@ def test_transform_of_the_readme():
     (transform,) = re.findall(r"`(transform\.image = [^`]+)`", text)
     with harness.Instance() as feedd:
         serve_cifar100(feedd)
-        feedd.write_config(feedd.config.read_text().replace("\n[view", f"\n{transform}\n[view", 1))
+        feedd.write_config(feedd.config.read_text().replace("\n[dataset wds", f"\n{transform}\n[dataset wds", 1))
         done = feedd.check()
         assert done.returncode == 0 and "image: f32[3,32,32]" in done.stdout, done
 

@@ -158,6 +158,7 @@ static int spawn(struct loader_process *loader, const struct loader_start *start
     fds[HERITAGE_EVENT] = start->event_fd;
     fds[HERITAGE_LIFE] = ends[1];
     fds[HERITAGE_LIST] = dataset->list_fd;
+    fds[HERITAGE_INDEX] = dataset->index_fd;
     for (uint32_t i = 0; i < files; i++)
         fds[HERITAGE_FILES + i] = dataset->fds[i];
     char feed[32];
