@@ -45,9 +45,9 @@ def padded(image, room=ROOM, pad=PAD):
     return image[:room] + bytes([pad]) * (room - len(image))
 
 
-def content_of(samples):
+def content_of(samples, room=ROOM):
     return {
-        "jpg": [padded(members["jpg"]) for _, members in samples],
+        "jpg": [padded(members["jpg"], room) for _, members in samples],
         "cls": [struct.pack("<i", int(members["cls"])) for _, members in samples],
     }
 

@@ -3,9 +3,12 @@
 import pathlib
 import random
 import struct
+import tarfile
 
 import data
 import expected
+import harness
+import test_tar
 
 
 class Dataset:
@@ -24,7 +27,7 @@ class Dataset:
         """Of feedd.conf."""
         lines = [f"[{'view' if 'of' in self.options else 'dataset'} {self.name}]"]
         for key, value in {**self.options, **more}.items():
-            lines.append(f"{key.replace('field_', 'field.').replace('transform_', 'transform.')} = {value}")
+            lines.append(f"{harness.dotted(key)} = {value}")
         return "\n".join(lines) + "\n"
 
     def arguments(self):
@@ -87,6 +90,19 @@ def make_vectors(folder, chance):
     return Dataset(folder, "vectors", content, format="npy", field_x=path, io="uring", io_delay_us=2000)
 
 
+def make_shards(folder, chance):
+    """Members of 0 to 900 bytes, some of them cut, and their numbers."""
+    samples = [
+        (f"{number:06}", {"jpg": chance.randbytes(chance.randrange(900)), "cls": str(number).encode()})
+        for number in range(4007)
+    ]
+    for number in range(3):
+        test_tar.write(folder / f"shard-{number}.tar", samples[number::3], (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)[number % 2])
+    right = test_tar.content_of(sum((samples[number::3] for number in range(3)), []), 600)
+    options = {"format": "tar", "path": folder / "shard-*.tar", "field_jpg": "bytes", "pad_jpg": "600 7", "field_cls": "i32"}
+    return Dataset(folder, "shards", right, **options)
+
+
 def make_shrinking(folder, chance):
     """Its file is cut off now and then, and comes back: samples that are missing then are skipped."""
     path = folder / "shrinking.bin"
@@ -129,6 +145,6 @@ def make_views(folder, seed):
 
 def make_all(folder: pathlib.Path, seed):
     """{name: Dataset} of those on plain files."""
-    makers = (make_records, make_tokens, make_pairs, make_vectors, make_shrinking)
+    makers = (make_records, make_tokens, make_pairs, make_vectors, make_shards, make_shrinking)
     made = [make(folder, random.Random(f"{seed} {make.__name__}")) for make in makers]
     return {dataset.name: dataset for dataset in made}

@@ -11,6 +11,7 @@ def choose_lanes(datasets, gpu):
         ("private-pairs", Shape("pairs", 50, hold=0, shuffle=False)),
         ("private-vectors", Shape("vectors", 33, drop_last=True, prefetch=3)),
         ("private-shrinking", Shape("shrinking", 20)),
+        ("private-shards", Shape("shards", 21, pause_us=3000)),
         ("private-part", Shape("part", 28, pause_us=3000)),
         ("listed-0", Shape("listed", 17, "listed", pause_us=6000)),
         ("listed-1", Shape("listed", 17, "listed", pause_us=6000)),
