@@ -1,7 +1,7 @@
 #!/bin/sh
-# A tour with Fashion-MNIST: a private feedd, two consumers of one shared feed, four ranks of another, live
-# statistics, a consumer on a GPU, and checks that every epoch was delivered exactly once, with the right bytes. BUILD=
-# says where the programs are. Exit status 0 only if every check passed and nothing was left behind.
+# A tour with Fashion-MNIST: a private feedd, the same images from WebDataset shards, two consumers of one shared feed,
+# four ranks of another, live statistics, a consumer on a GPU, and checks that every epoch was delivered exactly once,
+# with the right bytes. BUILD= says where the programs are. Exit status 0 only if every check passed and nothing was left behind.
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -60,6 +60,19 @@ read_fashion_mnist() {
 say 'Fashion-MNIST'
 data=$BUILD/data/fashion-mnist
 "$here/prepare_fashion_mnist.sh" "$data"
+
+# The first images once more, as members of tar archives: 0000.img, 0000.cls, 0001.img, ...
+in_shards=2000
+shards=$instance/shards
+mkdir "$shards" "$shards/members"
+tail -c +17 "$data/train-images-idx3-ubyte" | head -c $((784 * in_shards)) |
+    split -b 784 -a 4 -d --additional-suffix=.img - "$shards/members/"
+tail -c +9 "$data/train-labels-idx1-ubyte" | head -c $in_shards | od -An -v -t u1 -w1 |
+    awk -v folder="$shards/members/" '{ file = sprintf("%s%04d.cls", folder, NR - 1); print $1 >file; close(file) }'
+for half in 0 1; do
+    (cd "$shards/members" && find . -name "$half*" | sort | tar -cf "../shard-$half.tar" --no-recursion -T -)
+done
+
 loaders=$(nproc)
 [ "$loaders" -le 8 ] || loaders=8
 cat >"$instance/feedd.conf" <<CONFIGURATION
@@ -74,6 +87,17 @@ simulated_gpus = 1
 format = idx
 field.image = $data/train-images-idx3-ubyte
 field.label = $data/train-labels-idx1-ubyte
+
+[view first]
+of = fashion-mnist
+samples = ..$in_shards
+
+[dataset shards]
+format = tar
+path = $shards/shard-*.tar
+field.image = bytes @ img
+pad.image = 784
+field.label = u8 @ cls
 CONFIGURATION
 "$BUILD/feedd" --config "$instance/feedd.conf" --check
 
@@ -85,6 +109,16 @@ summary fast | awk '{ printf "\n%d samples in %.1f s: %.0f samples/s, %.2f GB/s\
 say 'one consumer, one epoch, every byte compared with the files'
 (read_fashion_mnist one --seed 1 --epochs 1 --verify) || fail "the verifying consumer: $(cat "$instance/one.error")"
 grep '^verified' "$instance/one" || fail 'nothing was verified'
+
+say "$in_shards of the images from IDX files and from WebDataset shards"
+for name in first shards; do
+    "$feedctl" read $name --batch-size 100 --shuffle --seed 3 --epochs 3 --digest >"$instance/$name.read"
+    grep '^epoch' "$instance/$name.read" >"$instance/$name.epochs"
+done
+[ "$(wc -l <"$instance/shards.epochs")" -eq 3 ] || fail 'not every epoch of the shards was read'
+cmp -s "$instance/first.epochs" "$instance/shards.epochs" || fail 'shards and IDX files differ'
+echo 'both deliver the same bytes in the same order:'
+tail -n 1 "$instance/shards.epochs"
 
 # On a machine with a GPU and a driver, uses that GPU; elsewhere one that feedd simulates in host memory.
 device=host:0
