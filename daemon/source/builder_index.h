@@ -8,12 +8,6 @@
 // As for indices of views: what an archive of tiny members can make the daemon keep in memory.
 #define INDEX_MAX_SAMPLES (1u << 27)
 
-// The start of an index; columns follow.
-struct dataset_index {
-    uint64_t bytes; // of this structure with all columns
-    uint64_t samples;
-};
-
 // A column, and where its entry lies in a row. An entry takes sizeof(struct index_extent), or the bytes of a value.
 struct index_field {
     struct dataset_column column; // `offset` is set by builder_index

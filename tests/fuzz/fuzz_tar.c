@@ -4,7 +4,7 @@
 // headers get the sum that they need, so that what lies behind it is reached too.
 #include <sys/stat.h>
 
-#include "daemon/source/builder_index.h"
+#include "daemon/source/index_writer.h"
 #include "daemon/source/source.h"
 #include "daemon/source/tar.h"
 #include "tests/fuzz/fuzz.h"
