@@ -28,6 +28,7 @@ struct dataset_config {
     uint64_t record_bytes;
     char *dtype;
     uint64_t length;
+    uint64_t pack;         // tokens of a window, less one
     uint64_t header_bytes; // skipped at the start of each file
     uint32_t io;           // enum io_mode; that of [feedd] if the dataset has none
     bool io_set;

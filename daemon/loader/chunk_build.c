@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "daemon/loader/chunk_values.h"
 
 // A direct read of this many bytes with unaligned ends is worth three requests: its middle then needs no copy.
 #define DIRECT_CUT_BYTES (64u << 10)
@@ -81,13 +82,6 @@ static void fill_up(const struct chunk_builder *builder, const struct chunk_segm
     if (builder->bytes < extent->bytes)
         memset(extent_address(extent, member) + builder->bytes, (int)segment->column->pad,
                extent->bytes - builder->bytes);
-}
-
-static void copy_values(const struct chunk_plan *plan, const struct chunk_segment *segment) {
-    const uint8_t *values = plan->index + segment->column->offset;
-    for (uint32_t member = 0; member < plan->claim.count; member++)
-        memcpy(extent_address(segment->extents, member), values + plan->samples[member] * segment->bytes,
-               segment->bytes);
 }
 
 // Bytes `from`..`to` of the segment.
@@ -171,8 +165,8 @@ void chunk_build_segment(struct chunk_builder *builder, uint32_t index, bool mer
     const struct chunk_plan *plan = builder->plan;
     const struct chunk_segment *segment = &plan->segments[index];
     struct read_request *open = NULL;
-    if (segment->column && segment->column->kind == COLUMN_VALUES) {
-        copy_values(plan, segment);
+    if (segment->column && segment->column->kind != COLUMN_EXTENTS) {
+        chunk_make_values(plan, segment);
         return;
     }
     start_segment(builder, segment);

@@ -54,13 +54,25 @@ struct index_extent {
 enum column_kind {
     COLUMN_EXTENTS, // struct index_extent: the loader reads the bytes
     COLUMN_VALUES,  // the values themselves, one after another
+    // Of windows of tokens, made from struct index_documents, one per file of the stream: for each token its place in
+    // its document, and its document's number. i32.
+    COLUMN_POSITIONS,
+    COLUMN_DOCUMENTS,
+};
+
+// Where the documents of one file begin.
+struct index_documents {
+    uint64_t first; // number of the first one
+    uint64_t count; // at least 1
+    uint64_t
+        starts; // offset in the index of u64[count]: where each begins, in tokens, in order; the first is 0
 };
 
 // One field of a dataset that has an index.
 struct dataset_column {
     uint32_t field;
     uint32_t kind;   // enum column_kind
-    uint64_t offset; // of the first sample's entry in the index, a multiple of 8
+    uint64_t offset; // of the first sample's or file's entry in the index, a multiple of 8
     // Of the field in one sample, before any transform. An extent with more is cut; one with fewer is filled up with
     // `pad`.
     uint64_t bytes;

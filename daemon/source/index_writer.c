@@ -55,8 +55,8 @@ int index_align(struct index_writer *writer) {
 int index_writer_finish(struct index_writer *writer) {
     struct dataset *dataset = writer->builder->dataset;
     int err = flush(writer);
-    if (!err && fcntl(dataset->index_fd, F_ADD_SEALS,
-                      F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+    if (!err &&
+        fcntl(dataset->index_fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
         err = builder_refuse(writer->builder, -errno, NULL, "cannot seal the memory of the index: %m");
     dataset->layout->index_hash = XXH3_64bits_digest(writer->hash);
     return err;

@@ -7,13 +7,14 @@
 #include "daemon/source/builder_finish.h"
 #include "daemon/source/builder_transform.h"
 #include "daemon/source/source_idx.h"
+#include "daemon/source/source_megatron.h"
 #include "daemon/source/source_npy.h"
 #include "daemon/source/source_records.h"
 #include "daemon/source/source_tar.h"
 #include "daemon/source/source_tokens.h"
 
-static const struct source_format *const formats[] = {&source_idx, &source_records, &source_npy,
-                                                      &source_tokens, &source_tar};
+static const struct source_format *const formats[] = {&source_idx,    &source_records, &source_npy,
+                                                      &source_tokens, &source_tar,     &source_megatron};
 
 const struct source_format *source_find_format(const char *name) {
     for (size_t i = 0; i < COUNT_OF(formats); i++)
@@ -50,9 +51,10 @@ static int begin(struct builder *builder, const struct dataset_config *config,
     *builder = (struct builder){.config = config, .key = "path", .error = error};
     *format = source_find_format(config->format);
     if (!*format)
-        return error_set(error, -EINVAL,
-                         "[dataset %s] format: found \"%s\", wanted idx, records, npy, tokens or tar",
-                         config->name, config->format);
+        return error_set(
+            error, -EINVAL,
+            "[dataset %s] format: found \"%s\", wanted idx, records, npy, tokens, tar or megatron",
+            config->name, config->format);
     builder->dataset = new_dataset(config, *format);
     if (!builder->dataset)
         return error_set(error, -ENOMEM, "[dataset %s]: out of memory", config->name);

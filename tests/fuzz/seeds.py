@@ -190,6 +190,20 @@ def archives():
         yield f"type-{chr(kind)}", bytes([sums]) + fields + bytes(other)
 
 
+def pairs():
+    def index(lengths, boundaries, kind=8, version=1):
+        offsets = [2 * sum(lengths[:number]) for number in range(len(lengths))]
+        head = b"MMIDIDX\0\0" + struct.pack("<QBQQ", version, kind, len(lengths), len(boundaries))
+        tables = (lengths, "i"), (offsets, "q"), (boundaries, "q")
+        return head + b"".join(struct.pack(f"<{len(table)}{code}", *table) for table, code in tables)
+
+    yield "plain", bytes([3]) + number(12) + index([3, 2, 1], [0, 1, 2, 3])
+    yield "sequences", bytes([1]) + number(12) + index([3, 0, 2, 1], [0, 2, 2, 4])
+    yield "gap", bytes([1]) + number(12) + index([3, 2, 1], [0, 1, 3])[:-24] + bytes(24)
+    yield "type", bytes([1]) + number(12) + index([3, 2, 1], [0, 3], kind=6)
+    yield "version", bytes([1]) + number(12) + index([3, 2, 1], [0, 3], version=2)
+
+
 def texts():
     yield "token", b"\x00feedd1.1.00000000deadbeef.7.3.640"
     steps = b"scale 1/255, shift -.5e-3, mean 1 2 3, std 4, standardise, cast f16"
@@ -328,8 +342,8 @@ def sessions():
     yield "device-garbage", hello(0) + attach(0, 128) + ready + step(12) + b"\xfc" + read
 
 
-TARGETS = {"frame": frames, "config": configs, "source": sources, "tar": archives, "text": texts, "stats": statistics,
-           "ring": rings, "client": clients, "ctl": commands, "session": sessions}  # fmt: skip
+TARGETS = {"frame": frames, "config": configs, "source": sources, "tar": archives, "megatron": pairs, "text": texts,
+           "stats": statistics, "ring": rings, "client": clients, "ctl": commands, "session": sessions}  # fmt: skip
 
 
 def main():

@@ -100,9 +100,9 @@ static const struct {
     {TOKENS "loaders = 4\n", ":6: [dataset x] loaders: found in this section, wanted in [feedd]"},
     {TOKENS "lenght = 4\n", "[dataset x] lenght: unknown key; perhaps you mean \"length\""},
     {"[dataset x]\npath = p\n",
-     ":1: [dataset x] format: found nothing, wanted one of idx, records, npy, tokens, tar"},
+     ":1: [dataset x] format: found nothing, wanted one of idx, records, npy, tokens, tar, megatron"},
     {"[dataset x]\nformat = zip\n",
-     ":2: [dataset x] format: found \"zip\", wanted one of idx, records, npy, tokens, tar"},
+     ":2: [dataset x] format: found \"zip\", wanted one of idx, records, npy, tokens, tar, megatron"},
     {"[dataset x]\nformat = tokens\npath = p\nlength = 4\n",
      ":1: [dataset x] dtype: found nothing, wanted one of u8, i8, u16, i16, u32, i32, u64, i64, because "
      "format tokens needs it"},

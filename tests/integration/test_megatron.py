@@ -1,0 +1,190 @@
+"""Pairs of .idx and .bin as Megatron-LM writes them: windows of packed documents, against plain slicing."""
+
+import os
+import random
+import struct
+
+import consumer
+import expected
+import harness
+
+TYPES = {1: "B", 2: "b", 3: "h", 4: "i", 5: "q", 8: "H"}
+
+
+def pair(path, documents, kind=8, sequences=None):
+    """documents: lists of tokens. `sequences`: how many each document is cut into."""
+    parts, boundaries = [], [0]
+    for number, document in enumerate(documents):
+        cuts = sequences[number] if sequences else 1
+        size = len(document) // cuts
+        parts += [document[i * size : (i + 1) * size if i + 1 < cuts else None] for i in range(cuts)]
+        boundaries.append(len(parts))
+    item = struct.calcsize(TYPES[kind])
+    offsets, at = [], 0
+    for part in parts:
+        offsets.append(at)
+        at += len(part) * item
+    header = b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, kind, len(parts), len(boundaries))
+    lengths = struct.pack(f"<{len(parts)}i", *map(len, parts))
+    places = struct.pack(f"<{len(parts)}q{len(boundaries)}q", *offsets, *boundaries)
+    path.with_suffix(".idx").write_bytes(header + lengths + places)
+    path.with_suffix(".bin").write_bytes(b"".join(struct.pack(f"<{len(d)}{TYPES[kind]}", *d) for d in documents))
+
+
+def some(count, seed=1, most=50, limit=60000):
+    dice = random.Random(seed)
+    return [[dice.randrange(limit) for _ in range(dice.choice((0, 1, dice.randrange(most))))] for _ in range(count)]
+
+
+def windows(pairs, length, kind=8):
+    """The fields of every window."""
+    content = {"tokens": [], "position": [], "document": []}
+    first = 0
+    for documents in pairs:
+        flat = [(token, place, first + number) for number, d in enumerate(documents) for place, token in enumerate(d)]
+        for at in range(0, (len(flat) - 1) // length * length, length):
+            window = flat[at : at + length + 1]
+            for field, code, values in zip(content, (TYPES[kind], "i", "i"), zip(*window)):
+                content[field].append(struct.pack(f"<{len(values)}{code}", *values))
+        first += len(documents)
+    return content
+
+
+def serve(pairs, length, kind=8, **options):
+    instance = harness.Instance()
+    for number, documents in enumerate(pairs):
+        pair(instance.directory / f"text-{number}", documents, kind)
+    instance.add_dataset("text", format="megatron", path="text-*.idx", pack=length, **options)
+    return instance
+
+
+def check(feedd, content, batch_size=5, name="text", **options):
+    expected.check_run(content, consumer.read(feedd, name, batch_size, **options), batch_size, **options)
+
+
+def test_windows_of_two_pairs():
+    """Documents without tokens, of one, and longer than windows."""
+    pairs = [some(200), [[], [], *some(150, 2, 200), []]]
+    for length in (1, 7, 64):
+        for io in ("uring", "mapped"):
+            with serve(pairs, length, io=io).start() as feedd:
+                content = windows(pairs, length)
+                check(feedd, content, batch_size=33)
+                check(feedd, content, batch_size=50, epochs=2, shuffle=True, seed=3)
+
+
+def test_every_type():
+    for kind in TYPES:
+        documents = some(30, kind, limit=100)
+        with serve([documents], 16, kind).start() as feedd:
+            check(feedd, windows([documents], 16, kind), shuffle=True)
+
+
+def test_documents_of_several_sequences():
+    documents = some(60, most=90)
+    with harness.Instance() as feedd:
+        pair(feedd.directory / "x", documents, sequences=[1 + number % 4 for number in range(60)])
+        feedd.add_dataset("text", format="megatron", path="x.idx", pack=32)
+        feedd.start()
+        check(feedd, windows([documents], 32))
+
+
+def test_one_document():
+    with serve([[list(range(100))]], 33).start() as feedd:
+        check(feedd, windows([[list(range(100))]], 33))
+
+
+def test_views_and_transforms():
+    documents = some(300)
+    with serve([documents], 20) as feedd:
+        feedd.add_view("val", "text", samples="80%..", split_seed=1, transform_position="cast f32")
+        feedd.start()
+        content = windows([documents], 20)
+        count = len(content["tokens"])
+        right = expected.view(content, count * 80 // 100, count, 1)
+        floats = [struct.pack("<21f", *struct.unpack("<21i", window)) for window in right["position"]]
+        check(feedd, {**right, "position": floats}, name="val", epochs=2, shuffle=True)
+
+
+def test_loaders_and_daemon_die():
+    pairs = [some(300), some(200, 2)]
+    with serve(pairs, 10).start() as feedd:
+        with consumer.Consumer(feedd, "text", 8, step=True, epochs=1, reconnect_timeout=20000, shuffle=True) as reader:
+            reader.attached()
+            batches = reader.take(5)
+            for loader in feedd.children_called("loader"):
+                os.kill(loader, 9)
+            batches += reader.take(10)
+            feedd.process.kill()
+            feedd.process.wait()
+            feedd.start()
+            content = windows(pairs, 10)
+            batches += reader.take(-(-len(content["tokens"]) // 8) - 15)
+            reader.next_ends()
+            expected.check_run(content, batches, 8, shuffle=True)
+
+
+# ---- What is refused ---------------------------------------------------------------------------------------
+
+
+def refuse(change, *parts, documents=None, pack=4, name="x.idx"):
+    """change(index, data) alters the bytes of the pair."""
+    with harness.Instance() as instance:
+        path = instance.directory / "x"
+        pair(path, documents or [[1, 2, 3], [4, 5], [6]])
+        index, data = bytearray(path.with_suffix(".idx").read_bytes()), bytearray(path.with_suffix(".bin").read_bytes())
+        changed = change(index, data) or (index, data)
+        path.with_suffix(".idx").write_bytes(changed[0])
+        path.with_suffix(".bin").write_bytes(changed[1])
+        instance.add_dataset("text", format="megatron", path=name, pack=pack)
+        done = instance.check()
+        assert done.returncode != 0 and len(done.stderr.splitlines()) == 1, done
+        for part in ("[dataset text] ", *parts):
+            assert part in done.stderr, f"no {part!r} in {done.stderr!r}"
+
+
+def put(offset, code, *values):
+    def change(index, _):
+        struct.pack_into("<" + code, index, offset, *values)
+
+    return change
+
+
+def test_indices_that_lie():
+    """34 bytes of head, lengths at 34, offsets at 46, boundaries at 70."""
+    refuse(put(0, "B", 0), "found no Megatron index")
+    refuse(put(9, "Q", 2), "found version 2, wanted 1")
+    for kind in (0, 6, 7, 9, 255):
+        refuse(put(17, "B", kind), f"found tokens of type {kind}, wanted 1 to 5 or 8")
+    for count in (2, 4, 1 << 40, (1 << 64) - 1, (1 << 64) // 12 + 1):
+        refuse(put(18, "Q", count), f"12 for each of {count} sequences")
+        refuse(put(26, "Q", count + 1 & (1 << 64) - 1), "boundaries of documents")
+    refuse(put(34, "i", -1), "found a length of -1 for sequence 0")
+    refuse(put(34, "i", 4), "found sequence 1 at offset 6, wanted 8: sequences that follow each other without gaps")
+    refuse(put(46, "q", 2), "found sequence 0 at offset 2, wanted 0")
+    refuse(put(62, "q", -2), "found sequence 2 at offset -2, wanted 10")
+    refuse(put(70, "q", 1), "found sequence 1 where document 0 begins")
+    refuse(put(78, "qq", 3, 2), "found sequence 2 where document 2 begins")
+    refuse(put(94, "q", 2), "found sequence 2 where document 3 begins")
+    refuse(put(94, "q", 4), "found sequence 4 where document 3 begins")
+    refuse(lambda index, data: (index[:60], data), "found 60 bytes, wanted 34")
+    refuse(lambda index, data: (index[:20], data), "found the end of the file")
+    refuse(lambda index, data: (index[:34][:18] + struct.pack("<QQ", 0, 1) + bytes(8), data), "found no documents")
+
+
+def test_pairs_that_do_not_match():
+    refuse(lambda index, data: (index, data[:-1]), "x.bin: found 11 bytes, wanted 12, which its index says")
+    refuse(lambda index, data: (index, data + b"1"), "x.bin: found 13 bytes, wanted 12")
+    refuse(lambda index, data: None, "x.bin: found 6 tokens, wanted at least 7", pack=6)
+    refuse(lambda index, data: None, "x.bin: found another name, wanted one that ends with .idx", name="x.bin")
+    with harness.Instance() as instance:
+        pair(instance.directory / "a", [[1, 2, 3]], 8)
+        pair(instance.directory / "b", [[1, 2, 3]], 4)
+        instance.add_dataset("text", format="megatron", path="*.idx", pack=2)
+        done = instance.check()
+        assert "b.idx: found tokens of i32, wanted u16 as in the first file" in done.stderr, done
+        (instance.directory / "b.bin").unlink()
+        (instance.directory / "b.idx").unlink()
+        assert instance.check().returncode == 0
+        (instance.directory / "a.bin").unlink()
+        assert "a.bin: the file cannot be opened: No such file or directory" in instance.check().stderr
