@@ -26,7 +26,7 @@ say = $(if $(V),,@printf '  %-7s %s\n' '$(1)' '$(2)')
 
 PKGS_DAEMON := liburing libuv inih libprotobuf-c libxxhash
 PKGS_CLIENT := libprotobuf-c
-PKGS_CTL    := jansson tinfo libxxhash
+PKGS_CTL    := jansson tinfo libxxhash libpng zlib
 pkg = $(shell pkg-config --cflags $(1) 2>/dev/null)
 libs = $(shell pkg-config --libs $(1) 2>/dev/null)
 # What the daemon uses where it is there.
@@ -133,7 +133,7 @@ $(BUILD)/feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/libdaemon.a
 
 $(BUILD)/feedctl: $(BUILD)/obj/client/ctl/feedctl.o $(BUILD)/libctl.a $(BUILD)/libclient.a
 	$(call say,LINK,$@)
-	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT) $(PKGS_CTL))
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT) $(PKGS_CTL)) -lm
 
 $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libclient.a
 	$(call say,LINK,$@)

@@ -15,7 +15,7 @@ _feedctl_ask() { # COMMAND KEY...: the values of these keys in the objects of it
 
 _feedctl() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="status datasets feeds clients stats read reload drain"
+    local commands="status datasets feeds clients stats show read reload drain"
     local command='' i words=''
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
@@ -33,6 +33,16 @@ _feedctl() {
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
         ;;
+    --output | -o)
+        # For stats, -o is --once.
+        if [[ $command == show ]]; then
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+        fi
+        ;;
+    --field | --values | -f)
+        return
+        ;;
     --batch-size | --seed | --epochs | --batches | --rank | --world-size | --local-world-size | --wait-for | \
         --max-lag | --prefetch | --ring | --device | --device-world-size | --resume | --timeout | --work | --share | --client-name | --count | \
         -b | -e | -n)
@@ -46,6 +56,11 @@ _feedctl() {
     stats)
         words="--once --json --count --help"
         [[ $current == -* ]] || words=$(_feedctl_ask feeds id name)
+        ;;
+    show)
+        words="--field --values --output --draw --json --help"
+        # The arguments that follow the dataset are numbers.
+        [[ $current == -* ]] || words=$(_feedctl_ask datasets name)
         ;;
     read)
         words="--batch-size --shuffle --seed --drop-last --resume --batches --epochs --timeout --share --wait-for

@@ -7,6 +7,7 @@
 #include "client/ctl/cmd_control.h"
 #include "client/ctl/cmd_list.h"
 #include "client/ctl/cmd_read.h"
+#include "client/ctl/cmd_show.h"
 #include "client/ctl/cmd_stats.h"
 #include "client/ctl/cmd_status.h"
 #include "client/ctl/ctl.h"
@@ -19,8 +20,9 @@ static const struct {
     const char *name;
     int (*run)(const struct ctl *ctl, int count, char **arguments);
 } commands[] = {
-    {"status", cmd_status}, {"datasets", cmd_datasets}, {"feeds", cmd_feeds},   {"clients", cmd_clients},
-    {"stats", cmd_stats},   {"read", cmd_read},         {"reload", cmd_reload}, {"drain", cmd_drain},
+    {"status", cmd_status},   {"datasets", cmd_datasets}, {"feeds", cmd_feeds},
+    {"clients", cmd_clients}, {"stats", cmd_stats},       {"show", cmd_show},
+    {"read", cmd_read},       {"reload", cmd_reload},     {"drain", cmd_drain},
 };
 
 static const char usage[] = "COMMAND [ARGUMENT...]";
@@ -32,6 +34,7 @@ static const char text[] =
     "  feeds                what is being read\n"
     "  clients              who is connected\n"
     "  stats [INTERVAL]     live throughput, and what the bottleneck is\n"
+    "  show DATASET         samples: values, text and images\n"
     "  read DATASET         be a consumer: measure, verify, compare\n"
     "  reload               reload the configuration\n"
     "  drain                refuse new consumers, stop when the last one has left\n\n"

@@ -70,11 +70,19 @@ uint32_t ctl_terminal_width(void) {
     return width <= UINT16_MAX ? (uint32_t)width : 0;
 }
 
-void ctl_print_json(json_t *value, bool pretty) {
-    json_dumpf(value, stdout, JSON_REAL_PRECISION(9) | (pretty ? JSON_INDENT(2) : JSON_COMPACT));
+static void print_json(json_t *value, size_t flags) {
+    json_dumpf(value, stdout, flags);
     putchar('\n');
     fflush(stdout);
     json_decref(value);
+}
+
+void ctl_print_json(json_t *value, bool pretty) {
+    print_json(value, JSON_REAL_PRECISION(9) | (pretty ? JSON_INDENT(2) : JSON_COMPACT));
+}
+
+void ctl_print_json_exact(json_t *value) {
+    print_json(value, JSON_REAL_PRECISION(17) | JSON_COMPACT);
 }
 
 json_t *ctl_json_text(const char *text) {

@@ -25,6 +25,8 @@ uint32_t ctl_terminal_width(void);
 
 // Puts a JSON value on standard output, in one line or (`pretty`) indented, and releases it.
 void ctl_print_json(json_t *value, bool pretty);
+// The same in one line, with all digits of every number.
+void ctl_print_json_exact(json_t *value);
 // A JSON string, even for bytes that are not UTF-8.
 json_t *ctl_json_text(const char *text);
 // Numbers that do not fit into JSON's integers here (63 bits) are strings.

@@ -46,11 +46,10 @@ static int add_fields(struct builder *builder, uint32_t dtype) {
 // "x.idx" and "x.bin".
 static char *data_path(const char *path) {
     size_t length = strlen(path);
-    if (length < 5 || strcmp(path + length - 4, ".idx") != 0)
+    char *data = NULL;
+    if (length < 5 || strcmp(path + length - 4, ".idx") != 0 ||
+        asprintf(&data, "%.*s.bin", (int)length - 4, path) < 0)
         return NULL;
-    char *data = strdup(path);
-    if (data)
-        memcpy(data + length - 4, ".bin", 4);
     return data;
 }
 

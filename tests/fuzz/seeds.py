@@ -218,6 +218,18 @@ def texts():
     yield "printing", b"\x04\x14\x3f\x7f\xff\xff\xff\x01" + words
 
 
+def samples():
+    """Type, dimensions, shape; width, values, flags (1: so many values, 2: 24-bit colours, 4: draw); bytes."""
+    u8, i64, f16, f32, c64, draw = 1, 8, 9, 11, 13, 4
+    yield "text", bytes([u8, 1, 15, 9, 0, 0]) + "größe 犬\n\"".encode().ljust(16, b"\0")
+    yield "escape", bytes([u8, 1, 9, 80, 5, 1]) + b"\x1b[31mred\xc2\x9b"
+    yield "grey", bytes([u8, 2, 11, 9, 40, 0, draw]) + bytes(range(120))
+    yield "channels-first", bytes([f32, 3, 2, 9, 8, 15, 0, draw | 2]) + bytes(range(0, 256, 3))
+    yield "channels-last", bytes([f16, 3, 9, 8, 3, 15, 0, draw]) + bytes(range(1, 256, 5))
+    yield "integers", bytes([i64, 0, 80, 0, 0]) + b"\xff" * 8
+    yield "pairs", bytes([c64, 1, 3, 80, 2, 1]) + b"\x00\x00\xc0\x7f\x00\x00\x80\xff"
+
+
 def statistics():
     yield "plain", bytes([0, 0, 0, 0])
     yield "one-feed", bytes([1 | 80 << 1, 0, 0, 1]) + patch(1, 16, b"name of a feed\x00")
@@ -342,8 +354,9 @@ def sessions():
     yield "device-garbage", hello(0) + attach(0, 128) + ready + step(12) + b"\xfc" + read
 
 
-TARGETS = {"frame": frames, "config": configs, "source": sources, "tar": archives, "megatron": pairs, "text": texts,
-           "stats": statistics, "ring": rings, "client": clients, "ctl": commands, "session": sessions}  # fmt: skip
+TARGETS = {"frame": frames, "config": configs, "source": sources, "tar": archives, "megatron": pairs, "sample": samples,
+           "text": texts, "stats": statistics, "ring": rings, "client": clients, "ctl": commands,
+           "session": sessions}  # fmt: skip
 
 
 def main():

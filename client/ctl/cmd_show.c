@@ -1,0 +1,269 @@
+// Every sample comes from a private feed that begins at it. Such a feed is rank 0 of so many that no other sample is
+// read: if one nearby cannot be, that must not fail the feed. The daemon keeps the ring for the next one.
+#include "client/ctl/cmd_show.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/sizes.h"
+#include "client/ctl/cmd_show_options.h"
+#include "client/ctl/image_png.h"
+#include "client/ctl/query.h"
+#include "client/ctl/render.h"
+#include "client/ctl/show_field.h"
+#include "client/ctl/text.h"
+#include "order/token.h"
+
+#define RANKS_MOST (1u << 20) // so of a larger dataset, samples that are this far away are read ahead
+
+struct showing {
+    const struct ctl *ctl;
+    struct show_options options;
+    struct show_style style;
+    bool draw;
+    bool found; // the dataset, and then what the daemon says of it:
+    uint64_t samples, fingerprint;
+    bool wanted[FEED_MAX_FIELDS]; // fields
+    uint32_t images;              // of these
+    uint32_t shown, skipped;
+};
+
+// ---- Dataset ---------------------------------------------------------------------------------------
+
+static int take_datasets(const Feedd__Answer *page, void *context, struct error *error) {
+    struct showing *showing = context;
+    (void)error;
+    for (size_t i = 0; i < page->n_datasets; i++) {
+        if (strcmp(page->datasets[i]->name, showing->options.dataset) != 0)
+            continue;
+        showing->samples = page->datasets[i]->samples;
+        showing->fingerprint = page->datasets[i]->fingerprint;
+        showing->found = true;
+    }
+    return 0;
+}
+
+static int find_dataset(struct showing *showing, struct error *error) {
+    struct connection connection CLEANUP(connection_close) = {.socket = -1};
+    int err = query_open(&connection, showing->ctl, error);
+    return err ? err
+               : query_ask(&connection, FEEDD__QUERY__KIND__DATASETS, NULL, take_datasets, showing, error);
+}
+
+static int choose_samples(struct showing *showing, struct error *error) {
+    struct show_options *options = &showing->options;
+    if (options->sample_count == 0)
+        for (; options->sample_count < min_u64(SHOW_BY_DEFAULT, showing->samples); options->sample_count++)
+            options->samples[options->sample_count] = options->sample_count;
+    for (size_t i = 0; i < options->sample_count; i++)
+        if (options->samples[i] >= showing->samples)
+            return error_set(error, -ERANGE,
+                             "dataset %s: found sample number %" PRIu64 ", wanted numbers from 0 to %" PRIu64,
+                             options->dataset, options->samples[i], showing->samples - 1);
+    return 0;
+}
+
+// ---- Fields ----------------------------------------------------------------------------------------
+
+// "x u8[64], y f32", for messages: all fields, or those that are `wanted`.
+static void list_fields(const struct feed_description *description, const bool *wanted, char *text,
+                        size_t bytes) {
+    size_t used = 0;
+    *text = 0;
+    for (uint32_t i = 0; i < description->field_count && used < bytes; i++) {
+        char title[256];
+        if (wanted && !wanted[i])
+            continue;
+        show_field_title(&description->field[i], " ", title, sizeof title);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", title);
+    }
+}
+
+static bool want_field(struct showing *showing, const struct feed_description *description,
+                       const char *name) {
+    for (uint32_t i = 0; i < description->field_count; i++)
+        if (strcmp(description->field[i].name, name) == 0)
+            return showing->wanted[i] = true;
+    return false;
+}
+
+static int choose_fields(struct showing *showing, const struct feed_description *description,
+                         struct error *error) {
+    const struct show_options *options = &showing->options;
+    char fields[256];
+    for (uint32_t i = 0; i < description->field_count; i++)
+        showing->wanted[i] = options->field_count == 0;
+    for (uint32_t k = 0; k < options->field_count; k++) {
+        if (want_field(showing, description, options->fields[k]))
+            continue;
+        list_fields(description, NULL, fields, sizeof fields);
+        return error_set(error, -ENOENT, "dataset %s has no field %s, only %s", options->dataset,
+                         options->fields[k], fields);
+    }
+    showing->images = 0;
+    for (uint32_t i = 0; i < description->field_count; i++)
+        showing->images += showing->wanted[i] && image_is(&description->field[i]);
+    if (!options->output || showing->images)
+        return 0;
+    list_fields(description, showing->wanted, fields, sizeof fields);
+    return error_set(error, -EINVAL, "dataset %s has no image to write: found %s, wanted " IMAGE_WANTED,
+                     options->dataset, fields);
+}
+
+static int out_of_memory(struct error *error) {
+    return error_set(error, -ENOMEM, "out of memory");
+}
+
+static int show_field(const struct showing *showing, const struct feed_array *array, uint64_t sample,
+                      json_t *fields, struct error *error) {
+    const struct show_options *options = &showing->options;
+    struct shown_field field = {
+        .array = array,
+        .summary = summarise(array->dtype, array->data, array->bytes / feed_dtype_bytes(array->dtype))};
+    struct image image CLEANUP(image_free) = {0};
+    char *path AUTO_FREE = NULL;
+    if (image_is(array) && (options->output || showing->draw) &&
+        image_make(&image, array, &field.summary) < 0)
+        return out_of_memory(error);
+    if (image.pixels && options->output) {
+        path = show_output_path(options->output, sample, options->sample_count > 1, array->name,
+                                showing->images > 1);
+        if (!path)
+            return out_of_memory(error);
+        int err = image_write_png(&image, path, error);
+        if (err)
+            return err;
+        field.file = path;
+    }
+    if (showing->draw)
+        field.image = image;
+    int err = fields ? json_array_append_new(fields, show_field_json(&field, &showing->style))
+                     : show_field_print(&field, &showing->style, stdout);
+    return err < 0 ? out_of_memory(error) : 0;
+}
+
+// ---- Samples ---------------------------------------------------------------------------------------
+
+static int show_batch(struct showing *showing, const struct feed_batch *batch, uint64_t sample,
+                      struct error *error) {
+    json_t *fields = showing->options.json ? json_array() : NULL;
+    int err = 0;
+    if (!fields) {
+        char title[128];
+        snprintf(title, sizeof title, "%ssample %" PRIu64 " of %s", showing->shown ? "\n" : "", sample,
+                 showing->options.dataset);
+        text_fold(title, 0, showing->style.width, stdout);
+    }
+    for (uint32_t i = 0; i < batch->field_count && !err; i++)
+        if (showing->wanted[i])
+            err = show_field(showing, &batch->field[i], sample, fields, error);
+    if (fields && !err) {
+        json_t *object = json_pack("{s:s, s:o, s:O}", "dataset", showing->options.dataset, "sample",
+                                   json_integer((json_int_t)sample), "fields", fields);
+        if (!object)
+            err = out_of_memory(error);
+        else
+            ctl_print_json_exact(object);
+    }
+    json_decref(fields);
+    showing->shown++;
+    return err;
+}
+
+static int take_sample(struct showing *showing, struct feed *feed, uint64_t sample, struct error *error) {
+    struct feed_batch batch;
+    int got = feed_next(feed, &batch, -1);
+    if (got < 0)
+        return error_set(error, got, "%s", feed_strerror(feed));
+    if (got && batch.count == 0 && batch.skipped) {
+        fflush(stdout);
+        fprintf(stderr,
+                "feedctl: sample %" PRIu64 " of %s cannot be read, and on_error = skip leaves it out\n",
+                sample, showing->options.dataset);
+        showing->skipped++;
+        return 0;
+    }
+    if (!got || batch.count != 1 || feed_batch_sample(feed, &batch, 0) != (int64_t)sample)
+        return error_set(error, -EPROTO, "feedd did not deliver sample %" PRIu64 " of %s", sample,
+                         showing->options.dataset);
+    int err = show_batch(showing, &batch, sample, error);
+    int released = feed_batch_release(feed, &batch, NULL);
+    return released < 0 && !err ? error_set(error, released, "%s", feed_strerror(feed)) : err;
+}
+
+static int show_sample(struct showing *showing, uint64_t sample, struct error *error) {
+    char token[RESUME_TOKEN_BYTES];
+    struct resume_token place = {
+        .version = ORDER_SEQUENTIAL, .fingerprint = showing->fingerprint, .consumed = sample};
+    struct feed_options options = {
+        .socket = showing->ctl->socket,
+        .dataset = showing->options.dataset,
+        .batch_size = 1,
+        .world_size = (uint32_t)max_u64(1, min_u64(showing->samples, RANKS_MOST)),
+        .local_world_size = 1,
+        .epochs = 1,
+        .prefetch = 1,
+        .ring_bytes = 1, // the least that there is
+        .resume = token,
+        .client_name = "feedctl",
+        .reconnect_timeout_ms = -1,
+    };
+    resume_token_format(&place, token);
+    if (!showing->found) // the daemon says why
+        options.resume = NULL;
+    struct feed *feed = NULL;
+    int err = feed_open(&feed, &options);
+    if (err)
+        error_set(error, err, "%s", feed_strerror(feed));
+    else if (!showing->found)
+        err = error_set(error, -EAGAIN, "dataset %s has just been added: try again", options.dataset);
+    if (!err)
+        err = choose_fields(showing, feed_describe(feed), error);
+    if (!err)
+        err = take_sample(showing, feed, sample, error);
+    feed_close(feed);
+    return err;
+}
+
+// ---- Command ---------------------------------------------------------------------------------------
+
+// By the conventions of NO_COLOR and COLORTERM.
+static void choose_style(struct showing *showing) {
+    const struct show_options *options = &showing->options;
+    const char *none = getenv("NO_COLOR"), *colours = getenv("COLORTERM"), *terminal = getenv("TERM");
+    bool able = isatty(STDOUT_FILENO) && terminal && strcmp(terminal, "dumb") != 0 && !(none && *none);
+    showing->draw = !options->json && (able || options->draw);
+    showing->style = (struct show_style){
+        .width = ctl_terminal_width(),
+        .values = options->values,
+        .values_given = options->values_given,
+        .true_colour = colours && (strcmp(colours, "truecolor") == 0 || strcmp(colours, "24bit") == 0),
+    };
+}
+
+static int show_samples(struct showing *showing, struct error *error) {
+    int err = find_dataset(showing, error);
+    if (!err && showing->found)
+        err = choose_samples(showing, error);
+    if (!err && !showing->found)
+        return show_sample(showing, 0, error);
+    for (size_t i = 0; i < showing->options.sample_count && !err; i++)
+        err = show_sample(showing, showing->options.samples[i], error);
+    return err;
+}
+
+int cmd_show(const struct ctl *ctl, int count, char **arguments) {
+    struct showing showing = {.ctl = ctl};
+    struct error error = {0};
+    show_parse(count, arguments, &showing.options);
+    choose_style(&showing);
+    int err = show_samples(&showing, &error);
+    if (!err && (fflush(stdout) != 0 || ferror(stdout)))
+        err = error_set(&error, -EIO, "cannot write to standard output");
+    fflush(stdout);
+    free(showing.options.samples);
+    if (err < 0)
+        return ctl_complain(&error);
+    return showing.skipped ? CTL_FAILED : CTL_OK;
+}

@@ -1,0 +1,103 @@
+#include "client/ctl/cmd_show_options.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/names.h"
+#include "base/sizes.h"
+#include "client/ctl/arguments.h"
+
+enum key {
+    KEY_FIELD = 'f',
+    KEY_OUTPUT = 'o',
+    KEY_VALUES = 'n',
+    KEY_JSON = 'j',
+    KEY_DRAW = 256,
+};
+
+static const struct argp_option table[] = {
+    {"field", KEY_FIELD, "NAME", 0, "show only this field; may be given again", 0},
+    {"values", KEY_VALUES, "N", 0,
+     "the first N values of each field; 0: all (default: one line, or all with --json)", 0},
+    {"output", KEY_OUTPUT, "FILE.png", 0,
+     "write images as PNG; %d becomes the sample's number, which is added for several samples", 0},
+    {"draw", KEY_DRAW, NULL, 0, "draw images also if standard output is no terminal, or NO_COLOR is set", 0},
+    {"json", KEY_JSON, NULL, 0, "print a JSON object per sample, each on a line", 0},
+    {0},
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+    struct show_options *options = state->input;
+    uint64_t number;
+    switch (key) {
+    case KEY_FIELD:
+        if (options->field_count == COUNT_OF(options->fields))
+            argp_error(state, "too many fields: a dataset has %zu at most", COUNT_OF(options->fields));
+        options->fields[options->field_count++] = argument;
+        return 0;
+    case KEY_VALUES:
+        number = ctl_parse_number(state, "values", argument, 0, UINT64_MAX);
+        options->values = number ? number : UINT64_MAX;
+        options->values_given = true;
+        return 0;
+    case KEY_OUTPUT:
+        return options->output = argument, 0;
+    case KEY_JSON:
+        return options->json = true, 0;
+    case KEY_DRAW:
+        return options->draw = true, 0;
+    case ARGP_KEY_ARG:
+        if (!options->dataset)
+            options->dataset = argument;
+        else
+            options->samples[options->sample_count++] =
+                ctl_parse_number(state, "sample", argument, 0, UINT64_MAX);
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "which dataset? feedctl datasets lists them");
+        return EINVAL;
+    case ARGP_KEY_END:
+        if (options->json && options->draw)
+            argp_error(state, "--json and --draw exclude each other");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+void show_parse(int count, char **arguments, struct show_options *options) {
+    static const char text[] =
+        "Show samples of a dataset or view, by number; without a number the first three: values, text and "
+        "images.";
+    const struct argp argp = {table, parse, "DATASET [SAMPLE...]", text, NULL, NULL, NULL};
+    *options = (struct show_options){.values = UINT64_MAX};
+    options->samples = calloc((size_t)count + SHOW_BY_DEFAULT, sizeof *options->samples);
+    if (!options->samples) {
+        fputs("feedctl: out of memory\n", stderr);
+        exit(EXIT_FAILURE);
+    }
+    ctl_parse(&argp, count, arguments, options);
+}
+
+// ---- Files -----------------------------------------------------------------------------------------
+
+char *show_output_path(const char *output, uint64_t sample, bool several_samples, const char *field,
+                       bool several_fields) {
+    static const char ending[] = ".png";
+    char number[32] = "", *path;
+    const char *place = strstr(output, "%d");
+    size_t length = strlen(output), end = length, tail = strlen(ending);
+    if (length > tail && strcasecmp(output + length - tail, ending) == 0)
+        end = length - tail;
+    if (several_samples && !place)
+        snprintf(number, sizeof number, "-%" PRIu64, sample);
+    const char *dash = several_fields ? "-" : "", *name = several_fields ? field : "";
+    if (!name_is_valid(name))
+        name = "field"; // whatever the daemon says, the file is where the user wants it
+    int printed = place && (size_t)(place - output) < end
+                      ? asprintf(&path, "%.*s%" PRIu64 "%.*s%s%s%s", (int)(place - output), output, sample,
+                                 (int)(output + end - place - 2), place + 2, dash, name, output + end)
+                      : asprintf(&path, "%.*s%s%s%s%s", (int)end, output, number, dash, name, output + end);
+    return printed < 0 ? NULL : path;
+}
