@@ -22,6 +22,7 @@ struct dataset_config {
     uint32_t line;      // of its [dataset NAME] or [view NAME]
     const char *file;   // of the configuration, for messages; owned by struct config
     const char *folder; // where relative paths start; owned by struct config. NULL: the working directory
+    const char *index_folder; // of [feedd]; owned by struct config. NULL: unset
     // The members below are filled through options.def.
     char *format;
     char *path;
@@ -83,7 +84,8 @@ struct config {
     uint64_t user_feeds;
     uint64_t user_ring_memory;
     uint64_t user_device_memory;
-    bool show_others; // users see each other's sessions, feeds and datasets
+    char *index_folder; // NULL: unset
+    bool show_others;   // users see each other's sessions, feeds and datasets
     struct dataset_config *datasets;
     size_t dataset_count;
 };

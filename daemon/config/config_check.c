@@ -100,6 +100,7 @@ static int check_dataset(const struct config *config, struct dataset_config *dat
         if (err)
             return err;
     }
+    dataset->index_folder = config->index_folder;
     dataset->io_set = lines->option[DATASET_io] != 0;
     if (!dataset->io_set)
         dataset->io = config->io;

@@ -70,6 +70,7 @@ static int copy_fields(struct config_field **fields, size_t *count, const struct
 static int inherit(struct dataset_config *view, const struct dataset_config *of) {
     int err = copy_options(view, of);
     view->io_set = of->io_set;
+    view->index_folder = of->index_folder;
     if (!err)
         err = copy_fields(&view->fields, &view->field_count, of->fields, of->field_count);
     if (!err)

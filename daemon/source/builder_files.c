@@ -18,8 +18,8 @@ void path_list_release(struct path_list *list) {
     *list = (struct path_list){0};
 }
 
-// The path as seen from the configuration's folder.
-static char *absolute_path(const char *folder, const char *path) {
+char *builder_absolute(const struct builder *builder, const char *path) {
+    const char *folder = builder->config->folder;
     char *absolute = NULL;
     if (*path == '/' || !folder)
         return strdup(path);
@@ -109,7 +109,7 @@ static int expand_pattern(struct builder *builder, char *path, struct path_list 
 
 int builder_expand(struct builder *builder, const char *text, struct path_list *list) {
     *list = (struct path_list){0};
-    AUTO_FREE char *path = absolute_path(builder->config->folder, text);
+    AUTO_FREE char *path = builder_absolute(builder, text);
     if (!path)
         return builder_out_of_memory(builder);
     // A path that exists is not a pattern, whatever its characters.

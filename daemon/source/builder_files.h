@@ -13,6 +13,9 @@ struct path_list {
 #define AUTO_PATHS CLEANUP(path_list_release)
 void path_list_release(struct path_list *list);
 
+// The path as seen from the configuration's folder, to be freed; NULL: no memory.
+char *builder_absolute(const struct builder *builder, const char *path);
+
 // The files that a path or glob pattern of the configuration names. Leading folders that exist as they are written are
 // not part of the pattern.
 int builder_expand(struct builder *builder, const char *text, struct path_list *list);

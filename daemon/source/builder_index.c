@@ -40,9 +40,9 @@ static int write_column(struct index_writer *writer, const struct index_rows *pa
     return err ? err : index_align(writer);
 }
 
-// Sets the columns, and where they lie.
-static void place_columns(struct dataset_layout *layout, uint64_t samples, const struct index_field *fields,
-                          uint32_t field_count) {
+void builder_index_place(struct builder *builder, uint64_t samples, const struct index_field *fields,
+                         uint32_t field_count) {
+    struct dataset_layout *layout = builder->dataset->layout;
     layout->index_bytes = sizeof(struct dataset_index);
     layout->column_count = field_count;
     for (uint32_t i = 0; i < field_count; i++) {
@@ -60,7 +60,7 @@ int builder_index(struct builder *builder, const struct index_rows *parts, uint3
     if (samples > INDEX_MAX_SAMPLES)
         return builder_refuse(builder, -EFBIG, NULL, "found %" PRIu64 " samples, wanted at most %u", samples,
                               INDEX_MAX_SAMPLES);
-    place_columns(builder->dataset->layout, samples, fields, field_count);
+    builder_index_place(builder, samples, fields, field_count);
     AUTO_FREE struct index_writer *writer = calloc(1, sizeof *writer);
     if (!writer)
         return builder_out_of_memory(builder);

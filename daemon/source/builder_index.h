@@ -24,6 +24,10 @@ struct index_rows {
 bool index_rows_add(struct index_rows *rows, const void *row, size_t row_bytes);
 void index_rows_release(struct index_rows *rows);
 
+// Sets the dataset's columns and the size of its index; what follows is to be written there.
+void builder_index_place(struct builder *builder, uint64_t samples, const struct index_field *fields,
+                         uint32_t field_count);
+
 // Makes the dataset's index and its columns: the samples of parts[0], then those of parts[1], and so on.
 int builder_index(struct builder *builder, const struct index_rows *parts, uint32_t part_count,
                   size_t row_bytes, const struct index_field *fields, uint32_t field_count);

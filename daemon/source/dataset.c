@@ -95,6 +95,8 @@ void dataset_print(FILE *out, const struct dataset *dataset) {
     fprintf(out, " in %" PRIu32 " file%s%s, fingerprint %016" PRIx64 "\n", layout->file_count,
             layout->file_count == 1 ? "" : "s", dataset->io_direct ? " read with O_DIRECT" : "",
             layout->fingerprint);
+    if (*dataset->index_note)
+        fprintf(out, "    %s\n", dataset->index_note);
     for (uint32_t i = 0; i < layout->field_count; i++) {
         const struct ring_field *field = &layout->fields[i];
         char shape[DATASET_SHAPE_TEXT];

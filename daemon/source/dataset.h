@@ -119,6 +119,7 @@ struct dataset {
     char **paths;                      // layout->file_count of them
     int *fds;                          // read-only descriptors, O_DIRECT where direct_memory is set
     int list_fd;                       // sealed memory with a struct dataset_list; -1: none
+    char index_note[384];              // for people: where the index is from; "" if there is none
     int index_fd;                      // sealed memory of layout->index_bytes; -1: none
     uint32_t io;                       // enum io_mode
     bool io_direct;

@@ -102,15 +102,18 @@ static bool take_number(const char *field, size_t bytes, uint64_t *number) {
 // Of all bytes, those of the sum itself counted as blanks. Some old programs added up signed bytes.
 static bool sum_is_right(const struct header *header) {
     const uint8_t *bytes = (const uint8_t *)header;
-    uint64_t wanted, sum = 0;
-    int64_t signed_sum = 0;
+    uint64_t wanted;
+    uint32_t sum = 0, high = 0;
     for (size_t i = 0; i < BLOCK; i++) {
-        bool blank = i >= offsetof(struct header, checksum) && i < offsetof(struct header, type);
-        sum += blank ? ' ' : bytes[i];
-        signed_sum += blank ? ' ' : (int8_t)bytes[i];
+        sum += bytes[i];
+        high += bytes[i] >> 7;
+    }
+    for (size_t i = offsetof(struct header, checksum); i < offsetof(struct header, type); i++) {
+        sum += (uint32_t)' ' - bytes[i];
+        high -= bytes[i] >> 7;
     }
     return take_number(header->checksum, sizeof header->checksum, &wanted) &&
-           (wanted == sum || (int64_t)wanted == signed_sum);
+           (wanted == sum || wanted + 256 * (uint64_t)high == sum);
 }
 
 static bool is_zero(const struct header *header) {

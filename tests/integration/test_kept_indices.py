@@ -1,0 +1,114 @@
+"""Indices on disk: used as long as they fit, and made again otherwise."""
+
+import os
+import random
+import tarfile
+
+import harness
+import test_tar
+
+
+def note(instance, **environment):
+    """What --check says of the index of "wds"."""
+    done = instance.check(environment=environment or None)
+    assert done.returncode == 0, done
+    return next(line.strip() for line in done.stdout.splitlines() if line.strip().startswith("index of"))
+
+
+def kept(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def serve_kept(**settings):
+    instance = harness.Instance(index_folder="kept", **settings)
+    instance.kept = instance.directory / "kept"
+    instance.kept.mkdir()
+    instance.content = test_tar.add_shards(instance, [test_tar.some(50), test_tar.some(30, 50)])
+    return instance
+
+
+def test_an_index_is_made_once():
+    with serve_kept() as feedd:
+        feedd.add_view("val", "wds", samples="50%..", pad_jpg=20)
+        assert f"kept in {feedd.kept}" in note(feedd)
+        (name,) = kept(feedd.kept)
+        assert "read in" in note(feedd) and kept(feedd.kept) == [name]
+        assert feedd.check().stdout.count("read in") == 2  # the view's is the same
+        feedd.start()
+        test_tar.check(feedd, feedd.content, shuffle=True)
+
+
+def test_an_index_that_no_longer_fits_is_made_again():
+    with serve_kept() as feedd:
+        note(feedd)
+        (old,) = kept(feedd.kept)
+        samples = test_tar.some(30, 50)
+        samples[3][1]["cls"] = b" 5\n "  # of the same length
+        test_tar.write(feedd.directory / "wds-1.tar", samples, tarfile.PAX_FORMAT)
+        assert "made in" in note(feedd)
+        (new,) = kept(feedd.kept)
+        assert new != old
+        feedd.start()
+        test_tar.check(feedd, test_tar.content_of(test_tar.some(50) + samples))
+        test_tar.add_shards(feedd, [test_tar.some(50), samples], field_cls="i64")
+        feedd.write_config()
+        assert "made in" in note(feedd) and kept(feedd.kept) != [new]
+
+
+def test_damaged_indices_are_not_used():
+    with serve_kept() as feedd:
+        note(feedd)
+        (path,) = feedd.kept.iterdir()
+        whole = path.read_bytes()
+        dice = random.Random(1)
+        head = 72  # and 16 bytes of which there is a copy in memory
+        places = [*range(0, head, 8), head + 16, len(whole) - 1, *(dice.randrange(head + 16, len(whole)) for _ in range(20))]
+        for at in places:
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+            assert "made in" in note(feedd), at
+            assert path.read_bytes() == whole, at
+        for content in (whole[:-1], whole + b"1", whole[:70], b""):
+            path.write_bytes(content)
+            assert "made in" in note(feedd) and path.read_bytes() == whole
+
+
+def test_what_others_may_have_written_is_not_used():
+    with serve_kept() as feedd:
+        note(feedd)
+        (path,) = feedd.kept.iterdir()
+        path.chmod(0o666)
+        assert "made in" in note(feedd) and path.stat().st_mode & 0o777 == 0o644
+        path.rename(feedd.directory / "elsewhere")
+        path.symlink_to(feedd.directory / "elsewhere")
+        assert "made in" in note(feedd) and not path.is_symlink()
+        path.unlink()
+        os.mkfifo(path)
+        assert "made in" in note(feedd) and path.is_file()
+
+
+def test_what_is_left_behind_is_removed():
+    with serve_kept() as feedd:
+        key = "0123456789abcdef" * 2
+        old = [f"wds.{key}.index", f"wds.{key}.4711"]
+        others = [f"wds.{key}.4712", f"wds2.{key}.index", "wds.index", f"other.{key}.index"]
+        for name in old + others:
+            (feedd.kept / name).write_bytes(b"")
+        os.utime(feedd.kept / old[1], (0, 0))
+        note(feedd)
+        (path,) = set(kept(feedd.kept)) - set(others)
+        assert len(path) == len(old[0]) and path.startswith("wds.")
+
+
+def test_an_index_that_cannot_be_kept():
+    with serve_kept() as feedd:
+        feedd.kept.rmdir()
+        assert "not kept: No such file or directory" in note(feedd)
+        feedd.start()
+        test_tar.check(feedd, feedd.content)
+    with harness.Instance() as feedd:
+        test_tar.add_shards(feedd, [test_tar.some(5)])
+        assert "not kept: index_folder is not set" in note(feedd)
+        cache = feedd.directory / "cache"
+        cache.mkdir()
+        assert f"kept in {cache}" in note(feedd, CACHE_DIRECTORY=f"{cache}:/other")
+        assert "read in" in note(feedd, CACHE_DIRECTORY=str(cache))
