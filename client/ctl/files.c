@@ -83,6 +83,8 @@ static int take_shares(const Feedd__Answer *page, void *context, struct error *e
     for (size_t i = 0; i < page->n_shares; i++) {
         if (page->shares[i] < sum || files->list_count == files->selector.selection.of)
             return error_set(error, -EPROTO, "feedd names too many weights, or sums of them that fall");
+        if (!grow((void **)&files->list, files->list_count, &files->list_room, sizeof *files->list))
+            return error_set(error, -ENOMEM, "out of memory");
         sum = files->list[files->list_count++] = page->shares[i];
     }
     return 0;
@@ -91,15 +93,16 @@ static int take_shares(const Feedd__Answer *page, void *context, struct error *e
 static int ask_for_shares(struct files *files, struct connection *connection, const char *name,
                           struct error *error) {
     const struct selection selection = files->selector.selection;
-    files->list = malloc(selection_list_bytes(&selection));
-    if (!files->list)
-        return error_set(error, -ENOMEM, "out of memory");
     int err = query_ask(connection, FEEDD__QUERY__KIND__SHARES, name, take_shares, files, error);
     if (err)
         return err;
     if (files->list_count != selection.of || files->list[selection.of - 1] == 0)
         return error_set(error, -EPROTO, "feedd names %zu weights of %" PRIu64 " samples, or none above 0",
                          files->list_count, selection.of);
+    uint64_t *table = realloc(files->list, selection_list_bytes(&selection));
+    if (!table)
+        return error_set(error, -ENOMEM, "out of memory");
+    files->list = table;
     draw_prepare(files->list, selection.of);
     selector_init(&files->selector, &selection, files->list);
     return 0;
