@@ -29,19 +29,24 @@ static struct float_form float_form(uint32_t dtype) {
     }
 }
 
-static int decode_float(struct float_form form, uint64_t bits, struct weight *weight) {
-    const uint64_t fraction = bits & ((UINT64_C(1) << form.fraction_bits) - 1);
-    const uint32_t largest = (1u << form.exponent_bits) - 1;
-    const uint32_t exponent = (uint32_t)(bits >> form.fraction_bits) & largest;
-    const bool negative = bits >> (form.fraction_bits + form.exponent_bits) & 1;
-    if (exponent == largest)
-        return fraction ? -EDOM : -EOVERFLOW;
-    if (negative && (exponent || fraction))
-        return -ERANGE;
+// Of a float that is not below 0, and neither infinite nor no number; -0.0 is 0.
+static inline struct weight unpack(struct float_form form, uint64_t bits) {
+    const uint32_t exponent = (uint32_t)(bits >> form.fraction_bits) & ((1u << form.exponent_bits) - 1);
+    const int32_t bias = (int32_t)((1u << form.exponent_bits) - 1) / 2 + (int32_t)form.fraction_bits;
     // Those below the smallest power of two have no leading digit of 1, and the exponent of those above.
-    const int32_t bias = (int32_t)(largest >> 1) + (int32_t)form.fraction_bits;
-    *weight = (struct weight){.digits = fraction | (uint64_t)(exponent > 0) << form.fraction_bits,
-                              .exponent = (int32_t)(exponent ? exponent : 1) - bias};
+    const uint64_t leading = (uint64_t)(exponent > 0) << form.fraction_bits;
+    return (struct weight){.digits = (bits & ((UINT64_C(1) << form.fraction_bits) - 1)) | leading,
+                           .exponent = (int32_t)(exponent ? exponent : 1) - bias};
+}
+
+static int decode_float(struct float_form form, uint64_t bits, struct weight *weight) {
+    const uint64_t sign = UINT64_C(1) << (form.fraction_bits + form.exponent_bits);
+    const uint64_t infinity = sign - (UINT64_C(1) << form.fraction_bits), size = bits & (sign - 1);
+    if (size >= infinity)
+        return size > infinity ? -EDOM : -EOVERFLOW;
+    if (bits & sign && size)
+        return -ERANGE;
+    *weight = unpack(form, bits);
     return 0;
 }
 
@@ -60,28 +65,28 @@ int weight_decode(uint32_t dtype, uint64_t bits, struct weight *weight) {
 }
 
 // The exponent of the largest power of two that is not above the weight, which is not 0.
-static int32_t top_digit(const struct weight *weight) {
+static inline int32_t top_digit(const struct weight *weight) {
     return weight->exponent + 63 - __builtin_clzll(weight->digits);
 }
 
 // floor(weight * 2^exponent), which must fit.
-static unsigned __int128 scaled(const struct weight *weight, int32_t exponent) {
+static inline unsigned __int128 scaled(const struct weight *weight, int32_t exponent) {
     const int32_t shift = weight->exponent + exponent;
     if (shift >= 0)
         return weight->digits ? (unsigned __int128)weight->digits << shift : 0;
     return shift > -64 ? weight->digits >> -shift : 0;
 }
 
-static struct weight weight_at(uint32_t dtype, const uint64_t *words, uint64_t i) {
-    struct weight weight = {0};
-    weight_decode(dtype, words[i], &weight);
-    return weight;
+// One that weight_decode has taken.
+static inline struct weight weight_of(struct float_form form, uint64_t bits) {
+    return form.fraction_bits ? unpack(form, bits) : (struct weight){.digits = bits};
 }
 
 int shares_sum(uint32_t dtype, uint64_t *words, uint64_t count) {
+    const struct float_form form = float_form(dtype);
     int32_t largest = INT32_MIN;
     for (uint64_t i = 0; i < count; i++) {
-        const struct weight weight = weight_at(dtype, words, i);
+        const struct weight weight = weight_of(form, words[i]);
         if (weight.digits && top_digit(&weight) > largest)
             largest = top_digit(&weight);
     }
@@ -89,7 +94,7 @@ int shares_sum(uint32_t dtype, uint64_t *words, uint64_t count) {
         return -ENODATA;
     unsigned __int128 sum = 0; // at most SHARES_MOST times 2^(TOP + 1)
     for (uint64_t i = 0; i < count; i++) {
-        const struct weight weight = weight_at(dtype, words, i);
+        const struct weight weight = weight_of(form, words[i]);
         sum += scaled(&weight, TOP - largest);
     }
     const int32_t digits =
@@ -97,7 +102,7 @@ int shares_sum(uint32_t dtype, uint64_t *words, uint64_t count) {
     const int32_t exponent = TOP - largest - (digits - SUM_DIGITS);
     uint64_t shares = 0;
     for (uint64_t i = 0; i < count; i++) {
-        const struct weight weight = weight_at(dtype, words, i);
+        const struct weight weight = weight_of(form, words[i]);
         const uint64_t share = (uint64_t)scaled(&weight, exponent);
         words[i] = shares += share ? share : weight.digits != 0;
     }

@@ -9,10 +9,12 @@
 #include "base/dtype.h"
 #include "base/sizes.h"
 #include "daemon/source/builder_vector.h"
+#include "daemon/source/source.h"
 #include "order/draw.h"
 #include "order/shares.h"
 
 #define WEIGHT_TEXT 48
+#define STEP_BYTES  (64 * MIB)
 
 struct weights {
     struct vector vector;
@@ -83,17 +85,38 @@ static int read_some(struct builder *builder, const struct weights *weights, uin
     return err;
 }
 
-// Allocated before it is touched, since memory that runs out only then would end the process.
+// Each step takes at most about a second; a reload that moves on is not given up.
+static void made_progress(void) {
+    atomic_fetch_add_explicit(&source_progress, 1, memory_order_relaxed);
+}
+
+// Before it is touched, since memory that runs out only then would end the process.
+static int allocate(int fd, uint64_t bytes) {
+    for (uint64_t at = 0; at < bytes; at += STEP_BYTES, made_progress()) {
+        int err;
+        do {
+            err = posix_fallocate(fd, (off_t)at, (off_t)min_u64(STEP_BYTES, bytes - at));
+        } while (err == EINTR);
+        if (err)
+            return -err;
+    }
+    return 0;
+}
+
 static int map_list(struct builder *builder, struct weights *weights) {
     int err = builder_vector_allocate(builder, &weights->vector);
     if (err)
         return err;
     const int fd = builder->dataset->list_fd;
-    const int code = fallocate(fd, 0, 0, (off_t)weights->bytes) < 0 ? errno : 0;
-    void *list = code ? MAP_FAILED : mmap(NULL, weights->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (list == MAP_FAILED)
-        return builder_refuse(builder, code ? -code : -errno, weights->vector.file.path,
-                              "cannot keep its weights in memory: %s", strerror(code ? code : errno));
+    void *list = MAP_FAILED;
+    err = allocate(fd, weights->bytes);
+    if (!err)
+        list = mmap(NULL, weights->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (!err && list == MAP_FAILED)
+        err = -errno;
+    if (err)
+        return builder_refuse(builder, err, weights->vector.file.path,
+                              "cannot keep its weights in memory: %s", strerror(-err));
     weights->list = list;
     weights->list->bytes = weights->bytes;
     return 0;
@@ -108,13 +131,16 @@ static int make_table(struct builder *builder, struct weights *weights) {
     if (shares_sum(weights->vector.header.dtype, weights->list->words, weights->of))
         return builder_refuse(builder, -EINVAL, weights->vector.file.path,
                               "found weights that are all 0, wanted at least one above 0");
+    made_progress();
     draw_prepare(weights->list->words, weights->of);
+    made_progress();
     return 0;
 }
 
+// In steps: a fork waits while the kernel does one.
 static void unmap(struct weights *weights) {
-    if (weights->list)
-        munmap(weights->list, weights->bytes);
+    for (uint64_t at = 0; weights->list && at < weights->bytes; at += STEP_BYTES)
+        munmap((uint8_t *)weights->list + at, min_u64(STEP_BYTES, weights->bytes - at));
     weights->list = NULL;
 }
 
