@@ -76,6 +76,8 @@ TABLES = [  # dtype, weights
     ("F64", [0.1, 0.2, 0.3, 0.4]), ("F64", [1e308, 5e-324, 1e-308, 0.0, 1.0, 1.7976931348623157e308]),
     ("F64", [5e-324, 1e-323]), ("F32", [(number * 7919 % 1009) / 8 for number in range(120)]),
     ("U8", [number * 37 % 41 for number in range(257)]),
+    # The last weight decides how many digits the sum has, unless it is too small to count.
+    ("F64", [1.0, 1 - 2**-53, 2**-53 - 2**-99, 2**-99]), ("F64", [1.0, 1 - 2**-53, 2**-53 - 2**-100, 2**-100]),
 ]  # fmt: skip
 RUNS = [(0, 0), (7, 3), (LAST, 2**40), (0xDEADBEEFCAFEF00D, 2**32 - 1)]  # seed, epoch
 POSITIONS = [0, 1, 2, 63, 64, 65, 999, 2**32 - 1, 2**32, 2**63 - 1]

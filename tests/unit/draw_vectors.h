@@ -249,6 +249,22 @@ static const uint64_t sums_16[] = {
     0x4fd8000000000000u
 };
 
+static const uint64_t words_17[] = {
+    0x3ff0000000000000u, 0x3fefffffffffffffu, 0x3c9fffffffffff80u, 0x39c0000000000000u
+};
+
+static const uint64_t sums_17[] = {
+    0x2000000000000000u, 0x3fffffffffffff00u, 0x3fffffffffffffffu, 0x4000000000000000u
+};
+
+static const uint64_t words_18[] = {
+    0x3ff0000000000000u, 0x3fefffffffffffffu, 0x3c9fffffffffffc0u, 0x39b0000000000000u
+};
+
+static const uint64_t sums_18[] = {
+    0x4000000000000000u, 0x7ffffffffffffe00u, 0x7fffffffffffffffu, 0x8000000000000000u
+};
+
 static const struct { uint32_t dtype, count; const uint64_t *words, *sums; } table_vectors[] = {
     {DTYPE_U8, 1, words_0, sums_0},
     {DTYPE_I8, 4, words_1, sums_1},
@@ -267,6 +283,8 @@ static const struct { uint32_t dtype, count; const uint64_t *words, *sums; } tab
     {DTYPE_F64, 2, words_14, sums_14},
     {DTYPE_F32, 120, words_15, sums_15},
     {DTYPE_U8, 257, words_16, sums_16},
+    {DTYPE_F64, 4, words_17, sums_17},
+    {DTYPE_F64, 4, words_18, sums_18},
 };
 
 #define DRAW_POSITIONS 10
@@ -347,6 +365,14 @@ static const struct {
     {16, 7u, 3u, {93, 249, 226, 36, 43, 146, 135, 180, 167, 89}},
     {16, 18446744073709551615u, 1099511627776u, {195, 156, 34, 26, 187, 140, 190, 126, 197, 32}},
     {16, 16045690984503111693u, 4294967295u, {117, 224, 118, 169, 149, 105, 188, 25, 124, 28}},
+    {17, 0u, 0u, {0, 1, 0, 0, 1, 0, 0, 1, 0, 1}},
+    {17, 7u, 3u, {0, 1, 1, 0, 0, 1, 1, 1, 1, 0}},
+    {17, 18446744073709551615u, 1099511627776u, {1, 1, 0, 0, 1, 1, 1, 0, 1, 0}},
+    {17, 16045690984503111693u, 4294967295u, {0, 1, 0, 1, 1, 0, 1, 0, 0, 0}},
+    {18, 0u, 0u, {0, 1, 0, 0, 1, 0, 0, 1, 0, 1}},
+    {18, 7u, 3u, {0, 1, 1, 0, 0, 1, 1, 1, 1, 0}},
+    {18, 18446744073709551615u, 1099511627776u, {1, 1, 0, 0, 1, 1, 1, 0, 1, 0}},
+    {18, 16045690984503111693u, 4294967295u, {0, 1, 0, 1, 1, 0, 1, 0, 0, 0}},
 };
 
 // digest = 0; for every position: digest = digest * 0x5851f42d4c957f2d + sample + 1

@@ -52,6 +52,16 @@ static void test_weights_that_are_none(void **state) {
 
 static void test_zeros(void **state) {
     (void)state;
+    static const struct {
+        uint32_t dtype;
+        uint64_t bits;
+    } zeros[] = {{DTYPE_U64, 0},       {DTYPE_I8, 0},         {DTYPE_F16, 0x8000},
+                 {DTYPE_BF16, 0x8000}, {DTYPE_F32, 1u << 31}, {DTYPE_F64, 1ull << 63}};
+    for (size_t i = 0; i < COUNT_OF(zeros); i++) {
+        struct weight weight = {77, 77};
+        assert_int_equal(weight_decode(zeros[i].dtype, zeros[i].bits, &weight), 0);
+        assert_int_equal(weight.digits, 0);
+    }
     uint64_t words[] = {0, 0x80000000, 0};
     assert_int_equal(shares_sum(DTYPE_F32, words, COUNT_OF(words)), -ENODATA);
     assert_int_equal(words[1], 0x80000000);
