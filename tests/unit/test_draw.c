@@ -9,6 +9,7 @@
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "order/draw.h"
+#include "order/philox.h"
 #include "order/selection.h"
 #include "order/shares.h"
 #include "tests/unit/draw_vectors.h"
@@ -164,18 +165,41 @@ static void test_a_view_draws(void **state) {
     assert_memory_equal(samples, wanted, sizeof samples);
 }
 
+// All digits of the random number count: a sample that has but one share among 2^63 is drawn where it is hit.
+static void test_every_digit_counts(void **state) {
+    (void)state;
+    const struct philox_key key = random_key(RANDOM_DRAW_1, 21);
+    for (uint64_t position = 0; position < 100; position++) {
+        const struct philox_block block = random_at(key, 3, position);
+        const uint64_t share = (block.word[0] | (uint64_t)block.word[1] << 32) / 2;
+        struct draw_table table;
+        AUTO_FREE uint64_t *memory = allocate(3);
+        uint64_t sample = position;
+        memcpy(memory, ((uint64_t[]){share, share + 1, UINT64_C(1) << 63}), 3 * sizeof *memory);
+        draw_prepare(memory, 3);
+        draw_init(&table, memory, 3);
+        draw_samples(&table, 21, 3, 1, &sample);
+        assert_int_equal(sample, 1);
+    }
+}
+
 static void test_memory(void **state) {
     (void)state;
+    assert_int_equal(draw_bytes(1), 8 + 4 * 3); // two parts, and where the last one ends
+    assert_int_equal(draw_bytes(3), 8 * 3 + 4 * 3);
+    assert_int_equal(draw_bytes(4), 8 * 4 + 4 * 5);
+    assert_int_equal(draw_bytes(1000), 8 * 1000 + 4 * 513);
     for (uint64_t count = 1; count <= SHARES_MOST; count += 1 + count / 3)
         assert_true(draw_bytes(count) >= 8 * count && draw_bytes(count) <= 12 * count + 12);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden_sums),    cmocka_unit_test(test_golden_draws),
-        cmocka_unit_test(test_golden_digests), cmocka_unit_test(test_every_small_table),
-        cmocka_unit_test(test_large_tables),   cmocka_unit_test(test_positions_are_independent),
-        cmocka_unit_test(test_a_view_draws),   cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_golden_sums),        cmocka_unit_test(test_golden_draws),
+        cmocka_unit_test(test_golden_digests),     cmocka_unit_test(test_every_small_table),
+        cmocka_unit_test(test_large_tables),       cmocka_unit_test(test_positions_are_independent),
+        cmocka_unit_test(test_a_view_draws),       cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_every_digit_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,6 +49,7 @@ static void test_zeros_select_all(void **state) {
     (void)state;
     uint64_t samples[] = {0, 5, UINT64_MAX - 1};
     struct selector selector;
+    assert_int_equal(selection_list_bytes(&(struct selection){0}), 0);
     selector_init(&selector, &(struct selection){0}, NULL);
     selector_map(&selector, 0, 0, samples, 3);
     assert_true(samples[0] == 0 && samples[1] == 5 && samples[2] == UINT64_MAX - 1);
@@ -60,6 +61,7 @@ static void test_a_list_names_its_samples(void **state) {
     uint64_t samples[] = {3, 0, 1, 2, 4, UINT64_MAX};
     struct selector selector;
     struct selection selection = make(SELECTION_LIST, 8, 0, COUNT_OF(list), 0);
+    assert_int_equal(selection_list_bytes(&selection), sizeof list);
     selector_init(&selector, &selection, list);
     selector_map(&selector, 0, 0, samples, COUNT_OF(samples));
     assert_memory_equal(samples, ((uint64_t[]){0, 7, 2, 7, UINT64_MAX, UINT64_MAX}), sizeof samples);

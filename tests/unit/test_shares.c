@@ -50,6 +50,44 @@ static void test_weights_that_are_none(void **state) {
     }
 }
 
+// Each with the largest, the smallest and one between.
+static void test_weights(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t dtype;
+        uint64_t bits;
+        double weight;
+    } right[] = {
+        {DTYPE_U8, 255, 255},
+        {DTYPE_I8, 127, 127},
+        {DTYPE_U16, 0xffff, 65535},
+        {DTYPE_I16, 0x7fff, 32767},
+        {DTYPE_U32, 0xffffffff, 4294967295.0},
+        {DTYPE_I32, 0x7fffffff, 2147483647.0},
+        {DTYPE_U64, UINT64_C(1) << 63, 0x1p63},
+        {DTYPE_I64, UINT64_C(1) << 62, 0x1p62},
+        {DTYPE_F16, 0x0001, 0x1p-24},
+        {DTYPE_F16, 0x3e00, 1.5},
+        {DTYPE_F16, 0x7bff, 65504},
+        {DTYPE_BF16, 0x0001, 0x1p-133},
+        {DTYPE_BF16, 0x3fc0, 1.5},
+        {DTYPE_BF16, 0x7f7f, 0x1.fep127},
+        {DTYPE_F32, 0x00000001, 0x1p-149},
+        {DTYPE_F32, 0x00800000, 0x1p-126},
+        {DTYPE_F32, 0x3fc00000, 1.5},
+        {DTYPE_F32, 0x7f7fffff, 0x1.fffffep127},
+        {DTYPE_F64, 1, 0x1p-1074},
+        {DTYPE_F64, 0x000fffffffffffff, 0x0.fffffffffffffp-1022},
+        {DTYPE_F64, 0x3ff8000000000000, 1.5},
+        {DTYPE_F64, 0x7fefffffffffffff, 0x1.fffffffffffffp1023},
+    };
+    for (size_t i = 0; i < COUNT_OF(right); i++) {
+        struct weight weight;
+        assert_int_equal(weight_decode(right[i].dtype, right[i].bits, &weight), 0);
+        assert_true(ldexp((double)weight.digits, weight.exponent) == right[i].weight);
+    }
+}
+
 static void test_zeros(void **state) {
     (void)state;
     static const struct {
@@ -139,8 +177,11 @@ static void test_what_is_above_zero_can_come(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_weights_that_are_none),         cmocka_unit_test(test_zeros),
-        cmocka_unit_test(test_the_error_is_within_its_bound), cmocka_unit_test(test_integers_are_exact),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_weights_that_are_none),
+        cmocka_unit_test(test_zeros),
+        cmocka_unit_test(test_the_error_is_within_its_bound),
+        cmocka_unit_test(test_integers_are_exact),
         cmocka_unit_test(test_what_is_above_zero_can_come),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
