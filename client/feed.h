@@ -210,9 +210,10 @@ int feed_token_at(const struct feed *feed, uint64_t epoch, uint64_t consumed, ch
 // Valid until feed_close(); a reconnect updates it.
 const struct feed_description *feed_describe(const struct feed *feed);
 
-// The dataset index of sample `i` (0 <= i < count) of a batch, which follows from the order alone; skipped samples are
-// accounted for. -ERANGE outside of the batch; if samples were skipped, -EINVAL for a batch that is no longer held, and
-// -ETIME if its memory has been reused or freed.
+// The dataset index of sample `i` (0 <= i < count) of a batch, which follows from the order alone; skipped samples
+// are accounted for. In a view it is the number in the view; in one that draws by weight, the position in the epoch.
+// -ERANGE outside of the batch; if samples were skipped, -EINVAL for a batch that is no longer held, and -ETIME if
+// its memory has been reused or freed.
 int64_t feed_batch_sample(const struct feed *feed, const struct feed_batch *batch, uint64_t i);
 
 // The last error of this handle, in one sentence; "" if none. Also for NULL (out of memory).

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "base/sizes.h"
+#include "order/mix.h"
 
 enum {
     // 8 rounds are the fewest that leave no trace in 10 thousand permutations of 2^8 samples. On a domain of
@@ -18,14 +19,6 @@ enum {
 
 _Static_assert(COUNT_OF(((struct order *)0)->keys) == ROUNDS, "one key a round");
 _Static_assert(ROUNDS % 2 == 0 && PENDING % LANES == 0, "rounds go in pairs, lanes in groups");
-
-// One step of splitmix64: a bijection of 64-bit words in which every input bit reaches every output bit.
-static uint64_t mix(uint64_t word) {
-    word += 0x9e3779b97f4a7c15u;
-    word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9u;
-    word = (word ^ (word >> 27)) * 0x94d049bb133111ebu;
-    return word ^ (word >> 31);
-}
 
 void order_init(struct order *order, enum order_version version, uint64_t samples, uint64_t seed,
                 uint64_t epoch) {

@@ -4,6 +4,7 @@
 #ifndef FEEDD_ORDER_SELECTION_H
 #define FEEDD_ORDER_SELECTION_H
 
+#include "order/draw.h"
 #include "order/order.h"
 
 enum selection_kind {
@@ -15,6 +16,9 @@ enum selection_kind {
     SELECTION_SPLIT_1 = 2,
     // ... number i of a list, which may name a sample more than once
     SELECTION_LIST = 3,
+    // ... number i of the draws by weight that make up an epoch (order/draw.h, version 1), which depend on the run's
+    // seed and on the epoch
+    SELECTION_WEIGHTED_1 = 4,
 };
 
 // No run reaches this epoch, so a split is never the order of an epoch.
@@ -25,9 +29,11 @@ struct selection {
     uint32_t kind; // enum selection_kind
     uint32_t reserved;
     uint64_t of;    // samples of the dataset
-    uint64_t first; // of the range; first + count <= of. 0 for a list
+    uint64_t first; // of the range; first + count <= of. Else 0
     uint64_t count; // samples of the view
-    uint64_t seed;  // of a split; of a list: XXH3-64 of its numbers, 8 bytes each, little-endian; else 0
+    // Of a split. Of a list: XXH3-64 of its numbers, or of the sums of shares (order/shares.h) of a
+    // SELECTION_WEIGHTED_1, 8 bytes each, little-endian. Else 0.
+    uint64_t seed;
 };
 
 // A bound of a range: that many millionths of the samples, rounded down. Adjacent parts have the same
@@ -42,13 +48,19 @@ struct selector {
     struct selection selection;
     struct order split;
     const uint64_t *list;
+    struct draw_table draws;
 };
 
-// `list` holds the `count` numbers of a SELECTION_LIST, each below `of`, and must outlive the selector. It is
-// NULL for other kinds.
+// Of the memory with what is not in struct selection: of a SELECTION_LIST, `count` numbers, each below `of`; of a
+// SELECTION_WEIGHTED_1, the table of `of` samples as draw_prepare leaves it. 0 for other kinds.
+size_t selection_list_bytes(const struct selection *selection);
+
+// `list` is that memory, and must outlive the selector. It is NULL for other kinds.
 void selector_init(struct selector *selector, const struct selection *selection, const uint64_t *list);
 
-// Replaces sample numbers of the view by those of the dataset. A number outside the view becomes UINT64_MAX.
-void selector_map(const struct selector *selector, uint64_t *samples, uint32_t count);
+// Replaces sample numbers of the view by those of the dataset, in an epoch of a run with that seed, on which only draws
+// depend. A number outside the view becomes UINT64_MAX.
+void selector_map(const struct selector *selector, uint64_t seed, uint64_t epoch, uint64_t *samples,
+                  uint32_t count);
 
 #endif

@@ -74,13 +74,15 @@ def sanitizer_settings():
 
 
 def find_unit_tests(options, build):
-    """The unit tests, and the check of the order's vectors."""
+    """The unit tests, and the checks of the vectors of order and draws."""
     for source in sorted((ROOT / "tests/unit").glob("test_*.c")):
         binary = build / "tests" / source.stem
         yield Program(f"unit/{source.stem}", [*options.wrap, str(binary)], options.limit)
-    reference = ROOT / "tests/unit/order_reference.py"
-    vectors = ROOT / "tests/unit/order_vectors.h"
-    yield Program("unit/order_reference", [sys.executable, str(reference), "--verify", str(vectors)], options.limit, False)
+    for what in ("order", "draw"):
+        reference = ROOT / f"tests/unit/{what}_reference.py"
+        vectors = ROOT / f"tests/unit/{what}_vectors.h"
+        command = [sys.executable, str(reference), "--verify", str(vectors)]
+        yield Program(f"unit/{what}_reference", command, options.limit, False)
 
 
 def integration_test(options, build, name, device=""):

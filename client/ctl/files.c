@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "client/ctl/query.h"
+#include "order/shares.h"
 
 // Makes room for one more element; false if there is no memory.
 static bool grow(void **array, size_t count, size_t *room, size_t element) {
@@ -41,9 +42,12 @@ static int take_selection(struct files *files, const Feedd__Selection *row, stru
     struct selection selection = {
         .kind = row->kind, .of = row->of, .first = row->first, .count = row->count, .seed = row->seed};
     bool part = row->kind <= SELECTION_SPLIT_1 && row->count <= row->of && row->first <= row->of - row->count;
-    if (!part && row->kind != SELECTION_LIST)
+    bool drawn = row->kind == SELECTION_WEIGHTED_1 && row->of >= 1 && row->of <= SHARES_MOST;
+    if (!part && !drawn && row->kind != SELECTION_LIST)
         return error_set(error, -EPROTO, "feedd describes a view that this version does not know");
-    selector_init(&files->selector, &selection, NULL);
+    if (part)
+        selector_init(&files->selector, &selection, NULL);
+    files->selector.selection = selection; // of the others, until their list is there
     return 0;
 }
 
@@ -69,6 +73,37 @@ static int ask_for_indices(struct files *files, struct connection *connection, c
     if (files->list_count != selection.count)
         return error_set(error, -EPROTO, "feedd names %zu of %" PRIu64 " samples", files->list_count,
                          selection.count);
+    selector_init(&files->selector, &selection, files->list);
+    return 0;
+}
+
+static int take_shares(const Feedd__Answer *page, void *context, struct error *error) {
+    struct files *files = context;
+    uint64_t sum = files->list_count ? files->list[files->list_count - 1] : 0;
+    for (size_t i = 0; i < page->n_shares; i++) {
+        if (page->shares[i] < sum || files->list_count == files->selector.selection.of)
+            return error_set(error, -EPROTO, "feedd names too many weights, or sums of them that fall");
+        if (!grow((void **)&files->list, files->list_count, &files->list_room, sizeof *files->list))
+            return error_set(error, -ENOMEM, "out of memory");
+        sum = files->list[files->list_count++] = page->shares[i];
+    }
+    return 0;
+}
+
+static int ask_for_shares(struct files *files, struct connection *connection, const char *name,
+                          struct error *error) {
+    const struct selection selection = files->selector.selection;
+    int err = query_ask(connection, FEEDD__QUERY__KIND__SHARES, name, take_shares, files, error);
+    if (err)
+        return err;
+    if (files->list_count != selection.of || files->list[selection.of - 1] == 0)
+        return error_set(error, -EPROTO, "feedd names %zu weights of %" PRIu64 " samples, or none above 0",
+                         files->list_count, selection.of);
+    uint64_t *table = realloc(files->list, selection_list_bytes(&selection));
+    if (!table)
+        return error_set(error, -ENOMEM, "out of memory");
+    files->list = table;
+    draw_prepare(files->list, selection.of);
     selector_init(&files->selector, &selection, files->list);
     return 0;
 }
@@ -124,9 +159,9 @@ static int check_field(struct file_parts *field, const struct feed_array *array,
 }
 
 int files_open(struct files *files, const struct ctl *ctl, const struct feed_description *description,
-               struct error *error) {
+               uint64_t seed, struct error *error) {
     struct connection connection CLEANUP(connection_close) = {.socket = -1};
-    *files = (struct files){.field_count = description->field_count};
+    *files = (struct files){.field_count = description->field_count, .seed = seed};
     for (uint32_t i = 0; i < FILES_OPEN; i++)
         files->open[i].fd = -1;
     int err = query_open(&connection, ctl, error);
@@ -136,6 +171,8 @@ int files_open(struct files *files, const struct ctl *ctl, const struct feed_des
     const struct selection *selection = &files->selector.selection;
     if (err == 0 && selection->kind == SELECTION_LIST)
         err = ask_for_indices(files, &connection, description->dataset, error);
+    if (err == 0 && selection->kind == SELECTION_WEIGHTED_1)
+        err = ask_for_shares(files, &connection, description->dataset, error);
     bool view = selection->kind != SELECTION_ALL;
     if (err == 0 && view && selection->count != description->samples)
         err = error_set(error, -EPROTO, "feedd describes a different view from the one that was opened");
@@ -182,9 +219,13 @@ static const struct file_part *find_part(const struct file_parts *field, uint64_
     return &field->parts[low];
 }
 
+uint64_t files_sample(const struct files *files, uint64_t epoch, uint64_t sample) {
+    selector_map(&files->selector, files->seed, epoch, &sample, 1);
+    return sample;
+}
+
 int files_read(struct files *files, uint32_t field, uint64_t sample, void *bytes, size_t count,
                const char **path, uint64_t *offset, struct error *error) {
-    selector_map(&files->selector, &sample, 1);
     const struct file_part *part = find_part(&files->fields[field], sample);
     *path = files->paths[part->file];
     *offset = part->data_offset + (sample - part->first_sample) * part->record_bytes;

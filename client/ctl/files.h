@@ -29,8 +29,9 @@ struct files {
     size_t path_count, path_room;
     uint32_t field_count;
     struct selector selector; // of a view
-    uint64_t *list;           // of a view that has one
+    uint64_t *list;           // of a view that has one: its numbers, or its table of draws
     size_t list_count, list_room;
+    uint64_t seed; // of the run
     struct file_parts fields[FEED_MAX_FIELDS];
     struct {
         uint32_t file;
@@ -39,11 +40,14 @@ struct files {
 };
 
 // Asks the daemon for the files of a dataset, or of a view's dataset, and checks that they hold every sample of every
-// field.
+// field. `seed` is that of the run.
 int files_open(struct files *files, const struct ctl *ctl, const struct feed_description *description,
-               struct error *error);
+               uint64_t seed, struct error *error);
 
-// Reads one field of one sample. `path` and `offset` say where that was.
+// The number in the files of what is sample `sample` in that epoch.
+uint64_t files_sample(const struct files *files, uint64_t epoch, uint64_t sample);
+
+// Reads one field of one sample, as the files number them. `path` and `offset` say where that was.
 int files_read(struct files *files, uint32_t field, uint64_t sample, void *bytes, size_t count,
                const char **path, uint64_t *offset, struct error *error);
 

@@ -62,7 +62,7 @@ int verify_open(struct verify **out, const struct ctl *ctl, const struct feed *f
                                            .start_sample = description->start_consumed};
     verify->rank = options->rank;
     int err = allocate(verify, description, error);
-    return err < 0 ? err : files_open(&verify->files, ctl, description, error);
+    return err < 0 ? err : files_open(&verify->files, ctl, description, options->seed, error);
 }
 
 void verify_close(struct verify *verify) {
@@ -128,6 +128,7 @@ static int check_once(struct verify *verify, const struct feed_batch *batch, uin
 
 static int check_bytes(struct verify *verify, const struct feed_batch *batch, uint64_t i, uint64_t sample,
                        struct error *error) {
+    const uint64_t stored = files_sample(&verify->files, batch->epoch, sample);
     for (uint32_t field = 0; field < batch->field_count; field++) {
         if (verify->files.fields[field].transformed)
             continue;
@@ -135,7 +136,7 @@ static int check_bytes(struct verify *verify, const struct feed_batch *batch, ui
         size_t bytes = array->bytes / batch->count;
         const char *path;
         uint64_t offset;
-        int read = files_read(&verify->files, field, sample, verify->bytes, bytes, &path, &offset, error);
+        int read = files_read(&verify->files, field, stored, verify->bytes, bytes, &path, &offset, error);
         if (read < 0)
             return read;
         const uint8_t *got = (const uint8_t *)array->data + i * bytes, *wanted = verify->bytes;

@@ -44,10 +44,12 @@ struct dataset_config {
     size_t transform_count;
     struct config_field *pads;
     size_t pad_count;
-    bool view;       // of the members below, others have `part` alone: the whole
-    char *of;        // the name of its dataset
-    char *part_text; // NULL: absent
-    char *indices;   // the path of a file; NULL: absent
+    bool view;              // of the members below, others have `part` alone: the whole
+    char *of;               // the name of its dataset
+    char *part_text;        // NULL: absent
+    char *indices;          // the path of a file; NULL: absent
+    char *weights;          // the same
+    uint64_t epoch_samples; // draws by weight in an epoch; 0: as many as there are weights
     uint64_t split_seed;
     bool split; // it has a split_seed
     struct part part;

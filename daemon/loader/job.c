@@ -33,7 +33,8 @@ bool job_start(struct job_board *board) {
     board->busy++;
     order_samples(order_of(board, job->claim.epoch), job->claim.first_position, job->claim.count,
                   job->plan.samples);
-    selector_map(&board->selector, job->plan.samples, job->claim.count);
+    selector_map(&board->selector, board->ring.header->seed, job->claim.epoch, job->plan.samples,
+                 job->claim.count);
     job->submitted = job->staged = job->skipped = 0;
     job->claimed_ns = job->moved_ns = board->now_ns;
     job->failed = false;

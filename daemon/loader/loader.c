@@ -61,15 +61,14 @@ static int map_settings(const struct loader_settings **settings, struct error *e
 }
 
 // The list of a view that has one.
-static int map_list(const struct loader_settings *settings, const uint64_t **samples, struct error *error) {
-    const struct selection *selection = &settings->layout.selection;
+static int map_list(const struct loader_settings *settings, const uint64_t **list, struct error *error) {
+    const size_t bytes = selection_list_bytes(&settings->layout.selection);
     const void *map = NULL;
-    if (selection->kind != SELECTION_LIST)
+    if (!bytes)
         return 0;
-    int err = role_map(HERITAGE_LIST, "sample numbers",
-                       sizeof(struct dataset_list) + selection->count * sizeof **samples, &map, error);
+    int err = role_map(HERITAGE_LIST, "list of the view", sizeof(struct dataset_list) + bytes, &map, error);
     if (!err)
-        *samples = ((const struct dataset_list *)map)->samples;
+        *list = ((const struct dataset_list *)map)->words;
     return err;
 }
 

@@ -54,7 +54,7 @@ static void hash_index(XXH3_state_t *state, const struct dataset_layout *layout)
         hash_number(state, layout->columns[i].pad);
 }
 
-// As for transforms.
+// As for transforms. The weights are not hashed: a run continues after they have changed.
 static void hash_selection(XXH3_state_t *state, const struct selection *selection) {
     if (selection->kind == SELECTION_ALL)
         return;
@@ -62,7 +62,7 @@ static void hash_selection(XXH3_state_t *state, const struct selection *selectio
     hash_number(state, selection->of);
     hash_number(state, selection->first);
     hash_number(state, selection->count);
-    hash_number(state, selection->seed);
+    hash_number(state, selection->kind == SELECTION_WEIGHTED_1 ? 0 : selection->seed);
 }
 
 static int hash_edges(struct builder *builder, XXH3_state_t *state, uint32_t index) {

@@ -8,6 +8,7 @@
 #include "daemon/source/builder_fingerprint.h"
 #include "daemon/source/builder_list.h"
 #include "daemon/source/builder_transform.h"
+#include "daemon/source/builder_weights.h"
 
 static const struct config_field *configured_field(const struct builder *builder, uint32_t field) {
     return field < builder->config->field_count ? &builder->config->fields[field] : NULL;
@@ -57,7 +58,8 @@ static int check_descriptors(struct builder *builder) {
 
 static int select_listed(struct builder *builder) {
     struct dataset_layout *layout = builder->dataset->layout;
-    int err = builder_list(builder, layout->samples, &layout->selection);
+    int err = builder->config->indices ? builder_list(builder, layout->samples, &layout->selection)
+                                       : builder_weights(builder, layout->samples, &layout->selection);
     if (!err)
         layout->samples = layout->selection.count;
     return err;
@@ -70,7 +72,7 @@ static int select_samples(struct builder *builder) {
     uint64_t of = layout->samples, first, count;
     if (!config->view)
         return 0;
-    if (config->indices)
+    if (config->indices || config->weights)
         return select_listed(builder);
     int err = part_of(&config->part, of, &first, &count);
     if (err) {

@@ -1,25 +1,18 @@
 #include "daemon/source/builder_list.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "base/dtype.h"
 #include "base/sizes.h"
-#include "daemon/source/arrays.h"
-#include "daemon/source/builder_files.h"
-#include "daemon/source/source_npy.h"
-
-#define AT_ONCE 4096u // numbers
+#include "daemon/source/builder_vector.h"
 
 struct list {
-    struct source_file file;
-    struct array_header header;
+    struct vector vector;
     uint64_t of;
     XXH3_state_t *hash;
-    int fd;
 };
 
 static bool is_integer(uint32_t dtype) {
@@ -27,41 +20,39 @@ static bool is_integer(uint32_t dtype) {
 }
 
 static int check_header(struct builder *builder, const struct list *list) {
-    const struct array_header *header = &list->header;
+    const struct array_header *header = &list->vector.header;
+    const char *path = list->vector.file.path;
     char shape[DATASET_SHAPE_TEXT];
     if (header->dtype == DTYPE_BOOL)
-        return builder_refuse(builder, -EINVAL, list->file.path,
+        return builder_refuse(builder, -EINVAL, path,
                               "found a mask, wanted sample numbers; save numpy.flatnonzero(mask)");
     if (header->dimensions != 1 || !is_integer(header->dtype))
         return builder_refuse(
-            builder, -EINVAL, list->file.path, "found %s%s, wanted an array of integers with one dimension",
+            builder, -EINVAL, path, "found %s%s, wanted an array of integers with one dimension",
             dtype_name(header->dtype), dataset_shape_text(header->dimensions, header->shape, shape));
     if (header->shape[0] > LIST_MAX_SAMPLES)
-        return builder_refuse(builder, -EFBIG, list->file.path,
-                              "found %" PRIu64 " sample numbers, wanted at most %u", header->shape[0],
-                              LIST_MAX_SAMPLES);
-    return 0;
+        return builder_refuse(builder, -EFBIG, path, "found %" PRIu64 " sample numbers, wanted at most %u",
+                              header->shape[0], LIST_MAX_SAMPLES);
+    return arrays_check_size(builder, &list->vector.file, header);
 }
 
 // One integer of that type; those below 0 come out as very large.
-static uint64_t number_at(const uint8_t *bytes, uint32_t dtype) {
-    uint64_t number = 0;
-    memcpy(&number, bytes, dtype_bytes(dtype));
+static uint64_t number_of(uint64_t word, uint32_t dtype) {
     switch (dtype) {
     case DTYPE_I8:
-        return (uint64_t)(int8_t)number;
+        return (uint64_t)(int8_t)word;
     case DTYPE_I16:
-        return (uint64_t)(int16_t)number;
+        return (uint64_t)(int16_t)word;
     case DTYPE_I32:
-        return (uint64_t)(int32_t)number;
+        return (uint64_t)(int32_t)word;
     default:
-        return number;
+        return word;
     }
 }
 
 static int refuse_number(struct builder *builder, const struct list *list, uint64_t number, uint64_t place) {
-    bool negative = list->header.dtype != DTYPE_U64 && number >> 63;
-    return builder_refuse(builder, -ERANGE, list->file.path,
+    bool negative = list->vector.header.dtype != DTYPE_U64 && number >> 63;
+    return builder_refuse(builder, -ERANGE, list->vector.file.path,
                           "found sample number %s%" PRIu64 " at index %" PRIu64
                           ", wanted numbers from 0 to %" PRIu64,
                           negative ? "-" : "", negative ? -number : number, place, list->of - 1);
@@ -69,23 +60,21 @@ static int refuse_number(struct builder *builder, const struct list *list, uint6
 
 static int write_all(struct builder *builder, const struct list *list, const void *bytes, size_t count,
                      uint64_t offset) {
-    ssize_t wrote = pwrite(list->fd, bytes, count, (off_t)offset);
+    ssize_t wrote = pwrite(builder->dataset->list_fd, bytes, count, (off_t)offset);
     if (wrote == (ssize_t)count)
         return 0;
     int err = wrote < 0 ? -errno : -ENOMEM;
-    return builder_refuse(builder, err, list->file.path, "cannot keep its sample numbers in memory: %s",
-                          strerror(-err));
+    return builder_refuse(builder, err, list->vector.file.path,
+                          "cannot keep its sample numbers in memory: %s", strerror(-err));
 }
 
 static int copy_some(struct builder *builder, struct list *list, uint64_t place, uint32_t count) {
-    uint64_t size = dtype_bytes(list->header.dtype), numbers[AT_ONCE];
-    uint8_t bytes[AT_ONCE * sizeof *numbers];
-    int err = builder_read(builder, &list->file, bytes, count * size, list->header.data_offset + place * size,
-                           "its sample numbers");
+    uint64_t numbers[VECTOR_AT_ONCE];
+    int err = builder_vector_read(builder, &list->vector, place, count, numbers);
     if (err)
         return err;
     for (uint32_t i = 0; i < count; i++) {
-        numbers[i] = number_at(bytes + i * size, list->header.dtype);
+        numbers[i] = number_of(numbers[i], list->vector.header.dtype);
         if (numbers[i] >= list->of)
             return refuse_number(builder, list, numbers[i], place + i);
     }
@@ -95,29 +84,20 @@ static int copy_some(struct builder *builder, struct list *list, uint64_t place,
 }
 
 static int copy(struct builder *builder, struct list *list) {
-    const struct dataset_list head = {sizeof head + list->header.shape[0] * sizeof(uint64_t)};
+    const uint64_t samples = list->vector.header.shape[0];
+    const struct dataset_list head = {sizeof head + samples * sizeof(uint64_t)};
     int err = write_all(builder, list, &head, sizeof head, 0);
-    for (uint64_t place = 0; place < list->header.shape[0] && !err; place += AT_ONCE)
-        err = copy_some(builder, list, place, (uint32_t)min_u64(AT_ONCE, list->header.shape[0] - place));
-    if (!err && fcntl(list->fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
-        err = builder_refuse(builder, -errno, list->file.path,
-                             "cannot seal the memory of its sample numbers: %m");
-    return err;
+    for (uint64_t place = 0; place < samples && !err; place += VECTOR_AT_ONCE)
+        err = copy_some(builder, list, place, (uint32_t)min_u64(VECTOR_AT_ONCE, samples - place));
+    return err ? err : builder_vector_seal(builder, &list->vector);
 }
 
 static int read_list(struct builder *builder, struct list *list) {
-    int err = npy_read_header(builder, &list->file, &list->header);
+    int err = check_header(builder, list);
     if (!err)
-        err = check_header(builder, list);
-    if (!err)
-        err = arrays_check_size(builder, &list->file, &list->header);
+        err = builder_vector_allocate(builder, &list->vector);
     if (err)
         return err;
-    list->fd = memfd_create("feedd-indices", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    builder->dataset->list_fd = list->fd;
-    if (list->fd < 0)
-        return builder_refuse(builder, -errno, list->file.path,
-                              "cannot allocate memory for its sample numbers: %m");
     list->hash = XXH3_createState();
     if (!list->hash)
         return builder_out_of_memory(builder);
@@ -126,25 +106,20 @@ static int read_list(struct builder *builder, struct list *list) {
 }
 
 int builder_list(struct builder *builder, uint64_t of, struct selection *selection) {
-    AUTO_PATHS struct path_list paths = {0};
-    struct list list = {.file = SOURCE_FILE_NONE, .of = of, .fd = -1};
+    struct list list = {.vector = {"its sample numbers", SOURCE_FILE_NONE, {0}}, .of = of};
     const char *key = builder->key;
     builder->key = "indices";
-    int err = builder_expand(builder, builder->config->indices, &paths);
-    if (!err && paths.count > 1)
-        err = builder_refuse(builder, -EINVAL, NULL, "found %zu files, wanted one", paths.count);
-    if (!err)
-        err = builder_open(builder, paths.paths[0], &list.file);
+    int err = builder_vector_open(builder, builder->config->indices, &list.vector);
     if (!err)
         err = read_list(builder, &list);
     if (!err)
         *selection = (struct selection){.kind = SELECTION_LIST,
                                         .of = of,
-                                        .count = list.header.shape[0],
+                                        .count = list.vector.header.shape[0],
                                         .seed = XXH3_64bits_digest(list.hash)};
     if (!err)
         builder->key = key;
     XXH3_freeState(list.hash);
-    source_file_release(&list.file);
+    vector_release(&list.vector);
     return err;
 }

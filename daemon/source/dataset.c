@@ -87,7 +87,7 @@ void dataset_print(FILE *out, const struct dataset *dataset) {
     uint64_t sample_bytes = ring_sample_bytes(layout->fields, layout->field_count);
     fprintf(out, "%s: ", dataset->name);
     if (dataset->of)
-        fprintf(out, "view of %s, ", dataset->of);
+        fprintf(out, "view of %s, %s", dataset->of, dataset_is_drawn(dataset) ? "drawn by weight, " : "");
     fprintf(out, "format %s, %" PRIu64 " samples of ", dataset->format, layout->samples);
     print_bytes(out, (double)sample_bytes);
     fputs(", ", out);

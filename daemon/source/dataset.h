@@ -102,10 +102,10 @@ struct dataset_layout {
     struct dataset_file files[];
 };
 
-// The sample numbers of a SELECTION_LIST, as loaders map them.
+// What a selection has a list for (selection_list_bytes), as loaders map it.
 struct dataset_list {
-    uint64_t bytes; // of this structure with its numbers
-    uint64_t samples[];
+    uint64_t bytes; // of this structure with its words
+    uint64_t words[];
 };
 
 // The supervisor's handle. Reference-counted: feeds in use keep theirs across a reload.
@@ -133,6 +133,11 @@ void dataset_unref(struct dataset *dataset);
 // The samples that the files hold, which are numbered from 0.
 static inline uint64_t dataset_stored_samples(const struct dataset_layout *layout) {
     return layout->selection.kind == SELECTION_ALL ? layout->samples : layout->selection.of;
+}
+
+// Whether its samples are drawn by weight, as seed and epoch say, in whatever order it is read.
+static inline bool dataset_is_drawn(const struct dataset *dataset) {
+    return dataset->layout->selection.kind == SELECTION_WEIGHTED_1;
 }
 
 // The file of `stream` that holds `sample` (< dataset_stored_samples), searched from `hint` (any value; the previous

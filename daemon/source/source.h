@@ -9,7 +9,8 @@
 #include "daemon/source/dataset.h"
 #include "daemon/source/source_format.h"
 
-// Files that threads of this process have begun to open, and reads that have ended. While it grows, storage answers.
+// Files that threads of this process have begun to open, reads that have ended, and steps of making tables of them.
+// While it grows, storage answers.
 extern _Atomic uint64_t source_progress;
 
 // The format of that name, or NULL.

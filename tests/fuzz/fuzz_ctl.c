@@ -48,7 +48,10 @@ static int verify_files(const struct ctl *ctl) {
     for (uint32_t i = 0; i < description.field_count; i++)
         description.field[i] =
             (struct feed_array){.name = "field", .dimensions = 1, .shape = {10}, .bytes = 80};
-    int err = files_open(&files, ctl, &description, &error);
+    int err = files_open(&files, ctl, &description, 7, &error);
+    const struct selection *selection = &files.selector.selection;
+    for (uint64_t sample = 0; sample < description.samples && !err; sample++)
+        FUZZ_CHECK(files_sample(&files, 3, sample) < (selection->kind ? selection->of : description.samples));
     files_close(&files);
     FUZZ_CHECK(!err || *error.text);
     return err;

@@ -160,7 +160,7 @@ static void say_query(struct client *client) {
     static const char *const names[] = {"", "numbers", "few"};
     Feedd__Query query = FEEDD__QUERY__INIT;
     uint8_t kind = fuzz_byte(&world.input);
-    query.kind = (Feedd__Query__Kind)(kind % 8);
+    query.kind = (Feedd__Query__Kind)(kind % 9);
     query.name = (char *)names[fuzz_byte(&world.input) % COUNT_OF(names)];
     query.start = (uint32_t)fuzz_number(&world.input);
     for (uint32_t times = kind < FLOOD ? 1 : FLOOD_QUESTIONS; times; times--, questions++) {

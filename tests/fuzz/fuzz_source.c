@@ -3,7 +3,7 @@
 // Input: a byte for the format and how the files are named, a byte for the number of files, the options of the format,
 // the text of a transform, and for each file how many bytes it appears to have, unless that is what it has, the length
 // of its part of the rest, and that part. Bytes that are missing are 0. With WITH_LIST, the dataset is a view, and one
-// more file names its samples.
+// more file names its samples; with WITH_WEIGHTS, that file has their weights.
 #include "base/dtype.h"
 #include "daemon/source/dataset.h"
 #include "daemon/source/source.h"
@@ -17,7 +17,8 @@ enum {
     ONE_FIELD = 4,
     WITH_TRANSFORM = 8,
     EXACT = 16,
-    WITH_LIST = 32
+    WITH_LIST = 32,
+    WITH_WEIGHTS = 64
 };
 
 static void make_files(void) {
@@ -60,14 +61,49 @@ static void check_stream(const struct dataset *dataset, const struct dataset_str
     FUZZ_CHECK(dataset_stream_samples(layout, stream) == dataset_stored_samples(layout));
 }
 
+// No draw leaves the samples, or is one that has no weight.
+static void check_draws(const struct selection *selection, const uint64_t *words) {
+    struct draw_table table;
+    uint64_t samples[64], count = min_u64(selection->of, COUNT_OF(samples));
+    FUZZ_CHECK(words[selection->of - 1] > 0);
+    for (uint64_t i = 1; i < selection->of; i++)
+        FUZZ_CHECK(words[i] >= words[i - 1]);
+    draw_init(&table, words, selection->of);
+    for (uint64_t i = 0; i < count; i++)
+        samples[i] = i;
+    draw_samples(&table, words[0], words[selection->of - 1], (uint32_t)count, samples);
+    for (uint64_t i = 0; i < count; i++) {
+        FUZZ_CHECK(samples[i] < selection->of);
+        FUZZ_CHECK(words[samples[i]] > (samples[i] ? words[samples[i] - 1] : 0));
+    }
+    FUZZ_CHECK(draw_by(&table, 0) < selection->of && draw_by(&table, UINT64_MAX) < selection->of);
+}
+
+static void check_weights(const struct dataset *dataset) {
+    const struct selection *selection = &dataset->layout->selection;
+    const size_t bytes = selection_list_bytes(selection);
+    AUTO_FREE uint64_t *words = malloc(bytes);
+    uint64_t head;
+    FUZZ_CHECK(words && selection->kind == SELECTION_WEIGHTED_1);
+    FUZZ_CHECK(pread(dataset->list_fd, &head, sizeof head, 0) == (ssize_t)sizeof head);
+    FUZZ_CHECK(head == sizeof head + bytes);
+    FUZZ_CHECK(pread(dataset->list_fd, words, bytes, sizeof head) == (ssize_t)bytes);
+    check_draws(selection, words);
+}
+
 // What a loader maps.
 static void check_list(const struct dataset *dataset) {
     const struct dataset_layout *layout = dataset->layout;
     struct dataset_list head;
     uint64_t sample;
+    FUZZ_CHECK(layout->selection.count == layout->samples);
+    if (layout->selection.kind == SELECTION_WEIGHTED_1) {
+        check_weights(dataset);
+        return;
+    }
     FUZZ_CHECK(pread(dataset->list_fd, &head, sizeof head, 0) == (ssize_t)sizeof head);
     FUZZ_CHECK(head.bytes == sizeof head + layout->samples * sizeof sample);
-    FUZZ_CHECK(layout->selection.kind == SELECTION_LIST && layout->selection.count == layout->samples);
+    FUZZ_CHECK(layout->selection.kind == SELECTION_LIST);
     for (uint64_t i = 0; i < layout->samples; i++) {
         off_t at = (off_t)(sizeof head + i * sizeof sample);
         FUZZ_CHECK(pread(dataset->list_fd, &sample, sizeof sample, at) == (ssize_t)sizeof sample);
@@ -170,10 +206,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     describe(&input, kind, files, &texts, &config);
     for (uint32_t i = 0; i < files; i++)
         fill_file(&input, i, kind & EXACT);
-    if (kind & WITH_LIST) {
+    if (kind & (WITH_LIST | WITH_WEIGHTS)) {
+        char **named = kind & WITH_WEIGHTS ? &config.weights : &config.indices;
         config.view = true;
         config.of = (char *)"all";
-        config.indices = (char *)fuzz_path(FIRST_FD + (int)LIST, list);
+        *named = (char *)fuzz_path(FIRST_FD + (int)LIST, list);
+        config.epoch_samples = kind & WITH_LIST && kind & WITH_WEIGHTS ? 7 : 0;
         fill_file(&input, LIST, kind & EXACT);
     }
     int err = source_open_dataset(&config, &dataset, &error);

@@ -126,6 +126,7 @@ format=tokens\r\npath=t.bin\r\ndtype=u16\r\nlength=128\r\nheader_bytes=1024\r\ni
     yield "view", b"""[dataset a]
 format = records\npath = a.bin\nrecord_bytes = 8\nfield.x = u64 @ 0\ntransform.x = scale 2\nallow_users = root
 [view part]\nof = a\nsamples = 10%..33.3333%\nsplit_seed = 3\ntransform.x = cast f16\n[view rest]\nof = a\nsamples = 5..
+[view drawn]\nof = a\nweights = w.npy\nepoch_samples = 1000
 """
     yield "nearly", b"[feedd]\nloader = 2\n[datasett x]\n"
 
@@ -137,7 +138,7 @@ def npy(descr, shape, data, version=1):
 
 
 def sources():
-    one_field, transform, exact, listed = 4, 8, 16, 32
+    one_field, transform, exact, listed, weighted = 4, 8, 16, 32, 64
     sparse = bytes([0, 0, 8, 3]) + struct.pack(">3I", 1 << 10, 32, 32)
     floats = npy("<f4", "(2, 3)", bytes(24))
 
@@ -155,6 +156,11 @@ def sources():
     yield "records", bytes([2 | exact, 0]) + records + files(bytes(4 + 36))
     yield "indices", bytes([1 | exact | listed, 0]) + files(floats, npy("<i8", "(3,)", struct.pack("<3q", 1, 0, 1)))
     yield "indices-of-bytes", bytes([1 | exact | listed, 0]) + files(floats, npy("|i1", "(2,)", bytes([1, 255])))
+    weights = npy("<f4", "(2,)", struct.pack("<2f", 0.5, 3))
+    yield "weights", bytes([1 | exact | weighted, 0]) + files(floats, weights)
+    doubles = npy("<f8", "(4,)", struct.pack("<4d", 1e300, 0, 5e-324, 1))
+    yield "weights-of-doubles", bytes([2 | exact | weighted | listed, 0]) + records + files(bytes(4 + 48), doubles)
+    yield "weights-below-0", bytes([1 | exact | weighted, 0]) + files(floats, npy("<i2", "(2,)", struct.pack("<2h", 1, -1)))
     yield "tokens", bytes([3 | exact, 0, 2]) + number(8) + number(6) + files(bytes(6 + 2 * 33))
 
 
@@ -285,6 +291,11 @@ def commands():
     for number, selection in enumerate((part, {**part, "count": 3}, {**part, "kind": 3})):
         answer = server("answer", selection=selection, **ANSWERS["files"])
         yield f"view-{number}", bytes([8, 0]) + b"\x04" + u16(len(answer)) + answer
+    file = {**ANSWERS["files"]["files"][0], "samples": 3}
+    drawn = server("answer", selection={"kind": 4, "of": 3, "count": 100}, files=[file])
+    for name, sums in (("drawn", [0, 2, 7]), ("drawn-by-nothing", [0, 0, 0]), ("drawn-by-falling-sums", [5, 4, 7])):
+        shares = server("answer", shares=sums)
+        yield name, bytes([8, 0]) + b"\x04" + u16(len(drawn)) + drawn + b"\x04" + u16(len(shares)) + shares
     done = server("done", text="2 datasets are on offer\nwarning: mind this")
     yield "command", bytes([9, 0]) + b"\x04" + u16(len(done)) + done
 
@@ -335,7 +346,7 @@ def sessions():
     yield "loader-hangs-in-a-full-ring", hold_on + full + silence + patience + work + read + hold_on
     yield "two-loaders-hang", hung + hang + silence + read
     yield "hangs-and-leaves", hung + step(7) + patience * 2 + hold_on + progress
-    yield "questions", hello(0) + b"".join(step(3) + bytes([kind, 1]) + number(0) for kind in range(7)) + read
+    yield "questions", hello(0) + b"".join(step(3) + bytes([kind, 1]) + number(0) for kind in range(8)) + read
     yield "reload-and-drain", hello(0) + step(4) + b"\x00" + read + step(4) + b"\x01" + read
     yield "lags", both + attach(0, 32) + attach(1, 32) + work + read + work + step(14) + b"\x10" + step(9, 1)
     yield "stall", hello(0) + step(15, 1) + attach(0, 0) + step(7) + step(15, 1)

@@ -13,6 +13,7 @@ import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "unit"))
 
+from draw_reference import Draws  # noqa: E402
 from order_reference import Order, selected  # noqa: E402
 
 IDX_BYTES = {0x08: 1, 0x09: 1, 0x0B: 2, 0x0C: 4, 0x0D: 4, 0x0E: 8}
@@ -137,13 +138,26 @@ def check_bytes(content, batches):
 
 def check_run(content, batches, batch_size, **options):
     """Exactly the batches of that run, in order, with the right bytes, numbered from 0."""
-    samples = len(next(iter(content.values())))
+    check_places(len(next(iter(content.values()))), batches, batch_size, **options)
+    check_bytes(content, batches)
+
+
+def check_places(samples, batches, batch_size, **options):
+    """Exactly the batches of that run, in order, numbered from 0."""
     wanted = run_batches(samples, batch_size, **options)
     for number, (batch, right) in enumerate(zip(batches, wanted)):
         found = {key: batch[key] for key in KEYS}
         assert found == {key: right[key] for key in KEYS}, f"batch {number} is {found}, wanted {right}"
     assert len(batches) == len(wanted), f"{len(batches)} batches, wanted {len(wanted)}"
-    check_bytes(content, batches)
+
+
+def check_drawn(content, weights, batches, seed=0):
+    """Each batch holds the bytes of the samples that a view with these weights draws at its positions."""
+    draws = Draws(weights)
+    for batch in batches:
+        assert batch["samples"] == list(range(batch["first"], batch["first"] + batch["count"])), batch
+        drawn = [draws.sample(seed, batch["epoch"], position) for position in batch["samples"]]
+        assert batch["crc"] == crc(content, drawn), f"wrong bytes in {batch}, wanted those of samples {drawn}"
 
 
 def check_exactly_once(samples, batches):

@@ -35,6 +35,8 @@ SUITES = [
     (["shm/ring*.c", "shm/holes.c"], ["test_ring*", "test_room", "test_client_verify", *DELIVERY]),
     (["shm/stats*.c", "shm/reader_kind.c", "shm/confinement.c"],
      ["test_stats*", "test_rates", "test_render", "test_confine", "test_reader_setup"]),
+    (["order/draw.c", "order/philox.c", "order/selection.c", "order/shares.c"],
+     ["test_draw*", "test_philox", "test_selection", "test_shares"]),
     (["order/*.c"], ["test_order", "test_partition", "test_token", "simulate"]),
     (["daemon/supervisor/delivery/*.c"], DELIVERY),
 ]

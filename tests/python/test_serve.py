@@ -60,13 +60,19 @@ def test_views(folder, monkeypatch):
     """One of them has its samples listed in a file, whose path is relative to the working directory."""
     monkeypatch.chdir(folder)
     data.write_npy(folder / "some.npy", "<i4", (3,), array.array("i", [70, 2, 70]).tobytes())
+    weights = bytes(7) + b"\1" + bytes(support.SAMPLES - 8)
+    data.write_npy(folder / "weights.npy", "|u1", (support.SAMPLES,), weights)
     views = {
         "view some": {"of": "numbers", "indices": "some.npy"},
+        "view heavy": {"of": "numbers", "weights": "weights.npy", "epoch_samples": 5},
         "view val": {"of": "numbers", "samples": "90%..", "split_seed": 3},
     }
     with feedd.serve({**sections(folder / "numbers.bin"), **views}, program=PROGRAM):
         with feedd.DataLoader("some", 3, framework=support.FRAMEWORK) as loader:
             assert [list(map(int, batch[0])) for batch in loader] == [[70, 2, 70]]
+        with feedd.DataLoader("heavy", 3, framework=support.FRAMEWORK) as loader:
+            assert [list(map(int, batch[0])) for batch in loader] == [[7, 7, 7], [7, 7]]
+        assert len(feedd.Dataset("heavy")) == 5 and int(feedd.Dataset("heavy")[4][0]) == 7
         assert len(feedd.Dataset("val")) == support.SAMPLES - support.SAMPLES * 9 // 10
 
 

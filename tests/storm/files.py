@@ -15,10 +15,11 @@ class Dataset:
     """`options` are those of feedd.conf; `content` is {field: [bytes of sample 0, ...]}. The truth is a file that holds
     each field's samples one after the other, which consumers compare with."""
 
-    def __init__(self, folder, name, content, skips=False, **options):
+    def __init__(self, folder, name, content, skips=False, sums=None, **options):
         self.name, self.skips, self.options = name, skips, options
+        self.sums = sums  # a file, of a view that draws by weight
         self.fields = {field: len(samples[0]) for field, samples in content.items()}
-        self.samples = len(next(iter(content.values())))
+        self.samples = options.get("epoch_samples", len(next(iter(content.values()))))
         self.truth = folder / f"{name}.truth"
         self.truth.write_bytes(b"".join(b"".join(samples) for samples in content.values()))
         self.truth.chmod(0o644)
@@ -34,7 +35,8 @@ class Dataset:
         """Of storm_consumer."""
         fields = [f"--field={name}:{size}" for name, size in self.fields.items()]
         skips = ["--skips"] if self.skips else []
-        return [f"--dataset={self.name}", f"--samples={self.samples}", f"--truth={self.truth}", *fields, *skips]
+        sums = [f"--sums={self.sums}"] if self.sums else []
+        return [f"--dataset={self.name}", f"--samples={self.samples}", f"--truth={self.truth}", *fields, *skips, *sums]
 
 
 def records(chance, samples, size, first=0):
@@ -128,8 +130,16 @@ def make_view(folder, name, of, content, chosen, **options):
     return Dataset(folder, name, mine, of=of, **options)
 
 
+def make_drawn(folder, content, weights):
+    data.write_npy(folder / "drawn.npy", "<f8", (len(weights),), struct.pack(f"<{len(weights)}d", *weights))
+    sums = folder / "drawn.sums"
+    sums.write_bytes(struct.pack(f"<{len(weights)}Q", *expected.Draws(weights).sums))
+    sums.chmod(0o644)
+    return Dataset(folder, "drawn", content, sums=sums, of="records", weights=folder / "drawn.npy", epoch_samples=8009)
+
+
 def make_views(folder, seed):
-    """A part of a split, and a list that names some samples more than once."""
+    """A part of a split, a list that names some samples more than once, and draws by weight."""
     content = expected.read_records(sorted(folder.glob("records-*.bin")), 264, {"number": (0, 8), "body": (8, 256)})
     samples = len(content["body"])
     begin, end = samples * 20 // 100, samples * 85 // 100
@@ -140,6 +150,7 @@ def make_views(folder, seed):
     return [
         make_view(folder, "part", "records", part, range(end - begin), samples="20%..85%", split_seed=seed),
         make_view(folder, "listed", "records", content, chosen, indices=folder / "listed.npy"),
+        make_drawn(folder, content, [chance.random() if chance.random() < 0.8 else 0 for _ in range(samples)]),
     ]
 
 

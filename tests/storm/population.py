@@ -15,6 +15,8 @@ def choose_lanes(datasets, gpu):
         ("private-part", Shape("part", 28, pause_us=3000)),
         ("listed-0", Shape("listed", 17, "listed", pause_us=6000)),
         ("listed-1", Shape("listed", 17, "listed", pause_us=6000)),
+        ("drawn-0", Shape("drawn", 19, "drawn", pause_us=6000)),
+        ("drawn-1", Shape("drawn", 19, "drawn", shuffle=False, pause_us=6000)),
         ("ranks-0", Shape("records", 24, "ranks", 0, 2, wait_for=2)),
         ("ranks-1", Shape("records", 24, "ranks", 1, 2, wait_for=2)),
         ("twins-0", Shape("tokens", 12, "twins", pause_us=10000)),

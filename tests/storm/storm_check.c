@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/storm/storm_draw.h"
+
 void check_find(struct consumer *consumer, uint64_t *counter, uint64_t samples, const char *what,
                 const struct feed_batch *batch) {
     const struct storm_ledger *ledger = consumer->ledger;
@@ -43,7 +45,11 @@ static uint64_t compare_field(struct consumer *consumer, const struct feed_batch
     }
     uint64_t wrong = 0;
     for (uint64_t i = 0; i < batch->count; i++) {
-        const uint8_t *right = field->truth + (uint64_t)numbers[i] * field->bytes;
+        uint64_t number = (uint64_t)numbers[i];
+        if (consumer->sums)
+            number =
+                storm_draw(consumer->sums, consumer->stored, consumer->options.seed, batch->epoch, number);
+        const uint8_t *right = field->truth + number * field->bytes;
         wrong += memcmp(bytes + i * field->bytes, right, field->bytes) != 0;
     }
     return wrong;

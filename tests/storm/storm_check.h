@@ -21,11 +21,14 @@ struct field {
 struct consumer {
     struct feed_options options;
     const char *ledger_path, *truth_path;
+    const char *sums_path; // of a view that draws by weight: its sums of shares; NULL for others
     uint64_t samples, hold, pause_us, batches, long_wait_us;
     bool skips; // samples may be missing, as long as that is said
     struct field field[FEED_MAX_FIELDS];
     uint32_t field_count;
 
+    const uint64_t *sums;
+    uint64_t stored; // samples of the truth
     struct storm_order order;
     struct storm_position at;
     struct storm_ledger *ledger;

@@ -18,6 +18,7 @@ static const struct argument options[] = {
     {"ledger", ARGUMENT_TEXT, offsetof(struct consumer, ledger_path)},
     {"truth", ARGUMENT_TEXT,
      offsetof(struct consumer, truth_path)}, // fields one after the other, each with all samples
+    {"sums", ARGUMENT_TEXT, offsetof(struct consumer, sums_path)},
     {"hold", ARGUMENT_U64, offsetof(struct consumer, hold)},
     {"pause-us", ARGUMENT_U64, offsetof(struct consumer, pause_us)},
     {"batches", ARGUMENT_U64, offsetof(struct consumer, batches)},
@@ -41,12 +42,14 @@ bool options_parse(struct consumer *consumer, char *argument) {
     return argument_take(options, sizeof options / sizeof options[0], consumer, argument);
 }
 
-static void *map_file(const char *path, int flags, int protection) {
+static void *map_file(const char *path, int flags, int protection, uint64_t *bytes) {
     int fd = path ? open(path, flags | O_CLOEXEC) : -1;
     struct stat status;
     void *map = MAP_FAILED;
     if (fd >= 0 && fstat(fd, &status) == 0)
         map = mmap(NULL, (size_t)status.st_size, protection, MAP_SHARED, fd, 0);
+    if (map != MAP_FAILED)
+        *bytes = (uint64_t)status.st_size;
     if (map == MAP_FAILED) {
         fprintf(stderr, "storm_consumer: %s: %s\n", path ? path : "a file is missing", strerror(errno));
         map = NULL;
@@ -57,14 +60,17 @@ static void *map_file(const char *path, int flags, int protection) {
 }
 
 bool options_prepare(struct consumer *consumer) {
-    consumer->ledger = map_file(consumer->ledger_path, O_RDWR, PROT_READ | PROT_WRITE);
-    const uint8_t *truth = map_file(consumer->truth_path, O_RDONLY, PROT_READ);
-    uint64_t most = 1;
-    if (!consumer->ledger || !truth)
+    uint64_t bytes = 0, most = 1;
+    consumer->ledger = map_file(consumer->ledger_path, O_RDWR, PROT_READ | PROT_WRITE, &bytes);
+    const uint8_t *truth = map_file(consumer->truth_path, O_RDONLY, PROT_READ, &bytes);
+    if (consumer->sums_path)
+        consumer->sums = map_file(consumer->sums_path, O_RDONLY, PROT_READ, &bytes);
+    if (!consumer->ledger || !truth || (consumer->sums_path && !consumer->sums))
         return false;
+    consumer->stored = consumer->sums ? bytes / sizeof *consumer->sums : consumer->samples;
     for (uint32_t i = 0; i < consumer->field_count; i++) {
         consumer->field[i].truth = truth;
-        truth += consumer->samples * consumer->field[i].bytes;
+        truth += consumer->stored * consumer->field[i].bytes;
         most = consumer->field[i].bytes > most ? consumer->field[i].bytes : most;
     }
     const struct feed_options *asked = &consumer->options;
@@ -74,7 +80,7 @@ bool options_prepare(struct consumer *consumer) {
                                            .world_size = world,
                                            .rank = asked->rank,
                                            .seed = asked->seed,
-                                           .shuffle = asked->shuffle,
+                                           .shuffle = asked->shuffle && !consumer->sums,
                                            .drop_last = asked->drop_last};
     consumer->fetched = malloc(most * asked->batch_size + 1);
     consumer->hold = consumer->hold < HELD_MOST ? consumer->hold : HELD_MOST - 1;

@@ -18,7 +18,7 @@ static void select_samples(const struct selection *selection, uint64_t *samples)
     selector_init(&selector, selection, NULL);
     for (uint64_t i = 0; i < selection->count; i++)
         samples[i] = i;
-    selector_map(&selector, samples, (uint32_t)selection->count);
+    selector_map(&selector, 0, 0, samples, (uint32_t)selection->count);
 }
 
 static struct selection make(uint32_t kind, uint64_t of, uint64_t first, uint64_t count, uint64_t seed) {
@@ -49,8 +49,9 @@ static void test_zeros_select_all(void **state) {
     (void)state;
     uint64_t samples[] = {0, 5, UINT64_MAX - 1};
     struct selector selector;
+    assert_int_equal(selection_list_bytes(&(struct selection){0}), 0);
     selector_init(&selector, &(struct selection){0}, NULL);
-    selector_map(&selector, samples, 3);
+    selector_map(&selector, 0, 0, samples, 3);
     assert_true(samples[0] == 0 && samples[1] == 5 && samples[2] == UINT64_MAX - 1);
 }
 
@@ -60,8 +61,9 @@ static void test_a_list_names_its_samples(void **state) {
     uint64_t samples[] = {3, 0, 1, 2, 4, UINT64_MAX};
     struct selector selector;
     struct selection selection = make(SELECTION_LIST, 8, 0, COUNT_OF(list), 0);
+    assert_int_equal(selection_list_bytes(&selection), sizeof list);
     selector_init(&selector, &selection, list);
-    selector_map(&selector, samples, COUNT_OF(samples));
+    selector_map(&selector, 0, 0, samples, COUNT_OF(samples));
     assert_memory_equal(samples, ((uint64_t[]){0, 7, 2, 7, UINT64_MAX, UINT64_MAX}), sizeof samples);
 }
 
@@ -82,7 +84,7 @@ static void test_what_is_outside_is_no_sample(void **state) {
         struct selection selection = make(kind, 50, 40, 5, 9);
         struct selector selector;
         selector_init(&selector, &selection, NULL);
-        selector_map(&selector, samples, COUNT_OF(samples));
+        selector_map(&selector, 0, 0, samples, COUNT_OF(samples));
         select_samples(&selection, inside);
         assert_true(samples[1] == UINT64_MAX && samples[3] == UINT64_MAX && samples[5] == UINT64_MAX);
         assert_true(samples[0] == inside[4] && samples[2] == inside[0] && samples[4] == inside[3] &&

@@ -13,7 +13,8 @@ from .waiting import warn
 # torch's arguments: the values that ask for nothing, and a sentence on what feedd does instead.
 _WITHOUT_MEANING: dict[str, tuple[tuple[Any, ...], str]] = {
     "sampler": ((None,), "The daemon makes the order of samples from shuffle= and seed=, the same on every machine; a part of"
-                         " a dataset, or a list of its samples, is a [view NAME] in feedd.conf"),
+                         " a dataset, or a list of its samples, is a [view NAME] in feedd.conf; with weights=, a view draws"
+                         " like a WeightedRandomSampler"),
     "batch_sampler": ((None,), "The daemon makes the batches from batch_size=, shuffle= and drop_last="),
     "num_workers": ((0,), "The daemon's loaders read for all its clients: set loaders= in feedd.conf, and leave this at 0"),
     "collate_fn": ((None,), "A batch comes as one tensor per field; process it further in the loop, or with"
@@ -33,6 +34,8 @@ _HARMLESS = {
 _TRANSFORM = "the daemon applies the transforms: set transform.FIELD= in the dataset's section of feedd.conf"
 _FILES = "the dataset's section of feedd.conf says where the files are: set path= there, or use feedd.serve()"
 _SPLIT = "declare a [view NAME] with samples= and split_seed= in feedd.conf, and give its name instead of the dataset's"
+_WEIGHTS = ("save the weights with numpy.save(), declare a [view NAME] with weights= (and epoch_samples=, the number of draws"
+            " in an epoch) in feedd.conf, and give its name instead of the dataset's")
 # Arguments of torchvision, the datasets library and others, for which people look here.
 _ELSEWHERE = {
     "transform": _TRANSFORM,
@@ -47,8 +50,9 @@ _ELSEWHERE = {
     "train": _SPLIT,
     "split": _SPLIT,
     "loader": "the dataset's format= in feedd.conf says how its files are read",
-    "weights": "there is no weighted sampling: every epoch has each sample once, or as often as the indices= file of a"
-               " [view NAME] in feedd.conf lists it",
+    "weights": _WEIGHTS,
+    "num_samples": _WEIGHTS,
+    "replacement": _WEIGHTS,
     "indices": "save the sample numbers with numpy.save(), declare a [view NAME] with indices= in feedd.conf, and give its"
                " name instead of the dataset's",
     "dtype": "the dataset's field.NAME= and transform.NAME= in feedd.conf set the type of a field",

@@ -38,7 +38,8 @@ class DataLoader:
     Arguments as in torch:
         dataset: the name of a dataset in feedd.conf, or a ``feedd.Dataset``, of which name and socket are taken.
         batch_size: samples per batch and rank.
-        shuffle: in an order that depends only on the seed and the epoch.
+        shuffle: in an order that depends only on the seed and the epoch. A view with weights= in feedd.conf draws its samples
+            at random in any case.
         drop_last: leave out the last batch of an epoch if it is not full.
         timeout: seconds to wait for a batch before ``feedd.Timeout``; 0 waits indefinitely. A wait of more than 5 s is
             explained by a ``RuntimeWarning``.

@@ -64,7 +64,7 @@ def _text_of(section: str, key: str, value: object) -> str:
 def _absolute(options: configparser.SectionProxy, base: str) -> None:
     """Relative paths start at the configuration's folder."""
     for key, value in options.items():
-        if key in ("path", "indices") or (key.startswith("field.") and options.get("format") != "records"):
+        if key in ("path", "indices", "weights") or (key.startswith("field.") and options.get("format") != "records"):
             options[key] = os.path.join(base, os.path.expanduser(value))
 
 

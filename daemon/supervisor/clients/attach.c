@@ -92,7 +92,7 @@ static int check_resume(const char *text, const struct feed_shape *shape, struct
         return error_set(error, -ESTALE, "the resume token belongs to %s order, but shuffle is %s",
                          token.version == ORDER_SEQUENTIAL ? "sequential" : "shuffled",
                          shape->shuffle ? "on" : "off");
-    if (shape->shuffle && token.seed != shape->seed)
+    if ((shape->shuffle || dataset_is_drawn(shape->dataset)) && token.seed != shape->seed)
         return error_set(error, -ESTALE, "the resume token belongs to seed %" PRIu64 ", not %" PRIu64,
                          token.seed, shape->seed);
     if (token.consumed > layout->samples)
@@ -160,9 +160,10 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
     if (refused)
         return refused;
     request->shape.batch_size = attach->batch_size;
-    request->shape.shuffle = attach->shuffle;
+    bool drawn = dataset_is_drawn(request->shape.dataset);
+    request->shape.shuffle = attach->shuffle && !drawn; // draws are in random order
     request->shape.drop_last = attach->drop_last;
-    request->shape.seed = attach->shuffle ? attach->seed : 0;
+    request->shape.seed = attach->shuffle || drawn ? attach->seed : 0;
     snprintf(request->name, sizeof request->name, "%s", attach->share);
     request->rank = attach->rank;
     request->epochs = attach->epochs;
@@ -199,7 +200,9 @@ static int check_agreement(const struct served_feed *feed, const struct feed_sha
     if (strcmp(have->dataset->name, want->dataset->name) != 0)
         return error_set(error, -EEXIST, "feed \"%s\" runs over dataset %s, not %s; use another name",
                          feed->name, have->dataset->name, want->dataset->name);
-    if (have->dataset->layout->fingerprint != want->dataset->layout->fingerprint)
+    const struct dataset_layout *runs = have->dataset->layout, *wanted = want->dataset->layout;
+    // The fingerprint leaves out what the weights are.
+    if (runs->fingerprint != wanted->fingerprint || runs->selection.seed != wanted->selection.seed)
         return error_set(
             error, -EEXIST,
             "feed \"%s\" runs over dataset %s as it was before its files changed; use another name",

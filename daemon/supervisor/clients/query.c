@@ -124,7 +124,7 @@ static void describe_feed(const struct served_feed *feed, Feedd__Feed *row, char
     row->dataset = feed->dataset->name;
     row->batch_size = feed->shape.batch_size;
     row->world_size = feed->shape.world_size;
-    row->shuffle = feed->shape.shuffle;
+    row->shuffle = feed->shape.shuffle || dataset_is_drawn(feed->shape.dataset);
     row->seed = feed->shape.seed;
     row->slots = feed->ring.header ? feed->ring.header->slot_count : 0;
     row->ring_bytes = feed->ring_bytes;
@@ -372,6 +372,9 @@ void query_answer(struct session *session, const Feedd__Query *query) {
         return;
     case FEEDD__QUERY__KIND__INDICES:
         query_indices(session, query->name, query->start, send_answer);
+        return;
+    case FEEDD__QUERY__KIND__SHARES:
+        query_shares(session, query->name, query->start, send_answer);
         return;
     default:
         session_refuse(session, -EINVAL, "this daemon does not know that query");
