@@ -74,13 +74,14 @@ def sanitizer_settings():
 
 
 def find_unit_tests(options, build):
-    """The unit tests, and the check of the order's vectors."""
+    """The unit tests, and the checks of the order's and the mixtures' vectors."""
     for source in sorted((ROOT / "tests/unit").glob("test_*.c")):
         binary = build / "tests" / source.stem
         yield Program(f"unit/{source.stem}", [*options.wrap, str(binary)], options.limit)
-    reference = ROOT / "tests/unit/order_reference.py"
-    vectors = ROOT / "tests/unit/order_vectors.h"
-    yield Program("unit/order_reference", [sys.executable, str(reference), "--verify", str(vectors)], options.limit, False)
+    for name in ("order", "mix"):
+        command = [sys.executable, str(ROOT / f"tests/unit/{name}_reference.py"), "--verify"]
+        command += [str(ROOT / f"tests/unit/{name}_vectors.h")]
+        yield Program(f"unit/{name}_reference", command, options.limit, False)
 
 
 def integration_test(options, build, name, device=""):

@@ -35,6 +35,7 @@ SUITES = [
     (["shm/ring*.c", "shm/holes.c"], ["test_ring*", "test_room", "test_client_verify", *DELIVERY]),
     (["shm/stats*.c", "shm/reader_kind.c", "shm/confinement.c"],
      ["test_stats*", "test_rates", "test_render", "test_confine", "test_reader_setup"]),
+    (["order/mix*.c"], ["test_mix*"]),
     (["order/*.c"], ["test_order", "test_partition", "test_token", "simulate"]),
     (["daemon/supervisor/delivery/*.c"], DELIVERY),
 ]
