@@ -33,8 +33,9 @@ struct mix_base {
     uint64_t drawn[MIX_MAX_SOURCES];
 };
 
-struct mix;        // immutable; threads may share it. At most MIX_LISTED bytes and a few KiB
-struct mix_cursor; // looks a mixture up from one thread at a time; 10 KiB
+struct mix; // immutable; threads may share it. At most MIX_LISTED bytes and a few KiB
+struct
+    mix_cursor; // looks a mixture up from one thread at a time. 10 KiB and 2 bytes for each slot of mix_lookback
 
 // Only the ratio of the weights counts. `version` is the caller's, for instance from a resume token. Takes up to a
 // few dozen nanoseconds for each of at most MIX_LISTED draws. -EINVAL, with a sentence, for an unknown version, fewer
@@ -59,11 +60,11 @@ int mix_cursor_open(const struct mix *mix, const struct mix_base *base, struct m
 void mix_cursor_close(struct mix_cursor *cursor);
 
 // What stands at positions first..first+count-1 of the run; the same whatever the cursor was asked before. Positions
-// that follow those of the previous call cost a few dozen nanoseconds each. Others cost up to mix_lookback steps
-// more.
+// that follow those of the previous call cost a few dozen nanoseconds each. To go elsewhere costs a few dozen
+// microseconds more, and a nanosecond or two for each slot of mix_lookback; while W is at most MIX_LISTED, nothing.
 void mix_draws(struct mix_cursor *cursor, uint64_t first, uint32_t count, struct mix_draw *draws);
 
-// The most positions that are walked through to reach one that does not follow the last one: 0 while W is at most
+// The most slots that are looked at to find a position that does not follow the last one: 0 while W is at most
 // MIX_LISTED, else less than sources * W / MIX_LISTED + 1.
 uint64_t mix_lookback(const struct mix *mix);
 

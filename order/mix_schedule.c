@@ -42,32 +42,35 @@ static uint64_t heap_pop(struct mix_heap *heap) {
     return first;
 }
 
+struct border {
+    uint64_t end;   // of the window of the draw before
+    uint64_t begin; // of the window of this one
+};
+
+// INNER windows are FULL ones with half a slot less on either side, so one division yields both.
+static struct border border_before(const struct mix_schedule *schedule, uint32_t source, uint64_t number) {
+    const uint64_t inner = schedule->window == MIX_WINDOW_INNER, weight = schedule->weights[source];
+    const uint64_t twice = 2 * number * schedule->total + inner * weight;
+    const uint64_t begin = twice / (2 * weight), rest = twice % (2 * weight);
+    return (struct border){.end = begin - inner + (rest != 0), .begin = begin};
+}
+
 static void wait_until(struct mix_schedule *schedule, uint64_t begin, uint32_t source) {
     heap_push(&schedule->waiting, begin << SOURCE_BITS | source);
 }
 
-// The next draw's window has begun. One division yields where it ends and where the following one begins: INNER
-// windows are FULL ones with half a slot less on either side.
+// The window of the next draw has begun.
 static void make_ready(struct mix_schedule *schedule, uint32_t source) {
-    const uint64_t inner = schedule->window == MIX_WINDOW_INNER, weight = schedule->weights[source];
-    const uint64_t twice = 2 * (schedule->drawn[source] + UINT64_C(1)) * schedule->total + inner * weight;
-    const uint64_t begin = twice / (2 * weight), rest = twice % (2 * weight);
-    const uint64_t end = begin - inner + (rest != 0);
-    schedule->begin[source] = begin;
-    heap_push(&schedule->ready, end << SOURCE_BITS | source);
+    const struct border border = border_before(schedule, source, schedule->drawn[source] + UINT64_C(1));
+    schedule->begin[source] = border.begin;
+    heap_push(&schedule->ready, border.end << SOURCE_BITS | source);
 }
 
-void mix_schedule_start(struct mix_schedule *schedule, enum mix_window window, const uint32_t *weights,
-                        uint64_t total, const uint8_t *members, uint32_t count, uint64_t slot) {
-    schedule->window = window;
-    schedule->total = total;
-    schedule->weights = weights;
+void mix_schedule_start(struct mix_schedule *schedule, const uint8_t *members, uint32_t count) {
     schedule->ready.count = schedule->waiting.count = 0;
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t source = members[i];
-        const uint64_t weight = weights[source], drawn = divide_up(slot * weight, total);
-        schedule->drawn[source] = (uint32_t)drawn;
-        wait_until(schedule, drawn * total / weight, source);
+        wait_until(schedule, border_before(schedule, source, schedule->drawn[source]).begin, source);
     }
 }
 

@@ -29,16 +29,15 @@ struct mix_schedule {
     enum mix_window window;
     uint64_t total;
     const uint32_t *weights;         // by source
-    uint32_t drawn[MIX_MAX_SOURCES]; // by source
+    uint32_t drawn[MIX_MAX_SOURCES]; // by source: how often it was served
     uint64_t begin[MIX_MAX_SOURCES]; // of the window after that of the next draw
     struct mix_heap ready;           // sources whose window has begun, by its end
     struct mix_heap waiting;         // the others, by the begin of their window
 };
 
-// The sources `members`, whose weights are weights[member] >= 1, at `slot`. The draws whose FULL window began before
-// `slot` count as made. `weights` must outlive the schedule. The slots that follow are those from `slot` on.
-void mix_schedule_start(struct mix_schedule *schedule, enum mix_window window, const uint32_t *weights,
-                        uint64_t total, const uint8_t *members, uint32_t count, uint64_t slot);
+// Makes the `members` of `schedule` those that are served next, whose weights are weights[member] >= 1. window,
+// total, weights and drawn are set: what each of them has been served before. `weights` must outlive the schedule.
+void mix_schedule_start(struct mix_schedule *schedule, const uint8_t *members, uint32_t count);
 
 // The source that is served in `slot`. There must be one whose window has begun.
 uint32_t mix_schedule_draw(struct mix_schedule *schedule, uint64_t slot);
