@@ -78,10 +78,7 @@ uint64_t mix_plan_light_before(const struct mix_plan *plan, uint64_t slot) {
 // ---- heavy draws before a slot
 
 uint64_t mix_plan_reach(const struct mix_plan *plan) {
-    uint64_t longest = 0;
-    for (uint32_t i = 0; i < plan->heavy_count; i++)
-        longest = max_u64(longest, divide_up(plan->total, plan->weights[plan->heavy[i]]));
-    return longest;
+    return plan->heavy_count ? divide_up(plan->total, plan->weights[plan->heavy[0]]) : 0;
 }
 
 // A draw that may or may not be made before a slot: its window has begun, and has not ended.

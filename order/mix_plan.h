@@ -12,7 +12,7 @@ struct mix_plan {
     uint32_t sources, heavy_count, light_count;
     uint64_t total, light_total;
     uint32_t weights[MIX_MAX_SOURCES];                      // by source, without their common factor
-    uint8_t heavy[MIX_MAX_SOURCES], light[MIX_MAX_SOURCES]; // sources
+    uint8_t heavy[MIX_MAX_SOURCES], light[MIX_MAX_SOURCES]; // sources, the lightest first
 };
 
 // The light sources are those of the least weight that add up to at most `listed`. Errors as mix_open.

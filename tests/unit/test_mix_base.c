@@ -81,6 +81,23 @@ static void test_a_base_must_be_possible(void **state) {
     base = (struct mix_base){.start = 1, .drawn = {0, 0, 55}}; // no source of this mixture
     AUTO_FREE struct mix_cursor *fine = open_cursor(mix, &base);
     assert_int_equal(draw_at(fine, 1).number, 0);
+    assert_int_equal(mix_base_at(fine, 4, &base), 0);
+    assert_true(base.drawn[0] == 2 && base.drawn[1] == 1 && base.drawn[2] == 0);
+}
+
+static void test_only_the_ratio_counts(void **state) {
+    (void)state;
+    static const uint32_t large[] = {600000000, 900000000, 3000000000}, small[] = {2, 3, 10};
+    AUTO_FREE struct mix *one = open_mix(large, 3, MIX_LISTED), *other = open_mix(small, 3, MIX_LISTED);
+    AUTO_FREE struct mix_cursor *first = open_cursor(one, NULL), *second = open_cursor(other, NULL);
+    assert_int_equal(mix_lookback(one), 0);
+    struct mix_draw found[45], wanted[45];
+    mix_draws(first, 0, 45, found);
+    mix_draws(second, 0, 45, wanted);
+    assert_memory_equal(found, wanted, sizeof found);
+    struct mix_base base;
+    assert_int_equal(mix_base_at(first, 30, &base), 0);
+    assert_true(base.drawn[0] == 4 && base.drawn[1] == 6 && base.drawn[2] == 20);
 }
 
 static void test_wrong_weights(void **state) {
@@ -119,8 +136,8 @@ static void test_places_in_epochs(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_outside_is_no_source),    cmocka_unit_test(test_other_weights_from_there_on),
-        cmocka_unit_test(test_a_base_must_be_possible), cmocka_unit_test(test_wrong_weights),
-        cmocka_unit_test(test_places_in_epochs),
+        cmocka_unit_test(test_a_base_must_be_possible), cmocka_unit_test(test_only_the_ratio_counts),
+        cmocka_unit_test(test_wrong_weights),           cmocka_unit_test(test_places_in_epochs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
