@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "base/sizes.h"
-#include "order/mix.h"
+#include "order/splitmix.h"
 
 enum {
     // 8 rounds are the fewest that leave no trace in 10 thousand permutations of 2^8 samples. On a domain of
@@ -31,7 +31,7 @@ void order_init(struct order *order, enum order_version version, uint64_t sample
     // agree in no other; mixing the round number first keeps the keys of one seed from being those of
     // another one, shifted.
     for (uint32_t round = 0; round < ROUNDS; round++)
-        order->keys[round] = mix(mix(mix(mix(round) ^ seed) ^ epoch) ^ samples);
+        order->keys[round] = splitmix64(splitmix64(splitmix64(splitmix64(round) ^ seed) ^ epoch) ^ samples);
 }
 
 // The top bits of a product depend on all bits of its factors, hence the shift at the end and not a mask.

@@ -1,6 +1,6 @@
 #include "order/philox.h"
 
-#include "order/mix.h"
+#include "order/splitmix.h"
 
 #define ROUNDS 10
 
@@ -21,7 +21,7 @@ struct philox_block philox(struct philox_key key, struct philox_block counter) {
 }
 
 struct philox_key random_key(enum random_use use, uint64_t seed) {
-    const uint64_t key = mix(mix(use) ^ seed);
+    const uint64_t key = splitmix64(splitmix64(use) ^ seed);
     return (struct philox_key){{(uint32_t)key, (uint32_t)(key >> 32)}};
 }
 

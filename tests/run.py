@@ -74,11 +74,11 @@ def sanitizer_settings():
 
 
 def find_unit_tests(options, build):
-    """The unit tests, and the checks of the vectors of order and draws."""
+    """The unit tests, and the checks of the vectors of order, draws and mixtures."""
     for source in sorted((ROOT / "tests/unit").glob("test_*.c")):
         binary = build / "tests" / source.stem
         yield Program(f"unit/{source.stem}", [*options.wrap, str(binary)], options.limit)
-    for what in ("order", "draw"):
+    for what in ("order", "draw", "mix"):
         reference = ROOT / f"tests/unit/{what}_reference.py"
         vectors = ROOT / f"tests/unit/{what}_vectors.h"
         command = [sys.executable, str(reference), "--verify", str(vectors)]

@@ -1,4 +1,4 @@
-// Small texts that come from users: resume tokens, transforms, names, sizes, and what feedctl prints of them.
+// Small texts that come from users: resume tokens, transforms, names, sizes, weights, and what feedctl prints of them.
 //
 // Input: a byte that says what the text is, and the text, which may have several lines.
 #include <inttypes.h>
@@ -11,6 +11,8 @@
 #include "client/ctl/text.h"
 #include "daemon/config/config_values.h"
 #include "daemon/source/transform.h"
+#include "order/mix.h"
+#include "order/mix_weight.h"
 #include "order/token.h"
 #include "shm/layout.h"
 #include "tests/fuzz/fuzz.h"
@@ -99,6 +101,41 @@ static void try_values(struct fuzz_input *input) {
                    0);
 }
 
+// Weights keep their ratio as whole numbers, and a mixture can be made of these.
+static void check_whole(const struct mix_weight *weights, const uint32_t *whole, uint32_t count) {
+    struct mix *mix = NULL;
+    struct error error = {0};
+    for (uint32_t i = 1; i < count; i++) {
+        const long double ratio = (long double)weights[i].digits / (long double)weights[0].digits *
+                                  powl(10, weights[i].exponent - weights[0].exponent);
+        FUZZ_CHECK(fabsl((long double)whole[i] / (long double)whole[0] / ratio - 1) < 1e-15L);
+    }
+    FUZZ_CHECK(mix_open_listed(whole, count, 100, &mix, &error) == 0);
+    mix_close(mix);
+}
+
+static void try_weights(struct fuzz_input *input) {
+    char text[TEXT], again[TEXT];
+    struct mix_weight weights[8] = {0}, same;
+    uint32_t whole[COUNT_OF(weights)], count = 0;
+    struct error error = {0};
+    while (input->left && count < COUNT_OF(weights)) {
+        if (mix_weight_parse(fuzz_line(input, text, sizeof text), &weights[count], &error) < 0) {
+            FUZZ_CHECK(*error.text);
+            return;
+        }
+        snprintf(again, sizeof again, "%llue%d", (unsigned long long)weights[count].digits,
+                 weights[count].exponent);
+        FUZZ_CHECK(mix_weight_parse(again, &same, &error) == 0 && same.digits == weights[count].digits &&
+                   same.exponent == weights[count].exponent);
+        count++;
+    }
+    if (mix_weights_scale(weights, count, whole, &error) == 0)
+        check_whole(weights, whole, count);
+    else
+        FUZZ_CHECK(*error.text);
+}
+
 static void try_printing(struct fuzz_input *input) {
     static FILE *nowhere;
     if (!nowhere)
@@ -124,8 +161,8 @@ static void try_printing(struct fuzz_input *input) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static void (*const kinds[])(struct fuzz_input *) = {try_token, try_transform, try_names, try_values,
-                                                         try_printing};
+    static void (*const kinds[])(struct fuzz_input *) = {try_token,  try_transform, try_names,
+                                                         try_values, try_printing,  try_weights};
     struct fuzz_input input = {data, size};
     kinds[fuzz_byte(&input) % COUNT_OF(kinds)](&input);
     return 0;

@@ -222,6 +222,8 @@ def texts():
     yield "mode", b"\x030660"
     words = b"a long line of words to be folded\nwarning: mind this\xc2\x9b\nthree\n1\n2\n3\n"
     yield "printing", b"\x04\x14\x3f\x7f\xff\xff\xff\x01" + words
+    yield "weights", b"\x053\n0.25\n1e-3\n.5E+2\n"
+    yield "large-weights", b"\x05123456789012345678\n1e1000\n0.001e-997\n"
 
 
 def samples():

@@ -37,6 +37,7 @@ SUITES = [
      ["test_stats*", "test_rates", "test_render", "test_confine", "test_reader_setup"]),
     (["order/draw.c", "order/philox.c", "order/selection.c", "order/shares.c"],
      ["test_draw*", "test_philox", "test_selection", "test_shares"]),
+    (["order/mix*.c"], ["test_mix*"]),
     (["order/*.c"], ["test_order", "test_partition", "test_token", "simulate"]),
     (["daemon/supervisor/delivery/*.c"], DELIVERY),
 ]

@@ -37,7 +37,7 @@ static void test_the_counter_is_position_and_epoch(void **state) {
     assert_memory_equal(&random, &published[2].random, sizeof random);
 }
 
-// The first two outputs of splitmix64 that starts with 0 are mix(0) and mix of its first increment.
+// The first two outputs of splitmix64 that starts with 0 are splitmix64(0) and splitmix64 of its first increment.
 static void test_the_key_is_of_use_and_seed(void **state) {
     (void)state;
     const uint64_t zero = 0xe220a8397b1dcdaf, increment = 0x6e789e6aa1b965f4; // as published
