@@ -227,7 +227,7 @@ static void test_formats_agree(void **state) {
         assert_non_null(source_find_format(name));
         assert_string_equal(source_find_format(name)->name, name);
     }
-    assert_int_equal(count, 4);
+    assert_int_equal(count, 6);
     for (uint32_t mode = 0; mode < 4; mode++)
         assert_string_equal(
             value_choice_name(option_find(SECTION_FEEDD, "io")->unit, mode, name, sizeof name),

@@ -116,7 +116,7 @@ static const struct {
     {"[dataset x]\nformat = tokens\npath = p\ndtype = u8\nlength = 0\n",
      "[dataset x] length: found \"0\", wanted a whole number of tokens"},
     {TOKENS "field.x = y\n",
-     ":6: [dataset x] field.x: found in a dataset of format tokens, wanted with format idx records npy only"},
+     ":6: [dataset x] field.x: found in a dataset of format tokens, wanted with format idx records npy tar only"},
     {TOKENS "record_bytes = 4\n",
      ":6: [dataset x] record_bytes: found in a dataset of format tokens, wanted with format records only"},
     {"[dataset x]\nrecord_bytes = 4\nfield.a = b\nformat = idx\n",
