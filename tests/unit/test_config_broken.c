@@ -115,14 +115,15 @@ static const struct {
      "[dataset x] dtype: found \"f32\", wanted one of u8"},
     {"[dataset x]\nformat = tokens\npath = p\ndtype = u8\nlength = 0\n",
      "[dataset x] length: found \"0\", wanted a whole number of tokens"},
-    {TOKENS "field.x = y\n",
-     ":6: [dataset x] field.x: found in a dataset of format tokens, wanted with format idx records npy tar only"},
+    {TOKENS "field.x = y\n", ":6: [dataset x] field.x: found in a dataset of format tokens, wanted with "
+                             "format idx records npy tar only"},
     {TOKENS "record_bytes = 4\n",
      ":6: [dataset x] record_bytes: found in a dataset of format tokens, wanted with format records only"},
     {"[dataset x]\nrecord_bytes = 4\nfield.a = b\nformat = idx\n",
      ":2: [dataset x] record_bytes: found in a dataset of format idx, wanted with format records only"},
     {"[dataset x]\nformat = npy\nfield.a = b\npath = c\n",
-     ":4: [dataset x] path: found in a dataset of format npy, wanted with format records tokens only"},
+     ":4: [dataset x] path: found in a dataset of format npy, wanted with format records tokens tar megatron "
+     "only"},
     {"[dataset x]\nformat = npy\nfield.a = b\nheader_bytes = 0\n",
      ":4: [dataset x] header_bytes: found in a dataset of format npy"},
     {"[dataset x]\nformat = npy\n",
