@@ -187,8 +187,10 @@ def heartbeat_age(instance):
     return instance.statistics()["heartbeat_age_s"]
 
 
+@harness.limit(90)
 def test_out_of_descriptors_for_a_feed():
-    """A feed needs several: whichever is missing, attaching fails in words, and nothing is half there."""
+    """A feed needs several: whichever is missing, attaching fails in words, and nothing is half there. Where loaders find too
+    few, they are started five times, with pauses of 15 s in all."""
     with harness.Instance(linger=0, device_linger=0, loaders=3) as feedd:
         data.add_records(feedd)
         feedd.start()
