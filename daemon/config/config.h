@@ -8,7 +8,7 @@
 #include "daemon/config/part.h"
 
 // One `field.NAME = VALUE` of a dataset, `transform.NAME = VALUE` or `pad.NAME = VALUE`; the format,
-// daemon/source/transform.h or daemon/source/pad.h says what VALUE means.
+// daemon/source/transform.h or daemon/source/builder_pad.h says what VALUE means.
 struct config_field {
     char *name;
     char *value;
