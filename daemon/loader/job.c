@@ -50,6 +50,7 @@ bool job_start(struct job_board *board) {
     }
     job->outstanding = job->plan.request_count;
     if (!job->outstanding) { // nothing but values and empty samples
+        board->made_at_once++;
         job_stage_enqueue(board, job);
         return true;
     }

@@ -65,6 +65,7 @@ struct job_board {
     struct read_request *retries; // to be submitted before anything new
     struct read_request **retries_end;
     uint32_t busy;           // jobs that are not idle
+    uint64_t made_at_once;   // jobs that took no reads
     uint64_t reads_finished; // or failed: whoever waits for reads sees whether any come
     uint64_t now_ns;         // as of the last look at the clock
     uint64_t latest_ns;      // when the job was claimed that was claimed last of those whose reads came back

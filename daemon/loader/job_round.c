@@ -29,14 +29,18 @@ static struct read_request *wait_for_reads(struct job_board *board, struct reade
 }
 
 bool job_round(struct job_board *board, struct reader *reader, bool claim) {
+    // Reads in flight end the claims of a round. A job without reads is the last one, or a loader that is slower than
+    // its consumers would never come back from here.
+    uint64_t made = board->made_at_once;
     do
         job_submit(board, reader);
-    while (claim && wants_more(board, reader) && !job_waiting(board) && job_start(board));
+    while (claim && wants_more(board, reader) && !job_waiting(board) && job_start(board) &&
+           board->made_at_once == made);
     // Before the stages run, the reader gives what was submitted to the kernel: storage works meanwhile.
     bool staging = job_staging(board);
     if (reader->in_flight)
         job_finish(board, staging ? reader->reap(reader, 0) : wait_for_reads(board, reader));
     if (staging)
         job_stage_slice(board);
-    return staging || board->busy;
+    return staging || board->busy || board->made_at_once != made;
 }

@@ -5,7 +5,9 @@ import io
 import os
 import random
 import struct
+import subprocess
 import tarfile
+import time
 
 import consumer
 import expected
@@ -127,6 +129,20 @@ def test_fields_without_reads():
         check(feedd, {"cls": content["cls"]}, name="plain", shuffle=True, seed=3)
         floats = [struct.pack("<f", 2.0 * struct.unpack("<i", value)[0]) for value in content["cls"]]
         check(feedd, {"cls": floats}, name="labels", epochs=2)
+
+
+def test_loaders_without_reads_are_seen_to_move():
+    """One that is slower than its consumer always finds another chunk, and must say between two of them that it lives."""
+    with harness.Instance(io="uring", loaders=1, loader_timeout=2, ring="64K") as feedd:
+        write(feedd.directory / "a.tar", [(f"{number}", {"cls": b"1"}) for number in range(20000)])
+        feedd.add_dataset("labels", format="tar", path="a.tar", field_cls="u8")
+        feedd.start()
+        command = [harness.PROGRAMS / "feedctl", "read", "labels", "--batch-size=20000", "--epochs=1000000", "--shuffle"]
+        with subprocess.Popen(command, env=feedd.environment(), stdout=subprocess.DEVNULL) as reader:
+            loaders = harness.eventually(lambda: feedd.children_called("loader"), 5, "a loader runs")
+            time.sleep(5)
+            assert reader.poll() is None and feedd.children_called("loader") == loaders
+            reader.kill()
 
 
 def test_a_padded_field_may_be_transformed():
