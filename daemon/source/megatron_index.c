@@ -138,6 +138,11 @@ static int add_documents(struct tables *tables, const uint64_t *ends, uint64_t *
                 return refuse_boundary(tables, at + i, firsts[i]);
             last = firsts[i];
             starts[at + i] = ends[last];
+            if (at + i && starts[at + i] - starts[at + i - 1] > INT32_MAX) // a position is an i32
+                return builder_refuse(tables->builder, -EFBIG, tables->file.path,
+                                      "found document %" PRIu64 " with %" PRIu64
+                                      " tokens, wanted fewer than 2^31",
+                                      at + i - 1, starts[at + i] - starts[at + i - 1]);
         }
         if (err)
             return err;

@@ -172,6 +172,17 @@ def test_indices_that_lie():
     refuse(lambda index, data: (index[:34][:18] + struct.pack("<QQ", 0, 1) + bytes(8), data), "found no documents")
 
 
+def test_a_document_that_is_too_long():
+    """A position would not fit into 32 bits. No more than the index is read before that is found out."""
+    length = (1 << 31) - 2
+
+    def change(index, data):
+        head = index[:18] + struct.pack("<QQ", 2, 2)
+        return head + struct.pack("<2i2q2q", length, 2, 0, 2 * length, 0, 2), data
+
+    refuse(change, "x.idx: found document 0 with 2147483648 tokens, wanted fewer than 2^31")
+
+
 def test_pairs_that_do_not_match():
     refuse(lambda index, data: (index, data[:-1]), "x.bin: found 11 bytes, wanted 12, which its index says")
     refuse(lambda index, data: (index, data + b"1"), "x.bin: found 13 bytes, wanted 12")
