@@ -24,7 +24,7 @@ WERROR   ?=
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-7s %s\n' '$(1)' '$(2)')
 
-PKGS_DAEMON := liburing libuv inih libprotobuf-c libxxhash
+PKGS_DAEMON := liburing libuv inih libprotobuf-c libxxhash liblz4 libzstd zlib
 PKGS_CLIENT := libprotobuf-c
 PKGS_CTL    := jansson tinfo libxxhash libpng zlib
 pkg = $(shell pkg-config --cflags $(1) 2>/dev/null)
@@ -47,7 +47,8 @@ WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvl
             -Wwrite-strings -Wundef -Wno-missing-field-initializers $(if $(WERROR),-Werror)
 # Floating-point results must have the same bits on every machine: no fused multiply-add.
 EXACT := -ffp-contract=off
-FLAGS = -std=gnu11 -D_GNU_SOURCE -DFEEDD_VERSION='"$(VERSION)"' -I. -I$(BUILD)/gen -fPIC -fvisibility=hidden -pthread \
+FLAGS = -std=gnu11 -D_GNU_SOURCE -DFEEDD_VERSION='"$(VERSION)"' -I. -I$(BUILD)/gen \
+        -isystem third_party/nanoarrow/src -isystem third_party/flatcc/include -fPIC -fvisibility=hidden -pthread \
         $(EXACT) $(WARNINGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer) \
         $(if $(HAVE_SYSTEMD),-DHAVE_SYSTEMD=1) $(if $(HAVE_SECCOMP),-DHAVE_SECCOMP=1)
 LINK = $(CC) $(CFLAGS) -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
@@ -60,6 +61,7 @@ PROTO_SOURCES  := $(sort $(wildcard proto/*.c))
 CLIENT_SOURCES := $(sort $(wildcard client/lib/*.c))
 CTL_SOURCES    := $(sort $(wildcard client/ctl/*.c))
 DAEMON_SOURCES := $(sort $(filter-out daemon/main.c,$(wildcard daemon/*.c daemon/*/*.c daemon/*/*/*.c)))
+VENDORED_SOURCES := third_party/flatcc/src/runtime/verifier.c
 UNIT_TESTS     := $(sort $(wildcard tests/unit/test_*.c))
 BENCH_SOURCES  := $(sort $(wildcard bench/bench_*.c))
 
@@ -97,6 +99,9 @@ $(BUILD)/obj/gen/feed.pb-c.o: $(BUILD)/gen/feed.pb-c.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(FLAGS) -w $(call pkg,$(PKGS_CLIENT)) $(CFLAGS) -MMD -MP -c -o $@ $<
 
+# Our warnings are not for code of other projects.
+$(call objects,$(VENDORED_SOURCES)): FLAGS += -w
+
 COMMON_OBJECTS := $(call objects,$(BASE_SOURCES) $(SHM_SOURCES) $(GPU_SOURCES) $(PROTO_SOURCES)) $(BUILD)/obj/gen/feed.pb-c.o
 
 define archive
@@ -115,7 +120,7 @@ $(BUILD)/obj/libfeed.o: $(call objects,$(CLIENT_SOURCES)) $(COMMON_OBJECTS)
 	$(Q)objcopy --localize-hidden $(if $(LIBFEED_TAKES),--wildcard --localize-symbol='protobuf_c_*') $@
 $(BUILD)/libfeed.a: $(BUILD)/obj/libfeed.o
 	$(archive)
-$(BUILD)/libdaemon.a: $(call objects,$(DAEMON_SOURCES)) $(COMMON_OBJECTS)
+$(BUILD)/libdaemon.a: $(call objects,$(DAEMON_SOURCES) $(VENDORED_SOURCES)) $(COMMON_OBJECTS)
 	$(archive)
 $(BUILD)/libctl.a: $(call objects,$(filter-out client/ctl/feedctl.c,$(CTL_SOURCES)))
 	$(archive)
@@ -163,6 +168,11 @@ $(BUILD)/tests/%.so: $(BUILD)/obj/tests/integration/%.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -shared -o $@ $^ -ldl
 
+$(BUILD)/bench/%.so: $(BUILD)/obj/bench/%.o
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -shared -o $@ $^ -ldl
+
 # feedd with loaders and transfer processes that play one that has been taken over.
 $(BUILD)/tests/hostile_feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/obj/tests/integration/hostile_loader.o $(BUILD)/obj/tests/integration/hostile_transfer.o $(BUILD)/libdaemon.a
 	$(call say,LINK,$@)
@@ -171,7 +181,7 @@ $(BUILD)/tests/hostile_feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/obj/tests/inte
 
 unit: $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_TESTS))
 integration-programs: $(addprefix $(BUILD)/tests/,consumer streams failing_epoll.so hostile_feedd attempts.so)
-bench-programs: $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SOURCES))
+bench-programs: $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SOURCES)) $(BUILD)/bench/slow_reads.so
 
 # ---- Tests -----------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-// Replaces each byte of a control character, and each that is no UTF-8, by "\xNN", in place; what no longer fits into
+// Replaces each byte of a control character, and each that is not UTF-8, by "\xNN", in place; what no longer fits into
 // `bytes` is cut off, but no character in the middle.
 void text_escape(char *text, size_t bytes);
 

@@ -52,21 +52,22 @@ def own_memory(pid, foreign):
 
 
 class Instance:
-    """feedd with the datasets and settings given, from `with` to its end."""
+    """feedd with the datasets and settings given, from `with` to its end. "view NAME" and "mix NAME" stand among them."""
 
-    def __init__(self, build, datasets, **settings):
+    def __init__(self, build, datasets, preload=None, **settings):
         self.build = build
+        self.preload = preload
         self.directory = tempfile.mkdtemp(prefix="feedd-bench.")
         self.socket = os.path.join(self.directory, "s")
         self.log = os.path.join(self.directory, "log")
         self.process = None
-        self.data_files = tuple(dataset["path"] for dataset in datasets.values())
+        self.data_files = tuple(dataset["path"] for dataset in datasets.values() if "path" in dataset)
         defaults = {"socket": self.socket, "linger": 0, "log_level": "warning", "ring_memory": "2G"}
         settings = {**defaults, **settings}
         with open(os.path.join(self.directory, "feedd.conf"), "w", encoding="utf-8") as file:
             self._section(file, "feedd", settings)
             for name, dataset in datasets.items():
-                self._section(file, f"dataset {name}", dataset)
+                self._section(file, name if " " in name else f"dataset {name}", dataset)
 
     @staticmethod
     def _section(file, name, settings):
@@ -77,9 +78,10 @@ class Instance:
     def __enter__(self):
         config = os.path.join(self.directory, "feedd.conf")
         command = [os.path.join(self.build, "feedd"), "--config", config]
+        environment = {**os.environ, **({"LD_PRELOAD": self.preload} if self.preload else {})}
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                            start_new_session=True)
+                                            start_new_session=True, env=environment)
         end = time.monotonic() + START_SECONDS
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > end:

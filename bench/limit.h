@@ -23,7 +23,8 @@ struct limit {
     uint64_t record, batch, processes, ring_bytes, depth, delay_us;
     double seconds;
     bool direct;
-    bool ahead; // fetch the next sample into the cache while one is copied
+    bool ahead;  // fetch the next sample into the cache while one is copied
+    bool mapped; // copy from a map instead of reading
     int fd;
     uint64_t samples; // in the file
     uint32_t *order;  // a permutation of 0..samples-1
@@ -65,7 +66,7 @@ static inline uint8_t *limit_place(const struct limit *limit, uint64_t batch, ui
 _Noreturn static inline void limit_usage(void) {
     fprintf(stderr,
             "usage: %s --file F --record BYTES [--batch N] [--processes P] [--seconds T]\n"
-            "       [--ring BYTES] [--depth D] [--delay-us U] [--direct] [--ahead]\n",
+            "       [--ring BYTES] [--depth D] [--delay-us U] [--direct] [--ahead] [--mapped]\n",
             program_invocation_short_name);
     exit(2);
 }
@@ -75,7 +76,7 @@ static inline void limit_options(struct limit *limit, int argc, char **argv) {
         {"file", 1, NULL, 'f'},      {"record", 1, NULL, 'r'},   {"batch", 1, NULL, 'b'},
         {"processes", 1, NULL, 'p'}, {"ring", 1, NULL, 'R'},     {"depth", 1, NULL, 'd'},
         {"seconds", 1, NULL, 's'},   {"delay-us", 1, NULL, 'u'}, {"direct", 0, NULL, 'D'},
-        {"ahead", 0, NULL, 'a'},     {NULL, 0, NULL, 0},
+        {"ahead", 0, NULL, 'a'},     {"mapped", 0, NULL, 'm'},   {NULL, 0, NULL, 0},
     };
     *limit =
         (struct limit){.batch = 256, .processes = 1, .ring_bytes = 16u << 20, .depth = 256, .seconds = 1};
@@ -110,6 +111,9 @@ static inline void limit_options(struct limit *limit, int argc, char **argv) {
         case 'a':
             limit->ahead = true;
             break;
+        case 'm':
+            limit->mapped = true;
+            break;
         case 's':
             limit->seconds = strtod(optarg, NULL);
             break;
@@ -123,14 +127,8 @@ static inline void limit_options(struct limit *limit, int argc, char **argv) {
         limit_usage();
 }
 
-static inline void limit_open(struct limit *limit) {
-    struct stat status;
-    limit->fd = open(limit->file, O_RDONLY | O_CLOEXEC | (limit->direct ? O_DIRECT : 0));
-    if (limit->fd < 0 || fstat(limit->fd, &status) < 0)
-        bench_die(limit->file, errno);
-    limit->samples = (uint64_t)status.st_size / limit->record;
-    if (limit->samples < limit->batch || limit->samples > UINT32_MAX)
-        bench_die("samples in the file, which must hold a batch and at most 2^32", EINVAL);
+// The ring and the order. limit->samples is known.
+static inline void limit_allocate(struct limit *limit) {
     uint64_t batch_bytes = limit->batch * limit->record;
     limit->slots = max_u64(1, limit->ring_bytes / batch_bytes);
     limit->ring_bytes = limit->slots * batch_bytes;
@@ -141,6 +139,17 @@ static inline void limit_open(struct limit *limit) {
     if (limit->ring == MAP_FAILED)
         bench_die("ring", errno);
     limit_shuffle(limit);
+}
+
+static inline void limit_open(struct limit *limit) {
+    struct stat status;
+    limit->fd = open(limit->file, O_RDONLY | O_CLOEXEC | (limit->direct ? O_DIRECT : 0));
+    if (limit->fd < 0 || fstat(limit->fd, &status) < 0)
+        bench_die(limit->file, errno);
+    limit->samples = (uint64_t)status.st_size / limit->record;
+    if (limit->samples < limit->batch || limit->samples > UINT32_MAX)
+        bench_die("samples in the file, which must hold a batch and at most 2^32", EINVAL);
+    limit_allocate(limit);
 }
 
 // Starts a process for every `work`, lets them run together for the time asked for, and prints what they did

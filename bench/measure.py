@@ -14,11 +14,12 @@ from instance import BenchError
 RUN_SECONDS = 120
 
 
-def run_json(command, timeout=RUN_SECONDS):
-    """What a program prints, parsed."""
+def run_json(command, timeout=RUN_SECONDS, last_line=False):
+    """What a program prints, parsed; or only its last line, if others before it say how far it is."""
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout,
                           check=False)
-    return parse_output(command, done.returncode, done.stdout, done.stderr)
+    output = done.stdout.strip().splitlines()[-1] if last_line and done.stdout.strip() else done.stdout
+    return parse_output(command, done.returncode, output, done.stderr)
 
 
 def start(command):

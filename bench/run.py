@@ -12,15 +12,23 @@ import sys
 
 sys.dont_write_bytecode = True
 
-from figures import FIGURES, Bench
+import blocks
+import figures
+import ragged
+import slow
+import tokens
+from figure_mix import mix
+from figures import Bench
 from instance import BenchError
 from measure import Records
+
+FIGURES = {**figures.FIGURES, **blocks.FIGURES, "host.mix": mix, **ragged.FIGURES, **slow.FIGURES, **tokens.FIGURES}
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build", help="where feedd and the programs are (default: build)")
-    parser.add_argument("--data", help="folder for 6.5 GiB of data (default: $BENCH_DIR, else BUILD/bench/data)")
+    parser.add_argument("--data", help="folder for 14 GiB of data (default: $BENCH_DIR, else BUILD/bench/data)")
     parser.add_argument("--output", help="the records (default: BUILD/bench.jsonl)")
     parser.add_argument("--only", action="append", choices=FIGURES, help="only this figure; may be repeated")
     parser.add_argument("--quick", action="store_true", help="smaller, shorter, fewer runs: an impression, not a result")

@@ -91,6 +91,7 @@ struct feed_options {
     const char *client_name; // shown by feedctl; NULL: the program's name
     // For connecting and attaching together; 0: 30 s; negative: indefinitely. If the daemon stops meanwhile,
     // feed_open() looks for the next one until then, unless reconnect_timeout_ms says not to, or for less long.
+    // -EAGAIN: the index of the dataset is still being built.
     int connect_timeout_ms;
 
     // When the daemon is lost mid-run (killed, restarted, upgraded), feed_next() reconnects and continues at
@@ -107,14 +108,46 @@ struct feed_options {
     void *interrupted_context;
 };
 
+// Which samples of the dataset a feed is over, as the program says itself. It is the counterpart of a [view NAME] in
+// feedd.conf, and the same samples come in the same order. The daemon keeps it for this user alone, and as long as it
+// is in use; consumers that bring the same view share it, and only one of them sends the numbers.
+enum feed_view_kind {
+    FEED_RANGE = 1,   // `begin` to `end` of the samples as they are stored
+    FEED_SPLIT = 2,   // ... of a random permutation of them, which `seed` makes
+    FEED_INDICES = 3, // the samples with these numbers, in this order
+    FEED_WEIGHTS = 4, // samples drawn at random, with replacement, by these weights, one for each sample
+};
+
+// Zero-initialise it, then set what matters.
+struct feed_view {
+    size_t bytes; // sizeof(struct feed_view): later versions may have more
+    enum feed_view_kind kind;
+    uint32_t begin, end; // of a range or split, in millionths of the samples; `end` itself is not included
+    uint64_t seed;       // of a split
+    // Of indices or weights: `count` integers (or floats, for weights), one after another, at most 134217728. They are
+    // copied, 8 bytes for each, since a daemon that is restarted has to be given them again.
+    const void *data;
+    uint64_t count;
+    enum feed_dtype dtype;
+    uint64_t epoch_samples; // of weights: draws in an epoch; 0: as many as there are weights
+};
+
 // One field of a batch: a C-contiguous little-endian array [count, shape...], read-only, aligned to 256 bytes.
+//
+// Of a ragged field, whose samples differ in length: the values of all samples, one after another, in an array of one
+// dimension. Those of sample i are values offsets[i] up to, but not including, offsets[i + 1]. libfeed checks that the
+// values lie in the slot. The offsets are bytes like those of any field: a loader that malicious data has taken over
+// can write anything there, so a program that must survive that checks a copy of them.
 struct feed_array {
     const char *name; // valid as long as the handle
     const void *data; // with a device: in GPU memory
     enum feed_dtype dtype;
-    uint32_t dimensions;               // of the array, the batch axis included
-    uint64_t shape[FEED_MAX_DIMS + 1]; // shape[0] is the batch's count
-    size_t bytes;                      // of the whole array
+    uint32_t dimensions; // of the array, the batch axis included
+    uint64_t
+        shape[FEED_MAX_DIMS + 1]; // shape[0] is the batch's count; of a ragged field, its number of values
+    size_t bytes;                 // of the whole array
+    bool ragged;
+    const int64_t *offsets; // of a ragged field: count + 1 of them, the first 0; where `data` is; else NULL
 };
 
 // A lease on one batch. Plain data; the arrays are valid until feed_batch_release() or feed_close().
@@ -164,8 +197,14 @@ struct feed_description {
 //   -EOVERFLOW a batch of more than 256 MiB
 int feed_open(struct feed **feed, const struct feed_options *options);
 
+// The same over a view of options->dataset, which must not be a view itself; NULL: over all of it. Also
+//   -EINVAL the view   -ERANGE a sample number that the dataset does not have, or a weight that is not a finite number
+//   or is below 0   -EFBIG too many numbers   -ENOSPC no room for the view (view_memory, user_view_memory)
+int feed_open_view(struct feed **feed, const struct feed_options *options, const struct feed_view *view);
+
 // The next batch. timeout_ms 0: do not wait for one; negative: wait indefinitely. While the daemon is lost, one attempt
-// to attach again may exceed timeout_ms: it takes up to 2 s, on a GPU 10 s.
+// to attach again may exceed timeout_ms: it takes up to 2 s, on a GPU 10 s, and longer if the numbers of a view have to
+// be sent again.
 //   1 a batch   0 the run is over   -EAGAIN none in time   -ENOBUFS all `prefetch` leases are held: release one first
 //   -ECONNRESET the daemon went away   -EINTR see `interrupted`   or the error that ended the feed (-EIO a sample
 //   cannot be read, -ETIME this consumer lagged and was detached, -ENOENT or -EACCES the daemon came back without the
@@ -181,6 +220,8 @@ int feed_batch_wait(struct feed *feed, const struct feed_batch *batch, void *str
 // Copies a field of a batch from wherever it lies to host memory with room for its `bytes`, and waits for that: for
 // inspecting data, not for speed.
 int feed_batch_fetch(struct feed *feed, const struct feed_batch *batch, uint32_t field, void *to);
+// The same for the count + 1 offsets of a ragged field; -EINVAL for another one.
+int feed_batch_fetch_offsets(struct feed *feed, const struct feed_batch *batch, uint32_t field, int64_t *to);
 
 // Gives a lease back; the order does not matter. Host memory: `stream` is ignored. -EINVAL if the batch is not held.
 // GPU: the batch's memory may be reused when `stream` gets here; if several streams use it, make this one wait for
@@ -202,7 +243,7 @@ int feed_fd(const struct feed *feed);
 // The position of this consumer: after the last batch that feed_next() returned. `text` has room for
 // FEED_TOKEN_BYTES. A new consumer, also one with another world size, can continue from it. -ENOTCONN if the handle
 // never attached.
-#define FEED_TOKEN_BYTES 128
+#define FEED_TOKEN_BYTES 8448
 int feed_token(const struct feed *feed, char text[FEED_TOKEN_BYTES]);
 // The same for another position: after `consumed` samples of all ranks in that epoch. -ERANGE: it has fewer samples.
 int feed_token_at(const struct feed *feed, uint64_t epoch, uint64_t consumed, char text[FEED_TOKEN_BYTES]);
@@ -210,8 +251,9 @@ int feed_token_at(const struct feed *feed, uint64_t epoch, uint64_t consumed, ch
 // Valid until feed_close(); a reconnect updates it.
 const struct feed_description *feed_describe(const struct feed *feed);
 
-// The dataset index of sample `i` (0 <= i < count) of a batch, which follows from the order alone; skipped samples
-// are accounted for. In a view it is the number in the view; in one that draws by weight, the position in the epoch.
+// The number in the dataset of sample `i` (0 <= i < count) of a batch, which follows from the order alone; skipped
+// samples are accounted for, and replaced ones (on_error = replace) are named as if they stood there. In a view it is
+// the number in the view; in one that draws by weight, and in a mix, the position in the epoch.
 // -ERANGE outside of the batch; if samples were skipped, -EINVAL for a batch that is no longer held, and -ETIME if
 // its memory has been reused or freed.
 int64_t feed_batch_sample(const struct feed *feed, const struct feed_batch *batch, uint64_t i);

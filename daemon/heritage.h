@@ -3,8 +3,9 @@
 #define FEEDD_DAEMON_HERITAGE_H
 
 #include "base/scope.h"
-#include "daemon/source/dataset.h"
+#include "daemon/dataset/dataset.h"
 #include "gpu/gpu.h"
+#include "order/mix_run.h"
 
 enum heritage_fd {
     // 0 is /dev/null, 1 and 2 are the supervisor's
@@ -16,9 +17,11 @@ enum heritage_fd {
     // write end of a pipe; end of file tells the supervisor that this process and every read that it submitted are gone
     // (a loader registers it with its io_uring)
     HERITAGE_LIFE = 7,
-    HERITAGE_LIST = 8,   // struct dataset_list of a view that has a list; /dev/null for others
+    HERITAGE_LIST = 8,   // struct dataset_list of a dataset or view that has one; /dev/null for others
     HERITAGE_INDEX = 9,  // the dataset's index; /dev/null where there is none
-    HERITAGE_FILES = 10, // the dataset's files, in order
+    HERITAGE_PARTS = 10, // struct dataset_parts of a mix; /dev/null for others
+    HERITAGE_FILES =
+        11, // the dataset's files, in order; after them the list and the index of each part of a mix
 };
 
 // For a transfer process.
@@ -45,13 +48,16 @@ struct loader_settings {
     uint32_t io;          // enum io_mode
     uint32_t queue_depth; // reads in flight
     uint32_t io_delay_us;
-    uint32_t skip_errors;
+    uint32_t on_error; // enum on_error
     uint32_t io_direct;
     uint32_t log_level;
     uint32_t confine; // whether to give up what it does not need
     uint32_t reserved;
     uint64_t supervisor_pid;
     uint64_t mapped_limit;
+    struct mix_run mix; // of a mix: the run
+    uint32_t mix_order; // ... and the enum order_version of its sources
+    uint32_t mix_reserved;
     struct dataset_layout layout;
 };
 

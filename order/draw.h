@@ -36,7 +36,7 @@ void draw_init(struct draw_table *table, const uint64_t *memory, uint64_t count)
 // The sample that the random number `u` stands for.
 uint64_t draw_by(const struct draw_table *table, uint64_t u);
 
-// Replaces positions of an epoch by the samples drawn there; UINT64_MAX, which is no position, stays.
+// Replaces positions of an epoch by the samples drawn there; UINT64_MAX, which is not a position, stays.
 void draw_samples(const struct draw_table *table, uint64_t seed, uint64_t epoch, uint32_t count,
                   uint64_t *positions);
 

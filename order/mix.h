@@ -69,7 +69,7 @@ void mix_draws(struct mix_cursor *cursor, uint64_t first, uint32_t count, struct
 uint64_t mix_lookback(const struct mix *mix);
 
 // How many samples each source has given before `position`, as a base that starts there: what a resume token says,
-// and where a mixture with other weights goes on, each source from its own count. `drawn` beyond the mixture's
+// and where a mixture with other weights continues, each source from its own count. `drawn` beyond the mixture's
 // sources is 0. Costs a lookup and up to a few hundred microseconds. -ERANGE for a position before the start; `base`
 // is untouched then.
 //

@@ -43,7 +43,7 @@ static uint32_t common_factor(uint32_t left, uint32_t right) {
 int mix_plan_make(const uint32_t *weights, uint32_t sources, uint32_t listed, struct mix_plan *plan,
                   struct error *error) {
     if (sources < 1 || sources > MIX_MAX_SOURCES)
-        return error_set(error, -EINVAL, "found %u sources in a mixture, wanted 1 to %u", sources,
+        return error_set(error, -EINVAL, "found %u sources in a mix, wanted 1 to %u", sources,
                          MIX_MAX_SOURCES);
     *plan = (struct mix_plan){.sources = sources};
     uint32_t factor = 0;

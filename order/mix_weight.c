@@ -129,8 +129,7 @@ int mix_weights_scale(const struct mix_weight *weights, uint32_t count, uint32_t
     wide numbers[MIX_MAX_SOURCES];
     uint64_t total;
     if (count < 1 || count > MIX_MAX_SOURCES)
-        return error_set(error, -EINVAL, "found %u weights in a mixture, wanted 1 to %u", count,
-                         MIX_MAX_SOURCES);
+        return error_set(error, -EINVAL, "found %u weights in a mix, wanted 1 to %u", count, MIX_MAX_SOURCES);
     if (!widen(weights, count, numbers) || !reduce(numbers, count, &total))
         return error_set(
             error, -ERANGE,

@@ -9,6 +9,7 @@
 enum order_version {
     ORDER_SEQUENTIAL = 0, // position p is sample p
     ORDER_FEISTEL_1 = 1,  // keyed Feistel network with cycle walking
+    ORDER_WINDOW_1 = 2,   // group by group, shuffled within windows: order/window.h, not what follows here
 };
 
 // One epoch's permutation of 0..samples-1. Plain data; copy it freely.
@@ -24,7 +25,7 @@ struct order {
 void order_init(struct order *order, enum order_version version, uint64_t samples, uint64_t seed,
                 uint64_t epoch);
 
-// The sample at `position`; UINT64_MAX, which is no sample, for a position >= samples. O(1) memory; a few
+// The sample at `position`; UINT64_MAX, which is not a sample, for a position >= samples. O(1) memory; a few
 // dozen nanoseconds.
 uint64_t order_sample(const struct order *order, uint64_t position);
 

@@ -20,7 +20,8 @@ struct philox_block philox(struct philox_key key, struct philox_block counter);
 
 // Every use of random numbers has a number of its own, so that no two of them see the same ones.
 enum random_use {
-    RANDOM_DRAW_1 = 1, // order/draw.h
+    RANDOM_DRAW_1 = 1,    // order/draw.h
+    RANDOM_REPLACE_1 = 2, // order/replace.h
 };
 
 // The key of a use and a seed: the low and the high half of mix(mix(use) ^ seed) (order/mix.h).

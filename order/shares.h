@@ -24,8 +24,8 @@ struct weight {
     int32_t exponent;
 };
 
-// The weight in the lowest bits of `bits`; those above are 0. -ENOTSUP for a dtype that is no integer and no real
-// number, -EDOM for what is not a number, -EOVERFLOW for infinities, -ERANGE below 0 (but -0.0 is 0). `weight` is
+// The weight in the lowest bits of `bits`; those above are 0. -ENOTSUP for a dtype that is neither an integer nor a
+// real number, -EDOM for what is not a number, -EOVERFLOW for infinities, -ERANGE below 0 (but -0.0 is 0). `weight` is
 // untouched then.
 int weight_decode(uint32_t dtype, uint64_t bits, struct weight *weight);
 

@@ -10,6 +10,7 @@
 #define PROTO_MAX_DESCRIPTORS  4u              // with one message
 #define PROTO_MAX_GRANTS       256u            // slots in one Grant or Release
 #define PROTO_MAX_NAME         NAME_LENGTH_MAX // dataset, share and client names
+#define PROTO_PIECE_WORDS      8000u           // in a Piece, but in the last one
 #define PROTO_HELLO_TIMEOUT_MS 5000u           // a session that has not said hello by then is closed
 #define PROTO_DEFAULT_SOCKET   "/run/feedd/feedd.sock"
 

@@ -28,18 +28,33 @@ bool holes_next(struct holes *holes) {
     return holes->hole < holes->good && holes->source < holes->dispatched;
 }
 
-static bool is_skipped(const _Atomic uint64_t *skips, uint32_t place) {
-    return atomic_load_explicit(&skips[place / 64], memory_order_relaxed) >> (place % 64) & 1;
-}
-
 uint32_t hole_source(const _Atomic uint64_t *skips, uint32_t good, uint32_t dispatched, uint32_t place) {
     if (place >= good || good > dispatched)
         return UINT32_MAX;
-    if (!is_skipped(skips, place))
+    if (!hole_at(skips, place))
         return place;
     struct holes holes = holes_of(skips, good, dispatched);
     while (holes_next(&holes))
         if (holes.hole == place)
             return holes.source;
+    return UINT32_MAX;
+}
+
+uint32_t hole_source_in_order(const _Atomic uint64_t *skips, uint32_t good, uint32_t dispatched,
+                              uint32_t place) {
+    if (place >= good || good > dispatched)
+        return UINT32_MAX;
+    for (uint32_t first = 0; first < dispatched; first += 64) {
+        uint64_t readable = ~atomic_load_explicit(&skips[first / 64], memory_order_relaxed);
+        uint32_t count = (uint32_t)__builtin_popcountll(readable);
+        if (place >= count) {
+            place -= count;
+            continue;
+        }
+        while (place-- > 0)
+            readable &= readable - 1;
+        uint32_t source = first + (uint32_t)__builtin_ctzll(readable);
+        return source < dispatched ? source : UINT32_MAX;
+    }
     return UINT32_MAX;
 }

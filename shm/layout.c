@@ -6,7 +6,7 @@
 static_assert(sizeof(_Atomic uint64_t) == 8, "64-bit atomics are plain words");
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics work between processes");
 
-static_assert(sizeof(struct ring_field) == 120, "ring_field");
+static_assert(sizeof(struct ring_field) == 128, "ring_field");
 static_assert(sizeof(struct ring_slot) == 128, "a slot takes two cache lines");
 static_assert(offsetof(struct ring_slot, count) == 48, "ring_slot");
 static_assert(offsetof(struct ring_slot, repair) == 64, "ring_slot");
@@ -24,7 +24,7 @@ static_assert(offsetof(struct ring_header, total_bytes) == 16, "ring_header");
 static_assert(offsetof(struct ring_header, slots_offset) == 48, "ring_header");
 static_assert(offsetof(struct ring_header, data_offset) == 88, "ring_header");
 static_assert(offsetof(struct ring_header, on_device) == 104, "ring_header");
-static_assert(offsetof(struct ring_header, fields) == 144, "ring_header");
+static_assert(offsetof(struct ring_header, fields) == 176, "ring_header");
 static_assert(offsetof(struct ring_control, queue_head) % CACHE_LINE == 0, "own cache line");
 static_assert(offsetof(struct ring_control, claim_cursor) % CACHE_LINE == 0, "own cache line");
 static_assert(offsetof(struct ring_control, work) % CACHE_LINE == 0, "own cache line");

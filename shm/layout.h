@@ -12,7 +12,7 @@
 #include "base/sizes.h"
 
 #define RING_MAGIC         0x31474e4952444546u // "FEDRING1"
-#define RING_VERSION       4u
+#define RING_VERSION       6u
 #define RING_MAX_FIELDS    16u
 #define RING_MAX_DIMS      8u
 #define RING_MAX_SLOTS     4096u
@@ -20,6 +20,7 @@
 #define RING_FIELD_NAME    32u
 #define RING_PAGE          4096u
 #define RING_MAX_CONSUMERS 64u       // of a device pool: bits in ring_slot.unread
+#define RING_VALUES_ALIGN  256u      // the values of each ragged field begin at a multiple of this
 #define CHUNK_MAX_SAMPLES  0xffffffu // a batch, and therefore a chunk, has at most this many samples
 
 struct ring_field {
@@ -27,8 +28,13 @@ struct ring_field {
     uint32_t dtype;
     uint32_t dimensions;           // of one sample; a batch has one more, the first
     uint64_t shape[RING_MAX_DIMS]; // of one sample
-    uint64_t sample_bytes;
-    uint64_t slot_offset; // where the field's [batch, ...] array starts in a slot
+    uint64_t sample_bytes;         // 0 of a ragged field
+    uint64_t slot_offset;          // where the field's [batch, ...] array starts in a slot
+    // 0: a sample has sample_bytes. Otherwise the field is ragged, and this is its number among the ragged ones, from
+    // 1. A sample has any number of values, one after another: one dimension, with shape[0] = 0. What starts at
+    // slot_offset are int64 offsets[batch + 1], in values. ring_header.places_offset says where the values lie.
+    uint32_t ragged;
+    uint32_t reserved;
 };
 
 // A chunk word: the state of one piece of a batch, and who has it.
@@ -117,11 +123,23 @@ struct ring_header {
     uint64_t data_offset;  // slot_count slots of slot_bytes, unless:
     uint64_t slot_bytes;   // a multiple of RING_PAGE
     uint32_t on_device;    // 1: the slots lie in a device pool, and this object ends at data_offset
-    uint32_t reserved;
+    uint32_t ragged_count; // fields that are ragged
     uint64_t samples;
     uint64_t seed;
     uint64_t fingerprint;
     uint64_t world_size;
+    // Values of ragged fields lie between this and the slot's end. The places say where: _Atomic uint64_t
+    // [slot_count][chunks_per_slot + 2][ragged_count], in bytes from the start of the slot. Those of a batch with c
+    // chunks: number i < c is where the values of chunk i begin, number c is where those of the last chunk end, and
+    // number c + 1 is where they end as they are delivered: earlier, if samples were left out.
+    uint64_t values_offset;
+    uint64_t places_offset;
+    // With ragged fields and on_error = replace; otherwise 0. _Atomic uint8_t[slot_count][batch_size]: at each place of
+    // the batch stands the sample of this attempt (order/replace.h), 0: the one that the order names.
+    uint64_t attempts_offset;
+    // Of slot_bytes, what each slot has in any case: a multiple of RING_PAGE. The rest is there once a batch has needed
+    // it. Only with ragged fields.
+    uint64_t slot_allocated_bytes;
     struct ring_field fields[RING_MAX_FIELDS];
 };
 
@@ -151,7 +169,7 @@ struct ring_control {
 };
 
 #define STATS_MAGIC       0x3153544154534446u // "FDSTATS1"
-#define STATS_VERSION     3u
+#define STATS_VERSION     5u
 #define STATS_MAX_FEEDS   64u
 #define STATS_MAX_LOADERS 512u
 #define STATS_MAX_GPUS    16u
@@ -183,6 +201,26 @@ enum gpu_counter {
     GPU_COUNTERS
 };
 
+// What became of a sample that could not be read.
+enum bad_fate {
+    BAD_FATAL,    // the feed failed
+    BAD_SKIPPED,  // it was left out
+    BAD_REPLACED, // another one took its place, or was to take it
+    BAD_FATES
+};
+
+#define STATS_BAD_SAMPLES 32u // that a loader can report between two ticks of the supervisor
+
+// One of them. Written by the loader, relaxed, before bad_count.
+struct stats_bad_sample {
+    _Atomic uint64_t sample;  // of the dataset
+    _Atomic uint64_t offset;  // in the file
+    _Atomic uint32_t file;    // its index in the dataset
+    _Atomic uint32_t code;    // positive errno
+    _Atomic uint32_t fate;    // enum bad_fate
+    _Atomic uint32_t refused; // 1: by a stage, after it had been read
+};
+
 // Written by one loader process (counters, heartbeat, reader) and, while no process has the record, by the
 // supervisor.
 struct stats_loader {
@@ -198,7 +236,13 @@ struct stats_loader {
     uint32_t reserved;
     _Atomic uint64_t counters[LOADER_COUNTERS];
     _Atomic uint64_t confined; // a word of shm/confinement.h, which the process claims; 0: not yet
+    // Samples that could not be read, ever: number i is in bad[i % STATS_BAD_SAMPLES]. Written by the loader.
+    _Atomic uint64_t bad_count;
+    _Atomic uint64_t bad_totals[BAD_FATES];
+    struct stats_bad_sample bad[STATS_BAD_SAMPLES];
 };
+
+_Static_assert(sizeof(struct stats_loader) == RING_PAGE, "a record of a loader is one page");
 
 // Written only by the supervisor, under `version` as a seqlock (odd: being rewritten). Counters and gauges may be
 // read without looking at `version`; names and identity may not.

@@ -26,6 +26,7 @@ const char *reader_reason_text(uint32_t reason) {
         [REASON_LARGE] = "the dataset is larger than mapped_limit",
         [REASON_DIRECT] = "io_direct bypasses the page cache",
         [REASON_UNMAPPED] = "some files cannot be mapped; they are read with pread",
+        [REASON_FOLDER] = "the files of a folder are opened one by one",
     };
     return reason < COUNT_OF(texts) ? texts[reason] : "?";
 }

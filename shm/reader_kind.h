@@ -27,6 +27,7 @@ enum reader_reason {
     REASON_LARGE,           // auto: larger than mapped_limit
     REASON_DIRECT,          // io_direct = yes
     REASON_UNMAPPED,        // mapped, but some files cannot be mapped
+    REASON_FOLDER,          // auto: each file is opened when it is read
 };
 
 // "?" for a number that is neither, as may be found in shared memory.

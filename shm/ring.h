@@ -21,44 +21,12 @@ struct ring {
     // The supervisor's own (ring_supervise): what it put into the slots and how many entries into the queue. It does
     // not rely on what loaders can write.
     struct ring_slot *dispatched;
+    uint64_t *places;  // of ragged fields, as in the ring; NULL: there are none
+    uint8_t *attempts; // the same
     uint64_t queued;
     uint32_t
         urgent_seen; // a loader's own: all jobs that urgent_wanted counted when it had this value were claimed
 };
-
-// What a ring is made for. ring_plan fills in slot_offset of the fields.
-struct ring_plan {
-    uint32_t slot_count;
-    uint32_t batch_size;
-    uint32_t field_count;
-    struct ring_field fields[RING_MAX_FIELDS];
-    uint64_t samples, seed, fingerprint, world_size;
-    uint32_t order_version;
-    // the slots lie in a device pool: the object has only the control part, and a batch is one chunk
-    bool on_device;
-    // Results.
-    uint32_t chunks_per_slot;
-    uint32_t chunk_samples;
-    uint64_t slot_bytes;
-    uint64_t data_offset; // also the size of the control part
-    uint64_t total_bytes;
-};
-
-// Computes the results of a plan. -EOVERFLOW when a number exceeds 64 bits or a limit of the layout.
-int ring_plan(struct ring_plan *plan, struct error *error);
-
-// A ring is made in three steps. The first takes microseconds whatever the size; the others take milliseconds for
-// every 32 MiB, and any thread may do them. All fail with a sentence: -ENOSPC says what is needed and what is
-// free, -EFBIG names RLIMIT_FSIZE (if SIGXFSZ is ignored; by default it ends the process).
-//
-// Makes the shared-memory object and gives it its size, without a page in it. It has no name and cannot be given
-// one, so nothing is left in /dev/shm whatever dies. *fd is read-write; *read_fd cannot be made writable by
-// another user.
-int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct error *error);
-// Allocates the control part and writes the header. Then the ring can be mapped, but nobody may touch a batch yet.
-int ring_allocate_control(const struct ring_plan *plan, int fd, struct error *error);
-// Allocates the rest. Then batches can be dispatched.
-int ring_allocate(const struct ring_plan *plan, int fd, struct error *error);
 
 enum ring_access {
     RING_CONTROL, // supervisor, transfer process of a pool's ring: control part, read-write
@@ -71,7 +39,37 @@ enum ring_access {
 int ring_map(struct ring *ring, int fd, enum ring_access access, struct error *error);
 void ring_unmap(struct ring *ring);
 
-// Bytes of one sample, all fields together.
+// Where the values of a ragged field begin, and where they end: bytes in a slot.
+struct ring_values {
+    uint64_t begin, end;
+};
+
+// The places of a slot: see ring_header.places_offset.
+static inline uint64_t ring_slot_places(const struct ring_header *header) {
+    return (header->chunks_per_slot + 2ull) * header->ragged_count;
+}
+static inline _Atomic uint64_t *ring_places(const struct ring *ring, uint32_t slot) {
+    return (_Atomic uint64_t *)((uint8_t *)ring->control + ring->header->places_offset) +
+           slot * ring_slot_places(ring->header);
+}
+
+// The attempts of a slot: see ring_header.attempts_offset, which must not be 0.
+static inline _Atomic uint8_t *ring_attempts(const struct ring *ring, uint32_t slot) {
+    return (_Atomic uint8_t *)((uint8_t *)ring->control + ring->header->attempts_offset) +
+           (uint64_t)slot * ring->header->batch_size;
+}
+
+static inline bool ring_values_fit(const struct ring_header *header, const struct ring_values *values) {
+    return values->begin >= header->values_offset && values->begin <= values->end &&
+           values->end <= header->slot_bytes;
+}
+
+// Of the chunks `first` to `end` - 1 of the batch in a slot. False: loaders have written over it, and it is not within
+// the slot. `ragged` is the field's number, from 1.
+bool ring_find_values(const struct ring *ring, uint32_t slot, uint32_t ragged, uint32_t first, uint32_t end,
+                      struct ring_values *values);
+
+// Bytes of one sample, all fields together, but for ragged ones.
 static inline uint64_t ring_sample_bytes(const struct ring_field *fields, uint32_t count) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < count; i++)

@@ -7,6 +7,7 @@
 
 #include "base/sizes.h"
 #include "shm/holes.h"
+#include "shm/ragged_repair.h"
 #include "shm/ring_loader.h"
 #include "shm/ring_words.h"
 
@@ -200,14 +201,17 @@ static void copy_sample(const struct ring *ring, uint32_t slot, uint32_t to, uin
     }
 }
 
-void ring_repair(struct ring *ring, const struct ring_claim *claim) {
+int ring_repair(struct ring *ring, const struct ring_claim *claim) {
     const struct ring_slot *batch = ring_slot(ring, claim->slot);
     uint32_t count = samples_of(ring, batch, 0);
+    if (ring->header->ragged_count)
+        return ragged_repair(ring, claim, count);
     uint32_t skipped = (uint32_t)min_u64(__atomic_load_n(&batch->skipped, __ATOMIC_RELAXED), count);
     struct holes holes = holes_of(ring_skips(ring, claim->slot), count - skipped, count);
     // Sources are never written, so doing it again from the start changes nothing.
     while (holes_next(&holes))
         copy_sample(ring, claim->slot, holes.hole, holes.source);
+    return 0;
 }
 
 // Relaxed: nothing is read on the strength of it.

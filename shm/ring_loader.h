@@ -35,8 +35,9 @@ bool ring_chunk_failed(struct ring *ring, const struct ring_claim *claim, int co
                        uint64_t offset, uint64_t sample) MUST_CHECK;
 
 // Does a claimed repair: moves readable samples from the end of the batch into the holes. It can be repeated from
-// the start, so a loader that dies in the middle does no harm. Report it with ring_chunk_done.
-void ring_repair(struct ring *ring, const struct ring_claim *claim);
+// the start, so a loader that dies in the middle does no harm. With ragged fields: see ragged_repair.h. Report it with
+// ring_chunk_done, or with ring_chunk_failed if it returns -EPROTO.
+int ring_repair(struct ring *ring, const struct ring_claim *claim);
 
 // Whether a batch was ever queued. That happens only once all pages are allocated; until then, touch only the
 // control part.

@@ -11,12 +11,22 @@
 
 #include "base/sizes.h"
 #include "order/partition.h"
+#include "shm/ring_lacking.h"
+#include "shm/ring_places.h"
+#include "shm/ring_skips.h"
 #include "shm/ring_supervisor.h"
 #include "shm/ring_words.h"
 
 int ring_supervise(struct ring *ring, struct error *error) {
-    ring->dispatched = calloc(ring->header->slot_count, sizeof *ring->dispatched);
-    return ring->dispatched ? 0 : error_set(error, -ENOMEM, "out of memory");
+    const struct ring_header *header = ring->header;
+    ring->dispatched = calloc(header->slot_count, sizeof *ring->dispatched);
+    if (header->ragged_count)
+        ring->places = calloc(header->slot_count * ring_slot_places(header), sizeof *ring->places);
+    if (header->attempts_offset)
+        ring->attempts = calloc(header->slot_count, header->batch_size);
+    bool complete = ring->dispatched && (ring->places || !header->ragged_count) &&
+                    (ring->attempts || !header->attempts_offset);
+    return complete ? 0 : error_set(error, -ENOMEM, "out of memory"); // ring_unmap frees the others
 }
 
 uint64_t ring_unclaimed(const struct ring *ring) {
@@ -69,18 +79,6 @@ static void queue_slot(struct ring *ring, uint32_t slot) {
     atomic_store_explicit(&ring->control->queue_head, ++ring->queued, memory_order_release);
 }
 
-static void clear_skips(struct ring *ring, uint32_t slot, uint32_t first, uint32_t count) {
-    _Atomic uint64_t *skips = ring_skips(ring, slot);
-    for (uint32_t sample = first; sample < first + count; sample++)
-        atomic_fetch_and_explicit(&skips[sample / 64], ~(1ull << (sample % 64)), memory_order_relaxed);
-}
-
-static void clear_all_skips(struct ring *ring, uint32_t slot) {
-    _Atomic uint64_t *skips = ring_skips(ring, slot);
-    for (uint32_t i = 0; i < ring->header->skip_words; i++)
-        atomic_store_explicit(&skips[i], 0, memory_order_relaxed);
-}
-
 // First of all. A client that holds the slot's last batch without knowing that it was taken back compares `fill` after
 // it has read. The fence pairs with that in leases_still_ours: a read of what follows here finds the new number.
 static void name_batch(struct ring *ring, uint32_t slot) {
@@ -106,15 +104,7 @@ static void describe_batch(struct ring *ring, uint32_t slot) {
     __atomic_store_n(&batch->last_of_epoch, own->last_of_epoch, __ATOMIC_RELAXED);
     __atomic_store_n(&batch->source, own->source, __ATOMIC_RELAXED);
     atomic_store_explicit(&batch->recovered, 0, memory_order_relaxed); // published with the chunks
-}
-
-static void copy_skips(struct ring *ring, uint32_t slot, const struct ring *from, uint32_t source) {
-    uint32_t words = ring->header->skip_words;
-    if (words <= from->header->skip_words)
-        for (uint32_t i = 0; i < words; i++)
-            atomic_store_explicit(&ring_skips(ring, slot)[i],
-                                  atomic_load_explicit(&ring_skips(from, source)[i], memory_order_relaxed),
-                                  memory_order_relaxed);
+    ring_places_publish(ring, slot);
 }
 
 bool ring_dispatch_copy(struct ring *ring, uint32_t slot, const struct ring *from, uint32_t source,
@@ -128,9 +118,10 @@ bool ring_dispatch_copy(struct ring *ring, uint32_t slot, const struct ring *fro
     own->fill = fill;
     own->source = source;
     name_batch(ring, slot);
-    clear_all_skips(ring, slot);
+    ring_clear_all_skips(ring, slot);
     if (own->skipped)
-        copy_skips(ring, slot, from, source);
+        ring_copy_skips(ring, slot, from, source);
+    ring_places_copy(ring, slot, from, source);
     describe_batch(ring, slot);
     atomic_store_explicit(&ring_slot(ring, slot)->unread, unread, memory_order_relaxed); // as `recovered`
     // Release, as in ring_dispatch.
@@ -155,7 +146,7 @@ static void dispatch(struct ring *ring, uint32_t slot, const struct ring_batch *
                            .last_of_epoch = place->last_of_epoch};
     name_batch(ring, slot);
     // Whatever `skipped` was: it was never set for a batch that failed.
-    clear_all_skips(ring, slot);
+    ring_clear_all_skips(ring, slot);
     describe_batch(ring, slot);
 }
 
@@ -271,8 +262,15 @@ enum ring_slot_state ring_slot_poll(struct ring *ring, uint32_t slot) {
         return RING_SLOT_READY;
     if (own->skipped)
         return poll_repair(ring, slot);
+    if (ring->header->ragged_count)
+        return RING_SLOT_LACKING;
     ask_for_repair(ring, slot, (uint32_t)skipped);
     return RING_SLOT_FILLING;
+}
+
+void ring_close_up(struct ring *ring, uint32_t slot, uint32_t skipped) {
+    ring_places_publish_end(ring, slot);
+    ask_for_repair(ring, slot, skipped);
 }
 
 static bool is_busy(_Atomic uint64_t *word) {
@@ -366,14 +364,16 @@ static uint32_t recover_slot(struct ring *ring, uint32_t slot, uint32_t owner) {
             continue;
         uint32_t first = i * chunk_samples;
         if (!ring->header->on_device)
-            clear_skips(ring, slot, first, (uint32_t)min_u64(chunk_samples, own->count - first));
+            ring_clear_skips(ring, slot, first, (uint32_t)min_u64(chunk_samples, own->count - first));
         // Published by urgent_wanted.
         atomic_fetch_add_explicit(&batch->recovered, 1, memory_order_relaxed);
         // Release: the next owner sees the skip bits cleared.
         atomic_store_explicit(&words[i], chunk_word(CHUNK_RECOVERED, 0, 0), memory_order_release);
         freed++;
     }
-    if (owned_by(&batch->repair, owner)) {
+    if (owned_by(&batch->repair, owner) && ring->header->ragged_count) {
+        freed += ring_read_again(ring, slot);
+    } else if (owned_by(&batch->repair, owner)) {
         atomic_store_explicit(&batch->repair, chunk_word(CHUNK_FREE, 0, 0), memory_order_release);
         freed++;
     }

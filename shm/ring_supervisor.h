@@ -22,6 +22,20 @@ static inline const struct ring_slot *ring_dispatched(const struct ring *ring, u
     return &ring->dispatched[slot];
 }
 
+// Where the values of ragged fields are to lie, as ring_header.places_offset says: to be written before ring_dispatch
+// and ring_dispatch_again, for the batch that is dispatched. A ring without ragged fields has none.
+static inline uint64_t *ring_own_places(const struct ring *ring, uint32_t slot) {
+    return ring->places + slot * ring_slot_places(ring->header);
+}
+
+// Which samples stand there, as ring_header.attempts_offset says: to be written at the same time, if it is not 0.
+static inline uint8_t *ring_own_attempts(const struct ring *ring, uint32_t slot) {
+    return ring->attempts + (uint64_t)slot * ring->header->batch_size;
+}
+
+// Bytes of ragged fields in the batch that was dispatched, as it is delivered.
+uint64_t ring_ragged_bytes(const struct ring *ring, uint32_t slot);
+
 // Puts a batch into a free slot and queues its chunks; sleeping loaders see it after ring_wake_loaders. A batch
 // without samples is complete at once. False when the queue is full, which takes many deaths of loaders: try again
 // after the next batch is finished.
@@ -60,13 +74,20 @@ uint64_t ring_unclaimed(const struct ring *ring);
 enum ring_slot_state {
     RING_SLOT_FILLING,
     RING_SLOT_READY,
+    RING_SLOT_LACKING, // with ragged fields: all is done, but samples were skipped
     RING_SLOT_FAILED,
     RING_SLOT_BROKEN, // no loader that works as it should leaves what is there
 };
 
 // Looks at a dispatched slot. When all chunks are done and samples were skipped, it asks for the repair (FILLING)
-// and, when that is done, returns READY with the number skipped in ring_dispatched.
+// and, when that is done, returns READY with the number skipped in ring_dispatched. With ragged fields it returns
+// LACKING, because sizes have to be looked at first.
 enum ring_slot_state ring_slot_poll(struct ring *ring, uint32_t slot);
+
+// Of a LACKING slot: asks for the repair. The supervisor has written to ring_own_places where the values end without
+// the samples that were skipped (ring_lacking.h); it continues as after ring_slot_poll. The other way is to dispatch
+// the batch again into the same slot.
+void ring_close_up(struct ring *ring, uint32_t slot, uint32_t skipped);
 
 // The first failure since this was last called, if it is written down completely.
 struct ring_error {

@@ -135,3 +135,23 @@ void *stats_unused_record(void *records, size_t count, size_t bytes, size_t word
     }
     return NULL;
 }
+
+void stats_note_bad(struct stats_loader *loader, const struct bad_report *report) {
+    uint64_t count = atomic_load_explicit(&loader->bad_count, memory_order_relaxed);
+    struct stats_bad_sample *bad = &loader->bad[count % STATS_BAD_SAMPLES];
+    atomic_store_explicit(&bad->sample, report->sample, memory_order_relaxed);
+    atomic_store_explicit(&bad->offset, report->offset, memory_order_relaxed);
+    atomic_store_explicit(&bad->file, report->file, memory_order_relaxed);
+    atomic_store_explicit(&bad->code, report->code, memory_order_relaxed);
+    atomic_store_explicit(&bad->fate, report->fate, memory_order_relaxed);
+    atomic_store_explicit(&bad->refused, report->refused, memory_order_relaxed);
+    stats_add(&loader->bad_totals[report->fate], 1);
+    // Pairs with the acquire in bad_samples_hear.
+    atomic_store_explicit(&loader->bad_count, count + 1, memory_order_release);
+}
+
+const char *bad_fate_name(uint32_t fate) {
+    static const char *const names[] = {
+        [BAD_FATAL] = "fatal", [BAD_SKIPPED] = "skipped", [BAD_REPLACED] = "replaced"};
+    return fate < COUNT_OF(names) ? names[fate] : "?";
+}

@@ -28,6 +28,17 @@ static inline void stats_add(_Atomic uint64_t *counter, uint64_t amount) {
     atomic_store_explicit(counter, value + amount, memory_order_relaxed);
 }
 
+// Loader: reports a sample that could not be read.
+struct bad_report {
+    uint64_t sample, offset;
+    uint32_t file, code, fate; // enum bad_fate
+    bool refused;
+};
+void stats_note_bad(struct stats_loader *loader, const struct bad_report *report);
+
+// "fatal", "skipped", "replaced", or "?"
+const char *bad_fate_name(uint32_t fate);
+
 // How long a process that started then has not moved, as its heartbeat says. One from the future says nothing, except
 // that the process moved while the caller looked.
 #define STATS_HEARTBEAT_AHEAD_NS (1 * NS_PER_S)

@@ -31,12 +31,15 @@ DELIVERY = [
 # The tests of the Python package whose outcome depends on the framework, and those that are useful on a GPU.
 PYTHON_WITH_TORCH = [
     "test_dataset", "test_fork", "test_iterate", "test_jax", "test_kill", "test_lifetime", "test_state", "test_threads",
-    "test_transform", "test_unreadable",
+    "test_transform", "test_unreadable", "test_view",
 ]  # fmt: skip
 PYTHON_ON_GPU = ["test_iterate", "test_jax", "test_lifetime", "test_state", "test_threads", "test_transform"]
+# The integration tests whose files PyArrow writes, which make python installs.
+WITH_PYARROW = ["test_compressed", "test_parquet", "test_pyarrow"]
 running = set()  # session leaders of the running programs
-# What an interpreter must have for the tests of the Python package, by what they run with; prints nothing if it has it.
+# What an interpreter must have, by what the tests run with; prints nothing if it has it.
 NEEDED = {
+    "pyarrow": "import pyarrow",
     "numpy": "import numpy, pytest",
     "torch": "import numpy, pytest, torch",
     "cuda": "import numpy, pytest, torch; torch.cuda.is_available() or print('its PyTorch sees no GPU')",
@@ -74,11 +77,11 @@ def sanitizer_settings():
 
 
 def find_unit_tests(options, build):
-    """The unit tests, and the checks of the vectors of order, draws and mixtures."""
+    """The unit tests, and the checks of golden vectors."""
     for source in sorted((ROOT / "tests/unit").glob("test_*.c")):
         binary = build / "tests" / source.stem
         yield Program(f"unit/{source.stem}", [*options.wrap, str(binary)], options.limit)
-    for what in ("order", "draw", "mix"):
+    for what in ("order", "draw", "mix", "replace", "window"):
         reference = ROOT / f"tests/unit/{what}_reference.py"
         vectors = ROOT / f"tests/unit/{what}_vectors.h"
         command = [sys.executable, str(reference), "--verify", str(vectors)]
@@ -87,11 +90,28 @@ def find_unit_tests(options, build):
 
 def integration_test(options, build, name, device=""):
     """One file of integration tests; with a device, its consumers receive their batches there."""
-    command = [sys.executable, str(ROOT / "tests/integration/runner.py"), "--build", str(build)]
+    # Under build/asan, the one of build is as good.
+    interpreter, reason = interpreter_with("pyarrow", build, build.parent) if name in WITH_PYARROW else (sys.executable, "")
+    command = [str(interpreter), str(ROOT / "tests/integration/runner.py"), "--build", str(build)]
     command += ["--jobs", str(options.jobs), "--slowness", str(options.slowness)]
     command += ["--device", device] if device else []
     where = f"@{device}" if device else ""
-    return Program(f"integration{where}/{name}", [*command, str(ROOT / f"tests/integration/{name}.py")], 20 * options.limit)
+    command.append(str(ROOT / f"tests/integration/{name}.py"))
+    return Program(f"integration{where}/{name}", command, 20 * options.limit, skip=reason)
+
+
+def interpreter_with(needs, *builds):
+    """A Python that has what is needed, or the reason why there is none."""
+    reasons = []
+    candidates = [build / "venv/bin/python" for build in builds]
+    for interpreter in (*candidates, pathlib.Path(sys.executable), shutil.which("python3")):
+        if interpreter is None or not pathlib.Path(interpreter).exists():
+            continue
+        done = subprocess.run([interpreter, "-c", NEEDED[needs]], capture_output=True, text=True, check=False, timeout=300)
+        if not (done.stdout + done.stderr).strip():
+            return interpreter, ""
+        reasons.append(f"{interpreter}: {(done.stdout + done.stderr).strip().splitlines()[-1]}")
+    return None, "; ".join(reasons)
 
 
 def find_interpreter(build, needs):
@@ -99,15 +119,8 @@ def find_interpreter(build, needs):
     folders = [folder for folder in (build / "python", ROOT / "python") if (folder / "feedd").exists()]
     if not folders:
         return None, None, f"{build / 'python'} does not exist: make python builds it, but not with sanitizers"
-    reasons = []
-    for interpreter in (build / "venv/bin/python", pathlib.Path(sys.executable), shutil.which("python3")):
-        if interpreter is None or not pathlib.Path(interpreter).exists():
-            continue
-        done = subprocess.run([interpreter, "-c", NEEDED[needs]], capture_output=True, text=True, check=False, timeout=300)
-        if not (done.stdout + done.stderr).strip():
-            return interpreter, folders[0], ""
-        reasons.append(f"{interpreter}: {(done.stdout + done.stderr).strip().splitlines()[-1]}")
-    return None, None, "; ".join(reasons)
+    interpreter, reason = interpreter_with(needs, build)
+    return interpreter, folders[0] if interpreter else None, reason
 
 
 def python_tests(options, build):

@@ -38,7 +38,9 @@ define installed_files
 644 systemd/feedd.conf $(DATADIR)/doc/feedd/examples/feedd.conf
 644 client/example.c $(DATADIR)/doc/feedd/examples/example.c
 644 README.md $(DATADIR)/doc/feedd/README.md
+644 docs/data.md $(DATADIR)/doc/feedd/docs/data.md
 644 docs/gpu.md $(DATADIR)/doc/feedd/docs/gpu.md
+644 docs/packed.md $(DATADIR)/doc/feedd/docs/packed.md
 644 docs/pytorch.md $(DATADIR)/doc/feedd/docs/pytorch.md
 endef
 export installed_files

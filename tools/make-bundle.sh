@@ -25,7 +25,7 @@ cmocka=$(ldd "$build/tests/test_token" | sed -n 's/.*libcmocka.* => \([^ ]*\) .*
 cp -L "$cmocka" "$stage/build/lib/libcmocka.so.0"
 
 # What the tests read, and the documents.
-cp -r README.md ARCHITECTURE.md CHANGELOG.md LICENSE docs base bench client daemon gpu order proto shm systemd tests "$stage"
+cp -r README.md ARCHITECTURE.md CHANGELOG.md LICENSE docs base bench client daemon gpu order proto shm systemd tests third_party "$stage"
 find "$stage" -name __pycache__ -prune -exec rm -r {} +
 cp -r "$python" "$stage/python"
 find "$stage/python" -name __pycache__ -prune -exec rm -r {} +

@@ -48,7 +48,16 @@ Files: *
 Copyright: 2026 the authors of feedd
 License: Apache-2.0
  On Debian systems the whole text is in /usr/share/common-licenses/Apache-2.0.
+
+Files: third_party/nanoarrow/*
+Copyright: 2023 The Apache Software Foundation
+License: Apache-2.0
+
+Files: third_party/flatcc/*
+Copyright: 2015-2023 Mikkel F. Jørgensen, dvide.com
+License: Apache-2.0
 EOF
+cp third_party/flatcc/NOTICE "$doc/NOTICE.flatcc"
 printf 'feedd (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md in the source.\n\n -- %s  %s\n' \
     "$version" "$maintainer" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >"$doc/changelog.gz"
 find "$root/usr/share/man" -type f -exec gzip -9n {} +

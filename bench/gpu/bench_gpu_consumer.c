@@ -70,7 +70,8 @@ static bool take_batch(struct run *run, struct feed *feed) {
         consumer_die("feed_batch_release", feed, err);
     run->batches++;
     run->samples += batch.count;
-    run->bytes += batch.field[0].bytes;
+    for (uint32_t i = 0; i < batch.field_count; i++)
+        run->bytes += batch.field[i].bytes;
     if (run->pause_us)
         usleep((useconds_t)run->pause_us);
     return true;

@@ -16,6 +16,7 @@ from setting import BenchError, GpuBench, gpu_name # first: it finds the modules
 from costs import attach_ms, memory, next_us
 from delivered import copy_limit, delivered
 from measure import Records
+from packed import ragged, tokens
 from sharing import sharing, two
 from training import busy, overlap
 from verify import verify
@@ -31,6 +32,8 @@ FIGURES = {
     "gpu.attach_ms": attach_ms,
     "gpu.memory": memory,
     "gpu.two": two,
+    "gpu.tokens": tokens,
+    "gpu.ragged": ragged,
 }
 
 

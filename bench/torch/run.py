@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Eight experiments with torch's DataLoader and feedd side by side: prints tables, writes a JSON file for each.
+"""Ten experiments with torch's DataLoader and feedd side by side: prints tables, writes a JSON file for each.
 
 Each experiment runs in a separate process; one that fails is reported, and the others continue. ../README.md says what they
 measure; draw.py draws them.
@@ -29,6 +29,8 @@ EXPERIMENTS = {
     6: ("memory", 100),
     7: ("jobs", 150),
     8: ("training", 240),
+    9: ("peers", 280),
+    10: ("slow_samples", 120),
 }
 
 
@@ -37,7 +39,7 @@ def numbers(text):
     for part in text.split(","):
         found = [number for number, (name, _) in EXPERIMENTS.items() if part in (str(number), name)]
         if not found:
-            raise argparse.ArgumentTypeError(f"{part!r} is not one of 1 to 8 or "
+            raise argparse.ArgumentTypeError(f"{part!r} is not one of 1 to 10 or "
                                              + ", ".join(name for name, _ in EXPERIMENTS.values()))
         chosen += found
     return chosen

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "client/ctl/arguments.h"
+#include "client/ctl/indexing.h"
 #include "client/ctl/others.h"
 #include "client/ctl/query.h"
 #include "client/ctl/render.h"
@@ -48,6 +49,8 @@ static void format_fields(const Feedd__Dataset *dataset, char *text, size_t byte
         for (size_t k = 0; k < field->n_shape && used < bytes; k++)
             used += (size_t)snprintf(text + used, bytes - used, "%c%" PRIu64 "%s", k ? ',' : '[',
                                      field->shape[k], k + 1 == field->n_shape ? "]" : "");
+        if (field->ragged && used < bytes)
+            used += (size_t)snprintf(text + used, bytes - used, "[]");
         if (*field->transform && used < bytes)
             used += (size_t)snprintf(text + used, bytes - used, " from %s", dtype_name(field->stored));
     }
@@ -56,15 +59,19 @@ static void format_fields(const Feedd__Dataset *dataset, char *text, size_t byte
 static json_t *fields_json(const Feedd__Dataset *dataset) {
     json_t *fields = json_array();
     for (size_t i = 0; i < dataset->n_fields; i++) {
-        json_t *shape = json_array();
+        json_t *shape = dataset->fields[i]->ragged ? json_null() : json_array();
         for (size_t k = 0; k < dataset->fields[i]->n_shape; k++)
             json_array_append_new(shape, json_integer((json_int_t)dataset->fields[i]->shape[k]));
         const Feedd__Field *field = dataset->fields[i];
-        json_array_append_new(fields,
-                              json_pack("{s:o, s:s, s:o, s:s, s:o}", "name", ctl_json_text(field->name),
-                                        "dtype", dtype_name(field->dtype), "shape", shape, "stored",
-                                        dtype_name(field->stored), "transform",
-                                        *field->transform ? ctl_json_text(field->transform) : json_null()));
+        json_t *object =
+            json_pack("{s:o, s:s, s:o, s:s, s:o}", "name", ctl_json_text(field->name), "dtype",
+                      dtype_name(field->dtype), "shape", shape, "stored", dtype_name(field->stored),
+                      "transform", *field->transform ? ctl_json_text(field->transform) : json_null());
+        if (field->ragged) {
+            json_object_set_new(object, "mean_bytes", json_integer((json_int_t)field->mean_bytes));
+            json_object_set_new(object, "largest_bytes", json_integer((json_int_t)field->largest_bytes));
+        }
+        json_array_append_new(fields, object);
     }
     return fields;
 }
@@ -72,14 +79,32 @@ static json_t *fields_json(const Feedd__Dataset *dataset) {
 static json_t *dataset_json(const Feedd__Dataset *dataset) {
     char fingerprint[CTL_TEXT];
     snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, dataset->fingerprint);
-    return json_pack("{s:o, s:o, s:o, s:I, s:I, s:I, s:s, s:o, s:o, s:b, s:I, s:o}", "name",
-                     ctl_json_text(dataset->name), "of",
+    return json_pack("{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:s, s:o, s:o, s:b, s:I, s:o, s:o, s:o, s:o, s:o, "
+                     "s:I, s:I, s:o*}",
+                     "name", ctl_json_text(dataset->name), "of",
                      *dataset->of ? ctl_json_text(dataset->of) : json_null(), "format",
                      ctl_json_text(dataset->format), "samples", (json_int_t)dataset->samples, "sample_bytes",
-                     (json_int_t)dataset->sample_bytes, "files", (json_int_t)dataset->files, "fingerprint",
-                     fingerprint, "fields", fields_json(dataset), "io", ctl_json_text(dataset->io),
-                     "io_direct", (int)dataset->io_direct, "io_delay_us", (json_int_t)dataset->io_delay_us,
-                     "on_error", ctl_json_text(dataset->on_error));
+                     (json_int_t)dataset->sample_bytes, "bytes", (json_int_t)dataset->bytes, "files",
+                     (json_int_t)dataset->files, "fingerprint", fingerprint, "fields", fields_json(dataset),
+                     "io", ctl_json_text(dataset->io), "io_direct", (int)dataset->io_direct, "io_delay_us",
+                     (json_int_t)dataset->io_delay_us, "on_error", ctl_json_text(dataset->on_error), "state",
+                     ctl_json_text(dataset->state), "indexing", indexing_json(dataset->indexing), "problem",
+                     *dataset->problem ? ctl_json_text(dataset->problem) : json_null(), "index",
+                     *dataset->index ? ctl_json_text(dataset->index) : json_null(), "shuffle_window",
+                     (json_int_t)dataset->shuffle_window, "groups", (json_int_t)dataset->groups, "sources",
+                     dataset->sources ? json_array() : NULL); // see add_sources
+}
+
+// A dataset that is not there yet: instead of its fields, how far its index is, or why it has none.
+static void describe_absent(const Feedd__Dataset *dataset, const char *cells[], char *text, size_t bytes) {
+    char progress[INDEXING_TEXT];
+    if (dataset->indexing)
+        snprintf(text, bytes, "indexing: %s", indexing_text(dataset->indexing, progress));
+    else
+        snprintf(text, bytes, "index %s%s%s", dataset->state, *dataset->problem ? ": " : "",
+                 dataset->problem);
+    for (int i = 2; i <= 5; i++) // SAMPLES to FILES
+        cells[i] = "-";
 }
 
 static int take_datasets(const Feedd__Answer *page, void *context, struct error *error) {
@@ -91,18 +116,52 @@ static int take_datasets(const Feedd__Answer *page, void *context, struct error 
         NUMBER(samples, dataset->samples);
         NUMBER(files, dataset->files);
         ctl_format_bytes(dataset->sample_bytes, bytes);
-        ctl_format_bytes(dataset->samples * dataset->sample_bytes, total);
+        ctl_format_bytes(dataset->bytes, total);
         format_fields(dataset, fields, sizeof fields);
         snprintf(io, sizeof io, "%.40s%s%s", dataset->io, dataset->io_direct ? ", direct" : "",
                  dataset->io_delay_us ? ", delayed" : "");
         snprintf(format, sizeof format, "%s%.64s", *dataset->of ? "view of " : "",
                  *dataset->of ? dataset->of : dataset->format);
+        if (dataset->sources)
+            snprintf(format, sizeof format, "mix of %" PRIu32, dataset->sources);
         const char *cells[] = {dataset->name, format, samples, bytes, total, files, io, fields};
+        if (!dataset->samples)
+            describe_absent(dataset, cells, fields, sizeof fields);
         int added = add(list, cells, list->json ? dataset_json(dataset) : NULL, error);
         if (added < 0)
             return added;
     }
     return 0;
+}
+
+static int take_sources(const Feedd__Answer *page, void *context, struct error *error) {
+    json_t *sources = context;
+    for (size_t i = 0; i < page->n_sources; i++) {
+        const Feedd__Source *source = page->sources[i];
+        json_t *object = json_pack("{s:o, s:I, s:I}", "name", ctl_json_text(source->name), "weight",
+                                   (json_int_t)source->weight, "samples", (json_int_t)source->samples);
+        if (json_array_append_new(sources, object) < 0)
+            return out_of_memory(error);
+    }
+    return 0;
+}
+
+// A mix may have more sources than fit into a page of datasets.
+static int add_sources(const struct ctl *ctl, json_t *datasets, struct error *error) {
+    struct connection connection CLEANUP(connection_close) = {.socket = -1};
+    size_t i;
+    json_t *dataset;
+    int err = query_open(&connection, ctl, error);
+    json_array_foreach(datasets, i, dataset) {
+        json_t *sources = json_object_get(dataset, "sources");
+        if (err == -EACCES || err == -ENOENT)
+            err = 0; // one that is shown, but for others, or that has gone
+        if (sources && err >= 0)
+            err =
+                query_ask(&connection, FEEDD__QUERY__KIND__SOURCES,
+                          json_string_value(json_object_get(dataset, "name")), take_sources, sources, error);
+    }
+    return err == -EACCES || err == -ENOENT ? 0 : err;
 }
 
 static const struct column dataset_columns[] = {
@@ -228,6 +287,8 @@ static int print_list(const struct ctl *ctl, Feedd__Query__Kind kind,
                       int (*take)(const Feedd__Answer *, void *, struct error *), struct list *list) {
     struct error error = {0};
     int err = ask(ctl, kind, take, list, &error);
+    if (err == 0 && list->json && kind == FEEDD__QUERY__KIND__DATASETS)
+        err = add_sources(ctl, list->json, &error);
     if (err == 0 && list->json)
         ctl_print_json(json_incref(list->json), true);
     else if (err == 0)

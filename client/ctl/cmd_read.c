@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "base/error.h"
+#include "base/sizes.h"
 #include "base/time.h"
 #include "client/ctl/cmd_read_options.h"
 #include "client/ctl/text.h"
@@ -25,8 +26,9 @@ struct reading {
     struct verify *verify; // NULL: not wanted
     XXH3_state_t *digest;  // of this epoch; NULL: not wanted
     FILE *indices;         // NULL: not wanted
-    uint8_t *fetched;      // a copy of a batch from GPU memory
-    bool whole;            // this epoch, from its first batch on
+    uint8_t *fetched;      // a copy of a batch from GPU memory, as soon as one is wanted
+    size_t fetched_room;
+    bool whole; // this epoch, from its first batch on
     uint64_t epoch_batches, epoch_samples;
     uint64_t batches, samples, skipped, bytes, epochs; // in all
 };
@@ -70,31 +72,68 @@ static int write_indices(const struct reading *reading, const struct feed_batch 
     return ferror(reading->indices) ? error_set(error, -EIO, "cannot write %s", reading->options.indices) : 0;
 }
 
+static size_t offset_bytes(const struct feed_batch *batch, uint32_t field) {
+    return batch->field[field].ragged ? (batch->count + 1) * sizeof(int64_t) : 0;
+}
+
+static int make_room_to_fetch(struct reading *reading, const struct feed_batch *batch) {
+    size_t bytes = 1;
+    for (uint32_t i = 0; i < batch->field_count; i++)
+        bytes += offset_bytes(batch, i) + align_up(batch->field[i].bytes, sizeof(int64_t));
+    if (bytes <= reading->fetched_room)
+        return 0;
+    free(reading->fetched);
+    reading->fetched = malloc(bytes);
+    reading->fetched_room = reading->fetched ? bytes : 0;
+    return reading->fetched ? 0 : -ENOMEM;
+}
+
+// Offsets come first, so that they are aligned.
+static int fetch_field(struct reading *reading, struct feed_batch *batch, uint32_t field, size_t *used) {
+    struct feed_array *array = &batch->field[field];
+    int64_t *offsets = (int64_t *)(void *)(reading->fetched + *used);
+    uint8_t *values = reading->fetched + *used + offset_bytes(batch, field);
+    int err = array->ragged ? feed_batch_fetch_offsets(reading->feed, batch, field, offsets) : 0;
+    if (!err)
+        err = feed_batch_fetch(reading->feed, batch, field, values);
+    *used += offset_bytes(batch, field) + align_up(array->bytes, sizeof *offsets);
+    array->data = values;
+    array->offsets = array->ragged ? offsets : NULL;
+    return err;
+}
+
 // The checks need the batch in host memory; `batch` then points there.
 static int fetch_batch(struct reading *reading, struct feed_batch *batch, struct error *error) {
-    const struct feed_description *description = feed_describe(reading->feed);
     size_t used = 0;
-    if (!reading->fetched || !description->pool_bytes)
+    bool wanted = reading->options.verify || reading->options.digest;
+    if (!wanted || !feed_describe(reading->feed)->pool_bytes)
         return 0;
+    if (make_room_to_fetch(reading, batch) < 0)
+        return error_set(error, -ENOMEM, "out of memory");
     for (uint32_t i = 0; i < batch->field_count; i++) {
-        int err = feed_batch_fetch(reading->feed, batch, i, reading->fetched + used);
+        int err = fetch_field(reading, batch, i, &used);
         if (err)
             return error_set(error, err, "%s", feed_strerror(reading->feed));
-        batch->field[i].data = reading->fetched + used;
-        used += description->field[i].bytes;
     }
     return 0;
+}
+
+static void add_to_digest(const struct reading *reading, const struct feed_batch *batch) {
+    for (uint32_t i = 0; i < batch->field_count; i++) {
+        XXH3_128bits_update(reading->digest, batch->field[i].data, batch->field[i].bytes);
+        if (batch->field[i].ragged)
+            XXH3_128bits_update(reading->digest, batch->field[i].offsets, offset_bytes(batch, i));
+    }
 }
 
 static int take_batch(struct reading *reading, struct feed_batch *batch, struct error *error) {
     int err = fetch_batch(reading, batch, error);
     if (err)
         return err;
-    for (uint32_t i = 0; i < batch->field_count; i++) {
+    for (uint32_t i = 0; i < batch->field_count; i++)
         reading->bytes += batch->field[i].bytes;
-        if (reading->digest)
-            XXH3_128bits_update(reading->digest, batch->field[i].data, batch->field[i].bytes);
-    }
+    if (reading->digest)
+        add_to_digest(reading, batch);
     const struct feed_description *description = feed_describe(reading->feed);
     if (reading->epoch_batches == 0)
         reading->whole = batch->epoch != description->start_epoch || description->start_consumed == 0;
@@ -176,11 +215,15 @@ static void print_verified(const struct reading *reading) {
            samples, samples == 1 ? "" : "s", reading->epochs, reading->epochs == 1 ? "" : "s",
            reading->epoch_batches ? " and one in part" : "");
     if (checks)
-        printf(", all bytes%s%s equal to the files'", transforms ? " of " : "", transforms ? checked : "");
+        printf(", all bytes%s%s equal to the files'%s", transforms ? " of " : "", transforms ? checked : "",
+               verify_by_index(reading->verify) ? ", as feedd's index describes them" : "");
     if (transforms)
         printf("; not verified: the bytes of %s, which the daemon transforms", unchecked);
     if (feed->world_size > 1)
         printf(" (only the share of rank %u of %u)", feed->rank, feed->world_size);
+    if (verify_replaced(reading->verify))
+        printf("; %" PRIu64 " sample%s replaced by others, as on_error = replace says",
+               verify_replaced(reading->verify), verify_replaced(reading->verify) == 1 ? " was" : "s were");
     if (reading->skipped)
         printf("; %" PRIu64 " sample%s skipped as unreadable", reading->skipped,
                reading->skipped == 1 ? " was" : "s were");
@@ -201,17 +244,6 @@ static void print_summary(const struct reading *reading, double seconds) {
         printf("resume token: %s\n", token);
 }
 
-static int make_room_to_fetch(struct reading *reading) {
-    const struct feed_description *description = feed_describe(reading->feed);
-    size_t bytes = 1;
-    if (!description->pool_bytes || (!reading->options.verify && !reading->options.digest))
-        return 0;
-    for (uint32_t i = 0; i < description->field_count; i++)
-        bytes += description->field[i].bytes;
-    reading->fetched = malloc(bytes);
-    return reading->fetched ? 0 : -ENOMEM;
-}
-
 static int begin(struct reading *reading, struct error *error) {
     int opened = feed_open(&reading->feed, &reading->options.feed);
     if (opened < 0)
@@ -221,8 +253,6 @@ static int begin(struct reading *reading, struct error *error) {
     if (reading->options.indices && !(reading->indices = fopen(reading->options.indices, "we")))
         return error_set(error, -errno, "cannot write %s: %m", reading->options.indices);
     begin_epoch(reading);
-    if (make_room_to_fetch(reading) < 0)
-        return error_set(error, -ENOMEM, "out of memory");
     return reading->options.verify
                ? verify_open(&reading->verify, reading->ctl, reading->feed, &reading->options.feed, error)
                : 0;

@@ -22,7 +22,7 @@ static const struct argp_option table[] = {
      "the first N values of each field; 0: all (default: one line, or all with --json)", 0},
     {"output", KEY_OUTPUT, "FILE.png", 0,
      "write images as PNG; %d becomes the sample's number, which is added for several samples", 0},
-    {"draw", KEY_DRAW, NULL, 0, "draw images also if standard output is no terminal, or NO_COLOR is set", 0},
+    {"draw", KEY_DRAW, NULL, 0, "draw images even without a terminal or with NO_COLOR set", 0},
     {"json", KEY_JSON, NULL, 0, "print a JSON object per sample, each on a line", 0},
     {0},
 };

@@ -104,6 +104,11 @@ static void print_status(const Feedd__Status *status, const struct others *other
     printf("  serving        %u dataset%s, %u feed%s, %u session%s\n", status->datasets,
            status->datasets == 1 ? "" : "s", status->feeds, status->feeds == 1 ? "" : "s", status->sessions,
            status->sessions == 1 ? "" : "s");
+    for (size_t i = 0; i < status->n_indexing; i++) {
+        text_clean(status->indexing[i]);
+        printf(i ? "                 " : "  indexing       ");
+        text_fold(status->indexing[i], 17, ctl_terminal_width(), stdout);
+    }
     print_others(others);
     if (status->n_last_errors == 0) {
         printf("  last errors    none\n");
@@ -204,6 +209,7 @@ static void put_status(json_t *json, const Feedd__Status *status, const struct o
     json_object_set_new(json, "long_turns", json_integer((json_int_t)status->long_turns));
     json_object_set_new(json, "confinement", confinement_json(status));
     json_object_set_new(json, "confinement_note", ctl_json_text(status->confinement_note));
+    json_object_set_new(json, "indexing", names_json(status->indexing, status->n_indexing));
     json_object_set_new(json, "gpus", json_array());
     json_object_set_new(json, "processes", json_array());
 }

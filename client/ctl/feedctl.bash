@@ -15,7 +15,7 @@ _feedctl_ask() { # COMMAND KEY...: the values of these keys in the objects of it
 
 _feedctl() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="status datasets feeds clients stats show read reload drain"
+    local commands="status datasets feeds clients stats show read index errors pack reload drain"
     local command='' i words=''
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
@@ -44,7 +44,7 @@ _feedctl() {
         return
         ;;
     --batch-size | --seed | --epochs | --batches | --rank | --world-size | --local-world-size | --wait-for | \
-        --max-lag | --prefetch | --ring | --device | --device-world-size | --resume | --timeout | --work | --share | --client-name | --count | \
+        --max-lag | --prefetch | --ring | --device | --device-world-size | --resume | --timeout | --work | --share | --client-name | --count | --shard-size | \
         -b | -e | -n)
         return
         ;;
@@ -53,6 +53,23 @@ _feedctl() {
     "") words="$commands --socket --help --version" ;;
     status | datasets | feeds | clients) words="--json --help" ;;
     reload | drain) words="--help" ;;
+    errors)
+        words="--json --help"
+        [[ $current == -* ]] || words=$(_feedctl_ask datasets name)
+        ;;
+    index)
+        words="--quiet --help"
+        [[ $current == -* ]] || words=$(_feedctl_ask datasets name)
+        ;;
+    pack)
+        words="--shard-size --seed --force --json --quiet --help"
+        if [[ $current != -* && $previous == pack ]]; then
+            words=$(_feedctl_ask datasets name)
+        elif [[ $current != -* ]]; then
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+        fi
+        ;;
     stats)
         words="--once --json --count --help"
         [[ $current == -* ]] || words=$(_feedctl_ask feeds id name)

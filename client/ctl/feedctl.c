@@ -5,7 +5,10 @@
 
 #include "base/sizes.h"
 #include "client/ctl/cmd_control.h"
+#include "client/ctl/cmd_errors.h"
+#include "client/ctl/cmd_index.h"
 #include "client/ctl/cmd_list.h"
+#include "client/ctl/cmd_pack.h"
 #include "client/ctl/cmd_read.h"
 #include "client/ctl/cmd_show.h"
 #include "client/ctl/cmd_stats.h"
@@ -20,9 +23,9 @@ static const struct {
     const char *name;
     int (*run)(const struct ctl *ctl, int count, char **arguments);
 } commands[] = {
-    {"status", cmd_status},   {"datasets", cmd_datasets}, {"feeds", cmd_feeds},
-    {"clients", cmd_clients}, {"stats", cmd_stats},       {"show", cmd_show},
-    {"read", cmd_read},       {"reload", cmd_reload},     {"drain", cmd_drain},
+    {"status", cmd_status}, {"datasets", cmd_datasets}, {"feeds", cmd_feeds},   {"clients", cmd_clients},
+    {"stats", cmd_stats},   {"show", cmd_show},         {"read", cmd_read},     {"index", cmd_index},
+    {"reload", cmd_reload}, {"drain", cmd_drain},       {"errors", cmd_errors}, {"pack", cmd_pack},
 };
 
 static const char usage[] = "COMMAND [ARGUMENT...]";
@@ -36,6 +39,9 @@ static const char text[] =
     "  stats [INTERVAL]     live throughput, and what the bottleneck is\n"
     "  show DATASET         samples: values, text and images\n"
     "  read DATASET         be a consumer: measure, verify, compare\n"
+    "  index DATASET        check the index of a dataset, or build it\n"
+    "  errors DATASET       samples that could not be read\n"
+    "  pack DATASET FILE    write a dataset into shards that are read fastest\n"
     "  reload               reload the configuration\n"
     "  drain                refuse new consumers, stop when the last one has left\n\n"
     "feedctl COMMAND --help prints more. FEEDD_SOCKET names another default socket. Exit codes: 0 success, 1 "

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/repeat.h"
+#include "base/sizes.h"
 #include "client/ctl/query.h"
 #include "order/shares.h"
 
@@ -21,20 +23,37 @@ static bool grow(void **array, size_t count, size_t *room, size_t element) {
     return true;
 }
 
-static int add_part(struct files *files, const Feedd__File *file, const Feedd__File__Extent *extent) {
-    if (extent->field >= files->field_count)
-        return -EPROTO;
-    struct file_parts *field = &files->fields[extent->field];
-    if (!grow((void **)&field->parts, field->count, &field->room, sizeof *field->parts))
+static int add_part(struct files *files, const Feedd__File *file, const Feedd__File__Extent *extent,
+                    struct file_parts *parts) {
+    if (!grow((void **)&parts->parts, parts->count, &parts->room, sizeof *parts->parts))
         return -ENOMEM;
-    field->transformed |= extent->transformed;
-    field->parts[field->count++] = (struct file_part){.file = (uint32_t)(files->path_count - 1),
+    parts->transformed |= extent->transformed;
+    parts->parts[parts->count++] = (struct file_part){.file = (uint32_t)(files->path_count - 1),
                                                       .first_sample = file->first_sample,
                                                       .samples = file->samples,
                                                       .data_offset = file->data_offset + extent->offset,
                                                       .record_bytes = file->record_bytes,
                                                       .bytes = extent->bytes};
     return 0;
+}
+
+static int add_file(struct files *files, const Feedd__File *file, struct error *error) {
+    static const Feedd__File__Extent all = FEEDD__FILE__EXTENT__INIT;
+    char *path = strdup(file->path);
+    if (!path || !grow((void **)&files->paths, files->path_count, &files->path_room, sizeof *files->paths)) {
+        free(path);
+        return error_set(error, -ENOMEM, "out of memory");
+    }
+    files->paths[files->path_count++] = path;
+    int err = add_part(files, file, &all, &files->whole);
+    for (size_t k = 0; k < file->n_extents && !err; k++) {
+        const Feedd__File__Extent *extent = file->extents[k];
+        if (extent->field >= files->field_count)
+            return error_set(error, -EPROTO, "file %s has a field that the dataset does not have",
+                             file->path);
+        err = add_part(files, file, extent, &files->fields[extent->field]);
+    }
+    return err ? error_set(error, err, "out of memory") : 0;
 }
 
 // What the daemon says is not believed: a sample outside the dataset would lie outside its files.
@@ -111,25 +130,12 @@ static int ask_for_shares(struct files *files, struct connection *connection, co
 static int take_files(const Feedd__Answer *page, void *context, struct error *error) {
     struct files *files = context;
     int err = page->selection ? take_selection(files, page->selection, error) : 0;
-    if (err)
-        return err;
-    for (size_t i = 0; i < page->n_files; i++) {
-        const Feedd__File *file = page->files[i];
-        char *path = strdup(file->path);
-        if (!path ||
-            !grow((void **)&files->paths, files->path_count, &files->path_room, sizeof *files->paths)) {
-            free(path);
-            return error_set(error, -ENOMEM, "out of memory");
-        }
-        files->paths[files->path_count++] = path;
-        for (size_t k = 0; k < file->n_extents; k++) {
-            int added = add_part(files, file, file->extents[k]);
-            if (added < 0)
-                return error_set(error, added, "file %s has a field that the dataset does not have",
-                                 file->path);
-        }
-    }
-    return 0;
+    files->replaces = page->replaces;
+    if (!err)
+        err = files_index_take(&files->index, files->field_count, page, error);
+    for (size_t i = 0; i < page->n_files && !err; i++)
+        err = add_file(files, page->files[i], error);
+    return err;
 }
 
 static int by_first_sample(const void *left, const void *right) {
@@ -137,31 +143,47 @@ static int by_first_sample(const void *left, const void *right) {
     return (a->first_sample > b->first_sample) - (a->first_sample < b->first_sample);
 }
 
-// Every sample of the field in exactly one file.
-static int check_field(struct file_parts *field, const struct feed_array *array, uint64_t samples,
+// Every sample in exactly one file. `field` is for messages; NULL: the files as a whole.
+static int check_parts(struct file_parts *parts, const char *field, uint64_t bytes, uint64_t samples,
                        struct error *error) {
-    uint64_t next = 0, bytes = array->bytes / array->shape[0];
-    if (field->count == 0)
-        return error_set(
-            error, -EOPNOTSUPP,
-            "samples of this format cannot be verified: this version does not ask for the index");
-    qsort(field->parts, field->count, sizeof *field->parts, by_first_sample);
-    for (size_t i = 0; i < field->count; i++) {
-        if (field->parts[i].first_sample != next || (field->parts[i].bytes != bytes && !field->transformed))
+    uint64_t next = 0;
+    if (parts->count)
+        qsort(parts->parts, parts->count, sizeof *parts->parts, by_first_sample);
+    for (size_t i = 0; i < parts->count; i++) {
+        if (parts->parts[i].first_sample != next || (parts->parts[i].bytes != bytes && !parts->transformed))
             break;
-        next += field->parts[i].samples;
+        next += parts->parts[i].samples;
     }
     if (next == samples)
         return 0;
-    return error_set(error, -EPROTO,
-                     "the files that feedd names hold %" PRIu64 " of %" PRIu64 " samples of field %s", next,
-                     samples, array->name);
+    return error_set(error, -EPROTO, "the files that feedd names hold %" PRIu64 " of %" PRIu64 " samples%s%s",
+                     next, samples, field ? " of field " : "", field ? field : "");
+}
+
+// Every sample of every field, in the files or in the index.
+static int check_fields(struct files *files, const struct feed_description *description, uint64_t samples,
+                        struct error *error) {
+    int err = files->index.known ? check_parts(&files->whole, NULL, 0, samples, error) : 0;
+    for (uint32_t i = 0; i < files->field_count && !err; i++) {
+        const struct feed_array *array = &description->field[i];
+        const struct files_column *column = &files->index.columns[i];
+        if (column->known) {
+            files->fields[i].transformed = column->transformed;
+            err = files_index_check(&files->index, i, array, samples, files->path_count, error);
+        } else if (array->ragged) {
+            err = error_set(error, -EPROTO, "feedd does not say where the samples of field %s are",
+                            array->name);
+        } else {
+            err = check_parts(&files->fields[i], array->name, array->bytes / array->shape[0], samples, error);
+        }
+    }
+    return err;
 }
 
 int files_open(struct files *files, const struct ctl *ctl, const struct feed_description *description,
                uint64_t seed, struct error *error) {
     struct connection connection CLEANUP(connection_close) = {.socket = -1};
-    *files = (struct files){.field_count = description->field_count, .seed = seed};
+    *files = (struct files){.field_count = description->field_count, .seed = seed, .open_most = FILES_OPEN};
     for (uint32_t i = 0; i < FILES_OPEN; i++)
         files->open[i].fd = -1;
     int err = query_open(&connection, ctl, error);
@@ -176,10 +198,10 @@ int files_open(struct files *files, const struct ctl *ctl, const struct feed_des
     bool view = selection->kind != SELECTION_ALL;
     if (err == 0 && view && selection->count != description->samples)
         err = error_set(error, -EPROTO, "feedd describes a different view from the one that was opened");
+    if (err == 0 && files->index.known)
+        err = files_index_ask(&files->index, &connection, description->dataset, error);
     uint64_t stored = view ? selection->of : description->samples;
-    for (uint32_t i = 0; i < files->field_count && err == 0; i++)
-        err = check_field(&files->fields[i], &description->field[i], stored, error);
-    return err;
+    return err ? err : check_fields(files, description, stored, error);
 }
 
 void files_close(struct files *files) {
@@ -189,12 +211,14 @@ void files_close(struct files *files) {
         free(files->paths[i]);
     for (uint32_t i = 0; i < files->field_count; i++)
         free(files->fields[i].parts);
+    free(files->whole.parts);
+    files_index_free(&files->index);
     free(files->paths);
     free(files->list);
 }
 
 static int descriptor_of(struct files *files, uint32_t file, struct error *error) {
-    uint32_t place = file % FILES_OPEN;
+    uint32_t place = file % files->open_most;
     if (files->open[place].fd >= 0 && files->open[place].file == file)
         return files->open[place].fd;
     close_fd(&files->open[place].fd);
@@ -224,23 +248,80 @@ uint64_t files_sample(const struct files *files, uint64_t epoch, uint64_t sample
     return sample;
 }
 
-int files_read(struct files *files, uint32_t field, uint64_t sample, void *bytes, size_t count,
-               const char **path, uint64_t *offset, struct error *error) {
-    const struct file_part *part = find_part(&files->fields[field], sample);
-    *path = files->paths[part->file];
-    *offset = part->data_offset + (sample - part->first_sample) * part->record_bytes;
-    int fd = descriptor_of(files, part->file, error);
-    if (fd < 0)
-        return fd;
+static int read_fd(int fd, const char *path, uint64_t offset, void *bytes, size_t count,
+                   struct error *error) {
     for (size_t done = 0; done < count;) {
-        ssize_t got = pread(fd, (uint8_t *)bytes + done, count - done, (off_t)(*offset + done));
+        ssize_t got = pread(fd, (uint8_t *)bytes + done, count - done, (off_t)(offset + done));
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
             return error_set(error, got < 0 ? -errno : -ENODATA,
-                             "cannot read %s at offset %" PRIu64 " to verify: %s", *path, *offset + done,
+                             "cannot read %s at offset %" PRIu64 " to verify: %s", path, offset + done,
                              got < 0 ? strerror(errno) : "the file ends there");
         done += (size_t)got;
     }
     return 0;
+}
+
+static int read_file(struct files *files, uint32_t file, uint64_t offset, void *bytes, size_t count,
+                     struct error *error) {
+    int fd = descriptor_of(files, file, error);
+    return fd < 0 ? fd : read_fd(fd, files->paths[file], offset, bytes, count, error);
+}
+
+// A file of a folder.
+static int read_beneath(struct files *files, uint32_t folder, const char *name, void *bytes, size_t count,
+                        struct error *error) {
+    char *path = files->opened;
+    int length = name ? snprintf(path, sizeof files->opened, "%s/%s", files->paths[folder], name) : -1;
+    if (length < 0 || (size_t)length >= sizeof files->opened)
+        return error_set(error, -EPROTO, "the index that feedd sends has a path without a final zero");
+    AUTO_CLOSE int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(error, -errno, "cannot open %s to verify against it: %s", path, strerror(errno));
+    return read_fd(fd, path, 0, bytes, count, error);
+}
+
+// A field of which the index says where its samples are, or what they are.
+static int read_indexed(struct files *files, const struct files_column *column, uint64_t sample, void *bytes,
+                        size_t count, const char **path, uint64_t *offset, struct error *error) {
+    if (column->kind == FEEDD__COLUMN__KIND__WITHIN) {
+        *path = "feedd's index";
+        return files_index_within(&files->index, column, sample, bytes, count, offset, error);
+    }
+    if (column->kind != FEEDD__COLUMN__KIND__EXTENTS && column->kind != FEEDD__COLUMN__KIND__PATHS) {
+        const struct file_part *part = find_part(&files->whole, sample);
+        *path = "feedd's index";
+        *offset =
+            files_index_values(&files->index, column, sample, part->file, sample - part->first_sample, bytes);
+        return 0;
+    }
+    const struct files_extent extent = files_index_extent(&files->index, column, sample);
+    const size_t stored = min_u64(extent.bytes, count);
+    if (extent.file >= files->path_count)
+        return error_set(error, -EPROTO, "the index that feedd sends names a file that does not exist");
+    repeat((uint8_t *)bytes + stored, column->pad, count - stored);
+    if (column->kind == FEEDD__COLUMN__KIND__PATHS) {
+        *path = files->opened;
+        *offset = 0;
+        const char *name = files_index_path(&files->index, column, sample);
+        return read_beneath(files, extent.file, name, bytes, stored, error);
+    }
+    *path = files->paths[extent.file];
+    *offset = extent.offset;
+    return read_file(files, extent.file, extent.offset, bytes, stored, error);
+}
+
+uint64_t files_ragged_bytes(const struct files *files, uint32_t field, uint64_t sample) {
+    return files_index_extent(&files->index, &files->index.columns[field], sample).bytes;
+}
+
+int files_read(struct files *files, uint32_t field, uint64_t sample, void *bytes, size_t count,
+               const char **path, uint64_t *offset, struct error *error) {
+    if (files->index.columns[field].known)
+        return read_indexed(files, &files->index.columns[field], sample, bytes, count, path, offset, error);
+    const struct file_part *part = find_part(&files->fields[field], sample);
+    *path = files->paths[part->file];
+    *offset = part->data_offset + (sample - part->first_sample) * part->record_bytes;
+    return read_file(files, part->file, *offset, bytes, count, error);
 }

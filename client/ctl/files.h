@@ -2,8 +2,11 @@
 #ifndef FEEDD_CLIENT_CTL_FILES_H
 #define FEEDD_CLIENT_CTL_FILES_H
 
+#include <limits.h>
+
 #include "base/error.h"
 #include "client/ctl/ctl.h"
+#include "client/ctl/files_index.h"
 #include "client/feed.h"
 #include "order/selection.h"
 
@@ -31,12 +34,17 @@ struct files {
     struct selector selector; // of a view
     uint64_t *list;           // of a view that has one: its numbers, or its table of draws
     size_t list_count, list_room;
-    uint64_t seed; // of the run
-    struct file_parts fields[FEED_MAX_FIELDS];
+    uint64_t seed;                             // of the run
+    bool replaces;                             // others take the places of samples that cannot be read
+    struct file_parts fields[FEED_MAX_FIELDS]; // of those that the index has, only `transformed`
+    struct file_parts whole;                   // the files themselves, whatever fields they hold
+    struct files_index index;                  // of a dataset that has one
+    uint32_t open_most;                        // FILES_OPEN, or fewer if there are other such structures
+    char opened[PATH_MAX];                     // the last file of a folder that was read
     struct {
         uint32_t file;
         int fd;
-    } open[FILES_OPEN]; // file i in place i mod FILES_OPEN; fd < 0: none
+    } open[FILES_OPEN]; // file i in place i mod open_most; fd < 0: none
 };
 
 // Asks the daemon for the files of a dataset, or of a view's dataset, and checks that they hold every sample of every
@@ -47,7 +55,10 @@ int files_open(struct files *files, const struct ctl *ctl, const struct feed_des
 // The number in the files of what is sample `sample` in that epoch.
 uint64_t files_sample(const struct files *files, uint64_t epoch, uint64_t sample);
 
-// Reads one field of one sample, as the files number them. `path` and `offset` say where that was.
+// The bytes of a ragged field in one sample, as the files number them.
+uint64_t files_ragged_bytes(const struct files *files, uint32_t field, uint64_t sample);
+
+// Reads one field of one sample, as the files number them. `path` and `offset` say where that was, for messages.
 int files_read(struct files *files, uint32_t field, uint64_t sample, void *bytes, size_t count,
                const char **path, uint64_t *offset, struct error *error);
 

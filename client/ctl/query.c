@@ -14,17 +14,19 @@ int query_open(struct connection *connection, const struct ctl *ctl, struct erro
     return query_open_within(connection, ctl, CTL_TIMEOUT_MS, error);
 }
 
-// Sends and waits for the one answer, which is `wanted` or an error. NULL with the error filled.
-static const Feedd__ServerMessage *exchange(struct connection *connection,
-                                            const Feedd__ClientMessage *question,
-                                            Feedd__ServerMessage__BodyCase wanted, uint32_t timeout_ms,
-                                            struct error *error) {
-    const Feedd__ServerMessage *answer;
+static int send_question(struct connection *connection, const Feedd__ClientMessage *question,
+                         struct error *error) {
     int sent = connection_send(connection, question);
-    if (sent < 0) {
-        error_set(error, sent, "cannot send to feedd on %s: %s", connection->path, strerror(-sent));
-        return NULL;
-    }
+    return sent < 0
+               ? error_set(error, sent, "cannot send to feedd on %s: %s", connection->path, strerror(-sent))
+               : 0;
+}
+
+// Waits for the one answer, which is `wanted` or an error. NULL with the error filled.
+static const Feedd__ServerMessage *await_answer(struct connection *connection,
+                                                Feedd__ServerMessage__BodyCase wanted, uint32_t timeout_ms,
+                                                struct error *error) {
+    const Feedd__ServerMessage *answer;
     int got = connection_receive(connection, &answer, deadline_after_ms(timeout_ms), error);
     if (got == 1 && answer->body_case == wanted)
         return answer;
@@ -52,8 +54,10 @@ int query_ask_within(struct connection *connection, Feedd__Query__Kind kind, con
     message.body_case = FEEDD__CLIENT_MESSAGE__BODY_QUERY;
     message.query = &query;
     do {
+        if (send_question(connection, &message, error) < 0)
+            return error->code;
         const Feedd__ServerMessage *answer =
-            exchange(connection, &message, FEEDD__SERVER_MESSAGE__BODY_ANSWER, timeout_ms, error);
+            await_answer(connection, FEEDD__SERVER_MESSAGE__BODY_ANSWER, timeout_ms, error);
         int err = answer ? take(answer->answer, context, error) : error->code;
         if (err < 0 || !answer)
             return err;
@@ -71,17 +75,43 @@ int query_ask(struct connection *connection, Feedd__Query__Kind kind, const char
     return query_ask_within(connection, kind, name, CTL_TIMEOUT_MS, take, context, error);
 }
 
-int query_command(struct connection *connection, Feedd__Command__Kind kind, char *text, size_t bytes,
-                  struct error *error) {
+static int send_command(struct connection *connection, Feedd__Command__Kind kind, const char *name,
+                        struct error *error) {
     Feedd__Command command = FEEDD__COMMAND__INIT;
     command.kind = kind;
+    command.name = (char *)name;
     Feedd__ClientMessage message = FEEDD__CLIENT_MESSAGE__INIT;
     message.body_case = FEEDD__CLIENT_MESSAGE__BODY_COMMAND;
     message.command = &command;
+    return send_question(connection, &message, error);
+}
+
+int query_command(struct connection *connection, Feedd__Command__Kind kind, char *text, size_t bytes,
+                  struct error *error) {
+    int err = send_command(connection, kind, "", error);
+    if (err < 0)
+        return err;
     const Feedd__ServerMessage *answer =
-        exchange(connection, &message, FEEDD__SERVER_MESSAGE__BODY_DONE, CTL_TIMEOUT_MS, error);
+        await_answer(connection, FEEDD__SERVER_MESSAGE__BODY_DONE, CTL_TIMEOUT_MS, error);
     if (!answer)
         return error->code;
     snprintf(text, bytes, "%s", answer->done->text);
     return 0;
+}
+
+int query_command_patiently(struct connection *connection, Feedd__Command__Kind kind, const char *name,
+                            const struct query_patience *patience, char *text, size_t bytes,
+                            struct error *error) {
+    const Feedd__ServerMessage *answer = NULL;
+    int err = send_command(connection, kind, name, error);
+    while (err == 0 && !answer) {
+        answer = await_answer(connection, FEEDD__SERVER_MESSAGE__BODY_DONE, patience->every_ms, error);
+        if (!answer && error->code != -ETIMEDOUT)
+            return error->code;
+        if (!answer)
+            patience->waiting(patience->context);
+    }
+    if (answer)
+        snprintf(text, bytes, "%s", answer->done->text);
+    return err;
 }

@@ -28,4 +28,14 @@ int query_ask_within(struct connection *connection, Feedd__Query__Kind kind, con
 int query_command(struct connection *connection, Feedd__Command__Kind kind, char *text, size_t bytes,
                   struct error *error);
 
+// For commands that may take long: every `every_ms` of waiting, `waiting` is called.
+struct query_patience {
+    uint32_t every_ms;
+    void (*waiting)(void *context);
+    void *context;
+};
+int query_command_patiently(struct connection *connection, Feedd__Command__Kind kind, const char *name,
+                            const struct query_patience *patience, char *text, size_t bytes,
+                            struct error *error);
+
 #endif

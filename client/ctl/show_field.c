@@ -16,15 +16,17 @@
 
 void show_field_title(const struct feed_array *array, const char *gap, char *text, size_t bytes) {
     size_t used = (size_t)snprintf(text, bytes, "%s%s%s", array->name, gap, feed_dtype_name(array->dtype));
+    if (array->ragged && used < bytes)
+        used += (size_t)snprintf(text + used, bytes - used, "[%" PRIu64 "]", array->shape[0]);
     for (uint32_t i = 1; i < array->dimensions && used < bytes; i++)
         used += (size_t)snprintf(text + used, bytes - used, "%c%" PRIu64 "%s", i == 1 ? '[' : ',',
                                  array->shape[i], i + 1 == array->dimensions ? "]" : "");
     text_clean(text);
 }
 
-// Of a field with one dimension; a picture's pixels are no text even if they look like it.
+// Of a field with one dimension; a picture's pixels are not text even if they look like it.
 static bool is_text(const struct feed_array *array, size_t *length) {
-    return array->dtype == FEED_U8 && array->dimensions == 2 &&
+    return array->dtype == FEED_U8 && (array->ragged || array->dimensions == 2) &&
            sample_text_is(array->data, array->bytes, length);
 }
 
@@ -130,6 +132,8 @@ int show_field_print(const struct shown_field *field, const struct show_style *s
 
 static json_t *shape_json(const struct feed_array *array) {
     json_t *shape = json_array();
+    if (array->ragged)
+        json_array_append_new(shape, json_integer((json_int_t)array->shape[0]));
     for (uint32_t i = 1; i < array->dimensions; i++)
         json_array_append_new(shape, json_integer((json_int_t)array->shape[i]));
     return shape;

@@ -5,20 +5,22 @@
 
 #include "base/error.h"
 #include "base/sizes.h"
-#include "client/ctl/files.h"
+#include "client/ctl/origins.h"
 #include "order/partition.h"
 
 struct verify {
-    struct files files;
+    struct origins origins;
     const struct feed_description *description;
     struct partition partition; // as this consumer sees it: from where it began
     uint64_t rank;
-    uint64_t batch;   // number of the next one, from 0
-    uint8_t *seen;    // one bit per sample of this epoch
-    uint64_t due;     // samples of this rank in this epoch so far, by the order contract
-    uint64_t samples; // in all
+    uint64_t batch;    // number of the next one, from 0
+    uint8_t *seen;     // one bit per sample of this epoch
+    uint64_t due;      // samples of this rank in this epoch so far, by the order contract
+    uint64_t samples;  // in all
+    uint64_t replaced; // of them, as far as their bytes are compared
     struct verify_epoch epoch;
-    void *bytes; // of one sample's field
+    uint8_t *bytes; // of one sample's field
+    size_t room;
 };
 
 static int wrong(struct error *error, const struct feed_batch *batch, const char *format, ...)
@@ -38,15 +40,6 @@ static uint64_t bitmap_bytes(const struct verify *verify) {
     return divide_up(verify->partition.samples, 8);
 }
 
-static int allocate(struct verify *verify, const struct feed_description *description, struct error *error) {
-    size_t largest = 1;
-    for (uint32_t i = 0; i < description->field_count; i++)
-        largest = max_u64(largest, description->field[i].bytes / description->field[i].shape[0]);
-    verify->bytes = malloc(largest);
-    verify->seen = calloc(1, bitmap_bytes(verify));
-    return verify->bytes && verify->seen ? 0 : error_set(error, -ENOMEM, "out of memory");
-}
-
 int verify_open(struct verify **out, const struct ctl *ctl, const struct feed *feed,
                 const struct feed_options *options, struct error *error) {
     const struct feed_description *description = feed_describe(feed);
@@ -61,14 +54,16 @@ int verify_open(struct verify **out, const struct ctl *ctl, const struct feed *f
                                            .start_epoch = description->start_epoch,
                                            .start_sample = description->start_consumed};
     verify->rank = options->rank;
-    int err = allocate(verify, description, error);
-    return err < 0 ? err : files_open(&verify->files, ctl, description, options->seed, error);
+    verify->seen = calloc(1, bitmap_bytes(verify));
+    if (!verify->seen)
+        return error_set(error, -ENOMEM, "out of memory");
+    return origins_open(&verify->origins, ctl, feed, options->seed, options->shuffle, error);
 }
 
 void verify_close(struct verify *verify) {
     if (!verify)
         return;
-    files_close(&verify->files);
+    origins_close(&verify->origins);
     free(verify->seen);
     free(verify->bytes);
     free(verify);
@@ -79,7 +74,7 @@ uint32_t verify_fields(const struct verify *verify, bool checked, char *names, s
     size_t used = 0;
     *names = 0;
     for (uint32_t i = 0; i < verify->description->field_count; i++) {
-        if (verify->files.fields[i].transformed == checked)
+        if (origins_transform(&verify->origins, i) == checked)
             continue;
         if (used < bytes)
             used += (size_t)snprintf(names + used, bytes - used, "%s%s", count ? ", " : "",
@@ -89,8 +84,16 @@ uint32_t verify_fields(const struct verify *verify, bool checked, char *names, s
     return count;
 }
 
+bool verify_by_index(const struct verify *verify) {
+    return origins_use_index(&verify->origins);
+}
+
 uint64_t verify_samples(const struct verify *verify) {
     return verify->samples;
+}
+
+uint64_t verify_replaced(const struct verify *verify) {
+    return verify->replaced;
 }
 
 // ---- A batch ---------------------------------------------------------------------------------------
@@ -126,30 +129,101 @@ static int check_once(struct verify *verify, const struct feed_batch *batch, uin
     return 0;
 }
 
-static int check_bytes(struct verify *verify, const struct feed_batch *batch, uint64_t i, uint64_t sample,
-                       struct error *error) {
-    const uint64_t stored = files_sample(&verify->files, batch->epoch, sample);
-    for (uint32_t field = 0; field < batch->field_count; field++) {
-        if (verify->files.fields[field].transformed)
-            continue;
-        const struct feed_array *array = &batch->field[field];
-        size_t bytes = array->bytes / batch->count;
-        const char *path;
-        uint64_t offset;
-        int read = files_read(&verify->files, field, stored, verify->bytes, bytes, &path, &offset, error);
-        if (read < 0)
-            return read;
-        const uint8_t *got = (const uint8_t *)array->data + i * bytes, *wanted = verify->bytes;
-        if (memcmp(got, wanted, bytes) == 0)
-            continue;
-        size_t at = 0;
-        while (got[at] == wanted[at])
-            at++;
+// The bytes of a field in one sample of a batch.
+struct delivered {
+    const uint8_t *bytes;
+    size_t count;
+};
+
+// False: the offsets of a ragged field are not those of parts of its values.
+static bool find_delivered(const struct feed_batch *batch, const struct feed_array *array, uint64_t i,
+                           struct delivered *delivered) {
+    if (!array->ragged) {
+        const size_t each = array->bytes / batch->count;
+        *delivered = (struct delivered){(const uint8_t *)array->data + i * each, each};
+        return true;
+    }
+    // Each is read once: a ring is not the consumer's own memory.
+    const uint64_t from = (uint64_t)__atomic_load_n(&array->offsets[i], __ATOMIC_RELAXED);
+    const uint64_t to = (uint64_t)__atomic_load_n(&array->offsets[i + 1], __ATOMIC_RELAXED);
+    const size_t each = feed_dtype_bytes(array->dtype);
+    *delivered = (struct delivered){(const uint8_t *)array->data + from * each, (to - from) * each};
+    return from <= to && to <= array->shape[0];
+}
+
+static int make_room(struct verify *verify, size_t bytes, struct error *error) {
+    if (bytes <= verify->room)
+        return 0;
+    uint8_t *grown = realloc(verify->bytes, bytes);
+    if (!grown)
+        return error_set(error, -ENOMEM, "out of memory");
+    verify->bytes = grown;
+    verify->room = bytes;
+    return 0;
+}
+
+// `sample` is the number of sample i of the batch, and `stored` that in `files`.
+static int check_field(struct verify *verify, struct files *files, const struct feed_batch *batch,
+                       uint32_t field, uint64_t i, uint64_t sample, uint64_t stored, struct error *error) {
+    const struct feed_array *array = &batch->field[field];
+    struct delivered got;
+    const char *path;
+    uint64_t offset;
+    if (!find_delivered(batch, array, i, &got))
+        return wrong(error, batch, "the offsets of field %s do not lie in its values", array->name);
+    if (array->ragged && got.count != files_ragged_bytes(files, field, stored))
         return wrong(error, batch,
                      "field %s of sample %" PRIu64 " (number %" PRIu64
-                     " of the batch) differs at byte %zu: %u was delivered, %s has %u at offset %" PRIu64,
-                     array->name, sample, i, at, got[at], path, wanted[at], offset + at);
-    }
+                     " of the batch) was delivered with %zu bytes, expected were %" PRIu64,
+                     array->name, sample, i, got.count, files_ragged_bytes(files, field, stored));
+    int err = make_room(verify, got.count, error);
+    if (!err)
+        err = files_read(files, field, stored, verify->bytes, got.count, &path, &offset, error);
+    if (err)
+        return err;
+    size_t at = 0;
+    while (at < got.count && got.bytes[at] == verify->bytes[at])
+        at++;
+    if (at == got.count)
+        return 0;
+    return wrong(error, batch,
+                 "field %s of sample %" PRIu64 " (number %" PRIu64
+                 " of the batch) differs at byte %zu: %u was delivered, %s has %u at offset %" PRIu64,
+                 array->name, sample, i, at, got.bytes[at], path, verify->bytes[at], offset + at);
+}
+
+// Whether sample `i` of the batch has the bytes that `files` have as `stored`.
+static int check_bytes(struct verify *verify, const struct feed_batch *batch, uint64_t i, uint64_t sample,
+                       struct files *files, uint64_t stored, struct error *error) {
+    int err = 0;
+    for (uint32_t field = 0; field < batch->field_count && !err; field++)
+        if (!files->fields[field].transformed)
+            err = check_field(verify, files, batch, field, i, sample, stored, error);
+    return err;
+}
+
+// Whether it has those of one of the samples that may take its place.
+static bool is_replaced(struct verify *verify, const struct feed_batch *batch, uint64_t i, uint64_t sample) {
+    struct files *files;
+    uint64_t stored;
+    for (uint32_t attempt = 1; (files = origins_replacement(&verify->origins, batch->epoch,
+                                                            batch->first_position + i, attempt, &stored));
+         attempt++)
+        if (check_bytes(verify, batch, i, sample, files, stored, NULL) == 0)
+            return true;
+    return false;
+}
+
+static int check_sample(struct verify *verify, const struct feed_batch *batch, uint64_t i, uint64_t sample,
+                        struct error *error) {
+    uint64_t stored;
+    struct files *files = origins_find(&verify->origins, batch->epoch, sample, &stored);
+    if (!files)
+        return wrong(error, batch, "the mix has nothing at position %" PRIu64, sample);
+    int err = check_bytes(verify, batch, i, sample, files, stored, error);
+    if (err == 0 || !is_replaced(verify, batch, i, sample))
+        return err;
+    verify->replaced++;
     return 0;
 }
 
@@ -159,11 +233,11 @@ int verify_batch(struct verify *verify, const struct feed *feed, const struct fe
     for (uint64_t i = 0; i < batch->count && err == 0; i++) {
         int64_t sample = feed_batch_sample(feed, batch, i);
         if (sample < 0)
-            return wrong(error, batch, "the index of its sample number %" PRIu64 " is unknown: %s", i,
+            return wrong(error, batch, "the number of sample %" PRIu64 " of the batch is unknown: %s", i,
                          strerror((int)-sample));
         err = check_once(verify, batch, (uint64_t)sample, error);
         if (err == 0)
-            err = check_bytes(verify, batch, i, (uint64_t)sample, error);
+            err = check_sample(verify, batch, i, (uint64_t)sample, error);
     }
     if (err == 0) {
         verify->samples += batch->count;

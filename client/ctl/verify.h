@@ -31,8 +31,13 @@ int verify_epoch_end(struct verify *verify, struct verify_epoch *epoch, struct e
 // to `bytes`. Returns how many there are.
 uint32_t verify_fields(const struct verify *verify, bool checked, char *names, size_t bytes);
 
+// Whether the daemon's index says where the bytes are, and what the numbers are that it has read from text.
+bool verify_by_index(const struct verify *verify);
+
 // Samples checked in all epochs.
 uint64_t verify_samples(const struct verify *verify);
+// Of them, those in whose places others stand, because they cannot be read.
+uint64_t verify_replaced(const struct verify *verify);
 
 void verify_close(struct verify *verify);
 

@@ -1,12 +1,16 @@
 #include "client/lib/attachment.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "base/time.h"
 #include "order/order.h"
 #include "order/token.h"
+
+// For the message that follows the emptying of a ring.
+#define REASON_NS (5 * NS_PER_S)
 
 // ---- The conversation ---------------------------------------------------------------------------
 
@@ -30,8 +34,16 @@ static int continue_from(Feedd__Attach *attach, const struct attachment *before,
     return 0;
 }
 
+// For Attach; 0: without end.
+static uint32_t patience_ms(uint64_t deadline) {
+    uint64_t now = monotonic_ns();
+    return deadline == DEADLINE_NONE
+               ? 0
+               : (uint32_t)min_u64(max_u64((deadline - min_u64(now, deadline)) / NS_PER_MS, 1), UINT32_MAX);
+}
+
 static int send_attach(struct attachment *fresh, struct gpu *gpu, const struct attachment *before,
-                       struct error *error) {
+                       uint64_t deadline, struct error *error) {
     const struct feed_options *options = &fresh->request->options;
     char token[FEED_TOKEN_BYTES];
     Feedd__Attach attach = FEEDD__ATTACH__INIT;
@@ -49,6 +61,7 @@ static int send_attach(struct attachment *fresh, struct gpu *gpu, const struct a
     attach.prefetch = options->prefetch;
     attach.max_lag_s = options->max_lag_s;
     attach.ring_bytes = options->ring_bytes;
+    attach.patience_ms = patience_ms(deadline);
     if (fresh->request->share)
         attach.share = fresh->request->share;
     if (gpu)
@@ -93,25 +106,75 @@ static int check_ring(const struct attachment *fresh, const struct gpu *gpu, con
     bool agreed = (gpu != NULL) == (header->on_device != 0) && header->batch_size == options->batch_size &&
                   header->world_size == options->world_size && header->slot_count >= 1 &&
                   header->field_count >= 1 && header->field_count <= FEED_MAX_FIELDS &&
-                  header->samples >= 1 && header->order_version <= ORDER_FEISTEL_1 && attached->prefetch >= 1;
+                  header->samples >= 1 && header->order_version <= ORDER_WINDOW_1 && attached->prefetch >= 1;
     return agreed ? 0
                   : error_set(error, -EPROTO, "feedd on %s gave a ring that is not the one asked for",
                               fresh->request->socket);
 }
 
+// The daemon empties the ring of a feed that has failed or was closed, perhaps before it was mapped here.
+static bool is_emptied(const struct attachment *fresh) {
+    uint64_t magic;
+    return pread(fresh->ring_fd, &magic, sizeof magic, offsetof(struct ring_header, magic)) == sizeof magic &&
+           magic == 0;
+}
+
+// The daemon says why, after what it had granted. `error` stays as it is if it says nothing.
+static int await_reason(struct attachment *fresh, int code, uint64_t deadline, struct error *error) {
+    const Feedd__ServerMessage *message;
+    struct error lost;
+    int got;
+    deadline = min_u64(deadline, monotonic_ns() + REASON_NS);
+    while ((got = connection_receive(&fresh->connection, &message, deadline, &lost)) > 0)
+        if (message->body_case == FEEDD__SERVER_MESSAGE__BODY_ERROR)
+            return connection_refusal(message->error, error);
+    if (got == 0)
+        return code;
+    *error = lost;
+    return got;
+}
+
 static int map_ring(struct attachment *fresh, struct gpu *gpu, const Feedd__Attached *attached,
-                    struct error *error) {
+                    uint64_t deadline, struct error *error) {
     struct frame_reader *reader = &fresh->connection.reader;
     int fd = fresh->ring_fd = frame_take_fd(reader);
-    int memory_fd AUTO_CLOSE = frame_take_fd(reader); // -1 without a device, like the next
-    int words_fd AUTO_CLOSE = frame_take_fd(reader);
+    int memory_fd AUTO_CLOSE = gpu ? frame_take_fd(reader) : -1;
+    int words_fd AUTO_CLOSE = gpu ? frame_take_fd(reader) : -1;
+    int window_fd AUTO_CLOSE = frame_take_fd(reader); // -1 without a window
     int err = ring_map(&fresh->ring, fd, RING_READ, error);
+    if (err == -EPROTO && is_emptied(fresh))
+        return await_reason(fresh, err, deadline, error);
     if (!err)
         err = check_ring(fresh, gpu, attached, error);
     if (!err && gpu)
         err = mapped_pool_open(&fresh->pool, gpu, &fresh->ring, memory_fd, attached->pool_bytes, words_fd,
                                error);
+    if (!err && fresh->ring.header->order_version == ORDER_WINDOW_1)
+        err = own_window_open(&fresh->window, fresh->ring.header->samples, fresh->ring.header->seed,
+                              attached->window, window_fd, error);
     return err;
+}
+
+static int take_mix(struct attachment *fresh, const Feedd__Mix *mix, struct error *error) {
+    struct error cause = {0};
+    struct mix_run *run = &fresh->mix;
+    if (!mix)
+        return 0;
+    run->version = mix->version;
+    run->sources = (uint32_t)min_u64(mix->n_weights, MIX_MAX_SOURCES + 1);
+    run->base.start = mix->start;
+    fresh->mix_order = mix->order_version;
+    bool fits = run->sources <= MIX_MAX_SOURCES && mix->n_drawn == mix->n_weights &&
+                mix->order_version <= ORDER_FEISTEL_1 &&
+                fresh->ring.header->order_version == ORDER_SEQUENTIAL;
+    for (uint32_t i = 0; i < run->sources && fits; i++) {
+        run->weights[i] = mix->weights[i];
+        run->base.drawn[i] = mix->drawn[i];
+    }
+    if (fits && mix_run_check(run, &cause) == 0)
+        return 0;
+    return error_set(error, -EPROTO, "feedd on %s describes an invalid mix%s%s", fresh->request->socket,
+                     *cause.text ? ": " : "", cause.text);
 }
 
 static int same_data(const struct attachment *fresh, const struct attachment *before, struct error *error) {
@@ -168,12 +231,17 @@ int attachment_open(struct attachment **out, const struct open_request *request,
     // Others would not wait for one that takes its place and then gives up because it was held up until now.
     if (!err && monotonic_ns() >= deadline)
         err = error_set(error, -ETIMEDOUT, "feedd on %s was not reached in time", request->socket);
+    if (!err && request->view.what.kind)
+        err = own_view_bring(&request->view, &fresh->connection, request->dataset,
+                             before ? deadline - monotonic_ns() : 0, &deadline, error);
     if (!err)
-        err = send_attach(fresh, gpu, before, error);
+        err = send_attach(fresh, gpu, before, deadline, error);
     if (!err)
         err = await_attached(fresh, deadline, &attached, error);
     if (!err)
-        err = map_ring(fresh, gpu, &attached, error);
+        err = map_ring(fresh, gpu, &attached, deadline, error);
+    if (!err)
+        err = take_mix(fresh, attached.mix, error);
     if (!err)
         err = same_data(fresh, before, error);
     if (!err)
@@ -193,6 +261,7 @@ void attachment_close(struct attachment *attachment) {
         return;
     // Before the connection: the daemon does not wait for the streams of a consumer that has left.
     mapped_pool_close(&attachment->pool);
+    own_window_close(&attachment->window);
     if (attachment->ring.header)
         ring_unmap(&attachment->ring);
     close_fd(&attachment->ring_fd);
@@ -211,11 +280,14 @@ int attachment_token(const struct attachment *attachment, uint64_t epoch, uint64
     const struct ring_header *header = attachment->ring.header;
     if (consumed >= header->samples)
         return -ERANGE;
-    struct resume_token token = {.version = (enum order_version)header->order_version,
-                                 .fingerprint = header->fingerprint,
-                                 .seed = header->seed,
-                                 .epoch = epoch,
-                                 .consumed = consumed};
+    bool mixed = attachment->mix.version != 0;
+    struct resume_token token = {
+        .version = (enum order_version)(mixed ? attachment->mix_order : header->order_version),
+        .fingerprint = header->fingerprint,
+        .seed = header->seed,
+        .epoch = epoch,
+        .consumed = consumed,
+        .mix = attachment->mix};
     resume_token_format(&token, text);
     return 0;
 }

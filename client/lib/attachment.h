@@ -8,6 +8,8 @@
 #include "client/lib/connection.h"
 #include "client/lib/mapped_pool.h"
 #include "client/lib/open_request.h"
+#include "client/lib/own_window.h"
+#include "order/mix_run.h"
 #include "shm/ring.h"
 
 // One slot of the ring, as this consumer sees it. Both are moved by leases.c and batch.c alone.
@@ -57,6 +59,9 @@ struct attachment {
     uint64_t start_epoch, start_consumed; // where it began
     uint64_t epoch, consumed;             // after the last batch handed out
     uint64_t run_epoch, run_consumed;     // where the run began, for a reconnect
+    struct own_window window;             // of a run whose order is of windows
+    struct mix_run mix;                   // of a mix, for tokens; else zeros
+    uint32_t mix_order;                   // ... and the enum order_version of its sources
     uint32_t wait_for; // for a reconnect, as the daemon said last; 0: the feed has not begun
     struct promise promised;
 };

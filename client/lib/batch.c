@@ -1,12 +1,13 @@
 #include "client/lib/batch.h"
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "client/lib/leases.h"
 
 // The members of a slot's record that a batch is made of.
 struct record {
     uint64_t epoch, index, first_position, consumed;
-    uint32_t count, skipped, last_of_epoch;
+    uint32_t count, skipped, last_of_epoch, chunk_count;
 };
 
 // Each is read once: what is checked is what is used, whatever is written there meanwhile.
@@ -18,6 +19,7 @@ static struct record copy_record(const struct ring_slot *slot) {
         .consumed = __atomic_load_n(&slot->consumed, __ATOMIC_RELAXED),
         .count = __atomic_load_n(&slot->count, __ATOMIC_RELAXED),
         .skipped = __atomic_load_n(&slot->skipped, __ATOMIC_RELAXED),
+        .chunk_count = __atomic_load_n(&slot->chunk_count, __ATOMIC_RELAXED),
         .last_of_epoch = __atomic_load_n(&slot->last_of_epoch, __ATOMIC_RELAXED),
     };
 }
@@ -29,18 +31,50 @@ static const uint8_t *slot_data(const struct attachment *attachment, uint32_t sl
     return (const uint8_t *)(uintptr_t)(attachment->pool.memory.address + slot * ring->header->slot_bytes);
 }
 
+static void fill_ragged(const struct ring_field *field, const struct ring_values *values, const uint8_t *data,
+                        struct feed_array *array) {
+    array->offsets = (const int64_t *)(const void *)(data + field->slot_offset);
+    array->data = data + values->begin;
+    array->shape[0] = (values->end - values->begin) / dtype_bytes(field->dtype);
+    array->bytes = array->shape[0] * dtype_bytes(field->dtype);
+}
+
 static void fill_arrays(const struct attachment *attachment, const struct feed_array *fields,
-                        struct feed_batch *batch) {
+                        const struct ring_values *values, struct feed_batch *batch) {
     const struct ring_header *header = attachment->ring.header;
     const uint8_t *data = slot_data(attachment, batch->slot);
     batch->field_count = header->field_count;
     for (uint32_t i = 0; i < batch->field_count; i++) {
+        const struct ring_field *field = &header->fields[i];
         struct feed_array *array = &batch->field[i];
         *array = fields[i];
-        array->data = data + header->fields[i].slot_offset;
+        if (field->ragged) {
+            fill_ragged(field, &values[field->ragged - 1], data, array);
+            continue;
+        }
+        array->data = data + field->slot_offset;
         array->shape[0] = batch->count;
-        array->bytes = batch->count * header->fields[i].sample_bytes;
+        array->bytes = batch->count * field->sample_bytes;
     }
+}
+
+// Where the values of ragged fields lie. False: not in the slot, or not where arrays may begin.
+static bool find_values(const struct attachment *attachment, uint32_t slot, uint32_t chunks,
+                        struct ring_values *values) {
+    const struct ring_header *header = attachment->ring.header;
+    uint64_t begin[RING_MAX_FIELDS], end[RING_MAX_FIELDS];
+    if (!header->ragged_count)
+        return true;
+    if (chunks > header->chunks_per_slot)
+        return false;
+    leases_places(attachment, slot, 0, begin);
+    leases_places(attachment, slot, chunks + 1, end);
+    for (uint32_t i = 0; i < header->ragged_count; i++) {
+        values[i] = (struct ring_values){begin[i], end[i]};
+        if (begin[i] % RING_VALUES_ALIGN || !ring_values_fit(header, &values[i]))
+            return false;
+    }
+    return true;
 }
 
 int batch_take(struct attachment *attachment, const struct feed_array *fields, struct feed_batch *batch,
@@ -50,6 +84,8 @@ int batch_take(struct attachment *attachment, const struct feed_array *fields, s
     struct lease *lease = &attachment->leases[slot];
     struct ring_slot read;
     struct record record = copy_record(leases_record(attachment, slot, &read));
+    struct ring_values values[RING_MAX_FIELDS];
+    bool found = find_values(attachment, slot, record.chunk_count, values);
     // After the copy, so that all of the copy is of our batch: the resume token is made of it.
     if (!leases_still_ours(attachment, slot))
         return 0;
@@ -57,6 +93,8 @@ int batch_take(struct attachment *attachment, const struct feed_array *fields, s
         return error_set(error, -EPROTO,
                          "slot %u of the ring holds %u samples, %u of them skipped, of %u possible", slot,
                          record.count, record.skipped, batch_size);
+    if (!found)
+        return error_set(error, -EPROTO, "slot %u of the ring has values that are not in it", slot);
 
     batch->count = record.count - record.skipped;
     batch->skipped = record.skipped;
@@ -68,7 +106,7 @@ int batch_take(struct attachment *attachment, const struct feed_array *fields, s
     batch->sequence = lease->sequence;
     batch->generation = attachment->generation;
     batch->fill = lease->fill;
-    fill_arrays(attachment, fields, batch);
+    fill_arrays(attachment, fields, values, batch);
 
     attachment->epoch = batch->last_of_epoch ? record.epoch + 1 : record.epoch;
     attachment->consumed = batch->last_of_epoch ? 0 : record.consumed;

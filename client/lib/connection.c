@@ -82,7 +82,7 @@ static int decode(struct connection *connection, const uint8_t *bytes, size_t co
                          connection->path, count);
     uint32_t wanted = 0;
     if ((*message)->body_case == FEEDD__SERVER_MESSAGE__BODY_ATTACHED)
-        wanted = (*message)->attached->pool_bytes ? 3 : 1;
+        wanted = ((*message)->attached->pool_bytes ? 3 : 1) + ((*message)->attached->window != NULL);
     if (connection->reader.fd_count != wanted)
         return error_set(error, -EPROTO, "feedd on %s sent %u descriptors with a message that takes %u",
                          connection->path, connection->reader.fd_count, wanted);
@@ -112,6 +112,22 @@ int connection_receive(struct connection *connection, const Feedd__ServerMessage
         if (waited == 0)
             return 0;
     }
+}
+
+int connection_drain(struct connection *connection, uint64_t deadline, struct error *error) {
+    while (frame_pending(&connection->writer) > 0) {
+        bool spoke = connection->reader.end > connection->reader.start;
+        int filled = spoke ? 1 : fill(connection, error);
+        if (filled)
+            return filled < 0 ? filled : 0;
+        int waited = wait_for_socket(connection, deadline);
+        if (waited < 0)
+            return error_set(error, waited, "sending to feedd on %s was interrupted", connection->path);
+        if (waited == 0)
+            return error_set(error, -ETIMEDOUT, "feedd on %s did not read what it was sent in time",
+                             connection->path);
+    }
+    return 1;
 }
 
 int connection_refusal(const Feedd__Error *message, struct error *error) {

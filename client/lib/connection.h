@@ -31,6 +31,10 @@ void connection_close(struct connection *connection);
 // an error here: the next receive returns what the daemon said last.
 int connection_send(struct connection *connection, const Feedd__ClientMessage *message);
 
+// Sends what is queued. 1: all of it; 0: the daemon has said something, which connection_receive returns; or
+// -ETIMEDOUT, -EINTR and what connection_receive returns of a connection that is unusable.
+int connection_drain(struct connection *connection, uint64_t deadline, struct error *error);
+
 // The next message, valid until the next receive: 1, or 0 if none arrived by the deadline. The connection is unusable
 // after -ECONNRESET (the daemon went away) and -EPROTO (it sent something that is not a message, or a descriptor with a
 // message other than Attached), but unchanged after -EINTR.

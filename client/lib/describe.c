@@ -17,9 +17,10 @@ static void describe_fields(struct described *described, const struct ring_heade
                  field->name);
         array->name = described->names[i];
         array->dtype = (enum feed_dtype)field->dtype;
-        array->dimensions = field->dimensions + 1;
+        array->ragged = field->ragged != 0;
+        array->dimensions = array->ragged ? 1 : field->dimensions + 1;
         array->shape[0] = header->batch_size;
-        for (uint32_t k = 0; k < field->dimensions; k++)
+        for (uint32_t k = 0; k + 1 < array->dimensions; k++)
             array->shape[k + 1] = field->shape[k];
         array->bytes = header->batch_size * field->sample_bytes;
     }
@@ -73,8 +74,9 @@ static int64_t original_place(const struct attachment *attachment, const struct 
     uint64_t *copy AUTO_FREE = calloc(attachment->ring.header->skip_words, sizeof *copy);
     if (!copy)
         return -ENOMEM;
-    uint32_t place = hole_source(leases_skips(attachment, batch->slot, copy), (uint32_t)batch->count,
-                                 (uint32_t)dispatched, (uint32_t)i);
+    const _Atomic uint64_t *skips = leases_skips(attachment, batch->slot, copy);
+    uint32_t place = (attachment->ring.header->ragged_count ? hole_source_in_order : hole_source)(
+        skips, (uint32_t)batch->count, (uint32_t)dispatched, (uint32_t)i);
     if (!leases_still_ours(attachment, batch->slot))
         return -ETIME; // what was read may be of another batch
     return place == UINT32_MAX ? -EPROTO : (int64_t)place;
@@ -84,6 +86,12 @@ static int64_t sample_at(struct feed *feed, uint64_t epoch, uint64_t position) {
     const struct ring_header *header = feed->now->ring.header;
     if (position >= header->samples)
         return -ERANGE;
+    // Not as the header says, which loaders could write to.
+    if (feed->now->window.order) {
+        uint64_t sample;
+        window_order_samples(feed->now->window.order, epoch, position, 1, &sample);
+        return sample == UINT64_MAX ? -ERANGE : (int64_t)sample;
+    }
     if (!feed->order_known || feed->order_epoch != epoch) {
         order_init(&feed->order, (enum order_version)header->order_version, header->samples, header->seed,
                    epoch);

@@ -41,12 +41,13 @@ static int open_device(struct feed *feed, const char *device) {
     return err ? err : gpu_open(&feed->gpu, uuid, &feed->error);
 }
 
-FEED_API int feed_open(struct feed **out, const struct feed_options *options) {
+FEED_API int feed_open_view(struct feed **out, const struct feed_options *options,
+                            const struct feed_view *view) {
     struct feed *feed = *out = calloc(1, sizeof *feed);
     if (!feed)
         return -ENOMEM;
     int timeout_ms = options->connect_timeout_ms ? options->connect_timeout_ms : DEFAULT_CONNECT_MS;
-    int err = open_request_copy(&feed->request, options, &feed->error);
+    int err = open_request_copy(&feed->request, options, view, &feed->error);
     if (!err)
         err = open_device(feed, options->device);
     if (!err)
@@ -58,6 +59,10 @@ FEED_API int feed_open(struct feed **out, const struct feed_options *options) {
     describe(&feed->described, feed->now, feed->gpu);
     become(feed, HANDLE_ATTACHED);
     return 0;
+}
+
+FEED_API int feed_open(struct feed **out, const struct feed_options *options) {
+    return feed_open_view(out, options, NULL);
 }
 
 FEED_API void feed_close(struct feed *feed) {
@@ -239,17 +244,35 @@ FEED_API int feed_batch_wait(struct feed *feed, const struct feed_batch *batch, 
                             &feed->error);
 }
 
-FEED_API int feed_batch_fetch(struct feed *feed, const struct feed_batch *batch, uint32_t field, void *to) {
+static int fetch(struct feed *feed, const void *from, size_t bytes, void *to) {
+    if (feed->gpu)
+        return bytes ? gpu_copy_out(feed->gpu, to, (uint64_t)(uintptr_t)from, bytes, &feed->error) : 0;
+    memcpy(to, from, bytes);
+    return 0;
+}
+
+static int check_field(struct feed *feed, const struct feed_batch *batch, uint32_t field) {
     if (!attachment_of(&feed->now, batch))
         return not_held(feed, batch);
-    if (field >= batch->field_count)
-        return error_set(&feed->error, -EINVAL, "field %u of a batch of %u fields", field,
-                         batch->field_count);
+    return field < batch->field_count ? 0
+                                      : error_set(&feed->error, -EINVAL, "field %u of a batch of %u fields",
+                                                  field, batch->field_count);
+}
+
+FEED_API int feed_batch_fetch(struct feed *feed, const struct feed_batch *batch, uint32_t field, void *to) {
+    int err = check_field(feed, batch, field);
+    return err ? err : fetch(feed, batch->field[field].data, batch->field[field].bytes, to);
+}
+
+FEED_API int feed_batch_fetch_offsets(struct feed *feed, const struct feed_batch *batch, uint32_t field,
+                                      int64_t *to) {
+    int err = check_field(feed, batch, field);
+    if (err)
+        return err;
     const struct feed_array *array = &batch->field[field];
-    if (feed->gpu)
-        return gpu_copy_out(feed->gpu, to, (uint64_t)(uintptr_t)array->data, array->bytes, &feed->error);
-    memcpy(to, array->data, array->bytes);
-    return 0;
+    if (!array->ragged)
+        return error_set(&feed->error, -EINVAL, "field %s is not ragged", array->name);
+    return fetch(feed, array->offsets, (batch->count + 1) * sizeof *to, to);
 }
 
 // Nobody is there to be told. The attachment goes with its last lease.

@@ -86,6 +86,20 @@ const _Atomic uint64_t *leases_skips(const struct attachment *attachment, uint32
     return (const _Atomic uint64_t *)copy;
 }
 
+void leases_places(const struct attachment *attachment, uint32_t slot, uint32_t chunk, uint64_t *places) {
+    uint32_t ragged = attachment->ring.header->ragged_count;
+    size_t bytes = ragged * sizeof *places;
+    const _Atomic uint64_t *mapped = ring_places(&attachment->ring, slot) + (uint64_t)chunk * ragged;
+    if (may_be_emptied(attachment)) {
+        if (!read_ring(attachment, (const void *)mapped, places, bytes))
+            memset(places, 0, bytes);
+        return;
+    }
+    // Relaxed: written before the batch was granted.
+    for (uint32_t i = 0; i < ragged; i++)
+        places[i] = atomic_load_explicit(&mapped[i], memory_order_relaxed);
+}
+
 bool leases_still_ours(const struct attachment *attachment, uint32_t slot) {
     const struct lease *lease = &attachment->leases[slot];
     struct ring_slot copy;

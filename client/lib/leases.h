@@ -19,6 +19,10 @@ const struct ring_slot *leases_record(const struct attachment *attachment, uint3
 // The same for which samples were skipped; `copy` has room for the header's skip_words.
 const _Atomic uint64_t *leases_skips(const struct attachment *attachment, uint32_t slot, uint64_t *copy);
 
+// Where the values of ragged fields begin in a chunk of the slot, which has at most chunks_per_slot; in the chunk after
+// the last one: where they end. `places` has one for each of these fields.
+void leases_places(const struct attachment *attachment, uint32_t slot, uint32_t chunk, uint64_t *places);
+
 // False when the slot has been filled again since it was granted, if only with the same batch: the daemon detached us
 // and took everything back. Reads of the batch, or of its record, that come before the call were of the right one if it
 // returns true.

@@ -45,9 +45,12 @@ static char *copy_text(const char *text, bool *complete) {
     return copy;
 }
 
-int open_request_copy(struct open_request *request, const struct feed_options *options, struct error *error) {
+int open_request_copy(struct open_request *request, const struct feed_options *options,
+                      const struct feed_view *view, struct error *error) {
     *request = (struct open_request){0};
     int err = check_options(options, error);
+    if (!err)
+        err = own_view_copy(&request->view, view, error);
     if (err)
         return err;
     bool complete = true;
@@ -75,5 +78,6 @@ void open_request_free(struct open_request *request) {
     free(request->share);
     free(request->resume);
     free(request->client_name);
+    own_view_free(&request->view);
     *request = (struct open_request){0};
 }

@@ -88,6 +88,14 @@ int reconnect_first(struct attachment **fresh, const struct open_request *reques
     }
 }
 
+// The daemon is back, but its dataset is not. -EAGAIN, which feed_next() returns for something else, would be misread.
+static int came_back_without(const struct open_request *request, struct error *error) {
+    error_prefix(error, "feedd on %s was lost and came back", request->socket);
+    if (error)
+        error->code = -ECONNRESET;
+    return -ECONNRESET;
+}
+
 int reconnect_try(struct reconnect *reconnect, struct attachment **now, struct gpu *gpu, uint64_t deadline,
                   struct error *error) {
     const struct open_request *request = (*now)->request;
@@ -106,6 +114,8 @@ int reconnect_try(struct reconnect *reconnect, struct attachment **now, struct g
             return err;
         uint64_t time = monotonic_ns();
         reconnect->next_try_ns = time + TRY_EVERY_NS;
+        if (time >= reconnect->until_ns && err == -EAGAIN)
+            return came_back_without(request, error);
         if (time >= reconnect->until_ns)
             return error_set(error, -ECONNRESET, "feedd on %s was lost and did not come back within %d s",
                              request->socket, reconnect_ms(request) / 1000);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/sizes.h"
@@ -19,6 +20,8 @@ static void free_strings(enum config_section section, void *base) {
 
 struct config *config_defaults(void) {
     struct config *config = calloc(1, sizeof *config);
+    if (config)
+        atomic_store_explicit(&config->references, 1, memory_order_relaxed);
     if (config && option_store_defaults(SECTION_FEEDD, config)) {
         config_free(config);
         config = NULL;
@@ -40,13 +43,22 @@ static void free_dataset(struct dataset_config *dataset) {
     free_fields(dataset->fields, dataset->field_count);
     free_fields(dataset->transforms, dataset->transform_count);
     free_fields(dataset->pads, dataset->pad_count);
+    free_fields(dataset->sources, dataset->source_count);
+    free(dataset->source_places);
+    free(dataset->source_weights);
     allow_list_free(&dataset->users);
     allow_list_free(&dataset->groups);
     free(dataset->name);
 }
 
+struct config *config_ref(struct config *config) {
+    atomic_fetch_add_explicit(&config->references, 1, memory_order_relaxed);
+    return config;
+}
+
 void config_free(struct config *config) {
-    if (!config)
+    // The last one pairs with the others: what they read is read.
+    if (!config || atomic_fetch_sub_explicit(&config->references, 1, memory_order_acq_rel) > 1)
         return;
     for (size_t i = 0; i < config->dataset_count; i++)
         free_dataset(&config->datasets[i]);
@@ -62,6 +74,10 @@ const struct dataset_config *config_find_dataset(const struct config *config, co
         if (strcmp(config->datasets[i].name, name) == 0)
             return &config->datasets[i];
     return NULL;
+}
+
+const char *config_kind(const struct dataset_config *dataset) {
+    return dataset->mix ? "mix" : dataset->view ? "view" : "dataset";
 }
 
 static int read_text(const char *path, char **text, struct error *error) {

@@ -3,23 +3,25 @@
 #ifndef FEEDD_DAEMON_CONFIG_CONFIG_H
 #define FEEDD_DAEMON_CONFIG_CONFIG_H
 
+#include <stdatomic.h>
+
 #include "base/error.h"
 #include "daemon/config/allow.h"
 #include "daemon/config/part.h"
 
 // One `field.NAME = VALUE` of a dataset, `transform.NAME = VALUE` or `pad.NAME = VALUE`; the format,
-// daemon/source/transform.h or daemon/source/builder_pad.h says what VALUE means.
+// daemon/dataset/transform.h or daemon/source/build/builder_pad.h says what VALUE means.
 struct config_field {
     char *name;
     char *value;
     uint32_t line;
 };
 
-// A dataset, or a view of one: it has all settings of its dataset (config_view.h), a part of the samples, and
-// perhaps transforms of its own.
+// A dataset, a view of one, or a mix of both. A view has all settings of its dataset (config_view.h), a part of the
+// samples, and perhaps transforms of its own. A mix has sources (config_mix.h).
 struct dataset_config {
     char *name;
-    uint32_t line;      // of its [dataset NAME] or [view NAME]
+    uint32_t line;      // of its [dataset NAME], [view NAME] or [mix NAME]
     const char *file;   // of the configuration, for messages; owned by struct config
     const char *folder; // where relative paths start; owned by struct config. NULL: the working directory
     const char *index_folder; // of [feedd]; owned by struct config. NULL: unset
@@ -29,14 +31,22 @@ struct dataset_config {
     uint64_t record_bytes;
     char *dtype;
     uint64_t length;
-    uint64_t pack;         // tokens of a window, less one
+    char *offsets;         // path or pattern; NULL: absent
+    uint64_t pack;         // tokens of a window, less one; 0: documents are samples
+    bool cu_seqlens;       // windows have that field
+    char *extensions;      // of files: "jpg|jpeg"; NULL: any
+    char *csv;             // the path of a file; NULL: none
+    char *csv_file;        // a column of it; NULL: the first one
+    char *links;           // a path or pattern; NULL: none
     uint64_t header_bytes; // skipped at the start of each file
     uint32_t io;           // enum io_mode; that of [feedd] if the dataset has none
     bool io_set;
     bool io_direct;
     uint64_t io_delay_us;
-    bool skip_errors;
-    char *allow_users; // NULL: absent
+    uint64_t block_memory;   // of each loader
+    uint32_t on_error;       // enum on_error
+    uint64_t shuffle_window; // groups; 0: samples are shuffled as a whole
+    char *allow_users;       // NULL: absent
     char *allow_groups;
     struct config_field *fields;
     size_t field_count;
@@ -49,16 +59,22 @@ struct dataset_config {
     char *part_text;        // NULL: absent
     char *indices;          // the path of a file; NULL: absent
     char *weights;          // the same
-    uint64_t epoch_samples; // draws by weight in an epoch; 0: as many as there are weights
+    uint64_t epoch_samples; // of a mix; draws by weight in an epoch; 0: as many as there are weights
     uint64_t split_seed;
     bool split; // it has a split_seed
     struct part part;
+    bool mix;                     // it has the members below
+    struct config_field *sources; // names, with weights
+    size_t source_count;
+    size_t *source_places;    // in config->datasets
+    uint32_t *source_weights; // as whole numbers
     // Of allow_users and allow_groups.
     struct allow_list users;
     struct allow_list groups;
 };
 
 struct config {
+    _Atomic uint32_t references;
     char *file;
     char *folder; // of the file, absolute
     char *socket;
@@ -66,7 +82,8 @@ struct config {
     uint32_t socket_line, socket_group_line; // 0: absent
     uint32_t socket_mode;                    // 0660
     uint64_t ring_memory;
-    uint64_t ring; // of one feed; 0: from the last-level cache
+    uint64_t ring;        // of one feed; 0: from the last-level cache
+    uint64_t view_memory; // of all views that clients bring
     uint64_t loaders;
     uint32_t io;
     uint64_t queue_depth;
@@ -85,6 +102,7 @@ struct config {
     uint64_t user_sessions; // never 0
     uint64_t user_feeds;
     uint64_t user_ring_memory;
+    uint64_t user_view_memory;
     uint64_t user_device_memory;
     char *index_folder; // NULL: unset
     bool show_others;   // users see each other's sessions, feeds and datasets
@@ -99,8 +117,13 @@ int config_load(const char *path, struct config **config, struct error *error);
 // An empty configuration with the defaults of the table.
 struct config *config_defaults(void);
 
-// The dataset or view of that name, or NULL.
+// The dataset, view or mix of that name, or NULL.
 const struct dataset_config *config_find_dataset(const struct config *config, const char *name);
+
+// Another reference, and the end of one; any thread. A configuration never changes.
+struct config *config_ref(struct config *config);
+// What it is, for people: "dataset", "view" or "mix".
+const char *config_kind(const struct dataset_config *dataset);
 
 void config_free(struct config *config);
 

@@ -136,11 +136,9 @@ static const char *find_difference(const struct dataset_config *old, const struc
         return "transforms";
     if (!same_fields(old->pads, old->pad_count, new->pads, new->pad_count))
         return "pads";
+    if (!same_fields(old->sources, old->source_count, new->sources, new->source_count))
+        return "sources";
     return NULL;
-}
-
-static const char *what(const struct dataset_config *dataset) {
-    return dataset->view ? "view" : "dataset";
 }
 
 static void describe_datasets(struct lines *lines, const struct config *old, const struct config *new) {
@@ -150,17 +148,17 @@ static void describe_datasets(struct lines *lines, const struct config *old, con
         const char *difference = before ? find_difference(before, dataset) : NULL;
         const char *access = before ? find_option(before, dataset, true) : NULL;
         if (!before)
-            add_line(lines, "%s %s: added", what(dataset), dataset->name);
+            add_line(lines, "%s %s: added", config_kind(dataset), dataset->name);
         else if (difference)
-            add_line(lines, "%s %s: changed (%s); feeds in use keep the old version", what(dataset),
+            add_line(lines, "%s %s: changed (%s); feeds in use keep the old version", config_kind(dataset),
                      dataset->name, difference);
         if (access)
-            add_line(lines, "%s %s: changed (%s); consumers that are attached stay", what(dataset),
+            add_line(lines, "%s %s: changed (%s); consumers that are attached stay", config_kind(dataset),
                      dataset->name, access);
     }
     for (size_t i = 0; i < old->dataset_count; i++)
         if (!config_find_dataset(new, old->datasets[i].name))
-            add_line(lines, "%s %s: removed; feeds in use continue", what(&old->datasets[i]),
+            add_line(lines, "%s %s: removed; feeds in use continue", config_kind(&old->datasets[i]),
                      old->datasets[i].name);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "daemon/config/config_mix.h"
 #include "daemon/config/config_values.h"
 #include "daemon/config/config_view.h"
 #include "daemon/io_mode.h"
@@ -16,8 +17,8 @@ int config_refuse(struct error *error, const char *file, uint32_t line, const st
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    const char *section = !dataset ? "feedd" : dataset->view ? "view " : "dataset ";
-    return error_set(error, -EINVAL, "%s:%u: [%s%s]%s%s: %s", file, line, section,
+    return error_set(error, -EINVAL, "%s:%u: [%s%s%s]%s%s: %s", file, line,
+                     dataset ? config_kind(dataset) : "feedd", dataset ? " " : "",
                      dataset ? dataset->name : "", key ? " " : "", key ? key : "", sentence);
 }
 
@@ -67,6 +68,37 @@ static int check_reading(const struct dataset_config *dataset, const struct conf
     return 0;
 }
 
+// What says where samples begin and end: one of two settings, of which one has others that go with it.
+static int check_lengths(const struct dataset_config *dataset, const struct config_lines *lines,
+                         struct error *error) {
+    const size_t fixed = strcmp(dataset->format, "tokens") == 0 ? DATASET_length : DATASET_record_bytes;
+    const struct config_option *option = &config_options[fixed];
+    char wanted[DESCRIPTION_TEXT];
+    if (!option_fits_format(option, dataset->format))
+        return 0;
+    if (dataset->offsets && lines->option[fixed])
+        return config_refuse(error, dataset->file, lines->option[fixed], dataset, option->key,
+                             "found together with offsets, wanted one of them");
+    if (!dataset->offsets && dataset->pack)
+        return config_refuse(error, dataset->file, lines->option[DATASET_pack], dataset, "pack",
+                             "found without offsets, which say where documents begin; for windows over tokens"
+                             " that are not in documents, set length");
+    if (!dataset->offsets && !lines->option[fixed])
+        return config_refuse(error, dataset->file, lines->section, dataset, option->key,
+                             "found nothing, wanted %s, because format %s needs it or offsets",
+                             option_describe(option, wanted), dataset->format);
+    return 0;
+}
+
+static int check_windows(const struct dataset_config *dataset, const struct config_lines *lines,
+                         struct error *error) {
+    if (!dataset->cu_seqlens || dataset->pack)
+        return 0;
+    return config_refuse(
+        error, dataset->file, lines->option[DATASET_cu_seqlens], dataset, "cu_seqlens",
+        "found \"yes\" without pack, wanted both: it describes the windows of packed documents");
+}
+
 static int resolve(enum allow_kind kind, const char *text, struct allow_list *list,
                    const struct dataset_config *dataset, uint32_t line, const char *key,
                    struct error *error) {
@@ -104,7 +136,11 @@ static int check_dataset(const struct config *config, struct dataset_config *dat
     dataset->io_set = lines->option[DATASET_io] != 0;
     if (!dataset->io_set)
         dataset->io = config->io;
-    int err = check_reading(dataset, lines, error);
+    int err = check_lengths(dataset, lines, error);
+    if (!err)
+        err = check_windows(dataset, lines, error);
+    if (!err)
+        err = check_reading(dataset, lines, error);
     return err ? err : check_access(dataset, lines, error);
 }
 
@@ -126,13 +162,19 @@ int config_check(struct config *config, const struct config_lines *lines, struct
         err = check_bound(config, &lines[0], FEEDD_user_ring_memory, config->user_ring_memory, "ring_memory",
                           config->ring_memory, error);
     if (!err)
+        err = check_bound(config, &lines[0], FEEDD_user_view_memory, config->user_view_memory, "view_memory",
+                          config->view_memory, error);
+    if (!err)
         err = check_bound(config, &lines[0], FEEDD_user_device_memory, config->user_device_memory,
                           "device_memory", config->device_memory, error);
     for (size_t i = 0; i < config->dataset_count && !err; i++)
-        if (!config->datasets[i].view)
+        if (!config->datasets[i].view && !config->datasets[i].mix)
             err = check_dataset(config, &config->datasets[i], &lines[1 + i], error);
     for (size_t i = 0; i < config->dataset_count && !err; i++)
         if (config->datasets[i].view)
             err = config_resolve_view(config, &config->datasets[i], &lines[1 + i], error);
+    for (size_t i = 0; i < config->dataset_count && !err; i++)
+        if (config->datasets[i].mix)
+            err = config_resolve_mix(config, &config->datasets[i], &lines[1 + i], error);
     return err;
 }

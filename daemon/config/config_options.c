@@ -17,12 +17,15 @@ const struct config_option config_options[CONFIG_OPTIONS] = {
 #define VIEW_OPTION(key, type, member, min, max, default_text, unit, text)                                   \
     {SECTION_VIEW, OPTION_##type, #key, MEMBER(dataset_config, member), min, max, default_text, unit,        \
      "",           text},
+#define MIX_OPTION(key, type, member, min, max, default_text, unit, text)                                    \
+    {SECTION_MIX, OPTION_##type, #key, MEMBER(dataset_config, member), min, max, default_text, unit,         \
+     "",          text},
 #include "daemon/config/options.def"
 };
 
 const char *section_title(enum config_section section) {
     static const char *const titles[CONFIG_SECTIONS] = {"no section", "[feedd]", "[dataset NAME]",
-                                                        "[view NAME]"};
+                                                        "[view NAME]", "[mix NAME]"};
     return titles[section];
 }
 
@@ -58,6 +61,10 @@ struct config_field **option_list(const struct config_option *option, struct dat
     if (option->offset == offsetof(struct dataset_config, pads)) {
         *count = &dataset->pad_count;
         return &dataset->pads;
+    }
+    if (option->offset == offsetof(struct dataset_config, sources)) {
+        *count = &dataset->source_count;
+        return &dataset->sources;
     }
     *count = &dataset->transform_count;
     return &dataset->transforms;

@@ -9,6 +9,7 @@ enum config_section {
     SECTION_FEEDD,
     SECTION_DATASET,
     SECTION_VIEW,
+    SECTION_MIX,
     CONFIG_SECTIONS
 };
 
@@ -41,6 +42,7 @@ enum config_option_index {
 #define FEEDD_OPTION(key, type, member, ...)   FEEDD_##member,
 #define DATASET_OPTION(key, type, member, ...) DATASET_##member,
 #define VIEW_OPTION(key, type, member, ...)    VIEW_##member,
+#define MIX_OPTION(key, type, member, ...)     MIX_##member,
 #include "daemon/config/options.def"
     CONFIG_OPTIONS
 };

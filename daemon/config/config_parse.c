@@ -3,6 +3,7 @@
 #include "daemon/config/config_parse.h"
 
 #include <ini.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/dtype.h"
@@ -55,7 +56,7 @@ static int out_of_memory(struct parser *parser) {
     fail(parser, config_refuse((parser)->error, (parser)->config->file, (parser)->line,                      \
                                current_dataset(parser), key, __VA_ARGS__))
 
-#define SECTIONS "[feedd], [dataset NAME] or [view NAME]"
+#define SECTIONS "[feedd], [dataset NAME], [view NAME] or [mix NAME]"
 
 static bool is_name(const char *name, size_t most) {
     return *name && strlen(name) <= most && name_is_valid(name);
@@ -70,10 +71,10 @@ static int begin_feedd(struct parser *parser) {
     return 0;
 }
 
-// Of a dataset or a view: clients open both by name.
+// Of a dataset, a view or a mix: clients open all of them by name.
 static int begin_dataset(struct parser *parser, enum config_section section, const char *name) {
     struct config *config = parser->config;
-    const char *what = section == SECTION_VIEW ? "view" : "dataset";
+    const char *what = section == SECTION_MIX ? "mix" : section == SECTION_VIEW ? "view" : "dataset";
     if (!is_name(name, PROTO_MAX_NAME))
         return REFUSE_LINE(
             parser, "found [%s%s%s], wanted a name of 1 to %u letters, digits, dots, underscores or hyphens",
@@ -81,8 +82,8 @@ static int begin_dataset(struct parser *parser, enum config_section section, con
     for (size_t i = 0; i < config->dataset_count; i++)
         if (strcmp(config->datasets[i].name, name) == 0)
             return REFUSE_LINE(parser,
-                               "[%s %s]: found a second dataset or view of that name, wanted one; the first"
-                               " one is on line %u",
+                               "[%s %s]: found a second dataset, view or mix of that name, wanted one; the"
+                               " first one is on line %u",
                                what, name, config->datasets[i].line);
     size_t count = config->dataset_count + 1;
     struct config_lines *lines = reallocarray(parser->lines, count + 1, sizeof *lines);
@@ -98,6 +99,7 @@ static int begin_dataset(struct parser *parser, enum config_section section, con
                                        .file = config->file,
                                        .folder = config->folder,
                                        .view = section == SECTION_VIEW,
+                                       .mix = section == SECTION_MIX,
                                        .part = part_whole()};
     dataset->name = strdup(name);
     if (!dataset->name)
@@ -128,6 +130,8 @@ static int begin_section(struct parser *parser, const char *line) {
         return begin_dataset(parser, SECTION_DATASET, name + word + strspn(name + word, blank));
     if (word == strlen("view") && memcmp(name, "view", word) == 0)
         return begin_dataset(parser, SECTION_VIEW, name + word + strspn(name + word, blank));
+    if (word == strlen("mix") && memcmp(name, "mix", word) == 0)
+        return begin_dataset(parser, SECTION_MIX, name + word + strspn(name + word, blank));
     return REFUSE_LINE(parser, "found section [%s], wanted " SECTIONS, name);
 }
 
@@ -178,17 +182,20 @@ static int add_field(struct parser *parser, const struct config_option *option, 
     char wanted[DESCRIPTION_TEXT];
     size_t *count;
     struct config_field **list = option_list(option, current_dataset(parser), &count);
-    if (!is_name(name, RING_FIELD_NAME - 1))
+    bool source = parser->section == SECTION_MIX;
+    const uint32_t most = source ? PROTO_MAX_NAME : RING_FIELD_NAME - 1;
+    if (!is_name(name, most))
         return REFUSE(parser, key,
-                      "found \"%s\" as a field's name, wanted 1 to %u letters, digits, dots, underscores"
+                      "found \"%s\" as a %s's name, wanted 1 to %u letters, digits, dots, underscores"
                       " or hyphens",
-                      name, RING_FIELD_NAME - 1);
+                      name, source ? "source" : "field", most);
     for (size_t i = 0; i < *count; i++)
         if (strcmp((*list)[i].name, name) == 0)
             return REFUSE(parser, key, "found a second time, wanted once; the first one is on line %u",
                           (*list)[i].line);
-    if (*count == RING_MAX_FIELDS)
-        return REFUSE(parser, key, "found too many fields, wanted at most %u", RING_MAX_FIELDS);
+    if (*count == option->max)
+        return REFUSE(parser, key, "found too many %ss, wanted at most %" PRIu64, source ? "source" : "field",
+                      option->max);
     if (*value == '\0')
         return REFUSE(parser, key, "found \"\", wanted %s", option_describe(option, wanted));
     struct config_field *fields = reallocarray(*list, *count + 1, sizeof *fields);
@@ -202,7 +209,7 @@ static int add_field(struct parser *parser, const struct config_option *option, 
 }
 
 static int refuse_unknown(struct parser *parser, const char *key) {
-    static const enum config_section likely[] = {SECTION_DATASET, SECTION_FEEDD, SECTION_VIEW};
+    static const enum config_section likely[] = {SECTION_DATASET, SECTION_FEEDD, SECTION_VIEW, SECTION_MIX};
     const char *name;
     for (size_t i = 0; i < COUNT_OF(likely); i++)
         if (option_find_named(likely[i], key, &name) || option_find(likely[i], key))

@@ -7,12 +7,15 @@
 static int refuse_of(const struct config *config, const struct dataset_config *view, uint32_t line,
                      const struct dataset_config *of, struct error *error) {
     AUTO_FREE const char **names = calloc(config->dataset_count, sizeof *names);
+    if (of && of->mix)
+        return config_refuse(error, view->file, line, view, "of",
+                             "found \"%s\", which is a mix, wanted a dataset", view->of);
     if (of)
         return config_refuse(error, view->file, line, view, "of",
                              "found \"%s\", which is a view, wanted a dataset: views cannot be nested",
                              view->of);
     for (size_t i = 0; names && i < config->dataset_count; i++)
-        names[i] = config->datasets[i].view ? NULL : config->datasets[i].name;
+        names[i] = config->datasets[i].view || config->datasets[i].mix ? NULL : config->datasets[i].name;
     const char *near = names ? name_nearest(view->of, names, config->dataset_count) : NULL;
     if (near)
         return config_refuse(error, view->file, line, view, "of",
@@ -67,8 +70,15 @@ static int copy_fields(struct config_field **fields, size_t *count, const struct
     return 0;
 }
 
-static int inherit(struct dataset_config *view, const struct dataset_config *of) {
+// Where a view's samples lie anywhere in its dataset, there are no groups to go through.
+static bool has_groups(const struct dataset_config *view) {
+    return !view->split && !view->indices && !view->weights;
+}
+
+static int inherit(struct dataset_config *view, const struct dataset_config *of, bool own_window) {
+    const uint64_t window = own_window || !has_groups(view) ? view->shuffle_window : of->shuffle_window;
     int err = copy_options(view, of);
+    view->shuffle_window = window;
     view->io_set = of->io_set;
     view->index_folder = of->index_folder;
     if (!err)
@@ -99,13 +109,46 @@ static int check_exclusive(const struct dataset_config *view, const struct confi
     return 0;
 }
 
+// As for a dataset: an option that would have no effect is refused.
+static int check_pads(const struct dataset_config *view, const struct dataset_config *of,
+                      struct error *error) {
+    const struct config_option *option = &config_options[DATASET_pads];
+    char key[NAME_LENGTH_MAX + 8];
+    if (view->pad_count == 0 || option_fits_format(option, of->format))
+        return 0;
+    snprintf(key, sizeof key, "pad.%s", view->pads->name);
+    return config_refuse(error, view->file, view->pads->line, view, key,
+                         "found in a view of a dataset of format %s, wanted with format %s only", of->format,
+                         option->formats);
+}
+
+static int check_window(const struct dataset_config *view, const struct dataset_config *of,
+                        const struct config_lines *lines, struct error *error) {
+    const struct config_option *option = &config_options[DATASET_shuffle_window];
+    const uint32_t line = lines->option[VIEW_shuffle_window];
+    if (view->shuffle_window == 0)
+        return 0;
+    if (!option_fits_format(option, of->format))
+        return config_refuse(error, view->file, line, view, "shuffle_window",
+                             "found in a view of a dataset of format %s, wanted with format %s only",
+                             of->format, option->formats);
+    if (!has_groups(view))
+        return config_refuse(error, view->file, line, view, "shuffle_window",
+                             "found together with %s, wanted one of them: samples that lie anywhere in the"
+                             " dataset are shuffled as a whole",
+                             view->split     ? "split_seed"
+                             : view->indices ? "indices"
+                                             : "weights");
+    return 0;
+}
+
 int config_resolve_view(const struct config *config, struct dataset_config *view,
                         const struct config_lines *lines, struct error *error) {
     if (!view->of)
         return config_refuse(error, view->file, lines->section, view, "of",
                              "found nothing, wanted the name of a dataset");
     const struct dataset_config *of = config_find_dataset(config, view->of);
-    if (!of || of->view)
+    if (!of || of->view || of->mix)
         return refuse_of(config, view, lines->option[VIEW_of], of, error);
     if (view->part_text && !part_parse(view->part_text, &view->part))
         return config_refuse(error, view->file, lines->option[VIEW_part_text], view, "samples",
@@ -114,7 +157,13 @@ int config_resolve_view(const struct config *config, struct dataset_config *view
                              view->part_text);
     view->split = lines->option[VIEW_split_seed] != 0;
     int err = check_exclusive(view, lines, error);
+    if (!err)
+        err = check_pads(view, of, error);
+    if (!err)
+        err = check_window(view, of, lines, error);
     if (err)
         return err;
-    return inherit(view, of) ? error_set(error, -ENOMEM, "%s: out of memory", view->file) : 0;
+    return inherit(view, of, lines->option[VIEW_shuffle_window] != 0)
+               ? error_set(error, -ENOMEM, "%s: out of memory", view->file)
+               : 0;
 }

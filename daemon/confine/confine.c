@@ -121,9 +121,13 @@ uint64_t confine_supervisor(void) {
     return word_of(&account);
 }
 
-uint64_t confine_loader_early(void) {
-    const struct landlock landlock = {
-        .no_paths = true, .no_tcp = true, .no_signals = true, .no_abstract_sockets = true};
+uint64_t confine_loader_early(int first_folder, uint32_t folder_count) {
+    const struct landlock landlock = {.no_paths = true,
+                                      .first_readable = first_folder,
+                                      .readable_count = folder_count,
+                                      .no_tcp = true,
+                                      .no_signals = true,
+                                      .no_abstract_sockets = true};
     struct account account = {0};
     if (!wanted)
         return 0;
@@ -142,8 +146,8 @@ uint64_t confine_loader(const struct confine_loader *loader, uint64_t early) {
         enter(&account, CONFINED_URING, loader->uring_restricted ? 0 : -EOPNOTSUPP);
     enter(&account, CONFINED_CAPABILITIES, limits_drop_capabilities());
     if (!SANITIZED) {
-        enter(&account, CONFINED_LIMITS, limits_close());
-        filter(&account, filter_loader(loader->threads));
+        enter(&account, CONFINED_LIMITS, limits_close(loader->descriptors));
+        filter(&account, filter_loader(loader));
     }
     return word_of(&account);
 }

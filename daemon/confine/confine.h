@@ -24,11 +24,14 @@ uint64_t confine_supervisor(void);
 
 // Early: once all paths have been opened, what is not needed after that. Then, before there are threads, the rest.
 // `early` is what the first call returned.
-uint64_t confine_loader_early(void);
+// A loader may still read files beneath the folders that are its descriptors from `first_folder` on.
+uint64_t confine_loader_early(int first_folder, uint32_t folder_count);
 struct confine_loader {
     bool uring;            // it has queues
     bool uring_restricted; // and they only read
     bool threads;          // it may still start some
+    bool opens;            // ... open files, by another way than its queues
+    uint32_t descriptors;  // ... have as many, to open files in a folder; 0: none but those that it has
 };
 uint64_t confine_loader(const struct confine_loader *loader, uint64_t early);
 

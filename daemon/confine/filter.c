@@ -4,6 +4,7 @@
 
 #ifdef HAVE_SECCOMP
 
+#include <fcntl.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
@@ -103,15 +104,25 @@ static int allow_with_conditions(scmp_filter_ctx filter) {
     return err;
 }
 
-int filter_loader(bool threads) {
+// A file in a folder is looked at once it is open, and made to wait for its storage. What can be opened, and how, is in
+// memory, where a filter cannot see it: Landlock confines that.
+static int allow_folders(scmp_filter_ctx filter, bool opens) {
+    static const int calls[] = {SCMP_SYS(fstat), SCMP_SYS(openat2)};
+    int err = add(filter, SCMP_ACT_ALLOW, calls, opens ? 2 : 1);
+    return err ? err : add_if(filter, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), SCMP_A1_32(SCMP_CMP_EQ, F_SETFL));
+}
+
+int filter_loader(const struct confine_loader *loader) {
     scmp_filter_ctx filter AUTO_FILTER = open_filter(REFUSE);
     if (!filter)
         return -ENOMEM;
     int err = add(filter, SCMP_ACT_ALLOW, loader_calls, COUNT_OF(loader_calls));
     if (!err)
         err = allow_with_conditions(filter);
-    if (!err && threads)
+    if (!err && loader->threads)
         err = allow_threads(filter);
+    if (!err && loader->descriptors)
+        err = allow_folders(filter, loader->opens);
     return err ? err : seccomp_load(filter);
 }
 
@@ -226,8 +237,8 @@ bool filter_is_built(void) {
     return false;
 }
 
-int filter_loader(bool threads) {
-    (void)threads;
+int filter_loader(const struct confine_loader *loader) {
+    (void)loader;
     return -ENOSYS;
 }
 int filter_transfer(void) {

@@ -3,15 +3,15 @@
 #ifndef FEEDD_DAEMON_CONFINE_FILTER_H
 #define FEEDD_DAEMON_CONFINE_FILTER_H
 
-#include <stdbool.h>
+#include "daemon/confine/confine.h"
 
 // False: this build has no libseccomp.
 bool filter_is_built(void);
 
 // Each returns 0 or a negative errno, and needs PR_SET_NO_NEW_PRIVS.
 
-// All but a few dozen calls are refused. With `threads`, it may start threads.
-int filter_loader(bool threads);
+// All but a few dozen calls are refused; `loader` says which of those it may need are not.
+int filter_loader(const struct confine_loader *loader);
 
 // Programs, new processes, other processes and the network are refused.
 int filter_transfer(void);

@@ -80,13 +80,15 @@ static size_t known_bytes(int version) {
     return version < LANDLOCK_FOR_SIGNALS ? offsetof(struct ruleset, scope) : sizeof(struct ruleset);
 }
 
+static int allow(int ruleset, int folder, uint64_t rights) {
+    struct beneath rule = {rights, folder};
+    return syscall(SYS_landlock_add_rule, ruleset, RULE_BENEATH, &rule, 0) < 0 ? -errno : 0;
+}
+
 // A folder that is not there needs no rule.
 static int allow_beneath(int ruleset, const char *path, uint64_t rights) {
     AUTO_CLOSE int folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0)
-        return 0;
-    struct beneath rule = {rights, folder};
-    return syscall(SYS_landlock_add_rule, ruleset, RULE_BENEATH, &rule, 0) < 0 ? -errno : 0;
+    return folder < 0 ? 0 : allow(ruleset, folder, rights);
 }
 
 int landlock_apply(const struct landlock *landlock, int version) {
@@ -98,6 +100,11 @@ int landlock_apply(const struct landlock *landlock, int version) {
         return -errno;
     for (size_t i = 0; i < landlock->writable_count; i++) {
         int err = allow_beneath(ruleset, landlock->writable[i], rules.files);
+        if (err)
+            return err;
+    }
+    for (uint32_t i = 0; i < landlock->readable_count; i++) {
+        int err = allow(ruleset, landlock->first_readable + (int)i, FILE_READ);
         if (err)
             return err;
     }

@@ -4,9 +4,12 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct landlock {
-    bool no_paths;  // no access to any file by its path
+    bool no_paths; // no access to any file by its path, but for reading beneath these descriptors:
+    int first_readable;
+    uint32_t readable_count;
     bool no_writes; // no new files, and none opened for writing, except beneath `writable`
     const char *const *writable;
     size_t writable_count;

@@ -20,12 +20,22 @@ static bool logs_to_file(void) {
     return fstat(STDERR_FILENO, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-int limits_close(void) {
+// With 0, poll() would take not even one; and descriptor 0 is in use.
+static bool limit_descriptors(uint32_t descriptors) {
+    struct rlimit limit = {1, 1};
+    if (descriptors && getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return false;
+    if (descriptors && descriptors < limit.rlim_max)
+        limit.rlim_max = descriptors;
+    limit.rlim_cur = limit.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+int limits_close(uint32_t descriptors) {
     const struct rlimit none = {0, 0};
-    const struct rlimit one = {1, 1}; // with 0, poll() would take not even one; and descriptor 0 is in use
     bool done = setrlimit(RLIMIT_CORE, &none) == 0;
     done = done && (logs_to_file() || setrlimit(RLIMIT_FSIZE, &none) == 0);
-    done = done && setrlimit(RLIMIT_NOFILE, &one) == 0;
+    done = done && limit_descriptors(descriptors);
     return done ? 0 : -errno;
 }
 

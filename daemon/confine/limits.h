@@ -3,8 +3,11 @@
 #ifndef FEEDD_DAEMON_CONFINE_LIMITS_H
 #define FEEDD_DAEMON_CONFINE_LIMITS_H
 
-// No core dump, no larger file (unless the log is one), no descriptor besides those that are open. 0 or negative errno.
-int limits_close(void);
+#include <stdint.h>
+
+// No core dump, no larger file (unless the log is one), and no descriptor besides those that are open, or, if not 0,
+// below `descriptors`. 0 or negative errno.
+int limits_close(uint32_t descriptors);
 
 // Gives up all capabilities of this thread. 0 or negative errno.
 int limits_drop_capabilities(void);

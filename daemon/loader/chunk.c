@@ -5,16 +5,11 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/sizes.h"
+#include "daemon/loader/chunk_blocks.h"
 #include "daemon/loader/chunk_build.h"
+#include "daemon/loader/chunk_members.h"
+#include "daemon/loader/chunk_ragged.h"
 #include "shm/ring_loader.h"
-
-// A sample that finds a neighbour saves a read, at least 500 ns; sorting costs about 50 ns per sample.
-#define SORT_PAYS_ONE_IN 8
-
-struct sort_key {
-    uint64_t sample;
-    uint32_t member;
-};
 
 // An upper bound of what chunk_build.c makes of one sample of a segment.
 static uint64_t most_requests(const struct chunk_segment *segment, bool direct) {
@@ -27,6 +22,15 @@ static uint64_t most_pieces(const struct chunk_segment *segment, bool direct) {
     return 2 * segment->extent_count + most_requests(segment, direct);
 }
 
+// ... of a whole claim. The samples of a ragged field share the room of the slot, so few of them are large.
+static uint64_t most_of_claim(const struct chunk_plan *plan, const struct chunk_segment *segment,
+                              bool direct) {
+    if (!segment->extents || !segment->extents->ragged)
+        return plan->capacity * most_requests(segment, direct);
+    uint64_t parts = plan->ring->header->slot_bytes / (READER_MAX_BYTES - CHUNK_CUT) + plan->capacity;
+    return direct ? parts * 3 : parts;
+}
+
 // What a sample of an extent needs outside the slot. -EINVAL if its field does not match the ring's.
 static int bytes_needed(const struct dataset_extent *extent, const struct ring *ring,
                         const struct stage_set *stages, uint64_t *bytes) {
@@ -34,6 +38,8 @@ static int bytes_needed(const struct dataset_extent *extent, const struct ring *
     if (extent->field >= ring->header->field_count)
         return -EINVAL;
     uint64_t delivered = ring->header->fields[extent->field].sample_bytes;
+    if (ring->header->fields[extent->field].ragged)
+        return 0;
     const struct stage *stage = stages ? stages->of_field[extent->field] : NULL;
     if (!stage)
         return extent->bytes == delivered ? 0 : -EINVAL;
@@ -47,23 +53,76 @@ static struct dataset_extent column_extent(const struct dataset_column *column) 
     return (struct dataset_extent){.field = column->field, .bytes = column->bytes};
 }
 
-uint64_t chunk_apart_bytes(const struct dataset_layout *layout, const struct ring *ring,
-                           const struct stage_set *stages) {
-    uint64_t total = 0, bytes;
-    for (uint32_t i = 0; i < layout->stream_count && i < DATASET_MAX_STREAMS; i++)
-        for (uint32_t k = 0; k < layout->streams[i].extent_count && k < RING_MAX_FIELDS; k++)
-            if (bytes_needed(&layout->streams[i].extents[k], ring, stages, &bytes) == 0)
-                total += align_up(bytes * ring->header->chunk_samples, CACHE_LINE);
-    for (uint32_t i = 0; i < layout->column_count && i < RING_MAX_FIELDS; i++) {
-        const struct dataset_extent extent = column_extent(&layout->columns[i]);
-        if (bytes_needed(&extent, ring, stages, &bytes) == 0)
-            total += align_up(bytes * ring->header->chunk_samples, CACHE_LINE);
-    }
+// ---- Memory outside the slot -------------------------------------------------------------------------------
+
+// A field's memory: for one sample of each part in turn. In a mix every stage reads from there, because what one part
+// reads into the end of the slot would be overwritten by samples of others.
+struct apart {
+    const struct ring *ring;
+    bool mixed;
+    uint64_t of_field[RING_MAX_FIELDS]; // the most bytes that a sample needs
+};
+
+static int apart_needed(struct apart *apart, const struct dataset_extent *extent,
+                        const struct chunk_part *part, uint64_t *bytes) {
+    int err = bytes_needed(extent, apart->ring, part->stages, bytes);
+    if (err)
+        return err;
+    if (apart->mixed && part->stages && part->stages->of_field[extent->field])
+        *bytes = max_u64(*bytes, extent->bytes);
+    apart->of_field[extent->field] = max_u64(apart->of_field[extent->field], *bytes);
+    return 0;
+}
+
+static uint64_t apart_total(const struct apart *apart, uint32_t samples) {
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < RING_MAX_FIELDS; i++)
+        total += align_up(apart->of_field[i] * samples, CACHE_LINE);
     return total;
 }
 
-static void add_extent(struct chunk_plan *plan, const struct dataset_extent *extent, uint64_t gap,
-                       uint64_t needed) {
+uint64_t chunk_apart_bytes(const struct chunk_part *parts, uint32_t part_count, const struct ring *ring) {
+    struct apart apart = {.ring = ring, .mixed = part_count > 1};
+    uint64_t bytes;
+    for (uint32_t p = 0; p < part_count; p++) {
+        const struct dataset_layout *layout = parts[p].layout;
+        for (uint32_t i = 0; i < layout->stream_count && i < DATASET_MAX_STREAMS; i++)
+            for (uint32_t k = 0; k < layout->streams[i].extent_count && k < RING_MAX_FIELDS; k++)
+                apart_needed(&apart, &layout->streams[i].extents[k], &parts[p], &bytes);
+        for (uint32_t i = 0; i < layout->column_count && i < RING_MAX_FIELDS; i++) {
+            const struct dataset_extent extent = column_extent(&layout->columns[i]);
+            apart_needed(&apart, &extent, &parts[p], &bytes);
+        }
+    }
+    return apart_total(&apart, ring->header->chunk_samples);
+}
+
+// This memory is not touched before it is used.
+static bool set_memory_apart(struct chunk_plan *plan, const struct apart *apart) {
+    uint8_t *of_field[RING_MAX_FIELDS];
+    uint64_t bytes = apart_total(apart, plan->capacity);
+    uint8_t *at = plan->apart = bytes ? aligned_alloc(CACHE_LINE, bytes) : NULL;
+    if (!at)
+        return !bytes;
+    for (uint32_t i = 0; i < RING_MAX_FIELDS; i++) {
+        of_field[i] = at;
+        at += align_up(apart->of_field[i] * plan->capacity, CACHE_LINE);
+    }
+    for (uint32_t i = 0; i < plan->extent_count; i++) {
+        struct chunk_extent *extent = &plan->extents[i];
+        if (!extent->needed)
+            continue;
+        extent->apart = of_field[extent->field];
+        if (apart->mixed)
+            extent->stride = apart->of_field[extent->field];
+    }
+    return true;
+}
+
+// ---- Opening -----------------------------------------------------------------------------------------------
+
+static void add_extent(struct chunk_plan *plan, const struct chunk_part *part,
+                       const struct dataset_extent *extent, uint64_t gap, uint64_t needed) {
     const struct ring_field *field = &plan->ring->header->fields[extent->field];
     plan->extents[plan->extent_count++] =
         (struct chunk_extent){.slot_offset = field->slot_offset,
@@ -71,28 +130,36 @@ static void add_extent(struct chunk_plan *plan, const struct dataset_extent *ext
                               .bytes = extent->bytes,
                               .gap = gap,
                               .needed = needed,
-                              .stage = plan->stages ? plan->stages->of_field[extent->field] : NULL};
+                              .stride = extent->bytes,
+                              .field = extent->field,
+                              .ragged = field->ragged,
+                              .stage = part->stages ? part->stages->of_field[extent->field] : NULL};
 }
 
 // One segment per run of extents with small gaps. Extents of no bytes are left out.
-static int add_stream(struct chunk_plan *plan, const struct dataset_stream *stream, struct error *error) {
+static int add_stream(struct chunk_plan *plan, uint32_t number, const struct dataset_stream *stream,
+                      struct apart *apart, struct error *error) {
+    const struct chunk_part *part = &plan->parts[number];
+    const uint32_t most = (number + 1) * RING_MAX_FIELDS;
     struct chunk_segment *segment = NULL;
     uint64_t end = 0, needed;
     for (uint32_t i = 0; i < stream->extent_count; i++) {
         const struct dataset_extent *extent = &stream->extents[i];
         if (extent->bytes == 0)
             continue;
-        if (extent->field >= plan->layout->field_count || plan->extent_count == RING_MAX_FIELDS ||
-            bytes_needed(extent, plan->ring, plan->stages, &needed) < 0 || (segment && extent->offset < end))
+        if (extent->field >= plan->layout->field_count || plan->extent_count == most ||
+            apart_needed(apart, extent, part, &needed) < 0 || (segment && extent->offset < end))
             return error_set(error, -EINVAL, "field %u of the dataset does not match the ring's",
                              extent->field);
         if (!segment || extent->offset - end > READER_SCRATCH_BYTES) {
             segment = &plan->segments[plan->segment_count++];
-            *segment = (struct chunk_segment){
-                .stream = stream, .offset = extent->offset, .extents = &plan->extents[plan->extent_count]};
+            *segment = (struct chunk_segment){.part = number,
+                                              .stream = stream,
+                                              .offset = extent->offset,
+                                              .extents = &plan->extents[plan->extent_count]};
             end = extent->offset;
         }
-        add_extent(plan, extent, extent->offset - end, needed);
+        add_extent(plan, part, extent, extent->offset - end, needed);
         segment->extent_count++;
         end = extent->offset + extent->bytes;
         segment->bytes = end - segment->offset;
@@ -102,35 +169,36 @@ static int add_stream(struct chunk_plan *plan, const struct dataset_stream *stre
     return 0;
 }
 
-static int add_column(struct chunk_plan *plan, const struct dataset_column *column, struct error *error) {
+static int add_column(struct chunk_plan *plan, uint32_t number, const struct dataset_column *column,
+                      struct apart *apart, struct error *error) {
+    const struct chunk_part *part = &plan->parts[number];
     const struct dataset_extent extent = column_extent(column);
     uint64_t needed;
-    if (extent.field >= plan->layout->field_count || plan->extent_count == RING_MAX_FIELDS ||
-        bytes_needed(&extent, plan->ring, plan->stages, &needed) < 0)
+    if (extent.field >= plan->layout->field_count || plan->extent_count == (number + 1) * RING_MAX_FIELDS ||
+        apart_needed(apart, &extent, part, &needed) < 0)
         return error_set(error, -EINVAL, "field %u of the dataset does not match the ring's", extent.field);
     plan->segments[plan->segment_count++] =
-        (struct chunk_segment){.stream = plan->layout->streams,
+        (struct chunk_segment){.part = number,
+                               .stream = part->layout->streams,
                                .column = column,
                                .bytes = column->bytes,
                                .extents = &plan->extents[plan->extent_count],
                                .extent_count = 1};
-    add_extent(plan, &extent, 0, needed);
+    add_extent(plan, part, &extent, 0, needed);
     return 0;
 }
 
-// This memory is not touched before it is used, either.
-static bool set_memory_apart(struct chunk_plan *plan) {
-    uint64_t bytes = chunk_apart_bytes(plan->layout, plan->ring, plan->stages);
-    uint8_t *at = bytes ? aligned_alloc(CACHE_LINE, bytes) : NULL;
-    plan->apart = at;
-    for (uint32_t i = 0; i < plan->extent_count && at; i++) {
-        struct chunk_extent *extent = &plan->extents[i];
-        if (!extent->needed)
-            continue;
-        extent->apart = at;
-        at += align_up(extent->needed * plan->capacity, CACHE_LINE);
-    }
-    return at || !bytes;
+static int add_part(struct chunk_plan *plan, uint32_t number, struct apart *apart, struct error *error) {
+    const struct dataset_layout *layout = plan->parts[number].layout;
+    if (layout->field_count != plan->ring->header->field_count || layout->stream_count > DATASET_MAX_STREAMS)
+        return error_set(error, -EINVAL, "the ring has %u fields, the dataset %u",
+                         plan->ring->header->field_count, layout->field_count);
+    int err = 0;
+    for (uint32_t i = 0; i < layout->stream_count && !err; i++)
+        err = add_stream(plan, number, &layout->streams[i], apart, error);
+    for (uint32_t i = 0; i < layout->column_count && i < RING_MAX_FIELDS && !err; i++)
+        err = add_column(plan, number, &layout->columns[i], apart, error);
+    return err;
 }
 
 static bool any_direct(const struct dataset_layout *layout) {
@@ -140,43 +208,69 @@ static bool any_direct(const struct dataset_layout *layout) {
     return false;
 }
 
-int chunk_plan_init(struct chunk_plan *plan, const struct dataset_layout *layout, const struct ring *ring,
-                    const struct stage_set *stages, struct error *error) {
-    *plan = (struct chunk_plan){
-        .layout = layout, .ring = ring, .stages = stages, .capacity = ring->header->chunk_samples};
-    plan->chunk = plan;
-    if (layout->field_count != ring->header->field_count || layout->stream_count > DATASET_MAX_STREAMS)
-        return error_set(error, -EINVAL, "the ring has %u fields, the dataset %u", ring->header->field_count,
-                         layout->field_count);
-    for (uint32_t i = 0; i < layout->stream_count; i++) {
-        int err = add_stream(plan, &layout->streams[i], error);
-        if (err < 0)
-            return err;
-    }
-    for (uint32_t i = 0; i < layout->column_count && i < RING_MAX_FIELDS; i++) {
-        int err = add_column(plan, &layout->columns[i], error);
-        if (err < 0)
-            return err;
-    }
+static int no_memory(struct chunk_plan *plan, struct error *error) {
+    uint32_t capacity = plan->capacity;
+    chunk_plan_free(plan);
+    return error_set(error, -ENOMEM, "no memory to plan the reads of %u samples", capacity);
+}
+
+static int allocate(struct chunk_plan *plan, const struct apart *apart, struct error *error) {
     uint64_t requests = 0, pieces = 0;
-    bool direct = any_direct(layout);
-    for (uint32_t i = 0; i < plan->segment_count; i++) {
-        requests += most_requests(&plan->segments[i], direct);
-        pieces += most_pieces(&plan->segments[i], direct);
+    bool direct = any_direct(plan->layout);
+    AUTO_FREE uint64_t *most = calloc(2 * (uint64_t)plan->part_count, sizeof *most);
+    for (uint32_t i = 0; most && i < plan->segment_count; i++) {
+        const struct chunk_segment *segment = &plan->segments[i];
+        const uint64_t of_claim = most_of_claim(plan, segment, direct);
+        requests = max_u64(requests, most[2 * segment->part] += of_claim);
+        pieces = max_u64(pieces, most[2 * segment->part + 1] +=
+                                 of_claim + 2ull * segment->extent_count * plan->capacity);
     }
     // Pages that are never touched cost no memory, so these bounds can be generous.
     plan->samples = calloc(plan->capacity, sizeof *plan->samples);
     plan->members = calloc(plan->capacity, sizeof *plan->members);
     plan->failed = calloc(divide_up(plan->capacity, 64), sizeof *plan->failed);
-    plan->requests = calloc(plan->capacity, max_u64(requests, 1) * sizeof *plan->requests);
-    plan->pieces = calloc(plan->capacity, max_u64(pieces, 1) * sizeof *plan->pieces);
-    bool set_apart = set_memory_apart(plan);
-    if (!plan->samples || !plan->members || !plan->failed || !plan->requests || !plan->pieces || !set_apart) {
-        chunk_plan_free(plan);
-        return error_set(error, -ENOMEM, "no memory to plan the reads of %u samples", plan->capacity);
-    }
+    plan->requests = calloc(max_u64(requests, plan->capacity), sizeof *plan->requests);
+    plan->pieces = calloc(max_u64(pieces, 1), sizeof *plan->pieces);
+    if (plan->part_count > 1)
+        plan->part_of = calloc(max_u64(plan->capacity, 1), sizeof *plan->part_of);
+    bool set_apart = set_memory_apart(plan, apart) && chunk_ragged_init(plan) && chunk_blocks_init(plan);
+    if (!most || !plan->samples || !plan->members || !plan->failed || !plan->requests || !plan->pieces ||
+        !set_apart || (plan->part_count > 1 && !plan->part_of))
+        return no_memory(plan, error);
     plan->members_sorted = true; // not yet the identity
     return 0;
+}
+
+int chunk_plan_init_mix(struct chunk_plan *plan, const struct dataset_layout *layout, const struct ring *ring,
+                        const struct chunk_part *parts, uint32_t part_count, uint64_t stored_samples,
+                        struct error *error) {
+    struct apart apart = {.ring = ring, .mixed = part_count > 1};
+    *plan = (struct chunk_plan){.layout = layout,
+                                .ring = ring,
+                                .part_count = part_count,
+                                .stored_samples = stored_samples,
+                                .capacity = ring->header->chunk_samples};
+    plan->chunk = plan;
+    plan->parts = calloc(part_count, sizeof *plan->parts);
+    plan->segments = calloc(part_count * (uint64_t)RING_MAX_FIELDS, sizeof *plan->segments);
+    plan->extents = calloc(part_count * (uint64_t)RING_MAX_FIELDS, sizeof *plan->extents);
+    if (!plan->parts || !plan->segments || !plan->extents)
+        return no_memory(plan, error);
+    memcpy(plan->parts, parts, part_count * sizeof *parts);
+    for (uint32_t i = 0; i < part_count; i++) {
+        int err = add_part(plan, i, &apart, error);
+        if (err) {
+            chunk_plan_free(plan);
+            return err;
+        }
+    }
+    return allocate(plan, &apart, error);
+}
+
+int chunk_plan_init(struct chunk_plan *plan, const struct dataset_layout *layout, const struct ring *ring,
+                    const struct stage_set *stages, struct error *error) {
+    const struct chunk_part whole = {.layout = layout, .stages = stages};
+    return chunk_plan_init_mix(plan, layout, ring, &whole, 1, dataset_stored_samples(layout), error);
 }
 
 static void free_splits(struct chunk_plan *plan) {
@@ -189,6 +283,12 @@ static void free_splits(struct chunk_plan *plan) {
 
 void chunk_plan_free(struct chunk_plan *plan) {
     free_splits(plan);
+    free(plan->parts);
+    free(plan->segments);
+    chunk_ragged_free(plan);
+    chunk_blocks_free(plan);
+    free(plan->extents);
+    free(plan->part_of);
     free(plan->samples);
     free(plan->members);
     free(plan->failed);
@@ -196,39 +296,6 @@ void chunk_plan_free(struct chunk_plan *plan) {
     free(plan->pieces);
     free(plan->apart);
     *plan = (struct chunk_plan){0};
-}
-
-static int compare_keys(const void *left, const void *right) {
-    uint64_t a = ((const struct sort_key *)left)->sample, b = ((const struct sort_key *)right)->sample;
-    return a < b ? -1 : a > b;
-}
-
-// Of `count` random samples out of N, each can expect count * merge_window / N others close after it.
-static bool sort_pays(const struct chunk_plan *plan, uint32_t count) {
-    bool ascending = true;
-    for (uint32_t i = 1; i < count && ascending; i++)
-        ascending = plan->samples[i - 1] < plan->samples[i];
-    uint64_t near;
-    if (ascending || __builtin_mul_overflow(plan->merge_window, (uint64_t)count * SORT_PAYS_ONE_IN, &near))
-        return !ascending;
-    return near >= dataset_stored_samples(plan->layout);
-}
-
-// The order of samples is the order of (file, offset) in every stream.
-static void sort_members(struct chunk_plan *plan, uint32_t count) {
-    struct sort_key *keys = (void *)plan->requests; // free until the requests are built, and larger
-    for (uint32_t i = 0; i < count; i++)
-        keys[i] = (struct sort_key){plan->samples[i], i};
-    qsort(keys, count, sizeof *keys, compare_keys);
-    for (uint32_t i = 0; i < count; i++)
-        plan->members[i] = keys[i].member;
-    plan->members_sorted = true;
-}
-
-static void restore_members(struct chunk_plan *plan) {
-    for (uint32_t i = 0; i < plan->capacity; i++)
-        plan->members[i] = i;
-    plan->members_sorted = false;
 }
 
 uint8_t *chunk_delivered(const struct chunk_plan *plan, const struct chunk_extent *extent) {
@@ -240,7 +307,9 @@ static void place_extents(struct chunk_plan *plan) {
     for (uint32_t i = 0; i < plan->extent_count; i++) {
         struct chunk_extent *extent = &plan->extents[i];
         extent->start = extent->apart;
-        if (!extent->apart)
+        if (extent->ragged)
+            extent->start = ring_slot_data(plan->ring, plan->claim.slot);
+        else if (!extent->apart)
             extent->start =
                 chunk_delivered(plan, extent) + plan->claim.count * (extent->delivered - extent->bytes);
     }
@@ -250,20 +319,21 @@ int chunk_plan_fill(struct chunk_plan *plan, const struct ring_claim *claim, uin
     if (claim->count > plan->capacity)
         return -EINVAL;
     for (uint32_t i = 0; i < claim->count; i++)
-        if (plan->samples[i] >= dataset_stored_samples(plan->layout))
+        if (plan->samples[i] >= plan->stored_samples)
             return -EINVAL;
     free_splits(plan);
     plan->claim = *claim;
     memset(plan->failed, 0, divide_up(claim->count, 64) * sizeof *plan->failed);
-    if ((flags & CHUNK_SORT) && (flags & CHUNK_MERGE) && sort_pays(plan, claim->count))
-        sort_members(plan, claim->count);
-    else if (plan->members_sorted)
-        restore_members(plan);
-
+    chunk_arrange_members(plan, claim->count, (flags & CHUNK_SORT) && (flags & CHUNK_MERGE));
     place_extents(plan);
+    int err = chunk_ragged_place(plan);
+    if (err)
+        return err;
+    plan->need_count = plan->need_sample_count = 0;
     struct chunk_builder builder = {.plan = plan, .request = plan->requests, .piece = plan->pieces};
     for (uint32_t i = 0; i < plan->segment_count; i++)
-        chunk_build_segment(&builder, i, flags & CHUNK_MERGE);
+        if (plan->parts[plan->segments[i].part].member_count)
+            chunk_build_segment(&builder, i, flags & CHUNK_MERGE);
     plan->request_count = (uint32_t)(builder.request - plan->requests);
     plan->piece_count = (uint32_t)(builder.piece - plan->pieces);
     return 0;
@@ -299,4 +369,11 @@ bool chunk_plan_mark_failed(struct chunk_plan *plan, uint32_t sample) {
         return false;
     plan->failed[sample / 64] |= UINT64_C(1) << (sample % 64);
     return true;
+}
+
+bool chunk_is_incomplete(const struct chunk_plan *plan, uint32_t member) {
+    const struct chunk_part *part = &plan->parts[chunk_find_part(plan, plan->samples[member])];
+    return part->layout->incomplete_offset &&
+           dataset_is_incomplete(part->layout, part->index ? part->index : plan->index,
+                                 plan->samples[member] - part->first_sample);
 }

@@ -2,7 +2,9 @@
 
 #include <string.h>
 
+#include "base/repeat.h"
 #include "base/sizes.h"
+#include "daemon/loader/chunk_blocks.h"
 #include "daemon/loader/chunk_values.h"
 
 // A direct read of this many bytes with unaligned ends is worth three requests: its middle then needs no copy.
@@ -18,10 +20,12 @@ static inline uint64_t locate(struct chunk_builder *builder, const struct chunk_
     const struct dataset_layout *layout = builder->plan->layout;
     builder->bytes = segment->bytes;
     if (segment->column) {
-        const struct index_extent *extent = chunk_index_extent(builder->plan, segment->column, sample);
-        builder->file = &layout->files[extent->file];
-        builder->bytes = min_u64(extent->bytes, segment->bytes);
-        return extent->offset;
+        const struct chunk_place place = chunk_find_place(builder->plan, segment, sample);
+        builder->file = &layout->files[place.file];
+        builder->number = place.number;
+        builder->in_block = place.block != NULL;
+        builder->bytes = min_u64(chunk_index_extent(builder->plan, segment, sample)->bytes, segment->bytes);
+        return place.offset;
     }
     uint64_t index = sample - builder->file->first_sample;
     if (__builtin_expect(index >= builder->file->samples, 0)) {
@@ -32,14 +36,15 @@ static inline uint64_t locate(struct chunk_builder *builder, const struct chunk_
     return builder->file->data_offset + index * segment->stream->record_bytes + segment->offset;
 }
 
-static inline uint8_t *extent_address(const struct chunk_extent *extent, uint32_t member) {
-    return extent->start + member * extent->bytes;
+// As requests have it.
+static inline uint32_t file_number(const struct chunk_builder *builder, const struct chunk_segment *segment) {
+    return segment->column ? builder->number : file_index(builder);
 }
 
 static inline struct read_request *start_request(struct chunk_builder *builder, uint32_t segment,
                                                  uint64_t offset, uint32_t position) {
     struct read_request *request = builder->request++;
-    *request = (struct read_request){.file = file_index(builder),
+    *request = (struct read_request){.file = file_number(builder, &builder->plan->segments[segment]),
                                      .offset = offset,
                                      .pieces = builder->piece,
                                      .segment = (uint16_t)segment,
@@ -70,7 +75,8 @@ static inline void add_sample(struct chunk_builder *builder, struct read_request
         if (extent->gap)
             add_piece(builder, request, reader_scratch, extent->gap);
         // A column has one extent, of which a sample may have fewer bytes.
-        add_piece(builder, request, extent_address(extent, member), min_u64(extent->bytes, builder->bytes));
+        add_piece(builder, request, chunk_extent_address(extent, member),
+                  min_u64(extent->bytes, builder->bytes));
     }
     request->sample_count++;
 }
@@ -79,8 +85,8 @@ static inline void add_sample(struct chunk_builder *builder, struct read_request
 static void fill_up(const struct chunk_builder *builder, const struct chunk_segment *segment,
                     uint32_t member) {
     const struct chunk_extent *extent = segment->extents;
-    if (builder->bytes < extent->bytes)
-        memset(extent_address(extent, member) + builder->bytes, (int)segment->column->pad,
+    if (!extent->ragged && builder->bytes < extent->bytes)
+        repeat(chunk_extent_address(extent, member) + builder->bytes, segment->column->pad,
                extent->bytes - builder->bytes);
 }
 
@@ -98,7 +104,7 @@ static void add_part(struct chunk_builder *builder, struct read_request *request
             first = min_u64(to, data);
         }
         if (first >= data && first < end && first < to)
-            add_piece(builder, request, extent_address(extent, member) + (first - data),
+            add_piece(builder, request, chunk_extent_address(extent, member) + (first - data),
                       min_u64(to, end) - first);
         start = end;
     }
@@ -121,7 +127,7 @@ static void add_copy(struct chunk_builder *builder, const struct read_request *w
 // which only head and tail are copied. Only possible if memory and file are aligned alike.
 static void cut_direct(struct chunk_builder *builder) {
     const struct read_request *last = builder->request - 1;
-    const struct dataset_file *file = &builder->plan->layout->files[last->file];
+    const struct dataset_file *file = read_request_file(builder->plan->layout, last);
     if (file->direct_memory == 0 || last->piece_count != 1 || last->bytes < DIRECT_CUT_BYTES)
         return;
     struct read_request whole = *last;
@@ -158,6 +164,7 @@ static void build_large(struct chunk_builder *builder, uint32_t index, uint64_t 
 }
 
 static void start_segment(struct chunk_builder *builder, const struct chunk_segment *segment) {
+    builder->in_block = false;
     builder->file = &builder->plan->layout->files[segment->stream->first_file];
 }
 
@@ -165,16 +172,28 @@ void chunk_build_segment(struct chunk_builder *builder, uint32_t index, bool mer
     const struct chunk_plan *plan = builder->plan;
     const struct chunk_segment *segment = &plan->segments[index];
     struct read_request *open = NULL;
-    if (segment->column && segment->column->kind != COLUMN_EXTENTS) {
+    if (segment->column && segment->column->kind != COLUMN_EXTENTS &&
+        segment->column->kind != COLUMN_BLOCKS) {
         chunk_make_values(plan, segment);
         return;
     }
     start_segment(builder, segment);
-    for (uint32_t position = 0; position < plan->claim.count; position++) {
+    chunk_blocks_begin(builder->plan);
+    const struct chunk_part *part = &plan->parts[segment->part];
+    for (uint32_t position = part->first_member; position < part->first_member + part->member_count;
+         position++) {
         uint32_t member = plan->members[position];
-        uint64_t offset = locate(builder, segment, plan->samples[member]);
+        uint64_t offset = locate(builder, segment, chunk_stored_sample(plan, segment, member));
         if (segment->column)
             fill_up(builder, segment, member);
+        if (builder->in_block) {
+            if (open)
+                cut_direct(builder);
+            open = NULL; // as below
+            if (builder->bytes)
+                chunk_blocks_add(builder->plan, segment, member);
+            continue;
+        }
         if (builder->bytes == 0 || builder->bytes > READER_MAX_BYTES) {
             if (open)
                 cut_direct(builder);
@@ -184,7 +203,7 @@ void chunk_build_segment(struct chunk_builder *builder, uint32_t index, bool mer
         }
         // A sample before the end of the open request (another order, overlapping windows) wraps to a huge gap.
         uint64_t gap = open ? offset - (open->offset + open->bytes) : UINT64_MAX;
-        if (!merge || gap > READER_SCRATCH_BYTES || open->file != file_index(builder) ||
+        if (!merge || gap > READER_SCRATCH_BYTES || open->file != file_number(builder, segment) ||
             open->bytes + gap + builder->bytes > READER_MAX_BYTES ||
             open->piece_count + 2 * segment->extent_count > READER_MAX_PIECES) {
             if (open)
@@ -197,12 +216,13 @@ void chunk_build_segment(struct chunk_builder *builder, uint32_t index, bool mer
     }
     if (open)
         cut_direct(builder);
+    chunk_blocks_end(builder->plan, index);
 }
 
 void chunk_build_single(struct chunk_builder *builder, uint32_t index, uint32_t position) {
     const struct chunk_segment *segment = &builder->plan->segments[index];
     uint32_t member = builder->plan->members[position];
     start_segment(builder, segment);
-    uint64_t offset = locate(builder, segment, builder->plan->samples[member]);
+    uint64_t offset = locate(builder, segment, chunk_stored_sample(builder->plan, segment, member));
     add_sample(builder, start_request(builder, index, offset, position), segment, member);
 }

@@ -15,10 +15,12 @@ struct chunk_split {
 };
 
 struct chunk_builder {
-    const struct chunk_plan *plan;
+    struct chunk_plan *plan;
     struct read_request *request;    // the next free one
     struct iovec *piece;             // the next free one
     const struct dataset_file *file; // of the sample looked at last
+    uint32_t number;                 // of that file, if the segment is a column
+    bool in_block;                   // it lies in a block, which is not read for it alone
     uint64_t bytes;                  // of its segment
 };
 

@@ -23,10 +23,11 @@ bool chunk_has_stages(const struct chunk_plan *plan) {
 static void find_place(const struct staging *staging, uint64_t sample, struct chunk_refusal *refusal) {
     const struct chunk_plan *plan = staging->plan;
     const struct chunk_segment *segment = staging->segment;
-    if (segment->column && segment->column->kind == COLUMN_EXTENTS) {
-        const struct index_extent *extent = chunk_index_extent(plan, segment->column, sample);
-        refusal->file = extent->file;
-        refusal->offset = extent->offset;
+    if (segment->column &&
+        (segment->column->kind == COLUMN_EXTENTS || segment->column->kind == COLUMN_BLOCKS)) {
+        const struct chunk_place place = chunk_find_place(plan, segment, sample);
+        refusal->file = place.number;
+        refusal->offset = place.offset;
         return;
     }
     const struct dataset_stream *stream = segment->stream;
@@ -47,7 +48,7 @@ static void take_refusal(void *context, uint32_t i, const struct error *error) {
         .stage = staging->extent->stage->ops->name,
         .error = error,
     };
-    find_place(staging, plan->samples[sample], &refusal);
+    find_place(staging, chunk_stored_sample(plan, staging->segment, sample), &refusal);
     staging->refused(staging->context, &refusal);
 }
 
@@ -55,7 +56,7 @@ static void run(struct staging *staging, uint32_t first, uint32_t count) {
     const struct chunk_plan *plan = staging->plan;
     const struct chunk_extent *extent = staging->extent;
     const struct stage_run run = {
-        .stored = extent->start + first * extent->bytes,
+        .stored = chunk_extent_address(extent, first),
         .delivered = chunk_delivered(plan, extent) + first * extent->delivered,
         .stored_bytes = extent->bytes,
         .delivered_bytes = extent->delivered,
@@ -83,6 +84,17 @@ static void run_extent(struct staging *staging, uint32_t first, uint32_t end) {
     }
 }
 
+// Of a mix, whose parts take turns: sample by sample.
+static void run_part(struct staging *staging, uint32_t first, uint32_t end) {
+    const struct chunk_plan *plan = staging->plan;
+    const struct chunk_part *part = &plan->parts[staging->segment->part];
+    for (uint32_t i = 0; i < part->member_count; i++) {
+        uint32_t member = plan->members[part->first_member + i];
+        if (member >= first && member < end && !chunk_plan_failed(plan, member))
+            run(staging, member, 1);
+    }
+}
+
 void chunk_stage_run(struct chunk_plan *plan, uint32_t first, uint32_t count, chunk_refused *refused,
                      void *context) {
     struct staging staging = {.plan = plan, .refused = refused, .context = context};
@@ -92,7 +104,9 @@ void chunk_stage_run(struct chunk_plan *plan, uint32_t first, uint32_t count, ch
         for (uint32_t k = 0; k < staging.segment->extent_count; k++) {
             staging.extent = &staging.segment->extents[k];
             staging.offset += staging.extent->gap;
-            if (staging.extent->stage)
+            if (staging.extent->stage && plan->part_count > 1)
+                run_part(&staging, first, first + count);
+            else if (staging.extent->stage)
                 run_extent(&staging, first, first + count);
             staging.offset += staging.extent->bytes;
         }

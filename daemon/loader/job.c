@@ -3,25 +3,24 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "daemon/loader/job_blocks.h"
+#include "daemon/loader/job_replace.h"
 #include "daemon/loader/job_report.h"
 #include "daemon/loader/job_stage.h"
 
-#define ATTEMPTS 3u // per read, before on_error decides
-
-static const struct order *order_of(struct job_board *board, uint64_t epoch) {
-    const struct ring_header *header = board->ring.header;
-    uint32_t place = epoch & 1;
-    if (!board->order_known[place] || board->order_epochs[place] != epoch) {
-        order_init(&board->orders[place], (enum order_version)header->order_version, header->samples,
-                   header->seed, epoch);
-        board->order_epochs[place] = epoch;
-        board->order_known[place] = true;
-    }
-    return &board->orders[place];
+static void find_samples(struct job_board *board, struct job *job) {
+    const struct ring_claim *claim = &job->claim;
+    if (board->mix)
+        mix_parts_samples(board->mix, board->ring.header->samples, claim, job->plan.samples);
+    else
+        sampler_samples(&board->sampler, claim->epoch, claim->first_position, claim->count,
+                        job->plan.samples);
 }
 
 bool job_start(struct job_board *board) {
     struct job *job = STAILQ_FIRST(&board->idle);
+    if (!job && job_board_add(board, NULL) == 0)
+        job = STAILQ_FIRST(&board->idle);
     if (!job || !ring_claim(&board->ring, board->settings->serial, &job->claim))
         return false;
     if (job->claim.chunk == RING_REPAIR_CHUNK) {
@@ -31,11 +30,10 @@ bool job_start(struct job_board *board) {
     STAILQ_REMOVE_HEAD(&board->idle, link);
     job_set_state(job, JOB_READING);
     board->busy++;
-    order_samples(order_of(board, job->claim.epoch), job->claim.first_position, job->claim.count,
-                  job->plan.samples);
-    selector_map(&board->selector, board->ring.header->seed, job->claim.epoch, job->plan.samples,
-                 job->claim.count);
+    find_samples(board, job);
     job->submitted = job->staged = job->skipped = 0;
+    job->bad_count = job->replaced = job->attempt = 0;
+    job->placed = job_replace_placed(board, job);
     job->claimed_ns = job->moved_ns = board->now_ns;
     job->failed = false;
     job->file = 0;
@@ -48,8 +46,11 @@ bool job_start(struct job_board *board) {
         job_report(board, job);
         return true;
     }
+    job_leave_incomplete(board, job);
+    board->bytes_claimed += job->claim.count * board->sample_bytes + job->plan.ragged_bytes;
     job->outstanding = job->plan.request_count;
-    if (!job->outstanding) { // nothing but values and empty samples
+    job_blocks_begin(board, job);
+    if (!job->outstanding) { // nothing but values, empty samples, and those of blocks that are there
         board->made_at_once++;
         job_stage_enqueue(board, job);
         return true;
@@ -73,6 +74,7 @@ static bool submit_retries(struct job_board *board, struct reader *reader) {
 
 void job_submit(struct job_board *board, struct reader *reader) {
     struct job *job;
+    job_blocks_load(board);
     if (!submit_retries(board, reader))
         return;
     while ((job = STAILQ_FIRST(&board->pending))) {
@@ -86,7 +88,7 @@ void job_submit(struct job_board *board, struct reader *reader) {
     }
 }
 
-static void add_retry(struct job_board *board, struct read_request *request) {
+void job_add_read(struct job_board *board, struct read_request *request) {
     request->next = NULL;
     request->finished = false;
     *board->retries_end = request;
@@ -96,8 +98,8 @@ static void add_retry(struct job_board *board, struct read_request *request) {
 // A read of several samples is retried sample by sample, so that one bad sector costs one sample.
 static bool retry(struct job_board *board, struct job *job, struct read_request *request) {
     struct read_request *list = NULL, *next;
-    if (++request->attempts < ATTEMPTS) {
-        add_retry(board, request);
+    if (++request->attempts < JOB_ATTEMPTS) {
+        job_add_read(board, request);
         return true;
     }
     int parts = chunk_plan_split(&job->plan, request, &list);
@@ -106,13 +108,14 @@ static bool retry(struct job_board *board, struct job *job, struct read_request 
     job->outstanding += (uint32_t)parts - 1;
     for (; list; list = next) {
         next = list->next;
-        add_retry(board, list);
+        job_add_read(board, list);
     }
     return true;
 }
 
 static void give_up(struct job_board *board, struct job *job, const struct read_request *request) {
-    const char *sentence = request->result == -ENODATA ? "the file ends there" : strerror(-request->result);
+    const bool in_folder = folder_set_find(&board->folders, request->file);
+    const char *sentence = dataset_read_reason(in_folder, request->result);
     // One sample, unless there was no memory to split the request.
     for (uint32_t i = 0; i < request->sample_count; i++) {
         struct job_failure failure = {.sample = chunk_request_sample(&job->plan, request, i),
@@ -125,23 +128,32 @@ static void give_up(struct job_board *board, struct job *job, const struct read_
     }
 }
 
+void job_outstanding_done(struct job_board *board, struct job *job) {
+    if (--job->outstanding > 0)
+        return;
+    board->latest_ns = max_u64(board->latest_ns, job->claimed_ns);
+    job_stage_enqueue(board, job);
+}
+
 void job_finish(struct job_board *board, struct read_request *list) {
     struct read_request *next;
     for (struct read_request *request = list; request; request = next) {
         struct job *job = request->chunk;
         next = request->next;
         request->finished = true;
-        job->moved_ns = board->now_ns;
         board->reads_finished++;
-        if (request->result < 0) {
+        if (request->result < 0)
             stats_add(&board->stats->counters[LOADER_read_errors], 1);
+        if (request->segment == BLOCK_SEGMENT) {
+            job_blocks_finish(board, request);
+            continue;
+        }
+        job->moved_ns = board->now_ns;
+        if (request->result < 0) {
             if (!job->failed && retry(board, job, request))
                 continue;
             give_up(board, job, request);
         }
-        if (--job->outstanding > 0)
-            continue;
-        board->latest_ns = max_u64(board->latest_ns, job->claimed_ns);
-        job_stage_enqueue(board, job);
+        job_outstanding_done(board, job);
     }
 }

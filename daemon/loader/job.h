@@ -7,6 +7,14 @@
 // Claims a chunk and plans it. False: there is nothing to claim, or no idle job.
 bool job_start(struct job_board *board);
 
+#define JOB_ATTEMPTS 3u // per read, before on_error decides
+
+// Queues a read that is not among those of a pending job: one to be tried again, or one of a block.
+void job_add_read(struct job_board *board, struct read_request *request);
+
+// One of what the job waits for is there, or has failed. After the last one it goes to its stages, or is reported.
+void job_outstanding_done(struct job_board *board, struct job *job);
+
 // Gives requests to the reader until it takes no more or there are none.
 void job_submit(struct job_board *board, struct reader *reader);
 

@@ -2,6 +2,7 @@
 //
 //   idle --claim--> reading --reads done--> staging --stages done--> idle
 //                   reading --nothing to stage, or failed--> idle
+//                   reading, staging --a sample is to be replaced--> reading
 #ifndef FEEDD_DAEMON_LOADER_JOB_BOARD_H
 #define FEEDD_DAEMON_LOADER_JOB_BOARD_H
 
@@ -9,8 +10,10 @@
 
 #include "base/error.h"
 #include "daemon/heritage.h"
+#include "daemon/loader/block/block_cache.h"
 #include "daemon/loader/chunk.h"
-#include "order/order.h"
+#include "daemon/loader/mix_parts.h"
+#include "order/sampler.h"
 #include "shm/ring_loader.h"
 #include "shm/stats.h"
 
@@ -26,9 +29,16 @@ struct job {
     struct chunk_plan plan;
     struct ring_claim claim;
     uint32_t submitted;   // of plan.requests
-    uint32_t outstanding; // requests planned, split or under way, and not finished
+    uint32_t outstanding; // requests planned, split or under way, and not finished; blocks that are not there
+    uint32_t awaited;     // blocks among them
     uint32_t staged;      // samples
     uint32_t skipped;     // samples
+    // With on_error = replace: the places in the chunk whose samples cannot be read, of which the first `replaced` have
+    // another sample. The next one is being replaced, in this attempt, unless `attempt` is 0.
+    uint32_t *bad;
+    uint32_t bad_count, replaced, attempt;
+    bool attempt_failed;
+    uint32_t placed; // the same with ragged fields: samples that stand in the places of others
     uint64_t claimed_ns;
     uint64_t moved_ns; // since when none of its reads has come back
     bool failed;       // the first failure, when errors are not skipped:
@@ -49,23 +59,26 @@ struct job_board {
     int event_fd;
     uint32_t plan_flags; // enum chunk_flags; may change between claims
 
-    const uint64_t *list; // of the selector
-    const uint8_t *index; // of the dataset, if it has one
-    struct selector selector;
-    struct order orders[2]; // of the two latest epochs, indexed by the epoch's lowest bit
-    uint64_t order_epochs[2];
-    bool order_known[2];
+    const uint64_t *list;       // of the sampler
+    const uint8_t *index;       // of the dataset, if it has one
+    struct folder_files folder; // if the dataset is one, and not a mix
+    struct folder_set folders;  // that or, of a mix, those of its parts
+    struct sampler sampler;
+    struct mix_parts *mix;      // NULL: the dataset is not a mix
+    struct block_cache *blocks; // NULL: it has none
     uint64_t sample_bytes;
-    struct job *jobs;
-    uint32_t job_count;
+    struct job *jobs;   // room for most_jobs
+    uint32_t job_count; // made so far
+    uint32_t most_jobs;
     struct job_queue idle;
     struct job_queue pending;     // JOB_READING with requests to submit
     struct job_queue staging;     // JOB_STAGING, the next one first
     uint32_t staging_reads;       // that the jobs in there took
-    struct read_request *retries; // to be submitted before anything new
+    struct read_request *retries; // and reads of blocks: to be submitted before anything new
     struct read_request **retries_end;
     uint32_t busy;           // jobs that are not idle
     uint64_t made_at_once;   // jobs that took no reads
+    uint64_t bytes_claimed;  // of all jobs so far, as they are delivered
     uint64_t reads_finished; // or failed: whoever waits for reads sees whether any come
     uint64_t now_ns;         // as of the last look at the clock
     uint64_t latest_ns;      // when the job was claimed that was claimed last of those whose reads came back
@@ -74,15 +87,19 @@ struct job_board {
     uint64_t untold; // failed samples without a line since
 };
 
-// Sizes and allocates jobs for `queue_depth` reads in flight.
+// With one job; the others are made when they are wanted, as many as keep `queue_depth` reads in flight.
 int job_board_open(struct job_board *board, struct error *error);
 void job_board_close(struct job_board *board);
+
+// Makes another idle job. -EAGAIN: there may be no more. -ENOMEM or what else chunk_plan_init finds.
+int job_board_add(struct job_board *board, struct error *error);
 
 // The only way in which a job's state changes. A transition that is not in the table aborts the process.
 void job_set_state(struct job *job, enum job_state state);
 
 static inline bool job_waiting(const struct job_board *board) {
-    return board->retries || !STAILQ_EMPTY(&board->pending);
+    return board->retries || !STAILQ_EMPTY(&board->pending) ||
+           (board->blocks && block_cache_waits(board->blocks));
 }
 
 static inline bool job_staging(const struct job_board *board) {

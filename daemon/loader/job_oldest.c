@@ -1,10 +1,15 @@
 #include "daemon/loader/job_oldest.h"
 
+// Not one whose reads have all come back, and that waits for blocks.
+static bool is_reading(const struct job *job) {
+    return job->state == JOB_READING && job->submitted && (!job->awaited || job->outstanding > job->awaited);
+}
+
 static const struct job *oldest_job(const struct job_board *board) {
     const struct job *oldest = NULL;
     for (uint32_t i = 0; i < board->job_count; i++) {
         const struct job *job = &board->jobs[i];
-        if (job->state == JOB_READING && job->submitted && (!oldest || job->moved_ns < oldest->moved_ns))
+        if (is_reading(job) && (!oldest || job->moved_ns < oldest->moved_ns))
             oldest = job;
     }
     return oldest;
@@ -25,12 +30,11 @@ static uint32_t file_of(const struct job *job) {
 
 struct oldest_read job_oldest_read(const struct job_board *board) {
     const struct job *job = oldest_job(board);
-    if (!job)
-        return (struct oldest_read){0};
-    return (struct oldest_read){
-        .any = true,
-        .file = file_of(job),
-        .since_ns = job->moved_ns,
-        .overtaken_ns = board->latest_ns > job->moved_ns ? board->latest_ns - job->moved_ns : 0,
-    };
+    struct oldest_read oldest = {0};
+    oldest.any = board->blocks && block_cache_oldest(board->blocks, &oldest.file, &oldest.since_ns);
+    if (job && (!oldest.any || job->moved_ns < oldest.since_ns))
+        oldest = (struct oldest_read){.any = true, .file = file_of(job), .since_ns = job->moved_ns};
+    if (oldest.any && board->latest_ns > oldest.since_ns)
+        oldest.overtaken_ns = board->latest_ns - oldest.since_ns;
+    return oldest;
 }

@@ -13,10 +13,14 @@ struct job_failure {
     uint64_t offset;
     const char *stage; // that refused it; NULL: it cannot be read
     const char *sentence;
+    bool listed; // incomplete: the supervisor knows, and people need not be told again
 };
 
 // Writes a line and follows on_error. To be called once per sample: see chunk_plan_mark_failed.
 void job_sample_failed(struct job_board *board, struct job *job, const struct job_failure *failure);
+
+// Of a plan that has just been filled: samples that are incomplete have failed.
+void job_leave_incomplete(struct job_board *board, struct job *job);
 
 // Reports the chunk and makes the job idle. Wakes the supervisor where it waits for this chunk.
 void job_report(struct job_board *board, struct job *job);

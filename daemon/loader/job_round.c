@@ -1,7 +1,12 @@
 #include "daemon/loader/job_round.h"
 
 #include "base/time.h"
+#include "daemon/loader/job_blocks.h"
 #include "daemon/loader/job_stage.h"
+
+// A round claims no more than this. The kernel reads from the page cache while reads are submitted, so otherwise a
+// loader would take all chunks of large samples for itself, and report none of them before it has read them all.
+#define ROUND_BYTES (1u << 20)
 
 // The reads of jobs that wait behind the one whose stages are running.
 static uint32_t backlog(const struct job_board *board) {
@@ -31,16 +36,19 @@ static struct read_request *wait_for_reads(struct job_board *board, struct reade
 bool job_round(struct job_board *board, struct reader *reader, bool claim) {
     // Reads in flight end the claims of a round. A job without reads is the last one, or a loader that is slower than
     // its consumers would never come back from here.
-    uint64_t made = board->made_at_once;
+    uint64_t made = board->made_at_once, enough = board->bytes_claimed + ROUND_BYTES;
     do
         job_submit(board, reader);
-    while (claim && wants_more(board, reader) && !job_waiting(board) && job_start(board) &&
-           board->made_at_once == made);
+    while (claim && wants_more(board, reader) && !job_waiting(board) && board->bytes_claimed < enough &&
+           job_start(board) && board->made_at_once == made);
     // Before the stages run, the reader gives what was submitted to the kernel: storage works meanwhile.
-    bool staging = job_staging(board);
+    bool staging = job_staging(board) || job_blocks_pending(board);
+    bool goes_on = staging || board->bytes_claimed >= enough;
     if (reader->in_flight)
-        job_finish(board, staging ? reader->reap(reader, 0) : wait_for_reads(board, reader));
-    if (staging)
+        job_finish(board, goes_on ? reader->reap(reader, 0) : wait_for_reads(board, reader));
+    if (job_blocks_pending(board))
+        job_blocks_decode(board);
+    if (job_staging(board))
         job_stage_slice(board);
     return staging || board->busy || board->made_at_once != made;
 }

@@ -2,6 +2,7 @@
 
 #include "base/sizes.h"
 #include "daemon/loader/chunk_stage.h"
+#include "daemon/loader/job_replace.h"
 #include "daemon/loader/job_report.h"
 
 // Delivered bytes of one slice: some 50 us of a transform; long enough not to notice the system call in between, and
@@ -13,14 +14,36 @@ struct refusals {
     struct job *job;
 };
 
-void job_stage_enqueue(struct job_board *board, struct job *job) {
-    if (job->failed || !chunk_has_stages(&job->plan)) {
-        job_report(board, job);
-        return;
-    }
+static void enqueue(struct job_board *board, struct job *job) {
     job_set_state(job, JOB_STAGING);
     board->staging_reads += job->plan.request_count;
     STAILQ_INSERT_TAIL(&board->staging, job, link);
+}
+
+// Its samples are there, as far as they can be read: replaces the others, or reports the chunk.
+static void complete(struct job_board *board, struct job *job) {
+    while (!job->failed && job_replace_next(board, job)) {
+        if (job->outstanding) {
+            if (job->state == JOB_STAGING)
+                job_set_state(job, JOB_READING);
+            STAILQ_INSERT_TAIL(&board->pending, job, link);
+            return;
+        }
+        if (chunk_has_stages(&job->plan)) {
+            if (job->state == JOB_STAGING)
+                job_set_state(job, JOB_READING);
+            enqueue(board, job);
+            return;
+        }
+    }
+    job_report(board, job);
+}
+
+void job_stage_enqueue(struct job_board *board, struct job *job) {
+    if (job->failed || !chunk_has_stages(&job->plan))
+        complete(board, job);
+    else
+        enqueue(board, job);
 }
 
 static void take_refusal(void *context, const struct chunk_refusal *refusal) {
@@ -38,12 +61,12 @@ void job_stage_slice(struct job_board *board) {
     struct job *job = STAILQ_FIRST(&board->staging);
     struct refusals refusals = {board, job};
     uint64_t most = max_u64(1, SLICE_BYTES / max_u64(board->sample_bytes, 1));
-    uint32_t count = (uint32_t)min_u64(most, job->claim.count - job->staged);
+    uint32_t count = (uint32_t)min_u64(most, job->plan.claim.count - job->staged);
     chunk_stage_run(&job->plan, job->staged, count, take_refusal, &refusals);
     job->staged += count;
-    if (job->staged < job->claim.count && !job->failed)
+    if (job->staged < job->plan.claim.count && !job->failed)
         return;
     STAILQ_REMOVE_HEAD(&board->staging, link);
     board->staging_reads -= job->plan.request_count;
-    job_report(board, job);
+    complete(board, job);
 }

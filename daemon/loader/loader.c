@@ -60,13 +60,14 @@ static int map_settings(const struct loader_settings **settings, struct error *e
     return 0;
 }
 
-// The list of a view that has one.
+// The list of a dataset that has one.
 static int map_list(const struct loader_settings *settings, const uint64_t **list, struct error *error) {
-    const size_t bytes = selection_list_bytes(&settings->layout.selection);
+    const size_t bytes = dataset_list_bytes(&settings->layout);
     const void *map = NULL;
     if (!bytes)
         return 0;
-    int err = role_map(HERITAGE_LIST, "list of the view", sizeof(struct dataset_list) + bytes, &map, error);
+    int err =
+        role_map(HERITAGE_LIST, "list of the dataset", sizeof(struct dataset_list) + bytes, &map, error);
     if (!err)
         *list = ((const struct dataset_list *)map)->words;
     return err;
@@ -115,6 +116,8 @@ static void choose_mode(struct loader *loader) {
     loader->mode = IO_URING;
     if (settings->io_delay_us) {
         loader->reason = REASON_DELAY;
+    } else if (settings->layout.folder_count) {
+        loader->reason = REASON_FOLDER;
     } else if (settings->io_direct) {
         loader->reason = REASON_DIRECT;
     } else if (is_large(settings)) {
@@ -132,7 +135,8 @@ static void choose_mode(struct loader *loader) {
 
 static bool mode_is_reviewed(const struct loader *loader) {
     const struct loader_settings *settings = loader->board.settings;
-    return settings->io == IO_AUTO && !settings->io_delay_us && !settings->io_direct && !is_large(settings);
+    return settings->io == IO_AUTO && !settings->io_delay_us && !settings->io_direct &&
+           !settings->layout.folder_count && !is_large(settings);
 }
 
 // ---- The reader --------------------------------------------------------------------------------------------
@@ -150,6 +154,7 @@ static struct reader_options reader_options(struct loader *loader) {
     return (struct reader_options){
         .layout = &settings->layout,
         .ring = &loader->board.ring,
+        .folders = loader->board.folders,
         .first_fd = HERITAGE_FILES,
         .depth = settings->queue_depth,
         .delay_us = settings->io_delay_us,
@@ -174,8 +179,9 @@ static int open_reader(struct loader *loader, struct error *error) {
         loader->reason = reason;
     loader->open_mode = loader->mode;
     loader->reads_counted = loader->storage_counted = 0;
-    loader->board.plan_flags = settings->io_delay_us ? 0 : CHUNK_MERGE;
-    if (loader->reader->kind != READER_MAPPED && !settings->io_delay_us)
+    bool merges = !settings->io_delay_us && dataset_plain_files(&settings->layout);
+    loader->board.plan_flags = merges ? CHUNK_MERGE : 0;
+    if (merges && loader->reader->kind != READER_MAPPED)
         loader->board.plan_flags |= CHUNK_SORT;
     publish_reader(loader);
     return 0;
@@ -206,12 +212,15 @@ static void count_reads(struct loader *loader) {
 static void give_up_paths(struct loader *loader) {
     file_maps_prepare();
     page_tables_prepare();
-    loader->confined = confine_loader_early();
+    const struct dataset_layout *layout = &loader->board.settings->layout;
+    loader->confined =
+        confine_loader_early(HERITAGE_FILES + (int)dataset_plain_files(layout), layout->folder_count);
 }
 
 // From here on there can be no io_uring but this one. Only after this does the loader work on what others write to the
 // ring, or look at a byte of the data.
 static void confine(struct loader *loader) {
+    const struct loader_settings *settings = loader->board.settings;
     bool uring = loader->mode == IO_URING || mode_is_reviewed(loader);
     struct reader_options options = reader_options(loader);
     if (!confine_is_wanted())
@@ -220,9 +229,13 @@ static void confine(struct loader *loader) {
         uring_queues_open(&loader->queues, &options, true);
         loader->queues_made = true;
     }
+    // Every read needs a descriptor, and until the kernel has closed it, so may the one after it.
+    uint32_t descriptors = HERITAGE_FILES + settings->layout.file_count + 2 * settings->queue_depth + 32;
     const struct confine_loader given = {
         .uring = uring && loader->queues.err == 0,
         .uring_restricted = loader->queues.restricted,
+        .opens = settings->layout.folder_count && (!uring || loader->queues.err < 0),
+        .descriptors = settings->layout.folder_count ? descriptors : 0,
         .threads = uring ? loader->queues.err < 0 : loader->mode == IO_PREAD,
     };
     atomic_store_explicit(&loader->board.stats->confined, confine_loader(&given, loader->confined),
@@ -327,7 +340,7 @@ static int start(struct loader *loader, struct error *error) {
     confine_set(board->settings->confine);
     limits_volunteer(LIMITS_LOADER_POINTS);
     slice_make_long();
-    reopen_files(HERITAGE_FILES, board->settings->layout.file_count);
+    reopen_files(HERITAGE_FILES, dataset_plain_files(&board->settings->layout));
     err = role_tie(board->settings->supervisor_pid, error);
     if (err)
         return err;
@@ -345,6 +358,9 @@ static int start(struct loader *loader, struct error *error) {
     close(HERITAGE_STATS);
     close(HERITAGE_LIST);
     close(HERITAGE_INDEX);
+    if (!err && board->settings->layout.part_count)
+        err = mix_parts_open(&board->mix, board->settings, board->ring.header, error);
+    close(HERITAGE_PARTS);
     if (!err)
         err = stage_set_open(&loader->stages, &board->settings->layout, board->ring.header->fields, error);
     if (err)
@@ -378,6 +394,7 @@ int loader_run(void) {
     if (loader.queues_made)
         uring_queues_close(&loader.queues);
     job_board_close(&loader.board);
+    mix_parts_close(loader.board.mix);
     stage_set_close(&loader.stages);
     return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }

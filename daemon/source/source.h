@@ -6,7 +6,8 @@
 
 #include "base/error.h"
 #include "daemon/config/config.h"
-#include "daemon/source/dataset.h"
+#include "daemon/dataset/dataset.h"
+#include "daemon/dataset/index_progress.h"
 #include "daemon/source/source_format.h"
 
 // Files that threads of this process have begun to open, reads that have ended, and steps of making tables of them.
@@ -23,5 +24,13 @@ int source_check_config(const struct config *config, struct error *error);
 // Opens the dataset that a configuration section describes: format, files, sizes, fingerprint. Blocks on storage.
 // On failure nothing is left open, and the error names the section, what was found and what is wanted.
 int source_open_dataset(const struct dataset_config *config, struct dataset **dataset, struct error *error);
+
+// The same, for callers that care how its index is built.
+struct source_index {
+    bool known_only;                 // an index that would have to be built is refused with -EINPROGRESS
+    struct index_progress *progress; // NULL: nobody looks
+};
+int source_open_indexed(const struct dataset_config *config, const struct source_index *index,
+                        struct dataset **dataset, struct error *error);
 
 #endif

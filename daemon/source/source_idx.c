@@ -4,7 +4,7 @@
 
 #include "base/dtype.h"
 #include "base/sizes.h"
-#include "daemon/source/arrays.h"
+#include "daemon/source/build/arrays.h"
 
 static int read_type(struct builder *builder, const struct source_file *file, uint8_t type, uint32_t *dtype) {
     static const struct {

@@ -1,6 +1,7 @@
 // Tokenised text as Megatron-LM keeps it: NAME.idx says where the documents of NAME.bin begin and of which type its
-// tokens are. With `pack = LENGTH`, the documents of a pair are laid end to end, and a sample is a window of LENGTH+1
-// tokens of them; the next window begins LENGTH tokens later, as in format tokens. Its fields are
+// tokens are. A sample is a document: the ragged field `tokens`. With `pack = LENGTH`, the documents of a pair are laid
+// end to end, and a sample is a window of LENGTH+1 tokens of them; the next window begins LENGTH tokens later, as in
+// format tokens. Its fields are
 //   tokens    [LENGTH+1], of the pair's type
 //   position  i32[LENGTH+1]: the token's place in its document
 //   document  i32[LENGTH+1]: the document's number in the dataset

@@ -3,7 +3,7 @@
 #ifndef FEEDD_DAEMON_SOURCE_SOURCE_NPY_H
 #define FEEDD_DAEMON_SOURCE_SOURCE_NPY_H
 
-#include "daemon/source/arrays.h"
+#include "daemon/source/build/arrays.h"
 #include "daemon/source/source_format.h"
 
 extern const struct source_format source_npy;

@@ -6,7 +6,10 @@
 
 #include "base/dtype.h"
 #include "base/scope.h"
-#include "daemon/source/builder_files.h"
+#include "daemon/source/build/builder_files.h"
+#include "daemon/source/build/builder_pad.h"
+#include "daemon/source/tokens/documents.h"
+#include "daemon/source/tokens/flat_documents.h"
 
 struct placed_field {
     uint32_t field;
@@ -142,10 +145,33 @@ static int add_file(struct builder *builder, const char *path) {
     return err ? err : builder_add_file(builder, &file, config->header_bytes, records);
 }
 
+// With offsets: the one field, "DTYPE".
+static int describe_ragged(struct builder *builder) {
+    const struct dataset_config *config = builder->config;
+    builder->field = &config->fields[config->field_count - 1];
+    if (config->field_count > 1)
+        return builder_refuse(builder, -EINVAL, NULL,
+                              "found a second field, wanted one, because offsets is set");
+    uint32_t dtype = dtype_parse(builder->field->value);
+    const char *nearest = dtype ? NULL : dtype_nearest(builder->field->value);
+    if (!dtype)
+        return builder_refuse(
+            builder, -EINVAL, NULL,
+            "found \"%s\", wanted the type of a value, because offsets is set: one of %s%s%s",
+            builder->field->value, dtype_names, nearest ? "; perhaps you mean " : "", nearest ? nearest : "");
+    int err = documents_add_fields(builder, builder->field->name, dtype);
+    builder->field = NULL;
+    return err;
+}
+
 static int describe_records(struct builder *builder) {
     const struct dataset_config *config = builder->config;
     struct placed_field placed[RING_MAX_FIELDS];
-    int err = builder_add_stream(builder, config->record_bytes);
+    if (config->offsets)
+        return describe_ragged(builder);
+    int err = builder_check_pads(builder, NULL, 0);
+    if (!err)
+        err = builder_add_stream(builder, config->record_bytes);
     for (size_t i = 0; i < config->field_count && !err; i++)
         err = add_field(builder, &config->fields[i], &placed[i]);
     return err ? err : add_extents(builder, placed, config->field_count);
@@ -153,6 +179,8 @@ static int describe_records(struct builder *builder) {
 
 static int open_records(struct builder *builder) {
     AUTO_PATHS struct path_list list = {0};
+    if (builder->config->offsets)
+        return flat_documents_open(builder, dtype_parse(builder->config->fields[0].value));
     int err = builder_expand(builder, builder->config->path, &list);
     for (size_t i = 0; i < list.count && !err; i++)
         err = add_file(builder, list.paths[i]);
@@ -161,7 +189,7 @@ static int open_records(struct builder *builder) {
 
 const struct source_format source_records = {
     .name = "records",
-    .summary = "records of fixed size, fields at byte offsets",
+    .summary = "records of fixed size, fields at byte offsets; or of any size, by a file of offsets",
     .describe = describe_records,
     .open = open_records,
 };

@@ -1,4 +1,5 @@
 // Format records: fixed-size records, one after another in one or more files, with fields at byte offsets, interleaved.
+// With `offsets`: one field of any number of values.
 #ifndef FEEDD_DAEMON_SOURCE_SOURCE_RECORDS_H
 #define FEEDD_DAEMON_SOURCE_SOURCE_RECORDS_H
 

@@ -4,7 +4,10 @@
 
 #include "base/dtype.h"
 #include "base/scope.h"
-#include "daemon/source/builder_files.h"
+#include "daemon/source/build/builder_files.h"
+#include "daemon/source/build/builder_pad.h"
+#include "daemon/source/tokens/documents.h"
+#include "daemon/source/tokens/flat_documents.h"
 
 static int add_file(struct builder *builder, const char *path, uint64_t token_bytes) {
     const struct dataset_config *config = builder->config;
@@ -25,22 +28,19 @@ static int add_file(struct builder *builder, const char *path, uint64_t token_by
     return builder_add_file(builder, &file, config->header_bytes, windows);
 }
 
-static int open_tokens(struct builder *builder) {
+static int open_windows(struct builder *builder, uint32_t dtype) {
     const struct dataset_config *config = builder->config;
-    uint32_t dtype = dtype_parse(config->dtype);
     uint64_t token_bytes = dtype_bytes(dtype);
     uint64_t window, stride;
     uint32_t field;
-    builder->key = "dtype";
-    if (token_bytes == 0)
-        return builder_refuse(builder, -EINVAL, NULL, "found \"%s\", wanted one of %s", config->dtype,
-                              dtype_names);
     builder->key = "length";
     if (config->length == 0 || __builtin_add_overflow(config->length, 1u, &window) ||
         __builtin_mul_overflow(config->length, token_bytes, &stride))
         return builder_refuse(builder, -EINVAL, NULL, "found %" PRIu64 ", wanted windows of at most 1 GiB",
                               config->length);
-    int err = builder_add_field(builder, "tokens", dtype, 1, &window, &field);
+    int err = builder_check_pads(builder, NULL, 0);
+    if (!err)
+        err = builder_add_field(builder, "tokens", dtype, 1, &window, &field);
     if (!err)
         err = builder_add_stream(builder, stride);
     if (err)
@@ -54,8 +54,21 @@ static int open_tokens(struct builder *builder) {
     return err;
 }
 
+static int open_tokens(struct builder *builder) {
+    const struct dataset_config *config = builder->config;
+    uint32_t dtype = dtype_parse(config->dtype);
+    builder->key = "dtype";
+    if (!dtype)
+        return builder_refuse(builder, -EINVAL, NULL, "found \"%s\", wanted one of %s", config->dtype,
+                              dtype_names);
+    if (!config->offsets)
+        return open_windows(builder, dtype);
+    int err = documents_add_fields(builder, "tokens", dtype);
+    return err ? err : flat_documents_open(builder, dtype);
+}
+
 const struct source_format source_tokens = {
     .name = "tokens",
-    .summary = "windows over flat files of tokens",
+    .summary = "flat files of tokens: windows, or documents by a file of offsets",
     .open = open_tokens,
 };

@@ -3,22 +3,44 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "daemon/source/mixture.h"
 #include "daemon/source/source.h"
 
+// What is a mix's own is small; its files, lists and indices belong to its sources.
+static void release_mix(struct dataset *mix, struct closer *closer) {
+    for (uint32_t i = 0; i < mix->layout->part_count; i++)
+        datasets_release(mix->sources[i], closer);
+    mix->layout->part_count = 0;
+    dataset_unref(mix);
+}
+
+static void release_files(struct dataset *dataset, struct closer *closer) {
+    uint32_t files = dataset->layout->file_count, count = files;
+    closer_take(closer, 0, dataset->fds, &count);
+    for (uint32_t i = 0; i < files; i++)
+        dataset->fds[i] = -1;
+    count = dataset->index_fd >= 0;
+    closer_take(closer, 0, &dataset->index_fd, &count);
+    dataset->index_fd = -1;
+}
+
 void datasets_release(struct dataset *dataset, struct closer *closer) {
-    if (dataset->references == 1 && closer && dataset->layout) {
-        uint32_t files = dataset->layout->file_count, count = files;
-        closer_take(closer, 0, dataset->fds, &count);
-        for (uint32_t i = 0; i < files; i++)
-            dataset->fds[i] = -1;
-        count = dataset->list_fd >= 0;
+    const bool last = dataset->references == 1;
+    if (last && dataset->sources) {
+        release_mix(dataset, closer);
+        return;
+    }
+    struct dataset *base = last && dataset->base ? dataset_ref(dataset->base) : NULL;
+    if (last && closer && dataset->layout) {
+        uint32_t count = dataset->list_fd >= 0;
+        if (!base)
+            release_files(dataset, closer);
         closer_take(closer, 0, &dataset->list_fd, &count); // it may be large
         dataset->list_fd = -1;
-        count = dataset->index_fd >= 0;
-        closer_take(closer, 0, &dataset->index_fd, &count);
-        dataset->index_fd = -1;
     }
     dataset_unref(dataset);
+    if (base)
+        datasets_release(base, closer);
 }
 
 void datasets_close(struct dataset **datasets, size_t count, struct closer *closer) {
@@ -28,28 +50,53 @@ void datasets_close(struct dataset **datasets, size_t count, struct closer *clos
     free(datasets);
 }
 
-int datasets_open(const struct config *config, struct dataset ***datasets, _Atomic uint64_t *opening,
-                  struct error *error) {
+bool datasets_has_sources(const struct config *config, struct dataset *const *datasets, size_t mix) {
+    const struct dataset_config *of = &config->datasets[mix];
+    bool all = true;
+    for (size_t i = 0; i < of->source_count; i++)
+        all &= datasets[of->source_places[i]] != NULL;
+    return all;
+}
+
+static int open_all(const struct config *config, bool known_only, struct datasets_opening *opening,
+                    struct dataset ***datasets, struct error *error) {
+    const struct source_index index = {known_only, opening ? &opening->index : NULL};
     struct dataset **opened = calloc(config->dataset_count + 1, sizeof(struct dataset *));
     if (!opened)
         return error_set(error, -ENOMEM, "out of memory");
-    for (size_t i = 0; i < config->dataset_count; i++) {
+    int err = 0;
+    for (size_t i = 0; i < config->dataset_count && !err; i++) {
         if (opening)
-            atomic_store_explicit(opening, i + 1,
+            atomic_store_explicit(&opening->place, i + 1,
                                   memory_order_release); // pairs with the acquire of its reader
-        int err = source_open_dataset(&config->datasets[i], &opened[i], error);
-        if (err) {
-            datasets_close(opened, i, NULL); // not the loop's thread, or it has not begun
-            return err;
-        }
+        if (!config->datasets[i].mix)
+            err = source_open_indexed(&config->datasets[i], &index, &opened[i], error);
+        if (known_only && err == -EINPROGRESS)
+            err = 0;
+    }
+    for (size_t i = 0; i < config->dataset_count && !err; i++)
+        if (config->datasets[i].mix && datasets_has_sources(config, opened, i))
+            err = mixture_open(&config->datasets[i], opened, &opened[i], error);
+    if (err) {
+        datasets_close(opened, config->dataset_count, NULL); // not the loop's thread, or it has not begun
+        return err;
     }
     *datasets = opened;
     return 0;
 }
 
+int datasets_open(const struct config *config, struct dataset ***datasets, struct datasets_opening *opening,
+                  struct error *error) {
+    return open_all(config, false, opening, datasets, error);
+}
+
+int datasets_open_known(const struct config *config, struct dataset ***datasets, struct error *error) {
+    return open_all(config, true, NULL, datasets, error);
+}
+
 bool datasets_find(const struct supervisor *supervisor, const char *name, size_t *index) {
     for (*index = 0; *index < supervisor->dataset_count; ++*index)
-        if (strcmp(supervisor->datasets[*index]->name, name) == 0)
+        if (strcmp(supervisor->config->datasets[*index].name, name) == 0)
             return true;
     return false;
 }

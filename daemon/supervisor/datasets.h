@@ -5,21 +5,32 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
+#include "daemon/dataset/index_progress.h"
 #include "daemon/supervisor/closer.h"
 #include "daemon/supervisor/supervisor.h"
 
-// Opens all datasets of a configuration, or none. May wait for storage. Meanwhile *opening (unless it is NULL), which
-// another thread may read, is the place of the dataset that it is opening, counted from 1. Stored with release: whoever
-// sees it may read the configuration.
-int datasets_open(const struct config *config, struct dataset ***datasets, _Atomic uint64_t *opening,
+// What another thread may read meanwhile.
+struct datasets_opening {
+    // The place of the dataset that is being opened, counted from 1; 0: none yet. Stored with release: whoever sees it
+    // may read the configuration.
+    _Atomic uint64_t place;
+    struct index_progress index; // of that dataset
+};
+
+// Opens all datasets of a configuration, or none. May wait for storage. `opening` may be NULL.
+int datasets_open(const struct config *config, struct dataset ***datasets, struct datasets_opening *opening,
                   struct error *error);
+// The same, without those whose index has to be built, and mixes of these: they are NULL.
+int datasets_open_known(const struct config *config, struct dataset ***datasets, struct error *error);
+// Whether all sources of the mix at that place are there.
+bool datasets_has_sources(const struct config *config, struct dataset *const *datasets, size_t mix);
 // Gives back references. With the last one to a dataset, `closer` closes its files: there may be 65,536, and one may be
 // on a server that does not answer. NULL: this thread closes them.
 void datasets_close(struct dataset **datasets, size_t count, struct closer *closer);
 void datasets_release(struct dataset *dataset, struct closer *closer);
 
-// The place of the dataset of that name among supervisor->datasets, which are in the order of the configuration's.
-// False: there is none.
+// The place of the dataset of that name in the configuration, and among supervisor->datasets, where it is NULL while
+// its index is not built (indexing.h). False: there is none.
 bool datasets_find(const struct supervisor *supervisor, const char *name, size_t *index);
 
 #endif

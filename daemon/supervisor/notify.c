@@ -73,6 +73,15 @@ void notify_ready(size_t datasets, const char *socket_path) {
     tell("READY=1\nSTATUS=%zu dataset%s on %s", datasets, datasets == 1 ? "" : "s", socket_path);
 }
 
+void notify_status(const char *format, ...) {
+    char text[TEXT - sizeof "STATUS="];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    tell("STATUS=%s", text);
+}
+
 void notify_reloading(void) {
     tell("RELOADING=1\nMONOTONIC_USEC=%" PRIu64, monotonic_ns() / 1000);
 }

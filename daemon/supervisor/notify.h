@@ -6,8 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
+
 // These never wait. What a manager that does not read has no room for is kept for notify_retry.
 void notify_ready(size_t datasets, const char *socket_path);
+void notify_status(const char *format, ...) PRINTF_LIKE(1, 2);
 void notify_reloading(void);
 void notify_stopping(void);
 void notify_watchdog(void);

@@ -9,7 +9,9 @@
 #include "daemon/source/source.h"
 #include "daemon/supervisor/clients/session.h"
 #include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/feeds/bad_samples.h"
 #include "daemon/supervisor/feeds/served_feed.h"
+#include "daemon/supervisor/indexing.h"
 #include "daemon/supervisor/notify.h"
 #include "daemon/supervisor/task.h"
 
@@ -22,8 +24,8 @@ struct reload {
         seen_ns; // what it had opened when that last changed, and when that was
 
     // Written by the thread, and read by the loop once it is done; the first two also meanwhile.
-    _Atomic uint64_t opening; // see datasets_open; 0: it reads the configuration
-    struct config *config;    // when `opening` is not 0
+    struct datasets_opening opening; // place 0: it reads the configuration
+    struct config *config;           // when that is not 0
     struct dataset **datasets;
     struct error error;
     bool failed;
@@ -79,6 +81,8 @@ static void apply(struct reload *reload) {
     rename_feeds(supervisor);
     reload->config = NULL;
     reload->datasets = NULL;
+    indexing_begin_again(supervisor);
+    bad_samples_forget(supervisor, false);
     config_free(old);
 }
 
@@ -162,7 +166,7 @@ static void watch(struct reload *reload, uint64_t now) {
     struct supervisor *supervisor = reload->supervisor;
     uint64_t limit_s = supervisor->config->loader_timeout_s;
     // Pairs with the release in datasets_open: the configuration is complete.
-    uint64_t opening = atomic_load_explicit(&reload->opening, memory_order_acquire);
+    uint64_t opening = atomic_load_explicit(&reload->opening.place, memory_order_acquire);
     uint64_t progress = atomic_load_explicit(&source_progress, memory_order_relaxed);
     char text[512];
     if (opening != reload->seen_opening || progress != reload->seen_progress) {

@@ -9,14 +9,17 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/confine/confine.h"
+#include "daemon/supervisor/clients/brought.h"
 #include "daemon/supervisor/clients/listen.h"
 #include "daemon/supervisor/clients/session.h"
 #include "daemon/supervisor/closer.h"
 #include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/feeds/bad_samples.h"
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/room.h"
+#include "daemon/supervisor/indexing.h"
 #include "daemon/supervisor/moderation.h"
 #include "daemon/supervisor/notify.h"
 #include "daemon/supervisor/reload.h"
@@ -73,6 +76,7 @@ static void end_loop(struct runner *runner) {
     close_if_open((uv_handle_t *)&runner->again);
     listen_stop(&runner->supervisor);
     poll_set_remove(&runner->owner);
+    indexing_leave(&runner->supervisor);
     reload_leave(&runner->supervisor);
     process_set_close(&runner->supervisor.processes);
     poll_set_close(&runner->supervisor.poll_set);
@@ -271,10 +275,12 @@ static int open_stats(struct supervisor *supervisor, struct error *error) {
 
 static int start(struct runner *runner, bool until_eof, struct error *error) {
     struct supervisor *supervisor = &runner->supervisor;
-    int err = datasets_open(supervisor->config, &supervisor->datasets, NULL, error);
+    int err = datasets_open_known(supervisor->config, &supervisor->datasets, error);
     if (err)
         return err;
     supervisor->dataset_count = supervisor->config->dataset_count;
+    if (indexing_open(supervisor) < 0)
+        return error_set(error, -ENOMEM, "out of memory");
     supervisor->own_closer = closer_open();
     supervisor->gpu_closer = closer_open();
     if (!supervisor->own_closer || !supervisor->gpu_closer)
@@ -310,6 +316,7 @@ static void release(struct supervisor *supervisor) {
     }
     close_fd(&supervisor->stats_fd);
     listen_close(supervisor);
+    brought_leave(supervisor);
     datasets_close(supervisor->datasets, supervisor->dataset_count, supervisor->own_closer);
     kept_leave(supervisor);
     if (supervisor->own_closer)
@@ -318,6 +325,8 @@ static void release(struct supervisor *supervisor) {
         closer_leave(supervisor->gpu_closer);
     users_forget(supervisor, UINT64_MAX);
     codec_arena_free(&supervisor->arena);
+    indexing_close(supervisor);
+    bad_samples_forget(supervisor, true);
     config_free(supervisor->config);
 }
 

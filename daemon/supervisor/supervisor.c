@@ -19,7 +19,9 @@ void supervisor_init(struct supervisor *supervisor, struct config *config) {
     LIST_INIT(&supervisor->users);
     LIST_INIT(&supervisor->feeds);
     LIST_INIT(&supervisor->kept_rings);
+    TAILQ_INIT(&supervisor->brought);
     LIST_INIT(&supervisor->devices);
+    LIST_INIT(&supervisor->bad_samples);
     mark_queue_init(&supervisor->marked_sessions);
     mark_queue_init(&supervisor->marked_feeds);
     mark_queue_init(&supervisor->marked_devices);

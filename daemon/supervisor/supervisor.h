@@ -11,6 +11,7 @@
 //   turn_clock.c  how long the turns take, and because of what
 //   run.c       start, signals, stop           watch.c     timeouts
 //   reload.c    a new configuration            datasets.c  the datasets being served
+//   indexing.c  builds indices of datasets
 //   moderation.c  how often the loop wakes     notify.c    systemd
 //   poll_set.c  descriptors waited for         mark.h      marks
 //   closer.c    closes descriptors in a thread
@@ -21,8 +22,8 @@
 
 #include "base/error.h"
 #include "daemon/config/config.h"
+#include "daemon/dataset/dataset.h"
 #include "daemon/log.h"
-#include "daemon/source/dataset.h"
 #include "daemon/supervisor/mark.h"
 #include "daemon/supervisor/poll_set.h"
 #include "daemon/supervisor/processes/process.h"
@@ -47,7 +48,7 @@ struct supervisor {
     enum supervisor_state state;
     int exit_code;
     struct config *config;
-    struct dataset **datasets; // what can be attached to now
+    struct dataset **datasets; // what can be attached to now; NULL: not until its index is built
     size_t dataset_count;
     uint64_t started_ns;
     uint64_t listening_ns; // since when clients can attach; started_ns until then
@@ -81,21 +82,25 @@ struct supervisor {
     struct mark_queue closed_sessions; // to be freed
     bool again;                        // the next turn follows at once: it has work left over
     uint32_t starts_left;              // processes that this turn may still start
+    uint32_t pieces_left;              // of views, that this turn may still take
 
     LIST_HEAD(, session) sessions;
     LIST_HEAD(, user) users;
     LIST_HEAD(, served_feed) feeds;
     LIST_HEAD(, kept_ring) kept_rings; // of feeds that are gone
+    TAILQ_HEAD(, brought) brought;     // views that clients have brought
     LIST_HEAD(, device) devices;
+    LIST_HEAD(, bad_samples) bad_samples; // of datasets that have any
     uint32_t session_count;
     uint32_t feed_count;
     uint64_t next_session, next_feed;
     uint32_t next_pool;
-    struct codec_arena arena; // messages are handled one at a time
-    struct reload *reload;    // in progress, or NULL
-    bool reload_given_up;     // its outcome is no longer wanted, but its thread has not ended
-    bool reload_wanted;       // the turn begins one
-    uint64_t reload_asker;    // the session that waits for its outcome, or 0
+    struct codec_arena arena;  // messages are handled one at a time
+    struct indexing *indexing; // of datasets, or NULL: all of them are there
+    struct reload *reload;     // in progress, or NULL
+    bool reload_given_up;      // its outcome is no longer wanted, but its thread has not ended
+    bool reload_wanted;        // the turn begins one
+    uint64_t reload_asker;     // the session that waits for its outcome, or 0
 
     struct {
         uint64_t at_ns;

@@ -1,10 +1,12 @@
 #include "daemon/supervisor/watch.h"
 
 #include "base/time.h"
+#include "daemon/supervisor/clients/brought.h"
 #include "daemon/supervisor/clients/session_turn.h"
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/feed_turn.h"
 #include "daemon/supervisor/feeds/kept.h"
+#include "daemon/supervisor/indexing.h"
 
 // A machine that was suspended, or too busy to run us, may not have run other processes either.
 #define STANDSTILL_NS (1 * NS_PER_S)
@@ -21,6 +23,8 @@ void watch_tick(struct supervisor *supervisor, uint64_t now) {
         session_tick(session, now);
     LIST_FOREACH(device, &supervisor->devices, link)
         device_mark(device);
+    brought_tick(supervisor, now);
+    indexing_tick(supervisor, now);
     kept_tick(supervisor, now);
     users_forget(supervisor, now);
 }

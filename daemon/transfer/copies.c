@@ -70,8 +70,12 @@ void copies_close(struct copies *copies) {
 // ---- Moving ------------------------------------------------------------------------------------------------
 
 // From the slot's start to the end of the last sample in it.
-static uint64_t used_bytes(const struct ring_header *header, uint32_t samples) {
+static uint64_t used_bytes(const struct ring *ring, uint32_t slot, uint32_t samples) {
+    const struct ring_header *header = ring->header;
+    struct ring_values values;
     uint64_t end = 0;
+    if (samples && header->ragged_count)
+        return ring_find_values(ring, slot, header->ragged_count, 0, 1, &values) ? values.end : 0;
     for (uint32_t i = 0; samples && i < header->field_count; i++)
         end = max_u64(end, header->fields[i].slot_offset + samples * header->fields[i].sample_bytes);
     return min_u64(end, header->slot_bytes);
@@ -86,7 +90,7 @@ static struct copy take(const struct copies *copies, const struct ring_claim *cl
         .claim = *claim,
         .source = exists ? batch->source : 0,
         .fill = batch->fill,
-        .bytes = exists ? used_bytes(copies->ring->header, batch->count - batch->skipped) : 0,
+        .bytes = exists ? used_bytes(copies->ring, claim->slot, batch->count - batch->skipped) : 0,
         .since_ns = now_ns,
     };
 }
@@ -127,14 +131,23 @@ static int flush_group(struct copies *copies, struct group *group, struct error 
     return err;
 }
 
+static int copy_slot(struct copies *copies, gpu_stream stream, const struct copy *copy, struct error *error) {
+    uint64_t to = copies->pool_address + copy->claim.slot * copies->ring->header->slot_bytes;
+    const uint8_t *from = ring_slot_data(&copies->source, copy->source);
+    uint64_t first = copy->bytes;
+    int err = registration_cover(copies->pinned, copy->source, copy->bytes, &first, error);
+    if (!err && first)
+        err = gpu_copy_in(copies->gpu, stream, to, from, first, error);
+    if (!err && first < copy->bytes)
+        err = gpu_copy_in(copies->gpu, stream, to + first, from + first, copy->bytes - first, error);
+    return err;
+}
+
 static int queue_copy(struct copies *copies, struct group *group, const struct copy *copy,
                       struct error *error) {
     uint32_t slot = copy->claim.slot;
     const struct ring_header *header = copies->ring->header;
-    int err = 0;
-    if (copy->bytes)
-        err = gpu_copy_in(copies->gpu, group->stream, copies->pool_address + slot * header->slot_bytes,
-                          ring_slot_data(&copies->source, copy->source), copy->bytes, error);
+    int err = copy_slot(copies, group->stream, copy, error);
     if (err)
         return err;
     group->words[group->count++] =

@@ -9,6 +9,7 @@
 #define FEEDD_DAEMON_TRANSFER_COPIES_H
 
 #include "base/error.h"
+#include "daemon/transfer/registration.h"
 #include "gpu/gpu.h"
 #include "shm/ring.h"
 #include "shm/ring_loader.h"
@@ -32,8 +33,9 @@ struct release_words {
 
 struct copies {
     struct gpu *gpu;
-    struct ring source; // the feed's
-    struct ring *ring;  // the pool's
+    struct ring source;          // the feed's
+    struct ring *ring;           // the pool's
+    struct registration *pinned; // of the source's slots
     uint32_t owner;
     uint64_t pool_address;
     gpu_stream streams[COPY_STREAMS];

@@ -65,8 +65,10 @@ int device_ring_begin(struct gpu *gpu, const struct transfer_request *request, i
         err = get_memory(pool, request, fds[POOL_FD_MEMORY], error);
     if (!err)
         err = copies_open(&pool->copies, gpu, &pool->ring, request->owner, &pool->memory, error);
-    if (!err)
+    if (!err) {
+        pool->copies.pinned = &pool->registration;
         err = registration_begin(&pool->registration, gpu, &pool->copies.source, error);
+    }
     for (uint32_t i = 0; i < fd_count; i++)
         close_fd(&fds[i]);
     if (err) {
@@ -124,12 +126,13 @@ void device_ring_remove_consumer(struct device_ring *pool, uint32_t consumer) {
 int device_ring_measure_bus(struct device_ring *pool, uint64_t *bytes_per_s, struct error *error) {
     struct copies *copies = &pool->copies;
     const struct ring_header *source = copies->source.header, *ring = pool->ring.header;
+    uint64_t bytes = source->ragged_count ? source->slot_allocated_bytes : source->slot_bytes;
     uint64_t copied = 0, began = 0;
     // The first copy is a warm-up and does not count.
     for (uint32_t i = 0; !i || copied < MEASURED_BYTES; i++) {
-        int err = gpu_copy_in(
-            pool->gpu, copies->streams[0], pool->memory.address + i % ring->slot_count * ring->slot_bytes,
-            ring_slot_data(&copies->source, i % source->slot_count), source->slot_bytes, error);
+        int err = gpu_copy_in(pool->gpu, copies->streams[0],
+                              pool->memory.address + i % ring->slot_count * ring->slot_bytes,
+                              ring_slot_data(&copies->source, i % source->slot_count), bytes, error);
         if (!err && !i)
             err = gpu_synchronize(pool->gpu, error);
         if (err)
@@ -137,7 +140,7 @@ int device_ring_measure_bus(struct device_ring *pool, uint64_t *bytes_per_s, str
         if (!i)
             began = monotonic_ns();
         else
-            copied += source->slot_bytes;
+            copied += bytes;
     }
     int err = gpu_synchronize(pool->gpu, error);
     uint64_t took = max_u64(monotonic_ns() - began, 1);

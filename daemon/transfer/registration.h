@@ -1,6 +1,9 @@
 // Pins the slots of a ring for a GPU in pieces of whole slots, each at most GPU_REGISTER_MOST bytes. A copy must not
 // cross from one registration into another, and pinning everything in one call would hold locks of the driver for so
 // long that other processes stall.
+//
+// Of a ring with ragged fields, what is allocated at first of each slot is a piece. The rest of a slot is pinned when a
+// batch needs it.
 #ifndef FEEDD_DAEMON_TRANSFER_REGISTRATION_H
 #define FEEDD_DAEMON_TRANSFER_REGISTRATION_H
 
@@ -11,9 +14,14 @@
 struct registration {
     struct gpu *gpu;
     uint8_t *data;
-    uint64_t bytes;       // of all slots
+    uint64_t bytes;       // to be pinned at first
     uint64_t piece_bytes; // of each piece but the last
-    uint64_t done_bytes;  // registered so far
+    uint64_t piece_step;  // from one piece to the next
+    uint64_t done_bytes;  // of `bytes`
+    uint64_t slot_bytes;
+    uint32_t slot_count;
+    uint64_t *tails; // of each slot, bytes pinned behind its piece; NULL: slots are pinned whole
+    uint64_t tail_bytes;
 };
 
 // -EOVERFLOW: a slot is too large for one registration.
@@ -22,6 +30,11 @@ int registration_begin(struct registration *registration, struct gpu *gpu, const
 
 // Registers the next piece. 1: there are more; 0: all are registered; or an error, after which none is.
 int registration_step(struct registration *registration, struct error *error);
+
+// Pins the slot's first `bytes`, which are allocated, as far as they are not pinned. They are then to be copied in two
+// parts, of which the first has *first bytes. No copy of the slot may be under way.
+int registration_cover(struct registration *registration, uint32_t slot, uint64_t bytes, uint64_t *first,
+                       struct error *error);
 
 void registration_end(struct registration *registration);
 

@@ -70,7 +70,7 @@ static void update_gauges(const struct transfer *transfer) {
     const struct device_ring *pool;
     uint64_t pinned = 0, memory = 0;
     LIST_FOREACH(pool, &transfer->pools, link) {
-        pinned += pool->registration.done_bytes;
+        pinned += pool->registration.done_bytes + pool->registration.tail_bytes;
         memory += pool->memory.bytes;
     }
     atomic_store_explicit(&transfer->stats->pinned_bytes, pinned, memory_order_relaxed);

@@ -5,20 +5,25 @@
 // the daemon's; else they are the application's, one of which lets the daemon take a step.
 #include "client/feed.h"
 #include "client/lib/handle.h"
+#include "shm/ring_make.h"
 #include "tests/fuzz/hostile.h"
 #include "tests/fuzz/ring_image.h"
 
 #define HELD_MOST 6u
 #define RUN       4u
+// More than a socket and libfeed's buffers take before the daemon reads.
+#define VIEW_NUMBERS 60000u
 
 enum {
     ON_DEVICE = 1,
     RECONNECT = 2,
-    SHARE = 4
+    SHARE = 4,
+    VIEW = 8,
+    RAGGED = 16
 };
 
 static struct world {
-    struct ring_image images[2]; // in host memory, on a device
+    struct ring_image images[4]; // in host memory, on a device; the same with a ragged field
     const struct ring_image *image;
     int ring_fd, memory_fd, words_fd;
     uint8_t *shared; // the whole ring, mapped
@@ -76,6 +81,13 @@ static void fill(uint32_t slot, uint64_t sequence) {
     record->consumed = (sequence + 1) * IMAGE_BATCH;
     record->last_of_epoch = sequence % 16 == 15;
     record->fill = sequence + 1;
+    if (!header.ragged_count)
+        return;
+    record->chunk_count = header.chunks_per_slot;
+    uint64_t *places =
+        (uint64_t *)(void *)(world.shared + header.places_offset) + slot * (header.chunks_per_slot + 2ull);
+    for (uint32_t i = 0; i <= header.chunks_per_slot + 1; i++)
+        places[i] = header.values_offset + 100ull * i;
 }
 
 static void say_grant(bool honest) {
@@ -100,7 +112,9 @@ static void say_grant(bool honest) {
 
 static void hostile_step(void) {
     Feedd__End end = FEEDD__END__INIT;
-    switch (fuzz_byte(&hostile.input) % 12) {
+    Feedd__Wanted wanted = FEEDD__WANTED__INIT;
+    Feedd__Brought brought = FEEDD__BROUGHT__INIT;
+    switch (fuzz_byte(&hostile.input) % 14) {
     case 0:
     case 1:
         say_grant(true);
@@ -134,6 +148,12 @@ static void hostile_step(void) {
                    COUNT_OF(ring_pages), 1 + fuzz_byte(&hostile.input) % 4);
         hostile_read();
         return;
+    case 12:
+        HOSTILE_SAY(WANTED, wanted, &wanted);
+        return;
+    case 13:
+        HOSTILE_SAY(BROUGHT, brought, &brought);
+        return;
     default:
         hostile_hang_up();
     }
@@ -166,6 +186,11 @@ static void take(struct feed *feed) {
         const struct feed_array *array = &batch.field[i];
         FUZZ_CHECK(array->dimensions >= 1 && array->dimensions <= FEED_MAX_DIMS + 1 && array->name);
         check_inside(feed, array->data, array->bytes);
+        FUZZ_CHECK(array->ragged == (array->offsets != NULL));
+        if (array->ragged) {
+            check_inside(feed, array->offsets, sizeof(int64_t) * (batch.count + 1));
+            FUZZ_CHECK(feed_batch_fetch_offsets(feed, &batch, i, (int64_t *)(void *)copy) == 0);
+        }
         if (array->bytes <= sizeof copy)
             FUZZ_CHECK(feed_batch_fetch(feed, &batch, i, copy) == 0);
     }
@@ -225,20 +250,20 @@ static void use(struct feed *feed) {
 // ---- The beginning -----------------------------------------------------------------------------------------
 
 static void make_world(void) {
-    ring_image_make(&world.images[0], false);
-    ring_image_make(&world.images[1], true);
+    for (int i = 0; i < 4; i++)
+        ring_image_make(&world.images[i], i & 1, i & 2);
     world.ring_fd = fuzz_memory_file();
     world.memory_fd = fuzz_memory_file();
     world.words_fd = fuzz_memory_file();
     world.shared =
-        mmap(NULL, world.images[0].plan.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, world.ring_fd, 0);
+        mmap(NULL, world.images[2].plan.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, world.ring_fd, 0);
     FUZZ_CHECK(world.shared != MAP_FAILED);
-    FUZZ_CHECK(ftruncate(world.memory_fd, (IMAGE_SLOTS + 1) * world.images[1].plan.slot_bytes) == 0);
+    FUZZ_CHECK(ftruncate(world.memory_fd, (IMAGE_SLOTS + 1) * world.images[3].plan.slot_bytes) == 0);
     FUZZ_CHECK(ftruncate(world.words_fd, 8 * IMAGE_SLOTS) == 0);
 }
 
 static void begin(uint8_t kind) {
-    world.image = &world.images[kind & ON_DEVICE];
+    world.image = &world.images[(kind & ON_DEVICE) + (kind & RAGGED ? 2 : 0)];
     world.held_count = 0;
     fuzz_write(world.ring_fd, world.image->bytes, world.image->plan.data_offset);
     FUZZ_CHECK(ftruncate(world.ring_fd, (off_t)world.image->plan.total_bytes) == 0);
@@ -262,7 +287,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                          .client_name = "fuzz",
                                          .connect_timeout_ms = 100,
                                          .reconnect_timeout_ms = kind & RECONNECT ? 200 : -1};
-    int err = feed_open(&feed, &options);
+    static const uint32_t numbers[VIEW_NUMBERS] = {1, 0, 1};
+    const struct feed_view view = {.bytes = sizeof view,
+                                   .kind = FEED_INDICES,
+                                   .data = numbers,
+                                   .count = VIEW_NUMBERS,
+                                   .dtype = FEED_U32};
+    int err = feed_open_view(&feed, &options, kind & VIEW ? &view : NULL);
     FUZZ_CHECK(feed && (err == 0 || *feed_strerror(feed)));
     if (!err)
         use(feed);

@@ -9,6 +9,8 @@
 #include "client/ctl/text.h"
 #include "tests/fuzz/hostile.h"
 
+#define FIELD_BYTES 8u // in a sample
+
 int __wrap_ctl_complain(const struct error *error);
 
 int __wrap_ctl_complain(const struct error *error) {
@@ -40,6 +42,23 @@ static int list(const struct ctl *ctl, int (*command)(const struct ctl *, int, c
     return command(ctl, json ? 2 : 1, arguments);
 }
 
+// What the index says of a sample, as far as that takes no file.
+static void read_indexed(struct files *files, uint64_t sample) {
+    for (uint32_t field = 0; field < files->field_count; field++) {
+        const struct files_column *column = &files->index.columns[field];
+        const char *path;
+        uint64_t offset;
+        uint8_t bytes[FIELD_BYTES];
+        struct error error = {0};
+        if (!column->known || column->transformed)
+            continue;
+        if (column->kind == FEEDD__COLUMN__KIND__EXTENTS)
+            files_index_extent(&files->index, column, sample);
+        else
+            FUZZ_CHECK(!files_read(files, field, sample, bytes, sizeof bytes, &path, &offset, &error));
+    }
+}
+
 // What feedctl read --verify does with the list of files; none of them is opened.
 static int verify_files(const struct ctl *ctl) {
     struct feed_description description = {.dataset = "numbers", .samples = 100, .field_count = 2};
@@ -47,11 +66,14 @@ static int verify_files(const struct ctl *ctl) {
     struct error error = {0};
     for (uint32_t i = 0; i < description.field_count; i++)
         description.field[i] =
-            (struct feed_array){.name = "field", .dimensions = 1, .shape = {10}, .bytes = 80};
+            (struct feed_array){.name = "field", .dimensions = 1, .shape = {10}, .bytes = 10 * FIELD_BYTES};
     int err = files_open(&files, ctl, &description, 7, &error);
     const struct selection *selection = &files.selector.selection;
-    for (uint64_t sample = 0; sample < description.samples && !err; sample++)
-        FUZZ_CHECK(files_sample(&files, 3, sample) < (selection->kind ? selection->of : description.samples));
+    for (uint64_t sample = 0; sample < description.samples && !err; sample++) {
+        const uint64_t stored = files_sample(&files, 3, sample);
+        FUZZ_CHECK(stored < (selection->kind ? selection->of : description.samples));
+        read_indexed(&files, stored);
+    }
     files_close(&files);
     FUZZ_CHECK(!err || *error.text);
     return err;

@@ -26,6 +26,36 @@ static void send_again(struct stream *stream, const ProtobufCMessage *message, i
     stream->sent += err == 0;
 }
 
+static const void *member(const ProtobufCMessage *message, unsigned offset) {
+    return (const char *)message + offset;
+}
+
+// Whether it, or a message in it, has a field with the number 0, which no message may have: libprotobuf-c takes it
+// where the number is written in two bytes, and writes it in one, which it does not take.
+static bool has_field_zero(const ProtobufCMessage *message) { // NOLINT(misc-no-recursion): few levels
+    for (unsigned i = 0; i < message->n_unknown_fields; i++)
+        if (message->unknown_fields[i].tag == 0)
+            return true;
+    for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
+        if (field->type != PROTOBUF_C_TYPE_MESSAGE)
+            continue;
+        ProtobufCMessage *const *parts = member(message, field->offset);
+        size_t count = 1;
+        if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+            parts = *(ProtobufCMessage * *const *)member(message, field->offset);
+            count = *(const size_t *)member(message, field->quantifier_offset);
+        } else if ((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) &&
+                   *(const uint32_t *)member(message, field->quantifier_offset) != field->id) {
+            continue;
+        }
+        for (size_t k = 0; k < count; k++)
+            if (parts[k] && has_field_zero(parts[k]))
+                return true;
+    }
+    return false;
+}
+
 static void take_frames(struct stream *stream) {
     const uint8_t *bytes;
     size_t count;
@@ -33,11 +63,11 @@ static void take_frames(struct stream *stream) {
     while ((next = frame_next(&stream->reader, &bytes, &count)) == 1) {
         FUZZ_CHECK(count <= PROTO_MAX_MESSAGE);
         const Feedd__ClientMessage *question = codec_unpack_client(&stream->arena, bytes, count);
-        if (question)
+        if (question && !has_field_zero(&question->base))
             send_again(stream, &question->base, -1);
         const Feedd__ServerMessage *answer = codec_unpack_server(&stream->arena, bytes, count);
         int fd = answer ? frame_take_fd(&stream->reader) : -1;
-        if (answer)
+        if (answer && !has_field_zero(&answer->base))
             send_again(stream, &answer->base, fd);
         close_fd(&fd);
     }

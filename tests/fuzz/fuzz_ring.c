@@ -20,7 +20,8 @@ enum {
     ON_DEVICE = 1,
     PUT_RIGHT = 2,
     OTHER_SIZE = 4,
-    WRITABLE = 8
+    WRITABLE = 8,
+    RAGGED = 16
 };
 
 static void check_inside(const struct ring *ring, const void *at, uint64_t bytes) {
@@ -33,10 +34,27 @@ static void check_fields(const struct ring *ring, uint32_t slot) {
     const struct ring_header *header = ring->header;
     for (uint32_t i = 0; i < header->field_count; i++) {
         const struct ring_field *field = &header->fields[i];
-        uint64_t bytes = header->batch_size * field->sample_bytes;
+        uint64_t bytes = field->ragged ? sizeof(int64_t) * (header->batch_size + 1ull)
+                                       : header->batch_size * field->sample_bytes;
         FUZZ_CHECK(field->slot_offset + bytes <= header->slot_bytes && field->dimensions <= RING_MAX_DIMS);
         if (ring->data)
             check_inside(ring, ring_slot_data(ring, slot) + field->slot_offset, bytes);
+    }
+}
+
+// What is taken for the place of values lies behind the fields, in the slot.
+static void check_values(const struct ring *ring, uint32_t slot, uint32_t first, uint32_t end) {
+    const struct ring_header *header = ring->header;
+    struct ring_values values;
+    FUZZ_CHECK(header->slot_allocated_bytes <= header->slot_bytes || !header->ragged_count);
+    for (uint32_t i = 1; i <= header->ragged_count; i++) {
+        check_inside(ring, ring_places(ring, slot), 8 * ring_slot_places(header));
+        if (!ring_find_values(ring, slot, i, first, end, &values))
+            continue;
+        FUZZ_CHECK(first <= end && end <= header->chunks_per_slot);
+        FUZZ_CHECK(values.begin >= header->values_offset && values.begin <= values.end);
+        if (ring->data)
+            check_inside(ring, ring_slot_data(ring, slot) + values.begin, values.end - values.begin);
     }
 }
 
@@ -49,6 +67,10 @@ static void check_slot(const struct ring *ring, uint32_t slot) {
     FUZZ_CHECK(ring->header->skip_words >=
                divide_up(ring->header->batch_size, 64)); // or slots would share some
     check_fields(ring, slot);
+    if (ring->header->attempts_offset)
+        check_inside(ring, ring_attempts(ring, slot), ring->header->batch_size);
+    check_values(ring, slot, 0, record->chunk_count);
+    check_values(ring, slot, 1, 0);
     uint32_t count = record->count, skipped = record->skipped;
     if (count > ring->header->batch_size || skipped > count)
         return;
@@ -86,6 +108,8 @@ static void supervise(struct ring *ring, struct fuzz_input *input, uint64_t used
     uint64_t bit = 1ull << slot, count = fuzz_number(input) % (ring->header->batch_size + 1ull);
     struct batch_place place = {.first_position = count, .count = count};
     struct ring_error failure;
+    if (!(used[0] & bit) && ring->header->ragged_count)
+        memset(ring_own_places(ring, slot), (int)slot, 8 * ring_slot_places(ring->header));
     if (!(used[0] & bit) && ring_dispatch(ring, slot, &(struct ring_batch){.run = 1}, &place))
         used[0] |= bit;
     if (!(used[0] & bit))
@@ -110,6 +134,8 @@ static void load(struct ring *ring, struct fuzz_input *input) {
         return;
     FUZZ_CHECK(claim.slot < header->slot_count && claim.chunk_count <= header->chunks_per_slot);
     FUZZ_CHECK((uint64_t)claim.first_sample + claim.count <= header->batch_size);
+    if (claim.chunk != RING_REPAIR_CHUNK)
+        check_values(ring, claim.slot, claim.chunk, claim.chunk + 1);
     if (claim.chunk == RING_REPAIR_CHUNK && ring->data)
         ring_repair(ring, &claim);
     if (fuzz_byte(input) & 1)
@@ -150,17 +176,17 @@ static void map(int fd, enum ring_access access, struct fuzz_input *input) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static struct ring_image images[2];
+    static struct ring_image images[4];
     static int fd = -1;
     static uint8_t object[1u << 16];
     struct fuzz_input input = {data, size};
     if (fd < 0) {
         fd = fuzz_memory_file();
-        ring_image_make(&images[0], false);
-        ring_image_make(&images[1], true);
+        for (int i = 0; i < 4; i++)
+            ring_image_make(&images[i], i & 1, i & 2);
     }
     uint8_t kind = fuzz_byte(&input);
-    const struct ring_image *image = &images[kind & ON_DEVICE];
+    const struct ring_image *image = &images[(kind & ON_DEVICE) + (kind & RAGGED ? 2 : 0)];
     uint64_t bytes = image->plan.total_bytes, control = image->plan.data_offset;
     if (kind & OTHER_SIZE)
         bytes = min_u64(fuzz_number(&input), 1ull << 40);

@@ -4,7 +4,9 @@
 // Input: steps, a byte each that says who does what, and what the step takes.
 #include "base/time.h"
 #include "order/token.h"
-#include "tests/fuzz/world_children.h"
+#include "tests/fuzz/session_client.h"
+#include "tests/fuzz/session_tokens.h"
+#include "tests/fuzz/session_view.h"
 
 #define WORLD_MUST FUZZ_CHECK
 #include "tests/world/check.h"
@@ -16,58 +18,11 @@
 #define QUESTIONS_MOST  64u
 #define FLOOD_QUESTIONS 520u // more than a user may ask at once
 
-struct client {
-    int fd; // -1: not connected
-    struct frame_reader reader;
-    bool attached, ended;
-    bool over;            // it has sent something that the supervisor may end it for
-    bool wrong, told_why; // it has released what it does not hold; it has been sent an Error
-    uint32_t prefetch, held_count;
-    uint32_t rank;
-    uint64_t feed, next_sequence;
-    uint64_t held[RING_MAX_SLOTS / 64];
-};
-
 static struct client clients[CLIENTS];
 static uint32_t questions; // of all clients, those that have gone included
 static struct codec_arena arena;
 
-// ---- Connections -------------------------------------------------------------------------------------------
-
-static void connect_client(struct client *client, uint32_t user) {
-    const struct ucred peer = {.pid = 1, .uid = user ? 1000 + user : geteuid()};
-    int sockets[2];
-    FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) == 0);
-    *client = (struct client){.fd = sockets[0]};
-    FUZZ_CHECK(session_open(&world.supervisor, sockets[1], &peer));
-}
-
 static void read_messages(struct client *client);
-
-static void hang_up(struct client *client) {
-    frame_reader_free(&client->reader);
-    close_fd(&client->fd);
-}
-
-static void send_bytes(const struct client *client, const void *bytes, size_t count, uint32_t descriptors) {
-    const int fds[] = {STDERR_FILENO, STDERR_FILENO, STDERR_FILENO};
-    fdpass_send(client->fd, bytes, count, lend_fds(fds, descriptors), MSG_DONTWAIT);
-}
-
-static void send_message(const struct client *client, Feedd__ClientMessage *message) {
-    struct frame_writer writer = {0};
-    if (codec_send(&writer, &message->base, SIZE_MAX / 2) == 0)
-        send_bytes(client, writer.buffer, frame_pending(&writer), 0);
-    frame_writer_free(&writer);
-}
-
-#define SAY(client, BODY, member, pointer)                                                                   \
-    do {                                                                                                     \
-        Feedd__ClientMessage message_ = FEEDD__CLIENT_MESSAGE__INIT;                                         \
-        message_.body_case = FEEDD__CLIENT_MESSAGE__BODY_##BODY;                                             \
-        message_.member = (pointer);                                                                         \
-        send_message(client, &message_);                                                                     \
-    } while (0)
 
 // ---- What clients say --------------------------------------------------------------------------------------
 
@@ -79,20 +34,8 @@ static void say_hello(struct client *client) {
     SAY(client, HELLO, hello, &hello);
 }
 
-static void write_token(const Feedd__Attach *attach, char text[RESUME_TOKEN_BYTES]) {
-    size_t i;
-    bool found = datasets_find(&world.supervisor, attach->dataset, &i);
-    const struct resume_token token = {.version = attach->shuffle ? ORDER_FEISTEL_1 : ORDER_SEQUENTIAL,
-                                       .fingerprint =
-                                           found ? world.supervisor.datasets[i]->layout->fingerprint : 0,
-                                       .seed = attach->seed,
-                                       .epoch = fuzz_number(&world.input),
-                                       .consumed = fuzz_number(&world.input)};
-    resume_token_format(&token, text);
-}
-
 static void say_attach(struct client *client) {
-    static const char *const datasets[] = {"numbers", "few", "nothing"};
+    static const char *const datasets[] = {"numbers", "few", "nothing", "both"};
     char token[RESUME_TOKEN_BYTES] = "", device[40] = "", share[2] = "";
     Feedd__Attach attach = FEEDD__ATTACH__INIT;
     uint8_t flags = fuzz_byte(&world.input), more = fuzz_byte(&world.input);
@@ -128,6 +71,35 @@ static void say_attach(struct client *client) {
     SAY(client, ATTACH, attach, &attach);
 }
 
+// The daemon asks for the words, or has them.
+static void say_bring(struct client *client) {
+    static const char *const datasets[] = {"numbers", "few", "numbers", "nothing"};
+    static struct fuzz_view view;
+    uint8_t which = fuzz_byte(&world.input) % 4;
+    size_t i = 0;
+    datasets_find(&world.supervisor, datasets[which], &i);
+    fuzz_view_read(&world.input, (char *)datasets[which], world.supervisor.datasets[i % 2]->layout->samples,
+                   &view);
+    client->over |=
+        client->brought || client->attached || view.flags || which == 3 || view.bring.begin >= view.bring.end;
+    client->brought = true;
+    SAY(client, BRING, bring, &view.bring);
+    world_turn();
+    read_messages(client);
+    for (uint64_t at = 0; client->wanted && at < view.bring.count && at < VIEW_WORDS_MOST;
+         at += PROTO_PIECE_WORDS) {
+        Feedd__Piece piece = FEEDD__PIECE__INIT;
+        uint64_t count = min_u64(min_u64(PROTO_PIECE_WORDS, view.bring.count - at), VIEW_WORDS_MOST - at);
+        if (view.flags & VIEW_IS_TORN)
+            count = fuzz_byte(&world.input) & 1 ? count : fuzz_number(&world.input) % (count + 1);
+        piece.words.data = (uint8_t *)&view.words[at];
+        piece.words.len = count * sizeof view.words[0] - (count && view.flags == 3);
+        SAY(client, PIECE, piece, &piece);
+        world_turn();
+    }
+    client->wanted = false;
+}
+
 static bool holds(const struct client *client, uint32_t slot) {
     return slot < RING_MAX_SLOTS && client->held[slot / 64] >> (slot % 64) & 1;
 }
@@ -157,10 +129,10 @@ static void say_release(struct client *client) {
 }
 
 static void say_query(struct client *client) {
-    static const char *const names[] = {"", "numbers", "few"};
+    static const char *const names[] = {"", "numbers", "few", "both"};
     Feedd__Query query = FEEDD__QUERY__INIT;
     uint8_t kind = fuzz_byte(&world.input);
-    query.kind = (Feedd__Query__Kind)(kind % 9);
+    query.kind = (Feedd__Query__Kind)(kind % 12);
     query.name = (char *)names[fuzz_byte(&world.input) % COUNT_OF(names)];
     query.start = (uint32_t)fuzz_number(&world.input);
     for (uint32_t times = kind < FLOOD ? 1 : FLOOD_QUESTIONS; times; times--, questions++) {
@@ -239,6 +211,13 @@ static void take_message(struct client *client, const uint8_t *bytes, size_t cou
         return;
     case FEEDD__SERVER_MESSAGE__BODY_END:
         client->ended = true;
+        return;
+    case FEEDD__SERVER_MESSAGE__BODY_WANTED:
+        FUZZ_CHECK(client->brought && !client->wanted);
+        client->wanted = true;
+        return;
+    case FEEDD__SERVER_MESSAGE__BODY_BROUGHT:
+        FUZZ_CHECK(client->brought && message->brought->samples);
         return;
     default:
         return;
@@ -333,6 +312,8 @@ static void act(struct client *client, uint8_t what) {
         says[what](client);
     else if (what == COUNT_OF(says))
         hang_up(client);
+    else if (what == COUNT_OF(says) + 1)
+        say_bring(client);
     else
         read_messages(client);
 }

@@ -1,12 +1,14 @@
 // Data files of every format, opened as a dataset: files in memory whose headers lie.
 //
-// Input: a byte for the format and how the files are named, a byte for the number of files, the options of the format,
+// Input: a byte for the format and how the files are named, a byte for the number of files and shuffle_window, the
+// options of the format,
 // the text of a transform, and for each file how many bytes it appears to have, unless that is what it has, the length
 // of its part of the rest, and that part. Bytes that are missing are 0. With WITH_LIST, the dataset is a view, and one
 // more file names its samples; with WITH_WEIGHTS, that file has their weights.
 #include "base/dtype.h"
-#include "daemon/source/dataset.h"
+#include "daemon/dataset/dataset.h"
 #include "daemon/source/source.h"
+#include "order/sampler.h"
 #include "tests/fuzz/fuzz.h"
 
 #define FILES    3u
@@ -91,11 +93,35 @@ static void check_weights(const struct dataset *dataset) {
     check_draws(selection, words);
 }
 
+// What a loader maps, and clients read: groups that divide the samples, of which an epoch has all.
+static void check_groups(const struct dataset *dataset) {
+    const struct dataset_layout *layout = dataset->layout;
+    const size_t bytes = dataset_list_bytes(layout);
+    const uint64_t last = layout->samples - 1;
+    AUTO_FREE uint64_t *words = malloc(bytes);
+    struct sampler sampler;
+    uint64_t samples[64];
+    FUZZ_CHECK(words && pread(dataset->list_fd, words, bytes, sizeof(struct dataset_list)) == (ssize_t)bytes);
+    FUZZ_CHECK(sampler_open(&sampler, ORDER_WINDOW_1, layout->samples, bytes, &layout->selection, words,
+                            bytes, NULL) == 0);
+    for (uint64_t epoch = 0; epoch < 2; epoch++) {
+        sampler_samples(&sampler, epoch, last - min_u64(last, 62), 64, samples);
+        FUZZ_CHECK(samples[63] == UINT64_MAX);
+        for (uint64_t i = 0; i <= min_u64(last, 62); i++)
+            FUZZ_CHECK(samples[i] < dataset_stored_samples(layout));
+    }
+    sampler_close(&sampler);
+}
+
 // What a loader maps.
 static void check_list(const struct dataset *dataset) {
     const struct dataset_layout *layout = dataset->layout;
     struct dataset_list head;
     uint64_t sample;
+    if (layout->window) {
+        check_groups(dataset);
+        return;
+    }
     FUZZ_CHECK(layout->selection.count == layout->samples);
     if (layout->selection.kind == SELECTION_WEIGHTED_1) {
         check_weights(dataset);
@@ -197,7 +223,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     make_files();
     int before = fuzz_free_descriptor();
     uint8_t kind = fuzz_byte(&input);
-    uint32_t files = 1 + fuzz_byte(&input) % FILES;
+    uint8_t count = fuzz_byte(&input);
+    uint32_t files = 1 + count % FILES;
+    config.shuffle_window = count / FILES;
     for (uint32_t i = 0; i < FILES; i++)
         fuzz_path(FIRST_FD + (int)i, texts.path[i]);
     snprintf(texts.all, sizeof texts.all, "/proc/self/fd/%d", FIRST_FD);

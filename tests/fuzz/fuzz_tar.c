@@ -1,13 +1,18 @@
 // Tar archives that lie, opened as a dataset.
 //
 // Input: a byte of flags, four lines (three fields and a pad), and one or two archives of equal length. With SUMS,
-// headers get the sum that they need, so that what lies behind it is reached too.
+// headers get the sum that they need, so that what lies behind it is reached too. With KEPT, a byte and as many bytes
+// of patches come before the archives: the index is kept on disk, patched, given the hashes that it needs, and used
+// again.
+#include <dirent.h>
 #include <sys/stat.h>
+#include <xxhash.h>
 
-#include "daemon/source/index_writer.h"
+#include "daemon/on_error.h"
 #include "daemon/source/source.h"
-#include "daemon/source/tar.h"
+#include "daemon/source/tar/tar.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/index_check.h"
 
 #define FIRST_FD 200
 #define FIELDS   3u
@@ -17,7 +22,8 @@
 enum {
     SUMS = 1,
     TWO = 2,
-    SKIP = 4
+    SKIP = 4,
+    KEPT = 8
 };
 
 // As any program that writes archives does.
@@ -45,43 +51,6 @@ static void fill_file(struct fuzz_input *input, uint32_t file, size_t count, boo
     fuzz_write(FIRST_FD + (int)file, copy, count);
 }
 
-// ---- What must hold for a dataset that was taken ---------------------------------------------------------------
-
-static void check_extents(const struct dataset_layout *layout, const struct dataset_column *column,
-                          const uint8_t *index) {
-    const struct index_extent *extents = (const struct index_extent *)(const void *)(index + column->offset);
-    for (uint64_t i = 0; i < layout->samples; i++) {
-        FUZZ_CHECK(extents[i].file < layout->file_count);
-        const struct dataset_file *file = &layout->files[extents[i].file];
-        FUZZ_CHECK(i >= file->first_sample && i - file->first_sample < file->samples);
-        FUZZ_CHECK(extents[i].offset <= file->bytes && extents[i].bytes <= file->bytes - extents[i].offset);
-    }
-}
-
-// What a loader maps.
-static void check_index(const struct dataset *dataset) {
-    const struct dataset_layout *layout = dataset->layout;
-    FUZZ_CHECK(layout->samples >= 1 && layout->column_count == layout->field_count);
-    FUZZ_CHECK(dataset_stream_samples(layout, layout->streams) == layout->samples);
-    struct stat status;
-    FUZZ_CHECK(fstat(dataset->index_fd, &status) == 0 && (uint64_t)status.st_size == layout->index_bytes);
-    const uint8_t *index = mmap(NULL, layout->index_bytes, PROT_READ, MAP_PRIVATE, dataset->index_fd, 0);
-    FUZZ_CHECK(index != MAP_FAILED);
-    const struct dataset_index *head = (const struct dataset_index *)(const void *)index;
-    FUZZ_CHECK(head->bytes == layout->index_bytes && head->samples == layout->samples);
-    for (uint32_t i = 0; i < layout->column_count; i++) {
-        const struct dataset_column *column = &layout->columns[i];
-        bool extents = column->kind == COLUMN_EXTENTS;
-        uint64_t entry = extents ? sizeof(struct index_extent) : column->bytes;
-        FUZZ_CHECK(column->field == i && column->offset % 8 == 0 && column->pad <= UINT8_MAX);
-        FUZZ_CHECK(column->bytes == layout->fields[i].sample_bytes);
-        FUZZ_CHECK(column->offset + layout->samples * entry <= layout->index_bytes);
-        if (extents)
-            check_extents(layout, column, index);
-    }
-    FUZZ_CHECK(munmap((void *)index, layout->index_bytes) == 0);
-}
-
 static void make_files(void) {
     static bool made;
     for (int i = 0; i < 2 && !made; i++) {
@@ -92,6 +61,66 @@ static void make_files(void) {
     made = true;
 }
 
+// ---- A kept index that lies ------------------------------------------------------------------------------------
+
+static char folder[] = "/dev/shm/feedd-fuzz-XXXXXX";
+
+// False: there is none.
+static bool find_kept(char path[512]) {
+    DIR *directory = opendir(folder);
+    const struct dirent *entry;
+    bool found = false;
+    FUZZ_CHECK(directory != NULL);
+    while (!found && (entry = readdir(directory)))
+        if ((found = entry->d_name[0] != '.'))
+            snprintf(path, 512, "%s/%s", folder, entry->d_name);
+    closedir(directory);
+    return found;
+}
+
+static void remove_kept(void) {
+    char path[512];
+    while (find_kept(path))
+        FUZZ_CHECK(unlink(path) == 0);
+}
+
+static void remove_folder(void) {
+    remove_kept();
+    rmdir(folder);
+}
+
+static void make_folder(void) {
+    static bool made;
+    if (!made)
+        FUZZ_CHECK((made = mkdtemp(folder) != NULL) && atexit(remove_folder) == 0);
+}
+
+// As daemon/source/index/index_cache.c has it: the size of the index at 24 and its hash at 32, how many files at 40,
+// the hash of their samples at 48; from 88 on those samples, and then the index. Archives have no notes behind it.
+#define KEPT_HEAD 88u
+
+static void spoil_kept(struct fuzz_input *patches) {
+    static const uint16_t pages[] = {0};
+    static uint8_t bytes[MOST];
+    char path[512];
+    if (!find_kept(path))
+        return;
+    AUTO_CLOSE int fd = open(path, O_RDWR | O_CLOEXEC);
+    const ssize_t got = fd < 0 ? -1 : pread(fd, bytes, sizeof bytes, 0);
+    uint64_t index_bytes;
+    memcpy(&index_bytes, bytes + 24, sizeof index_bytes);
+    const uint64_t files = bytes[40];
+    FUZZ_CHECK(got > 0 && KEPT_HEAD + 8 * files + index_bytes == (uint64_t)got);
+    const size_t count = (size_t)got;
+    fuzz_patch(patches, bytes, count, pages, 1, UINT32_MAX);
+    const size_t index_at = KEPT_HEAD + 8 * min_u64(bytes[40], (count - KEPT_HEAD) / 8);
+    const uint64_t index = XXH3_64bits(bytes + index_at, count - index_at);
+    const uint64_t samples = XXH3_64bits(bytes + KEPT_HEAD, index_at - KEPT_HEAD);
+    memcpy(bytes + 32, &index, sizeof index);
+    memcpy(bytes + 48, &samples, sizeof samples);
+    FUZZ_CHECK(pwrite(fd, bytes, count, 0) == got);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const names[FIELDS] = {"jpg", "cls", "n"};
     struct fuzz_input input = {data, size};
@@ -100,6 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct dataset *dataset;
     struct error error = {0};
     make_files();
+    make_folder();
     int before = fuzz_free_descriptor();
     uint8_t flags = fuzz_byte(&input);
     for (uint32_t i = 0; i < FIELDS; i++)
@@ -116,7 +146,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                     .field_count = FIELDS - !*values[2],
                                     .pads = pads,
                                     .pad_count = *pad != '\0',
-                                    .skip_errors = flags & SKIP};
+                                    .index_folder = flags & KEPT ? folder : NULL,
+                                    .on_error = flags & SKIP ? ON_ERROR_SKIP : ON_ERROR_FAIL};
+    struct fuzz_input patches = {0};
+    if (flags & KEPT)
+        patches.left = fuzz_bytes(&input, &patches.at, fuzz_byte(&input));
     size_t each = flags & TWO ? input.left / 2 : input.left;
     for (uint32_t i = 0; i < 2; i++)
         fill_file(&input, i, each, flags & SUMS);
@@ -125,6 +159,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (dataset)
         check_index(dataset);
     dataset_unref(dataset);
+    if (!err && flags & KEPT) {
+        spoil_kept(&patches);
+        FUZZ_CHECK(source_open_dataset(&config, &dataset, &error) == 0);
+        check_index(dataset);
+        dataset_unref(dataset);
+    }
+    remove_kept();
     FUZZ_CHECK(fuzz_free_descriptor() == before);
     return 0;
 }

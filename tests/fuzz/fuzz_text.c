@@ -10,7 +10,7 @@
 #include "client/ctl/render.h"
 #include "client/ctl/text.h"
 #include "daemon/config/config_values.h"
-#include "daemon/source/transform.h"
+#include "daemon/dataset/transform.h"
 #include "order/mix.h"
 #include "order/mix_weight.h"
 #include "order/token.h"

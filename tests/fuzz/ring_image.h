@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "order/order.h"
 #include "shm/ring.h"
+#include "shm/ring_make.h"
 #include "tests/fuzz/fuzz.h"
 
 #define IMAGE_SLOTS   8u
@@ -20,7 +21,8 @@ struct ring_image {
     struct ring_plan plan;
 };
 
-static inline void ring_image_make(struct ring_image *image, bool on_device) {
+// With a ragged field, a slot has memory for less than its largest batch.
+static inline void ring_image_make(struct ring_image *image, bool on_device, bool ragged) {
     struct ring ring;
     struct error error = {0};
     int fd, read_fd;
@@ -35,6 +37,13 @@ static inline void ring_image_make(struct ring_image *image, bool on_device) {
                                      .on_device = on_device};
     image->plan.fields[0] = (struct ring_field){"image", DTYPE_U8, 2, {4, 5}, 20, 0};
     image->plan.fields[1] = (struct ring_field){"label", DTYPE_I64, 0, {0}, 8, 0};
+    if (ragged) {
+        image->plan.fields[image->plan.field_count++] =
+            (struct ring_field){.name = "text", .dtype = DTYPE_U16, .dimensions = 1, .ragged = 1};
+        image->plan.ragged_mean = 8000; // several chunks
+        image->plan.ragged_usual = 6000;
+        image->plan.ragged_most = 20000;
+    }
     FUZZ_CHECK(ring_plan(&image->plan, &error) == 0);
     FUZZ_CHECK(ring_create(&image->plan, &fd, &read_fd, &error) == 0);
     FUZZ_CHECK(ring_allocate_control(&image->plan, fd, &error) == 0);

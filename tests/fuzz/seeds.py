@@ -14,33 +14,16 @@ import tarfile
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "tests/integration"))
+import arrow_seeds  # noqa: E402
+import packed_seeds  # noqa: E402
+import parquet_seeds  # noqa: E402
 import wire  # noqa: E402
+from parts import number, patch, patch_at, u16  # noqa: E402
+from seeds_folder import folders  # noqa: E402
+from session_seeds import sessions  # noqa: E402
 
 IDX_IMAGES = bytes([0, 0, 8, 3]) + struct.pack(">3I", 4, 2, 3) + bytes(range(24))
 IDX_LABELS = bytes([0, 0, 8, 1]) + struct.pack(">I", 4) + bytes(4)
-
-
-def number(value):
-    """fuzz_number: 6 bits, or 3, 6 or 9 more bytes."""
-    for tag, more in enumerate((0, 3, 6, 9)):
-        if value < 1 << (6 + 8 * more):
-            whole = value.to_bytes(more + 1, "big")
-            return bytes([tag << 6 | whole[0]]) + whole[1:]
-    raise ValueError(value)
-
-
-def u16(value):
-    return struct.pack("<H", value)
-
-
-def patch(page, offset, data):
-    """fuzz_patch: a word of one of the target's pages."""
-    return bytes([page, offset // 4, len(data)]) + data
-
-
-def patch_at(offset, data):
-    """fuzz_patch: any place."""
-    return b"\xff" + number(offset) + bytes([len(data)]) + data
 
 
 def client(body, **fields):
@@ -88,6 +71,8 @@ def frames():
         client("release", slots=[1, 2, 300], waiting=True),
         client("query", kind=4, name="numbers", start=12),
         client("command", kind=1),
+        client("bring", dataset="numbers", kind=3, count=2, dtype=9, hash=1 << 63),
+        client("piece", words=bytes(16)),
     ]
     answers = [
         server("welcome", version=1, daemon_version="0.1.0", pid=4),
@@ -96,11 +81,14 @@ def frames():
         server("end"),
         server("error", code=2, text="no"),
         server("done", text="it is done"),
+        server("wanted"),
+        server("brought", samples=1000),
     ]
     for name, answer in ANSWERS.items():
         yield f"answer-{name}", bytes([0, 0]) + frame(server("answer", **answer))
     yield "questions", bytes([7, 0]) + b"".join(map(frame, questions))
     yield "answers", bytes([0, 2]) + b"".join(map(frame, answers))
+    yield "field-zero", bytes([0, 2]) + frame(bytes.fromhex("1208080110801880 0000"))
     # Each takes two bytes here and some hundred when it is decoded: the arena's limit is what stops it.
     yield "many-feeds", bytes([0, 0]) + frame(server("answer", feeds=[{}] * 6000))
     yield "too-long", bytes([0, 5]) + struct.pack("<I", 65537) + bytes(20)
@@ -127,6 +115,7 @@ format=tokens\r\npath=t.bin\r\ndtype=u16\r\nlength=128\r\nheader_bytes=1024\r\ni
 format = records\npath = a.bin\nrecord_bytes = 8\nfield.x = u64 @ 0\ntransform.x = scale 2\nallow_users = root
 [view part]\nof = a\nsamples = 10%..33.3333%\nsplit_seed = 3\ntransform.x = cast f16\n[view rest]\nof = a\nsamples = 5..
 [view drawn]\nof = a\nweights = w.npy\nepoch_samples = 1000
+[mix both]\nsource.part = 0.25\nepoch_samples = 1000\nsource.a = 3\non_error = skip\nio = uring
 """
     yield "nearly", b"[feedd]\nloader = 2\n[datasett x]\n"
 
@@ -147,6 +136,7 @@ def sources():
 
     yield "idx", bytes([0 | exact, 1]) + files(IDX_IMAGES, IDX_LABELS)
     yield "idx-two-files", bytes([0 | one_field | exact, 1]) + files(IDX_IMAGES, IDX_IMAGES)
+    yield "idx-in-windows", bytes([0 | one_field | exact, 1 + 3 * 2]) + files(IDX_IMAGES, IDX_IMAGES)
     yield "idx-transform", bytes([0 | transform | exact, 0]) + b"scale 1/255, standardise\n" + files(IDX_IMAGES)
     yield "idx-sparse", bytes([0, 0]) + number(16 + (1 << 20)) + files(sparse)
     yield "npy", bytes([1 | exact, 1]) + files(floats, npy("|u1", "(2,)", bytes(2), 2))
@@ -182,10 +172,16 @@ def archives():
     yield "ustar", bytes([sums]) + fields.replace(b"length @ jpg", b"") + archive(tarfile.USTAR_FORMAT, *one)
     long = "d" * 150
     yield "gnu", bytes([sums]) + fields + archive(tarfile.GNU_FORMAT, *((f"{long}/{long}/{m[0]}", *m[1:]) for m in one[:2]))
+    plain = fields.replace(b"length @ jpg", b"").replace(b"16 255", b"")
+    yield "ragged", bytes([sums]) + plain + archive(tarfile.USTAR_FORMAT, *one)
     pax = {"comment": "text", "size": "5"}
     yield "pax", bytes([sums]) + fields + archive(tarfile.PAX_FORMAT, (f"{long}{long}.jpg", b"image", pax), one[1])
     whole = archive(tarfile.USTAR_FORMAT, *one[:2])
     yield "two", bytes([sums | two]) + fields + whole * 2
+    yield "kept", bytes([sums | 8]) + fields + b"\0" + whole
+    for name, place, word in ("offset", 80, 1 << 40), ("file", 88, 5 << 32 | 1), ("size", 88, 5000 << 32), ("count", 56, 9):
+        patch = bytes([11, 0, place // 4, 8]) + struct.pack("<Q", word)
+        yield f"kept-{name}", bytes([sums | 8]) + fields + patch + whole
     large = bytearray(whole)
     large[124:136] = b"\x80" + bytes(7) + struct.pack(">I", 1 << 30)
     yield "binary-size", bytes([sums]) + fields + bytes(large)
@@ -196,22 +192,34 @@ def archives():
         yield f"type-{chr(kind)}", bytes([sums]) + fields + bytes(other)
 
 
-def pairs():
+def documents():
+    offsets, padded, u16_data = 1, 2, 4
+
     def index(lengths, boundaries, kind=8, version=1):
         offsets = [2 * sum(lengths[:number]) for number in range(len(lengths))]
         head = b"MMIDIDX\0\0" + struct.pack("<QBQQ", version, kind, len(lengths), len(boundaries))
         tables = (lengths, "i"), (offsets, "q"), (boundaries, "q")
         return head + b"".join(struct.pack(f"<{len(table)}{code}", *table) for table, code in tables)
 
-    yield "plain", bytes([3]) + number(12) + index([3, 2, 1], [0, 1, 2, 3])
-    yield "sequences", bytes([1]) + number(12) + index([3, 0, 2, 1], [0, 2, 2, 4])
-    yield "gap", bytes([1]) + number(12) + index([3, 2, 1], [0, 1, 3])[:-24] + bytes(24)
-    yield "type", bytes([1]) + number(12) + index([3, 2, 1], [0, 3], kind=6)
-    yield "version", bytes([1]) + number(12) + index([3, 2, 1], [0, 3], version=2)
+    yield "plain", bytes([0, 4]) + number(12) + index([3, 2, 1], [0, 1, 2, 3])
+    yield "sequences", bytes([0, 2]) + number(12) + index([3, 0, 2, 1], [0, 2, 2, 4])
+    yield "gap", bytes([0, 2]) + number(12) + index([3, 2, 1], [0, 1, 3])[:-24] + bytes(24)
+    yield "type", bytes([0, 2]) + number(12) + index([3, 2, 1], [0, 3], kind=6)
+    yield "version", bytes([0, 2]) + number(12) + index([3, 2, 1], [0, 3], version=2)
+    yield "ragged", bytes([0, 0]) + number(12) + index([3, 0, 2, 1], [0, 1, 2, 2, 4])
+    yield "padded", bytes([padded, 0]) + number(12) + index([3, 2, 1], [0, 1, 2, 3])
+    wide = npy("<i8", "(4,)", struct.pack("<4q", 1, 3, 3, 6))
+    yield "offsets", bytes([offsets | u16_data, 0]) + number(12) + wide
+    yield "boundaries", bytes([0, 70]) + number(12) + index([1, 0, 2, 3], [0, 1, 2, 3, 4])
+    yield "offsets-packed", bytes([offsets | u16_data, 2]) + number(12) + wide
+    yield "offsets-after-a-header", bytes([offsets | padded | u16_data | 6 << 4, 0]) + number(18) + wide
+    yield "offsets-that-fall", bytes([offsets, 0]) + number(12) + npy("<u4", "(3,)", struct.pack("<3I", 1, 5, 4))
+    yield "offsets-below-0", bytes([offsets, 0]) + number(12) + npy("<i4", "(3,)", struct.pack("<3i", -1, 5, 6))
 
 
 def texts():
-    yield "token", b"\x00feedd1.1.00000000deadbeef.7.3.640"
+    for name, more in (("token", b"feedd1.1"), ("mix", b"feedd2.1")):
+        yield name, b"\0" + more + b".00000000deadbeef.7.3.640" + b".1.17.3:12,1:5" * (name == "mix")
     steps = b"scale 1/255, shift -.5e-3, mean 1 2 3, std 4, standardise, cast f16"
     yield "transform", b"\x01\x02\x03\x02\x03\x03" + steps
     yield "channels", b"\x01\x02\x01\x1f" + b"std" + b" 2" * 32 + b", mean 1" + b" 0" * 30
@@ -249,12 +257,15 @@ def statistics():
 
 
 def rings():
-    device, put_right, other_size, writable = 1, 2, 4, 8
+    device, put_right, other_size, writable, ragged = 1, 2, 4, 8, 16
     yield "host", bytes([writable, 0])
     yield "device", bytes([device | writable, 0])
     yield "longer", bytes([put_right | other_size | writable]) + number(1 << 20) + bytes([0])
     yield "slots", bytes([put_right, 1]) + patch(0, 24, b"\x04")
     yield "shape", bytes([0, 2]) + patch(0, 144 + 40, b"\x05") + patch(0, 144 + 48, b"\x04")
+    yield "ragged", bytes([ragged | writable, 0]) + b"\x00\x03\x46\x01" * 8
+    yield "ragged-device", bytes([ragged | device | writable, 0])
+    yield "ragged-values", bytes([ragged | put_right, 1]) + patch(0, 144 + 3 * 136 - 8, b"\x02")
     yield "few-skip-words", bytes([0, 1]) + patch(0, 72, bytes(4))
     skips = 4096 + 8 * 128 + 64  # after the records and the chunk words of 8 slots
     yield "holes", bytes([0, 2]) + patch(1, 48, b"\x40\0\0\0\x02\0\0\0") + patch_at(skips, b"\x06")
@@ -263,6 +274,7 @@ def rings():
 
 # Steps of hostile_step in fuzz_client.c; `use` makes the application take one.
 WELCOME, ATTACHED, GRANT, END, ERROR, PATCH, HANG_UP = bytes([3, 1]), b"\x04", b"\x00", b"\x06", b"\x07", b"\x0a", b"\x0b"
+WANTED, BROUGHT = b"\x0c", b"\x0d"
 DAEMON, NEXT, RELEASE, ASK = b"\x06", b"\x00\x07", b"\x03\x00", b"\x05\x00\x00\x00"
 
 
@@ -272,7 +284,15 @@ def clients():
     yield "host", bytes([0]) + begin + granted + ASK + granted + NEXT + END
     yield "device", bytes([1]) + begin + granted + ASK + RELEASE
     yield "reconnect", bytes([2 | 4]) + begin + granted + DAEMON + HANG_UP + NEXT + begin + granted + ASK
+    with_view = WELCOME + WANTED + BROUGHT + ATTACHED
+    yield "view", bytes([8]) + with_view + granted + ASK
+    yield "view-known", bytes([8]) + WELCOME + BROUGHT + ATTACHED + granted
+    yield "view-refused", bytes([8]) + WELCOME + WANTED + ERROR + number(34) + b"no such sample\n"
+    yield "view-wanted-twice", bytes([8]) + WELCOME + WANTED * 2 + BROUGHT + ATTACHED
+    yield "view-again", bytes([8 | 2]) + with_view + granted + DAEMON + HANG_UP + NEXT + with_view + granted
     yield "error", bytes([0]) + begin + DAEMON + ERROR + number(62) + b"too slow\n" + NEXT
+    yield "ragged", bytes([16]) + begin + granted + ASK + granted + NEXT + END
+    yield "ragged-device", bytes([1 | 16]) + begin + granted + ASK + RELEASE
     change = DAEMON + PATCH + b"\x00" + patch(1, 3 * 128, b"\x09")
     yield "changed", bytes([0]) + begin + DAEMON + GRANT + b"\x01\x03" + change + NEXT * 2
     lie = DAEMON + PATCH + b"\x00" + patch(1, 48, b"\xff\xff")
@@ -298,78 +318,25 @@ def commands():
     for name, sums in (("drawn", [0, 2, 7]), ("drawn-by-nothing", [0, 0, 0]), ("drawn-by-falling-sums", [5, 4, 7])):
         shares = server("answer", shares=sums)
         yield name, bytes([8, 0]) + b"\x04" + u16(len(drawn)) + drawn + b"\x04" + u16(len(shares)) + shares
+    def indexed(columns, index):
+        listed = server("answer", files=[{"path": "f", "samples": 100}], columns=columns)
+        words = server("answer", index=index)
+        return bytes([8, 0]) + b"\x04" + u16(len(listed)) + listed + b"\x04" + u16(len(words)) + words
+
+    label = {"field": 1, "kind": 1, "offset": 8, "bytes": 8}
+    yield "indexed", indexed([{"field": 0, "offset": 8, "bytes": 8, "pad": 7}, label], [201 * 8, *range(200)])
+    yield "indexed-in-part", indexed([{"field": 0, "transformed": 1}, label], [90 * 8, *range(89)])
+    documents = [{"field": 0, "kind": 2, "offset": 8, "bytes": 8}, {"field": 1, "kind": 3, "offset": 8, "bytes": 8}]
+    yield "documents", indexed(documents, [6 * 8, 0, 2, 32, 0, 50])
+    yield "documents-elsewhere", indexed(documents, [6 * 8, 0, 2, 40, 0, 50])
     done = server("done", text="2 datasets are on offer\nwarning: mind this")
     yield "command", bytes([9, 0]) + b"\x04" + u16(len(done)) + done
 
 
-def step(what, who=0, flag=0):
-    return bytes([what << 2 | who | flag])
-
-
-def attach(who, flags, more=0, batch=8, world=1, rank=0, epochs=0, rest=b""):
-    return step(1, who) + bytes([flags, more]) + number(batch) + number(world) + number(rank) + number(epochs) + rest
-
-
-def sessions():
-    def hello(who, user=0):
-        return step(0, who) + bytes([user]) + b"fuzz\n"
-
-    work = step(10) + bytes([0, 0, 31])
-    read, release = bytes([9 << 2]), step(2) + bytes([0xfd])
-    yield "one-client", hello(0) + attach(0, 4) + work + read + release + work + read + work + read
-    yield "to-the-end", hello(0) + attach(0, 1 | 8, batch=4, epochs=1) + (work + read + release) * 4
-    both = hello(0) + hello(1)
-    yield "shared", both + attach(0, 32) + attach(1, 32) + work + read + step(9, 1) + release + step(2, 1) + b"\xfd" + work
-    yield "ranks", both + attach(0, 36, world=2) + attach(1, 36, world=2, rank=1) + work * 2 + read + step(9, 1) + step(7)
-    yield "resumed", hello(0) + attach(0, 64, rest=number(1) + number(16)) + work + read
-    yield "not-held", hello(0) + attach(0, 0) + work + read + step(2) + b"\x02" + number(60) + read
-    yield "held-twice", hello(0) + attach(0, 0) + work + read + (step(2) + b"\x02" + number(0)) * 2 + read
-    again = step(7) + hello(0)
-    yield "another-run", hello(0) + attach(0, 0) + work + again + attach(0, 64, rest=number(1) + number(3)) + work + read
-    early, late = attach(0, 96, rest=number(0) + number(8)), attach(1, 96, rest=number(0) + number(24))
-    yield "earlier-token", both + late + early + work * 2 + read
-    one_rank = number(0) + number(1) + number(0) * 2
-    ranks = [attach(0, 32, 2, world=2, rank=rank, rest=one_rank) for rank in (0, 1)]
-    yield "another-rank", hello(0) + ranks[0] + work + again + ranks[1] + work + read
-    yield "asks-too-much", hello(0) + step(3) + b"\xf9\x00" + number(60) + read + step(14) + b"\x00" + read
-    progress = step(15, 2)
-    two = attach(0, 36, world=2) + attach(1, 36, world=2, rank=1)
-    yield "progress", both + two + work + read + step(13) + b"\x00" + progress
-    ahead = attach(0, 96, rest=number(41) + number(8))
-    yield "far-ahead", both + late + ahead + progress
-    yield "progress-to-the-end", hello(0) + attach(0, 1 | 8, batch=4, epochs=1) + progress * 2
-    yield "failed-sample", hello(0) + attach(0, 0) + step(10) + bytes([0, 15, 3]) + read
-    yield "skipped-sample", hello(0) + attach(0, 1, batch=5) + step(10) + bytes([0, 14, 3]) + work + work + read
-    yield "loader-dies", hello(0) + attach(0, 0) + step(10) + bytes([0, 13, 1]) + work + read
-    hold_on, hang, silence, patience = step(14) + b"\xe0", step(10) + bytes([0, 13, 1]), step(14) + b"\x7f", step(14) + b"\x0c"
-    hung = hold_on + hello(0) + attach(0, 0) + hang + silence + patience
-    yield "loader-hangs", hung + (work + read + release) * 3 + hold_on + work + read
-    full = hello(0) + attach(0, 0) + hang + work
-    yield "loader-hangs-in-a-full-ring", hold_on + full + silence + patience + work + read + hold_on
-    yield "two-loaders-hang", hung + hang + silence + read
-    yield "hangs-and-leaves", hung + step(7) + patience * 2 + hold_on + progress
-    yield "questions", hello(0) + b"".join(step(3) + bytes([kind, 1]) + number(0) for kind in range(8)) + read
-    yield "reload-and-drain", hello(0) + step(4) + b"\x00" + read + step(4) + b"\x01" + read
-    yield "lags", both + attach(0, 32) + attach(1, 32) + work + read + work + step(14) + b"\x10" + step(9, 1)
-    yield "stall", hello(0) + step(15, 1) + attach(0, 0) + step(7) + step(15, 1)
-    yield "no-process", hello(0) + step(15) + attach(0, 0) + step(14) + b"\xff" + read
-    yield "raw", hello(0) + step(5) + u16(3) + b"\x22\x01\x08" + step(6) + b"\x11" + b"abcd"
-    ready, answers = step(12) + b"\x00", step(12) + b"\x40"
-    on_gpu = attach(0, 128) + ready + answers + work + answers * 2 + read
-    yield "device", hello(0) + on_gpu + release + answers + work + answers + read
-    yield "device-dies", hello(0) + on_gpu + step(13) + b"\xff" + step(14) + b"\x04" + ready + answers * 2 + read
-    lost = step(12) + b"\xa0" + b"\x08" + number(1) + number(5) + number(0) * 3
-    yield "device-lost", hello(0) + on_gpu + lost + read
-    lagging = step(12) + b"\xa0" + b"\x07" + number(1) + number(0) * 3 + number(60)
-    yield "device-lags", hello(0) + on_gpu + (step(14) + b"\x08" + lagging) * 3 + read
-    refused = step(12) + b"\xa0" + b"\x03" + number(1) + number(0) * 4
-    yield "device-refused-without-a-code", hello(0) + attach(0, 128) + ready + step(14) + b"\x01" + refused + read
-    yield "device-garbage", hello(0) + attach(0, 128) + ready + step(12) + b"\xfc" + read
-
-
-TARGETS = {"frame": frames, "config": configs, "source": sources, "tar": archives, "megatron": pairs, "sample": samples,
+TARGETS = {"frame": frames, "config": configs, "source": sources, "tar": archives, "documents": documents, "sample": samples,
            "text": texts, "stats": statistics, "ring": rings, "client": clients, "ctl": commands,
-           "session": sessions}  # fmt: skip
+           "session": sessions, "arrow": arrow_seeds.seeds, "parquet": parquet_seeds.seeds, "folder": folders,
+           "packed": packed_seeds.seeds}  # fmt: skip
 
 
 def main():

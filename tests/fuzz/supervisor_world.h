@@ -24,7 +24,7 @@
 #include "tests/world/closing.h"
 #include "tests/world/tasks.h"
 
-#define PENDING_MOST 64u
+#define PENDING_MOST 512u
 #define TURNS_MOST   64u
 
 struct far_end {
@@ -214,15 +214,18 @@ static inline void world_wait(uint64_t ns) {
 
 // ---- Beginning and end -------------------------------------------------------------------------------------
 
-// Loads a configuration with two datasets.
+// Loads a configuration with two datasets and a mix.
 static inline void load_config(struct supervisor *supervisor) {
     static const char text[] =
         "[feedd]\nring_memory = 1M\nring = 64K\nloaders = 2\nlinger = 1s\nmax_lag = 2s\n"
+        "view_memory = 1M\nuser_view_memory = 400K\n"
         "simulated_gpus = 1\nuser_feeds = 4\ndevice_pool = 64K\ndevice_linger = 1s\n"
         "[dataset numbers]\nformat = records\nrecord_bytes = 8\nfield.value = u64 @ 0\n"
         "path = /proc/self/fd/%d\n"
         "[dataset few]\nformat = records\nrecord_bytes = 800\nfield.value = u8[800] @ 0\n"
-        "on_error = skip\npath = /proc/self/fd/%d\n";
+        "on_error = skip\npath = /proc/self/fd/%d\n"
+        "[view odd]\nof = numbers\nsamples = ..300\nsplit_seed = 1\n"
+        "[mix both]\nsource.numbers = 2\nsource.odd = 3\nepoch_samples = 700\n";
     char config[1024], path[32];
     struct error error = {0};
     int config_fd = fuzz_memory_file(), data_fd = fuzz_memory_file();
@@ -248,7 +251,8 @@ static inline void world_open(void) {
 
 static inline bool world_is_busy(void) {
     const struct supervisor *supervisor = &world.supervisor;
-    return supervisor->session_count || supervisor->feed_count || !LIST_EMPTY(&supervisor->devices);
+    return supervisor->session_count || supervisor->feed_count || !LIST_EMPTY(&supervisor->devices) ||
+           !TAILQ_EMPTY(&supervisor->brought);
 }
 
 // The clients have gone: nothing may be left of them. Then the next input finds a supervisor that has just started.
@@ -259,7 +263,7 @@ static inline void world_settle(void) {
     for (uint32_t i = 0; i < 8 && world_is_busy(); i++)
         world_wait(1000 * NS_PER_S);
     world_wait(1000 * NS_PER_S); // what the last feed left is given back
-    FUZZ_CHECK(LIST_EMPTY(&supervisor->kept_rings));
+    FUZZ_CHECK(LIST_EMPTY(&supervisor->kept_rings) && TAILQ_EMPTY(&supervisor->brought));
     users_forget(supervisor, UINT64_MAX);
     FUZZ_CHECK(LIST_EMPTY(&supervisor->sessions) && !supervisor->session_count);
     FUZZ_CHECK(LIST_EMPTY(&supervisor->feeds) && !supervisor->feed_count);

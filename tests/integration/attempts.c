@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>
+#include <linux/openat2.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -74,8 +75,32 @@ static long parent_for(long argument, pid_t parent) {
     return argument == PARENT ? parent : argument;
 }
 
+// Of a loader whose dataset is a folder: a file in it and one beside it, by path.
+static void try_paths(void) {
+    const char *inside = getenv("ATTEMPTS_INSIDE"), *outside = getenv("ATTEMPTS_OUTSIDE");
+    struct open_how reading = {.flags = O_RDONLY}, writing = {.flags = O_WRONLY};
+    struct open_how listing = {.flags = O_RDONLY | O_DIRECTORY};
+    char folder[4096];
+    if (!inside || !outside)
+        return;
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(inside, '/') - inside), inside);
+    tell("open beneath", syscall(SYS_openat2, AT_FDCWD, inside, &reading, sizeof reading));
+    tell("open beneath for writing", syscall(SYS_openat2, AT_FDCWD, inside, &writing, sizeof writing));
+    tell("list the folder", syscall(SYS_openat2, AT_FDCWD, folder, &listing, sizeof listing));
+    tell("open beside", syscall(SYS_openat2, AT_FDCWD, outside, &reading, sizeof reading));
+    tell("extend a file", syscall(SYS_truncate, inside, 1 << 20));
+    // It must be bounded, which getrlimit does not say any more.
+    int last = -1, fd;
+    while (last < 4096 && (fd = (int)syscall(SYS_openat2, AT_FDCWD, inside, &reading, sizeof reading)) >= 0)
+        last = fd;
+    tell("limit of descriptors", last < 4096 ? 0 : -1);
+    for (; last > 100; last--)
+        close(last);
+}
+
 static void try_all(void) {
     pid_t parent = getppid();
+    try_paths();
     for (size_t i = 0; i < sizeof attempts / sizeof attempts[0]; i++) {
         const struct attempt *attempt = &attempts[i];
         long arguments[6];

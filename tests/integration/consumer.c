@@ -22,11 +22,14 @@
 
 #include "client/feed.h"
 #include "tests/integration/feed_arguments.h"
+#include "tests/integration/view_argument.h"
 
 #define HELD_MOST 4096
 
 struct consumer {
     struct feed_options options;
+    const char *view_text;
+    struct feed_view view;
     uint64_t batches; // stop after this many; 0: at the end
     uint64_t hold;    // batches kept while the next is taken
     uint64_t sleep_us;
@@ -86,7 +89,7 @@ static uint32_t crc32(uint32_t crc, const uint8_t *bytes, size_t count) {
 }
 
 // Of host memory it looks at the bytes where they are.
-static uint32_t hash_field(const struct consumer *consumer, const struct feed_batch *batch, uint32_t field) {
+static uint32_t hash_values(const struct consumer *consumer, const struct feed_batch *batch, uint32_t field) {
     const struct feed_array *array = &batch->field[field];
     if (!consumer->options.device)
         return crc32(0, array->data, array->bytes);
@@ -98,6 +101,22 @@ static uint32_t hash_field(const struct consumer *consumer, const struct feed_ba
     uint32_t hash = err ? 0 : crc32(0, bytes, array->bytes);
     if (bytes != room)
         free(bytes);
+    return hash;
+}
+
+// Of a ragged field, the offsets follow the values.
+static uint32_t hash_field(const struct consumer *consumer, const struct feed_batch *batch, uint32_t field) {
+    uint32_t hash = hash_values(consumer, batch, field);
+    size_t bytes = (batch->count + 1) * sizeof(int64_t);
+    if (!batch->field[field].ragged)
+        return hash;
+    int64_t *offsets = malloc(bytes);
+    int err = offsets ? feed_batch_fetch_offsets(consumer->feed, batch, field, offsets) : -ENOMEM;
+    if (err)
+        fail(consumer, "fetch", err);
+    else
+        hash = crc32(hash, (const uint8_t *)offsets, bytes);
+    free(offsets);
     return hash;
 }
 
@@ -297,6 +316,7 @@ static int step(struct consumer *consumer) {
 static const struct argument options[] = {
     FEED_ARGUMENTS(struct consumer),
     {"batches", ARGUMENT_U64, offsetof(struct consumer, batches)},
+    {"view", ARGUMENT_TEXT, offsetof(struct consumer, view_text)},
     {"hold", ARGUMENT_U64, offsetof(struct consumer, hold)},
     {"sleep-us", ARGUMENT_U64, offsetof(struct consumer, sleep_us)},
     {"timeout", ARGUMENT_INT, offsetof(struct consumer, timeout_ms)},
@@ -324,7 +344,11 @@ int main(int argc, char **argv) {
         consumer.options.device_world_size = consumer.options.local_world_size
                                                  ? consumer.options.local_world_size
                                                  : consumer.options.world_size;
-    int err = feed_open(&consumer.feed, &consumer.options);
+    if (!view_parse(consumer.view_text, &consumer.view)) {
+        fprintf(stderr, "consumer: cannot read view %s\n", consumer.view_text);
+        return 2;
+    }
+    int err = feed_open_view(&consumer.feed, &consumer.options, consumer.view_text ? &consumer.view : NULL);
     int status;
     if (err) {
         status = fail(&consumer, "open", err);

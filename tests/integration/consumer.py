@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import os
 import queue
+import signal
 import subprocess
 import threading
 import time
@@ -156,6 +158,23 @@ def read(instance, dataset, batch_size, epochs=1, **options):
     with Consumer(instance, dataset, batch_size, epochs=epochs, **options) as reader:
         reader.attached()
         return reader.finish()
+
+
+def read_through_kills(instance, dataset, batch_size, count, **options):
+    """The `count` batches of a whole run, during which all loaders and then the daemon are killed."""
+    options = {"reconnect_timeout": 20000, **options}
+    with Consumer(instance, dataset, batch_size, step=True, **options) as reader:
+        reader.attached()
+        batches = reader.take(5)
+        for loader in instance.children_called("loader"):
+            os.kill(loader, signal.SIGKILL)
+        batches += reader.take(10)
+        instance.process.kill()
+        instance.process.wait()
+        instance.start()
+        batches += reader.take(count - 15)
+        reader.next_ends()
+        return batches
 
 
 def refused(instance, code, *parts, dataset="numbers", batch_size=10, **options):

@@ -6,6 +6,7 @@ A dataset's content is {field: [bytes of sample 0, bytes of sample 1, ...]}.
 
 import ast
 import functools
+import itertools
 import pathlib
 import struct
 import sys
@@ -14,7 +15,10 @@ import zlib
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "unit"))
 
 from draw_reference import Draws  # noqa: E402
+from mix_reference import Mix  # noqa: E402
 from order_reference import Order, selected  # noqa: E402
+from replace_reference import ATTEMPTS, replacement  # noqa: E402
+from window_reference import Windows, part  # noqa: E402
 
 IDX_BYTES = {0x08: 1, 0x09: 1, 0x0B: 2, 0x0C: 4, 0x0D: 4, 0x0E: 8}
 
@@ -68,21 +72,34 @@ def read_tokens(paths, token_bytes, length, header=0):
     return windows
 
 
+def _part(values, chosen):
+    part = [values[sample] for sample in chosen]
+    return Ragged(part, values.item) if isinstance(values, Ragged) else part
+
+
 def view(content, begin, end, split_seed=None):
     """The content of a view; its samples are numbered from 0."""
     samples = len(next(iter(content.values())))
     chosen = selected(samples, begin, end - begin, split_seed)
-    return {name: [values[sample] for sample in chosen] for name, values in content.items()}
+    return {name: _part(values, chosen) for name, values in content.items()}
 
 
 # ---- Order and batches -------------------------------------------------------------------------------------
 
 
+class Shuffled:
+    """How a dataset with shuffle_window is shuffled: with groups of these sizes; of a view, some of its samples."""
+
+    def __init__(self, size, groups, first=0, samples=None):
+        bounds = [0, *itertools.accumulate(groups)]
+        self.size, self.groups = size, part(bounds, first, bounds[-1] - first if samples is None else samples)
+
+
 @functools.lru_cache(maxsize=64)
-def _order(samples, shuffle, seed, epoch):
+def _order(samples, shuffle, seed, epoch, windows=None):
     if not shuffle:
         return range(samples)
-    order = Order(samples, seed, epoch)
+    order = Windows(windows.groups, windows.size, seed, epoch) if windows else Order(samples, seed, epoch)
     return [order.sample(position) for position in range(samples)]
 
 
@@ -93,9 +110,10 @@ def _runs(rest, batch_size, world_size):
     return [rest // world_size + (rank < rest % world_size) for rank in range(world_size)]
 
 
-def epoch_batches(samples, batch_size, world_size=1, rank=0, drop_last=False, shuffle=False, seed=0, epoch=0, consumed=0):
+def epoch_batches(samples, batch_size, world_size=1, rank=0, drop_last=False, shuffle=False, seed=0, epoch=0, consumed=0,
+                  windows=None):  # fmt: skip
     """The batches of one rank in one epoch, as the lines of consumer.c without their bytes."""
-    order = _order(samples, shuffle, seed, epoch)
+    order = _order(samples, shuffle, seed, epoch, windows)
     batches, at = [], consumed
     while at < samples and not (drop_last and samples - at < batch_size * world_size):
         counts = _runs(samples - at, batch_size, world_size)
@@ -119,8 +137,25 @@ def run_batches(samples, batch_size, epochs=1, epoch=0, consumed=0, **shape):
     return batches
 
 
+class Ragged(list):
+    """A field whose samples differ in length, of values of so many bytes."""
+
+    def __init__(self, samples, item=1):
+        super().__init__(samples)
+        self.item = item
+
+
+def _crc(chosen, field):
+    """Of some samples of a field."""
+    hashed = zlib.crc32(b"".join(chosen))
+    if isinstance(field, Ragged):
+        offsets = [0, *itertools.accumulate(len(sample) // field.item for sample in chosen)]
+        hashed = zlib.crc32(struct.pack(f"<{len(offsets)}q", *offsets), hashed)
+    return hashed
+
+
 def crc(content, samples):
-    return {name: zlib.crc32(b"".join(values[sample] for sample in samples)) for name, values in content.items()}
+    return {name: _crc([values[sample] for sample in samples], values) for name, values in content.items()}
 
 
 # ---- Comparing ---------------------------------------------------------------------------------------------
@@ -158,6 +193,95 @@ def check_drawn(content, weights, batches, seed=0):
         assert batch["samples"] == list(range(batch["first"], batch["first"] + batch["count"])), batch
         drawn = [draws.sample(seed, batch["epoch"], position) for position in batch["samples"]]
         assert batch["crc"] == crc(content, drawn), f"wrong bytes in {batch}, wanted those of samples {drawn}"
+
+
+def replaced(samples, bad, batch, i, seed=0, number=lambda position: position):
+    """What stands at place i of the batch, as the dataset numbers it: number() says which of `samples` of the view that is,
+    and `bad` are those that cannot be read."""
+    wanted = number(batch["samples"][i])
+    for attempt in range(1, ATTEMPTS + 1):
+        if wanted not in bad:
+            return wanted
+        wanted = number(replacement(seed, batch["epoch"], batch["first"] + i, attempt, samples))
+    return wanted
+
+
+def check_replaced(content, bad, batches, batch_size, seed=0, number=lambda position: position, samples=None, **options):
+    """As check_run, where others stand in the places of `bad`; returns how many."""
+    samples = samples or len(next(iter(content.values())))
+    check_places(samples, batches, batch_size, seed=seed, **options)
+    seed, count = seed if options.get("shuffle") or options.get("drawn") else 0, 0
+    for batch in batches:
+        stands = [replaced(samples, bad, batch, i, seed, number) for i in range(batch["count"])]
+        count += sum(number(sample) != other for sample, other in zip(batch["samples"], stands))
+        assert batch["crc"] == crc(content, stands), f"wrong bytes in {batch}, wanted those of samples {stands}"
+    return count
+
+
+class Source:
+    """A source of a mix: the content of a dataset or view or, with weights, of the dataset that it draws from."""
+
+    def __init__(self, content, weights=None, samples=None):
+        self.content = content
+        self.draws = Draws(weights) if weights else None
+        self.samples = samples or len(weights or next(iter(content.values())))
+
+    def sample(self, number, shuffle, seed):
+        """What it gives as its sample `number` of all epochs, which does not depend on the mix."""
+        epoch, position = divmod(number, self.samples)
+        if self.draws:
+            return self.draws.sample(seed, epoch, position)
+        return _order(self.samples, shuffle, seed, epoch)[position]
+
+    def replaced(self, number, shuffle, seed, bad):
+        """The same if the samples `bad` of the content cannot be read."""
+        epoch, position = divmod(number, self.samples)
+        wanted = self.sample(number, shuffle, seed)
+        for attempt in range(1, ATTEMPTS + 1):
+            if wanted not in bad:
+                return wanted
+            wanted = replacement(seed, epoch, position, attempt, self.samples)
+            if self.draws:
+                wanted = self.draws.sample(seed, epoch, wanted)
+        return wanted
+
+
+class Mixed:
+    """A mix of sources from a position on, before which each had given `drawn` samples."""
+
+    def __init__(self, sources, weights, epoch_samples, start=0, drawn=None):
+        self.sources, self.epoch_samples, self.start = sources, epoch_samples, start
+        self.drawn = drawn or [0] * len(sources)
+        self.mix = Mix(weights)
+
+    def at(self, epoch, position):
+        """The source that stands there, and how many samples it gave before."""
+        source, number = self.mix.draw(epoch * self.epoch_samples + position - self.start)
+        return source, self.drawn[source] + number
+
+    def changed(self, weights, epoch, position):
+        """The same with other weights from there on."""
+        start = epoch * self.epoch_samples + position
+        drawn = [before + more for before, more in zip(self.drawn, self.mix.counts(start - self.start))]
+        return Mixed(self.sources, weights, self.epoch_samples, start, drawn)
+
+    def check(self, batches, shuffle=False, seed=0, bad=None):
+        """Each batch holds the bytes of what stands at its positions. `bad`: those samples of each source that others
+        replace; returns how often."""
+        fields, count, bad = self.sources[0].content, 0, bad or [()] * len(self.sources)
+        seed = seed if shuffle or any(source.draws for source in self.sources) else 0
+        for batch in batches:
+            due = range(batch["first"], batch["first"] + batch["count"] + batch["skipped"])
+            assert set(batch["samples"]) <= set(due) and len(set(batch["samples"])) == batch["count"], batch
+            assert batch["skipped"] or batch["samples"] == list(due), batch
+            places = [self.at(batch["epoch"], position) for position in batch["samples"]]
+            given = [(self.sources[at].content, self.sources[at].replaced(number, shuffle, seed, bad[at]))
+                     for at, number in places]  # fmt: skip
+            count += sum(self.sources[at].sample(number, shuffle, seed) in bad[at] for at, number in places)
+            wanted = {name: _crc([content[name][sample] for content, sample in given], values)
+                      for name, values in fields.items()}  # fmt: skip
+            assert batch["crc"] == wanted, f"wrong bytes in {batch}, wanted {wanted}"
+        return count
 
 
 def check_exactly_once(samples, batches):

@@ -114,7 +114,7 @@ def shared_objects():
 def dotted(key):
     """The key in feedd.conf that `key` stands for."""
     kind, _, name = key.partition("_")
-    return f"{kind}.{name}" if kind in ("field", "transform", "pad") else key
+    return f"{kind}.{name}" if kind in ("field", "transform", "pad", "source") else key
 
 
 class Instance:
@@ -136,6 +136,7 @@ class Instance:
             self.settings = {"device_pool": "64K", "device_linger": 1, **self.settings}
         self.datasets = {}
         self.views = {}
+        self.mixes = {}
         self.process = None
         self.objects_before = shared_objects()
 
@@ -163,11 +164,16 @@ class Instance:
     def add_view(self, name, of, **options):
         self.views[name] = {"of": of, **{dotted(key): value for key, value in options.items()}}
 
+    def add_mix(self, name, sources, epoch_samples, **options):
+        """sources: {name of a dataset or view: weight}"""
+        weights = {f"source.{source}": weight for source, weight in sources.items()}
+        self.mixes[name] = {**weights, "epoch_samples": epoch_samples, **options}
+
     def write_config(self, text=None):
-        """Writes `text`, or a configuration from the settings, datasets and views."""
+        """Writes `text`, or a configuration from the settings, datasets, views and mixes."""
         if text is None:
             lines = ["[feedd]", *(f"{key} = {value}" for key, value in self.settings.items())]
-            for kind, sections in (("dataset", self.datasets), ("view", self.views)):
+            for kind, sections in (("dataset", self.datasets), ("view", self.views), ("mix", self.mixes)):
                 for name, options in sections.items():
                     lines += [f"[{kind} {name}]", *(f"{key} = {value}" for key, value in options.items())]
             text = "\n".join(lines) + "\n"
@@ -298,6 +304,14 @@ class Instance:
 
     def ctl(self, *arguments, **options):
         return self.program(PROGRAMS / "feedctl", *arguments, **options)
+
+    def indexed(self):
+        """Waits until every dataset has its index, which is built while the daemon serves; before files are changed."""
+        eventually(
+            lambda: all(row["state"] == "open" for row in json.loads(self.ctl("datasets", "--json").stdout)), 15,
+            "all datasets have their indices",
+        )  # fmt: skip
+        return self
 
     def statistics(self):
         """The current output of feedctl stats --json."""

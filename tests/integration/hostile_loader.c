@@ -14,8 +14,8 @@
 #include "shm/layout.h"
 #include "tests/integration/hostile.h"
 
-#define FIRST_FILE 9 // HERITAGE_FILES
-#define SETTINGS   3 // its own, which nobody else maps
+#define FIRST_FILE 11 // HERITAGE_FILES
+#define SETTINGS   3  // its own, which nobody else maps
 #define FDS_MOST   64
 
 struct area {
@@ -86,6 +86,31 @@ static void write_failure(void) {
     atomic_store(&failure->state, below(2) ? RING_FAILURE_COMPLETE : (uint32_t)below(20));
 }
 
+// Where the values of ragged fields lie, and the offsets that consumers get.
+static void write_places(void) {
+    uint64_t places = geometry.slot_count * (geometry.chunks_per_slot + 2ull) * geometry.ragged_count;
+    uint64_t word = below(2) ? geometry.values_offset + below(2 * geometry.slot_bytes) : interesting();
+    if (!geometry.ragged_count)
+        return;
+    memcpy(ring.at + geometry.places_offset + 8 * below(places), &word, sizeof word);
+    uint64_t offsets = geometry.data_offset + below(geometry.slot_count) * geometry.slot_bytes +
+                       geometry.fields[0].slot_offset;
+    word = interesting();
+    memcpy(ring.at + offsets + 8 * below(geometry.batch_size + 1ull), &word, sizeof word);
+}
+
+// Says that a sample is bad which is not, and counts it as a loader should.
+static void write_skip(void) {
+    uint64_t slot = below(geometry.slot_count), chunk = below(geometry.chunks_per_slot);
+    uint64_t sample =
+        min_u64(chunk * geometry.chunk_samples + below(geometry.chunk_samples), geometry.batch_size - 1);
+    uint64_t *skips = (uint64_t *)(void *)(ring.at + geometry.skips_offset) + slot * geometry.skip_words;
+    uint64_t *chunks =
+        (uint64_t *)(void *)(ring.at + geometry.chunks_offset) + slot * geometry.chunks_per_slot;
+    skips[sample / 64] |= UINT64_C(1) << (sample % 64);
+    chunks[chunk] = CHUNK_DONE | 1 << 8;
+}
+
 static void write_control(void) {
     static const uint16_t words[] = {
         offsetof(struct ring_control, queue_head),     offsetof(struct ring_control, claim_cursor),
@@ -94,6 +119,8 @@ static void write_control(void) {
         offsetof(struct ring_header, slots_offset),    offsetof(struct ring_header, chunks_offset),
         offsetof(struct ring_header, slot_count),      offsetof(struct ring_header, skips_offset),
         offsetof(struct ring_header, chunks_per_slot), offsetof(struct ring_header, queue_entries),
+        offsetof(struct ring_header, places_offset),   offsetof(struct ring_header, values_offset),
+        offsetof(struct ring_header, ragged_count),    offsetof(struct ring_header, slot_allocated_bytes),
     };
     write_word(ring.at + words[below(COUNT_OF(words))]);
     syscall(SYS_futex, ring.at + offsetof(struct ring_control, work), FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
@@ -101,7 +128,7 @@ static void write_control(void) {
 
 static void write_somewhere(void) {
     uint64_t control = min_u64(geometry.data_offset, ring.bytes);
-    switch (below(16)) {
+    switch (below(21)) {
     case 0:
     case 1:
     case 2:
@@ -126,6 +153,15 @@ static void write_somewhere(void) {
             monotonic_ns();
         return;
     case 10:
+    case 11:
+    case 12:
+        write_places();
+        return;
+    case 13:
+    case 14:
+        write_skip();
+        return;
+    case 15:
         ring.at[below(ring.bytes)] = (uint8_t)any();
         return;
     default:

@@ -95,7 +95,7 @@ def test_unknown_section():
 
 
 def test_unknown_format():
-    refuse_text("[dataset d]\nformat = parquet\npath = /x\n", "parquet", "records", line=2)
+    refuse_text("[dataset d]\nformat = zarr\npath = /x\n", "zarr", "records", line=2)
 
 
 def test_missing_format():

@@ -126,6 +126,68 @@ def test_a_loader_can_do_nothing_else():
             assert not {name: errors for name, errors in met.items() if errors - allowed}, met
 
 
+def add_folder(instance):
+    """500 files in a folder, and others beside it."""
+    for number in range(500):
+        path = instance.directory / f"pictures/{number % 5}/{number}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data.sample_bytes(number, 64))
+    (instance.directory / "other").mkdir()
+    (instance.directory / "other/file").write_bytes(b"x")
+    instance.add_dataset("pictures", format="folder", path="pictures", field_file="bytes", pad_file=64)
+
+
+@harness.host_memory
+def test_a_loader_reads_in_its_folder_and_nothing_else():
+    require()
+    for io in ("uring", "mapped", "pread"):
+        with harness.Instance(loaders=1, io=io) as feedd:
+            add_folder(feedd)
+            inside, outside = feedd.directory / "pictures/0/0", feedd.directory / "other/file"
+            paths = {"ATTEMPTS_INSIDE": str(inside), "ATTEMPTS_OUTSIDE": str(outside)}
+            feedd.start(environment={**preload("loader"), **paths})
+            assert expected.check_exactly_once(500, consumer.read(feedd, "pictures", 32)) == 1
+            met = attempts(feedd)
+            row = confinement(feedd, "loader")
+            assert row["active"] == LOADER + ["io_uring"] * (io == "uring") and not row["missing"], row
+            for name, errors in met.items():
+                if name not in ("open beneath", "limit of descriptors"):
+                    assert not errors & {0}, (name, met)
+            # By itself, it opens only where it has no io_uring to do so; and never for writing.
+            assert met["open beneath"] == ({errno.EPERM} if io == "uring" else {0}), met
+            assert met["limit of descriptors"] == {0}, met
+
+
+@harness.host_memory
+def test_without_a_filter_folders_are_confined():
+    require()
+    with harness.Instance(loaders=1, io="uring") as feedd:
+        add_folder(feedd)
+        inside, outside = feedd.directory / "pictures/0/0", feedd.directory / "other/file"
+        paths = {"ATTEMPTS_INSIDE": str(inside), "ATTEMPTS_OUTSIDE": str(outside)}
+        feedd.start(environment={**preload("loader"), **paths}, wrap=forbid("seccomp"))
+        assert expected.check_exactly_once(500, consumer.read(feedd, "pictures", 32)) == 1
+        met = attempts(feedd)
+        assert met["open beneath"] == {0}, met
+        beside = {"open", "open for writing", "open beneath for writing", "list the folder", "open beside", "unlink", "mkdir"}
+        for name in beside:
+            assert 0 not in met[name], (name, met)
+
+
+@harness.host_memory
+def test_folders_without_landlock_or_any_confinement():
+    require()
+    for what in ("landlock", "all"):
+        with harness.Instance(loaders=1) as feedd:
+            add_folder(feedd)
+            feedd.start(wrap=forbid(what))
+            assert expected.check_exactly_once(500, consumer.read(feedd, "pictures", 32)) == 1
+    with harness.Instance(loaders=1, confine="no") as feedd:
+        add_folder(feedd)
+        feedd.start()
+        assert expected.check_exactly_once(500, consumer.read(feedd, "pictures", 32)) == 1
+
+
 @harness.host_memory
 def test_without_a_filter_the_rest_holds():
     require()

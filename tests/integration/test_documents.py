@@ -3,7 +3,13 @@
 import os
 import re
 
+import data
 import harness
+import parquet_writer
+import test_arrow
+import test_folder
+import test_megatron
+import test_ragged_tokens
 import test_tar
 
 DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
@@ -36,14 +42,25 @@ def run_as_a_reader(feedd, commands):
 
 
 def serve_cifar100(feedd, more=""):
-    """As README declares it, with data that is made."""
-    declared = "\n".join(blocks("README.md", "ini", "## Quick start"))
+    """As README and docs/data.md declare it and other datasets, with data that is made."""
+    declared = "\n".join(blocks("README.md", "ini", "## Quick start") + blocks("docs/data.md", "ini"))
     folder = feedd.directory / "cifar-100-binary"
     folder.mkdir()
     (folder / "train.bin").write_bytes(os.urandom(3074 * 1000))
     test_tar.write(folder / "s-0.tar", test_tar.some(10))
+    (folder / "squad.arrow").write_bytes(test_arrow.questions(10))
+    (folder / "train-0.parquet").write_bytes(parquet_writer.images(10))
+    test_folder.write(folder / "train", {"cat/1.jpg": b"one", "dog/2.PNG": b"two", "dog/notes.txt": b""})
+    test_megatron.pair(folder / "pile", [[number] * 100 for number in range(50)])
+    (folder / "chats").mkdir()
+    test_ragged_tokens.write(folder / "chats/0", test_megatron.some(20))
+    data.write_npy(folder / "labels.npy", "|u1", (50,), bytes(50))
+    data.write_npy(folder / "images.npy", "|u1", (50, 3, 32, 32), bytes(50 * 3072))
     text = declared
-    for old, new in (("/tmp/feedd.sock", feedd.socket), ("/data/cifar-100-binary", folder), ("/data/shards", folder)):
+    places = {"/tmp/feedd.sock": feedd.socket, "/data/cifar-100-binary": folder, "/data/shards": folder}
+    places |= {"/data/squad": folder, "/data/hub": folder, "/data/pictures": folder}
+    places |= {"/data/pile": folder, "/data/chats": folder / "chats", "/data/synthetic": folder}
+    for old, new in places.items():
         assert old in text
         text = text.replace(old, str(new))
     feedd.write_config(text.replace("[feedd]\n", f"[feedd]\nring_memory = 256M\n{more}"))
@@ -59,21 +76,30 @@ def test_quick_start():
         assert run.split("#")[0].strip() == "build/feedd --config feedd.conf"
         done = run_as_a_reader(feedd, [check])
         assert "image: u8[3,32,32]" in done.stdout, done
-        assert "wds: format tar, 10 samples" in done.stdout and "jpg: u8[200000]" in done.stdout, done
+        assert "wds: format tar, 10 samples" in done.stdout and "jpg: u8[] of" in done.stdout, done
+        assert "squad: format arrow, 10 samples" in done.stdout and "ids: i32[512]" in done.stdout, done
+        assert "hub: format parquet, 10 samples" in done.stdout and "image: u8[] of" in done.stdout, done
+        assert "pictures: format folder, 2 samples" in done.stdout and "label: i64" in done.stdout, done
+        assert "chats: format tokens, 20 samples" in done.stdout and "tokens: u16[] of " in done.stdout, done
+        assert "pile: format megatron, 2 samples" in done.stdout and "tokens: u16[2049]" in done.stdout, done
         assert "cifar100-train: view of cifar100, format records, 900 samples" in done.stdout, done
         assert "cifar100-val: view of cifar100, format records, 100 samples" in done.stdout, done
+        assert "both: mix of 2 sources, epochs of 60000 samples" in done.stdout, done
         feedd.start()
         done = run_as_a_reader(feedd, [line for block in others for line in block.splitlines()])
         assert "verified 1000 samples" in done.stdout and "BOTTLENECK" in done.stdout, done
+        assert "1000 samples in 1 shard" in done.stdout and "[dataset cifar100-packed]" in done.stdout, done
+        assert (feedd.directory / "cifar100-00000.feed").exists()
 
 
 @harness.host_memory
-def test_transform_of_the_readme():
-    text = (harness.ROOT / "README.md").read_text()
+def test_transform_of_the_documents():
+    text = (harness.ROOT / "docs/data.md").read_text()
     (transform,) = re.findall(r"`(transform\.image = [^`]+)`", text)
     with harness.Instance() as feedd:
         serve_cifar100(feedd)
-        feedd.write_config(feedd.config.read_text().replace("\n[dataset wds", f"\n{transform}\n[dataset wds", 1))
+        text = feedd.config.read_text().split("\n[mix")[0]  # its other source has no transform
+        feedd.write_config(text.replace("\n[dataset pictures", f"\n{transform}\n[dataset pictures", 1))
         done = feedd.check()
         assert done.returncode == 0 and "image: f32[3,32,32]" in done.stdout, done
 
@@ -135,6 +161,10 @@ def check_options(command, least):
 
 def test_options_of_feedctl_read_are_documented_and_completed():
     check_options("read", 20)
+
+
+def test_options_of_feedctl_pack_are_documented_and_completed():
+    check_options("pack", 4)
 
 
 def test_options_of_feedctl_show_are_documented_and_completed():

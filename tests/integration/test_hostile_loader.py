@@ -1,6 +1,7 @@
 """Loaders and transfer processes that write anything anywhere they can (hostile_loader.c, hostile_transfer.c) crash neither
 the supervisor nor a consumer, and other feeds have the right bytes. HOSTILE_SECONDS: for how long; make hostile SECONDS=60."""
 
+import itertools
 import json
 import os
 import random
@@ -11,6 +12,8 @@ import consumer
 import data
 import expected
 import harness
+import test_folder
+import test_tar
 
 SECONDS = float(os.environ.get("HOSTILE_SECONDS", "8"))
 SAMPLES = 500
@@ -25,8 +28,8 @@ def spoil_and_read(feedd, until, dataset="hostile", **options):
         share = {"share": f"f{random.randrange(4)}"} if random.random() < 0.5 else {}
         readers = [
             consumer.Consumer(
-                feedd, dataset, random.choice([7, 20, 64]), epochs=random.choice([1, 3, 50]), quiet=True, timeout=700,
-                prefetch=random.choice([None, 1, 8]), **share, **options,
+                feedd, dataset, random.choice([7, 20, 64]), epochs=random.choice([1, 3, 50]), quiet=True,
+                timeout=700, prefetch=random.choice([None, 1, 8]), **share, **options,
             )
             for _ in range(random.randrange(1, 4))
         ]  # fmt: skip
@@ -59,11 +62,42 @@ def check_answers(feedd):
     feedd.ctl("status")
 
 
+def add_hostile_records(feedd):
+    data.add_records(feedd, "hostile", samples=SAMPLES, on_error="skip")
+    return ["hostile"]
+
+
+def add_hostile_shards(feedd):
+    """With ragged fields, of which some samples are large: slots grow. By itself, and mixed with a folder. Loaders also lie
+    about which samples are bad."""
+    samples = test_tar.some(SAMPLES, most=200)
+    for number in range(0, SAMPLES, 100):
+        samples[number][1]["jpg"] = bytes(300_000)
+    path = feedd.directory / "hostile.bin"
+    test_tar.write(path, samples)
+    for name, on_error in (("hostile", "fail"), ("hostile-skip", "skip"), ("hostile-replace", "replace")):
+        feedd.add_dataset(name, format="tar", path=path, field_jpg="bytes", field_cls="bytes", on_error=on_error)
+    test_folder.write(feedd.directory / "folder", test_folder.some(SAMPLES // 5))
+    feedd.add_dataset("folder", format="folder", path="folder", field_jpg="bytes @ file", field_cls="bytes @ name")
+    feedd.add_mix("mixed", {"hostile": 3, "folder": 1}, SAMPLES)
+    return ["mixed", "hostile-skip", "hostile-replace", "hostile"]
+
+
 @harness.host_memory
 @harness.limit(60 + SECONDS)
 def test_a_loader_that_writes_anything_anywhere_harms_only_its_own_feed():
+    check_hostile_loaders(add_hostile_records)
+
+
+@harness.host_memory
+@harness.limit(60 + SECONDS)
+def test_a_loader_of_ragged_fields_that_writes_anything_anywhere_harms_only_its_own_feed():
+    check_hostile_loaders(add_hostile_shards)
+
+
+def check_hostile_loaders(add_hostile):
     with harness.Instance(ring="64K", linger=1, loader_timeout=2, user_feeds=32) as feedd:
-        data.add_records(feedd, "hostile", samples=SAMPLES, on_error="skip")
+        datasets = itertools.cycle(add_hostile(feedd))
         path = data.add_records(feedd, "honest", samples=SAMPLES)
         feedd.start(program="tests/hostile_feedd")
         until = time.monotonic() + SECONDS
@@ -72,7 +106,7 @@ def test_a_loader_that_writes_anything_anywhere_harms_only_its_own_feed():
             slow.attached()
             outcomes, errors = {}, set()
             while time.monotonic() < until:
-                part, texts = spoil_and_read(feedd, min(until, time.monotonic() + 2))
+                part, texts = spoil_and_read(feedd, min(until, time.monotonic() + 2), next(datasets))
                 outcomes = {key: outcomes.get(key, 0) + part[key] for key in part}
                 errors |= texts
                 check_answers(feedd)

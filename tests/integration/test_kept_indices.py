@@ -2,7 +2,9 @@
 
 import os
 import random
+import subprocess
 import tarfile
+import time
 
 import harness
 import test_tar
@@ -61,7 +63,7 @@ def test_damaged_indices_are_not_used():
         (path,) = feedd.kept.iterdir()
         whole = path.read_bytes()
         dice = random.Random(1)
-        head = 72  # and 16 bytes of which there is a copy in memory
+        head = 104  # and 16 bytes of which there is a copy in memory
         places = [*range(0, head, 8), head + 16, len(whole) - 1, *(dice.randrange(head + 16, len(whole)) for _ in range(20))]
         for at in places:
             path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
@@ -76,8 +78,9 @@ def test_what_others_may_have_written_is_not_used():
     with serve_kept() as feedd:
         note(feedd)
         (path,) = feedd.kept.iterdir()
+        assert path.stat().st_mode & 0o777 == 0o600  # it has the numbers of datasets that not everybody may use
         path.chmod(0o666)
-        assert "made in" in note(feedd) and path.stat().st_mode & 0o777 == 0o644
+        assert "made in" in note(feedd) and path.stat().st_mode & 0o777 == 0o600
         path.rename(feedd.directory / "elsewhere")
         path.symlink_to(feedd.directory / "elsewhere")
         assert "made in" in note(feedd) and not path.is_symlink()
@@ -91,18 +94,53 @@ def test_what_is_left_behind_is_removed():
         key = "0123456789abcdef" * 2
         old = [f"wds.{key}.index", f"wds.{key}.4711"]
         others = [f"wds.{key}.4712", f"wds2.{key}.index", "wds.index", f"other.{key}.index"]
+        others += [f"wds.{key}.x.{key}.index", f"wds.{key}.", f"wds.{key}0.index"]  # of datasets with such names
         for name in old + others:
             (feedd.kept / name).write_bytes(b"")
-        os.utime(feedd.kept / old[1], (0, 0))
+        for name in old[1:] + others[4:]:
+            os.utime(feedd.kept / name, (0, 0))
         note(feedd)
+        assert set(others) <= set(kept(feedd.kept))
         (path,) = set(kept(feedd.kept)) - set(others)
         assert len(path) == len(old[0]) and path.startswith("wds.")
+
+
+def test_daemons_with_one_process_number_share_a_folder():
+    """As in containers. What one of them has not finished yet is not the other's to remove."""
+    with serve_kept() as feedd:
+        note(feedd)
+        (path,) = feedd.kept.iterdir()
+        path.unlink()
+        feedd.start()  # makes it again, while it serves
+        harness.eventually(lambda: feedd.read_log().count("made in") == 1)
+        unfinished = path.with_suffix(f".{feedd.process.pid}")
+        unfinished.write_bytes(b"")
+        path.unlink()
+        feedd.ctl("reload")
+        assert kept(feedd.kept) == sorted([path.name, unfinished.name])
+
+
+@harness.limit(60)
+def test_an_archive_that_is_written_to_while_it_is_indexed():
+    with serve_kept() as feedd:
+        test_tar.write(feedd.directory / "wds-2.tar", [(f"{number}", {"jpg": b"", "cls": b"1"}) for number in range(100_000)])
+        feedd.write_config()
+        command = [harness.PROGRAMS / "feedd", "--config", feedd.config, "--check"]
+        for _ in range(10):  # unless it had not begun, or had just ended
+            check = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            while check.poll() is None:
+                os.utime(feedd.directory / "wds-2.tar")
+                time.sleep(0.01)
+            said = check.communicate()[1]
+            if check.returncode:
+                break
+        assert "wds-2.tar: the file was changed while it was indexed; try again when it is complete" in said, said
 
 
 def test_an_index_that_cannot_be_kept():
     with serve_kept() as feedd:
         feedd.kept.rmdir()
-        assert "not kept: No such file or directory" in note(feedd)
+        assert f"not kept in {feedd.kept}: No such file or directory" in note(feedd)
         feedd.start()
         test_tar.check(feedd, feedd.content)
     with harness.Instance() as feedd:

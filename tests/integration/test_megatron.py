@@ -3,6 +3,7 @@
 import os
 import random
 import struct
+import subprocess
 
 import consumer
 import expected
@@ -106,22 +107,75 @@ def test_views_and_transforms():
         check(feedd, {**right, "position": floats}, name="val", epochs=2, shuffle=True)
 
 
+def test_verify():
+    with serve([some(200), [[], [], *some(150, 2, 200), []]], 20) as feedd:
+        feedd.add_view("val", "text", samples="80%..", split_seed=1)
+        feedd.start()
+        for name in ("text", "val"):
+            done = feedd.ctl("read", name, "--epochs=2", "--shuffle", "--verify")
+            assert "all bytes equal to the files', as feedd's index describes them" in done.stdout, done
+
+
 def test_loaders_and_daemon_die():
     pairs = [some(300), some(200, 2)]
+    content = windows(pairs, 10)
     with serve(pairs, 10).start() as feedd:
-        with consumer.Consumer(feedd, "text", 8, step=True, epochs=1, reconnect_timeout=20000, shuffle=True) as reader:
-            reader.attached()
-            batches = reader.take(5)
-            for loader in feedd.children_called("loader"):
-                os.kill(loader, 9)
-            batches += reader.take(10)
-            feedd.process.kill()
-            feedd.process.wait()
-            feedd.start()
-            content = windows(pairs, 10)
-            batches += reader.take(-(-len(content["tokens"]) // 8) - 15)
-            reader.next_ends()
-            expected.check_run(content, batches, 8, shuffle=True)
+        count = -(-len(content["tokens"]) // 8)
+        batches = consumer.read_through_kills(feedd, "text", 8, count, shuffle=True, epochs=1)
+        expected.check_run(content, batches, 8, shuffle=True)
+
+
+# ---- cu_seqlens --------------------------------------------------------------------------------------------
+
+
+def boundaries(pairs, length, kind=8):
+    """The fields of every window, with where documents begin and end among its first `length` tokens."""
+    content = windows(pairs, length, kind)
+    lists = []
+    for window in content["document"]:
+        numbers = struct.unpack(f"<{length + 1}i", window)[:length]
+        inner = [at for at in range(1, length) if numbers[at] != numbers[at - 1]]
+        lists.append(struct.pack(f"<{len(inner) + 2}i", 0, *inner, length))
+    return {**content, "cu_seqlens": expected.Ragged(lists, 4)}
+
+
+def test_cu_seqlens():
+    """Of documents without tokens, of one, of those that end where a window does, and longer ones."""
+    pairs = [some(200), [[], [], *some(150, 2, 200), []], [[1] * 7, [2] * 7, [3] * 8, [], [4] * 64, [5]]]
+    for length in (1, 7, 64):
+        with serve(pairs, length, cu_seqlens="yes").start() as feedd:
+            content = boundaries(pairs, length)
+            check(feedd, content, batch_size=33)
+            check(feedd, content, batch_size=50, epochs=2, shuffle=True, seed=3)
+            expected.check_run(content, consumer.read(feedd, "text", 8, shuffle=True, device="host:0"), 8, shuffle=True)
+            done = feedd.ctl("read", "text", "--epochs=2", "--shuffle", "--verify")
+            assert "all bytes equal to the files', as feedd's index describes them" in done.stdout, done
+
+
+def test_cu_seqlens_of_one_length():
+    """Filled up with the end of the window: documents without tokens, which kernels pass over."""
+    documents = some(300)
+    content = boundaries([documents], 20)
+    rows = [struct.unpack(f"<{len(row) // 4}i", row) for row in content["cu_seqlens"]]
+    assert 3 < max(map(len, rows)) < 16
+    padded = [struct.pack("<16i", *(*row, *[20] * 16)[:16]) for row in rows]
+    with serve([documents], 20, cu_seqlens="yes", pad_cu_seqlens="16 20") as feedd:
+        feedd.add_view("val", "text", samples="80%..", split_seed=1)
+        feedd.start()
+        content = {**content, "cu_seqlens": padded}
+        check(feedd, content, shuffle=True)
+        assert "verified" in feedd.ctl("read", "text", "--epochs=1", "--verify").stdout
+        count = len(padded)
+        check(feedd, expected.view(content, count * 80 // 100, count, 1), name="val")
+
+
+def test_cu_seqlens_while_loaders_and_daemon_die():
+    pairs = [some(300), some(200, 2)]
+    content = boundaries(pairs, 10)
+    with serve(pairs, 10, cu_seqlens="yes").start() as feedd:
+        count = -(-len(content["tokens"]) // 8)
+        batches = consumer.read_through_kills(feedd, "text", 8, count, shuffle=True, epochs=1)
+        expected.check_run(content, batches, 8, shuffle=True)
 
 
 # ---- What is refused ---------------------------------------------------------------------------------------
@@ -181,6 +235,29 @@ def test_a_document_that_is_too_long():
         return head + struct.pack("<2i2q2q", length, 2, 0, 2 * length, 0, 2), data
 
     refuse(change, "x.idx: found document 0 with 2147483648 tokens, wanted fewer than 2^31")
+
+
+@harness.limit(60)
+def test_sequences_take_no_memory():
+    """Eight million of no tokens, in a file with holes: only documents count."""
+    if harness.sanitized():
+        harness.skip("the address sanitizer takes more memory than what is looked for")
+    sequences, tokens = 8_000_000, 100
+    with harness.Instance() as feedd:
+        with (feedd.directory / "x.idx").open("wb") as index:
+            index.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 8, sequences, 2))
+            index.seek(4 * (sequences - 1), os.SEEK_CUR)
+            index.write(struct.pack("<i", tokens))
+            index.seek(8 * sequences, os.SEEK_CUR)
+            index.write(struct.pack("<qq", 0, sequences))
+        (feedd.directory / "x.bin").write_bytes(bytes(2 * tokens))
+        feedd.add_dataset("text", format="megatron", path="x.idx", pack=9)
+        feedd.write_config()
+        command = [harness.PROGRAMS / "feedd", "--config", feedd.config, "--check"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as check:
+            _, status, usage = os.wait4(check.pid, 0)
+            check.returncode = os.waitstatus_to_exitcode(status)
+        assert check.returncode == 0 and usage.ru_maxrss < 40 << 10, (check.returncode, usage)
 
 
 def test_pairs_that_do_not_match():

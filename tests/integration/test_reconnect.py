@@ -298,6 +298,8 @@ def test_loss_is_told_when_reconnecting_is_off():
             reader.attached()
             kill(feedd)
             assert drain(reader)["code"] == "ECONNRESET"
+            # A transfer process takes a moment to leave its GPU.
+            harness.eventually(lambda: not feedd.processes(), 10, "what the daemon had started has ended")
             feedd.start()
 
 

@@ -23,12 +23,14 @@ def serve(start=True, **settings):
     return instance.start() if start else instance
 
 
-def small_shared_memory(mib, **settings):
-    """A feedd that has a /dev/shm of that size."""
+def small_shared_memory(mib, prepare=None, **settings):
+    """A feedd that has a /dev/shm of that size. `prepare` is called before it is started."""
     if os.geteuid() != 0:
         harness.skip("only root can mount a small /dev/shm")
     mount = f'mount -t tmpfs -o size={mib}m,mode=1777 none /dev/shm && exec "$@"'
     feedd = serve(start=False, **settings)
+    if prepare:
+        prepare(feedd)
     return feedd.start(wrap=("unshare", "--mount", "--propagation=private", "--", "sh", "-c", mount, "sh"))
 
 

@@ -180,6 +180,8 @@ def test_views_that_cannot_be():
     wanted = 'samples: found "5..11", wanted a part of the 10 samples of dataset numbers'
     refuse(wanted, status=1, of="numbers", samples="5..11")
     refuse("which are none", status=1, of="numbers", samples="5..5")
+    wanted = "pad.x: found no field of that name with samples of different lengths"
+    refuse(wanted, of="numbers", **{"pad.x": "5"})
     refuse("transform.y", "no field of that name", of="numbers", **{"transform.y": "scale 2"})
 
 
@@ -188,4 +190,4 @@ def test_a_view_and_a_dataset_of_one_name():
         data.add_records(instance, samples=10, size=8)
         instance.add_view("numbers", "numbers")
         done = instance.check()
-        assert done.returncode == os.EX_CONFIG and "[view numbers]: found a second dataset or view" in done.stderr, done
+        assert done.returncode == os.EX_CONFIG and "[view numbers]: found a second dataset, view or mix" in done.stderr, done

@@ -171,19 +171,9 @@ def test_ranks_and_resume_with_another_world_size():
 def test_all_that_serves_a_view_dies():
     weights = some()
     with serve(weights).start() as feedd:
-        with consumer.Consumer(feedd, "drawn", 10, step=True, epochs=1, reconnect_timeout=20000, seed=4) as reader:
-            reader.attached()
-            batches = reader.take(30)
-            for loader in feedd.children_called("loader"):
-                os.kill(loader, 9)
-            batches += reader.take(30)
-            feedd.process.kill()
-            feedd.process.wait()
-            feedd.start()
-            batches += reader.take(40)
-            reader.next_ends()
-            expected.check_places(SAMPLES, batches, 10)
-            expected.check_drawn(content(feedd), weights, batches, 4)
+        batches = consumer.read_through_kills(feedd, "drawn", 10, 100, epochs=1, seed=4)
+        expected.check_places(SAMPLES, batches, 10)
+        expected.check_drawn(content(feedd), weights, batches, 4)
 
 
 # ---- Weights that change -----------------------------------------------------------------------------------

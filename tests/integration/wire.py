@@ -64,7 +64,7 @@ def varint(value):
 
 
 def _field(number, type_name, value):
-    if type_name == "string":
+    if type_name in ("string", "bytes"):
         data = value.encode() if isinstance(value, str) else value
         return varint(number << 3 | 2) + varint(len(data)) + data
     if type_name in SCHEMA:

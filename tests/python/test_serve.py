@@ -66,6 +66,7 @@ def test_views(folder, monkeypatch):
         "view some": {"of": "numbers", "indices": "some.npy"},
         "view heavy": {"of": "numbers", "weights": "weights.npy", "epoch_samples": 5},
         "view val": {"of": "numbers", "samples": "90%..", "split_seed": 3},
+        "mix both": {"source.some": 2, "source.heavy": 1, "epoch_samples": 9},
     }
     with feedd.serve({**sections(folder / "numbers.bin"), **views}, program=PROGRAM):
         with feedd.DataLoader("some", 3, framework=support.FRAMEWORK) as loader:
@@ -73,6 +74,10 @@ def test_views(folder, monkeypatch):
         with feedd.DataLoader("heavy", 3, framework=support.FRAMEWORK) as loader:
             assert [list(map(int, batch[0])) for batch in loader] == [[7, 7, 7], [7, 7]]
         assert len(feedd.Dataset("heavy")) == 5 and int(feedd.Dataset("heavy")[4][0]) == 7
+        with feedd.DataLoader("both", 9, framework=support.FRAMEWORK) as loader:
+            batch = sorted(map(int, next(iter(loader))[0]))
+            assert batch == [2, 2, 7, 7, 7, 70, 70, 70, 70]
+        assert len(feedd.Dataset("both")) == 9 and int(feedd.Dataset("both")[8][0]) in (7, 70, 2)
         assert len(feedd.Dataset("val")) == support.SAMPLES - support.SAMPLES * 9 // 10
 
 
@@ -115,6 +120,25 @@ def test_relative_paths_begin_here_otherwise(folder, monkeypatch):
     for config in (text("numbers.b*"), sections("numbers.bin")):
         with feedd.serve(config, program=PROGRAM):
             check()
+
+
+def test_fields_without_files(folder):
+    """The members of a shard are not paths."""
+    import io
+    import tarfile
+
+    with tarfile.open(folder / "shard.tar", "w") as shard:
+        for number in range(4):
+            member = tarfile.TarInfo(f"{number}.txt")
+            member.size = 1 + number
+            shard.addfile(member, io.BytesIO(b"x" * member.size))
+    dataset = {"format": "tar", "path": folder / "shard.tar", "field.size": "length @ txt", "field.txt": "bytes"}
+    with feedd.serve({"feedd": {"loaders": 1, "index_folder": folder}, "shard": dataset}, program=PROGRAM):
+        with feedd.DataLoader("shard", 4, framework="numpy", ragged="pair") as loader:
+            ((size, (values, offsets)),) = loader
+            assert size.tolist() == [1, 2, 3, 4]
+            assert offsets.tolist() == [0, 1, 3, 6, 10]
+            assert values.tobytes() == b"x" * 10
 
 
 def test_field_files(folder, monkeypatch):

@@ -12,6 +12,9 @@ import venv
 import harness
 import pytest
 import support
+import test_megatron
+import test_ragged_tokens
+import test_tar
 
 import feedd
 
@@ -28,7 +31,7 @@ def examples():
 
 @pytest.mark.limit(90)
 def test_examples_run():
-    """All of them, with a dataset cifar100 and views as README declares them, of made data."""
+    """All of them, with datasets and views as the documents declare them, of made data."""
     programs = list(examples())
     assert len(programs) == 2 and "serve(" in programs[1]
     with harness.Instance() as daemon:
@@ -39,15 +42,26 @@ def test_examples_run():
         )
         daemon.add_view("cifar100-train", "cifar100", samples="0%..90%", split_seed=3)
         daemon.add_view("cifar100-val", "cifar100", samples="90%..", split_seed=3)
+        texts = [(f"{n:04}", {"txt": b"a line of text" * (n % 7), "cls": str(n).encode()}) for n in range(100)]
+        test_tar.write(daemon.directory / "texts.tar", texts)
+        fields = {"field_text": "bytes @ txt", "field_label": "i64 @ cls"}
+        daemon.add_dataset("texts", format="tar", path=daemon.directory / "texts.tar", **fields)
+        test_megatron.pair(daemon.directory / "packed", test_megatron.some(100, most=300), kind=4)
+        test_ragged_tokens.write(daemon.directory / "chats", test_megatron.some(1000, most=90))
+        chats = {"path": daemon.directory / "chats.bin", "offsets": daemon.directory / "chats.npy", "dtype": "u16"}
+        daemon.add_dataset("chats", format="tokens", **chats)
+        windows = {"pack": 64, "cu_seqlens": "yes"}
+        daemon.add_dataset("packed", format="megatron", path=daemon.directory / "packed.idx", **windows)
         daemon.start()
         code = "import sys\nfor text in sys.argv[1:]:\n    exec(compile(text, text, 'exec'), {'__name__': '__main__'})"
         made = pathlib.Path("/tmp/feedd-example.npy")
         try:
-            output = support.run(code, *programs, daemon=daemon, variables={"FEEDD_PROGRAM": str(harness.PROGRAMS / "feedd")})
+            variables = {"FEEDD_PROGRAM": str(harness.PROGRAMS / "feedd"), "TORCHINDUCTOR_CACHE_DIR": str(daemon.directory)}
+            output = support.run(code, *programs, daemon=daemon, variables=variables)
         finally:
             with contextlib.suppress(OSError):
                 made.unlink()
-    assert "('image', 'uint8', (256, 3, 32, 32))" in output
+    assert "('image', 'uint8', (256, 3, 32, 32))" in output and "64 documents, " in output
 
 
 @pytest.mark.parametrize("write", ["image.mul_(2)", "x = image.to(torch.uint8); x[0] = 0"])
@@ -75,7 +89,7 @@ for batch in loader:
 state: dict[str, object] = loader.state_dict()
 loader.load_state_dict(state)
 length: int = len(loader)
-fields: tuple[tuple[str, str, tuple[int, ...]], ...] = loader.fields
+fields: tuple[tuple[str, str, tuple[int | None, ...]], ...] = loader.fields
 dataset: feedd.Dataset = loader.dataset
 part: list[object] = dataset[1:3]
 with feedd.serve({"a": {"format": "npy"}}) as service:
@@ -95,7 +109,7 @@ def mypy(*arguments):
 @pytest.mark.limit(120)
 def test_types(tmp_path):
     """Of the package, of a program that uses it, and that a wrong one is found."""
-    assert mypy(pathlib.Path(feedd.__file__).parent) == (0, "Success: no issues found in 11 source files\n")
+    assert mypy(pathlib.Path(feedd.__file__).parent) == (0, "Success: no issues found in 14 source files\n")
     program = tmp_path / "program.py"
     program.write_text(TYPED)
     status, output = mypy(program)

@@ -183,7 +183,7 @@ void children_stop_one(uint64_t for_ns) {
     if (!loader)
         return;
     loader->stands_still_ns = sim.now_ns + for_ns;
-    hangs[loader->mapping->dataset].stuck++;
+    hangs[loader->mapping->stored].stuck++;
 }
 
 void child_orphaned(const struct process *process) {

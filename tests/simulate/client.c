@@ -6,12 +6,12 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "order/token.h"
 #include "tests/simulate/daemon.h"
 #include "tests/simulate/kernel.h"
 #include "tests/simulate/loader.h"
 #include "tests/simulate/network.h"
 #include "tests/simulate/oracle.h"
+#include "tests/simulate/request.h"
 
 struct client *client_running;
 
@@ -58,20 +58,6 @@ static void pause_between_calls(struct client *client) {
     client->longest_pause_ns = max_u64(client->longest_pause_ns, sim.now_ns - client->called_ns);
 }
 
-// Makes a token for another place, as of a job with other batches.
-static void wander(struct client *client) {
-    const struct dataset_plan *data = &dataset_plans[client->group->dataset];
-    struct resume_token token = {.version = client->run.shuffle ? ORDER_FEISTEL_1 : ORDER_SEQUENTIAL,
-                                 .fingerprint = daemon_fingerprint(data->name),
-                                 .seed = client->run.shuffle ? client->run.seed : 0,
-                                 .epoch = sim_below(client->group->epochs),
-                                 .consumed = sim_below(data->samples)};
-    resume_token_format(&token, client->saved);
-    client->saved_place = (struct reference_place){token.epoch, token.consumed};
-    client->group->wandered = true;
-    sim_trace("client %u: wanders to %" PRIu64 "/%" PRIu64, client->number, token.epoch, token.consumed);
-}
-
 // Whoever waits for company would wait for one that does not come back as it was: the job starts over.
 static void leave_group(struct client *client) {
     client->group->left++;
@@ -87,40 +73,15 @@ static void leave_group(struct client *client) {
 
 // ---- Attaching ---------------------------------------------------------------------------------------------
 
-static struct feed_options options_of(const struct client *client) {
-    const struct group *group = client->group;
-    return (struct feed_options){
-        .socket = "simulated",
-        .dataset = dataset_plans[group->dataset].name,
-        .batch_size = (uint32_t)client->run.batch_size,
-        .shuffle = client->run.shuffle,
-        .drop_last = client->run.drop_last,
-        .seed = client->run.seed,
-        .rank = (uint32_t)client->run.rank,
-        .world_size = group->world_size,
-        .epochs = group->epochs,
-        .share = *group->share && !client->alone ? group->share : NULL,
-        .wait_for = group->left || client->alone ? 1 : group->wait_for,
-        .prefetch = group->prefetch,
-        .ring_bytes = group->ring_bytes,
-        .device = client->device,
-        .device_world_size = group->world_size,
-        .resume = *client->saved ? client->saved : NULL,
-        .connect_timeout_ms = 20000,
-        .reconnect_timeout_ms = group->stays_lost ? -1 : 20000,
-        .client_name = "simulated",
-    };
-}
-
 // True: attached.
 static bool open_feed(struct client *client) {
-    const struct feed_options options = options_of(client);
+    const struct feed_options options = request_options(client);
     bool resumed = options.resume != NULL;
     client->waits_for = options.wait_for;
     client->held_count = 0;
     client->longest_pause_ns = 0;
     client->group->opening++;
-    int err = feed_open(&client->feed, &options);
+    int err = request_open(client, &options);
     client->group->opening--;
     client->refused = err;
     if (client->dead) {
@@ -143,6 +104,7 @@ static bool open_feed(struct client *client) {
         return false;
     }
     client->group->fresh_ns = sim.now_ns;
+    client->fingerprint = feed_describe(client->feed)->fingerprint;
     oracle_opened(client, resumed);
     if (client->device)
         kernels_begin(client);
@@ -182,7 +144,7 @@ static void lose(struct client *client, int err) {
 static bool release_one(struct client *client) {
     uint32_t which = (uint32_t)sim_below(client->held_count);
     struct held held = client->held[which];
-    bool intact = client->device || oracle_is_intact(client, &held); // on a GPU, its kernel looks
+    bool intact = client->device || oracle_is_intact(&held); // on a GPU, its kernel looks
     client->held[which] = client->held[--client->held_count];
     int err =
         client->device ? kernels_release(client, &held) : feed_batch_release(client->feed, &held.batch, NULL);
@@ -244,7 +206,7 @@ static bool step(struct client *client) {
         leave_group(client);
         sim_trace("client %u: leaves", client->number);
         if (sim_fault(group->wanders))
-            wander(client);
+            request_wander(client);
         return false;
     }
     pause_between_calls(client);
@@ -257,7 +219,7 @@ static bool step(struct client *client) {
 static void live(void *context) {
     struct client *client = context;
     if (sim_fault(client->group->wanders / 2))
-        wander(client);
+        request_wander(client);
     while (!client->done) {
         client_sleep(client, sim_below(20 * NS_PER_MS));
         if (!client->dead && open_feed(client))
@@ -270,7 +232,7 @@ static void live(void *context) {
             client->done = false; // another job
             client->waits_for = 0;
             leave_group(client);
-            wander(client);
+            request_wander(client);
         }
         if (client->dead) { // continues from its checkpoint, or from the beginning
             client->dead = false;
@@ -379,12 +341,12 @@ void clients_describe(void) {
         if (client->coroutine.ended)
             continue;
         fprintf(stderr,
-                "  client %u (%s %s on %s, rank %" PRIu64 " of %" PRIu64 "): at %" PRIu64 "/%" PRIu64
+                "  client %u (%s %s%s on %s, rank %" PRIu64 " of %" PRIu64 "): at %" PRIu64 "/%" PRIu64
                 ", holds %u\n",
                 client->number, *client->group->share ? client->group->share : "private",
-                dataset_plans[client->group->dataset].name, client->device ? client->device : "cpu",
-                client->run.rank, client->run.world_size, client->place.epoch, client->place.consumed,
-                client->held_count);
+                client->group->brings ? "view of " : "", dataset_plans[client->group->dataset].name,
+                client->device ? client->device : "cpu", client->run.rank, client->run.world_size,
+                client->place.epoch, client->place.consumed, client->held_count);
     }
 }
 

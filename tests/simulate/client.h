@@ -9,13 +9,14 @@
 #include "client/feed.h"
 #include "gpu/gpu.h"
 #include "tests/simulate/coroutine.h"
-#include "tests/simulate/plan.h"
+#include "tests/simulate/storage.h"
 
 #define HELD_MOST 8u
 
 struct held {
     struct feed_batch batch;
     struct reference_batch expected;
+    struct contents contents;
 };
 
 struct client {
@@ -37,6 +38,7 @@ struct client {
     gpu_stream streams[2];                    // there
     LIST_HEAD(, kernel) kernels;
     struct feed *feed;
+    uint64_t fingerprint; // of what it last attached to; 0: it has not yet
     uint64_t stands_still_ns;
 
     // Where it is, and where its last checkpoint is.

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "daemon/supervisor/clients/session.h"
 #include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/feeds/bad_samples.h"
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/served_feed.h"
@@ -64,32 +65,14 @@ int __wrap_config_load(const char *path, struct config **loaded, struct error *e
     return err;
 }
 
-static int memory_file(void) {
-    int fd = memfd_create("simulate", MFD_CLOEXEC);
-    SIM_MUST(fd >= 0);
-    return fd;
-}
-
-// Nobody reads the data: simulated loaders know the bytes of each sample.
-static int write_dataset(int fd, const struct dataset_plan *dataset, bool skips) {
-    int data_fd = memory_file();
-    SIM_MUST(ftruncate(data_fd, (off_t)(dataset->samples * dataset->sample_bytes)) == 0);
-    return dprintf(fd,
-                   "[dataset %s]\nformat = records\nrecord_bytes = %" PRIu64 "\nfield.x = u8[%" PRIu64
-                   "] @ 0\non_error = %s\npath = /proc/self/fd/%d\n",
-                   dataset->name, dataset->sample_bytes, dataset->sample_bytes, skips ? "skip" : "fail",
-                   data_fd);
-}
-
 void daemon_prepare(void) {
     char path[32];
     struct error error = {0};
     coroutines_prepare();
     surroundings_prepare();
-    int fd = memory_file();
-    SIM_MUST(dprintf(fd, "[feedd]\nstop_timeout = 3s\nsimulated_gpus = 2\n") > 0);
-    for (int i = 0; i < (int)DATASETS; i++)
-        SIM_MUST(write_dataset(fd, &dataset_plans[i], i == DATASET_LARGE) > 0);
+    int fd = memfd_create("simulate", MFD_CLOEXEC);
+    SIM_MUST(fd >= 0 && dprintf(fd, "[feedd]\nstop_timeout = 3s\nsimulated_gpus = 2\n") > 0);
+    datasets_write(fd);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (__real_config_load(path, &config, &error) < 0 || datasets_open(config, &datasets, NULL, &error) < 0)
         sim_violated("cannot be prepared: %s", error.text);
@@ -99,10 +82,11 @@ void daemon_prepare(void) {
 }
 
 uint64_t daemon_fingerprint(const char *dataset) {
+    struct dataset **known = daemon_.up ? daemon_.supervisor.datasets : datasets;
     uint32_t i = 0;
-    while (strcmp(dataset_plans[i].name, dataset) != 0)
+    while (strcmp(known[i]->name, dataset) != 0)
         SIM_MUST(++i < DATASETS);
-    return (daemon_.up ? daemon_.supervisor.datasets : datasets)[i]->layout->fingerprint;
+    return known[i]->layout->fingerprint;
 }
 
 // ---- Life --------------------------------------------------------------------------------------------------
@@ -121,6 +105,7 @@ static void start(struct actor *actor) {
     daemon_.up = true;
     daemon_.started_ns = daemon_.disturbed_ns = sim.now_ns;
     daemon_.stands_still_ns = 0;
+    memset(loaders_reported, 0, sizeof loaders_reported);
     actor_wake(&daemon_.tick, TICK_NS);
     sim_trace("daemon: started");
 }
@@ -310,8 +295,21 @@ static bool is_settled(void) {
         sim_violated("something is left when all clients have gone");
     }
     return daemon_.up && LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->feeds) &&
-           LIST_EMPTY(&supervisor->devices) && !supervisor->reload && !supervisor->reload_wanted &&
-           threads_idle() && loaders_gone() && LIST_EMPTY(&transfers);
+           LIST_EMPTY(&supervisor->devices) && TAILQ_EMPTY(&supervisor->brought) && !supervisor->reload &&
+           !supervisor->reload_wanted && threads_idle() && loaders_gone() && LIST_EMPTY(&transfers);
+}
+
+// What loaders reported was counted, once.
+static void check_bad_samples(void) {
+    const struct bad_samples *bad;
+    uint64_t heard[BAD_FATES] = {0};
+    LIST_FOREACH(bad, &daemon_.supervisor.bad_samples, link)
+        for (uint32_t i = 0; i < BAD_FATES && !strchr(bad->dataset, ':'); i++)
+            heard[i] += bad->total[i];
+    for (uint32_t i = 0; i < BAD_FATES; i++)
+        if (heard[i] != loaders_reported[i])
+            sim_violated("loaders reported %" PRIu64 " samples as %s, and the daemon counted %" PRIu64,
+                         loaders_reported[i], bad_fate_name(i), heard[i]);
 }
 
 void daemon_end(void) {
@@ -319,6 +317,7 @@ void daemon_end(void) {
     ending_since_ns = sim.now_ns;
     loaders_release();
     sim_run(is_settled);
+    check_bad_samples();
     users_forget(supervisor, UINT64_MAX);
     SIM_MUST(LIST_EMPTY(&supervisor->users));
     SIM_MUST(!supervisor->session_count && !supervisor->feed_count);

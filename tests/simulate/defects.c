@@ -3,11 +3,17 @@
 #include <string.h>
 
 #include "client/lib/leases.h"
+#include "daemon/supervisor/clients/brought.h"
+#include "daemon/supervisor/clients/session.h"
 #include "daemon/supervisor/clients/user.h"
 #include "daemon/supervisor/delivery/abandoned.h"
 #include "daemon/supervisor/delivery/window.h"
+#include "daemon/supervisor/feeds/bad_samples.h"
+#include "daemon/supervisor/feeds/batch_places.h"
+#include "daemon/supervisor/feeds/budget.h"
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/served_feed.h"
+#include "shm/ring_places.h"
 #include "shm/ring_supervisor.h"
 #include "tests/simulate/sim.h"
 
@@ -28,6 +34,14 @@ static const char *const names[DEFECTS] = {
     [DEFECT_SLEEPY_COPIES] = "sleepy-copies",
     [DEFECT_HUNG_REUSED] = "hung-reused",
     [DEFECT_HUNG_KEPT] = "hung-kept",
+    [DEFECT_GROWTH_LOST] = "growth-lost",
+    [DEFECT_GROWTH_FREE] = "growth-free",
+    [DEFECT_PLACES_OF_NEXT] = "places-of-next",
+    [DEFECT_OLD_PLACES] = "old-places",
+    [DEFECT_BAD_TWICE] = "bad-twice",
+    [DEFECT_LATER_ATTEMPT] = "later-attempt",
+    [DEFECT_DRAWS_RESTART] = "draws-restart",
+    [DEFECT_OTHER_VIEW] = "other-view",
     [DEFECT_LEAKED_RING] = "leaked-ring",
     [DEFECT_LEAKED_MAP] = "leaked-map",
     [DEFECT_LEAKED_BLOCK] = "leaked-block",
@@ -165,6 +179,61 @@ uint32_t __wrap_abandoned_leave(struct delivery *delivery, uint32_t owner, uint6
     if (chosen == DEFECT_HUNG_REUSED)
         __real_ring_recover(delivery->ring, owner);
     return left;
+}
+
+// ---- Ragged fields, bad samples and views ------------------------------------------------------------------
+
+int __real_budget_grow(struct served_feed *feed, uint64_t bytes, struct error *error);
+int __wrap_budget_grow(struct served_feed *feed, uint64_t bytes, struct error *error);
+uint64_t __real_batch_places_compute(struct batch_places *places, struct ring *ring, uint32_t slot,
+                                     const struct batch_place *place);
+uint64_t __wrap_batch_places_compute(struct batch_places *places, struct ring *ring, uint32_t slot,
+                                     const struct batch_place *place);
+void __real_ring_places_publish(struct ring *ring, uint32_t slot);
+void __wrap_ring_places_publish(struct ring *ring, uint32_t slot);
+void __real_bad_samples_hear(struct served_feed *feed, struct loader_process *loader);
+void __wrap_bad_samples_hear(struct served_feed *feed, struct loader_process *loader);
+int __real_brought_hold(struct session *session, const struct brought_want *want, struct brought **held,
+                        struct error *error);
+int __wrap_brought_hold(struct session *session, const struct brought_want *want, struct brought **held,
+                        struct error *error);
+
+int __wrap_budget_grow(struct served_feed *feed, uint64_t bytes, struct error *error) {
+    return chosen == DEFECT_GROWTH_FREE ? 0 : __real_budget_grow(feed, bytes, error);
+}
+
+uint64_t __wrap_batch_places_compute(struct batch_places *places, struct ring *ring, uint32_t slot,
+                                     const struct batch_place *place) {
+    struct batch_place next = *place;
+    if (chosen == DEFECT_PLACES_OF_NEXT && place->first_position + 2 * place->count <= ring->header->samples)
+        next.first_position += place->count;
+    return __real_batch_places_compute(places, ring, slot, &next);
+}
+
+void __wrap_ring_places_publish(struct ring *ring, uint32_t slot) {
+    if (chosen != DEFECT_OLD_PLACES || ring->dispatched[slot].fill < 2)
+        __real_ring_places_publish(ring, slot);
+}
+
+void __wrap_bad_samples_hear(struct served_feed *feed, struct loader_process *loader) {
+    if (chosen == DEFECT_BAD_TWICE && loader->process.state == PROCESS_GONE) {
+        loader->bad_heard = 0;
+        memset(loader->bad_totals, 0, sizeof loader->bad_totals);
+    }
+    __real_bad_samples_hear(feed, loader);
+}
+
+// By what is known before its numbers have come, without their hash.
+int __wrap_brought_hold(struct session *session, const struct brought_want *want, struct brought **held,
+                        struct error *error) {
+    const struct brought *other;
+    struct brought_want same = *want;
+    TAILQ_FOREACH(other, &session->supervisor->brought, link)
+        if (chosen == DEFECT_OTHER_VIEW && other->want.base == want->base &&
+            other->want.selection.kind == want->selection.kind &&
+            other->want.selection.count == want->selection.count)
+            same = other->want;
+    return __real_brought_hold(session, &same, held, error);
 }
 
 // ---- Leaks -------------------------------------------------------------------------------------------------

@@ -22,10 +22,18 @@ enum defect {
     DEFECT_SLEEPY_COPIES,  // a transfer process that sleeps is not woken for copies
     DEFECT_HUNG_REUSED,    // a slot is used again while a loader that hangs may write to it
     DEFECT_HUNG_KEPT,      // what a loader hangs at is not read elsewhere
-    DEFECT_LEAKED_RING,    // descriptors of rings stay open
-    DEFECT_LEAKED_MAP,     // rings of pools stay mapped
-    DEFECT_LEAKED_BLOCK,   // the memory of sessions is not freed
-    DEFECT_LEAKED_USER,    // sessions stay counted
+    DEFECT_GROWTH_LOST,    // a slot counts as larger although there was no memory
+    DEFECT_GROWTH_FREE,    // slots grow beyond the memory that all rings may have
+    DEFECT_PLACES_OF_NEXT, // a batch has the places of the one after it
+    DEFECT_OLD_PLACES,     // ... of the one that was in its slot before
+    DEFECT_BAD_TWICE,      // samples that could not be read are counted again when their loader has ended
+    DEFECT_LATER_ATTEMPT, // a loader in place of a dead one begins with the second attempt to replace a sample
+    DEFECT_DRAWS_RESTART, // a run that resumes draws as if it began there
+    DEFECT_OTHER_VIEW,    // of two views that clients bring, one is taken for the other
+    DEFECT_LEAKED_RING,   // descriptors of rings stay open
+    DEFECT_LEAKED_MAP,    // rings of pools stay mapped
+    DEFECT_LEAKED_BLOCK,  // the memory of sessions is not freed
+    DEFECT_LEAKED_USER,   // sessions stay counted
     DEFECTS
 };
 

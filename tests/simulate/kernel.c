@@ -14,8 +14,7 @@ struct kernel {
     uint64_t sequence, ns;
     uint32_t slot;
     bool began;
-    const uint8_t *data;
-    uint64_t count, samples[CLAIM_MOST];
+    struct contents contents;
 };
 
 void __real_gpu_close(struct gpu *gpu);
@@ -59,13 +58,11 @@ uint64_t kernel_ns(const struct kernel *kernel) {
 // Once a client is detached, what it holds is given to others.
 static void look(const struct kernel *kernel) {
     const struct client *client = kernel->client;
-    const uint64_t bytes = dataset_plans[client->group->dataset].sample_bytes;
     if (client->dead || kernel->connection <= client->detached_connection)
         return;
-    for (uint64_t i = 0; i < kernel->count; i++)
-        if (!storage_is_right(kernel->data + i * bytes, kernel->samples[i]))
-            sim_violated("client %u: when a kernel %s, the bytes of batch %" PRIu64 " in slot %u are wrong",
-                         client->number, kernel->began ? "ends" : "begins", kernel->sequence, kernel->slot);
+    if (!storage_is_right(&kernel->contents))
+        sim_violated("client %u: when a kernel %s, the bytes of batch %" PRIu64 " in slot %u are wrong",
+                     client->number, kernel->began ? "ends" : "begins", kernel->sequence, kernel->slot);
 }
 
 bool kernel_step(struct kernel *kernel) {
@@ -89,16 +86,13 @@ void kernels_launch(struct client *client, const struct held *held) {
     struct group *group = client->group;
     struct error error = {0};
     struct kernel *kernel = calloc(1, sizeof *kernel);
-    SIM_MUST(kernel && batch->count <= COUNT_OF(kernel->samples));
+    SIM_MUST(kernel);
     *kernel = (struct kernel){.client = client,
                               .connection = client->connection,
                               .sequence = batch->sequence,
                               .slot = batch->slot,
-                              .data = batch->field[0].data,
-                              .count = batch->count,
+                              .contents = held->contents,
                               .ns = sim_below(1 + group->pace_us * NS_PER_US)};
-    for (uint64_t i = 0; i < batch->count; i++)
-        kernel->samples[i] = (uint64_t)feed_batch_sample(client->feed, batch, i);
     if (sim_fault(group->pauses))
         kernel->ns = sim_below(3 * plan.max_lag_s * NS_PER_S);
     client->longest_pause_ns = max_u64(client->longest_pause_ns, kernel->ns);
@@ -111,7 +105,7 @@ void kernels_launch(struct client *client, const struct held *held) {
 static bool is_in_use(const struct client *client, const struct feed_batch *batch) {
     const struct kernel *kernel;
     LIST_FOREACH(kernel, &client->kernels, link)
-        if (kernel->data == batch->field[0].data && kernel->sequence == batch->sequence)
+        if (kernel->contents.data == batch->field[0].data && kernel->sequence == batch->sequence)
             return true;
     return false;
 }

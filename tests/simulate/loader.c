@@ -1,5 +1,8 @@
 #include "tests/simulate/loader.h"
 
+#include <errno.h>
+
+#include "order/replace.h"
 #include "shm/reader_kind.h"
 #include "tests/simulate/daemon.h"
 #include "tests/simulate/defects.h"
@@ -11,6 +14,7 @@
 
 struct loaders loaders;
 struct hangs hangs[DATASETS];
+uint64_t loaders_reported[BAD_FATES];
 static bool released; // storage answers every read
 
 void loaders_begin(void) {
@@ -41,40 +45,101 @@ static void soon(struct read *read, enum read_phase phase, uint64_t most_us) {
     read->due_ns = sim.now_ns + sim_below(1 + most_us * NS_PER_US);
 }
 
+static bool is_repair(const struct read *read) {
+    return read->claimed.claim.chunk == RING_REPAIR_CHUNK;
+}
+
+static void tell_of(struct loader *loader, uint64_t sample, enum bad_fate fate) {
+    const struct bad_report bad = {.sample = sample, .code = EIO, .fate = fate};
+    if (!loader->record)
+        return; // nobody reads it any more
+    stats_note_bad(loader->record, &bad);
+    loaders_reported[fate] += !loader->mapping->brought;
+}
+
 // Which of its samples cannot be read shows when all have arrived.
 static void mark_unreadable(struct loader *loader, struct read *read) {
-    enum dataset_kind dataset = loader->mapping->dataset;
-    for (uint32_t i = 0; i < read->claim.count; i++) {
-        uint64_t sample = read->samples[i];
-        enum quality quality = storage_quality(dataset, sample);
+    const struct ring_claim *claim = &read->claimed.claim;
+    enum dataset_kind stored = loader->mapping->stored;
+    for (uint32_t i = 0; i < claim->count; i++) {
+        uint64_t sample = read->claimed.samples[i];
+        enum quality quality = storage_quality(stored, sample);
         if (quality == SAMPLE_GOOD || (quality == SAMPLE_FLAKY && sim_chance(500)))
             continue;
-        if (dataset == DATASET_STRICT) {
+        if (stored == DATASET_STRICT) {
+            tell_of(loader, sample, BAD_FATAL);
             read->failed = true;
             read->failed_sample = sample;
             return;
         }
-        ring_skip_sample(&loader->ring, &read->claim, read->claim.first_sample + i);
+        if (stored == DATASET_REPLACED) {
+            tell_of(loader, sample, BAD_REPLACED);
+            read->replacing.bad[read->replacing.count++] = i;
+            continue;
+        }
+        tell_of(loader, sample, BAD_SKIPPED);
+        ring_skip_sample(&loader->ring, claim, claim->first_sample + i);
         read->skipped++;
     }
 }
 
-static void place(struct loader *loader, struct read *read) {
-    if (read->claim.chunk == RING_REPAIR_CHUNK) {
-        ring_repair(&loader->ring, &read->claim);
-    } else {
-        storage_write(&loader->ring, &read->claim, read->samples, true);
-        if (loader->runs)
-            mark_unreadable(loader, read);
+// What is read now: the whole claim, or the sample that takes a place in it.
+static struct piece piece_of(const struct read *read, bool second) {
+    const struct replacing *replacing = &read->replacing;
+    if (replacing->attempt)
+        return (struct piece){replacing->bad[replacing->done], 1, second};
+    return (struct piece){0, read->claimed.claim.count, second};
+}
+
+static void begin_read(struct loader *loader, struct read *read, uint64_t latency) {
+    read->phase = READ_SENT;
+    read->half_ns = latency == NEVER ? 0 : latency / 2;
+    read->hangs = latency == NEVER && sim_fault(plan.hangs);
+    hangs[loader->mapping->stored].stuck += latency == NEVER;
+    read->due_ns = latency == NEVER ? NEVER : sim.now_ns + latency - latency / 2;
+}
+
+// True: another sample is being read for one that could not be.
+static bool replace_next(struct loader *loader, struct read *read) {
+    struct replacing *replacing = &read->replacing;
+    struct claimed *claimed = &read->claimed;
+    if (replacing->attempt) {
+        uint64_t sample = claimed->samples[replacing->bad[replacing->done]];
+        if (storage_quality(loader->mapping->stored, sample) == SAMPLE_GOOD) {
+            replacing->done++;
+            replacing->attempt = 0;
+        } else {
+            tell_of(loader, sample, BAD_REPLACED);
+        }
     }
-    if (loader->runs)
-        soon(read, READ_PLACED, 5);
+    if (replacing->done == replacing->count)
+        return false;
+    if (!replacing->attempt && defect_is(DEFECT_LATER_ATTEMPT) && loader->serial > plan.loaders)
+        replacing->attempt++;
+    SIM_MUST(++replacing->attempt <= REPLACE_ATTEMPTS);
+    mapping_replace(loader->mapping, claimed, replacing->bad[replacing->done], replacing->attempt);
+    begin_read(loader, read, storage_latency());
+    return true;
+}
+
+static void place(struct loader *loader, struct read *read) {
+    const struct piece piece = piece_of(read, true);
+    if (is_repair(read))
+        ring_repair(&loader->ring, &read->claimed.claim);
     else
+        storage_write(loader->mapping, &read->claimed, &piece);
+    if (!loader->runs) {
         read->phase = READ_NONE;
+        return;
+    }
+    if (!is_repair(read) && !read->replacing.attempt)
+        mark_unreadable(loader, read);
+    if (!replace_next(loader, read))
+        soon(read, READ_PLACED, 5);
 }
 
 static void report(struct loader *loader, struct read *read) {
-    const struct ring_claim *claim = &read->claim;
+    const struct ring_claim *claim = &read->claimed.claim;
     bool wake;
     if (read->failed)
         wake = ring_chunk_failed(&loader->ring, claim, -EIO, 0, read->failed_sample, read->failed_sample);
@@ -104,8 +169,9 @@ static void advance(struct loader *loader, struct read *read) {
         return;
     }
     if (read->phase == READ_SENT) {
-        if (read->claim.chunk != RING_REPAIR_CHUNK)
-            storage_write(&loader->ring, &read->claim, read->samples, false);
+        const struct piece piece = piece_of(read, false);
+        if (!is_repair(read))
+            storage_write(loader->mapping, &read->claimed, &piece);
         read->phase = READ_HALF;
         read->due_ns = sim.now_ns + read->half_ns;
     } else if (read->phase == READ_HALF) {
@@ -120,17 +186,11 @@ static void advance(struct loader *loader, struct read *read) {
 // True: there was something to claim.
 static bool claim(struct loader *loader, struct read *read) {
     *read = (struct read){0};
-    if (!ring_claim(&loader->ring, loader->serial, &read->claim))
+    if (!ring_claim(&loader->ring, loader->serial, &read->claimed.claim))
         return false;
-    bool repair = read->claim.chunk == RING_REPAIR_CHUNK;
-    uint64_t latency = repair ? sim_below(50 * NS_PER_US) : storage_latency();
-    if (!repair)
-        storage_samples(&loader->ring, &read->claim, read->samples);
-    read->phase = READ_SENT;
-    read->half_ns = latency == NEVER ? 0 : latency / 2;
-    read->hangs = latency == NEVER && sim_fault(plan.hangs);
-    hangs[loader->mapping->dataset].stuck += latency == NEVER;
-    read->due_ns = latency == NEVER ? NEVER : sim.now_ns + latency - latency / 2;
+    if (!is_repair(read))
+        mapping_find(loader->mapping, &read->claimed);
+    begin_read(loader, read, is_repair(read) ? sim_below(50 * NS_PER_US) : storage_latency());
     return true;
 }
 
@@ -183,8 +243,7 @@ void loader_end(struct loader *loader, int signal) {
     loader->record = NULL;
     for (uint32_t i = 0; i < READS_MOST; i++) {
         struct read *read = &loader->reads[i];
-        bool late =
-            (read->phase == READ_SENT || read->phase == READ_HALF) && read->claim.chunk != RING_REPAIR_CHUNK;
+        bool late = (read->phase == READ_SENT || read->phase == READ_HALF) && !is_repair(read);
         if (!late)
             read->phase = READ_NONE;
         else if (read->hangs && !released)
@@ -192,7 +251,7 @@ void loader_end(struct loader *loader, int signal) {
         else
             read->due_ns = min_u64(read->due_ns, sim.now_ns + sim_below(LATE_MOST_NS));
     }
-    hangs[loader->mapping->dataset].left += loader_reads(loader) > 0;
+    hangs[loader->mapping->stored].left += loader_reads(loader) > 0;
     loader->unreaped = is_hung(loader) && sim_chance(500);
     if (!loader->unreaped)
         be_reaped(loader, signal);

@@ -10,6 +10,13 @@
 
 #define READS_MOST 4u
 
+// Samples that cannot be read, and what comes in their places: one read after another.
+struct replacing {
+    uint32_t bad[CLAIM_MOST], count; // of the claim's
+    uint32_t done;
+    uint32_t attempt; // at bad[done]; 0: none yet
+};
+
 enum read_phase {
     READ_NONE,
     READ_SENT,    // nothing has arrived yet
@@ -22,15 +29,15 @@ struct read {
     enum read_phase phase;
     uint64_t due_ns;
     uint64_t half_ns;
-    struct ring_claim claim;
-    uint64_t samples[CLAIM_MOST];
+    struct claimed claimed;
     uint32_t skipped;
+    struct replacing replacing;
     uint64_t failed_sample;
     bool failed;
     bool hangs; // it is not over before loaders_release, or long after its process was killed
 };
 
-// What happened to reads of a dataset.
+// What happened to reads of stored samples.
 struct hangs {
     uint32_t stuck; // reads that did not come back, and loaders that stood still
     uint32_t left;  // loaders that were killed and did not end at once
@@ -53,6 +60,9 @@ struct loader {
 
 extern LIST_HEAD(loaders, loader) loaders;
 extern struct hangs hangs[DATASETS];
+
+// Samples that loaders have reported to this daemon as unreadable, but for those of views that clients bring.
+extern uint64_t loaders_reported[BAD_FATES];
 
 void loaders_begin(void);
 

@@ -64,41 +64,54 @@ static bool is_among(const struct client *client, const struct reference_batch *
     return false;
 }
 
+// The stored sample that must lie where one with this number stands at this position.
+static uint64_t stored_at(const struct client *client, uint64_t epoch, uint64_t position, uint64_t number) {
+    const enum dataset_kind stored = dataset_plans[client->group->dataset].of;
+    uint64_t sample = reference_stored(&client->run, epoch, number);
+    uint32_t attempt = 0;
+    while (stored == DATASET_REPLACED && storage_quality(stored, sample) == SAMPLE_BAD)
+        sample = reference_replacement(&client->run, epoch, position, ++attempt);
+    return sample;
+}
+
 // Each sample of the batch is one of those expected, and can be read; none comes twice.
-void oracle_samples(const struct client *client, const struct held *held) {
+void oracle_samples(const struct client *client, struct held *held) {
     const struct feed_batch *batch = &held->batch;
+    const struct reference_batch *expected = &held->expected;
+    const enum dataset_kind stored = dataset_plans[client->group->dataset].of;
     uint64_t seen[2] = {0};
+    held->contents = (struct contents){.stored = stored,
+                                       .data = batch->field[0].data,
+                                       .offsets = batch->field[0].offsets,
+                                       .count = batch->count};
+    SIM_MUST(batch->field[0].ragged == !dataset_plans[stored].sample_bytes);
     for (uint64_t i = 0; i < batch->count; i++) {
-        int64_t sample = feed_batch_sample(client->feed, batch, i);
-        if (sample < 0 || !is_among(client, &held->expected, (uint64_t)sample) ||
-            seen[sample / 64] >> (sample % 64) & 1)
+        int64_t number = feed_batch_sample(client->feed, batch, i);
+        if (number < 0 || !is_among(client, expected, (uint64_t)number) ||
+            seen[number / 64] >> (number % 64) & 1)
             sim_violated("client %u: sample %" PRId64 " at place %" PRIu64 " of batch %" PRIu64,
-                         client->number, sample, i, batch->sequence);
-        seen[sample / 64] |= 1ull << (sample % 64);
-        if (storage_quality(client->group->dataset, (uint64_t)sample) == SAMPLE_BAD)
-            sim_violated("client %u: sample %" PRId64 " cannot be read", client->number, sample);
+                         client->number, number, i, batch->sequence);
+        seen[number / 64] |= 1ull << (number % 64);
+        uint64_t sample = stored_at(client, expected->epoch, expected->first + i, (uint64_t)number);
+        if (storage_quality(stored, sample) == SAMPLE_BAD)
+            sim_violated("client %u: sample %" PRIu64 " cannot be read", client->number, sample);
+        held->contents.samples[i] = sample;
     }
-    for (uint64_t i = 0; i < held->expected.count; i++) {
-        uint64_t sample = reference_sample(&client->run, held->expected.epoch, held->expected.first + i);
-        if (!(seen[sample / 64] >> (sample % 64) & 1) &&
-            storage_quality(client->group->dataset, sample) == SAMPLE_GOOD)
+    for (uint64_t i = 0; i < expected->count; i++) {
+        uint64_t number = reference_sample(&client->run, expected->epoch, expected->first + i);
+        if (!(seen[number / 64] >> (number % 64) & 1) &&
+            storage_quality(stored, reference_stored(&client->run, expected->epoch, number)) == SAMPLE_GOOD)
             sim_violated("client %u: sample %" PRIu64 " is missing from batch %" PRIu64, client->number,
-                         sample, batch->sequence);
+                         number, batch->sequence);
     }
 }
 
-bool oracle_is_intact(const struct client *client, const struct held *held) {
-    const struct feed_batch *batch = &held->batch;
-    const uint64_t bytes = dataset_plans[client->group->dataset].sample_bytes;
-    const uint8_t *data = batch->field[0].data;
-    for (uint64_t i = 0; i < batch->count; i++)
-        if (!storage_is_right(data + i * bytes, (uint64_t)feed_batch_sample(client->feed, batch, i)))
-            return false;
-    return true;
+bool oracle_is_intact(const struct held *held) {
+    return storage_is_right(&held->contents);
 }
 
 void oracle_intact(const struct client *client, const struct held *held) {
-    if (!oracle_is_intact(client, held))
+    if (!oracle_is_intact(held))
         sim_violated("client %u: the bytes of batch %" PRIu64 " in slot %u are wrong", client->number,
                      held->batch.sequence, held->batch.slot);
 }
@@ -166,7 +179,7 @@ static bool transfer_fails(const struct client *client, int err) {
 
 // A feed that nobody can read fails. One loader that hangs is not enough for that.
 static bool cannot_be_read(const struct client *client) {
-    const struct hangs *seen = &hangs[client->group->dataset];
+    const struct hangs *seen = &hangs[dataset_plans[client->group->dataset].of];
     if (!says(client, "a read of one of its files has not ended for"))
         return false;
     if (says(client, "no other loader has read it since"))
@@ -186,7 +199,7 @@ static bool feed_may_fail(const struct client *client, int err) {
         return unreadable || loaders_fail(client) || cannot_be_read(client) ||
                strstr(feed_strerror(client->feed), "the feed was closed") != NULL;
     case -ENOSPC:
-        return plan.scarce || plan.no_memory;
+        return plan.scarce || plan.no_memory || (plan.no_growth && says(client, "more memory than most"));
     case -EBUSY:
         return plan.scarce;
     case -EAGAIN:

@@ -13,12 +13,12 @@ void oracle_not_opened(const struct client *client, int err, bool resumed);
 // It got a batch, which it now holds.
 void oracle_batch(struct client *client, const struct feed_batch *batch);
 
-// Its samples are the right ones.
-void oracle_samples(const struct client *client, const struct held *held);
+// Its samples are the right ones: from now on held->contents says which.
+void oracle_samples(const struct client *client, struct held *held);
 
 // It gave back what it held, which was intact.
 void oracle_intact(const struct client *client, const struct held *held);
-bool oracle_is_intact(const struct client *client, const struct held *held);
+bool oracle_is_intact(const struct held *held);
 
 // Its job is over.
 void oracle_ended(const struct client *client);

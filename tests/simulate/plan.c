@@ -5,12 +5,6 @@
 
 #include "tests/simulate/chaos.h"
 
-const struct dataset_plan dataset_plans[DATASETS] = {
-    [DATASET_SMALL] = {"small", 57, 16},
-    [DATASET_LARGE] = {"large", 33, 44 << 10},
-    [DATASET_STRICT] = {"strict", 40, 16},
-};
-
 struct plan plan;
 
 // One of them.
@@ -30,11 +24,52 @@ static void choose_devices(struct group *group) {
             group->devices[i] = sim_chance(elsewhere) ? "host:1" : "host:0";
 }
 
+// The dataset or view of a group: some much more often than others.
+static void choose_dataset(struct group *group) {
+    static const uint16_t shares[DATASETS] = {
+        [DATASET_SMALL] = 260,  [DATASET_LARGE] = 220,   [DATASET_STRICT] = 60,
+        [DATASET_RAGGED] = 180, [DATASET_REPLACED] = 90, [DATASET_SPLIT] = 40,
+        [DATASET_LISTED] = 60,  [DATASET_DRAWN] = 50,    [DATASET_MIXED] = 40,
+    };
+    uint64_t point = sim_below(1000);
+    uint32_t kind = 0;
+    while (point >= shares[kind])
+        point -= shares[kind++];
+    group->dataset = (enum dataset_kind)kind;
+    group->run.view = dataset_plans[kind].view;
+    if (dataset_plans[kind].of != kind || kind == DATASET_STRICT || kind == DATASET_MIXED || !sim_chance(200))
+        return;
+    group->brings = true;
+    group->run.view = view_to_bring(group->dataset, sim_below(VIEWS_TO_BRING));
+}
+
+// As another group that brings one, but perhaps another view of the same kind.
+static void bring_another(struct group *group, const struct group *as) {
+    group->dataset = as->dataset;
+    group->brings = true;
+    group->user = as->user;
+    do
+        group->run.view = view_to_bring(group->dataset, sim_below(VIEWS_TO_BRING));
+    while (group->run.view.kind != as->run.view.kind);
+}
+
+static bool is_ragged(const struct group *group) {
+    return dataset_plans[group->dataset].of == DATASET_RAGGED;
+}
+
+static bool is_large(const struct group *group) {
+    return is_ragged(group) || dataset_plans[group->dataset].of == DATASET_LARGE;
+}
+
 static void make_group(struct group *group, uint32_t number) {
     const uid_t users[] = {geteuid(), 1001, 1002};
     bool shared = sim_chance(600);
-    group->dataset = (enum dataset_kind)(sim_chance(80) ? DATASET_STRICT : sim_below(2));
     group->user = users[sim_below(COUNT_OF(users))];
+    if (number && plan.groups[0].brings && sim_chance(500))
+        bring_another(group, &plan.groups[0]);
+    else
+        choose_dataset(group);
+    const struct reference_view view = group->run.view;
     group->clients = (uint32_t)sim_between(1, shared ? 3 : 2);
     group->world_size = sim_chance(400) ? group->clients : (uint32_t)sim_between(1, 2);
     group->wait_for = shared && sim_chance(400) ? group->clients : 1;
@@ -50,23 +85,35 @@ static void make_group(struct group *group, uint32_t number) {
     if (shared)
         snprintf(group->share, sizeof group->share, "s%u", number);
     group->run = (struct reference_run){
-        .samples = dataset_plans[group->dataset].samples,
+        .view = view,
+        .samples = view.kind ? view.count : dataset_plans[group->dataset].samples,
         .seed = sim_below(4),
-        .batch_size = group->dataset == DATASET_LARGE ? sim_between(1, 6) : sim_between(2, 9),
+        .by_position = group->dataset == DATASET_MIXED,
+        .batch_size = is_large(group) ? sim_between(1, 6) : sim_between(2, 9),
         .world_size = group->world_size,
         .shuffle = sim_chance(700),
         .drop_last = sim_chance(300),
     };
 }
 
+// For the largest ring and pool of each group, alone, within what its user may have.
+static void make_room(void) {
+    for (uint32_t i = 0; i < plan.group_count; i++) {
+        if (!is_ragged(&plan.groups[i]))
+            continue;
+        plan.ring_memory = max_u64(plan.ring_memory, 12u << 20);
+        plan.device_memory = max_u64(plan.device_memory, 24u << 20);
+    }
+}
+
 static void make_configuration(void) {
     plan.loaders = sim_between(1, 3);
-    plan.ring = CHOOSE(32u << 10, 64u << 10, 512u << 10);
+    plan.ring = CHOOSE(32u << 10, 64u << 10, 256u << 10);
     plan.linger_s = CHOOSE(0, 1, 5);
     plan.max_lag_s = CHOOSE(2, 4, 8);
     plan.loader_timeout_s = CHOOSE(2, 4);
     plan.ring_memory = 1ull << 30;
-    plan.device_pool = CHOOSE(16u << 10, 256u << 10, 1u << 20);
+    plan.device_pool = CHOOSE(16u << 10, 128u << 10, 512u << 10);
     plan.device_memory = 1ull << 30;
     plan.device_linger_s = CHOOSE(0, 1, 5);
     plan.scarce = sim_chance(100);
@@ -94,6 +141,7 @@ static void make_surroundings(void) {
     plan.full = (uint32_t)CHOOSE(0, 0, 20, 200);
     plan.socket_bytes = sim_chance(100) ? 4608 : 0;
     plan.no_memory = (uint32_t)CHOOSE(0, 0, 0, 100);
+    plan.no_growth = (uint32_t)CHOOSE(0, 0, 100, 500);
     plan.thread_us = (uint32_t)CHOOSE(10, 1000, 200000);
     plan.unspawned = (uint32_t)CHOOSE(0, 0, 0, 100);
     plan.stillborn = (uint32_t)CHOOSE(0, 0, 0, 200);
@@ -137,6 +185,35 @@ static void make_relay(void) {
         .samples = dataset_plans[DATASET_SMALL].samples, .batch_size = 9, .world_size = 1, .shuffle = true};
 }
 
+// Two feeds whose slots cannot all grow within the memory for rings.
+static void make_tight(void) {
+    plan.group_count = 2;
+    plan.scarce = true;
+    plan.user_feeds = 0;
+    plan.ring = 32 << 10;
+    plan.ring_memory = sim_between(10, 13) << 18;
+    for (uint32_t i = 0; i < plan.group_count; i++) {
+        struct group *group = &plan.groups[i];
+        *group = (struct group){.dataset = sim_chance(700) ? DATASET_RAGGED : DATASET_LISTED,
+                                .user = geteuid(),
+                                .epochs = 2,
+                                .clients = 1,
+                                .world_size = 1,
+                                .wait_for = 1,
+                                .prefetch = (uint32_t)sim_between(1, 3),
+                                .pace_us = 2000,
+                                .leaves = 20};
+        group->run = (struct reference_run){.view = dataset_plans[group->dataset].view,
+                                            .samples = dataset_plans[group->dataset].samples,
+                                            .batch_size = 6,
+                                            .world_size = 1,
+                                            .seed = sim_below(4),
+                                            .shuffle = true};
+        if (group->run.view.kind)
+            group->run.samples = group->run.view.count;
+    }
+}
+
 void plan_make(void) {
     plan = (struct plan){.group_count = (uint32_t)CHOOSE(1, 1, 2, 2, 3)};
     make_configuration();
@@ -149,6 +226,10 @@ void plan_make(void) {
         plan.weights[i] = (uint32_t)CHOOSE(0, 1, 1, 4);
     for (uint32_t i = 0; i < plan.group_count; i++)
         make_group(&plan.groups[i], i);
+    if (plan.scarce)
+        make_room();
     if (sim_chance(60))
         make_relay();
+    else if (sim_chance(40))
+        make_tight();
 }

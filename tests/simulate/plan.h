@@ -5,27 +5,16 @@
 
 #include <sys/types.h>
 
-#include "tests/simulate/reference.h"
+#include "tests/simulate/datasets.h"
 #include "tests/simulate/sim.h"
 
 #define GROUPS_MOST 3u
 #define GROUP_MOST  3u // clients of a group
 
-// Datasets of the configuration.
-enum dataset_kind {
-    DATASET_SMALL, // a batch is one chunk
-    DATASET_LARGE, // a batch has several chunks; on_error = skip, and some samples cannot be read
-    DATASET_STRICT // a sample that cannot be read is the end of its feed
-};
-#define DATASETS 3u
-extern const struct dataset_plan {
-    const char *name;
-    uint64_t samples, sample_bytes;
-} dataset_plans[DATASETS];
-
 // Clients that run the same job.
 struct group {
     enum dataset_kind dataset;
+    bool brings; // its view of the dataset
     uid_t user;
     char share[8]; // "": everybody has a feed of their own
     struct reference_run run;
@@ -59,6 +48,7 @@ extern struct plan {
     uint32_t socket_bytes; // room in a client's socket; 0: the system's default
     // Memory and threads.
     uint32_t no_memory; // of thousand allocations of a ring
+    uint32_t no_growth; // of thousand allocations for a slot that is to grow
     uint32_t thread_us;
     uint32_t unspawned, stillborn; // of thousand loaders: cannot be started, die at once
     uint32_t deaths;               // of thousand steps of loaders: it dies before it takes it

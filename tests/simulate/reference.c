@@ -52,7 +52,7 @@ static struct kept {
 } kept[KEPT_ORDERS];
 
 uint64_t reference_sample(const struct reference_run *run, uint64_t epoch, uint64_t position) {
-    if (!run->shuffle)
+    if (!run->shuffle || run->by_position || run->view.kind == VIEW_DRAWS)
         return position;
     struct kept *order = &kept[(run->samples * 5 + run->seed * 4 + epoch) % KEPT_ORDERS];
     if (order->samples != run->samples || order->seed != run->seed || order->epoch != epoch) {
@@ -62,6 +62,84 @@ uint64_t reference_sample(const struct reference_run *run, uint64_t epoch, uint6
     }
     return order->order[position];
 }
+
+// ---- Views -------------------------------------------------------------------------------------------------
+
+// Philox4x32-10 for a use, a seed, an epoch and a position: the lower half of what it makes.
+static uint64_t counted(uint64_t use, uint64_t seed, uint64_t epoch, uint64_t position) {
+    const uint64_t key = splitmix(splitmix(use) ^ seed);
+    uint32_t keys[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
+    uint32_t word[4] = {(uint32_t)position, (uint32_t)(position >> 32), (uint32_t)epoch,
+                        (uint32_t)(epoch >> 32)};
+    for (uint32_t round = 0; round < 10; round++) {
+        const uint64_t one = 0xd2511f53ull * word[0], other = 0xcd9e8d57ull * word[2];
+        word[0] = (uint32_t)(other >> 32) ^ word[1] ^ keys[0];
+        word[1] = (uint32_t)other;
+        word[2] = (uint32_t)(one >> 32) ^ word[3] ^ keys[1];
+        word[3] = (uint32_t)one;
+        keys[0] += 0x9e3779b9u;
+        keys[1] += 0xbb67ae85u;
+    }
+    return word[0] | (uint64_t)word[1] << 32;
+}
+
+static uint64_t times(uint64_t random, uint64_t count) {
+    return (uint64_t)((unsigned __int128)random * count >> 64);
+}
+
+uint64_t reference_listed(const struct reference_view *view, uint64_t i) {
+    return (7 * i + 3 * view->seed + i / 11) % view->of;
+}
+
+uint64_t reference_weight(const struct reference_view *view, uint64_t sample) {
+    return (sample + view->seed) % 4;
+}
+
+// Small integers are exact as weights: the shares are their multiples, by the power of two that makes the sum one of 63
+// digits.
+static uint64_t drawn(const struct reference_view *view, uint64_t random) {
+    uint64_t sum = 0, before = 0, unit = 1;
+    for (uint64_t i = 0; i < view->of; i++)
+        sum += reference_weight(view, i);
+    while (sum * unit < 1ull << 62)
+        unit *= 2;
+    const uint64_t point = times(random, sum * unit);
+    for (uint64_t i = 0; i < view->of; i++) {
+        before += reference_weight(view, i);
+        if (point < before * unit)
+            return i;
+    }
+    return UINT64_MAX;
+}
+
+// A run that is not shuffled has no seed, unless its view draws.
+static uint64_t seed_of(const struct reference_run *run) {
+    return run->shuffle || run->view.kind == VIEW_DRAWS ? run->seed : 0;
+}
+
+uint64_t reference_stored(const struct reference_run *run, uint64_t epoch, uint64_t number) {
+    const struct reference_view *view = &run->view;
+    switch (view->kind) {
+    case VIEW_RANGE:
+        return view->first + number;
+    case VIEW_SPLIT:
+        return shuffled(view->of, view->seed, UINT64_MAX, view->first + number);
+    case VIEW_LIST:
+        return reference_listed(view, number);
+    case VIEW_DRAWS:
+        return drawn(view, counted(1, seed_of(run), epoch, number));
+    default:
+        return number;
+    }
+}
+
+uint64_t reference_replacement(const struct reference_run *run, uint64_t epoch, uint64_t position,
+                               uint32_t attempt) {
+    const uint64_t random = counted(2, splitmix(seed_of(run)) + attempt, epoch, position);
+    return reference_stored(run, epoch, times(random, run->samples));
+}
+
+// ---- Batches -----------------------------------------------------------------------------------------------
 
 struct reference_batch reference_batch_at(const struct reference_run *run, struct reference_place place) {
     const uint64_t global = run->batch_size * run->world_size;

@@ -6,11 +6,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum view_kind {
+    VIEW_NONE,
+    VIEW_RANGE,
+    VIEW_SPLIT,
+    VIEW_LIST,
+    VIEW_DRAWS,
+};
+
+// Which of the `of` samples that are stored a run delivers: `count` of them in an epoch. A part begins at `first`.
+// `seed` is that of a split; else another one makes another list, or other weights.
+struct reference_view {
+    enum view_kind kind;
+    uint64_t of, first, count, seed;
+};
+
 // A consumer's share of the order: everything that decides which samples it gets when.
 struct reference_run {
-    uint64_t samples, seed;
+    uint64_t samples, seed; // samples of an epoch
     uint64_t batch_size, world_size, rank;
     bool shuffle, drop_last;
+    bool by_position; // samples have the numbers of their positions, whatever stands there
+    struct reference_view view;
 };
 
 // Between two global batches.
@@ -27,8 +44,19 @@ struct reference_batch {
 // The rank's batch that begins there.
 struct reference_batch reference_batch_at(const struct reference_run *run, struct reference_place place);
 
-// The sample at a position of an epoch.
+// The sample at a position of an epoch, as the view numbers it.
 uint64_t reference_sample(const struct reference_run *run, uint64_t epoch, uint64_t position);
+
+// The stored sample that has this number in an epoch of the view.
+uint64_t reference_stored(const struct reference_run *run, uint64_t epoch, uint64_t number);
+
+// The stored sample that takes the place of the one at a position, in the attempt with this number, from 1.
+uint64_t reference_replacement(const struct reference_run *run, uint64_t epoch, uint64_t position,
+                               uint32_t attempt);
+
+// Number i of a list, and the weight of a sample.
+uint64_t reference_listed(const struct reference_view *view, uint64_t i);
+uint64_t reference_weight(const struct reference_view *view, uint64_t sample);
 
 // The word that a sample begins with. Its complement follows; simulated samples consist of nothing else.
 uint64_t reference_word(uint64_t sample);

@@ -18,6 +18,7 @@
 #include "tests/simulate/client.h"
 #include "tests/simulate/daemon.h"
 #include "tests/simulate/defects.h"
+#include "tests/simulate/growing.h"
 #include "tests/simulate/leaks.h"
 #include "tests/simulate/loader.h"
 #include "tests/simulate/network.h"
@@ -75,6 +76,7 @@ static void run_seed(uint64_t seed, struct progress *progress) {
     plan_make();
     network_begin();
     loaders_begin();
+    growing_begin();
     daemon_begin();
     clients_begin();
     chaos_begin();

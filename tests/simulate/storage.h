@@ -2,29 +2,37 @@
 #ifndef FEEDD_TESTS_SIMULATE_STORAGE_H
 #define FEEDD_TESTS_SIMULATE_STORAGE_H
 
-#include "shm/ring_loader.h"
-#include "tests/simulate/plan.h"
+#include "tests/simulate/mapping.h"
 
 enum quality {
     SAMPLE_GOOD,
     SAMPLE_FLAKY, // sometimes it cannot be read
     SAMPLE_BAD
 };
-enum quality storage_quality(enum dataset_kind dataset, uint64_t sample);
+// Of a stored sample.
+enum quality storage_quality(enum dataset_kind stored, uint64_t sample);
 
 // How long a read takes; NEVER: it does not come back.
 uint64_t storage_latency(void);
 
-#define CLAIM_MOST 16u // samples of a claim
+// Of a claim, the bytes of samples first..first+count-1 arrive in the slot: the first half, or the second.
+struct piece {
+    uint32_t first, count;
+    bool second;
+};
+void storage_write(const struct mapping *mapping, const struct claimed *claimed, const struct piece *piece);
 
-// The numbers of a claim's samples.
-void storage_samples(const struct ring *ring, const struct ring_claim *claim, uint64_t samples[CLAIM_MOST]);
+// ---- What a client gets ------------------------------------------------------------------------------------
 
-// Half of the bytes of a claim's samples arrives in the slot: the first half, or the second.
-void storage_write(const struct ring *ring, const struct ring_claim *claim,
-                   const uint64_t samples[CLAIM_MOST], bool second);
+// The samples of a batch, as they are stored, and where they lie.
+struct contents {
+    enum dataset_kind stored;
+    const uint8_t *data;
+    const int64_t *offsets; // of a ragged field; else NULL
+    uint64_t count, samples[CLAIM_MOST];
+};
 
-// The sample has the bytes that it should have.
-bool storage_is_right(const uint8_t *bytes, uint64_t sample);
+// Each has the bytes that it should have, and lies where it should.
+bool storage_is_right(const struct contents *contents);
 
 #endif

@@ -22,6 +22,7 @@ void __wrap_log_write(enum log_level level, const char *format, ...) PRINTF_LIKE
 struct memory_limit __wrap_memory_limit_read(void);
 int __real_memfd_create(const char *name, unsigned flags);
 int __wrap_memfd_create(const char *name, unsigned flags);
+ssize_t __real_pwrite(int fd, const void *bytes, size_t count, off_t offset);
 ssize_t __wrap_pwrite(int fd, const void *bytes, size_t count, off_t offset);
 int __wrap_pipe2(int fds[2], int flags);
 int __wrap_statvfs(const char *path, struct statvfs *room);
@@ -50,7 +51,11 @@ void __wrap_log_write(enum log_level level, const char *format, ...) {
 
 // ---- Settings of children, which nobody reads --------------------------------------------------------------
 
+#define FDS_MOST 1024
+
 static int nowhere = -1;
+static bool
+    leads_nowhere[FDS_MOST]; // descriptors that have been given to settings, until they are given out again
 
 void surroundings_prepare(void) {
     nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -63,15 +68,16 @@ static int any_descriptor(void) {
 
 int __wrap_memfd_create(const char *name, unsigned flags) {
     bool settings = strncmp(name, "feedd-loader", 12) == 0 || strncmp(name, "feedd-transfer", 14) == 0;
-    return settings ? any_descriptor() : __real_memfd_create(name, flags);
+    int fd = settings ? any_descriptor() : __real_memfd_create(name, flags);
+    SIM_MUST(fd < FDS_MOST);
+    if (fd >= 0)
+        leads_nowhere[fd] = settings;
+    return fd;
 }
 
-// Files of the simulation itself are written by other means.
+// All that is written in this way goes to what memfd_create has made.
 ssize_t __wrap_pwrite(int fd, const void *bytes, size_t count, off_t offset) {
-    (void)fd;
-    (void)bytes;
-    (void)offset;
-    return (ssize_t)count;
+    return leads_nowhere[fd] ? (ssize_t)count : __real_pwrite(fd, bytes, count, offset);
 }
 
 int __wrap_pipe2(int fds[2], int flags) {

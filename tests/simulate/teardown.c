@@ -1,9 +1,13 @@
 #include "tests/simulate/teardown.h"
 
+#include "daemon/supervisor/clients/brought.h"
 #include "daemon/supervisor/clients/session.h"
 #include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/feeds/bad_samples.h"
 #include "daemon/supervisor/feeds/device.h"
+#include "daemon/supervisor/feeds/growth.h"
 #include "daemon/supervisor/feeds/kept.h"
+#include "daemon/supervisor/feeds/making.h"
 #include "daemon/supervisor/feeds/pool.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/processes/loader_process.h"
@@ -65,6 +69,8 @@ static void end_feed(struct served_feed *feed) {
     while ((loader = LIST_FIRST(&feed->loaders)))
         end_loader(loader);
     delivery_close(&feed->delivery);
+    growth_close(feed);
+    making_free(feed);
     ring_unmap(&feed->ring);
     close_fd(&feed->ring_fd);
     close_fd(&feed->ring_read_fd);
@@ -72,7 +78,6 @@ static void end_feed(struct served_feed *feed) {
     if (feed->stats)
         feed->stats->id = 0;
     datasets_release(feed->dataset, NULL);
-    free(feed->making);
     free(feed);
 }
 
@@ -88,6 +93,8 @@ void teardown(struct supervisor *supervisor) {
     while ((device = LIST_FIRST(&supervisor->devices)))
         end_device(device);
     kept_leave(supervisor);
+    brought_leave(supervisor);
+    bad_samples_forget(supervisor, true);
     while ((user = LIST_FIRST(&supervisor->users))) {
         LIST_REMOVE(user, link);
         free(user);

@@ -30,10 +30,24 @@ static void forget(struct job *job) {
     job->work = NULL;
 }
 
+// Tasks end first, so that whoever leaves them frees what they have.
+static void end_task(const struct job *job) {
+    struct task *task = CONTAINER_OF(job->work, struct task, job);
+    if (!job->ran)
+        job->run(job->work);
+    task->ended = true;
+    if (task->left)
+        release_task(task);
+}
+
 void threads_die(void) {
-    for (uint32_t i = 0; i < JOBS_MOST; i++)
-        if (jobs[i].work)
-            forget(&jobs[i]);
+    for (uint32_t i = 0; i < JOBS_MOST; i++) {
+        if (!jobs[i].work)
+            continue;
+        if (jobs[i].run == run_task)
+            end_task(&jobs[i]);
+        forget(&jobs[i]);
+    }
 }
 
 static void act(struct actor *actor) {

@@ -203,16 +203,17 @@ def flood(storm, chance):
 def limit(storm, kind, value, seconds):
     """Of the daemon, and of the processes that it starts meanwhile."""
     pid = storm.daemon.pid
-    storm.deny(seconds + 5)
     # The first time, it is still as it was: a later limit may begin before an earlier one ends.
     soft, hard = storm.limits.setdefault((pid, kind), resource.prlimit(pid, kind))
 
     def restore():
-        storm.deny(5)  # again: on a busy machine this may come late
+        storm.denials -= 1
+        storm.deny(5)
         with contextlib.suppress(ProcessLookupError):
             resource.prlimit(pid, kind, (soft, hard))
 
     resource.prlimit(pid, kind, (value, hard))
+    storm.denials += 1
     storm.later(seconds, restore)
     return True
 
@@ -237,12 +238,13 @@ def little_memory(storm, chance):
     """The kernel reclaims what it can, and may end processes of the daemon."""
     if storm.group.refusal or not storm.daemon.alive():
         return False
-    storm.deny(6)
+    storm.denials += 1
     storm.upset()
     storm.daemon.expected = True
     storm.group.squeeze(chance.choice((1 << 20, 8 << 20)))
 
     def restore():
+        storm.denials -= 1
         storm.deny(5)
         storm.group.restore()
 
@@ -278,14 +280,21 @@ def hanging_reads(storm, chance):
     return fault(storm, seconds, hang_s=seconds)
 
 
+def files_may_change(storm):
+    """Nothing opens a dataset whose files are not as they were: that would be another one."""
+    since_reload = time.monotonic() - storm.reloaded
+    return not storm.file_is_cut and time.monotonic_ns() - storm.last_upset_ns() >= 2e9 and since_reload >= 2
+
+
 def cut_file(storm, chance):
-    """A whole number of pages stays, since the rest of a page that is mapped would read as zeros. Nothing opens the file
-    meanwhile: that would be another dataset."""
-    path, content = storm.cut
-    if storm.file_is_cut or time.monotonic_ns() - storm.last_upset_ns() < 2e9 or time.monotonic() - storm.reloaded < 2:
+    """A whole number of pages stays, since the rest of a page that is mapped would read as zeros. Of the file whose samples
+    are replaced, most stay, so that another one is soon found."""
+    if not files_may_change(storm):
         return False
+    path, content, least = chance.choice(storm.cuts)
     storm.file_is_cut = True
-    keep = chance.randrange(len(content) // 4096) * 4096
+    pages = len(content) // 4096
+    keep = chance.randrange(pages * least // 4, pages) * 4096
     os.truncate(path, keep)
 
     def restore():
@@ -295,4 +304,41 @@ def cut_file(storm, chance):
         storm.file_is_cut = False
 
     storm.later(chance.choice((0.1, 0.5)), restore)
+    return True
+
+
+def lose_files(storm, chance):
+    """Some are gone, some are cut, and some are folders or links; then all are as they were."""
+    if not files_may_change(storm):
+        return False
+    storm.file_is_cut = True
+    lost = chance.sample(storm.pictures, len(storm.pictures) // 5)
+    for path in lost:
+        path.rename(path.with_suffix(".lost"))
+        kind = chance.randrange(5)
+        if kind == 0:
+            path.mkdir()
+        elif kind == 1:
+            path.symlink_to("/etc/hostname")
+        elif kind == 2:
+            path.write_bytes(b"longer than any of them" * 50)
+
+    def restore():
+        for path in lost:
+            if path.is_dir() and not path.is_symlink():
+                path.rmdir()
+            path.with_suffix(".lost").replace(path)
+        storm.file_is_cut = False
+
+    storm.later(chance.choice((0.1, 0.5)), restore)
+    return True
+
+
+def grow_folder(storm, chance):
+    """Files and directories come that do not belong to the dataset, also while it is indexed; some stay."""
+    folder = chance.choice(storm.pictures).parent
+    for _ in range(chance.randrange(1, 40)):
+        (folder / f"{chance.getrandbits(32):08x}.part").write_bytes(b"half a file")
+    for path in list(folder.glob("*.part"))[: chance.randrange(60)]:
+        path.unlink()
     return True

@@ -1,5 +1,6 @@
 """The datasets of the storm: their files, and what each sample must be, cut out of the files by expected.py."""
 
+import itertools
 import pathlib
 import random
 import struct
@@ -8,25 +9,44 @@ import tarfile
 import data
 import expected
 import harness
+import test_arrow
+import test_folder
+import test_megatron
 import test_tar
 
 
-class Dataset:
-    """`options` are those of feedd.conf; `content` is {field: [bytes of sample 0, ...]}. The truth is a file that holds
-    each field's samples one after the other, which consumers compare with."""
+def size_of(samples):
+    """As storm_consumer wants it."""
+    return "ragged" if isinstance(samples, expected.Ragged) else len(samples[0])
 
-    def __init__(self, folder, name, content, skips=False, sums=None, **options):
+
+def truth_of(samples):
+    """One after the other; if they differ in length, first where each begins, and the end."""
+    begins = [0, *itertools.accumulate(map(len, samples))] if isinstance(samples, expected.Ragged) else []
+    return struct.pack(f"<{len(begins)}Q", *begins) + b"".join(samples)
+
+
+class Dataset:
+    """`options` are those of feedd.conf; `content` is {field: [bytes of sample 0, ...]}. The truth is a file with what
+    truth_of says of each field, which consumers compare with."""
+
+    def __init__(self, folder, name, content, skips=False, sums=None, brings=None, mix=None, **options):
         self.name, self.skips, self.options = name, skips, options
+        self.replaces = options.get("on_error") == "replace"
+        self.brings = brings  # the view of the dataset `of` that its consumers bring
         self.sums = sums  # a file, of a view that draws by weight
-        self.fields = {field: len(samples[0]) for field, samples in content.items()}
+        self.mix = mix  # the same, of a mix
+        self.fields = {field: size_of(samples) for field, samples in content.items()}
         self.samples = options.get("epoch_samples", len(next(iter(content.values()))))
         self.truth = folder / f"{name}.truth"
-        self.truth.write_bytes(b"".join(b"".join(samples) for samples in content.values()))
+        self.truth.write_bytes(b"".join(map(truth_of, content.values())))
         self.truth.chmod(0o644)
 
     def section(self, **more):
         """Of feedd.conf."""
-        lines = [f"[{'view' if 'of' in self.options else 'dataset'} {self.name}]"]
+        if self.brings:
+            return ""
+        lines = [f"[{'mix' if self.mix else 'view' if 'of' in self.options else 'dataset'} {self.name}]"]
         for key, value in {**self.options, **more}.items():
             lines.append(f"{harness.dotted(key)} = {value}")
         return "\n".join(lines) + "\n"
@@ -34,9 +54,11 @@ class Dataset:
     def arguments(self):
         """Of storm_consumer."""
         fields = [f"--field={name}:{size}" for name, size in self.fields.items()]
-        skips = ["--skips"] if self.skips else []
-        sums = [f"--sums={self.sums}"] if self.sums else []
-        return [f"--dataset={self.name}", f"--samples={self.samples}", f"--truth={self.truth}", *fields, *skips, *sums]
+        skips = ["--skips"] * self.skips + ["--replaces"] * self.replaces
+        sums = [f"--sums={self.sums}"] if self.sums else [f"--mix={self.mix}"] if self.mix else []
+        view = [f"--view={self.brings}"] if self.brings else []
+        name = self.options["of"] if self.brings else self.name
+        return [f"--dataset={name}", *view, f"--samples={self.samples}", f"--truth={self.truth}", *fields, *skips, *sums]
 
 
 def records(chance, samples, size, first=0):
@@ -105,6 +127,40 @@ def make_shards(folder, chance):
     return Dataset(folder, "shards", right, **options)
 
 
+def make_windows(folder, chance):
+    """Packed documents, many of them empty and some longer than a window."""
+    pairs = [test_megatron.some(3000, chance.randrange(1 << 30), 120) for _ in range(2)]
+    for number, documents in enumerate(pairs):
+        test_megatron.pair(folder / f"text-{number}", documents)
+    content = test_megatron.windows(pairs, 50)
+    return Dataset(folder, "windows", content, format="megatron", path=folder / "text-*.idx", pack=50)
+
+
+def make_batches(folder, chance):
+    """A stream and a file of record batches: texts of 0 to 900 bytes, some of them cut, and their numbers."""
+    samples = [(chance.randbytes(chance.randrange(900)), number) for number in range(4003)]
+    parts = [test_arrow.batch_of(samples[at : at + 500]) for at in range(0, len(samples), 500)]
+    (folder / "batches-0.arrow").write_bytes(test_arrow.arrow.stream(test_arrow.COLUMNS, parts[:5]))
+    (folder / "batches-1.arrow").write_bytes(test_arrow.arrow.file(test_arrow.COLUMNS, parts[5:]))
+    right = test_arrow.content_of(samples, 600)
+    options = {"format": "arrow", "path": folder / "batches-*.arrow", "field_text": "bytes", "pad_text": "600 7"}
+    return Dataset(folder, "batches", right, **options, field_label="i64")
+
+
+def make_ragged(folder, chance):
+    """Fields that differ in length, and now and then a sample that is a thousand times as large, for which slots grow."""
+    samples = [
+        (f"{number:06}", {"jpg": chance.randbytes(chance.randrange(700)), "txt": b"t" * (number * 7 % 90)})
+        for number in range(3001)
+    ]
+    for number in range(50, 3001, 500):
+        samples[number][1]["jpg"] = chance.randbytes(700_000 + number)
+    test_tar.write(folder / "ragged.tar", samples)
+    right = {name: expected.Ragged(members[name] for _, members in samples) for name in ("jpg", "txt")}
+    options = {"format": "tar", "path": folder / "ragged.tar", "field_jpg": "bytes", "field_txt": "bytes"}
+    return Dataset(folder, "ragged", right, **options)
+
+
 def make_shrinking(folder, chance):
     """Its file is cut off now and then, and comes back: samples that are missing then are skipped."""
     path = folder / "shrinking.bin"
@@ -112,6 +168,28 @@ def make_shrinking(folder, chance):
     content = expected.read_records([path], 128, {"x": (0, 128)})
     return Dataset(folder, "shrinking", content, True, format="records", path=path, record_bytes=128,
                    field_x="u8[128] @ 0", on_error="skip")  # fmt: skip
+
+
+def make_replacing(folder, chance):
+    """The same, but others take the places of samples that are missing."""
+    path = folder / "replacing.bin"
+    path.write_bytes(records(chance, 6144, 128))
+    content = expected.read_records([path], 128, {"x": (0, 128)})
+    return Dataset(folder, "replacing", content, format="records", path=path, record_bytes=128,
+                   field_x="u8[128] @ 0", on_error="replace")  # fmt: skip
+
+
+def make_pictures(folder, chance):
+    """Files of 0 to 900 bytes in folders. Some disappear now and then and come back, and others take their places; files
+    come that do not belong to it."""
+    root = folder / "pictures"
+    for number in range(2003):
+        place = root / chance.choice(("cat", "dog/young", "dog/old", "emu"))
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{number:05}.jpg").write_bytes(chance.randbytes(chance.randrange(900)))
+    options = {"field_image": "bytes @ file", "pad_image": "600 7", "field_label": "i64 @ class", "extensions": "jpg"}
+    right = test_folder.content_of(root, 600)
+    return Dataset(folder, "pictures", right, format="folder", path=root, **options, on_error="replace")
 
 
 def make_flaky(folder, path, content):
@@ -131,15 +209,88 @@ def make_view(folder, name, of, content, chosen, **options):
 
 
 def make_drawn(folder, content, weights):
-    data.write_npy(folder / "drawn.npy", "<f8", (len(weights),), struct.pack(f"<{len(weights)}d", *weights))
+    """The same twice: as a view of feedd.conf, and as one that consumers bring."""
+    words = struct.pack(f"<{len(weights)}d", *weights)
+    data.write_npy(folder / "drawn.npy", "<f8", (len(weights),), words)
     sums = folder / "drawn.sums"
     sums.write_bytes(struct.pack(f"<{len(weights)}Q", *expected.Draws(weights).sums))
     sums.chmod(0o644)
-    return Dataset(folder, "drawn", content, sums=sums, of="records", weights=folder / "drawn.npy", epoch_samples=8009)
+    own = numbers_file(folder, "own-drawn", words)
+    draws = {"sums": sums, "of": "records", "epoch_samples": 8009}
+    return [
+        Dataset(folder, "drawn", content, **draws, weights=folder / "drawn.npy"),
+        Dataset(folder, "own-drawn", content, **draws, brings=f"weights:13:8009:{own}"),
+    ]
+
+
+def numbers_file(folder, name, words):
+    path = folder / f"{name}.numbers"
+    path.write_bytes(words)
+    path.chmod(0o644)
+    return path
+
+
+def make_own(folder, content, part, chance, seed):
+    """Views that consumers bring: a list of several pieces, and a split."""
+    samples = len(content["body"])
+    chosen = [chance.randrange(samples) for _ in range(20_011)]
+    path = numbers_file(folder, "own-list", struct.pack(f"<{len(chosen)}I", *chosen))
+    return [
+        make_view(folder, "own-list", "records", content, chosen, brings=f"indices:6:{path}"),
+        make_view(folder, "own-split", "records", part, range(len(part["body"])), brings=f"split:200000:850000:{seed}"),
+    ]
+
+
+def together(parts):
+    """Samples of several sources, one source after the other."""
+    samples = sum(parts, [])
+    return expected.Ragged(samples, parts[0].item) if isinstance(parts[0], expected.Ragged) else samples
+
+
+def make_mixed(folder, name, sources, epoch_samples):
+    """sources: {name: (weight, content)}"""
+    weights = [weight for weight, _ in sources.values()]
+    contents = [content for _, content in sources.values()]
+    schedule = expected.Mix(weights)
+    samples = [len(next(iter(content.values()))) for content in contents]
+    pairs = list(zip(schedule.weights, samples))
+    numbers = [schedule.total, len(pairs), *sum(pairs, ()), *[0, 0] * (8 - len(pairs))]  # struct storm_mix
+    path = folder / f"{name}.mix"
+    path.write_bytes(struct.pack("<18Q", *numbers) + bytes(schedule.period))
+    path.chmod(0o644)
+    right = {field: together([content[field] for content in contents]) for field in contents[0]}
+    return Dataset(folder, name, right, mix=path, epoch_samples=epoch_samples,
+                   **{f"source_{source}": weight for source, (weight, _) in sources.items()})  # fmt: skip
+
+
+def make_blend(folder, seed):
+    """A mix of shards and of files in folders: texts of 0 to 500 bytes, in which now and then one is much larger."""
+    chance = random.Random(f"{seed} make_blend")
+
+    def text(number):
+        return chance.randbytes(300_000 if number % 400 == 70 else chance.randrange(500))
+
+    shards = [(f"{number:06}", {"txt": text(number), "cls": str(number).encode()}) for number in range(1501)]
+    test_tar.write(folder / "blend.tar", shards)
+    test_folder.write(folder / "blend", {f"{number % 3}/{number:05}": text(number) for number in range(701)})
+    order = test_folder.in_order(folder / "blend")
+    contents = {
+        "blend-shards": {"text": expected.Ragged(members["txt"] for _, members in shards),
+                         "label": [struct.pack("<q", int(members["cls"])) for _, members in shards]},
+        "blend-files": {"text": expected.Ragged(test_folder.read(folder / "blend", path) for _, _, path in order),
+                        "label": [struct.pack("<q", number) for number, _, _ in order]},
+    }  # fmt: skip
+    fields = {"field_text": "bytes @ txt", "field_label": "i64 @ cls"}
+    shards = Dataset(folder, "blend-shards", contents["blend-shards"], format="tar", path=folder / "blend.tar", **fields)
+    fields = {"field_text": "bytes @ file", "field_label": "i64 @ class"}
+    files = Dataset(folder, "blend-files", contents["blend-files"], format="folder", path=folder / "blend", **fields)
+    sources = {"blend-shards": (3, contents["blend-shards"]), "blend-files": (2, contents["blend-files"])}
+    return [make_mixed(folder, "blend", sources, 2503), shards, files]
 
 
 def make_views(folder, seed):
-    """A part of a split, a list that names some samples more than once, and draws by weight."""
+    """A part of a split, a list that names some samples more than once, and draws by weight: of feedd.conf, and brought.
+    And a mix."""
     content = expected.read_records(sorted(folder.glob("records-*.bin")), 264, {"number": (0, 8), "body": (8, 256)})
     samples = len(content["body"])
     begin, end = samples * 20 // 100, samples * 85 // 100
@@ -147,15 +298,22 @@ def make_views(folder, seed):
     chance = random.Random(f"{seed} make_views")
     chosen = [chance.randrange(samples) for _ in range(5003)]
     data.write_npy(folder / "listed.npy", "<u4", (len(chosen),), struct.pack(f"<{len(chosen)}I", *chosen))
+    listed = {field: [values[number] for number in chosen] for field, values in content.items()}
     return [
+        make_mixed(folder, "mixed", {"part": (3, part), "listed": (2, listed), "records": (1, content)}, 7001),
+        *make_blend(folder, seed),
         make_view(folder, "part", "records", part, range(end - begin), samples="20%..85%", split_seed=seed),
         make_view(folder, "listed", "records", content, chosen, indices=folder / "listed.npy"),
-        make_drawn(folder, content, [chance.random() if chance.random() < 0.8 else 0 for _ in range(samples)]),
+        *make_drawn(folder, content, [chance.random() if chance.random() < 0.8 else 0 for _ in range(samples)]),
+        *make_own(folder, content, part, chance, seed),
     ]
 
 
 def make_all(folder: pathlib.Path, seed):
     """{name: Dataset} of those on plain files."""
-    makers = (make_records, make_tokens, make_pairs, make_vectors, make_shards, make_shrinking)
+    makers = (
+        make_records, make_tokens, make_pairs, make_vectors, make_shards, make_windows, make_batches, make_ragged,
+        make_shrinking, make_replacing, make_pictures,
+    )  # fmt: skip
     made = [make(folder, random.Random(f"{seed} {make.__name__}")) for make in makers]
     return {dataset.name: dataset for dataset in made}

@@ -23,7 +23,9 @@ RATES = {
     "failing_reads": 0.12,
     "slow_reads": 0.08,
     "hanging_reads": 0.04,
-    "cut_file": 0.1,
+    "cut_file": 0.15,
+    "lose_files": 0.15,
+    "grow_folder": 0.1,
 }
 UPSETTING = {"kill_supervisor", "pause_supervisor", "little_memory"}
 APART_S = 2.5  # so that the recovery from each of them can be seen

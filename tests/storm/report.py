@@ -48,7 +48,7 @@ def progress(storm, seconds):
 def conclude(storm):
     """Prints the table; 1 if anything is not as it must be."""
     sums = {name: total(storm, name) for name in ("samples", "batches", "checked_again", "skipped", "lost", "doubled",
-                                                  "wrong", "attached", "generations", "revoked")}  # fmt: skip
+                                                  "wrong", "attached", "generations", "revoked", "replaced")}  # fmt: skip
     for lane in storm.everyone():
         ledger = lane.ledger
         if ledger.lost or ledger.doubled or ledger.wrong:
@@ -72,8 +72,8 @@ def conclude(storm):
     print(f"ends of consumers that have a reason: {storm.errors}")
     print(
         f"samples: {sums['samples']} checked in {sums['batches']} batches ({sums['checked_again']} again at their release),"
-        f" {sums['skipped']} skipped as unreadable\n         {sums['lost']} lost, {sums['doubled']} doubled,"
-        f" {sums['wrong']} wrong"
+        f" {sums['skipped']} skipped as unreadable, {sums['replaced']} replaced\n"
+        f"         {sums['lost']} lost, {sums['doubled']} doubled, {sums['wrong']} wrong"
     )  # fmt: skip
     print("recovery, as consumers see it:")
     print("\n".join(rows))

@@ -58,7 +58,8 @@ class Storm:
         if not self.storage.refusal:
             for dataset in files.make_flaky(self.folder, self.storage.path, content):
                 self.datasets[dataset.name] = dataset
-        self.cut = self.folder / "shrinking.bin", (self.folder / "shrinking.bin").read_bytes()
+        self.cuts = [self._cut("shrinking.bin", 0), self._cut("replacing.bin", 3)]
+        self.pictures = sorted((self.folder / "pictures").rglob("*.jpg"))
         self.group = MemoryGroup()
         self.daemon = Daemon(self.instance, self.group.wrap)
         self.lanes = [self._lane(*each) for each in choose_lanes(self.datasets, arguments.gpu)]
@@ -69,11 +70,17 @@ class Storm:
         self.errors, self.findings = {}, []  # errors that are to be expected; those that are not
         self.restarted_ns = 0
         self.upset_ns, self.denied_until, self.restart_delay = 0, 0.0, 0.0
+        self.denials = 0  # that have not been taken back
         self.file_is_cut, self.reloaded, self.faulty_until = False, 0.0, 0.0
         self.stalled_until = 0.0  # one thing at a time keeps loaders or reads from moving
         self.limits = {}  # of the daemons, as they were
         self.background, self.feeds = [], (0, {})
         self.running = True
+
+    def _cut(self, name, least):
+        """A file that is cut now and then, of which that many quarters stay at least."""
+        path = self.folder / name
+        return path, path.read_bytes(), least
 
     def _lane(self, name, shape):
         seed = random.Random(f"{self.arguments.seed} {shape.group or name}").getrandbits(32)
@@ -107,7 +114,7 @@ class Storm:
         self.denied_until = max(self.denied_until, time.monotonic() + seconds)
 
     def time_of_denial(self):
-        return time.monotonic() < self.denied_until
+        return self.denials > 0 or time.monotonic() < self.denied_until
 
     def feed_of(self, pid):
         daemon, feeds = self.feeds

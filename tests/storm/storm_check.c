@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/storm/storm_draw.h"
+#include "tests/storm/storm_replace.h"
 
 void check_find(struct consumer *consumer, uint64_t *counter, uint64_t samples, const char *what,
                 const struct feed_batch *batch) {
@@ -29,27 +30,90 @@ static const struct feed_array *find_array(const struct feed_batch *batch, const
     return NULL;
 }
 
+// Room for that many bytes that come from a GPU; NULL: there is no memory.
+static uint8_t *make_room(struct consumer *consumer, uint64_t bytes) {
+    if (bytes < consumer->fetched_bytes)
+        return consumer->fetched;
+    free(consumer->fetched);
+    consumer->fetched = malloc(bytes + 1);
+    consumer->fetched_bytes = consumer->fetched ? bytes + 1 : 0;
+    return consumer->fetched;
+}
+
+static const uint8_t *values_of(struct consumer *consumer, const struct feed_batch *batch,
+                                const struct feed_array *array) {
+    if (!consumer->options.device)
+        return array->data;
+    uint8_t *copy = make_room(consumer, array->bytes);
+    bool got = copy && feed_batch_fetch(consumer->feed, batch, (uint32_t)(array - batch->field), copy) == 0;
+    return got ? copy : NULL;
+}
+
+static uint64_t stored_number(const struct consumer *consumer, const struct feed_batch *batch,
+                              int64_t number) {
+    if (consumer->mix)
+        return storm_mix_sample(consumer->mix, consumer->options.seed, consumer->options.shuffle,
+                                batch->epoch * consumer->samples + (uint64_t)number);
+    if (!consumer->sums)
+        return (uint64_t)number;
+    return storm_draw(consumer->sums, consumer->stored, consumer->options.seed, batch->epoch,
+                      (uint64_t)number);
+}
+
+static struct span { uint64_t begin, end; } truth_span(const struct field *field, uint64_t number) {
+    struct span span;
+    memcpy(&span, field->begins + number * sizeof span.begin, sizeof span);
+    return span;
+}
+
+static int64_t *fetch_offsets(struct consumer *consumer, const struct feed_batch *batch, uint32_t field) {
+    int64_t *offsets = calloc(batch->count + 1, sizeof *offsets);
+    if (offsets && feed_batch_fetch_offsets(consumer->feed, batch, field, offsets) == 0)
+        return offsets;
+    free(offsets);
+    return NULL;
+}
+
+// The offsets follow from the lengths, and are not used before they have been compared.
+static uint64_t compare_ragged(struct consumer *consumer, const struct feed_batch *batch,
+                               const struct field *field, const struct feed_array *array,
+                               const int64_t *numbers) {
+    const uint8_t *bytes = values_of(consumer, batch, array);
+    int64_t *offsets = fetch_offsets(consumer, batch, (uint32_t)(array - batch->field));
+    uint64_t wrong = 0, at = 0;
+    if (!offsets || !bytes) {
+        free(offsets);
+        return batch->count + 1;
+    }
+    for (uint64_t i = 0; i < batch->count && !wrong; i++) {
+        struct span span = truth_span(field, stored_number(consumer, batch, numbers[i]));
+        uint64_t length = span.end - span.begin;
+        bool right = (uint64_t)offsets[i] == at && at + length <= array->bytes &&
+                     memcmp(bytes + at, field->truth + span.begin, length) == 0;
+        wrong = right ? 0 : batch->count - i;
+        at += length;
+    }
+    if (!wrong && ((uint64_t)offsets[batch->count] != at || at != array->bytes))
+        wrong = 1;
+    free(offsets);
+    return wrong;
+}
+
 // How many samples do not have the bytes of the file; the batch's own names of them are in `numbers`.
 static uint64_t compare_field(struct consumer *consumer, const struct feed_batch *batch,
                               const struct field *field, const int64_t *numbers) {
     const struct feed_array *array = find_array(batch, field->name);
-    if (!array || array->bytes != batch->count * field->bytes)
+    if (!array || array->ragged != field->ragged)
+        return batch->count + 1;
+    if (field->ragged)
+        return compare_ragged(consumer, batch, field, array, numbers);
+    const uint8_t *bytes =
+        array->bytes == batch->count * field->bytes ? values_of(consumer, batch, array) : NULL;
+    if (!bytes)
         return batch->count;
-    const uint8_t *bytes = array->data;
-    if (consumer->options.device) {
-        uint32_t which = (uint32_t)(array - batch->field);
-        int err = feed_batch_fetch(consumer->feed, batch, which, consumer->fetched);
-        if (err)
-            return batch->count;
-        bytes = consumer->fetched;
-    }
     uint64_t wrong = 0;
     for (uint64_t i = 0; i < batch->count; i++) {
-        uint64_t number = (uint64_t)numbers[i];
-        if (consumer->sums)
-            number =
-                storm_draw(consumer->sums, consumer->stored, consumer->options.seed, batch->epoch, number);
-        const uint8_t *right = field->truth + number * field->bytes;
+        const uint8_t *right = field->truth + stored_number(consumer, batch, numbers[i]) * field->bytes;
         wrong += memcmp(bytes + i * field->bytes, right, field->bytes) != 0;
     }
     return wrong;
@@ -82,11 +146,44 @@ static bool name_samples(struct consumer *consumer, const struct feed_batch *bat
     return true;
 }
 
+// ---- Replaced samples --------------------------------------------------------------------------------------
+
+// Whether the i-th sample of the batch is this one, in all fields; none of them is ragged.
+static bool holds_at(const struct consumer *consumer, const struct feed_batch *batch, uint64_t i,
+                     uint64_t sample) {
+    for (uint32_t k = 0; k < consumer->field_count; k++) {
+        const struct field *field = &consumer->field[k];
+        const struct feed_array *array = find_array(batch, field->name);
+        if (!array || array->bytes != batch->count * field->bytes ||
+            memcmp((const uint8_t *)array->data + i * field->bytes, field->truth + sample * field->bytes,
+                   field->bytes) != 0)
+            return false;
+    }
+    return true;
+}
+
+// Where another sample has taken a place, it is named in place of the one that could not be read. Which of the attempts
+// was the first to succeed depends on when it was made.
+static void find_replaced(struct consumer *consumer, const struct feed_batch *batch, int64_t *numbers) {
+    const uint64_t seed = consumer->options.shuffle ? consumer->options.seed : 0;
+    for (uint64_t i = 0; i < batch->count; i++) {
+        uint64_t sample = (uint64_t)numbers[i];
+        for (uint64_t attempt = 1; attempt <= STORM_ATTEMPTS && !holds_at(consumer, batch, i, sample);
+             attempt++)
+            sample =
+                storm_replacement(seed, consumer->samples, batch->epoch, batch->first_position + i, attempt);
+        consumer->replaced += numbers[i] != (int64_t)sample;
+        numbers[i] = (int64_t)sample;
+    }
+}
+
 uint64_t check_bytes(struct consumer *consumer, const struct feed_batch *batch) {
     int64_t *numbers = calloc(batch->count + 1, sizeof *numbers);
     uint64_t wrong = batch->count + 1;
     if (numbers && name_samples(consumer, batch, numbers)) {
-        wrong = 0;
+        wrong = consumer->replaced = 0;
+        if (consumer->replaces && !consumer->options.device)
+            find_replaced(consumer, batch, numbers);
         for (uint32_t i = 0; i < consumer->field_count; i++)
             wrong += compare_field(consumer, batch, &consumer->field[i], numbers);
     }

@@ -8,36 +8,47 @@
 
 #include "client/feed.h"
 #include "tests/storm/storm_ledger.h"
+#include "tests/storm/storm_mix.h"
 #include "tests/storm/storm_order.h"
 
 #define HELD_MOST 64
 
 struct field {
     const char *name;
-    uint64_t bytes; // per sample
+    uint64_t bytes; // per sample; unused if it is ragged
+    bool ragged;
     const uint8_t *truth;
+    const uint8_t
+        *begins; // of a ragged field: u64 per sample and one more, where it begins in the truth; not aligned
 };
 
 struct consumer {
     struct feed_options options;
+    const char *view_text; // of a view that it brings; NULL: it brings none
+    struct feed_view view;
     const char *ledger_path, *truth_path;
     const char *sums_path; // of a view that draws by weight: its sums of shares; NULL for others
+    const char *mix_path;  // of a mix: its schedule; NULL for others
     uint64_t samples, hold, pause_us, batches, long_wait_us;
-    bool skips; // samples may be missing, as long as that is said
+    bool skips;    // samples may be missing, as long as that is said
+    bool replaces; // others may be in their places
     struct field field[FEED_MAX_FIELDS];
     uint32_t field_count;
 
     const uint64_t *sums;
+    const struct storm_mix *mix;
     uint64_t stored; // samples of the truth
     struct storm_order order;
     struct storm_position at;
     struct storm_ledger *ledger;
     struct feed *feed;
+    uint64_t replaced;                 // samples of the batch that was compared last
     struct feed_batch held[HELD_MOST]; // oldest first
     uint64_t held_count, taken;
     uint64_t sequence; // of the last batch
     uint32_t generation;
-    uint8_t *fetched; // of a batch on a GPU
+    uint8_t *fetched;       // of a batch on a GPU
+    uint64_t fetched_bytes; // it has room for
 };
 
 // Adds to a counter of the ledger. The first finding of a lane is kept in words.

@@ -48,8 +48,8 @@ static void commit(struct consumer *consumer, const struct feed_batch *batch) {
     struct storm_record *next = &ledger->record[(ledger->commits + 1) % 2];
     struct storm_position said = {0};
     int err = feed_token(consumer->feed, next->token);
-    int read =
-        sscanf(next->token, "feedd1.%*u.%*[0-9a-f].%*u.%" SCNu64 ".%" SCNu64, &said.epoch, &said.consumed);
+    int read = sscanf(next->token, "feedd%*1[12].%*u.%*[0-9a-f].%*u.%" SCNu64 ".%" SCNu64, &said.epoch,
+                      &said.consumed);
     if (err || read != 2)
         check_find(consumer, &ledger->wrong, 1, "no token", batch);
     said = storm_normal(&consumer->order, said);
@@ -121,7 +121,7 @@ static int take(struct consumer *consumer) {
     consumer->held_count++;
     note_arrival(consumer, batch, now);
     int err = feed_batch_wait(consumer->feed, batch, NULL);
-    uint64_t wrong = err ? 0 : check_bytes(consumer, batch);
+    uint64_t wrong = err ? 0 : check_bytes(consumer, batch), replaced = consumer->replaced;
     if (wrong)
         err = refuse(consumer, batch, wrong);
     if (err)
@@ -133,6 +133,7 @@ static int take(struct consumer *consumer) {
     ledger->batches++;
     ledger->samples += batch->count;
     ledger->skipped += batch->skipped;
+    ledger->replaced += replaced;
     return 1;
 }
 
@@ -179,9 +180,10 @@ static int attend(struct consumer *consumer) {
     consumer->options.interrupted = interrupted;
     consumer->ledger->opened_ns = now_ns();
     consumer->ledger->error = 0;
-    int err = feed_open(&consumer->feed, &consumer->options);
+    int err =
+        feed_open_view(&consumer->feed, &consumer->options, consumer->view_text ? &consumer->view : NULL);
     if (err)
-        return end_with(consumer, err, "feed_open");
+        return end_with(consumer, err, "feed_open_view");
     begin(consumer);
     return run(consumer);
 }

@@ -10,7 +10,7 @@
 
 // Where a consumer that replaces this one continues.
 struct storm_record {
-    char token[128];
+    char token[8448];          // FEED_TOKEN_BYTES
     uint64_t epoch, consumed;  // what the token must say
     uint64_t samples, skipped; // committed since the beginning
     uint64_t unused[4];
@@ -34,7 +34,8 @@ struct storm_ledger {
     uint64_t waits;         // how many long ones; wait[waits % STORM_WAITS] is the next
     uint64_t error;         // errno of the last consumer's end, 0: none
     uint64_t revoked;       // samples that were overwritten, as was said
-    uint64_t unused[15];
+    uint64_t replaced;      // samples in whose places others were
+    uint64_t unused[14];
     char text[256]; // of the error, or of the first finding
     struct storm_record record[2];
     struct storm_wait wait[STORM_WAITS];
@@ -42,7 +43,7 @@ struct storm_ledger {
 
 _Static_assert(offsetof(struct storm_ledger, text) == 256, "as in lanes.py");
 _Static_assert(offsetof(struct storm_ledger, record) == 512, "as in lanes.py");
-_Static_assert(sizeof(struct storm_record) == 192, "as in lanes.py");
-_Static_assert(offsetof(struct storm_ledger, wait) == 896, "as in lanes.py");
+_Static_assert(sizeof(struct storm_record) == 8512, "as in lanes.py");
+_Static_assert(offsetof(struct storm_ledger, wait) == 17536, "as in lanes.py");
 
 #endif

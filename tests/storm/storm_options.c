@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/integration/feed_arguments.h"
+#include "tests/integration/view_argument.h"
 
 static const struct argument options[] = {
     FEED_ARGUMENTS(struct consumer),
@@ -18,20 +19,24 @@ static const struct argument options[] = {
     {"ledger", ARGUMENT_TEXT, offsetof(struct consumer, ledger_path)},
     {"truth", ARGUMENT_TEXT,
      offsetof(struct consumer, truth_path)}, // fields one after the other, each with all samples
+    {"view", ARGUMENT_TEXT, offsetof(struct consumer, view_text)},
     {"sums", ARGUMENT_TEXT, offsetof(struct consumer, sums_path)},
+    {"mix", ARGUMENT_TEXT, offsetof(struct consumer, mix_path)},
     {"hold", ARGUMENT_U64, offsetof(struct consumer, hold)},
     {"pause-us", ARGUMENT_U64, offsetof(struct consumer, pause_us)},
     {"batches", ARGUMENT_U64, offsetof(struct consumer, batches)},
     {"long-wait-us", ARGUMENT_U64, offsetof(struct consumer, long_wait_us)}, // shorter ones are not noted
     {"skips", ARGUMENT_FLAG, offsetof(struct consumer, skips)},
+    {"replaces", ARGUMENT_FLAG, offsetof(struct consumer, replaces)},
 };
 
-static bool add_field(struct consumer *consumer, char *text) { // NAME:BYTES
+static bool add_field(struct consumer *consumer, char *text) { // NAME:BYTES, or NAME:ragged
     char *bytes = strchr(text, ':');
     if (!bytes || consumer->field_count == FEED_MAX_FIELDS)
         return false;
     *bytes++ = '\0';
-    consumer->field[consumer->field_count++] = (struct field){text, strtoull(bytes, NULL, 10), NULL};
+    consumer->field[consumer->field_count++] = (struct field){
+        .name = text, .bytes = strtoull(bytes, NULL, 10), .ragged = strcmp(bytes, "ragged") == 0};
     return true;
 }
 
@@ -59,19 +64,39 @@ static void *map_file(const char *path, int flags, int protection, uint64_t *byt
     return map;
 }
 
+// Returns where that of the next field begins.
+static const uint8_t *find_truth(const struct consumer *consumer, struct field *field, const uint8_t *truth) {
+    uint64_t bytes = consumer->stored * field->bytes;
+    if (field->ragged) {
+        field->begins = truth;
+        truth += (consumer->stored + 1) * sizeof(uint64_t);
+        memcpy(&bytes, truth - sizeof bytes, sizeof bytes);
+    }
+    field->truth = truth;
+    return truth + bytes;
+}
+
 bool options_prepare(struct consumer *consumer) {
-    uint64_t bytes = 0, most = 1;
+    uint64_t bytes = 0;
     consumer->ledger = map_file(consumer->ledger_path, O_RDWR, PROT_READ | PROT_WRITE, &bytes);
     const uint8_t *truth = map_file(consumer->truth_path, O_RDONLY, PROT_READ, &bytes);
     if (consumer->sums_path)
         consumer->sums = map_file(consumer->sums_path, O_RDONLY, PROT_READ, &bytes);
-    if (!consumer->ledger || !truth || (consumer->sums_path && !consumer->sums))
+    if (!view_parse(consumer->view_text, &consumer->view))
         return false;
-    consumer->stored = consumer->sums ? bytes / sizeof *consumer->sums : consumer->samples;
+    if (consumer->sums)
+        consumer->stored = bytes / sizeof *consumer->sums;
+    if (consumer->mix_path)
+        consumer->mix = map_file(consumer->mix_path, O_RDONLY, PROT_READ, &bytes);
+    if (consumer->mix)
+        consumer->stored = storm_mix_stored(consumer->mix);
+    if (!consumer->ledger || !truth || (consumer->sums_path && !consumer->sums) ||
+        (consumer->mix_path && !consumer->mix))
+        return false;
+    if (!consumer->stored)
+        consumer->stored = consumer->samples;
     for (uint32_t i = 0; i < consumer->field_count; i++) {
-        consumer->field[i].truth = truth;
-        truth += consumer->stored * consumer->field[i].bytes;
-        most = consumer->field[i].bytes > most ? consumer->field[i].bytes : most;
+        truth = find_truth(consumer, &consumer->field[i], truth);
     }
     const struct feed_options *asked = &consumer->options;
     uint64_t world = asked->world_size ? asked->world_size : 1;
@@ -80,10 +105,9 @@ bool options_prepare(struct consumer *consumer) {
                                            .world_size = world,
                                            .rank = asked->rank,
                                            .seed = asked->seed,
-                                           .shuffle = asked->shuffle && !consumer->sums,
+                                           .shuffle = asked->shuffle && !consumer->sums && !consumer->mix,
                                            .drop_last = asked->drop_last};
-    consumer->fetched = malloc(most * asked->batch_size + 1);
     consumer->hold = consumer->hold < HELD_MOST ? consumer->hold : HELD_MOST - 1;
     consumer->options.device_world_size = asked->device ? (uint32_t)world : 0;
-    return consumer->fetched;
+    return true;
 }

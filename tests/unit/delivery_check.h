@@ -22,6 +22,7 @@ struct fixture {
     uint64_t released[CONSUMERS_MOST][SLOTS_MOST], words[CONSUMERS_MOST][SLOTS_MOST];
     struct ring ring;
     struct tap tap; // of a pool
+    struct loaders_fill fill;
     struct delivery delivery;
     struct consumer *consumers[CONSUMERS_MOST]; // attached ones, NULL elsewhere
     struct ring_claim claims[CLAIMS_MOST];

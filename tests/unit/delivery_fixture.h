@@ -12,7 +12,9 @@ static inline void open_fixture(struct fixture *fixture, uint32_t slots, uint32_
                                 const struct partition *partition) {
     *fixture = (struct fixture){0};
     fixture_ring(&fixture->ring, &(struct ring_shape){slots, BATCH, 2, 1});
-    assert_int_equal(delivery_open(&fixture->delivery, &fixture->ring, partition, lanes, &loaders_filler), 0);
+    const struct filler *filler = &fixture->fill.filler;
+    loaders_fill_init(&fixture->fill, NULL);
+    assert_int_equal(delivery_open(&fixture->delivery, &fixture->ring, partition, lanes, filler), 0);
 }
 
 static inline void open_pool(struct fixture *pool, struct fixture *source, uint32_t slots) {

@@ -13,6 +13,7 @@ import sys
 import textwrap
 from fractions import Fraction
 
+import vectors
 from order_reference import WORD, splitmix
 
 HALF = 1 << 32
@@ -143,20 +144,5 @@ def c_vectors():
     return "\n".join(lines)
 
 
-def main(arguments):
-    if arguments == ["--c-vectors"]:
-        sys.stdout.write(c_vectors())
-        return 0
-    if len(arguments) == 2 and arguments[0] == "--verify":
-        with open(arguments[1], encoding="utf-8") as file:
-            found = file.read()
-        if found == c_vectors():
-            return 0
-        print(f"{arguments[1]}: differs from what draw_reference.py computes", file=sys.stderr)
-        return 1
-    print(__doc__, file=sys.stderr)
-    return 2
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(vectors.run("draw_reference.py", __doc__, c_vectors))

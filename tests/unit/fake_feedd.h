@@ -24,11 +24,16 @@
 #include "order/order.h"
 #include "proto/codec.h"
 #include "shm/ring.h"
+#include "shm/ring_make.h"
 
 #define FAKE_SLOTS   32u
 #define FAKE_BATCH   8u
 #define FAKE_SAMPLES 1000u
 #define FAKE_WAIT_MS 5000
+// Of ragged values in a batch, at most; 0: the ring has no ragged field. To be defined before this is included.
+#ifndef FAKE_RAGGED
+#define FAKE_RAGGED 0
+#endif
 
 struct fake {
     char folder[32], path[64];
@@ -65,6 +70,10 @@ static void fake_make_ring(struct fake *fake) {
                              .order_version = ORDER_FEISTEL_1};
     plan.fields[0] = (struct ring_field){"image", DTYPE_U8, 2, {4, 5}, 20, 0};
     plan.fields[1] = (struct ring_field){"label", DTYPE_I64, 0, {0}, 8, 0};
+    if (FAKE_RAGGED)
+        plan.fields[plan.field_count++] =
+            (struct ring_field){.name = "ids", .dtype = DTYPE_I32, .dimensions = 1, .ragged = 1};
+    plan.ragged_usual = plan.ragged_most = FAKE_RAGGED;
     struct error error = {0};
     assert_int_equal(ring_plan(&plan, &error), 0);
     assert_int_equal(ring_create(&plan, &fake->ring_fd, &fake->read_fd, &error), 0);

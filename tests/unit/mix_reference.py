@@ -15,12 +15,13 @@ import decimal
 import fractions
 import functools
 import math
-import pathlib
 import random
 import sys
 import textwrap
 
 sys.dont_write_bytecode = True
+
+import vectors  # noqa: E402
 
 LISTED = 1 << 18
 WHOLE_PERIOD = 30000
@@ -241,18 +242,5 @@ def c_vectors():
     return "\n".join(lines)
 
 
-def main(arguments):
-    if arguments == ["--c-vectors"]:
-        sys.stdout.write(c_vectors())
-        return 0
-    if len(arguments) == 2 and arguments[0] == "--verify":
-        if pathlib.Path(arguments[1]).read_text(encoding="utf-8") == c_vectors():
-            return 0
-        print(f"{arguments[1]}: differs from what mix_reference.py computes", file=sys.stderr)
-        return 1
-    print(__doc__, file=sys.stderr)
-    return 2
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(vectors.run("mix_reference.py", __doc__, c_vectors))

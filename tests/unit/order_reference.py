@@ -24,6 +24,8 @@ Selections, the samples of a view of N samples:
 import sys
 import textwrap
 
+import vectors
+
 WORD = 1 << 64
 A, B = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 ROUNDS = 12
@@ -110,8 +112,11 @@ def xxh64(data):
     return value ^ value >> 32
 
 
-def token(version, fingerprint, seed, epoch, consumed):
-    body = f"feedd1.{version}.{fingerprint:016x}.{seed}.{epoch}.{consumed}"
+def token(version, fingerprint, seed, epoch, consumed, mix=None):
+    """`mix`: where a mixture got its weights, and (weight, draws before) of each of its sources."""
+    body = f"feedd{2 if mix else 1}.{version}.{fingerprint:016x}.{seed}.{epoch}.{consumed}"
+    if mix:
+        body += f".1.{mix[0]}." + ",".join(f"{weight}:{drawn}" for weight, drawn in mix[1])
     return f"{body}.{xxh64(body.encode()):016x}"
 
 
@@ -126,7 +131,12 @@ WHOLE = [(16, 7, 3), (100, 0, 0), (300, 11, 5)]
 DIGESTS = [(60000, 7, 3), (50000, 42, 89)]
 TOKENS = [
     (0, 0, 0, 0, 0), (1, 0x0123456789ABCDEF, 7, 3, 25600), (1, LAST, LAST, LAST, LAST), (1, 0xF, 42, 0, 60000),
-    (0, 0xFEEDFACE00000000, 1, 10**10, 2**63),
+    (0, 0xFEEDFACE00000000, 1, 10**10, 2**63), (2, 0x0123456789ABCDEF, 7, 3, 25600),
+]
+MIX_TOKENS = [
+    (0, 0, 0, 0, 0, (0, [(1, 0)])), (1, 0x0123456789ABCDEF, 7, 3, 25600, (0, [(3, 0), (1, 0)])),
+    (1, 0xF, LAST, 2, 17, (2000, [(6, 1200), (3, 600), (1, 200)])),
+    (0, LAST, 5, 1, LAST, (LAST, [(999999, LAST - 7), (1, 7)])),
 ]
 SPLITS = [  # samples, first, count, seed
     (1, 0, 1, 0), (10, 0, 9, 3), (10, 9, 1, 3), (300, 100, 60, 7), (60000, 54000, 20, 3), (1281167, 1153050, 20, LAST),
@@ -186,6 +196,14 @@ def c_vectors():
     for v, f, s, e, c in TOKENS:
         body, check = token(v, f, s, e, c).rsplit(".", 1)
         lines += [f"    {{{v}u, 0x{f:016x}u, {s}u, {e}u, {c}u,", f'     "{body}"', f'     ".{check}"}},']
+    lines += ["};", "", "VECTOR struct {", "    unsigned version;", "    uint64_t fingerprint, seed, epoch, consumed, start;",
+              "    uint32_t sources;", "    uint64_t pairs[3][2]; // weight and draws of each source", "    const char *text;",
+              "} mix_token_vectors[] = {"]
+    for v, f, s, e, c, mix in MIX_TOKENS:
+        body, check = token(v, f, s, e, c, mix).rsplit(".", 1)
+        pairs = ", ".join(f"{{{weight}u, {drawn}u}}" for weight, drawn in mix[1])
+        lines += [f"    {{{v}u, 0x{f:016x}u, {s}u, {e}u, {c}u, {mix[0]}u, {len(mix[1])}u,", f"     {{{pairs}}},"]
+        lines += [f'     "{body}"', f'     ".{check}"}},']
     lines += ["};", ""]
     for number, (samples, first, count, seed) in enumerate(SPLITS):
         text = ", ".join(f"{sample}u" for sample in selected(samples, first, count, seed))
@@ -198,20 +216,5 @@ def c_vectors():
     return "\n".join(lines)
 
 
-def main(arguments):
-    if arguments == ["--c-vectors"]:
-        sys.stdout.write(c_vectors())
-        return 0
-    if len(arguments) == 2 and arguments[0] == "--verify":
-        with open(arguments[1], encoding="utf-8") as file:
-            found = file.read()
-        if found == c_vectors():
-            return 0
-        print(f"{arguments[1]}: differs from what order_reference.py computes", file=sys.stderr)
-        return 1
-    print(__doc__, file=sys.stderr)
-    return 2
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(vectors.run("order_reference.py", __doc__, c_vectors))

@@ -236,6 +236,34 @@ VECTOR struct {
     {0u, 0xfeedface00000000u, 1u, 10000000000u, 9223372036854775808u,
      "feedd1.0.feedface00000000.1.10000000000.9223372036854775808"
      ".708e03c23a8f71de"},
+    {2u, 0x0123456789abcdefu, 7u, 3u, 25600u,
+     "feedd1.2.0123456789abcdef.7.3.25600"
+     ".d299f24ed60f6fe8"},
+};
+
+VECTOR struct {
+    unsigned version;
+    uint64_t fingerprint, seed, epoch, consumed, start;
+    uint32_t sources;
+    uint64_t pairs[3][2]; // weight and draws of each source
+    const char *text;
+} mix_token_vectors[] = {
+    {0u, 0x0000000000000000u, 0u, 0u, 0u, 0u, 1u,
+     {{1u, 0u}},
+     "feedd2.0.0000000000000000.0.0.0.1.0.1:0"
+     ".398403ef5f8312ae"},
+    {1u, 0x0123456789abcdefu, 7u, 3u, 25600u, 0u, 2u,
+     {{3u, 0u}, {1u, 0u}},
+     "feedd2.1.0123456789abcdef.7.3.25600.1.0.3:0,1:0"
+     ".8af3c6e557f4dd78"},
+    {1u, 0x000000000000000fu, 18446744073709551615u, 2u, 17u, 2000u, 3u,
+     {{6u, 1200u}, {3u, 600u}, {1u, 200u}},
+     "feedd2.1.000000000000000f.18446744073709551615.2.17.1.2000.6:1200,3:600,1:200"
+     ".ae6d6fa4b908d508"},
+    {0u, 0xffffffffffffffffu, 5u, 1u, 18446744073709551615u, 18446744073709551615u, 2u,
+     {{999999u, 18446744073709551608u}, {1u, 7u}},
+     "feedd2.0.ffffffffffffffff.5.1.18446744073709551615.1.18446744073709551615.999999:18446744073709551608,1:7"
+     ".012ddbbe384b36be"},
 };
 
 VECTOR uint64_t split_0[] = {

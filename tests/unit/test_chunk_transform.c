@@ -192,7 +192,8 @@ static void transforms_that_do_not_fit_are_refused(void **state) {
     stage_set_close(&stages);
     *transform = good;
     assert_int_equal(open_stages(&stages, &fixture), 0);
-    assert_int_equal(chunk_apart_bytes(fixture.layout, &fixture.ring, &stages), 0);
+    const struct chunk_part whole = {.layout = fixture.layout, .stages = &stages};
+    assert_int_equal(chunk_apart_bytes(&whole, 1, &fixture.ring), 0);
     assert_int_equal(chunk_plan_init(&plan, fixture.layout, &fixture.ring, &stages, NULL), 0);
     chunk_plan_free(&plan);
     stage_set_close(&stages);

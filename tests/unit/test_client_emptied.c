@@ -1,4 +1,5 @@
 // A ring that a daemon has emptied while a client still maps it.
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -38,8 +39,49 @@ static void releasing_does_not_touch_memory_that_may_be_gone(void **state) {
     fake_stop(&fake);
 }
 
+// ---- Before the client has mapped it -----------------------------------------------------------------------
+
+static void empty_and_attach(struct fake *fake) {
+    fake_welcome(fake, PROTO_VERSION);
+    fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_ATTACH);
+    FAKE_CHECK(fake, fallocate(fake->ring_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                               (off_t)fake->ring.mapped_bytes) == 0);
+    fake_attached(fake, fake->read_fd);
+}
+
+static void fail_at_once(struct fake *fake) {
+    uint32_t slots[] = {0};
+    empty_and_attach(fake);
+    fake_send_grant(fake, 5, slots, 1);
+    fake_error(fake, EIO, "a sample cannot be read");
+}
+
+static void a_feed_that_fails_at_once_says_why(void **state) {
+    (void)state;
+    static const struct {
+        void (*script)(struct fake *);
+        int code;
+        const char *text;
+    } cases[] = {
+        {fail_at_once, -EIO, "a sample cannot be read"},
+        {empty_and_attach, -ECONNRESET, "closed the connection without giving a reason"},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct fake fake;
+        fake_start(&fake, cases[i].script);
+        struct feed_options options = fake_options(&fake);
+        struct feed *feed;
+        int opened = feed_open(&feed, &options);
+        if (opened != cases[i].code || !strstr(feed_strerror(feed), cases[i].text))
+            fail_msg("%d %s", opened, feed_strerror(feed));
+        feed_close(feed);
+        fake_stop(&fake);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_feed_that_fails_at_once_says_why),
         cmocka_unit_test(releasing_does_not_touch_memory_that_may_be_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,6 +103,8 @@ static void test_defaults(void **state) {
     assert_int_equal(config->user_sessions, 256);
     assert_int_equal(config->user_feeds, 0);
     assert_int_equal(config->user_ring_memory, 0);
+    assert_int_equal(config->view_memory, 2ull << 30);
+    assert_int_equal(config->user_view_memory, 0);
     assert_int_equal(config->user_device_memory, 0);
     assert_false(config->show_others);
     assert_int_equal(config->dataset_count, 0);
@@ -118,10 +120,10 @@ static void test_every_key(void **state) {
                   "ring_memory = 2T\nring = 512K\nloaders = 64\nio = pread\nqueue_depth = 4096\n"
                   "log_level = debug\nmax_lag = 2m\nlinger = 1h\nloader_timeout = 45s\n"
                   "stop_timeout = 7\nuser_sessions = 1\nuser_feeds = 2\nuser_ring_memory = 1M\n"
-                  "user_device_memory = 2M\nshow_others = yes\n"
+                  "view_memory = 8M\nuser_view_memory = 3M\nuser_device_memory = 2M\nshow_others = yes\n"
                   "[ dataset  a.b_C-9 ]\nformat = tokens\npath = x\ndtype = i32\nlength = 8\n"
                   "header_bytes = 256\nio = uring\nio_direct = yes\nio_delay_us = 2000\n"
-                  "on_error = skip\nallow_users = 0, 12\nallow_groups = root 13 14\n"
+                  "on_error = skip\nshuffle_window = 16\nallow_users = 0, 12\nallow_groups = root 13 14\n"
                   "[dataset b] # comment\nformat=npy\nfield.x = y.npy\non_error = fail");
     assert_string_equal(config->socket, "/tmp/s");
     assert_int_equal(config->socket_mode, 0600);
@@ -138,14 +140,18 @@ static void test_every_key(void **state) {
     assert_int_equal(config->user_sessions, 1);
     assert_int_equal(config->user_feeds, 2);
     assert_int_equal(config->user_ring_memory, 1 << 20);
+    assert_int_equal(config->view_memory, 8 << 20);
+    assert_int_equal(config->user_view_memory, 3 << 20);
     assert_int_equal(config->user_device_memory, 2 << 20);
     assert_true(config->show_others);
     const struct dataset_config *dataset = &config->datasets[0];
     assert_string_equal(dataset->name, "a.b_C-9");
     assert_int_equal(dataset->header_bytes, 256);
     assert_int_equal(dataset->io, IO_URING);
-    assert_true(dataset->io_set && dataset->io_direct && dataset->skip_errors);
+    assert_true(dataset->io_set && dataset->io_direct && dataset->on_error);
     assert_int_equal(dataset->io_delay_us, 2000);
+    assert_int_equal(dataset->shuffle_window, 16);
+    assert_int_equal(config->datasets[1].shuffle_window, 0);
     assert_string_equal(dataset->allow_users, "0, 12");
     assert_int_equal(dataset->users.count, 2);
     assert_int_equal(dataset->users.ids[1], 12);
@@ -153,8 +159,7 @@ static void test_every_key(void **state) {
     assert_int_equal(dataset->groups.ids[0], 0);
     assert_int_equal(config->datasets[1].users.count + config->datasets[1].groups.count, 0);
     assert_int_equal(config->datasets[1].io, IO_PREAD); // from [feedd]
-    assert_false(config->datasets[1].io_set || config->datasets[1].skip_errors ||
-                 config->datasets[1].io_direct);
+    assert_false(config->datasets[1].io_set || config->datasets[1].on_error || config->datasets[1].io_direct);
     config_free(config);
 }
 
@@ -227,7 +232,7 @@ static void test_formats_agree(void **state) {
         assert_non_null(source_find_format(name));
         assert_string_equal(source_find_format(name)->name, name);
     }
-    assert_int_equal(count, 6);
+    assert_int_equal(count, 10);
     for (uint32_t mode = 0; mode < 4; mode++)
         assert_string_equal(
             value_choice_name(option_find(SECTION_FEEDD, "io")->unit, mode, name, sizeof name),

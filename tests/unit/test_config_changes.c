@@ -74,6 +74,7 @@ static void test_datasets_that_change(void **state) {
     } cases[] = {
         {NUMBERS "on_error = skip\n", "on_error"},
         {NUMBERS "header_bytes = 4\n", "header_bytes"},
+        {NUMBERS "shuffle_window = 4\n", "shuffle_window"},
         {NUMBERS "io = pread\n", "io"},
         {NUMBERS "field.y = u8 @ 0\n", "fields"},
         {NUMBERS "transform.x = scale 2\n", "transforms"},

@@ -23,7 +23,7 @@
 static void confine(bool threads) {
     const struct confine_loader loader = {.threads = threads};
     log_open("test", LOG_LEVEL_ERROR);
-    uint64_t confined = confine_loader(&loader, confine_loader_early());
+    uint64_t confined = confine_loader(&loader, confine_loader_early(0, 0));
     if (confinement_wanted(confined) == 0)
         _exit(100);
 }
@@ -137,7 +137,7 @@ static void threads_where_they_are_allowed(void **state) {
 
 static void give_up_nothing(void) {
     confine_set(false);
-    check(confine_loader_early() == 0, 1);
+    check(confine_loader_early(0, 0) == 0, 1);
     check(confine_loader(&(struct confine_loader){0}, 0) == 0, 2);
     check(confine_supervisor() == 0 && confine_transfer(confine_transfer_early()) == 0, 3);
     check(strcmp(confine_note(), "confine = no") == 0, 4);

@@ -232,6 +232,51 @@ static void one_that_cannot_open_is_closed(void **state) {
 
 #define TEST(name) cmocka_unit_test_teardown(name, close_after)
 
+// ---- Slots that differ -------------------------------------------------------------------------------------
+
+static uint32_t large; // the slot that alone has room for batches with an odd number
+
+static bool choose(struct delivery *delivery, const struct lane *lane, uint64_t sequence) {
+    (void)lane;
+    for (uint32_t i = 0; i < delivery->free_count; i++)
+        if ((delivery->free_slots[i] == large) == sequence % 2) {
+            uint32_t slot = delivery->free_slots[i];
+            delivery->free_slots[i] = delivery->free_slots[delivery->free_count - 1];
+            delivery->free_slots[delivery->free_count - 1] = slot;
+            return true;
+        }
+    return false;
+}
+
+static bool dispatch_chosen(struct delivery *delivery, struct lane *lane, uint32_t slot) {
+    assert_int_equal(slot == large, window_end(lane) % 2);
+    return dispatch(delivery, lane, slot);
+}
+
+static void batches_wait_for_a_slot_that_they_fit_into(void **state) {
+    (void)state;
+    struct filler_operations picky = all;
+    picky.choose = choose;
+    picky.dispatch = dispatch_chosen;
+    for (large = 0; large < SLOTS; large++) {
+        assert_int_equal(open_with(&picky, 1), 0);
+        struct consumer *consumer = join(&fixture, 0, 2, &anywhere, SLOTS);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(delivery_pump(&fixture.delivery), 0);
+        assert_int_equal(gatherer.dispatched, 3); // 0, 1, 2; there is no room for 3
+        assert_int_equal(take(&fixture, consumer, SLOTS), 3);
+        give_back(&fixture, consumer, held_slot(&fixture, consumer, 0) == large);
+        assert_int_equal(delivery_pump(&fixture.delivery), 0);
+        assert_int_equal(gatherer.dispatched, 3); // that slot is too small
+        while (consumer->held_count)
+            give_back(&fixture, consumer, 0);
+        take_all(consumer);
+        assert_true(consumer_at_end(consumer));
+        if (large + 1 < SLOTS)
+            close_fixture(&fixture);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(words_and_dispatch_are_enough),
@@ -240,6 +285,7 @@ int main(void) {
         TEST(it_has_a_say_in_where_consumers_begin),
         TEST(messages_have_its_words),
         TEST(one_that_cannot_open_is_closed),
+        TEST(batches_wait_for_a_slot_that_they_fit_into),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

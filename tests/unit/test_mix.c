@@ -125,7 +125,7 @@ static void test_version_1(void **state) {
     assert_int_equal(mix_lookback(mix), 2); // the heavy one of two
     mix_close(mix);
     assert_int_equal(mix_open((enum mix_version)2, weights, 2, &mix, &error), -EINVAL);
-    assert_string_equal(error.text, "found version 2 of mixtures, wanted 1");
+    assert_string_equal(error.text, "found version 2 of mixes, wanted 1");
     assert_int_equal(mix_open((enum mix_version)0, weights, 2, &mix, &error), -EINVAL);
     mix_close(NULL);
     mix_cursor_close(NULL);

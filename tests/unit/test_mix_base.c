@@ -1,4 +1,4 @@
-// Where a mixture begins and ends, with which weights it can be made, and how it goes on from the counts of another
+// Where a mixture begins and ends, with which weights it can be made, and how it continues from the counts of another
 // one.
 #include "base/scope.h"
 #include "tests/unit/mix_fixture.h"
@@ -112,7 +112,7 @@ static void test_wrong_weights(void **state) {
     for (uint32_t i = 0; i <= MIX_MAX_SOURCES; i++)
         weights[i] = UINT32_MAX;
     assert_int_equal(mix_open(MIX_1, weights, 0, &mix, &error), -EINVAL);
-    assert_string_equal(error.text, "found 0 sources in a mixture, wanted 1 to 256");
+    assert_string_equal(error.text, "found 0 sources in a mix, wanted 1 to 256");
     assert_int_equal(mix_open(MIX_1, weights, MIX_MAX_SOURCES + 1, &mix, &error), -EINVAL);
     assert_null(mix);
     assert_int_equal(mix_open(MIX_1, weights, MIX_MAX_SOURCES, &mix, &error), 0); // all the same: 1 each

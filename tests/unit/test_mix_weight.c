@@ -140,7 +140,7 @@ static void test_how_many(void **state) {
     assert_int_equal(mix_weights_scale(weights, MIX_MAX_SOURCES, whole, &error), 0);
     assert_true(whole[0] == 6 && whole[255] == 1);
     assert_int_equal(mix_weights_scale(weights, MIX_MAX_SOURCES + 1, whole, &error), -EINVAL);
-    assert_string_equal(error.text, "found 257 weights in a mixture, wanted 1 to 256");
+    assert_string_equal(error.text, "found 257 weights in a mix, wanted 1 to 256");
     assert_int_equal(mix_weights_scale(weights, 0, whole, &error), -EINVAL);
 }
 

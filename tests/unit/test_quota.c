@@ -43,6 +43,7 @@ static void whoever_runs_the_daemon_may_have_all(void **state) {
         assert_int_equal(quota_feeds(config, trusted[i]), 64);
         assert_int_equal(quota_ring_memory(config, trusted[i]), config->ring_memory);
         assert_int_equal(quota_device_memory(config, trusted[i]), config->device_memory);
+        assert_int_equal(quota_view_memory(config, trusted[i]), config->view_memory);
     }
 }
 
@@ -52,10 +53,12 @@ static void what_is_configured_is_for_everybody(void **state) {
     config->user_feeds = 64;
     config->user_ring_memory = 5;
     config->user_device_memory = 7;
+    config->user_view_memory = 9;
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(quota_feeds(config, users[i]), 64);
         assert_int_equal(quota_ring_memory(config, users[i]), 5);
         assert_int_equal(quota_device_memory(config, users[i]), 7);
+        assert_int_equal(quota_view_memory(config, users[i]), 9);
     }
 }
 

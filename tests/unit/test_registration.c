@@ -1,5 +1,5 @@
 // Pinning a ring in pieces: of whole slots, each at most as large as may be, and back to nothing when one cannot be
-// had.
+// had; and the tails of slots that grow.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -105,6 +105,72 @@ static void nothing_is_left_when_a_piece_cannot_be_had(void **state) {
     assert_free(0, 700 * MIB);
 }
 
+// ---- Slots that grow ---------------------------------------------------------------------------------------
+
+// Three slots of 64 pages, of which each has 16 at first.
+#define SLOT (64ull * RING_PAGE)
+#define HEAD (16ull * RING_PAGE)
+
+static void begin_ragged(void) {
+    header = (struct ring_header){
+        .slot_bytes = SLOT, .slot_count = 3, .ragged_count = 1, .slot_allocated_bytes = HEAD};
+    ring.mapped_bytes = 3 * SLOT;
+    ring.data = mmap(NULL, ring.mapped_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(ring.data != MAP_FAILED);
+    assert_int_equal(registration_begin(&registration, gpu, &ring, &said), 0);
+    while (registration_step(&registration, &said) == 1)
+        ;
+    assert_int_equal(registration.done_bytes, 3 * HEAD);
+}
+
+static void cover(uint32_t slot, uint64_t bytes, uint64_t first) {
+    uint64_t got = 0;
+    assert_int_equal(registration_cover(&registration, slot, bytes, &got, &said), 0);
+    assert_int_equal(got, first);
+}
+
+static void a_tail_is_pinned_when_a_batch_needs_it(void **state) {
+    (void)state;
+    begin_ragged();
+    for (uint32_t slot = 0; slot < 3; slot++)
+        assert_free(slot * SLOT + HEAD, SLOT - HEAD);
+    cover(1, 0, 0);
+    cover(1, HEAD, HEAD);
+    assert_int_equal(registration.tail_bytes, 0);
+    cover(1, HEAD + 1, HEAD);
+    assert_int_equal(registration.tail_bytes, RING_PAGE);
+    cover(1, HEAD + RING_PAGE, HEAD); // it is there
+    assert_int_equal(registration.tail_bytes, RING_PAGE);
+    cover(1, SLOT, HEAD);
+    assert_int_equal(registration.tail_bytes, SLOT - HEAD);
+    cover(1, HEAD + 1, HEAD); // it stays
+    assert_int_equal(registration.tail_bytes, SLOT - HEAD);
+    assert_int_not_equal(hold(2 * SLOT - RING_PAGE, RING_PAGE), 0);
+    assert_free(HEAD, SLOT - HEAD);
+    assert_free(2 * SLOT + HEAD, SLOT - HEAD);
+    cover(0, HEAD + 9 * RING_PAGE, HEAD);
+    assert_int_equal(registration.tail_bytes, SLOT - HEAD + 9 * RING_PAGE);
+    registration_end(&registration);
+    assert_free(0, 3 * SLOT);
+    registration_end(&registration); // harmless
+}
+
+static void a_tail_that_cannot_be_had_leaves_none(void **state) {
+    (void)state;
+    uint64_t first;
+    begin_ragged();
+    cover(2, HEAD + RING_PAGE, HEAD);
+    assert_int_equal(hold(2 * SLOT + HEAD + 5 * RING_PAGE, RING_PAGE), 0);
+    assert_int_equal(registration_cover(&registration, 2, HEAD + 9 * RING_PAGE, &first, &said), -EIO);
+    assert_int_equal(registration.tail_bytes, 0);
+    assert_free(2 * SLOT + HEAD, 5 * RING_PAGE);
+    gpu_host_unregister(gpu, ring.data + 2 * SLOT + HEAD + 5 * RING_PAGE);
+    cover(2, HEAD + 9 * RING_PAGE, HEAD);
+    assert_int_equal(registration.tail_bytes, 9 * RING_PAGE);
+    registration_end(&registration);
+    assert_free(0, 3 * SLOT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(pieces_are_of_whole_slots, set_up, tear_down),
@@ -112,6 +178,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_largest_slot_is_a_piece, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_larger_one_is_refused_in_words, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_is_left_when_a_piece_cannot_be_had, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_tail_is_pinned_when_a_batch_needs_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_tail_that_cannot_be_had_leaves_none, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

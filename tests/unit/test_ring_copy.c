@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "order/partition.h"
 #include "shm/ring_loader.h"
+#include "shm/ring_make.h"
 #include "shm/ring_supervisor.h"
 #include "tests/unit/pool_fixture.h"
 

@@ -41,6 +41,18 @@ static void check_rule(const _Atomic uint64_t *skips, uint32_t dispatched) {
     assert_int_equal(hole_source(skips, good, dispatched, UINT32_MAX), UINT32_MAX);
 }
 
+// With ragged fields, what is readable keeps its order.
+static void check_order(const _Atomic uint64_t *skips, uint32_t dispatched) {
+    uint32_t good = 0, place = 0;
+    for (uint32_t source = 0; source < dispatched; source++)
+        good += !bit(skips, source);
+    for (uint32_t source = 0; source < dispatched; source++)
+        if (!bit(skips, source))
+            assert_int_equal(hole_source_in_order(skips, good, dispatched, place++), source);
+    assert_int_equal(hole_source_in_order(skips, good, dispatched, good), UINT32_MAX);
+    assert_int_equal(hole_source_in_order(skips, good, dispatched, UINT32_MAX), UINT32_MAX);
+}
+
 static void test_every_small_batch(void **state) {
     (void)state;
     for (uint32_t dispatched = 0; dispatched <= SMALL; dispatched++)
@@ -48,6 +60,7 @@ static void test_every_small_batch(void **state) {
             // Bits that belong to no sample do not matter.
             _Atomic uint64_t skips[1] = {pattern | UINT64_MAX << dispatched};
             check_rule(skips, dispatched);
+            check_order(skips, dispatched);
         }
 }
 
@@ -60,6 +73,7 @@ static void test_holes_at_the_edges_of_words(void **state) {
             if (chosen >> i & 1)
                 atomic_fetch_or(&skips[edges[i] / 64], 1ull << (edges[i] % 64));
         check_rule(skips, LARGE);
+        check_order(skips, LARGE);
     }
 }
 
@@ -70,6 +84,8 @@ static void test_words_without_a_sample(void **state) {
     atomic_store(&all[3], ~(1ull << 5));
     check_rule(all, LARGE); // the only readable sample is among the last
     check_rule(all, 256);
+    check_order(all, LARGE);
+    check_order(all, 256);
 }
 
 // What a loader that has run wild could leave for a client.
@@ -82,6 +98,9 @@ static void test_counts_that_disagree_with_the_bitmap(void **state) {
     assert_int_equal(hole_source(skips, 6, 6, 0), UINT32_MAX);
     assert_int_equal(hole_source(skips, 6, 6, 3), 3);
     assert_int_equal(hole_source(skips, 7, 6, 3), UINT32_MAX);
+    assert_int_equal(hole_source_in_order(skips, 4, 6, 2), 5);
+    assert_int_equal(hole_source_in_order(skips, 4, 6, 3), UINT32_MAX);
+    assert_int_equal(hole_source_in_order(skips, 7, 6, 0), UINT32_MAX);
     struct holes holes = holes_of(skips, 4, 6);
     assert_true(holes_next(&holes));
     assert_true(holes_next(&holes));

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/sizes.h"
+#include "shm/ring_make.h"
 #include "tests/unit/mappings.h"
 #include "tests/unit/ring_fixture.h"
 

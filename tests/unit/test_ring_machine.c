@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "shm/memory_limit.h"
+#include "shm/ring_make.h"
 #include "shm/ring_room.h"
 #include "tests/unit/mappings.h"
 #include "tests/unit/ring_fixture.h"

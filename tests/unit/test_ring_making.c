@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/sizes.h"
+#include "shm/ring_make.h"
 #include "tests/unit/ring_fixture.h"
 
 // Many samples of one byte: as much in the control part as in a batch.

@@ -9,6 +9,7 @@
 #include "base/sizes.h"
 #include "order/order.h"
 #include "order/partition.h"
+#include "shm/ring_make.h"
 #include "shm/ring_supervisor.h"
 #include "tests/unit/ring_fixture.h"
 

@@ -70,7 +70,7 @@ static void test_settings_pass_through(void **state) {
     struct dataset *dataset = open_good(ONE "s.bin\nio = uring\nio_delay_us = 2000\non_error = skip\n");
     assert_int_equal(dataset->io, IO_URING);
     assert_int_equal(dataset->io_delay_us, 2000);
-    assert_true(dataset->skip_errors);
+    assert_true(dataset->on_error);
     assert_false(dataset->io_direct);
     assert_int_equal(dataset->layout->files[0].direct_memory, 0);
     dataset_unref(dataset);
@@ -306,7 +306,7 @@ static void test_descriptors_run_out(void **state) {
     with_descriptor_limit(
         20, "this process may have only 20 files open at once; raise LimitNOFILE or ulimit -n (a reload");
     with_descriptor_limit(
-        50, "found 30 files, wanted at most 8, because a process may open 50; raise LimitNOFILE");
+        50, "found 30 files, wanted at most 7, because a process may open 50; raise LimitNOFILE");
     dataset_unref(open_good(ONE "limit*\n"));
 }
 

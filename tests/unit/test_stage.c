@@ -5,6 +5,7 @@
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "daemon/log.h"
+#include "order/replace.h"
 
 #define BATCH 48u
 
@@ -27,7 +28,7 @@ static void check_batch(const struct test_loader *loader, uint32_t slot) {
 static void samples_go_through_the_stage_once(void **state) {
     (void)state;
     struct test_loader loader;
-    fixture_open(&loader, &small, 256, false);
+    fixture_open(&loader, &small, 256, ON_ERROR_FAIL);
     fixture_dispatch(&loader, 1, 0);
     fixture_dispatch(&loader, 0, 1);
     fixture_work(&loader);
@@ -46,7 +47,7 @@ static void refused_samples_are_skipped(void **state) {
     (void)state;
     static const uint32_t refused[] = {0, 1, 15, 16, 40, 47};
     struct test_loader loader;
-    fixture_open(&loader, &small, 256, true);
+    fixture_open(&loader, &small, 256, ON_ERROR_SKIP);
     for (uint32_t i = 0; i < COUNT_OF(refused); i++)
         loader.stage.refused[refused[i]] = true;
     fixture_dispatch(&loader, 0, 0);
@@ -67,7 +68,7 @@ static void refused_samples_are_skipped(void **state) {
 static void unreadable_samples_do_not_reach_the_stage(void **state) {
     (void)state;
     struct test_loader loader;
-    fixture_open(&loader, &small, 256, true);
+    fixture_open(&loader, &small, 256, ON_ERROR_SKIP);
     loader.reader.bad[3] = loader.reader.bad[4] = loader.reader.bad[31] = true;
     loader.stage.refused[4] = loader.stage.refused[5] = true;
     fixture_dispatch(&loader, 0, 0);
@@ -96,7 +97,7 @@ static char *capture(struct test_loader *loader, void (*work)(struct test_loader
 static void a_refused_sample_fails_the_feed(void **state) {
     (void)state;
     struct test_loader loader;
-    fixture_open(&loader, &small, 256, false);
+    fixture_open(&loader, &small, 256, ON_ERROR_FAIL);
     log_open("loader", LOG_LEVEL_INFO);
     loader.stage.refused[20] = true;
     fixture_dispatch(&loader, 0, 0);
@@ -118,7 +119,7 @@ static void a_refused_sample_fails_the_feed(void **state) {
 static void many_refusals_write_few_lines(void **state) {
     (void)state;
     struct test_loader loader;
-    fixture_open(&loader, &small, 256, true);
+    fixture_open(&loader, &small, 256, ON_ERROR_SKIP);
     log_open("loader", LOG_LEVEL_INFO);
     memset(loader.stage.refused, true, sizeof loader.stage.refused);
     fixture_dispatch(&loader, 0, 0);
@@ -136,7 +137,7 @@ static void many_refusals_write_few_lines(void **state) {
 static void reads_continue_while_stages_run(void **state) {
     (void)state;
     struct test_loader loader;
-    fixture_open(&loader, &large, 40, false);
+    fixture_open(&loader, &large, 40, ON_ERROR_FAIL);
     fixture_dispatch(&loader, 0, 0);
     fixture_dispatch(&loader, 1, 1);
     while (!job_staging(&loader.board))
@@ -166,7 +167,7 @@ static void a_slow_stage_does_not_hoard_chunks(void **state) {
     (void)state;
     static const struct ring_shape shape = {.slots = 4, .batch = BATCH, .chunk_samples = 4, .words = 4095};
     struct test_loader loader;
-    fixture_open(&loader, &shape, 16, false);
+    fixture_open(&loader, &shape, 16, ON_ERROR_FAIL);
     for (uint32_t slot = 0; slot < shape.slots; slot++)
         fixture_dispatch(&loader, slot, slot);
     uint32_t turns = 0;
@@ -187,7 +188,7 @@ static void a_stage_says_what_it_takes(void **state) {
     (void)state;
     struct test_loader loader;
     struct chunk_plan plan;
-    fixture_open(&loader, &small, 256, false);
+    fixture_open(&loader, &small, 256, ON_ERROR_FAIL);
     loader.settings->layout.streams[0].extents[1].bytes = 20; // not a multiple of 8
     assert_int_equal(chunk_plan_init(&plan, &loader.settings->layout, &loader.ring, &loader.stages, NULL),
                      -EINVAL);
@@ -198,9 +199,76 @@ static void a_stage_says_what_it_takes(void **state) {
     fixture_close(&loader);
 }
 
+// What stands in the place of a sample: the first of those that the order names which the stage takes.
+static uint64_t expected_sample(const struct test_loader *loader, uint64_t position) {
+    uint64_t seed = loader->ring.header->seed, sample = position;
+    for (uint32_t attempt = 1; loader->reader.bad[sample] || loader->stage.refused[sample]; attempt++) {
+        assert_true(attempt <= REPLACE_ATTEMPTS);
+        sample = replace_number(seed, FIXTURE_EPOCH, position, attempt, FIXTURE_SAMPLES);
+    }
+    return sample;
+}
+
+static void refused_and_unreadable_samples_are_replaced(void **state) {
+    (void)state;
+    static const struct ring_shape *const shapes[] = {&small, &large};
+    for (size_t k = 0; k < COUNT_OF(shapes); k++) {
+        struct test_loader loader;
+        fixture_open(&loader, shapes[k], 256, ON_ERROR_REPLACE);
+        loader.board.sampler.samples = FIXTURE_SAMPLES;
+        for (uint32_t i = 0; i < FIXTURE_SAMPLES; i++) {
+            loader.stage.refused[i] = i % 3 == 0;
+            loader.reader.bad[i] = i % 5 == 0;
+        }
+        fixture_dispatch(&loader, 0, 0);
+        fixture_work(&loader);
+        assert_int_equal(ring_slot_poll(&loader.ring, 0), RING_SLOT_READY);
+        uint32_t replaced = 0;
+        for (uint32_t i = 0; i < BATCH; i++) {
+            uint64_t sample = expected_sample(&loader, i);
+            assert_true(fixture_sample_is(&loader.ring, 0, i, sample));
+            replaced += sample != i;
+        }
+        assert_int_equal(fixture_counter(&loader, LOADER_replaced), replaced);
+        assert_int_equal(fixture_counter(&loader, LOADER_skipped), 0);
+        assert_int_equal(fixture_counter(&loader, LOADER_samples), BATCH);
+        assert_true(atomic_load(&loader.stats->bad_totals[BAD_REPLACED]) >= replaced);
+        fixture_close(&loader);
+    }
+}
+
+static void a_chunk_without_replacements_fails(void **state) {
+    (void)state;
+    struct test_loader loader;
+    fixture_open(&loader, &small, 256, ON_ERROR_REPLACE);
+    loader.board.sampler.samples = FIXTURE_SAMPLES;
+    for (uint32_t i = 0; i < FIXTURE_SAMPLES; i++)
+        loader.stage.refused[i] = true;
+    fixture_dispatch(&loader, 0, 0);
+    fixture_work(&loader);
+    assert_int_equal(ring_slot_poll(&loader.ring, 0), RING_SLOT_FAILED);
+    assert_int_equal(atomic_load(&loader.stats->bad_totals[BAD_FATAL]), 3); // a chunk each
+    fixture_close(&loader);
+}
+
+// Each read in flight may be the slow one of its chunk.
+static void there_is_a_job_for_each_read(void **state) {
+    (void)state;
+    struct test_loader loader;
+    fixture_open(&loader, &small, 256, ON_ERROR_FAIL);
+    while (job_board_add(&loader.board, NULL) == 0)
+        ;
+    assert_true(loader.board.job_count >= 256);
+    assert_int_equal(job_board_add(&loader.board, NULL), -EAGAIN);
+    fixture_close(&loader);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(samples_go_through_the_stage_once),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(there_is_a_job_for_each_read),
+                                       cmocka_unit_test(samples_go_through_the_stage_once),
                                        cmocka_unit_test(refused_samples_are_skipped),
+                                       cmocka_unit_test(refused_and_unreadable_samples_are_replaced),
+                                       cmocka_unit_test(a_chunk_without_replacements_fails),
                                        cmocka_unit_test(unreadable_samples_do_not_reach_the_stage),
                                        cmocka_unit_test(a_refused_sample_fails_the_feed),
                                        cmocka_unit_test(many_refusals_write_few_lines),

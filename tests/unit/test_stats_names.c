@@ -46,7 +46,7 @@ static void test_numbers_have_names_and_others_have_none(void **state) {
     assert_string_equal(reader_kind_name(UINT32_MAX), "?");
     assert_string_equal(reader_reason_text(REASON_NONE), "");
     assert_string_equal(reader_reason_text(REASON_CONFIGURED), "configured");
-    assert_string_equal(reader_reason_text(REASON_UNMAPPED + 1), "?");
+    assert_string_equal(reader_reason_text(REASON_FOLDER + 1), "?");
     assert_string_equal(confinement_name(CONFINED_PRIVILEGES), "no_new_privs");
     assert_string_equal(confinement_name(CONFINED_URING), "io_uring");
     assert_string_equal(confinement_name(CONFINEMENT_PARTS), "?");

@@ -1,4 +1,4 @@
-// Text from outside in one line: control characters and what is no UTF-8 are escaped, everything else stays as it is.
+// Text from outside in one line: control characters and what is not UTF-8 are escaped, everything else stays as it is.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

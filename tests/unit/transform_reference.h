@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
-#include "daemon/source/transform.h"
+#include "daemon/dataset/transform.h"
 
 #define REFERENCE_MOST (1u << 17) // elements of a sample
 

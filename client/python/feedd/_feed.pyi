@@ -3,7 +3,7 @@ from typing import Any, TypedDict, final
 version: str
 
 class Description(TypedDict):
-    fields: tuple[tuple[str, str, tuple[int, ...]], ...]
+    fields: tuple[tuple[str, str, tuple[int | None, ...]], ...]
     dataset: str
     samples: int
     batches_per_epoch: int
@@ -27,6 +27,8 @@ class Array:
     def dtype(self) -> str: ...
     @property
     def nbytes(self) -> int: ...
+    @property
+    def offsets(self) -> "Array | None": ...
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
     @property
@@ -84,6 +86,7 @@ class Feed:
         client_name: str | None = None,
         connect_timeout_ms: int = 0,
         reconnect_timeout_ms: int = 0,
+        view: tuple[int, int, int, int, bytes, int, int] | None = None,
     ) -> None: ...
     def next(self, timeout_ms: int = -1, waited_ms: int = 0, /) -> Batch | None: ...
     def connected(self) -> bool: ...

@@ -12,10 +12,11 @@ from .waiting import warn
 
 # torch's arguments: the values that ask for nothing, and a sentence on what feedd does instead.
 _WITHOUT_MEANING: dict[str, tuple[tuple[Any, ...], str]] = {
-    "sampler": ((None,), "The daemon makes the order of samples from shuffle= and seed=, the same on every machine; a part of"
-                         " a dataset, or a list of its samples, is a [view NAME] in feedd.conf; with weights=, a view draws"
-                         " like a WeightedRandomSampler"),
-    "batch_sampler": ((None,), "The daemon makes the batches from batch_size=, shuffle= and drop_last="),
+    "sampler": ((None,), "The daemon makes the order of samples from shuffle= and seed=, the same on every machine. indices="
+                         " takes a list of samples, split= a part of them, and weights= draws like a WeightedRandomSampler."
+                         " torch's own samplers are accepted where they say no more than that"),
+    "batch_sampler": ((None,), "The daemon makes the batches from batch_size=, shuffle= and drop_last=; a BatchSampler of torch"
+                               " is accepted. indices=, split= and weights= choose samples"),
     "num_workers": ((0,), "The daemon's loaders read for all its clients: set loaders= in feedd.conf, and leave this at 0"),
     "collate_fn": ((None,), "A batch comes as one tensor per field; process it further in the loop, or with"
                             " transform.FIELD= in feedd.conf"),
@@ -33,9 +34,8 @@ _HARMLESS = {
 }
 _TRANSFORM = "the daemon applies the transforms: set transform.FIELD= in the dataset's section of feedd.conf"
 _FILES = "the dataset's section of feedd.conf says where the files are: set path= there, or use feedd.serve()"
-_SPLIT = "declare a [view NAME] with samples= and split_seed= in feedd.conf, and give its name instead of the dataset's"
-_WEIGHTS = ("save the weights with numpy.save(), declare a [view NAME] with weights= (and epoch_samples=, the number of draws"
-            " in an epoch) in feedd.conf, and give its name instead of the dataset's")
+_SPLIT = "use split=(0.0, 0.9) and split=(0.9, 1.0), both with the same split_seed="
+_WEIGHTS = "use weights=, with epoch_samples= for the number of draws in an epoch; draws are with replacement"
 # Arguments of torchvision, the datasets library and others, for which people look here.
 _ELSEWHERE = {
     "transform": _TRANSFORM,
@@ -48,13 +48,10 @@ _ELSEWHERE = {
     "data_files": _FILES,
     "download": "feedd serves files that are there already; " + _FILES,
     "train": _SPLIT,
-    "split": _SPLIT,
+    "subset": "use indices=",
     "loader": "the dataset's format= in feedd.conf says how its files are read",
-    "weights": _WEIGHTS,
     "num_samples": _WEIGHTS,
     "replacement": _WEIGHTS,
-    "indices": "save the sample numbers with numpy.save(), declare a [view NAME] with indices= in feedd.conf, and give its"
-               " name instead of the dataset's",
     "dtype": "the dataset's field.NAME= and transform.NAME= in feedd.conf set the type of a field",
     "num_replicas": "this is called world_size here",
     "distributed": "ranks are found by themselves; rank= and world_size= set them",
@@ -89,10 +86,12 @@ def explains(init: Init) -> Init:
 
 def refuse_meaningless(arguments: dict[str, Any]) -> None:
     """Raises for an argument of torch's that asks for what feedd does not do. Warns of those that have no effect, once."""
-    for name, value in arguments.items():
-        neutral, instead = _WITHOUT_MEANING[name]
+    for name, (neutral, instead) in _WITHOUT_MEANING.items():
+        value = arguments[name]
         if not any(value is one or (type(value) is type(one) and value == one) for one in neutral):
             raise ValueError(f"{name}={value!r} has no meaning with feedd{'. ' if instead else ''}{instead}")
+    if arguments["batch_size"] is None:
+        raise ValueError("batch_size=None has no meaning with feedd. Single samples are feedd.Dataset(name)[i]")
     without_effect = [name for name in _HARMLESS if arguments[name]]
     if without_effect:
         warn("; ".join(f"{name}=True has no effect with feedd: {_HARMLESS[name]}" for name in without_effect))

@@ -11,6 +11,7 @@ from . import frameworks
 from ._feed import Array, Feed
 from .arguments import explains, script_name
 from .errors import from_code
+from .view import view_of
 from .waiting import next_batch
 
 if TYPE_CHECKING:
@@ -23,17 +24,21 @@ class Dataset:
 
     This is for looking at data: each sample costs a round trip to the daemon, consecutive ones less. Train with
     ``DataLoader``, which accepts a Dataset in place of a name and whose ``dataset`` is one. The transforms in feedd.conf have
-    been applied. The daemon is not contacted before something is asked for. Use it from one thread at a time.
+    been applied. The daemon is not contacted before something is asked for. Use it from one thread at a time. With ``split``,
+    ``indices`` or ``weights``, as for a DataLoader, it has those samples, numbered from 0.
     """
 
     @explains
     def __init__(
-        self, name: str, *, framework: str | None = None, as_dict: bool = False, socket: str | os.PathLike[str] | None = None
+        self, name: str, *, split: tuple[float, float] | None = None, split_seed: int | None = None, indices: Any = None,
+        weights: Any = None, epoch_samples: int | None = None, framework: str | None = None, as_dict: bool = False,
+        socket: str | os.PathLike[str] | None = None,
     ) -> None:
         if not isinstance(name, str):
             raise TypeError(f"{name!r} is not a dataset's name: declare its files in feedd.conf, or with feedd.serve(), and"
                             " give the name that they have there")
         self.name = name
+        self.view = view_of(split, split_seed, indices, weights, epoch_samples)
         self.socket = None if socket is None else os.fspath(socket)
         self._as_dict = bool(as_dict)
         self.framework = frameworks.choose(framework, "cpu")
@@ -43,7 +48,10 @@ class Dataset:
 
     def _open(self, token: str | None) -> Feed:
         # Read ahead as little as possible: a sample that cannot be read must not fail those before it.
-        return Feed(self.name, 1, socket=self.socket, resume=token, prefetch=2, ring_bytes=1, client_name=script_name())
+        view = None if self.view is None else self.view.packed()
+        return Feed(
+            self.name, 1, socket=self.socket, resume=token, prefetch=2, ring_bytes=1, client_name=script_name(), view=view
+        )
 
     def _opened(self) -> Feed:
         if self._owner != os.getpid():  # in a fork, as a worker of torch's DataLoader: the feed is the parent's
@@ -63,18 +71,19 @@ class Dataset:
     def _convert(self, array: Array) -> Any:
         if self.framework == "dlpack":
             raise ValueError("feedd.Dataset needs PyTorch, NumPy or JAX for its samples")
-        return frameworks.converter(self.framework, -1, True)(array)
+        values = frameworks.converter(self.framework, -1, True)(array)
+        return values[0] if array.offsets is None else values
 
     @property
-    def fields(self) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
-        """Name, dtype and shape of each field of a sample."""
+    def fields(self) -> tuple[tuple[str, str, tuple[int | None, ...]], ...]:
+        """Name, dtype and shape of each field of a sample; a size that differs from sample to sample is None."""
         return tuple((field, dtype, shape[1:]) for field, dtype, shape in self._about["fields"])
 
     def __len__(self) -> int:
         return self._about["samples"]
 
     def __repr__(self) -> str:
-        return f"feedd.Dataset({self.name!r})"
+        return f"feedd.Dataset({self.name!r})" if self.view is None else f"feedd.Dataset({self.name!r}, {self.view!r})"
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -116,5 +125,19 @@ class Dataset:
         self._next = number + 1 if number + 1 < len(self) else -1
         if batch.count == 0:
             raise from_code(errno.EIO, f"sample {number} of dataset {self.name} cannot be read: see the daemon's log")
-        sample = tuple(self._convert(array)[0] for array in batch.arrays())
+        sample = tuple(self._convert(array) for array in batch.arrays())
         return dict(zip((name for name, _, _ in self.fields), sample)) if self._as_dict else sample
+
+
+def dataset_of(given: dict[str, Any]) -> Dataset:
+    """The Dataset that the arguments of a DataLoader name."""
+    dataset, framework = given["dataset"], given["framework"]
+    chosen = {name: given[name] for name in ("split", "split_seed", "indices", "weights", "epoch_samples")}
+    if isinstance(dataset, Dataset) and all(value is None for value in chosen.values()):
+        return dataset
+    if isinstance(dataset, Dataset) and dataset.view is not None:
+        raise ValueError(f"{dataset!r} is a part of a dataset already, and views cannot be nested: take samples of"
+                         f" feedd.Dataset({dataset.name!r})")
+    single = None if framework in ("cupy", "dlpack") else framework  # these have no samples in host memory
+    name, socket = (dataset.name, dataset.socket) if isinstance(dataset, Dataset) else (dataset, given["socket"])
+    return Dataset(name, framework=single, socket=socket, **chosen)

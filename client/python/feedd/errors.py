@@ -33,6 +33,8 @@ for _kind in (Error, OptionError, Timeout, TooManyBatches, Unavailable):
 
 _KINDS: dict[int, type[Error]] = {
     errno.EINVAL: OptionError,
+    errno.ERANGE: OptionError,
+    errno.EFBIG: OptionError,
     errno.EEXIST: OptionError,
     errno.ESTALE: OptionError,
     errno.EAGAIN: Timeout,

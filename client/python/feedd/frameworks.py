@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from . import ragged
 from ._feed import Array
 
 Convert = Callable[[Array], Any]
@@ -74,12 +75,25 @@ def choose(framework: str | None, device: str) -> str:
 
 
 def converter(framework: str, device_number: int, copy: bool) -> Convert:
-    """A function that makes a tensor of an Array. ``device_number`` is the GPU's, or -1 for host memory."""
+    """A function that makes a tensor of an Array, of a ragged field of its values. ``device_number`` is the GPU's, or -1 for
+    host memory."""
     if framework in _IN_HOST_MEMORY_ALONE and device_number >= 0:
         raise ValueError(f"framework={framework!r} has no tensors on a GPU; torch, cupy and jax do")
     if framework in _ON_A_GPU_ALONE and device_number < 0:
         raise ValueError(f"framework={framework!r} has no tensors in host memory; torch and numpy do")
     return _FRAMEWORKS[framework](copy)
+
+
+def batch_converter(framework: str, device_number: int, copy: bool, kind: str) -> Convert:
+    """The same for the fields of a batch: a ragged one becomes what ``kind`` of ragged.py says."""
+    convert = converter(framework, device_number, copy)
+    make = ragged.maker(kind, framework)
+
+    def convert_field(array: Array) -> Any:
+        offsets = array.offsets
+        return convert(array) if offsets is None else make(convert(array), convert(offsets))
+
+    return convert_field
 
 
 def device_name(device: Any) -> str:

@@ -8,13 +8,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import frameworks
+from . import ragged as ragged_fields
 from ._feed import Batch, Feed
 from .arguments import explains, milliseconds, refuse_meaningless, script_name, seed_of, whole_number
-from .dataset import Dataset
+from .dataset import dataset_of
 from .errors import OptionError, TooManyBatches, from_code
 from .iteration import Iteration
 from .ranks import RankFinder, Ranks, reopened_name
-from .waiting import next_batch, what_is_awaited
+from .samplers import adopted
+from .waiting import explain_too_many, next_batch, what_is_awaited
 
 if TYPE_CHECKING:
     from ._feed import Description
@@ -36,7 +38,8 @@ class DataLoader:
     on the stream that is current when they are handed out.
 
     Arguments as in torch:
-        dataset: the name of a dataset in feedd.conf, or a ``feedd.Dataset``, of which name and socket are taken.
+        dataset: the name of a dataset in feedd.conf, or a ``feedd.Dataset``, of which name, socket and samples are taken, or a
+            ``Subset`` of one.
         batch_size: samples per batch and rank.
         shuffle: in an order that depends only on the seed and the epoch. A view with weights= in feedd.conf draws its samples
             at random in any case.
@@ -52,6 +55,13 @@ class DataLoader:
 
     ``loader.dataset`` is a ``feedd.Dataset``, so that ``len(loader.dataset)`` is the number of samples.
 
+    Which samples, in place of a [view NAME] in feedd.conf; one of
+        split, split_seed: the part from one fraction of the samples to another, such as ``(0.0, 0.9)``, in steps of a
+            millionth; with ``split_seed``, of a random permutation of them, which is the same for all that have that seed.
+        indices: these samples, by number: a list, an array or a tensor.
+        weights, epoch_samples: samples drawn at random, with replacement, each as often on average as its weight says; one
+            weight for each sample, and by default as many draws in an epoch.
+
     Of feedd:
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or 1, a GPU's UUID, a ``torch.device``, or ``"host:0"`` for a simulated GPU.
         rank, world_size: which process this is, and of how many; by default as torch.distributed or torchrun says. If
@@ -66,6 +76,10 @@ class DataLoader:
         framework: ``"torch"``, ``"numpy"``, ``"jax"``, ``"cupy"``, or ``"dlpack"`` for plain ``feedd.Array`` objects; by
             default torch if it is installed, else NumPy (on a GPU CuPy or JAX), else plain objects.
         copy: give tensors with memory of their own.
+        ragged: what fields become whose samples differ in length: ``"nested"``, a jagged nested tensor (torch, the default
+            there); ``"pair"``, a tensor of all values and one of offsets, of which sample i has ``values[offsets[i]:offsets[i
+            + 1]]`` (the default elsewhere); ``"padded"``, a tensor ``[batch, longest]``, filled up with zeros, which is a
+            copy. JAX needs fields of a fixed length: ``pad.FIELD = LENGTH`` in feedd.conf.
         socket: the daemon's; by default ``$FEEDD_SOCKET``, then ``/run/feedd/feedd.sock``.
 
     All ranks of a job must make their loaders, and first use them, in the same order. They must also leave an epoch early,
@@ -107,49 +121,45 @@ class DataLoader:
         framework: str | None = None,
         as_dict: bool = False,
         copy: bool = False,
+        ragged: str | None = None,
         socket: str | os.PathLike[str] | None = None,
+        split: tuple[float, float] | None = None,
+        split_seed: int | None = None,
+        indices: Any = None,
+        weights: Any = None,
+        epoch_samples: int | None = None,
     ) -> None:
         self._made_with = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-        refuse_meaningless({
-            "sampler": sampler, "batch_sampler": batch_sampler, "num_workers": num_workers, "collate_fn": collate_fn,
-            "pin_memory": pin_memory, "worker_init_fn": worker_init_fn, "multiprocessing_context": multiprocessing_context,
-            "persistent_workers": persistent_workers, "pin_memory_device": pin_memory_device, "in_order": in_order,
-        })
-        self.dataset = self._dataset(dataset, framework, socket)
-        if batch_size is None:
-            raise ValueError("batch_size=None has no meaning with feedd. Single samples are feedd.Dataset(name)[i]")
-        self.batch_size = whole_number("batch_size", batch_size, 1, 2**24 - 1)
-        self.drop_last = bool(drop_last)
+        given = adopted(self._made_with)
+        refuse_meaningless(given)
+        self.dataset = dataset_of(given)
+        self.batch_size = whole_number("batch_size", given["batch_size"], 1, 2**24 - 1)
+        self.drop_last = bool(given["drop_last"])
         self.timeout = timeout
         self._timeout_ms = milliseconds(timeout)
-        self._rank_finder = RankFinder(rank, world_size, local_world_size, device_world_size, share)
+        self._rank_finder = RankFinder(given["rank"], given["world_size"], local_world_size, device_world_size, share)
         self._device = device
         self._as_dict = bool(as_dict)
         self._copy = bool(copy)
         where = frameworks.device_name(device)
         self.framework = frameworks.choose(framework, where)
+        self._ragged = ragged_fields.choose(ragged, self.framework)
         self._options: dict[str, Any] = {
-            "shuffle": bool(shuffle),
+            "shuffle": bool(given["shuffle"]),
             "drop_last": self.drop_last,
-            "seed": seed_of(seed, generator),
+            "seed": seed_of(given["seed"], given["generator"]),
             **self._rank_finder.options(),
             "prefetch": 0 if prefetch_factor is None else whole_number("prefetch_factor", prefetch_factor, 1, 4094) + 1,
             "device": where,
             "socket": self.dataset.socket if socket is None else os.fspath(socket),
             "client_name": script_name(),
+            "view": None if self.dataset.view is None else self.dataset.view.packed(),
         }
         self._reopened = 0  # how many times the ranks have moved to another place together
         self._iteration: weakref.ref[Iteration] | None = None
         self._wanted_epoch: int | None = None
         self._begun = False  # batches of the current epoch were taken, but not its last
         self._begin()
-
-    @staticmethod
-    def _dataset(dataset: Any, framework: str | None, socket: str | os.PathLike[str] | None) -> Dataset:
-        if isinstance(dataset, Dataset):
-            return dataset
-        single = None if framework in ("cupy", "dlpack") else framework  # these have no samples in host memory
-        return Dataset(dataset, framework=single, socket=socket)
 
     def _begin(self) -> None:
         self._owner = os.getpid()
@@ -162,7 +172,8 @@ class DataLoader:
         self._epoch = about["start_epoch"]
         self._names = tuple(name for name, _, _ in about["fields"])
         try:
-            self._convert = frameworks.converter(self.framework, about["device_number"], self._copy)
+            ragged_fields.refuse(self.framework, about["fields"])
+            self._convert = frameworks.batch_converter(self.framework, about["device_number"], self._copy, self._ragged)
         except BaseException:
             self.close()
             raise
@@ -183,8 +194,8 @@ class DataLoader:
         return f"feedd.DataLoader({self.dataset.name!r}, batch_size={self.batch_size}, {where})"
 
     @property
-    def fields(self) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
-        """Name, dtype and batch shape of each field."""
+    def fields(self) -> tuple[tuple[str, str, tuple[int | None, ...]], ...]:
+        """Name, dtype and batch shape of each field; a size that differs from sample to sample is None."""
         return self._describe()["fields"]
 
     @property
@@ -266,7 +277,8 @@ class DataLoader:
             try:
                 batch = self._next()
             except TooManyBatches as error:
-                raise self._explain(error) from None
+                held = self._describe()["prefetch"]
+                raise explain_too_many(error, held, self._options["prefetch"], self._ranks.share) from None
         assert batch is not None, "a run without a number of epochs does not end"
         self._begun = not batch.last_of_epoch
         self._epoch = batch.epoch + 1 if batch.last_of_epoch else batch.epoch
@@ -277,18 +289,6 @@ class DataLoader:
         batch = next_batch(self._opened(), self._timeout_ms, self._options["socket"], expects)
         self._has_had_batches = True
         return batch
-
-    def _explain(self, error: TooManyBatches) -> TooManyBatches:
-        held, asked = self._describe()["prefetch"], self._options["prefetch"]
-        remedy = f"raise prefetch_factor (now {held - 1})"
-        if held < max(asked, 2):  # the ring is shared, and its size was set by another
-            share = self._ranks.share
-            remedy = f"let the job that makes the feed {share!r} ask for a larger prefetch_factor: its room is shared"
-        explained = TooManyBatches(
-            f"all {held} batches that this loader may hold at once are held by tensors, or views of them, that are still"
-            f" alive: let go of them, use copy=True, or {remedy}")
-        explained.code = error.code
-        return explained
 
     def _tensors(self, batch: Batch) -> Any:
         convert = self._convert

@@ -64,7 +64,7 @@ def _text_of(section: str, key: str, value: object) -> str:
 def _absolute(options: configparser.SectionProxy, base: str) -> None:
     """Relative paths start at the configuration's folder."""
     for key, value in options.items():
-        if key in ("path", "indices", "weights") or (key.startswith("field.") and options.get("format") != "records"):
+        if key in ("path", "indices", "weights") or (key.startswith("field.") and options.get("format") in ("idx", "npy")):
             options[key] = os.path.join(base, os.path.expanduser(value))
 
 
@@ -74,7 +74,7 @@ def _read(config: str | os.PathLike[str] | Sections) -> tuple[configparser.Confi
     base, name = os.getcwd(), "the configuration"
     if isinstance(config, Mapping):
         for key, options in config.items():
-            section = key if key == "feedd" or key.startswith(("dataset ", "view ")) else f"dataset {key}"
+            section = key if key == "feedd" or key.startswith(("dataset ", "view ", "mix ")) else f"dataset {key}"
             if not isinstance(options, Mapping):
                 raise TypeError(f"serve: [{section}] is {options!r}, which is not a dict of options")
             parser[section] = {option: _text_of(section, option, value) for option, value in options.items()}

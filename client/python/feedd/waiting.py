@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from ._feed import Batch, Feed
-from .errors import Timeout
+from .errors import Timeout, TooManyBatches
 
 if TYPE_CHECKING:
     from .ranks import Ranks
@@ -48,6 +48,18 @@ def what_is_awaited(ranks: "Ranks", has_had_batches: bool) -> str:
         return ("another reader of the feed may hold it up, or the storage may be slow: feedctl feeds and feedctl stats show"
                 " what it is waiting for")
     return "the storage may be slow, or the daemon may hang: feedctl stats shows what it is waiting for"
+
+
+def explain_too_many(error: TooManyBatches, held: int, asked: int, share: str | None) -> TooManyBatches:
+    """The error with what a user can do."""
+    remedy = f"raise prefetch_factor (now {held - 1})"
+    if held < max(asked, 2):  # the ring is shared, and its size was set by another
+        remedy = f"let the job that makes the feed {share!r} ask for a larger prefetch_factor: its room is shared"
+    explained = TooManyBatches(
+        f"all {held} batches that this loader may hold at once are held by tensors, or views of them, that are still alive:"
+        f" let go of them, use copy=True, or {remedy}")
+    explained.code = error.code
+    return explained
 
 
 def _reason(feed: Feed, socket: str | None, timeout_ms: int, expects: str) -> str:

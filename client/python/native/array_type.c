@@ -4,11 +4,12 @@
 
 struct array {
     PyObject_HEAD struct lease *lease;
-    uint32_t field; // index in the batch
+    struct lease_part part;
+    struct feed_array shown; // the field, or its offsets as an array
 };
 
 static const struct feed_array *field_of(const struct array *self) {
-    return &self->lease->batch.field[self->field];
+    return &self->shown;
 }
 
 const char *dtype_numpy_name(enum feed_dtype dtype) {
@@ -33,14 +34,15 @@ PyObject *shape_tuple(const struct feed_array *array) {
     return shape;
 }
 
-PyObject *array_new(struct lease *lease, uint32_t field) {
+PyObject *array_new(struct lease *lease, struct lease_part part) {
     struct array *self = PyObject_New(struct array, array_type);
     if (!self) {
         lease_put(lease);
         return NULL;
     }
     self->lease = lease;
-    self->field = field;
+    self->part = part;
+    self->shown = lease_array(lease, part);
     return (PyObject *)self;
 }
 
@@ -124,7 +126,7 @@ static PyObject *capsule_of(struct array *self, bool versioned, bool copy) {
     // through which a thread would be unwound if the end of the program stopped it where it asks for the lock again.
     PyThreadState *let_go = copy ? PyEval_SaveThread() : NULL;
     void *managed;
-    int err = dlpack_export(self->lease, self->field, versioned, copy, &managed, text);
+    int err = dlpack_export(self->lease, self->part, versioned, copy, &managed, text);
     if (let_go)
         PyEval_RestoreThread(let_go);
     if (err)
@@ -187,6 +189,15 @@ static PyObject *array_name(PyObject *object, void *unused) {
     return PyUnicode_FromString(field_of((struct array *)object)->name);
 }
 
+// Of a ragged field; None for others, and for offsets.
+static PyObject *array_offsets(PyObject *object, void *unused) {
+    (void)unused;
+    struct array *self = (struct array *)object;
+    if (!self->shown.ragged)
+        Py_RETURN_NONE;
+    return array_new(lease_get(self->lease), (struct lease_part){self->part.field, true});
+}
+
 static PyObject *array_nbytes(PyObject *object, void *unused) {
     (void)unused;
     return PyLong_FromSize_t(field_of((struct array *)object)->bytes);
@@ -242,7 +253,7 @@ static PyObject *array_tobytes(PyObject *object, PyObject *unused) {
     char *to = PyBytes_AsString(bytes);
     int err;
     Py_BEGIN_ALLOW_THREADS
-    err = lease_fetch(self->lease, self->field, to, text);
+    err = lease_fetch(self->lease, self->part, to, text);
     Py_END_ALLOW_THREADS
     if (!err)
         return bytes;
@@ -266,9 +277,13 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef attributes[] = {
     {"name", array_name, NULL, "The field's name.", NULL},
-    {"shape", array_shape, NULL, "Sizes, the batch axis first.", NULL},
+    {"shape", array_shape, NULL, "Sizes, the batch axis first; of a ragged field, its number of values.",
+     NULL},
     {"dtype", array_dtype, NULL, "NumPy's name of the type, or bfloat16.", NULL},
     {"nbytes", array_nbytes, NULL, "Size in bytes.", NULL},
+    {"offsets", array_offsets, NULL,
+     "Of a ragged field, an Array of int64: sample i has values offsets[i] up to offsets[i + 1]. Else None.",
+     NULL},
     {"__array_interface__", array_interface, NULL, "For NumPy: read-only, without a copy.", NULL},
     {"__cuda_array_interface__", array_cuda_interface, NULL, "For CuPy and Numba: read-only, without a copy.",
      NULL},

@@ -30,7 +30,7 @@ static PyObject *batch_arrays(PyObject *object, PyObject *unused) {
     struct lease *lease = ((struct batch *)object)->lease;
     PyObject *arrays = PyTuple_New(lease->batch.field_count);
     for (uint32_t i = 0; arrays && i < lease->batch.field_count; i++) {
-        PyObject *array = array_new(lease_get(lease), i);
+        PyObject *array = array_new(lease_get(lease), (struct lease_part){i, false});
         if (!array || PyTuple_SetItem(arrays, i, array) < 0) {
             Py_DECREF(arrays);
             return NULL;

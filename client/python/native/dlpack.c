@@ -48,21 +48,22 @@ static void delete_versioned(struct dlpack_managed_versioned *self) {
 }
 
 // Sets lease or copy. 0, or a negative errno and a sentence.
-static int take_bytes(struct export *export, struct lease *lease, uint32_t field, bool copy, char *text) {
+static int take_bytes(struct export *export, struct lease *lease, struct lease_part part, bool copy,
+                      char *text) {
     if (!copy) {
         export->lease = lease_get(lease);
         return 0;
     }
-    export->copy = aligned_alloc(64, (lease->batch.field[field].bytes + 64) & ~(size_t)63);
+    export->copy = aligned_alloc(64, (lease_array(lease, part).bytes + 64) & ~(size_t)63);
     if (export->copy)
-        return lease_fetch(lease, field, export->copy, text);
+        return lease_fetch(lease, part, export->copy, text);
     snprintf(text, HANDLE_TEXT_BYTES, "out of memory");
     return -ENOMEM;
 }
 
 static void fill_tensor(struct export *export, struct dlpack_tensor *tensor, const struct lease *lease,
-                        uint32_t index) {
-    const struct feed_array *field = &lease->batch.field[index];
+                        struct lease_part part) {
+    const struct feed_array array = lease_array(lease, part), *field = &array;
     int64_t stride = 1;
     for (uint32_t i = field->dimensions; i-- > 0;) {
         export->shape[i] = (int64_t)field->shape[i];
@@ -79,14 +80,14 @@ static void fill_tensor(struct export *export, struct dlpack_tensor *tensor, con
     };
 }
 
-int dlpack_export(struct lease *lease, uint32_t field, bool versioned, bool copy, void **managed,
+int dlpack_export(struct lease *lease, struct lease_part part, bool versioned, bool copy, void **managed,
                   char text[HANDLE_TEXT_BYTES]) {
     struct export *export = calloc(1, sizeof *export);
     if (!export) {
         snprintf(text, HANDLE_TEXT_BYTES, "out of memory");
         return -ENOMEM;
     }
-    int err = take_bytes(export, lease, field, copy, text);
+    int err = take_bytes(export, lease, part, copy, text);
     if (err) {
         drop(export);
         return err;
@@ -100,7 +101,7 @@ int dlpack_export(struct lease *lease, uint32_t field, bool versioned, bool copy
         export->plain.context = export;
         export->plain.deleter = delete_plain;
     }
-    fill_tensor(export, versioned ? &export->versioned.tensor : &export->plain.tensor, lease, field);
+    fill_tensor(export, versioned ? &export->versioned.tensor : &export->plain.tensor, lease, part);
     *managed = versioned ? (void *)&export->versioned : (void *)&export->plain;
     return 0;
 }

@@ -66,7 +66,7 @@ struct dlpack_type dlpack_type(enum feed_dtype dtype);
 // A tensor over a field of the batch. It lives until its deleter is called, from any thread. With `copy` it has a copy
 // of the bytes in host memory of its own. 0 and *managed: a struct dlpack_managed_versioned if `versioned`, else a
 // struct dlpack_managed. Otherwise a negative errno and a sentence.
-int dlpack_export(struct lease *lease, uint32_t field, bool versioned, bool copy, void **managed,
+int dlpack_export(struct lease *lease, struct lease_part part, bool versioned, bool copy, void **managed,
                   char text[HANDLE_TEXT_BYTES]);
 
 #endif

@@ -47,6 +47,35 @@ static int text_of(PyObject *object, void *result) {
     return 0;
 }
 
+// (kind, begin, end, seed, bytes of the numbers, their dtype, epoch_samples) as feedd.view makes it. None: no view.
+static int view_of(PyObject *object, void *result) {
+    struct feed_view *view = result;
+    PyObject *bytes;
+    char *data;
+    Py_ssize_t size;
+    unsigned int kind, dtype;
+    unsigned long long seed, draws;
+    *view = (struct feed_view){.bytes = sizeof *view};
+    if (object == Py_None)
+        return 1;
+    if (!PyTuple_Check(object)) {
+        PyErr_Format(PyExc_TypeError, "%R is not a view", object);
+        return 0;
+    }
+    if (!PyArg_ParseTuple(object, "IIIKSIK:view", &kind, &view->begin, &view->end, &seed, &bytes, &dtype,
+                          &draws) ||
+        PyBytes_AsStringAndSize(bytes, &data, &size) < 0)
+        return 0;
+    view->kind = (enum feed_view_kind)kind;
+    view->seed = seed;
+    view->data = data; // as long as the caller holds the tuple
+    view->dtype = (enum feed_dtype)dtype;
+    view->epoch_samples = draws;
+    size_t each = feed_dtype_bytes(view->dtype);
+    view->count = each ? (uint64_t)size / each : 0;
+    return 1;
+}
+
 // With the interpreter's lock. Negative when the warning was made an exception.
 static int warn_of_opening(struct feed_object *self) {
     self->warned = true;
@@ -93,17 +122,19 @@ static PyObject *feed_object_new(PyTypeObject *type, PyObject *arguments, PyObje
                             "client_name",
                             "connect_timeout_ms",
                             "reconnect_timeout_ms",
+                            "view",
                             NULL};
+    struct feed_view view = {0};
     struct feed_options options = {.interrupted = interrupted};
     int shuffle = 0, drop_last = 0;
     unsigned long long seed = 0, ring_bytes = 0;
     if (!PyArg_ParseTupleAndKeywords(
-            arguments, keywords, "O&I|$O&ppKIIIIO&IIIKO&O&O&ii:Feed", names, text_of, &options.dataset,
+            arguments, keywords, "O&I|$O&ppKIIIIO&IIIKO&O&O&iiO&:Feed", names, text_of, &options.dataset,
             &options.batch_size, text_of, &options.socket, &shuffle, &drop_last, &seed, &options.rank,
             &options.world_size, &options.local_world_size, &options.device_world_size, text_of,
             &options.share, &options.wait_for, &options.prefetch, &options.max_lag_s, &ring_bytes, text_of,
             &options.resume, text_of, &options.device, text_of, &options.client_name,
-            &options.connect_timeout_ms, &options.reconnect_timeout_ms))
+            &options.connect_timeout_ms, &options.reconnect_timeout_ms, view_of, &view))
         return NULL;
     options.shuffle = shuffle;
     options.drop_last = drop_last;
@@ -120,7 +151,7 @@ static PyObject *feed_object_new(PyTypeObject *type, PyObject *arguments, PyObje
     char text[HANDLE_TEXT_BYTES];
     int err;
     Py_BEGIN_ALLOW_THREADS
-    err = handle_open(&self->handle, &options, text);
+    err = handle_open(&self->handle, &options, view.kind ? &view : NULL, text);
     Py_END_ALLOW_THREADS
     self->opening = false;
     self->socket = NULL;
@@ -264,7 +295,8 @@ static PyObject *describe_fields(const struct feed_description *description) {
     PyObject *fields = PyTuple_New(description->field_count);
     for (uint32_t i = 0; fields && i < description->field_count; i++) {
         const struct feed_array *array = &description->field[i];
-        PyObject *shape = shape_tuple(array);
+        PyObject *shape = array->ragged ? Py_BuildValue("(KO)", (unsigned long long)array->shape[0], Py_None)
+                                        : shape_tuple(array);
         PyObject *field =
             shape ? Py_BuildValue("(ssN)", array->name, dtype_numpy_name(array->dtype), shape) : NULL;
         if (!field || PyTuple_SetItem(fields, i, field) < 0) {

@@ -136,7 +136,8 @@ void lease_put(struct lease *lease) {
 
 // ---- Opening and closing -----------------------------------------------------------------------------------
 
-int handle_open(struct handle **result, const struct feed_options *options, char text[HANDLE_TEXT_BYTES]) {
+int handle_open(struct handle **result, const struct feed_options *options, const struct feed_view *view,
+                char text[HANDLE_TEXT_BYTES]) {
     *result = NULL;
     pthread_once(&fork_watched, watch_forks);
     struct handle *handle = calloc(1, sizeof *handle);
@@ -145,7 +146,7 @@ int handle_open(struct handle **result, const struct feed_options *options, char
         return -ENOMEM;
     }
     handle->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int err = handle->wake_fd < 0 ? -errno : feed_open(&handle->feed, options);
+    int err = handle->wake_fd < 0 ? -errno : feed_open_view(&handle->feed, options, view);
     if (err) {
         snprintf(text, HANDLE_TEXT_BYTES, "%s",
                  handle->wake_fd < 0 ? "no descriptor is left (see ulimit -n)" : feed_strerror(handle->feed));
@@ -319,13 +320,27 @@ int lease_wait(struct lease *lease, void *stream, char text[HANDLE_TEXT_BYTES]) 
     return err;
 }
 
-int lease_fetch(struct lease *lease, uint32_t field, void *to, char text[HANDLE_TEXT_BYTES]) {
+struct feed_array lease_array(const struct lease *lease, struct lease_part part) {
+    const struct feed_array *field = &lease->batch.field[part.field];
+    uint64_t count = lease->batch.count + 1;
+    if (!part.offsets)
+        return *field;
+    return (struct feed_array){.name = field->name,
+                               .data = field->offsets,
+                               .dtype = FEED_I64,
+                               .dimensions = 1,
+                               .shape = {count},
+                               .bytes = count * sizeof *field->offsets};
+}
+
+int lease_fetch(struct lease *lease, struct lease_part part, void *to, char text[HANDLE_TEXT_BYTES]) {
     struct handle *handle = lease->handle;
     int err = refuse_forked(handle, text);
     if (err)
         return err;
     lock_handle(handle);
-    err = feed_batch_fetch(handle->feed, &lease->batch, field, to);
+    err = part.offsets ? feed_batch_fetch_offsets(handle->feed, &lease->batch, part.field, to)
+                       : feed_batch_fetch(handle->feed, &lease->batch, part.field, to);
     if (err)
         snprintf(text, HANDLE_TEXT_BYTES, "%s", feed_strerror(handle->feed));
     unlock_handle(handle);

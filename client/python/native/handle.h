@@ -47,8 +47,10 @@ struct handle {
     LIST_ENTRY(handle) link;
 };
 
-// Opens a feed. On failure *handle is NULL, `text` says why, and the code of feed_open() is returned.
-int handle_open(struct handle **handle, const struct feed_options *options, char text[HANDLE_TEXT_BYTES]);
+// Opens a feed over a view, or with NULL over the whole dataset. On failure *handle is NULL, `text` says why, and the
+// code of feed_open_view() is returned.
+int handle_open(struct handle **handle, const struct feed_options *options, const struct feed_view *view,
+                char text[HANDLE_TEXT_BYTES]);
 // Take and drop a reference. Dropping the last one closes the feed, which on a GPU waits for all work queued there.
 // Each lease holds one.
 struct handle *handle_get(struct handle *handle);
@@ -86,8 +88,17 @@ void lease_put(struct lease *lease);
 // These three return 0, or a negative errno and a sentence.
 // Work that is queued on `stream` from here on sees the batch.
 int lease_wait(struct lease *lease, void *stream, char text[HANDLE_TEXT_BYTES]);
-// Copies the bytes of a field to host memory; waits for them.
-int lease_fetch(struct lease *lease, uint32_t field, void *to, char text[HANDLE_TEXT_BYTES]);
+// What an array is made of: a field of the batch, or the offsets of one that is ragged.
+struct lease_part {
+    uint32_t field;
+    bool offsets;
+};
+
+// Offsets are an array of int64 with one dimension.
+struct feed_array lease_array(const struct lease *lease, struct lease_part part);
+
+// Copies the bytes of an array to host memory; waits for them.
+int lease_fetch(struct lease *lease, struct lease_part part, void *to, char text[HANDLE_TEXT_BYTES]);
 // The numbers in the dataset of the batch's `count` samples.
 int lease_samples(struct lease *lease, int64_t *samples, char text[HANDLE_TEXT_BYTES]);
 

@@ -6,7 +6,7 @@
 #ifndef FEEDD_DAEMON_LOADER_READ_FILE_MAPS_H
 #define FEEDD_DAEMON_LOADER_READ_FILE_MAPS_H
 
-#include "daemon/source/dataset.h"
+#include "daemon/dataset/dataset.h"
 
 enum file_map_state {
     FILE_MAP_UNTRIED,

@@ -35,3 +35,12 @@ void plain_read(int fd, const struct dataset_file *file, struct read_request *re
         cost->reads++;
     } while (request_advance(file, request, memory, returned) == REQUEST_CONTINUE);
 }
+
+void plain_read_in_folder(const struct folder_files *folder, int first_fd, const struct dataset_file *file,
+                          struct read_request *request, uint8_t *scratch, struct plain_read_cost *cost) {
+    AUTO_CLOSE int fd = folder_files_open(folder, first_fd, request->file);
+    if (fd < 0)
+        request->result = fd;
+    else
+        plain_read(fd, file, request, NULL, scratch, cost);
+}

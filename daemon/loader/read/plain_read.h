@@ -3,6 +3,7 @@
 #ifndef FEEDD_DAEMON_LOADER_READ_PLAIN_READ_H
 #define FEEDD_DAEMON_LOADER_READ_PLAIN_READ_H
 
+#include "daemon/dataset/folder_file.h"
 #include "daemon/loader/read/reader.h"
 
 // What reads have cost so far: as in struct reader.
@@ -15,5 +16,9 @@ struct plain_read_cost {
 // what is to be discarded.
 void plain_read(int fd, const struct dataset_file *file, struct read_request *request, void *memory,
                 uint8_t *scratch, struct plain_read_cost *cost);
+
+// The same for a request's file in a folder, which is opened and closed.
+void plain_read_in_folder(const struct folder_files *folder, int first_fd, const struct dataset_file *file,
+                          struct read_request *request, uint8_t *scratch, struct plain_read_cost *cost);
 
 #endif

@@ -5,7 +5,9 @@
 #include <sys/uio.h>
 
 #include "base/error.h"
-#include "daemon/source/dataset.h"
+#include "base/sizes.h"
+#include "daemon/dataset/dataset.h"
+#include "daemon/dataset/folder_file.h"
 #include "shm/reader_kind.h"
 #include "shm/ring.h"
 
@@ -22,23 +24,30 @@ extern uint8_t reader_scratch[READER_SCRATCH_BYTES];
 // completion is reported, and never changes the pieces. A request never straddles the end of a file.
 // One cache line: there may be millions per second.
 struct read_request {
-    uint32_t file;
+    uint32_t file; // its number: dataset_file_numbers
     uint32_t piece_count;
     uint64_t offset;
     uint32_t bytes;
     uint32_t done; // the reader's while submitted
     struct iovec *pieces;
-    int32_t result;   // at completion: 0, or negative errno (-ENODATA: the file ended early)
-    uint8_t attempts; // the caller's
-    bool finished;    // the caller's: its completion was reported
-    uint16_t segment; // the planner's: see chunk.h
-    void *chunk;      // the caller's
+    int32_t
+        result; // at completion: 0, or negative errno (-ENODATA: the file ended early); before, the reader's
+    uint8_t attempts;                    // the caller's
+    bool finished;                       // the caller's: its completion was reported
+    uint16_t segment;                    // the planner's: see chunk.h
+    void *chunk;                         // the caller's
     uint32_t first_sample, sample_count; // which samples of the chunk it serves: see chunk.h
     union {
         struct read_request *next; // for lists, the reader's while submitted
         void *bounce;              // the reader's
     };
 };
+
+// What is known of a request's file before it is opened: all files of folders are alike.
+static inline const struct dataset_file *read_request_file(const struct dataset_layout *layout,
+                                                           const struct read_request *request) {
+    return &layout->files[min_u64(request->file, dataset_plain_files(layout))];
+}
 
 struct reader {
     enum reader_kind kind;
@@ -62,8 +71,9 @@ struct uring_queues;
 
 struct reader_options {
     const struct dataset_layout *layout;
-    const struct ring *ring; // registered as fixed buffers; may be NULL
-    int first_fd;            // file i is descriptor first_fd + i
+    const struct ring *ring;   // registered as fixed buffers; may be NULL
+    struct folder_set folders; // that files are to be opened in
+    int first_fd;              // file i is descriptor first_fd + i
     uint32_t depth;
     uint32_t delay_us;           // added to every request's read: plan without merging (chunk.h)
     uint64_t table_bytes;        // page tables that the mapped reader may add, approximately

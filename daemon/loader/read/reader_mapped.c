@@ -35,6 +35,7 @@ struct fetch_cursor {
 
 struct mapped_reader {
     struct reader reader;
+    struct folder_set folders; // whose files are read, not copied: a map costs more than it saves
     struct file_maps files;
     struct request_list queue; // submitted, all of files that are mapped
     struct request_list plain; // submitted, to be read instead of copied
@@ -68,6 +69,10 @@ static void finish(struct mapped_reader *self, struct read_request *request, int
 // ---- Submitting --------------------------------------------------------------------------------------------
 
 static void enqueue(struct mapped_reader *self, struct read_request *request) {
+    if (folder_set_find(&self->folders, request->file)) {
+        request_list_add(&self->plain, request);
+        return;
+    }
     const struct file_map *map = file_maps_find(&self->files, request->file);
     if (!map) {
         self->reader.reason = REASON_UNMAPPED;
@@ -236,13 +241,17 @@ static void copy_queue(struct mapped_reader *self) {
 // ---- Reading what cannot be copied -------------------------------------------------------------------------
 
 static void read_one(struct mapped_reader *self, struct read_request *request) {
-    const struct dataset_file *file = &self->files.layout->files[request->file];
+    const struct dataset_file *file = read_request_file(self->files.layout, request);
+    const struct folder_files *folder = folder_set_find(&self->folders, request->file);
     struct plain_read_cost cost = {0};
     void *memory = NULL;
     name_file(self, request);
     // One at a time, so there is always room for it.
     int err = bounce_needed(file, request) ? bounce_take(&self->bounce, file, request, &memory) : 0;
-    if (!err) {
+    if (!err && folder) {
+        plain_read_in_folder(folder, self->files.first_fd, file, request, reader_scratch, &cost);
+        err = request->result;
+    } else if (!err) {
         plain_read(fd_of(self, request), file, request, memory, reader_scratch, &cost);
         err = request->result;
     }
@@ -311,6 +320,7 @@ int reader_open_mapped(const struct reader_options *options, struct reader **rea
                                    .close = mapped_close,
                                    .depth = options->depth};
     self->read_file = options->read_file ? options->read_file : &self->nobody_asked;
+    self->folders = options->folders;
     page_tables_limit(&self->tables, options->table_bytes);
     *reader = &self->reader;
     return 0;

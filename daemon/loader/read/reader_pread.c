@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "daemon/dataset/folder_file.h"
 #include "daemon/loader/read/plain_read.h"
 #include "daemon/loader/read/request.h"
 
@@ -24,6 +25,7 @@ struct entry {
 struct pread_reader {
     struct reader reader;
     const struct dataset_layout *layout;
+    struct folder_set folders;
     int first_fd;
     uint64_t delay_ns;
     uint32_t thread_count;
@@ -51,7 +53,7 @@ static void sleep_until(uint64_t due_ns) {
 
 // With the lock held; waits for other reads to give memory back.
 static int take_memory(struct pread_reader *self, const struct read_request *request, void **memory) {
-    const struct dataset_file *file = &self->layout->files[request->file];
+    const struct dataset_file *file = read_request_file(self->layout, request);
     *memory = NULL;
     if (!bounce_needed(file, request))
         return 0;
@@ -64,7 +66,8 @@ static int take_memory(struct pread_reader *self, const struct read_request *req
 // With the lock held; drops it while reading.
 static void serve(struct pread_reader *self, struct entry entry, uint8_t *scratch) {
     struct read_request *request = entry.request;
-    const struct dataset_file *file = &self->layout->files[request->file];
+    const struct dataset_file *file = read_request_file(self->layout, request);
+    const struct folder_files *folder = folder_set_find(&self->folders, request->file);
     struct plain_read_cost cost = {0};
     void *memory;
     request->result = take_memory(self, request, &memory);
@@ -72,7 +75,10 @@ static void serve(struct pread_reader *self, struct entry entry, uint8_t *scratc
         pthread_mutex_unlock(&self->lock);
         if (entry.due_ns > 0)
             sleep_until(entry.due_ns);
-        plain_read(self->first_fd + (int)request->file, file, request, memory, scratch, &cost);
+        if (folder)
+            plain_read_in_folder(folder, self->first_fd, file, request, scratch, &cost);
+        else
+            plain_read(self->first_fd + (int)request->file, file, request, memory, scratch, &cost);
         pthread_mutex_lock(&self->lock);
     }
     if (memory) {
@@ -207,6 +213,7 @@ int reader_open_pread(const struct reader_options *options, struct reader **read
                                    .close = pread_close,
                                    .depth = options->depth};
     self->layout = options->layout;
+    self->folders = options->folders;
     self->first_fd = options->first_fd;
     self->delay_ns = options->delay_us * UINT64_C(1000);
     init_locks(self);

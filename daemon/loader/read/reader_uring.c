@@ -5,18 +5,24 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "daemon/dataset/folder_file.h"
 #include "daemon/loader/read/request.h"
 #include "daemon/loader/read/uring_queues.h"
 
 #define CLOSE_TIMEOUT_NS (10 * NS_PER_S)
+
+// A request's `result` until its file, in a folder, has been opened; then it is the descriptor.
+#define UNOPENED (-1)
 
 struct uring_reader {
     struct reader reader;
     struct uring_queues *queues; // `own`, or lent
     struct uring_queues own;
     const struct dataset_layout *layout;
+    struct folder_set folders;
     int first_fd;
     bool closing;
+    bool closed_any;    // files, since one could not be opened because there were too many
     uint32_t in_kernel; // requests given to the kernel, or prepared to be
     struct __kernel_timespec delay;
     struct bounce bounce;
@@ -70,10 +76,43 @@ static void prepare_delay(struct uring_reader *self, struct io_uring_sqe *entry)
     io_uring_sqe_set_data64(entry, 0);
 }
 
-// Prepares a read of the rest of a request. False: no room.
+static inline bool is_in_folder(const struct uring_reader *self, const struct read_request *request) {
+    return folder_set_find(&self->folders, request->file);
+}
+
+static void ask_open(const struct uring_reader *self, const struct read_request *request,
+                     struct io_uring_sqe *entry) {
+    const struct folder_files *folder = folder_set_find(&self->folders, request->file);
+    const struct index_extent *extent = folder_files_extent(folder, request->file);
+    io_uring_prep_openat2(entry, self->first_fd + (int)(folder->first_folder + extent->file),
+                          folder->text + extent->offset, (struct open_how *)&folder_file_how);
+    io_uring_sqe_set_data(entry, (void *)request);
+}
+
+// Asks for the rest of a request.
+static void ask_read(struct uring_reader *self, struct read_request *request, struct io_uring_sqe *entry) {
+    struct request_rest rest =
+        request_rest(read_request_file(self->layout, request), request, request->bounce);
+    bool in_folder = is_in_folder(self, request), fixed_file = self->queues->fixed_files && !in_folder;
+    int fd = in_folder    ? request->result
+             : fixed_file ? (int)request->file
+                          : self->first_fd + (int)request->file;
+    int buffer = rest.memory ? uring_queues_buffer(self->queues, rest.memory, rest.bytes) : -1;
+    if (buffer >= 0)
+        io_uring_prep_read_fixed(entry, fd, rest.memory, rest.bytes, rest.offset, buffer);
+    else if (rest.memory)
+        io_uring_prep_read(entry, fd, rest.memory, rest.bytes, rest.offset);
+    else
+        io_uring_prep_readv(entry, fd, rest.pieces, rest.piece_count, rest.offset);
+    if (fixed_file)
+        entry->flags |= IOSQE_FIXED_FILE;
+    io_uring_sqe_set_data(entry, request);
+    self->reader.reads++;
+    self->reader.storage_bytes += rest.bytes;
+}
+
+// Prepares what a request needs next. False: no room.
 static bool prepare(struct uring_reader *self, struct read_request *request, bool delayed) {
-    const struct dataset_file *file = &self->layout->files[request->file];
-    struct request_rest rest = request_rest(file, request, request->bounce);
     struct io_uring_sqe *delay = NULL;
     if (!have_room(self, delayed ? 2 : 1) || (delayed && !(delay = io_uring_get_sqe(&self->queues->uring))))
         return false;
@@ -82,27 +121,18 @@ static bool prepare(struct uring_reader *self, struct read_request *request, boo
         return false; // have_room has made sure of them
     if (delay)
         prepare_delay(self, delay);
-    int fd = self->queues->fixed_files ? (int)request->file : self->first_fd + (int)request->file;
-    int buffer = rest.memory ? uring_queues_buffer(self->queues, rest.memory, rest.bytes) : -1;
-    if (buffer >= 0)
-        io_uring_prep_read_fixed(entry, fd, rest.memory, rest.bytes, rest.offset, buffer);
-    else if (rest.memory)
-        io_uring_prep_read(entry, fd, rest.memory, rest.bytes, rest.offset);
+    if (is_in_folder(self, request) && request->result == UNOPENED)
+        ask_open(self, request, entry);
     else
-        io_uring_prep_readv(entry, fd, rest.pieces, rest.piece_count, rest.offset);
-    if (self->queues->fixed_files)
-        entry->flags |= IOSQE_FIXED_FILE;
-    io_uring_sqe_set_data(entry, request);
+        ask_read(self, request, entry);
     if (!self->prepared_file)
         self->prepared_file = request->file + 1;
-    self->reader.reads++;
-    self->reader.storage_bytes += rest.bytes;
     return true;
 }
 
 // Gives a request to the kernel, or lets it wait or fail.
 static void start(struct uring_reader *self, struct read_request *request) {
-    const struct dataset_file *file = &self->layout->files[request->file];
+    const struct dataset_file *file = read_request_file(self->layout, request);
     request->done = 0;
     void *memory = NULL;
     if (bounce_needed(file, request)) {
@@ -137,6 +167,8 @@ static int uring_submit(struct reader *reader, struct read_request *request) {
     if (reader->in_flight >= reader->depth)
         return -EBUSY;
     reader->in_flight++;
+    if (is_in_folder(self, request))
+        request->result = UNOPENED;
     if (self->waiting.first)
         request_list_add(&self->waiting, request);
     else
@@ -144,19 +176,75 @@ static int uring_submit(struct reader *reader, struct read_request *request) {
     return 0;
 }
 
-static void complete(struct uring_reader *self, struct read_request *request, int returned) {
-    const struct dataset_file *file = &self->layout->files[request->file];
+// Closes take no completion where the kernel can leave that out; nobody waits for one anywhere.
+static void close_opened(struct uring_reader *self, int fd) {
+    self->closed_any = true;
+    struct io_uring_sqe *entry = have_room(self, 1) ? io_uring_get_sqe(&self->queues->uring) : NULL;
+    if (!entry) {
+        close(fd);
+        return;
+    }
+    io_uring_prep_close(entry, fd);
+    io_uring_sqe_set_data64(entry, 0);
+    if (self->queues->uring.features & IORING_FEAT_CQE_SKIP)
+        entry->flags |= IOSQE_CQE_SKIP_SUCCESS;
+}
+
+// Other requests may have all the descriptors that there are, and closes may be under way.
+static bool tries_again(struct uring_reader *self, int returned) {
+    if (returned != -EMFILE || self->in_kernel > 1)
+        return returned == -EINTR || returned == -EAGAIN || returned == -EMFILE;
+    bool room_comes = self->closed_any;
+    self->closed_any = false;
+    return room_comes;
+}
+
+// The file of a request is open, or could not be opened.
+static void complete_open(struct uring_reader *self, struct read_request *request, int returned) {
+    bool again = tries_again(self, returned);
+    const struct folder_files *folder = folder_set_find(&self->folders, request->file);
+    const uint64_t bytes = folder_files_extent(folder, request->file)->bytes;
+    int err = returned < 0 ? returned : folder_file_check(returned, bytes);
+    if (!err) {
+        request->result = returned;
+        if (!self->closing && prepare(self, request, false))
+            return;
+    } else if (returned >= 0) {
+        close_opened(self, returned);
+    }
+    self->in_kernel--;
+    if (err && !again)
+        finish(self, request, err);
+    else
+        request_list_add(&self->waiting, request);
+}
+
+static void complete_read(struct uring_reader *self, struct read_request *request, int returned) {
+    const struct dataset_file *file = read_request_file(self->layout, request);
     void *memory = request->bounce;
+    const bool in_folder = is_in_folder(self, request);
+    int fd = request->result;
     bool go_on = request_advance(file, request, memory, returned) == REQUEST_CONTINUE;
+    if (go_on && in_folder)
+        request->result = fd;
     if (go_on && !self->closing && prepare(self, request, false))
         return;
     self->in_kernel--;
+    if (!go_on && in_folder)
+        close_opened(self, fd);
     if (memory)
         bounce_give(&self->bounce, file, request, memory);
     if (go_on)
         request_list_add(&self->waiting, request); // to start over
     else
         finish(self, request, request->result);
+}
+
+static void complete(struct uring_reader *self, struct read_request *request, int returned) {
+    if (is_in_folder(self, request) && request->result == UNOPENED)
+        complete_open(self, request, returned);
+    else
+        complete_read(self, request, returned);
 }
 
 static void drain_completions(struct uring_reader *self) {
@@ -209,7 +297,17 @@ static struct read_request *uring_reap(struct reader *reader, int timeout_ms) {
             deadline = now + left; // the first wait is not counted: short reads that continue are rare
         left = now < deadline ? deadline - now : 0;
     }
-    return report(self);
+    struct read_request *list = report(self);
+    if (self->folders.count && reader->in_flight == 0)
+        submit_all(self); // files that are still to be closed
+    return list;
+}
+
+// Those that were opened for requests which then had to wait.
+static void close_waiting(struct uring_reader *self) {
+    for (struct read_request *request; (request = request_list_take(&self->waiting));)
+        if (is_in_folder(self, request) && request->result != UNOPENED)
+            close(request->result);
 }
 
 static void uring_close(struct reader *reader) {
@@ -225,6 +323,8 @@ static void uring_close(struct reader *reader) {
     uint64_t deadline = monotonic_ns() + CLOSE_TIMEOUT_NS;
     while (self->in_kernel && monotonic_ns() < deadline)
         exchange(self, 100000000u);
+    close_waiting(self);
+    submit_all(self);
     uring_queues_close(&self->own);
     if (self->in_kernel == 0)
         bounce_free(&self->bounce);
@@ -254,6 +354,7 @@ int reader_open_uring(const struct reader_options *options, struct reader **read
                                    .close = uring_close,
                                    .depth = options->depth};
     self->layout = options->layout;
+    self->folders = options->folders;
     self->read_file = options->read_file;
     self->first_fd = options->first_fd;
     self->delay = (struct __kernel_timespec){options->delay_us / 1000000, options->delay_us % 1000000 * 1000};

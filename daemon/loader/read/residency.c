@@ -38,9 +38,17 @@ static uint64_t random_below(uint64_t *state, uint64_t bound) {
     return (uint64_t)((unsigned __int128)next_random(state) * bound >> 64);
 }
 
+// Every file is equally likely: how often a byte is read does not follow from the size of its file.
+static struct place random_place_of_mix(const struct dataset_layout *layout, uint64_t *state) {
+    uint32_t index = (uint32_t)random_below(state, layout->file_count);
+    return (struct place){index, random_below(state, max_u64(layout->files[index].bytes, 1))};
+}
+
 // Every byte of every stream is equally likely.
 static struct place random_place(const struct dataset_layout *layout, uint64_t *state) {
     uint64_t record_bytes = 0;
+    if (layout->part_count)
+        return random_place_of_mix(layout, state);
     for (uint32_t i = 0; i < layout->stream_count; i++)
         record_bytes += layout->streams[i].record_bytes;
     uint64_t within = random_below(state, max_u64(record_bytes, 1));

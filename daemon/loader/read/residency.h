@@ -3,8 +3,8 @@
 #define FEEDD_DAEMON_LOADER_READ_RESIDENCY_H
 
 #include "base/scope.h"
+#include "daemon/dataset/dataset.h"
 #include "daemon/io_mode.h"
-#include "daemon/source/dataset.h"
 
 enum residency_method {
     RESIDENCY_CACHESTAT, // cachestat(2), Linux 6.5

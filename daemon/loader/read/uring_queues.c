@@ -36,9 +36,9 @@ static int set_up(struct uring_queues *queues, const struct reader_options *opti
     return err;
 }
 
-// All files, then life_fd; or life_fd alone if there are more files than may be registered.
+// All files that are not folders, then life_fd; or life_fd alone if there are more than may be registered, or none.
 static int register_files(struct uring_queues *queues, const struct reader_options *options) {
-    uint32_t count = options->layout->file_count;
+    uint32_t count = dataset_plain_files(options->layout);
     AUTO_FREE int *fds = calloc(count + 1, sizeof *fds);
     if (!fds)
         return -ENOMEM;
@@ -46,12 +46,14 @@ static int register_files(struct uring_queues *queues, const struct reader_optio
         fds[i] = options->first_fd + (int)i;
     fds[count] = options->life_fd;
     uint32_t life = options->life_fd >= 0;
-    queues->fixed_files = io_uring_register_files(&queues->uring, fds, count + life) == 0;
+    queues->fixed_files = count && io_uring_register_files(&queues->uring, fds, count + life) == 0;
     return queues->fixed_files || !life ? 0 : io_uring_register_files(&queues->uring, &fds[count], 1);
 }
 
 static void register_ring(struct uring_queues *queues, const struct ring *ring) {
     uint64_t bytes = ring->header->slot_count * ring->header->slot_bytes;
+    if (ring->header->ragged_count)
+        return; // it would take all the memory that no batch has needed yet
     uint64_t count = divide_up(bytes, MOST_BUFFER);
     AUTO_FREE struct iovec *buffers = calloc(count, sizeof *buffers);
     if (!buffers)
@@ -70,17 +72,20 @@ static long register_call(const struct uring_queues *queues, unsigned what, cons
     return syscall(SYS_io_uring_register, queues->uring.ring_fd, what, of, count);
 }
 
-// What the reader uses, and nothing else from now on, not even another registration.
-static int restrict_and_enable(struct uring_queues *queues) {
-    static const unsigned operations[] = {IORING_OP_READ, IORING_OP_READV, IORING_OP_READ_FIXED,
-                                          IORING_OP_TIMEOUT, IORING_OP_ASYNC_CANCEL};
+// What the reader uses, and nothing else from now on, not even another registration. The last two are for folders.
+static int restrict_and_enable(struct uring_queues *queues, bool folder) {
+    static const unsigned operations[] = {IORING_OP_READ,    IORING_OP_READV,        IORING_OP_READ_FIXED,
+                                          IORING_OP_TIMEOUT, IORING_OP_ASYNC_CANCEL, IORING_OP_OPENAT2,
+                                          IORING_OP_CLOSE};
     struct io_uring_restriction rules[COUNT_OF(operations) + 1] = {0};
-    for (size_t i = 0; i < COUNT_OF(operations); i++)
+    size_t count = COUNT_OF(operations) - (folder ? 0 : 2);
+    for (size_t i = 0; i < count; i++)
         rules[i] = (struct io_uring_restriction){.opcode = IORING_RESTRICTION_SQE_OP,
                                                  .sqe_op = (uint8_t)operations[i]};
-    rules[COUNT_OF(operations)] = (struct io_uring_restriction){
-        .opcode = IORING_RESTRICTION_SQE_FLAGS_ALLOWED, .sqe_flags = IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK};
-    queues->restricted = register_call(queues, IORING_REGISTER_RESTRICTIONS, rules, COUNT_OF(rules)) == 0;
+    unsigned flags = IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK | (folder ? IOSQE_CQE_SKIP_SUCCESS : 0);
+    rules[count] = (struct io_uring_restriction){.opcode = IORING_RESTRICTION_SQE_FLAGS_ALLOWED,
+                                                 .sqe_flags = (uint8_t)flags};
+    queues->restricted = register_call(queues, IORING_REGISTER_RESTRICTIONS, rules, (unsigned)count + 1) == 0;
     return register_call(queues, IORING_REGISTER_ENABLE_RINGS, NULL, 0) < 0 ? -errno : 0;
 }
 
@@ -91,7 +96,7 @@ static int fill(struct uring_queues *queues, const struct reader_options *option
     if (options->ring)
         register_ring(queues, options->ring);
     io_uring_register_ring_fd(&queues->uring); // saves a lookup per call; since Linux 5.18
-    return restrict_them ? restrict_and_enable(queues) : 0;
+    return restrict_them ? restrict_and_enable(queues, options->layout->folder_count) : 0;
 }
 
 void uring_queues_open(struct uring_queues *queues, const struct reader_options *options,

@@ -16,8 +16,8 @@ struct uring_queues {
     int err;          // negative: there are no queues, and why
 };
 
-// queues->err says whether they can be used. With `restrict_them`, they can do nothing but read, wait and cancel, if
-// the kernel supports that.
+// queues->err says whether they can be used. With `restrict_them`, they can do nothing but read, wait and cancel, and,
+// for a folder, open and close files, if the kernel supports that.
 void uring_queues_open(struct uring_queues *queues, const struct reader_options *options, bool restrict_them);
 
 // Harmless if they could not be opened.

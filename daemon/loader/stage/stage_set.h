@@ -3,8 +3,8 @@
 #define FEEDD_DAEMON_LOADER_STAGE_STAGE_SET_H
 
 #include "base/error.h"
+#include "daemon/dataset/dataset.h"
 #include "daemon/loader/stage/stage.h"
-#include "daemon/source/dataset.h"
 
 struct stage_set {
     struct stage *of_field[RING_MAX_FIELDS]; // NULL: delivered as it is stored

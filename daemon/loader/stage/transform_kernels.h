@@ -3,7 +3,7 @@
 #define FEEDD_DAEMON_LOADER_STAGE_TRANSFORM_KERNELS_H
 
 #include "base/dtype.h"
-#include "daemon/source/transform.h"
+#include "daemon/dataset/transform.h"
 
 #define KERNEL_DTYPES (DTYPE_F64 + 1)
 

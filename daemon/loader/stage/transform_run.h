@@ -1,8 +1,8 @@
-// Transforms samples that were read: see daemon/source/transform.h for the arithmetic.
+// Transforms samples that were read: see daemon/dataset/transform.h for the arithmetic.
 #ifndef FEEDD_DAEMON_LOADER_STAGE_TRANSFORM_RUN_H
 #define FEEDD_DAEMON_LOADER_STAGE_TRANSFORM_RUN_H
 
-#include "daemon/source/transform.h"
+#include "daemon/dataset/transform.h"
 
 struct transform_kernels;
 

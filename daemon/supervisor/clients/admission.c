@@ -3,13 +3,11 @@
 #include "base/names.h"
 #include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/feeds/served_feed.h"
+#include "daemon/supervisor/indexing.h"
 
 // ---- Datasets ----------------------------------------------------------------------------------------------
 
-static bool may_use(struct session *session, size_t i) {
-    const struct dataset_config *config = &session->supervisor->config->datasets[i];
-    if (session->trusted)
-        return true;
+static bool is_allowed(struct session *session, const struct dataset_config *config) {
     if (config->groups.count)
         peer_groups_read(&session->groups, session->fd);
     struct identity identity = {.user = session->peer.uid,
@@ -17,6 +15,15 @@ static bool may_use(struct session *session, size_t i) {
                                 .groups = session->groups.ids,
                                 .group_count = session->groups.count};
     return allow_permits(&config->users, &config->groups, &identity);
+}
+
+// A mix is for those who may use all of its sources.
+static bool may_use(struct session *session, size_t i) {
+    const struct dataset_config *datasets = session->supervisor->config->datasets;
+    bool may = session->trusted || is_allowed(session, &datasets[i]);
+    for (size_t k = 0; k < datasets[i].source_count && may && !session->trusted; k++)
+        may = is_allowed(session, &datasets[datasets[i].source_places[k]]);
+    return may;
 }
 
 bool admission_shows_dataset(struct session *session, size_t i) {
@@ -31,7 +38,7 @@ static int refuse_unknown(struct session *session, const char *wanted, struct er
                          "there is no dataset of that name; feedctl datasets lists what there is");
     AUTO_FREE const char **names = calloc(supervisor->dataset_count + 1, sizeof *names);
     for (size_t i = 0; names && i < supervisor->dataset_count; i++)
-        names[i] = admission_shows_dataset(session, i) ? supervisor->datasets[i]->name : NULL;
+        names[i] = admission_shows_dataset(session, i) ? supervisor->config->datasets[i].name : NULL;
     const char *nearest = names ? name_nearest(wanted, names, supervisor->dataset_count) : NULL;
     if (nearest)
         return error_set(error, -ENOENT, "there is no dataset named \"%.64s\"; perhaps you mean \"%s\"",
@@ -46,13 +53,18 @@ int admission_find(struct session *session, const char *name, const struct datas
     size_t i;
     if (!datasets_find(supervisor, name, &i))
         return refuse_unknown(session, name, error);
+    if (!may_use(session, i) && supervisor->config->datasets[i].mix)
+        return error_set(error, -EACCES,
+                         "you may not use mix %s: ask the administrator to add you to allow_users or"
+                         " allow_groups of all of its sources",
+                         name);
     if (!may_use(session, i))
         return error_set(error, -EACCES,
                          "you may not use dataset %s: ask the administrator to add you to allow_users or"
                          " allow_groups of [dataset %s]",
                          name, name);
     *dataset = supervisor->datasets[i];
-    return 0;
+    return *dataset ? 0 : indexing_refuse(supervisor, i, error);
 }
 
 // ---- Other users -------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 #include "daemon/supervisor/clients/session.h"
 
 // Finds the dataset that a client wants to use. -ENOENT: there is none of that name; -EACCES: this client may not use
-// it, and learns nothing else about it.
+// it, and learns nothing else about it; -EAGAIN: its index is being built; or why that could not be done.
 int admission_find(struct session *session, const char *name, const struct dataset **dataset,
                    struct error *error);
 

@@ -8,18 +8,17 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/supervisor/clients/admission.h"
+#include "daemon/supervisor/clients/attach_answer.h"
+#include "daemon/supervisor/clients/attach_resume.h"
+#include "daemon/supervisor/clients/bring.h"
+#include "daemon/supervisor/clients/index_command.h"
 #include "daemon/supervisor/feeds/making.h"
 #include "daemon/supervisor/feeds/places.h"
 #include "daemon/supervisor/feeds/pool_open.h"
 #include "daemon/supervisor/feeds/ring_size.h"
-#include "order/order.h"
 #include "order/partition.h"
-#include "order/token.h"
+#include "shm/ring_make.h"
 #include "shm/ring_supervisor.h"
-
-// A consumer that started at an epoch near 2^64 would run out of numbers for its batches and hold up the others of its
-// feed.
-#define EPOCHS_MOST (UINT64_C(1) << 40)
 
 #define LOCAL_RANKS_BY_DEFAULT 16u
 #define WORLD_MOST             (1u << 24)
@@ -75,38 +74,6 @@ static int check_batches(const struct feed_shape *shape, struct error *error) {
     return 0;
 }
 
-static int check_resume(const char *text, const struct feed_shape *shape, struct attach_request *request,
-                        struct error *error) {
-    struct resume_token token;
-    int err = resume_token_parse(text, &token, error);
-    if (err)
-        return err;
-    const struct dataset_layout *layout = shape->dataset->layout;
-    if (token.fingerprint != layout->fingerprint)
-        return error_set(error, -ESTALE,
-                         "the resume token belongs to other data: its fingerprint is %016" PRIx64
-                         ", that of dataset %s is "
-                         "%016" PRIx64,
-                         token.fingerprint, shape->dataset->name, layout->fingerprint);
-    if (token.version != (shape->shuffle ? ORDER_FEISTEL_1 : ORDER_SEQUENTIAL))
-        return error_set(error, -ESTALE, "the resume token belongs to %s order, but shuffle is %s",
-                         token.version == ORDER_SEQUENTIAL ? "sequential" : "shuffled",
-                         shape->shuffle ? "on" : "off");
-    if ((shape->shuffle || dataset_is_drawn(shape->dataset)) && token.seed != shape->seed)
-        return error_set(error, -ESTALE, "the resume token belongs to seed %" PRIu64 ", not %" PRIu64,
-                         token.seed, shape->seed);
-    if (token.consumed > layout->samples)
-        return error_set(error, -ESTALE, "the resume token points to sample %" PRIu64 " of %" PRIu64,
-                         token.consumed, layout->samples);
-    if (token.epoch >= EPOCHS_MOST)
-        return error_set(error, -ESTALE, "the resume token belongs to epoch %" PRIu64 ", which is too large",
-                         token.epoch);
-    bool epoch_over = token.consumed == layout->samples;
-    request->start_epoch = epoch_over ? token.epoch + 1 : token.epoch;
-    request->start_consumed = epoch_over ? 0 : token.consumed;
-    return 0;
-}
-
 // A name that belongs to no GPU must not start a process. Whether an existing GPU works is for its transfer process to
 // find out.
 static int check_device(const struct supervisor *supervisor, const char *device,
@@ -154,16 +121,19 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
     if (refused)
         return refused;
     refused = admission_find(session, attach->dataset, &request->shape.dataset, error);
+    if (!refused && session->brought)
+        refused = bring_find(session, attach->dataset, &request->shape.dataset, error);
     if (refused)
         return refused;
     refused = check_device(supervisor, attach->device, request, error);
     if (refused)
         return refused;
     request->shape.batch_size = attach->batch_size;
-    bool drawn = dataset_is_drawn(request->shape.dataset);
-    request->shape.shuffle = attach->shuffle && !drawn; // draws are in random order
+    const struct dataset *dataset = request->shape.dataset;
+    request->shape.shuffle = attach->shuffle && !dataset_is_drawn(dataset); // draws are in random order
     request->shape.drop_last = attach->drop_last;
-    request->shape.seed = attach->shuffle || drawn ? attach->seed : 0;
+    request->shape.seed = dataset_needs_seed(dataset, attach->shuffle) ? attach->seed : 0;
+    attach_resume_begin(request);
     snprintf(request->name, sizeof request->name, "%s", attach->share);
     request->rank = attach->rank;
     request->epochs = attach->epochs;
@@ -181,7 +151,7 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
     if (!err)
         err = pool_check_lanes(request, error);
     if (!err && *attach->resume)
-        err = check_resume(attach->resume, &request->shape, request, error);
+        err = attach_resume_check(attach->resume, request, error);
     return err;
 }
 
@@ -194,6 +164,14 @@ static int disagree(struct error *error, const char *name, const char *option, u
                      name, option, have, want);
 }
 
+static int disagree_mix(struct error *error, const char *name, const struct feed_shape *have) {
+    return error_set(
+        error, -EEXIST,
+        "feed \"%s\" runs over mix %s with other weights, or with weights that changed at another"
+        " place; use another name",
+        name, have->dataset->name);
+}
+
 static int check_agreement(const struct served_feed *feed, const struct feed_shape *want,
                            struct error *error) {
     const struct feed_shape *have = &feed->shape;
@@ -202,7 +180,14 @@ static int check_agreement(const struct served_feed *feed, const struct feed_sha
                          feed->name, have->dataset->name, want->dataset->name);
     const struct dataset_layout *runs = have->dataset->layout, *wanted = want->dataset->layout;
     // The fingerprint leaves out what the weights are.
-    if (runs->fingerprint != wanted->fingerprint || runs->selection.seed != wanted->selection.seed)
+    bool same = runs->fingerprint == wanted->fingerprint && runs->selection.seed == wanted->selection.seed;
+    if (!same && want->dataset->base)
+        return error_set(
+            error, -EEXIST,
+            "feed \"%s\" runs over other samples of dataset %s; all its consumers must bring the same"
+            " view, or use another name",
+            feed->name, want->dataset->of);
+    if (!same)
         return error_set(
             error, -EEXIST,
             "feed \"%s\" runs over dataset %s as it was before its files changed; use another name",
@@ -217,7 +202,7 @@ static int check_agreement(const struct served_feed *feed, const struct feed_sha
         return disagree(error, feed->name, "seed", have->seed, want->seed);
     if (have->world_size != want->world_size)
         return disagree(error, feed->name, "world_size", have->world_size, want->world_size);
-    return 0;
+    return mix_run_same(&have->mix, &want->mix) ? 0 : disagree_mix(error, feed->name, have);
 }
 
 // The feed of that name; or, without a name, a matching feed of this user that nobody uses any more: a job that is
@@ -241,9 +226,15 @@ static struct served_feed *find_feed(const struct supervisor *supervisor, uid_t 
 
 // A named feed that nobody uses makes way for a feed of the same name with another shape, more ranks, or a dataset that
 // was reconfigured.
-static int settle_disagreement(struct served_feed **feed, const struct attach_request *request,
+static int settle_disagreement(struct served_feed **feed, struct attach_request *request,
                                struct error *error) {
-    int err = check_agreement(*feed, &request->shape, error);
+    struct feed_shape *shape = &request->shape;
+    const struct mix_run *runs = &(*feed)->shape.mix;
+    // Who brings no token joins where the feed is, wherever that got its weights.
+    if (served_feed_in_use(*feed) && !request->resume && runs->sources == shape->mix.sources &&
+        memcmp(runs->weights, shape->mix.weights, sizeof runs->weights) == 0)
+        shape->mix = *runs;
+    int err = check_agreement(*feed, shape, error);
     bool fits = !err && request->local_world_size <= (*feed)->asked_lanes &&
                 (*feed)->dataset == request->shape.dataset;
     if (fits || served_feed_in_use(*feed))
@@ -255,49 +246,16 @@ static int settle_disagreement(struct served_feed **feed, const struct attach_re
 
 // ---- Answering ---------------------------------------------------------------------------------------------
 
-static int attach_descriptors(struct session *session) {
-    const struct member *member = &session->member;
-    const struct pool *pool = member->pool;
-    if (!pool)
-        return frame_attach_fd(&session->writer, member->feed->ring_read_fd);
-    int err = frame_attach_fd(&session->writer, pool->ring_read_fd);
-    if (!err)
-        err = frame_attach_fd(&session->writer, pool->memory_fd);
-    return err ? err : frame_attach_fd(&session->writer, member->words_fd);
-}
-
-static void describe_place(const struct member *member, Feedd__Attached *attached) {
-    const struct served_feed *feed = member->feed;
-    const struct consumer *consumer = &member->consumer;
-    struct batch_place place = {0};
-    attached->feed = feed->id;
-    attached->ring_bytes = member->pool ? member->pool->ring.header->total_bytes : feed->ring_bytes;
-    attached->pool_bytes = member->pool ? member->pool->memory_bytes : 0;
-    attached->prefetch = consumer->prefetch;
-    attached->sequence = consumer->cursor;
-    attached->run = feed->delivery.run;
-    attached->run_epoch = feed->delivery.partition.start_epoch;
-    attached->run_consumed = feed->delivery.partition.start_sample;
-    attached->wait_for = served_feed_company(feed);
-    attached->ring_slots = feed->ring.header->slot_count;
-    if (partition_locate(&feed->delivery.partition, consumer->lane->rank, consumer->cursor, &place) == 0) {
-        uint64_t global = (uint64_t)feed->shape.batch_size * feed->shape.world_size;
-        bool resumed = place.epoch == feed->delivery.partition.start_epoch;
-        attached->epoch = place.epoch;
-        attached->consumed = place.index * global + (resumed ? feed->delivery.partition.start_sample : 0);
-    }
-}
-
 static void on_joined(struct member *member) {
     struct session *session = session_of(member);
-    Feedd__Attached attached = FEEDD__ATTACHED__INIT;
+    struct attach_answer answer;
     Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
-    describe_place(member, &attached);
-    member->company_told = attached.wait_for;
+    attach_answer_describe(member, &answer);
+    member->company_told = answer.attached.wait_for;
     frame.body_case = FEEDD__SERVER_MESSAGE__BODY_ATTACHED;
-    frame.attached = &attached;
+    frame.attached = &answer.attached;
     session_set_state(session, SESSION_ATTACHED);
-    if (attach_descriptors(session) < 0) {
+    if (attach_answer_descriptors(member, &answer, &session->writer) < 0) {
         frame_drop_fds(&session->writer);
         session_fail(session, -EMFILE, "feedd is out of file descriptors: raise its limit (ulimit -n)");
         return;
@@ -362,10 +320,17 @@ bool attach_session(struct session *session, const Feedd__Attach *attach) {
     struct attach_request *request = &session->member.request;
     struct error error = {0};
     int err = check_attach(session, attach, request, &error);
+    if (err == -EAGAIN && index_is_awaited(session, attach->patience_ms)) // its index is being built
+        return false;
+    bool changes = !err && request->mix_changes;
+    if (changes && !user_may_make_feed(session->user, monotonic_ns()))
+        return false;
+    if (changes)
+        err = attach_resume_change(request, &error);
     struct served_feed *feed = err ? NULL : find_feed(supervisor, session->peer.uid, request);
     if (feed)
         err = settle_disagreement(&feed, request, &error);
-    if (!err && !feed && !user_may_make_feed(session->user, monotonic_ns()))
+    if (!err && !feed && !changes && !user_may_make_feed(session->user, monotonic_ns()))
         return false;
     if (!err && !feed)
         err = making_start(supervisor, session->peer.uid, request, &feed, &error);

@@ -5,11 +5,13 @@
 
 #include "base/time.h"
 #include "daemon/supervisor/clients/attach.h"
+#include "daemon/supervisor/clients/bring.h"
+#include "daemon/supervisor/clients/index_command.h"
 #include "daemon/supervisor/clients/query.h"
 #include "daemon/supervisor/feeds/pool.h"
 #include "shm/stats.h"
 
-#define CLIENT_BODIES 6
+#define CLIENT_BODIES 8
 
 // A name chosen by a client: made printable and bounded, fit for a log line.
 static void copy_name(char *to, size_t bytes, const char *from) {
@@ -44,6 +46,26 @@ static void handle_attach(struct session *session, const Feedd__ClientMessage *m
     session->postponed = !attach_session(session, message->attach);
 }
 
+// A question that comes too soon is still answered; later ones wait for the tick.
+static void count_question(struct session *session) {
+    if (!user_may_ask(session->user, monotonic_ns()))
+        session_throttle(session);
+}
+
+static void handle_bring(struct session *session, const Feedd__ClientMessage *message) {
+    count_question(session);
+    session->postponed = !bring_view(session, message->bring);
+}
+
+static void handle_piece(struct session *session, const Feedd__ClientMessage *message) {
+    if (!session->supervisor->pieces_left) {
+        session->deferred = true;
+        return;
+    }
+    session->supervisor->pieces_left--;
+    session->postponed = !bring_piece(session, message->piece);
+}
+
 static void handle_release(struct session *session, const Feedd__ClientMessage *message) {
     const Feedd__Release *release = message->release;
     struct member *member = &session->member;
@@ -64,12 +86,6 @@ static void handle_release(struct session *session, const Feedd__ClientMessage *
         consumer->waiting_since_ns = monotonic_ns();
 }
 
-// A question that comes too soon is still answered; later ones wait for the tick.
-static void count_question(struct session *session) {
-    if (!user_may_ask(session->user, monotonic_ns()))
-        session_throttle(session);
-}
-
 static void handle_query(struct session *session, const Feedd__ClientMessage *message) {
     count_question(session);
     query_answer(session, message->query);
@@ -77,9 +93,10 @@ static void handle_query(struct session *session, const Feedd__ClientMessage *me
 
 static void handle_command(struct session *session, const Feedd__ClientMessage *message) {
     struct supervisor *supervisor = session->supervisor;
-    count_question(session);
+    if (!session->index.round) // else this is the same question again
+        count_question(session);
     if (!session->trusted) {
-        session_refuse(session, -EPERM, "only root and the daemon's own user may reload or drain it");
+        session_refuse(session, -EPERM, "only root and the daemon's own user may do that");
         return;
     }
     switch (message->command->kind) {
@@ -93,6 +110,9 @@ static void handle_command(struct session *session, const Feedd__ClientMessage *
         }
         supervisor->reload_asker = session->id;
         supervisor->reload_wanted = true;
+        return;
+    case FEEDD__COMMAND__KIND__INDEX:
+        session->postponed = !index_command(session, message->command->name);
         return;
     case FEEDD__COMMAND__KIND__DRAIN:
         supervisor_drain(supervisor);
@@ -114,6 +134,8 @@ static const struct {
     [FEEDD__CLIENT_MESSAGE__BODY_QUERY] = {"query", 1 << SESSION_GREETED | 1 << SESSION_ATTACHED,
                                            handle_query},
     [FEEDD__CLIENT_MESSAGE__BODY_COMMAND] = {"command", 1 << SESSION_GREETED, handle_command},
+    [FEEDD__CLIENT_MESSAGE__BODY_BRING] = {"bring", 1 << SESSION_GREETED, handle_bring},
+    [FEEDD__CLIENT_MESSAGE__BODY_PIECE] = {"piece", 1 << SESSION_BRINGING, handle_piece},
 };
 
 void messages_handle(struct session *session, const Feedd__ClientMessage *message) {

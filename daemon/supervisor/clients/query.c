@@ -1,9 +1,13 @@
 #include "daemon/supervisor/clients/query.h"
 #include "base/sizes.h"
 #include "base/time.h"
-#include "daemon/io_mode.h"
+#include "daemon/on_error.h"
 #include "daemon/supervisor/clients/admission.h"
+#include "daemon/supervisor/clients/query_dataset.h"
+#include "daemon/supervisor/clients/query_errors.h"
+#include "daemon/supervisor/clients/query_files.h"
 #include "daemon/supervisor/clients/query_indices.h"
+#include "daemon/supervisor/clients/query_page.h"
 #include "daemon/supervisor/clients/query_status.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/processes/loader_process.h"
@@ -12,27 +16,7 @@
 
 #define PAGE_ROWS     64u
 #define PAGE_DATASETS 10u      // with up to 16 fields each, and a line of feedd.conf for each of those
-#define PAGE_FILES    12u      // a path can have 4 KiB
 #define WAIT_SHOWN_NS NS_PER_S // working storage hardly ever takes longer, also when it is busy
-
-// A page under construction: rows before `start` are skipped, and `next` is set when the page is full.
-struct page {
-    uint32_t start, seen, count, most;
-    uint32_t next;
-};
-
-static bool page_takes(struct page *page) {
-    uint32_t row = page->seen++;
-    if (row < page->start)
-        return false;
-    if (page->count == page->most) {
-        if (!page->next)
-            page->next = row;
-        return false;
-    }
-    page->count++;
-    return true;
-}
 
 static void send_answer(struct session *session, Feedd__Answer *answer) {
     Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
@@ -49,40 +33,10 @@ static void send_list(struct session *session, Feedd__Answer *answer) {
     send_answer(session, answer);
 }
 
-static void describe_dataset(const struct dataset *dataset, Feedd__Dataset *row, Feedd__Field *fields,
-                             Feedd__Field **list) {
-    const struct dataset_layout *layout = dataset->layout;
-    feedd__dataset__init(row);
-    row->name = dataset->name;
-    row->format = (char *)dataset->format;
-    row->samples = layout->samples;
-    row->files = layout->file_count;
-    row->fingerprint = layout->fingerprint;
-    row->io = (char *)io_mode_name(dataset->io);
-    row->io_direct = dataset->io_direct;
-    row->io_delay_us = dataset->io_delay_us;
-    row->of = dataset->of ? dataset->of : row->of;
-    row->on_error = (char *)(dataset->skip_errors ? "skip" : "fail");
-    for (uint32_t i = 0; i < layout->field_count; i++) {
-        const struct ring_field *field = &layout->fields[i];
-        feedd__field__init(&fields[i]);
-        fields[i].name = (char *)field->name;
-        fields[i].dtype = field->dtype;
-        fields[i].n_shape = field->dimensions;
-        fields[i].shape = (uint64_t *)field->shape;
-        fields[i].stored = dataset->transforms[i] ? layout->transforms[i].stored : field->dtype;
-        if (dataset->transforms[i])
-            fields[i].transform = dataset->transforms[i];
-        list[i] = &fields[i];
-        row->sample_bytes += field->sample_bytes;
-    }
-    row->n_fields = layout->field_count;
-    row->fields = list;
-}
-
 static void answer_datasets(struct session *session, uint32_t start) {
     const struct supervisor *supervisor = session->supervisor;
     static Feedd__Dataset rows[PAGE_DATASETS]; // too much for the stack; the supervisor has one thread
+    static Feedd__Indexing indexing[PAGE_DATASETS];
     static Feedd__Field fields[PAGE_DATASETS][RING_MAX_FIELDS];
     static Feedd__Field *field_lists[PAGE_DATASETS][RING_MAX_FIELDS];
     Feedd__Dataset *list[PAGE_DATASETS];
@@ -92,7 +46,7 @@ static void answer_datasets(struct session *session, uint32_t start) {
         if (!admission_shows_dataset(session, i) || !page_takes(&page))
             continue;
         uint32_t row = page.count - 1;
-        describe_dataset(supervisor->datasets[i], &rows[row], fields[row], field_lists[row]);
+        query_describe_dataset(supervisor, i, &rows[row], &indexing[row], fields[row], field_lists[row]);
         list[row] = &rows[row];
     }
     answer.next = page.next;
@@ -211,14 +165,14 @@ static void answer_clients(struct session *session, uint32_t start) {
 }
 
 // NULL: it waits for none, or not long enough to be told.
-static char *awaited_file(const struct served_feed *feed, const struct loader_process *loader, uint64_t now,
-                          uint64_t *waited_ns) {
+static const char *awaited_file(const struct served_feed *feed, const struct loader_process *loader,
+                                uint64_t now, uint64_t *waited_ns, char text[DATASET_PATH_TEXT]) {
     struct loader_read read;
-    if (!loader_process_read(loader, feed->dataset->layout->file_count, now, &read) ||
+    if (!loader_process_read(loader, dataset_file_numbers(feed->dataset), now, &read) ||
         read.age_ns < WAIT_SHOWN_NS)
         return NULL;
     *waited_ns = read.age_ns;
-    return feed->dataset->paths[read.file];
+    return dataset_file_path(feed->dataset, read.file, text);
 }
 
 static void describe_loader(const struct loader_process *loader, uint64_t feed, uint64_t now,
@@ -242,6 +196,7 @@ static void answer_processes(struct session *session, uint32_t start) {
     Feedd__Answer answer = FEEDD__ANSWER__INIT;
     struct page page = {.start = start, .most = PAGE_ROWS};
     uint64_t now = monotonic_ns();
+    char texts[PAGE_PATHS][DATASET_PATH_TEXT];
     uint32_t paths = 0;
     const struct served_feed *feed;
     const struct loader_process *loader;
@@ -260,12 +215,12 @@ static void answer_processes(struct session *session, uint32_t start) {
             describe_loader(loader, feed->id, now, &rows[row]);
             list[row] = &rows[row];
             uint64_t waited_ns;
-            char *path = awaited_file(feed, loader, now, &waited_ns);
+            const char *path = awaited_file(feed, loader, now, &waited_ns, texts[paths]);
             if (!path)
                 continue;
-            rows[row].waits_for = path;
+            rows[row].waits_for = (char *)path;
             rows[row].waited_ns = waited_ns;
-            if (++paths == PAGE_FILES)
+            if (++paths == PAGE_PATHS)
                 page.most = page.count; // it is full
         }
     }
@@ -273,81 +228,6 @@ static void answer_processes(struct session *session, uint32_t start) {
     answer.n_processes = page.count;
     answer.processes = list;
     send_list(session, &answer);
-}
-
-// ---- Files of a dataset ------------------------------------------------------------------------------------
-
-struct file_page {
-    struct page page;
-    Feedd__File rows[PAGE_FILES];
-    Feedd__File *list[PAGE_FILES];
-    Feedd__File__Extent extents[PAGE_FILES][RING_MAX_FIELDS];
-    Feedd__File__Extent *extent_lists[PAGE_FILES][RING_MAX_FIELDS];
-};
-
-static void add_file(struct file_page *files, const struct dataset *dataset,
-                     const struct dataset_stream *stream, uint32_t index) {
-    if (!page_takes(&files->page))
-        return;
-    uint32_t place = files->page.count - 1;
-    const struct dataset_file *file = &dataset->layout->files[index];
-    Feedd__File *row = &files->rows[place];
-    feedd__file__init(row);
-    row->path = dataset->paths[index];
-    row->first_sample = file->first_sample;
-    row->samples = file->samples;
-    row->data_offset = file->data_offset;
-    row->record_bytes = stream->record_bytes;
-    for (uint32_t i = 0; i < stream->extent_count; i++) {
-        Feedd__File__Extent *extent = &files->extents[place][i];
-        feedd__file__extent__init(extent);
-        extent->field = stream->extents[i].field;
-        extent->offset = stream->extents[i].offset;
-        extent->bytes = stream->extents[i].bytes;
-        extent->transformed = dataset->transforms[extent->field] != NULL;
-        files->extent_lists[place][i] = extent;
-    }
-    row->n_extents = stream->extent_count;
-    row->extents = files->extent_lists[place];
-    files->list[place] = row;
-}
-
-// False: all samples.
-static bool describe_selection(const struct selection *selection, Feedd__Selection *row) {
-    feedd__selection__init(row);
-    row->kind = selection->kind;
-    row->of = selection->of;
-    row->first = selection->first;
-    row->count = selection->count;
-    row->seed = selection->seed;
-    return selection->kind != SELECTION_ALL;
-}
-
-static void answer_files(struct session *session, const char *name, uint32_t start) {
-    const struct dataset *dataset;
-    Feedd__Answer answer = FEEDD__ANSWER__INIT;
-    struct file_page files = {.page = {.start = start, .most = PAGE_FILES}};
-    struct error error = {0};
-    int err = admission_find(session, name, &dataset, &error);
-    if (err) {
-        session_refuse(session, err, error.text);
-        return;
-    }
-    for (uint32_t i = 0; i < dataset->layout->stream_count; i++) {
-        const struct dataset_stream *stream = &dataset->layout->streams[i];
-        // Rows of earlier pages are skipped at once: there may be very many, and a client may keep asking.
-        uint32_t passed = (uint32_t)min_u64(start - min_u64(start, files.page.seen), stream->file_count);
-        files.page.seen += passed;
-        for (uint32_t file = passed; file < stream->file_count && !files.page.next; file++)
-            add_file(&files, dataset, stream, stream->first_file + file);
-    }
-    answer.next = files.page.next;
-    Feedd__Selection selection;
-    if (describe_selection(&dataset->layout->selection, &selection))
-        answer.selection = &selection;
-    answer.n_files = files.page.count;
-    answer.files = files.list;
-    send_answer(session, &answer);
 }
 
 void query_answer(struct session *session, const Feedd__Query *query) {
@@ -365,7 +245,7 @@ void query_answer(struct session *session, const Feedd__Query *query) {
         answer_clients(session, query->start);
         return;
     case FEEDD__QUERY__KIND__FILES:
-        answer_files(session, query->name, query->start);
+        query_files(session, query->name, query->start, send_answer);
         return;
     case FEEDD__QUERY__KIND__PROCESSES:
         answer_processes(session, query->start);
@@ -373,8 +253,17 @@ void query_answer(struct session *session, const Feedd__Query *query) {
     case FEEDD__QUERY__KIND__INDICES:
         query_indices(session, query->name, query->start, send_answer);
         return;
+    case FEEDD__QUERY__KIND__INDEX:
+        query_index(session, query->name, query->start, send_answer);
+        return;
+    case FEEDD__QUERY__KIND__SOURCES:
+        query_sources(session, query->name, send_answer);
+        return;
     case FEEDD__QUERY__KIND__SHARES:
         query_shares(session, query->name, query->start, send_answer);
+        return;
+    case FEEDD__QUERY__KIND__ERRORS:
+        query_errors(session, query->name, query->start, send_answer);
         return;
     default:
         session_refuse(session, -EINVAL, "this daemon does not know that query");

@@ -10,6 +10,7 @@
 #include "daemon/io_mode.h"
 #include "daemon/supervisor/clients/admission.h"
 #include "daemon/supervisor/clients/query_confinement.h"
+#include "daemon/supervisor/clients/query_indexing.h"
 #include "daemon/supervisor/feeds/room.h"
 #include "gpu/gpu.h"
 #include "shm/stats.h"
@@ -99,6 +100,7 @@ void query_status(struct session *session, void (*send)(struct session *session,
     char support[192], work[80], path[PATH_MAX];
     struct query_gpus gpus;
     struct query_confinement confinement;
+    struct query_indexing indexing;
     Feedd__Status status = FEEDD__STATUS__INIT;
     Feedd__Answer answer = FEEDD__ANSWER__INIT;
     gpu_support((uint32_t)supervisor->config->simulated_gpus, support, sizeof support);
@@ -131,6 +133,9 @@ void query_status(struct session *session, void (*send)(struct session *session,
     status.n_confinement = confinement.count;
     status.confinement = confinement.list;
     status.confinement_note = (char *)confine_note();
+    query_list_indexing(session, &indexing);
+    status.n_indexing = indexing.count;
+    status.indexing = indexing.lines;
     answer.status = &status;
     send(session, &answer);
 }

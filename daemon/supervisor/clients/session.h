@@ -13,12 +13,15 @@
 
 enum session_state {
     SESSION_NEW,       // has not said hello
-    SESSION_GREETED,   // may send queries, or attach
+    SESSION_GREETED,   // may send queries, bring a view, or attach
+    SESSION_BRINGING,  // sends a view, or waits until it is there
     SESSION_ATTACHING, // waits for a place in a feed
     SESSION_ATTACHED,  // has one
     SESSION_CLOSING,   // only sends what is still unsent
     SESSION_CLOSED,    // freed at the end of the turn
 };
+
+struct brought;
 
 struct session {
     LIST_ENTRY(session) link; // of the supervisor
@@ -40,11 +43,17 @@ struct session {
     struct frame_reader reader;
     struct frame_writer writer;
     struct member member;
-    bool readable;  // the socket has something for us, possibly end of file
-    bool ended;     // the client has closed its end: what it sent before is still handled
-    bool throttled; // it asks too often: nothing more is read or handled before the next tick
-    bool postponed; // the message that was just handled is to be handled again then
-    bool hung_up;   // nothing is sent or handled any more
+    uint64_t attaching_since_ns; // it waits for the index of its dataset; 0: it does not
+    struct {
+        uint64_t round, generation; // of indexing.h, that it waits for; 0: none
+    } index;
+    struct brought *brought; // the view that it has brought; NULL: none
+    bool readable;           // the socket has something for us, possibly end of file
+    bool ended;              // the client has closed its end: what it sent before is still handled
+    bool throttled;          // it asks too often: nothing more is read or handled before the next tick
+    bool postponed;          // the message that was just handled is to be handled again then
+    bool deferred;           // ... in the next turn
+    bool hung_up;            // nothing is sent or handled any more
 };
 
 // Takes over `fd`. NULL: out of memory, or the kernel has no room to watch the descriptor; the caller keeps `fd`.

@@ -1,6 +1,7 @@
 #include "daemon/supervisor/clients/session_turn.h"
 
 #include "base/time.h"
+#include "daemon/supervisor/clients/bring.h"
 #include "daemon/supervisor/clients/messages.h"
 #include "daemon/supervisor/feeds/places.h"
 
@@ -20,25 +21,26 @@ static bool handle_next(struct session *session) {
     if (found <= 0)
         return false; // not complete yet, or cut off because the client has gone
     const Feedd__ClientMessage *message = codec_unpack_client(&session->supervisor->arena, bytes, count);
-    session->postponed = false;
+    session->postponed = session->deferred = false;
     if (message)
         messages_handle(session, message);
     else if (!codec_has_memory(&session->supervisor->arena))
         session_fail(session, -ENOMEM, "feedd is out of memory");
     else
         session_fail(session, -EPROTO, "a message of %zu bytes is not one that this daemon knows", count);
-    if (session->postponed) {
+    if (session->postponed || session->deferred)
         frame_put_back(&session->reader, count);
+    if (session->postponed)
         session_throttle(session);
-    }
-    return true;
+    return !session->deferred;
 }
 
 static void handle_some(struct session *session) {
     uint32_t handled = 0;
+    session->deferred = false;
     while (handled < MESSAGES_AT_ONCE && handle_next(session))
         handled++;
-    if (handled == MESSAGES_AT_ONCE) {
+    if (handled == MESSAGES_AT_ONCE || session->deferred) {
         session->supervisor->again = true;
         session_mark(session);
     } else if (session->ended && !session->throttled) {
@@ -50,10 +52,13 @@ void session_act(struct session *session) {
     if (session->readable && !session->throttled && session->state < SESSION_CLOSING)
         session_receive(session);
     handle_some(session);
+    bring_act(session);
     if (session->hung_up)
         session_close(session);
-    if (session->state >= SESSION_CLOSING)
+    if (session->state >= SESSION_CLOSING) {
         places_leave(&session->member);
+        bring_leave(session);
+    }
     if (session->state == SESSION_CLOSED)
         mark_set(&session->supervisor->closed_sessions, &session->over);
 }

@@ -11,6 +11,7 @@ struct user {
     uint32_t sessions;
     struct bucket questions; // one per query or command
     struct bucket new_feeds;
+    struct bucket pieces;    // of views that it brings
     struct bucket log_lines; // about its sessions
     uint64_t lines_left_out; // of the log, since the last one that was written
 };
@@ -29,6 +30,9 @@ bool user_may_ask(struct user *user, uint64_t now);
 
 // Whether a feed may be made for this user now. One costs an allocation, and a process per loader.
 bool user_may_make_feed(struct user *user, uint64_t now);
+
+// Whether another piece of a view may be taken from this user now: one costs up to a tenth of a millisecond.
+bool user_may_send_piece(struct user *user, uint64_t now);
 
 // Whether to write a line about a session of this user. Logs how many were suppressed before.
 bool user_may_log(struct user *user, uint64_t now);

@@ -101,6 +101,7 @@ void abandoned_move(struct delivery *delivery) {
     for (uint32_t slot = 0; delivery->moving && slot < count_slots(delivery); slot++) {
         const struct slot_state *state = &delivery->slots[slot];
         if (!state->moves || !make_room(delivery, state) ||
+            !filler_choose(delivery, state->lane, state->sequence) ||
             !filler_of(delivery)->dispatch_again(delivery, state->lane, state->sequence,
                                                  window_next_slot(delivery)))
             continue;

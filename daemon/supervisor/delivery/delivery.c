@@ -8,6 +8,10 @@
 
 // Bytes of a ring's control part that one pump writes: a few milliseconds when the pages are new to this process.
 #define WRITTEN_AT_ONCE (8u << 20)
+// Samples, for the same reason.
+#define SUMMED_AT_ONCE 32768u
+// A batch counts as so many at least: of a mix with many sources, it may take 0.5 ms to find its first position.
+#define SUMMED_LEAST 4096u
 
 int delivery_open(struct delivery *delivery, struct ring *ring, const struct partition *partition,
                   uint32_t lane_limit, const struct filler *filler) {
@@ -55,16 +59,40 @@ void delivery_restart(struct delivery *delivery, const struct partition *partiti
 
 // ---- Filling -----------------------------------------------------------------------------------------------
 
+// Number `index` of the lane's window lacks samples.
+static int mend(struct delivery *delivery, struct lane *lane, uint32_t index) {
+    delivery->lacks = true;
+    if (!delivery->mends_left) {
+        delivery->behind = true;
+        return 0;
+    }
+    int done = filler_mend(delivery, lane, lane->base + index, window_at(delivery, lane, index));
+    delivery->mends_left -= done > 0;
+    return done < 0 ? done : 0;
+}
+
+// Batches that come later are mended while the first one is being filled.
+static int mend_ahead(struct delivery *delivery, struct lane *lane) {
+    int err = 0;
+    for (uint32_t i = lane->ready + 1; delivery->lacks && i < lane->length && !err; i++)
+        if (ring_slot_poll(delivery->ring, window_at(delivery, lane, i)) == RING_SLOT_LACKING)
+            err = mend(delivery, lane, i);
+    return err;
+}
+
 static int collect_ready(struct delivery *delivery, struct lane *lane) {
     while (lane->ready < lane->length) {
         uint32_t slot = window_at(delivery, lane, lane->ready);
         enum ring_slot_state state = ring_slot_poll(delivery->ring, slot);
+        int err = state == RING_SLOT_LACKING ? mend(delivery, lane, lane->ready) : 0;
+        if (err)
+            return err;
         if (state == RING_SLOT_FAILED)
             return -EIO;
         if (state == RING_SLOT_BROKEN)
             return -EBADMSG;
-        if (state == RING_SLOT_FILLING)
-            return 0;
+        if (state == RING_SLOT_FILLING || state == RING_SLOT_LACKING)
+            return mend_ahead(delivery, lane);
         window_complete(delivery, lane);
         filler_done(delivery, slot);
     }
@@ -95,9 +123,12 @@ static struct lane *next_lane(const struct delivery *delivery) {
     return best;
 }
 
-// How many slots one pump gives to the filler: each has its words in the ring's control part written.
+// How many slots one pump gives to the filler: each has its words in the ring's control part written, and, with ragged
+// fields, the sizes of its samples summed up.
 static uint32_t slots_per_pump(const struct delivery *delivery) {
     const struct ring_header *header = delivery->ring->header;
+    if (header->ragged_count)
+        return 1 + SUMMED_AT_ONCE / (uint32_t)max_u64(header->batch_size, SUMMED_LEAST);
     return 1 + (uint32_t)(WRITTEN_AT_ONCE / (8ull * (header->skip_words + header->chunks_per_slot)));
 }
 
@@ -105,10 +136,11 @@ int delivery_pump(struct delivery *delivery) {
     struct lane *lane;
     uint32_t chunks = 0, left = slots_per_pump(delivery);
     bool without_samples = false;
+    delivery->behind = false;
+    delivery->mends_left = left;
     int err = collect_all(delivery);
     if (err)
         return err;
-    delivery->behind = false;
     abandoned_move(delivery);
     // What is left to be moved, for lack of slots, comes first.
     while (delivery->free_count && !delivery->moving && (lane = next_lane(delivery))) {
@@ -116,6 +148,8 @@ int delivery_pump(struct delivery *delivery) {
             delivery->behind = true;
             break;
         }
+        if (!filler_choose(delivery, lane, window_end(lane)))
+            break;
         uint32_t slot = window_next_slot(delivery);
         if (!filler_of(delivery)->dispatch(delivery, lane, slot))
             break;

@@ -1,7 +1,15 @@
 #include "daemon/supervisor/delivery/fill_loaders.h"
+
+#include "base/sizes.h"
 #include "daemon/supervisor/delivery/window.h"
-#include "order/partition.h"
 #include "shm/ring_supervisor.h"
+
+static bool choose(struct delivery *delivery, const struct lane *lane, uint64_t sequence) {
+    struct loaders_fill *fill = CONTAINER_OF(delivery->filler, struct loaders_fill, filler);
+    struct batch_place place;
+    return !fill->events || (partition_locate(&delivery->partition, lane->rank, sequence, &place) == 0 &&
+                             fill->events->choose(fill, delivery, &place));
+}
 
 static bool dispatch(struct delivery *delivery, struct lane *lane, uint32_t slot) {
     uint64_t sequence = window_end(lane);
@@ -21,6 +29,15 @@ static bool dispatch_again(struct delivery *delivery, const struct lane *lane, u
     return true;
 }
 
+static int mend(struct delivery *delivery, struct lane *lane, uint64_t sequence, uint32_t slot) {
+    struct loaders_fill *fill = CONTAINER_OF(delivery->filler, struct loaders_fill, filler);
+    struct batch_place place;
+    struct ring_batch batch = {.run = delivery->run, .rank = lane->rank, .sequence = sequence};
+    if (!fill->events || partition_locate(&delivery->partition, lane->rank, sequence, &place) < 0)
+        return -EBADMSG;
+    return fill->events->mend(fill, delivery, slot, &batch, &place);
+}
+
 static void wake(struct delivery *delivery, uint32_t chunks) {
     ring_wake_loaders(delivery->ring, chunks);
 }
@@ -28,9 +45,13 @@ static void wake(struct delivery *delivery, uint32_t chunks) {
 static const struct filler_operations loaders = {
     .rank_option = "local_world_size",
     .here = "on this machine",
+    .choose = choose,
     .dispatch = dispatch,
     .dispatch_again = dispatch_again,
+    .mend = mend,
     .wake = wake,
 };
 
-const struct filler loaders_filler = {&loaders};
+void loaders_fill_init(struct loaders_fill *fill, const struct loaders_fill_events *events) {
+    *fill = (struct loaders_fill){.filler = {&loaders}, .events = events};
+}

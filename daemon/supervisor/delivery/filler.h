@@ -14,6 +14,7 @@
 //
 // What it may have, where NULL means that there is nothing to do or to object to:
 // - `ready`, if not every batch can be filled at any time, and `wake`, if the one that does the work sleeps.
+// - `choose`, if not every batch fits into every slot.
 // - `open`, `done` and `close`, if it keeps something per slot; `granted` and `left`, if it needs to know who reads
 //   what.
 // - `join` to `holds_up`, if it has a position of its own for each lane, which must follow the lane. lane->filling is
@@ -41,12 +42,19 @@ struct filler_operations {
     // ---- Batches ----
     // The lane's next batch, window_end(lane), can be dispatched.
     bool (*ready)(const struct delivery *delivery, const struct lane *lane);
+    // Puts a free slot that batch `sequence` fits into where window_next_slot finds it. False: there is none now; the
+    // next pump tries again.
+    bool (*choose)(struct delivery *delivery, const struct lane *lane, uint64_t sequence);
     // Starts filling it into `slot`, which is free. False: not now; the next pump tries again.
     bool (*dispatch)(struct delivery *delivery, struct lane *lane, uint32_t slot);
     // Starts filling a batch of the lane that is not complete in the slot that it was dispatched to into another one,
     // which is free. NULL: nothing that fills slots can hang and leave them behind (abandoned.h).
     bool (*dispatch_again)(struct delivery *delivery, const struct lane *lane, uint64_t sequence,
                            uint32_t slot);
+    // Samples of the lane's batch in that slot could not be read (RING_SLOT_LACKING): closes the gaps, or starts to
+    // fill it again. NULL: that does not happen. 1: done. 0: it waits for memory; the next pump tries again. -EBADMSG:
+    // what loaders wrote into the ring cannot be.
+    int (*mend)(struct delivery *delivery, struct lane *lane, uint64_t sequence, uint32_t slot);
     // After a round of dispatches, of this many chunks.
     void (*wake)(struct delivery *delivery, uint32_t chunks);
     // Once per dispatch, when the slot is no longer written: the batch is complete, wanted or not, or the delivery
@@ -104,6 +112,15 @@ static inline void filler_close(struct delivery *delivery) {
 
 static inline bool filler_ready(const struct delivery *delivery, const struct lane *lane) {
     return !filler_of(delivery)->ready || filler_of(delivery)->ready(delivery, lane);
+}
+
+static inline bool filler_choose(struct delivery *delivery, const struct lane *lane, uint64_t sequence) {
+    return !filler_of(delivery)->choose || filler_of(delivery)->choose(delivery, lane, sequence);
+}
+
+static inline int filler_mend(struct delivery *delivery, struct lane *lane, uint64_t sequence,
+                              uint32_t slot) {
+    return filler_of(delivery)->mend ? filler_of(delivery)->mend(delivery, lane, sequence, slot) : -EBADMSG;
 }
 
 static inline void filler_wake(struct delivery *delivery, uint32_t chunks) {

@@ -93,6 +93,8 @@ struct delivery {
     uint32_t abandoned;   // FILLING slots without a lane
     uint32_t moving;      // slots that `moves` is set for
     bool has_hung;        // a loader, ever
+    bool lacks;           // a batch has ever been found RING_SLOT_LACKING
+    uint32_t mends_left;  // of this pump
     uint64_t completed;   // batches found complete, ever
     uint32_t ready_count; // slots READY, for the statistics
     bool behind;          // the last pump left free slots for the next one, which is to follow soon

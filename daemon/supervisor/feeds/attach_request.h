@@ -5,8 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/source/dataset.h"
+#include "daemon/dataset/dataset.h"
 #include "gpu/gpu.h"
+#include "order/mix_run.h"
 #include "proto/limits.h"
 
 // What all clients that share a feed must agree on.
@@ -17,6 +18,7 @@ struct feed_shape {
     bool drop_last;
     uint64_t seed;
     uint32_t world_size;
+    struct mix_run mix; // of a mix; else zeros
 };
 
 struct attach_request {
@@ -38,6 +40,7 @@ struct attach_request {
     uint32_t ring_slots, pool_slots;      // and how much room there was
     bool resume;                          // with a token:
     uint64_t start_epoch, start_consumed; // the consumer's position
+    bool mix_changes;                     // shape.mix is to get the weights of the configuration there
 };
 
 #endif

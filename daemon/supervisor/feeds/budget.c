@@ -85,3 +85,22 @@ int budget_make_room(struct supervisor *supervisor, uid_t user, uint64_t bytes, 
     close_idle(supervisor, IDLE_OF_ANYBODY, UINT64_MAX, config->ring_memory - bytes);
     return 0;
 }
+
+int budget_grow(const struct served_feed *feed, uint64_t bytes, struct error *error) {
+    struct supervisor *supervisor = feed->supervisor;
+    const struct config *config = supervisor->config;
+    uint64_t most = config->ring_memory, user_most = quota_ring_memory(config, feed->user);
+    uint64_t all = usage_of(supervisor, IDLE_OF_ANYBODY, true).bytes;
+    uint64_t own = usage_of(supervisor, feed->user, true).bytes;
+    if (all + bytes > most)
+        return error_set(error, -ENOSPC, "all rings have %" PRIu64 " MiB of %" PRIu64 " MiB (ring_memory)",
+                         all >> 20, most >> 20);
+    if (own + bytes > user_most)
+        return error_set(error, -ENOSPC,
+                         "the user's rings have %" PRIu64 " MiB of %" PRIu64
+                         " MiB per user (user_ring_memory), of %" PRIu64 " MiB of all (ring_memory)",
+                         own >> 20, user_most >> 20, most >> 20);
+    close_idle(supervisor, feed->user, UINT64_MAX, user_most - bytes);
+    close_idle(supervisor, IDLE_OF_ANYBODY, UINT64_MAX, most - bytes);
+    return 0;
+}

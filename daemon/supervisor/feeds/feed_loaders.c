@@ -6,6 +6,7 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/supervisor/delivery/abandoned.h"
+#include "daemon/supervisor/feeds/bad_samples.h"
 #include "daemon/supervisor/processes/loader_process.h"
 #include "shm/ring_supervisor.h"
 
@@ -35,6 +36,8 @@ static int start_one(struct served_feed *feed, struct error *error) {
         .event_fd = feed->event_fd,
         .queue_depth = (uint32_t)supervisor->config->queue_depth,
         .mapped_limit = supervisor->config->mapped_limit,
+        .mix = &feed->shape.mix,
+        .mix_order = feed->shape.shuffle ? ORDER_FEISTEL_1 : ORDER_SEQUENTIAL,
         .changed = on_changed,
         .owner = feed,
     };
@@ -109,6 +112,7 @@ static void release(struct served_feed *feed, struct loader_process *loader) {
                  loader->serial);
     }
     LIST_REMOVE(loader, link);
+    bad_samples_hear(feed, loader);
     loader_process_retire(loader, feed->stats);
 }
 
@@ -150,8 +154,8 @@ static bool all_are_silent(const struct served_feed *feed, uint64_t now) {
     return true;
 }
 
-static const char *hung_path(const struct served_feed *feed) {
-    return feed->hung_file ? feed->dataset->paths[feed->hung_file - 1] : "one of its files";
+static const char *hung_path(const struct served_feed *feed, char text[DATASET_PATH_TEXT]) {
+    return feed->hung_file ? dataset_file_path(feed->dataset, feed->hung_file - 1, text) : "one of its files";
 }
 
 // Remembers the file that it waits for. False: it does not wait for any.
@@ -159,7 +163,7 @@ static bool see_read(struct served_feed *feed, const struct loader_process *load
                      uint64_t *since) {
     struct loader_read read;
     *since = now - loader_process_silent_ns(loader, now);
-    if (!loader_process_read(loader, feed->dataset->layout->file_count, now, &read))
+    if (!loader_process_read(loader, dataset_file_numbers(feed->dataset), now, &read))
         return false;
     feed->hung_file = read.file + 1;
     *since = now - read.age_ns;
@@ -167,8 +171,9 @@ static bool see_read(struct served_feed *feed, const struct loader_process *load
 }
 
 static void fail_hung(struct served_feed *feed, uint64_t now, uint64_t since, const char *why) {
+    char path[DATASET_PATH_TEXT];
     served_feed_fail(feed, -EIO, "dataset %s: a read of %s has not ended for %" PRIu64 " s, %s",
-                     feed->dataset->name, hung_path(feed), (now - since) / NS_PER_S, why);
+                     feed->dataset->name, hung_path(feed, path), (now - since) / NS_PER_S, why);
 }
 
 // A silent loader had `loader_timeout` for a batch that another one had already hung at, or nobody moves any more.
@@ -183,11 +188,12 @@ static uint64_t find_unreadable(const struct served_feed *feed, const struct loa
 static void replace_silent(struct served_feed *feed, struct loader_process *loader, uint64_t now) {
     uint64_t since, unreadable = find_unreadable(feed, loader, now);
     bool reads = see_read(feed, loader, now, &since);
+    char path[DATASET_PATH_TEXT];
     supervisor_report(feed->supervisor,
                       "loader %" PRIu32 " of feed %" PRIu64 " has not moved for %" PRIu64
                       " s%s%s; it is being replaced",
                       loader->serial, feed->id, feed->supervisor->config->loader_timeout_s,
-                      reads ? ", in a read of " : "", reads ? hung_path(feed) : "");
+                      reads ? ", in a read of " : "", reads ? hung_path(feed, path) : "");
     abandoned_note(&feed->delivery, loader->serial, now, since);
     process_kill(&loader->process);
     if (unreadable)
@@ -197,6 +203,7 @@ static void replace_silent(struct served_feed *feed, struct loader_process *load
 // It is not waited for any longer: another one takes its place, and its batches are read into other slots.
 static void leave_behind(struct served_feed *feed, struct loader_process *loader, uint64_t now) {
     struct process *process = &loader->process;
+    char path[DATASET_PATH_TEXT];
     uint64_t since;
     bool reads = see_read(feed, loader, now, &since);
     loader->left_behind = true;
@@ -210,7 +217,7 @@ static void leave_behind(struct served_feed *feed, struct loader_process *loader
     supervisor_report(feed->supervisor,
                       "loader %" PRIu32 " of feed %" PRIu64 " was killed and has not ended: its read of %s"
                       " has not come back for %" PRIu64 " s; reading %" PRIu32 " batch%s again elsewhere",
-                      loader->serial, feed->id, reads ? hung_path(feed) : "one of its files",
+                      loader->serial, feed->id, reads ? hung_path(feed, path) : "one of its files",
                       (now - since) / NS_PER_S, batches, batches == 1 ? "" : "es");
     if (feed->loaders_left > max_u64(LEFT_AT_LEAST, LEFT_PER_LOADER * (uint64_t)feed->loaders_wanted))
         fail_hung(feed, now, since, "and too many loaders hang in the same way");
@@ -242,6 +249,7 @@ void feed_loaders_watch(struct served_feed *feed, uint64_t now) {
     abandoned_excuse(&feed->delivery, now);
     LIST_FOREACH(loader, &feed->loaders, link) {
         struct process *process = &loader->process;
+        bad_samples_hear(feed, loader);
         process_watch(process, now, feed->supervisor->config->stop_timeout_s * NS_PER_S);
         if (process->state == PROCESS_RUNNING && is_silent(feed, loader, now))
             replace_silent(feed, loader, now);
@@ -275,6 +283,7 @@ void feed_loaders_end(struct served_feed *feed, bool kill) {
 
 void feed_loaders_report_left(struct served_feed *feed, uint64_t now) {
     const struct loader_process *loader;
+    char path[DATASET_PATH_TEXT];
     uint64_t since;
     if (feed->making)
         log_error("exiting while the memory of feed %" PRIu64 "'s ring is still being allocated", feed->id);
@@ -284,6 +293,6 @@ void feed_loaders_report_left(struct served_feed *feed, uint64_t now) {
                   " (process %d), which was killed and has not ended: its read of %s has not come back for"
                   " %" PRIu64 " s",
                   loader->serial, feed->id, (int)process_pid(&loader->process),
-                  reads ? hung_path(feed) : "one of its files", (now - since) / NS_PER_S);
+                  reads ? hung_path(feed, path) : "one of its files", (now - since) / NS_PER_S);
     }
 }

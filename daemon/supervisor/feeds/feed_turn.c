@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
+#include "daemon/supervisor/feeds/growth.h"
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/making.h"
 #include "daemon/supervisor/feeds/places.h"
@@ -90,6 +91,7 @@ static void close_unless_used(struct served_feed *feed, uint64_t now) {
 void feed_act(struct served_feed *feed) {
     uint64_t now = monotonic_ns();
     making_act(feed);
+    growth_act(feed);
     feed_loaders_act(feed);
     places_admit(feed);
     end_vain_waits(feed);
@@ -151,8 +153,8 @@ void feed_tick(struct served_feed *feed, uint64_t now) {
 // ---- The end -----------------------------------------------------------------------------------------------
 
 static bool is_over(const struct served_feed *feed) {
-    return feed->state == FEED_CLOSING && !feed->making && !served_feed_in_use(feed) &&
-           LIST_EMPTY(&feed->loaders) && LIST_EMPTY(&feed->pools);
+    return feed->state == FEED_CLOSING && !feed->making && !growth_is_busy(feed) &&
+           !served_feed_in_use(feed) && LIST_EMPTY(&feed->loaders) && LIST_EMPTY(&feed->pools);
 }
 
 static void forget_stats(struct stats_feed *stats) {
@@ -170,6 +172,7 @@ static void free_feed(struct served_feed *feed) {
     LIST_REMOVE(feed, link);
     supervisor->feed_count--;
     delivery_close(&feed->delivery);
+    growth_close(feed);
     ring_unmap(&feed->ring);
     kept_take(feed);
     close_fd(&feed->event_fd);

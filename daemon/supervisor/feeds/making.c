@@ -10,10 +10,13 @@
 #include "base/time.h"
 #include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/delivery/fill_loaders.h"
+#include "daemon/supervisor/feeds/batch_places.h"
 #include "daemon/supervisor/feeds/budget.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
+#include "daemon/supervisor/feeds/growth.h"
 #include "daemon/supervisor/feeds/ring_size.h"
 #include "daemon/supervisor/feeds/room.h"
+#include "shm/ring_make.h"
 #include "shm/ring_supervisor.h"
 
 // From here on it has a record in the statistics.
@@ -30,7 +33,7 @@ static void publish_stats(struct served_feed *feed, struct stats_feed *stats, co
     stats->batch_size = feed->shape.batch_size;
     stats->world_size = feed->shape.world_size;
     stats->slot_count = plan->slot_count;
-    stats->ring_bytes = plan->total_bytes;
+    stats->ring_bytes = plan->allocated_bytes;
     stats_feed_write_end(stats);
 }
 
@@ -57,7 +60,8 @@ struct making {
     struct ring_plan plan;
     struct partition partition;
     enum job_state job;
-    bool mapped;  // the control part exists: the job is the rest
+    struct batch_places *places; // made by the job that allocates the rest, if there are ragged fields
+    bool mapped;                 // the control part exists: the job is the rest
     bool freeing; // others gave memory back when the job began: it may have come too late for the job
     int err;      // of the job that has ended
     struct error error;
@@ -69,9 +73,15 @@ static void set_job(struct making *making, enum job_state state) {
 
 static void work(uv_work_t *job) {
     struct making *making = job->data;
-    int fd = making->feed->ring_fd;
-    making->err = making->mapped ? ring_allocate(&making->plan, fd, &making->error)
-                                 : ring_allocate_control(&making->plan, fd, &making->error);
+    const struct served_feed *feed = making->feed;
+    struct error *error = &making->error;
+    if (!making->mapped) {
+        making->err = ring_allocate_control(&making->plan, feed->ring_fd, error);
+        return;
+    }
+    making->err = ring_allocate(&making->plan, feed->ring_fd, error);
+    if (!making->err && !making->places)
+        making->err = batch_places_open(&feed->shape, &feed->ring, &making->places, error);
 }
 
 static void on_worked(uv_work_t *job, int status) {
@@ -124,8 +134,12 @@ static int map_control(struct served_feed *feed, struct making *making) {
 
 static int open_feed(struct served_feed *feed, struct making *making) {
     struct error *error = &making->error;
-    int err =
-        delivery_open(&feed->delivery, &feed->ring, &making->partition, feed->asked_lanes, &loaders_filler);
+    int err = growth_open(feed, making->plan.slot_allocated_bytes, making->places, error);
+    making->places = NULL;
+    if (err)
+        return err;
+    err = delivery_open(&feed->delivery, &feed->ring, &making->partition, feed->asked_lanes,
+                        &feed->fill.filler);
     if (err)
         return error_set(error, err, "out of memory");
     feed->delivery.shared = feed->name[0] != 0;
@@ -142,7 +156,7 @@ static int open_feed(struct served_feed *feed, struct making *making) {
     log_info("feed %" PRIu64 "%s%s: dataset %s, batches of %" PRIu32 ", ring of %" PRIu32 " batches (%" PRIu64
              " KiB)",
              feed->id, *feed->name ? " " : "", feed->name, feed->dataset->name, feed->shape.batch_size,
-             making->plan.slot_count, making->plan.total_bytes >> 10);
+             making->plan.slot_count, making->plan.allocated_bytes >> 10);
     return 0;
 }
 
@@ -207,6 +221,13 @@ static int step(struct served_feed *feed, struct making *making) {
     return err ? err : 1;
 }
 
+void making_free(struct served_feed *feed) {
+    if (feed->making)
+        batch_places_close(feed->making->places);
+    free(feed->making);
+    feed->making = NULL;
+}
+
 void making_act(struct served_feed *feed) {
     struct making *making = feed->making;
     if (!making || making->job == JOB_RUNNING)
@@ -218,8 +239,7 @@ void making_act(struct served_feed *feed) {
         served_feed_refuse(feed, NULL, done, making->error.text);
         served_feed_close(feed);
     }
-    feed->making = NULL;
-    free(making);
+    making_free(feed);
 }
 
 // ---- Asking for one ----------------------------------------------------------------------------------------
@@ -247,7 +267,7 @@ static struct served_feed *describe(struct supervisor *supervisor, uid_t user,
     feed->dataset = dataset_ref((struct dataset *)request->shape.dataset);
     feed->max_lag_ns = request->max_lag_s * NS_PER_S;
     feed->idle_since_ns = monotonic_ns();
-    feed->ring_bytes = plan->total_bytes;
+    feed->ring_bytes = plan->allocated_bytes;
     feed->asked_ring_bytes = request->ring_bytes;
     feed->asked_prefetch = request->prefetch;
     feed->asked_lanes = request->local_world_size;
@@ -263,7 +283,7 @@ static struct served_feed *describe(struct supervisor *supervisor, uid_t user,
 static int plan_ring(struct supervisor *supervisor, uid_t user, const struct attach_request *request,
                      struct ring_plan *plan, struct error *error) {
     int err = ring_size_plan(supervisor->config, request, room_ring_bytes(supervisor), plan, error);
-    return err ? err : budget_make_room(supervisor, user, plan->total_bytes, error);
+    return err ? err : budget_make_room(supervisor, user, plan->allocated_bytes, error);
 }
 
 int making_start(struct supervisor *supervisor, uid_t user, const struct attach_request *request,

@@ -13,4 +13,7 @@ int making_start(struct supervisor *supervisor, uid_t user, const struct attach_
 // The turn of a feed that is being created.
 void making_act(struct served_feed *feed);
 
+// Frees what making it needs, if it is still being made and no thread works at it.
+void making_free(struct served_feed *feed);
+
 #endif

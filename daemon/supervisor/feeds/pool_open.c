@@ -6,6 +6,7 @@
 #include "base/time.h"
 #include "daemon/supervisor/feeds/pool_open.h"
 #include "daemon/supervisor/feeds/quota.h"
+#include "shm/ring_make.h"
 #include "shm/ring_supervisor.h"
 
 #define SLOTS_LEAST 4u
@@ -38,6 +39,10 @@ static int plan_ring(const struct served_feed *feed, const struct attach_request
         .on_device = true,
     };
     memcpy(plan->fields, header->fields, sizeof plan->fields);
+    if (header->ragged_count) // slots as large as the feed's
+        plan->ragged_most =
+            header->slot_bytes - header->values_offset - header->ragged_count * RING_VALUES_ALIGN;
+    plan->ragged_usual = plan->ragged_most;
     // What a rank may hold, one batch that is being copied and one that is next.
     uint64_t per_lane = max_u64(SLOTS_LEAST, request->prefetch ? request->prefetch + 2ull : 0);
     uint64_t slots = feed->supervisor->config->device_pool / header->slot_bytes;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "daemon/on_error.h"
 #include "daemon/supervisor/feeds/pool.h"
 #include "shm/ring_supervisor.h"
 
@@ -11,16 +12,17 @@
 
 static void count_granted(struct served_feed *feed, const struct ring *ring, const uint32_t *slots,
                           uint32_t count) {
-    uint64_t samples = 0;
+    uint64_t samples = 0, ragged = 0;
     const struct ring_header *header = ring->header;
     for (uint32_t i = 0; i < count; i++) {
         const struct ring_slot *batch = ring_dispatched(ring, slots[i]);
         samples += batch->count - batch->skipped;
+        ragged += ring_ragged_bytes(ring, slots[i]);
     }
     stats_add(&feed->stats->counters[FEED_batches], count);
     stats_add(&feed->stats->counters[FEED_samples], samples);
     stats_add(&feed->stats->counters[FEED_bytes],
-              samples * ring_sample_bytes(header->fields, header->field_count));
+              samples * ring_sample_bytes(header->fields, header->field_count) + ragged);
 }
 
 static void grant(struct served_feed *feed, struct member *member) {
@@ -73,19 +75,25 @@ static void update_gauges(const struct served_feed *feed) {
     atomic_store_explicit(&feed->stats->loaders, feed->loaders_running, memory_order_relaxed);
 }
 
-// A view's samples are named as those of its dataset.
+// A view's samples are named as those of its dataset, and a mix's as those of their source.
 static void fail_with_read_error(struct served_feed *feed) {
-    const struct dataset *dataset = feed->dataset;
+    static const char last_attempt[] = "; nor could the samples tried before it (on_error)";
     struct ring_error failure;
-    if (!ring_take_failure(&feed->ring, &failure) || failure.file >= feed->dataset->layout->file_count) {
-        served_feed_fail(feed, -EIO, "dataset %s: a sample cannot be read", dataset->name);
+    char path[DATASET_PATH_TEXT];
+    if (!ring_take_failure(&feed->ring, &failure) || failure.file >= dataset_file_numbers(feed->dataset)) {
+        served_feed_fail(feed, -EIO, "dataset %s: a sample cannot be read", feed->dataset->name);
         return;
     }
-    served_feed_fail(feed, -EIO, "dataset %s: sample %" PRIu64 " cannot be read: %s, offset %" PRIu64 ": %s",
-                     dataset->of ? dataset->of : dataset->name, failure.sample, dataset->paths[failure.file],
-                     failure.offset,
-                     failure.code == -ENODATA ? "the file ends there; it has shrunk since it was opened"
-                                              : strerror(-failure.code));
+    uint32_t file = failure.file;
+    const struct dataset *dataset = dataset_of_file(feed->dataset, &file);
+    served_feed_fail(feed, -EIO,
+                     "dataset %s: sample %" PRIu64 " cannot be read: %s, offset %" PRIu64 ": %s%s",
+                     dataset->of ? dataset->of : dataset->name, failure.sample,
+                     dataset_file_path(dataset, file, path), failure.offset,
+                     failure.code == -ENODATA && !dataset->layout->folder_count
+                         ? "the file ends there; it has shrunk since it was opened"
+                         : dataset_read_reason(dataset->layout->folder_count, failure.code),
+                     feed->dataset->on_error == ON_ERROR_REPLACE ? last_attempt : "");
 }
 
 // True if the ring has slots to give out again.

@@ -23,6 +23,10 @@ uint64_t quota_ring_memory(const struct config *config, uid_t user) {
     return share(config->user_ring_memory, config->ring_memory, user);
 }
 
+uint64_t quota_view_memory(const struct config *config, uid_t user) {
+    return share(config->user_view_memory, config->view_memory, user);
+}
+
 uint64_t quota_device_memory(const struct config *config, uid_t user) {
     return share(config->user_device_memory, config->device_memory, user);
 }

@@ -14,6 +14,7 @@ uint64_t quota_all_feeds(const struct config *config);
 
 uint64_t quota_feeds(const struct config *config, uid_t user);
 uint64_t quota_ring_memory(const struct config *config, uid_t user);
+uint64_t quota_view_memory(const struct config *config, uid_t user);   // that clients bring
 uint64_t quota_device_memory(const struct config *config, uid_t user); // of each GPU
 
 #endif

@@ -5,8 +5,11 @@
 
 #include "base/error.h"
 #include "base/sizes.h"
+#include "daemon/dataset/mix_sizes.h"
+#include "daemon/on_error.h"
 #include "daemon/supervisor/feeds/cache.h"
 #include "order/order.h"
+#include "shm/ring_make.h"
 
 #define RING_LEAST     (8ull << 20)
 #define RING_MOST      (32ull << 20)
@@ -14,6 +17,8 @@
 #define SLOTS_LEAST    4u
 #define SLOTS_MOST     1024u // unless ranks need more; enough to hide the round trips of one-sample batches
 #define SLOTS_PER_LANE 3u
+// The supervisor sums up the sizes of a batch's samples between two other things that it does: some 5 ms.
+#define RAGGED_BATCH_MOST 65536u
 
 // While the ring stays in the last-level cache, bytes reach the bus without a trip to memory; using half of the cache
 // leaves room for other data.
@@ -39,6 +44,38 @@ static uint64_t default_ring_bytes(const struct config *config, const struct dat
     return dataset->io_direct ? max_u64(cached, direct_ring_bytes(config, dataset->layout, room)) : cached;
 }
 
+static uint64_t sum(uint64_t left, uint64_t right) {
+    uint64_t total;
+    return __builtin_add_overflow(left, right, &total) ? UINT64_MAX : total;
+}
+
+static uint64_t most_of(const struct dataset *dataset, const struct size_summary *sizes, uint64_t count) {
+    uint32_t kind = dataset->layout->selection.kind;
+    bool repeats =
+        kind == SELECTION_LIST || kind == SELECTION_WEIGHTED_1 || dataset->on_error == ON_ERROR_REPLACE;
+    return size_summary_most(sizes, count, repeats);
+}
+
+// A run of a mix may have other weights than the configuration.
+static void plan_ragged(struct ring_plan *plan, const struct feed_shape *shape, uint32_t field) {
+    const struct dataset *dataset = shape->dataset;
+    const struct size_summary *sizes = dataset->sizes[field];
+    struct size_summary average;
+    uint64_t most;
+    if (!sizes)
+        return;
+    if (dataset->sources) {
+        mix_sizes_average(dataset, shape->mix.weights, field, &average);
+        sizes = &average;
+        most = mix_sizes_most(dataset, shape->mix.weights, field, plan->batch_size);
+    } else {
+        most = most_of(dataset, sizes, plan->batch_size);
+    }
+    plan->ragged_most = sum(plan->ragged_most, most);
+    plan->ragged_mean = sum(plan->ragged_mean, size_summary_mean(sizes));
+    plan->ragged_usual = sum(plan->ragged_usual, min_u64(most, size_summary_usual(sizes, plan->batch_size)));
+}
+
 static void describe_plan(const struct attach_request *request, struct ring_plan *plan) {
     const struct dataset_layout *layout = request->shape.dataset->layout;
     *plan = (struct ring_plan){
@@ -48,14 +85,21 @@ static void describe_plan(const struct attach_request *request, struct ring_plan
         .samples = layout->samples,
         .seed = request->shape.seed,
         .fingerprint = layout->fingerprint,
+        .replaces = request->shape.dataset->on_error == ON_ERROR_REPLACE,
         .world_size = request->shape.world_size,
-        .order_version = request->shape.shuffle ? ORDER_FEISTEL_1 : ORDER_SEQUENTIAL,
+        // The samples of a mix are numbered as they stand; its loaders know the order of its sources.
+        .order_version = dataset_order(layout, request->shape.shuffle && !layout->part_count),
     };
     memcpy(plan->fields, layout->fields, sizeof plan->fields);
+    for (uint32_t i = 0; i < layout->field_count; i++)
+        plan_ragged(plan, &request->shape, i);
 }
 
 int ring_size_check_batch(const struct attach_request *request, struct ring_plan *plan, struct error *error) {
     describe_plan(request, plan);
+    if (dataset_is_ragged(request->shape.dataset->layout) && plan->batch_size > RAGGED_BATCH_MOST)
+        return error_set(error, -EINVAL, "found batch_size %" PRIu32 ", wanted at most %u with ragged fields",
+                         plan->batch_size, RAGGED_BATCH_MOST);
     int err = ring_plan(plan, error);
     if (!err && *request->device && plan->slot_bytes > GPU_REGISTER_MOST)
         err = error_set(error, -EOVERFLOW,
@@ -96,7 +140,7 @@ int ring_size_plan(const struct config *config, const struct attach_request *req
     // What the feed had before the daemon was lost, so that there is room for all leases that its consumers were
     // promised, whoever returns first.
     least = max_u64(least, min_u64(request->ring_slots, RING_MAX_SLOTS));
-    uint64_t slots = min_u64(target / plan->slot_bytes, SLOTS_MOST);
+    uint64_t slots = min_u64(target / plan->slot_allocated_bytes, SLOTS_MOST);
     plan->slot_count = (uint32_t)max_u64(slots, least);
     return ring_plan(plan, error);
 }

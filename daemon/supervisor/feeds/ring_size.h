@@ -6,6 +6,7 @@
 #include "daemon/config/config.h"
 #include "daemon/supervisor/feeds/attach_request.h"
 #include "shm/ring.h"
+#include "shm/ring_make.h"
 
 // A ring with one slot for this request. -EOVERFLOW: the batch is too large, or too large for the requested GPU.
 int ring_size_check_batch(const struct attach_request *request, struct ring_plan *plan, struct error *error);

@@ -5,6 +5,7 @@
 
 #include "base/scope.h"
 #include "daemon/supervisor/delivery/delivery.h"
+#include "daemon/supervisor/delivery/fill_loaders.h"
 #include "daemon/supervisor/delivery/pace.h"
 #include "daemon/supervisor/feeds/member.h"
 #include "daemon/supervisor/processes/respawn.h"
@@ -52,6 +53,8 @@ struct served_feed {
     struct making *making; // while it is queued or being allocated
     int event_fd;          // with which loaders wake the supervisor
     struct poll_entry event;
+    struct loaders_fill fill; // of the delivery
+    struct growth *growth;    // of the ring's slots; NULL: no ragged fields
     struct delivery delivery;
     struct pace pace;
 

@@ -35,12 +35,12 @@ uint64_t loader_process_silent_ns(const struct loader_process *loader, uint64_t 
     return stats_silent_ns(&loader->record->heartbeat_ns, loader->process.started_ns, now);
 }
 
-bool loader_process_read(const struct loader_process *loader, uint32_t file_count, uint64_t now,
+bool loader_process_read(const struct loader_process *loader, uint64_t file_numbers, uint64_t now,
                          struct loader_read *read) {
     const struct stats_loader *record = loader->record;
     uint32_t file = atomic_load_explicit(&record->read_file, memory_order_relaxed);
     uint64_t since = atomic_load_explicit(&record->read_since_ns, memory_order_relaxed);
-    if (file == 0 || file > file_count)
+    if (file == 0 || file > file_numbers)
         return false;
     if (!since)
         since = atomic_load_explicit(&record->heartbeat_ns, memory_order_relaxed);
@@ -67,6 +67,9 @@ static void prepare_record(struct stats_loader *record) {
     atomic_store_explicit(&record->read_since_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&record->read_file, 0, memory_order_relaxed);
     atomic_store_explicit(&record->confined, 0, memory_order_relaxed);
+    atomic_store_explicit(&record->bad_count, 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < BAD_FATES; i++)
+        atomic_store_explicit(&record->bad_totals[i], 0, memory_order_relaxed);
 }
 
 static void take_record(const struct loader_process *loader, uint64_t feed) {
@@ -113,12 +116,14 @@ static int write_settings(const struct loader_start *start, uint32_t record, int
         .io = dataset->io,
         .queue_depth = start->queue_depth,
         .io_delay_us = dataset->io_delay_us,
-        .skip_errors = dataset->skip_errors,
+        .on_error = dataset->on_error,
         .io_direct = dataset->io_direct,
         .log_level = log_get_level(),
         .confine = confine_is_wanted(),
         .supervisor_pid = (uint64_t)getpid(),
         .mapped_limit = start->mapped_limit,
+        .mix = *start->mix,
+        .mix_order = start->mix_order,
     };
     AUTO_CLOSE int fd = memfd_create("feedd-loader-settings", MFD_CLOEXEC);
     if (fd < 0)
@@ -143,7 +148,8 @@ static int spawn(struct loader_process *loader, const struct loader_start *start
                  int settings_fd, struct error *error) {
     const struct dataset *dataset = start->dataset;
     uint32_t files = dataset->layout->file_count;
-    AUTO_FREE int *fds = calloc(HERITAGE_FILES + files, sizeof *fds);
+    const uint32_t parts = dataset->layout->part_count, count = HERITAGE_FILES + files + 2 * parts;
+    AUTO_FREE int *fds = calloc(count, sizeof *fds);
     if (!fds) {
         close(ends[0]);
         free(loader);
@@ -161,6 +167,11 @@ static int spawn(struct loader_process *loader, const struct loader_start *start
     fds[HERITAGE_INDEX] = dataset->index_fd;
     for (uint32_t i = 0; i < files; i++)
         fds[HERITAGE_FILES + i] = dataset->fds[i];
+    fds[HERITAGE_PARTS] = dataset->parts_fd;
+    for (uint32_t i = 0; i < parts; i++) {
+        fds[HERITAGE_FILES + files + 2 * i] = dataset->sources[i]->list_fd;
+        fds[HERITAGE_FILES + files + 2 * i + 1] = dataset->sources[i]->index_fd;
+    }
     char feed[32];
     snprintf(feed, sizeof feed, "feed %" PRIu64, start->feed);
     char *arguments[] = {(char *)"feedd-loader", (char *)"--role=loader", feed, NULL};
@@ -170,7 +181,7 @@ static int spawn(struct loader_process *loader, const struct loader_start *start
         .what = "loader process",
         .arguments = arguments, // shown by ps, to everybody, so it names no dataset; not read
         .fds = fds,
-        .fd_count = HERITAGE_FILES + files,
+        .fd_count = count,
         .channel = ends[0],
         .changed = start->changed,
         .closed = free_loader,

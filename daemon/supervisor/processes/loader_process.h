@@ -5,7 +5,7 @@
 #include <sys/queue.h>
 
 #include "base/error.h"
-#include "daemon/source/dataset.h"
+#include "daemon/dataset/dataset.h"
 #include "daemon/supervisor/processes/process.h"
 #include "daemon/supervisor/processes/respawn.h"
 #include "shm/stats.h"
@@ -17,6 +17,7 @@ struct loader_process {
     LIST_ENTRY(loader_process) link; // its owner's
     uint32_t serial;                 // its owner number in the ring
     struct stats_loader *record;
+    uint64_t bad_heard, bad_totals[BAD_FATES]; // of what the record says, how much has been taken over
     bool left_behind;               // it was killed and does not end: what it was reading is read by others
     _Atomic uint64_t *record_owner; // the word that says whose record it is
 };
@@ -32,6 +33,8 @@ struct loader_start {
     uint32_t serial; // the owner number it gets; never given twice in one ring
     uint32_t queue_depth;
     uint64_t mapped_limit;
+    const struct mix_run *mix; // of a mix: the run; else zeros
+    uint32_t mix_order;        // ... and the enum order_version of its sources
     void *owner;
     void (*changed)(struct process *process); // see process.h
 };
@@ -55,9 +58,9 @@ struct loader_read {
     uint64_t age_ns;
 };
 
-// False: there is none. The loader itself says so, so it need not be true, but the file is one of `file_count`, and the
-// read is not older than the process.
-bool loader_process_read(const struct loader_process *loader, uint32_t file_count, uint64_t now,
+// False: there is none. The loader itself says so, so it need not be true, but the file's number is less than
+// `file_numbers`, and the read is not older than the process.
+bool loader_process_read(const struct loader_process *loader, uint64_t file_numbers, uint64_t now,
                          struct loader_read *read);
 
 // How long it has not moved.

@@ -1,6 +1,6 @@
 // For GenMC: a detached client that still reads a batch (batch_take, its bytes, leases_still_ours) while the
 // supervisor gives the slot to another batch and a loader fills it.
-// Linked with: shm/ring_loader.c shm/ring_supervisor.c client/lib/batch.c client/lib/leases.c
+// Linked with: shm/ring_loader.c shm/ring_supervisor.c shm/ring_places.c client/lib/batch.c client/lib/leases.c
 #include "tests/model/genmc/ring.h"
 
 #include "client/lib/batch.h"

@@ -2,7 +2,7 @@
 // and a supervisor that falls asleep is woken. With DIES_AT, one of the loaders dies before its DIES_AT-th atomic
 // operation. BATCHES=2: the slot is used again, so that old queue entries lead to a new batch. EARLY: the first batch
 // is there before the loaders are. REAPED_EARLY: the supervisor does not wait for the end of the loader that dies.
-// Linked with: shm/ring_supervisor.c
+// Linked with: shm/ring_supervisor.c shm/ring_places.c
 #include "tests/model/genmc/mortal.h"
 #include "tests/model/genmc/ring.h"
 

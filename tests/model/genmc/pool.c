@@ -3,7 +3,8 @@
 // has released it by a word, or has left (LEFT). The GPU is a thread, so are the consumer and its stream. Of copies.c
 // only what looks at shared words is used: GenMC cannot read how it copies structures. FREED_EARLY: the supervisor does
 // not wait for the copy.
-// Linked with: shm/ring_loader.c shm/ring_supervisor.c client/lib/mapped_pool.c daemon/supervisor/delivery/fill_tap.c
+// Linked with: shm/ring_loader.c shm/ring_supervisor.c shm/ring_places.c
+// Linked with: client/lib/mapped_pool.c daemon/supervisor/delivery/fill_tap.c
 #include "tests/model/genmc/ring.h"
 
 #include "client/feed.h"

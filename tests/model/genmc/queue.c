@@ -2,7 +2,7 @@
 // supervisor still puts a batch into it, or is told when it can, while loaders move the cursor. No batch is lost. With
 // DIES_AT, one of the loaders dies before its DIES_AT-th atomic operation. REFUSED: a FREE chunk is in front, so that
 // the supervisor cannot continue before a loader has taken it. ALONE: there is one loader.
-// Linked with: shm/ring_supervisor.c
+// Linked with: shm/ring_supervisor.c shm/ring_places.c
 #include "tests/model/genmc/mortal.h"
 #include "tests/model/genmc/ring.h"
 

@@ -1,0 +1,188 @@
+#define XXH_INLINE_ALL // so that libfeed's users need not link libxxhash
+#include "client/lib/own_view.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/dtype.h"
+#include "base/sizes.h"
+#include "base/time.h"
+#include "order/selection.h"
+
+#define NUMBERS_MOST (1u << 27) // more than that the daemon does not take
+#define TABLE_NS     100u       // that the daemon may take for each number, when it has them all
+
+_Static_assert((int)FEED_RANGE == SELECTION_RANGE && (int)FEED_SPLIT == SELECTION_SPLIT_1 &&
+                   (int)FEED_INDICES == SELECTION_LIST && (int)FEED_WEIGHTS == SELECTION_WEIGHTED_1,
+               "the kinds are those of the protocol");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are sent as they lie in memory");
+
+// ---- Copying -----------------------------------------------------------------------------------------------
+
+// What a newer header has more is to be 0, or it means something that this libfeed does not do.
+static bool asks_for_more(const struct feed_view *view) {
+    const uint8_t *bytes = (const uint8_t *)view;
+    for (size_t i = sizeof *view; i < view->bytes; i++)
+        if (bytes[i])
+            return true;
+    return false;
+}
+
+static bool has_numbers(const struct feed_view *view) {
+    return view->kind == FEED_INDICES || view->kind == FEED_WEIGHTS;
+}
+
+static int check(const struct feed_view *view, struct error *error) {
+    if (view->bytes < sizeof *view)
+        return error_set(error, -EINVAL, "feed_view.bytes is %zu: set it to sizeof(struct feed_view)",
+                         view->bytes);
+    if (asks_for_more(view))
+        return error_set(error, -EINVAL, "this libfeed does not know everything that feed_view asks for");
+    if (view->kind < FEED_RANGE || view->kind > FEED_WEIGHTS)
+        return error_set(error, -EINVAL, "feed_view.kind %d is unknown", (int)view->kind);
+    if (!has_numbers(view))
+        return 0;
+    const char *what = view->kind == FEED_INDICES ? "indices" : "weights";
+    if (!view->data || !view->count)
+        return error_set(error, -EINVAL, "%s: found none, wanted at least one", what);
+    if (view->count > NUMBERS_MOST)
+        return error_set(error, -EINVAL, "%s: found %" PRIu64 ", wanted at most %u", what, view->count,
+                         NUMBERS_MOST);
+    if (view->kind == FEED_INDICES && view->dtype == FEED_BOOL)
+        return error_set(error, -EINVAL,
+                         "indices: found a mask, wanted sample numbers, such as"
+                         " numpy.flatnonzero(mask)");
+    bool fits = view->kind == FEED_INDICES ? view->dtype >= FEED_U8 && view->dtype <= FEED_I64
+                                           : view->dtype >= FEED_U8 && view->dtype <= FEED_F64;
+    return fits ? 0
+                : error_set(error, -EINVAL, "%s: found %s, wanted %s", what, dtype_name(view->dtype),
+                            view->kind == FEED_INDICES ? "integers" : "integers or floats");
+}
+
+// A sample number, whose sign is kept for the daemon to complain about.
+static uint64_t extend(uint64_t word, enum feed_dtype dtype) {
+    switch (dtype) {
+    case FEED_I8:
+        return (uint64_t)(int8_t)word;
+    case FEED_I16:
+        return (uint64_t)(int16_t)word;
+    case FEED_I32:
+        return (uint64_t)(int32_t)word;
+    default:
+        return word;
+    }
+}
+
+static int copy_numbers(struct own_view *copy, const struct feed_view *view, struct error *error) {
+    const size_t size = dtype_bytes(view->dtype);
+    const uint8_t *from = view->data;
+    copy->words = calloc(view->count, sizeof *copy->words);
+    if (!copy->words)
+        return error_set(error, -ENOMEM, "out of memory");
+    for (uint64_t i = 0; i < view->count; i++) {
+        memcpy(&copy->words[i], from + i * size, size);
+        if (view->kind == FEED_INDICES)
+            copy->words[i] = extend(copy->words[i], view->dtype);
+    }
+    copy->hash = XXH3_64bits(copy->words, view->count * sizeof *copy->words);
+    return 0;
+}
+
+int own_view_copy(struct own_view *copy, const struct feed_view *view, struct error *error) {
+    *copy = (struct own_view){0};
+    if (!view)
+        return 0;
+    int err = check(view, error);
+    if (err)
+        return err;
+    copy->what = *view;
+    copy->what.data = NULL;
+    return has_numbers(view) ? copy_numbers(copy, view, error) : 0;
+}
+
+void own_view_free(struct own_view *copy) {
+    free(copy->words);
+    *copy = (struct own_view){0};
+}
+
+// ---- Bringing ----------------------------------------------------------------------------------------------
+
+static int send_bring(const struct own_view *view, struct connection *connection, const char *dataset,
+                      struct error *error) {
+    Feedd__ClientMessage message = FEEDD__CLIENT_MESSAGE__INIT;
+    Feedd__Bring bring = FEEDD__BRING__INIT;
+    bring.dataset = (char *)dataset;
+    bring.kind = view->what.kind;
+    bring.begin = view->what.begin;
+    bring.end = view->what.end;
+    bring.seed = view->what.kind == FEED_SPLIT ? view->what.seed : 0;
+    bring.count = view->words ? view->what.count : 0;
+    bring.dtype = view->words ? view->what.dtype : 0;
+    bring.epoch_samples = view->what.kind == FEED_WEIGHTS ? view->what.epoch_samples : 0;
+    bring.hash = view->hash;
+    message.body_case = FEEDD__CLIENT_MESSAGE__BODY_BRING;
+    message.bring = &bring;
+    int err = connection_send(connection, &message);
+    return err ? error_set(error, err, "cannot bring a view to feedd: %s", strerror(-err)) : 0;
+}
+
+static void be_patient(uint64_t patience_ns, uint64_t *deadline) {
+    if (patience_ns)
+        *deadline = max_u64(*deadline, monotonic_ns() + patience_ns);
+}
+
+static int too_late(const struct connection *connection, struct error *error) {
+    return error_set(error, -ETIMEDOUT, "feedd on %s did not take the view in time", connection->path);
+}
+
+// Until all is sent, or the daemon says something: it wants no more.
+static int send_words(const struct own_view *view, struct connection *connection, uint64_t patience_ns,
+                      uint64_t *deadline, struct error *error) {
+    Feedd__ClientMessage message = FEEDD__CLIENT_MESSAGE__INIT;
+    Feedd__Piece piece = FEEDD__PIECE__INIT;
+    message.body_case = FEEDD__CLIENT_MESSAGE__BODY_PIECE;
+    message.piece = &piece;
+    for (uint64_t at = 0; at < view->what.count; at += PROTO_PIECE_WORDS) {
+        uint64_t count = min_u64(view->what.count - at, PROTO_PIECE_WORDS);
+        piece.words.data = (uint8_t *)&view->words[at];
+        piece.words.len = count * sizeof *view->words;
+        int err = connection_send(connection, &message);
+        if (err)
+            return error_set(error, err, "cannot send a view to feedd: %s", strerror(-err));
+        int sent = connection_drain(connection, *deadline, error);
+        if (sent < 0)
+            return sent;
+        if (sent == 0)
+            return 0;
+        be_patient(patience_ns, deadline);
+    }
+    return 0;
+}
+
+int own_view_bring(const struct own_view *view, struct connection *connection, const char *dataset,
+                   uint64_t patience_ns, uint64_t *deadline, struct error *error) {
+    bool sent = false;
+    int err = send_bring(view, connection, dataset, error);
+    while (!err) {
+        const Feedd__ServerMessage *answer;
+        int got = connection_receive(connection, &answer, *deadline, error);
+        if (got <= 0)
+            return got ? got : too_late(connection, error);
+        if (answer->body_case == FEEDD__SERVER_MESSAGE__BODY_ERROR)
+            return connection_refusal(answer->error, error);
+        if (answer->body_case == FEEDD__SERVER_MESSAGE__BODY_BROUGHT) {
+            be_patient(patience_ns, deadline);
+            return 0;
+        }
+        if (answer->body_case != FEEDD__SERVER_MESSAGE__BODY_WANTED || sent || !view->words)
+            return error_set(error, -EPROTO, "feedd on %s answered a view with message %d", connection->path,
+                             answer->body_case);
+        err = send_words(view, connection, patience_ns, deadline, error);
+        if (patience_ns)
+            be_patient(patience_ns + view->what.count * TABLE_NS, deadline);
+        sent = true;
+    }
+    return err;
+}

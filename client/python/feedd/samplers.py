@@ -1,0 +1,142 @@
+"""torch's Subsets and samplers, where they say what arguments of DataLoader say too."""
+
+import sys
+from typing import Any
+
+from .dataset import Dataset
+
+_SAMPLERS = ("SequentialSampler", "RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
+
+
+def adopted(arguments: dict[str, Any]) -> dict[str, Any]:
+    """A copy in which torch's Subsets and samplers have become indices, weights, shuffle and so on. What says something else
+    is left as it is. Only torch's own classes count: a subclass may do anything."""
+    given = dict(arguments)
+    torch = sys.modules.get("torch.utils.data")
+    if torch is not None:
+        _take_batch_sampler(torch, given)
+        source = given["dataset"]
+        _take_subset(torch, given)
+        _take_sampler(torch, given, source)
+    return given
+
+
+def _take_batch_sampler(torch: Any, given: dict[str, Any]) -> None:
+    batches = given["batch_sampler"]
+    if type(batches) is not torch.BatchSampler:
+        return
+    if given["batch_size"] != 1 or given["shuffle"] or given["drop_last"] or given["sampler"] is not None:
+        raise ValueError("batch_sampler= says what batch_size=, shuffle=, sampler= and drop_last= say: give one or the other")
+    given.update(batch_sampler=None, sampler=batches.sampler, batch_size=batches.batch_size, drop_last=batches.drop_last)
+
+
+def _choose(given: dict[str, Any], what: str, **views: Any) -> None:
+    """Sets the arguments of a view, of which there may be one."""
+    for name in ("split", "indices", "weights"):
+        if given[name] is not None:
+            raise ValueError(f"{name}= and {what} both choose samples: give one of them")
+    given.update(views)
+
+
+def _take_subset(torch: Any, given: dict[str, Any]) -> None:
+    dataset, indices = given["dataset"], None
+    while type(dataset) is torch.Subset:
+        indices = dataset.indices if indices is None else [dataset.indices[i] for i in indices]
+        dataset = dataset.dataset
+    if indices is not None and isinstance(dataset, Dataset):
+        _choose(given, "a Subset", indices=indices, dataset=dataset)
+
+
+def _check_source(sampler: Any, source: Any) -> None:
+    sampled = sampler.dataset if hasattr(sampler, "dataset") else sampler.data_source
+    if sampled is not source:
+        raise ValueError(f"the {type(sampler).__name__} is one of another dataset: make it of the feedd.Dataset, or the Subset"
+                         " of one, that the loader gets")
+
+
+def _take_seed(given: dict[str, Any], generator: Any) -> None:
+    if generator is not None and given["generator"] is None and given["seed"] is None:
+        given["generator"] = generator
+
+
+def _take_sampler(torch: Any, given: dict[str, Any], source: Any) -> None:
+    sampler, kind = given["sampler"], type(given["sampler"])
+    if kind is torch.distributed.DistributedSampler:
+        _check_source(sampler, source)
+        _take_ranks(given, sampler)
+        return
+    known = [getattr(torch, name) for name in _SAMPLERS]
+    if kind not in known:
+        return
+    if given["shuffle"]:
+        raise ValueError("sampler= and shuffle=True both make the order: give one of them")
+    if kind is torch.SequentialSampler:
+        _check_source(sampler, source)
+        given.update(sampler=None)
+    elif kind is torch.RandomSampler:
+        _take_random(given, sampler, source)
+    elif kind is torch.SubsetRandomSampler:
+        _take_indices(given, sampler)
+    else:
+        _take_weights(torch, given, sampler, source)
+
+
+def _take_random(given: dict[str, Any], sampler: Any, source: Any) -> None:
+    _check_source(sampler, source)
+    if sampler.replacement:
+        raise ValueError("a RandomSampler with replacement draws with equal weights: give weights=[1] * SAMPLES and"
+                         " epoch_samples= instead")
+    if sampler.num_samples != len(source):
+        raise ValueError("a RandomSampler with num_samples= draws a part of an epoch: leave the loop early instead, or give"
+                         " weights= and epoch_samples=")
+    _take_seed(given, sampler.generator)
+    given.update(sampler=None, shuffle=True)
+
+
+def _take_indices(given: dict[str, Any], sampler: Any) -> None:
+    indices = sampler.indices
+    if given["indices"] is not None:  # of a Subset, of whose samples these are the numbers
+        within, given["indices"] = given["indices"], None
+        indices = [within[i] for i in indices]
+    _choose(given, "a SubsetRandomSampler", indices=indices)
+    _take_seed(given, sampler.generator)
+    given.update(sampler=None, shuffle=True)
+
+
+def _take_weights(torch: Any, given: dict[str, Any], sampler: Any, source: Any) -> None:
+    if not sampler.replacement:
+        raise ValueError("a WeightedRandomSampler without replacement is not what weights= does: it draws with replacement")
+    if given["epoch_samples"] is not None:
+        raise ValueError("epoch_samples= and the num_samples of the WeightedRandomSampler say the same: give one of them")
+    weights = sampler.weights
+    if type(source) is torch.Subset:
+        if not isinstance(given["dataset"], Dataset):
+            return  # the loader refuses both
+        weights = _weights_within(given["dataset"], given["indices"], weights)
+        given["indices"] = None
+    _choose(given, "a WeightedRandomSampler", weights=weights, epoch_samples=sampler.num_samples)
+    _take_seed(given, sampler.generator)
+    given.update(sampler=None)
+
+
+def _weights_within(dataset: Dataset, indices: Any, weights: Any) -> Any:
+    """Weights of the samples of the whole dataset, as a tensor: 0 for those that are not in the Subset, and the sum of its
+    weights for one that is there more than once."""
+    torch = sys.modules["torch"]
+    numbers = torch.as_tensor(list(indices), dtype=torch.int64)
+    if len(numbers) != len(weights):
+        raise ValueError(f"the WeightedRandomSampler has {len(weights)} weights for the {len(numbers)} samples of its Subset")
+    if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(dataset):
+        raise ValueError(f"the Subset has sample numbers beyond the {len(dataset)} samples of {dataset!r}")
+    return torch.zeros(len(dataset), dtype=torch.float64).index_add_(0, numbers, weights.to(torch.float64))
+
+
+def _take_ranks(given: dict[str, Any], sampler: Any) -> None:
+    """The ranks share out each global batch; no sample is repeated, as that sampler does to make all ranks' parts equal."""
+    if given["shuffle"]:
+        raise ValueError("sampler= and shuffle=True both make the order: give one of them")
+    if given["rank"] is None and given["world_size"] is None:
+        given.update(rank=sampler.rank, world_size=sampler.num_replicas)
+    if given["seed"] is None and given["generator"] is None:
+        given["seed"] = sampler.seed
+    given.update(sampler=None, shuffle=sampler.shuffle)

@@ -1,0 +1,65 @@
+// The blocks of one loader: which of them it has decoded, and those that it is loading. Bounded by the memory that it
+// gets at the start; what was used last is kept.
+//
+//   free --wanted, and there is memory--> reading --reads done--> read --decoded--> decoded --room is needed--> free
+//                                                                 read --failed, or damaged--> free
+//
+// The cache submits no reads itself. Whoever owns it takes the requests of blocks that can be loaded
+// (block_cache_start), has them read, and hands them back (block_cache_read).
+#ifndef FEEDD_DAEMON_LOADER_BLOCK_BLOCK_CACHE_H
+#define FEEDD_DAEMON_LOADER_BLOCK_BLOCK_CACHE_H
+
+#include "daemon/loader/block/block_wait.h"
+#include "daemon/loader/read/reader.h"
+
+struct block_cache;
+
+// What became of a block that somebody waited for. Valid until the callback returns.
+struct block_result {
+    const uint8_t *decoded;     // NULL: it could not be had:
+    int code;                   // negative errno
+    bool damaged;               // it was read, and could not be decoded
+    uint32_t file;              // the request's
+    uint64_t offset;            // what could not be read, or where the block begins
+    const char *sentence;       // NULL unless damaged
+    struct block_wait *waiting; // linked, in the order in which they came
+};
+typedef void block_loaded(void *context, const struct block_result *result);
+
+// `work_bytes` is at least block_work() of each block that is going to be wanted, and `bytes` its block_room().
+int block_cache_open(struct block_cache **cache, uint64_t work_bytes, uint64_t bytes, struct error *error);
+// NULL is fine. Requests must not be in a reader's hands any more.
+void block_cache_close(struct block_cache *cache);
+
+// What the block has become, valid until the next call but this one; NULL if it has not been decoded, or no longer.
+const uint8_t *block_cache_find(struct block_cache *cache, struct block_name name);
+
+// Has a block loaded that find did not find. `wait` is filled but for its link, and handed to block_loaded.
+void block_cache_want(struct block_cache *cache, struct block_wait *wait);
+
+// The reads of the next block for which there is memory, linked; NULL: there is none. Their `chunk` is the cache's, and
+// their `segment` BLOCK_SEGMENT. Tells of blocks that turn out to be there.
+#define BLOCK_SEGMENT UINT16_MAX
+struct read_request *block_cache_start(struct block_cache *cache, uint64_t now_ns, block_loaded *loaded,
+                                       void *context);
+
+// A request has been read, or has failed for good: request->result.
+void block_cache_read(struct block_cache *cache, const struct read_request *request, uint64_t now_ns);
+
+// Whether there are blocks that have not been started; and blocks that can be decoded.
+bool block_cache_waits(const struct block_cache *cache);
+bool block_cache_has_read(const struct block_cache *cache);
+
+// Decodes the block that was read first, and tells. There must be one.
+void block_cache_decode(struct block_cache *cache, block_loaded *loaded, void *context);
+
+// The file of the block of which no read has come back for longest, and since when; false: none is being read.
+bool block_cache_oldest(const struct block_cache *cache, uint32_t *file, uint64_t *since_ns);
+
+// Since the cache was opened.
+struct block_counts {
+    uint64_t decoded, decoded_bytes;
+};
+struct block_counts block_cache_counts(const struct block_cache *cache);
+
+#endif

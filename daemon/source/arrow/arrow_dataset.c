@@ -1,0 +1,63 @@
+#include "daemon/source/arrow/arrow_dataset.h"
+
+#include <string.h>
+
+#include "daemon/source/index/indexed_files.h"
+
+struct work {
+    struct arrow_fields fields;
+    arrow_scan_all_t *scan_all;
+};
+
+int arrow_dataset_describe(struct builder *builder) {
+    struct arrow_fields fields;
+    return arrow_fields_parse(builder, true, &fields);
+}
+
+static struct index_key key_of(const struct arrow_fields *fields, const char *name, uint32_t version) {
+    struct index_key key = index_key_add((struct index_key){version, 0}, name, strlen(name) + 1);
+    for (uint32_t i = 0; i < fields->count; i++) {
+        const struct arrow_want *want = &fields->fields[i];
+        const uint32_t type[] = {want->form, want->dtype, want->dimensions};
+        key = index_key_add(key, type, sizeof type);
+        if (want->form == ARROW_ARRAY)
+            key = index_key_add(key, want->shape, sizeof want->shape);
+        key = index_key_add(key, want->path, strlen(want->path) + 1);
+    }
+    return key;
+}
+
+static int scan(struct builder *builder, struct indexed_files *files, void *context) {
+    const struct work *work = context;
+    AUTO_FREE struct arrow_scan *scans = calloc(files->count, sizeof *scans);
+    if (!scans)
+        return builder_out_of_memory(builder);
+    for (uint32_t i = 0; i < files->count; i++)
+        scans[i] = (struct arrow_scan){.fd = files->files[i].fd,
+                                       .bytes = files->files[i].size,
+                                       .file = i,
+                                       .progress = builder->progress};
+    work->scan_all(&work->fields, scans, files->count);
+    for (uint32_t i = 0; i < files->count; i++)
+        files->parts[i] = scans[i].rows;
+    for (uint32_t i = 0; i < files->count; i++)
+        if (scans[i].error.code)
+            return builder_refuse(builder, scans[i].error.code, files->files[i].path, "%s",
+                                  scans[i].error.text);
+    return 0;
+}
+
+int arrow_dataset_open(struct builder *builder, const char *name, uint32_t version,
+                       arrow_scan_all_t *scan_all) {
+    struct indexed_files files CLEANUP(indexed_files_release) = {0};
+    struct index_field columns[RING_MAX_FIELDS];
+    struct work work = {.scan_all = scan_all};
+    const struct arrow_fields *fields = &work.fields;
+    int err = arrow_fields_parse(builder, false, &work.fields);
+    if (err)
+        return err;
+    for (uint32_t i = 0; i < fields->count; i++)
+        columns[i] = fields->fields[i].index;
+    const struct indexed_work files_work = {scan, &work, columns, fields->count, fields->row_bytes};
+    return indexed_files_build(builder, &files, key_of(fields, name, version), &files_work);
+}

@@ -1,0 +1,28 @@
+// A dataset of files of columns, Arrow's or Parquet's, whose samples are found by looking into each of them.
+#ifndef FEEDD_DAEMON_SOURCE_ARROW_ARROW_DATASET_H
+#define FEEDD_DAEMON_SOURCE_ARROW_ARROW_DATASET_H
+
+#include "daemon/source/arrow/arrow_fields.h"
+
+// A file, and what is in it.
+struct arrow_scan {
+    int fd;
+    uint64_t bytes;                  // of the file
+    uint32_t file;                   // its number in the dataset
+    struct index_progress *progress; // or NULL
+    // Results.
+    struct index_rows rows;
+    struct error error;
+};
+
+// Finds all samples of all files, in several threads. Fills every file's results, but those after one that fails may be
+// left out.
+typedef void arrow_scan_all_t(const struct arrow_fields *fields, struct arrow_scan *scans, uint32_t count);
+
+// Of the format `name`; `version` is that of what scan_all makes of files and fields.
+int arrow_dataset_open(struct builder *builder, const char *name, uint32_t version,
+                       arrow_scan_all_t *scan_all);
+
+int arrow_dataset_describe(struct builder *builder);
+
+#endif

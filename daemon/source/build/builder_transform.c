@@ -1,0 +1,72 @@
+#include "daemon/source/build/builder_transform.h"
+
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+
+static int find_field(struct builder *builder, uint32_t *index) {
+    const struct dataset_layout *layout = builder->dataset->layout;
+    char names[256];
+    size_t used = 0;
+    for (uint32_t i = 0; i < layout->field_count; i++) {
+        *index = i;
+        if (strcmp(layout->fields[i].name, builder->transform->name) == 0)
+            return 0;
+        if (used < sizeof names)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
+                                     layout->fields[i].name);
+    }
+    return builder_refuse(builder, -EINVAL, NULL, "found no field of that name, wanted one of %s", names);
+}
+
+static int add_transform(struct builder *builder) {
+    struct dataset *dataset = builder->dataset;
+    struct error error = {0};
+    uint32_t index = 0;
+    int err = find_field(builder, &index);
+    if (err)
+        return err;
+    struct ring_field *field = &dataset->layout->fields[index];
+    struct transform *transform = &dataset->layout->transforms[index];
+    if (field->ragged)
+        return builder_refuse(
+            builder, -EINVAL, NULL,
+            "found a ragged field, wanted one whose samples have a fixed shape: add pad.%s = LENGTH",
+            field->name);
+    err = transform_parse(builder->transform->value, transform, &error);
+    if (!err)
+        err = transform_fit(transform, field->dtype, field->dimensions, field->shape, &error);
+    if (err)
+        return builder_refuse(builder, err, NULL, "%s", error.text);
+    field->dtype = transform->target;
+    field->sample_bytes = transform->elements * dtype_bytes(transform->target);
+    dataset->transforms[index] = strdup(builder->transform->value);
+    return dataset->transforms[index] ? 0 : builder_out_of_memory(builder);
+}
+
+int builder_check_transforms(struct builder *builder) {
+    const struct dataset_config *config = builder->config;
+    int err = 0;
+    for (size_t i = 0; i < config->transform_count && !err; i++) {
+        struct error error = {0};
+        struct transform transform;
+        builder->transform = &config->transforms[i];
+        err = transform_parse(builder->transform->value, &transform, &error);
+        if (err)
+            builder_refuse(builder, err, NULL, "%s", error.text);
+    }
+    builder->transform = NULL;
+    return err;
+}
+
+int builder_transform(struct builder *builder) {
+    const struct dataset_config *config = builder->config;
+    int err = 0;
+    for (size_t i = 0; i < config->transform_count && !err; i++) {
+        builder->transform = &config->transforms[i];
+        err = add_transform(builder);
+    }
+    builder->transform = NULL;
+    return err;
+}

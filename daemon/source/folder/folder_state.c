@@ -1,0 +1,154 @@
+#include "daemon/source/folder/folder_state.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <xxhash.h>
+
+#include "base/sizes.h"
+#include "base/time.h"
+#include "daemon/dataset/folder_file.h"
+
+#define FILES_LOOKED_AT 1024u
+#define TICK_NS         (20 * NS_PER_MS) // longer than the clock of file systems takes to advance
+
+// The notes: this, and then, for each directory, struct noted with its path, filled up to a multiple of 8.
+struct notes {
+    uint64_t files; // a hash of the state of some
+    uint64_t folder_count;
+};
+
+struct stamps {
+    uint64_t inode;
+    int64_t changed_s, changed_ns, written_s, written_ns;
+};
+
+struct noted {
+    struct stamps stamps;
+    uint32_t root;
+    uint32_t length; // of the path
+};
+
+static struct stamps stamps_of(const struct stat *status) {
+    return (struct stamps){(uint64_t)status->st_ino, status->st_ctim.tv_sec, status->st_ctim.tv_nsec,
+                           status->st_mtim.tv_sec, status->st_mtim.tv_nsec};
+}
+
+// 0 stands for a file that cannot be looked at.
+static uint64_t hash_files(const struct dataset *dataset, const struct folder_roots *roots,
+                           uint64_t samples) {
+    uint64_t count = min_u64(samples, FILES_LOOKED_AT), hash = 1;
+    struct index_extent extent;
+    struct stat status;
+    char path[PATH_MAX];
+    for (uint64_t i = 0; i < count; i++) {
+        if (folder_file_find(dataset, i * samples / count, &extent, path))
+            return hash; // no field reads files
+        if (extent.file >= roots->count ||
+            fstatat(roots->roots[extent.file].fd, path, &status, AT_SYMLINK_NOFOLLOW) < 0)
+            return 0;
+        const uint64_t state[] = {(uint64_t)status.st_size, (uint64_t)status.st_mtim.tv_sec,
+                                  (uint64_t)status.st_mtim.tv_nsec};
+        hash = XXH3_64bits_withSeed(state, sizeof state, hash);
+    }
+    return hash;
+}
+
+static bool column_fits(const struct dataset_column *column, const struct index_extent *extents,
+                        uint64_t samples, uint64_t text_bytes, uint32_t root_count) {
+    for (uint64_t i = 0; i < samples; i++) {
+        if (extents[i].offset >= text_bytes)
+            return false;
+        if (column->kind == COLUMN_EXTENTS ? extents[i].file >= root_count
+                                           : extents[i].bytes > text_bytes - extents[i].offset)
+            return false;
+    }
+    return true;
+}
+
+bool folder_index_fits(const struct dataset *dataset, uint64_t samples, uint32_t root_count) {
+    const struct dataset_layout *layout = dataset->layout;
+    const uint8_t *index = mmap(NULL, layout->index_bytes, PROT_READ, MAP_PRIVATE, dataset->index_fd, 0);
+    if (index == MAP_FAILED)
+        return false;
+    bool fits = !layout->text_bytes || index[layout->index_bytes - 1] == '\0'; // where the last path ends
+    for (uint32_t i = 0; i < layout->column_count && fits; i++) {
+        const struct dataset_column *column = &layout->columns[i];
+        const void *entries = index + column->offset;
+        if (column->kind != COLUMN_VALUES)
+            fits = column_fits(column, entries, samples, layout->text_bytes, root_count);
+    }
+    munmap((void *)index, layout->index_bytes);
+    return fits;
+}
+
+static size_t noted_bytes(size_t length) {
+    return align_up(sizeof(struct noted) + length + 1, 8);
+}
+
+int folder_state_note(struct index_cache *cache, const struct dataset *dataset, uint64_t samples,
+                      const struct folder_roots *roots, const struct folder_tree *tree) {
+    size_t bytes = sizeof(struct notes);
+    for (uint64_t i = 0; i < tree->folder_count; i++)
+        bytes += noted_bytes(strlen(tree->folders[i]->real));
+    uint8_t *at = calloc(1, bytes);
+    if (!at)
+        return -ENOMEM;
+    free(cache->notes);
+    cache->notes = at;
+    cache->notes_bytes = bytes;
+    *(struct notes *)(void *)at =
+        (struct notes){.files = hash_files(dataset, roots, samples), .folder_count = tree->folder_count};
+    at += sizeof(struct notes);
+    for (uint64_t i = 0; i < tree->folder_count; i++) {
+        const struct tree_folder *folder = tree->folders[i];
+        size_t length = strlen(folder->real);
+        *(struct noted *)(void *)at =
+            (struct noted){stamps_of(&folder->status), folder->root, (uint32_t)length};
+        memcpy(at + sizeof(struct noted), folder->real, length);
+        at += noted_bytes(length);
+    }
+    return 0;
+}
+
+static bool is_the_same(const struct folder_roots *roots, const struct noted *noted, const char *path) {
+    struct stat status;
+    if (noted->root >= roots->count ||
+        fstatat(roots->roots[noted->root].fd, path, &status, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0)
+        return false;
+    const struct stamps now = stamps_of(&status);
+    return memcmp(&now, &noted->stamps, sizeof now) == 0;
+}
+
+bool folder_state_holds(const struct index_cache *cache, const struct dataset *dataset, uint64_t samples,
+                        const struct folder_roots *roots) {
+    const uint8_t *at = cache->notes, *end = at + cache->notes_bytes;
+    struct notes notes;
+    struct noted noted;
+    if (cache->notes_bytes < sizeof notes)
+        return false;
+    memcpy(&notes, at, sizeof notes);
+    at += sizeof notes;
+    for (uint64_t i = 0; i < notes.folder_count; i++) {
+        if ((size_t)(end - at) < sizeof noted)
+            return false;
+        memcpy(&noted, at, sizeof noted);
+        if ((size_t)(end - at) < noted_bytes(noted.length) ||
+            memchr(at + sizeof noted, '\0', noted.length + 1ull) != at + sizeof noted + noted.length ||
+            !is_the_same(roots, &noted, (const char *)at + sizeof noted))
+            return false;
+        at += noted_bytes(noted.length);
+    }
+    return notes.files && notes.files == hash_files(dataset, roots, samples);
+}
+
+bool folder_state_is_fresh(const struct folder_tree *tree, const struct timespec *start) {
+    for (uint64_t i = 0; i < tree->folder_count; i++) {
+        const struct timespec *changed = &tree->folders[i]->status.st_ctim;
+        int64_t ns =
+            (changed->tv_sec - start->tv_sec) * (int64_t)NS_PER_S + changed->tv_nsec - start->tv_nsec;
+        if (ns > -(int64_t)TICK_NS)
+            return true;
+    }
+    return false;
+}

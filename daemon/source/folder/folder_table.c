@@ -1,0 +1,149 @@
+#include "daemon/source/folder/folder_table.h"
+
+#include <string.h>
+
+#include "base/sizes.h"
+#include "daemon/source/build/text_value.h"
+
+void folder_table_release(struct folder_table *table) {
+    index_rows_release(&table->rows);
+    free(table->text);
+    table->text = NULL;
+}
+
+static int add_text(struct folder_table *table, const char *text, size_t bytes, struct index_extent *extent) {
+    if (bytes > UINT32_MAX)
+        return -ENOMEM;
+    if (table->text_room - table->text_bytes < bytes + 1) {
+        uint64_t room = max_u64(table->text_bytes + bytes + 1, table->text_room * 2 + 4096);
+        char *grown = realloc(table->text, room);
+        if (!grown)
+            return -ENOMEM;
+        table->text = grown;
+        table->text_room = room;
+    }
+    *extent = (struct index_extent){.offset = table->text_bytes, .bytes = (uint32_t)bytes};
+    memcpy(table->text + table->text_bytes, text, bytes);
+    table->text[table->text_bytes + bytes] = '\0';
+    table->text_bytes += bytes + 1;
+    return 0;
+}
+
+// A sample's text, each kind of it written at most once.
+struct written {
+    bool path, name;
+    struct index_extent path_extent, name_extent;
+};
+
+static int write_path(struct folder_table *table, const struct folder_sample *sample,
+                      struct written *written) {
+    int err = 0;
+    if (!written->path)
+        err = add_text(table, sample->path, strlen(sample->path), &written->path_extent);
+    written->path = true;
+    return err;
+}
+
+static int write_name(struct folder_table *table, const struct folder_sample *sample,
+                      struct written *written) {
+    if (strcmp(sample->name, sample->path) == 0) {
+        int err = write_path(table, sample, written);
+        written->name_extent = written->path_extent;
+        return err;
+    }
+    int err = 0;
+    if (!written->name)
+        err = add_text(table, sample->name, strlen(sample->name), &written->name_extent);
+    written->name = true;
+    return err;
+}
+
+static int write_class(struct folder_table *table, const struct folder_sample *sample) {
+    const char *last = table->class_name;
+    if (last && table->class_extent.bytes == sample->class_length &&
+        memcmp(last, sample->class_name, sample->class_length) == 0)
+        return 0;
+    table->class_name = sample->class_name;
+    return add_text(table, sample->class_name, sample->class_length, &table->class_extent);
+}
+
+static int find_bytes(struct folder_table *table, const struct folder_field *field,
+                      const struct folder_sample *sample, struct written *written,
+                      struct index_extent *extent) {
+    int err = 0;
+    switch (field->source) {
+    case FOLDER_FILE:
+        err = write_path(table, sample, written);
+        *extent = (struct index_extent){written->path_extent.offset, sample->root, sample->bytes};
+        return err;
+    case FOLDER_NAME:
+        err = write_name(table, sample, written);
+        *extent = written->name_extent;
+        return err;
+    case FOLDER_CLASS:
+        err = write_class(table, sample);
+        *extent = table->class_extent;
+        return err;
+    case FOLDER_COLUMN:
+        return add_text(table, sample->cells[field - table->fields->fields].text,
+                        sample->cells[field - table->fields->fields].bytes, extent);
+    }
+    return -EINVAL;
+}
+
+static uint64_t length_of(const struct folder_table *table, const struct folder_field *field,
+                          const struct folder_sample *sample) {
+    switch (field->source) {
+    case FOLDER_FILE:
+        return sample->bytes;
+    case FOLDER_NAME:
+        return strlen(sample->name);
+    case FOLDER_CLASS:
+        return sample->class_length;
+    case FOLDER_COLUMN:
+        return sample->cells[field - table->fields->fields].bytes;
+    }
+    return 0;
+}
+
+static int add_entry(struct folder_table *table, const struct folder_field *field,
+                     const struct folder_sample *sample, struct written *written, uint8_t *row) {
+    uint8_t *entry = folder_entry(field, row);
+    struct index_extent extent = {0};
+    uint64_t number = sample->class_number;
+    if (field->kind == FOLDER_BYTES) {
+        int err = find_bytes(table, field, sample, written, &extent);
+        memcpy(entry, &extent, sizeof extent);
+        return err;
+    }
+    if (field->kind == FOLDER_NUMBER && field->source == FOLDER_COLUMN) {
+        const struct csv_cell *cell = &sample->cells[field - table->fields->fields];
+        return text_value(cell->text, cell->bytes, field->dtype, entry) ? 0 : -EINVAL;
+    }
+    if (field->kind == FOLDER_LENGTH)
+        number = length_of(table, field, sample);
+    memcpy(entry, &number, sizeof number); // little-endian: narrower types are its start
+    return 0;
+}
+
+int folder_table_add(struct folder_table *table, const struct folder_sample *sample, uint32_t *wrong) {
+    _Alignas(8) uint8_t row[RING_MAX_FIELDS * sizeof(struct index_extent)];
+    struct written written = {0};
+    for (uint32_t i = 0; i < table->fields->count; i++) {
+        *wrong = i;
+        int err = add_entry(table, &table->fields->fields[i], sample, &written, row);
+        if (err)
+            return err;
+    }
+    table->file_bytes += sample->bytes;
+    return index_rows_add(&table->rows, row, table->fields->row_bytes) ? 0 : -ENOMEM;
+}
+
+int folder_table_finish(struct folder_table *table, struct builder *builder) {
+    struct index_field columns[RING_MAX_FIELDS];
+    for (uint32_t i = 0; i < table->fields->count; i++)
+        columns[i] = table->fields->fields[i].index;
+    const struct index_text text = {table->text, table->text_bytes};
+    return builder_index(builder, &table->rows, 1, table->fields->row_bytes, columns, table->fields->count,
+                         &text);
+}

@@ -1,0 +1,36 @@
+// From the samples of a folder, one after another, to its index.
+#ifndef FEEDD_DAEMON_SOURCE_FOLDER_FOLDER_TABLE_H
+#define FEEDD_DAEMON_SOURCE_FOLDER_FOLDER_TABLE_H
+
+#include "daemon/source/folder/csv.h"
+#include "daemon/source/folder/folder_fields.h"
+
+struct folder_table {
+    const struct folder_fields *fields;
+    struct index_rows rows;
+    char *text; // paths, names and cells
+    uint64_t text_bytes, text_room;
+    uint64_t file_bytes; // of all samples
+    // The class's name that was written last, and where.
+    const char *class_name;
+    struct index_extent class_extent;
+};
+
+struct folder_sample {
+    const char *name; // as people see it
+    const char *path; // beneath `root`, without links; may be the same
+    uint32_t root;
+    uint32_t bytes;
+    uint32_t class_number;
+    const char *class_name;
+    size_t class_length;
+    const struct csv_cell *cells; // one for each field
+};
+
+// -ENOMEM; or -EINVAL, and *wrong is the field whose cell holds no such number.
+int folder_table_add(struct folder_table *table, const struct folder_sample *sample, uint32_t *wrong);
+
+int folder_table_finish(struct folder_table *table, struct builder *builder);
+void folder_table_release(struct folder_table *table);
+
+#endif

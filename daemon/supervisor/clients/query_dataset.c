@@ -1,0 +1,56 @@
+#include "daemon/supervisor/clients/query_dataset.h"
+
+#include "daemon/io_mode.h"
+#include "daemon/on_error.h"
+#include "daemon/supervisor/clients/query_indexing.h"
+
+static void describe_open(const struct dataset *dataset, Feedd__Dataset *row, Feedd__Field *fields,
+                          Feedd__Field **list) {
+    const struct dataset_layout *layout = dataset->layout;
+    row->samples = layout->samples;
+    row->files = layout->file_count;
+    row->sources = layout->part_count;
+    row->io_direct = dataset->io_direct;
+    row->io_delay_us = dataset->io_delay_us;
+    row->fingerprint = layout->fingerprint;
+    row->index = (char *)dataset->index_note;
+    row->shuffle_window = layout->window;
+    row->groups = layout->groups;
+    for (uint32_t i = 0; i < layout->field_count; i++) {
+        const struct ring_field *field = &layout->fields[i];
+        feedd__field__init(&fields[i]);
+        fields[i].name = (char *)field->name;
+        fields[i].dtype = field->dtype;
+        fields[i].n_shape = field->ragged ? 0 : field->dimensions;
+        if (dataset->sizes[i]) {
+            fields[i].ragged = true;
+            fields[i].mean_bytes = size_summary_mean(dataset->sizes[i]);
+            fields[i].largest_bytes = dataset->sizes[i]->largest;
+        }
+        fields[i].shape = (uint64_t *)field->shape;
+        fields[i].stored = dataset->transforms[i] ? layout->transforms[i].stored : field->dtype;
+        if (dataset->transforms[i])
+            fields[i].transform = dataset->transforms[i];
+        list[i] = &fields[i];
+    }
+    row->sample_bytes = dataset_sample_bytes(dataset);
+    row->bytes = dataset_bytes(dataset);
+    row->n_fields = layout->field_count;
+    row->fields = list;
+}
+
+void query_describe_dataset(const struct supervisor *supervisor, size_t place, Feedd__Dataset *row,
+                            Feedd__Indexing *indexing, Feedd__Field *fields, Feedd__Field **list) {
+    const struct dataset_config *config = &supervisor->config->datasets[place];
+    feedd__dataset__init(row);
+    row->name = config->name;
+    row->format = config->format;
+    row->io = (char *)io_mode_name(config->io);
+    row->io_direct = config->io_direct;
+    row->io_delay_us = (uint32_t)config->io_delay_us;
+    row->of = config->view ? config->of : row->of;
+    row->on_error = (char *)on_error_name(config->on_error);
+    query_describe_index(supervisor, place, row, indexing);
+    if (supervisor->datasets[place])
+        describe_open(supervisor->datasets[place], row, fields, list);
+}

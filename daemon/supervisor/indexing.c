@@ -1,0 +1,396 @@
+#include "daemon/supervisor/indexing.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/sizes.h"
+#include "base/states.h"
+#include "base/time.h"
+#include "daemon/source/source.h"
+#include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/mixes.h"
+#include "daemon/supervisor/notify.h"
+#include "daemon/supervisor/task.h"
+
+#define LOG_EVERY_NS    (10 * NS_PER_S)
+#define STATUS_EVERY_NS (2 * NS_PER_S)
+#define SILENT_NS       (10 * NS_PER_S) // storage that answers is not silent for so long
+
+static const struct state states[] = {
+    [INDEX_OPEN] = {"open", STATE(INDEX_QUEUED)},
+    [INDEX_QUEUED] = {"queued", STATE(INDEX_BUILDING)},
+    [INDEX_BUILDING] = {"indexing", STATE(INDEX_OPEN) | STATE(INDEX_FAILED)},
+    [INDEX_FAILED] = {"failed", STATE(INDEX_QUEUED)},
+};
+static const struct state_table table = STATE_TABLE("index of a dataset", states);
+
+struct entry {
+    enum index_state state;
+    bool again;      // asked for while it is being built or checked: the files may have changed meanwhile
+    uint64_t rounds; // that have ended
+    int code;        // of the last one
+    char text[640];
+};
+
+// One dataset at work.
+struct work {
+    struct task *task;
+    size_t place;
+    bool unwanted;          // the configuration has changed meanwhile
+    bool done;              // the thread has finished
+    uint64_t seen, seen_ns; // figures when they last grew, and when that was
+    struct index_progress progress;
+    // The thread's, and the loop's once it is done.
+    struct config *config;
+    struct dataset *dataset;
+    struct error error;
+};
+
+struct indexing {
+    struct entry *entries; // one per dataset of the configuration
+    struct work *work;     // or NULL
+    uint64_t generation;
+    uint64_t logged_ns, told_ns;
+};
+
+static void set_state(struct entry *entry, enum index_state state) {
+    entry->state = (enum index_state)state_next(&table, entry->state, state);
+}
+
+static struct entry *entry_at(const struct supervisor *supervisor, size_t place) {
+    const struct indexing *indexing = supervisor->indexing;
+    return indexing && indexing->entries && place < supervisor->dataset_count ? &indexing->entries[place]
+                                                                              : NULL;
+}
+
+// ---- In the thread -----------------------------------------------------------------------------------------
+
+static void build(void *context) {
+    struct work *work = context;
+    const struct source_index index = {.progress = &work->progress};
+    source_open_indexed(&work->config->datasets[work->place], &index, &work->dataset, &work->error);
+}
+
+// ---- On the loop -------------------------------------------------------------------------------------------
+
+static void on_built(void *context) {
+    struct work *work = context;
+    work->done = true;
+}
+
+// In the thread if the loop has left; else the dataset is closed already.
+static void discard(void *context) {
+    struct work *work = context;
+    dataset_unref(work->dataset);
+    config_free(work->config);
+    free(work);
+}
+
+static int begin(struct supervisor *supervisor, size_t place) {
+    struct indexing *indexing = supervisor->indexing;
+    struct work *work = calloc(1, sizeof *work);
+    if (!work)
+        return -ENOMEM;
+    const struct task_work task = {.run = build, .ended = on_built, .discard = discard, .context = work};
+    work->place = place;
+    work->config = config_ref(supervisor->config);
+    work->seen_ns = monotonic_ns();
+    int err = task_start(&supervisor->poll_set, &task, &work->task);
+    if (err) {
+        discard(work);
+        return err;
+    }
+    indexing->work = work;
+    indexing->logged_ns = indexing->told_ns = work->seen_ns;
+    log_debug("dataset %s: its index is being built or checked", supervisor->config->datasets[place].name);
+    return 0;
+}
+
+static void end_round(struct supervisor *supervisor, size_t place, int code, const char *text) {
+    struct entry *entry = entry_at(supervisor, place);
+    entry->rounds++;
+    entry->code = code;
+    snprintf(entry->text, sizeof entry->text, "%s", text);
+    set_state(entry, supervisor->datasets[place] ? INDEX_OPEN : INDEX_FAILED);
+    if (entry->again)
+        set_state(entry, INDEX_QUEUED);
+    entry->again = false;
+}
+
+static void fail(struct supervisor *supervisor, size_t place, int code, const char *why) {
+    const char *name = supervisor->config->datasets[place].name;
+    char text[sizeof((struct entry *)0)->text];
+    supervisor_report(supervisor, "dataset %s: %s: %s", name,
+                      supervisor->datasets[place] ? "its index was checked" : "its index cannot be built",
+                      why);
+    snprintf(text, sizeof text, "%s", why);
+    end_round(supervisor, place, code, text);
+}
+
+static void succeed(struct supervisor *supervisor, struct work *work) {
+    struct dataset *fresh = work->dataset, **served = &supervisor->datasets[work->place];
+    char text[sizeof((struct entry *)0)->text];
+    const char *note = *fresh->index_note ? fresh->index_note : "no index is needed";
+    if (!*served) {
+        *served = fresh;
+        work->dataset = NULL;
+        log_info("dataset %s: %s", fresh->name, note);
+        snprintf(text, sizeof text, "dataset %s is ready: %" PRIu64 " samples, %s", fresh->name,
+                 fresh->layout->samples, note);
+    } else if ((*served)->layout->fingerprint == fresh->layout->fingerprint) {
+        snprintf(text, sizeof text, "dataset %s: the index fits its files: %" PRIu64 " samples, %s",
+                 fresh->name, fresh->layout->samples, note);
+    } else {
+        snprintf(text, sizeof text,
+                 "dataset %s: its files have changed since feedd opened them: %" PRIu64
+                 " samples, %s; feedctl"
+                 " reload serves them",
+                 fresh->name, fresh->layout->samples, note);
+        log_warning("%s", text);
+    }
+    end_round(supervisor, work->place, 0, text);
+}
+
+static void say_served(const struct supervisor *supervisor) {
+    for (size_t i = 0; i < supervisor->dataset_count; i++)
+        if (!supervisor->datasets[i] && indexing_state(supervisor, i) != INDEX_FAILED)
+            return;
+    notify_ready(supervisor->dataset_count, supervisor->socket_path);
+}
+
+// A mix has no index, and is there as soon as its sources are.
+static void open_mix(struct supervisor *supervisor, size_t place) {
+    struct error error = {0};
+    int err = mixes_open(supervisor, place, &error);
+    if (err)
+        fail(supervisor, place, err, error.text);
+    else
+        end_round(supervisor, place, 0, "the mix is ready: it has no index but those of its sources");
+    supervisor->again = true; // for the next one
+    say_served(supervisor);
+}
+
+// Those that have failed for want of it.
+static void try_mixes_of(struct supervisor *supervisor, size_t source) {
+    for (size_t i = 0; i < supervisor->dataset_count; i++)
+        if (mixes_uses(supervisor, i, source) && indexing_state(supervisor, i) == INDEX_FAILED)
+            set_state(entry_at(supervisor, i), INDEX_QUEUED);
+}
+
+static void finish(struct supervisor *supervisor) {
+    struct indexing *indexing = supervisor->indexing;
+    struct work *work = indexing->work;
+    indexing->work = NULL;
+    if (!work->unwanted && work->dataset) {
+        succeed(supervisor, work);
+        try_mixes_of(supervisor, work->place);
+    }
+    if (!work->unwanted && work->error.code)
+        fail(supervisor, work->place, work->error.code, work->error.text);
+    if (work->dataset)
+        datasets_release(work->dataset, supervisor->own_closer);
+    work->dataset = NULL;
+    task_leave(work->task); // it has ended, so this frees the work
+    say_served(supervisor);
+}
+
+static bool find_queued(const struct supervisor *supervisor, size_t *place) {
+    for (*place = 0; *place < supervisor->dataset_count; ++*place)
+        if (indexing_state(supervisor, *place) == INDEX_QUEUED && mixes_is_settled(supervisor, *place))
+            return true;
+    return false;
+}
+
+bool indexing_is_due(const struct supervisor *supervisor) {
+    size_t place;
+    const struct indexing *indexing = supervisor->indexing;
+    return indexing && supervisor->state < SUPERVISOR_STOPPING &&
+           (indexing->work ? indexing->work->done : find_queued(supervisor, &place));
+}
+
+void indexing_act(struct supervisor *supervisor) {
+    size_t place;
+    if (!indexing_is_due(supervisor))
+        return;
+    if (supervisor->indexing->work)
+        finish(supervisor);
+    if (!find_queued(supervisor, &place))
+        return;
+    set_state(entry_at(supervisor, place), INDEX_BUILDING);
+    if (supervisor->config->datasets[place].mix) {
+        open_mix(supervisor, place);
+        return;
+    }
+    int err = begin(supervisor, place);
+    if (err)
+        fail(supervisor, place, err, strerror(-err));
+}
+
+// ---- The tick ----------------------------------------------------------------------------------------------
+
+static uint64_t read_word(const _Atomic uint64_t *word) {
+    return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+static void watch(struct work *work, uint64_t now) {
+    uint64_t seen = read_word(&work->progress.started_ns) + read_word(&work->progress.bytes_done) +
+                    read_word(&work->progress.files_done);
+    if (seen != work->seen)
+        work->seen_ns = now;
+    work->seen = seen;
+}
+
+void indexing_tick(struct supervisor *supervisor, uint64_t now) {
+    struct indexing *indexing = supervisor->indexing;
+    struct index_figures figures;
+    char text[INDEXING_TEXT];
+    if (!indexing || !indexing->work || indexing->work->unwanted)
+        return;
+    watch(indexing->work, now);
+    if (!indexing_figures(supervisor, indexing->work->place, now, &figures))
+        return;
+    const char *name = supervisor->config->datasets[indexing->work->place].name;
+    indexing_describe(&figures, text);
+    if (now - indexing->told_ns >= STATUS_EVERY_NS && supervisor->state < SUPERVISOR_STOPPING) {
+        notify_status("dataset %s: indexing, %s", name, text);
+        indexing->told_ns = now;
+    }
+    if (now - indexing->logged_ns >= LOG_EVERY_NS) {
+        log_info("dataset %s: indexing, %s", name, text);
+        indexing->logged_ns = now;
+    }
+}
+
+// ---- Beginning and end -------------------------------------------------------------------------------------
+
+static struct entry *new_entries(const struct supervisor *supervisor) {
+    return calloc(supervisor->dataset_count + 1, sizeof(struct entry));
+}
+
+int indexing_open(struct supervisor *supervisor) {
+    struct indexing *indexing = supervisor->indexing = calloc(1, sizeof *indexing);
+    if (indexing)
+        indexing->entries = new_entries(supervisor);
+    if (!indexing || !indexing->entries)
+        return -ENOMEM;
+    for (size_t i = 0; i < supervisor->dataset_count; i++)
+        if (!supervisor->datasets[i])
+            set_state(&indexing->entries[i], INDEX_QUEUED);
+    return 0;
+}
+
+void indexing_begin_again(struct supervisor *supervisor) {
+    struct indexing *indexing = supervisor->indexing;
+    if (!indexing)
+        return;
+    if (indexing->work)
+        indexing->work->unwanted = true;
+    free(indexing->entries);
+    indexing->entries = new_entries(supervisor);
+    indexing->generation++;
+}
+
+void indexing_leave(struct supervisor *supervisor) {
+    struct indexing *indexing = supervisor->indexing;
+    if (indexing && indexing->work)
+        task_leave(indexing->work->task);
+    if (indexing)
+        indexing->work = NULL;
+}
+
+void indexing_close(struct supervisor *supervisor) {
+    if (supervisor->indexing)
+        free(supervisor->indexing->entries);
+    free(supervisor->indexing);
+    supervisor->indexing = NULL;
+}
+
+// ---- Questions ---------------------------------------------------------------------------------------------
+
+uint64_t indexing_want(struct supervisor *supervisor, size_t place) {
+    struct entry *entry = entry_at(supervisor, place);
+    if (!entry)
+        return 0;
+    // A check that has begun may have looked at the files already; a dataset that is not there is only to be built.
+    bool later = entry->state == INDEX_BUILDING && supervisor->datasets[place];
+    if (entry->state == INDEX_OPEN || entry->state == INDEX_FAILED)
+        set_state(entry, INDEX_QUEUED);
+    entry->again |= later;
+    supervisor->again = true;
+    return entry->rounds + 1 + later;
+}
+
+bool indexing_outcome(const struct supervisor *supervisor, size_t place, uint64_t round, int *code,
+                      const char **text) {
+    const struct entry *entry = entry_at(supervisor, place);
+    if (entry && entry->rounds < round)
+        return false;
+    *code = entry ? entry->code : 0;
+    *text = entry ? entry->text : "";
+    return true;
+}
+
+uint64_t indexing_generation(const struct supervisor *supervisor) {
+    return supervisor->indexing ? supervisor->indexing->generation : 0;
+}
+
+enum index_state indexing_state(const struct supervisor *supervisor, size_t place) {
+    const struct entry *entry = entry_at(supervisor, place);
+    return entry ? entry->state : INDEX_OPEN;
+}
+
+const char *indexing_state_name(enum index_state state) {
+    return state_name(&table, state);
+}
+
+bool indexing_figures(const struct supervisor *supervisor, size_t place, uint64_t now,
+                      struct index_figures *figures) {
+    const struct work *work = supervisor->indexing ? supervisor->indexing->work : NULL;
+    if (!work || work->unwanted || work->place != place)
+        return false;
+    const struct index_progress *progress = &work->progress;
+    uint64_t started_ns = read_word(&progress->started_ns);
+    *figures = (struct index_figures){.files = read_word(&progress->files),
+                                      .files_done = read_word(&progress->files_done),
+                                      .bytes = read_word(&progress->bytes),
+                                      .bytes_done = read_word(&progress->bytes_done),
+                                      .elapsed_ns = now - min_u64(started_ns, now),
+                                      .silent_ns = now - min_u64(work->seen_ns, now)};
+    return started_ns != 0;
+}
+
+const char *indexing_describe(const struct index_figures *figures, char text[INDEXING_TEXT]) {
+    double seconds = (double)figures->elapsed_ns / NS_PER_S, done = (double)figures->bytes_done;
+    size_t used =
+        (size_t)snprintf(text, INDEXING_TEXT, "%" PRIu64 " of %" PRIu64 " files, %.2f of %.2f GB",
+                         figures->files_done, figures->files, done / 1e9, (double)figures->bytes / 1e9);
+    if (figures->silent_ns >= SILENT_NS)
+        snprintf(text + used, INDEXING_TEXT - used, ", nothing read for %" PRIu64 " s",
+                 figures->silent_ns / NS_PER_S);
+    else if (done > 0 && seconds > 0)
+        snprintf(text + used, INDEXING_TEXT - used, ", %.2f GB/s, about %.0f s left", done / 1e9 / seconds,
+                 seconds * ((double)figures->bytes - done) / done);
+    return text;
+}
+
+const char *indexing_problem(const struct supervisor *supervisor, size_t place) {
+    const struct entry *entry = entry_at(supervisor, place);
+    return entry && entry->code ? entry->text : "";
+}
+
+int indexing_refuse(const struct supervisor *supervisor, size_t place, struct error *error) {
+    const char *name = supervisor->config->datasets[place].name;
+    const struct entry *entry = entry_at(supervisor, place);
+    struct index_figures figures;
+    char text[INDEXING_TEXT];
+    if (entry && entry->state == INDEX_FAILED)
+        return error_set(error, entry->code, "the index of dataset %s could not be built: %s", name,
+                         entry->text);
+    if (indexing_figures(supervisor, place, monotonic_ns(), &figures))
+        return error_set(error, -EAGAIN, "the index of dataset %s is being built: %s", name,
+                         indexing_describe(&figures, text));
+    if (entry && entry->state == INDEX_BUILDING)
+        return error_set(error, -EAGAIN, "the index of dataset %s is being built", name);
+    return error_set(error, -EAGAIN, "the index of dataset %s waits for others, which are built first", name);
+}

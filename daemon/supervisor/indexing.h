@@ -1,0 +1,74 @@
+// Indices of datasets: built and checked in a thread, one dataset at a time, while the loop serves the others. A
+// dataset without its index is not there yet (supervisor->datasets has NULL), but its state is.
+//
+// A reload opens all datasets of the new configuration itself, and waits for their indices; until then everything stays
+// as it was, and indexing continues.
+#ifndef FEEDD_DAEMON_SUPERVISOR_INDEXING_H
+#define FEEDD_DAEMON_SUPERVISOR_INDEXING_H
+
+#include "base/error.h"
+#include "daemon/dataset/index_progress.h"
+#include "daemon/supervisor/supervisor.h"
+
+#define INDEXING_TEXT 160u
+
+enum index_state {
+    INDEX_OPEN,     // the dataset is there
+    INDEX_QUEUED,   // its index is to be built or checked
+    INDEX_BUILDING, // ... is being built or checked
+    INDEX_FAILED,   // the dataset is not there, and its index could not be built
+};
+
+// The figures of a dataset whose index is being built.
+struct index_figures {
+    uint64_t files, files_done;
+    uint64_t bytes, bytes_done;
+    uint64_t elapsed_ns;
+    uint64_t silent_ns; // since when none of the above has grown
+};
+
+// Before the loop: datasets that are not there are queued. 0 or -ENOMEM.
+int indexing_open(struct supervisor *supervisor);
+
+// The turn: takes over what has been built, and begins the next one.
+void indexing_act(struct supervisor *supervisor);
+bool indexing_is_due(const struct supervisor *supervisor);
+
+// The tick: tells the log and systemd how far it is.
+void indexing_tick(struct supervisor *supervisor, uint64_t now);
+
+// After a reload, which has opened all datasets. 0 or -ENOMEM, which leaves the states unknown: all count as open.
+void indexing_begin_again(struct supervisor *supervisor);
+
+// Before the loop ends.
+void indexing_leave(struct supervisor *supervisor);
+void indexing_close(struct supervisor *supervisor);
+
+// Has the index of the dataset checked, and built if it does not fit; again if that has failed before. Returns the
+// number of the round that is to be waited for, or 0: there is no memory for that.
+uint64_t indexing_want(struct supervisor *supervisor, size_t place);
+
+// Whether that round has ended. Then *code is 0 or a negative errno, and *text says what was found, until the next
+// turn.
+// `generation` is what indexing_generation said when it was asked for: after a reload, the outcome is the reload's.
+bool indexing_outcome(const struct supervisor *supervisor, size_t place, uint64_t round, int *code,
+                      const char **text);
+uint64_t indexing_generation(const struct supervisor *supervisor);
+
+enum index_state indexing_state(const struct supervisor *supervisor, size_t place);
+const char *indexing_state_name(enum index_state state);
+
+// False: its index is not being built now.
+bool indexing_figures(const struct supervisor *supervisor, size_t place, uint64_t now,
+                      struct index_figures *figures);
+
+// "12 of 100 files, 0.40 of 3.20 GB, 0.12 GB/s, about 25 s left"
+const char *indexing_describe(const struct index_figures *figures, char text[INDEXING_TEXT]);
+
+// Why the last round failed; "".
+const char *indexing_problem(const struct supervisor *supervisor, size_t place);
+
+// Of a dataset that is not there: -EAGAIN, or why its index could not be built, with a sentence.
+int indexing_refuse(const struct supervisor *supervisor, size_t place, struct error *error);
+
+#endif

@@ -1,0 +1,32 @@
+#include "daemon/supervisor/mixes.h"
+
+#include "daemon/source/mixture.h"
+#include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/indexing.h"
+
+bool mixes_is_settled(const struct supervisor *supervisor, size_t place) {
+    const struct dataset_config *config = &supervisor->config->datasets[place];
+    bool settled = true;
+    for (size_t i = 0; i < config->source_count; i++) {
+        size_t source = config->source_places[i];
+        settled &= supervisor->datasets[source] || indexing_state(supervisor, source) == INDEX_FAILED;
+    }
+    return settled;
+}
+
+bool mixes_uses(const struct supervisor *supervisor, size_t place, size_t source) {
+    const struct dataset_config *config = &supervisor->config->datasets[place];
+    bool uses = false;
+    for (size_t i = 0; i < config->source_count; i++)
+        uses |= config->source_places[i] == source;
+    return uses;
+}
+
+int mixes_open(struct supervisor *supervisor, size_t place, struct error *error) {
+    struct dataset **served = &supervisor->datasets[place];
+    if (*served)
+        return 0;
+    if (!datasets_has_sources(supervisor->config, supervisor->datasets, place))
+        return error_set(error, -ENODATA, "the index of one of its sources could not be built");
+    return mixture_open(&supervisor->config->datasets[place], supervisor->datasets, served, error);
+}

@@ -1,0 +1,207 @@
+// What feedctl read --verify makes of the index that a daemon sends, and that it believes no number in it.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/sizes.h"
+#include "client/ctl/files_index.h"
+
+#define FIELDS  4u
+#define SAMPLES 2u
+#define WORDS   18u
+
+// Extents from byte 8 on, values of two bytes from byte 40 on, and from byte 48 on the documents of two files: three
+// that begin with the tokens 0, 2 and 2, then one.
+static const uint64_t example[WORDS] = {
+    WORDS * 8,  512, 0,  1024, UINT64_C(7) << 32 | 1,
+    0x04030201, // no bytes in file 0, 7 bytes in file 1
+    0,          3,   96, 3,    1,
+    120,        0,   2,  2,    0,
+    0,          0,
+};
+
+static struct files_index take(Feedd__Column__Kind kind, uint64_t offset, uint64_t bytes) {
+    struct files_index index = {.count = WORDS};
+    struct error error = {0};
+    Feedd__Column column = FEEDD__COLUMN__INIT, *list[] = {&column};
+    Feedd__Answer page = FEEDD__ANSWER__INIT;
+    column.field = 1;
+    column.kind = kind;
+    column.offset = offset;
+    column.bytes = bytes;
+    column.pad = 9;
+    page.n_columns = 1;
+    page.columns = list;
+    assert_int_equal(files_index_take(&index, FIELDS, &page, &error), 0);
+    assert_true(index.known && index.columns[1].known && !index.columns[0].known);
+    assert_int_equal(index.columns[1].pad, 9);
+    index.words = malloc(sizeof example);
+    assert_non_null(index.words);
+    memcpy(index.words, example, sizeof example);
+    return index;
+}
+
+static void right(Feedd__Column__Kind kind, uint64_t offset, uint64_t bytes) {
+    struct error error = {0};
+    struct files_index index = take(kind, offset, bytes);
+    const struct feed_array array = {.shape = {10}, .bytes = 10 * bytes};
+    assert_int_equal(files_index_check(&index, 1, &array, SAMPLES, 2, &error), 0);
+    files_index_free(&index);
+}
+
+static void wrong(Feedd__Column__Kind kind, uint64_t offset, uint64_t bytes, uint64_t samples,
+                  uint64_t files) {
+    struct error error = {0};
+    struct files_index index = take(kind, offset, bytes);
+    const struct feed_array array = {.shape = {10}, .bytes = 10 * 8};
+    assert_int_equal(files_index_check(&index, 1, &array, samples, files, &error), -EPROTO);
+    assert_non_null(strstr(error.text, "does not hold all samples of field 1"));
+    index.columns[1].transformed = true; // nothing of it is read then
+    assert_int_equal(files_index_check(&index, 1, &array, samples, files, &error), 0);
+    files_index_free(&index);
+}
+
+static void columns_lie_in_the_index(void **state) {
+    (void)state;
+    right(FEEDD__COLUMN__KIND__EXTENTS, 8, 8);
+    right(FEEDD__COLUMN__KIND__EXTENTS, WORDS * 8 - 32, 8);
+    right(FEEDD__COLUMN__KIND__VALUES, WORDS * 8 - 16, 8);
+    right(FEEDD__COLUMN__KIND__POSITIONS, 48, 8);
+    wrong(FEEDD__COLUMN__KIND__EXTENTS, 8, 4, SAMPLES, 2); // the field has 8 bytes
+    wrong(FEEDD__COLUMN__KIND__EXTENTS, WORDS * 8 - 24, 8, SAMPLES, 2);
+    wrong(FEEDD__COLUMN__KIND__EXTENTS, 9, 8, SAMPLES, 2);
+    wrong(FEEDD__COLUMN__KIND__EXTENTS, UINT64_MAX - 7, 8, SAMPLES, 2);
+    wrong(FEEDD__COLUMN__KIND__EXTENTS, 8, 8, UINT64_C(1) << 60, 2);
+    wrong(FEEDD__COLUMN__KIND__VALUES, WORDS * 8 - 8, 8, SAMPLES, 2);
+    wrong(FEEDD__COLUMN__KIND__VALUES, 8, 8, UINT64_C(1) << 61, 2);
+    wrong(FEEDD__COLUMN__KIND__POSITIONS, 48, 8, SAMPLES, 6);  // files
+    wrong(FEEDD__COLUMN__KIND__DOCUMENTS, 24, 8, SAMPLES, 1);  // more documents than there is room
+    wrong(FEEDD__COLUMN__KIND__DOCUMENTS, 112, 8, SAMPLES, 1); // none
+}
+
+static void a_ragged_column_has_extents(void **state) {
+    (void)state;
+    struct error error = {0};
+    const struct feed_array ragged = {.ragged = true}, fixed = {.shape = {10}, .bytes = 10 * 8};
+    struct files_index index = take(FEEDD__COLUMN__KIND__EXTENTS, 8, 8);
+    assert_int_equal(files_index_check(&index, 1, &ragged, SAMPLES, 2, &error), -EPROTO);
+    index.columns[1].ragged = true;
+    assert_int_equal(files_index_check(&index, 1, &ragged, SAMPLES, 2, &error), 0);
+    assert_int_equal(files_index_check(&index, 1, &fixed, SAMPLES, 2, &error), -EPROTO);
+    assert_int_equal(files_index_check(&index, 1, &ragged, WORDS, 2, &error), -EPROTO);
+    index.columns[1].kind = FEEDD__COLUMN__KIND__WITHIN;
+    assert_int_equal(files_index_check(&index, 1, &ragged, SAMPLES, 2, &error), 0);
+    index.columns[1].kind = FEEDD__COLUMN__KIND__VALUES;
+    assert_int_equal(files_index_check(&index, 1, &ragged, SAMPLES, 2, &error), -EPROTO);
+    files_index_free(&index);
+}
+
+static void columns_of_unknown_kinds_are_refused(void **state) {
+    (void)state;
+    struct files_index index = {0};
+    struct error error = {0};
+    Feedd__Column column = FEEDD__COLUMN__INIT, *list[] = {&column};
+    Feedd__Answer page = FEEDD__ANSWER__INIT;
+    page.n_columns = 1;
+    page.columns = list;
+    column.field = FIELDS;
+    assert_int_equal(files_index_take(&index, FIELDS, &page, &error), -EPROTO);
+    column.field = 0;
+    for (int kind = -1; kind <= 6; kind += 7) {
+        column.kind = (Feedd__Column__Kind)kind;
+        assert_int_equal(files_index_take(&index, FIELDS, &page, &error), -EPROTO);
+    }
+    assert_false(index.known);
+}
+
+static void samples_are_found(void **state) {
+    (void)state;
+    struct files_index index = take(FEEDD__COLUMN__KIND__EXTENTS, 8, 8);
+    const struct files_extent extent = files_index_extent(&index, &index.columns[1], 1);
+    assert_true(extent.offset == 1024 && extent.file == 1 && extent.bytes == 7);
+    files_index_free(&index);
+
+    uint8_t values[2];
+    index = take(FEEDD__COLUMN__KIND__VALUES, 40, 2);
+    assert_int_equal(files_index_values(&index, &index.columns[1], 1, 0, 0, values), 42);
+    assert_memory_equal(values, "\3\4", 2);
+    files_index_free(&index);
+}
+
+static void bytes_within_the_index_are_found(void **state) {
+    (void)state;
+    uint8_t bytes[5];
+    uint64_t offset = 0;
+    struct error error = {0};
+    struct files_index index = take(FEEDD__COLUMN__KIND__WITHIN, 8, 5);
+    const struct files_column *column = &index.columns[1];
+    index.words[1] = 40;
+    index.words[2] = UINT64_C(3) << 32;
+    assert_int_equal(files_index_within(&index, column, 0, bytes, sizeof bytes, &offset, &error), 0);
+    assert_memory_equal(bytes, "\1\2\3\11\0", sizeof bytes); // filled up with the pad
+    assert_int_equal(offset, 40);
+    static const struct {
+        uint64_t offset, bytes;
+    } outside[] = {{WORDS * 8 - 2, 3}, {WORDS * 8 + 1, 0}, {UINT64_MAX, 3}, {UINT64_MAX - 1, UINT32_MAX}};
+    for (size_t i = 0; i < COUNT_OF(outside); i++) {
+        index.words[1] = outside[i].offset;
+        index.words[2] = outside[i].bytes << 32;
+        assert_int_equal(files_index_within(&index, column, 0, bytes, sizeof bytes, &offset, &error),
+                         -EPROTO);
+    }
+    files_index_free(&index);
+}
+
+// In words 4 and 5 of the index, which begin at the column's text.
+static void paths_are_found(void **state) {
+    (void)state;
+    struct files_index index = take(FEEDD__COLUMN__KIND__PATHS, 8, 5);
+    struct files_column *column = &index.columns[1];
+    column->text = 32;
+    memcpy(&index.words[4], "a/1\0b/22", 8);
+    index.words[1] = 0;
+    assert_string_equal(files_index_path(&index, column, 0), "a/1");
+    index.words[1] = 4; // where no text ends
+    memset(&index.words[5], 'x', (WORDS - 5) * 8);
+    assert_null(files_index_path(&index, column, 0));
+    static const uint64_t outside[] = {WORDS * 8 - 32, WORDS * 8 - 31, UINT64_MAX - 31, UINT64_MAX};
+    for (size_t i = 0; i < COUNT_OF(outside); i++) {
+        index.words[1] = outside[i];
+        assert_null(files_index_path(&index, column, 0));
+    }
+    files_index_free(&index);
+}
+
+// Windows of four tokens, which begin three tokens apart.
+static void windows_are_made(void **state) {
+    (void)state;
+    int32_t made[4];
+    struct files_index index = take(FEEDD__COLUMN__KIND__POSITIONS, 48, 16);
+    files_index_values(&index, &index.columns[1], 0, 0, 0, made);
+    assert_memory_equal(made, ((int32_t[]){0, 1, 0, 1}), sizeof made);
+    files_index_values(&index, &index.columns[1], 1, 0, 1, made);
+    assert_memory_equal(made, ((int32_t[]){1, 2, 3, 4}), sizeof made);
+    index.columns[1].kind = FEEDD__COLUMN__KIND__DOCUMENTS;
+    files_index_values(&index, &index.columns[1], 0, 0, 0, made);
+    assert_memory_equal(made, ((int32_t[]){0, 0, 2, 2}), sizeof made); // document 1 is empty
+    files_index_values(&index, &index.columns[1], 2, 1, 0, made);
+    assert_memory_equal(made, ((int32_t[]){3, 3, 3, 3}), sizeof made);
+    files_index_free(&index);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(columns_lie_in_the_index),
+        cmocka_unit_test(a_ragged_column_has_extents),
+        cmocka_unit_test(columns_of_unknown_kinds_are_refused),
+        cmocka_unit_test(samples_are_found),
+        cmocka_unit_test(bytes_within_the_index_are_found),
+        cmocka_unit_test(paths_are_found),
+        cmocka_unit_test(windows_are_made),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

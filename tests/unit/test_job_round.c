@@ -1,0 +1,83 @@
+// How many chunks a loader takes at once, and when it waits.
+#include "tests/unit/stage_fixture.h"
+
+#define DEPTH 40u
+// Samples of 128 KiB, two per chunk: a round takes four chunks.
+static const struct ring_shape shape = {.slots = 1, .batch = 64, .chunk_samples = 2, .words = 16383};
+#define ROUND_SAMPLES 8u
+
+static struct test_loader loader;
+
+static int set_up(void **state) {
+    (void)state;
+    fixture_open(&loader, &shape, DEPTH, ON_ERROR_FAIL);
+    fixture_dispatch(&loader, 0, 0);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    fixture_close(&loader);
+    return 0;
+}
+
+static bool turn(void) {
+    return job_round(&loader.board, &loader.reader.reader, true);
+}
+
+static uint32_t unclaimed(void) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < shape.batch / shape.chunk_samples; i++)
+        count += chunk_state(atomic_load(&ring_chunks(&loader.ring, 0)[i])) == CHUNK_FREE;
+    return count;
+}
+
+// Another loader can have the rest of the batch meanwhile.
+static void a_round_reads_a_few_large_samples(void **state) {
+    (void)state;
+    assert_true(turn());
+    assert_int_equal(loader.reader.submitted, ROUND_SAMPLES);
+    assert_int_equal(loader.reader.reader.in_flight, 0);
+    assert_int_equal(unclaimed(), (shape.batch - ROUND_SAMPLES) / shape.chunk_samples);
+    fixture_work(&loader);
+    assert_int_equal(loader.reader.submitted, shape.batch);
+    assert_int_equal(ring_slot_poll(&loader.ring, 0), RING_SLOT_READY);
+}
+
+// Nothing waits for reads until all that may be are in flight.
+static void slow_storage_gets_as_many_as_it_may_have(void **state) {
+    (void)state;
+    loader.reader.most = 0;
+    for (uint32_t round = 1; round <= DEPTH / ROUND_SAMPLES; round++) {
+        assert_true(turn());
+        assert_int_equal(loader.reader.reader.in_flight, round * ROUND_SAMPLES);
+        assert_int_equal(loader.reader.waits, 0);
+    }
+    assert_true(turn());
+    assert_int_equal(loader.reader.reader.in_flight, DEPTH);
+    assert_int_equal(loader.reader.waits, 1);
+    loader.reader.most = UINT32_MAX;
+    fixture_work(&loader);
+    assert_int_equal(ring_slot_poll(&loader.ring, 0), RING_SLOT_READY);
+}
+
+// ... nor when there is nothing left to claim.
+static void the_last_reads_are_waited_for(void **state) {
+    (void)state;
+    loader.reader.most = 0;
+    assert_true(turn());
+    assert_true(job_round(&loader.board, &loader.reader.reader, false));
+    assert_int_equal(loader.reader.reader.in_flight, ROUND_SAMPLES);
+    assert_int_equal(loader.reader.waits, 1);
+    loader.reader.most = UINT32_MAX;
+    fixture_work(&loader);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_round_reads_a_few_large_samples, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(slow_storage_gets_as_many_as_it_may_have, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_last_reads_are_waited_for, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
