@@ -1,6 +1,7 @@
 #include "daemon/dataset/mix_sizes.h"
 
 #include "base/sizes.h"
+#include "daemon/on_error.h"
 
 static const struct size_summary *sizes_of(const struct dataset *mix, uint32_t source, uint32_t field) {
     return mix->sources[source]->sizes[field];
@@ -36,10 +37,11 @@ static uint64_t most_draws(uint64_t count, uint64_t weight, uint64_t total) {
     return min_u64(count, (uint64_t)((share + total - 1) / total) + 1);
 }
 
-// An epoch of the source has a sample once, and `draws` consecutive draws may begin with the last one of an epoch.
-static uint64_t most_times(const struct dataset *source, uint64_t draws) {
+// An epoch of the source has a sample once, and `draws` consecutive draws may begin with the last one of an epoch. A
+// sample may take the places of any others that cannot be read.
+static uint64_t most_times(const struct dataset *mix, const struct dataset *source, uint64_t draws) {
     const uint32_t kind = source->layout->selection.kind;
-    if (kind == SELECTION_LIST || kind == SELECTION_WEIGHTED_1)
+    if (kind == SELECTION_LIST || kind == SELECTION_WEIGHTED_1 || mix->on_error == ON_ERROR_REPLACE)
         return draws;
     return draws < 2 ? draws : 2 + (draws - 2) / source->layout->samples;
 }
@@ -51,7 +53,7 @@ static void find_shares(const struct dataset *mix, const uint32_t *weights, uint
         total += weights[i];
     for (uint32_t i = 0; i < mix->layout->part_count; i++) {
         shares[i].draws = most_draws(count, weights[i], total);
-        shares[i].times = most_times(mix->sources[i], shares[i].draws);
+        shares[i].times = most_times(mix, mix->sources[i], shares[i].draws);
     }
 }
 

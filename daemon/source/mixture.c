@@ -95,13 +95,6 @@ static int sum_up_sizes(const struct mixture *mixture) {
     for (uint32_t i = 0; i < dataset->layout->field_count; i++) {
         if (!dataset->layout->fields[i].ragged)
             continue;
-        if (mixture->config->on_error)
-            return error_set(mixture->error, -EINVAL,
-                             "%s:%" PRIu32 ": [mix %s] on_error: found %s with the ragged field %s, wanted"
-                             " fail, or pad.%s = LENGTH in all sources",
-                             mixture->config->file, mixture->config->line, mixture->config->name,
-                             on_error_name(mixture->config->on_error), dataset->layout->fields[i].name,
-                             dataset->layout->fields[i].name);
         dataset->sizes[i] = malloc(sizeof *dataset->sizes[i]);
         if (!dataset->sizes[i])
             return refuse(mixture, NULL, -ENOMEM, "out of memory");

@@ -90,3 +90,10 @@ const struct mix_draw *mix_order_samples(struct mix_order *order, uint64_t epoch
         memset(samples, 0xff, count * sizeof *samples);
     return mix_samples_draws(order->samples);
 }
+
+uint64_t mix_order_replacement(struct mix_order *order, uint64_t epoch, uint64_t position, uint32_t attempt) {
+    uint64_t of_run;
+    if (!mix_run_position(order->epoch_samples, epoch, position, &of_run))
+        return UINT64_MAX;
+    return mix_samples_replacement(order->samples, of_run, attempt);
+}

@@ -19,4 +19,8 @@ void mix_order_close(struct mix_order *order);
 const struct mix_draw *mix_order_samples(struct mix_order *order, uint64_t epoch, uint64_t first,
                                          uint32_t count, uint64_t *samples);
 
+// The stored sample of the same source that takes the place of the one at a position, in this attempt
+// (order/replace.h). UINT64_MAX for none.
+uint64_t mix_order_replacement(struct mix_order *order, uint64_t epoch, uint64_t position, uint32_t attempt);
+
 #endif
