@@ -1,5 +1,5 @@
-// Which samples of a dataset, view or mix stand at the places of a batch, and how many bytes they have in ragged fields.
-// It holds the samples of one chunk at a time.
+// Which samples of a dataset, view or mix stand in a batch, and how many bytes they have in ragged fields. It holds the
+// samples of one chunk at a time.
 #ifndef FEEDD_DAEMON_SUPERVISOR_FEEDS_BATCH_SAMPLES_H
 #define FEEDD_DAEMON_SUPERVISOR_FEEDS_BATCH_SAMPLES_H
 
