@@ -55,8 +55,8 @@ struct loader_settings {
     uint32_t reserved;
     uint64_t supervisor_pid;
     uint64_t mapped_limit;
-    struct mix_run mix; // of a mix: the run
-    uint32_t mix_order; // ... and the enum order_version of its sources
+    struct mix_run mix;   // of a mix: the run
+    uint32_t mix_shuffle; // ... and whether its sources are shuffled
     uint32_t mix_reserved;
     struct dataset_layout layout;
 };

@@ -5,14 +5,9 @@
 
 #include "base/scope.h"
 #include "base/sizes.h"
-#include "order/replace.h"
 
-// With the orders of its two latest epochs: neighbouring positions may be at the end of one and the start of the next.
 struct source {
     struct mix_source about;
-    struct order orders[2]; // by the epoch's lowest bit
-    uint64_t epochs[2];
-    bool known[2];
     // During mix_samples_at: the first of its draws, how many there are, and where in `drawn` their samples begin.
     uint64_t number;
     uint32_t count, begin;
@@ -21,8 +16,6 @@ struct source {
 struct mix_samples {
     struct mix *mix;
     struct mix_cursor *cursor;
-    enum order_version order;
-    uint64_t seed;
     uint32_t count; // of sources
     struct mix_draw *draws;
     uint64_t *drawn; // samples, source by source
@@ -31,28 +24,14 @@ struct mix_samples {
 
 // ---- One source --------------------------------------------------------------------------------------------
 
-static const struct order *order_of(const struct mix_samples *samples, struct source *source,
-                                    uint64_t epoch) {
-    const uint32_t place = epoch & 1;
-    if (!source->known[place] || source->epochs[place] != epoch) {
-        // Draws by weight are in random order anyway.
-        bool drawn = source->about.selector->selection.kind == SELECTION_WEIGHTED_1;
-        order_init(&source->orders[place], drawn ? ORDER_SEQUENTIAL : samples->order, source->about.samples,
-                   samples->seed, epoch);
-        source->epochs[place] = epoch;
-        source->known[place] = true;
-    }
-    return &source->orders[place];
-}
-
 // The samples of its draws number..number+count-1, epoch by epoch.
-static void find_samples(const struct mix_samples *samples, struct source *source) {
+static void find_samples(const struct mix_samples *samples, const struct source *source) {
+    struct sampler *sampler = source->about.sampler;
     uint64_t *to = samples->drawn + source->begin;
     for (uint32_t done = 0; done < source->count;) {
-        const struct mix_place place = mix_place(source->number + done, source->about.samples);
-        const uint32_t here = (uint32_t)min_u64(source->count - done, source->about.samples - place.position);
-        order_samples(order_of(samples, source, place.epoch), place.position, here, to + done);
-        selector_map(source->about.selector, samples->seed, place.epoch, to + done, here);
+        const struct mix_place place = mix_place(source->number + done, sampler->samples);
+        const uint32_t here = (uint32_t)min_u64(source->count - done, sampler->samples - place.position);
+        sampler_samples(sampler, place.epoch, place.position, here, to + done);
         done += here;
     }
     for (uint32_t i = 0; i < source->count; i++)
@@ -103,27 +82,23 @@ uint64_t mix_samples_replacement(struct mix_samples *samples, uint64_t position,
     if (draw.source == MIX_NO_SOURCE)
         return UINT64_MAX;
     const struct mix_source *source = &samples->sources[draw.source].about;
-    const struct mix_place place = mix_place(draw.number, source->samples);
-    uint64_t found = replace_number(samples->seed, place.epoch, place.position, attempt, source->samples);
-    selector_map(source->selector, samples->seed, place.epoch, &found, 1);
-    return found + source->first;
+    const struct mix_place place = mix_place(draw.number, source->sampler->samples);
+    return sampler_replacement(source->sampler, place.epoch, place.position, attempt) + source->first;
 }
 
 // ---- Opening -----------------------------------------------------------------------------------------------
 
-int mix_samples_open(const struct mix_run *run, const struct mix_source *sources, enum order_version order,
-                     uint64_t seed, uint32_t most, struct mix_samples **samples, struct error *error) {
+int mix_samples_open(const struct mix_run *run, const struct mix_source *sources, uint32_t most,
+                     struct mix_samples **samples, struct error *error) {
     if (run->sources > MIX_MAX_SOURCES)
         return error_set(error, -EINVAL, "found %u sources in a mix, wanted 1 to %u", run->sources,
                          MIX_MAX_SOURCES);
     for (uint32_t i = 0; i < run->sources; i++)
-        if (sources[i].samples == 0)
+        if (sources[i].sampler->samples == 0)
             return error_set(error, -EINVAL, "found no samples in source %u of a mix, wanted some", i);
     struct mix_samples *made = calloc(1, sizeof *made + run->sources * sizeof *made->sources);
     if (!made)
         return error_set(error, -ENOMEM, "found no memory for a mix of %u sources", run->sources);
-    made->order = order;
-    made->seed = seed;
     made->count = run->sources;
     made->draws = calloc(max_u64(most, 1), sizeof *made->draws);
     made->drawn = calloc(max_u64(most, 1), sizeof *made->drawn);

@@ -5,21 +5,19 @@
 #define FEEDD_ORDER_MIX_SAMPLES_H
 
 #include "order/mix_run.h"
-#include "order/selection.h"
+#include "order/sampler.h"
 
 struct mix_source {
-    const struct selector *selector; // of a view; one with SELECTION_ALL otherwise
-    uint64_t samples;                // in an epoch of its own
-    uint64_t first; // is added to the numbers of its samples, which so differ between sources
+    struct sampler *sampler; // how it would deliver its samples by itself, with the seed of the run
+    uint64_t first;          // is added to the numbers of its samples, which so differ between sources
 };
 
 struct mix_samples; // for one thread at a time
 
-// `order` is that of the sources; one that draws by weight is drawn from in any order. `sources`, of which there are
-// run->sources, is copied, but not the selectors. `most` bounds `count` in mix_samples_at. -EINVAL or -ERANGE, with a
-// sentence, for a run that cannot be; -ENOMEM.
-int mix_samples_open(const struct mix_run *run, const struct mix_source *sources, enum order_version order,
-                     uint64_t seed, uint32_t most, struct mix_samples **samples, struct error *error);
+// `sources`, of which there are run->sources, is copied, but not the samplers, which are for the same thread. `most`
+// bounds `count` in mix_samples_at. -EINVAL or -ERANGE, with a sentence, for a run that cannot be; -ENOMEM.
+int mix_samples_open(const struct mix_run *run, const struct mix_source *sources, uint32_t most,
+                     struct mix_samples **samples, struct error *error);
 
 // NULL is ignored.
 void mix_samples_close(struct mix_samples *samples);

@@ -11,6 +11,7 @@
 struct sources {
     char *names[MIX_MAX_SOURCES];
     uint64_t samples[MIX_MAX_SOURCES];
+    bool windows[MIX_MAX_SOURCES]; // its order is known to the daemon alone
     uint32_t count;
     bool replaces;
 };
@@ -25,6 +26,7 @@ static int take_sources(const Feedd__Answer *page, void *context, struct error *
             return error_set(error, -EPROTO, "feedd describes a source that a mix cannot have");
         }
         sources->names[sources->count] = name;
+        sources->windows[sources->count] = page->sources[i]->windows;
         sources->samples[sources->count++] = page->sources[i]->samples;
     }
     return 0;
@@ -46,7 +48,8 @@ static int ask_for_sources(struct sources *sources, const struct ctl *ctl, const
 static bool allocate(struct origins *origins, uint32_t count) {
     origins->files = calloc(count, sizeof *origins->files);
     origins->first = calloc(count, sizeof *origins->first);
-    return origins->files && origins->first;
+    origins->samplers = calloc(count, sizeof *origins->samplers);
+    return origins->files && origins->first && origins->samplers;
 }
 
 static void set_seed(struct origins *origins, uint64_t seed, bool shuffle) {
@@ -56,6 +59,16 @@ static void set_seed(struct origins *origins, uint64_t seed, bool shuffle) {
     origins->seed = random ? seed : 0;
 }
 
+static int open_sampler(struct origins *origins, uint32_t i, enum order_version version, uint64_t samples,
+                        struct error *error) {
+    const struct files *files = &origins->files[i];
+    const struct selection *selection = &files->selector.selection;
+    if (selection->kind == SELECTION_WEIGHTED_1)
+        version = ORDER_SEQUENTIAL; // see dataset_source_order
+    return sampler_open(&origins->samplers[i], version, samples, origins->seed, selection, files->list, 0,
+                        error);
+}
+
 static int open_mix(struct origins *origins, const struct feed *feed, const struct sources *sources,
                     struct error *error) {
     struct mix_source about[MIX_MAX_SOURCES];
@@ -63,14 +76,17 @@ static int open_mix(struct origins *origins, const struct feed *feed, const stru
     uint64_t first = 0;
     for (uint32_t i = 0; i < sources->count; i++) {
         const struct selector *selector = &origins->files[i].selector;
-        about[i] = (struct mix_source){.selector = selector, .samples = sources->samples[i], .first = first};
+        int err =
+            open_sampler(origins, i, (enum order_version)attachment->mix_order, sources->samples[i], error);
+        if (err)
+            return err;
+        about[i] = (struct mix_source){&origins->samplers[i], first};
         origins->first[i] = first;
         bool view = selector->selection.kind != SELECTION_ALL;
         if (__builtin_add_overflow(first, view ? selector->selection.of : sources->samples[i], &first))
             return error_set(error, -EPROTO, "feedd describes sources with too many samples");
     }
-    return mix_samples_open(&attachment->mix, about, (enum order_version)attachment->mix_order, origins->seed,
-                            1, &origins->mix, error);
+    return mix_samples_open(&attachment->mix, about, 1, &origins->mix, error);
 }
 
 static int open_sources(struct origins *origins, const struct ctl *ctl, const struct feed *feed,
@@ -78,6 +94,11 @@ static int open_sources(struct origins *origins, const struct ctl *ctl, const st
     if (sources->count != feed->now->mix.sources)
         return error_set(error, -EPROTO, "feedd describes a different mix from the one that was opened");
     for (uint32_t i = 0; i < sources->count; i++) {
+        if (shuffle && sources->windows[i])
+            return error_set(error, -ENOTSUP,
+                             "cannot verify a mix that shuffles %s in windows (shuffle_window); read that"
+                             " dataset by itself, or the mix without --shuffle",
+                             sources->names[i]);
         struct feed_description description = *feed_describe(feed);
         description.dataset = sources->names[i];
         description.samples = sources->samples[i];
@@ -123,8 +144,11 @@ int origins_open(struct origins *origins, const struct ctl *ctl, const struct fe
 
 void origins_close(struct origins *origins) {
     mix_samples_close(origins->mix);
-    for (uint32_t i = 0; i < origins->count; i++)
+    for (uint32_t i = 0; i < origins->count; i++) {
+        sampler_close(&origins->samplers[i]);
         files_close(&origins->files[i]);
+    }
+    free(origins->samplers);
     free(origins->files);
     free(origins->first);
 }

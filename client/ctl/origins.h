@@ -10,9 +10,10 @@ struct origins {
     struct files *files; // of each source
     uint64_t *first;     // of a mix: the number of its first stored sample
     uint64_t epoch_samples;
-    uint64_t seed;           // of the run; 0 if nothing in it is random
-    bool replaces;           // others take the places of samples that cannot be read
-    struct mix_samples *mix; // NULL: there is one source, not a mix
+    uint64_t seed;            // of the run; 0 if nothing in it is random
+    bool replaces;            // others take the places of samples that cannot be read
+    struct mix_samples *mix;  // NULL: there is one source, not a mix
+    struct sampler *samplers; // of a mix: each source's
 };
 
 // `seed` and `shuffle` are those that the feed was asked for.

@@ -65,12 +65,6 @@ static int find_source(const struct config *config, struct dataset_config *mix, 
     mix->source_places[i] = (size_t)(of - config->datasets);
     if (mix_weight_parse(source->value, weight, &cause) < 0)
         return config_refuse(error, mix->file, source->line, mix, key_of(source, key), "%s", cause.text);
-    if (of->shuffle_window)
-        return config_refuse(error, mix->file, source->line, mix, key_of(source, key),
-                             "found %s %s with shuffle_window = %" PRIu64
-                             ", wanted 0: a mix shuffles its sources"
-                             " as a whole; name a view of it with shuffle_window = 0",
-                             config_kind(of), of->name, of->shuffle_window);
     return check_reading(mix, source, of, error);
 }
 

@@ -151,6 +151,11 @@ static inline enum order_version dataset_order(const struct dataset_layout *layo
     return layout->window ? ORDER_WINDOW_1 : ORDER_FEISTEL_1;
 }
 
+// How it is shuffled as a source of a mix. Draws by weight are in random order anyway.
+static inline enum order_version dataset_source_order(const struct dataset_layout *layout, bool shuffle) {
+    return layout->selection.kind == SELECTION_WEIGHTED_1 ? ORDER_SEQUENTIAL : dataset_order(layout, shuffle);
+}
+
 // A source of a mix.
 struct dataset_part {
     uint64_t first_sample; // the number of its first stored sample

@@ -16,9 +16,9 @@ static int part_fd(const struct loader_settings *settings, uint32_t part, int wh
     return HERITAGE_FILES + (int)settings->layout.file_count + PART_FDS * (int)part + which;
 }
 
-static int map_list(const struct loader_settings *settings, uint32_t part, const struct selection *selection,
-                    const uint64_t **list, struct error *error) {
-    const size_t bytes = selection_list_bytes(selection);
+static int map_list(const struct loader_settings *settings, uint32_t part,
+                    const struct dataset_layout *layout, const uint64_t **list, struct error *error) {
+    const size_t bytes = dataset_list_bytes(layout);
     const void *map = NULL;
     if (!bytes)
         return 0;
@@ -60,14 +60,17 @@ static int open_part(struct mix_parts *mix, const struct loader_settings *settin
                                 .first_sample = described->part[i].first_sample,
                                 .first_file = described->part[i].first_file,
                                 .first_number = described->part[i].first_number};
-    int err = map_list(settings, i, &layout->selection, &list, error);
+    int err = map_list(settings, i, layout, &list, error);
     if (!err)
         err = map_index(settings, i, layout, &part->index, error);
     if (!err)
         err = stage_set_open(&mix->stages[i], layout, header->fields, error);
+    if (!err)
+        err = sampler_open(&mix->samplers[i], dataset_source_order(layout, settings->mix_shuffle),
+                           layout->samples, header->seed, &layout->selection, list,
+                           dataset_list_bytes(layout), error);
     if (err)
         return err;
-    selector_init(&mix->selectors[i], &layout->selection, list);
     add_folder(mix, part);
     return 0;
 }
@@ -76,11 +79,8 @@ static int open_samples(struct mix_parts *mix, const struct loader_settings *set
                         const struct ring_header *header, struct error *error) {
     struct mix_source sources[MIX_MAX_SOURCES];
     for (uint32_t i = 0; i < mix->count; i++)
-        sources[i] = (struct mix_source){.selector = &mix->selectors[i],
-                                         .samples = mix->parts[i].layout->samples,
-                                         .first = mix->parts[i].first_sample};
-    return mix_samples_open(&settings->mix, sources, (enum order_version)settings->mix_order, header->seed,
-                            header->chunk_samples, &mix->samples, error);
+        sources[i] = (struct mix_source){&mix->samplers[i], mix->parts[i].first_sample};
+    return mix_samples_open(&settings->mix, sources, header->chunk_samples, &mix->samples, error);
 }
 
 static int open_all(struct mix_parts *mix, const struct loader_settings *settings,
@@ -97,9 +97,9 @@ static int open_all(struct mix_parts *mix, const struct loader_settings *setting
                          settings->mix.sources);
     mix->parts = calloc(mix->count, sizeof *mix->parts);
     mix->stages = calloc(mix->count, sizeof *mix->stages);
-    mix->selectors = calloc(mix->count, sizeof *mix->selectors);
+    mix->samplers = calloc(mix->count, sizeof *mix->samplers);
     mix->folders = calloc(mix->count, sizeof *mix->folders);
-    if (!mix->parts || !mix->stages || !mix->selectors || !mix->folders)
+    if (!mix->parts || !mix->stages || !mix->samplers || !mix->folders)
         return error_set(error, -ENOMEM, "out of memory");
     for (uint32_t i = 0; i < mix->count && !err; i++)
         err = open_part(mix, settings, described, i, header, error);
@@ -128,10 +128,12 @@ void mix_parts_close(struct mix_parts *mix) {
         return;
     for (uint32_t i = 0; mix->stages && i < mix->count; i++)
         stage_set_close(&mix->stages[i]);
+    for (uint32_t i = 0; mix->samplers && i < mix->count; i++)
+        sampler_close(&mix->samplers[i]);
     mix_samples_close(mix->samples);
     free(mix->parts);
     free(mix->stages);
-    free(mix->selectors);
+    free(mix->samplers);
     free(mix->folders);
     free(mix);
 }

@@ -13,7 +13,7 @@ struct mix_parts {
     uint64_t stored_samples;
     struct chunk_part *parts;
     struct stage_set *stages;
-    struct selector *selectors;
+    struct sampler *samplers;
     struct folder_files *folders; // of those parts that are folders with files to read
     uint32_t folder_count;
     struct mix_samples *samples;

@@ -260,6 +260,10 @@ static int take_fingerprint(const struct mixture *mixture) {
         for (uint32_t i = 0; i < layout->part_count; i++) {
             const struct dataset_layout *source = dataset->sources[i]->layout;
             XXH3_64bits_update(whole, &source->fingerprint, sizeof source->fingerprint);
+            if (source->window) {
+                const uint64_t shuffled[] = {source->window, source->groups_hash};
+                XXH3_64bits_update(whole, shuffled, sizeof shuffled);
+            }
             XXH3_64bits_update(drawn, &source->selection.seed, sizeof source->selection.seed);
         }
         layout->fingerprint = XXH3_64bits_digest(whole);

@@ -219,10 +219,11 @@ def check_replaced(content, bad, batches, batch_size, seed=0, number=lambda posi
 
 
 class Source:
-    """A source of a mix: the content of a dataset or view or, with weights, of the dataset that it draws from."""
+    """A source of a mix: the content of a dataset or view or, with weights, of the dataset that it draws from. `windows` is a
+    Shuffled, or None."""
 
-    def __init__(self, content, weights=None, samples=None):
-        self.content = content
+    def __init__(self, content, weights=None, samples=None, windows=None):
+        self.content, self.windows = content, windows
         self.draws = Draws(weights) if weights else None
         self.samples = samples or len(weights or next(iter(content.values())))
 
@@ -231,7 +232,7 @@ class Source:
         epoch, position = divmod(number, self.samples)
         if self.draws:
             return self.draws.sample(seed, epoch, position)
-        return _order(self.samples, shuffle, seed, epoch)[position]
+        return _order(self.samples, shuffle, seed, epoch, self.windows)[position]
 
     def replaced(self, number, shuffle, seed, bad):
         """The same if the samples `bad` of the content cannot be read."""

@@ -197,10 +197,6 @@ static const struct {
      "[view y] shuffle_window: found together with indices, wanted one of them"},
     {TOKENS "[view y]\nof = x\nweights = /d/w.npy\nshuffle_window = 2\n",
      "[view y] shuffle_window: found together with weights, wanted one of them"},
-    {TOKENS "shuffle_window = 2\n[mix y]\nsource.x = 1\nepoch_samples = 9\n",
-     "[mix y] source.x: found dataset x with shuffle_window = 2, wanted 0: a mix shuffles its sources as a "
-     "whole;"
-     " name a view of it with shuffle_window = 0"},
     {"[feedd]\nloaders = \x1b[31m4\n", ":2: found the control character 0x1b, wanted text"},
     {"[feedd]\nsocket = /" LONG64 LONG64 LONG64 "\n", ":2: found a line of 202 bytes, wanted at most 197"},
     {"[feedd]\nsocket = x\n[feedd]\n[dataset ?]\n", ":3: [feedd]: found a second time"},

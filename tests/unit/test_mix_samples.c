@@ -18,12 +18,22 @@
 // Three sources: a dataset, a split of one, and a list with numbers that come twice.
 struct world {
     struct selector selectors[3];
+    struct sampler samplers[3];
     struct mix_source sources[3];
     struct mix_run run;
 };
 
 static const uint64_t list[] = {5, 5, 3, 19, 0};
 static const uint32_t weights[] = {30, 11, 7};
+
+static void set_source(struct world *world, uint32_t i, const struct selection *selection,
+                       const uint64_t *numbers, uint64_t samples, uint64_t first) {
+    struct error error = {0};
+    selector_init(&world->selectors[i], selection, numbers);
+    assert_int_equal(
+        sampler_open(&world->samplers[i], ORDER_SEQUENTIAL, samples, SEED, selection, numbers, 0, &error), 0);
+    world->sources[i] = (struct mix_source){&world->samplers[i], first};
+}
 
 static void make_world(struct world *world) {
     static const struct selection selections[] = {
@@ -32,28 +42,34 @@ static void make_world(struct world *world) {
         {.kind = SELECTION_LIST, .of = 20, .count = COUNT_OF(list)},
     };
     static const uint64_t samples[] = {97, 130, COUNT_OF(list)}, first[] = {0, 97, 597};
-    for (uint32_t i = 0; i < 3; i++) {
-        selector_init(&world->selectors[i], &selections[i], i == 2 ? list : NULL);
-        world->sources[i] = (struct mix_source){&world->selectors[i], samples[i], first[i]};
-    }
+    for (uint32_t i = 0; i < 3; i++)
+        set_source(world, i, &selections[i], i == 2 ? list : NULL, samples[i], first[i]);
     mix_run_begin(&world->run, weights, 3);
 }
 
-static struct mix_samples *open_samples(const struct world *world, enum order_version order) {
+// Only one at a time: the samplers are the world's.
+static struct mix_samples *open_samples(struct world *world, enum order_version order) {
     struct mix_samples *samples = NULL;
     struct error error = {0};
-    assert_int_equal(mix_samples_open(&world->run, world->sources, order, SEED, MOST, &samples, &error), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        bool drawn = world->selectors[i].selection.kind == SELECTION_WEIGHTED_1;
+        world->samplers[i].version = drawn ? ORDER_SEQUENTIAL : order;
+        memset(world->samplers[i].known, 0, sizeof world->samplers[i].known);
+    }
+    assert_int_equal(mix_samples_open(&world->run, world->sources, MOST, &samples, &error), 0);
     return samples;
 }
 
 // What the source gives as its draw `number`, by the definition.
-static uint64_t sample_of(const struct mix_source *source, enum order_version version, uint64_t number) {
+static uint64_t sample_of(const struct world *world, enum order_version version,
+                          const struct mix_draw *draw) {
     struct order order;
-    const struct mix_place place = mix_place(number, source->samples);
-    order_init(&order, version, source->samples, SEED, place.epoch);
+    const uint64_t samples = world->samplers[draw->source].samples;
+    const struct mix_place place = mix_place(draw->number, samples);
+    order_init(&order, version, samples, SEED, place.epoch);
     uint64_t sample = order_sample(&order, place.position);
-    selector_map(source->selector, SEED, place.epoch, &sample, 1);
-    return source->first + sample;
+    selector_map(&world->selectors[draw->source], SEED, place.epoch, &sample, 1);
+    return world->sources[draw->source].first + sample;
 }
 
 static void check_from(const struct world *world, struct mix_samples *samples, enum order_version version,
@@ -64,7 +80,7 @@ static void check_from(const struct world *world, struct mix_samples *samples, e
     mix_samples_at(samples, first, count, found);
     for (uint32_t i = 0; i < count; i++) {
         const struct mix_draw draw = draw_at(cursor, first + i);
-        assert_int_equal(found[i], sample_of(&world->sources[draw.source], version, draw.number));
+        assert_int_equal(found[i], sample_of(world, version, &draw));
     }
 }
 
@@ -129,11 +145,12 @@ static void test_replacements(void **state) {
     for (uint64_t position = 0; position < 3000; position += 1 + position % 7)
         for (uint32_t attempt = 1; attempt <= REPLACE_ATTEMPTS; attempt++) {
             const struct mix_draw draw = draw_at(cursor, position);
-            const struct mix_source *source = &world.sources[draw.source];
-            const struct mix_place place = mix_place(draw.number, source->samples);
-            uint64_t right = replace_number(SEED, place.epoch, place.position, attempt, source->samples);
-            selector_map(source->selector, SEED, place.epoch, &right, 1);
-            assert_int_equal(mix_samples_replacement(samples, position, attempt), source->first + right);
+            const uint64_t all = world.samplers[draw.source].samples;
+            const struct mix_place place = mix_place(draw.number, all);
+            uint64_t right = replace_number(SEED, place.epoch, place.position, attempt, all);
+            selector_map(&world.selectors[draw.source], SEED, place.epoch, &right, 1);
+            right += world.sources[draw.source].first;
+            assert_int_equal(mix_samples_replacement(samples, position, attempt), right);
         }
     check_from(&world, samples, ORDER_FEISTEL_1, 100, 50); // the place of the cursor does not matter
     mix_samples_close(samples);
@@ -153,13 +170,14 @@ static void test_draws_by_weight_are_in_any_order(void **state) {
     assert_non_null(table);
     memcpy(table, sums, sizeof sums);
     draw_prepare(table, 4);
-    selector_init(&world.selectors[1], &drawn, table);
-    world.sources[1].samples = 50;
+    set_source(&world, 1, &drawn, table, 50, 97);
     uint64_t one[480], other[480];
-    struct mix_samples *shuffled = open_samples(&world, ORDER_FEISTEL_1),
-                       *stored = open_samples(&world, ORDER_SEQUENTIAL);
-    mix_samples_at(shuffled, 0, 480, one);
-    mix_samples_at(stored, 0, 480, other);
+    struct mix_samples *samples = open_samples(&world, ORDER_FEISTEL_1);
+    mix_samples_at(samples, 0, 480, one);
+    mix_samples_close(samples);
+    samples = open_samples(&world, ORDER_SEQUENTIAL);
+    mix_samples_at(samples, 0, 480, other);
+    mix_samples_close(samples);
     uint32_t same = 0, of_others = 0;
     for (uint32_t i = 0; i < 480; i++)
         if (one[i] >= 97 && one[i] < 597)
@@ -168,8 +186,6 @@ static void test_draws_by_weight_are_in_any_order(void **state) {
             of_others += one[i] != other[i];
     assert_int_equal(same, 110);
     assert_true(of_others > 300);
-    mix_samples_close(shuffled);
-    mix_samples_close(stored);
 }
 
 static void test_wrong_runs(void **state) {
@@ -179,16 +195,13 @@ static void test_wrong_runs(void **state) {
     struct error error = {0};
     make_world(&world);
     world.run.version = 2;
-    assert_int_equal(mix_samples_open(&world.run, world.sources, ORDER_SEQUENTIAL, 0, 1, &samples, &error),
-                     -EINVAL);
+    assert_int_equal(mix_samples_open(&world.run, world.sources, 1, &samples, &error), -EINVAL);
     make_world(&world);
     world.run.base.drawn[1] = 1;
-    assert_int_equal(mix_samples_open(&world.run, world.sources, ORDER_SEQUENTIAL, 0, 1, &samples, &error),
-                     -EINVAL);
+    assert_int_equal(mix_samples_open(&world.run, world.sources, 1, &samples, &error), -EINVAL);
     make_world(&world);
-    world.sources[2].samples = 0;
-    assert_int_equal(mix_samples_open(&world.run, world.sources, ORDER_SEQUENTIAL, 0, 1, &samples, &error),
-                     -EINVAL);
+    world.samplers[2].samples = 0;
+    assert_int_equal(mix_samples_open(&world.run, world.sources, 1, &samples, &error), -EINVAL);
     assert_string_equal(error.text, "found no samples in source 2 of a mix, wanted some");
     assert_null(samples);
 }

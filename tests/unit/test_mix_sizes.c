@@ -84,16 +84,17 @@ static void make_ring(struct ring *ring, uint32_t batch, uint64_t most) {
 
 // Position by position.
 static void find_sizes(uint64_t *bytes) {
-    struct selector selectors[SOURCES];
+    struct sampler samplers[SOURCES];
     struct mix_source about[SOURCES];
     struct mix_samples *samples;
     struct error error = {0};
     for (uint32_t i = 0; i < SOURCES; i++) {
-        selector_init(&selectors[i], &world.layouts[i].selection, NULL);
-        about[i] = (struct mix_source){&selectors[i], samples_of[i], i * (uint64_t)MOST};
+        assert_int_equal(sampler_open(&samplers[i], ORDER_FEISTEL_1, samples_of[i], world.shape.seed,
+                                      &world.layouts[i].selection, NULL, 0, &error),
+                         0);
+        about[i] = (struct mix_source){&samplers[i], i * (uint64_t)MOST};
     }
-    assert_int_equal(
-        mix_samples_open(&world.shape.mix, about, ORDER_FEISTEL_1, world.shape.seed, 1, &samples, &error), 0);
+    assert_int_equal(mix_samples_open(&world.shape.mix, about, 1, &samples, &error), 0);
     for (uint64_t position = 0; position < EPOCH; position++) {
         uint64_t found;
         mix_samples_at(samples, position, 1, &found);

@@ -17,10 +17,17 @@ void attach_resume_begin(struct attach_request *request) {
         mix_run_begin(&request->shape.mix, dataset->weights, dataset->layout->part_count);
 }
 
+static bool has_windows(const struct dataset *dataset) {
+    bool found = dataset->layout->window;
+    for (uint32_t i = 0; i < dataset->layout->part_count; i++)
+        found |= dataset->sources[i]->layout->window != 0;
+    return found;
+}
+
 static int check_order(const struct resume_token *token, const struct feed_shape *shape,
                        struct error *error) {
     const struct dataset_layout *layout = shape->dataset->layout;
-    const bool windows = layout->window || token->version == ORDER_WINDOW_1;
+    const bool windows = has_windows(shape->dataset) || token->version == ORDER_WINDOW_1;
     if (token->fingerprint != layout->fingerprint)
         return error_set(error, -ESTALE,
                          "the resume token belongs to other data%s: its fingerprint is %016" PRIx64

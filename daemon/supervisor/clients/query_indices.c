@@ -107,6 +107,7 @@ void query_sources(struct session *session, const char *name,
         rows[i].name = dataset->sources[i]->name;
         rows[i].weight = dataset->weights[i];
         rows[i].samples = dataset->sources[i]->layout->samples;
+        rows[i].windows = dataset->sources[i]->layout->window != 0;
         list[i] = &rows[i];
     }
     answer.replaces = dataset->on_error == ON_ERROR_REPLACE;

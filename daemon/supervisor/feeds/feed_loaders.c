@@ -37,7 +37,7 @@ static int start_one(struct served_feed *feed, struct error *error) {
         .queue_depth = (uint32_t)supervisor->config->queue_depth,
         .mapped_limit = supervisor->config->mapped_limit,
         .mix = &feed->shape.mix,
-        .mix_order = feed->shape.shuffle ? ORDER_FEISTEL_1 : ORDER_SEQUENTIAL,
+        .mix_shuffle = feed->shape.shuffle,
         .changed = on_changed,
         .owner = feed,
     };

@@ -5,8 +5,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "order/order.h"
-
 // A source's list, mapped; NULL if it has none.
 struct list_map {
     const struct dataset_list *list;
@@ -16,13 +14,13 @@ struct list_map {
 struct mix_order {
     uint64_t epoch_samples;
     uint32_t count; // of sources
-    struct selector *selectors;
+    struct sampler *samplers;
     struct list_map *lists;
     struct mix_samples *samples;
 };
 
 static int map_list(const struct dataset *source, struct list_map *map, struct error *error) {
-    const size_t bytes = selection_list_bytes(&source->layout->selection);
+    const size_t bytes = dataset_list_bytes(source->layout);
     if (!bytes)
         return 0;
     void *memory =
@@ -43,11 +41,14 @@ static int open_samples(struct mix_order *order, const struct feed_shape *shape,
         if (err)
             return err;
         const struct dataset_list *list = order->lists[i].list;
-        selector_init(&order->selectors[i], &layout->selection, list ? list->words : NULL);
-        sources[i] = (struct mix_source){.selector = &order->selectors[i], .samples = layout->samples};
+        err = sampler_open(&order->samplers[i], dataset_source_order(layout, shape->shuffle), layout->samples,
+                           shape->seed, &layout->selection, list ? list->words : NULL,
+                           dataset_list_bytes(layout), error);
+        if (err)
+            return err;
+        sources[i] = (struct mix_source){.sampler = &order->samplers[i]};
     }
-    return mix_samples_open(&shape->mix, sources, shape->shuffle ? ORDER_FEISTEL_1 : ORDER_SEQUENTIAL,
-                            shape->seed, most, &order->samples, error);
+    return mix_samples_open(&shape->mix, sources, most, &order->samples, error);
 }
 
 int mix_order_open(const struct feed_shape *shape, uint32_t most, struct mix_order **made,
@@ -58,10 +59,10 @@ int mix_order_open(const struct feed_shape *shape, uint32_t most, struct mix_ord
         return error_set(error, -ENOMEM, "out of memory");
     order->epoch_samples = mix->layout->samples;
     order->count = mix->layout->part_count;
-    order->selectors = calloc(order->count, sizeof *order->selectors);
+    order->samplers = calloc(order->count, sizeof *order->samplers);
     order->lists = calloc(order->count, sizeof *order->lists);
-    int err = order->selectors && order->lists ? open_samples(order, shape, most, error)
-                                               : error_set(error, -ENOMEM, "out of memory");
+    int err = order->samplers && order->lists ? open_samples(order, shape, most, error)
+                                              : error_set(error, -ENOMEM, "out of memory");
     if (err)
         mix_order_close(order);
     else
@@ -72,11 +73,13 @@ int mix_order_open(const struct feed_shape *shape, uint32_t most, struct mix_ord
 void mix_order_close(struct mix_order *order) {
     if (!order)
         return;
+    for (uint32_t i = 0; order->samplers && i < order->count; i++)
+        sampler_close(&order->samplers[i]);
     for (uint32_t i = 0; order->lists && i < order->count; i++)
         if (order->lists[i].list)
             munmap((void *)order->lists[i].list, order->lists[i].bytes);
     mix_samples_close(order->samples);
-    free(order->selectors);
+    free(order->samplers);
     free(order->lists);
     free(order);
 }

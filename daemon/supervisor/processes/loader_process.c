@@ -123,7 +123,7 @@ static int write_settings(const struct loader_start *start, uint32_t record, int
         .supervisor_pid = (uint64_t)getpid(),
         .mapped_limit = start->mapped_limit,
         .mix = *start->mix,
-        .mix_order = start->mix_order,
+        .mix_shuffle = start->mix_shuffle,
     };
     AUTO_CLOSE int fd = memfd_create("feedd-loader-settings", MFD_CLOEXEC);
     if (fd < 0)

@@ -34,7 +34,7 @@ struct loader_start {
     uint32_t queue_depth;
     uint64_t mapped_limit;
     const struct mix_run *mix; // of a mix: the run; else zeros
-    uint32_t mix_order;        // ... and the enum order_version of its sources
+    bool mix_shuffle;          // ... and whether its sources are shuffled
     void *owner;
     void (*changed)(struct process *process); // see process.h
 };
