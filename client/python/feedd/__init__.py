@@ -9,18 +9,22 @@ from ._feed import Array, version as __version__
 from .dataset import Dataset
 from .errors import Error, OptionError, Timeout, TooManyBatches, Unavailable
 from .loader import DataLoader
+from .mixing import CutMix, MixUp, mixed
 from .service import Service, serve
 
 __all__ = [
     "Array",
+    "CutMix",
     "DataLoader",
     "Dataset",
     "Error",
+    "MixUp",
     "OptionError",
     "Service",
     "Timeout",
     "TooManyBatches",
     "Unavailable",
     "__version__",
+    "mixed",
     "serve",
 ]

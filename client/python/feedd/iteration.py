@@ -15,6 +15,7 @@ class Iteration:
         self._loader = loader
         self.superseded = False  # by another iteration
         self._exhausted = False
+        self.place = (0, 0)  # of the batch that was handed out last: its epoch, and the position of its first sample there
 
     def __iter__(self) -> "Iteration":
         return self
@@ -30,6 +31,7 @@ class Iteration:
         if self.superseded:
             raise Error("another iteration over this loader has begun: a loader stands at one place. Make a second one")
         batch = loader._take()
+        self.place = batch.epoch, batch.first_position
         if batch.last_of_epoch:
             self._exhausted = True
         return loader._tensors(batch)

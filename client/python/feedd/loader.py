@@ -139,7 +139,8 @@ class DataLoader:
         self._timeout_ms = milliseconds(timeout)
         self._rank_finder = RankFinder(given["rank"], given["world_size"], local_world_size, device_world_size, share)
         self._device = device
-        self._as_dict = bool(as_dict)
+        self.seed = seed_of(given["seed"], given["generator"])
+        self.as_dict = bool(as_dict)
         self._copy = bool(copy)
         where = frameworks.device_name(device)
         self.framework = frameworks.choose(framework, where)
@@ -147,7 +148,7 @@ class DataLoader:
         self._options: dict[str, Any] = {
             "shuffle": bool(given["shuffle"]),
             "drop_last": self.drop_last,
-            "seed": seed_of(given["seed"], given["generator"]),
+            "seed": self.seed,
             **self._rank_finder.options(),
             "prefetch": 0 if prefetch_factor is None else whole_number("prefetch_factor", prefetch_factor, 1, 4094) + 1,
             "device": where,
@@ -293,7 +294,7 @@ class DataLoader:
     def _tensors(self, batch: Batch) -> Any:
         convert = self._convert
         tensors = tuple(convert(array) for array in batch.arrays())
-        return dict(zip(self._names, tensors)) if self._as_dict else tensors
+        return dict(zip(self._names, tensors)) if self.as_dict else tensors
 
     # ---- State -----------------------------------------------------------------------------------------------------
 
