@@ -140,8 +140,7 @@ class DataLoader:
         self._rank_finder = RankFinder(given["rank"], given["world_size"], local_world_size, device_world_size, share)
         self._device = device
         self.seed = seed_of(given["seed"], given["generator"])
-        self.as_dict = bool(as_dict)
-        self._copy = bool(copy)
+        self.as_dict, self._copy = bool(as_dict), bool(copy)
         where = frameworks.device_name(device)
         self.framework = frameworks.choose(framework, where)
         self._ragged = ragged_fields.choose(ragged, self.framework)

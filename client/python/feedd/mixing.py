@@ -59,8 +59,8 @@ class MixUp(_Kind):
 
     def mix(self, images: Any, dice: random.Random) -> tuple[Any, float]:
         if not images.is_floating_point():
-            raise TypeError(f"MixUp blends images of a floating-point type, and these are {images.dtype}: add cast f32 or f16 to"
-                            " their transform")
+            raise TypeError(f"MixUp blends images of a floating-point type, and these are {images.dtype}: add cast f32 or"
+                            " f16 to their transform")
         share = dice.betavariate(self.alpha, self.alpha)
         return images.roll(1, 0).mul_(1 - share).add_(images, alpha=share), share
 
@@ -120,7 +120,8 @@ class _Mixed:
         import torch
 
         if labels.dim() != 1 or labels.is_floating_point():
-            raise TypeError(f"labels are class numbers, one for each sample, and these are {list(labels.shape)} of {labels.dtype}")
+            raise TypeError(f"labels are class numbers, one for each sample, and these are {list(labels.shape)} of"
+                            f" {labels.dtype}")
         whole = torch.nn.functional.one_hot(labels.long(), self._classes).float()
         return whole.roll(1, 0).mul_(1 - share).add_(whole, alpha=share)
 
