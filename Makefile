@@ -24,7 +24,7 @@ WERROR   ?=
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-7s %s\n' '$(1)' '$(2)')
 
-PKGS_DAEMON := liburing libuv inih libprotobuf-c libxxhash liblz4 libzstd zlib
+PKGS_DAEMON := liburing libuv inih libprotobuf-c libxxhash liblz4 libzstd libjpeg libpng libwebp zlib
 PKGS_CLIENT := libprotobuf-c
 PKGS_CTL    := jansson tinfo libxxhash libpng zlib
 pkg = $(shell pkg-config --cflags $(1) 2>/dev/null)
@@ -145,6 +145,12 @@ $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libclient.a
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT) liburing jansson) -lm
 
+# Those that measure parts of the daemon, or do in a loop what loaders do.
+$(BUILD)/bench/bench_image_%: $(BUILD)/obj/bench/bench_image_%.o $(BUILD)/libdaemon.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(optional_libs) -lm
+
 $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libdaemon.a $(BUILD)/libctl.a $(BUILD)/libclient.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
@@ -162,6 +168,18 @@ $(BUILD)/tests/streams: $(BUILD)/obj/tests/integration/streams.o $(BUILD)/libcli
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT))
 
+# This one is a part of the daemon by itself.
+$(BUILD)/tests/image_dump: $(BUILD)/obj/tests/integration/image_dump.o $(BUILD)/libdaemon.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(optional_libs) -lm
+
+# Resizes images that a test sends.
+$(BUILD)/tests/resizer: $(BUILD)/obj/tests/integration/resizer.o $(BUILD)/libdaemon.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(optional_libs) -lm
+
 # Preloaded into feedd.
 $(BUILD)/tests/%.so: $(BUILD)/obj/tests/integration/%.o
 	$(call say,LINK,$@)
@@ -173,6 +191,12 @@ $(BUILD)/bench/%.so: $(BUILD)/obj/bench/%.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -shared -o $@ $^ -ldl
 
+# Loaded by the tests that compare operations on pixels with torchvision's.
+$(BUILD)/tests/image_operations.so: $(BUILD)/obj/tests/python/image_operations.o $(BUILD)/libdaemon.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -shared -o $@ $^ -lm
+
 # feedd with loaders and transfer processes that play one that has been taken over.
 $(BUILD)/tests/hostile_feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/obj/tests/integration/hostile_loader.o $(BUILD)/obj/tests/integration/hostile_transfer.o $(BUILD)/libdaemon.a
 	$(call say,LINK,$@)
@@ -180,7 +204,7 @@ $(BUILD)/tests/hostile_feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/obj/tests/inte
 	$(Q)$(LINK) -Wl,--wrap=control_send -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(optional_libs) -lm
 
 unit: $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_TESTS))
-integration-programs: $(addprefix $(BUILD)/tests/,consumer streams failing_epoll.so hostile_feedd attempts.so)
+integration-programs: $(addprefix $(BUILD)/tests/,consumer streams resizer failing_epoll.so hostile_feedd image_dump attempts.so failing_decoder.so)
 bench-programs: $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SOURCES)) $(BUILD)/bench/slow_reads.so
 
 # ---- Tests -----------------------------------------------------------------------------------------------------
@@ -198,7 +222,7 @@ check:
 # The tests of the Python package again, with PyTorch; fails if PyTorch is not available.
 check-torch:
 	$(Q)tools/install-dependencies.sh build check python
-	+$(Q)$(again) all python-torch
+	+$(Q)$(again) all python-torch $(BUILD)/tests/image_operations.so
 	$(Q)python3 tests/run.py --build $(BUILD) --jobs $(JOBS) --torch $(TESTFLAGS)
 # The tests that depend on where batches are delivered, on a GPU of this machine. Fails if there is none.
 GPU ?= cuda:0

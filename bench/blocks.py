@@ -1,9 +1,10 @@
 """Figures of compressed Arrow and Parquet files, which loaders decode, beside PyArrow's own scan in as many threads."""
 
 import os
+import statistics
 import subprocess
 
-from figures import rounded
+from figures import cpu_ns, rounded
 from instance import BenchError
 from measure import alternate, median, run_json
 
@@ -32,9 +33,11 @@ def make(bench, kind, codec):
     return paths
 
 
-def consume(bench, instance, dataset, shuffle):
-    command = bench.consumer_command(instance, dataset, "--seconds", bench.seconds, "--warm-up", 0.3, batch=BATCH)
-    return run_json([argument for argument in command if shuffle or argument != "--shuffle"])
+def consume(bench, instance, dataset, shuffle, seconds=None):
+    command = bench.consumer_command(instance, dataset, "--seconds", seconds or bench.seconds, "--warm-up", 0.3, batch=BATCH)
+    before = instance.cpu_seconds()
+    report = run_json([argument for argument in command if shuffle or argument != "--shuffle"])
+    return {**report, "feedd_cpu_seconds": instance.cpu_seconds() - before}
 
 
 def blocks(bench):
@@ -49,6 +52,8 @@ def blocks(bench):
             dataset["block_memory"] = BLOCK_MEMORY
         datasets = {"data": dataset, "windows": {**dataset, "shuffle_window": WINDOW}}
         with bench.instance(datasets, index_folder=bench.folder) as instance:
+            for name in datasets:  # so that no index is being made while something is measured
+                consume(bench, instance, name, False, seconds=0.1)
             *orders, scans = alternate(
                 bench.rounds,
                 lambda: consume(bench, instance, "data", False),
@@ -62,7 +67,9 @@ def blocks(bench):
             bench.records.add("host.blocks", value, "samples/s", {"format": kind, "codec": codec, "order": order}, limit,
                               f"{GOAL} of PyArrow" if goal else None, value / limit >= GOAL if goal else None,
                               rounds=rounded(results, "samples_per_second"),
-                              limit_rounds=rounded(scans, "samples_per_second"))
+                              limit_rounds=rounded(scans, "samples_per_second"),
+                              cpu_ns_per_sample=statistics.median(map(cpu_ns, results)),
+                              limit_cpu_ns_per_sample=statistics.median(map(cpu_ns, scans)))
 
 
 FIGURES = {"host.blocks": blocks}

@@ -14,6 +14,7 @@ sys.dont_write_bytecode = True
 
 import blocks
 import figures
+import images
 import ragged
 import slow
 import tokens
@@ -22,7 +23,8 @@ from figures import Bench
 from instance import BenchError
 from measure import Records
 
-FIGURES = {**figures.FIGURES, **blocks.FIGURES, "host.mix": mix, **ragged.FIGURES, **slow.FIGURES, **tokens.FIGURES}
+FIGURES = {**figures.FIGURES, **blocks.FIGURES, **images.FIGURES,
+           "host.mix": mix, **ragged.FIGURES, **slow.FIGURES, **tokens.FIGURES}
 
 
 def parse():

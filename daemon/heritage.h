@@ -6,6 +6,7 @@
 #include "daemon/dataset/dataset.h"
 #include "gpu/gpu.h"
 #include "order/mix_run.h"
+#include "shm/block_share.h"
 
 enum heritage_fd {
     // 0 is /dev/null, 1 and 2 are the supervisor's
@@ -20,8 +21,10 @@ enum heritage_fd {
     HERITAGE_LIST = 8,   // struct dataset_list of a dataset or view that has one; /dev/null for others
     HERITAGE_INDEX = 9,  // the dataset's index; /dev/null where there is none
     HERITAGE_PARTS = 10, // struct dataset_parts of a mix; /dev/null for others
+    HERITAGE_BLOCKS =
+        11, // decoded blocks that the loaders of a feed share, read-write; /dev/null where they share none
     HERITAGE_FILES =
-        11, // the dataset's files, in order; after them the list and the index of each part of a mix
+        12, // the dataset's files, in order; after them the list and the index of each part of a mix
 };
 
 // For a transfer process.
@@ -51,12 +54,13 @@ struct loader_settings {
     uint32_t on_error; // enum on_error
     uint32_t io_direct;
     uint32_t log_level;
-    uint32_t confine; // whether to give up what it does not need
-    uint32_t reserved;
+    uint32_t confine;     // whether to give up what it does not need
+    uint32_t share_arena; // of `share`: this loader's
     uint64_t supervisor_pid;
     uint64_t mapped_limit;
-    struct mix_run mix;   // of a mix: the run
-    uint32_t mix_shuffle; // ... and whether its sources are shuffled
+    struct block_share_plan share; // zeros: this loader shares no blocks
+    struct mix_run mix;            // of a mix: the run
+    uint32_t mix_shuffle;          // ... and whether its sources are shuffled
     uint32_t mix_reserved;
     struct dataset_layout layout;
 };

@@ -22,6 +22,7 @@ struct philox_block philox(struct philox_key key, struct philox_block counter);
 enum random_use {
     RANDOM_DRAW_1 = 1,    // order/draw.h
     RANDOM_REPLACE_1 = 2, // order/replace.h
+    RANDOM_IMAGE_1 = 3,   // daemon/image/random.h
     RANDOM_BATCH_1 = 4,   // client/python/feedd/mixing.py
 };
 

@@ -169,7 +169,7 @@ struct ring_control {
 };
 
 #define STATS_MAGIC       0x3153544154534446u // "FDSTATS1"
-#define STATS_VERSION     5u
+#define STATS_VERSION     6u
 #define STATS_MAX_FEEDS   64u
 #define STATS_MAX_LOADERS 512u
 #define STATS_MAX_GPUS    16u
@@ -209,7 +209,9 @@ enum bad_fate {
     BAD_FATES
 };
 
-#define STATS_BAD_SAMPLES 32u // that a loader can report between two ticks of the supervisor
+#define STATS_BAD_SAMPLES  32u // that a loader can report between two ticks of the supervisor
+#define STATS_CONDEMNED    32u // samples of a feed that have ended loaders
+#define STATS_REASON_BYTES 72u
 
 // One of them. Written by the loader, relaxed, before bad_count.
 struct stats_bad_sample {
@@ -219,6 +221,8 @@ struct stats_bad_sample {
     _Atomic uint32_t code;    // positive errno
     _Atomic uint32_t fate;    // enum bad_fate
     _Atomic uint32_t refused; // 1: by a stage, after it had been read
+    // The stage's sentence, as far as it fits: bytes in the order of memory, the last one 0.
+    _Atomic uint64_t reason[STATS_REASON_BYTES / 8];
 };
 
 // Written by one loader process (counters, heartbeat, reader) and, while no process has the record, by the
@@ -240,6 +244,12 @@ struct stats_loader {
     _Atomic uint64_t bad_count;
     _Atomic uint64_t bad_totals[BAD_FATES];
     struct stats_bad_sample bad[STATS_BAD_SAMPLES];
+    // The sample that a slow stage works on, plus 1; 0: none. Written by the loader; the supervisor reads it once the
+    // loader has died.
+    _Atomic uint64_t staged_sample;
+    // Samples that have ended two loaders, which slow stages refuse. Written by the supervisor, the count last.
+    _Atomic uint64_t condemned[STATS_CONDEMNED];
+    _Atomic uint64_t condemned_count;
 };
 
 _Static_assert(sizeof(struct stats_loader) == RING_PAGE, "a record of a loader is one page");

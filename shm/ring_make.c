@@ -105,7 +105,8 @@ int ring_plan(struct ring_plan *plan, struct error *error) {
     if (err)
         return err;
     uint64_t chunks;
-    if (__builtin_mul_overflow(sample_bytes, (uint64_t)plan->batch_size, &chunks))
+    if (__builtin_add_overflow(sample_bytes, plan->work_mean, &sample_bytes) ||
+        __builtin_mul_overflow(sample_bytes, (uint64_t)plan->batch_size, &chunks))
         chunks = UINT64_MAX;
     chunks = divide_up(chunks, CHUNK_TARGET);
     chunks = max_u64(min_u64(chunks, CHUNKS_MOST), divide_up(plan->batch_size, CHUNK_SAMPLES));

@@ -18,6 +18,9 @@ struct ring_plan {
     // ... and in nearly every batch. This much of each slot is allocated when the ring is made; more follows when a
     // batch needs it (ring_grow).
     uint64_t ragged_usual;
+    // The bytes that loaders go through, on average, to make a sample of what is stored, if that is much more than what
+    // is delivered: chunks are cut smaller.
+    uint64_t work_mean;
     // the slots lie in a device pool: the object has only the control part, and a batch is one chunk
     bool on_device;
     bool replaces; // on_error = replace

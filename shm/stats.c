@@ -136,6 +136,14 @@ void *stats_unused_record(void *records, size_t count, size_t bytes, size_t word
     return NULL;
 }
 
+static void store_reason(struct stats_bad_sample *bad, const char *reason) {
+    uint64_t words[STATS_REASON_BYTES / 8] = {0};
+    if (snprintf((char *)words, sizeof words, "%s", reason ? reason : "") >= (int)sizeof words)
+        memcpy((char *)words + sizeof words - sizeof "...", "...", sizeof "...");
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        atomic_store_explicit(&bad->reason[i], words[i], memory_order_relaxed);
+}
+
 void stats_note_bad(struct stats_loader *loader, const struct bad_report *report) {
     uint64_t count = atomic_load_explicit(&loader->bad_count, memory_order_relaxed);
     struct stats_bad_sample *bad = &loader->bad[count % STATS_BAD_SAMPLES];
@@ -145,9 +153,43 @@ void stats_note_bad(struct stats_loader *loader, const struct bad_report *report
     atomic_store_explicit(&bad->code, report->code, memory_order_relaxed);
     atomic_store_explicit(&bad->fate, report->fate, memory_order_relaxed);
     atomic_store_explicit(&bad->refused, report->refused, memory_order_relaxed);
+    store_reason(bad, report->reason);
     stats_add(&loader->bad_totals[report->fate], 1);
     // Pairs with the acquire in bad_samples_hear.
     atomic_store_explicit(&loader->bad_count, count + 1, memory_order_release);
+}
+
+static bool is_condemned(const struct stats_loader *loader, uint64_t sample) {
+    // Pairs with the release in stats_condemn.
+    uint64_t count = atomic_load_explicit(&loader->condemned_count, memory_order_acquire);
+    for (uint64_t i = 0; i < count && i < STATS_CONDEMNED; i++)
+        if (atomic_load_explicit(&loader->condemned[i], memory_order_relaxed) == sample)
+            return true;
+    return false;
+}
+
+bool stats_stage_begin(struct stats_loader *loader, uint64_t sample) {
+    if (is_condemned(loader, sample))
+        return false;
+    atomic_store_explicit(&loader->staged_sample, sample + 1, memory_order_relaxed);
+    // The process may end at any instruction of the work, and what it stored before that is seen by who reaps it; the
+    // compiler must not move the work before the store.
+    atomic_signal_fence(memory_order_seq_cst);
+    return true;
+}
+
+void stats_stage_end(struct stats_loader *loader) {
+    atomic_signal_fence(memory_order_seq_cst);
+    atomic_store_explicit(&loader->staged_sample, 0, memory_order_relaxed);
+}
+
+void stats_condemn(struct stats_loader *loader, uint64_t sample) {
+    uint64_t count = atomic_load_explicit(&loader->condemned_count, memory_order_relaxed);
+    if (count >= STATS_CONDEMNED)
+        return; // a loader may write here
+    atomic_store_explicit(&loader->condemned[count], sample, memory_order_relaxed);
+    // Pairs with the acquire in is_condemned.
+    atomic_store_explicit(&loader->condemned_count, count + 1, memory_order_release);
 }
 
 const char *bad_fate_name(uint32_t fate) {

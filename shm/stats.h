@@ -33,8 +33,16 @@ struct bad_report {
     uint64_t sample, offset;
     uint32_t file, code, fate; // enum bad_fate
     bool refused;
+    const char *reason; // of the stage that refused it; else NULL
 };
 void stats_note_bad(struct stats_loader *loader, const struct bad_report *report);
+
+// Loader: bracket work on a sample that may end the process. False: it has ended others, and must not be tried.
+bool stats_stage_begin(struct stats_loader *loader, uint64_t sample);
+void stats_stage_end(struct stats_loader *loader);
+
+// Supervisor: one more sample that is not to be tried, of fewer than STATS_CONDEMNED so far.
+void stats_condemn(struct stats_loader *loader, uint64_t sample);
 
 // "fatal", "skipped", "replaced", or "?"
 const char *bad_fate_name(uint32_t fate);

@@ -30,18 +30,24 @@ DELIVERY = [
 ]  # fmt: skip
 # The tests of the Python package whose outcome depends on the framework, and those that are useful on a GPU.
 PYTHON_WITH_TORCH = [
-    "test_dataset", "test_fork", "test_iterate", "test_jax", "test_kill", "test_lifetime", "test_state", "test_threads",
-    "test_transform", "test_unreadable", "test_view",
+    "test_dataset", "test_fork", "test_images", "test_iterate", "test_jax", "test_kill", "test_lifetime", "test_state",
+    "test_threads", "test_transform", "test_unreadable", "test_view",
 ]  # fmt: skip
 PYTHON_ON_GPU = ["test_iterate", "test_jax", "test_lifetime", "test_state", "test_threads", "test_transform"]
-# The integration tests whose files PyArrow writes, which make python installs.
-WITH_PYARROW = ["test_compressed", "test_parquet", "test_pyarrow"]
+# The integration tests whose files PyArrow or Pillow writes, which make python installs.
+WITH_PACKAGE = {
+    "test_compressed": "pyarrow", "test_condemned": "images", "test_image_jpeg": "pillow", "test_image_png": "pillow",
+    "test_image_resize": "pillow", "test_image_webp": "pillow", "test_images": "images", "test_images_broken": "images",
+    "test_parquet": "pyarrow", "test_pyarrow": "pyarrow",
+}  # fmt: skip
 running = set()  # session leaders of the running programs
 # What an interpreter must have, by what the tests run with; prints nothing if it has it.
 NEEDED = {
     "pyarrow": "import pyarrow",
-    "numpy": "import numpy, pytest",
-    "torch": "import numpy, pytest, torch",
+    "pillow": "import numpy, PIL",
+    "images": "import numpy, PIL, pyarrow",
+    "numpy": "import numpy, PIL, pytest",
+    "torch": "import numpy, PIL, pytest, torch",
     "cuda": "import numpy, pytest, torch; torch.cuda.is_available() or print('its PyTorch sees no GPU')",
 }
 
@@ -91,7 +97,8 @@ def find_unit_tests(options, build):
 def integration_test(options, build, name, device=""):
     """One file of integration tests; with a device, its consumers receive their batches there."""
     # Under build/asan, the one of build is as good.
-    interpreter, reason = interpreter_with("pyarrow", build, build.parent) if name in WITH_PYARROW else (sys.executable, "")
+    package = WITH_PACKAGE.get(name)
+    interpreter, reason = interpreter_with(package, build, build.parent) if package else (sys.executable, "")
     command = [str(interpreter), str(ROOT / "tests/integration/runner.py"), "--build", str(build)]
     command += ["--jobs", str(options.jobs), "--slowness", str(options.slowness)]
     command += ["--device", device] if device else []

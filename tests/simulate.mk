@@ -10,12 +10,13 @@ SIMULATEFLAGS ?=
 SIMULATE_WRAPS := monotonic_ns clock_nanosleep ppoll connect_socket sendmsg recvmsg shutdown uv_queue_work task_start task_leave \
                   process_start process_stop process_kill process_watch process_release syscall config_load \
                   closer_take closer_take_memory closer_take_socket log_write turn_clock_enter turn_clock_leave \
-                  memory_limit_read statvfs posix_fallocate setmntent memfd_create pwrite pipe2 \
+                  memory_limit_read statvfs posix_fallocate setmntent memfd_create pwrite pipe2 getpid \
                   host_stream_start host_stream_queue host_stream_drain host_stream_end gpu_close \
                   mmap munmap ring_claim ring_chunk_done gpu_copy_in gpu_write_words device_wake member_fail \
                   ring_dispatch_copy ring_take_sleeper delivery_release abandoned_leave ring_unmap frame_writer_free \
                   user_put kept_take ring_grow ring_recover leases_still_ours served_feed_gather delivery_join \
-                  budget_grow batch_places_compute ring_places_publish bad_samples_hear brought_hold
+                  budget_grow batch_places_compute ring_places_publish bad_samples_hear brought_hold \
+                  window_order_open window_order_samples sampler_open
 
 SIMULATE_OBJECTS := $(call objects,$(sort $(wildcard tests/simulate/*.c)))
 

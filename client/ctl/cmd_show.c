@@ -24,6 +24,7 @@ struct showing {
     bool draw;
     bool found; // the dataset, and then what the daemon says of it:
     uint64_t samples, fingerprint;
+    enum order_version order;     // as it is read
     bool wanted[FEED_MAX_FIELDS]; // fields
     uint32_t images;              // of these
     uint32_t shown, skipped;
@@ -39,6 +40,8 @@ static int take_datasets(const Feedd__Answer *page, void *context, struct error 
             continue;
         showing->samples = page->datasets[i]->samples;
         showing->fingerprint = page->datasets[i]->fingerprint;
+        if (showing->options.shuffle)
+            showing->order = page->datasets[i]->shuffle_window ? ORDER_WINDOW_1 : ORDER_FEISTEL_1;
         showing->found = true;
     }
     return 0;
@@ -184,25 +187,31 @@ static int take_sample(struct showing *showing, struct feed *feed, uint64_t samp
         showing->skipped++;
         return 0;
     }
-    if (!got || batch.count != 1 || feed_batch_sample(feed, &batch, 0) != (int64_t)sample)
+    const int64_t number = got && batch.count == 1 ? feed_batch_sample(feed, &batch, 0) : -1;
+    if (number < 0 || (!showing->options.shuffle && number != (int64_t)sample))
         return error_set(error, -EPROTO, "feedd did not deliver sample %" PRIu64 " of %s", sample,
                          showing->options.dataset);
-    int err = show_batch(showing, &batch, sample, error);
+    int err = show_batch(showing, &batch, (uint64_t)number, error);
     int released = feed_batch_release(feed, &batch, NULL);
     return released < 0 && !err ? error_set(error, released, "%s", feed_strerror(feed)) : err;
 }
 
 static int show_sample(struct showing *showing, uint64_t sample, struct error *error) {
     char token[RESUME_TOKEN_BYTES];
-    struct resume_token place = {
-        .version = ORDER_SEQUENTIAL, .fingerprint = showing->fingerprint, .consumed = sample};
+    struct resume_token place = {.version = showing->order,
+                                 .fingerprint = showing->fingerprint,
+                                 .seed = showing->options.seed,
+                                 .epoch = showing->options.epoch,
+                                 .consumed = sample};
     struct feed_options options = {
         .socket = showing->ctl->socket,
         .dataset = showing->options.dataset,
         .batch_size = 1,
         .world_size = (uint32_t)max_u64(1, min_u64(showing->samples, RANKS_MOST)),
         .local_world_size = 1,
-        .epochs = 1,
+        .shuffle = showing->options.shuffle,
+        .seed = showing->options.seed,
+        .epochs = showing->options.epoch + 1,
         .prefetch = 1,
         .ring_bytes = 1, // the least that there is
         .resume = token,

@@ -14,6 +14,9 @@ enum key {
     KEY_VALUES = 'n',
     KEY_JSON = 'j',
     KEY_DRAW = 256,
+    KEY_EPOCH,
+    KEY_SEED,
+    KEY_SHUFFLE,
 };
 
 static const struct argp_option table[] = {
@@ -23,6 +26,10 @@ static const struct argp_option table[] = {
     {"output", KEY_OUTPUT, "FILE.png", 0,
      "write images as PNG; %d becomes the sample's number, which is added for several samples", 0},
     {"draw", KEY_DRAW, NULL, 0, "draw images even without a terminal or with NO_COLOR set", 0},
+    {"epoch", KEY_EPOCH, "N", 0,
+     "as in that epoch, counted from 0: random steps on images differ (default: 0)", 0},
+    {"seed", KEY_SEED, "N", 0, "as with that seed (default: 0)", 0},
+    {"shuffle", KEY_SHUFFLE, NULL, 0, "SAMPLE is a place in the shuffled order of the epoch", 0},
     {"json", KEY_JSON, NULL, 0, "print a JSON object per sample, each on a line", 0},
     {0},
 };
@@ -45,6 +52,12 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return options->output = argument, 0;
     case KEY_JSON:
         return options->json = true, 0;
+    case KEY_EPOCH:
+        return options->epoch = ctl_parse_number(state, "epoch", argument, 0, UINT32_MAX), 0;
+    case KEY_SEED:
+        return options->seed = ctl_parse_number(state, "seed", argument, 0, UINT64_MAX), 0;
+    case KEY_SHUFFLE:
+        return options->shuffle = true, 0;
     case KEY_DRAW:
         return options->draw = true, 0;
     case ARGP_KEY_ARG:

@@ -20,6 +20,8 @@ struct show_options {
     uint64_t values;    // of each field, at most; UINT64_MAX: all
     bool values_given;
     bool json, draw;
+    uint64_t epoch, seed;
+    bool shuffle; // samples are places in the shuffled order
 };
 
 // Exits with a usage message on an error.

@@ -43,7 +43,7 @@ _feedctl() {
     --field | --values | -f)
         return
         ;;
-    --batch-size | --seed | --epochs | --batches | --rank | --world-size | --local-world-size | --wait-for | \
+    --batch-size | --seed | --epoch | --epochs | --batches | --rank | --world-size | --local-world-size | --wait-for | \
         --max-lag | --prefetch | --ring | --device | --device-world-size | --resume | --timeout | --work | --share | --client-name | --count | --shard-size | \
         -b | -e | -n)
         return
@@ -75,7 +75,7 @@ _feedctl() {
         [[ $current == -* ]] || words=$(_feedctl_ask feeds id name)
         ;;
     show)
-        words="--field --values --output --draw --json --help"
+        words="--field --values --output --epoch --seed --shuffle --draw --json --help"
         # The arguments that follow the dataset are numbers.
         [[ $current == -* ]] || words=$(_feedctl_ask datasets name)
         ;;

@@ -16,7 +16,8 @@ int block_decoder_open(struct block_decoder *decoder, struct error *error);
 void block_decoder_close(struct block_decoder *decoder);
 
 // `stored` has block_stored_bytes(), `decoded` and `scratch` have as many bytes as the block says. Fills all of
-// `decoded`; or -EBADMSG, or another negative errno, with a sentence.
+// `decoded`; or -EBADMSG, or another negative errno, with a sentence. Other processes may write to `decoded` meanwhile
+// (shm/block_share.h): that changes what is there, and nothing else.
 int block_decode(struct block_decoder *decoder, const struct index_block *block, const uint8_t *stored,
                  uint8_t *decoded, uint8_t *scratch, struct error *error);
 

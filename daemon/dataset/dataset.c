@@ -71,10 +71,22 @@ void dataset_unref(struct dataset *dataset) {
     dataset_unref(base);
 }
 
+static bool is_random(const struct image_step *step) {
+    return step->kind != IMAGE_RESIZE && step->kind != IMAGE_CENTER_CROP && step->kind != IMAGE_PAD;
+}
+
+static bool has_random_steps(const struct dataset_layout *layout) {
+    for (uint32_t i = 0; i < layout->field_count; i++)
+        for (uint32_t k = 0; k < layout->images[i].steps.count; k++)
+            if (is_random(&layout->images[i].steps.steps[k]))
+                return true;
+    return false;
+}
+
 bool dataset_needs_seed(const struct dataset *dataset, bool shuffle) {
-    bool needs = shuffle || dataset_is_drawn(dataset);
+    bool needs = shuffle || dataset_is_drawn(dataset) || has_random_steps(dataset->layout);
     for (uint32_t i = 0; i < dataset->layout->part_count && !needs; i++)
-        needs = dataset_is_drawn(dataset->sources[i]);
+        needs = dataset_needs_seed(dataset->sources[i], false);
     return needs;
 }
 
@@ -146,7 +158,25 @@ const char *dataset_file_path(const struct dataset *of, uint32_t number, char te
     return text;
 }
 
+static const char *image_reason(int code) {
+    switch (-code) {
+    case IMAGE_DAMAGED_ERROR:
+        return "its image is damaged; the log says how";
+    case IMAGE_UNKNOWN_ERROR:
+        return "it is no JPEG, PNG or WebP image that can be decoded";
+    case IMAGE_LARGE_ERROR:
+        return "its image is too large";
+    case IMAGE_SIZE_ERROR:
+        return "a step of its transform cannot take an image of its size";
+    default:
+        return NULL;
+    }
+}
+
 const char *dataset_read_reason(bool in_folder, int code) {
+    const char *image = image_reason(code);
+    if (image)
+        return image;
     if (code == -INCOMPLETE_ERROR)
         return "it is incomplete";
     if (in_folder)
@@ -186,7 +216,7 @@ static double sample_bytes(const struct dataset *dataset) {
     const struct dataset_layout *layout = dataset->layout;
     double bytes = (double)ring_sample_bytes(layout->fields, layout->field_count);
     for (uint32_t i = 0; i < layout->field_count; i++)
-        if (dataset->sizes[i])
+        if (layout->fields[i].ragged)
             bytes += dataset->sizes[i]->bytes / (double)dataset->sizes[i]->samples;
     return bytes;
 }
@@ -227,6 +257,20 @@ static void print_blocks(FILE *out, const struct dataset_blocks *blocks) {
     fputs(" decoded, the largest ", out);
     print_bytes(out, (double)blocks->largest);
     fputc('\n', out);
+}
+
+static void print_transform(FILE *out, const struct dataset *dataset, uint32_t field) {
+    const struct size_summary *sizes = dataset->sizes[field];
+    if (!sizes) {
+        fprintf(out, ", made of %s: %s", dtype_name(dataset->layout->transforms[field].stored),
+                dataset->transforms[field]);
+        return;
+    }
+    fputs(", made of encoded images of ", out);
+    print_bytes(out, (double)size_summary_mean(sizes));
+    fputs(" on average, at most ", out);
+    print_bytes(out, (double)sizes->largest);
+    fprintf(out, ": %s", dataset->transforms[field]);
 }
 
 void dataset_print(FILE *out, const struct dataset *dataset) {
@@ -271,8 +315,7 @@ void dataset_print(FILE *out, const struct dataset *dataset) {
         if (field->ragged)
             print_sizes(out, dataset->sizes[i]);
         if (dataset->transforms[i])
-            fprintf(out, ", made of %s: %s", dtype_name(layout->transforms[i].stored),
-                    dataset->transforms[i]);
+            print_transform(out, dataset, i);
         fputc('\n', out);
     }
 }

@@ -17,6 +17,7 @@
 #include "daemon/block/block.h"
 #include "daemon/dataset/size_summary.h"
 #include "daemon/dataset/transform.h"
+#include "daemon/image/steps_fit.h"
 #include "order/selection.h"
 #include "order/window.h"
 #include "shm/layout.h"
@@ -85,9 +86,13 @@ struct dataset_column {
     uint32_t kind;   // enum column_kind
     uint64_t offset; // of the first sample's or file's entry in the index, a multiple of 8
     // Of the field in one sample, before any transform. An extent with more is cut; one with fewer is filled up with
-    // `pad`. Of a ragged field: in the largest sample, and a sample has what its extent has.
+    // `pad`. Of a field whose stored samples differ in size: in the largest sample, and a sample has what its extent
+    // has.
     uint64_t bytes;
-    uint64_t pad; // a value, repeated until it has 8 bytes
+    uint64_t pad;    // a value, repeated until it has 8 bytes
+    uint64_t mean;   // where they differ in size: of a sample, rounded up
+    uint32_t varies; // they differ, and a stage makes samples of one shape of them: images that are decoded
+    uint32_t reserved;
 };
 
 // The table of blocks, a struct index_block each, which follows the columns of an index.
@@ -98,6 +103,13 @@ struct dataset_blocks {
     uint64_t stored_bytes, decoded_bytes, largest; // of coded ones; the largest when decoded
     uint64_t most_work, most_room;                 // block_work() and block_room() of those that need most
     uint64_t work_memory, memory; // that each loader has: for reading them, and for what they become
+};
+
+// The steps on images of one field, before its transform. All zero: there are none.
+struct dataset_image {
+    uint32_t used; // 1: there are, and the transform is one of pixels as they leave them
+    struct image_stored stored;
+    struct image_steps steps;
 };
 
 // Position-independent: copied unchanged into a memfd for the loaders. File i is a loader's descriptor
@@ -119,6 +131,7 @@ struct dataset_layout {
     uint32_t part_count;   // of a mix; 0: it is none
     struct ring_field fields[RING_MAX_FIELDS]; // as delivered; slot_offset unused
     struct transform transforms[RING_MAX_FIELDS];
+    struct dataset_image images[RING_MAX_FIELDS]; // what comes before the transform
     struct dataset_stream streams[DATASET_MAX_STREAMS];
     uint64_t index_bytes; // 0: no index
     uint64_t index_hash;  // XXH3-64 of it
@@ -194,7 +207,7 @@ struct dataset {
     char index_note[384]; // for people: where the index is from; "" if there is none
     int index_fd;         // sealed memory of layout->index_bytes; -1: none
     const uint8_t *index; // the same, mapped, if there are ragged fields; else NULL
-    struct size_summary *sizes[RING_MAX_FIELDS]; // of ragged fields; NULL for others
+    struct size_summary *sizes[RING_MAX_FIELDS]; // of fields that are ragged as they are stored; or NULL
     uint32_t io;                                 // enum io_mode
     bool io_direct;
     uint32_t io_delay_us;
@@ -222,7 +235,7 @@ static inline bool dataset_is_drawn(const struct dataset *dataset) {
     return dataset->layout->selection.kind == SELECTION_WEIGHTED_1;
 }
 
-// Whether its order depends on a seed, with or without shuffle.
+// Whether its order, or what random steps make of images, depends on a seed.
 bool dataset_needs_seed(const struct dataset *dataset, bool shuffle);
 static inline bool dataset_is_ragged(const struct dataset_layout *layout) {
     for (uint32_t i = 0; i < layout->field_count; i++)
@@ -264,7 +277,13 @@ const struct dataset *dataset_of_file(const struct dataset *dataset, uint32_t *n
 #define DATASET_PATH_TEXT 4096u
 const char *dataset_file_path(const struct dataset *dataset, uint32_t number, char text[DATASET_PATH_TEXT]);
 
-// Why a sample cannot be read, given what its read or its block ended with.
+// Codes with which images are refused: numbers that no read ends with.
+#define IMAGE_DAMAGED_ERROR EILSEQ
+#define IMAGE_UNKNOWN_ERROR EMEDIUMTYPE
+#define IMAGE_LARGE_ERROR   EOVERFLOW
+#define IMAGE_SIZE_ERROR    EDOM
+
+// Why a sample cannot be read, given what its read, its block or its stage ended with.
 const char *dataset_read_reason(bool in_folder, int code);
 
 // The samples in all files of a stream.

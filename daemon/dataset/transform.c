@@ -1,25 +1,24 @@
 #include "daemon/dataset/transform.h"
 
-#include <ctype.h>
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/dtype.h"
 #include "base/sizes.h"
+#include "base/step_reader.h"
 
-#define STEP_NAMES   "cast, scale, shift, mean, std or standardise"
-#define NUMBER_WORDS "a number like 0.5, -2e-3 or 1/255 that f32 can hold"
-#define BLANKS       " \t"
+#define STEP_NAMES                                                                                           \
+    "cast, layout, scale, shift, mean, std or standardise, or first a step on images such as resize"
+#define MOST_CHANNELS 4u // of what is taken for an image
 
-// One step as written, and how far it has been read.
 struct reading {
-    const char *step;
-    int length;
-    const char *at, *end;
-    uint32_t number; // of the step, from 1
+    struct step_reader words;
     struct error *error;
 };
+
+bool transform_takes(uint32_t dtype) {
+    return dtype_bytes(dtype) && dtype != DTYPE_C64 && dtype != DTYPE_C128;
+}
 
 static const struct {
     const char *name;
@@ -37,133 +36,102 @@ static const struct {
 };
 _Static_assert(TRANSFORM_MAX_VALUES == 32, "said above");
 
-bool transform_takes(uint32_t dtype) {
-    return dtype_bytes(dtype) && dtype != DTYPE_C64 && dtype != DTYPE_C128;
-}
-
 #define REFUSE(reading, ...) error_set((reading)->error, -EINVAL, __VA_ARGS__)
-
-// The next word of the step; its length, 0 at the end.
-static size_t take_word(struct reading *reading, const char **word) {
-    while (reading->at < reading->end && strchr(BLANKS, *reading->at))
-        reading->at++;
-    *word = reading->at;
-    while (reading->at < reading->end && !strchr(BLANKS, *reading->at))
-        reading->at++;
-    return (size_t)(reading->at - *word);
-}
-
-static bool is_word(const char *word, size_t length, const char *wanted) {
-    return strlen(wanted) == length && memcmp(word, wanted, length) == 0;
-}
-
-// Decimal, with an optional point and exponent; no words like inf, no hexadecimal.
-static const char *parse_decimal(const char *at, double *number) {
-    char *end;
-    const char *digits = at + (*at == '-' || *at == '+');
-    if (!isdigit((unsigned char)*digits) && *digits != '.')
-        return NULL;
-    if (strspn(at, "+-.0123456789eE") < strcspn(at, "/"))
-        return NULL;
-    *number = strtod(at, &end); // the daemon's locale is C
-    return end == at ? NULL : end;
-}
-
-// NUMBER or NUMBER/NUMBER, divided as float64 and then rounded to float32.
-static bool parse_value(const char *word, size_t length, float *value) {
-    char text[64];
-    double number, divisor = 1;
-    if (length >= sizeof text)
-        return false;
-    memcpy(text, word, length);
-    text[length] = '\0';
-    const char *at = parse_decimal(text, &number);
-    if (at && *at == '/')
-        at = parse_decimal(at + 1, &divisor);
-    if (!at || *at || divisor == 0)
-        return false;
-    *value = (float)(number / divisor);
-    return isfinite(*value);
-}
+// For "%.*s": the step, and its last word.
+#define STEP(reading) (reading)->words.length, (reading)->words.step
+#define WORD(reading) (reading)->words.word_length, (reading)->words.word
 
 static int read_values(struct reading *reading, struct transform_step *step, size_t kind) {
-    const char *word;
-    size_t length;
-    while ((length = take_word(reading, &word))) {
+    while (step_reader_word(&reading->words)) {
         if (step->count == steps[kind].most)
-            return REFUSE(reading, "found \"%.*s\", wanted %s with %s", reading->length, reading->step,
-                          steps[kind].name, steps[kind].wanted);
+            return REFUSE(reading, "found \"%.*s\", wanted %s with %s", STEP(reading), steps[kind].name,
+                          steps[kind].wanted);
         float *value = &step->values[step->count];
-        if (!parse_value(word, length, value))
-            return REFUSE(reading, "found \"%.*s\" in \"%.*s\", wanted " NUMBER_WORDS, (int)length, word,
-                          reading->length, reading->step);
+        if (!step_reader_value(&reading->words, value))
+            return REFUSE(reading, "found \"%.*s\" in \"%.*s\", wanted " STEP_NUMBER_WORDS, WORD(reading),
+                          STEP(reading));
         if (step->kind == TRANSFORM_STD && *value == 0)
-            return REFUSE(reading, "found \"%.*s\" in \"%.*s\", wanted a number other than 0", (int)length,
-                          word, reading->length, reading->step);
+            return REFUSE(reading, "found \"%.*s\" in \"%.*s\", wanted a number other than 0", WORD(reading),
+                          STEP(reading));
         step->count++;
     }
     if (step->count == 0 && steps[kind].most)
-        return REFUSE(reading, "found \"%.*s\", wanted %s with %s", reading->length, reading->step,
-                      steps[kind].name, steps[kind].wanted);
+        return REFUSE(reading, "found \"%.*s\", wanted %s with %s", STEP(reading), steps[kind].name,
+                      steps[kind].wanted);
+    return 0;
+}
+
+// The type of the last word, if a cast can make it, or 0.
+static uint32_t target_of(const struct step_reader *words) {
+    static const uint32_t targets[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_U8,  DTYPE_I8, DTYPE_U16,
+                                       DTYPE_I16, DTYPE_U32, DTYPE_I32,  DTYPE_U64, DTYPE_I64};
+    for (size_t i = 0; i < COUNT_OF(targets); i++)
+        if (step_reader_is(words, dtype_name(targets[i])))
+            return targets[i];
     return 0;
 }
 
 static int read_cast(struct reading *reading, struct transform *transform) {
-    const char *word, *rest;
-    size_t length = take_word(reading, &word), more = take_word(reading, &rest);
-    static const uint32_t targets[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
     if (transform->target)
-        return REFUSE(reading, "found \"%.*s\" as a second cast, wanted one", reading->length, reading->step);
-    for (size_t i = 0; i < COUNT_OF(targets) && !more; i++)
-        if (is_word(word, length, dtype_name(targets[i])))
-            transform->target = targets[i];
-    if (!transform->target)
-        return REFUSE(reading, "found \"%.*s\", wanted cast f32, cast f16 or cast bf16", reading->length,
-                      reading->step);
+        return REFUSE(reading, "found \"%.*s\" as a second cast, wanted one", STEP(reading));
+    step_reader_word(&reading->words);
+    transform->target = target_of(&reading->words);
+    if (!transform->target || step_reader_word(&reading->words))
+        return REFUSE(
+            reading,
+            "found \"%.*s\", wanted cast f32, cast f16, cast bf16, or cast to one of u8 i8 u16 i16 u32 i32 "
+            "u64 i64",
+            STEP(reading));
+    return 0;
+}
+
+static int read_layout(struct reading *reading, struct transform *transform) {
+    struct step_reader *words = &reading->words;
+    if (transform->layout)
+        return REFUSE(reading, "found \"%.*s\" as a second layout, wanted one", STEP(reading));
+    step_reader_word(words);
+    transform->layout = step_reader_is(words, "chw")   ? TRANSFORM_CHW
+                        : step_reader_is(words, "hwc") ? TRANSFORM_HWC
+                                                       : TRANSFORM_NO_LAYOUT;
+    if (!transform->layout || step_reader_word(words))
+        return REFUSE(reading, "found \"%.*s\", wanted layout chw or layout hwc", STEP(reading));
     return 0;
 }
 
 static int read_step(struct reading *reading, struct transform *transform) {
-    const char *word;
-    size_t length = take_word(reading, &word);
-    if (is_word(word, length, "cast"))
+    if (!step_reader_word(&reading->words))
+        return REFUSE(reading, "found \"\" between commas or after the last one, wanted " STEP_NAMES);
+    if (step_reader_is(&reading->words, "cast"))
         return read_cast(reading, transform);
+    if (step_reader_is(&reading->words, "layout"))
+        return read_layout(reading, transform);
     if (transform->target && transform->target != DTYPE_F32)
         return REFUSE(reading,
                       "found \"%.*s\" after cast %s, wanted the cast last, because steps compute in f32",
-                      reading->length, reading->step, dtype_name(transform->target));
+                      STEP(reading), dtype_name(transform->target));
     for (size_t i = 0; i < COUNT_OF(steps); i++) {
-        if (!is_word(word, length, steps[i].name))
+        if (!step_reader_is(&reading->words, steps[i].name))
             continue;
         if (transform->step_count == TRANSFORM_MAX_STEPS)
-            return REFUSE(reading, "found \"%.*s\" as one step too many, wanted at most %u", reading->length,
-                          reading->step, TRANSFORM_MAX_STEPS);
+            return REFUSE(reading, "found \"%.*s\" as one step too many, wanted at most %u", STEP(reading),
+                          TRANSFORM_MAX_STEPS);
         struct transform_step *step = &transform->steps[transform->step_count++];
         step->kind = steps[i].kind;
         return read_values(reading, step, i);
     }
-    return REFUSE(reading, "found \"%.*s\" as step %" PRIu32 ", wanted " STEP_NAMES, reading->length,
-                  reading->step, reading->number);
+    return REFUSE(reading, "found \"%.*s\", wanted " STEP_NAMES, STEP(reading));
 }
 
 int transform_parse(const char *text, struct transform *transform, struct error *error) {
     struct reading reading = {.error = error};
-    int err = 0;
     *transform = (struct transform){0};
-    for (const char *at = text; !err; at = reading.end + 1) {
-        at += strspn(at, BLANKS);
-        reading.step = reading.at = at;
-        reading.end = at + strcspn(at, ",");
-        reading.length = (int)(reading.end - at);
-        while (reading.length && strchr(BLANKS, at[reading.length - 1]))
-            reading.length--;
-        reading.number++;
+    if (*text == '\0')
+        return 0;
+    step_reader_begin(&reading.words, text);
+    int err;
+    do
         err = read_step(&reading, transform);
-        if (*reading.end == '\0')
-            break;
-    }
-    if (!err && !transform->target)
-        transform->target = DTYPE_F32;
+    while (!err && step_reader_next(&reading.words));
     return err;
 }
 
@@ -174,24 +142,89 @@ static const char *step_name(uint32_t kind) {
     return "?";
 }
 
+// How the axes of a stored image lie: the shorter one of the first and the last is that of the channels.
+static int arrange(struct transform *transform, uint32_t dimensions, const uint64_t *shape,
+                   struct error *error) {
+    bool first = dimensions == 3 && shape[0] <= MOST_CHANNELS,
+         last = dimensions == 3 && shape[2] <= MOST_CHANNELS;
+    if (dimensions != 2 && first == last)
+        return error_set(
+            error, -EINVAL,
+            "found layout for a field of %" PRIu32 " dimensions%s, wanted an image: [H,W], or [H,W,C] or "
+            "[C,H,W] with 1 to %u channels in one of these places",
+            dimensions, first ? ", the first and the last of which may be the channels" : "", MOST_CHANNELS);
+    transform->arrangement = first ? TRANSFORM_CHW : TRANSFORM_HWC;
+    transform->channels = dimensions == 2 ? 1 : shape[first ? 0 : 2];
+    return 0;
+}
+
+// What follows from the stored type, the elements, the channels and the arrangement.
+static int finish(struct transform *transform, uint32_t dtype, struct error *error) {
+    transform->stored = dtype;
+    transform->channel =
+        transform->arrangement == TRANSFORM_HWC ? 1 : transform->elements / transform->channels;
+    transform->planes = transform->layout == TRANSFORM_CHW;
+    if (!transform->target)
+        transform->target = transform->step_count ? (uint32_t)DTYPE_F32 : dtype;
+    for (uint32_t i = 0; i < transform->step_count; i++) {
+        const struct transform_step *step = &transform->steps[i];
+        if (step->count > 1 && step->count != transform->channels)
+            return error_set(
+                error, -EINVAL, "found %" PRIu32 " numbers after %s, wanted 1, or %" PRIu64 ", %s",
+                step->count, step_name(step->kind), transform->channels,
+                transform->arrangement ? "one per channel" : "the size of a sample's first axis");
+    }
+    return 0;
+}
+
 int transform_fit(struct transform *transform, uint32_t dtype, uint32_t dimensions, const uint64_t *shape,
                   struct error *error) {
     if (!transform_takes(dtype))
         return error_set(error, -EINVAL, "found a field of %s, wanted one of real numbers",
                          dtype_name(dtype));
-    uint64_t channels = dimensions ? shape[0] : 1;
-    transform->stored = dtype;
     transform->elements = 1;
     for (uint32_t i = 0; i < dimensions; i++)
         transform->elements *= shape[i]; // samples are of 1 byte to 1 GiB
-    transform->channel = transform->elements / channels;
-    for (uint32_t i = 0; i < transform->step_count; i++) {
-        const struct transform_step *step = &transform->steps[i];
-        if (step->count > 1 && step->count != channels)
-            return error_set(error, -EINVAL,
-                             "found %" PRIu32 " numbers after %s, wanted 1, or %" PRIu64
-                             ", the size of a sample's first axis",
-                             step->count, step_name(step->kind), channels);
-    }
-    return 0;
+    transform->channels = dimensions ? shape[0] : 1;
+    int err = transform->layout ? arrange(transform, dimensions, shape, error) : 0;
+    return err ? err : finish(transform, dtype, error);
+}
+
+int transform_fit_image(struct transform *transform, uint32_t height, uint32_t width, uint32_t channels,
+                        struct error *error) {
+    transform->elements = (uint64_t)height * width * channels;
+    transform->channels = channels;
+    transform->arrangement = TRANSFORM_HWC;
+    return finish(transform, DTYPE_U8, error);
+}
+
+void transform_fit_planes(struct transform *transform, uint64_t channels, uint64_t size) {
+    transform->elements = channels * size;
+    transform->channels = channels;
+    transform->channel = size;
+    transform->arrangement = transform->layout = TRANSFORM_CHW;
+    transform->planes = 1;
+}
+
+void transform_shape(const struct transform *transform, uint32_t *dimensions, uint64_t *shape) {
+    if (!transform->layout)
+        return;
+    const bool planes = *dimensions == 3 && transform->arrangement == TRANSFORM_CHW;
+    const uint64_t height = shape[planes ? 1 : 0], width = shape[planes ? 2 : 1];
+    *dimensions = 3;
+    shape[transform->planes ? 0 : 2] = transform->channels;
+    shape[transform->planes ? 1 : 0] = height;
+    shape[transform->planes ? 2 : 1] = width;
+}
+
+bool transform_is_of_values(const struct transform *transform) {
+    for (uint32_t i = 0; i < transform->step_count; i++)
+        if (transform->steps[i].kind == TRANSFORM_STANDARDISE)
+            return false;
+    return true;
+}
+
+bool transform_moves(const struct transform *transform) {
+    return transform->layout && transform->layout != transform->arrangement && transform->channels > 1 &&
+           transform->channels < transform->elements;
 }

@@ -5,10 +5,12 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/sizes.h"
+#include "daemon/loader/chunk_apart.h"
 #include "daemon/loader/chunk_blocks.h"
 #include "daemon/loader/chunk_build.h"
 #include "daemon/loader/chunk_members.h"
 #include "daemon/loader/chunk_ragged.h"
+#include "daemon/loader/chunk_varying.h"
 #include "shm/ring_loader.h"
 
 // An upper bound of what chunk_build.c makes of one sample of a segment.
@@ -31,94 +33,6 @@ static uint64_t most_of_claim(const struct chunk_plan *plan, const struct chunk_
     return direct ? parts * 3 : parts;
 }
 
-// What a sample of an extent needs outside the slot. -EINVAL if its field does not match the ring's.
-static int bytes_needed(const struct dataset_extent *extent, const struct ring *ring,
-                        const struct stage_set *stages, uint64_t *bytes) {
-    *bytes = 0;
-    if (extent->field >= ring->header->field_count)
-        return -EINVAL;
-    uint64_t delivered = ring->header->fields[extent->field].sample_bytes;
-    if (ring->header->fields[extent->field].ragged)
-        return 0;
-    const struct stage *stage = stages ? stages->of_field[extent->field] : NULL;
-    if (!stage)
-        return extent->bytes == delivered ? 0 : -EINVAL;
-    int err = stage->ops->bytes_needed(stage, extent->bytes, bytes);
-    bool has_room = *bytes ? *bytes >= extent->bytes : extent->bytes <= delivered;
-    return err == 0 && !has_room ? -EINVAL : err;
-}
-
-// A column as an extent of records that hold nothing else.
-static struct dataset_extent column_extent(const struct dataset_column *column) {
-    return (struct dataset_extent){.field = column->field, .bytes = column->bytes};
-}
-
-// ---- Memory outside the slot -------------------------------------------------------------------------------
-
-// A field's memory: for one sample of each part in turn. In a mix every stage reads from there, because what one part
-// reads into the end of the slot would be overwritten by samples of others.
-struct apart {
-    const struct ring *ring;
-    bool mixed;
-    uint64_t of_field[RING_MAX_FIELDS]; // the most bytes that a sample needs
-};
-
-static int apart_needed(struct apart *apart, const struct dataset_extent *extent,
-                        const struct chunk_part *part, uint64_t *bytes) {
-    int err = bytes_needed(extent, apart->ring, part->stages, bytes);
-    if (err)
-        return err;
-    if (apart->mixed && part->stages && part->stages->of_field[extent->field])
-        *bytes = max_u64(*bytes, extent->bytes);
-    apart->of_field[extent->field] = max_u64(apart->of_field[extent->field], *bytes);
-    return 0;
-}
-
-static uint64_t apart_total(const struct apart *apart, uint32_t samples) {
-    uint64_t total = 0;
-    for (uint32_t i = 0; i < RING_MAX_FIELDS; i++)
-        total += align_up(apart->of_field[i] * samples, CACHE_LINE);
-    return total;
-}
-
-uint64_t chunk_apart_bytes(const struct chunk_part *parts, uint32_t part_count, const struct ring *ring) {
-    struct apart apart = {.ring = ring, .mixed = part_count > 1};
-    uint64_t bytes;
-    for (uint32_t p = 0; p < part_count; p++) {
-        const struct dataset_layout *layout = parts[p].layout;
-        for (uint32_t i = 0; i < layout->stream_count && i < DATASET_MAX_STREAMS; i++)
-            for (uint32_t k = 0; k < layout->streams[i].extent_count && k < RING_MAX_FIELDS; k++)
-                apart_needed(&apart, &layout->streams[i].extents[k], &parts[p], &bytes);
-        for (uint32_t i = 0; i < layout->column_count && i < RING_MAX_FIELDS; i++) {
-            const struct dataset_extent extent = column_extent(&layout->columns[i]);
-            apart_needed(&apart, &extent, &parts[p], &bytes);
-        }
-    }
-    return apart_total(&apart, ring->header->chunk_samples);
-}
-
-// This memory is not touched before it is used.
-static bool set_memory_apart(struct chunk_plan *plan, const struct apart *apart) {
-    uint8_t *of_field[RING_MAX_FIELDS];
-    uint64_t bytes = apart_total(apart, plan->capacity);
-    uint8_t *at = plan->apart = bytes ? aligned_alloc(CACHE_LINE, bytes) : NULL;
-    if (!at)
-        return !bytes;
-    for (uint32_t i = 0; i < RING_MAX_FIELDS; i++) {
-        of_field[i] = at;
-        at += align_up(apart->of_field[i] * plan->capacity, CACHE_LINE);
-    }
-    for (uint32_t i = 0; i < plan->extent_count; i++) {
-        struct chunk_extent *extent = &plan->extents[i];
-        if (!extent->needed)
-            continue;
-        extent->apart = of_field[extent->field];
-        if (apart->mixed)
-            extent->stride = apart->of_field[extent->field];
-    }
-    return true;
-}
-
 // ---- Opening -----------------------------------------------------------------------------------------------
 
 static void add_extent(struct chunk_plan *plan, const struct chunk_part *part,
@@ -138,7 +52,7 @@ static void add_extent(struct chunk_plan *plan, const struct chunk_part *part,
 
 // One segment per run of extents with small gaps. Extents of no bytes are left out.
 static int add_stream(struct chunk_plan *plan, uint32_t number, const struct dataset_stream *stream,
-                      struct apart *apart, struct error *error) {
+                      struct chunk_apart *apart, struct error *error) {
     const struct chunk_part *part = &plan->parts[number];
     const uint32_t most = (number + 1) * RING_MAX_FIELDS;
     struct chunk_segment *segment = NULL;
@@ -148,7 +62,7 @@ static int add_stream(struct chunk_plan *plan, uint32_t number, const struct dat
         if (extent->bytes == 0)
             continue;
         if (extent->field >= plan->layout->field_count || plan->extent_count == most ||
-            apart_needed(apart, extent, part, &needed) < 0 || (segment && extent->offset < end))
+            chunk_apart_extent(apart, extent, part, &needed) < 0 || (segment && extent->offset < end))
             return error_set(error, -EINVAL, "field %u of the dataset does not match the ring's",
                              extent->field);
         if (!segment || extent->offset - end > READER_SCRATCH_BYTES) {
@@ -170,12 +84,12 @@ static int add_stream(struct chunk_plan *plan, uint32_t number, const struct dat
 }
 
 static int add_column(struct chunk_plan *plan, uint32_t number, const struct dataset_column *column,
-                      struct apart *apart, struct error *error) {
+                      struct chunk_apart *apart, struct error *error) {
     const struct chunk_part *part = &plan->parts[number];
-    const struct dataset_extent extent = column_extent(column);
+    const struct dataset_extent extent = chunk_apart_column_extent(column);
     uint64_t needed;
     if (extent.field >= plan->layout->field_count || plan->extent_count == (number + 1) * RING_MAX_FIELDS ||
-        apart_needed(apart, &extent, part, &needed) < 0)
+        chunk_apart_column(apart, column, part, &needed) < 0)
         return error_set(error, -EINVAL, "field %u of the dataset does not match the ring's", extent.field);
     plan->segments[plan->segment_count++] =
         (struct chunk_segment){.part = number,
@@ -185,10 +99,12 @@ static int add_column(struct chunk_plan *plan, uint32_t number, const struct dat
                                .extents = &plan->extents[plan->extent_count],
                                .extent_count = 1};
     add_extent(plan, part, &extent, 0, needed);
+    plan->extents[plan->extent_count - 1].sizes = column->varies ? column : NULL;
     return 0;
 }
 
-static int add_part(struct chunk_plan *plan, uint32_t number, struct apart *apart, struct error *error) {
+static int add_part(struct chunk_plan *plan, uint32_t number, struct chunk_apart *apart,
+                    struct error *error) {
     const struct dataset_layout *layout = plan->parts[number].layout;
     if (layout->field_count != plan->ring->header->field_count || layout->stream_count > DATASET_MAX_STREAMS)
         return error_set(error, -EINVAL, "the ring has %u fields, the dataset %u",
@@ -214,7 +130,7 @@ static int no_memory(struct chunk_plan *plan, struct error *error) {
     return error_set(error, -ENOMEM, "no memory to plan the reads of %u samples", capacity);
 }
 
-static int allocate(struct chunk_plan *plan, const struct apart *apart, struct error *error) {
+static int allocate(struct chunk_plan *plan, const struct chunk_apart *apart, struct error *error) {
     uint64_t requests = 0, pieces = 0;
     bool direct = any_direct(plan->layout);
     AUTO_FREE uint64_t *most = calloc(2 * (uint64_t)plan->part_count, sizeof *most);
@@ -233,7 +149,8 @@ static int allocate(struct chunk_plan *plan, const struct apart *apart, struct e
     plan->pieces = calloc(max_u64(pieces, 1), sizeof *plan->pieces);
     if (plan->part_count > 1)
         plan->part_of = calloc(max_u64(plan->capacity, 1), sizeof *plan->part_of);
-    bool set_apart = set_memory_apart(plan, apart) && chunk_ragged_init(plan) && chunk_blocks_init(plan);
+    bool set_apart = chunk_apart_allocate(plan, apart) && chunk_ragged_init(plan) &&
+                     chunk_varying_init(plan) && chunk_blocks_init(plan);
     if (!most || !plan->samples || !plan->members || !plan->failed || !plan->requests || !plan->pieces ||
         !set_apart || (plan->part_count > 1 && !plan->part_of))
         return no_memory(plan, error);
@@ -244,7 +161,7 @@ static int allocate(struct chunk_plan *plan, const struct apart *apart, struct e
 int chunk_plan_init_mix(struct chunk_plan *plan, const struct dataset_layout *layout, const struct ring *ring,
                         const struct chunk_part *parts, uint32_t part_count, uint64_t stored_samples,
                         struct error *error) {
-    struct apart apart = {.ring = ring, .mixed = part_count > 1};
+    struct chunk_apart apart = {.ring = ring, .mixed = part_count > 1};
     *plan = (struct chunk_plan){.layout = layout,
                                 .ring = ring,
                                 .part_count = part_count,
@@ -286,6 +203,7 @@ void chunk_plan_free(struct chunk_plan *plan) {
     free(plan->parts);
     free(plan->segments);
     chunk_ragged_free(plan);
+    chunk_varying_free(plan);
     chunk_blocks_free(plan);
     free(plan->extents);
     free(plan->part_of);
@@ -309,7 +227,7 @@ static void place_extents(struct chunk_plan *plan) {
         extent->start = extent->apart;
         if (extent->ragged)
             extent->start = ring_slot_data(plan->ring, plan->claim.slot);
-        else if (!extent->apart)
+        else if (!extent->apart && !extent->places)
             extent->start =
                 chunk_delivered(plan, extent) + plan->claim.count * (extent->delivered - extent->bytes);
     }
@@ -327,6 +245,8 @@ int chunk_plan_fill(struct chunk_plan *plan, const struct ring_claim *claim, uin
     chunk_arrange_members(plan, claim->count, (flags & CHUNK_SORT) && (flags & CHUNK_MERGE));
     place_extents(plan);
     int err = chunk_ragged_place(plan);
+    if (!err)
+        err = chunk_varying_place(plan);
     if (err)
         return err;
     plan->need_count = plan->need_sample_count = 0;

@@ -1,5 +1,5 @@
 // From a claimed chunk to the reads that fill it. Pure: no system calls, and no memory allocated after chunk_plan_init
-// (except to split a failed read).
+// (except to split a failed read, and for stored samples that differ in size).
 //
 // The fields of a record are read together, from the first to the last, and scattered straight into their arrays in
 // the slot. Bytes between them go to reader_scratch; a record with a large gap is read in several segments. Samples
@@ -11,7 +11,8 @@
 // is overwritten while it is still needed; or, where the stage asks for that, into memory of the plan.
 //
 // A sample of a ragged field is read to where the sizes of those before it say, from the place of its chunk on, which
-// the supervisor has computed in the same way (chunk_ragged.h).
+// the supervisor has computed in the same way (chunk_ragged.h). Where a stage makes samples of one shape of stored ones
+// that differ in size, these are read to memory of the plan, one after another (chunk_varying.h).
 //
 // Of a mix, each part has segments of its own, which take the chunk's samples of that part. Stages of a mix make
 // samples from memory of the plan, because parts may store a field in different sizes.
@@ -47,6 +48,7 @@ struct chunk_part {
     uint64_t first_sample;               // the number of its first stored sample
     uint32_t first_file;                 // what its index calls file 0
     uint32_t first_number;               // of a folder: the number of its first stored sample's file
+    uint64_t first_block;                // the number of its first block
     // Of the claim, set by chunk_plan_fill: the part's samples are members[first_member..first_member+member_count-1].
     uint32_t first_member, member_count;
 };
@@ -59,13 +61,24 @@ struct chunk_extent {
     uint64_t needed;      // memory outside the slot for one sample; 0: read into the slot
     uint64_t stride; // from one sample to the next where they are read to: `bytes`, in a mix perhaps more
     uint32_t field;
-    uint32_t ragged;     // the number of a ragged field, from 1; 0: it is not
+    uint32_t ragged; // the number of a ragged field, from 1; 0: it is not
+    // Where stored samples differ in size and delivered ones do not: what says their sizes. Else NULL.
+    const struct dataset_column *sizes;
     uint8_t *start;      // where the first sample of the claim is read to; the others follow
     uint8_t *apart;      // memory of the plan to read to, if any is needed
     struct stage *stage; // or NULL
     // Of a ragged field, and of all parts of the plan: where each sample of the claim is read to, in bytes from the
-    // slot's start, which is `start`.
+    // slot's start, which is `start`. Of a field that varies in any part likewise, in the plan's memory.
     uint64_t *places;
+};
+
+// A field whose stored samples differ in size, in all parts of the plan (chunk_varying.h).
+struct chunk_varying {
+    uint32_t field;
+    uint64_t *places;             // of each sample of the claim
+    struct chunk_extent **extent; // of the field in each part; NULL: no stage makes it there
+    uint8_t *memory;
+    uint64_t room; // bytes of it
 };
 
 // Extents of one stream that are read together, or a column of the index.
@@ -93,6 +106,8 @@ struct chunk_plan {
     // the value of every request's `chunk`.
     uint64_t *samples;
     void *chunk;
+    // ... where slow stages say which sample they work on; NULL: nowhere;
+    struct stats_loader *stats;
     // ... and the dataset's index, to be set before the first chunk_plan_fill if there is one.
     const uint8_t *index;
     // Results of chunk_plan_fill.
@@ -125,13 +140,16 @@ struct chunk_plan {
     uint32_t block_sample_count; // of the segment that is being planned
     struct chunk_block_sample *block_samples;
     uint8_t *apart; // the extents' memory outside the slot
+    uint32_t varying_count;
+    struct chunk_varying *varying;
     uint32_t segment_count;
     struct chunk_segment *segments;
     uint32_t extent_count;
     struct chunk_extent *extents;
 };
 
-// The memory outside the slot that a plan allocates for stages. Of a dataset that is no mix, `parts` is all of it.
+// The memory outside the slot that a plan has for stages; on average, where stored samples differ in size. Of a dataset
+// that is no mix, `parts` is all of it.
 uint64_t chunk_apart_bytes(const struct chunk_part *parts, uint32_t part_count, const struct ring *ring);
 
 // Makes a plan for chunks of at most ring->header->chunk_samples samples. `layout`, `ring` and `stages` must outlive
@@ -189,7 +207,7 @@ bool chunk_is_incomplete(const struct chunk_plan *plan, uint32_t member);
 // The part that a sample of the dataset belongs to.
 uint32_t chunk_find_part(const struct chunk_plan *plan, uint64_t sample);
 
-// Where a sample of the chunk is read to.
+// Where a sample of the chunk is read to, once the plan is filled.
 static inline uint8_t *chunk_extent_address(const struct chunk_extent *extent, uint32_t member) {
     return extent->start + (extent->places ? extent->places[member] : member * extent->stride);
 }

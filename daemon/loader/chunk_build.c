@@ -85,7 +85,7 @@ static inline void add_sample(struct chunk_builder *builder, struct read_request
 static void fill_up(const struct chunk_builder *builder, const struct chunk_segment *segment,
                     uint32_t member) {
     const struct chunk_extent *extent = segment->extents;
-    if (!extent->ragged && builder->bytes < extent->bytes)
+    if (!extent->ragged && !extent->sizes && builder->bytes < extent->bytes)
         repeat(chunk_extent_address(extent, member) + builder->bytes, segment->column->pad,
                extent->bytes - builder->bytes);
 }

@@ -1,6 +1,8 @@
 #include "daemon/loader/chunk_stage.h"
 
 #include "base/error.h"
+#include "daemon/loader/chunk_varying.h"
+#include "shm/stats.h"
 
 struct staging {
     struct chunk_plan *plan;
@@ -15,6 +17,13 @@ struct staging {
 bool chunk_has_stages(const struct chunk_plan *plan) {
     for (uint32_t i = 0; i < plan->extent_count; i++)
         if (plan->extents[i].stage)
+            return true;
+    return false;
+}
+
+bool chunk_has_slow_stages(const struct chunk_plan *plan) {
+    for (uint32_t i = 0; i < plan->extent_count; i++)
+        if (plan->extents[i].stage && plan->extents[i].stage->ops->slow)
             return true;
     return false;
 }
@@ -58,24 +67,33 @@ static void run(struct staging *staging, uint32_t first, uint32_t count) {
     const struct stage_run run = {
         .stored = chunk_extent_address(extent, first),
         .delivered = chunk_delivered(plan, extent) + first * extent->delivered,
-        .stored_bytes = extent->bytes,
+        .stored_bytes = chunk_stored_bytes(plan, extent, first),
         .delivered_bytes = extent->delivered,
         .count = count,
         .samples = plan->samples + first,
+        .seed = plan->ring->header->seed,
         .epoch = plan->claim.epoch,
         .first_position = plan->claim.first_position + first,
         .refused = take_refusal,
         .context = staging,
     };
     staging->first = first;
-    extent->stage->ops->run(extent->stage, &run);
+    if (!extent->stage->ops->slow || !plan->stats) {
+        extent->stage->ops->run(extent->stage, &run);
+    } else if (stats_stage_begin(plan->stats, run.samples[0])) {
+        extent->stage->ops->run(extent->stage, &run);
+        stats_stage_end(plan->stats);
+    } else {
+        stage_refuse(&run, 0, -EIO, "two loaders have crashed or hung while they worked on it");
+    }
 }
 
 // Runs of samples that have not failed.
 static void run_extent(struct staging *staging, uint32_t first, uint32_t end) {
+    const uint32_t most = staging->extent->stage->ops->slow ? 1 : UINT32_MAX;
     for (uint32_t from = first, to; from < end; from = to) {
         to = from;
-        while (to < end && !chunk_plan_failed(staging->plan, to))
+        while (to < end && to - from < most && !chunk_plan_failed(staging->plan, to))
             to++;
         if (to > from)
             run(staging, from, to - from);

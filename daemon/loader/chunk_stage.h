@@ -18,6 +18,8 @@ typedef void chunk_refused(void *context, const struct chunk_refusal *refusal);
 
 // Whether any field has a stage.
 bool chunk_has_stages(const struct chunk_plan *plan);
+// ... a slow one.
+bool chunk_has_slow_stages(const struct chunk_plan *plan);
 
 // Runs the stages over `count` samples of the chunk from `first`, counted from its first sample. Several calls may
 // share a chunk, in order from the front to the end. Samples marked as failed are left out. A sample that is refused

@@ -27,7 +27,7 @@ static void copy_text(const struct chunk_plan *plan, const struct chunk_segment 
         uint8_t *to = chunk_extent_address(field, member);
         uint64_t bytes = min_u64(extent->bytes, segment->bytes);
         memcpy(to, text + extent->offset, bytes);
-        if (!field->ragged)
+        if (!field->ragged && !field->sizes)
             repeat(to + bytes, segment->column->pad, segment->bytes - bytes);
     }
 }

@@ -1,29 +1,47 @@
 #include "daemon/loader/job_blocks.h"
 
+#include <unistd.h>
+
 #include "base/sizes.h"
 #include "daemon/loader/chunk_blocks.h"
 #include "daemon/loader/job.h"
 #include "daemon/loader/job_report.h"
 
+// The memory that the loaders of the feed share. Closes its descriptor.
+static int open_share(struct job_board *board, const struct block_share **share, struct error *error) {
+    const struct loader_settings *settings = board->settings;
+    if (!settings->share.blocks)
+        return 0;
+    int err =
+        block_share_open(&board->share, &settings->share, settings->share_arena, HERITAGE_BLOCKS, error);
+    close(HERITAGE_BLOCKS);
+    *share = &board->share;
+    return err;
+}
+
 int job_blocks_open(struct job_board *board, struct error *error) {
     const struct dataset_blocks *blocks = &board->settings->layout.blocks;
+    const struct block_share *share = NULL;
     if (!blocks->memory)
         return 0;
-    return block_cache_open(&board->blocks, blocks->work_memory, blocks->memory, error);
+    int err = open_share(board, &share, error);
+    return err ? err : block_cache_open(&board->blocks, blocks->work_memory, blocks->memory, share, error);
 }
 
 static void want(struct job_board *board, struct job *job, struct chunk_need *need) {
     const struct chunk_plan *plan = &job->plan;
     const struct chunk_segment *segment = &plan->segments[need->segment];
-    const struct block_name name = {segment->part, need->block};
-    const uint8_t *decoded = block_cache_find(board->blocks, name);
-    if (decoded) {
-        chunk_blocks_copy(plan, need, decoded);
-        return;
-    }
+    const struct chunk_part *part = &plan->parts[segment->part];
     const struct index_block *block = chunk_blocks(plan, segment) + need->block;
-    need->wait = (struct block_wait){
-        .name = name, .block = block, .file = plan->parts[segment->part].first_file + block->file};
+    const uint64_t number = part->first_block + need->block;
+    struct block_found found;
+    if (block_cache_find(board->blocks, number, block, &found)) {
+        chunk_blocks_copy(plan, need, found.decoded);
+        if (block_cache_held(board->blocks, &found))
+            return;
+    }
+    need->wait =
+        (struct block_wait){.number = number, .block = block, .file = part->first_file + block->file};
     block_cache_want(board->blocks, &need->wait);
     job->outstanding++;
     job->awaited++;
@@ -49,18 +67,30 @@ static void fail(struct job_board *board, struct job *job, const struct chunk_ne
     }
 }
 
+// Returns false if the block was gone before all was copied: then it is wanted again.
+static bool take(struct job_board *board, struct block_wait *wait, const struct block_result *result) {
+    const struct chunk_need *need = CONTAINER_OF(wait, struct chunk_need, wait);
+    struct job *job = need->chunk;
+    if (!result->found.decoded) {
+        fail(board, job, need, result);
+        return true;
+    }
+    chunk_blocks_copy(&job->plan, need, result->found.decoded);
+    if (block_cache_held(board->blocks, &result->found))
+        return true;
+    block_cache_want(board->blocks, wait);
+    return false;
+}
+
 static void take_block(void *context, const struct block_result *result) {
     struct job_board *board = context;
     struct block_wait *next;
     for (struct block_wait *wait = result->waiting; wait; wait = next) {
-        const struct chunk_need *need = CONTAINER_OF(wait, struct chunk_need, wait);
-        struct job *job = need->chunk;
+        struct job *job = CONTAINER_OF(wait, struct chunk_need, wait)->chunk;
         next = wait->next; // a job that is complete fills its needs again
         job->moved_ns = board->now_ns;
-        if (result->decoded)
-            chunk_blocks_copy(&job->plan, need, result->decoded);
-        else
-            fail(board, job, need, result);
+        if (!take(board, wait, result))
+            continue;
         job->awaited--;
         job_outstanding_done(board, job);
     }
@@ -92,4 +122,13 @@ void job_blocks_decode(struct job_board *board) {
     const struct block_counts after = block_cache_counts(board->blocks);
     stats_add(&board->stats->counters[LOADER_blocks], after.decoded - before.decoded);
     stats_add(&board->stats->counters[LOADER_block_bytes], after.decoded_bytes - before.decoded_bytes);
+}
+
+bool job_blocks_wait_for_others(const struct job_board *board) {
+    return board->blocks && block_cache_waits_for_others(board->blocks);
+}
+
+bool job_blocks_rest(const struct job_board *board, const struct reader *reader) {
+    return job_blocks_wait_for_others(board) && block_cache_is_at_rest(board->blocks) && !reader->in_flight &&
+           !board->retries && STAILQ_EMPTY(&board->pending) && !job_staging(board);
 }

@@ -20,4 +20,8 @@ void job_blocks_finish(struct job_board *board, struct read_request *request);
 bool job_blocks_pending(const struct job_board *board);
 void job_blocks_decode(struct job_board *board);
 
+// Whether jobs wait for blocks that other loaders are decoding; and whether there is nothing else to do for any job.
+bool job_blocks_wait_for_others(const struct job_board *board);
+bool job_blocks_rest(const struct job_board *board, const struct reader *reader);
+
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/sizes.h"
 #include "base/states.h"
+#include "daemon/loader/chunk_varying.h"
 #include "daemon/loader/job_blocks.h"
 #include "daemon/on_error.h"
 
@@ -96,9 +97,25 @@ int job_board_add(struct job_board *board, struct error *error) {
     }
     job->plan.chunk = job;
     job->plan.index = board->index;
+    job->plan.stats = board->stats;
     board->job_count++;
     STAILQ_INSERT_TAIL(&board->idle, job, link);
     return 0;
+}
+
+bool job_board_has_room(const struct job_board *board) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < board->job_count && board->busy; i++)
+        if (board->jobs[i].state != JOB_IDLE)
+            bytes += chunk_varying_bytes(&board->jobs[i].plan);
+    return bytes < APART_MEMORY;
+}
+
+void job_board_end(struct job_board *board, struct job *job) {
+    job_set_state(job, JOB_IDLE);
+    board->busy--;
+    chunk_varying_trim(&job->plan, APART_MEMORY / board->most_jobs);
+    STAILQ_INSERT_HEAD(&board->idle, job, link); // the job used last is still in the cache
 }
 
 void job_board_close(struct job_board *board) {
@@ -111,4 +128,5 @@ void job_board_close(struct job_board *board) {
     board->jobs = NULL;
     block_cache_close(board->blocks);
     board->blocks = NULL;
+    block_share_close(&board->share);
 }

@@ -65,6 +65,7 @@ struct job_board {
     struct folder_set folders;  // that or, of a mix, those of its parts
     struct sampler sampler;
     struct mix_parts *mix;      // NULL: the dataset is not a mix
+    struct block_share share;   // with the loaders of the feed; empty: blocks are not shared
     struct block_cache *blocks; // NULL: it has none
     uint64_t sample_bytes;
     struct job *jobs;   // room for most_jobs
@@ -93,6 +94,12 @@ void job_board_close(struct job_board *board);
 
 // Makes another idle job. -EAGAIN: there may be no more. -ENOMEM or what else chunk_plan_init finds.
 int job_board_add(struct job_board *board, struct error *error);
+
+// Whether the stored samples of jobs that are not idle leave memory for another job; it may take any amount.
+bool job_board_has_room(const struct job_board *board);
+
+// Makes a job idle that has been reported.
+void job_board_end(struct job_board *board, struct job *job);
 
 // The only way in which a job's state changes. A transition that is not in the table aborts the process.
 void job_set_state(struct job *job, enum job_state state);

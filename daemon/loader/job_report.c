@@ -52,7 +52,8 @@ static void note(struct job_board *board, uint64_t sample, const struct job_fail
                                       .file = failure->file,
                                       .code = (uint32_t)-failure->code,
                                       .fate = fate,
-                                      .refused = failure->stage != NULL};
+                                      .refused = failure->stage != NULL,
+                                      .reason = failure->stage ? failure->sentence : NULL};
     stats_note_bad(board->stats, &report);
 }
 
@@ -128,9 +129,7 @@ void job_report(struct job_board *board, struct job *job) {
         stats_add(&board->stats->counters[LOADER_replaced], job->replaced + job->placed);
         wake = ring_chunk_done(&board->ring, claim, job->skipped);
     }
-    job_set_state(job, JOB_IDLE);
-    board->busy--;
-    STAILQ_INSERT_HEAD(&board->idle, job, link); // the job used last is still in the cache
+    job_board_end(board, job);
     if (wake)
         wake_supervisor(board);
 }

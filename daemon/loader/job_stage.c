@@ -61,6 +61,8 @@ void job_stage_slice(struct job_board *board) {
     struct job *job = STAILQ_FIRST(&board->staging);
     struct refusals refusals = {board, job};
     uint64_t most = max_u64(1, SLICE_BYTES / max_u64(board->sample_bytes, 1));
+    if (chunk_has_slow_stages(&job->plan))
+        most = 1;
     uint32_t count = (uint32_t)min_u64(most, job->plan.claim.count - job->staged);
     chunk_stage_run(&job->plan, job->staged, count, take_refusal, &refusals);
     job->staged += count;

@@ -59,7 +59,8 @@ static int open_part(struct mix_parts *mix, const struct loader_settings *settin
                                 .stages = &mix->stages[i],
                                 .first_sample = described->part[i].first_sample,
                                 .first_file = described->part[i].first_file,
-                                .first_number = described->part[i].first_number};
+                                .first_number = described->part[i].first_number,
+                                .first_block = i ? part[-1].first_block + part[-1].layout->blocks.count : 0};
     int err = map_list(settings, i, layout, &list, error);
     if (!err)
         err = map_index(settings, i, layout, &part->index, error);

@@ -1,7 +1,6 @@
 #include "daemon/supervisor/mixes.h"
 
 #include "daemon/source/mixture.h"
-#include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/indexing.h"
 
 bool mixes_is_settled(const struct supervisor *supervisor, size_t place) {
@@ -26,7 +25,9 @@ int mixes_open(struct supervisor *supervisor, size_t place, struct error *error)
     struct dataset **served = &supervisor->datasets[place];
     if (*served)
         return 0;
-    if (!datasets_has_sources(supervisor->config, supervisor->datasets, place))
-        return error_set(error, -ENODATA, "the index of one of its sources could not be built");
+    const struct dataset_config *config = &supervisor->config->datasets[place];
+    for (size_t i = 0; i < config->source_count; i++)
+        if (!supervisor->datasets[config->source_places[i]])
+            return indexing_refuse(supervisor, config->source_places[i], error);
     return mixture_open(&supervisor->config->datasets[place], supervisor->datasets, served, error);
 }

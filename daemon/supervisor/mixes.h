@@ -11,7 +11,8 @@ bool mixes_is_settled(const struct supervisor *supervisor, size_t place);
 // Whether a dataset or view is a source of the mix at `place`.
 bool mixes_uses(const struct supervisor *supervisor, size_t place, size_t source);
 
-// Opens a mix that is not there. -ENODATA if a source is not, or as mixture_open.
+// Opens a mix that is not there. If the index of a source could not be built, the error is that one; else as
+// mixture_open.
 int mixes_open(struct supervisor *supervisor, size_t place, struct error *error);
 
 #endif

@@ -24,6 +24,7 @@ WAITS_MOST = 2  # of the calls that wait, per role and phase: how many there are
 SITE_MOST = 2  # allocations that one place in the code asks for, per role and phase
 OUTCOMES = ("unnoticed", "answered", "recovered", "ended", "not reached", "WRONG")
 LOG_LINES = 25
+REPEATED_WHOLE = 5  # reports of wrong outcomes, at the end; of others, only what was wrong
 
 
 def parse_arguments():
@@ -115,6 +116,12 @@ def explain(build, fault, result):
 to see it again: make check-fault FAULT='{fault}'"""
 
 
+def repeat(reports):
+    """Wrong outcomes once more, after the table: of a long log, often only the end is kept."""
+    for number, (brief, report) in enumerate(reports):
+        print(report if number < REPEATED_WHOLE else brief)
+
+
 class Table:
     def __init__(self):
         self.rows = collections.defaultdict(collections.Counter)
@@ -178,8 +185,8 @@ def run_all(faults, limits, pool, options, table):
             fault, result = running.pop(future), future.result()
             outcome = table.add(fault, result)
             if outcome == "WRONG":
-                reports.append(explain(options.build, fault, result))
-                print(reports[-1], flush=True)
+                reports.append((f"{fault}: {result['failure'].splitlines()[0]}", explain(options.build, fault, result)))
+                print(reports[-1][1], flush=True)
             elif options.verbose:
                 said = "; ".join([*result["answers"], *result["ends"]])
                 print(f"{fault}: {outcome}{' ' + said if said else ''}, {result['seconds']:.1f} s", flush=True)
@@ -218,6 +225,7 @@ def main():
     print(f"the longest that the bystander waited for a batch: {table.longest_s:.2f} s")
     for end in table.ends:
         print(f"the daemon ended: {end}")
+    repeat(reports)
     print(f"{len(faults) - left} faults in {time.monotonic() - begin:.0f} s, {total['WRONG']} with a wrong outcome"
           + (f"; no time for {left} more" if left else ""))  # fmt: skip
     return 1 if reports else 0

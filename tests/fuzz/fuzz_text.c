@@ -43,8 +43,7 @@ static void try_token(struct fuzz_input *input) {
 
 static void check_steps(const struct transform *transform) {
     FUZZ_CHECK(transform->step_count <= TRANSFORM_MAX_STEPS);
-    FUZZ_CHECK(transform->target == DTYPE_F32 || transform->target == DTYPE_F16 ||
-               transform->target == DTYPE_BF16);
+    FUZZ_CHECK(transform->target == 0 || (transform->target != DTYPE_BOOL && transform->target <= DTYPE_F32));
     for (uint32_t i = 0; i < transform->step_count; i++) {
         const struct transform_step *step = &transform->steps[i];
         FUZZ_CHECK(step->count <= TRANSFORM_MAX_VALUES);
@@ -66,8 +65,12 @@ static void try_transform(struct fuzz_input *input) {
         return;
     }
     check_steps(&transform);
-    if (transform_fit(&transform, dtype, dimensions, shape, &error) == 0)
-        FUZZ_CHECK(transform.elements && transform.elements % transform.channel == 0);
+    if (transform_fit(&transform, dtype, dimensions, shape, &error) == 0) {
+        FUZZ_CHECK(transform.target && transform.elements && transform.elements % transform.channels == 0);
+        FUZZ_CHECK(transform.elements % transform.channel == 0);
+        transform_shape(&transform, &dimensions, shape);
+        FUZZ_CHECK(dimensions <= RING_MAX_DIMS);
+    }
 }
 
 static void try_names(struct fuzz_input *input) {

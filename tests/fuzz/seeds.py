@@ -15,6 +15,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "tests/integration"))
 import arrow_seeds  # noqa: E402
+import image_seeds  # noqa: E402
+import image_step_seeds  # noqa: E402
 import packed_seeds  # noqa: E402
 import parquet_seeds  # noqa: E402
 import wire  # noqa: E402
@@ -222,6 +224,7 @@ def texts():
         yield name, b"\0" + more + b".00000000deadbeef.7.3.640" + b".1.17.3:12,1:5" * (name == "mix")
     steps = b"scale 1/255, shift -.5e-3, mean 1 2 3, std 4, standardise, cast f16"
     yield "transform", b"\x01\x02\x03\x02\x03\x03" + steps
+    yield "layout", b"\x01\x02\x03\x07\x07\x02layout chw, mean 1 2 3, cast i64"
     yield "channels", b"\x01\x02\x01\x1f" + b"std" + b" 2" * 32 + b", mean 1" + b" 0" * 30
     yield "names", b"\x02log_level\nlinger\nlog_lvl\n"
     yield "dtype", b"\x02u8\nf32\ntorch.float32_t\n"
@@ -336,7 +339,7 @@ def commands():
 TARGETS = {"frame": frames, "config": configs, "source": sources, "tar": archives, "documents": documents, "sample": samples,
            "text": texts, "stats": statistics, "ring": rings, "client": clients, "ctl": commands,
            "session": sessions, "arrow": arrow_seeds.seeds, "parquet": parquet_seeds.seeds, "folder": folders,
-           "packed": packed_seeds.seeds}  # fmt: skip
+           "packed": packed_seeds.seeds, "image": image_seeds.images, "image_steps": image_step_seeds.seeds}  # fmt: skip
 
 
 def main():

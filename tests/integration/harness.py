@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -206,6 +207,9 @@ class Instance:
         assert self.process.poll() is None, f"feedd ended with status {self.process.returncode} instead of starting"
         with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(OSError):
             probe.connect(str(self.socket))
+            # A child that a killed feedd was just starting may still have its socket: whoever listens must be alive.
+            peer, _, _ = struct.unpack("iII", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            os.getsid(peer)
             return True
         return False
 

@@ -1,8 +1,12 @@
 """Compressed Arrow files, whose blocks loaders decode: within bounded memory, with every reader, damaged, and lying."""
 
+import contextlib
 import json
 import os
+import random
+import signal
 import struct
+import time
 
 import consumer
 import expected
@@ -11,7 +15,7 @@ import mixes
 import numpy as np
 import pyarrow as pa
 import test_errors
-from pyarrow import ipc
+from pyarrow import ipc, parquet
 
 MAGIC = {"lz4": struct.pack("<I", 0x184D2204), "zstd": struct.pack("<I", 0xFD2FB528)}
 ROWS, CHUNK, MOST = 600, 100, 60
@@ -89,6 +93,75 @@ def test_blocks_are_decoded_once_if_they_fit():
             batches = consumer.read(feedd, "hf", 8, epochs=3, shuffle=True)
             expected.check_run(content, batches, 8, epochs=3, shuffle=True)
             assert blocks(feedd) == 4 if once else blocks(feedd) > 20, blocks(feedd)
+
+
+def kill_loaders_while(feedd, reader, pause_s):
+    """Kills one after another until the consumer is done; returns how many."""
+    dice, killed = random.Random(1), 0
+    while reader.process.poll() is None:
+        time.sleep(dice.random() * 2 * pause_s)
+        if alive := feedd.children_called("loader"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(dice.choice(alive), signal.SIGKILL)
+                killed += 1
+    return killed
+
+
+def write_lists(path, lists, codec):
+    write(path, lists, codec, 16) if path.suffix == ".arrow" else parquet.write_table(lists, path, 16, compression=codec)
+
+
+def numbers(rows=480, each=2000):
+    """Lists in 30 record batches or row groups, which are a block each in both formats."""
+    dice = np.random.default_rng(2)
+    values = [np.full(dice.integers(1, each), number, np.int32) for number in range(rows)]
+    return pa.table({"ids": pa.array(values, pa.list_(pa.int32()))})
+
+
+def shared(kind, codec, loaders, memory="256M", kills=False, **options):
+    """What is delivered is right. Returns how many blocks were decoded."""
+    lists = numbers()
+    content = {"ids": expected.Ragged([np.asarray(one, np.int32).tobytes() for one in lists["ids"].to_pylist()], 4)}
+    with harness.Instance(loaders=loaders, ring="256K") as feedd:
+        write_lists(feedd.directory / f"a.{kind}", lists, codec)
+        feedd.add_dataset("hf", format=kind, path=f"a.{kind}", field_ids="i32[]", block_memory=memory)
+        feedd.start().indexed()
+        with consumer.Consumer(feedd, "hf", 8, sleep_us=2000 if kills else 0, **options) as reader:
+            killed = kill_loaders_while(feedd, reader, 0.03) if kills else 0
+            expected.check_run(content, reader.finish(60), 8, **options)
+        assert killed >= 3 or not kills, killed
+        return blocks(feedd)
+
+
+def test_loaders_share_what_they_decode():
+    """Without that, each of them decodes all 30 blocks. Those of two fit into what two have, but not into what one has."""
+    for kind, codec in (("arrow", "lz4"), ("arrow", "zstd"), ("parquet", "zstd")):
+        for loaders in (2, 3):
+            for options in ({"epochs": 2}, {"epochs": 3, "shuffle": True, "seed": 5}):
+                count = shared(kind, codec, loaders, **options)
+                assert 30 <= count <= 36, (kind, codec, loaders, options, count)
+    count = shared("arrow", "lz4", 2, "1400K", epochs=4, shuffle=True)
+    assert count < 300, count
+
+
+@harness.limit(200)
+def test_loaders_that_share_blocks_are_killed():
+    for kind, codec in (("arrow", "lz4"), ("arrow", "zstd"), ("parquet", "snappy")):
+        for memory in ("256M", "300K"):
+            shared(kind, codec, 3, memory, kills=True, epochs=4, shuffle=True, seed=7)
+            shared(kind, codec, 2, memory, kills=True, epochs=4)
+
+
+def test_loaders_without_shared_memory():
+    """The daemon may make no file as large as that: each loader then has memory of its own."""
+    whole = large()
+    content = {"text": expected.Ragged(whole["text"].to_pylist())}
+    with harness.Instance(loaders=4, ring="256K") as feedd:
+        add(feedd, whole, "lz4", {"field_text": "bytes"}, chunk=16)
+        feedd.start(wrap=("prlimit", f"--fsize={4 << 20}:{4 << 20}", "--")).indexed()
+        expected.check_run(content, consumer.read(feedd, "hf", 4, epochs=3), 4, epochs=3)
+        assert "each loader decodes blocks for itself: cannot make a memory file of" in feedd.read_log(), feedd.read_log()
+        assert blocks(feedd) > 0
 
 
 def test_views_mixes_and_kills():

@@ -168,4 +168,4 @@ def test_options_of_feedctl_pack_are_documented_and_completed():
 
 
 def test_options_of_feedctl_show_are_documented_and_completed():
-    check_options("show", 6)
+    check_options("show", 9)

@@ -208,7 +208,8 @@ def test_a_mix_is_there_once_the_indices_of_its_sources_are():
         whole = shard.read_bytes()
         shard.write_bytes(whole[:3000])
         feedd.start()
-        consumer.refused(feedd, "ENODATA", "one of its sources could not be built", dataset="both")
+        why = "the index of dataset both could not be built: the index of dataset wds could not be built: "
+        consumer.refused(feedd, "ENODATA", why, dataset="both")
         shard.write_bytes(whole)
         feedd.ctl("index", "wds")
         batches = consumer.read(feedd, "both", 10, epochs=2, shuffle=True)

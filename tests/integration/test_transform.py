@@ -59,22 +59,43 @@ def to_bf16(x):
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
+def to_whole(x, dtype):
+    """Rounded, within the limits of the type; in whole numbers of Python, which have none themselves."""
+    limits = np.iinfo(dtype)
+    whole = lambda value: min(max(round(value), int(limits.min)), int(limits.max))
+    return np.array([whole(value) for value in x.reshape(-1).tolist()], dtype=dtype).reshape(x.shape)
+
+
 def transform(sample, text):
     """The bytes that come of an array."""
-    x, target = sample.astype(np.float32), "f32"
-    for name, *words in (step.split() for step in text.split(",")):
+    steps = [step.split() for step in text.split(",")]
+    layout = next((words[0] for name, *words in steps if name == "layout"), None)
+    planes = sample.ndim == 3 and sample.shape[0] <= 4
+    pixels = sample.transpose(1, 2, 0) if layout and planes else sample
+    x, target = pixels.astype(np.float32), "f32" if any(name not in ("cast", "layout") for name, *_ in steps) else None
+    for name, *words in steps:
         if name == "cast":
             target = words[0]
+        elif name == "layout":
+            pass
         elif name == "standardise":
             x = standardise(x)
         else:
             values = np.array([number(word) for word in words], dtype=np.float32)
-            if len(values) > 1:
+            if len(values) > 1 and not layout:
                 values = values.reshape([-1] + [1] * (x.ndim - 1))
             x = {"scale": np.multiply, "shift": np.add, "mean": np.subtract, "std": np.divide}[name](x, values)
         assert x.dtype == np.float32
-    with np.errstate(over="ignore"):
-        return {"f32": lambda: x, "f16": lambda: x.astype(np.float16), "bf16": lambda: to_bf16(x)}[target]().tobytes()
+    if target is None:
+        x = pixels
+    elif target in ("f32", "f16"):
+        with np.errstate(over="ignore"):
+            x = x.astype(DTYPES[target])
+    elif target == "bf16":
+        x = to_bf16(x)
+    else:
+        x = to_whole(pixels if len(steps) == 1 + bool(layout) else x, "<" + DTYPES[target])
+    return (x.transpose(2, 0, 1) if layout == "chw" else x).tobytes()
 
 
 def transformed(content, dtype, shape, text):
@@ -122,6 +143,8 @@ FIELDS = {
     "l": ("f16", (9,), "scale -1.5"),
     "m": ("bool", (6,), "shift -0.5, cast bf16"),
     "n": ("f32", (17,), "scale 3, standardise, scale 0.5, shift 1"),
+    "o": ("i64", (3,), "cast i32"),
+    "p": ("u8", (5, 7, 3), "scale 1/255, mean 0.485 0.456 0.406, layout chw, cast f16"),
 }
 
 

@@ -24,11 +24,15 @@ def test_other_transforms_are_other_datasets():
 
 
 WRONG = (
-    ("scal 2", 'found "scal 2" as step 1, wanted cast, scale, shift, mean, std or standardise'),
-    ("scale 2,, shift 1", 'found "" as step 2, wanted cast'),
-    ("scale 2,", 'found "" as step 2, wanted cast'),
-    (",", 'found "" as step 1'),
-    ("cast u8", 'found "cast u8", wanted cast f32, cast f16 or cast bf16'),
+    ("scal 2", 'found "scal 2", wanted cast, layout, scale, shift, mean, std or standardise'),
+    ("scale 2,, shift 1", 'found "" between commas or after the last one, wanted cast'),
+    ("scale 2,", 'found "" between commas or after the last one, wanted cast'),
+    (",", 'found "" between commas'),
+    ("cast f64", 'found "cast f64", wanted cast f32, cast f16, cast bf16, or cast to one of u8 i8 u16'),
+    ("cast u8, scale 2", 'found "scale 2" after cast u8, wanted the cast last'),
+    ("layout nchw", 'found "layout nchw", wanted layout chw or layout hwc'),
+    ("layout chw, layout chw", 'found "layout chw" as a second layout, wanted one'),
+    ("layout chw", "found layout for a field of 1 dimensions, wanted an image: [H,W], or [H,W,C]"),
     ("cast", 'found "cast", wanted cast f32'),
     ("cast f32 f16", 'found "cast f32 f16", wanted cast f32'),
     ("cast f32, cast f16", 'found "cast f16" as a second cast, wanted one'),
@@ -87,4 +91,5 @@ def test_transforms_of_complex_numbers():
 def test_transforms_are_among_the_options():
     with harness.Instance() as feedd:
         said = feedd.program(harness.BUILD / "feedd", "--help-config").stdout
-        assert "transform.NAME = (none)" in said and "cast f32|f16|bf16, scale X" in said.replace("\n        ", " "), said
+        said = said.replace("\n        ", " ")
+        assert "transform.NAME = (none)" in said and "cast TYPE, layout chw|hwc, scale X" in said, said

@@ -1,5 +1,6 @@
 #include "tests/simulate/datasets.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,17 +11,24 @@
 
 #define NPY_HEAD   128u // bytes before the values
 #define MILLIONTHS 1000000u
+#define FIRST_ROW  60 // of descriptors, which have numbers that nothing else has
+
+static const uint8_t large_files[] = {5, 11, 2, 8, 7, 0}, windowed_files[] = {7, 1, 9, 4, 12, 3, 2, 0};
 
 const struct dataset_plan dataset_plans[DATASETS] = {
-    [DATASET_SMALL] = {"small", DATASET_SMALL, 57, 16, {0}},
-    [DATASET_LARGE] = {"large", DATASET_LARGE, 33, 44 << 10, {0}},
-    [DATASET_STRICT] = {"strict", DATASET_STRICT, 40, 16, {0}},
-    [DATASET_RAGGED] = {"ragged", DATASET_RAGGED, 33, 0, {0}},
-    [DATASET_REPLACED] = {"replaced", DATASET_REPLACED, 46, 16, {0}},
-    [DATASET_SPLIT] = {"split", DATASET_LARGE, 33, 44 << 10, {VIEW_SPLIT, 33, 3, 23, 5}},
-    [DATASET_LISTED] = {"listed", DATASET_RAGGED, 33, 0, {VIEW_LIST, 33, 0, 38, 2}},
-    [DATASET_DRAWN] = {"drawn", DATASET_REPLACED, 46, 16, {VIEW_DRAWS, 46, 0, 41, 1}},
-    [DATASET_MIXED] = {"mixed", DATASET_MIXED, 45, 16, {0}},
+    [DATASET_SMALL] = {"small", DATASET_SMALL, 57, 16, {0}, NULL},
+    [DATASET_LARGE] = {"large", DATASET_LARGE, 33, 44 << 10, {0}, large_files},
+    [DATASET_STRICT] = {"strict", DATASET_STRICT, 40, 16, {0}, NULL},
+    [DATASET_RAGGED] = {"ragged", DATASET_RAGGED, 33, 0, {0}, NULL},
+    [DATASET_REPLACED] = {"replaced", DATASET_REPLACED, 46, 16, {0}, NULL},
+    [DATASET_SPLIT] = {"split", DATASET_LARGE, 33, 44 << 10, {VIEW_SPLIT, 33, 3, 23, 5, 0, NULL}, NULL},
+    [DATASET_LISTED] = {"listed", DATASET_RAGGED, 33, 0, {VIEW_LIST, 33, 0, 38, 2, 0, NULL}, NULL},
+    [DATASET_DRAWN] = {"drawn", DATASET_REPLACED, 46, 16, {VIEW_DRAWS, 46, 0, 41, 1, 0, NULL}, NULL},
+    [DATASET_WINDOWED] =
+        {"windowed", DATASET_WINDOWED, 38, 0, {VIEW_NONE, 38, 0, 38, 0, 2, windowed_files}, windowed_files},
+    [DATASET_STRETCH] =
+        {"stretch", DATASET_LARGE, 33, 44 << 10, {VIEW_RANGE, 33, 3, 26, 0, 3, large_files}, NULL},
+    [DATASET_MIXED] = {"mixed", DATASET_MIXED, 45, 16, {0}, NULL},
 };
 
 // A third is tiny, or empty; few are much larger than the others.
@@ -60,13 +68,46 @@ static int npy_file(const char *descr, const void *values, uint64_t count, uint6
     return fd;
 }
 
-// Where the samples of a ragged dataset begin, and where the last one ends.
-static int offsets_file(enum dataset_kind kind) {
-    const uint64_t samples = dataset_plans[kind].samples;
+// Of `count` samples from `first` on. Nobody reads the data: simulated loaders know the bytes of each sample.
+static int data_file(enum dataset_kind kind, uint64_t first, uint64_t count) {
+    uint64_t bytes = 0;
+    int fd = memory_file();
+    for (uint64_t i = 0; i < count; i++)
+        bytes += dataset_bytes_of(kind, first + i);
+    SIM_MUST(ftruncate(fd, (off_t)bytes) == 0);
+    return fd;
+}
+
+// Where the samples of such a file begin, and where the last one ends.
+static int offsets_file(enum dataset_kind kind, uint64_t first, uint64_t count) {
     uint64_t offsets[DATASET_MOST + 1] = {0};
-    for (uint64_t i = 0; i < samples; i++)
-        offsets[i + 1] = offsets[i] + dataset_bytes_of(kind, i);
-    return npy_file("<u8", offsets, samples + 1, (samples + 1) * sizeof offsets[0]);
+    for (uint64_t i = 0; i < count; i++)
+        offsets[i + 1] = offsets[i] + dataset_bytes_of(kind, first + i);
+    return npy_file("<u8", offsets, count + 1, (count + 1) * sizeof offsets[0]);
+}
+
+// Files are named by the numbers of their descriptors, and patterns name a row of ten such numbers.
+static int next_row = FIRST_ROW;
+
+static void name_file(int fd, int number) {
+    SIM_MUST(dup3(fd, number, O_CLOEXEC) == number);
+    close(fd);
+}
+
+// `make` makes one of them. Returns the row.
+static int write_files(enum dataset_kind kind,
+                       int (*make)(enum dataset_kind kind, uint64_t first, uint64_t count)) {
+    const struct dataset_plan *plan = &dataset_plans[kind];
+    const int row = next_row++;
+    uint64_t first = 0;
+    if (!plan->files)
+        name_file(make(kind, 0, plan->samples), row * 10);
+    for (int i = 0; plan->files && plan->files[i]; i++) {
+        name_file(make(kind, first, plan->files[i]), row * 10 + i);
+        first += plan->files[i];
+    }
+    SIM_MUST(!plan->files || first == plan->samples);
+    return row;
 }
 
 // ---- The configuration -------------------------------------------------------------------------------------
@@ -75,21 +116,16 @@ static const char *on_error(enum dataset_kind kind) {
     return kind == DATASET_LARGE ? "skip" : kind == DATASET_REPLACED ? "replace" : "fail";
 }
 
-// Nobody reads the data: simulated loaders know the bytes of each sample.
 static void write_dataset(int fd, enum dataset_kind kind) {
     const struct dataset_plan *plan = &dataset_plans[kind];
-    uint64_t bytes = 0;
-    int data_fd = memory_file();
-    for (uint64_t i = 0; i < plan->samples; i++)
-        bytes += dataset_bytes_of(kind, i);
-    SIM_MUST(ftruncate(data_fd, (off_t)bytes) == 0);
-    dprintf(fd, "[dataset %s]\nformat = records\non_error = %s\npath = /proc/self/fd/%d\n", plan->name,
-            on_error(kind), data_fd);
+    dprintf(fd, "[dataset %s]\nformat = records\non_error = %s\npath = /proc/self/fd/%d?\n", plan->name,
+            on_error(kind), write_files(kind, data_file));
+    dprintf(fd, "shuffle_window = %" PRIu64 "\n", plan->view.window);
     if (plan->sample_bytes)
         dprintf(fd, "record_bytes = %" PRIu64 "\nfield.x = u8[%" PRIu64 "] @ 0\n", plan->sample_bytes,
                 plan->sample_bytes);
     else
-        dprintf(fd, "field.x = u8\noffsets = /proc/self/fd/%d\n", offsets_file(kind));
+        dprintf(fd, "field.x = u8\noffsets = /proc/self/fd/%d?\n", write_files(kind, offsets_file));
 }
 
 static void write_view(int fd, const struct dataset_plan *plan) {
@@ -97,7 +133,10 @@ static void write_view(int fd, const struct dataset_plan *plan) {
     struct view_numbers numbers;
     struct feed_view same = view_brought(view, &numbers);
     dprintf(fd, "[view %s]\nof = %s\n", plan->name, dataset_plans[plan->of].name);
-    if (view->kind == VIEW_SPLIT)
+    if (view->kind == VIEW_RANGE)
+        dprintf(fd, "samples = %" PRIu64 "..%" PRIu64 "\nshuffle_window = %" PRIu64 "\n", view->first,
+                view->first + view->count, view->window);
+    else if (view->kind == VIEW_SPLIT)
         dprintf(fd, "samples = %g%%..%g%%\nsplit_seed = %" PRIu64 "\n", same.begin / 1e4, same.end / 1e4,
                 view->seed);
     else if (view->kind == VIEW_LIST)
@@ -124,6 +163,10 @@ struct reference_view view_to_bring(enum dataset_kind of, uint64_t number) {
     const uint64_t samples = dataset_plans[of].samples;
     struct reference_view view = {.kind = (enum view_kind)(VIEW_RANGE + number % 4), .of = samples};
     view.seed = number / 4 % 3;
+    if (view.kind == VIEW_RANGE) {
+        view.window = dataset_plans[of].view.window;
+        view.groups = dataset_plans[of].view.groups;
+    }
     view.first = view.kind <= VIEW_SPLIT ? samples / 6 * view.seed : 0;
     view.count = view.kind <= VIEW_SPLIT ? samples * 3 / 5 : samples - 6;
     return view;

@@ -14,11 +14,13 @@ enum dataset_kind {
     DATASET_SPLIT,    // a view of large
     DATASET_LISTED,   // of ragged; some samples come more than once
     DATASET_DRAWN,    // of replaced, by weight
+    DATASET_WINDOWED, // as ragged, in several files, with shuffle windows
+    DATASET_STRETCH,  // a range of large, with shuffle windows, that begins and ends within files
     // A mix of small and strict. Its samples are named by position here, and all of them can be read: what matters is
     // that its runs and tokens hold through all that happens.
     DATASET_MIXED,
 };
-#define DATASETS     9u
+#define DATASETS     11u
 #define DATASET_MOST 64u // samples that any of them has, as it is delivered
 
 extern const struct dataset_plan {
@@ -26,7 +28,8 @@ extern const struct dataset_plan {
     enum dataset_kind of;       // what the samples are stored in: itself, unless it is a view
     uint64_t samples;           // stored there
     uint64_t sample_bytes;      // 0: it is ragged
-    struct reference_view view; // zeros: all of them
+    struct reference_view view; // zeros: all of them, without shuffle windows
+    const uint8_t *files;       // samples of each, then 0; NULL: there is one
 } dataset_plans[DATASETS];
 
 // Of a stored sample.

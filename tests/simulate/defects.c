@@ -13,6 +13,7 @@
 #include "daemon/supervisor/feeds/budget.h"
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/served_feed.h"
+#include "order/sampler.h"
 #include "shm/ring_places.h"
 #include "shm/ring_supervisor.h"
 #include "tests/simulate/sim.h"
@@ -41,6 +42,9 @@ static const char *const names[DEFECTS] = {
     [DEFECT_BAD_TWICE] = "bad-twice",
     [DEFECT_LATER_ATTEMPT] = "later-attempt",
     [DEFECT_DRAWS_RESTART] = "draws-restart",
+    [DEFECT_UNCUT_WINDOWS] = "uncut-windows",
+    [DEFECT_EPOCHS_ALIKE] = "epochs-alike",
+    [DEFECT_SIZES_UNSHUFFLED] = "sizes-unshuffled",
     [DEFECT_OTHER_VIEW] = "other-view",
     [DEFECT_LEAKED_RING] = "leaked-ring",
     [DEFECT_LEAKED_MAP] = "leaked-map",
@@ -234,6 +238,44 @@ int __wrap_brought_hold(struct session *session, const struct brought_want *want
             other->want.selection.count == want->selection.count)
             same = other->want;
     return __real_brought_hold(session, &same, held, error);
+}
+
+// ---- Shuffle windows ---------------------------------------------------------------------------------------
+
+int __real_window_order_open(const struct window_groups *groups, uint64_t first, uint64_t count,
+                             uint64_t seed, struct window_order **order);
+int __wrap_window_order_open(const struct window_groups *groups, uint64_t first, uint64_t count,
+                             uint64_t seed, struct window_order **order);
+void __real_window_order_samples(struct window_order *order, uint64_t epoch, uint64_t first, uint32_t count,
+                                 uint64_t *samples);
+void __wrap_window_order_samples(struct window_order *order, uint64_t epoch, uint64_t first, uint32_t count,
+                                 uint64_t *samples);
+int __real_sampler_open(struct sampler *sampler, enum order_version version, uint64_t samples, uint64_t seed,
+                        const struct selection *selection, const uint64_t *list, uint64_t list_bytes,
+                        struct error *error);
+int __wrap_sampler_open(struct sampler *sampler, enum order_version version, uint64_t samples, uint64_t seed,
+                        const struct selection *selection, const uint64_t *list, uint64_t list_bytes,
+                        struct error *error);
+
+int __wrap_window_order_open(const struct window_groups *groups, uint64_t first, uint64_t count,
+                             uint64_t seed, struct window_order **order) {
+    return __real_window_order_open(groups, chosen == DEFECT_UNCUT_WINDOWS ? 0 : first, count, seed, order);
+}
+
+void __wrap_window_order_samples(struct window_order *order, uint64_t epoch, uint64_t first, uint32_t count,
+                                 uint64_t *samples) {
+    const uint64_t one_less = epoch - epoch % 2;
+    __real_window_order_samples(order, chosen == DEFECT_EPOCHS_ALIKE ? one_less : epoch, first, count,
+                                samples);
+}
+
+// Only the supervisor wants to know why it fails.
+int __wrap_sampler_open(struct sampler *sampler, enum order_version version, uint64_t samples, uint64_t seed,
+                        const struct selection *selection, const uint64_t *list, uint64_t list_bytes,
+                        struct error *error) {
+    if (chosen == DEFECT_SIZES_UNSHUFFLED && version == ORDER_WINDOW_1 && error)
+        return __real_sampler_open(sampler, ORDER_FEISTEL_1, samples, seed, selection, NULL, 0, error);
+    return __real_sampler_open(sampler, version, samples, seed, selection, list, list_bytes, error);
 }
 
 // ---- Leaks -------------------------------------------------------------------------------------------------

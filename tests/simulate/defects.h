@@ -28,12 +28,15 @@ enum defect {
     DEFECT_OLD_PLACES,     // ... of the one that was in its slot before
     DEFECT_BAD_TWICE,      // samples that could not be read are counted again when their loader has ended
     DEFECT_LATER_ATTEMPT, // a loader in place of a dead one begins with the second attempt to replace a sample
-    DEFECT_DRAWS_RESTART, // a run that resumes draws as if it began there
-    DEFECT_OTHER_VIEW,    // of two views that clients bring, one is taken for the other
-    DEFECT_LEAKED_RING,   // descriptors of rings stay open
-    DEFECT_LEAKED_MAP,    // rings of pools stay mapped
-    DEFECT_LEAKED_BLOCK,  // the memory of sessions is not freed
-    DEFECT_LEAKED_USER,   // sessions stay counted
+    DEFECT_DRAWS_RESTART,    // a run that resumes draws as if it began there
+    DEFECT_UNCUT_WINDOWS,    // the groups of a range are counted from the beginning of its dataset
+    DEFECT_EPOCHS_ALIKE,     // two epochs in a row have the same windows
+    DEFECT_SIZES_UNSHUFFLED, // slots have the places of another order than that of windows
+    DEFECT_OTHER_VIEW,       // of two views that clients bring, one is taken for the other
+    DEFECT_LEAKED_RING,      // descriptors of rings stay open
+    DEFECT_LEAKED_MAP,       // rings of pools stay mapped
+    DEFECT_LEAKED_BLOCK,     // the memory of sessions is not freed
+    DEFECT_LEAKED_USER,      // sessions stay counted
     DEFECTS
 };
 

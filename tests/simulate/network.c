@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "base/error.h"
@@ -101,10 +102,25 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags) {
     return sent;
 }
 
+// Nothing is promised of a buffer's bytes that do not count as received: here they look like a descriptor.
+static void spoil(struct msghdr *message) {
+    struct cmsghdr *part = CMSG_FIRSTHDR(message);
+    const int fd = 0;
+    if (!part || message->msg_controllen < CMSG_SPACE(sizeof fd))
+        return;
+    *part =
+        (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(part), &fd, sizeof fd);
+}
+
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags) {
     size_t room = message->msg_iov[0].iov_len;
-    if (client_running && client_running->dead)
+    spoil(message);
+    if (client_running && client_running->dead) {
+        message->msg_controllen = 0;
+        message->msg_flags = 0;
         return 0;
+    }
     bool torn = room > 1 && !sends_packets(fd) && sim_fault(plan.torn);
     if (torn)
         message->msg_iov[0].iov_len = sim_between(1, min_u64(room, 40));

@@ -4,9 +4,10 @@
 
 #include "base/sizes.h"
 
-#define WORD_A 0xbf58476d1ce4e5b9u
-#define WORD_B 0x94d049bb133111ebu
-#define ROUNDS 12u
+#define WORD_A      0xbf58476d1ce4e5b9u
+#define WORD_B      0x94d049bb133111ebu
+#define ROUNDS      12u
+#define GROUPS_MOST 16u // groups of a dataset
 
 static uint64_t splitmix(uint64_t word) {
     word += 0x9e3779b97f4a7c15u;
@@ -42,23 +43,65 @@ static uint64_t shuffled(uint64_t samples, uint64_t seed, uint64_t epoch, uint64
     return halves(position >> (bits - bits / 2), position % (1ull << (bits - bits / 2)), bits, keys, samples);
 }
 
+// A group that the run has samples of: the first of these, as the run numbers them, and how many.
+struct part {
+    uint64_t first, count;
+};
+
+static uint64_t find_parts(const struct reference_run *run, struct part parts[GROUPS_MOST]) {
+    const uint64_t begin = run->view.kind == VIEW_RANGE ? run->view.first : 0, end = begin + run->samples;
+    uint64_t at = 0, found = 0;
+    for (const uint8_t *group = run->view.groups; *group; at += *group++) {
+        const uint64_t from = max_u64(at, begin), to = min_u64(at + *group, end);
+        if (from < to)
+            parts[found++] = (struct part){from - begin, to - from};
+    }
+    return found;
+}
+
+static uint64_t in_windows(const struct reference_run *run, uint64_t epoch, uint64_t position) {
+    struct part parts[GROUPS_MOST], visited[GROUPS_MOST];
+    const uint64_t groups = find_parts(run, parts), window = run->view.window;
+    for (uint64_t i = 0; i < groups; i++)
+        visited[i] = parts[shuffled(groups, run->seed, epoch, i)];
+    for (uint64_t first = 0; first < groups; first += window) {
+        uint64_t samples = 0, place;
+        for (uint64_t i = first; i < min_u64(first + window, groups); i++)
+            samples += visited[i].count;
+        if (position >= samples) {
+            position -= samples;
+            continue;
+        }
+        place = shuffled(samples, splitmix(splitmix(run->seed) ^ first / window), epoch, position);
+        for (uint64_t i = first;; i++) {
+            if (place < visited[i].count)
+                return visited[i].first + place;
+            place -= visited[i].count;
+        }
+    }
+    return UINT64_MAX;
+}
+
 // Few orders are used, again and again.
 #define KEPT_ORDERS  64u
 #define KEPT_SAMPLES 128u
 
 static struct kept {
-    uint64_t samples, seed, epoch;
+    uint64_t samples, seed, epoch, window, first;
     uint8_t order[KEPT_SAMPLES];
 } kept[KEPT_ORDERS];
 
 uint64_t reference_sample(const struct reference_run *run, uint64_t epoch, uint64_t position) {
     if (!run->shuffle || run->by_position || run->view.kind == VIEW_DRAWS)
         return position;
-    struct kept *order = &kept[(run->samples * 5 + run->seed * 4 + epoch) % KEPT_ORDERS];
-    if (order->samples != run->samples || order->seed != run->seed || order->epoch != epoch) {
-        *order = (struct kept){.samples = run->samples, .seed = run->seed, .epoch = epoch};
+    const uint64_t window = run->view.window, first = window ? run->view.first : 0;
+    struct kept *order = &kept[(run->samples * 5 + run->seed * 4 + epoch + window * 7 + first) % KEPT_ORDERS];
+    if (order->samples != run->samples || order->seed != run->seed || order->epoch != epoch ||
+        order->window != window || order->first != first) {
+        *order = (struct kept){run->samples, run->seed, epoch, window, first, {0}};
         for (uint64_t i = 0; i < run->samples; i++)
-            order->order[i] = (uint8_t)shuffled(run->samples, run->seed, epoch, i);
+            order->order[i] =
+                (uint8_t)(window ? in_windows(run, epoch, i) : shuffled(run->samples, run->seed, epoch, i));
     }
     return order->order[position];
 }

@@ -19,6 +19,8 @@ enum view_kind {
 struct reference_view {
     enum view_kind kind;
     uint64_t of, first, count, seed;
+    uint64_t window;       // groups that are shuffled together; 0: there are none
+    const uint8_t *groups; // samples of each group of what is stored, then 0
 };
 
 // A consumer's share of the order: everything that decides which samples it gets when.

@@ -44,7 +44,8 @@ void request_wander(struct client *client) {
     const bool draws = client->run.view.kind == VIEW_DRAWS, shuffles = client->run.shuffle && !draws;
     if (group->brings && !client->fingerprint)
         return; // it does not know of which data
-    struct resume_token token = {.version = shuffles ? ORDER_FEISTEL_1 : ORDER_SEQUENTIAL,
+    const enum order_version shuffled = client->run.view.window ? ORDER_WINDOW_1 : ORDER_FEISTEL_1;
+    struct resume_token token = {.version = shuffles ? shuffled : ORDER_SEQUENTIAL,
                                  .fingerprint = group->brings
                                                     ? client->fingerprint
                                                     : daemon_fingerprint(dataset_plans[group->dataset].name),

@@ -75,6 +75,7 @@ static void end_feed(struct served_feed *feed) {
     close_fd(&feed->ring_fd);
     close_fd(&feed->ring_read_fd);
     close_fd(&feed->event_fd);
+    close_fd(&feed->share_fd);
     if (feed->stats)
         feed->stats->id = 0;
     datasets_release(feed->dataset, NULL);

@@ -65,6 +65,7 @@ class Daemon:
         self.starts_at = self.started_at = 0.0
         self.ends = {}  # how often it has ended with which status
         self.expected = False  # somebody has killed it
+        self.is_silent = False  # that has been reported
         self.unexpected = []
 
     def start(self):
@@ -76,7 +77,7 @@ class Daemon:
             )  # fmt: skip
         self.instance.process = self.process
         self.sessions.append(self.process.pid)
-        self.expected, self.started_at = False, time.monotonic()
+        self.expected, self.is_silent, self.started_at = False, False, time.monotonic()
 
     @property
     def pid(self):
@@ -107,6 +108,16 @@ class Daemon:
             self.expected = True
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, number)
+
+    def describe(self):
+        """What each of its threads waits for, as far as the kernel says."""
+        found = []
+        for task in pathlib.Path(f"/proc/{self.pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                words = [(task / name).read_text(errors="replace").strip() for name in ("comm", "wchan", "syscall")]
+                state = (task / "status").read_text().partition("State:")[2].split()[0]
+                found.append(" ".join([state, *words]))
+        return "; ".join(found)
 
     def children(self, *names):
         return tasks_called(self.pid, *names) if self.alive() else {name: [] for name in names}

@@ -281,9 +281,10 @@ def hanging_reads(storm, chance):
 
 
 def files_may_change(storm):
-    """Nothing opens a dataset whose files are not as they were: that would be another one."""
-    since_reload = time.monotonic() - storm.reloaded
-    return not storm.file_is_cut and time.monotonic_ns() - storm.last_upset_ns() >= 2e9 and since_reload >= 2
+    """Nothing opens a dataset whose files are not as they were: that would be another one. The daemon has said that it had
+    all indices after it was last given a reason to build any."""
+    since = max(storm.reloaded, storm.last_upset_ns() / 1e9, storm.daemon.started_at)
+    return not storm.file_is_cut and time.monotonic() >= since + 2 and storm.all_open >= since + 0.5
 
 
 def cut_file(storm, chance):

@@ -30,12 +30,13 @@ class Dataset:
     """`options` are those of feedd.conf; `content` is {field: [bytes of sample 0, ...]}. The truth is a file with what
     truth_of says of each field, which consumers compare with."""
 
-    def __init__(self, folder, name, content, skips=False, sums=None, brings=None, mix=None, **options):
+    def __init__(self, folder, name, content, skips=False, sums=None, brings=None, mix=None, groups=None, **options):
         self.name, self.skips, self.options = name, skips, options
         self.replaces = options.get("on_error") == "replace"
         self.brings = brings  # the view of the dataset `of` that its consumers bring
         self.sums = sums  # a file, of a view that draws by weight
         self.mix = mix  # the same, of a mix
+        self.groups = groups  # the same, of one with shuffle windows
         self.fields = {field: size_of(samples) for field, samples in content.items()}
         self.samples = options.get("epoch_samples", len(next(iter(content.values()))))
         self.truth = folder / f"{name}.truth"
@@ -57,8 +58,10 @@ class Dataset:
         skips = ["--skips"] * self.skips + ["--replaces"] * self.replaces
         sums = [f"--sums={self.sums}"] if self.sums else [f"--mix={self.mix}"] if self.mix else []
         view = [f"--view={self.brings}"] if self.brings else []
+        groups = [f"--groups={self.groups}"] if self.groups else []
         name = self.options["of"] if self.brings else self.name
-        return [f"--dataset={name}", *view, f"--samples={self.samples}", f"--truth={self.truth}", *fields, *skips, *sums]
+        options = [*fields, *skips, *sums, *groups]
+        return [f"--dataset={name}", *view, f"--samples={self.samples}", f"--truth={self.truth}", *options]
 
 
 def records(chance, samples, size, first=0):

@@ -28,6 +28,7 @@ RATES = {
     "grow_folder": 0.1,
 }
 UPSETTING = {"kill_supervisor", "pause_supervisor", "little_memory"}
+PATIENT = {"cut_file", "lose_files"}  # seldom possible at once, so they are tried again
 APART_S = 2.5  # so that the recovery from each of them can be seen
 
 

@@ -13,6 +13,7 @@ import re
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "integration"))
 
+import blocks  # noqa: E402
 import events  # noqa: E402
 import files  # noqa: E402
 import harness  # noqa: E402
@@ -35,6 +37,7 @@ from storage import Storage  # noqa: E402
 
 ROUND_S = 300
 TICK_S = 0.01
+SILENT_S = 20  # that a daemon may give no answer, at most: it does not start, or it hangs
 GIVEN_BACK_S = 10  # a thread beside the loop may still be closing what the last feed had
 NS_PER_S = 1_000_000_000
 
@@ -51,14 +54,16 @@ class Storm:
         self.consumer = harness.PROGRAMS / "tests/storm_consumer"
         self.stranger = users.NOBODY if self._strangers_may_run() else None
         self.datasets = files.make_all(self.folder, arguments.seed)
-        self.plain = [name for name in self.datasets if name != "vectors"]  # which is always read with io_uring
+        self.datasets |= blocks.make_all(self.folder, arguments.seed, self.datasets["ragged"])
+        of_files = [name for name, dataset in self.datasets.items() if "format" in dataset.options]
+        self.plain = [name for name in of_files if name != "vectors"]  # which is always read with io_uring
         self.datasets |= {view.name: view for view in files.make_views(self.folder, arguments.seed)}
         content = files.records(random.Random(arguments.seed), 6000, 128)
         self.storage = Storage("flaky.bin", content)
         if not self.storage.refusal:
             for dataset in files.make_flaky(self.folder, self.storage.path, content):
                 self.datasets[dataset.name] = dataset
-        self.cuts = [self._cut("shrinking.bin", 0), self._cut("replacing.bin", 3)]
+        self.cuts = [self._cut("shrinking.bin", 0), self._cut("replacing.bin", 3), self._cut("fading.arrow", 3)]
         self.pictures = sorted((self.folder / "pictures").rglob("*.jpg"))
         self.group = MemoryGroup()
         self.daemon = Daemon(self.instance, self.group.wrap)
@@ -75,7 +80,8 @@ class Storm:
         self.stalled_until = 0.0  # one thing at a time keeps loaders or reads from moving
         self.limits = {}  # of the daemons, as they were
         self.background, self.feeds = [], (0, {})
-        self.running = True
+        self.answered, self.all_open = 0.0, 0.0  # when the daemon last did, and when it was asked and had all indices
+        self.running, self.is_calm = True, False
 
     def _cut(self, name, least):
         """A file that is cut now and then, of which that many quarters stay at least."""
@@ -127,7 +133,21 @@ class Storm:
             with contextlib.suppress(subprocess.SubprocessError, AssertionError, ValueError):
                 said = self.instance.ctl("clients", "--json", limit_s=3).stdout
                 self.feeds = daemon, {client["pid"]: client["feed"] for client in json.loads(said)}
+                self.answered = asked = time.monotonic()
+                rows = json.loads(self.instance.ctl("datasets", "--json", limit_s=3).stdout)
+                if all(row["state"] == "open" for row in rows):
+                    self.all_open = asked
             time.sleep(0.7)
+
+    def look_at_silence(self, now):
+        """A daemon that has given no answer for long, although nobody keeps it from that."""
+        daemon = self.daemon
+        since = max(daemon.started_at, self.answered, self.faulty_until, self.denied_until, self.last_upset_ns() / NS_PER_S)
+        if self.denials or not daemon.alive() or now < since + SILENT_S * harness.SLOWNESS or daemon.is_silent:
+            return
+        daemon.is_silent = True
+        self.findings.append(f"the daemon has given no answer for {now - since:.0f} s: {daemon.describe()}")
+        print("  unexpected:", self.findings[-1], flush=True)
 
     # ---- The daemon ----------------------------------------------------------------------------------------
 
@@ -149,6 +169,7 @@ class Storm:
         """Reaps what has ended, and lets lanes continue."""
         if self.daemon.watch(now, self.restart_delay, not self.file_is_cut, now < self.faulty_until):
             self.restarted_ns = time.monotonic_ns()
+        self.look_at_silence(now)
         self.background = [process for process in self.background if process.poll() is None]
         for lane in self.everyone():
             if lane.process is not None and lane.process.poll() is not None:
@@ -185,6 +206,7 @@ class Storm:
             time.sleep(TICK_S)
 
     def round(self, number, seconds):
+        self.is_calm = False
         for lane in self.everyone():
             lane.stopping = False
         for at, name, seed in plan.make(self.arguments.seed, number, seconds, self.arguments.rate):
@@ -192,13 +214,19 @@ class Storm:
         self.run_until(time.monotonic() + seconds)
         self.calm()
 
-    def _happen(self, name, seed):
+    def _happen(self, name, seed, tries=8):
+        if self.is_calm:
+            return  # it is late, and nobody would end what it begins
         hit = getattr(events, name)(self, random.Random(seed))
+        if not hit and name in plan.PATIENT and tries:
+            self.later(0.3, lambda: self._happen(name, seed, tries - 1))
+            return
         counter = self.counts if hit else self.missed
         counter[name] = counter.get(name, 0) + 1
 
     def calm(self):
         """Ends what was begun, lets all consumers leave, and looks at what is left."""
+        self.is_calm = True
         for lane in self.everyone():
             lane.stop()
         self.run_until(time.monotonic() + 4)  # pauses and denials end
@@ -286,6 +314,21 @@ def check_order(consumer):
         assert [int(word) for word in said] == [order.sample(position) for position in range(samples)]
 
 
+def check_windows(storm):
+    """The same of shuffle windows."""
+    from window_reference import Windows
+
+    for name, dataset in storm.datasets.items():
+        if not dataset.groups:
+            continue
+        window, count, *sizes = (word for (word,) in struct.iter_unpack("<Q", dataset.groups.read_bytes()))
+        assert len(sizes) == count > window, f"{name} has {count} groups"
+        order = Windows([*zip(itertools.accumulate(sizes, initial=0), sizes)], window, 2**63, 5)
+        command = [storm.consumer, "--windows", dataset.groups, str(2**63), "5"]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        assert [int(word) for word in said] == [order.sample(position) for position in range(dataset.samples)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
@@ -300,6 +343,7 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard) if soft < 4096 else soft, hard))
     storm = Storm(arguments)
     check_order(storm.consumer)
+    check_windows(storm)
     try:
         storm.run()
     finally:

@@ -119,6 +119,12 @@ static uint64_t compare_field(struct consumer *consumer, const struct feed_batch
     return wrong;
 }
 
+static uint64_t sample_at(struct consumer *consumer, uint64_t epoch, uint64_t position) {
+    if (consumer->windows.groups && consumer->order.shuffle)
+        return storm_window_sample(&consumer->windows, consumer->order.seed, epoch, position);
+    return storm_order_sample(&consumer->order, epoch, position);
+}
+
 // Whether the sample is one of those at the batch's positions, and none of those that were named before.
 static bool is_due(struct consumer *consumer, const struct feed_batch *batch, const int64_t *numbers,
                    uint64_t named) {
@@ -126,8 +132,7 @@ static bool is_due(struct consumer *consumer, const struct feed_batch *batch, co
         if (numbers[i] == numbers[named])
             return false;
     for (uint64_t i = 0; i < batch->count + batch->skipped; i++) {
-        uint64_t at = batch->first_position + i;
-        if (storm_order_sample(&consumer->order, batch->epoch, at) == (uint64_t)numbers[named])
+        if (sample_at(consumer, batch->epoch, batch->first_position + i) == (uint64_t)numbers[named])
             return true;
     }
     return false;
@@ -137,9 +142,8 @@ static bool is_due(struct consumer *consumer, const struct feed_batch *batch, co
 // others have moved up.
 static bool name_samples(struct consumer *consumer, const struct feed_batch *batch, int64_t *numbers) {
     for (uint64_t i = 0; i < batch->count; i++) {
-        uint64_t at = batch->first_position + i;
         numbers[i] = feed_batch_sample(consumer->feed, batch, i);
-        bool in_place = storm_order_sample(&consumer->order, batch->epoch, at) == (uint64_t)numbers[i];
+        bool in_place = sample_at(consumer, batch->epoch, batch->first_position + i) == (uint64_t)numbers[i];
         if (batch->skipped ? !is_due(consumer, batch, numbers, i) : !in_place)
             return false;
     }

@@ -10,6 +10,7 @@
 #include "tests/storm/storm_ledger.h"
 #include "tests/storm/storm_mix.h"
 #include "tests/storm/storm_order.h"
+#include "tests/storm/storm_window.h"
 
 #define HELD_MOST 64
 
@@ -27,8 +28,9 @@ struct consumer {
     const char *view_text; // of a view that it brings; NULL: it brings none
     struct feed_view view;
     const char *ledger_path, *truth_path;
-    const char *sums_path; // of a view that draws by weight: its sums of shares; NULL for others
-    const char *mix_path;  // of a mix: its schedule; NULL for others
+    const char *sums_path;   // of a view that draws by weight: its sums of shares; NULL for others
+    const char *mix_path;    // of a mix: its schedule; NULL for others
+    const char *groups_path; // of a dataset with shuffle_window: its groups; NULL for others
     uint64_t samples, hold, pause_us, batches, long_wait_us;
     bool skips;    // samples may be missing, as long as that is said
     bool replaces; // others may be in their places
@@ -39,6 +41,7 @@ struct consumer {
     const struct storm_mix *mix;
     uint64_t stored; // samples of the truth
     struct storm_order order;
+    struct storm_windows windows; // its groups are NULL if it has none
     struct storm_position at;
     struct storm_ledger *ledger;
     struct feed *feed;

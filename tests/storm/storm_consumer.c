@@ -2,8 +2,9 @@
 // arrives and again before it gives it back, and keeps account in a file, from which a replacement continues after a
 // SIGKILL.
 //
-// `storm_consumer --order SAMPLES SEED EPOCH` prints the order instead. Exit status: 0 when it was asked to stop
-// (SIGTERM) or has taken --batches, 1 after an error, which is in the ledger, 2 for wrong options.
+// `storm_consumer --order SAMPLES SEED EPOCH` and `storm_consumer --windows GROUPS SEED EPOCH` print the order
+// instead. Exit status: 0 when it was asked to stop (SIGTERM) or has taken --batches, 1 after an error, which is in the
+// ledger, 2 for wrong options.
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -196,10 +197,23 @@ static int print_order(char **arguments) {
     return EXIT_SUCCESS;
 }
 
+static int print_windows(char **arguments) {
+    static struct storm_windows windows;
+    const uint64_t seed = strtoull(arguments[1], NULL, 10), epoch = strtoull(arguments[2], NULL, 10);
+    windows.groups = options_groups(arguments[0]);
+    if (!windows.groups)
+        return 2;
+    for (uint64_t i = 0; i < storm_windows_samples(windows.groups); i++)
+        printf("%" PRIu64 "\n", storm_window_sample(&windows, seed, epoch, i));
+    return EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv) {
     static struct consumer consumer = {.long_wait_us = 2000};
     if (argc == 5 && strcmp(argv[1], "--order") == 0)
         return print_order(argv + 2);
+    if (argc == 5 && strcmp(argv[1], "--windows") == 0)
+        return print_windows(argv + 2);
     for (int i = 1; i < argc; i++)
         if (!options_parse(&consumer, argv[i])) {
             fprintf(stderr, "storm_consumer: unknown option %s\n", argv[i]);

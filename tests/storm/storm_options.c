@@ -22,6 +22,7 @@ static const struct argument options[] = {
     {"view", ARGUMENT_TEXT, offsetof(struct consumer, view_text)},
     {"sums", ARGUMENT_TEXT, offsetof(struct consumer, sums_path)},
     {"mix", ARGUMENT_TEXT, offsetof(struct consumer, mix_path)},
+    {"groups", ARGUMENT_TEXT, offsetof(struct consumer, groups_path)},
     {"hold", ARGUMENT_U64, offsetof(struct consumer, hold)},
     {"pause-us", ARGUMENT_U64, offsetof(struct consumer, pause_us)},
     {"batches", ARGUMENT_U64, offsetof(struct consumer, batches)},
@@ -76,6 +77,12 @@ static const uint8_t *find_truth(const struct consumer *consumer, struct field *
     return truth + bytes;
 }
 
+const struct storm_groups *options_groups(const char *path) {
+    uint64_t bytes = 0;
+    const struct storm_groups *groups = map_file(path, O_RDONLY, PROT_READ, &bytes);
+    return groups && groups->count <= STORM_GROUPS ? groups : NULL;
+}
+
 bool options_prepare(struct consumer *consumer) {
     uint64_t bytes = 0;
     consumer->ledger = map_file(consumer->ledger_path, O_RDWR, PROT_READ | PROT_WRITE, &bytes);
@@ -90,8 +97,10 @@ bool options_prepare(struct consumer *consumer) {
         consumer->mix = map_file(consumer->mix_path, O_RDONLY, PROT_READ, &bytes);
     if (consumer->mix)
         consumer->stored = storm_mix_stored(consumer->mix);
+    if (consumer->groups_path)
+        consumer->windows.groups = options_groups(consumer->groups_path);
     if (!consumer->ledger || !truth || (consumer->sums_path && !consumer->sums) ||
-        (consumer->mix_path && !consumer->mix))
+        (consumer->mix_path && !consumer->mix) || (consumer->groups_path && !consumer->windows.groups))
         return false;
     if (!consumer->stored)
         consumer->stored = consumer->samples;

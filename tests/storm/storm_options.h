@@ -9,6 +9,9 @@
 // --NAME=VALUE, or --NAME for a flag; false: there is no such option.
 bool options_parse(struct consumer *consumer, char *argument);
 
+// Maps a file of groups; NULL: there is none.
+const struct storm_groups *options_groups(const char *path);
+
 // Maps the ledger and the files' bytes; false: they are not there, as it has said.
 bool options_prepare(struct consumer *consumer);
 

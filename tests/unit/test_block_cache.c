@@ -35,7 +35,7 @@ static void open_world(uint64_t bytes) {
             .stored = {{.bytes = count}}, .decoded = BYTES, .file = i, .codec = BLOCK_ZSTD};
         work = max_u64(work, block_work(&world.blocks[i]).bytes);
     }
-    assert_int_equal(block_cache_open(&world.cache, 3 * work, bytes, &error), 0);
+    assert_int_equal(block_cache_open(&world.cache, 3 * work, bytes, NULL, &error), 0);
 }
 
 static void close_world(void) {
@@ -46,21 +46,21 @@ static void loaded(void *context, const struct block_result *result) {
     (void)context;
     for (const struct block_wait *wait = result->waiting; wait; wait = wait->next) {
         world.told++;
-        if (!result->decoded) {
+        if (!result->found.decoded) {
             world.failed++;
             assert_true(result->code < 0 && result->damaged == (result->code == -EBADMSG));
             assert_true(!result->damaged || *result->sentence);
             continue;
         }
         for (uint32_t i = 0; i < BYTES; i++)
-            assert_int_equal(result->decoded[i], wait->name.number + 1);
+            assert_int_equal(result->found.decoded[i], wait->number + 1);
     }
 }
 
 static void want(uint32_t number) {
     struct block_wait *wait = &world.waits[world.wanted++ % COUNT_OF(world.waits)];
     *wait = (struct block_wait){
-        .name = {0, number}, .block = &world.blocks[number], .file = world.blocks[number].file};
+        .number = number, .block = &world.blocks[number], .file = world.blocks[number].file};
     block_cache_want(world.cache, wait);
 }
 
@@ -85,7 +85,8 @@ static void work(int32_t result) {
 }
 
 static bool is_there(uint32_t number) {
-    return block_cache_find(world.cache, (struct block_name){0, number}) != NULL;
+    struct block_found found;
+    return block_cache_find(world.cache, number, &world.blocks[number], &found);
 }
 
 static void what_was_used_last_is_kept(void **state) {

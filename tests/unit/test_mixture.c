@@ -149,7 +149,7 @@ static void write_data(void) {
 }
 
 static const struct dataset_parts *map_parts(const struct dataset *mix) {
-    const struct dataset_parts *parts = mmap(NULL, 1 << 16, PROT_READ, MAP_SHARED, mix->parts_fd, 0);
+    const struct dataset_parts *parts = mmap(NULL, 1 << 20, PROT_READ, MAP_SHARED, mix->parts_fd, 0);
     assert_true(parts != MAP_FAILED);
     return parts;
 }
@@ -179,7 +179,7 @@ static void test_parts(void **state) {
     assert_int_equal(dataset_part_layout(parts, 0)->samples, 9);
     assert_int_equal(dataset_part_layout(parts, 1)->streams[0].first_file, 1);
     assert_int_equal(dataset_part_layout(parts, 1)->streams[0].record_bytes, 4);
-    munmap((void *)parts, 1 << 16);
+    munmap((void *)parts, 1 << 20);
     // The mix keeps its sources.
     struct dataset *kept = dataset_ref(datasets[0]);
     datasets_close(datasets, count, NULL);

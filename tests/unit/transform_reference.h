@@ -122,27 +122,81 @@ static inline float reference_step(const struct transform_step *step, float x, u
     return result;
 }
 
+// What is stored, exactly: a long double has the digits of every integer.
+static inline long double reference_exact(uint32_t dtype, const uint8_t *at) {
+    switch (dtype) {
+    case DTYPE_U64:
+        return REFERENCE_AS(uint64_t);
+    case DTYPE_I64:
+        return REFERENCE_AS(int64_t);
+    case DTYPE_U32:
+        return REFERENCE_AS(uint32_t);
+    case DTYPE_I32:
+        return REFERENCE_AS(int32_t);
+    case DTYPE_F64:
+        return REFERENCE_AS(double);
+    default:
+        return (long double)reference_load(dtype, at);
+    }
+}
+
+static inline void reference_to_whole(uint32_t dtype, long double value, uint8_t *to) {
+    const bool is_signed =
+        dtype == DTYPE_I8 || dtype == DTYPE_I16 || dtype == DTYPE_I32 || dtype == DTYPE_I64;
+    const size_t bytes = dtype_bytes(dtype);
+    const long double most = ldexpl(1, (int)(8 * bytes) - is_signed) - 1, least = is_signed ? -most - 1 : 0;
+    long double rounded = isnan(value) ? 0 : nearbyintl(value);
+    rounded = rounded > most ? most : rounded < least ? least : rounded;
+    const uint64_t bits = rounded < 0 ? (uint64_t)(int64_t)rounded : (uint64_t)rounded;
+    memcpy(to, &bits, bytes); // little-endian
+}
+
+static inline void reference_store(const struct transform *transform, float x, const uint8_t *stored,
+                                   uint8_t *to) {
+    uint16_t narrow =
+        transform->target == DTYPE_F16 ? reference_to_narrow(x, 5, 10) : reference_to_narrow(x, 8, 7);
+    if (transform->step_count == 0 && transform->target == transform->stored)
+        memcpy(to, stored, dtype_bytes(transform->target));
+    else if (transform->target == DTYPE_F32)
+        memcpy(to, &x, 4);
+    else if (transform->target == DTYPE_F16 || transform->target == DTYPE_BF16)
+        memcpy(to, &narrow, 2);
+    else
+        reference_to_whole(
+            transform->target,
+            transform->step_count ? (long double)x : reference_exact(transform->stored, stored), to);
+}
+
+// Where element i goes.
+static inline uint64_t reference_place(const struct transform *transform, uint64_t i) {
+    const uint64_t size = transform->elements / transform->channels;
+    if (!transform->layout || transform->layout == transform->arrangement)
+        return i;
+    return transform->layout == TRANSFORM_CHW ? i % transform->channels * size + i / transform->channels
+                                              : i % size * transform->channels + i / size;
+}
+
+static inline uint64_t reference_channel(const struct transform *transform, uint64_t i) {
+    return transform->arrangement == TRANSFORM_HWC ? i % transform->channels
+                                                   : i / (transform->elements / transform->channels);
+}
+
 static inline void reference_sample(const struct transform *transform, const uint8_t *stored,
                                     uint8_t *delivered) {
-    uint64_t count = transform->elements;
+    const uint64_t count = transform->elements;
+    const size_t in = dtype_bytes(transform->stored), out = dtype_bytes(transform->target);
     static float x[REFERENCE_MOST];
     for (uint64_t i = 0; i < count; i++)
-        x[i] = reference_load(transform->stored, stored + i * dtype_bytes(transform->stored));
+        x[i] = reference_load(transform->stored, stored + i * in);
     for (uint32_t k = 0; k < transform->step_count; k++) {
         const struct transform_step *step = &transform->steps[k];
         if (step->kind == TRANSFORM_STANDARDISE)
             reference_standardise(x, count);
         for (uint64_t i = 0; i < count && step->kind != TRANSFORM_STANDARDISE; i++)
-            x[i] = reference_step(step, x[i], i / transform->channel);
+            x[i] = reference_step(step, x[i], reference_channel(transform, i));
     }
-    for (uint64_t i = 0; i < count; i++) {
-        uint16_t narrow = transform->target == DTYPE_F16 ? reference_to_narrow(x[i], 5, 10)
-                                                         : reference_to_narrow(x[i], 8, 7);
-        if (transform->target == DTYPE_F32)
-            memcpy(delivered + 4 * i, &x[i], 4);
-        else
-            memcpy(delivered + 2 * i, &narrow, 2);
-    }
+    for (uint64_t i = 0; i < count; i++)
+        reference_store(transform, x[i], stored + i * in, delivered + reference_place(transform, i) * out);
 }
 
 #endif

@@ -6,21 +6,15 @@
 
 #include "base/sizes.h"
 
-int arena_open(struct arena *arena, uint64_t bytes, uint32_t most, struct error *error) {
+int arena_open_in(struct arena *arena, uint8_t *memory, uint64_t bytes, uint32_t most, struct error *error) {
     const uint64_t count = 2ull * most + 1; // between those that are taken, as many can be free
-    *arena = (struct arena){.bytes = bytes};
+    *arena = (struct arena){.memory = memory, .bytes = bytes};
     TAILQ_INIT(&arena->pieces);
     LIST_INIT(&arena->free);
     LIST_INIT(&arena->unused);
     arena->descriptions = calloc(count, sizeof *arena->descriptions);
     if (!arena->descriptions)
         return error_set(error, -ENOMEM, "no memory to describe %" PRIu32 " blocks", most);
-    void *memory =
-        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
-        return error_set(error, -errno, "no memory for %" PRIu64 " bytes of blocks (block_memory): %s", bytes,
-                         strerror(errno));
-    arena->memory = memory;
     for (uint64_t i = count; i-- > 1;)
         LIST_INSERT_HEAD(&arena->unused, &arena->descriptions[i], free);
     struct arena_piece *whole = arena->descriptions;
@@ -30,12 +24,23 @@ int arena_open(struct arena *arena, uint64_t bytes, uint32_t most, struct error 
     return 0;
 }
 
+int arena_open(struct arena *arena, uint64_t bytes, uint32_t most, struct error *error) {
+    *arena = (struct arena){0};
+    void *memory =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return error_set(error, -errno, "no memory for %" PRIu64 " bytes of blocks (block_memory): %s", bytes,
+                         strerror(errno));
+    int err = arena_open_in(arena, memory, bytes, most, error);
+    arena->mapped = true;
+    return err;
+}
+
 void arena_close(struct arena *arena) {
-    if (arena->memory)
+    if (arena->mapped)
         munmap(arena->memory, arena->bytes);
     free(arena->descriptions);
-    arena->memory = NULL;
-    arena->descriptions = NULL;
+    *arena = (struct arena){0};
 }
 
 struct arena_piece *arena_take(struct arena *arena, uint64_t bytes) {

@@ -22,10 +22,14 @@ struct arena {
     LIST_HEAD(, arena_piece) free;
     LIST_HEAD(, arena_piece) unused; // descriptions without memory
     struct arena_piece *descriptions;
+    bool mapped; // the memory is the arena's own
 };
 
 // At most `most` pieces can be taken at once. Memory that is never touched costs nothing.
 int arena_open(struct arena *arena, uint64_t bytes, uint32_t most, struct error *error);
+
+// The same in memory of somebody else's, which begins at a multiple of a cache line and outlives the arena.
+int arena_open_in(struct arena *arena, uint8_t *memory, uint64_t bytes, uint32_t most, struct error *error);
 void arena_close(struct arena *arena);
 
 // NULL: there is no room for as many bytes in one piece.

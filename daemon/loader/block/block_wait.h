@@ -4,16 +4,18 @@
 
 #include "daemon/block/block.h"
 
-// Which block: of which part of a mix, 0 otherwise, and its number there.
-struct block_name {
-    uint32_t part, number;
-};
-
 struct block_wait {
     struct block_wait *next;
-    struct block_name name;
+    uint64_t number; // among the blocks of the dataset, or of all parts of a mix
     const struct index_block *block;
     uint32_t file; // of the block, as requests have it
+    // The cache's, while another loader decodes the block: its claim, and since when it has been the same.
+    uint64_t claim, since_ns;
+    bool overdue;
+};
+
+struct block_waits {
+    struct block_wait *first, **end; // `end` is set once there is a first one
 };
 
 #endif

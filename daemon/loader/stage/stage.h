@@ -16,9 +16,12 @@ struct stage_run;
 
 struct stage_ops {
     const char *name; // "transform", for log lines
+    // A sample takes it milliseconds: it gets runs of one sample, and the loader looks after its reads in between.
+    bool slow;
     // The memory that one sample of `stored_bytes` needs outside the slot until the stage has run; known before the
     // sample is read. 0: it is read into its place in the slot (see stage_run), which must be large enough for it;
-    // otherwise at least stored_bytes. -EINVAL: the stage cannot make a sample of so many bytes.
+    // otherwise at least stored_bytes. -EINVAL: the stage cannot make a sample of so many bytes. Only a slow stage
+    // takes samples that differ in size; it is asked about the largest, and each then has what the index says of it.
     int (*bytes_needed)(const struct stage *stage, uint64_t stored_bytes, uint64_t *bytes);
     // Makes what is delivered of every sample of the run, and calls stage_refuse for those that it cannot make.
     void (*run)(struct stage *stage, const struct stage_run *run);
@@ -41,8 +44,9 @@ struct stage_run {
     uint64_t stored_bytes, delivered_bytes; // of one sample
     uint32_t count;
     const uint64_t *samples; // samples[i]: its index in the dataset
-    // Sample i stands at first_position + i of this epoch's order: what counted randomness is keyed by.
-    uint64_t epoch, first_position;
+    // Sample i stands at first_position + i of this epoch's order: what counted randomness is keyed by, with the feed's
+    // seed.
+    uint64_t seed, epoch, first_position;
     // What stage_refuse calls.
     void (*refused)(void *context, uint32_t i, const struct error *error);
     void *context;

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/sizes.h"
+#include "daemon/loader/stage/image_stage.h"
 #include "daemon/loader/stage/transform_stage.h"
 
 int stage_set_open(struct stage_set *set, const struct dataset_layout *layout,
@@ -11,7 +12,10 @@ int stage_set_open(struct stage_set *set, const struct dataset_layout *layout,
         const struct transform *transform = &layout->transforms[i];
         if (!transform->stored)
             continue;
-        int err = transform_stage_open(transform, fields[i].sample_bytes, &set->of_field[i], error);
+        const uint64_t delivered = fields[i].sample_bytes;
+        const struct dataset_image *image = &layout->images[i];
+        int err = image->used ? image_stage_open(image, transform, delivered, &set->of_field[i], error)
+                              : transform_stage_open(transform, delivered, &set->of_field[i], error);
         if (err) {
             stage_set_close(set);
             error_prefix(error, "field %u of the dataset", i);

@@ -5,6 +5,7 @@
 
 #include "base/sizes.h"
 #include "daemon/loader/stage/transform_kernels.h"
+#include "daemon/loader/stage/transform_whole.h"
 
 // Elements that go through all steps together, in the first-level cache. A multiple of TRANSFORM_LANES, since each
 // block begins with lane 0.
@@ -24,17 +25,25 @@ struct run {
     float mean[TRANSFORM_MAX_STEPS], deviation[TRANSFORM_MAX_STEPS];
     float x[BLOCK] __attribute__((aligned(CACHE_LINE)));
     float values[BLOCK] __attribute__((aligned(CACHE_LINE)));
+    union {
+        int64_t whole[BLOCK];
+        double real[BLOCK];
+    } wide; // on the way to an integer type
+    uint8_t made[BLOCK * sizeof(uint64_t)]
+        __attribute__((aligned(CACHE_LINE))); // elements that change places
 };
 
 static void apply_short_channels(struct run *run, const struct transform_step *step, uint64_t first,
                                  size_t count) {
     uint64_t channel = run->transform->channel;
-    uint64_t number = first / channel, left = channel - first % channel;
+    uint64_t number = first / channel % run->transform->channels, left = channel - first % channel;
     for (size_t i = 0; i < count; i++, left--) {
         if (left == 0) {
             number++;
             left = channel;
         }
+        if (number == run->transform->channels)
+            number = 0;
         run->values[i] = step->values[number];
     }
     run->kernels->each[step->kind](run->x, run->values, count);
@@ -103,8 +112,63 @@ static void measure(struct run *run, uint32_t index) {
     run->deviation[index] = (float)sqrt(add_lanes(squares) / (double)run->elements);
 }
 
+// Elements first..first+count-1 of the sample as they are delivered.
+static void store_block(struct run *run, uint8_t *to, uint64_t first, size_t count) {
+    const struct transform *transform = run->transform;
+    const uint8_t *stored = run->stored + first * run->source_bytes;
+    const bool whole = transform_is_whole(transform->target), plain = transform->step_count == 0;
+    if (plain && transform->target == transform->stored) {
+        memmove(to, stored, count * run->source_bytes);
+    } else if (plain && whole && transform_is_whole(transform->stored)) {
+        transform_load_whole(transform->stored, run->wide.whole, stored, count);
+        transform_store_whole(transform->target, to, run->wide.whole, count);
+    } else if (plain && whole && transform->stored == DTYPE_F64) {
+        memcpy(run->wide.real, stored, count * sizeof run->wide.real[0]);
+        transform_store_rounded(transform->target, to, run->wide.real, count);
+    } else {
+        make_block(run, first, count, transform->step_count);
+        for (size_t i = 0; whole && i < count; i++)
+            run->wide.real[i] = (double)run->x[i];
+        if (whole)
+            transform_store_rounded(transform->target, to, run->wide.real, count);
+        else
+            run->kernels->store[transform->target](to, run->x, count);
+    }
+}
+
+// Puts elements first..first+count-1 of those stored, which are in run->made, where they belong. The stored order has
+// an inner axis of `inner` elements, which becomes the outer one.
+#define MOVE(bytes, type)                                                                                    \
+    case bytes:                                                                                              \
+        for (size_t i = 0; i < count; i++) {                                                                 \
+            memcpy(to + (in * outer + out) * sizeof(type), run->made + i * sizeof(type), sizeof(type));      \
+            if (++in == inner) {                                                                             \
+                in = 0;                                                                                      \
+                out++;                                                                                       \
+            }                                                                                                \
+        }                                                                                                    \
+        return;
+
+static void move_block(const struct run *run, uint8_t *to, uint64_t first, size_t count) {
+    const struct transform *transform = run->transform;
+    const bool planes = transform->arrangement == TRANSFORM_CHW;
+    const uint64_t inner = planes ? transform->elements / transform->channels : transform->channels;
+    const uint64_t outer = transform->elements / inner;
+    uint64_t out = first / inner, in = first % inner;
+    switch (dtype_bytes(transform->target)) {
+        MOVE(1, uint8_t)
+        MOVE(2, uint16_t)
+        MOVE(4, uint32_t)
+        MOVE(8, uint64_t)
+    default:
+        return; // no such type is delivered
+    }
+}
+
 // Whether any step treats an element differently depending on its place in the sample.
 static bool depends_on_place(const struct transform *transform) {
+    if (transform_moves(transform))
+        return true;
     for (uint32_t i = 0; i < transform->step_count; i++)
         if (transform->steps[i].count != 1)
             return true;
@@ -114,7 +178,8 @@ static bool depends_on_place(const struct transform *transform) {
 void transform_run_with(const struct transform_kernels *kernels, const struct transform *transform,
                         const uint8_t *stored, uint8_t *delivered, uint64_t samples) {
     struct run run;
-    size_t target_bytes = dtype_bytes(transform->target);
+    const size_t target_bytes = dtype_bytes(transform->target);
+    const bool moves = transform_moves(transform);
     run.transform = transform;
     run.kernels = kernels;
     run.source_bytes = dtype_bytes(transform->stored);
@@ -131,8 +196,9 @@ void transform_run_with(const struct transform_kernels *kernels, const struct tr
                 measure(&run, i);
         for (uint64_t first = 0; first < run.elements; first += BLOCK) {
             size_t count = block_at(&run, first);
-            make_block(&run, first, count, transform->step_count);
-            kernels->store[transform->target](to + first * target_bytes, run.x, count);
+            store_block(&run, moves ? run.made : to + first * target_bytes, first, count);
+            if (moves)
+                move_block(&run, to, first, count);
         }
     }
 }

@@ -6,8 +6,8 @@
 
 struct transform_kernels;
 
-// From `stored` to `delivered`, which both hold contiguous samples. If samples do not shrink, `stored` may lie in the
-// memory of `delivered`, provided that both end at the same byte.
+// From `stored` to `delivered`, which both hold contiguous samples. If samples do not shrink and no elements change
+// places (transform_moves), `stored` may lie in the memory of `delivered`, provided that both end at the same byte.
 void transform_run(const struct transform *transform, const uint8_t *stored, uint8_t *delivered,
                    uint64_t samples);
 

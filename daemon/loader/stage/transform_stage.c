@@ -16,7 +16,8 @@ static int transform_bytes_needed(const struct stage *stage, uint64_t stored_byt
     const struct transform_stage *self = (const struct transform_stage *)stage;
     if (stored_bytes != self->transform->elements * dtype_bytes(self->transform->stored))
         return -EINVAL;
-    *bytes = stored_bytes > self->delivered_bytes ? stored_bytes : 0;
+    const bool apart = stored_bytes > self->delivered_bytes || transform_moves(self->transform);
+    *bytes = apart ? stored_bytes : 0;
     return 0;
 }
 

@@ -37,6 +37,8 @@ static void hash_transforms(XXH3_state_t *state, const struct dataset_layout *la
             continue;
         hash_number(state, i);
         hash_number(state, transform->stored);
+        if (transform_moves(transform))
+            hash_number(state, UINT64_MAX);
         hash_number(state, transform->step_count);
         for (uint32_t k = 0; k < transform->step_count; k++) {
             const struct transform_step *step = &transform->steps[k];
@@ -44,6 +46,20 @@ static void hash_transforms(XXH3_state_t *state, const struct dataset_layout *la
             hash_number(state, step->count);
             XXH3_64bits_update(state, step->values, step->count * sizeof step->values[0]);
         }
+    }
+}
+
+// As for transforms.
+static void hash_images(XXH3_state_t *state, const struct dataset_layout *layout) {
+    for (uint32_t i = 0; i < layout->field_count; i++) {
+        const struct image_steps *steps = &layout->images[i].steps;
+        if (!layout->images[i].used)
+            continue;
+        hash_number(state, i);
+        hash_number(state, steps->count);
+        hash_number(state, steps->channels);
+        hash_number(state, steps->flags);
+        XXH3_64bits_update(state, steps->steps, steps->count * sizeof steps->steps[0]);
     }
 }
 
@@ -140,6 +156,7 @@ int builder_fingerprint(struct builder *builder) {
     hash_number(state, layout->samples);
     hash_fields(state, layout);
     hash_transforms(state, layout);
+    hash_images(state, layout);
     hash_selection(state, &layout->selection);
     hash_index(state, layout);
     hash_window(state, layout);

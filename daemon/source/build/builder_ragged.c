@@ -25,6 +25,7 @@ static int sum_up(struct builder *builder, struct dataset_column *column) {
             size_summary_add(sizes, bytes);
     }
     column->bytes = sizes->largest;
+    column->mean = size_summary_mean(sizes);
     return 0;
 }
 

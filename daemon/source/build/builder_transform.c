@@ -4,6 +4,8 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "daemon/source/build/builder_image.h"
+#include "daemon/source/build/builder_index.h"
 
 static int find_field(struct builder *builder, uint32_t *index) {
     const struct dataset_layout *layout = builder->dataset->layout;
@@ -23,22 +25,34 @@ static int find_field(struct builder *builder, uint32_t *index) {
 static int add_transform(struct builder *builder) {
     struct dataset *dataset = builder->dataset;
     struct error error = {0};
+    struct image_steps steps;
+    const char *rest;
     uint32_t index = 0;
     int err = find_field(builder, &index);
+    if (!err)
+        err = builder_image_parse(builder, &steps, &rest);
     if (err)
         return err;
     struct ring_field *field = &dataset->layout->fields[index];
     struct transform *transform = &dataset->layout->transforms[index];
-    if (field->ragged)
-        return builder_refuse(
-            builder, -EINVAL, NULL,
-            "found a ragged field, wanted one whose samples have a fixed shape: add pad.%s = LENGTH",
-            field->name);
-    err = transform_parse(builder->transform->value, transform, &error);
-    if (!err)
+    if (image_steps_any(&steps))
+        err = builder_image_fit(builder, index, &steps);
+    else if (field->ragged)
+        err = builder_refuse(builder, -EINVAL, NULL,
+                             "found a ragged field, wanted one whose samples have a fixed shape: add pad.%s ="
+                             " LENGTH, or decode if they are images",
+                             field->name);
+    if (err)
+        return err;
+    err = transform_parse(rest, transform, &error);
+    const struct image_steps *images = &dataset->layout->images[index].steps;
+    if (!err && dataset->layout->images[index].used)
+        err = transform_fit_image(transform, images->height, images->width, images->channels, &error);
+    else if (!err)
         err = transform_fit(transform, field->dtype, field->dimensions, field->shape, &error);
     if (err)
         return builder_refuse(builder, err, NULL, "%s", error.text);
+    transform_shape(transform, &field->dimensions, field->shape);
     field->dtype = transform->target;
     field->sample_bytes = transform->elements * dtype_bytes(transform->target);
     dataset->transforms[index] = strdup(builder->transform->value);
@@ -51,8 +65,13 @@ int builder_check_transforms(struct builder *builder) {
     for (size_t i = 0; i < config->transform_count && !err; i++) {
         struct error error = {0};
         struct transform transform;
+        struct image_steps steps;
+        const char *rest;
         builder->transform = &config->transforms[i];
-        err = transform_parse(builder->transform->value, &transform, &error);
+        err = builder_image_parse(builder, &steps, &rest);
+        if (err)
+            break;
+        err = transform_parse(rest, &transform, &error);
         if (err)
             builder_refuse(builder, err, NULL, "%s", error.text);
     }
@@ -68,5 +87,8 @@ int builder_transform(struct builder *builder) {
         err = add_transform(builder);
     }
     builder->transform = NULL;
+    builder_image_mark_columns(builder);
+    if (!dataset_is_ragged(builder->dataset->layout))
+        builder_index_unmap(builder); // nobody needs to know the sizes any more
     return err;
 }

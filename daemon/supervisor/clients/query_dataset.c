@@ -22,7 +22,7 @@ static void describe_open(const struct dataset *dataset, Feedd__Dataset *row, Fe
         fields[i].name = (char *)field->name;
         fields[i].dtype = field->dtype;
         fields[i].n_shape = field->ragged ? 0 : field->dimensions;
-        if (dataset->sizes[i]) {
+        if (field->ragged) {
             fields[i].ragged = true;
             fields[i].mean_bytes = size_summary_mean(dataset->sizes[i]);
             fields[i].largest_bytes = dataset->sizes[i]->largest;

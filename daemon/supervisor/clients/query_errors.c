@@ -28,8 +28,10 @@ static void describe(const struct bad_sample *bad, Feedd__BadSample *row, char r
     row->at_ns = bad->at_ns;
     row->fate = (char *)bad_fate_name(bad->fate);
     const int code = (int)min_u64(bad->code, INT16_MAX);
-    if (bad->refused)
-        snprintf(reason, REASON_TEXT, "refused by a step after the read: %s", strerror(code));
+    if (bad->refused && *bad->reason)
+        snprintf(reason, REASON_TEXT, "%s", bad->reason);
+    else if (bad->refused)
+        snprintf(reason, REASON_TEXT, "refused after the read: %s", dataset_read_reason(false, -code));
     else
         snprintf(reason, REASON_TEXT, "%s", dataset_read_reason(bad->in_folder, -code));
     row->reason = reason;

@@ -32,6 +32,18 @@ static uint64_t since_1970_ns(void) {
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
+// A loader may have written any bytes.
+static void read_reason(const struct stats_bad_sample *report, char reason[STATS_REASON_BYTES]) {
+    uint64_t words[STATS_REASON_BYTES / 8];
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        words[i] = atomic_load_explicit(&report->reason[i], memory_order_relaxed);
+    memcpy(reason, words, STATS_REASON_BYTES);
+    reason[STATS_REASON_BYTES - 1] = '\0';
+    for (char *at = reason; *at; at++)
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+}
+
 // What the loader wrote, if it can be true.
 static bool read_report(const struct stats_bad_sample *report, const struct dataset *served,
                         struct bad_sample *bad) {
@@ -44,6 +56,7 @@ static bool read_report(const struct stats_bad_sample *report, const struct data
         .refused = atomic_load_explicit(&report->refused, memory_order_relaxed) != 0,
         .at_ns = since_1970_ns(),
     };
+    read_reason(report, bad->reason);
     if (file >= dataset_file_numbers(served))
         return false;
     const struct dataset *dataset = dataset_of_file(served, &file);
@@ -87,6 +100,19 @@ void bad_samples_hear(struct served_feed *feed, struct loader_process *loader) {
 
 const struct bad_samples *bad_samples_of(const struct supervisor *supervisor, const char *dataset) {
     return find(supervisor, dataset);
+}
+
+const char *bad_samples_reason(struct served_feed *feed, uint64_t sample) {
+    struct loader_process *loader;
+    LIST_FOREACH(loader, &feed->loaders, link)
+        bad_samples_hear(feed, loader);
+    const struct bad_samples *kept = find(feed->supervisor, feed->dataset->name);
+    for (uint64_t i = 0; kept && i < min_u64(kept->count, BAD_SAMPLES_KEPT); i++) {
+        const struct bad_sample *bad = &kept->last[(kept->count - 1 - i) % BAD_SAMPLES_KEPT];
+        if (bad->sample == sample)
+            return bad->refused && *bad->reason ? bad->reason : NULL;
+    }
+    return NULL;
 }
 
 void bad_samples_forget(struct supervisor *supervisor, bool all) {

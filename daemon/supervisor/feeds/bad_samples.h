@@ -18,6 +18,7 @@ struct bad_sample {
     bool refused;                     // by a stage
     bool in_folder;                   // the file is opened by its name for each read
     uid_t user;                       // whose feed wanted it
+    char reason[STATS_REASON_BYTES];  // why a stage refused it, in ASCII; "": not known
     char *path;                       // of the file
     char dataset[PROTO_MAX_NAME + 1]; // of which it is a sample
 };
@@ -35,6 +36,9 @@ void bad_samples_hear(struct served_feed *feed, struct loader_process *loader);
 
 // NULL: all samples of that dataset could be read.
 const struct bad_samples *bad_samples_of(const struct supervisor *supervisor, const char *dataset);
+
+// Why a stage has refused that sample, as its dataset numbers it, in the feed; NULL: no stage has, as far as is known.
+const char *bad_samples_reason(struct served_feed *feed, uint64_t sample);
 
 // Forgets those of datasets that the configuration does not have (any more), or of all.
 void bad_samples_forget(struct supervisor *supervisor, bool all);

@@ -25,8 +25,10 @@ struct batch_samples {
     struct sampler sampler;
     struct mix_order *mix; // NULL: the dataset is not a mix
     // With on_error = replace: samples that were marked as bad, plus 1, so that later batches do without them from the
-    // start. No stage refuses a sample in one epoch or position and not in another.
+    // start. Not those of a dataset with images, whose stages may refuse a sample at one place and not at another: which
+    // sample takes a place must not depend on what was found out before.
     uint64_t *known;
+    bool forgets;
     uint64_t epoch, first_position; // of what was found last
     uint64_t *samples;              // as the source numbers them; of a mix, UINT64_MAX beyond the run's end
     uint16_t *source_of;            // of each sample
@@ -46,11 +48,14 @@ static int map_list(struct batch_samples *samples, struct error *error) {
     return 0;
 }
 
-static void open_source(const struct dataset *dataset, uint64_t first_sample, struct source *source) {
+static void open_source(struct batch_samples *samples, const struct dataset *dataset, uint64_t first_sample,
+                        struct source *source) {
     const struct dataset_layout *layout = dataset->layout;
     uint32_t count = 0;
     source->dataset = dataset;
     source->first_sample = first_sample;
+    for (uint32_t i = 0; i < layout->field_count; i++)
+        samples->forgets |= layout->images[i].used != 0;
     for (uint32_t i = 0; i < layout->field_count; i++)
         for (uint32_t k = 0; layout->fields[i].ragged && k < layout->column_count; k++)
             if (layout->columns[k].field == i)
@@ -61,7 +66,7 @@ static int open_mix(struct batch_samples *samples, const struct feed_shape *shap
                     struct error *error) {
     uint64_t first = 0;
     for (uint32_t i = 0; i < shape->dataset->layout->part_count; i++) {
-        open_source(shape->dataset->sources[i], first, &samples->sources[i]);
+        open_source(samples, shape->dataset->sources[i], first, &samples->sources[i]);
         first += dataset_stored_samples(shape->dataset->sources[i]->layout);
     }
     return mix_order_open(shape, most, &samples->mix, error);
@@ -70,7 +75,7 @@ static int open_mix(struct batch_samples *samples, const struct feed_shape *shap
 static int open_sampler(struct batch_samples *samples, const struct ring_header *header,
                         struct error *error) {
     const struct dataset *dataset = samples->dataset;
-    open_source(dataset, 0, samples->sources);
+    open_source(samples, dataset, 0, samples->sources);
     int err = map_list(samples, error);
     if (err)
         return err;
@@ -161,7 +166,7 @@ bool batch_samples_is_bad(const struct batch_samples *samples, uint32_t i) {
 }
 
 void batch_samples_mark_bad(struct batch_samples *samples, uint32_t i) {
-    if (samples->samples[i] == UINT64_MAX)
+    if (samples->forgets || samples->samples[i] == UINT64_MAX)
         return;
     const uint64_t number = samples->sources[samples->source_of[i]].first_sample + samples->samples[i];
     *known_place(samples, number) = number + 1;

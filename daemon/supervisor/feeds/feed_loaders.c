@@ -1,12 +1,14 @@
 #include "daemon/supervisor/feeds/feed_loaders.h"
 
 #include <inttypes.h>
+#include <signal.h>
 
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/supervisor/delivery/abandoned.h"
 #include "daemon/supervisor/feeds/bad_samples.h"
+#include "daemon/supervisor/feeds/shared_blocks.h"
 #include "daemon/supervisor/processes/loader_process.h"
 #include "shm/ring_supervisor.h"
 
@@ -34,8 +36,12 @@ static int start_one(struct served_feed *feed, struct error *error) {
         .serial = feed->next_serial,
         .ring_fd = feed->ring_fd,
         .event_fd = feed->event_fd,
+        .share = &feed->share,
+        .share_fd = feed->share_fd,
+        .share_arena = shared_blocks_arena(feed),
         .queue_depth = (uint32_t)supervisor->config->queue_depth,
         .mapped_limit = supervisor->config->mapped_limit,
+        .condemned = &feed->condemned,
         .mix = &feed->shape.mix,
         .mix_shuffle = feed->shape.shuffle,
         .changed = on_changed,
@@ -72,6 +78,49 @@ void feed_loaders_start(struct served_feed *feed) {
     }
 }
 
+// Signals that others send, and those of an operator or the kernel's that is out of memory, say nothing about a sample.
+static bool has_crashed(const struct process *process) {
+    switch (process->exit_signal) {
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGILL:
+    case SIGFPE:
+    case SIGABRT:
+    case SIGSYS:
+    case SIGTRAP:
+        return true;
+    default:
+        return false;
+    }
+}
+
+// It has crashed or hung in a slow stage, if it says so.
+static void blame_sample(struct served_feed *feed, const struct loader_process *loader) {
+    struct loader_process *other;
+    uint64_t sample;
+    if (!loader_process_staged(loader, &sample))
+        return;
+    switch (condemned_hear(&feed->condemned, sample)) {
+    case SAMPLE_SUSPECTED:
+        log_warning("loader %" PRIu32 " of feed %" PRIu64 " was working on sample %" PRIu64 " of dataset %s",
+                    loader->serial, feed->id, sample, feed->dataset->name);
+        return;
+    case SAMPLE_CONDEMNED:
+        supervisor_report(feed->supervisor,
+                          "sample %" PRIu64 " of dataset %s has ended two loaders of feed %" PRIu64
+                          "; it counts as unreadable from now on (on_error)",
+                          sample, feed->dataset->name, feed->id);
+        LIST_FOREACH(other, &feed->loaders, link)
+            stats_condemn(other->record, sample);
+        return;
+    case SAMPLE_ONE_TOO_MANY:
+        served_feed_fail(feed, -EIO,
+                         "dataset %s: sample %" PRIu64
+                         " has ended two loaders, as %u others have before; see the daemon's log",
+                         feed->dataset->name, sample, STATS_CONDEMNED);
+    }
+}
+
 static void count_end(struct served_feed *feed, const struct loader_process *loader, uint64_t now) {
     bool worked = loader_process_has_worked(loader, !delivery_is_filling(&feed->delivery));
     stats_add(&feed->stats->counters[FEED_children_replaced], 1);
@@ -94,6 +143,8 @@ static void count_death(struct served_feed *feed, struct loader_process *loader,
     if (feed->state == FEED_CLOSING)
         return;
     count_end(feed, loader, now);
+    if (has_crashed(process))
+        blame_sample(feed, loader);
     if (respawn_has_given_up(&feed->respawn))
         served_feed_fail(feed, -EIO,
                          "dataset %s: loader processes end as soon as they start; see the daemon's log",
@@ -186,8 +237,8 @@ static uint64_t find_unreadable(const struct served_feed *feed, const struct loa
 }
 
 static void replace_silent(struct served_feed *feed, struct loader_process *loader, uint64_t now) {
-    uint64_t since, unreadable = find_unreadable(feed, loader, now);
-    bool reads = see_read(feed, loader, now, &since);
+    uint64_t since, sample, unreadable = find_unreadable(feed, loader, now);
+    bool reads = see_read(feed, loader, now, &since), stages = loader_process_staged(loader, &sample);
     char path[DATASET_PATH_TEXT];
     supervisor_report(feed->supervisor,
                       "loader %" PRIu32 " of feed %" PRIu64 " has not moved for %" PRIu64
@@ -196,7 +247,9 @@ static void replace_silent(struct served_feed *feed, struct loader_process *load
                       reads ? ", in a read of " : "", reads ? hung_path(feed, path) : "");
     abandoned_note(&feed->delivery, loader->serial, now, since);
     process_kill(&loader->process);
-    if (unreadable)
+    if (stages)
+        blame_sample(feed, loader);
+    else if (unreadable)
         fail_hung(feed, now, unreadable, "and no other loader has read it since (loader_timeout)");
 }
 

@@ -16,6 +16,7 @@
 #include "daemon/supervisor/feeds/growth.h"
 #include "daemon/supervisor/feeds/ring_size.h"
 #include "daemon/supervisor/feeds/room.h"
+#include "daemon/supervisor/feeds/shared_blocks.h"
 #include "shm/ring_make.h"
 #include "shm/ring_supervisor.h"
 
@@ -192,6 +193,7 @@ static int begin_if_there_is_room(struct served_feed *feed, struct making *makin
     int err = open_descriptors(feed, making, error);
     if (err)
         return is_lack(err) && room_make_way(supervisor) ? 0 : err;
+    shared_blocks_open(feed);
     publish_stats(feed, stats, &making->plan);
     served_feed_set_state(feed, FEED_MAKING);
     return queue_work(making, error);
@@ -271,7 +273,7 @@ static struct served_feed *describe(struct supervisor *supervisor, uid_t user,
     feed->asked_ring_bytes = request->ring_bytes;
     feed->asked_prefetch = request->prefetch;
     feed->asked_lanes = request->local_world_size;
-    feed->ring_fd = feed->ring_read_fd = feed->event_fd = -1;
+    feed->ring_fd = feed->ring_read_fd = feed->event_fd = feed->share_fd = -1;
     LIST_INIT(&feed->members);
     TAILQ_INIT(&feed->awaiting);
     LIST_INIT(&feed->pools);

@@ -5,6 +5,7 @@
 
 #include "base/time.h"
 #include "daemon/on_error.h"
+#include "daemon/supervisor/feeds/bad_samples.h"
 #include "daemon/supervisor/feeds/pool.h"
 #include "shm/ring_supervisor.h"
 
@@ -86,13 +87,14 @@ static void fail_with_read_error(struct served_feed *feed) {
     }
     uint32_t file = failure.file;
     const struct dataset *dataset = dataset_of_file(feed->dataset, &file);
-    served_feed_fail(feed, -EIO,
-                     "dataset %s: sample %" PRIu64 " cannot be read: %s, offset %" PRIu64 ": %s%s",
-                     dataset->of ? dataset->of : dataset->name, failure.sample,
-                     dataset_file_path(dataset, file, path), failure.offset,
-                     failure.code == -ENODATA && !dataset->layout->folder_count
-                         ? "the file ends there; it has shrunk since it was opened"
-                         : dataset_read_reason(dataset->layout->folder_count, failure.code),
+    const char *refused = bad_samples_reason(feed, failure.sample), *reason = refused;
+    if (!reason)
+        reason = failure.code == -ENODATA && !dataset->layout->folder_count
+                     ? "the file ends there; it has shrunk since it was opened"
+                     : dataset_read_reason(dataset->layout->folder_count, failure.code);
+    served_feed_fail(feed, -EIO, "dataset %s: sample %" PRIu64 " cannot be %s: %s, offset %" PRIu64 ": %s%s",
+                     dataset->of ? dataset->of : dataset->name, failure.sample, refused ? "made" : "read",
+                     dataset_file_path(dataset, file, path), failure.offset, reason,
                      feed->dataset->on_error == ON_ERROR_REPLACE ? last_attempt : "");
 }
 

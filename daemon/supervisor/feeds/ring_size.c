@@ -19,6 +19,7 @@
 #define SLOTS_PER_LANE 3u
 // The supervisor sums up the sizes of a batch's samples between two other things that it does: some 5 ms.
 #define RAGGED_BATCH_MOST 65536u
+#define DECODED           8u // pixels are about so much larger than what they are encoded in
 
 // While the ring stays in the last-level cache, bytes reach the bus without a trip to memory; using half of the cache
 // leaves room for other data.
@@ -62,7 +63,7 @@ static void plan_ragged(struct ring_plan *plan, const struct feed_shape *shape, 
     const struct size_summary *sizes = dataset->sizes[field];
     struct size_summary average;
     uint64_t most;
-    if (!sizes)
+    if (!dataset->layout->fields[field].ragged)
         return;
     if (dataset->sources) {
         mix_sizes_average(dataset, shape->mix.weights, field, &average);
@@ -76,6 +77,18 @@ static void plan_ragged(struct ring_plan *plan, const struct feed_shape *shape, 
     plan->ragged_usual = sum(plan->ragged_usual, min_u64(most, size_summary_usual(sizes, plan->batch_size)));
 }
 
+// Of one sample, on its way from an encoded image.
+static uint64_t work_mean(const struct dataset *dataset) {
+    const struct dataset_layout *layout = dataset->layout;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < layout->part_count; i++)
+        bytes = max_u64(bytes, work_mean(dataset->sources[i]));
+    for (uint32_t i = 0; i < layout->column_count; i++)
+        if (layout->columns[i].varies)
+            bytes = sum(bytes, min_u64(layout->columns[i].mean, UINT64_MAX / DECODED) * DECODED);
+    return bytes;
+}
+
 static void describe_plan(const struct attach_request *request, struct ring_plan *plan) {
     const struct dataset_layout *layout = request->shape.dataset->layout;
     *plan = (struct ring_plan){
@@ -85,6 +98,7 @@ static void describe_plan(const struct attach_request *request, struct ring_plan
         .samples = layout->samples,
         .seed = request->shape.seed,
         .fingerprint = layout->fingerprint,
+        .work_mean = work_mean(request->shape.dataset),
         .replaces = request->shape.dataset->on_error == ON_ERROR_REPLACE,
         .world_size = request->shape.world_size,
         // The samples of a mix are numbered as they stand; its loaders know the order of its sources.

@@ -8,8 +8,10 @@
 #include "daemon/supervisor/delivery/fill_loaders.h"
 #include "daemon/supervisor/delivery/pace.h"
 #include "daemon/supervisor/feeds/member.h"
+#include "daemon/supervisor/processes/condemned.h"
 #include "daemon/supervisor/processes/respawn.h"
 #include "daemon/supervisor/supervisor.h"
+#include "shm/block_share.h"
 #include "shm/ring.h"
 
 enum feed_state {
@@ -50,6 +52,8 @@ struct served_feed {
     uint32_t asked_lanes; // local_world_size
     int ring_fd, ring_read_fd;
     struct ring ring;
+    struct block_share_plan share; // of decoded blocks; zeros: its loaders share none
+    int share_fd;
     struct making *making; // while it is queued or being allocated
     int event_fd;          // with which loaders wake the supervisor
     struct poll_entry event;
@@ -74,6 +78,7 @@ struct served_feed {
     uint32_t loaders_running;
     uint32_t loaders_left;     // behind, and not gone
     uint64_t starved_since_ns; // what the feed lacks are the slots that they keep; 0: it lacks none
+    struct condemned condemned; // samples that have ended its loaders
     uint32_t hung_file; // index, plus 1, of the file in which a loader was last seen to hang; 0: not known
     uint32_t next_serial;
     struct respawn respawn;

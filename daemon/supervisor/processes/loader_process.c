@@ -10,6 +10,7 @@
 #include "daemon/confine/confine.h"
 #include "daemon/heritage.h"
 #include "daemon/log.h"
+#include "daemon/supervisor/processes/condemned.h"
 #include "shm/reader_kind.h"
 
 // Eight failures take about 13 s, however many loaders are started at a time. Loaders that work and die all the same
@@ -49,6 +50,12 @@ bool loader_process_read(const struct loader_process *loader, uint64_t file_numb
     return true;
 }
 
+bool loader_process_staged(const struct loader_process *loader, uint64_t *sample) {
+    uint64_t staged = atomic_load_explicit(&loader->record->staged_sample, memory_order_relaxed);
+    *sample = staged - 1;
+    return staged != 0;
+}
+
 // ---- Its record --------------------------------------------------------------------------------------------
 
 static int find_record(const struct stats_region *stats, uint32_t *record, struct error *error) {
@@ -60,7 +67,7 @@ static int find_record(const struct stats_region *stats, uint32_t *record, struc
 }
 
 // Before the process exists: afterwards these words are its own.
-static void prepare_record(struct stats_loader *record) {
+static void prepare_record(struct stats_loader *record, const struct condemned *condemned) {
     atomic_store_explicit(&record->heartbeat_ns, monotonic_ns(), memory_order_relaxed);
     atomic_store_explicit(&record->reader, 0, memory_order_relaxed);
     atomic_store_explicit(&record->reader_reason, 0, memory_order_relaxed);
@@ -70,6 +77,10 @@ static void prepare_record(struct stats_loader *record) {
     atomic_store_explicit(&record->bad_count, 0, memory_order_relaxed);
     for (uint32_t i = 0; i < BAD_FATES; i++)
         atomic_store_explicit(&record->bad_totals[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&record->staged_sample, 0, memory_order_relaxed);
+    atomic_store_explicit(&record->condemned_count, 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < condemned->count; i++)
+        stats_condemn(record, condemned->samples[i]);
 }
 
 static void take_record(const struct loader_process *loader, uint64_t feed) {
@@ -104,6 +115,10 @@ static int write_whole(int fd, const void *bytes, uint64_t count, uint64_t offse
     return 0;
 }
 
+static bool shares(const struct loader_start *start) {
+    return start->share_arena < start->share->arenas;
+}
+
 static int write_settings(const struct loader_start *start, uint32_t record, int *settings_fd,
                           struct error *error) {
     const struct dataset *dataset = start->dataset;
@@ -124,7 +139,10 @@ static int write_settings(const struct loader_start *start, uint32_t record, int
         .mapped_limit = start->mapped_limit,
         .mix = *start->mix,
         .mix_shuffle = start->mix_shuffle,
+        .share_arena = start->share_arena,
     };
+    if (shares(start))
+        settings.share = *start->share;
     AUTO_CLOSE int fd = memfd_create("feedd-loader-settings", MFD_CLOEXEC);
     if (fd < 0)
         return error_set(error, -errno, "cannot make a memory file for a loader's settings: %m");
@@ -168,6 +186,7 @@ static int spawn(struct loader_process *loader, const struct loader_start *start
     for (uint32_t i = 0; i < files; i++)
         fds[HERITAGE_FILES + i] = dataset->fds[i];
     fds[HERITAGE_PARTS] = dataset->parts_fd;
+    fds[HERITAGE_BLOCKS] = shares(start) ? start->share_fd : -1;
     for (uint32_t i = 0; i < parts; i++) {
         fds[HERITAGE_FILES + files + 2 * i] = dataset->sources[i]->list_fd;
         fds[HERITAGE_FILES + files + 2 * i + 1] = dataset->sources[i]->index_fd;
@@ -202,9 +221,10 @@ static int start_with_settings(const struct loader_start *start, uint32_t record
         return error_set(error, -ENOMEM, "out of memory");
     }
     loader->serial = start->serial;
+    loader->share_arena = start->share_arena;
     loader->record = &start->stats->loaders[record];
     loader->record_owner = &start->stats->owners.feed[record];
-    prepare_record(loader->record);
+    prepare_record(loader->record, start->condemned);
     int err = spawn(loader, start, ends, settings_fd, error);
     if (err)
         return err;

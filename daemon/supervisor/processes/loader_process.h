@@ -8,6 +8,7 @@
 #include "daemon/dataset/dataset.h"
 #include "daemon/supervisor/processes/process.h"
 #include "daemon/supervisor/processes/respawn.h"
+#include "shm/block_share.h"
 #include "shm/stats.h"
 
 // GONE only once the life pipe has ended too: until then the kernel may be finishing reads of its io_uring into the
@@ -16,11 +17,14 @@ struct loader_process {
     struct process process;
     LIST_ENTRY(loader_process) link; // its owner's
     uint32_t serial;                 // its owner number in the ring
+    uint32_t share_arena;            // where it decodes; from share.arenas on, it shares no blocks
     struct stats_loader *record;
     uint64_t bad_heard, bad_totals[BAD_FATES]; // of what the record says, how much has been taken over
     bool left_behind;               // it was killed and does not end: what it was reading is read by others
     _Atomic uint64_t *record_owner; // the word that says whose record it is
 };
+
+struct condemned;
 
 struct loader_start {
     struct process_set *processes;
@@ -30,9 +34,13 @@ struct loader_start {
     const struct dataset *dataset;
     uint64_t feed; // its id
     int ring_fd, event_fd;
-    uint32_t serial; // the owner number it gets; never given twice in one ring
+    uint32_t serial;                      // the owner number it gets; never given twice in one ring
+    const struct block_share_plan *share; // zeros: no blocks are shared
+    int share_fd;
+    uint32_t share_arena; // which no other loader has that is not GONE; from share->arenas on: it shares none
     uint32_t queue_depth;
     uint64_t mapped_limit;
+    const struct condemned *condemned;
     const struct mix_run *mix; // of a mix: the run; else zeros
     bool mix_shuffle;          // ... and whether its sources are shuffled
     void *owner;
@@ -62,6 +70,9 @@ struct loader_read {
 // `file_numbers`, and the read is not older than the process.
 bool loader_process_read(const struct loader_process *loader, uint64_t file_numbers, uint64_t now,
                          struct loader_read *read);
+
+// The sample that it said it was working on in a slow stage when it died or was killed: false, it said none.
+bool loader_process_staged(const struct loader_process *loader, uint64_t *sample);
 
 // How long it has not moved.
 uint64_t loader_process_silent_ns(const struct loader_process *loader, uint64_t now);

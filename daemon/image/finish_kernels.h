@@ -1,0 +1,22 @@
+// The inner loops of finishing images. All sets yield the same bits.
+#ifndef FEEDD_DAEMON_IMAGE_FINISH_KERNELS_H
+#define FEEDD_DAEMON_IMAGE_FINISH_KERNELS_H
+
+#include "daemon/image/finish.h"
+
+struct finish_kernels {
+    const char *name;
+    // One channel of `count` pixels, `step` bytes apart (1 or 3), in order or the last one first.
+    void (*split)(const uint8_t *pixels, size_t step, bool mirror, size_t count, uint8_t *to);
+    // Elements of 1, 2 or 4 bytes, at any alignment.
+    void (*look_up)(const uint8_t *table, uint32_t element, const uint8_t *values, size_t count, uint8_t *to);
+};
+
+#ifdef __x86_64__
+#define FINISH_AVX512
+extern const struct finish_kernels finish_avx512;
+// Whether this processor has what it needs: AVX-512 with VBMI.
+bool finish_avx512_runs(void);
+#endif
+
+#endif

@@ -1,0 +1,13 @@
+// Images: decoded if they are encoded, cut, resized, changed in colour; then the transform of their values.
+#ifndef FEEDD_DAEMON_LOADER_STAGE_IMAGE_STAGE_H
+#define FEEDD_DAEMON_LOADER_STAGE_IMAGE_STAGE_H
+
+#include "daemon/dataset/dataset.h"
+#include "daemon/loader/stage/stage.h"
+
+// `image` and `transform`, which is of the pixels that the image's steps make, must outlive it. -EINVAL when they do
+// not deliver `delivered_bytes`.
+int image_stage_open(const struct dataset_image *image, const struct transform *transform,
+                     uint64_t delivered_bytes, struct stage **stage, struct error *error);
+
+#endif

@@ -1,0 +1,23 @@
+#include "daemon/supervisor/processes/condemned.h"
+
+static bool is_suspect(const struct condemned *condemned, uint64_t sample) {
+    for (uint32_t i = 0; i < CONDEMNED_SUSPECTS; i++)
+        if (condemned->suspects[i] == sample + 1)
+            return true;
+    return false;
+}
+
+enum verdict condemned_hear(struct condemned *condemned, uint64_t sample) {
+    if (!is_suspect(condemned, sample)) {
+        condemned->suspects[condemned->suspected++ % CONDEMNED_SUSPECTS] = sample + 1;
+        return SAMPLE_SUSPECTED;
+    }
+    if (condemned->count == STATS_CONDEMNED)
+        return SAMPLE_ONE_TOO_MANY;
+    // A third loader may already have been working on it.
+    for (uint32_t i = 0; i < condemned->count; i++)
+        if (condemned->samples[i] == sample)
+            return SAMPLE_SUSPECTED;
+    condemned->samples[condemned->count++] = sample;
+    return SAMPLE_CONDEMNED;
+}
