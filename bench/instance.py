@@ -123,8 +123,9 @@ class Instance:
         self.process.wait()
         shutil.rmtree(self.directory)
 
-    def pids(self):
-        """The supervisor first, then the children: all processes of the session that it leads."""
+    def pids(self, ended=False):
+        """The supervisor first, then the children: all processes of the session that it leads. `ended`: also those that
+        have ended and are not reaped."""
         found = []
         for name in os.listdir("/proc"):
             if not name.isdigit():
@@ -134,14 +135,17 @@ class Instance:
                     fields = file.read().rpartition(")")[2].split()
             except OSError:
                 continue
-            if int(fields[3]) == self.process.pid and fields[0] != "Z":
+            if int(fields[3]) == self.process.pid and (ended or fields[0] != "Z"):
                 found.append(int(name))
         return sorted(found, key=lambda pid: (pid != self.process.pid, pid))
 
     def cpu_seconds(self):
         """Of the supervisor and all loaders, those that are gone included."""
-        total = process_times(self.process.pid)[1]
-        return total + sum(process_times(pid)[0] for pid in self.pids())
+        while True:
+            reaped = process_times(self.process.pid)[1]
+            total = reaped + sum(process_times(pid)[0] for pid in self.pids(ended=True))
+            if process_times(self.process.pid)[1] == reaped:  # or else one may have been left out
+                return total
 
     def memory(self):
         """Bytes of the supervisor and of each loader beyond the ring."""

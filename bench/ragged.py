@@ -5,6 +5,7 @@ import subprocess
 import tarfile
 import time
 
+from figures import records_dataset
 from instance import BenchError
 from measure import alternate, median
 from shards import Shards
@@ -12,6 +13,9 @@ from shards import Shards
 # least and most bytes of a sample, batch size, the goal as a part of the limit
 SIZES = ((1000, 220000, 64, 0.85), (100, 3000, 256, 0.8))
 DATA_BYTES = 2**30
+# As many bytes, in samples of one size: what is left to the difference in size.
+FIXED_BYTES = 27 * 4096
+FIXED_BATCH = 64
 INDEX_SHARDS = 1281
 INDEX_MEMBERS = 1281167
 INDEX_BYTES = 110000
@@ -54,6 +58,28 @@ def ragged(bench):
                 limit_cpu_ns_per_sample=sorted(map(limit_cpu_ns, limits))[len(limits) // 2],
                 limit_cpu_seconds=median(limits, "cpu_seconds"), ring_bytes=ring,
                 limit_plain_buffers=limits[0]["plain_buffers"])
+    fixed(bench, data_bytes)
+
+
+def fixed(bench, data_bytes):
+    """The same without raggedness: batches of as many bytes, of records, compared with the limits of host.delivered."""
+    path = bench.data("fixed", data_bytes // FIXED_BYTES * FIXED_BYTES)
+    bench.warm(path)
+    for io, limit_name in (("uring", "uring"), ("mapped", "copy")):
+        with bench.instance({"data": records_dataset(path, FIXED_BYTES, io=io)}) as instance:
+            ring = bench.consume(instance, "data", batch=FIXED_BATCH, seconds=0.2)["ring_bytes"]
+            results, limits = alternate(
+                bench.rounds,
+                lambda: bench.consume(instance, "data", batch=FIXED_BATCH),
+                lambda: bench.limit(limit_name, path, FIXED_BYTES, "--ring", ring, batch=FIXED_BATCH))
+        value, limit = median(results, "samples_per_second"), median(limits, "samples_per_second")
+        bench.records.add(
+            "host.ragged", value, "samples/s", {"io": io, "bytes": f"{FIXED_BYTES} each", "batch": FIXED_BATCH}, limit,
+            gigabytes_per_second=value * FIXED_BYTES / 1e9,
+            rounds=[round(result["samples_per_second"]) for result in results],
+            limit_rounds=[round(result["samples_per_second"]) for result in limits],
+            cpu_ns_per_sample=sorted(map(cpu_ns, results))[len(results) // 2],
+            limit_cpu_ns_per_sample=sorted(map(limit_cpu_ns, limits))[len(limits) // 2], ring_bytes=ring)
 
 
 def write_headers(folder, shards, members):

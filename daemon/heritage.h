@@ -61,7 +61,9 @@ struct loader_settings {
     struct block_share_plan share; // zeros: this loader shares no blocks
     struct mix_run mix;            // of a mix: the run
     uint32_t mix_shuffle;          // ... and whether its sources are shuffled
-    uint32_t mix_reserved;
+    uint32_t stripe;               // of each slot's chunks, that it claims first ...
+    uint32_t stripes;              // ... of so many
+    uint32_t reserved;
     struct dataset_layout layout;
 };
 

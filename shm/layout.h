@@ -150,8 +150,9 @@ struct ring_control {
     // Dispatch: written only by the supervisor.
     _Alignas(CACHE_LINE) _Atomic uint64_t queue_head; // entries ever put into the queue
 
-    // Where the next claim looks: queue entry * chunks_per_slot + chunk. Loaders advance it by compare-and-swap.
-    // A hint that never passes over a FREE chunk; the chunk word alone decides a claim.
+    // Where the next claim looks: queue entry * chunks_per_slot + chunk. Loaders advance it by compare-and-swap, and
+    // take chunks of their own stripes after it. A hint that never passes over a FREE chunk; the chunk word alone
+    // decides a claim.
     _Alignas(CACHE_LINE) _Atomic uint64_t claim_cursor;
 
     // Sleep of loaders: `work` is the futex word, incremented by the supervisor; `loaders_asleep` is set by a

@@ -26,6 +26,8 @@ struct ring {
     uint64_t queued;
     uint32_t
         urgent_seen; // a loader's own: all jobs that urgent_wanted counted when it had this value were claimed
+    // A loader's own: which of how many equal stripes of a slot's chunks it claims first (stripe < stripes, or both 0).
+    uint32_t stripe, stripes;
 };
 
 enum ring_access {

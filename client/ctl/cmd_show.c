@@ -182,8 +182,9 @@ static int take_sample(struct showing *showing, struct feed *feed, uint64_t samp
     if (got && batch.count == 0 && batch.skipped) {
         fflush(stdout);
         fprintf(stderr,
-                "feedctl: sample %" PRIu64 " of %s cannot be read, and on_error = skip leaves it out\n",
-                sample, showing->options.dataset);
+                "feedctl: sample %" PRIu64 " of %s cannot be read, and on_error = skip leaves it out: feedctl"
+                " errors %s says why\n",
+                sample, showing->options.dataset, showing->options.dataset);
         showing->skipped++;
         return 0;
     }

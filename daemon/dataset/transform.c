@@ -8,7 +8,7 @@
 #include "base/step_reader.h"
 
 #define STEP_NAMES                                                                                           \
-    "cast, layout, scale, shift, mean, std or standardise, or first a step on images such as resize"
+    "cast, layout, scale, shift, mean, std or standardise, or a step on images (docs/images.md)"
 #define MOST_CHANNELS 4u // of what is taken for an image
 
 struct reading {
@@ -168,6 +168,9 @@ static int finish(struct transform *transform, uint32_t dtype, struct error *err
         transform->target = transform->step_count ? (uint32_t)DTYPE_F32 : dtype;
     for (uint32_t i = 0; i < transform->step_count; i++) {
         const struct transform_step *step = &transform->steps[i];
+        if (step->count > 1 && transform->channels == 1)
+            return error_set(error, -EINVAL, "found %" PRIu32 " numbers after %s, wanted 1", step->count,
+                             step_name(step->kind));
         if (step->count > 1 && step->count != transform->channels)
             return error_set(
                 error, -EINVAL, "found %" PRIu32 " numbers after %s, wanted 1, or %" PRIu64 ", %s",

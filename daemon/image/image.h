@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define IMAGE_MAX_SIDE   65535u
-#define IMAGE_MAX_PIXELS (1u << 28)
+#define IMAGE_MAX_PIXELS 178956970u // beyond which Pillow takes an image for an attack
 
 struct image {
     uint8_t *pixels;

@@ -87,7 +87,8 @@ static int guard(struct image_jpeg *jpeg, int body(struct image_jpeg *)) {
     if (setjmp(jpeg->escape) == 0)
         err = body(jpeg);
     else
-        err = error_set(jpeg->error, -EBADMSG, "its JPEG image cannot be decoded: %s", jpeg->reason);
+        err = error_set(jpeg->error, jpeg->errors.msg_code == JERR_OUT_OF_MEMORY ? -ENOMEM : -EBADMSG,
+                        "its JPEG image cannot be decoded: %s", jpeg->reason);
     jpeg_abort_decompress(&jpeg->library);
     return err;
 }

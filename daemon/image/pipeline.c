@@ -8,15 +8,10 @@
 #include "daemon/image/codec.h"
 #include "daemon/image/colour_steps.h"
 #include "daemon/image/resize.h"
+#include "daemon/image/scratch.h"
 
-// Memory that grows when an image needs more.
-struct buffer {
-    uint8_t *memory;
-    size_t room;
-};
-
-// What a pass makes by resizing, and by putting that into its output; of two passes, because one is the input of the
-// other.
+// What a pass makes by resizing, and by putting that into its output. There are two of each, because the input of a
+// pass may lie in those of an earlier one.
 enum {
     BUFFER_RESIZED,
     BUFFER_PLACED,
@@ -29,8 +24,8 @@ struct image_pipeline {
     struct image_finish finish;
     struct image_decoder *decoder; // NULL: pixels are stored
     struct image_resizer *resizer;
-    struct buffer buffers[2 * BUFFERS_OF_PASS];
-    struct buffer own; // a copy of stored pixels, for steps of colours
+    struct image_scratch buffers[2 * BUFFERS_OF_PASS];
+    struct image_scratch own; // a copy of stored pixels, for steps of colours
     bool colours;
     struct image_plan plan;
 };
@@ -45,12 +40,13 @@ struct work {
     struct image image; // the output of the latest pass
     bool borrowed;      // its pixels are those stored, which must not change
     bool mirror;        // it is still to be mirrored
+    uint32_t side;      // which of the two buffers `image` does not lie in
     struct error *error;
 };
 
 // ---- Memory ------------------------------------------------------------------------------------------------
 
-static int make_image(struct work *work, struct buffer *buffer, uint32_t width, uint32_t height,
+static int make_image(struct work *work, struct image_scratch *buffer, uint32_t width, uint32_t height,
                       struct image *image) {
     const uint32_t channels = work->pipeline->steps->channels;
     if ((uint64_t)width * height > IMAGE_MAX_PIXELS)
@@ -58,15 +54,10 @@ static int make_image(struct work *work, struct buffer *buffer, uint32_t width, 
                          "it becomes %" PRIu32 " x %" PRIu32 " pixels on its way, wanted at most %u together",
                          width, height, IMAGE_MAX_PIXELS);
     const size_t bytes = (size_t)width * height * channels;
-    if (bytes > buffer->room) {
-        free(buffer->memory);
-        buffer->room = 0;
-        buffer->memory = malloc(bytes);
-        if (!buffer->memory)
-            return error_set(work->error, -ENOMEM, "no memory for an image of %zu bytes", bytes);
-        buffer->room = bytes;
-    }
-    *image = (struct image){buffer->memory, width, height, channels, (size_t)width * channels};
+    uint8_t *memory = image_scratch_take(buffer, bytes);
+    if (!memory)
+        return error_set(work->error, -ENOMEM, "no memory for an image of %zu bytes", bytes);
+    *image = (struct image){memory, width, height, channels, (size_t)width * channels};
     return 0;
 }
 
@@ -121,7 +112,7 @@ static int resize_fast(struct work *work, const struct image_pass *pass, struct 
     return image_resize_run(work->pipeline->resizer, &resize, &from, whole, to, work->error);
 }
 
-static int resize_part(struct work *work, const struct image_pass *pass, struct buffer *buffer,
+static int resize_part(struct work *work, const struct image_pass *pass, struct image_scratch *buffer,
                        struct image *part) {
     const struct image_rect *kept = &pass->resize.part;
     int err = make_image(work, buffer, kept->width, kept->height, part);
@@ -172,7 +163,7 @@ static void put(const struct image_pass *pass, const struct image *part, struct 
 static int run_pass(struct work *work, uint32_t number) {
     struct image_pipeline *pipeline = work->pipeline;
     const struct image_pass *pass = &pipeline->plan.passes[number];
-    struct buffer *buffers = &pipeline->buffers[number % 2 * BUFFERS_OF_PASS];
+    struct image_scratch *buffers = &pipeline->buffers[work->side * BUFFERS_OF_PASS];
     const bool last = number + 1 == pipeline->plan.count;
     struct image part = {0};
     int err = 0;
@@ -186,6 +177,7 @@ static int run_pass(struct work *work, uint32_t number) {
     work->mirror = last && pass->mirrored && !pipeline->colours;
     if (image_pass_is_full(pass) && !pass->flipped && (!pass->mirrored || work->mirror)) {
         work->image = part;
+        work->side ^= pass->resized; // a pass that only cuts hands on what it was given
         return 0;
     }
     struct image_pass placed = *pass;
@@ -194,6 +186,7 @@ static int run_pass(struct work *work, uint32_t number) {
     err = make_image(work, &buffers[BUFFER_PLACED], pass->width, pass->height, &work->image);
     if (!err)
         put(&placed, &part, &work->image);
+    work->side ^= 1;
     work->borrowed = false;
     return err;
 }
@@ -241,10 +234,17 @@ static int change_colours(struct work *work) {
     return image_colour_steps_run(work->pipeline->steps, work->place, &work->image, work->error);
 }
 
+static void trim(struct image_pipeline *pipeline) {
+    for (size_t i = 0; i < COUNT_OF(pipeline->buffers); i++)
+        image_scratch_trim(&pipeline->buffers[i]);
+    image_scratch_trim(&pipeline->own);
+}
+
 int image_pipeline_run(struct image_pipeline *pipeline, const uint8_t *bytes, size_t count,
                        const struct image_place *place, void *slot, struct error *error) {
     struct work work = {.pipeline = pipeline, .bytes = bytes, .count = count, .place = place, .error = error};
     uint32_t width, height;
+    trim(pipeline);
     int err = read_size(&work, &width, &height);
     if (!err)
         err = image_plan_make(&pipeline->plan, pipeline->steps, width, height, place, error);
@@ -295,7 +295,7 @@ void image_pipeline_close(struct image_pipeline *pipeline) {
     image_decoder_close(pipeline->decoder);
     image_resizer_close(pipeline->resizer);
     for (size_t i = 0; i < COUNT_OF(pipeline->buffers); i++)
-        free(pipeline->buffers[i].memory);
-    free(pipeline->own.memory);
+        image_scratch_free(&pipeline->buffers[i]);
+    image_scratch_free(&pipeline->own);
     free(pipeline);
 }

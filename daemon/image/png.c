@@ -22,17 +22,22 @@ struct png {
     const struct image_cut *cut;
     struct image_scratch *scratch;
     struct image *pixels;
+    bool no_memory; // the library has asked for some, and there was none
     struct error *error;
 };
 
 // ---- What the library calls --------------------------------------------------------------------------------
 
 static png_voidp take(png_structp library, png_alloc_size_t size) {
-    return image_arena_take(png_get_mem_ptr(library), size);
+    struct png *png = png_get_mem_ptr(library);
+    void *memory = image_arena_take(png->arena, size);
+    png->no_memory |= !memory;
+    return memory;
 }
 
 static void give_back(png_structp library, png_voidp memory) {
-    image_arena_return(png_get_mem_ptr(library), memory);
+    const struct png *png = png_get_mem_ptr(library);
+    image_arena_return(png->arena, memory);
 }
 
 __attribute__((noreturn)) static void give_up(png_structp library, png_const_charp reason) {
@@ -138,7 +143,7 @@ static int decode(struct png *png) {
 // An error of the library leaves `body` from anywhere.
 static int guard(struct png *png, int body(struct png *)) {
     int err;
-    png->library = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, png, give_up, say_nothing, png->arena,
+    png->library = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, png, give_up, say_nothing, png,
                                             png->arena ? take : NULL, png->arena ? give_back : NULL);
     png->info = png->library ? png_create_info_struct(png->library) : NULL;
     if (!png->info)
@@ -146,7 +151,8 @@ static int guard(struct png *png, int body(struct png *)) {
     else if (setjmp(png_jmpbuf(png->library)) == 0)
         err = body(png);
     else
-        err = error_set(png->error, -EBADMSG, "its PNG image cannot be decoded: %s", png->reason);
+        err = error_set(png->error, png->no_memory ? -ENOMEM : -EBADMSG,
+                        "its PNG image cannot be decoded: %s", png->reason);
     png_destroy_read_struct(&png->library, &png->info, NULL);
     if (png->arena)
         image_arena_reset(png->arena);

@@ -40,9 +40,11 @@ bool job_start(struct job_board *board) {
     job->offset = job->sample = 0;
     int err = chunk_plan_fill(&job->plan, &job->claim, board->plan_flags);
     if (err) {
-        // Ring and dataset contradict each other; chunk_plan_init has ruled that out.
+        // No memory for encoded samples; or ring and dataset contradict each other, which chunk_plan_init has ruled
+        // out.
         job->failed = true;
         job->code = err;
+        job->file = UINT32_MAX; // it is no file's fault
         job_report(board, job);
         return true;
     }

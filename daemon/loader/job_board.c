@@ -66,6 +66,8 @@ int job_board_open(struct job_board *board, struct error *error) {
     const struct ring_header *header = board->ring.header;
     const struct dataset_layout *layout = &board->settings->layout;
     find_folders(board);
+    board->ring.stripe = board->settings->stripe;
+    board->ring.stripes = board->settings->stripes;
     STAILQ_INIT(&board->idle);
     STAILQ_INIT(&board->pending);
     STAILQ_INIT(&board->staging);

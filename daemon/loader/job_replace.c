@@ -67,6 +67,7 @@ bool job_replace_next(struct job_board *board, struct job *job) {
     if (err) { // as in job_start
         job->failed = true;
         job->code = err;
+        job->file = UINT32_MAX;
         return false;
     }
     job_leave_incomplete(board, job);

@@ -43,7 +43,7 @@ static bool has_enough(const struct job_board *board) {
 // stages are slow must not hoard chunks. Whoever waits for blocks of others goes on to chunks that need other blocks.
 static bool wants_more(const struct job_board *board, const struct reader *reader) {
     if (reader->kind == READER_MAPPED)
-        return board->busy == 0 || job_blocks_rest(board, reader);
+        return board->busy == 0 || (job_blocks_rest(board, reader) && !has_enough(board));
     return reader->in_flight + backlog(board) < reader->depth && !has_enough(board);
 }
 

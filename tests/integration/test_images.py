@@ -10,6 +10,7 @@ import numpy as np
 import pictures
 import pyarrow as pa
 import pyarrow.parquet
+from PIL import Image, ImageOps
 from pyarrow import ipc
 from test_folder import write
 
@@ -131,6 +132,22 @@ def test_stored_pixels():
                     for sample, place in zip(batch["samples"], places, strict=True)]  # fmt: skip
             middle = [grey[sample][2:18, 7:23].tobytes() for sample in batch["samples"]]
             assert batch["crc"] == {"rgb": pictures.crc(made), "grey": pictures.crc(middle)}, batch
+
+
+def test_what_a_cut_hands_on():
+    """The second margin is cut off again; what is left of the image goes into the next step unharmed."""
+    encoded = pictures.some(12)
+
+    def framed(image):
+        image = image.resize((32, 32), Image.Resampling.BILINEAR)
+        for level in (0, 255):
+            image = ImageOps.expand(image, 4, (level,) * 3)
+        return pictures.hwc(pictures.center_crop(image.resize((1024, 1024), Image.Resampling.BILINEAR), 224))
+
+    with harness.Instance() as feedd:
+        add(feedd, encoded, "resize 32 32, pad 4 fill 0, pad 4 fill 255, resize 1024 1024, center_crop 224")
+        feedd.start()
+        check(feedd, evaluated(encoded, framed), epochs=3)
 
 
 def test_a_mask():
@@ -346,51 +363,3 @@ def test_a_view_with_other_transforms():
         feedd.start()
         check(feedd, expected.view(evaluated(encoded), COUNT // 2, COUNT), "held-out")
         check_training(feedd, encoded, shuffle=True, seed=3)
-
-
-# ---- Documents ---------------------------------------------------------------------------------------------
-
-
-def document(name, title=""):
-    """The dataset and view that a document declares, and its transform's size."""
-    text = (harness.ROOT / name).read_text()
-    section = text[text.index(title) :]
-    return section[section.index("```ini\n") + 7 :].split("```")[0]
-
-
-def serve_document(feedd, text, encoded):
-    write(feedd.directory / "train", pictures.files(encoded))
-    text = text.replace("/data/photos", str(feedd.directory))
-    feedd.write_config(f"[feedd]\nsocket = {feedd.socket}\nring_memory = 512M\n{text}")
-    feedd.start()
-
-
-def test_the_example_of_the_readme():
-    if not (harness.ROOT / "Makefile").exists():
-        harness.skip("a bundle is not a source tree")
-    encoded = pictures.some(12, seed=14)
-    with harness.Instance() as feedd:
-        serve_document(feedd, document("README.md", "## Images"), encoded)
-        assert "image: f16[3,224,224], made of encoded images of " in feedd.check().stdout, feedd.check()
-        check_training(feedd, encoded, name="photos", size=224, shuffle=True, seed=2)
-        text = (harness.ROOT / "README.md").read_text()
-        (command,) = [line for line in text.splitlines() if line.startswith("build/feedctl show photos")]
-        words = command.split("#")[0].replace("sample.png", f"{feedd.directory}/sample.png").split()[1:]
-        feedd.ctl(*words)
-        with pictures.Image.open(feedd.directory / "sample.png") as image:
-            assert image.size == (224, 224) and image.mode == "RGB"
-
-
-def test_the_example_of_the_document():
-    """Training and evaluation, with feedd.DataLoader, too."""
-    if not (harness.ROOT / "Makefile").exists():
-        harness.skip("a bundle is not a source tree")
-    encoded = pictures.some(20, seed=15)
-    with harness.Instance() as feedd:
-        serve_document(feedd, document("docs/images.md"), encoded)
-        check_training(feedd, encoded, name="photos", size=224, shuffle=True, seed=1, epochs=2)
-        made = [
-            pictures.normalised(pictures.center_crop(pictures.resize(pictures.opened(data), 256), 224)) for data in encoded[18:]
-        ]
-        (batch,) = consumer.read(feedd, "photos-eval", 8)
-        assert batch["crc"]["image"] == pictures.crc(made), batch

@@ -86,6 +86,22 @@ def test_loaders_that_die_while_there_is_nothing_to_read_do_not_fail_the_feed():
         assert "has failed" not in feedd.read_log(), feedd.read_log()
 
 
+@harness.host_memory
+def test_a_replacement_has_the_stripe_of_the_loader_that_died():
+    with serve(loaders=3, log_level="debug") as feedd, feedd.client() as session:
+        def stripes():
+            found = re.findall(r"started as process (\d+), with stripe (\d+) of 3", feedd.read_log())
+            return {int(pid): int(stripe) for pid, stripe in found}
+
+        session.attach("numbers", 20)
+        before = harness.eventually(lambda: len(stripes()) == 3 and stripes(), 10, "three loaders")
+        assert sorted(before.values()) == [0, 1, 2], before
+        (killed,) = [pid for pid, stripe in before.items() if stripe == 1]
+        os.kill(killed, signal.SIGKILL)
+        after = harness.eventually(lambda: len(stripes()) == 4 and stripes(), 10, "a replacement")
+        assert [stripe for pid, stripe in after.items() if pid not in before] == [1], after
+
+
 def test_sigchld_that_is_ignored_at_start():
     """That is inherited, and the kernel then forgets a child that ends unless its parent handles the signal."""
     with harness.Instance(loaders=1) as feedd:

@@ -223,7 +223,8 @@ def test_a_sample_that_is_skipped():
         done = feedd.ctl("show", "numbers", "4", "5", "0", "--json", check=False)
         assert done.returncode == 1, done
         assert [json.loads(line)["sample"] for line in done.stdout.splitlines()] == [4, 0], done
-        wanted = "feedctl: sample 5 of numbers cannot be read, and on_error = skip leaves it out\n"
+        left_out = "feedctl: sample 5 of numbers cannot be read, and on_error = skip leaves it out"
+        wanted = f"{left_out}: feedctl errors numbers says why\n"
         assert done.stderr == wanted, done
 
 

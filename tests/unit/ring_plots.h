@@ -20,6 +20,7 @@ struct plot {
     bool skips;     // the first sample of a batch cannot be read
     bool fails;     // no chunk can be filled
     bool hangs;     // the kernel keeps the reads of a loader that was killed
+    bool striped;   // each loader has a stripe of its own
     uint32_t loaders, preemptions, crashes;
 };
 
@@ -100,6 +101,8 @@ static bool work_on(struct ring *ring, const struct ring_claim *claim) {
 
 static void play_loader(uint32_t owner) {
     struct ring ring = stage;
+    ring.stripes = plot->striped ? plot->loaders : 0;
+    ring.stripe = plot->striped ? (owner - 1) % plot->loaders : 0;
     for (;;) {
         struct ring_claim claim;
         bool claimed = ring_claim(&ring, owner, &claim);

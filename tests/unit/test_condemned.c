@@ -42,6 +42,7 @@ static void test_one_too_many(void **state) {
     assert_int_equal(condemned_hear(&condemned, 99), SAMPLE_SUSPECTED);
     assert_int_equal(condemned_hear(&condemned, 99), SAMPLE_ONE_TOO_MANY);
     assert_int_equal(condemned.count, STATS_CONDEMNED);
+    assert_int_equal(condemned_hear(&condemned, 0), SAMPLE_SUSPECTED); // is condemned already
 }
 
 static void test_what_a_loader_sees(void **state) {

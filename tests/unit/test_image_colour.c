@@ -13,8 +13,8 @@
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "daemon/image/colour_kernels.h"
-#include "tests/unit/image_fixture.h"
 #include "tests/unit/colour_vectors.h"
+#include "tests/unit/image_fixture.h"
 
 static const uint8_t fill[3] = {7, 9, 250};
 

@@ -10,7 +10,7 @@
 static const struct partition endless = {.samples = 1u << 20, .batch_size = BATCH, .world_size = 1};
 static const struct pace fast = {.interval_ns = 40 * US};
 
-static const struct pace slow = {.interval_ns = 251 * US}, unknown = {0};
+static const struct pace slow = {.interval_ns = 501 * US}, unknown = {0};
 
 static struct fixture fixture;
 

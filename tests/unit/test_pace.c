@@ -40,7 +40,7 @@ static void test_a_nap_ends_before_half_of_the_credits_are_used(void **state) {
     assert_int_equal(consumer->prefetch, 4);
     assert_int_equal(delivery_pump(&fixture.delivery), 0);
     assert_int_equal(pace_nap_ns(&pace, &fixture.delivery), 2000);
-    pace.interval_ns = PACE_NAP_MOST_NS / 2;
+    pace.interval_ns = PACE_NAP_MOST_NS;
     assert_int_equal(pace_nap_ns(&pace, &fixture.delivery), PACE_NAP_MOST_NS);
     pace.interval_ns++; // slower than the longest nap
     assert_int_equal(pace_nap_ns(&pace, &fixture.delivery), NAP_ANY);

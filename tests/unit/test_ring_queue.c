@@ -66,6 +66,53 @@ static void test_a_claim_passes_over_what_is_taken(void **state) {
     assert_false(ring_claim(&ring, 1, &none));
 }
 
+// What the loader claims in turn, of the slot: chunks.
+static void expect_claims(struct ring *loader, uint32_t slot, const uint32_t *chunks, uint32_t count) {
+    struct ring_claim claim;
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(ring_claim(loader, 1 + loader->stripe, &claim));
+        assert_int_equal(claim.slot, slot);
+        assert_int_equal(claim.chunk, chunks[i]);
+        assert_int_equal(claim.first_sample, chunks[i] * CHUNK);
+        finish(&claim);
+    }
+}
+
+static void test_a_loader_claims_its_own_stripe_first(void **state) {
+    (void)state;
+    struct ring first = ring, second = ring;
+    struct ring_claim none;
+    first.stripes = second.stripes = 2;
+    second.stripe = 1;
+    for (uint32_t slot = 0; slot < 2; slot++)
+        assert_true(try_dispatch(slot, slot, BATCH));
+    expect_claims(&second, 0, (uint32_t[]){2}, 1);
+    assert_int_equal(ring_unclaimed(&ring), 2); // as far as the cursor says
+    expect_claims(&first, 0, (uint32_t[]){0}, 1);
+    expect_claims(&second, 0, (uint32_t[]){3, 1}, 2); // the last one is the other's
+    assert_int_equal(ring_slot_poll(&ring, 0), RING_SLOT_READY);
+    expect_claims(&first, 1, (uint32_t[]){0, 1, 2, 3}, 4); // all that there is, if nobody else comes
+    assert_int_equal(ring_slot_poll(&ring, 1), RING_SLOT_READY);
+    assert_false(ring_claim(&second, 2, &none));
+    assert_int_equal(atomic_load(&ring.control->claim_cursor), 8); // so nobody stays awake for it
+    assert_true(fixture_batch_is_whole(&ring, 0) && fixture_batch_is_whole(&ring, 1));
+}
+
+// Stripes without a chunk, and a batch that is shorter than its slot.
+static void test_more_stripes_than_chunks(void **state) {
+    (void)state;
+    struct ring loader = ring;
+    struct ring_claim none;
+    loader.stripes = 6;
+    assert_true(try_dispatch(0, 0, BATCH));
+    expect_claims(&loader, 0, (uint32_t[]){0}, 1);
+    loader.stripe = 5;
+    expect_claims(&loader, 0, (uint32_t[]){3, 1, 2}, 3);
+    assert_true(try_dispatch(1, 1, CHUNK + 1));
+    expect_claims(&loader, 1, (uint32_t[]){0, 1}, 2);
+    assert_false(ring_claim(&loader, 6, &none));
+}
+
 // Batches of which no chunk has been looked at yet, whatever the cursor is.
 static void test_what_is_left_to_claim_is_counted_in_batches(void **state) {
     (void)state;
@@ -206,6 +253,8 @@ int main(void) {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, open_ring, close_ring)
     const struct CMUnitTest tests[] = {
         CASE(test_a_claim_passes_over_what_is_taken),
+        CASE(test_a_loader_claims_its_own_stripe_first),
+        CASE(test_more_stripes_than_chunks),
         CASE(test_what_is_left_to_claim_is_counted_in_batches),
         CASE(test_the_supervisor_does_not_pass_over_a_chunk_that_waits),
         CASE(test_an_entry_that_names_no_slot_is_passed_over),

@@ -35,6 +35,23 @@ static void test_two_slots_of_two_chunks_and_a_death(void **state) {
         .shape = {2, 2, 1, 1}, .batches = 3, .count = 2, .loaders = 2, .preemptions = 1, .crashes = 1});
 }
 
+static void test_a_stripe_each(void **state) {
+    (void)state;
+    explore(&(struct plot){
+        .shape = {1, 2, 1, 1}, .batches = 2, .count = 2, .striped = true, .loaders = 2, .preemptions = 2});
+}
+
+static void test_a_stripe_each_and_a_death(void **state) {
+    (void)state;
+    explore(&(struct plot){.shape = {2, 2, 1, 1},
+                           .batches = 3,
+                           .count = 2,
+                           .striped = true,
+                           .loaders = 2,
+                           .preemptions = 1,
+                           .crashes = 1});
+}
+
 static void test_a_repair_and_a_death(void **state) {
     (void)state;
     explore(&(struct plot){.shape = {1, 2, 2, 1},
@@ -71,6 +88,8 @@ int main(void) {
         cmocka_unit_test(test_one_slot_of_one_chunk_and_a_death),
         cmocka_unit_test(test_one_slot_of_two_chunks_and_a_death),
         cmocka_unit_test(test_two_slots_of_two_chunks_and_a_death),
+        cmocka_unit_test(test_a_stripe_each),
+        cmocka_unit_test(test_a_stripe_each_and_a_death),
         cmocka_unit_test(test_a_repair_and_a_death),
         cmocka_unit_test(test_two_failures),
         cmocka_unit_test(test_two_failures_and_a_death),

@@ -38,6 +38,8 @@ static void *play_loaders(void *argument) {
     uint32_t owner = atomic_fetch_add(&threads->next_owner, 1);
     uint64_t random = owner * UINT64_C(0x9e3779b97f4a7c15);
     struct ring ring = threads->storm.ring;
+    ring.stripe = (owner - 1) % threads->loaders; // others may have died before it began
+    ring.stripes = threads->loaders;
     while (!atomic_load(&threads->stop)) {
         bool doomed = fixture_random(&random) % threads->death_of == 0;
         enum storm_death death = doomed ? 1 + fixture_random(&random) % (STORM_DEATHS - 1) : DIE_NOT;

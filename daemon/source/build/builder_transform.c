@@ -35,6 +35,10 @@ static int add_transform(struct builder *builder) {
         return err;
     struct ring_field *field = &dataset->layout->fields[index];
     struct transform *transform = &dataset->layout->transforms[index];
+    // Before the size is: a misspelt step may be the one that was to fix it.
+    err = transform_parse(rest, transform, &error);
+    if (err)
+        return builder_refuse(builder, err, NULL, "%s", error.text);
     if (image_steps_any(&steps))
         err = builder_image_fit(builder, index, &steps);
     else if (field->ragged)
@@ -44,11 +48,10 @@ static int add_transform(struct builder *builder) {
                              field->name);
     if (err)
         return err;
-    err = transform_parse(rest, transform, &error);
     const struct image_steps *images = &dataset->layout->images[index].steps;
-    if (!err && dataset->layout->images[index].used)
+    if (dataset->layout->images[index].used)
         err = transform_fit_image(transform, images->height, images->width, images->channels, &error);
-    else if (!err)
+    else
         err = transform_fit(transform, field->dtype, field->dimensions, field->shape, &error);
     if (err)
         return builder_refuse(builder, err, NULL, "%s", error.text);

@@ -37,7 +37,7 @@ uint64_t pace_nap_ns(const struct pace *pace, const struct delivery *delivery) {
     uint64_t batches = min_u64(fewest_credits(delivery) / 2, ring_unclaimed(delivery->ring));
     if (!batches)
         return 0;
-    if (!pace->interval_ns || pace->interval_ns > PACE_NAP_MOST_NS / 2)
+    if (!pace->interval_ns || pace->interval_ns > PACE_NAP_MOST_NS)
         return NAP_ANY;
     return min_u64(batches * pace->interval_ns, PACE_NAP_MOST_NS);
 }

@@ -102,15 +102,17 @@ const struct bad_samples *bad_samples_of(const struct supervisor *supervisor, co
     return find(supervisor, dataset);
 }
 
-const char *bad_samples_reason(struct served_feed *feed, uint64_t sample) {
+const char *bad_samples_reason(struct served_feed *feed, const struct dataset *dataset, uint64_t sample,
+                               int code) {
+    const char *name = dataset->of ? dataset->of : dataset->name;
     struct loader_process *loader;
     LIST_FOREACH(loader, &feed->loaders, link)
         bad_samples_hear(feed, loader);
     const struct bad_samples *kept = find(feed->supervisor, feed->dataset->name);
     for (uint64_t i = 0; kept && i < min_u64(kept->count, BAD_SAMPLES_KEPT); i++) {
         const struct bad_sample *bad = &kept->last[(kept->count - 1 - i) % BAD_SAMPLES_KEPT];
-        if (bad->sample == sample)
-            return bad->refused && *bad->reason ? bad->reason : NULL;
+        if (bad->sample == sample && bad->fate == BAD_FATAL && strcmp(bad->dataset, name) == 0)
+            return bad->refused && *bad->reason && bad->code == (uint32_t)-code ? bad->reason : NULL;
     }
     return NULL;
 }

@@ -37,8 +37,10 @@ void bad_samples_hear(struct served_feed *feed, struct loader_process *loader);
 // NULL: all samples of that dataset could be read.
 const struct bad_samples *bad_samples_of(const struct supervisor *supervisor, const char *dataset);
 
-// Why a stage has refused that sample, as its dataset numbers it, in the feed; NULL: no stage has, as far as is known.
-const char *bad_samples_reason(struct served_feed *feed, uint64_t sample);
+// Why a stage has refused that sample of `dataset`, the feed's or a source of it, with that error, so that the feed has
+// failed. NULL: no stage has, as far as is known.
+const char *bad_samples_reason(struct served_feed *feed, const struct dataset *dataset, uint64_t sample,
+                               int code);
 
 // Forgets those of datasets that the configuration does not have (any more), or of all.
 void bad_samples_forget(struct supervisor *supervisor, bool all);

@@ -25,8 +25,8 @@ struct batch_samples {
     struct sampler sampler;
     struct mix_order *mix; // NULL: the dataset is not a mix
     // With on_error = replace: samples that were marked as bad, plus 1, so that later batches do without them from the
-    // start. Not those of a dataset with images, whose stages may refuse a sample at one place and not at another: which
-    // sample takes a place must not depend on what was found out before.
+    // start. Not those of a dataset with images, whose stages may refuse a sample at one place but not at another:
+    // which sample takes a place must not depend on what was found out before.
     uint64_t *known;
     bool forgets;
     uint64_t epoch, first_position; // of what was found last

@@ -23,6 +23,22 @@ static void on_changed(struct process *process) {
     served_feed_mark(process->owner);
 }
 
+static bool is_taken(const struct served_feed *feed, uint32_t stripe) {
+    const struct loader_process *loader;
+    LIST_FOREACH(loader, &feed->loaders, link)
+        if (loader->stripe == stripe && !loader->process.end_counted)
+            return true;
+    return false;
+}
+
+// Of a loader that has ended or hangs, the one that replaces it gets the stripe.
+static uint32_t free_stripe(const struct served_feed *feed) {
+    uint32_t stripe = 0;
+    while (stripe + 1 < feed->loaders_wanted && is_taken(feed, stripe))
+        stripe++;
+    return stripe;
+}
+
 static int start_one(struct served_feed *feed, struct error *error) {
     struct supervisor *supervisor = feed->supervisor;
     struct loader_process *loader;
@@ -34,6 +50,8 @@ static int start_one(struct served_feed *feed, struct error *error) {
         .dataset = feed->dataset,
         .feed = feed->id,
         .serial = feed->next_serial,
+        .stripe = free_stripe(feed),
+        .stripes = feed->loaders_wanted,
         .ring_fd = feed->ring_fd,
         .event_fd = feed->event_fd,
         .share = &feed->share,
@@ -94,30 +112,46 @@ static bool has_crashed(const struct process *process) {
     }
 }
 
+// The dataset or source that has the stored sample of that number, which becomes its number there. The loader may lie.
+static const struct dataset *find_dataset(const struct served_feed *feed, uint64_t *sample) {
+    const struct dataset *dataset = feed->dataset;
+    for (uint32_t i = 0; i < feed->dataset->layout->part_count; i++) {
+        const uint64_t stored = dataset_stored_samples(feed->dataset->sources[i]->layout);
+        dataset = feed->dataset->sources[i];
+        if (*sample < stored)
+            break;
+        *sample -= stored;
+    }
+    return dataset;
+}
+
 // It has crashed or hung in a slow stage, if it says so.
 static void blame_sample(struct served_feed *feed, const struct loader_process *loader) {
     struct loader_process *other;
-    uint64_t sample;
-    if (!loader_process_staged(loader, &sample))
+    uint64_t staged;
+    if (!loader_process_staged(loader, &staged))
         return;
-    switch (condemned_hear(&feed->condemned, sample)) {
+    uint64_t sample = staged;
+    const struct dataset *dataset = find_dataset(feed, &sample);
+    const char *name = dataset->of ? dataset->of : dataset->name;
+    switch (condemned_hear(&feed->condemned, staged)) {
     case SAMPLE_SUSPECTED:
         log_warning("loader %" PRIu32 " of feed %" PRIu64 " was working on sample %" PRIu64 " of dataset %s",
-                    loader->serial, feed->id, sample, feed->dataset->name);
+                    loader->serial, feed->id, sample, name);
         return;
     case SAMPLE_CONDEMNED:
         supervisor_report(feed->supervisor,
                           "sample %" PRIu64 " of dataset %s has ended two loaders of feed %" PRIu64
                           "; it counts as unreadable from now on (on_error)",
-                          sample, feed->dataset->name, feed->id);
+                          sample, name, feed->id);
         LIST_FOREACH(other, &feed->loaders, link)
-            stats_condemn(other->record, sample);
+            stats_condemn(other->record, staged);
         return;
     case SAMPLE_ONE_TOO_MANY:
         served_feed_fail(feed, -EIO,
                          "dataset %s: sample %" PRIu64
                          " has ended two loaders, as %u others have before; see the daemon's log",
-                         feed->dataset->name, sample, STATS_CONDEMNED);
+                         name, sample, STATS_CONDEMNED);
     }
 }
 

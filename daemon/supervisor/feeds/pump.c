@@ -87,7 +87,7 @@ static void fail_with_read_error(struct served_feed *feed) {
     }
     uint32_t file = failure.file;
     const struct dataset *dataset = dataset_of_file(feed->dataset, &file);
-    const char *refused = bad_samples_reason(feed, failure.sample), *reason = refused;
+    const char *refused = bad_samples_reason(feed, dataset, failure.sample, failure.code), *reason = refused;
     if (!reason)
         reason = failure.code == -ENODATA && !dataset->layout->folder_count
                      ? "the file ends there; it has shrunk since it was opened"

@@ -76,8 +76,8 @@ struct served_feed {
     LIST_HEAD(, loader_process) loaders;
     uint32_t loaders_wanted;
     uint32_t loaders_running;
-    uint32_t loaders_left;     // behind, and not gone
-    uint64_t starved_since_ns; // what the feed lacks are the slots that they keep; 0: it lacks none
+    uint32_t loaders_left;      // behind, and not gone
+    uint64_t starved_since_ns;  // what the feed lacks are the slots that they keep; 0: it lacks none
     struct condemned condemned; // samples that have ended its loaders
     uint32_t hung_file; // index, plus 1, of the file in which a loader was last seen to hang; 0: not known
     uint32_t next_serial;

@@ -12,12 +12,12 @@ enum verdict condemned_hear(struct condemned *condemned, uint64_t sample) {
         condemned->suspects[condemned->suspected++ % CONDEMNED_SUSPECTS] = sample + 1;
         return SAMPLE_SUSPECTED;
     }
-    if (condemned->count == STATS_CONDEMNED)
-        return SAMPLE_ONE_TOO_MANY;
     // A third loader may already have been working on it.
     for (uint32_t i = 0; i < condemned->count; i++)
         if (condemned->samples[i] == sample)
             return SAMPLE_SUSPECTED;
+    if (condemned->count == STATS_CONDEMNED)
+        return SAMPLE_ONE_TOO_MANY;
     condemned->samples[condemned->count++] = sample;
     return SAMPLE_CONDEMNED;
 }

@@ -127,6 +127,8 @@ static int write_settings(const struct loader_start *start, uint32_t record, int
         .bytes = head + dataset->layout->bytes,
         .feed = start->feed,
         .serial = start->serial,
+        .stripe = start->stripe,
+        .stripes = start->stripes,
         .stats_record = record,
         .io = dataset->io,
         .queue_depth = start->queue_depth,
@@ -222,6 +224,7 @@ static int start_with_settings(const struct loader_start *start, uint32_t record
     }
     loader->serial = start->serial;
     loader->share_arena = start->share_arena;
+    loader->stripe = start->stripe;
     loader->record = &start->stats->loaders[record];
     loader->record_owner = &start->stats->owners.feed[record];
     prepare_record(loader->record, start->condemned);
@@ -244,7 +247,7 @@ int loader_process_start(const struct loader_start *start, struct loader_process
         err = start_with_settings(start, record, started, settings_fd, error);
     if (err)
         return err;
-    log_debug("loader %u of feed %" PRIu64 " started as process %d", start->serial, start->feed,
-              (int)process_pid(&(*started)->process));
+    log_debug("loader %u of feed %" PRIu64 " started as process %d, with stripe %u of %u", start->serial,
+              start->feed, (int)process_pid(&(*started)->process), start->stripe, start->stripes);
     return 0;
 }

@@ -18,6 +18,7 @@ struct loader_process {
     LIST_ENTRY(loader_process) link; // its owner's
     uint32_t serial;                 // its owner number in the ring
     uint32_t share_arena;            // where it decodes; from share.arenas on, it shares no blocks
+    uint32_t stripe;                 // of each slot's chunks, that it claims first
     struct stats_loader *record;
     uint64_t bad_heard, bad_totals[BAD_FATES]; // of what the record says, how much has been taken over
     bool left_behind;               // it was killed and does not end: what it was reading is read by others
@@ -38,6 +39,7 @@ struct loader_start {
     const struct block_share_plan *share; // zeros: no blocks are shared
     int share_fd;
     uint32_t share_arena; // which no other loader has that is not GONE; from share->arenas on: it shares none
+    uint32_t stripe, stripes; // which stripe of each slot's chunks it claims first, of how many
     uint32_t queue_depth;
     uint64_t mapped_limit;
     const struct condemned *condemned;
