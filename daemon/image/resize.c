@@ -175,12 +175,19 @@ static int reserve(struct resizer_memory *memory, size_t bytes, struct error *er
     return memory->bytes ? 0 : error_set(error, -ENOMEM, "no memory for %zu bytes of resized rows", bytes);
 }
 
+static bool is_same(const struct resize_axis_key *left, const struct resize_axis_key *right) {
+    return left->source == right->source && left->results == right->results && left->begin == right->begin &&
+           left->end == right->end && left->filter == right->filter &&
+           left->part_first == right->part_first && left->part_count == right->part_count &&
+           left->layout == right->layout;
+}
+
 // The weights of an axis; valid until KEPT - 1 others have been asked for.
 static int axis_of(struct image_resizer *resizer, const struct resize_axis_key *key,
                    const struct resize_axis **axis, struct error *error) {
     uint32_t oldest = 0;
     for (uint32_t i = 0; i < KEPT; i++) {
-        if (memcmp(&resizer->axes[i].key, key, sizeof *key) == 0) {
+        if (is_same(&resizer->axes[i].key, key)) {
             resizer->used_at[i] = ++resizer->clock;
             *axis = &resizer->axes[i];
             return 0;

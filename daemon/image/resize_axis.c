@@ -165,8 +165,10 @@ static uint32_t pixel_at(const struct steps *steps, uint32_t source) {
 
 void resize_axis_nearest(const struct resize_axis_key *key, uint32_t *places) {
     struct steps steps = steps_of(key);
-    for (uint32_t i = 0; i < key->part_count; i++, steps.place += steps.scale)
+    for (uint32_t i = 0; i < key->part_count; i++) {
         places[i] = pixel_at(&steps, key->source);
+        steps.place += steps.scale;
+    }
 }
 
 static void nearest_needs(const struct resize_axis_key *key, uint32_t *first, uint32_t *count) {

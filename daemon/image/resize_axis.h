@@ -11,7 +11,7 @@
 #define RESIZE_QUAD 4u  // weights are padded to a multiple of so many
 #define RESIZE_TILE 16u // results are padded to a multiple of so many
 
-// What the weights follow from. No padding, so that memcmp compares.
+// What the weights follow from.
 struct resize_axis_key {
     uint32_t source;     // pixels along the axis
     uint32_t results;    // of the whole result
@@ -33,8 +33,8 @@ struct resize_axis {
     uint32_t taps;         // weights of each result: a multiple of RESIZE_QUAD, 0 behind those that it needs
     uint32_t *begins;      // each result's first pixel, counted from `first`; not decreasing
     uint32_t *used;        // each result's number of pixels, 1..taps
-    int32_t *
-        weights; // taps of each result; up to a multiple of RESIZE_TILE results that are 0 and begin anywhere
+    // Taps of each result; up to a multiple of RESIZE_TILE results that are 0 and begin anywhere.
+    int32_t *weights;
     uint32_t *packed;   // as many words, in the order in which an instruction set needs them, or unused
     size_t room;        // of weights and of packed, in words
     size_t result_room; // of begins and used
