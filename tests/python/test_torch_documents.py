@@ -10,8 +10,10 @@ import sys
 import venv
 
 import harness
+import pictures
 import pytest
 import support
+import test_folder
 import test_megatron
 import test_ragged_tokens
 import test_tar
@@ -33,7 +35,7 @@ def examples():
 def test_examples_run():
     """All of them, with datasets and views as the documents declare them, of made data."""
     programs = list(examples())
-    assert len(programs) == 2 and "serve(" in programs[1]
+    assert len(programs) == 3 and "mixed(" in programs[1] and "serve(" in programs[2]
     with harness.Instance() as daemon:
         file = daemon.directory / "train.bin"
         file.write_bytes(b"".join(bytes([1, index % 100]) + bytes([index % 251]) * 3072 for index in range(1000)))
@@ -52,6 +54,10 @@ def test_examples_run():
         daemon.add_dataset("chats", format="tokens", **chats)
         windows = {"pack": 64, "cu_seqlens": "yes"}
         daemon.add_dataset("packed", format="megatron", path=daemon.directory / "packed.idx", **windows)
+        test_folder.write(daemon.directory / "photos", pictures.files(pictures.some(20)))
+        photos = {"field_image": "bytes @ file", "field_label": "i64 @ class"}
+        steps = f"random_resized_crop 224, flip 0.5, {pictures.NORMALISE}"
+        daemon.add_dataset("photos", format="folder", path=daemon.directory / "photos", transform_image=steps, **photos)
         daemon.start()
         code = "import sys\nfor text in sys.argv[1:]:\n    exec(compile(text, text, 'exec'), {'__name__': '__main__'})"
         made = pathlib.Path("/tmp/feedd-example.npy")
