@@ -36,7 +36,7 @@ def test_examples_run():
     """All of them, with datasets and views as the documents declare them, of made data."""
     programs = list(examples())
     assert len(programs) == 3 and "mixed(" in programs[1] and "serve(" in programs[2]
-    with harness.Instance() as daemon:
+    with harness.Instance(ring_memory="1G") as daemon:
         file = daemon.directory / "train.bin"
         file.write_bytes(b"".join(bytes([1, index % 100]) + bytes([index % 251]) * 3072 for index in range(1000)))
         daemon.add_dataset(
