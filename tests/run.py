@@ -166,7 +166,8 @@ def find_programs(options):
             programs += [integration_test(options, build, name) for name in names]
             programs += [integration_test(options, build, name, SIMULATED) for name in DELIVERY]
             programs += python_tests(options, build)
-    return [program for program in programs if fnmatch.fnmatch(program.name, options.only)]
+    left_out = [program for program in programs if any(fnmatch.fnmatch(program.name, name) for name in options.without)]
+    return [program for program in programs if fnmatch.fnmatch(program.name, options.only) and program not in left_out]
 
 
 def missing_device(options):
@@ -301,6 +302,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"), help="build directory to test")
     parser.add_argument("--only", default="*", help="programs whose name matches, as in 'unit/test_ring*'")
+    parser.add_argument("--without", action="append", default=[], help="programs to leave out; may be repeated")
     parser.add_argument("--unit", action="store_true", help="unit tests alone")
     parser.add_argument("--torch", action="store_true", help="the tests of the Python package alone, with PyTorch")
     parser.add_argument(
