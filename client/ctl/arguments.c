@@ -70,3 +70,18 @@ uint64_t ctl_parse_size(const struct argp_state *state, const char *what, const 
         argp_error(state, "%s %s: a size like 64M or 2G is wanted", what, text);
     return value << shift;
 }
+
+error_t ctl_parse_dataset(int key, char *argument, struct argp_state *state, const char **dataset) {
+    switch (key) {
+    case ARGP_KEY_ARG:
+        if (*dataset)
+            argp_error(state, "too many arguments");
+        *dataset = argument;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "no dataset is named: feedctl datasets lists what there is");
+        return EINVAL;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}

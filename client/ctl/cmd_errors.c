@@ -29,21 +29,10 @@ static const struct column columns[] = {
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
     struct options *options = state->input;
-    switch (key) {
-    case 'j':
-        options->json = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (options->dataset)
-            argp_error(state, "too many arguments");
-        options->dataset = argument;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no dataset is named: feedctl datasets lists what there is");
-        return EINVAL;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    if (key != 'j')
+        return ctl_parse_dataset(key, argument, state, &options->dataset);
+    options->json = true;
+    return 0;
 }
 
 static int add_row(struct list *list, const Feedd__BadSample *bad) {

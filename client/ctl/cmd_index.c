@@ -29,21 +29,10 @@ struct watcher {
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
     struct options *options = state->input;
-    switch (key) {
-    case 'q':
-        options->quiet = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (options->dataset)
-            argp_error(state, "too many arguments");
-        options->dataset = argument;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no dataset is named: feedctl datasets lists what there is");
-        return EINVAL;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    if (key != 'q')
+        return ctl_parse_dataset(key, argument, state, &options->dataset);
+    options->quiet = true;
+    return 0;
 }
 
 static void show(struct watcher *watcher, const char *text) {

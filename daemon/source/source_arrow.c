@@ -5,7 +5,7 @@
 #define INDEX_VERSION 3u // of what a scan makes of files and fields
 
 static int open_arrow(struct builder *builder) {
-    return arrow_dataset_open(builder, "arrow", INDEX_VERSION, arrow_scan_all);
+    return arrow_dataset_open(builder, "arrow", INDEX_VERSION, arrow_scan_file);
 }
 
 const struct source_format source_arrow = {

@@ -5,7 +5,7 @@
 #define INDEX_VERSION 2u // of what a scan makes of files and fields
 
 static int open_parquet(struct builder *builder) {
-    return arrow_dataset_open(builder, "parquet", INDEX_VERSION, parquet_scan_all);
+    return arrow_dataset_open(builder, "parquet", INDEX_VERSION, parquet_scan_file);
 }
 
 const struct source_format source_parquet = {

@@ -2,11 +2,13 @@
 
 #include <string.h>
 
+#include "daemon/source/index/crew.h"
 #include "daemon/source/index/indexed_files.h"
 
 struct work {
     struct arrow_fields fields;
-    arrow_scan_all_t *scan_all;
+    arrow_scan_file_t *scan_file;
+    struct arrow_scan *scans;
 };
 
 int arrow_dataset_describe(struct builder *builder) {
@@ -27,8 +29,17 @@ static struct index_key key_of(const struct arrow_fields *fields, const char *na
     return key;
 }
 
-static int scan(struct builder *builder, struct indexed_files *files, void *context) {
+static int scan_one(void *context, uint32_t index) {
     const struct work *work = context;
+    struct arrow_scan *scan = &work->scans[index];
+    int err = work->scan_file(&work->fields, scan);
+    index_progress_bytes(scan->progress, scan->bytes);
+    index_progress_file(scan->progress);
+    return err;
+}
+
+static int scan(struct builder *builder, struct indexed_files *files, void *context) {
+    struct work *work = context;
     AUTO_FREE struct arrow_scan *scans = calloc(files->count, sizeof *scans);
     if (!scans)
         return builder_out_of_memory(builder);
@@ -37,7 +48,8 @@ static int scan(struct builder *builder, struct indexed_files *files, void *cont
                                        .bytes = files->files[i].size,
                                        .file = i,
                                        .progress = builder->progress};
-    work->scan_all(&work->fields, scans, files->count);
+    work->scans = scans;
+    crew_work(scan_one, work, files->count);
     for (uint32_t i = 0; i < files->count; i++)
         files->parts[i] = scans[i].rows;
     for (uint32_t i = 0; i < files->count; i++)
@@ -48,10 +60,10 @@ static int scan(struct builder *builder, struct indexed_files *files, void *cont
 }
 
 int arrow_dataset_open(struct builder *builder, const char *name, uint32_t version,
-                       arrow_scan_all_t *scan_all) {
+                       arrow_scan_file_t *scan_file) {
     struct indexed_files files CLEANUP(indexed_files_release) = {0};
     struct index_field columns[RING_MAX_FIELDS];
-    struct work work = {.scan_all = scan_all};
+    struct work work = {.scan_file = scan_file};
     const struct arrow_fields *fields = &work.fields;
     int err = arrow_fields_parse(builder, false, &work.fields);
     if (err)

@@ -15,13 +15,12 @@ struct arrow_scan {
     struct error error;
 };
 
-// Finds all samples of all files, in several threads. Fills every file's results, but those after one that fails may be
-// left out.
-typedef void arrow_scan_all_t(const struct arrow_fields *fields, struct arrow_scan *scans, uint32_t count);
+// Finds all samples of one file, and fills its results. Files are scanned in several threads.
+typedef int arrow_scan_file_t(const struct arrow_fields *fields, struct arrow_scan *scan);
 
-// Of the format `name`; `version` is that of what scan_all makes of files and fields.
+// Of the format `name`; `version` is that of what scan_file makes of files and fields.
 int arrow_dataset_open(struct builder *builder, const char *name, uint32_t version,
-                       arrow_scan_all_t *scan_all);
+                       arrow_scan_file_t *scan_file);
 
 int arrow_dataset_describe(struct builder *builder);
 

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 
 #include "daemon/source/arrow/arrow_rows.h"
-#include "daemon/source/index/crew.h"
 
 static int scan_batches(struct arrow_file *file, struct arrow_rows *rows, struct error *error) {
     struct arrow_batch batch;
@@ -17,7 +16,7 @@ static int scan_batches(struct arrow_file *file, struct arrow_rows *rows, struct
     return got;
 }
 
-static int scan_file(const struct arrow_fields *fields, struct arrow_scan *scan) {
+int arrow_scan_file(const struct arrow_fields *fields, struct arrow_scan *scan) {
     struct arrow_file file;
     AUTO_FREE struct arrow_rows *rows = calloc(1, sizeof *rows);
     if (!rows)
@@ -35,23 +34,4 @@ static int scan_file(const struct arrow_fields *fields, struct arrow_scan *scan)
     scan->rows = rows->rows;
     arrow_file_release(&file);
     return err;
-}
-
-struct work {
-    const struct arrow_fields *fields;
-    struct arrow_scan *scans;
-};
-
-static int scan_one(void *context, uint32_t index) {
-    const struct work *work = context;
-    struct arrow_scan *scan = &work->scans[index];
-    int err = scan_file(work->fields, scan);
-    index_progress_bytes(scan->progress, scan->bytes);
-    index_progress_file(scan->progress);
-    return err;
-}
-
-void arrow_scan_all(const struct arrow_fields *fields, struct arrow_scan *scans, uint32_t count) {
-    struct work work = {fields, scans};
-    crew_work(scan_one, &work, count);
 }

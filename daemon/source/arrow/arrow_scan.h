@@ -4,6 +4,6 @@
 
 #include "daemon/source/arrow/arrow_dataset.h"
 
-arrow_scan_all_t arrow_scan_all;
+arrow_scan_file_t arrow_scan_file;
 
 #endif

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 
 #include "base/sizes.h"
-#include "daemon/source/index/crew.h"
 #include "daemon/source/parquet/parquet_rows.h"
 
 static int add_group(const struct parquet_file *file, struct parquet_rows *rows,
@@ -26,7 +25,7 @@ static int scan_groups(struct parquet_file *file, struct parquet_rows *rows, str
     return got;
 }
 
-static int scan_file(const struct arrow_fields *fields, struct arrow_scan *scan) {
+int parquet_scan_file(const struct arrow_fields *fields, struct arrow_scan *scan) {
     struct parquet_file file;
     AUTO_FREE struct parquet_rows *rows = calloc(1, sizeof *rows);
     if (!rows)
@@ -43,23 +42,4 @@ static int scan_file(const struct arrow_fields *fields, struct arrow_scan *scan)
     scan->rows = rows->rows;
     parquet_file_release(&file);
     return err;
-}
-
-struct work {
-    const struct arrow_fields *fields;
-    struct arrow_scan *scans;
-};
-
-static int scan_one(void *context, uint32_t index) {
-    const struct work *work = context;
-    struct arrow_scan *scan = &work->scans[index];
-    int err = scan_file(work->fields, scan);
-    index_progress_bytes(scan->progress, scan->bytes);
-    index_progress_file(scan->progress);
-    return err;
-}
-
-void parquet_scan_all(const struct arrow_fields *fields, struct arrow_scan *scans, uint32_t count) {
-    struct work work = {fields, scans};
-    crew_work(scan_one, &work, count);
 }
