@@ -163,7 +163,7 @@ static const char *image_reason(int code) {
     case IMAGE_DAMAGED_ERROR:
         return "its image is damaged; the log says how";
     case IMAGE_UNKNOWN_ERROR:
-        return "it is no JPEG, PNG or WebP image that can be decoded";
+        return "it is not a JPEG, PNG or WebP image that can be decoded";
     case IMAGE_LARGE_ERROR:
         return "its image is too large";
     case IMAGE_SIZE_ERROR:

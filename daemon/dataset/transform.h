@@ -50,7 +50,7 @@ struct transform {
     uint32_t target; // dtype of what is delivered; before transform_fit, 0 if there is no cast
     uint32_t step_count;
     uint32_t layout;      // enum transform_layout, as written
-    uint32_t arrangement; // ... of what is stored; TRANSFORM_NO_LAYOUT: it is no image
+    uint32_t arrangement; // ... of what is stored; TRANSFORM_NO_LAYOUT: it is not an image
     uint32_t planes;      // 1: an image that is delivered as [C,H,W]
     uint64_t elements;    // of a sample
     uint64_t channels;

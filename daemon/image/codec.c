@@ -59,7 +59,8 @@ static int refuse_format(const uint8_t *bytes, size_t count, struct error *error
         return error_set(error, -EBADMSG, "its image has no bytes");
     for (size_t i = 0; i < 8 && i < count; i++)
         snprintf(found + 3 * i, 4, " %02x", bytes[i]);
-    return error_set(error, -ENOTSUP, "its bytes are no JPEG, PNG or WebP image: they begin with%s", found);
+    return error_set(error, -ENOTSUP, "its bytes are not a JPEG, PNG or WebP image: they begin with%s",
+                     found);
 }
 
 int image_read_header(const uint8_t *bytes, size_t count, struct image_header *header, struct error *error) {

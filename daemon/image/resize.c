@@ -98,7 +98,7 @@ int image_resize_check(const struct image_resize *resize, struct error *error) {
         return error_set(error, -EINVAL, "a part of %u x %u at %u, %u is not within %u x %u", part->width,
                          part->height, part->x, part->y, resize->width, resize->height);
     if (resize->filter > IMAGE_BICUBIC)
-        return error_set(error, -EINVAL, "%u is no filter", (unsigned)resize->filter);
+        return error_set(error, -EINVAL, "%u is not a filter", (unsigned)resize->filter);
     return 0;
 }
 

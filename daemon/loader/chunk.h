@@ -149,7 +149,7 @@ struct chunk_plan {
 };
 
 // The memory outside the slot that a plan has for stages; on average, where stored samples differ in size. Of a dataset
-// that is no mix, `parts` is all of it.
+// that is not a mix, `parts` is all of it.
 uint64_t chunk_apart_bytes(const struct chunk_part *parts, uint32_t part_count, const struct ring *ring);
 
 // Makes a plan for chunks of at most ring->header->chunk_samples samples. `layout`, `ring` and `stages` must outlive

@@ -44,7 +44,7 @@ bool job_start(struct job_board *board) {
         // out.
         job->failed = true;
         job->code = err;
-        job->file = UINT32_MAX; // it is no file's fault
+        job->file = UINT32_MAX; // no file is to blame
         job_report(board, job);
         return true;
     }

@@ -9,14 +9,14 @@ from test_images import TRAINING, add, cropped, evaluated
 
 COUNT = 40
 STEPS = "resize 72, center_crop 64"
-UNKNOWN = "its bytes are no JPEG, PNG or WebP image: they begin with "
+UNKNOWN = "its bytes are not a JPEG, PNG or WebP image: they begin with "
 BROKEN = {
     3: "its JPEG image cannot be decoded: Premature end of JPEG file",
     11: "its image has no bytes",
-    12: UNKNOWN + "6e 6f 74 2...",
+    12: UNKNOWN + "6e 6f 7...",
     17: "its WebP image cannot be decoded: premature end of WebP file",
     18: "its JPEG image cannot be decoded: Premature end of JPEG file",
-    30: UNKNOWN + "47 49 46 3...",
+    30: UNKNOWN + "47 49 4...",
 }
 
 

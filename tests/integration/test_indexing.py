@@ -201,7 +201,7 @@ def test_reload_meanwhile():
         add_numbers(feedd, "more")
         feedd.write_config("[feedd]\nnonsense = 1\n")
         assert feedd.ctl("reload", check=False).returncode == 1
-        assert half_way(feedd)  # it goes on
+        assert half_way(feedd)  # it continues
         feedd.write_config()
         with index_in_background(feedd, "wds") as command:
             feedd.process.send_signal(signal.SIGHUP)

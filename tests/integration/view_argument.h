@@ -23,7 +23,7 @@ static inline bool view_read(const char *path, uint32_t dtype, struct feed_view 
     return read;
 }
 
-// NULL is no view: `view` is untouched. False: it cannot be understood or read.
+// NULL is not a view: `view` is untouched. False: it cannot be understood or read.
 static inline bool view_parse(const char *text, struct feed_view *view) {
     uint32_t dtype;
     int path = 0;

@@ -88,8 +88,8 @@ static void what_is_no_image_is_refused(void **state) {
     struct error error;
     (void)state;
     assert_int_equal(image_read_header((const uint8_t *)text, 10, &header, &error), -ENOTSUP);
-    assert_string_equal(error.text,
-                        "its bytes are no JPEG, PNG or WebP image: they begin with 70 6c 61 69 6e 20 74 65");
+    assert_string_equal(
+        error.text, "its bytes are not a JPEG, PNG or WebP image: they begin with 70 6c 61 69 6e 20 74 65");
     assert_int_equal(image_read_header((const uint8_t *)text, 0, &header, &error), -EBADMSG);
     assert_string_equal(error.text, "its image has no bytes");
 }

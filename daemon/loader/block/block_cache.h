@@ -17,7 +17,7 @@
 
 struct block_cache;
 
-// Where a block lies that has been decoded, perhaps by another loader, who may need the memory at any time: whatever is
+// Where a block lies that has been decoded, perhaps by another loader, which may need the memory at any time: what is
 // copied from there counts only if block_cache_held says so afterwards.
 struct block_found {
     const uint8_t *decoded;

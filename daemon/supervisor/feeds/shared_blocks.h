@@ -1,5 +1,5 @@
 // The memory in which the loaders of a feed share the blocks that they have decoded (shm/block_share.h). It takes no
-// more than memory of their own would, block_memory each, and is no part of ring_memory: it is neither pinned nor
+// more than memory of their own would, block_memory each, and is not part of ring_memory: it is neither pinned nor
 // allocated before it is used.
 #ifndef FEEDD_DAEMON_SUPERVISOR_FEEDS_SHARED_BLOCKS_H
 #define FEEDD_DAEMON_SUPERVISOR_FEEDS_SHARED_BLOCKS_H
