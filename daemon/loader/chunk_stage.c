@@ -84,7 +84,7 @@ static void run(struct staging *staging, uint32_t first, uint32_t count) {
         extent->stage->ops->run(extent->stage, &run);
         stats_stage_end(plan->stats);
     } else {
-        stage_refuse(&run, 0, -EIO, "two loaders have crashed or hung while they worked on it");
+        stage_refuse(&run, 0, -EIO, "loaders have crashed, hung or been killed while they worked on it");
     }
 }
 

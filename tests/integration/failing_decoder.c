@@ -1,5 +1,5 @@
-// A library to be preloaded: a decoder of JPEG that crashes at images of one width, and never returns from those of
-// another.
+// A library to be preloaded: a decoder of JPEG that crashes at images of one width, never returns from those of
+// another, and is killed at those of a third, as where memory runs out.
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,11 +10,14 @@
 #define VISIBLE __attribute__((visibility("default")))
 #define CRASHES 166u // pixels wide
 #define HANGS   177u
+#define KILLED  188u
 
 VISIBLE boolean jpeg_start_decompress(j_decompress_ptr image) {
     static boolean (*start)(j_decompress_ptr);
     if (image->image_width == CRASHES)
         raise(SIGSEGV);
+    if (image->image_width == KILLED)
+        raise(SIGKILL);
     while (image->image_width == HANGS)
         pause();
     if (!start)

@@ -12,7 +12,7 @@ import test_errors
 import test_images
 
 # As tests/integration/failing_decoder.c has them.
-CRASHES, HANGS = 166, 177
+CRASHES, HANGS, KILLED = 166, 177, 188
 COUNT = 40
 
 
@@ -29,7 +29,7 @@ def serve(bad, on_error, **settings):
 def check_log(feedd, bad):
     log = feedd.read_log()
     for sample in bad:
-        ended = f"sample {sample} of dataset pictures has ended two loaders of feed 1; it counts as unreadable from now on"
+        ended = f"sample {sample} of dataset pictures has ended loaders of feed 1; it counts as unreadable from now on"
         assert log.count(ended) == 1, log
 
 
@@ -47,7 +47,7 @@ def test_crashes():
             check_log(feedd, bad)
             found = test_errors.counted(feedd, fate, 6, "pictures")
             assert {sample["sample"] for sample in found["samples"]} == set(bad), found
-            assert "two loaders have crashed or hung while they worked on it" in found["samples"][0]["reason"], found
+            assert "loaders have crashed, hung or been killed while they worked on it" in found["samples"][0]["reason"], found
 
 
 def test_hangs():
@@ -57,11 +57,18 @@ def test_hangs():
         check_log(feedd, {17})
 
 
+def test_killed_for_its_memory():
+    with serve({9: KILLED}, "skip") as feedd:
+        batches = consumer.read(feedd, "pictures", 8)
+        assert sum(batch["skipped"] for batch in batches) == 1
+        check_log(feedd, {9})
+
+
 def test_the_feed_fails_if_it_must():
     with serve({5: CRASHES}, "fail") as feedd:
         with consumer.Consumer(feedd, "pictures", 8, step=True) as reader:
             reader.attached()
-            reader.next_fails("EIO", "00005.img", "two loaders have crashed or hung while they worked on it")
+            reader.next_fails("EIO", "00005.img", "loaders have crashed, hung or been killed while they worked on it")
 
 
 def test_an_operator_who_kills_loaders_blames_no_sample():
@@ -77,4 +84,4 @@ def test_an_operator_who_kills_loaders_blames_no_sample():
             batches += reader.take(30 * COUNT // 8 - len(batches))
             reader.next_ends()
         expected.check_run(feedd.content, batches, 8, epochs=30)
-        assert "has ended two loaders" not in feedd.read_log()
+        assert "has ended loaders" not in feedd.read_log()

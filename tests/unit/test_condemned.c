@@ -45,6 +45,18 @@ static void test_one_too_many(void **state) {
     assert_int_equal(condemned_hear(&condemned, 0), SAMPLE_SUSPECTED); // is condemned already
 }
 
+static void test_kills_at_one_sample(void **state) {
+    (void)state;
+    struct condemned condemned = {0};
+    for (uint32_t i = 0; i < 40; i++) // as an operator kills: now at one sample, now at another
+        assert_int_equal(condemned_hear_killed(&condemned, i / 3 % 2), SAMPLE_SUSPECTED);
+    for (uint32_t i = 1; i < CONDEMNED_KILLS; i++)
+        assert_int_equal(condemned_hear_killed(&condemned, 7), SAMPLE_SUSPECTED);
+    assert_int_equal(condemned_hear(&condemned, 7), SAMPLE_SUSPECTED); // kills make no suspect of it
+    assert_int_equal(condemned_hear_killed(&condemned, 7), SAMPLE_CONDEMNED);
+    assert_int_equal(condemned.samples[0], 7);
+}
+
 static void test_what_a_loader_sees(void **state) {
     (void)state;
     AUTO_FREE struct stats_loader *loader = aligned_alloc(_Alignof(struct stats_loader), sizeof *loader);
@@ -67,9 +79,8 @@ static void test_what_a_loader_sees(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_second_time),
-        cmocka_unit_test(test_old_suspects_are_forgotten),
-        cmocka_unit_test(test_one_too_many),
+        cmocka_unit_test(test_the_second_time),    cmocka_unit_test(test_old_suspects_are_forgotten),
+        cmocka_unit_test(test_one_too_many),       cmocka_unit_test(test_kills_at_one_sample),
         cmocka_unit_test(test_what_a_loader_sees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

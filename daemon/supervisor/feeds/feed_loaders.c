@@ -96,7 +96,7 @@ void feed_loaders_start(struct served_feed *feed) {
     }
 }
 
-// Signals that others send, and those of an operator or the kernel's that is out of memory, say nothing about a sample.
+// Of itself: other signals were sent.
 static bool has_crashed(const struct process *process) {
     switch (process->exit_signal) {
     case SIGSEGV:
@@ -126,7 +126,8 @@ static const struct dataset *find_dataset(const struct served_feed *feed, uint64
 }
 
 // It has crashed or hung in a slow stage, if it says so.
-static void blame_sample(struct served_feed *feed, const struct loader_process *loader) {
+static void blame_sample(struct served_feed *feed, const struct loader_process *loader,
+                         enum verdict hear(struct condemned *condemned, uint64_t sample)) {
     struct loader_process *other;
     uint64_t staged;
     if (!loader_process_staged(loader, &staged))
@@ -134,14 +135,14 @@ static void blame_sample(struct served_feed *feed, const struct loader_process *
     uint64_t sample = staged;
     const struct dataset *dataset = find_dataset(feed, &sample);
     const char *name = dataset->of ? dataset->of : dataset->name;
-    switch (condemned_hear(&feed->condemned, staged)) {
+    switch (hear(&feed->condemned, staged)) {
     case SAMPLE_SUSPECTED:
         log_warning("loader %" PRIu32 " of feed %" PRIu64 " was working on sample %" PRIu64 " of dataset %s",
                     loader->serial, feed->id, sample, name);
         return;
     case SAMPLE_CONDEMNED:
         supervisor_report(feed->supervisor,
-                          "sample %" PRIu64 " of dataset %s has ended two loaders of feed %" PRIu64
+                          "sample %" PRIu64 " of dataset %s has ended loaders of feed %" PRIu64
                           "; it counts as unreadable from now on (on_error)",
                           sample, name, feed->id);
         LIST_FOREACH(other, &feed->loaders, link)
@@ -150,7 +151,7 @@ static void blame_sample(struct served_feed *feed, const struct loader_process *
     case SAMPLE_ONE_TOO_MANY:
         served_feed_fail(feed, -EIO,
                          "dataset %s: sample %" PRIu64
-                         " has ended two loaders, as %u others have before; see the daemon's log",
+                         " has ended loaders, as %u others have before; see the daemon's log",
                          name, sample, STATS_CONDEMNED);
     }
 }
@@ -178,7 +179,9 @@ static void count_death(struct served_feed *feed, struct loader_process *loader,
         return;
     count_end(feed, loader, now);
     if (has_crashed(process))
-        blame_sample(feed, loader);
+        blame_sample(feed, loader, condemned_hear);
+    else if (process->exit_signal == SIGKILL && !process->signalled_ns)
+        blame_sample(feed, loader, condemned_hear_killed);
     if (respawn_has_given_up(&feed->respawn))
         served_feed_fail(feed, -EIO,
                          "dataset %s: loader processes end as soon as they start; see the daemon's log",
@@ -282,7 +285,7 @@ static void replace_silent(struct served_feed *feed, struct loader_process *load
     abandoned_note(&feed->delivery, loader->serial, now, since);
     process_kill(&loader->process);
     if (stages)
-        blame_sample(feed, loader);
+        blame_sample(feed, loader, condemned_hear);
     else if (unreadable)
         fail_hung(feed, now, unreadable, "and no other loader has read it since (loader_timeout)");
 }

@@ -7,11 +7,7 @@ static bool is_suspect(const struct condemned *condemned, uint64_t sample) {
     return false;
 }
 
-enum verdict condemned_hear(struct condemned *condemned, uint64_t sample) {
-    if (!is_suspect(condemned, sample)) {
-        condemned->suspects[condemned->suspected++ % CONDEMNED_SUSPECTS] = sample + 1;
-        return SAMPLE_SUSPECTED;
-    }
+static enum verdict condemn(struct condemned *condemned, uint64_t sample) {
     // A third loader may already have been working on it.
     for (uint32_t i = 0; i < condemned->count; i++)
         if (condemned->samples[i] == sample)
@@ -20,4 +16,17 @@ enum verdict condemned_hear(struct condemned *condemned, uint64_t sample) {
         return SAMPLE_ONE_TOO_MANY;
     condemned->samples[condemned->count++] = sample;
     return SAMPLE_CONDEMNED;
+}
+
+enum verdict condemned_hear(struct condemned *condemned, uint64_t sample) {
+    if (is_suspect(condemned, sample))
+        return condemn(condemned, sample);
+    condemned->suspects[condemned->suspected++ % CONDEMNED_SUSPECTS] = sample + 1;
+    return SAMPLE_SUSPECTED;
+}
+
+enum verdict condemned_hear_killed(struct condemned *condemned, uint64_t sample) {
+    condemned->kills = condemned->killed_at == sample ? condemned->kills + 1 : 1;
+    condemned->killed_at = sample;
+    return condemned->kills < CONDEMNED_KILLS ? SAMPLE_SUSPECTED : condemn(condemned, sample);
 }

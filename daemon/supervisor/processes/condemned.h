@@ -10,13 +10,18 @@
 #include "shm/layout.h"
 
 #define CONDEMNED_SUSPECTS 64u // remembered
+// Deaths by SIGKILL at the same sample, and at no other in between. An operator who kills loaders does not meet one
+// sample so often; the kernel does, if decoding it takes more memory than there is.
+#define CONDEMNED_KILLS 5u
 
 // All zero: none.
 struct condemned {
     uint64_t suspects[CONDEMNED_SUSPECTS]; // plus 1; 0: none
     uint64_t suspected;                    // ever
-    uint64_t samples[STATS_CONDEMNED];
+    uint64_t killed_at; // the sample of the latest deaths by SIGKILL, and how many in a row
+    uint32_t kills;
     uint32_t count;
+    uint64_t samples[STATS_CONDEMNED];
 };
 
 enum verdict {
@@ -25,7 +30,10 @@ enum verdict {
     SAMPLE_ONE_TOO_MANY, // it would be, but STATS_CONDEMNED samples already are
 };
 
-// A loader has ended at that sample, by its own account.
+// A loader has crashed or hung at that sample, by its own account.
 enum verdict condemned_hear(struct condemned *condemned, uint64_t sample);
+
+// A loader at that sample was ended by a SIGKILL that the supervisor did not send.
+enum verdict condemned_hear_killed(struct condemned *condemned, uint64_t sample);
 
 #endif
