@@ -142,7 +142,7 @@ def measure(setting, report):
         sides["datasets: converted to Arrow"] = arrow_side(shards, folder)
     if installed(report, "litdata"):
         sides["LitData: converted to its chunks"] = litdata_side(members, f"{folder}-litdata-{total}")
-    for path in glob.glob(f"{folder}*/**/*.*", recursive=True):
+    for path in filter(os.path.isfile, glob.glob(f"{folder}*/**", recursive=True)):
         read_to_cache(path)
 
     def speed(make, **chosen):
