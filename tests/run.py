@@ -28,6 +28,13 @@ DELIVERY = [
     "test_ranks", "test_reconnect", "test_regressions", "test_reload", "test_resume", "test_return", "test_shared",
     "test_stats", "test_storage",
 ]  # fmt: skip
+# Those that run on a real GPU besides: tests of GPUs themselves, and of formats, ragged fields, views and mixes.
+WITH_GPU = [
+    "test_gpu", "test_gpu_kill", "test_arrow", "test_compressed", "test_folder", "test_folder_csv", "test_images",
+    "test_megatron", "test_mix", "test_mix_folder", "test_mix_ragged", "test_parquet", "test_pyarrow", "test_ragged",
+    "test_ragged_errors", "test_ragged_tokens", "test_replace", "test_tar", "test_transform", "test_views", "test_weights",
+    "test_window",
+]  # fmt: skip
 # The tests of the Python package whose outcome depends on the framework, and those that are useful on a GPU.
 PYTHON_WITH_TORCH = [
     "test_dataset", "test_fork", "test_images", "test_iterate", "test_jax", "test_kill", "test_lifetime", "test_state",
@@ -157,7 +164,7 @@ def find_programs(options):
     if options.torch:
         programs = list(python_tests(options, build))
     elif options.device:
-        programs = [integration_test(options, build, name, options.device) for name in [*DELIVERY, "test_gpu", "test_gpu_kill"]]
+        programs = [integration_test(options, build, name, options.device) for name in [*DELIVERY, *WITH_GPU]]
         programs += python_tests(options, build)
     else:
         programs = list(find_unit_tests(options, build))
