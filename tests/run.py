@@ -48,13 +48,15 @@ WITH_PACKAGE = {
     "test_images_documents": "images", "test_parquet": "pyarrow", "test_pyarrow": "pyarrow",
 }  # fmt: skip
 running = set()  # session leaders of the running programs
+# Resizing in either order of the axes gives other pixels. Before 13.0, Pillow had another one than feedd.
+PILLOW = "import PIL; int(PIL.__version__.split('.')[0]) >= 13 or print(f'its Pillow is {PIL.__version__}, wanted 13.0')"
 # What an interpreter must have, by what the tests run with; prints nothing if it has it.
 NEEDED = {
     "pyarrow": "import pyarrow",
-    "pillow": "import numpy, PIL",
-    "images": "import numpy, PIL, pyarrow",
-    "numpy": "import numpy, PIL, pytest",
-    "torch": "import numpy, PIL, pytest, torch",
+    "pillow": f"import numpy; {PILLOW}",
+    "images": f"import numpy, pyarrow; {PILLOW}",
+    "numpy": f"import numpy, pytest; {PILLOW}",
+    "torch": f"import numpy, pytest, torch; {PILLOW}",
     "cuda": "import numpy, pytest, torch; torch.cuda.is_available() or print('its PyTorch sees no GPU')",
 }
 
