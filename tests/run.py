@@ -24,9 +24,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SIMULATED = "host:0"
 # The integration tests whose outcome depends on how batches are delivered; they run a second time on a simulated GPU.
 DELIVERY = [
-    "test_fallback", "test_formats", "test_hostile", "test_kill", "test_leaks", "test_lifecycle", "test_limits", "test_order",
-    "test_ranks", "test_reconnect", "test_regressions", "test_reload", "test_resume", "test_return", "test_shared",
-    "test_stats", "test_storage",
+    "test_fallback", "test_first_batch", "test_formats", "test_hostile", "test_kill", "test_leaks", "test_lifecycle",
+    "test_limits", "test_order", "test_ranks", "test_reconnect", "test_regressions", "test_reload", "test_resume",
+    "test_return", "test_shared", "test_stats", "test_storage",
 ]  # fmt: skip
 # Those that run on a real GPU besides: tests of GPUs themselves, and of formats, ragged fields, views and mixes.
 WITH_GPU = [

@@ -6,6 +6,7 @@
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "client/lib/leases.h"
 #include "order/order.h"
 #include "order/token.h"
 
@@ -42,6 +43,11 @@ static uint32_t patience_ms(uint64_t deadline) {
                : (uint32_t)min_u64(max_u64((deadline - min_u64(now, deadline)) / NS_PER_MS, 1), UINT32_MAX);
 }
 
+// Whether others wait until this one knows its place. One that returns has known it since it first attached.
+static bool confirms(const struct attachment *fresh, const struct attachment *before) {
+    return !before && fresh->request->options.wait_for > 1;
+}
+
 static int send_attach(struct attachment *fresh, struct gpu *gpu, const struct attachment *before,
                        uint64_t deadline, struct error *error) {
     const struct feed_options *options = &fresh->request->options;
@@ -62,6 +68,7 @@ static int send_attach(struct attachment *fresh, struct gpu *gpu, const struct a
     attach.max_lag_s = options->max_lag_s;
     attach.ring_bytes = options->ring_bytes;
     attach.patience_ms = patience_ms(deadline);
+    attach.confirms = confirms(fresh, before);
     if (fresh->request->share)
         attach.share = fresh->request->share;
     if (gpu)
@@ -248,6 +255,9 @@ int attachment_open(struct attachment **out, const struct open_request *request,
         err = set_up_leases(fresh, &attached, error);
     if (!err)
         fresh->promised = promise_of(fresh, &attached, before);
+    // If it cannot be sent now, feed_next() says the same when it waits.
+    if (!err && confirms(fresh, before))
+        leases_confirm(fresh);
     fresh->connection.interrupt = (struct interrupt){0}; // from here on feed_next() has a timeout of its own
     if (err) {
         *out = NULL;

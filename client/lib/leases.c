@@ -130,6 +130,14 @@ bool leases_are_due(const struct attachment *attachment) {
     return attachment->waiting || attachment->returned_count >= max_u64(attachment->prefetch / 4, 1);
 }
 
+void leases_confirm(struct attachment *attachment) {
+    Feedd__Release nothing = FEEDD__RELEASE__INIT;
+    Feedd__ClientMessage message = FEEDD__CLIENT_MESSAGE__INIT;
+    message.body_case = FEEDD__CLIENT_MESSAGE__BODY_RELEASE;
+    message.release = &nothing;
+    connection_send(&attachment->connection, &message);
+}
+
 void leases_send(struct attachment *attachment, bool waiting) {
     Feedd__Release release = FEEDD__RELEASE__INIT;
     Feedd__ClientMessage message = FEEDD__CLIENT_MESSAGE__INIT;

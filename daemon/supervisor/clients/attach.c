@@ -140,6 +140,7 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
     request->resume = *attach->resume != 0;
     request->prefetch = attach->prefetch;
     request->wait_for = attach->wait_for ? attach->wait_for : 1;
+    request->confirms = attach->confirms && !attach->reconnect; // one that returns has a place already
     read_return(attach, request);
     request->max_lag_s = attach->max_lag_s ? attach->max_lag_s : supervisor->config->max_lag_s;
     request->ring_bytes = attach->ring_bytes;

@@ -72,6 +72,7 @@ static void handle_release(struct session *session, const Feedd__ClientMessage *
     struct consumer *consumer = &member->consumer;
     struct delivery *delivery = member_delivery(member);
     served_feed_mark(member->feed);
+    served_feed_gathered(member->feed, member); // it knows its place
     for (size_t i = 0; i < release->n_slots; i++)
         if (delivery_release(delivery, consumer, release->slots[i]) < 0) {
             stats_add(&member->feed->stats->counters[FEED_consumers_detached], 1);

@@ -29,6 +29,7 @@ struct attach_request {
     uint32_t local_world_size;
     uint32_t prefetch;
     uint32_t wait_for;
+    bool confirms; // says so once it knows its place, and does not count towards wait_for before that
     uint64_t max_lag_s;
     uint64_t ring_bytes;
     char device[GPU_UUID_BYTES]; // "": host memory

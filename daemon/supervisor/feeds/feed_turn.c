@@ -62,12 +62,34 @@ static bool detach_laggard(struct served_feed *feed, uint64_t now) {
 static void end_vain_waits(const struct served_feed *feed) {
     struct member *member;
     if (feed->supervisor->state != SUPERVISOR_DRAINING || feed->state != FEED_GATHERING ||
-        feed->gather_until_ns || !TAILQ_EMPTY(&feed->awaiting))
+        feed->gather_until_ns || !TAILQ_EMPTY(&feed->awaiting) || feed->member_count >= feed->wait_for)
         return;
     LIST_FOREACH(member, &feed->members, feed_link)
         if (!member->failed)
             member_fail(member, -ESHUTDOWN,
                         "feedd accepts no new consumers, and this one waits for others (wait_for)");
+}
+
+// Stopped as it attached: the others begin without it.
+static void detach_silent(struct served_feed *feed, uint64_t now) {
+    struct member *member;
+    LIST_FOREACH(member, &feed->members, feed_link) {
+        bool all_here = feed->state == FEED_GATHERING && feed->member_count >= feed->wait_for;
+        if (!all_here || member->is_gathered || member->failed) {
+            member->silent_since_ns = 0;
+            continue;
+        }
+        if (!member->silent_since_ns)
+            member->silent_since_ns = now;
+        if (now - member->silent_since_ns < feed->max_lag_ns || feed->supervisor->stood_still)
+            continue;
+        served_feed_gathered(feed, member);
+        stats_add(&feed->stats->counters[FEED_consumers_detached], 1);
+        member_fail(member, -ETIME,
+                    "this consumer did not confirm that it has attached for %" PRIu64
+                    " s while others of the shared feed waited for it (max_lag), so it was detached",
+                    feed->max_lag_ns / NS_PER_S);
+    }
 }
 
 // ---- The turn ----------------------------------------------------------------------------------------------
@@ -146,6 +168,7 @@ void feed_tick(struct served_feed *feed, uint64_t now) {
     if (!served_feed_is_open(feed))
         return;
     end_waits_for_return(feed, now);
+    detach_silent(feed, now);
     feed->find_laggards = true;
     count_waiting(feed, now);
     close_idle_pools(feed, now);

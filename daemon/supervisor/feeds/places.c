@@ -31,9 +31,8 @@ static void enter(struct served_feed *feed, struct member *member) {
     feed->member_count++;
     served_feed_count(feed, member);
     feed->idle_since_ns = 0;
-    feed->gathered++;
-    if (feed->gathered >= feed->wait_for)
-        served_feed_end_gathering(feed);
+    if (!member->request.confirms)
+        served_feed_gathered(feed, member);
 }
 
 // In a feed that nobody uses, the newcomer decides where it continues. If its position is a batch of this run, the run
@@ -141,7 +140,7 @@ static void leave(struct served_feed *feed, struct member *member) {
         feed->idle_since_ns = now;
         feed->admit = true; // see lets_others_return
     }
-    if (feed->state == FEED_GATHERING)
+    if (feed->state == FEED_GATHERING && member->is_gathered)
         feed->gathered--;
     served_feed_expect_fewer(feed);
     served_feed_mark(feed);

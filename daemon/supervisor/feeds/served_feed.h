@@ -35,7 +35,7 @@ struct served_feed {
     struct stats_feed *stats; // NULL while QUEUED
 
     uint32_t wait_for;
-    uint32_t gathered;        // consumers that have joined while GATHERING
+    uint32_t gathered;        // consumers that have joined while GATHERING, and know it
     uint64_t gather_until_ns; // RUNNING from then on, even if some are missing; 0: wait for all
     // While GATHERING, newcomers have to wait until then: consumers return that were promised leases. 0: they need not
     uint64_t newcomers_from_ns;
@@ -114,6 +114,9 @@ struct partition served_feed_run(const struct feed_shape *shape, const struct at
 // have joined as it asks for, or as others know of that return from the same run.
 void served_feed_gather(struct served_feed *feed, const struct attach_request *request);
 void served_feed_end_gathering(struct served_feed *feed);
+// A member knows its place. Before that, nothing is granted for which it was waited: if the daemon were lost, it would
+// come back as a newcomer, and the others would have begun without it.
+void served_feed_gathered(struct served_feed *feed, struct member *member);
 // A member has left: the feed waits for at most the highest number that any remaining one asks for.
 void served_feed_expect_fewer(struct served_feed *feed);
 
