@@ -75,7 +75,7 @@ _feedctl() {
         [[ $current == -* ]] || words=$(_feedctl_ask feeds id name)
         ;;
     show)
-        words="--field --values --output --epoch --seed --shuffle --draw --json --help"
+        words="--field --values --output --sheet --epoch --seed --shuffle --draw --json --help"
         # The arguments that follow the dataset are numbers.
         [[ $current == -* ]] || words=$(_feedctl_ask datasets name)
         ;;
