@@ -5,6 +5,7 @@
 
 #include "base/sizes.h"
 #include "client/ctl/cmd_control.h"
+#include "client/ctl/cmd_doctor.h"
 #include "client/ctl/cmd_errors.h"
 #include "client/ctl/cmd_index.h"
 #include "client/ctl/cmd_list.h"
@@ -26,6 +27,7 @@ static const struct {
     {"status", cmd_status}, {"datasets", cmd_datasets}, {"feeds", cmd_feeds},   {"clients", cmd_clients},
     {"stats", cmd_stats},   {"show", cmd_show},         {"read", cmd_read},     {"index", cmd_index},
     {"reload", cmd_reload}, {"drain", cmd_drain},       {"errors", cmd_errors}, {"pack", cmd_pack},
+    {"doctor", cmd_doctor},
 };
 
 static const char usage[] = "COMMAND [ARGUMENT...]";
@@ -42,6 +44,7 @@ static const char text[] =
     "  index DATASET        check the index of a dataset, or build it\n"
     "  errors DATASET       samples that could not be read\n"
     "  pack DATASET FILE    write a dataset into shards that are read fastest\n"
+    "  doctor               what of this machine keeps feedd from being fast\n"
     "  reload               reload the configuration\n"
     "  drain                refuse new consumers, stop when the last one has left\n\n"
     "feedctl COMMAND --help prints more. FEEDD_SOCKET names another default socket. Exit codes: 0 success, 1 "
