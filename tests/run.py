@@ -38,7 +38,7 @@ PYTHON_ON_GPU = ["test_iterate", "test_jax", "test_lifetime", "test_state", "tes
 WITH_PACKAGE = {
     "test_compressed": "pyarrow", "test_condemned": "images", "test_image_jpeg": "pillow", "test_image_png": "pillow",
     "test_image_resize": "pillow", "test_image_webp": "pillow", "test_images": "images", "test_images_broken": "images",
-    "test_images_documents": "images", "test_parquet": "pyarrow", "test_pyarrow": "pyarrow",
+    "test_images_documents": "images", "test_metrics": "prometheus", "test_parquet": "pyarrow", "test_pyarrow": "pyarrow",
 }  # fmt: skip
 running = set()  # session leaders of the running programs
 # What an interpreter must have, by what the tests run with; prints nothing if it has it.
@@ -46,6 +46,7 @@ NEEDED = {
     "pyarrow": "import pyarrow",
     "pillow": "import numpy, PIL",
     "images": "import numpy, PIL, pyarrow",
+    "prometheus": "import prometheus_client",
     "numpy": "import numpy, PIL, pytest",
     "torch": "import numpy, PIL, pytest, torch",
     "cuda": "import numpy, pytest, torch; torch.cuda.is_available() or print('its PyTorch sees no GPU')",

@@ -9,6 +9,7 @@
 #include "client/ctl/cmd_errors.h"
 #include "client/ctl/cmd_index.h"
 #include "client/ctl/cmd_list.h"
+#include "client/ctl/cmd_metrics.h"
 #include "client/ctl/cmd_pack.h"
 #include "client/ctl/cmd_read.h"
 #include "client/ctl/cmd_show.h"
@@ -27,7 +28,7 @@ static const struct {
     {"status", cmd_status}, {"datasets", cmd_datasets}, {"feeds", cmd_feeds},   {"clients", cmd_clients},
     {"stats", cmd_stats},   {"show", cmd_show},         {"read", cmd_read},     {"index", cmd_index},
     {"reload", cmd_reload}, {"drain", cmd_drain},       {"errors", cmd_errors}, {"pack", cmd_pack},
-    {"doctor", cmd_doctor},
+    {"doctor", cmd_doctor}, {"metrics", cmd_metrics},
 };
 
 static const char usage[] = "COMMAND [ARGUMENT...]";
@@ -39,6 +40,7 @@ static const char text[] =
     "  feeds                what is being read\n"
     "  clients              who is connected\n"
     "  stats [INTERVAL]     live throughput, and what the bottleneck is\n"
+    "  metrics              the statistics as OpenMetrics text\n"
     "  show DATASET         samples: values, text and images\n"
     "  read DATASET         be a consumer: measure, verify, compare\n"
     "  index DATASET        check the index of a dataset, or build it\n"
