@@ -26,7 +26,7 @@ say = $(if $(V),,@printf '  %-7s %s\n' '$(1)' '$(2)')
 
 PKGS_DAEMON := liburing libuv inih libprotobuf-c libxxhash liblz4 libzstd libjpeg libpng libwebp zlib
 PKGS_CLIENT := libprotobuf-c
-PKGS_CTL    := jansson tinfo libxxhash libpng zlib
+PKGS_CTL    := jansson ncursesw tinfo libxxhash libpng zlib
 PKGS_EXPORTER := libmicrohttpd
 pkg = $(shell pkg-config --cflags $(1) 2>/dev/null)
 libs = $(shell pkg-config --libs $(1) 2>/dev/null)

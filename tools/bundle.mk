@@ -3,7 +3,7 @@
 
 BUNDLE        := $(BUILD)/bundle
 BUNDLE_NAME    = feedd-$(VERSION)-linux-$(shell uname -m)
-BUNDLE_LIBS   := uring uv inih protobuf-c xxhash lz4 zstd jpeg webp jansson tinfo png16 z seccomp
+BUNDLE_LIBS   := uring uv inih protobuf-c xxhash lz4 zstd jpeg webp jansson ncursesw tinfo png16 z seccomp
 
 # Without libsystemd, which has no static version, and the exporter, whose libmicrohttpd needs a dozen more. The run path is for libcmocka, which has none either and is included.
 bundle:

@@ -15,6 +15,7 @@
 #include "client/ctl/cmd_show.h"
 #include "client/ctl/cmd_stats.h"
 #include "client/ctl/cmd_status.h"
+#include "client/ctl/cmd_top.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/query.h"
 #include "client/lib/connect.h"
@@ -28,7 +29,7 @@ static const struct {
     {"status", cmd_status}, {"datasets", cmd_datasets}, {"feeds", cmd_feeds},   {"clients", cmd_clients},
     {"stats", cmd_stats},   {"show", cmd_show},         {"read", cmd_read},     {"index", cmd_index},
     {"reload", cmd_reload}, {"drain", cmd_drain},       {"errors", cmd_errors}, {"pack", cmd_pack},
-    {"doctor", cmd_doctor}, {"metrics", cmd_metrics},
+    {"top", cmd_top},       {"doctor", cmd_doctor}, {"metrics", cmd_metrics},
 };
 
 static const char usage[] = "COMMAND [ARGUMENT...]";
@@ -40,6 +41,7 @@ static const char text[] =
     "  feeds                what is being read\n"
     "  clients              who is connected\n"
     "  stats [INTERVAL]     live throughput, and what the bottleneck is\n"
+    "  top [INTERVAL]       the same on a whole screen, with keys\n"
     "  metrics              the statistics as OpenMetrics text\n"
     "  show DATASET         samples: values, text and images\n"
     "  read DATASET         be a consumer: measure, verify, compare\n"

@@ -27,6 +27,16 @@ int look_at(struct look *look, struct stats_snapshot *snapshot, struct error *er
     return 0;
 }
 
+uint32_t look_at_loaders(const struct look *look, struct stats_loader_snapshot list[STATS_MAX_LOADERS]) {
+    const struct stats_region *region = NULL;
+    struct error error = {0};
+    if (stats_open(look->path, &region, &error) < 0 || !region)
+        return 0;
+    uint32_t count = stats_snapshot_loaders(region, list);
+    stats_close(region);
+    return count;
+}
+
 enum daemon_state look_state(const struct stats_snapshot *snapshot) {
     bool exists = kill((pid_t)snapshot->pid, 0) == 0 || errno == EPERM;
     return rates_daemon_state(snapshot, exists);
