@@ -26,12 +26,14 @@ say = $(if $(V),,@printf '  %-7s %s\n' '$(1)' '$(2)')
 
 PKGS_DAEMON := liburing libuv inih libprotobuf-c libxxhash liblz4 libzstd libjpeg libpng libwebp zlib
 PKGS_CLIENT := libprotobuf-c
-PKGS_CTL    := jansson tinfo libxxhash libpng zlib
+PKGS_CTL    := jansson ncursesw tinfo libxxhash libpng zlib
+PKGS_EXPORTER := libmicrohttpd
 pkg = $(shell pkg-config --cflags $(1) 2>/dev/null)
 libs = $(shell pkg-config --libs $(1) 2>/dev/null)
 # What the daemon uses where it is there.
 optional_libs = $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) $(if $(HAVE_SECCOMP),$(call libs,libseccomp))
 HAVE_SYSTEMD = $(shell pkg-config --exists libsystemd 2>/dev/null && echo 1)
+HAVE_MICROHTTPD = $(shell pkg-config --exists libmicrohttpd 2>/dev/null && echo 1)
 HAVE_SECCOMP = $(shell pkg-config --exists libseccomp 2>/dev/null && echo 1)
 
 # $(CUDA_FOUND) contains the folder of CUDA's headers, or nothing. Fetched headers go to CUDA_HEADERS, which builds in
@@ -59,7 +61,8 @@ SHM_SOURCES    := $(sort $(wildcard shm/*.c))
 GPU_SOURCES    := $(sort $(wildcard gpu/*.c))
 PROTO_SOURCES  := $(sort $(wildcard proto/*.c))
 CLIENT_SOURCES := $(sort $(wildcard client/lib/*.c))
-CTL_SOURCES    := $(sort $(wildcard client/ctl/*.c))
+CTL_SOURCES    := $(sort $(wildcard client/ctl/*.c client/ctl/*/*.c))
+EXPORTER_SOURCES := $(sort $(wildcard client/exporter/*.c))
 DAEMON_SOURCES := $(sort $(filter-out daemon/main.c,$(wildcard daemon/*.c daemon/*/*.c daemon/*/*/*.c)))
 VENDORED_SOURCES := third_party/flatcc/src/runtime/verifier.c
 UNIT_TESTS     := $(sort $(wildcard tests/unit/test_*.c))
@@ -68,7 +71,8 @@ BENCH_SOURCES  := $(sort $(wildcard bench/bench_*.c))
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 GENERATED := $(BUILD)/gen/feed.pb-c.c
 
-all: $(BUILD)/feedd $(BUILD)/feedctl $(BUILD)/libfeed.so $(BUILD)/libfeed.a
+# Without libmicrohttpd there is no exporter.
+all: $(BUILD)/feedd $(BUILD)/feedctl $(if $(HAVE_MICROHTTPD),$(BUILD)/feedd-exporter) $(BUILD)/libfeed.so $(BUILD)/libfeed.a
 
 $(BUILD)/gen/feed.pb-c.c: proto/feed.proto
 	$(call say,PROTOC,$<)
@@ -139,6 +143,10 @@ $(BUILD)/feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/libdaemon.a
 $(BUILD)/feedctl: $(BUILD)/obj/client/ctl/feedctl.o $(BUILD)/libctl.a $(BUILD)/libclient.a
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT) $(PKGS_CTL)) -lm
+
+$(BUILD)/feedd-exporter: $(call objects,$(EXPORTER_SOURCES)) $(BUILD)/libctl.a $(BUILD)/libclient.a
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_EXPORTER)) $(if $(HAVE_SECCOMP),$(call libs,libseccomp)) -lm
 
 $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libclient.a
 	$(call say,LINK,$@)
@@ -245,6 +253,11 @@ check-tsan:
 check-cuda-headers:
 	$(Q)BUILD='$(BUILD)/no-toolkit' MAKE='$(MAKE)' tests/cuda-headers.sh
 
+# Debian's Prometheus scrapes the exporter, and promtool checks the text. Downloads the package, but does not install it.
+check-prometheus: all $(BUILD)/tests/consumer
+	$(Q)tools/install-dependencies.sh build check
+	$(Q)tests/check_prometheus.py --build $(BUILD)
+
 # Loaders, then transfer processes, that write anything anywhere they can, for SECONDS each; make check does the same for
 # eight seconds.
 hostile: $(BUILD)/feedctl $(BUILD)/tests/consumer $(BUILD)/tests/hostile_feedd
@@ -286,7 +299,7 @@ include tools/install.mk
 include tools/python.mk
 include tools/bundle.mk
 
-.PHONY: FORCE all unit integration-programs bench-programs check check-torch check-gpu check-asan check-tsan check-cuda-headers hostile fairness demo bench dependencies clean
+.PHONY: FORCE all unit integration-programs bench-programs check check-torch check-gpu check-asan check-tsan check-cuda-headers check-prometheus hostile fairness demo bench dependencies clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 

@@ -45,7 +45,7 @@ PYTHON_ON_GPU = ["test_iterate", "test_jax", "test_lifetime", "test_state", "tes
 WITH_PACKAGE = {
     "test_compressed": "pyarrow", "test_condemned": "images", "test_image_jpeg": "pillow", "test_image_png": "pillow",
     "test_image_resize": "pillow", "test_image_webp": "pillow", "test_images": "images", "test_images_broken": "images",
-    "test_images_documents": "images", "test_parquet": "pyarrow", "test_pyarrow": "pyarrow",
+    "test_images_documents": "images", "test_metrics": "prometheus", "test_parquet": "pyarrow", "test_pyarrow": "pyarrow",
 }  # fmt: skip
 running = set()  # session leaders of the running programs
 # Resizing in either order of the axes gives other pixels. Before 13.0, Pillow had another one than feedd.
@@ -55,6 +55,7 @@ NEEDED = {
     "pyarrow": "import pyarrow",
     "pillow": f"import numpy; {PILLOW}",
     "images": f"import numpy, pyarrow; {PILLOW}",
+    "prometheus": "import prometheus_client",
     "numpy": f"import numpy, pytest; {PILLOW}",
     "torch": f"import numpy, pytest, torch; {PILLOW}",
     "cuda": "import numpy, pytest, torch; torch.cuda.is_available() or print('its PyTorch sees no GPU')",

@@ -33,6 +33,7 @@ INCLUDES = {
 INSIDE = {
     "client/lib": [],
     "client/ctl": ["client/lib"],
+    "client/exporter": ["client/ctl", "client/lib"],
     "client/python": [],
     "daemon/block": ["daemon/parquet"],
     "daemon/parquet": [],
@@ -69,7 +70,7 @@ SHARED = {"daemon/source/source.h", "daemon/source/source_npy.h",
           "daemon/supervisor/notify.h", "daemon/supervisor/closer.h",
           "daemon/supervisor/task.h", "daemon/supervisor/indexing.h"}  # fmt: skip
 # Main programs, which nobody calls; tests and bench are full of them.
-PROGRAMS = {"daemon/main.c", "client/ctl/feedctl.c", "client/example.c"}
+PROGRAMS = {"daemon/main.c", "client/ctl/feedctl.c", "client/exporter/exporter.c", "client/example.c"}
 # Public: it may be included by programs that know nothing of this tree.
 STANDALONE = {"client/feed.h"}
 # The names of CUDA's headers, the one file that includes them, and the files that include that one.

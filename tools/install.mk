@@ -22,6 +22,7 @@ $(BUILD)/man/feedd.conf.5: daemon/feedd.conf.5.in $(BUILD)/feedd
 define installed_files
 755 $(BUILD)/feedd $(BINDIR)/feedd
 755 $(BUILD)/feedctl $(BINDIR)/feedctl
+$(if $(HAVE_MICROHTTPD),$(exporter_files))
 644 $(BUILD)/libfeed.so.0 $(LIBDIR)/libfeed.so.0
 644 $(BUILD)/libfeed.a $(LIBDIR)/libfeed.a
 644 client/feed.h $(INCLUDEDIR)/feed.h
@@ -36,12 +37,19 @@ define installed_files
 644 systemd/feedd.sysusers $(SYSTEMDDIR)/sysusers.d/feedd.conf
 644 systemd/feedd.tmpfiles $(SYSTEMDDIR)/tmpfiles.d/feedd.conf
 644 systemd/feedd.conf $(DATADIR)/doc/feedd/examples/feedd.conf
+644 systemd/feedd-dashboard.json $(DATADIR)/doc/feedd/feedd-dashboard.json
 644 client/example.c $(DATADIR)/doc/feedd/examples/example.c
 644 README.md $(DATADIR)/doc/feedd/README.md
 644 docs/data.md $(DATADIR)/doc/feedd/docs/data.md
+644 docs/monitoring.md $(DATADIR)/doc/feedd/docs/monitoring.md
 644 docs/gpu.md $(DATADIR)/doc/feedd/docs/gpu.md
 644 docs/packed.md $(DATADIR)/doc/feedd/docs/packed.md
 644 docs/pytorch.md $(DATADIR)/doc/feedd/docs/pytorch.md
+endef
+define exporter_files
+755 $(BUILD)/feedd-exporter $(BINDIR)/feedd-exporter
+644 client/exporter/feedd-exporter.8 $(DATADIR)/man/man8/feedd-exporter.8
+644 systemd/feedd-exporter.service.in $(SYSTEMDDIR)/systemd/system/feedd-exporter.service
 endef
 export installed_files
 
@@ -49,6 +57,7 @@ export installed_files
 install: all $(BUILD)/man/feedd.conf.5
 	$(Q)printf '%s\n' "$$installed_files" | while read -r mode file target; do \
 	    case $$file in \
+	    '') ;; \
 	    *.in) install -d "$(DESTDIR)$${target%/*}" && $(fill) "$$file" >"$(DESTDIR)$$target" && \
 	        chmod "$$mode" "$(DESTDIR)$$target" ;; \
 	    *) install -D -m "$$mode" "$$file" "$(DESTDIR)$$target" ;; \
@@ -59,7 +68,8 @@ install: all $(BUILD)/man/feedd.conf.5
 
 # Removes what install put there, except feedd.conf.
 uninstall:
-	$(Q)printf '%s\n' "$$installed_files" | while read -r mode file target; do rm -f "$(DESTDIR)$$target"; done
+	$(Q)printf '%s\n' "$$installed_files" | while read -r mode file target; do \
+	    [ -z "$$target" ] || rm -f "$(DESTDIR)$$target"; done
 	$(Q)rm -f '$(DESTDIR)$(LIBDIR)/libfeed.so'
 	$(Q)rmdir -p --ignore-fail-on-non-empty '$(DESTDIR)$(DATADIR)/doc/feedd/examples' \
 	    '$(DESTDIR)$(DATADIR)/doc/feedd/docs' 2>/dev/null || true

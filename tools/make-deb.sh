@@ -64,7 +64,7 @@ find "$root/usr/share/man" -type f -exec gzip -9n {} +
 
 # Dependencies, from what the programs and the library link to.
 printf 'Source: feedd\n\nPackage: feedd\nArchitecture: any\n' >"$work/debian/control"
-depends=$(cd "$work" && dpkg-shlibdeps -O root/usr/bin/feedd root/usr/bin/feedctl \
+depends=$(cd "$work" && dpkg-shlibdeps -O root/usr/bin/* \
     "root/usr/lib/$multiarch/libfeed.so.0" root/usr/lib/python3/dist-packages/feedd/_feed.abi3.so | sed -n 's/^shlibs:Depends=//p')
 [ -n "$depends" ] || { echo "make-deb.sh: dpkg-shlibdeps found no dependency" >&2; exit 1; }
 

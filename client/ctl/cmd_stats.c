@@ -9,11 +9,10 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "client/ctl/arguments.h"
-#include "client/ctl/feed_names.h"
+#include "client/ctl/look.h"
 #include "client/ctl/report.h"
 #include "client/ctl/terminal.h"
 #include "client/ctl/text.h"
-#include "shm/stats.h"
 #include "shm/stats_read.h"
 
 struct stats_options {
@@ -96,33 +95,6 @@ static void parse_options(int count, char **arguments, struct stats_options *opt
 
 // ---- Looking ---------------------------------------------------------------------------------------
 
-static bool process_exists(uint64_t pid) {
-    return kill((pid_t)pid, 0) == 0 || errno == EPERM;
-}
-
-struct watched {
-    const struct ctl *ctl;
-    char path[4096]; // of the statistics
-    struct feed_names names;
-};
-
-// Reopened each time: a daemon that was restarted has a new file.
-static int look(struct watched *watched, struct stats_snapshot *snapshot, struct error *error) {
-    const struct stats_region *region;
-    int err = stats_open(watched->path, &region, error);
-    if (err == -ENOENT)
-        return error_set(error, err,
-                         "no feedd is running on %s: there is no statistics file %s (systemctl status feedd,"
-                         " or --socket PATH)",
-                         watched->ctl->socket, watched->path);
-    if (err < 0)
-        return err;
-    stats_snapshot(region, snapshot);
-    stats_close(region);
-    feed_names_fill(&watched->names, watched->ctl, snapshot);
-    return 0;
-}
-
 static void show_lines(struct stats_options *options, const struct stats_snapshot *before,
                        const struct stats_snapshot *now, enum daemon_state state) {
     static enum daemon_state told = -1;
@@ -180,7 +152,7 @@ struct snapshots {
 
 static void show(struct stats_options *options, const struct snapshots *snapshots, bool screen) {
     const struct stats_snapshot *before = snapshots->have_before ? &snapshots->before : NULL;
-    enum daemon_state state = rates_daemon_state(&snapshots->now, process_exists(snapshots->now.pid));
+    enum daemon_state state = look_state(&snapshots->now);
     if (options->json)
         ctl_print_json(report_json(&options->report, before, &snapshots->now, state), false);
     else if (screen)
@@ -189,7 +161,7 @@ static void show(struct stats_options *options, const struct snapshots *snapshot
         show_lines(options, before, &snapshots->now, state);
 }
 
-static int watch(struct watched *watched, struct stats_options *options, struct snapshots *snapshots,
+static int watch(struct look *looking, struct stats_options *options, struct snapshots *snapshots,
                  bool screen, struct error *error) {
     uint64_t interval_ns = (uint64_t)(options->interval_s * 1e9), next_ns = monotonic_ns() + interval_ns;
     for (uint64_t reports = 1;; reports++) {
@@ -200,7 +172,7 @@ static int watch(struct watched *watched, struct stats_options *options, struct 
             resized = 0;
             show(options, snapshots, screen);
         }
-        int err = interrupted ? 0 : look(watched, &snapshots->fresh, error);
+        int err = interrupted ? 0 : look_at(looking, &snapshots->fresh, error);
         if (interrupted || err < 0)
             return err;
         snapshots->before = snapshots->now;
@@ -223,15 +195,13 @@ static int check_feed(const struct report_options *options, const struct stats_s
 
 int cmd_stats(const struct ctl *ctl, int count, char **arguments) {
     struct stats_options options = {.interval_s = 1, .report = {.title = true, .gpu_title = true}};
-    struct watched watched = {.ctl = ctl};
+    struct look looking = {0};
     struct error error = {0};
     parse_options(count, arguments, &options);
     struct snapshots *snapshots AUTO_FREE = calloc(1, sizeof *snapshots);
-    int err = snapshots ? stats_path(ctl->socket, watched.path, sizeof watched.path) : -ENOMEM;
-    if (err < 0)
-        error_set(&error, err, "%s", strerror(-err));
+    int err = snapshots ? look_open(&looking, ctl, &error) : error_set(&error, -ENOMEM, "out of memory");
     if (err == 0)
-        err = look(&watched, &snapshots->now, &error);
+        err = look_at(&looking, &snapshots->now, &error);
     if (err == 0)
         err = check_feed(&options.report, &snapshots->now, &error);
     if (err < 0)
@@ -242,7 +212,7 @@ int cmd_stats(const struct ctl *ctl, int count, char **arguments) {
         options.once = true;
     watch_signals(screen);
     options.report.width = screen ? 0 : ctl_terminal_width();
-    err = watch(&watched, &options, snapshots, screen, &error);
+    err = watch(&looking, &options, snapshots, screen, &error);
     if (screen)
         terminal_close();
     return err < 0 ? ctl_complain(&error) : CTL_OK;

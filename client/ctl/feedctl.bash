@@ -15,7 +15,7 @@ _feedctl_ask() { # COMMAND KEY...: the values of these keys in the objects of it
 
 _feedctl() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="status datasets feeds clients stats show read index errors pack reload drain"
+    local commands="status datasets feeds clients stats top metrics show read index errors pack doctor reload drain"
     local command='' i words=''
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
@@ -51,8 +51,10 @@ _feedctl() {
     esac
     case $command in
     "") words="$commands --socket --help --version" ;;
-    status | datasets | feeds | clients) words="--json --help" ;;
+    status | datasets | feeds | clients | doctor) words="--json --help" ;;
     reload | drain) words="--help" ;;
+    top) words="--help" ;;
+    metrics) words="--prometheus --help" ;;
     errors)
         words="--json --help"
         [[ $current == -* ]] || words=$(_feedctl_ask datasets name)

@@ -5,14 +5,17 @@
 
 #include "base/sizes.h"
 #include "client/ctl/cmd_control.h"
+#include "client/ctl/cmd_doctor.h"
 #include "client/ctl/cmd_errors.h"
 #include "client/ctl/cmd_index.h"
 #include "client/ctl/cmd_list.h"
+#include "client/ctl/cmd_metrics.h"
 #include "client/ctl/cmd_pack.h"
 #include "client/ctl/cmd_read.h"
 #include "client/ctl/cmd_show.h"
 #include "client/ctl/cmd_stats.h"
 #include "client/ctl/cmd_status.h"
+#include "client/ctl/cmd_top.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/query.h"
 #include "client/lib/connect.h"
@@ -26,6 +29,7 @@ static const struct {
     {"status", cmd_status}, {"datasets", cmd_datasets}, {"feeds", cmd_feeds},   {"clients", cmd_clients},
     {"stats", cmd_stats},   {"show", cmd_show},         {"read", cmd_read},     {"index", cmd_index},
     {"reload", cmd_reload}, {"drain", cmd_drain},       {"errors", cmd_errors}, {"pack", cmd_pack},
+    {"top", cmd_top},       {"doctor", cmd_doctor}, {"metrics", cmd_metrics},
 };
 
 static const char usage[] = "COMMAND [ARGUMENT...]";
@@ -37,11 +41,14 @@ static const char text[] =
     "  feeds                what is being read\n"
     "  clients              who is connected\n"
     "  stats [INTERVAL]     live throughput, and what the bottleneck is\n"
+    "  top [INTERVAL]       the same on a whole screen, with keys\n"
+    "  metrics              the statistics as OpenMetrics text\n"
     "  show DATASET         samples: values, text and images\n"
     "  read DATASET         be a consumer: measure, verify, compare\n"
     "  index DATASET        check the index of a dataset, or build it\n"
     "  errors DATASET       samples that could not be read\n"
     "  pack DATASET FILE    write a dataset into shards that are read fastest\n"
+    "  doctor               what of this machine keeps feedd from being fast\n"
     "  reload               reload the configuration\n"
     "  drain                refuse new consumers, stop when the last one has left\n\n"
     "feedctl COMMAND --help prints more. FEEDD_SOCKET names another default socket. Exit codes: 0 success, 1 "

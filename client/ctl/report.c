@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "client/ctl/earlier.h"
 #include "client/ctl/render.h"
 #include "client/ctl/text.h"
 #include "shm/stats_read.h"
@@ -12,33 +13,6 @@ bool report_wants(const struct report_options *options, const struct stats_feed_
     char id[CTL_TEXT];
     snprintf(id, sizeof id, "%" PRIu64, feed->id);
     return !options->feed || strcmp(options->feed, id) == 0 || strcmp(options->feed, feed->name) == 0;
-}
-
-static bool same_daemon(const struct stats_snapshot *before, const struct stats_snapshot *now) {
-    return before && before->pid == now->pid && before->started_ns == now->started_ns;
-}
-
-// The same feed in an earlier snapshot of the same daemon, or NULL.
-static const struct stats_feed_snapshot *find_feed(const struct stats_snapshot *before,
-                                                   const struct stats_snapshot *now, uint64_t id) {
-    if (!same_daemon(before, now))
-        return NULL;
-    for (uint32_t i = 0; i < before->feed_count; i++)
-        if (before->feeds[i].id == id)
-            return &before->feeds[i];
-    return NULL;
-}
-
-// The same GPU in an earlier snapshot of the same daemon, or NULL: also when it was given up and taken again since.
-static const struct stats_gpu_snapshot *find_gpu(const struct stats_snapshot *before,
-                                                 const struct stats_snapshot *now,
-                                                 const struct stats_gpu_snapshot *gpu) {
-    if (!same_daemon(before, now))
-        return NULL;
-    for (uint32_t i = 0; i < before->gpu_count; i++)
-        if (strcmp(before->gpus[i].uuid, gpu->uuid) == 0 && before->gpus[i].started_ns == gpu->started_ns)
-            return &before->gpus[i];
-    return NULL;
 }
 
 // ---- Text ------------------------------------------------------------------------------------------
@@ -113,7 +87,7 @@ void report_feeds(const struct report_options *options, const struct stats_snaps
         .columns = stats_columns, .column_count = COUNT_OF(stats_columns), .no_title = !options->title};
     for (uint32_t i = 0; i < now->feed_count; i++) {
         const struct stats_feed_snapshot *feed = &now->feeds[i];
-        const struct stats_feed_snapshot *earlier = find_feed(before, now, feed->id);
+        const struct stats_feed_snapshot *earlier = earlier_feed(before, now, feed->id);
         if (!report_wants(options, feed))
             continue;
         struct feed_rates rates;
@@ -179,7 +153,7 @@ bool report_gpus(const struct report_options *options, const struct stats_snapsh
     struct table table = {
         .columns = gpu_columns, .column_count = COUNT_OF(gpu_columns), .no_title = !options->gpu_title};
     for (uint32_t i = 0; i < now->gpu_count; i++) {
-        const struct stats_gpu_snapshot *gpu = &now->gpus[i], *earlier = find_gpu(before, now, gpu);
+        const struct stats_gpu_snapshot *gpu = &now->gpus[i], *earlier = earlier_gpu(before, now, gpu);
         struct gpu_rates rates;
         rates_of_gpu(earlier, gpu, before ? before->taken_ns : 0, now->taken_ns, &rates);
         if (add_gpu(&table, gpu, short_uuid(now, gpu), &rates, !earlier) < 0)
@@ -264,12 +238,12 @@ json_t *report_json(const struct report_options *options, const struct stats_sna
                     const struct stats_snapshot *now, enum daemon_state state) {
     json_t *feeds = json_array(), *gpus = json_array();
     for (uint32_t i = 0; i < now->gpu_count; i++)
-        json_array_append_new(gpus, gpu_json(find_gpu(before, now, &now->gpus[i]), &now->gpus[i],
+        json_array_append_new(gpus, gpu_json(earlier_gpu(before, now, &now->gpus[i]), &now->gpus[i],
                                              before ? before->taken_ns : 0, now->taken_ns));
     for (uint32_t i = 0; i < now->feed_count; i++) {
         const struct stats_feed_snapshot *feed = &now->feeds[i];
         if (report_wants(options, feed))
-            json_array_append_new(feeds, feed_json(find_feed(before, now, feed->id), feed,
+            json_array_append_new(feeds, feed_json(earlier_feed(before, now, feed->id), feed,
                                                    before ? before->taken_ns : 0, now->taken_ns));
     }
     return json_pack("{s:s, s:f, s:I, s:f, s:I, s:I, s:I, s:o, s:o}", "state", daemon_state_name(state),

@@ -48,7 +48,9 @@ def test_installed_tree_works():
         installed = files_below(prefix)
         for name in ("bin/feedd", "bin/feedctl", "include/feed.h", "lib/libfeed.so", "lib/libfeed.so.0", "lib/libfeed.a",
                      "lib/pkgconfig/libfeed.pc", "share/man/man8/feedd.8", "share/man/man5/feedd.conf.5",
-                     "share/man/man1/feedctl.1", "share/man/man3/libfeed.3", "etc/feedd/feedd.conf",
+                     "share/man/man1/feedctl.1", "share/man/man8/feedd-exporter.8", "bin/feedd-exporter",
+                     "share/doc/feedd/feedd-dashboard.json", "lib/systemd/system/feedd-exporter.service",
+                     "share/man/man3/libfeed.3", "etc/feedd/feedd.conf",
                      "lib/systemd/system/feedd.service", "lib/systemd/system/feedd.socket", "lib/sysusers.d/feedd.conf",
                      "lib/tmpfiles.d/feedd.conf", "share/bash-completion/completions/feedctl"):  # fmt: skip
             assert name in installed, f"{name} is missing of {sorted(installed)}"
