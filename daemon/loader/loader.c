@@ -12,6 +12,7 @@
 #include "daemon/confine/limits.h"
 #include "daemon/heritage.h"
 #include "daemon/io_mode.h"
+#include "daemon/loader/inherited.h"
 #include "daemon/loader/job_oldest.h"
 #include "daemon/loader/job_round.h"
 #include "daemon/loader/read/file_maps.h"
@@ -48,40 +49,6 @@ struct loader {
 };
 
 // ---- Start -------------------------------------------------------------------------------------------------
-
-static int map_settings(const struct loader_settings **settings, struct error *error) {
-    const void *map;
-    int err = role_map(HERITAGE_SETTINGS, "settings", sizeof(struct loader_settings), &map, error);
-    if (err)
-        return err;
-    *settings = map;
-    if ((*settings)->layout.bytes > (*settings)->bytes)
-        return error_set(error, -EINVAL, "the settings are shorter than the layout in them");
-    return 0;
-}
-
-// The list of a dataset that has one.
-static int map_list(const struct loader_settings *settings, const uint64_t **list, struct error *error) {
-    const size_t bytes = dataset_list_bytes(&settings->layout);
-    const void *map = NULL;
-    if (!bytes)
-        return 0;
-    int err =
-        role_map(HERITAGE_LIST, "list of the dataset", sizeof(struct dataset_list) + bytes, &map, error);
-    if (!err)
-        *list = ((const struct dataset_list *)map)->words;
-    return err;
-}
-
-static int map_index(const struct loader_settings *settings, const uint8_t **index, struct error *error) {
-    const void *map = NULL;
-    if (!settings->layout.index_bytes)
-        return 0;
-    int err = role_map(HERITAGE_INDEX, "index", settings->layout.index_bytes, &map, error);
-    if (!err)
-        *index = map;
-    return err;
-}
 
 static uint64_t major_faults(void) {
     struct rusage usage;
@@ -331,7 +298,7 @@ static int serve(struct loader *loader, struct error *error) {
 static int start(struct loader *loader, struct error *error) {
     struct job_board *board = &loader->board;
     char role[32];
-    int err = map_settings(&board->settings, error);
+    int err = inherited_settings(&board->settings, error);
     if (err || !board->settings)
         return err ? err : -EINVAL;
     snprintf(role, sizeof role, "loader %" PRIu64 ".%" PRIu32, board->settings->feed,
@@ -347,9 +314,9 @@ static int start(struct loader *loader, struct error *error) {
     give_up_paths(loader);
     err = ring_map(&board->ring, HERITAGE_RING, RING_FILL, error);
     if (!err)
-        err = map_list(board->settings, &board->list, error);
+        err = inherited_list(board->settings, &board->list, error);
     if (!err)
-        err = map_index(board->settings, &board->index, error);
+        err = inherited_index(board->settings, &board->index, error);
     if (!err)
         err = stats_map_loader(HERITAGE_STATS, board->settings->stats_record, &board->stats, error);
     // What is mapped needs no descriptor, and by one of these, memory that others map could be resized. Nothing of a
@@ -363,6 +330,11 @@ static int start(struct loader *loader, struct error *error) {
     close(HERITAGE_PARTS);
     if (!err)
         err = stage_set_open(&loader->stages, &board->settings->layout, board->ring.header->fields, error);
+    if (!err)
+        err = stage_set_open_cache(&loader->stages, &board->settings->layout, HERITAGE_CACHE,
+                                   HERITAGE_CACHE_FILE, error);
+    close(HERITAGE_CACHE);
+    close(HERITAGE_CACHE_FILE);
     if (err)
         return err;
     board->stages = &loader->stages;
