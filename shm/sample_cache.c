@@ -89,23 +89,18 @@ int sample_cache_create(const struct sample_cache_plan *plan, int *fd, struct er
     return 0;
 }
 
-static struct sample_cache_head head_of(const struct sample_cache_plan *plan,
-                                        const struct sample_cache_key *key) {
-    return (struct sample_cache_head){
-        .magic = MAGIC, .key = *key, .entries = plan->entries, .bytes = plan->file_bytes};
-}
-
 bool sample_cache_head_fits(int file_fd, const struct sample_cache_plan *plan,
                             const struct sample_cache_key *key) {
-    const struct sample_cache_head wanted = head_of(plan, key);
     struct sample_cache_head found = {0};
-    return pread(file_fd, &found, sizeof found, 0) == sizeof found &&
-           memcmp(&found, &wanted, sizeof found) == 0;
+    return pread(file_fd, &found, sizeof found, 0) == sizeof found && found.magic == MAGIC &&
+           found.key.low == key->low && found.key.high == key->high && found.entries == plan->entries &&
+           found.bytes == plan->file_bytes;
 }
 
 int sample_cache_write_head(int file_fd, const struct sample_cache_plan *plan,
                             const struct sample_cache_key *key) {
-    const struct sample_cache_head head = head_of(plan, key);
+    const struct sample_cache_head head = {
+        .magic = MAGIC, .key = *key, .entries = plan->entries, .bytes = plan->file_bytes};
     ssize_t wrote = pwrite(file_fd, &head, sizeof head, 0);
     if (wrote != sizeof head)
         return wrote < 0 ? -errno : -EIO;
@@ -336,7 +331,8 @@ void sample_cache_store(struct sample_cache *cache, uint64_t entry, const uint8_
     if (!atomic_compare_exchange_strong_explicit(&cache->words[entry], &found, word, memory_order_release,
                                                  memory_order_relaxed))
         return;
-    cache->stored++;
+    cache->counts.stored++;
+    cache->counts.stored_bytes += place.bytes;
     // For runs to come, which check the record. Pairs with the acquire in was_kept.
     if (cache->kept)
         atomic_store_explicit(&cache->kept[entry], word, memory_order_release);

@@ -72,6 +72,11 @@ int sample_cache_continue(const struct sample_cache_plan *plan, int memory_fd, i
 
 struct sample_cache_head;
 
+// What this process has taken from the cache, and put into it.
+struct sample_cache_counts {
+    uint64_t found, stored, stored_bytes;
+};
+
 struct sample_cache {
     struct sample_cache_plan plan;
     uint8_t *memory, *file; // maps; `file` NULL: there is none
@@ -80,8 +85,8 @@ struct sample_cache {
     _Atomic uint64_t *kept;  // of the file, or NULL
     uint8_t *data;
     uint64_t data_bytes;
-    bool full;              // a record has found no room, so no other one is tried
-    uint64_t found, stored; // what this process has taken from it, and published
+    bool full; // a record has found no room, so no other one is tried
+    struct sample_cache_counts counts;
 };
 
 // Maps a cache of so many entries; its size is that of the files. `file_fd` -1: none. -EPROTO: the files are not of

@@ -61,20 +61,20 @@ static void take_refusal(void *context, uint32_t i, const struct error *error) {
     staging->refused(staging->context, &refusal);
 }
 
-// What a cache gives and takes from here on is counted.
-static struct cache_counts { uint64_t found, stored; } cache_counts(const struct staging *staging) {
+static struct sample_cache_counts cache_counts(const struct staging *staging) {
     const struct stage_set *stages = staging->plan->parts[staging->segment->part].stages;
-    const struct sample_cache *cache = stages ? stages->cache : NULL;
-    return cache ? (struct cache_counts){cache->found, cache->stored} : (struct cache_counts){0};
+    return stages && stages->cache ? stages->cache->counts : (struct sample_cache_counts){0};
 }
 
-static void count_cached(const struct staging *staging, struct cache_counts before) {
-    const struct cache_counts now = cache_counts(staging);
+// What a cache has given and taken since.
+static void count_cached(const struct staging *staging, const struct sample_cache_counts *before) {
+    const struct sample_cache_counts now = cache_counts(staging);
     struct stats_loader *stats = staging->plan->stats;
     if (!stats)
         return;
-    stats_add(&stats->counters[LOADER_cached], now.found - before.found);
-    stats_add(&stats->counters[LOADER_cache_stored], now.stored - before.stored);
+    stats_add(&stats->counters[LOADER_cached], now.found - before->found);
+    stats_add(&stats->counters[LOADER_cache_stored], now.stored - before->stored);
+    stats_add(&stats->counters[LOADER_cache_bytes], now.stored_bytes - before->stored_bytes);
 }
 
 static void run(struct staging *staging, uint32_t first, uint32_t count) {
@@ -95,7 +95,7 @@ static void run(struct staging *staging, uint32_t first, uint32_t count) {
         .refused = take_refusal,
         .context = staging,
     };
-    const struct cache_counts before = cache_counts(staging);
+    const struct sample_cache_counts before = cache_counts(staging);
     staging->first = first;
     if (!extent->stage->ops->slow || !plan->stats) {
         extent->stage->ops->run(extent->stage, &run);
@@ -105,7 +105,7 @@ static void run(struct staging *staging, uint32_t first, uint32_t count) {
     } else {
         stage_refuse(&run, 0, -EIO, "loaders have crashed, hung or been killed while they worked on it");
     }
-    count_cached(staging, before);
+    count_cached(staging, &before);
 }
 
 // Runs of samples that have not failed.

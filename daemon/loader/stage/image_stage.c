@@ -74,7 +74,7 @@ static int run_cached(struct image_stage *self, const struct stage_run *run, con
     if (cached.pixels) {
         const struct image image = {(uint8_t *)(uintptr_t)cached.pixels, cached.width, cached.height,
                                     channels, (size_t)cached.width * channels};
-        self->cache->found++;
+        self->cache->counts.found++;
         return image_pipeline_run_kept(self->pipeline, &image, place, to, error);
     }
     // Where there is no room, only what is delivered has to be decoded.

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "base/scope.h"
 #include "base/sizes.h"
@@ -95,18 +96,27 @@ static int open_locked(const struct cache_file *file, int folder, const char *na
     return 0;
 }
 
+// Not begun where it cannot end well: a file system that is filled up for a moment disturbs others.
+static int reserve(int fd, uint64_t bytes) {
+    struct statvfs status;
+    if (ftruncate(fd, 0) < 0 || fstatvfs(fd, &status) < 0)
+        return -errno;
+    if (bytes / status.f_frsize >= status.f_bavail)
+        return -ENOSPC;
+    return fallocate(fd, 0, 0, (off_t)bytes) < 0 ? -errno : 0;
+}
+
 static int make(const struct cache_file *file, int fd, struct error *error) {
     const struct sample_cache_plan *plan = &file->plan;
-    int err = ftruncate(fd, 0) < 0 || fallocate(fd, 0, 0, (off_t)plan->file_bytes) < 0 ? -errno : 0;
+    int err = reserve(fd, plan->file_bytes);
     if (!err)
         err = sample_cache_write_head(fd, plan, &file->key);
     if (!err && fdatasync(fd) < 0)
         err = -errno;
-    if (err && ftruncate(fd, 0) < 0)
-        err = -errno;
-    return err ? error_set(error, err, "cannot reserve %" PRIu64 " MiB in %s (cache_path): %s",
-                           mib_up(plan->file_bytes), file->folder, strerror(-err))
-               : 0;
+    if (!err)
+        return 0;
+    return error_set(error, err, "cannot reserve %" PRIu64 " MiB in %s (cache_path): %s", mib_up(plan->file_bytes),
+                     file->folder, strerror(-err));
 }
 
 static int open_file(const struct cache_file *file, int *file_fd, struct error *error) {

@@ -315,11 +315,11 @@ void sample_caches_end(struct served_feed *feed) {
     feed->cache_count = 0;
 }
 
-struct cache_usage sample_caches_usage(const struct supervisor *supervisor, const struct dataset *dataset,
-                                       uid_t user) {
-    const struct user_cache *cache = find(supervisor, dataset, user);
-    struct cache_usage usage = {.bytes = dataset->layout->cache.bytes};
-    if (cache && cache->head)
-        usage.used = sample_cache_used(&cache->plan, cache->head);
-    return usage;
+uint64_t sample_caches_used(const struct supervisor *supervisor, const struct dataset *dataset, uid_t user) {
+    const struct user_cache *cache;
+    uint64_t used = 0;
+    LIST_FOREACH(cache, &supervisor->caches, link)
+        if ((user == CACHES_OF_ANYBODY || cache->user == user) && cache->head && is_of(cache, dataset))
+            used += sample_cache_used(&cache->plan, cache->head);
+    return used;
 }

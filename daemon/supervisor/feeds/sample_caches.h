@@ -23,12 +23,9 @@ void sample_caches_fds(const struct served_feed *feed, struct cache_fds *fds);
 // No loader of the feed is left.
 void sample_caches_end(struct served_feed *feed);
 
-// What that user's caches of a dataset have taken and may take, for `feedctl datasets`.
-struct cache_usage {
-    uint64_t used, bytes;
-};
-struct cache_usage sample_caches_usage(const struct supervisor *supervisor, const struct dataset *dataset,
-                                       uid_t user);
+// Bytes that are taken in the caches of a dataset, of that user or CACHES_OF_ANYBODY.
+#define CACHES_OF_ANYBODY ((uid_t)-1)
+uint64_t sample_caches_used(const struct supervisor *supervisor, const struct dataset *dataset, uid_t user);
 
 // Gives back those that neither a feed nor a dataset needs any more.
 void sample_caches_tick(struct supervisor *supervisor);
