@@ -34,6 +34,7 @@ void rates_between(const struct stats_feed_snapshot *before, const struct stats_
         .batches_per_s = (double)FEED_GROWN(batches) / seconds,
         .bytes_per_s = (double)FEED_GROWN(bytes) / seconds,
         .read_bytes_per_s = (double)LOADER_GROWN(bytes) / seconds,
+        .cached_per_s = (double)LOADER_GROWN(cached) / seconds,
         .ring_full = after->slot_count ? (double)after->slots_ready / (double)after->slot_count : 0,
         .room_wait = share_of(LOADER_GROWN(room_wait_ns), after->loaders, seconds),
         .io_wait = share_of(LOADER_GROWN(io_wait_ns), after->loaders, seconds),

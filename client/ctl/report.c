@@ -44,10 +44,11 @@ void report_daemon(const struct stats_snapshot *now, enum daemon_state state, FI
 }
 
 static const struct column stats_columns[] = {
-    {"FEED", true, 0},      {"NAME", false, 0},     {"DATASET", false, 8},   {"OVER", true, 5},
-    {"SAMPLES/S", true, 0}, {"BATCHES/S", true, 4}, {"MB/S", true, 0},       {"RING", true, 3},
-    {"LOADERS", true, 9},   {"NO ROOM", true, 2},   {"CONSUMERS", true, 10}, {"NO DATA", true, 1},
-    {"ERRORS", true, 6},    {"SKIPPED", true, 7},   {"REPLACED", true, 11},  {"BOTTLENECK", false, 0},
+    {"FEED", true, 0},        {"NAME", false, 0},     {"DATASET", false, 8},   {"OVER", true, 5},
+    {"SAMPLES/S", true, 0},   {"BATCHES/S", true, 4}, {"MB/S", true, 0},       {"RING", true, 3},
+    {"LOADERS", true, 9},     {"NO ROOM", true, 2},   {"CONSUMERS", true, 10}, {"NO DATA", true, 1},
+    {"ERRORS", true, 6},      {"SKIPPED", true, 7},   {"REPLACED", true, 11},  {"CACHED/S", true, 12},
+    {"BOTTLENECK", false, 0},
 };
 
 static int add_feed(struct table *table, const struct stats_feed_snapshot *feed,
@@ -76,6 +77,7 @@ static int add_feed(struct table *table, const struct stats_feed_snapshot *feed,
     CELL("%" PRIu64, rates->read_errors);
     CELL("%" PRIu64, rates->skipped);
     CELL("%" PRIu64, rates->children_replaced);
+    ctl_format_count(rates->cached_per_s, cells[at++]);
     CELL("%s", rates_bottleneck(rates, feed));
 #undef CELL
     return table_add(table, texts);
@@ -169,13 +171,14 @@ bool report_gpus(const struct report_options *options, const struct stats_snapsh
 // ---- JSON ------------------------------------------------------------------------------------------
 
 static json_t *rates_json(const struct feed_rates *rates, const struct stats_feed_snapshot *feed) {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:s}", "seconds",
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:s}", "seconds",
                      rates->seconds, "samples_per_s", rates->samples_per_s, "batches_per_s",
                      rates->batches_per_s, "bytes_per_s", rates->bytes_per_s, "read_bytes_per_s",
-                     rates->read_bytes_per_s, "ring_full", rates->ring_full, "room_wait", rates->room_wait,
-                     "io_wait", rates->io_wait, "consumer_wait", rates->consumer_wait, "read_errors",
-                     (json_int_t)rates->read_errors, "skipped", (json_int_t)rates->skipped,
-                     "children_replaced", (json_int_t)rates->children_replaced, "consumers_detached",
+                     rates->read_bytes_per_s, "cached_per_s", rates->cached_per_s, "ring_full",
+                     rates->ring_full, "room_wait", rates->room_wait, "io_wait", rates->io_wait,
+                     "consumer_wait", rates->consumer_wait, "read_errors", (json_int_t)rates->read_errors,
+                     "skipped", (json_int_t)rates->skipped, "children_replaced",
+                     (json_int_t)rates->children_replaced, "consumers_detached",
                      (json_int_t)rates->consumers_detached, "bottleneck", rates_bottleneck(rates, feed));
 }
 

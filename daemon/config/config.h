@@ -44,6 +44,9 @@ struct dataset_config {
     bool io_direct;
     uint64_t io_delay_us;
     uint64_t block_memory;   // of each loader
+    uint64_t cache;          // bytes of decoded images that are kept; 0: none are
+    uint64_t cache_size;     // their shorter side
+    char *cache_path;        // a folder; NULL: they are kept in memory alone
     uint32_t on_error;       // enum on_error
     uint64_t shuffle_window; // groups; 0: samples are shuffled as a whole
     char *allow_users;       // NULL: absent

@@ -23,6 +23,7 @@ static void forget_borrowed(struct dataset *dataset) {
     memset(dataset->sizes, 0, sizeof dataset->sizes);
     dataset->index = NULL;
     dataset->incomplete = NULL;
+    dataset->cache_path = NULL;
     dataset->paths = NULL;
     dataset->fds = NULL;
     dataset->index_fd = -1;
@@ -63,6 +64,7 @@ void dataset_unref(struct dataset *dataset) {
     free(dataset->weights);
     free(dataset->fds);
     free(dataset->paths);
+    free(dataset->cache_path);
     incomplete_list_free(dataset->incomplete);
     free(dataset->layout);
     free(dataset->of);

@@ -13,7 +13,8 @@ static bool fixes_size(const struct image_step *step) {
 static int find_size(struct image_steps *steps, uint32_t first, uint32_t width, uint32_t height,
                      struct error *error) {
     const struct image_place any = {0};
-    struct image_steps rest = {.count = steps->count - first};
+    struct image_steps rest = {
+        .count = steps->count - first, .side = first ? 0 : steps->side, .side_filter = steps->side_filter};
     struct image_plan plan;
     memcpy(rest.steps, &steps->steps[first], rest.count * sizeof rest.steps[0]);
     int err = image_plan_make(&plan, &rest, width, height, &any, error);

@@ -348,6 +348,11 @@ static int start(struct loader *loader, struct error *error) {
     close(HERITAGE_PARTS);
     if (!err)
         err = stage_set_open(&loader->stages, &board->settings->layout, board->ring.header->fields, error);
+    if (!err)
+        err = stage_set_open_cache(&loader->stages, &board->settings->layout, HERITAGE_CACHE,
+                                   HERITAGE_CACHE_FILE, error);
+    close(HERITAGE_CACHE);
+    close(HERITAGE_CACHE_FILE);
     if (err)
         return err;
     board->stages = &loader->stages;

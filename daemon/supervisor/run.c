@@ -19,6 +19,7 @@
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/room.h"
+#include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/indexing.h"
 #include "daemon/supervisor/moderation.h"
 #include "daemon/supervisor/notify.h"
@@ -78,6 +79,7 @@ static void end_loop(struct runner *runner) {
     poll_set_remove(&runner->owner);
     indexing_leave(&runner->supervisor);
     reload_leave(&runner->supervisor);
+    sample_caches_leave(&runner->supervisor);
     process_set_close(&runner->supervisor.processes);
     poll_set_close(&runner->supervisor.poll_set);
 }

@@ -6,6 +6,7 @@
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/feed_turn.h"
 #include "daemon/supervisor/feeds/kept.h"
+#include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/indexing.h"
 
 // A machine that was suspended, or too busy to run us, may not have run other processes either.
@@ -26,5 +27,6 @@ void watch_tick(struct supervisor *supervisor, uint64_t now) {
     brought_tick(supervisor, now);
     indexing_tick(supervisor, now);
     kept_tick(supervisor, now);
+    sample_caches_tick(supervisor);
     users_forget(supervisor, now);
 }

@@ -14,7 +14,7 @@
 #include "shm/layout.h"
 #include "tests/integration/hostile.h"
 
-#define FIRST_FILE 12 // HERITAGE_FILES
+#define FIRST_FILE 14 // HERITAGE_FILES
 #define SETTINGS   3  // its own, which nobody else maps
 #define FDS_MOST   64
 

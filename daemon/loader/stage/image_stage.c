@@ -20,6 +20,10 @@ struct image_stage {
     // larger, the pixels go to `pixels` first.
     uint8_t table[CHANNELS_MOST * IMAGE_TABLE_VALUES * TABLE_BYTES];
     uint8_t *pixels;
+    // Of decoded samples; NULL: none. `field` is this stage's in the layout.
+    struct sample_cache *cache;
+    const struct dataset_layout *layout;
+    uint32_t field;
 };
 
 static int image_bytes_needed(const struct stage *stage, uint64_t stored_bytes, uint64_t *bytes) {
@@ -46,14 +50,50 @@ static int reason_code(int err) {
     }
 }
 
+// What becomes an entry of the cache.
+struct keeping {
+    struct sample_cache *cache;
+    uint64_t entry;
+};
+
+static void keep(void *context, const struct image *image) {
+    const struct keeping *keeping = context;
+    sample_cache_store(keeping->cache, keeping->entry, image->pixels, image->stride, image->width,
+                       image->height, image->channels);
+}
+
+// The only sample of a run.
+static int run_cached(struct image_stage *self, const struct stage_run *run, const struct image_place *place,
+                      uint8_t *to, struct error *error) {
+    const uint32_t channels = self->image->steps.channels;
+    struct keeping keeping = {self->cache,
+                              dataset_cache_entry(self->layout, self->field, run->stored_sample)};
+    struct sample_cached cached = run->cached;
+    if (!cached.pixels) // it may have been kept since the chunk was planned
+        cached = sample_cache_find(self->cache, keeping.entry, channels);
+    if (cached.pixels) {
+        const struct image image = {(uint8_t *)(uintptr_t)cached.pixels, cached.width, cached.height,
+                                    channels, (size_t)cached.width * channels};
+        self->cache->counts.found++;
+        return image_pipeline_run_kept(self->pipeline, &image, place, to, error);
+    }
+    // Where there is no room, only what is delivered has to be decoded.
+    return self->cache->full
+               ? image_pipeline_run(self->pipeline, run->stored, run->stored_bytes, place, to, error)
+               : image_pipeline_run_and_keep(self->pipeline, run->stored, run->stored_bytes, place, to, keep,
+                                             &keeping, error);
+}
+
 static void image_stage_run(struct stage *stage, const struct stage_run *run) {
     struct image_stage *self = (struct image_stage *)stage;
     for (uint32_t i = 0; i < run->count; i++) {
         struct error error = {0};
         const struct image_place place = {run->seed, run->epoch, run->first_position + i};
         uint8_t *delivered = run->delivered + i * run->delivered_bytes;
-        int err = image_pipeline_run(self->pipeline, run->stored + i * run->stored_bytes, run->stored_bytes,
-                                     &place, self->pixels ? self->pixels : delivered, &error);
+        uint8_t *to = self->pixels ? self->pixels : delivered;
+        int err = self->cache ? run_cached(self, run, &place, to, &error)
+                              : image_pipeline_run(self->pipeline, run->stored + i * run->stored_bytes,
+                                                   run->stored_bytes, &place, to, &error);
         if (err)
             stage_refuse(run, i, reason_code(err), "%s", error.text);
         else if (self->pixels)
@@ -127,4 +167,12 @@ int image_stage_open(const struct dataset_image *image, const struct transform *
     else
         *stage = &self->stage;
     return err;
+}
+
+void image_stage_use_cache(struct stage *stage, struct sample_cache *cache,
+                           const struct dataset_layout *layout, uint32_t field) {
+    struct image_stage *self = (struct image_stage *)stage;
+    self->cache = cache;
+    self->layout = layout;
+    self->field = field;
 }

@@ -1,5 +1,7 @@
 #include "daemon/loader/stage/stage_set.h"
 
+#include <sys/stat.h>
+
 #include "base/error.h"
 #include "base/sizes.h"
 #include "daemon/loader/stage/image_stage.h"
@@ -25,9 +27,37 @@ int stage_set_open(struct stage_set *set, const struct dataset_layout *layout,
     return 0;
 }
 
+static bool is_file(int fd) {
+    struct stat status;
+    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+int stage_set_open_cache(struct stage_set *set, const struct dataset_layout *layout, int memory_fd,
+                         int file_fd, struct error *error) {
+    const uint64_t entries = dataset_cache_entries(layout);
+    if (!entries || !is_file(memory_fd))
+        return 0;
+    struct sample_cache *cache = calloc(1, sizeof *cache);
+    if (!cache)
+        return error_set(error, -ENOMEM, "out of memory");
+    int err = sample_cache_open(cache, entries, memory_fd, is_file(file_fd) ? file_fd : -1, error);
+    if (err) {
+        free(cache);
+        return err;
+    }
+    set->cache = cache;
+    for (uint32_t i = 0; i < layout->field_count; i++)
+        if (layout->cache.number[i] && set->of_field[i])
+            image_stage_use_cache(set->of_field[i], cache, layout, i);
+    return 0;
+}
+
 void stage_set_close(struct stage_set *set) {
     for (uint32_t i = 0; i < RING_MAX_FIELDS; i++)
         if (set->of_field[i])
             set->of_field[i]->ops->close(set->of_field[i]);
+    if (set->cache)
+        sample_cache_close(set->cache);
+    free(set->cache);
     *set = (struct stage_set){0};
 }

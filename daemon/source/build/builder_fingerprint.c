@@ -59,6 +59,8 @@ static void hash_images(XXH3_state_t *state, const struct dataset_layout *layout
         hash_number(state, steps->count);
         hash_number(state, steps->channels);
         hash_number(state, steps->flags);
+        if (steps->side)
+            hash_number(state, (uint64_t)steps->side << 32 | steps->side_filter);
         XXH3_64bits_update(state, steps->steps, steps->count * sizeof steps->steps[0]);
     }
 }

@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "daemon/supervisor/delivery/abandoned.h"
 #include "daemon/supervisor/feeds/bad_samples.h"
+#include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/feeds/shared_blocks.h"
 #include "daemon/supervisor/processes/loader_process.h"
 #include "shm/ring_supervisor.h"
@@ -42,6 +43,8 @@ static uint32_t free_stripe(const struct served_feed *feed) {
 static int start_one(struct served_feed *feed, struct error *error) {
     struct supervisor *supervisor = feed->supervisor;
     struct loader_process *loader;
+    struct cache_fds caches[MIX_MAX_SOURCES];
+    sample_caches_fds(feed, caches);
     struct loader_start start = {
         .processes = &supervisor->processes,
         .poll_set = &supervisor->poll_set,
@@ -57,6 +60,7 @@ static int start_one(struct served_feed *feed, struct error *error) {
         .share = &feed->share,
         .share_fd = feed->share_fd,
         .share_arena = shared_blocks_arena(feed),
+        .caches = caches,
         .queue_depth = (uint32_t)supervisor->config->queue_depth,
         .mapped_limit = supervisor->config->mapped_limit,
         .condemned = &feed->condemned,

@@ -16,6 +16,7 @@
 #include "daemon/supervisor/feeds/places.h"
 #include "daemon/supervisor/feeds/pool_open.h"
 #include "daemon/supervisor/feeds/pump.h"
+#include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/feeds/shared_blocks.h"
 
 // ---- Members that hold others up ---------------------------------------------------------------------------
@@ -189,6 +190,7 @@ static void free_feed(struct served_feed *feed) {
     ring_unmap(&feed->ring);
     kept_take(feed);
     shared_blocks_close(feed);
+    sample_caches_end(feed);
     close_fd(&feed->event_fd);
     if (feed->stats) {
         forget_stats(feed->stats);

@@ -16,6 +16,7 @@
 #include "daemon/supervisor/feeds/growth.h"
 #include "daemon/supervisor/feeds/ring_size.h"
 #include "daemon/supervisor/feeds/room.h"
+#include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/feeds/shared_blocks.h"
 #include "shm/ring_make.h"
 #include "shm/ring_supervisor.h"
@@ -197,6 +198,7 @@ static int begin_if_there_is_room(struct served_feed *feed, struct making *makin
     if (err)
         return is_lack(err) && room_make_way(supervisor) ? 0 : err;
     shared_blocks_open(feed);
+    sample_caches_begin(feed);
     publish_stats(feed, stats, &making->plan);
     served_feed_set_state(feed, FEED_MAKING);
     return queue_work(making, error);
@@ -215,6 +217,8 @@ static int step(struct served_feed *feed, struct making *making) {
         return begin_if_there_is_room(feed, making);
     if (making->job == JOB_NONE)
         return queue_work(making, error);
+    if (!making->mapped && !sample_caches_are_ready(feed, monotonic_ns()))
+        return 0; // its loaders start next
     set_job(making, JOB_NONE);
     if (is_lack(making->err) && (room_make_way(feed->supervisor) || making->freeing))
         return 0;

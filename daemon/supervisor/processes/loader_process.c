@@ -170,7 +170,7 @@ static int spawn(struct loader_process *loader, const struct loader_start *start
                  int settings_fd, struct error *error) {
     const struct dataset *dataset = start->dataset;
     uint32_t files = dataset->layout->file_count;
-    const uint32_t parts = dataset->layout->part_count, count = HERITAGE_FILES + files + 2 * parts;
+    const uint32_t parts = dataset->layout->part_count, count = HERITAGE_FILES + files + 4 * parts;
     AUTO_FREE int *fds = calloc(count, sizeof *fds);
     if (!fds) {
         close(ends[0]);
@@ -191,9 +191,14 @@ static int spawn(struct loader_process *loader, const struct loader_start *start
         fds[HERITAGE_FILES + i] = dataset->fds[i];
     fds[HERITAGE_PARTS] = dataset->parts_fd;
     fds[HERITAGE_BLOCKS] = shares(start) ? start->share_fd : -1;
+    fds[HERITAGE_CACHE] = parts ? -1 : start->caches->memory;
+    fds[HERITAGE_CACHE_FILE] = parts ? -1 : start->caches->file;
     for (uint32_t i = 0; i < parts; i++) {
-        fds[HERITAGE_FILES + files + 2 * i] = dataset->sources[i]->list_fd;
-        fds[HERITAGE_FILES + files + 2 * i + 1] = dataset->sources[i]->index_fd;
+        int *part = &fds[HERITAGE_FILES + files + 4 * i];
+        part[0] = dataset->sources[i]->list_fd;
+        part[1] = dataset->sources[i]->index_fd;
+        part[2] = start->caches[i].memory;
+        part[3] = start->caches[i].file;
     }
     char feed[32];
     snprintf(feed, sizeof feed, "feed %" PRIu64, start->feed);

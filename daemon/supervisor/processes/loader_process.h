@@ -27,6 +27,11 @@ struct loader_process {
 
 struct condemned;
 
+// Of a cache of decoded samples; -1 each: there is none.
+struct cache_fds {
+    int memory, file;
+};
+
 struct loader_start {
     struct process_set *processes;
     struct poll_set *poll_set;
@@ -39,7 +44,8 @@ struct loader_start {
     const struct block_share_plan *share; // zeros: no blocks are shared
     int share_fd;
     uint32_t share_arena; // which no other loader has that is not GONE; from share->arenas on: it shares none
-    uint32_t stripe, stripes; // which stripe of each slot's chunks it claims first, of how many
+    const struct cache_fds *caches; // of the dataset, or of each source of a mix
+    uint32_t stripe, stripes;       // which stripe of each slot's chunks it claims first, of how many
     uint32_t queue_depth;
     uint64_t mapped_limit;
     const struct condemned *condemned;
