@@ -38,6 +38,8 @@ def run_as_a_reader(feedd, commands):
     script = script.replace("-o build/", f"-o {feedd.directory}/").replace("\nbuild/example", f"\n{feedd.directory}/example")
     script = script.replace("build/", f"{harness.BUILD}/").replace("cc ", f"cc {SANITIZERS} ")
     script = script.replace("client/", f"{harness.ROOT}/client/").replace("-Iclient", f"-I{harness.ROOT}/client")
+    # What fills a whole screen gets one, and the key that ends it.
+    script = re.sub(r"^(\S+feedctl top).*$", r"(sleep 2; printf q) | TERM=xterm script -qec '\1' /dev/null", script, flags=re.M)
     return feedd.program("sh", "-euxc", script)
 
 
