@@ -31,6 +31,7 @@ def sides_of(setting, folder, batch):
 
 def measure(setting, report):
     folder, batch = str(photos.plain(setting)), 256 if setting.gpu else 64
+    files = len(os.listdir(folder))
     torch.set_num_threads(1)
     loaders = max(2, min(14, setting.cores - 2))
     length = {"look": 4 * setting.look_seconds, "round": 6 * setting.seconds}
@@ -71,7 +72,7 @@ def measure(setting, report):
     ours = rows[-1]
     for row in rows:
         row["times"] = ours["rate"] / row["rate"]
-    report.table(f"batches of {batch} from 2,048 files in the page cache: medians of {setting.rounds} rounds in turn",
+    report.table(f"batches of {batch} from {files:,} files in the page cache: medians of {setting.rounds} rounds in turn",
                  {"side": "side", "workers": "workers or loaders", "rate": "images/s", "cpu": "CPU ms per image",
                   "times": "feedd is faster by"}, rows, draw={"kind": "bars", "x": ["side"], "y": "rate"})
     report.goal(f"{WANTED:,} images/s with 14 loaders", f"{ours['rate']:,.0f} with {loaders}", ours["rate"] >= WANTED)
