@@ -10,6 +10,8 @@ import math
 import pathlib
 import random
 import sys
+import tarfile
+import tempfile
 import time
 
 SIDE = 224
@@ -66,6 +68,20 @@ def torchvision_native(paths):
     for path in paths:
         steps(io.decode_jpeg(io.read_file(str(path)), mode=io.ImageReadMode.RGB))
         yield 1
+
+
+def webdataset(paths, samples=512):
+    """The same files in a tar archive, decoded to Pillow's images, with torchvision's transforms."""
+    import webdataset as wds
+    _, v2, finish = import_torchvision()
+    steps = v2.Compose([v2.RandomResizedCrop(SIDE), v2.RandomHorizontalFlip(), v2.PILToTensor(), *finish])
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(f"{folder}/0.tar", "w") as tar:
+            for path in itertools.islice(paths, samples):
+                tar.add(path, path.name)
+        images = wds.WebDataset(f"{folder}/0.tar", shardshuffle=False).decode("pilrgb").to_tuple("jpg").map_tuple(steps)
+        for _ in images.repeat():
+            yield 1
 
 
 # ---- FFCV's way, and SPDL's --------------------------------------------------------------------------------
@@ -151,6 +167,7 @@ def dali(paths, batch=64):
 WAYS = {
     torchvision_pil: ("torch", "PIL"),
     torchvision_native: ("torch",),
+    webdataset: ("torch", "PIL", "webdataset"),
     ffcv_area: ("simplejpeg", "cv2"),
     ffcv_linear: ("simplejpeg", "cv2"),
     spdl: ("spdl.io", "cv2"),
@@ -163,7 +180,7 @@ def check(way):
     try:
         for module in WAYS[way]:
             importlib.import_module(module)
-        if way in (torchvision_pil, torchvision_native):
+        if "torch" in WAYS[way]:
             import_torchvision()
         if way is torchvision_native:
             import torch

@@ -15,7 +15,8 @@ TRANSFORM = (
 )
 HERE = os.path.dirname(os.path.abspath(__file__))
 # The goals relative to what image_peers.py measures; None: shown without a goal.
-PEERS = {"torchvision_pil": 2, "torchvision_native": None, "ffcv_area": 1.3, "ffcv_linear": 1.3, "spdl": None, "dali": None}
+PEERS = {"torchvision_pil": 2, "torchvision_native": None, "webdataset": None, "ffcv_area": 1.3, "ffcv_linear": 1.3,
+         "spdl": None, "dali": None}  # fmt: skip
 PEERS_LARGE = {"torchvision_pil": 4, "ffcv_area": None}
 CROPS = 10000
 
