@@ -34,6 +34,7 @@ def parse():
     parser.add_argument("--output", help="the records (default: BUILD/bench.jsonl)")
     parser.add_argument("--only", action="append", choices=FIGURES, help="only this figure; may be repeated")
     parser.add_argument("--quick", action="store_true", help="smaller, shorter, fewer runs: an impression, not a result")
+    parser.add_argument("--rounds", type=int, help="of each figure and its limit (default: 5, with --quick 2)")
     return parser.parse_args()
 
 
@@ -42,6 +43,7 @@ def main():
     folder = arguments.data or os.environ.get("BENCH_DIR") or os.path.join(arguments.build, "bench", "data")
     records = Records(arguments.output or os.path.join(arguments.build, "bench.jsonl"))
     bench = Bench(arguments.build, folder, records, arguments.quick)
+    bench.rounds = arguments.rounds or bench.rounds
     records.heading()
     failed = 0
     for name in arguments.only or FIGURES:

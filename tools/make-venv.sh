@@ -7,7 +7,7 @@ LC_ALL=C
 export LC_ALL
 
 list=$(dirname "$0")/../DEPENDENCIES
-groups='python torch'
+groups='python torch peers'
 venv=$1
 shift
 

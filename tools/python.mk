@@ -1,5 +1,6 @@
 # make python: the Python package as a wheel in $(BUILD)/wheel, unpacked in $(BUILD)/python, and installed into the virtual
-# environment $(BUILD)/venv, in which the tests run. make python-torch: PyTorch into that environment too. PYTHON= takes another interpreter.
+# environment $(BUILD)/venv, in which the tests run. make python-torch: PyTorch into that environment too; make python-peers: and what
+# the figures with photographs need. PYTHON= takes another interpreter.
 
 PYTHON ?= python3
 VENV   := $(BUILD)/venv
@@ -12,13 +13,15 @@ in_venv = PATH='$(abspath $(VENV))/bin':"$$PATH"
 
 python: $(VENV)/feedd.done
 python-torch: $(VENV)/feedd.done $(VENV)/torch.done
+python-peers: python-torch $(VENV)/peers.done
 
-$(VENV)/python.done $(VENV)/torch.done: $(VENV)/%.done: DEPENDENCIES tools/make-venv.sh
+$(VENV)/python.done $(VENV)/torch.done $(VENV)/peers.done: $(VENV)/%.done: DEPENDENCIES tools/make-venv.sh
 	$(Q)tools/install-dependencies.sh build python
 	$(call say,VENV,$* in $(VENV))
 	$(Q)PYTHON='$(PYTHON)' tools/make-venv.sh $(VENV) $*
 	$(Q)touch $@
 $(VENV)/torch.done: $(VENV)/python.done
+$(VENV)/peers.done: $(VENV)/torch.done
 
 # Only one wheel is kept, because its version does not identify its content.
 $(WHEEL)/done: $(WHEEL_SOURCES) $(VENV)/python.done $(CUDA_FOUND)
@@ -33,4 +36,4 @@ $(VENV)/feedd.done: $(WHEEL)/done
 	$(Q)$(in_venv) python -m pip install -qq --disable-pip-version-check --no-index --no-deps --force-reinstall $(WHEEL)/*.whl
 	$(Q)touch $@
 
-.PHONY: python python-torch
+.PHONY: python python-torch python-peers
