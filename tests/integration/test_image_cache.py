@@ -395,3 +395,24 @@ def test_users_share_nothing():
         read_all(feedd, encoded, user=4242)
         assert counted(feedd, "cache_stored") == 2 * COUNT
         assert [path.name.split(".")[1] for path in kept(feedd)] == ["0", "4242"]
+
+
+# ---- A file that fails -------------------------------------------------------------------------------------
+
+
+def test_a_file_that_is_cut_off_in_use():
+    """What cannot be read from the map any more counts as unreadable, or is decoded; no loader dies of it."""
+    encoded = pictures.some(COUNT, seed=18)
+    with harness.Instance(loaders=1) as feedd:
+        add_kept(feedd, encoded, on_error="skip")
+        feedd.start()
+        with consumer.Consumer(feedd, "pictures", 8, epochs=100, shuffle=True, seed=5) as reader:
+            harness.eventually(lambda: feedd.statistics()["feeds"] and counted(feedd, "cached") > 5 * COUNT)
+            (path,) = kept(feedd)
+            os.truncate(path, 8192)
+            batches = reader.finish()
+        check([batch for batch in batches if not batch["skipped"]], encoded)
+        (feed,) = feedd.statistics()["feeds"]
+        assert feed["feed_counters"]["children_replaced"] == 0 and "cannot be read or written" in feedd.read_log()
+        assert sum(batch["count"] for batch in batches) > 90 * COUNT
+        read_all(feedd, encoded)  # another feed, whose loaders find the file too short
