@@ -94,8 +94,8 @@ static void store(struct sample_cache *cache, uint32_t entry, uint32_t channels,
 static void use(struct sample_cache *cache, struct fuzz_input *input) {
     struct taken taken[ENTRIES] = {0};
     while (input->left) {
-        const uint32_t entry = fuzz_byte(input) % ENTRIES, what = fuzz_byte(input) % 4,
-                       channels = what & 1 ? 1 : 3;
+        const uint32_t entry = fuzz_byte(input) % ENTRIES, what = fuzz_byte(input) % 4;
+        const uint32_t channels = entry == ENTRIES - 1 ? 1 : 3; // which an entry always has
         if (what < 2)
             take(cache, entry, channels, taken);
         else
