@@ -134,4 +134,24 @@ def exact(bench):
                       pillow=result["pillow"], which=result["which"])
 
 
-FIGURES = {"image.decode": decode, "image.decode_large": decode_large, "image.exact": exact}
+def cached(bench):
+    """Photographs that are decoded already, at 256 pixels: a random crop and a flip, beside a bare loop that copies as many."""
+    folder = photographs(bench, "imagenet")
+    with bench.instance({"data": {**dataset(folder, "random_crop 224, flip"), "cache": "2G"}}) as instance:
+        while bench.consume(instance, "data", batch=BATCH, seconds=1)["all_samples"] < 2 * COUNT:
+            pass  # until a run reads more than an epoch, which the cache then has
+        results, limits = alternate(
+            bench.rounds,
+            lambda: bench.consume(instance, "data", batch=BATCH, seconds=2 * bench.seconds),
+            lambda: run_json([bench.program("cache_limit"), "--images", str(COUNT), "--seconds", str(bench.seconds)]))
+    for result in (*results, *limits):
+        result["per_core"] = per_core(result)
+    value, limit = median(results, "per_core"), median(limits, "per_core")
+    bench.records.add(
+        "image.cached", value, "images/core s", {"batch": BATCH, "steps": "random_crop 224, flip"}, limit, None, None,
+        images_per_second=median(results, "samples_per_second"), loaders=bench.cores,
+        rounds=[round(result["per_core"]) for result in results],
+        limit_rounds=[round(result["per_core"]) for result in limits])  # fmt: skip
+
+
+FIGURES = {"image.decode": decode, "image.decode_large": decode_large, "image.exact": exact, "image.cached": cached}

@@ -85,6 +85,7 @@ struct sample_cache {
     _Atomic uint64_t *kept;  // of the file, or NULL
     uint8_t *data;
     uint64_t data_bytes;
+    bool lost; // the map of the file has failed, so nothing is looked for
     bool full; // a record has found no room, so no other one is tried
     struct sample_cache_counts counts;
 };

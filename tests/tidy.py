@@ -53,7 +53,7 @@ INSIDE = {
     "daemon/loader": ["daemon/block", "daemon/dataset", "daemon/confine"],
     "daemon/loader/block": ["daemon/block", "daemon/loader/read", "daemon/dataset"],
     "daemon/loader/read": ["daemon/dataset"],
-    "daemon/loader/stage": ["daemon/dataset", "daemon/image"],
+    "daemon/loader/stage": ["daemon/dataset", "daemon/image", "daemon/loader/read"],
     "daemon/transfer": ["daemon/confine"],
     "daemon/supervisor": ["daemon/config", "daemon/confine", "daemon/dataset", "daemon/source", "daemon/loader"],
     "daemon/supervisor/delivery": [],

@@ -13,6 +13,7 @@ import time
 sys.dont_write_bytecode = True
 
 from setting import BenchError, GpuBench, gpu_name # first: it finds the modules of the folder above
+from cached import image_cached
 from costs import attach_ms, memory, next_us
 from delivered import copy_limit, delivered
 from measure import Records
@@ -34,6 +35,7 @@ FIGURES = {
     "gpu.two": two,
     "gpu.tokens": tokens,
     "gpu.ragged": ragged,
+    "gpu.image_cached": image_cached,
 }
 
 

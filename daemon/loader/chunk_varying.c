@@ -2,6 +2,7 @@
 
 #include "base/sizes.h"
 #include "daemon/dataset/column_size.h"
+#include "daemon/loader/stage/guarded_cache.h"
 
 #define VARYING_ALIGN 64u // so that samples do not share a cache line
 
@@ -80,8 +81,8 @@ static int make_room(struct chunk_varying *varying, uint64_t bytes) {
 }
 
 // The cache that may have a sample of the claim; NULL: none.
-static const struct sample_cache *find_entry(const struct chunk_plan *plan, uint32_t field, uint32_t member,
-                                             uint64_t *entry, uint32_t *channels) {
+static struct sample_cache *find_entry(const struct chunk_plan *plan, uint32_t field, uint32_t member,
+                                       uint64_t *entry, uint32_t *channels) {
     const struct chunk_part *part = &plan->parts[plan->part_of ? plan->part_of[member] : 0];
     if (!part->stages || !part->stages->cache || !part->layout->cache.number[field])
         return NULL;
@@ -92,15 +93,15 @@ static const struct sample_cache *find_entry(const struct chunk_plan *plan, uint
 
 // All that has to be looked at on the disk is asked for first.
 static void find_cached(const struct chunk_plan *plan, struct chunk_varying *varying) {
-    const struct sample_cache *cache;
+    struct sample_cache *cache;
     uint64_t entry;
     uint32_t channels;
     for (uint32_t i = 0; i < plan->claim.count; i++)
         if ((cache = find_entry(plan, varying->field, i, &entry, &channels)))
-            sample_cache_expect(cache, entry, channels);
+            guarded_cache_expect(cache, entry, channels);
     for (uint32_t i = 0; i < plan->claim.count; i++) {
         cache = find_entry(plan, varying->field, i, &entry, &channels);
-        varying->cached[i] = cache ? sample_cache_find(cache, entry, channels) : (struct sample_cached){0};
+        varying->cached[i] = cache ? guarded_cache_find(cache, entry, channels) : (struct sample_cached){0};
     }
 }
 

@@ -349,8 +349,7 @@ static int start(struct loader *loader, struct error *error) {
     if (!err)
         err = stage_set_open(&loader->stages, &board->settings->layout, board->ring.header->fields, error);
     if (!err)
-        err = stage_set_open_cache(&loader->stages, &board->settings->layout, HERITAGE_CACHE,
-                                   HERITAGE_CACHE_FILE, error);
+        stage_set_open_cache(&loader->stages, &board->settings->layout, HERITAGE_CACHE, HERITAGE_CACHE_FILE);
     close(HERITAGE_CACHE);
     close(HERITAGE_CACHE_FILE);
     if (err)

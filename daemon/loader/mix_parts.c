@@ -69,8 +69,8 @@ static int open_part(struct mix_parts *mix, const struct loader_settings *settin
     if (!err)
         err = stage_set_open(&mix->stages[i], layout, header->fields, error);
     if (!err)
-        err = stage_set_open_cache(&mix->stages[i], layout, part_fd(settings, i, PART_CACHE),
-                                   part_fd(settings, i, PART_CACHE_FILE), error);
+        stage_set_open_cache(&mix->stages[i], layout, part_fd(settings, i, PART_CACHE),
+                             part_fd(settings, i, PART_CACHE_FILE));
     if (!err)
         err = sampler_open(&mix->samplers[i], dataset_source_order(layout, settings->mix_shuffle),
                            layout->samples, header->seed, &layout->selection, list,

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "daemon/image/pipeline.h"
+#include "daemon/loader/stage/guarded_cache.h"
 #include "daemon/loader/stage/transform_run.h"
 
 #define CHANNELS_MOST 3u
@@ -58,8 +59,7 @@ struct keeping {
 
 static void keep(void *context, const struct image *image) {
     const struct keeping *keeping = context;
-    sample_cache_store(keeping->cache, keeping->entry, image->pixels, image->stride, image->width,
-                       image->height, image->channels);
+    guarded_cache_store(keeping->cache, keeping->entry, image);
 }
 
 // The only sample of a run.
@@ -70,12 +70,12 @@ static int run_cached(struct image_stage *self, const struct stage_run *run, con
                               dataset_cache_entry(self->layout, self->field, run->stored_sample)};
     struct sample_cached cached = run->cached;
     if (!cached.pixels) // it may have been kept since the chunk was planned
-        cached = sample_cache_find(self->cache, keeping.entry, channels);
+        cached = guarded_cache_find(self->cache, keeping.entry, channels);
     if (cached.pixels) {
         const struct image image = {(uint8_t *)(uintptr_t)cached.pixels, cached.width, cached.height,
                                     channels, (size_t)cached.width * channels};
         self->cache->counts.found++;
-        return image_pipeline_run_kept(self->pipeline, &image, place, to, error);
+        return guarded_cache_run(self->cache, self->pipeline, &image, place, to, error);
     }
     // Where there is no room, only what is delivered has to be decoded.
     return self->cache->full

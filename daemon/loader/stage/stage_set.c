@@ -4,8 +4,10 @@
 
 #include "base/error.h"
 #include "base/sizes.h"
+#include "daemon/loader/stage/guarded_cache.h"
 #include "daemon/loader/stage/image_stage.h"
 #include "daemon/loader/stage/transform_stage.h"
+#include "daemon/log.h"
 
 int stage_set_open(struct stage_set *set, const struct dataset_layout *layout,
                    const struct ring_field *fields, struct error *error) {
@@ -32,32 +34,25 @@ static bool is_file(int fd) {
     return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-int stage_set_open_cache(struct stage_set *set, const struct dataset_layout *layout, int memory_fd,
-                         int file_fd, struct error *error) {
+void stage_set_open_cache(struct stage_set *set, const struct dataset_layout *layout, int memory_fd,
+                          int file_fd) {
     const uint64_t entries = dataset_cache_entries(layout);
+    struct error error = {0};
     if (!entries || !is_file(memory_fd))
-        return 0;
-    struct sample_cache *cache = calloc(1, sizeof *cache);
-    if (!cache)
-        return error_set(error, -ENOMEM, "out of memory");
-    int err = sample_cache_open(cache, entries, memory_fd, is_file(file_fd) ? file_fd : -1, error);
-    if (err) {
-        free(cache);
-        return err;
+        return;
+    if (guarded_cache_open(&set->cache, entries, memory_fd, is_file(file_fd) ? file_fd : -1, &error) < 0) {
+        log_error("images are decoded each time: %s", error.text);
+        return;
     }
-    set->cache = cache;
     for (uint32_t i = 0; i < layout->field_count; i++)
         if (layout->cache.number[i] && set->of_field[i])
-            image_stage_use_cache(set->of_field[i], cache, layout, i);
-    return 0;
+            image_stage_use_cache(set->of_field[i], set->cache, layout, i);
 }
 
 void stage_set_close(struct stage_set *set) {
     for (uint32_t i = 0; i < RING_MAX_FIELDS; i++)
         if (set->of_field[i])
             set->of_field[i]->ops->close(set->of_field[i]);
-    if (set->cache)
-        sample_cache_close(set->cache);
-    free(set->cache);
+    guarded_cache_close(set->cache);
     *set = (struct stage_set){0};
 }

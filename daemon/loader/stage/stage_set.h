@@ -16,9 +16,10 @@ struct stage_set {
 int stage_set_open(struct stage_set *set, const struct dataset_layout *layout,
                    const struct ring_field *fields, struct error *error);
 // Opens the cache of the layout's dataset, if it has one and these descriptors are its: both are /dev/null otherwise,
-// the second one also if there is no file. Closes neither.
-int stage_set_open_cache(struct stage_set *set, const struct dataset_layout *layout, int memory_fd,
-                         int file_fd, struct error *error);
+// the second one also if there is no file. Closes neither. Without it, images are decoded each time.
+void stage_set_open_cache(struct stage_set *set, const struct dataset_layout *layout, int memory_fd,
+                          int file_fd);
+
 void stage_set_close(struct stage_set *set);
 
 #endif

@@ -72,7 +72,8 @@ static void hash_fields(XXH3_state_t *state, const struct dataset_layout *layout
 
 static int make_key(struct builder *builder) {
     struct dataset_layout *layout = builder->dataset->layout;
-    const uint64_t words[] = {CACHE_VERSION, dataset_stored_samples(layout)};
+    // With the size: a file of another one gets another name, since feeds may still use this one.
+    const uint64_t words[] = {CACHE_VERSION, dataset_stored_samples(layout), layout->cache.bytes};
     XXH3_state_t *state = XXH3_createState();
     if (!state)
         return builder_out_of_memory(builder);

@@ -115,8 +115,8 @@ static int make(const struct cache_file *file, int fd, struct error *error) {
         err = -errno;
     if (!err)
         return 0;
-    return error_set(error, err, "cannot reserve %" PRIu64 " MiB in %s (cache_path): %s", mib_up(plan->file_bytes),
-                     file->folder, strerror(-err));
+    return error_set(error, err, "cannot reserve %" PRIu64 " MiB in %s (cache_path): %s",
+                     mib_up(plan->file_bytes), file->folder, strerror(-err));
 }
 
 static int open_file(const struct cache_file *file, int *file_fd, struct error *error) {
