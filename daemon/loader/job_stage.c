@@ -64,11 +64,14 @@ void job_stage_slice(struct job_board *board) {
     if (chunk_has_slow_stages(&job->plan))
         most = 1;
     uint32_t count = (uint32_t)min_u64(most, job->plan.claim.count - job->staged);
+    uint64_t before = job_clock_spend(&board->clock, LOADER_fill_ns);
     chunk_stage_run(&job->plan, job->staged, count, take_refusal, &refusals);
+    job->staged_ns += job_clock_spend(&board->clock, LOADER_decode_ns) - before;
     job->staged += count;
     if (job->staged < job->plan.claim.count && !job->failed)
         return;
     STAILQ_REMOVE_HEAD(&board->staging, link);
     board->staging_reads -= job->plan.request_count;
+    latency_add(&board->stats->latencies[LOADER_LATENCY_decode], job->staged_ns, 1);
     complete(board, job);
 }

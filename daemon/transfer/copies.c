@@ -143,6 +143,11 @@ static int copy_slot(struct copies *copies, gpu_stream stream, const struct copy
     return err;
 }
 
+static void note_latency(const struct copies *copies, enum gpu_latency kind, uint64_t ns) {
+    if (copies->latencies)
+        latency_add(&copies->latencies[kind], ns, 1);
+}
+
 static int queue_copy(struct copies *copies, struct group *group, const struct copy *copy,
                       struct error *error) {
     uint32_t slot = copy->claim.slot;
@@ -161,7 +166,7 @@ static int queue_copy(struct copies *copies, struct group *group, const struct c
     return 0;
 }
 
-static int queue_released(struct copies *copies, struct error *error) {
+static int queue_released(struct copies *copies, uint64_t now_ns, struct error *error) {
     struct group group = {.stream = copies->streams[copies->next_stream]};
     uint32_t kept = 0;
     for (uint32_t i = 0; i < copies->waiting_count; i++) {
@@ -170,6 +175,8 @@ static int queue_released(struct copies *copies, struct error *error) {
             copies->waiting[kept++] = copy;
             continue;
         }
+        copy.queued_ns = now_ns;
+        note_latency(copies, GPU_LATENCY_release, now_ns - copy.since_ns);
         int err = queue_copy(copies, &group, &copy, error);
         if (err)
             return err;
@@ -178,7 +185,7 @@ static int queue_released(struct copies *copies, struct error *error) {
     return flush_group(copies, &group, error);
 }
 
-static bool report_done(struct copies *copies) {
+static bool report_done(struct copies *copies, uint64_t now_ns) {
     uint32_t kept = 0;
     bool wake = false;
     for (uint32_t i = 0; i < copies->under_way_count; i++) {
@@ -189,6 +196,7 @@ static bool report_done(struct copies *copies) {
             continue;
         }
         wake |= ring_chunk_done(copies->ring, &copy->claim, 0);
+        note_latency(copies, GPU_LATENCY_copy, now_ns - copy->queued_ns);
         copies->bytes_under_way -= copy->bytes;
         copies->copied++;
         copies->copied_bytes += copy->bytes;
@@ -198,9 +206,9 @@ static bool report_done(struct copies *copies) {
 }
 
 int copies_step(struct copies *copies, uint64_t now_ns, bool *wake, struct error *error) {
-    *wake = report_done(copies);
+    *wake = report_done(copies, now_ns);
     claim_all(copies, now_ns);
-    return copies->waiting_count ? queue_released(copies, error) : 0;
+    return copies->waiting_count ? queue_released(copies, now_ns, error) : 0;
 }
 
 uint64_t copies_held_up(const struct copies *copies, uint64_t before_ns,

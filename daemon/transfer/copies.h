@@ -18,10 +18,11 @@
 
 struct copy {
     struct ring_claim claim;
-    uint32_t source; // slot of the feed's ring
-    uint64_t fill;   // of the slot
-    uint64_t bytes;  // to copy
-    uint64_t since_ns;
+    uint32_t source;    // slot of the feed's ring
+    uint64_t fill;      // of the slot
+    uint64_t bytes;     // to copy
+    uint64_t since_ns;  // claimed
+    uint64_t queued_ns; // once it is under way
 };
 
 // One consumer's release words: word[slot] is the last fill of that slot that its stream has released. Written by its
@@ -47,6 +48,7 @@ struct copies {
     uint64_t bytes_under_way;
     struct release_words consumers[RING_MAX_CONSUMERS];
     uint64_t copied, copied_bytes; // in total
+    struct latency *latencies;     // of the GPU, in the statistics; NULL: nowhere
 };
 
 int copies_open(struct copies *copies, struct gpu *gpu, struct ring *ring, uint32_t owner,

@@ -97,10 +97,12 @@ static void open_pool(struct transfer *transfer, const struct transfer_request *
                       uint32_t fd_count) {
     struct device_ring *pool = NULL;
     struct error error = {0};
-    if (device_ring_begin(transfer->gpu, request, fds, fd_count, &pool, &error) < 0)
+    if (device_ring_begin(transfer->gpu, request, fds, fd_count, &pool, &error) < 0) {
         report(TRANSFER_POOL_REFUSED, request->pool, &error, NULL, -1);
-    else
-        LIST_INSERT_HEAD(&transfer->pools, pool, link);
+        return;
+    }
+    pool->copies.latencies = transfer->stats->latencies;
+    LIST_INSERT_HEAD(&transfer->pools, pool, link);
 }
 
 static int measure_bus(struct transfer *transfer, struct device_ring *pool, struct error *error) {

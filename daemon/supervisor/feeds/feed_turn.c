@@ -8,6 +8,7 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/feeds/feed_clock.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/growth.h"
 #include "daemon/supervisor/feeds/kept.h"
@@ -107,18 +108,6 @@ void feed_act(struct served_feed *feed) {
 
 // ---- The tick ----------------------------------------------------------------------------------------------
 
-// Makes a long wait show in the statistics while it lasts.
-static void count_waiting(struct served_feed *feed, uint64_t now) {
-    struct member *member;
-    LIST_FOREACH(member, &feed->members, feed_link) {
-        struct consumer *consumer = &member->consumer;
-        if (!consumer->waiting_since_ns)
-            continue;
-        stats_add(&feed->stats->counters[FEED_consumer_wait_ns], now - consumer->waiting_since_ns);
-        consumer->waiting_since_ns = now;
-    }
-}
-
 static void close_idle_pools(struct served_feed *feed, uint64_t now) {
     struct pool *pool;
     uint64_t linger = feed->supervisor->config->linger_s * NS_PER_S;
@@ -147,7 +136,7 @@ void feed_tick(struct served_feed *feed, uint64_t now) {
         return;
     end_waits_for_return(feed, now);
     feed->find_laggards = true;
-    count_waiting(feed, now);
+    feed_clock_look(feed, now); // a long wait shows while it lasts
     close_idle_pools(feed, now);
 }
 

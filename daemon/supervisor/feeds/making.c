@@ -28,6 +28,9 @@ static void publish_stats(struct served_feed *feed, struct stats_feed *stats, co
         atomic_store_explicit(&stats->counters[i], 0, memory_order_relaxed);
     for (int i = 0; i < LOADER_COUNTERS; i++)
         atomic_store_explicit(&stats->retired[i], 0, memory_order_relaxed);
+    latencies_clear(stats->latencies, FEED_LATENCIES);
+    latencies_clear(stats->retired_latencies, LOADER_LATENCIES);
+    atomic_store_explicit(&stats->gpus, 0, memory_order_relaxed);
     stats->id = feed->id;
     served_feed_write_names(feed);
     stats->started_ns = monotonic_ns();

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "daemon/supervisor/feeds/feed_clock.h"
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/pool_open.h"
 
@@ -126,9 +127,7 @@ bool places_await_return(const struct served_feed *feed) {
 static void leave(struct served_feed *feed, struct member *member) {
     struct consumer *consumer = &member->consumer;
     uint64_t now = monotonic_ns();
-    if (consumer->waiting_since_ns)
-        stats_add(&feed->stats->counters[FEED_consumer_wait_ns], now - consumer->waiting_since_ns);
-    consumer->waiting_since_ns = 0;
+    feed_clock_wait_ends(feed, consumer, now);
     kept_note(feed, member);
     delivery_leave(member_delivery(member), consumer);
     LIST_REMOVE(member, feed_link);

@@ -22,6 +22,13 @@ enum feed_state {
     FEED_CLOSING, // its loaders and pools are being ended
 };
 
+// What feed_clock.h saw when it last looked.
+struct feed_clock {
+    uint64_t looked_ns; // 0: never
+    uint64_t leases;    // batches held, summed over consumers
+    bool complete;      // a complete batch was in the ring that a consumer had yet to be granted
+};
+
 struct served_feed {
     LIST_ENTRY(served_feed) link;
     struct mark mark;
@@ -61,6 +68,7 @@ struct served_feed {
     struct growth *growth;    // of the ring's slots; NULL: no ragged fields
     struct delivery delivery;
     struct pace pace;
+    struct feed_clock clock;
 
     LIST_HEAD(, member) members; // in host memory and on GPUs
     uint32_t member_count;

@@ -79,6 +79,7 @@ static void prepare_record(struct stats_loader *record, const struct condemned *
         atomic_store_explicit(&record->bad_totals[i], 0, memory_order_relaxed);
     atomic_store_explicit(&record->staged_sample, 0, memory_order_relaxed);
     atomic_store_explicit(&record->condemned_count, 0, memory_order_relaxed);
+    atomic_store_explicit(&record->retires, 0, memory_order_relaxed);
     for (uint32_t i = 0; i < condemned->count; i++)
         stats_condemn(record, condemned->samples[i]);
 }
@@ -97,6 +98,7 @@ void loader_process_retire(struct loader_process *loader, struct stats_feed *fee
         stats_add(&feed->retired[i], atomic_load_explicit(&record->counters[i], memory_order_relaxed));
         atomic_store_explicit(&record->counters[i], 0, memory_order_relaxed);
     }
+    latencies_move(feed->retired_latencies, record->latencies, LOADER_LATENCIES);
     atomic_store_explicit(&record->pid, 0, memory_order_relaxed);
     atomic_store_explicit(loader->record_owner, 0, memory_order_release);
     stats_feed_write_end(feed);
@@ -228,6 +230,8 @@ static int start_with_settings(const struct loader_start *start, uint32_t record
     loader->record = &start->stats->loaders[record];
     loader->record_owner = &start->stats->owners.feed[record];
     prepare_record(loader->record, start->condemned);
+    atomic_store_explicit(&loader->record->stripe, STATS_STRIPE(start->stripe, start->stripes),
+                          memory_order_relaxed);
     int err = spawn(loader, start, ends, settings_fd, error);
     if (err)
         return err;
