@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/time.h"
+#include "shm/trace.h"
 
 int stats_path(const char *socket, char *path, size_t bytes) {
     int used = snprintf(path, bytes, "%s.stats", socket);
@@ -30,9 +31,12 @@ int stats_create(const char *path, uint32_t mode, gid_t group, struct stats_regi
         return error_set(error, -err, "cannot give the statistics file %s its group and mode: %s", fresh,
                          strerror(err));
     }
+    // The rings of the timeline are allocated when it is turned on.
     do
-        err = posix_fallocate(file, 0, sizeof(struct stats_region));
+        err = posix_fallocate(file, 0, TRACE_OFFSET + offsetof(struct trace_region, rings));
     while (err == EINTR);
+    if (!err && ftruncate(file, STATS_FILE_BYTES) < 0)
+        err = errno;
     if (err) {
         unlink(fresh);
         return error_set(error, -err, "cannot allocate the statistics file %s: %s", fresh, strerror(err));

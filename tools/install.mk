@@ -44,6 +44,7 @@ $(if $(HAVE_MICROHTTPD),$(exporter_files))
 644 docs/monitoring.md $(DATADIR)/doc/feedd/docs/monitoring.md
 644 docs/gpu.md $(DATADIR)/doc/feedd/docs/gpu.md
 644 docs/packed.md $(DATADIR)/doc/feedd/docs/packed.md
+644 docs/profiling.md $(DATADIR)/doc/feedd/docs/profiling.md
 644 docs/pytorch.md $(DATADIR)/doc/feedd/docs/pytorch.md
 endef
 define exporter_files

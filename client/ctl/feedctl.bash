@@ -15,7 +15,7 @@ _feedctl_ask() { # COMMAND KEY...: the values of these keys in the objects of it
 
 _feedctl() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="status datasets feeds clients stats top metrics show read index errors pack doctor reload drain"
+    local commands="status datasets feeds clients stats top trace metrics show read index errors pack doctor reload drain"
     local command='' i words=''
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
@@ -53,7 +53,7 @@ _feedctl() {
     "") words="$commands --socket --help --version" ;;
     status | datasets | feeds | clients | doctor) words="--json --help" ;;
     reload | drain) words="--help" ;;
-    top) words="--help" ;;
+    top | trace) words="--help" ;;
     metrics) words="--prometheus --help" ;;
     errors)
         words="--json --help"

@@ -16,6 +16,7 @@
 #include "client/ctl/cmd_stats.h"
 #include "client/ctl/cmd_status.h"
 #include "client/ctl/cmd_top.h"
+#include "client/ctl/cmd_trace.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/query.h"
 #include "client/lib/connect.h"
@@ -26,10 +27,10 @@ static const struct {
     const char *name;
     int (*run)(const struct ctl *ctl, int count, char **arguments);
 } commands[] = {
-    {"status", cmd_status}, {"datasets", cmd_datasets}, {"feeds", cmd_feeds},   {"clients", cmd_clients},
-    {"stats", cmd_stats},   {"show", cmd_show},         {"read", cmd_read},     {"index", cmd_index},
-    {"reload", cmd_reload}, {"drain", cmd_drain},       {"errors", cmd_errors}, {"pack", cmd_pack},
-    {"top", cmd_top},       {"doctor", cmd_doctor}, {"metrics", cmd_metrics},
+    {"status", cmd_status}, {"datasets", cmd_datasets}, {"feeds", cmd_feeds},     {"clients", cmd_clients},
+    {"stats", cmd_stats},   {"show", cmd_show},         {"read", cmd_read},       {"index", cmd_index},
+    {"reload", cmd_reload}, {"drain", cmd_drain},       {"errors", cmd_errors},   {"pack", cmd_pack},
+    {"top", cmd_top},       {"doctor", cmd_doctor},     {"metrics", cmd_metrics}, {"trace", cmd_trace},
 };
 
 static const char usage[] = "COMMAND [ARGUMENT...]";
@@ -43,6 +44,7 @@ static const char text[] =
     "  stats [INTERVAL]     live throughput, and what the bottleneck is\n"
     "  top [INTERVAL]       the same on a whole screen, with keys\n"
     "  metrics              the statistics as OpenMetrics text\n"
+    "  trace [SECONDS]      a timeline of all processes, for Perfetto\n"
     "  show DATASET         samples: values, text and images\n"
     "  read DATASET         be a consumer: measure, verify, compare\n"
     "  index DATASET        check the index of a dataset, or build it\n"

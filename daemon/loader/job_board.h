@@ -83,6 +83,7 @@ struct job_board {
     uint64_t made_at_once;   // jobs that took no reads
     uint64_t bytes_claimed;  // of all jobs so far, as they are delivered
     uint64_t reads_finished; // or failed: whoever waits for reads sees whether any come
+    struct trace_writer trace;
     struct job_clock clock;
     uint64_t now_ns;    // as of the round's look at the clock
     uint64_t latest_ns; // when the job was claimed that was claimed last of those whose reads came back

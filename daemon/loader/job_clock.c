@@ -1,18 +1,34 @@
 #include "daemon/loader/job_clock.h"
 
-void job_clock_start(struct job_clock *clock, struct stats_loader *stats) {
-    *clock = (struct job_clock){.stats = stats, .looked_ns = monotonic_ns()};
+#define TRACE_LEAST_NS 1000u // shorter times are not worth an event
+
+void job_clock_start(struct job_clock *clock, struct stats_loader *stats, struct trace_writer *trace) {
+    *clock = (struct job_clock){.stats = stats, .trace = trace, .looked_ns = monotonic_ns()};
 }
 
 static void date(struct job_clock *clock, struct job_clock_ends *ends, enum loader_latency kind,
                  uint64_t now) {
-    for (uint32_t i = 0; i < ends->count; i++)
+    const enum trace_kind traced = kind == LOADER_LATENCY_read ? TRACE_READ : TRACE_CHUNK;
+    for (uint32_t i = 0; i < ends->count; i++) {
         latency_add(&clock->stats->latencies[kind], now - ends->claimed_ns[i], 1);
+        trace_write(clock->trace, traced, ends->claimed_ns[i], now, 0);
+    }
     ends->count = 0;
+}
+
+static void trace_spent(struct job_clock *clock, enum loader_counter counter, uint64_t now) {
+    const enum trace_kind kind = counter == LOADER_io_wait_ns     ? TRACE_STORAGE
+                                 : counter == LOADER_room_wait_ns ? TRACE_ROOM
+                                 : counter == LOADER_decode_ns    ? TRACE_DECODE
+                                                                  : TRACE_FILL;
+    if (now - clock->looked_ns >= TRACE_LEAST_NS)
+        trace_write(clock->trace, kind, clock->looked_ns, now, 0);
 }
 
 void job_clock_spend_until(struct job_clock *clock, enum loader_counter counter, uint64_t now) {
     stats_add(&clock->stats->counters[counter], now - clock->looked_ns);
+    if (trace_is_on(clock->trace))
+        trace_spent(clock, counter, now);
     clock->looked_ns = now;
     date(clock, &clock->read, LOADER_LATENCY_read, now);
     date(clock, &clock->filled, LOADER_LATENCY_fill, now);

@@ -6,6 +6,7 @@
 
 #include "base/time.h"
 #include "shm/stats.h"
+#include "shm/trace.h"
 
 #define JOB_CLOCK_ENDED 32u
 
@@ -17,12 +18,13 @@ struct job_clock_ends {
 
 struct job_clock {
     struct stats_loader *stats;
+    struct trace_writer *trace;
     uint64_t looked_ns;
     uint64_t room_ns; // it has had nothing to fill since then; 0: it has
     struct job_clock_ends read, filled;
 };
 
-void job_clock_start(struct job_clock *clock, struct stats_loader *stats);
+void job_clock_start(struct job_clock *clock, struct stats_loader *stats, struct trace_writer *trace);
 
 // Looks at the clock: what it has shown since the last look was spent on `counter`. Returns the time.
 uint64_t job_clock_spend(struct job_clock *clock, enum loader_counter counter);

@@ -337,6 +337,9 @@ static int start(struct loader *loader, struct error *error) {
         err = loader_map_index(board->settings, &board->index, error);
     if (!err)
         err = stats_map_loader(HERITAGE_STATS, board->settings->stats_record, &board->stats, error);
+    if (!err)
+        err = trace_writer_open(HERITAGE_STATS, board->settings->stats_record, (uint32_t)getpid(),
+                                (uint32_t)board->settings->feed, &board->trace, error);
     // What is mapped needs no descriptor, and by one of these, memory that others map could be resized. Nothing of a
     // dataset has been read yet that could take this process over.
     close(HERITAGE_RING);

@@ -30,6 +30,7 @@
 #include "daemon/supervisor/turn_clock.h"
 #include "proto/codec.h"
 #include "shm/stats.h"
+#include "shm/trace.h"
 
 #define LAST_ERRORS 8u
 
@@ -73,6 +74,9 @@ struct supervisor {
 
     struct stats_region *stats;
     int stats_fd;
+    _Atomic uint32_t *trace_on; // the switches of the timeline, once one has been asked for
+    struct trace_writer trace;  // ... and the supervisor's own ring
+    uint32_t tracers;           // sessions that want it
     uint64_t confined;  // what it has given up itself: a word of shm/confinement.h
     bool stats_private; // only root and the daemon's own user can read them
 

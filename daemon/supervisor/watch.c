@@ -3,6 +3,7 @@
 #include "base/time.h"
 #include "daemon/supervisor/clients/brought.h"
 #include "daemon/supervisor/clients/session_turn.h"
+#include "daemon/supervisor/clients/tracing.h"
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/feed_turn.h"
 #include "daemon/supervisor/feeds/kept.h"
@@ -28,5 +29,6 @@ void watch_tick(struct supervisor *supervisor, uint64_t now) {
     indexing_tick(supervisor, now);
     kept_tick(supervisor, now);
     sample_caches_tick(supervisor);
+    tracing_tick(supervisor);
     users_forget(supervisor, now);
 }

@@ -143,9 +143,13 @@ static int copy_slot(struct copies *copies, gpu_stream stream, const struct copy
     return err;
 }
 
-static void note_latency(const struct copies *copies, enum gpu_latency kind, uint64_t ns) {
-    if (copies->latencies)
-        latency_add(&copies->latencies[kind], ns, 1);
+static void note_latency(const struct copies *copies, enum gpu_latency kind, const struct copy *copy,
+                         uint64_t since_ns, uint64_t now_ns) {
+    if (!copies->latencies)
+        return;
+    latency_add(&copies->latencies[kind], now_ns - since_ns, 1);
+    trace_write_of(copies->trace, kind == GPU_LATENCY_copy ? TRACE_COPY : TRACE_RELEASE, since_ns, now_ns,
+                   copies->trace->process, copies->pool, copy->claim.slot);
 }
 
 static int queue_copy(struct copies *copies, struct group *group, const struct copy *copy,
@@ -176,7 +180,7 @@ static int queue_released(struct copies *copies, uint64_t now_ns, struct error *
             continue;
         }
         copy.queued_ns = now_ns;
-        note_latency(copies, GPU_LATENCY_release, now_ns - copy.since_ns);
+        note_latency(copies, GPU_LATENCY_release, &copy, copy.since_ns, now_ns);
         int err = queue_copy(copies, &group, &copy, error);
         if (err)
             return err;
@@ -196,7 +200,7 @@ static bool report_done(struct copies *copies, uint64_t now_ns) {
             continue;
         }
         wake |= ring_chunk_done(copies->ring, &copy->claim, 0);
-        note_latency(copies, GPU_LATENCY_copy, now_ns - copy->queued_ns);
+        note_latency(copies, GPU_LATENCY_copy, copy, copy->queued_ns, now_ns);
         copies->bytes_under_way -= copy->bytes;
         copies->copied++;
         copies->copied_bytes += copy->bytes;

@@ -13,6 +13,7 @@
 #include "gpu/gpu.h"
 #include "shm/ring.h"
 #include "shm/ring_loader.h"
+#include "shm/trace.h"
 
 #define COPY_STREAMS 2u // one copies while the other writes its words
 
@@ -49,6 +50,8 @@ struct copies {
     struct release_words consumers[RING_MAX_CONSUMERS];
     uint64_t copied, copied_bytes; // in total
     struct latency *latencies;     // of the GPU, in the statistics; NULL: nowhere
+    struct trace_writer *trace;    // ... and its timeline
+    uint32_t pool;                 // in it
 };
 
 int copies_open(struct copies *copies, struct gpu *gpu, struct ring *ring, uint32_t owner,

@@ -32,6 +32,7 @@
 struct transfer {
     const struct transfer_settings *settings;
     struct stats_gpu *stats;
+    struct trace_writer trace;
     struct gpu *gpu;
     LIST_HEAD(, device_ring) pools;
     uint64_t beat_ns, listened_ns, stepped_ns;
@@ -102,6 +103,8 @@ static void open_pool(struct transfer *transfer, const struct transfer_request *
         return;
     }
     pool->copies.latencies = transfer->stats->latencies;
+    pool->copies.trace = &transfer->trace;
+    pool->copies.pool = pool->id;
     LIST_INSERT_HEAD(&transfer->pools, pool, link);
 }
 
@@ -358,6 +361,9 @@ static int start(struct transfer *transfer, struct error *error) {
     if (!err)
         err =
             stats_map_gpu(HERITAGE_TRANSFER_STATS, transfer->settings->stats_record, &transfer->stats, error);
+    if (!err)
+        err = trace_writer_open(HERITAGE_TRANSFER_STATS, TRACE_GPU(transfer->settings->stats_record),
+                                (uint32_t)getpid(), 0, &transfer->trace, error);
     close(HERITAGE_TRANSFER_STATS); // see loader.c
     return err ? err : open_confined(transfer, error);
 }

@@ -8,6 +8,7 @@
 #include "daemon/supervisor/clients/bring.h"
 #include "daemon/supervisor/clients/index_command.h"
 #include "daemon/supervisor/clients/query.h"
+#include "daemon/supervisor/clients/tracing.h"
 #include "daemon/supervisor/feeds/feed_clock.h"
 #include "daemon/supervisor/feeds/pool.h"
 #include "shm/stats.h"
@@ -78,7 +79,7 @@ static void handle_release(struct session *session, const Feedd__ClientMessage *
     for (size_t i = 0; i < release->n_slots; i++) {
         const uint64_t granted_ns = feed_clock_granted_ns(delivery, consumer, release->slots[i]);
         if (delivery_release(delivery, consumer, release->slots[i]) == 0) {
-            feed_clock_released(member->feed, now - granted_ns);
+            feed_clock_released(member, release->slots[i], granted_ns, now);
             continue;
         }
         stats_add(&member->feed->stats->counters[FEED_consumers_detached], 1);
@@ -120,6 +121,9 @@ static void handle_command(struct session *session, const Feedd__ClientMessage *
         return;
     case FEEDD__COMMAND__KIND__INDEX:
         session->postponed = !index_command(session, message->command->name);
+        return;
+    case FEEDD__COMMAND__KIND__TRACE:
+        tracing_begin(session);
         return;
     case FEEDD__COMMAND__KIND__DRAIN:
         supervisor_drain(supervisor);

@@ -28,7 +28,10 @@ void feed_clock_wait_ends(struct served_feed *feed, struct consumer *consumer, u
     if (!consumer->waiting_since_ns)
         return;
     count_wait(feed, consumer, now);
+    const struct member *member = CONTAINER_OF(consumer, struct member, consumer);
     latency_add(&feed->stats->latencies[FEED_LATENCY_data], now - consumer->waiting_since_ns, 1);
+    trace_write_of(&feed->supervisor->trace, TRACE_WAIT, consumer->waiting_since_ns, now, member->process,
+                   (uint32_t)feed->id, 0);
     consumer->waiting_since_ns = 0;
 }
 
@@ -43,8 +46,11 @@ uint64_t feed_clock_granted_ns(const struct delivery *delivery, const struct con
     return held ? delivery->slots[slot].granted_ns : 0;
 }
 
-void feed_clock_released(struct served_feed *feed, uint64_t held_ns) {
-    latency_add(&feed->stats->latencies[FEED_LATENCY_lease], held_ns, 1);
+void feed_clock_released(struct member *member, uint32_t slot, uint64_t granted_ns, uint64_t now) {
+    struct served_feed *feed = member->feed;
+    latency_add(&feed->stats->latencies[FEED_LATENCY_lease], now - granted_ns, 1);
+    trace_write_of(&feed->supervisor->trace, TRACE_LEASE, granted_ns, now, member->process,
+                   (uint32_t)feed->id, slot);
 }
 
 static bool has_complete_batch(const struct served_feed *feed) {

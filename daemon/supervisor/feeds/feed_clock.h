@@ -15,7 +15,7 @@ void feed_clock_wait_ends(struct served_feed *feed, struct consumer *consumer, u
 void feed_clock_granted(struct delivery *delivery, const uint32_t *slots, uint32_t count, uint64_t now);
 uint64_t feed_clock_granted_ns(const struct delivery *delivery, const struct consumer *consumer,
                                uint32_t slot);
-void feed_clock_released(struct served_feed *feed, uint64_t held_ns);
+void feed_clock_released(struct member *member, uint32_t slot, uint64_t granted_ns, uint64_t now);
 
 // After batches have been granted or released, and with every tick. The feed's ring is open.
 void feed_clock_look(struct served_feed *feed, uint64_t now);

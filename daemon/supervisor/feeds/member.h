@@ -34,6 +34,7 @@ struct member {
     LIST_ENTRY(member) feed_link;
     TAILQ_ENTRY(member) awaited_link;
     struct consumer consumer;
+    uint32_t process; // of the client
     bool end_told;
     bool failed;
     bool dropped; // the daemon ends its session, for no fault in what it sent: it may still use what it holds
