@@ -18,6 +18,31 @@ static double seconds_between(uint64_t before_ns, uint64_t after_ns) {
     return seconds < 1e-6 ? 1e-6 : seconds;
 }
 
+static bool same_daemon(const struct stats_snapshot *before, const struct stats_snapshot *now) {
+    return before && before->pid == now->pid && before->started_ns == now->started_ns;
+}
+
+const struct stats_feed_snapshot *rates_find_feed(const struct stats_snapshot *before,
+                                                  const struct stats_snapshot *now, uint64_t id) {
+    if (!same_daemon(before, now))
+        return NULL;
+    for (uint32_t i = 0; i < before->feed_count; i++)
+        if (before->feeds[i].id == id)
+            return &before->feeds[i];
+    return NULL;
+}
+
+const struct stats_gpu_snapshot *rates_find_gpu(const struct stats_snapshot *before,
+                                                const struct stats_snapshot *now,
+                                                const struct stats_gpu_snapshot *gpu) {
+    if (!same_daemon(before, now))
+        return NULL;
+    for (uint32_t i = 0; i < before->gpu_count; i++)
+        if (strcmp(before->gpus[i].uuid, gpu->uuid) == 0 && before->gpus[i].started_ns == gpu->started_ns)
+            return &before->gpus[i];
+    return NULL;
+}
+
 void rates_between(const struct stats_feed_snapshot *before, const struct stats_feed_snapshot *after,
                    uint64_t before_ns, uint64_t after_ns, struct feed_rates *rates) {
     static const struct stats_feed_snapshot nothing;
@@ -72,20 +97,6 @@ void rates_of_gpu(const struct stats_gpu_snapshot *before, const struct stats_gp
         .copies = GPU_GROWN(copies),
         .processes_replaced = GPU_GROWN(processes_replaced),
     };
-}
-
-const char *rates_bottleneck(const struct feed_rates *rates, const struct stats_feed_snapshot *feed) {
-    const double much = 0.5, little = 0.1;
-    if (feed->consumers == 0)
-        return "idle";
-    bool consumers_wait = rates->consumer_wait >= little;
-    // Several consumers and a full ring: one of them holds up the others.
-    bool one_lags = feed->consumers > 1 && rates->ring_full >= much;
-    if (rates->room_wait >= much)
-        return consumers_wait && !one_lags ? "handover" : "consumers";
-    if (!consumers_wait)
-        return "none";
-    return rates->io_wait >= much ? "storage" : "loaders";
 }
 
 enum daemon_state rates_daemon_state(const struct stats_snapshot *snapshot, bool process_exists) {

@@ -1,8 +1,16 @@
-// Rates from counters, and the bottleneck from rates. Pure.
+// Rates from counters. Pure.
 #ifndef FEEDD_CLIENT_CTL_RATES_H
 #define FEEDD_CLIENT_CTL_RATES_H
 
 #include "shm/stats_read.h"
+
+// The same feed or GPU in an earlier snapshot of the same daemon, or NULL: also if that is NULL, or the GPU was given
+// up and taken again since.
+const struct stats_feed_snapshot *rates_find_feed(const struct stats_snapshot *before,
+                                                  const struct stats_snapshot *now, uint64_t id);
+const struct stats_gpu_snapshot *rates_find_gpu(const struct stats_snapshot *before,
+                                                const struct stats_snapshot *now,
+                                                const struct stats_gpu_snapshot *gpu);
 
 struct feed_rates {
     double seconds;       // the time that the figures cover
@@ -37,15 +45,6 @@ bool rates_have_bus(const char *uuid, uint64_t bus_bytes_per_s);
 // What happened to a GPU from `before` (NULL: since its counters began) to `after`, taken at these times.
 void rates_of_gpu(const struct stats_gpu_snapshot *before, const struct stats_gpu_snapshot *after,
                   uint64_t before_ns, uint64_t after_ns, struct gpu_rates *rates);
-
-// What would have to be faster, in one word:
-//   idle        no consumer is attached
-//   consumers   loaders wait for room: the consumers, or the slowest of them, are slower than the loaders
-//   storage     consumers wait, and loaders mostly wait for storage
-//   loaders     consumers wait, and loaders are busy themselves: more loaders, or more cores
-//   handover    both sides wait: batches too small, a ring too small, or fewer consumers than wait_for
-//   none        neither side waits much
-const char *rates_bottleneck(const struct feed_rates *rates, const struct stats_feed_snapshot *feed);
 
 // The state of the daemon, from its statistics alone.
 enum daemon_state {
