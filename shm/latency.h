@@ -1,5 +1,5 @@
-// Latencies in fixed memory: how often something took how long. Two buckets for each power of two, so that a figure is
-// within a fifth of the truth.
+// Latencies in fixed memory: how often something took how long. Two buckets for each power of two, so that what a
+// bucket ends with is at most half as much again as what is in it.
 #ifndef FEEDD_SHM_LATENCY_H
 #define FEEDD_SHM_LATENCY_H
 

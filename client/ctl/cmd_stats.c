@@ -11,6 +11,7 @@
 #include "client/ctl/arguments.h"
 #include "client/ctl/look.h"
 #include "client/ctl/report.h"
+#include "client/ctl/report_latency.h"
 #include "client/ctl/terminal.h"
 #include "client/ctl/text.h"
 #include "shm/stats_read.h"
@@ -19,7 +20,7 @@ struct stats_options {
     struct report_options report;
     double interval_s;
     uint64_t count; // reports; 0: not given, until interrupted
-    bool once, json;
+    bool once, json, latency;
     bool interval_given;
 };
 
@@ -50,6 +51,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     case 'j':
         options->json = true;
         return 0;
+    case 'l':
+        options->latency = true;
+        return 0;
     case 'n':
         options->count = ctl_parse_number(state, "count", argument, 1, UINT64_MAX);
         return 0;
@@ -73,6 +77,7 @@ static void parse_options(int count, char **arguments, struct stats_options *opt
     static const struct argp_option table[] = {
         {"once", 'o', NULL, 0, "print the figures since the start and exit", 0},
         {"json", 'j', NULL, 0, "print one JSON object per line; feedctl(1) lists its keys", 0},
+        {"latency", 'l', NULL, 0, "how long reads, decoding, copies, waits and leases take", 0},
         {"count", 'n', "N", 0, "stop after N reports", 0},
         {0},
     };
@@ -84,7 +89,9 @@ static void parse_options(int count, char **arguments, struct stats_options *opt
         "1). Needs no answer from the daemon. In a pipe the first lines cover the time since each feed "
         "started; without INTERVAL or --count they are all.\v"
         "NO ROOM is the share of the loaders' time in which the ring was full, NO DATA the share of the "
-        "consumers' time in which it had no batch for them. For a GPU, BUSY is the share of the time with a "
+        "consumers' time in which it had no batch for them, BOTTLENECK what the feed is bound by; --once and "
+        "a "
+        "terminal say more about that. For a GPU, BUSY is the share of the time with a "
         "copy in progress, WAIT the share in which copies waited for a consumer to release a batch, BUS the "
         "throughput as a share of the measured bandwidth of the bus.",
         NULL,
@@ -110,7 +117,16 @@ static void show_lines(struct stats_options *options, const struct stats_snapsho
     options->report.gpu_title = !gpus_last || feeds;
     report_feeds(&options->report, before, now, stdout);
     gpus_last = report_gpus(&options->report, before, now, stdout) || (gpus_last && !feeds);
+    if (options->once)
+        report_verdicts(&options->report, before, now, stdout);
     options->report.title = false;
+    fflush(stdout);
+}
+
+static void show_latencies(struct stats_options *options, const struct stats_snapshot *before,
+                           const struct stats_snapshot *now, enum daemon_state state) {
+    report_daemon(now, state, stdout);
+    report_latencies(&options->report, before, now, stdout);
     fflush(stdout);
 }
 
@@ -125,11 +141,18 @@ static void show_screen(struct stats_options *options, const struct stats_snapsh
     terminal_size(&options->report.width, &height);
     report_daemon(now, state, out);
     fprintf(out, "\nover the last interval\n");
-    report_feeds(&options->report, before, now, out);
-    report_gpus(&options->report, before, now, out);
-    fprintf(out, "\nsince each feed started\n");
-    report_feeds(&options->report, NULL, now, out);
-    report_gpus(&options->report, NULL, now, out);
+    if (options->latency) {
+        report_latencies(&options->report, before, now, out);
+    } else {
+        report_feeds(&options->report, before, now, out);
+        report_gpus(&options->report, before, now, out);
+        fprintf(out, "\nsince each feed started\n");
+        report_feeds(&options->report, NULL, now, out);
+        report_gpus(&options->report, NULL, now, out);
+        if (now->feed_count)
+            fputc('\n', out);
+        report_verdicts(&options->report, before, now, out);
+    }
     fclose(out);
     if (text)
         terminal_draw(text);
@@ -157,6 +180,8 @@ static void show(struct stats_options *options, const struct snapshots *snapshot
         ctl_print_json(report_json(&options->report, before, &snapshots->now, state), false);
     else if (screen)
         show_screen(options, before, &snapshots->now, state);
+    else if (options->latency)
+        show_latencies(options, before, &snapshots->now, state);
     else
         show_lines(options, before, &snapshots->now, state);
 }

@@ -73,7 +73,7 @@ _feedctl() {
         fi
         ;;
     stats)
-        words="--once --json --count --help"
+        words="--once --json --latency --count --help"
         [[ $current == -* ]] || words=$(_feedctl_ask feeds id name)
         ;;
     show)

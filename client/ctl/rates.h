@@ -1,4 +1,4 @@
-// Rates from counters, and the bottleneck from rates. Pure.
+// Rates from counters. Pure.
 #ifndef FEEDD_CLIENT_CTL_RATES_H
 #define FEEDD_CLIENT_CTL_RATES_H
 
@@ -38,15 +38,6 @@ bool rates_have_bus(const char *uuid, uint64_t bus_bytes_per_s);
 // What happened to a GPU from `before` (NULL: since its counters began) to `after`, taken at these times.
 void rates_of_gpu(const struct stats_gpu_snapshot *before, const struct stats_gpu_snapshot *after,
                   uint64_t before_ns, uint64_t after_ns, struct gpu_rates *rates);
-
-// What would have to be faster, in one word:
-//   idle        no consumer is attached
-//   consumers   loaders wait for room: the consumers, or the slowest of them, are slower than the loaders
-//   storage     consumers wait, and loaders mostly wait for storage
-//   loaders     consumers wait, and loaders are busy themselves: more loaders, or more cores
-//   handover    both sides wait: batches too small, a ring too small, or fewer consumers than wait_for
-//   none        neither side waits much
-const char *rates_bottleneck(const struct feed_rates *rates, const struct stats_feed_snapshot *feed);
 
 // The state of the daemon, from its statistics alone.
 enum daemon_state {

@@ -6,7 +6,9 @@
 #include "base/sizes.h"
 #include "client/ctl/earlier.h"
 #include "client/ctl/render.h"
+#include "client/ctl/report_latency.h"
 #include "client/ctl/text.h"
+#include "client/ctl/verdict.h"
 #include "shm/stats_read.h"
 
 bool report_wants(const struct report_options *options, const struct stats_feed_snapshot *feed) {
@@ -52,7 +54,7 @@ static const struct column stats_columns[] = {
 };
 
 static int add_feed(struct table *table, const struct stats_feed_snapshot *feed,
-                    const struct feed_rates *rates, bool since_start) {
+                    const struct feed_rates *rates, const struct verdict *verdict, bool since_start) {
     char cells[COUNT_OF(stats_columns)][2 * CTL_TEXT + STATS_NAME];
     const char *texts[COUNT_OF(stats_columns)];
     for (size_t i = 0; i < COUNT_OF(stats_columns); i++)
@@ -78,7 +80,7 @@ static int add_feed(struct table *table, const struct stats_feed_snapshot *feed,
     CELL("%" PRIu64, rates->skipped);
     CELL("%" PRIu64, rates->children_replaced);
     ctl_format_count(rates->cached_per_s, cells[at++]);
-    CELL("%s", rates_bottleneck(rates, feed));
+    CELL("%s", verdict_word(verdict->bound));
 #undef CELL
     return table_add(table, texts);
 }
@@ -93,12 +95,57 @@ void report_feeds(const struct report_options *options, const struct stats_snaps
         if (!report_wants(options, feed))
             continue;
         struct feed_rates rates;
+        struct verdict verdict;
         rates_between(earlier, feed, before ? before->taken_ns : 0, now->taken_ns, &rates);
-        if (add_feed(&table, feed, &rates, !earlier) < 0)
+        verdict_of(before, now, feed, &verdict);
+        if (add_feed(&table, feed, &rates, &verdict, !earlier) < 0)
             break;
     }
     table_print(&table, options->width, out);
     table_free(&table);
+}
+
+// "consumers wait 83 % of their time: loaders 80 %, ..."
+static void print_shares(const struct verdict *verdict, char *text, size_t bytes) {
+    const struct {
+        const char *what;
+        double share;
+    } shares[] = {{"loaders", verdict->wait_loaders},
+                  {"copies", verdict->wait_copy},
+                  {"the pool", verdict->wait_pool},
+                  {"a slower consumer", verdict->wait_rank},
+                  {"others to attach", verdict->wait_others}};
+    size_t used =
+        (size_t)snprintf(text, bytes, "consumers wait %.0f %% of their time", 100 * verdict->data_wait);
+    const char *between = " (for ";
+    for (size_t i = 0; i < COUNT_OF(shares) && used < bytes; i++) {
+        if (shares[i].share < 0.005)
+            continue;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s %.0f %%", between, shares[i].what,
+                                 100 * shares[i].share);
+        between = ", ";
+    }
+    if (used < bytes)
+        snprintf(text + used, bytes - used,
+                 "%s; loaders copy %.0f %%, decode %.0f %%, wait for storage %.0f %%, for room %.0f %%",
+                 *between == ',' ? ")" : "", 100 * verdict->fill, 100 * verdict->decode,
+                 100 * verdict->io_wait, 100 * verdict->room_wait);
+}
+
+void report_verdicts(const struct report_options *options, const struct stats_snapshot *before,
+                     const struct stats_snapshot *now, FILE *out) {
+    for (uint32_t i = 0; i < now->feed_count; i++) {
+        const struct stats_feed_snapshot *feed = &now->feeds[i];
+        struct verdict verdict;
+        char shares[512], text[1024];
+        if (!report_wants(options, feed))
+            continue;
+        verdict_of(before, now, feed, &verdict);
+        print_shares(&verdict, shares, sizeof shares);
+        snprintf(text, sizeof text, "feed %" PRIu64 " is %s: %s. %s", feed->id, verdict_phrase(verdict.bound),
+                 shares, verdict.hint);
+        text_fold(text, 0, options->width, out);
+    }
 }
 
 static const struct column gpu_columns[] = {
@@ -170,16 +217,27 @@ bool report_gpus(const struct report_options *options, const struct stats_snapsh
 
 // ---- JSON ------------------------------------------------------------------------------------------
 
-static json_t *rates_json(const struct feed_rates *rates, const struct stats_feed_snapshot *feed) {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:s}", "seconds",
-                     rates->seconds, "samples_per_s", rates->samples_per_s, "batches_per_s",
-                     rates->batches_per_s, "bytes_per_s", rates->bytes_per_s, "read_bytes_per_s",
-                     rates->read_bytes_per_s, "cached_per_s", rates->cached_per_s, "ring_full",
-                     rates->ring_full, "room_wait", rates->room_wait, "io_wait", rates->io_wait,
-                     "consumer_wait", rates->consumer_wait, "read_errors", (json_int_t)rates->read_errors,
-                     "skipped", (json_int_t)rates->skipped, "children_replaced",
-                     (json_int_t)rates->children_replaced, "consumers_detached",
-                     (json_int_t)rates->consumers_detached, "bottleneck", rates_bottleneck(rates, feed));
+static json_t *verdict_json(const struct verdict *verdict) {
+    return json_pack(
+        "{s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "bound",
+        verdict_word(verdict->bound), "hint", verdict->hint, "data_wait", verdict->data_wait, "wait_loaders",
+        verdict->wait_loaders, "wait_copy", verdict->wait_copy, "wait_pool", verdict->wait_pool, "wait_rank",
+        verdict->wait_rank, "wait_others", verdict->wait_others, "ready", verdict->ready, "room_wait",
+        verdict->room_wait, "io_wait", verdict->io_wait, "decode", verdict->decode, "fill", verdict->fill,
+        "cpu", verdict->cpu, "copying", verdict->copying, "release_wait", verdict->release_wait);
+}
+
+static json_t *rates_json(const struct feed_rates *rates, const struct verdict *verdict) {
+    json_t *json = json_pack(
+        "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:s}", "seconds", rates->seconds,
+        "samples_per_s", rates->samples_per_s, "batches_per_s", rates->batches_per_s, "bytes_per_s",
+        rates->bytes_per_s, "read_bytes_per_s", rates->read_bytes_per_s, "cached_per_s", rates->cached_per_s, "ring_full", rates->ring_full,
+        "room_wait", rates->room_wait, "io_wait", rates->io_wait, "consumer_wait", rates->consumer_wait,
+        "read_errors", (json_int_t)rates->read_errors, "skipped", (json_int_t)rates->skipped,
+        "children_replaced", (json_int_t)rates->children_replaced, "consumers_detached",
+        (json_int_t)rates->consumers_detached, "bottleneck", verdict_word(verdict->bound));
+    json_object_set_new(json, "verdict", verdict_json(verdict));
+    return json;
 }
 
 static json_t *counters_json(const struct counter_text *texts, const uint64_t *values, size_t count) {
@@ -189,11 +247,15 @@ static json_t *counters_json(const struct counter_text *texts, const uint64_t *v
     return counters;
 }
 
-static json_t *feed_json(const struct stats_feed_snapshot *earlier, const struct stats_feed_snapshot *feed,
-                         uint64_t before_ns, uint64_t now_ns) {
+static json_t *feed_json(const struct stats_snapshot *before, const struct stats_snapshot *now,
+                         const struct stats_feed_snapshot *feed) {
+    const struct stats_feed_snapshot *earlier = earlier_feed(before, now, feed->id);
     struct feed_rates since_start, interval;
-    rates_between(NULL, feed, 0, now_ns, &since_start);
-    rates_between(earlier, feed, before_ns, now_ns, &interval);
+    struct verdict always, lately;
+    rates_between(NULL, feed, 0, now->taken_ns, &since_start);
+    rates_between(earlier, feed, before ? before->taken_ns : 0, now->taken_ns, &interval);
+    verdict_of(NULL, now, feed, &always);
+    verdict_of(before, now, feed, &lately);
     json_t *json = json_pack(
         "{s:I, s:o, s:o, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id", (json_int_t)feed->id, "name",
         ctl_json_text(feed->name), "dataset", ctl_json_text(feed->dataset), "age_s", since_start.seconds,
@@ -201,11 +263,12 @@ static json_t *feed_json(const struct stats_feed_snapshot *earlier, const struct
         (json_int_t)feed->ring_bytes, "slots", (json_int_t)feed->slot_count, "slots_ready",
         (json_int_t)feed->slots_ready, "slots_filling", (json_int_t)feed->slots_filling, "consumers",
         (json_int_t)feed->consumers, "loaders", (json_int_t)feed->loaders);
-    json_object_set_new(json, "interval", rates_json(&interval, feed));
-    json_object_set_new(json, "since_start", rates_json(&since_start, feed));
+    json_object_set_new(json, "interval", rates_json(&interval, &lately));
+    json_object_set_new(json, "since_start", rates_json(&since_start, &always));
     json_object_set_new(json, "feed_counters", counters_json(feed_counter_texts, feed->feed, FEED_COUNTERS));
     json_object_set_new(json, "loader_counters",
                         counters_json(loader_counter_texts, feed->loader, LOADER_COUNTERS));
+    json_object_set_new(json, "latency", report_feed_latencies_json(earlier, feed));
     return json;
 }
 
@@ -234,6 +297,7 @@ static json_t *gpu_json(const struct stats_gpu_snapshot *earlier, const struct s
     json_object_set_new(json, "interval", gpu_rates_json(&interval));
     json_object_set_new(json, "since_start", gpu_rates_json(&since_start));
     json_object_set_new(json, "gpu_counters", counters_json(gpu_counter_texts, gpu->counters, GPU_COUNTERS));
+    json_object_set_new(json, "latency", report_gpu_latencies_json(earlier, gpu));
     return json;
 }
 
@@ -246,8 +310,7 @@ json_t *report_json(const struct report_options *options, const struct stats_sna
     for (uint32_t i = 0; i < now->feed_count; i++) {
         const struct stats_feed_snapshot *feed = &now->feeds[i];
         if (report_wants(options, feed))
-            json_array_append_new(feeds, feed_json(earlier_feed(before, now, feed->id), feed,
-                                                   before ? before->taken_ns : 0, now->taken_ns));
+            json_array_append_new(feeds, feed_json(before, now, feed));
     }
     return json_pack("{s:s, s:f, s:I, s:f, s:I, s:I, s:I, s:o, s:o}", "state", daemon_state_name(state),
                      "heartbeat_age_s", age_s(now->heartbeat_ns, now->taken_ns), "pid", (json_int_t)now->pid,

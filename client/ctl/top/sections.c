@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "client/ctl/earlier.h"
 #include "client/ctl/text.h"
+#include "client/ctl/verdict.h"
 #include "shm/reader_kind.h"
 
 #define BAR 6 // characters
@@ -160,7 +161,9 @@ static void fill_feeds(struct sections *sections, const struct top_look *before,
         const struct stats_feed_snapshot *earlier =
             earlier_feed(before ? &before->stats : NULL, &now->stats, feed->id);
         struct feed_rates rates;
+        struct verdict verdict;
         struct filling filling;
+        verdict_of(before ? &before->stats : NULL, &now->stats, feed, &verdict);
         rates_between(earlier, feed, before ? before->stats.taken_ns : 0, now->stats.taken_ns, &rates);
         if (!begin(&filling, sections, SECTION_FEEDS, feed->id, feed->id))
             return;
@@ -175,7 +178,7 @@ static void fill_feeds(struct sections *sections, const struct top_look *before,
         put_share(&filling, rates.consumer_wait);
         put_number(&filling, rates.read_errors);
         put_number(&filling, feed->loaders);
-        put_text(&filling, rates_bottleneck(&rates, feed));
+        put_text(&filling, verdict_word(verdict.bound));
     }
 }
 
