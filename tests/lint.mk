@@ -5,7 +5,7 @@ LINT         := $(BUILD)/lint
 LINT_SOURCES := $(sort $(wildcard base/*.c order/*.c shm/*.c gpu/*.c proto/*.c client/*.c client/*/*.c client/*/*/*.c daemon/*.c daemon/*/*.c daemon/*/*/*.c bench/*.c bench/*/*.c tests/*/*.c))
 LINT_HEADERS := $(sort $(wildcard base/*.h order/*.h shm/*.h gpu/*.h proto/*.h client/*.h client/*/*.h client/*/*/*.h daemon/*.h daemon/*/*.h daemon/*/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
 # Bash if their first line says so; completion files are sourced by bash.
-LINT_SCRIPTS := $(sort $(wildcard tools/*.sh tools/deb/* tools/bundle/check tools/bundle/check-gpu tools/bundle/bench-gpu tools/bundle/bench-torch-gpu tools/bundle/bench.sh tools/bundle/storm tests/*.sh tests/*/*.sh bench/*.sh client/ctl/*.bash client/python/*.sh .ci/run))
+LINT_SCRIPTS := $(sort $(wildcard tools/*.sh tools/deb/feedd.p* systemd/close-socket tools/bundle/check tools/bundle/check-gpu tools/bundle/bench-gpu tools/bundle/bench-torch-gpu tools/bundle/bench.sh tools/bundle/storm tests/*.sh tests/*/*.sh bench/*.sh client/ctl/*.bash client/python/*.sh .ci/run))
 LINT_MANUALS := $(sort $(wildcard client/*.[1-8] client/*/*.[1-8] daemon/*.[1-8])) $(BUILD)/man/feedd.conf.5
 
 # Suppressed: memleak, because cppcheck does not know cleanup attributes; uninitvar, because it treats taking the address

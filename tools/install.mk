@@ -1,15 +1,26 @@
 # make install DESTDIR= PREFIX=, make uninstall, make deb. Paths in the units and in libfeed.pc follow PREFIX.
+# make check-systemd: the packages under a systemd that boots in a container.
 
 BINDIR     ?= $(PREFIX)/bin
 LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 DATADIR    ?= $(PREFIX)/share
+LIBEXECDIR ?= $(PREFIX)/libexec
 # Everything stays below a private prefix, so that root is not needed.
 SYSCONFDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
 SYSTEMDDIR ?= $(PREFIX)/lib
 
 fill = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' \
-           -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
+           -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' \
+           -e 's|@LIBEXECDIR@|$(LIBEXECDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
+
+# The service, and the template of a daemon per job or tenant, whose names and folders contain the instance's.
+SERVICES := $(BUILD)/units/feedd.service $(BUILD)/units/feedd@.service
+$(BUILD)/units/feedd.service: service = -e 's|@UNIT@|feedd|g' -e 's|@CONFIG@|feedd.conf|g' -e 's|@FOLDER@|feedd|g' -e 's|@OF_INSTANCE@||g'
+$(BUILD)/units/feedd@.service: service = -e 's|@UNIT@|feedd@%i|g' -e 's|@CONFIG@|%i.conf|g' -e 's|@FOLDER@|feedd@%i|g' -e 's|@OF_INSTANCE@| (%i)|g'
+$(SERVICES): systemd/feedd.service.in FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)$(fill) $(service) $< >$@
 
 # The option list comes from the program's own table.
 $(BUILD)/man/feedd.conf.5: daemon/feedd.conf.5.in $(BUILD)/feedd
@@ -32,8 +43,11 @@ $(if $(HAVE_MICROHTTPD),$(exporter_files))
 644 client/ctl/feedctl.1 $(DATADIR)/man/man1/feedctl.1
 644 client/libfeed.3 $(DATADIR)/man/man3/libfeed.3
 644 client/ctl/feedctl.bash $(DATADIR)/bash-completion/completions/feedctl
-644 systemd/feedd.service.in $(SYSTEMDDIR)/systemd/system/feedd.service
+755 systemd/close-socket $(LIBEXECDIR)/feedd/close-socket
+644 $(BUILD)/units/feedd.service $(SYSTEMDDIR)/systemd/system/feedd.service
+644 $(BUILD)/units/feedd@.service $(SYSTEMDDIR)/systemd/system/feedd@.service
 644 systemd/feedd.socket $(SYSTEMDDIR)/systemd/system/feedd.socket
+644 systemd/feedd@.socket $(SYSTEMDDIR)/systemd/system/feedd@.socket
 644 systemd/feedd.sysusers $(SYSTEMDDIR)/sysusers.d/feedd.conf
 644 systemd/feedd.tmpfiles $(SYSTEMDDIR)/tmpfiles.d/feedd.conf
 644 systemd/feedd.conf $(DATADIR)/doc/feedd/examples/feedd.conf
@@ -55,7 +69,7 @@ endef
 export installed_files
 
 # An administrator's feedd.conf is never overwritten.
-install: all $(BUILD)/man/feedd.conf.5
+install: all $(BUILD)/man/feedd.conf.5 $(SERVICES)
 	$(Q)printf '%s\n' "$$installed_files" | while read -r mode file target; do \
 	    case $$file in \
 	    '') ;; \
@@ -64,6 +78,7 @@ install: all $(BUILD)/man/feedd.conf.5
 	    *) install -D -m "$$mode" "$$file" "$(DESTDIR)$$target" ;; \
 	    esac || exit 1; done
 	$(Q)ln -sf libfeed.so.0 '$(DESTDIR)$(LIBDIR)/libfeed.so'
+	$(Q)install -d -m 755 '$(DESTDIR)$(SYSCONFDIR)/feedd/datasets.d'
 	$(Q)test -e '$(DESTDIR)$(SYSCONFDIR)/feedd/feedd.conf' || \
 	    install -D -m 644 systemd/feedd.conf '$(DESTDIR)$(SYSCONFDIR)/feedd/feedd.conf'
 
@@ -75,10 +90,17 @@ uninstall:
 	$(Q)rmdir -p --ignore-fail-on-non-empty '$(DESTDIR)$(DATADIR)/doc/feedd/examples' \
 	    '$(DESTDIR)$(DATADIR)/doc/feedd/docs' 2>/dev/null || true
 
-# With the Python package for the Python of the system.
+# feedd, libfeed0, libfeed-dev, and python3-feedd for the Python of the system, in $(BUILD)/packages.
 deb:
 	$(Q)tools/install-dependencies.sh build package python
 	+$(Q)$(again) all python
 	$(Q)MAKE='$(MAKE) --no-print-directory' tools/make-deb.sh '$(BUILD)' '$(VERSION)' '$(BUILD)/python'
 
-.PHONY: install uninstall deb
+# Boots a container, so it needs root. SYSTEMDFLAGS="--only '*drain*'" runs some of the tests.
+SYSTEMDFLAGS ?=
+check-systemd:
+	$(Q)tools/install-dependencies.sh systemd
+	+$(Q)$(MAKE) --no-print-directory deb >$(BUILD)/deb.log 2>&1 || { cat $(BUILD)/deb.log; exit 1; }
+	$(Q)tests/systemd/check.py --build $(BUILD) $(SYSTEMDFLAGS)
+
+.PHONY: install uninstall deb check-systemd

@@ -22,7 +22,7 @@ struct config_field {
 struct dataset_config {
     char *name;
     uint32_t line;      // of its [dataset NAME], [view NAME] or [mix NAME]
-    const char *file;   // of the configuration, for messages; owned by struct config
+    const char *file;   // that it stands in, for messages; owned by struct config
     const char *folder; // where relative paths start; owned by struct config. NULL: the working directory
     const char *index_folder; // of [feedd]; owned by struct config. NULL: unset
     // The members below are filled through options.def.
@@ -76,10 +76,19 @@ struct dataset_config {
     struct allow_list groups;
 };
 
+// Another file of a configuration.
+struct config_included {
+    char *path;
+    char *folder; // absolute
+};
+
 struct config {
     _Atomic uint32_t references;
     char *file;
-    char *folder; // of the file, absolute
+    char *folder;  // of the file, absolute
+    char *include; // other files: a path or pattern; NULL: none
+    struct config_included *included;
+    size_t included_count;
     char *socket;
     char *socket_group;                      // NULL: leave it unchanged
     uint32_t socket_line, socket_group_line; // 0: absent
