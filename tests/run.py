@@ -36,9 +36,9 @@ PYTHON_WITH_TORCH = [
 PYTHON_ON_GPU = ["test_iterate", "test_jax", "test_lifetime", "test_state", "test_threads", "test_transform"]
 # The integration tests whose files PyArrow or Pillow writes, which make python installs.
 WITH_PACKAGE = {
-    "test_compressed": "pyarrow", "test_condemned": "images", "test_image_jpeg": "pillow", "test_image_png": "pillow",
-    "test_image_resize": "pillow", "test_image_webp": "pillow", "test_images": "images", "test_images_broken": "images",
-    "test_images_documents": "images", "test_parquet": "pyarrow", "test_pyarrow": "pyarrow",
+    "test_compressed": "pyarrow", "test_condemned": "images", "test_gpu_images": "images", "test_image_jpeg": "pillow",
+    "test_image_png": "pillow", "test_image_resize": "pillow", "test_image_webp": "pillow", "test_images": "images",
+    "test_images_broken": "images", "test_images_documents": "images", "test_parquet": "pyarrow", "test_pyarrow": "pyarrow",
 }  # fmt: skip
 running = set()  # session leaders of the running programs
 # What an interpreter must have, by what the tests run with; prints nothing if it has it.

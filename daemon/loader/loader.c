@@ -127,9 +127,8 @@ static void choose_mode(struct loader *loader) {
         residency_policy_init(&loader->policy, major_faults(), monotonic_ns());
         bool resident = residency_sample(&settings->layout, HERITAGE_FILES, &loader->probe) >= RESIDENT;
         loader->policy.mode = loader->mode = resident ? IO_MAPPED : IO_URING;
-        loader->reason = resident ? REASON_RESIDENT : REASON_COLD;
-        if (loader->probe.method == RESIDENCY_NONE)
-            loader->reason = REASON_UNKNOWN;
+        const bool known = loader->probe.method != RESIDENCY_NONE;
+        loader->reason = !known ? REASON_UNKNOWN : resident ? REASON_RESIDENT : REASON_COLD;
     }
 }
 
@@ -352,8 +351,8 @@ static int start(struct loader *loader, struct error *error) {
         err = map_index(board->settings, &board->index, error);
     if (!err)
         err = stats_map_loader(HERITAGE_STATS, board->settings->stats_record, &board->stats, error);
-    // What is mapped needs no descriptor, and by one of these, memory that others map could be resized. Nothing of a
-    // dataset has been read yet that could take this process over.
+    // What is mapped needs no descriptor, and by one of these, memory that others map could be resized. Nothing has
+    // been read yet that could take this process over.
     close(HERITAGE_RING);
     close(HERITAGE_STATS);
     close(HERITAGE_LIST);
@@ -362,10 +361,11 @@ static int start(struct loader *loader, struct error *error) {
         err = mix_parts_open(&board->mix, board->settings, board->ring.header, error);
     close(HERITAGE_PARTS);
     if (!err)
-        err = stage_set_open(&loader->stages, &board->settings->layout, board->ring.header->fields, error);
+        err = stage_set_open(&loader->stages, &board->settings->layout, board->ring.header->fields,
+                             board->settings->gpu_images, error);
+    board->stages = &loader->stages;
     if (err)
         return err;
-    board->stages = &loader->stages;
     board->event_fd = HERITAGE_EVENT;
     choose_mode(loader);
     return job_board_open(board, error);

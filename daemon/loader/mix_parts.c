@@ -65,7 +65,7 @@ static int open_part(struct mix_parts *mix, const struct loader_settings *settin
     if (!err)
         err = map_index(settings, i, layout, &part->index, error);
     if (!err)
-        err = stage_set_open(&mix->stages[i], layout, header->fields, error);
+        err = stage_set_open(&mix->stages[i], layout, header->fields, false, error);
     if (!err)
         err = sampler_open(&mix->samplers[i], dataset_source_order(layout, settings->mix_shuffle),
                            layout->samples, header->seed, &layout->selection, list,

@@ -10,10 +10,11 @@ struct stage_set {
     struct stage *of_field[RING_MAX_FIELDS]; // NULL: delivered as it is stored
 };
 
-// Opens the stages that the layout asks for. `layout` must outlive them. -EINVAL when one of them does not deliver what
+// Opens the stages that the layout asks for. `gpu_images`: images that a GPU can make are made there (gpu_images.h).
+// `layout` must outlive them. -EINVAL when one of them does not deliver what
 // the ring's fields have room for; then nothing is left open.
 int stage_set_open(struct stage_set *set, const struct dataset_layout *layout,
-                   const struct ring_field *fields, struct error *error);
+                   const struct ring_field *fields, bool gpu_images, struct error *error);
 void stage_set_close(struct stage_set *set);
 
 #endif
