@@ -15,6 +15,7 @@ sys.dont_write_bytecode = True
 from setting import BenchError, GpuBench, gpu_name # first: it finds the modules of the folder above
 from costs import attach_ms, memory, next_us
 from delivered import copy_limit, delivered
+from images_on_gpu import image_gpu
 from measure import Records
 from packed import ragged, tokens
 from sharing import sharing, two
@@ -34,6 +35,7 @@ FIGURES = {
     "gpu.two": two,
     "gpu.tokens": tokens,
     "gpu.ragged": ragged,
+    "image.gpu": image_gpu,
 }
 
 
