@@ -98,6 +98,20 @@ $(call objects,$(wildcard gpu/gpu_cuda*.c) tests/unit/test_gpu.c): $(CUDA_FOUND)
 $(call objects,$(wildcard gpu/gpu_cuda*.c)): FLAGS += $(CUDA_FLAGS)
 $(call objects,tests/unit/test_gpu.c): FLAGS += $(filter -D%,$(CUDA_FLAGS))
 
+# The kernel that finishes images, for each architecture from sm_70 on that this nvcc knows, and as PTX for those to come.
+# Without nvcc, images are decoded on the CPU.
+NVCC ?= $(if $(filter-out 0,$(CUDA)),$(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) \
+                                                 $(shell command -v nvcc 2>/dev/null)))
+ifneq ($(NVCC),)
+FINISH := $(BUILD)/gen/finish.fatbin
+$(call objects,gpu/gpu_cuda.c gpu/gpu_cuda_finish.c): FLAGS += -DHAVE_FINISH=1 -DFINISH_FATBIN='"$(abspath $(FINISH))"'
+$(call objects,gpu/gpu_cuda_finish.c): $(FINISH)
+endif
+$(BUILD)/gen/finish.fatbin: gpu/finish.cu gpu/finish_math.h shm/image_record.h tools/finish-kernel.sh
+	$(call say,NVCC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)tools/finish-kernel.sh '$(NVCC)' $< $@
+
 $(BUILD)/obj/gen/feed.pb-c.o: $(BUILD)/gen/feed.pb-c.c
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)

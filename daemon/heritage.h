@@ -44,6 +44,7 @@ struct transfer_settings {
     uint32_t stats_record;
     uint32_t log_level;
     uint32_t confine;
+    uint32_t decodes; // 1: some dataset has images that the GPU's engine is to decode
     char uuid[GPU_UUID_BYTES];
 };
 
@@ -67,7 +68,7 @@ struct loader_settings {
     uint32_t mix_shuffle;          // ... and whether its sources are shuffled
     uint32_t stripe;               // of each slot's chunks, that it claims first ...
     uint32_t stripes;              // ... of so many
-    uint32_t reserved;
+    uint32_t gpu_images;           // 1: images that a GPU can make are made there
     struct dataset_layout layout;
 };
 

@@ -227,6 +227,15 @@ int gpu_stream_create(struct gpu *gpu, gpu_stream *stream, struct error *error) 
     return gpu->operations->stream_create(gpu, stream, error);
 }
 
+int gpu_urgent_stream_create(struct gpu *gpu, gpu_stream *stream, struct error *error) {
+    *stream = NULL;
+    return gpu->operations->urgent_stream_create(gpu, stream, error);
+}
+
+int gpu_call(struct gpu *gpu, void (*function)(void *), void *argument, struct error *error) {
+    return gpu->operations->call(gpu, function, argument, error);
+}
+
 void gpu_stream_destroy(struct gpu *gpu, gpu_stream stream) {
     if (stream)
         gpu->operations->stream_destroy(gpu, stream);

@@ -54,7 +54,7 @@ INSIDE = {
     "daemon/loader/block": ["daemon/block", "daemon/loader/read", "daemon/dataset"],
     "daemon/loader/read": ["daemon/dataset"],
     "daemon/loader/stage": ["daemon/dataset", "daemon/image", "daemon/loader/read"],
-    "daemon/transfer": ["daemon/confine"],
+    "daemon/transfer": ["daemon/confine", "daemon/image"],
     "daemon/supervisor": ["daemon/config", "daemon/confine", "daemon/dataset", "daemon/source", "daemon/loader"],
     "daemon/supervisor/delivery": [],
     "daemon/supervisor/processes": ["daemon/config", "daemon/confine", "daemon/dataset"],
@@ -62,7 +62,7 @@ INSIDE = {
                                 "daemon/dataset"],
     "daemon/supervisor/clients": ["daemon/supervisor/feeds", "daemon/supervisor/delivery", "daemon/supervisor/processes",
                                   "daemon/config", "daemon/confine", "daemon/dataset", "daemon/source",
-                                  "daemon/loader/read"],
+                                  "daemon/loader/read", "daemon/loader/stage"],
 }  # fmt: skip
 # What all folders of the supervisor, and all of formats, may include.
 SHARED = {"daemon/source/source.h", "daemon/source/source_npy.h",

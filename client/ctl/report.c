@@ -229,13 +229,14 @@ static json_t *verdict_json(const struct verdict *verdict) {
 
 static json_t *rates_json(const struct feed_rates *rates, const struct verdict *verdict) {
     json_t *json = json_pack(
-        "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:s}", "seconds", rates->seconds,
-        "samples_per_s", rates->samples_per_s, "batches_per_s", rates->batches_per_s, "bytes_per_s",
-        rates->bytes_per_s, "read_bytes_per_s", rates->read_bytes_per_s, "cached_per_s", rates->cached_per_s, "ring_full", rates->ring_full,
-        "room_wait", rates->room_wait, "io_wait", rates->io_wait, "consumer_wait", rates->consumer_wait,
-        "read_errors", (json_int_t)rates->read_errors, "skipped", (json_int_t)rates->skipped,
-        "children_replaced", (json_int_t)rates->children_replaced, "consumers_detached",
-        (json_int_t)rates->consumers_detached, "bottleneck", verdict_word(verdict->bound));
+        "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:s}", "seconds",
+        rates->seconds, "samples_per_s", rates->samples_per_s, "batches_per_s", rates->batches_per_s,
+        "bytes_per_s", rates->bytes_per_s, "read_bytes_per_s", rates->read_bytes_per_s, "cached_per_s",
+        rates->cached_per_s, "ring_full", rates->ring_full, "room_wait", rates->room_wait, "io_wait",
+        rates->io_wait, "consumer_wait", rates->consumer_wait, "read_errors", (json_int_t)rates->read_errors,
+        "skipped", (json_int_t)rates->skipped, "children_replaced", (json_int_t)rates->children_replaced,
+        "consumers_detached", (json_int_t)rates->consumers_detached, "bottleneck",
+        verdict_word(verdict->bound));
     json_object_set_new(json, "verdict", verdict_json(verdict));
     return json;
 }

@@ -73,6 +73,7 @@ static int send_attach(struct attachment *fresh, struct gpu *gpu, const struct a
         attach.share = fresh->request->share;
     if (gpu)
         attach.device = gpu->uuid;
+    attach.finishes_images = gpu && gpu_finishes(gpu);
     if (fresh->request->resume)
         attach.resume = fresh->request->resume;
     int err = before ? continue_from(&attach, before, token, error) : 0;
@@ -156,6 +157,8 @@ static int map_ring(struct attachment *fresh, struct gpu *gpu, const Feedd__Atta
     if (!err && gpu)
         err = mapped_pool_open(&fresh->pool, gpu, &fresh->ring, memory_fd, attached->pool_bytes, words_fd,
                                error);
+    if (!err)
+        err = finisher_open(&fresh->finisher, gpu, &fresh->ring, attached, error);
     if (!err && fresh->ring.header->order_version == ORDER_WINDOW_1)
         err = own_window_open(&fresh->window, fresh->ring.header->samples, fresh->ring.header->seed,
                               attached->window, window_fd, error);
@@ -270,6 +273,7 @@ void attachment_close(struct attachment *attachment) {
     if (!attachment)
         return;
     // Before the connection: the daemon does not wait for the streams of a consumer that has left.
+    finisher_close(&attachment->finisher);
     mapped_pool_close(&attachment->pool);
     own_window_close(&attachment->window);
     if (attachment->ring.header)

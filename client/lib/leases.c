@@ -19,7 +19,7 @@ static int grant_slot(struct attachment *attachment, uint32_t slot, uint64_t fil
     if (attachment->held + attachment->queue_count + attachment->returned_count >= attachment->prefetch)
         return error_set(error, -EPROTO, "feedd on %s granted more than the %u batches agreed", socket,
                          attachment->prefetch);
-    attachment->leases[slot] = (struct lease){attachment->next_sequence++, fill, LEASE_QUEUED};
+    attachment->leases[slot] = (struct lease){attachment->next_sequence++, fill, LEASE_QUEUED, false};
     uint32_t place = (attachment->queue_first + attachment->queue_count++) % attachment->prefetch;
     attachment->queue[place] = slot;
     return 0;

@@ -41,6 +41,7 @@ enum image_step_kind {
 #define IMAGE_STEPS_DECODE 1u // `decode` is written
 #define IMAGE_STEPS_FAST   2u // ... decode fast
 #define IMAGE_STEPS_EXIF   4u // ... decode exif
+#define IMAGE_STEPS_GPU    8u // ... decode gpu
 
 // Which of a step's values is what.
 #define IMAGE_VALUE_CHANCE  0u // of flip, vertical_flip, grayscale and erase: 0 to 1

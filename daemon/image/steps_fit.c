@@ -57,8 +57,32 @@ static int check_fills(const struct image_steps *steps, struct error *error) {
     return 0;
 }
 
+// What the kernel can do that finishes images on a GPU.
+static int check_gpu(const struct image_steps *steps, struct error *error) {
+    if (!(steps->flags & IMAGE_STEPS_GPU))
+        return 0;
+    if (steps->flags & IMAGE_STEPS_FAST)
+        return error_set(error, -EINVAL, "found decode fast gpu, wanted one of fast and gpu");
+    if (steps->with[0])
+        return error_set(error, -EINVAL, "found decode gpu before with, wanted it only for the image");
+    for (uint32_t i = 0; i < steps->count; i++) {
+        const struct image_step *step = &steps->steps[i];
+        const bool resizes = step->kind == IMAGE_RESIZE || step->kind == IMAGE_RANDOM_RESIZED_CROP;
+        if (!image_step_is_geometric(step))
+            return error_set(error, -EINVAL,
+                             "found decode gpu and %s, wanted no steps on colours with decode gpu",
+                             image_step_name(step->kind));
+        if (resizes && step->filter == IMAGE_NEAREST)
+            return error_set(error, -EINVAL,
+                             "found decode gpu and nearest, wanted bilinear or bicubic with decode gpu");
+    }
+    return 0;
+}
+
 int image_steps_fit(struct image_steps *steps, const struct image_stored *stored, struct error *error) {
     int err = stored->encoded ? fit_encoded(steps, error) : fit_stored(steps, stored, error);
+    if (!err)
+        err = check_gpu(steps, error);
     return err ? err : check_fills(steps, error);
 }
 

@@ -95,9 +95,8 @@ static void choose_mode(struct loader *loader) {
         residency_policy_init(&loader->policy, major_faults(), monotonic_ns());
         bool resident = residency_sample(&settings->layout, HERITAGE_FILES, &loader->probe) >= RESIDENT;
         loader->policy.mode = loader->mode = resident ? IO_MAPPED : IO_URING;
-        loader->reason = resident ? REASON_RESIDENT : REASON_COLD;
-        if (loader->probe.method == RESIDENCY_NONE)
-            loader->reason = REASON_UNKNOWN;
+        const bool known = loader->probe.method != RESIDENCY_NONE;
+        loader->reason = !known ? REASON_UNKNOWN : resident ? REASON_RESIDENT : REASON_COLD;
     }
 }
 
@@ -350,14 +349,15 @@ static int start(struct loader *loader, struct error *error) {
         err = mix_parts_open(&board->mix, board->settings, board->ring.header, error);
     close(HERITAGE_PARTS);
     if (!err)
-        err = stage_set_open(&loader->stages, &board->settings->layout, board->ring.header->fields, error);
+        err = stage_set_open(&loader->stages, &board->settings->layout, board->ring.header->fields,
+                             board->settings->gpu_images, error);
+    board->stages = &loader->stages;
     if (!err)
         stage_set_open_cache(&loader->stages, &board->settings->layout, HERITAGE_CACHE, HERITAGE_CACHE_FILE);
     close(HERITAGE_CACHE);
     close(HERITAGE_CACHE_FILE);
     if (err)
         return err;
-    board->stages = &loader->stages;
     board->event_fd = HERITAGE_EVENT;
     choose_mode(loader);
     return job_board_open(board, error);

@@ -53,6 +53,7 @@ int copies_open(struct copies *copies, struct gpu *gpu, struct ring *ring, uint3
 }
 
 void copies_close(struct copies *copies) {
+    images_close(copies->images);
     for (uint32_t i = 0; i < COPY_STREAMS; i++)
         if (copies->streams[i])
             gpu_stream_destroy(copies->gpu, copies->streams[i]);
@@ -91,6 +92,10 @@ static struct copy take(const struct copies *copies, const struct ring_claim *cl
         .source = exists ? batch->source : 0,
         .fill = batch->fill,
         .bytes = exists ? used_bytes(copies->ring, claim->slot, batch->count - batch->skipped) : 0,
+        .count = exists && batch->skipped <= batch->count
+                     ? (uint32_t)min_u64(batch->count - batch->skipped, copies->ring->header->batch_size)
+                     : 0,
+        .again = atomic_load_explicit(&batch->recovered, memory_order_relaxed) != 0,
         .since_ns = now_ns,
     };
 }
@@ -135,6 +140,10 @@ static int copy_slot(struct copies *copies, gpu_stream stream, const struct copy
     uint64_t to = copies->pool_address + copy->claim.slot * copies->ring->header->slot_bytes;
     const uint8_t *from = ring_slot_data(&copies->source, copy->source);
     uint64_t first = copy->bytes;
+    if (copies->images) {
+        const struct images_batch batch = {copy->source, copy->claim.slot, copy->count, copy->again};
+        return images_queue(copies->images, stream, &batch, error);
+    }
     int err = registration_cover(copies->pinned, copy->source, copy->bytes, &first, error);
     if (!err && first)
         err = gpu_copy_in(copies->gpu, stream, to, from, first, error);

@@ -9,6 +9,7 @@
 #define FEEDD_DAEMON_TRANSFER_COPIES_H
 
 #include "base/error.h"
+#include "daemon/transfer/images.h"
 #include "daemon/transfer/registration.h"
 #include "gpu/gpu.h"
 #include "shm/ring.h"
@@ -22,6 +23,8 @@ struct copy {
     uint32_t source;    // slot of the feed's ring
     uint64_t fill;      // of the slot
     uint64_t bytes;     // to copy
+    uint32_t count;     // samples
+    bool again;         // a process has died with it in hand
     uint64_t since_ns;  // claimed
     uint64_t queued_ns; // once it is under way
 };
@@ -38,6 +41,7 @@ struct copies {
     struct ring source;          // the feed's
     struct ring *ring;           // the pool's
     struct registration *pinned; // of the source's slots
+    struct images *images;       // NULL: batches are copied as they are
     uint32_t owner;
     uint64_t pool_address;
     gpu_stream streams[COPY_STREAMS];

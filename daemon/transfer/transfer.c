@@ -28,12 +28,14 @@
 #define NAP_SLACK_NS   1000ul // the kernel's own is 50 us
 #define BUS_GUESS      50     // bytes a ns, until it is measured
 #define LAG_REPORT_NS  (1000 * NS_PER_MS)
+#define TEXT_MOST      190 // of why there is no engine
 
 struct transfer {
     const struct transfer_settings *settings;
     struct stats_gpu *stats;
     struct trace_writer trace;
     struct gpu *gpu;
+    struct engine *engine; // NULL: none
     LIST_HEAD(, device_ring) pools;
     uint64_t beat_ns, listened_ns, stepped_ns;
     uint64_t nap_ns; // the last one while waiting for releases
@@ -62,8 +64,7 @@ static void report(uint32_t kind, uint32_t pool, const struct error *error, stru
 }
 
 static void wake_supervisor(const struct device_ring *pool) {
-    const uint64_t one = 1;
-    if (write(pool->event_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+    if (write(pool->event_fd, &(uint64_t){1}, sizeof(uint64_t)) < 0 && errno != EAGAIN)
         log_warning("cannot wake the supervisor: %m");
 }
 
@@ -84,8 +85,8 @@ static struct device_ring *find_pool(const struct transfer *transfer, uint32_t i
     struct device_ring *pool;
     LIST_FOREACH(pool, &transfer->pools, link)
         if (pool->id == id)
-            return pool;
-    return NULL;
+            break;
+    return pool;
 }
 
 static void drop_pool(struct transfer *transfer, struct device_ring *pool) {
@@ -98,7 +99,7 @@ static void open_pool(struct transfer *transfer, const struct transfer_request *
                       uint32_t fd_count) {
     struct device_ring *pool = NULL;
     struct error error = {0};
-    if (device_ring_begin(transfer->gpu, request, fds, fd_count, &pool, &error) < 0) {
+    if (device_ring_begin(transfer->gpu, transfer->engine, request, fds, fd_count, &pool, &error) < 0) {
         report(TRANSFER_POOL_REFUSED, request->pool, &error, NULL, -1);
         return;
     }
@@ -319,6 +320,17 @@ static int serve(struct transfer *transfer) {
     return 0;
 }
 
+// The name of the GPU, and behind it, why there is no engine.
+static void report_ready(struct transfer *transfer) {
+    struct transfer_report ready = {0};
+    struct error why = {0};
+    int length = snprintf(ready.text, sizeof ready.text, "%s", transfer->gpu->name);
+    if (transfer->settings->decodes)
+        ready.engine = engine_open(&transfer->engine, transfer->gpu, &why) ? ENGINE_MISSING : ENGINE_WORKS;
+    snprintf(ready.text + length + 1, sizeof ready.text - (size_t)length - 1, "%.*s", TEXT_MOST, why.text);
+    report(TRANSFER_READY, 0, NULL, &ready, -1);
+}
+
 static int open_gpu(struct transfer *transfer, struct error *error) {
     uint64_t free_bytes = 0;
     int err = gpu_open(&transfer->gpu, transfer->settings->uuid, error);
@@ -333,9 +345,7 @@ static int open_gpu(struct transfer *transfer, struct error *error) {
     log_info("%s, %s, %" PRIu64 " MiB free of %" PRIu64, transfer->gpu->name, transfer->gpu->uuid,
              free_bytes >> 20, transfer->gpu->memory_bytes >> 20);
     update_gauges(transfer);
-    struct error name = {0};
-    snprintf(name.text, sizeof name.text, "%s", transfer->gpu->name);
-    report(TRANSFER_READY, 0, &name, NULL, -1);
+    report_ready(transfer);
     return 0;
 }
 
@@ -385,6 +395,7 @@ int transfer_run(void) {
     struct device_ring *pool;
     while ((pool = LIST_FIRST(&transfer.pools)))
         drop_pool(&transfer, pool);
+    engine_close(transfer.engine);
     gpu_close(transfer.gpu);
     return EXIT_SUCCESS;
 }

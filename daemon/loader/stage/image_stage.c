@@ -7,10 +7,8 @@
 #include "base/sizes.h"
 #include "daemon/image/pipeline.h"
 #include "daemon/loader/stage/guarded_cache.h"
+#include "daemon/loader/stage/image_table.h"
 #include "daemon/loader/stage/transform_run.h"
-
-#define CHANNELS_MOST 3u
-#define TABLE_BYTES   4u // of the largest type that is looked up
 
 struct image_stage {
     struct stage stage;
@@ -19,7 +17,7 @@ struct image_stage {
     struct image_pipeline *pipeline;
     // What the values 0..255 of each channel become. If what a value becomes depends on the others of its sample, or is
     // larger, the pixels go to `pixels` first.
-    uint8_t table[CHANNELS_MOST * IMAGE_TABLE_VALUES * TABLE_BYTES];
+    uint8_t table[IMAGE_TABLE_BYTES];
     uint8_t *pixels;
     // Of decoded samples; NULL: none. `field` is this stage's in the layout.
     struct sample_cache *cache;
@@ -33,22 +31,6 @@ static int image_bytes_needed(const struct stage *stage, uint64_t stored_bytes, 
         return -EINVAL;
     *bytes = max_u64(stored_bytes, 1);
     return 0;
-}
-
-// What tells clients why, without the sentence.
-static int reason_code(int err) {
-    switch (err) {
-    case -EBADMSG:
-        return -IMAGE_DAMAGED_ERROR;
-    case -ENOTSUP:
-        return -IMAGE_UNKNOWN_ERROR;
-    case -EFBIG:
-        return -IMAGE_LARGE_ERROR;
-    case -EINVAL:
-        return -IMAGE_SIZE_ERROR;
-    default:
-        return err;
-    }
 }
 
 // What becomes an entry of the cache.
@@ -95,7 +77,7 @@ static void image_stage_run(struct stage *stage, const struct stage_run *run) {
                               : image_pipeline_run(self->pipeline, run->stored + i * run->stored_bytes,
                                                    run->stored_bytes, &place, to, &error);
         if (err)
-            stage_refuse(run, i, reason_code(err), "%s", error.text);
+            stage_refuse(run, i, image_refusal_code(err), "%s", error.text);
         else if (self->pixels)
             transform_run(self->transform, self->pixels, delivered, 1);
     }
@@ -116,23 +98,12 @@ static const struct stage_ops image_ops = {
     .close = image_close,
 };
 
-// One sample that has every value in every channel.
-static void make_table(struct image_stage *self) {
-    const uint32_t channels = self->image->steps.channels;
-    uint8_t values[CHANNELS_MOST * IMAGE_TABLE_VALUES];
-    for (uint32_t i = 0; i < channels * IMAGE_TABLE_VALUES; i++)
-        values[i] = (uint8_t)i;
-    struct transform transform = *self->transform;
-    transform_fit_planes(&transform, channels, IMAGE_TABLE_VALUES);
-    transform_run(&transform, values, self->table, 1);
-}
-
 static int open_pipeline(struct image_stage *self, struct error *error) {
     const struct transform *transform = self->transform;
     const uint32_t bytes = dtype_bytes(transform->target);
     struct image_finish finish = {.element_bytes = 1};
-    if (transform_is_of_values(transform) && bytes <= TABLE_BYTES) {
-        make_table(self);
+    if (transform_is_of_values(transform) && bytes <= IMAGE_TABLE_ELEMENT) {
+        image_table_make(transform, self->image->steps.channels, self->table);
         finish =
             (struct image_finish){.table = self->table, .element_bytes = bytes, .planes = transform->planes};
     } else {
@@ -148,7 +119,7 @@ int image_stage_open(const struct dataset_image *image, const struct transform *
     const struct image_steps *steps = &image->steps;
     const uint64_t pixels = (uint64_t)steps->width * steps->height;
     *stage = NULL;
-    if (!steps->channels || steps->channels > CHANNELS_MOST ||
+    if (!steps->channels || steps->channels > IMAGE_TABLE_CHANNELS ||
         pixels * steps->channels != transform->elements ||
         transform->elements * dtype_bytes(transform->target) != delivered_bytes ||
         transform->step_count > TRANSFORM_MAX_STEPS)

@@ -4,13 +4,15 @@
 
 #include "base/error.h"
 #include "base/sizes.h"
+#include "daemon/dataset/gpu_images.h"
+#include "daemon/loader/stage/gpu_image_stage.h"
 #include "daemon/loader/stage/guarded_cache.h"
 #include "daemon/loader/stage/image_stage.h"
 #include "daemon/loader/stage/transform_stage.h"
 #include "daemon/log.h"
 
 int stage_set_open(struct stage_set *set, const struct dataset_layout *layout,
-                   const struct ring_field *fields, struct error *error) {
+                   const struct ring_field *fields, bool gpu_images, struct error *error) {
     *set = (struct stage_set){0};
     for (uint32_t i = 0; i < layout->field_count && i < RING_MAX_FIELDS; i++) {
         const struct transform *transform = &layout->transforms[i];
@@ -18,8 +20,10 @@ int stage_set_open(struct stage_set *set, const struct dataset_layout *layout,
             continue;
         const uint64_t delivered = fields[i].sample_bytes;
         const struct dataset_image *image = &layout->images[i];
-        int err = image->used ? image_stage_open(image, transform, delivered, &set->of_field[i], error)
-                              : transform_stage_open(transform, delivered, &set->of_field[i], error);
+        int err = gpu_images && gpu_images_has(layout, i)
+                      ? gpu_image_stage_open(layout, i, delivered, &set->of_field[i], error)
+                  : image->used ? image_stage_open(image, transform, delivered, &set->of_field[i], error)
+                                : transform_stage_open(transform, delivered, &set->of_field[i], error);
         if (err) {
             stage_set_close(set);
             error_prefix(error, "field %u of the dataset", i);

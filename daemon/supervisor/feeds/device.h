@@ -51,11 +51,13 @@ struct device {
     uint32_t record;                   // in the statistics
     LIST_HEAD(, tenant) tenants;
     struct respawn respawn;
-    uint64_t idle_since_ns; // without tenants; 0: it has some
-    bool told;              // that its process was killed and does not end
-    struct error lost;      // what the last process said before it ended
-    uint64_t lost_ns;       // when it said so
-    uint64_t closed_ns;     // when it last reported that it had closed a pool
+    uint64_t idle_since_ns;      // without tenants; 0: it has some
+    bool told;                   // that its process was killed and does not end
+    struct error lost;           // what the last process said before it ended
+    uint64_t lost_ns;            // when it said so
+    enum transfer_engine engine; // of its process, while that is READY
+    char engine_why[192];        // with ENGINE_MISSING: a sentence
+    uint64_t closed_ns;          // when it last reported that it had closed a pool
 };
 
 // The device with that UUID; its transfer process is being started if it is not running.

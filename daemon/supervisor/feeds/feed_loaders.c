@@ -66,6 +66,7 @@ static int start_one(struct served_feed *feed, struct error *error) {
         .condemned = &feed->condemned,
         .mix = &feed->shape.mix,
         .mix_shuffle = feed->shape.shuffle,
+        .gpu_images = feed->shape.gpu_images,
         .changed = on_changed,
         .owner = feed,
     };

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/sizes.h"
+#include "daemon/dataset/gpu_images.h"
 #include "daemon/dataset/mix_sizes.h"
 #include "daemon/on_error.h"
 #include "daemon/supervisor/feeds/cache.h"
@@ -98,13 +99,15 @@ static void describe_plan(const struct attach_request *request, struct ring_plan
         .samples = layout->samples,
         .seed = request->shape.seed,
         .fingerprint = layout->fingerprint,
-        .work_mean = work_mean(request->shape.dataset),
+        .work_mean = request->shape.gpu_images ? 0 : work_mean(request->shape.dataset),
         .replaces = request->shape.dataset->on_error == ON_ERROR_REPLACE,
         .world_size = request->shape.world_size,
         // The samples of a mix are numbered as they stand; its loaders know the order of its sources.
         .order_version = dataset_order(layout, request->shape.shuffle && !layout->part_count),
     };
     memcpy(plan->fields, layout->fields, sizeof plan->fields);
+    if (request->shape.gpu_images)
+        gpu_images_in_ring(layout, plan->fields);
     for (uint32_t i = 0; i < layout->field_count; i++)
         plan_ragged(plan, &request->shape, i);
 }

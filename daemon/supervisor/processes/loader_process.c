@@ -144,6 +144,7 @@ static int write_settings(const struct loader_start *start, uint32_t record, int
         .mix = *start->mix,
         .mix_shuffle = start->mix_shuffle,
         .share_arena = start->share_arena,
+        .gpu_images = start->gpu_images,
     };
     if (shares(start))
         settings.share = *start->share;

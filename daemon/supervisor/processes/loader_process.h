@@ -51,6 +51,7 @@ struct loader_start {
     const struct condemned *condemned;
     const struct mix_run *mix; // of a mix: the run; else zeros
     bool mix_shuffle;          // ... and whether its sources are shuffled
+    bool gpu_images;           // those that a GPU can make are made there
     void *owner;
     void (*changed)(struct process *process); // see process.h
 };
