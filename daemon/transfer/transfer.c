@@ -46,9 +46,7 @@ struct transfer {
 
 static void report(uint32_t kind, uint32_t pool, const struct error *error, struct transfer_report *more,
                    int fd) {
-    struct transfer_report message = {0};
-    if (more)
-        message = *more;
+    struct transfer_report message = more ? *more : (struct transfer_report){0};
     message.kind = kind;
     message.pool = pool;
     if (error) {
