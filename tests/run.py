@@ -157,7 +157,8 @@ def find_programs(options):
     if options.torch:
         programs = list(python_tests(options, build))
     elif options.device:
-        programs = [integration_test(options, build, name, options.device) for name in [*DELIVERY, "test_gpu", "test_gpu_kill"]]
+        names = [*DELIVERY, "test_gpu", "test_gpu_images", "test_gpu_kill"]
+        programs = [integration_test(options, build, name, options.device) for name in names]
         programs += python_tests(options, build)
     else:
         programs = list(find_unit_tests(options, build))
