@@ -28,6 +28,7 @@ struct host_image {
     const struct finish_batch *batch;
     struct image_record record;
     const uint8_t *pixels;
+    struct finish_planes planes;
     uint8_t *output;
     struct axis *across, *down; // of the part
 };
@@ -52,8 +53,7 @@ static struct finish_pixel fetch(const struct host_image *image, uint32_t x, uin
     int64_t column = (int64_t)record->crop_x + x, row = (int64_t)record->crop_y + y;
     column = column < 0 ? 0 : column >= record->width ? record->width - 1 : column;
     row = row < 0 ? 0 : row >= record->height ? record->height - 1 : row;
-    return finish_pixel_at(record, image->pixels, (uint32_t)column, (uint32_t)row,
-                           image->batch->channels == 1);
+    return finish_pixel_at(&image->planes, (uint32_t)column, (uint32_t)row);
 }
 
 // One result: along the first axis for each line of the second, with 8 bits in between.
@@ -94,6 +94,7 @@ static void finish_planes(struct host_image *image) {
         calloc((size_t)record->part_width + record->part_height + 1, sizeof(struct axis));
     if (!axes)
         return;
+    image->planes = finish_planes_of(record, image->pixels, image->batch->channels == 1);
     image->across = axes;
     image->down = axes + record->part_width;
     weigh(image->across, record->crop_width, record->result_width, record->part_x, record->part_width,

@@ -40,21 +40,12 @@ static __device__ uint32_t part_of(uint32_t place, uint32_t begin, uint32_t leng
 }
 
 static __device__ void weigh(axis *axis, uint32_t i, uint32_t part, uint32_t first, const finish_window *window) {
-    axis->count[i] = 0;
-    if (part != UINT32_MAX)
-        axis->count[i] = finish_weigh(window, first + part, &axis->begin[i], axis->weights[i]);
-}
-
-static __device__ void bound(axis *axis, uint32_t places) {
-    axis->first = UINT32_MAX;
-    axis->end = 0;
-    for (uint32_t i = 0; i < places; i++) {
-        if (!axis->count[i])
-            continue;
-        axis->first = min(axis->first, axis->begin[i]);
-        axis->end = max(axis->end, axis->begin[i] + axis->count[i]);
-    }
-    axis->end = max(axis->end, axis->first == UINT32_MAX ? 0 : axis->first);
+    axis->begin[i] = axis->count[i] = 0;
+    if (part == UINT32_MAX)
+        return;
+    axis->count[i] = finish_weigh(window, first + part, &axis->begin[i], axis->weights[i]);
+    atomicMin(&axis->first, axis->begin[i]);
+    atomicMax(&axis->end, axis->begin[i] + axis->count[i]);
 }
 
 static __device__ void make_axes(shared *mine, uint32_t thread) {
@@ -74,26 +65,25 @@ static __device__ void make_axes(shared *mine, uint32_t thread) {
               record->part_y, &window);
     }
     __syncthreads();
-    if (thread == 0)
-        bound(&mine->axes[0], TILE_X);
-    if (thread == TILE_X)
-        bound(&mine->axes[1], TILE_Y);
-    __syncthreads();
 }
 
-static __device__ uint32_t inside(int64_t place, uint32_t size) {
-    return place < 0 ? 0 : place >= size ? size - 1 : (uint32_t)place;
+static __device__ uint32_t inside(int32_t place, uint32_t size) {
+    return (uint32_t)min(max(place, 0), (int32_t)size - 1);
 }
 
-static __device__ void fetch_lines(shared *mine, const uint8_t *planes, bool grey, bool columns, uint32_t line,
+// Neighbouring threads take neighbouring pixels of a row.
+static __device__ void fetch_lines(shared *mine, const finish_planes *planes, bool columns, uint32_t line,
                                    uint32_t lines, uint32_t first, uint32_t span, uint32_t thread) {
     const image_record *record = &mine->record;
-    for (uint32_t i = thread; i < lines * span; i += THREADS) {
-        // Neighbouring threads take neighbouring pixels of a row.
-        uint32_t number = columns ? i % lines : i / span, place = columns ? i / lines : i % span;
-        uint32_t x = columns ? line + number : first + place, y = columns ? first + place : line + number;
-        finish_pixel pixel = finish_pixel_at(record, planes, inside((int64_t)record->crop_x + x, record->width),
-                                             inside((int64_t)record->crop_y + y, record->height), grey);
+    const uint32_t step = THREADS / LINES;
+    const uint32_t number = columns ? thread % LINES : thread / step;
+    if (number >= lines)
+        return;
+    for (uint32_t place = columns ? thread / LINES : thread % step; place < span; place += step) {
+        const int32_t x = (int32_t)(columns ? line + number : first + place);
+        const int32_t y = (int32_t)(columns ? first + place : line + number);
+        finish_pixel pixel = finish_pixel_at(planes, inside(record->crop_x + x, record->width),
+                                             inside(record->crop_y + y, record->height));
         mine->source[number][place] = make_uchar4(pixel.value[0], pixel.value[1], pixel.value[2], 0);
     }
 }
@@ -124,19 +114,18 @@ static __device__ uchar4 resize_tile(shared *mine, const uint8_t *planes, bool g
     const uint32_t tx = thread % TILE_X, ty = thread / TILE_X;
     const uint32_t my_place = columns ? ty : tx, my_line = columns ? tx : ty;
     const uint32_t span = along->end > along->first ? min(along->end - along->first, IMAGE_RECORD_SPAN) : 0;
+    const finish_planes found = finish_planes_of(&mine->record, planes, grey);
+    const uint32_t begin = other->begin[my_line], end = begin + other->count[my_line];
     int32_t r = half, g = half, b = half;
     for (uint32_t line = other->first; span && line < other->end; line += LINES) {
         uint32_t lines = min(LINES, other->end - line);
-        fetch_lines(mine, planes, grey, columns, line, lines, along->first, span, thread);
+        fetch_lines(mine, &found, columns, line, lines, along->first, span, thread);
         __syncthreads();
         resize_lines(mine, along, places, lines, thread);
         __syncthreads();
-        for (uint32_t i = 0; i < lines; i++) {
-            uint32_t tap = line + i - other->begin[my_line]; // wraps around before it
-            if (tap >= other->count[my_line])
-                continue;
-            int32_t weight = other->weights[my_line][tap];
-            uchar4 pixel = mine->line[i][my_place];
+        for (uint32_t at = max(begin, line); at < min(end, line + lines); at++) {
+            int32_t weight = other->weights[my_line][at - begin];
+            uchar4 pixel = mine->line[at - line][my_place];
             r += pixel.x * weight;
             g += pixel.y * weight;
             b += pixel.z * weight;
@@ -167,6 +156,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) feedd_finish(batch all) {
     const uint32_t thread = threadIdx.x, image = blockIdx.z;
     const uint32_t x = blockIdx.x * TILE_X + thread % TILE_X, y = blockIdx.y * TILE_Y + thread / TILE_X;
     const uint8_t *pixels = all.pixels + image * all.area;
+    if (thread < 2) {
+        mine.axes[thread].first = UINT32_MAX;
+        mine.axes[thread].end = 0;
+    }
     for (uint32_t i = thread; i < IMAGE_RECORD_BYTES / 4; i += THREADS)
         ((uint32_t *)&mine.record)[i] = ((const uint32_t *)(all.records + image))[i];
     __syncthreads();

@@ -22,52 +22,73 @@ IMAGE_RECORD_FN uint8_t finish_round(int32_t sum) {
 
 // ---- Pixels ------------------------------------------------------------------------------------------------
 
-// A sum of the two nearest rows, three parts to one; of a plane whose rows are not halved, four times its row.
-IMAGE_RECORD_FN int32_t finish_column(const uint8_t *plane, struct image_plane size, bool halved, uint32_t x,
-                                      uint32_t y) {
-    uint32_t near = halved ? y / 2 : y, far = near;
-    if (halved && y % 2)
-        far = near + 1 < size.height ? near + 1 : near;
-    else if (halved)
-        far = near ? near - 1 : 0;
-    return 3 * plane[(uint64_t)near * size.width + x] + plane[(uint64_t)far * size.width + x];
+// The planes of an image, found once. Offsets within a plane have 32 bits, since its sides have 16.
+struct finish_planes {
+    const uint8_t *luminance, *blue, *red;
+    uint32_t width;                       // of the luminance
+    uint32_t colour_width, colour_height; // of the others
+    uint32_t sampling;
+    bool grey; // one channel is delivered
+};
+
+IMAGE_RECORD_FN struct finish_planes finish_planes_of(const struct image_record *record,
+                                                      const uint8_t *pixels, bool grey) {
+    struct image_plane blue = image_record_plane(record, 1), red = image_record_plane(record, 2);
+    struct finish_planes planes;
+    planes.luminance = pixels;
+    planes.blue = pixels + blue.offset;
+    planes.red = pixels + red.offset;
+    planes.width = record->width;
+    planes.colour_width = blue.width;
+    planes.colour_height = blue.height;
+    planes.sampling = record->sampling;
+    planes.grey = grey;
+    return planes;
 }
 
-// "Fancy upsampling": a triangle filter, with a rounding that alternates.
-IMAGE_RECORD_FN int32_t finish_colour(const uint8_t *plane, struct image_plane size, uint32_t sampling,
-                                      uint32_t x, uint32_t y) {
+// "Fancy upsampling": a triangle filter, with a rounding that alternates. `near` and `far` are the columns of which
+// three parts and one part are taken, `row` and `other` begin the rows.
+IMAGE_RECORD_FN int32_t finish_colour(const uint8_t *plane, uint32_t row, uint32_t other, uint32_t near,
+                                      uint32_t far, uint32_t sampling, bool odd) {
     if (sampling == IMAGE_SAMPLING_444)
-        return plane[(uint64_t)y * size.width + x];
-    bool high = sampling == IMAGE_SAMPLING_420;
-    uint32_t near = x / 2;
-    uint32_t far = x % 2 ? near + 1 : near - 1; // wraps around at 0
-    bool edge = far >= size.width;
-    if (!high) {
-        const uint8_t *row = plane + (uint64_t)y * size.width;
-        return edge ? row[near] : (3 * row[near] + row[far] + (x % 2 ? 2 : 1)) >> 2;
-    }
-    int32_t sum = finish_column(plane, size, true, near, y);
-    sum = edge ? 4 * sum : 3 * sum + finish_column(plane, size, true, far, y);
-    return (sum + (x % 2 ? 7 : 8)) >> 4;
+        return plane[row + near];
+    if (sampling == IMAGE_SAMPLING_422)
+        return near == far ? plane[row + near]
+                           : (3 * plane[row + near] + plane[row + far] + (odd ? 2 : 1)) >> 2;
+    int32_t sum = 3 * plane[row + near] + plane[other + near];
+    sum = 3 * sum + (near == far ? sum : 3 * plane[row + far] + plane[other + far]);
+    return (sum + (odd ? 7 : 8)) >> 4;
 }
 
-// The pixel of the decoded part at that place, which is within it. `grey`: one channel is delivered.
-IMAGE_RECORD_FN struct finish_pixel finish_pixel_at(const struct image_record *record, const uint8_t *planes,
-                                                    uint32_t x, uint32_t y, bool grey) {
-    int32_t luminance = planes[(uint64_t)y * record->width + x];
+// The pixel of the decoded part at that place, which is within it.
+IMAGE_RECORD_FN struct finish_pixel finish_pixel_at(const struct finish_planes *planes, uint32_t x,
+                                                    uint32_t y) {
+    int32_t luminance = planes->luminance[y * planes->width + x];
     struct finish_pixel pixel;
     pixel.value[0] = pixel.value[1] = pixel.value[2] = (uint8_t)luminance;
     pixel.value[3] = 0;
-    if (record->sampling == IMAGE_SAMPLING_GREY)
+    if (planes->sampling == IMAGE_SAMPLING_GREY)
         return pixel;
-    struct image_plane blue = image_record_plane(record, 1), red = image_record_plane(record, 2);
-    int32_t cb = finish_colour(planes + blue.offset, blue, record->sampling, x, y) - 128;
-    int32_t cr = finish_colour(planes + red.offset, red, record->sampling, x, y) - 128;
+    uint32_t near = x, far = x, row = y, other = y;
+    if (planes->sampling >= IMAGE_SAMPLING_422) {
+        near = x / 2;
+        far = x % 2 ? near + 1 : near - 1; // wraps around at 0
+        far = far < planes->colour_width ? far : near;
+    }
+    if (planes->sampling == IMAGE_SAMPLING_420) {
+        row = y / 2;
+        other = y % 2 ? row + 1 : row - 1;
+        other = other < planes->colour_height ? other : row;
+    }
+    row *= planes->colour_width;
+    other *= planes->colour_width;
+    int32_t cb = finish_colour(planes->blue, row, other, near, far, planes->sampling, x % 2) - 128;
+    int32_t cr = finish_colour(planes->red, row, other, near, far, planes->sampling, x % 2) - 128;
     // 1.402, 0.34414, 0.71414 and 1.772 with 16 bits behind the point.
     int32_t r = finish_clamp(luminance + ((91881 * cr + 32768) >> 16));
     int32_t g = finish_clamp(luminance + ((-22554 * cb - 46802 * cr + 32768) >> 16));
     int32_t b = finish_clamp(luminance + ((116130 * cb + 32768) >> 16));
-    if (grey)
+    if (planes->grey)
         r = g = b = (19595 * r + 38470 * g + 7471 * b + 32768) >> 16;
     pixel.value[0] = (uint8_t)r;
     pixel.value[1] = (uint8_t)g;

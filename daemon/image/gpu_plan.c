@@ -43,13 +43,10 @@ bool image_gpu_plan(const struct image_plan *plan, const struct image_jpeg_surve
         .top = pass->top,
     };
     memcpy(record->fill, pass->fill, sizeof pass->fill);
-    // The engine is faster with whole images (bench/README.md), so it gets parts of those alone that are too large.
-    record->image_width = record->width = survey->width;
-    record->image_height = record->height = survey->height;
-    if (image_record_plane_bytes(record) > area) {
-        cover(pass->crop.x + needed.x, needed.width, survey->width, &record->x, &record->width);
-        cover(pass->crop.y + needed.y, needed.height, survey->height, &record->y, &record->height);
-    }
+    record->image_width = survey->width;
+    record->image_height = survey->height;
+    cover(pass->crop.x + needed.x, needed.width, survey->width, &record->x, &record->width);
+    cover(pass->crop.y + needed.y, needed.height, survey->height, &record->y, &record->height);
     record->crop_x = (int32_t)pass->crop.x - (int32_t)record->x;
     record->crop_y = (int32_t)pass->crop.y - (int32_t)record->y;
     return image_record_fits(record, area);

@@ -103,7 +103,7 @@ static struct copy take(const struct copies *copies, const struct ring_claim *cl
 static void claim_all(struct copies *copies, uint64_t now_ns) {
     struct ring_claim claim;
     uint32_t slots = copies->ring->header->slot_count;
-    while (copies->waiting_count + copies->under_way_count < slots &&
+    while (copies->waiting_count + copies->decoding_count + copies->under_way_count < slots &&
            ring_claim(copies->ring, copies->owner, &claim)) {
         copies->waiting[copies->waiting_count++] = take(copies, &claim, now_ns);
     }
@@ -140,10 +140,6 @@ static int copy_slot(struct copies *copies, gpu_stream stream, const struct copy
     uint64_t to = copies->pool_address + copy->claim.slot * copies->ring->header->slot_bytes;
     const uint8_t *from = ring_slot_data(&copies->source, copy->source);
     uint64_t first = copy->bytes;
-    if (copies->images) {
-        const struct images_batch batch = {copy->source, copy->claim.slot, copy->count, copy->again};
-        return images_queue(copies->images, stream, &batch, error);
-    }
     int err = registration_cover(copies->pinned, copy->source, copy->bytes, &first, error);
     if (!err && first)
         err = gpu_copy_in(copies->gpu, stream, to, from, first, error);
@@ -179,18 +175,53 @@ static int queue_copy(struct copies *copies, struct group *group, const struct c
     return 0;
 }
 
+static int begin_images(struct copies *copies, struct copy *copy, struct error *error) {
+    const struct images_batch batch = {copy->source, copy->claim.slot, copy->count, copy->again};
+    copy->stream = copies->streams[copies->next_stream];
+    copies->next_stream = (copies->next_stream + 1) % COPY_STREAMS;
+    int err = images_begin(copies->images, copy->stream, &batch, &copy->place, error);
+    if (err)
+        return err;
+    copies->decoding[copies->decoding_count++] = *copy;
+    copies->bytes_under_way += copy->bytes;
+    return 0;
+}
+
+// What is decoded: the words follow on the same stream.
+static int end_images(struct copies *copies, struct error *error) {
+    while (copies->decoding_count && images_are_decoded(copies->images, copies->decoding[0].place)) {
+        const struct copy copy = copies->decoding[0];
+        const struct gpu_word words[] = {
+            {copies->pool_address + ring_pool_word(copies->ring->header, copy.claim.slot), copy.fill},
+            {copies->done_address + ring_slot_word(copy.claim.slot), copy.fill}};
+        copies->decoding_count--;
+        memmove(copies->decoding, copies->decoding + 1, copies->decoding_count * sizeof copy);
+        int err = images_end(copies->images, copy.place, error);
+        if (!err)
+            err = gpu_write_words(copies->gpu, copy.stream, words, COUNT_OF(words), error);
+        if (err)
+            return err;
+        copies->under_way[copies->under_way_count++] = copy;
+    }
+    return 0;
+}
+
+static int queue_one(struct copies *copies, struct group *group, struct copy *copy, struct error *error) {
+    return copies->images ? begin_images(copies, copy, error) : queue_copy(copies, group, copy, error);
+}
+
 static int queue_released(struct copies *copies, uint64_t now_ns, struct error *error) {
     struct group group = {.stream = copies->streams[copies->next_stream]};
     uint32_t kept = 0;
     for (uint32_t i = 0; i < copies->waiting_count; i++) {
         struct copy copy = copies->waiting[i];
-        if (unreleased(copies, &copy)) {
+        if (unreleased(copies, &copy) || (copies->images && !images_have_room(copies->images))) {
             copies->waiting[kept++] = copy;
             continue;
         }
         copy.queued_ns = now_ns;
         note_latency(copies, GPU_LATENCY_release, &copy, copy.since_ns, now_ns);
-        int err = queue_copy(copies, &group, &copy, error);
+        int err = queue_one(copies, &group, &copy, error);
         if (err)
             return err;
     }
@@ -220,6 +251,9 @@ static bool report_done(struct copies *copies, uint64_t now_ns) {
 
 int copies_step(struct copies *copies, uint64_t now_ns, bool *wake, struct error *error) {
     *wake = report_done(copies, now_ns);
+    int err = end_images(copies, error);
+    if (err)
+        return err;
     claim_all(copies, now_ns);
     return copies->waiting_count ? queue_released(copies, now_ns, error) : 0;
 }

@@ -25,6 +25,8 @@ struct copy {
     uint64_t bytes;     // to copy
     uint32_t count;     // samples
     bool again;         // a process has died with it in hand
+    uint32_t place;     // while its images are decoded: images_begin's
+    gpu_stream stream;  // ... and on which they are
     uint64_t since_ns;  // claimed
     uint64_t queued_ns; // once it is under way
 };
@@ -48,8 +50,9 @@ struct copies {
     uint32_t next_stream;
     _Atomic uint64_t *done; // word[slot]: the last fill that was copied; written by the GPU
     uint64_t done_bytes, done_address;
-    struct copy *waiting, *under_way; // slot_count places each
-    uint32_t waiting_count, under_way_count;
+    struct copy *waiting, *under_way;     // slot_count places each
+    struct copy decoding[IMAGES_AT_ONCE]; // in the order in which they were begun
+    uint32_t waiting_count, decoding_count, under_way_count;
     uint64_t bytes_under_way;
     struct release_words consumers[RING_MAX_CONSUMERS];
     uint64_t copied, copied_bytes; // in total

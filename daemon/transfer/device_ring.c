@@ -46,7 +46,7 @@ static int get_memory(struct device_ring *pool, const struct transfer_request *r
     return err;
 }
 
-int device_ring_begin(struct gpu *gpu, struct engine *engine, const struct transfer_request *request,
+int device_ring_begin(struct gpu *gpu, struct engine_queue *engine, const struct transfer_request *request,
                       int *fds, uint32_t fd_count, struct device_ring **made, struct error *error) {
     uint32_t wanted = request->memory_bytes ? POOL_FD_MEMORY + 1 : POOL_FD_MEMORY;
     struct device_ring *pool = calloc(1, sizeof *pool);
@@ -104,6 +104,7 @@ static void tell_images(const struct device_ring *pool) {
 
 void device_ring_end(struct device_ring *pool) {
     tell_images(pool);
+    images_settle(pool->copies.images);
     // Unpinning memory or unmapping a pool under a copy would end the context.
     gpu_synchronize(pool->gpu, NULL);
     copies_close(&pool->copies);

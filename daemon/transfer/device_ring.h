@@ -26,7 +26,7 @@ struct device_ring {
 };
 
 // Takes over the descriptors of an OPEN_POOL, and closes them on failure. `engine` may be NULL.
-int device_ring_begin(struct gpu *gpu, struct engine *engine, const struct transfer_request *request,
+int device_ring_begin(struct gpu *gpu, struct engine_queue *engine, const struct transfer_request *request,
                       int *fds, uint32_t fd_count, struct device_ring **pool, struct error *error);
 
 // Pins the next piece of the ring. 1: there are more; 0: all are pinned and `open` is set; or an error.

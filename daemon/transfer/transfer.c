@@ -35,7 +35,7 @@ struct transfer {
     struct stats_gpu *stats;
     struct trace_writer trace;
     struct gpu *gpu;
-    struct engine *engine; // NULL: none
+    struct engine_queue *engine; // NULL: none
     LIST_HEAD(, device_ring) pools;
     uint64_t beat_ns, listened_ns, stepped_ns;
     uint64_t nap_ns; // the last one while waiting for releases
@@ -324,7 +324,8 @@ static void report_ready(struct transfer *transfer) {
     struct error why = {0};
     int length = snprintf(ready.text, sizeof ready.text, "%s", transfer->gpu->name);
     if (transfer->settings->decodes)
-        ready.engine = engine_open(&transfer->engine, transfer->gpu, &why) ? ENGINE_MISSING : ENGINE_WORKS;
+        ready.engine =
+            engine_queue_open(&transfer->engine, transfer->gpu, &why) ? ENGINE_MISSING : ENGINE_WORKS;
     snprintf(ready.text + length + 1, sizeof ready.text - (size_t)length - 1, "%.*s", TEXT_MOST, why.text);
     report(TRANSFER_READY, 0, NULL, &ready, -1);
 }
@@ -393,7 +394,7 @@ int transfer_run(void) {
     struct device_ring *pool;
     while ((pool = LIST_FIRST(&transfer.pools)))
         drop_pool(&transfer, pool);
-    engine_close(transfer.engine);
+    engine_queue_close(transfer.engine);
     gpu_close(transfer.gpu);
     return EXIT_SUCCESS;
 }

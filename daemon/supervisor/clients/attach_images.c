@@ -14,6 +14,7 @@ int attach_images_choose(struct supervisor *supervisor, struct attach_request *r
     // If the GPU cannot be used at all, opening the pool says so.
     if (device_get(supervisor, request->device, &device, error) < 0)
         return 0;
+    device_keep(device);
     if (device->state == DEVICE_STARTING)
         return error_set(error, -EAGAIN, "GPU %s is still being opened", request->device);
     request->shape.gpu_images = device->state == DEVICE_READY && device->engine == ENGINE_WORKS;

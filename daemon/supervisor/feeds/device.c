@@ -45,6 +45,11 @@ void device_mark(struct device *device) {
     mark_set(&device->supervisor->marked_devices, &device->mark);
 }
 
+void device_keep(struct device *device) {
+    if (device->idle_since_ns)
+        device->idle_since_ns = monotonic_ns();
+}
+
 // ---- Making and freeing ------------------------------------------------------------------------------------
 
 static void free_device(struct device *device) {

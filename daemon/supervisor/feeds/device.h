@@ -65,6 +65,9 @@ int device_get(struct supervisor *supervisor, const char *uuid, struct device **
 
 void device_mark(struct device *device);
 
+// Somebody waits to hear what the GPU can do: its process does not end as an idle one before that.
+void device_keep(struct device *device);
+
 // Sends a request if there is a process to handle it. False: there is none, or this REMOVE_CONSUMER has cancelled an
 // unsent ADD_CONSUMER, so there will be no answer.
 bool device_send(struct device *device, const struct transfer_request *request, const int *fds,
