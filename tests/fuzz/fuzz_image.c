@@ -1,5 +1,6 @@
-// Encoded images that lie, of which some rectangles are decoded. One decoder serves all inputs, as a loader's does. Then
-// steps are run as for a cache: the same must come of the image itself, of the one that is kept, and on the way to that.
+// Encoded images that lie, of which some rectangles are decoded. One decoder serves all inputs, as a loader's does.
+// Then steps are run as for a cache: the same must come of the image itself, of the one that is kept, and on the way to
+// that.
 //
 // Input: a byte of flags (1: grey is wanted, 2: oriented, 4: fast), four bytes that choose the rectangle, two for the
 // size that fast keeps, and the image.
