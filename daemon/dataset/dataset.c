@@ -298,8 +298,8 @@ void dataset_print(FILE *out, const struct dataset *dataset) {
     if (layout->blocks.coded)
         print_blocks(out, &layout->blocks);
     if (layout->cache.bytes)
-        fprintf(out, "    decoded once: up to %" PRIu64 " MiB for each user, kept in %s\n", mib_up(layout->cache.bytes),
-                dataset->cache_path ? dataset->cache_path : "memory");
+        fprintf(out, "    decoded once: up to %" PRIu64 " MiB for each user, kept in %s\n",
+                mib_up(layout->cache.bytes), dataset->cache_path ? dataset->cache_path : "memory");
     if (dataset->incomplete)
         fprintf(out, "    %" PRIu64 " sample%s incomplete, and %s (on_error); the first one: %s\n",
                 dataset->incomplete->count, dataset->incomplete->count == 1 ? " is" : "s are",

@@ -143,7 +143,13 @@ static int resize_to_side(struct image_plan *plan, const struct image_steps *ste
                                     .width = steps->side,
                                     .height = steps->side,
                                     .flags = IMAGE_STEP_SHORTER};
-    return resize_step(plan, &step, error);
+    int err = resize_step(plan, &step, error);
+    const struct image_pass *pass = last_pass(plan);
+    if (!err && (uint64_t)pass->width * pass->height > IMAGE_MAX_PIXELS)
+        return error_set(error, -EINVAL,
+                         "found %" PRIu32 " x %" PRIu32 " pixels for the cache, wanted at most %u",
+                         pass->width, pass->height, IMAGE_MAX_PIXELS);
+    return err;
 }
 
 // Half of what is too much, ties to even.

@@ -38,6 +38,7 @@ struct work {
     const uint8_t *bytes;
     size_t count;
     struct image_header header;
+    uint32_t width, height; // of the image as it is stored, after any orientation
     const struct image_place *place;
     struct image image; // the output of the latest pass
     bool encoded;       // the first pass decodes `bytes`; else its input is `image`
@@ -71,19 +72,25 @@ static struct image cut(const struct image *image, struct image_rect rect) {
 
 // ---- What a pass begins with -------------------------------------------------------------------------------
 
-// The pixels of `rect` of the image.
+// The pixels of `rect` of the image. Of images that a cache keeps, all of them are decoded: so an image that is damaged
+// somewhere is refused always, and not only when it is to be kept.
 static int decode(struct work *work, struct image_rect rect, uint32_t fast_width, uint32_t fast_height,
                   struct image *pixels, struct image_box *box) {
     const struct image_pipeline *pipeline = work->pipeline;
+    const struct image_rect whole = {0, 0, work->width, work->height};
+    const bool all = pipeline->steps->side && !fast_width;
     const struct image_request request = {
         .header = work->header,
         .channels = pipeline->steps->channels,
         .oriented = pipeline->steps->flags & IMAGE_STEPS_EXIF,
-        .rect = rect,
+        .rect = all ? whole : rect,
         .fast_width = fast_width,
         .fast_height = fast_height,
     };
-    return image_decode(pipeline->decoder, work->bytes, work->count, &request, pixels, box, work->error);
+    int err = image_decode(pipeline->decoder, work->bytes, work->count, &request, pixels, box, work->error);
+    if (!err && all)
+        *pixels = cut(pixels, rect);
+    return err;
 }
 
 // The pixels of `rect` of the pass's crop. What the pass before has put out lies somewhere in its input.
@@ -196,30 +203,30 @@ static int run_pass(struct work *work, uint32_t number) {
 
 // ---- One image ---------------------------------------------------------------------------------------------
 
-static int read_size(struct work *work, uint32_t *width, uint32_t *height) {
+static int read_size(struct work *work) {
     const struct image_pipeline *pipeline = work->pipeline;
-    *width = pipeline->stored.width;
-    *height = pipeline->stored.height;
+    work->width = pipeline->stored.width;
+    work->height = pipeline->stored.height;
     work->encoded = pipeline->decoder != NULL;
     if (!work->encoded) {
         const uint32_t channels = pipeline->stored.channels;
-        work->image = (struct image){(uint8_t *)(uintptr_t)work->bytes, *width, *height, channels,
-                                     (size_t)*width * channels};
+        work->image = (struct image){(uint8_t *)(uintptr_t)work->bytes, work->width, work->height, channels,
+                                     (size_t)work->width * channels};
         work->borrowed = true;
-        return work->count == work->image.stride * *height
+        return work->count == work->image.stride * work->height
                    ? 0
                    : error_set(work->error, -EBADMSG, "found %zu bytes of pixels, wanted %zu", work->count,
-                               work->image.stride * *height);
+                               work->image.stride * work->height);
     }
     int err = image_read_header(work->bytes, work->count, &work->header, work->error);
     if (err)
         return err;
     if (pipeline->steps->flags & IMAGE_STEPS_EXIF) {
-        image_oriented_size(&work->header, width, height);
+        image_oriented_size(&work->header, &work->width, &work->height);
         return 0;
     }
-    *width = work->header.width;
-    *height = work->header.height;
+    work->width = work->header.width;
+    work->height = work->header.height;
     return 0;
 }
 
@@ -266,11 +273,10 @@ static int finish(struct work *work, void *slot) {
 int image_pipeline_run(struct image_pipeline *pipeline, const uint8_t *bytes, size_t count,
                        const struct image_place *place, void *slot, struct error *error) {
     struct work work = {.pipeline = pipeline, .bytes = bytes, .count = count, .place = place, .error = error};
-    uint32_t width, height;
     trim(pipeline);
-    int err = read_size(&work, &width, &height);
+    int err = read_size(&work);
     if (!err)
-        err = run_plan(&work, pipeline->steps, width, height);
+        err = run_plan(&work, pipeline->steps, work.width, work.height);
     return err ? err : finish(&work, slot);
 }
 
@@ -293,11 +299,10 @@ int image_pipeline_run_and_keep(struct image_pipeline *pipeline, const uint8_t *
                                 const struct image_place *place, void *slot, image_keep *keep, void *context,
                                 struct error *error) {
     struct work work = {.pipeline = pipeline, .bytes = bytes, .count = count, .place = place, .error = error};
-    uint32_t width, height;
     trim(pipeline);
-    int err = read_size(&work, &width, &height);
+    int err = read_size(&work);
     if (!err)
-        err = run_plan(&work, &pipeline->before, width, height);
+        err = run_plan(&work, &pipeline->before, work.width, work.height);
     if (err)
         return err;
     keep(context, &work.image);

@@ -59,7 +59,7 @@ static int run_cached(struct image_stage *self, const struct stage_run *run, con
         self->cache->counts.found++;
         return guarded_cache_run(self->cache, self->pipeline, &image, place, to, error);
     }
-    // Where there is no room, only what is delivered has to be decoded.
+    // Where there is no room, only what is delivered has to be resized.
     return self->cache->full
                ? image_pipeline_run(self->pipeline, run->stored, run->stored_bytes, place, to, error)
                : image_pipeline_run_and_keep(self->pipeline, run->stored, run->stored_bytes, place, to, keep,

@@ -18,6 +18,13 @@
 
 // ---- Those that nobody wants any more -----------------------------------------------------------------------------
 
+// Of 16 hexadecimal digits.
+static uint64_t parse_half(const char *digits) {
+    char half[17] = "";
+    memcpy(half, digits, 16);
+    return strtoull(half, NULL, 16);
+}
+
 // "USER.KEY.samples", after the dataset's name.
 static bool parse_name(const char *text, struct sample_cache_key *key) {
     static const char decimal[] = "0123456789", hexadecimal[] = "0123456789abcdef";
@@ -25,7 +32,8 @@ static bool parse_name(const char *text, struct sample_cache_key *key) {
     const char *digits = text + user + 1;
     if (!user || text[user] != '.' || strspn(digits, hexadecimal) != 32 || strcmp(digits + 32, ENDING) != 0)
         return false;
-    return sscanf(digits, "%16" SCNx64 "%16" SCNx64, &key->high, &key->low) == 2;
+    *key = (struct sample_cache_key){.high = parse_half(digits), .low = parse_half(digits + 16)};
+    return true;
 }
 
 static bool is_wanted(const struct cache_file *file, const struct sample_cache_key *key) {

@@ -272,7 +272,7 @@ static struct user_cache *make(struct supervisor *supervisor, const struct datas
 void sample_caches_begin(struct served_feed *feed) {
     const uint32_t count = feed->dataset->layout->part_count ? feed->dataset->layout->part_count : 1;
     struct supervisor *supervisor = feed->supervisor;
-    feed->caches = calloc(count, sizeof *feed->caches);
+    feed->caches = calloc(count, sizeof(struct user_cache *));
     feed->cache_count = feed->caches ? count : 0;
     for (uint32_t i = 0; i < feed->cache_count; i++) {
         const struct dataset *dataset = source_of(feed, i);
