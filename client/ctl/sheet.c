@@ -48,8 +48,11 @@ int sheet_put(struct sheet *sheet, uint64_t place, const struct image *image, st
     }
     const struct image *whole = &sheet->image;
     if (image->width != sheet->width || image->height != sheet->height || image->channels != whole->channels)
-        return error_set(error, -EINVAL, "images of %u x %u and %u x %u pixels do not make one sheet",
-                         sheet->width, sheet->height, image->width, image->height);
+        return error_set(
+            error, -EINVAL,
+            "found an image of %u x %u pixels with %u channels after one of %u x %u with %u: the dataset has "
+            "changed, try again",
+            image->width, image->height, image->channels, sheet->width, sheet->height, whole->channels);
     const uint64_t left = place % sheet->columns * (sheet->width + SHEET_GAP);
     const uint64_t top = place / sheet->columns * (sheet->height + SHEET_GAP);
     const size_t row = (size_t)image->width * image->channels;
