@@ -18,6 +18,14 @@ $(BUILD)/man/feedd.conf.5: daemon/feedd.conf.5.in $(BUILD)/feedd
 	$(Q)$(BUILD)/feedd --help-config-man >$@.options
 	$(Q)sed -e '/^@OPTIONS@$$/{r $@.options' -e 'd}' $< >$@
 
+# What shells complete comes from the program's own tables too.
+COMPLETION := $(BUILD)/completion
+# Where Debian's packages put it, and everybody else.
+ZSH_FOLDER  = $(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)
+$(COMPLETION)/feedctl.bash: $(BUILD)/feedctl tools/make-completions.py
+	$(call say,SHELLS,$(COMPLETION))
+	$(Q)python3 tools/make-completions.py $(BUILD)/feedctl $(COMPLETION)
+
 # What install puts where: MODE FILE TARGET. Templates, which end in .in, are filled in.
 define installed_files
 755 $(BUILD)/feedd $(BINDIR)/feedd
@@ -31,7 +39,9 @@ $(if $(HAVE_MICROHTTPD),$(exporter_files))
 644 $(BUILD)/man/feedd.conf.5 $(DATADIR)/man/man5/feedd.conf.5
 644 client/ctl/feedctl.1 $(DATADIR)/man/man1/feedctl.1
 644 client/libfeed.3 $(DATADIR)/man/man3/libfeed.3
-644 client/ctl/feedctl.bash $(DATADIR)/bash-completion/completions/feedctl
+644 $(COMPLETION)/feedctl.bash $(DATADIR)/bash-completion/completions/feedctl
+644 $(COMPLETION)/_feedctl $(DATADIR)/zsh/$(ZSH_FOLDER)/_feedctl
+644 $(COMPLETION)/feedctl.fish $(DATADIR)/fish/vendor_completions.d/feedctl.fish
 644 systemd/feedd.service.in $(SYSTEMDDIR)/systemd/system/feedd.service
 644 systemd/feedd.socket $(SYSTEMDDIR)/systemd/system/feedd.socket
 644 systemd/feedd.sysusers $(SYSTEMDDIR)/sysusers.d/feedd.conf
@@ -55,7 +65,7 @@ endef
 export installed_files
 
 # An administrator's feedd.conf is never overwritten.
-install: all $(BUILD)/man/feedd.conf.5
+install: all $(BUILD)/man/feedd.conf.5 $(COMPLETION)/feedctl.bash
 	$(Q)printf '%s\n' "$$installed_files" | while read -r mode file target; do \
 	    case $$file in \
 	    '') ;; \
