@@ -126,8 +126,9 @@ def test_every_option_is_there():
         folder = make(name)
         texts = {file: (folder / file).read_text() for file in ("feedctl.bash", "_feedctl", "feedctl.fish")}
         for command in COMMANDS:
+            program = harness.PROGRAMS / "feedctl"
             table, usage = (
-                subprocess.run([harness.PROGRAMS / "feedctl", command, option], capture_output=True, text=True, check=True).stdout
+                subprocess.run([program, command, option], capture_output=True, text=True, check=True).stdout
                 for option in ("--describe-options", "--usage")
             )
             options = [row.split("\t")[1] for row in table.splitlines() if row.startswith("option")]
