@@ -29,6 +29,14 @@ $(BUILD)/man/feedd.conf.5: daemon/feedd.conf.5.in $(BUILD)/feedd
 	$(Q)$(BUILD)/feedd --help-config-man >$@.options
 	$(Q)sed -e '/^@OPTIONS@$$/{r $@.options' -e 'd}' $< >$@
 
+# What shells complete comes from the program's own tables too.
+COMPLETION := $(BUILD)/completion
+# Where Debian's packages put it, and everybody else.
+ZSH_FOLDER  = $(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)
+$(COMPLETION)/feedctl.bash: $(BUILD)/feedctl tools/make-completions.py
+	$(call say,SHELLS,$(COMPLETION))
+	$(Q)python3 tools/make-completions.py $(BUILD)/feedctl $(COMPLETION)
+
 # What install puts where: MODE FILE TARGET. Templates, which end in .in, are filled in.
 define installed_files
 755 $(BUILD)/feedd $(BINDIR)/feedd
@@ -42,7 +50,9 @@ $(if $(HAVE_MICROHTTPD),$(exporter_files))
 644 $(BUILD)/man/feedd.conf.5 $(DATADIR)/man/man5/feedd.conf.5
 644 client/ctl/feedctl.1 $(DATADIR)/man/man1/feedctl.1
 644 client/libfeed.3 $(DATADIR)/man/man3/libfeed.3
-644 client/ctl/feedctl.bash $(DATADIR)/bash-completion/completions/feedctl
+644 $(COMPLETION)/feedctl.bash $(DATADIR)/bash-completion/completions/feedctl
+644 $(COMPLETION)/_feedctl $(DATADIR)/zsh/$(ZSH_FOLDER)/_feedctl
+644 $(COMPLETION)/feedctl.fish $(DATADIR)/fish/vendor_completions.d/feedctl.fish
 755 systemd/close-socket $(LIBEXECDIR)/feedd/close-socket
 644 $(BUILD)/units/feedd.service $(SYSTEMDDIR)/systemd/system/feedd.service
 644 $(BUILD)/units/feedd@.service $(SYSTEMDDIR)/systemd/system/feedd@.service
@@ -69,7 +79,7 @@ endef
 export installed_files
 
 # An administrator's feedd.conf is never overwritten.
-install: all $(BUILD)/man/feedd.conf.5 $(SERVICES)
+install: all $(BUILD)/man/feedd.conf.5 $(SERVICES) $(COMPLETION)/feedctl.bash
 	$(Q)printf '%s\n' "$$installed_files" | while read -r mode file target; do \
 	    case $$file in \
 	    '') ;; \

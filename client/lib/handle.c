@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "client/lib/batch.h"
 #include "client/lib/leases.h"
+#include "gpu/gpu_cuda_ranges.h"
 
 #define DEFAULT_CONNECT_MS 30000
 #define REASON_NS          (NS_PER_S / 2) // for the daemon's reason to arrive after it took a slot back
@@ -214,7 +215,9 @@ FEED_API int feed_next(struct feed *feed, struct feed_batch *batch, int timeout_
     int taken;
     do {
         if (feed->state == HANDLE_LOST || feed->now->queue_count == 0) {
+            gpu_range_begin("feedd: wait for a batch");
             int ready = wait_for_grant(feed, timeout_ms, limit);
+            gpu_range_end();
             if (ready != 1)
                 return ready;
         }

@@ -1,6 +1,7 @@
 #include "daemon/transfer/copies.h"
 #include "base/error.h"
 #include "base/sizes.h"
+#include "gpu/gpu_cuda_ranges.h"
 #include "shm/ring_loader.h"
 
 #include <string.h>
@@ -255,7 +256,12 @@ int copies_step(struct copies *copies, uint64_t now_ns, bool *wake, struct error
     if (err)
         return err;
     claim_all(copies, now_ns);
-    return copies->waiting_count ? queue_released(copies, now_ns, error) : 0;
+    if (!copies->waiting_count)
+        return 0;
+    gpu_range_begin("feedd: queue copies");
+    int err = queue_released(copies, now_ns, error);
+    gpu_range_end();
+    return err;
 }
 
 uint64_t copies_held_up(const struct copies *copies, uint64_t before_ns,

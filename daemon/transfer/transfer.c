@@ -15,6 +15,7 @@
 #include "daemon/log.h"
 #include "daemon/role.h"
 #include "daemon/transfer/device_ring.h"
+#include "gpu/gpu_cuda_ranges.h"
 #include "shm/ring_loader.h"
 #include "shm/stats.h"
 
@@ -349,6 +350,7 @@ static int open_gpu(struct transfer *transfer, struct error *error) {
 }
 
 static int open_confined(struct transfer *transfer, struct error *error) {
+    gpu_ranges_open();
     uint64_t confined = confine_transfer_early();
     int err = open_gpu(transfer, error);
     if (!err)

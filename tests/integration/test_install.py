@@ -52,7 +52,8 @@ def test_installed_tree_works():
                      "share/doc/feedd/feedd-dashboard.json", "lib/systemd/system/feedd-exporter.service",
                      "share/man/man3/libfeed.3", "etc/feedd/feedd.conf",
                      "lib/systemd/system/feedd.service", "lib/systemd/system/feedd.socket", "lib/sysusers.d/feedd.conf",
-                     "lib/tmpfiles.d/feedd.conf", "share/bash-completion/completions/feedctl"):  # fmt: skip
+                     "lib/tmpfiles.d/feedd.conf", "share/bash-completion/completions/feedctl",
+                     "share/zsh/site-functions/_feedctl", "share/fish/vendor_completions.d/feedctl.fish"):  # fmt: skip
             assert name in installed, f"{name} is missing of {sorted(installed)}"
         unit = (prefix / "lib/systemd/system/feedd.service").read_text()
         assert f"ExecStart={prefix}/bin/feedd --config {prefix}/etc/feedd/feedd.conf" in unit, unit

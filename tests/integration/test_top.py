@@ -1,71 +1,13 @@
-"""feedctl top on a terminal: tmux is one, and says what is on its screen."""
+"""feedctl top on a terminal."""
 
 import contextlib
 import re
-import shlex
-import shutil
 import signal
-import subprocess
 
 import consumer
 import data
 import harness
-
-
-class Terminal:
-    """A tmux of its own, in which feedctl runs."""
-
-    def __init__(self, instance, *arguments, width=80, height=24, charset="C.UTF-8"):
-        if not shutil.which("tmux"):
-            harness.skip("there is no tmux")
-        self.server = str(instance.directory / "tmux")
-        self.ended = instance.directory / "ended"
-        self.environment = instance.environment(LC_ALL="C.UTF-8", TERM="xterm-256color")
-        self.environment.pop("TMUX", None)
-        # Its exit status, and what it wrote on standard error, for when it has ended.
-        command = f"LC_ALL={charset} {harness.PROGRAMS}/feedctl {shlex.join(arguments)} 2>{self.server}.err"
-        command += f"; echo $? >{self.ended}"
-        self.run("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), command)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        subprocess.run(["tmux", "-S", self.server, "kill-server"], capture_output=True, check=False)
-
-    def run(self, *arguments):
-        done = subprocess.run(["tmux", "-S", self.server, *arguments], env=self.environment, capture_output=True, text=True,
-                              check=False, timeout=20 * harness.SLOWNESS, cwd="/")  # fmt: skip
-        assert done.returncode == 0, (arguments, done)
-        return done.stdout
-
-    def screen(self):
-        return self.run("capture-pane", "-p").splitlines()
-
-    def keys(self, *keys):
-        self.run("send-keys", *keys)
-
-    def resize(self, width, height):
-        self.run("resize-window", "-x", str(width), "-y", str(height))
-
-    def shows(self, *patterns, seconds=15):
-        """Waits for a screen on which each pattern matches a line; returns the lines."""
-        last = []
-
-        def seen():
-            last[:] = self.screen()
-            return all(any(re.search(pattern, line) for line in last) for pattern in patterns)
-
-        try:
-            harness.eventually(seen, seconds, patterns)
-        except AssertionError as error:
-            raise AssertionError("\n".join([str(error), *last])) from None
-        return list(last)
-
-    def status(self):
-        harness.eventually(self.ended.exists, 10, "feedctl ends")
-        harness.eventually(lambda: self.ended.read_text().strip(), 2, "its status")
-        return int(self.ended.read_text())
+from terminal import Feedctl as Terminal
 
 
 @contextlib.contextmanager
