@@ -14,13 +14,9 @@ fill = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@LIBDIR
            -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' \
            -e 's|@LIBEXECDIR@|$(LIBEXECDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
 
-# The service, and the template of a daemon per job or tenant, whose names and folders contain the instance's.
-SERVICES := $(BUILD)/units/feedd.service $(BUILD)/units/feedd@.service
-$(BUILD)/units/feedd.service: service = -e 's|@UNIT@|feedd|g' -e 's|@CONFIG@|feedd.conf|g' -e 's|@FOLDER@|feedd|g' -e 's|@OF_INSTANCE@||g'
-$(BUILD)/units/feedd@.service: service = -e 's|@UNIT@|feedd@%i|g' -e 's|@CONFIG@|%i.conf|g' -e 's|@FOLDER@|feedd@%i|g' -e 's|@OF_INSTANCE@| (%i)|g'
-$(SERVICES): systemd/feedd.service.in FORCE
-	$(Q)mkdir -p $(@D)
-	$(Q)$(fill) $(service) $< >$@
+# What the service has where feedd@.service, of a daemon per job or tenant, has the instance's.
+the_service   = -e 's|@UNIT@|feedd|g' -e 's|@CONFIG@|feedd.conf|g' -e 's|@FOLDER@|feedd|g' -e 's|@OF_INSTANCE@||g'
+each_instance = -e 's|@UNIT@|feedd@%i|g' -e 's|@CONFIG@|%i.conf|g' -e 's|@FOLDER@|feedd@%i|g' -e 's|@OF_INSTANCE@| (%i)|g'
 
 # The option list comes from the program's own table.
 $(BUILD)/man/feedd.conf.5: daemon/feedd.conf.5.in $(BUILD)/feedd
@@ -54,8 +50,8 @@ $(if $(HAVE_MICROHTTPD),$(exporter_files))
 644 $(COMPLETION)/_feedctl $(DATADIR)/zsh/$(ZSH_FOLDER)/_feedctl
 644 $(COMPLETION)/feedctl.fish $(DATADIR)/fish/vendor_completions.d/feedctl.fish
 755 systemd/close-socket $(LIBEXECDIR)/feedd/close-socket
-644 $(BUILD)/units/feedd.service $(SYSTEMDDIR)/systemd/system/feedd.service
-644 $(BUILD)/units/feedd@.service $(SYSTEMDDIR)/systemd/system/feedd@.service
+644 systemd/feedd.service.in $(SYSTEMDDIR)/systemd/system/feedd.service
+644 systemd/feedd.service.in $(SYSTEMDDIR)/systemd/system/feedd@.service
 644 systemd/feedd.socket $(SYSTEMDDIR)/systemd/system/feedd.socket
 644 systemd/feedd@.socket $(SYSTEMDDIR)/systemd/system/feedd@.socket
 644 systemd/feedd.sysusers $(SYSTEMDDIR)/sysusers.d/feedd.conf
@@ -79,11 +75,13 @@ endef
 export installed_files
 
 # An administrator's feedd.conf is never overwritten.
-install: all $(BUILD)/man/feedd.conf.5 $(SERVICES) $(COMPLETION)/feedctl.bash
+install: all $(BUILD)/man/feedd.conf.5 $(COMPLETION)/feedctl.bash
 	$(Q)printf '%s\n' "$$installed_files" | while read -r mode file target; do \
-	    case $$file in \
-	    '') ;; \
-	    *.in) install -d "$(DESTDIR)$${target%/*}" && $(fill) "$$file" >"$(DESTDIR)$$target" && \
+	    case $$file:$$target in \
+	    :*) ;; \
+	    *.in:*@.service) install -d "$(DESTDIR)$${target%/*}" && $(fill) $(each_instance) "$$file" >"$(DESTDIR)$$target" && \
+	        chmod "$$mode" "$(DESTDIR)$$target" ;; \
+	    *.in:*) install -d "$(DESTDIR)$${target%/*}" && $(fill) $(the_service) "$$file" >"$(DESTDIR)$$target" && \
 	        chmod "$$mode" "$(DESTDIR)$$target" ;; \
 	    *) install -D -m "$$mode" "$$file" "$(DESTDIR)$$target" ;; \
 	    esac || exit 1; done
@@ -98,7 +96,7 @@ uninstall:
 	    [ -z "$$target" ] || rm -f "$(DESTDIR)$$target"; done
 	$(Q)rm -f '$(DESTDIR)$(LIBDIR)/libfeed.so'
 	$(Q)rmdir -p --ignore-fail-on-non-empty '$(DESTDIR)$(DATADIR)/doc/feedd/examples' \
-	    '$(DESTDIR)$(DATADIR)/doc/feedd/docs' 2>/dev/null || true
+	    '$(DESTDIR)$(DATADIR)/doc/feedd/docs' '$(DESTDIR)$(LIBEXECDIR)/feedd' 2>/dev/null || true
 
 # feedd, libfeed0, libfeed-dev, and python3-feedd for the Python of the system, in $(BUILD)/packages.
 deb:

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <glob.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/scope.h"
 #include "daemon/access.h"
@@ -62,6 +63,11 @@ static int find_files(const char *pattern, glob_t *found, struct error *error) {
 static int include_file(struct config *config, const char *path, struct config_lines **lines,
                         struct error *error) {
     AUTO_FREE char *text = NULL;
+    struct stat status;
+    // A pattern may match what makes its reader wait, such as a pipe.
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+        return error_set(error, -EINVAL, "%s: found something that is not a file, wanted a configuration",
+                         path);
     int err = config_file_read(path, &text, error);
     if (err)
         return err;

@@ -82,10 +82,12 @@ def test_a_file_that_is_not_there():
         refuse(instance, f"{instance.config}:3: [feedd] include: there is no file", "gone.conf")
 
 
-def test_a_file_that_is_a_folder():
-    with harness.Instance() as instance:
-        (include(instance) / "a.conf").mkdir()
-        refuse(instance, "datasets.d/a.conf", "Is a directory")
+def test_what_is_not_a_file():
+    """Not even if reading it would take forever."""
+    for make in (os.mkdir, os.mkfifo):
+        with harness.Instance() as instance:
+            make(include(instance) / "a.conf")
+            refuse(instance, "datasets.d/a.conf: found something that is not a file")
 
 
 def test_a_folder_that_cannot_be_read():

@@ -1,5 +1,6 @@
 """The units: activation, who may attach, reloads, ends of all kinds, and what the journal says of them."""
 
+import contextlib
 import pathlib
 import subprocess
 import tempfile
@@ -117,6 +118,33 @@ def test_a_wrong_reload_fails_and_changes_nothing(service):
     assert len(errors) == 1 and "/etc/feedd/datasets.d/more.conf:2: [dataset more] format" in errors[0], errors
 
 
+def test_the_journal_has_a_line_per_event(service):
+    service.reset()
+    machine = service.machine
+
+    def after(act, *wanted):
+        """The lines of an event: their priorities, and what they contain."""
+        mark = machine.mark()
+        act()
+        lines = [line for line in machine.journal(mark) if "delivery to GPUs" not in line[1] and "confinement" not in line[1]]
+        assert len(lines) == len(wanted), lines
+        for (priority, text), (number, part) in zip(lines, wanted, strict=True):
+            assert priority == number and part in text, lines
+
+    def attach_and_leave():
+        with service.consume(work_ms=0) as consumer:
+            consumer.finish()
+
+    after(lambda: machine.systemctl("start", "feedd"), (INFO, "serves 1 dataset on"))
+    after(attach_and_leave, (INFO, "feed 1: dataset numbers"))
+    after(attach_and_leave)
+    after(lambda: service.ctl("datasets", user="bob", check=False))
+    after(lambda: service.ctl("reload", user="root"), (INFO, "reloaded: 1 dataset is on offer"))
+    after(lambda: service.kill("KILL", service.loaders()[0]), (ERROR, "loader 1 of feed 1 was killed by signal 9"))
+    ends = (INFO, "stopping: got signal 15"), (INFO, "feed 1 of dataset numbers is closed")
+    after(lambda: machine.systemctl("stop", "feedd"), *ends)
+
+
 # ---- Ends that it does not want ----------------------------------------------------------------------------
 
 
@@ -140,6 +168,7 @@ def test_a_killed_daemon_is_replaced(service):
 
 def test_the_watchdog_ends_a_daemon_that_stands_still(service):
     service.reset()
+    assert service.machine.show("feedd", "WatchdogUSec") == "30s"
     service.drop_in("[Service]\nWatchdogSec=2\nLimitCORE=0\n")
     service.machine.systemctl("start", "feedd")
     lines = continues_after(service, lambda service: service.kill("STOP"))
@@ -241,19 +270,40 @@ def test_a_mended_configuration_starts_with_one_command(service):
     assert service.states() == ACTIVE and "numbers" in service.ctl("datasets").stdout
 
 
-def test_missing_data_is_waited_for_and_given_up(service):
-    """It may be on a file system that is not there yet; at some time, systemd gives up, and one command starts it again."""
+@contextlib.contextmanager
+def missing_data(service):
+    data = service.machine.path("/srv/data/numbers.bin")
+    away = data.rename(data.with_suffix(".away"))
+    try:
+        yield
+    finally:
+        away.rename(data)
+
+
+def test_missing_data_is_waited_for(service):
+    """It may be on a file system that is not there yet. Consumers wait, too."""
+    start(service)
+    machine, mark = service.machine, service.machine.mark()
+    with service.consume() as consumer:
+        service.attached()
+        with missing_data(service):
+            service.kill("KILL")
+            eventually(lambda: int(machine.show("feedd", "NRestarts")) >= 2, 15, lambda: machine.show("feedd", "NRestarts"))
+            assert service.states()[1] == "active", "the socket is closed"
+        consumer.finish()
+    errors = texts(machine.journal(mark), ERROR)
+    assert errors and all("/srv/data/numbers.bin: the file cannot be opened" in text for text in errors), errors
+
+
+def test_missing_data_is_not_waited_for_indefinitely(service):
+    """At some time, systemd gives up. One command starts it again."""
     service.reset()
     service.drop_in("[Service]\nRestartSec=100ms\n[Unit]\nStartLimitIntervalSec=3\nStartLimitBurst=5\n")
     machine = service.machine
     machine.systemctl("start", "feedd.socket")
-    data = machine.path("/srv/data/numbers.bin")
-    away = data.rename(data.with_suffix(".away"))
-    try:
+    with missing_data(service):
         assert service.ctl("datasets", check=False).returncode
         eventually(lambda: service.states() == ("failed", "failed"), 15, service.states)
-    finally:
-        away.rename(data)
     time.sleep(3)  # StartLimitIntervalSec
     machine.systemctl("start", "feedd")
     assert service.states() == ACTIVE
