@@ -15,7 +15,7 @@ _feedctl_ask() { # COMMAND KEY...: the values of these keys in the objects of it
 
 _feedctl() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="status datasets feeds clients stats show read index errors pack reload drain"
+    local commands="status datasets feeds clients stats show read index errors pack loaders reload drain"
     local command='' i words=''
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
@@ -69,6 +69,10 @@ _feedctl() {
             mapfile -t COMPREPLY < <(compgen -f -- "$current")
             return
         fi
+        ;;
+    loaders)
+        words="--help auto"
+        [[ $current == -* || $previous != loaders ]] || words=$(_feedctl_ask feeds id name)
         ;;
     stats)
         words="--once --json --latency --count --help"

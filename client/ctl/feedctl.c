@@ -23,9 +23,10 @@ static const struct {
     const char *name;
     int (*run)(const struct ctl *ctl, int count, char **arguments);
 } commands[] = {
-    {"status", cmd_status}, {"datasets", cmd_datasets}, {"feeds", cmd_feeds},   {"clients", cmd_clients},
-    {"stats", cmd_stats},   {"show", cmd_show},         {"read", cmd_read},     {"index", cmd_index},
-    {"reload", cmd_reload}, {"drain", cmd_drain},       {"errors", cmd_errors}, {"pack", cmd_pack},
+    {"status", cmd_status},   {"datasets", cmd_datasets}, {"feeds", cmd_feeds},   {"clients", cmd_clients},
+    {"stats", cmd_stats},     {"show", cmd_show},         {"read", cmd_read},     {"index", cmd_index},
+    {"reload", cmd_reload},   {"drain", cmd_drain},       {"errors", cmd_errors}, {"pack", cmd_pack},
+    {"loaders", cmd_loaders},
 };
 
 static const char usage[] = "COMMAND [ARGUMENT...]";
@@ -42,6 +43,7 @@ static const char text[] =
     "  index DATASET        check the index of a dataset, or build it\n"
     "  errors DATASET       samples that could not be read\n"
     "  pack DATASET FILE    write a dataset into shards that are read fastest\n"
+    "  loaders FEED N       give a feed another number of loaders\n"
     "  reload               reload the configuration\n"
     "  drain                refuse new consumers, stop when the last one has left\n\n"
     "feedctl COMMAND --help prints more. FEEDD_SOCKET names another default socket. Exit codes: 0 success, 1 "
