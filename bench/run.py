@@ -16,6 +16,7 @@ import blocks
 import figures
 import images
 import ragged
+import sizing
 import slow
 import tokens
 from figure_mix import mix
@@ -24,7 +25,7 @@ from instance import BenchError
 from measure import Records
 
 FIGURES = {**figures.FIGURES, **blocks.FIGURES, **images.FIGURES,
-           "host.mix": mix, **ragged.FIGURES, **slow.FIGURES, **tokens.FIGURES}
+           "host.mix": mix, **ragged.FIGURES, **sizing.FIGURES, **slow.FIGURES, **tokens.FIGURES}
 
 
 def parse():

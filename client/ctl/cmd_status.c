@@ -108,7 +108,10 @@ static void print_status(const Feedd__Status *status, const struct others *other
     printf("  socket         %s\n", status->socket_path);
     printf("  statistics     %s\n", status->stats_path);
     printf("  rings          %s of %s\n", used, bound);
-    printf("  settings       io = %s, loaders = %u\n", status->io, status->loaders);
+    char loaders[CTL_TEXT] = "auto";
+    if (status->loaders)
+        snprintf(loaders, sizeof loaders, "%u", status->loaders);
+    printf("  settings       io = %s, loaders = %s\n", status->io, loaders);
     if (*status->gpu_support) {
         text_clean(status->gpu_support);
         printf("  GPU support    ");

@@ -43,6 +43,7 @@ static const struct command {
     {"index", " DATASET", "check the index of a dataset, or build it", cmd_index},
     {"errors", " DATASET", "samples that could not be read", cmd_errors},
     {"pack", " DATASET FILE", "write a dataset into shards that are read fastest", cmd_pack},
+    {"loaders", " FEED N", "give a feed another number of loaders", cmd_loaders},
     {"reload", "", "reload the configuration", cmd_reload},
     {"drain", "", "refuse new consumers, stop when the last one has left", cmd_drain},
 };

@@ -96,7 +96,7 @@ struct config {
     uint64_t ring_memory;
     uint64_t ring;        // of one feed; 0: from the last-level cache
     uint64_t view_memory; // of all views that clients bring
-    uint64_t loaders;
+    uint64_t loaders;     // 0: auto
     uint32_t io;
     uint64_t queue_depth;
     uint64_t mapped_limit; // largest dataset that io = auto maps

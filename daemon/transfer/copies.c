@@ -259,7 +259,7 @@ int copies_step(struct copies *copies, uint64_t now_ns, bool *wake, struct error
     if (!copies->waiting_count)
         return 0;
     gpu_range_begin("feedd: queue copies");
-    int err = queue_released(copies, now_ns, error);
+    err = queue_released(copies, now_ns, error);
     gpu_range_end();
     return err;
 }

@@ -73,6 +73,7 @@ def frames():
         client("release", slots=[1, 2, 300], waiting=True),
         client("query", kind=4, name="numbers", start=12),
         client("command", kind=1),
+        client("command", kind=3, name="1", count=2),
         client("bring", dataset="numbers", kind=3, count=2, dtype=9, hash=1 << 63),
         client("piece", words=bytes(16)),
     ]

@@ -7,6 +7,7 @@
 #include "daemon/supervisor/clients/attach.h"
 #include "daemon/supervisor/clients/bring.h"
 #include "daemon/supervisor/clients/index_command.h"
+#include "daemon/supervisor/clients/loaders_command.h"
 #include "daemon/supervisor/clients/query.h"
 #include "daemon/supervisor/clients/tracing.h"
 #include "daemon/supervisor/feeds/feed_clock.h"
@@ -124,6 +125,9 @@ static void handle_command(struct session *session, const Feedd__ClientMessage *
         return;
     case FEEDD__COMMAND__KIND__TRACE:
         tracing_begin(session);
+        return;
+    case FEEDD__COMMAND__KIND__LOADERS:
+        loaders_command(session, message->command->name, message->command->count);
         return;
     case FEEDD__COMMAND__KIND__DRAIN:
         supervisor_drain(supervisor);

@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "daemon/supervisor/delivery/abandoned.h"
 #include "daemon/supervisor/feeds/bad_samples.h"
+#include "daemon/supervisor/feeds/feed_loaders_count.h"
 #include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/feeds/shared_blocks.h"
 #include "daemon/supervisor/processes/loader_process.h"
@@ -16,7 +17,10 @@
 void feed_loaders_init(struct served_feed *feed) {
     LIST_INIT(&feed->loaders);
     feed->next_serial = 1;
-    feed->loaders_wanted = (uint32_t)feed->supervisor->config->loaders;
+    feed->loaders_wanted =
+        feed_loaders_first(feed->supervisor->config, feed->supervisor->moderation.processors);
+    feed->loaders_auto = feed->supervisor->config->loaders == 0;
+    loader_count_init(&feed->loader_count, feed->loaders_wanted);
     respawn_init(&feed->respawn, &loader_respawn_policy, monotonic_ns());
 }
 

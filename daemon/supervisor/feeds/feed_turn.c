@@ -10,6 +10,7 @@
 #include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/feeds/feed_clock.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
+#include "daemon/supervisor/feeds/feed_loaders_count.h"
 #include "daemon/supervisor/feeds/growth.h"
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/making.h"
@@ -162,6 +163,7 @@ void feed_tick(struct served_feed *feed, uint64_t now) {
     feed->find_laggards = true;
     feed_clock_look(feed, now); // a long wait shows while it lasts
     close_idle_pools(feed, now);
+    feed_loaders_count(feed, now);
 }
 
 // ---- The end -----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 #include "daemon/dataset/mix_sizes.h"
 #include "daemon/on_error.h"
 #include "daemon/supervisor/feeds/cache.h"
+#include "daemon/supervisor/feeds/loader_count.h"
 #include "order/order.h"
 #include "shm/ring_make.h"
 
@@ -36,7 +37,7 @@ static uint64_t direct_ring_bytes(const struct config *config, const struct data
     if (config->user_ring_memory)
         most = min_u64(most, config->user_ring_memory / 8);
     most = min_u64(most, room / 4);
-    uint64_t reads = config->loaders * config->queue_depth;
+    uint64_t reads = (config->loaders ? config->loaders : LOADER_COUNT_FIRST) * config->queue_depth;
     return min_u64(most, reads * min_u64(ring_sample_bytes(layout->fields, layout->field_count), most));
 }
 

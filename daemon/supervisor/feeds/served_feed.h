@@ -7,6 +7,7 @@
 #include "daemon/supervisor/delivery/delivery.h"
 #include "daemon/supervisor/delivery/fill_loaders.h"
 #include "daemon/supervisor/delivery/pace.h"
+#include "daemon/supervisor/feeds/loader_count.h"
 #include "daemon/supervisor/feeds/member.h"
 #include "daemon/supervisor/processes/condemned.h"
 #include "daemon/supervisor/processes/respawn.h"
@@ -86,6 +87,8 @@ struct served_feed {
 
     LIST_HEAD(, loader_process) loaders;
     uint32_t loaders_wanted;
+    bool loaders_auto; // as many as it needs
+    struct loader_count loader_count;
     uint32_t loaders_running;
     uint32_t loaders_left;      // behind, and not gone
     uint64_t starved_since_ns;  // what the feed lacks are the slots that they keep; 0: it lacks none

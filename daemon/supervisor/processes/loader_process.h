@@ -18,6 +18,7 @@ struct loader_process {
     LIST_ENTRY(loader_process) link; // its owner's
     uint32_t serial;                 // its owner number in the ring
     uint32_t share_arena;            // where it decodes; from share.arenas on, it shares no blocks
+    uint64_t retired_ns;             // it is to end when it has filled what it has claimed; 0: not
     uint32_t stripe;                 // of each slot's chunks, that it claims first
     struct stats_loader *record;
     uint64_t bad_heard, bad_totals[BAD_FATES]; // of what the record says, how much has been taken over
