@@ -3,6 +3,7 @@
 #   make demo       a tour with Fashion-MNIST         make bench        measurements against limits
 #   make python     the Python package as a wheel     make check-torch  its tests with PyTorch
 #   make bundle     one archive that needs nothing else installed
+#   make wheel      the Python package with feedd and feedctl in it
 #   make bench-gpu  measurements of delivery to a GPU
 #   make fuzz       made-up inputs for everything that reads what others wrote
 #   make check-fault   every allocation and every system call fails once
