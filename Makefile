@@ -3,6 +3,7 @@
 #   make demo       a tour with Fashion-MNIST         make bench        measurements against limits
 #   make python     the Python package as a wheel     make check-torch  its tests with PyTorch
 #   make bundle     one archive that needs nothing else installed
+#   make wheel      the Python package with feedd and feedctl in it
 #   make bench-gpu  measurements of delivery to a GPU
 #   make fuzz       made-up inputs for everything that reads what others wrote
 #   make check-fault   every allocation and every system call fails once
@@ -246,6 +247,11 @@ check-torch:
 	$(Q)tools/install-dependencies.sh build check python
 	+$(Q)$(again) all python-torch $(BUILD)/tests/image_operations.so
 	$(Q)python3 tests/run.py --build $(BUILD) --jobs $(JOBS) --torch $(TESTFLAGS)
+# The programs of docs/frameworks.md, in Lightning, Accelerate, transformers, Ray and torchrun, which it installs.
+check-frameworks:
+	$(Q)tools/install-dependencies.sh build check python
+	+$(Q)$(again) all python $(BUILD)/frameworks/venv.done
+	$(Q)python3 tests/run.py --build $(BUILD) --jobs $(JOBS) --slowness 2 --frameworks $(TESTFLAGS)
 # The tests that depend on where batches are delivered, on a GPU of this machine. Fails if there is none.
 GPU ?= cuda:0
 check-gpu:
@@ -313,7 +319,7 @@ include tools/install.mk
 include tools/python.mk
 include tools/bundle.mk
 
-.PHONY: FORCE all unit integration-programs bench-programs check check-torch check-gpu check-asan check-tsan check-cuda-headers check-prometheus hostile fairness demo bench dependencies clean
+.PHONY: FORCE all unit integration-programs bench-programs check check-torch check-frameworks check-gpu check-asan check-tsan check-cuda-headers check-prometheus hostile fairness demo bench dependencies clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 

@@ -22,6 +22,12 @@ $(VENV)/python.done $(VENV)/torch.done $(VENV)/peers.done: $(VENV)/%.done: DEPEN
 	$(Q)touch $@
 $(VENV)/torch.done: $(VENV)/python.done
 $(VENV)/peers.done: $(VENV)/torch.done
+# Training frameworks have their own versions of much.
+$(BUILD)/frameworks/venv.done: DEPENDENCIES tools/make-venv.sh
+	$(Q)tools/install-dependencies.sh build python
+	$(call say,VENV,frameworks in $(BUILD)/frameworks/venv)
+	$(Q)PYTHON='$(PYTHON)' tools/make-venv.sh $(BUILD)/frameworks/venv frameworks
+	$(Q)touch $@
 
 # Only one wheel is kept, because its version does not identify its content.
 $(WHEEL)/done: $(WHEEL_SOURCES) $(VENV)/python.done $(CUDA_FOUND)

@@ -1,9 +1,11 @@
 #include "daemon/transfer/device_ring.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/sizes.h"
@@ -163,4 +165,10 @@ int device_ring_measure_bus(struct device_ring *pool, uint64_t *bytes_per_s, str
     uint64_t took = max_u64(monotonic_ns() - began, 1);
     *bytes_per_s = (uint64_t)((double)copied * 1e9 / (double)took);
     return err;
+}
+
+void device_ring_wake(const struct device_ring *pool) {
+    const uint64_t one = 1;
+    if (write(pool->event_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+        log_warning("cannot wake the supervisor: %m");
 }

@@ -41,4 +41,7 @@ void device_ring_remove_consumer(struct device_ring *pool, uint32_t consumer);
 // Copies the ring's slots to the pool, which is not in use yet, to measure the speed of the bus in bytes per second.
 int device_ring_measure_bus(struct device_ring *pool, uint64_t *bytes_per_s, struct error *error);
 
+// The supervisor has something to look at.
+void device_ring_wake(const struct device_ring *pool);
+
 #endif

@@ -62,11 +62,6 @@ static void report(uint32_t kind, uint32_t pool, const struct error *error, stru
     }
 }
 
-static void wake_supervisor(const struct device_ring *pool) {
-    if (write(pool->event_fd, &(uint64_t){1}, sizeof(uint64_t)) < 0 && errno != EAGAIN)
-        log_warning("cannot wake the supervisor: %m");
-}
-
 static void update_gauges(const struct transfer *transfer) {
     const struct device_ring *pool;
     uint64_t pinned = 0, memory = 0;
@@ -237,7 +232,7 @@ static int step_all(struct transfer *transfer, uint64_t now, struct activity *ac
         if (err)
             return err;
         if (wake)
-            wake_supervisor(pool);
+            device_ring_wake(pool);
         stats_add(&transfer->stats->counters[GPU_copies], copies->copied - copied);
         stats_add(&transfer->stats->counters[GPU_copied_bytes], copies->copied_bytes - bytes);
         activity->bytes_under_way += copies->bytes_under_way;
