@@ -108,10 +108,12 @@ static void record(struct tracing *tracing, double seconds) {
 
 static int begin(struct tracing *tracing, const struct ctl *ctl, struct connection *connection,
                  struct error *error) {
+    Feedd__Command command = FEEDD__COMMAND__INIT;
+    command.kind = FEEDD__COMMAND__KIND__TRACE;
     char text[256];
     int err = query_open(connection, ctl, error);
     if (err == 0)
-        err = query_command(connection, FEEDD__COMMAND__KIND__TRACE, text, sizeof text, error);
+        err = query_command(connection, &command, text, sizeof text, error);
     if (err == 0)
         err = look_open(&tracing->look, ctl, error);
     if (err == 0)
