@@ -54,6 +54,9 @@ $(if $(HAVE_MICROHTTPD),$(exporter_files))
 644 docs/monitoring.md $(DATADIR)/doc/feedd/docs/monitoring.md
 644 docs/gpu.md $(DATADIR)/doc/feedd/docs/gpu.md
 644 docs/packed.md $(DATADIR)/doc/feedd/docs/packed.md
+644 docs/pictures/stats.png $(DATADIR)/doc/feedd/docs/pictures/stats.png
+644 docs/pictures/top.png $(DATADIR)/doc/feedd/docs/pictures/top.png
+644 docs/pictures/top-narrow.png $(DATADIR)/doc/feedd/docs/pictures/top-narrow.png
 644 docs/profiling.md $(DATADIR)/doc/feedd/docs/profiling.md
 644 docs/pytorch.md $(DATADIR)/doc/feedd/docs/pytorch.md
 endef
@@ -83,7 +86,7 @@ uninstall:
 	    [ -z "$$target" ] || rm -f "$(DESTDIR)$$target"; done
 	$(Q)rm -f '$(DESTDIR)$(LIBDIR)/libfeed.so'
 	$(Q)rmdir -p --ignore-fail-on-non-empty '$(DESTDIR)$(DATADIR)/doc/feedd/examples' \
-	    '$(DESTDIR)$(DATADIR)/doc/feedd/docs' 2>/dev/null || true
+	    '$(DESTDIR)$(DATADIR)/doc/feedd/docs/pictures' 2>/dev/null || true
 
 # With the Python package for the Python of the system.
 deb:
