@@ -4,6 +4,7 @@
 #   make python     the Python package as a wheel     make check-torch  its tests with PyTorch
 #   make bundle     one archive that needs nothing else installed
 #   make wheel      the Python package with feedd and feedctl in it
+#   make pictures   those in docs/pictures             make check-prometheus   a Prometheus scrapes feedd-exporter
 #   make bench-gpu  measurements of delivery to a GPU
 #   make fuzz       made-up inputs for everything that reads what others wrote
 #   make check-fault   every allocation and every system call fails once
@@ -299,6 +300,10 @@ bench:
 	$(Q)tools/install-dependencies.sh build bench
 	+$(Q)$(again) all bench-programs
 	$(Q)bench/run.py --build $(BUILD) $(BENCHFLAGS)
+# The pictures in docs/pictures, of programs that run. Some 110 MB are downloaded for it.
+pictures: all $(BUILD)/tests/consumer
+	$(Q)tools/install-dependencies.sh build pictures
+	$(Q)tools/make-pictures.py $(BUILD) docs/pictures
 # Everything that any target needs.
 dependencies:
 	$(Q)tools/install-dependencies.sh build demo check python lint bench fuzz
@@ -319,7 +324,7 @@ include tools/install.mk
 include tools/python.mk
 include tools/bundle.mk
 
-.PHONY: FORCE all unit integration-programs bench-programs check check-torch check-frameworks check-gpu check-asan check-tsan check-cuda-headers check-prometheus hostile fairness demo bench dependencies clean
+.PHONY: FORCE all unit integration-programs bench-programs check check-torch check-frameworks check-gpu check-asan check-tsan check-cuda-headers check-prometheus hostile fairness demo bench pictures dependencies clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 

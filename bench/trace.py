@@ -4,10 +4,13 @@
 
     bench/trace.py --build build [--rounds 10] [--seconds 2]
 
-Each round has both in one daemon and one consumer, in an order that changes, so that drift does not favour either.
+Each round has both in one daemon and one consumer, in an order that changes, so that drift does not favour either. On a
+machine that others use, look at the last line but one instead: how many events there are, times what bench_trace says that
+one costs.
 """
 
 import argparse
+import json
 import os
 import pathlib
 import signal
@@ -38,8 +41,9 @@ def measure_one(harness, feedd, reader, seconds, wanted):
     """Samples per second, their processor time in ns per sample, and the share of a processor that feedctl took."""
     process = None
     if wanted:
-        process = subprocess.Popen([harness.PROGRAMS / "feedctl", "trace", "600"], stdout=subprocess.DEVNULL,
-                                   env=feedd.environment(), preexec_fn=harness.die_with_parent)  # fmt: skip
+        with (feedd.directory / "trace.json").open("wb") as file:
+            process = subprocess.Popen([harness.PROGRAMS / "feedctl", "trace", "600"], stdout=file, stderr=file,
+                                       env=feedd.environment(), preexec_fn=harness.die_with_parent)  # fmt: skip
         time.sleep(0.3)
     before, own = look(feedd, reader), cpu_seconds([process.pid]) if process else 0
     time.sleep(seconds)
@@ -63,6 +67,19 @@ def measure(harness, feedd, reader, options):
         print(f"round {number}: without {seen[False][0]:,.0f} samples/s at {seen[False][1]:.0f} ns of processor time each, "
               f"with {seen[True][0]:,.0f} at {seen[True][1]:.0f}", flush=True)  # fmt: skip
     return rates, costs, own
+
+
+def event_share(harness, feedd, reader, seconds):
+    """The share of the processes' processor time that goes into events, from how many there are and what one costs."""
+    cost = json.loads(subprocess.run([harness.PROGRAMS / "bench/bench_trace"], capture_output=True, check=True).stdout)["on_ns"]
+    before = look(feedd, reader)
+    done = feedd.ctl("trace", str(seconds), limit_s=60)
+    after = look(feedd, reader)
+    trace = json.loads(done.stdout)
+    events = sum(event["ph"] in "Xb" for event in trace["traceEvents"]) + trace["lostEvents"]
+    _, samples, cpu = (last - first for first, last in zip(before, after))
+    print(f"{events:,} events, {trace['lostEvents']:,} of them lost, for {samples:,} samples; one costs {cost:.1f} ns: "
+          f"{events * cost / (cpu * 1e9):.5f} of the processor time of the daemon's processes and the consumer")  # fmt: skip
 
 
 def summary(values):
@@ -89,6 +106,7 @@ def main():
             harness.eventually(lambda: feedd.statistics()["feeds"], 20, "it reads")
             time.sleep(1)
             rates, costs, own = measure(harness, feedd, reader, options)
+            event_share(harness, feedd, reader, options.seconds)
             reader.kill()
     print(f"with a timeline, as a share of without, median (least to most): rate {summary(rates)}, processor time per sample "
           f"{summary(costs)}; feedctl itself takes {summary(own)} of a processor")  # fmt: skip

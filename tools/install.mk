@@ -64,6 +64,9 @@ $(if $(HAVE_MICROHTTPD),$(exporter_files))
 644 docs/monitoring.md $(DATADIR)/doc/feedd/docs/monitoring.md
 644 docs/gpu.md $(DATADIR)/doc/feedd/docs/gpu.md
 644 docs/packed.md $(DATADIR)/doc/feedd/docs/packed.md
+644 docs/pictures/stats.png $(DATADIR)/doc/feedd/docs/pictures/stats.png
+644 docs/pictures/top.png $(DATADIR)/doc/feedd/docs/pictures/top.png
+644 docs/pictures/top-narrow.png $(DATADIR)/doc/feedd/docs/pictures/top-narrow.png
 644 docs/profiling.md $(DATADIR)/doc/feedd/docs/profiling.md
 644 docs/pytorch.md $(DATADIR)/doc/feedd/docs/pytorch.md
 endef
@@ -96,7 +99,7 @@ uninstall:
 	    [ -z "$$target" ] || rm -f "$(DESTDIR)$$target"; done
 	$(Q)rm -f '$(DESTDIR)$(LIBDIR)/libfeed.so'
 	$(Q)rmdir -p --ignore-fail-on-non-empty '$(DESTDIR)$(DATADIR)/doc/feedd/examples' \
-	    '$(DESTDIR)$(DATADIR)/doc/feedd/docs' '$(DESTDIR)$(LIBEXECDIR)/feedd' 2>/dev/null || true
+	    '$(DESTDIR)$(DATADIR)/doc/feedd/docs/pictures' '$(DESTDIR)$(LIBEXECDIR)/feedd' 2>/dev/null || true
 
 # feedd, libfeed0, libfeed-dev, and python3-feedd for the Python of the system, in $(BUILD)/packages.
 deb:

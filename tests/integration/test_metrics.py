@@ -4,8 +4,10 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
 
 import consumer
 import data
@@ -138,6 +140,25 @@ def test_is_confined():
         for line in ("NoNewPrivs:\t1", "Seccomp:\t2", "Threads:\t1"):
             assert line in status, (line, status)
         assert read_open(server.get(accept=exporter.OPEN)[2])["feedd_up", ""] == 1
+
+
+def test_unit_is_hardened():
+    """And allows it the system calls with which it confines itself."""
+    template = (harness.ROOT / "systemd/feedd-exporter.service.in").read_text(encoding="ascii")
+    assert all(f" {call}" in template for call in ("landlock_restrict_self", "seccomp")), template
+    if not shutil.which("systemd-analyze"):
+        harness.skip("there is no systemd-analyze")
+    with tempfile.TemporaryDirectory() as folder:
+        unit = pathlib.Path(folder) / "feedd-exporter.service"
+        unit.write_text(template.replace("@BINDIR@", str(harness.PROGRAMS)), encoding="ascii")
+        verified, rated = (
+            subprocess.run(["systemd-analyze", *words, unit], capture_output=True, text=True, check=False)
+            for words in (("verify", "--man=no"), ("security", "--offline=true", "--threshold=20", "--no-pager"))
+        )
+    if "unrecognized option" in rated.stderr or "Overall exposure" not in rated.stdout:
+        harness.skip("systemd-analyze cannot look at a file")
+    assert rated.returncode == 0, rated.stdout
+    assert "feedd-exporter.service" not in verified.stderr, verified.stderr
 
 
 def test_refuses_what_it_cannot_do():
