@@ -8,7 +8,7 @@ WHEEL  := $(BUILD)/wheel
 # The sources of the wheel. The Makefile has its version and the list of libfeed's files.
 WHEEL_SOURCES := Makefile $(BASE_SOURCES) $(SHM_SOURCES) $(GPU_SOURCES) $(PROTO_SOURCES) $(CLIENT_SOURCES) \
     $(filter-out client/python/feedd client/python/native,$(wildcard client/python/* client/python/native/* \
-    client/python/feedd/*.py* base/*.h order/*.h shm/*.h shm/*.def gpu/*.h gpu/*.cu gpu/*.def proto/*.h proto/*.proto client/*.h client/lib/*.h))
+    client/python/feedd/*.py* client/python/feedd/doctor/*.py base/*.h order/*.h shm/*.h shm/*.def gpu/*.h gpu/*.cu gpu/*.def proto/*.h proto/*.proto client/*.h client/lib/*.h))
 in_venv = PATH='$(abspath $(VENV))/bin':"$$PATH"
 
 python: $(VENV)/feedd.done
