@@ -54,21 +54,27 @@ static int find_files(const char *pattern, glob_t *found, struct error *error) {
     if (result == GLOB_ABORTED)
         return error_set(error, -unlisted.code, "%s cannot be listed: %s", unlisted.path,
                          access_reason(unlisted.code, unlisted.path, reason, sizeof reason));
-    if (result == GLOB_NOMATCH && !strpbrk(pattern, "*?["))
-        return error_set(error, -ENOENT, "there is no file %s", pattern);
+    if (result == GLOB_NOMATCH)
+        return strpbrk(pattern, "*?[") ? 0 : error_set(error, -ENOENT, "there is no file %s", pattern);
     qsort(found->gl_pathv, found->gl_pathc, sizeof *found->gl_pathv, by_bytes); // glob would sort by locale
     return 0;
 }
 
+// A pattern may match what makes its reader wait, such as a pipe.
+static int check_file(const char *path, struct error *error) {
+    struct stat status;
+    if (stat(path, &status) < 0 || S_ISREG(status.st_mode))
+        return 0; // who reads it says more
+    return error_set(error, -EINVAL, "%s: found something that is not a file, wanted a configuration", path);
+}
+
 static int include_file(struct config *config, const char *path, struct config_lines **lines,
                         struct error *error) {
+    int err = check_file(path, error);
+    if (err)
+        return err;
     AUTO_FREE char *text = NULL;
-    struct stat status;
-    // A pattern may match what makes its reader wait, such as a pipe.
-    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
-        return error_set(error, -EINVAL, "%s: found something that is not a file, wanted a configuration",
-                         path);
-    int err = config_file_read(path, &text, error);
+    err = config_file_read(path, &text, error);
     if (err)
         return err;
     struct config_included *more =
