@@ -44,6 +44,7 @@ static void say_attach(struct client *client) {
     attach.drop_last = flags & 8;
     attach.seed = flags & 16;
     attach.reconnect = more & 1;
+    attach.confirms = more & 8;
     attach.batch_size = (uint32_t)fuzz_number(&world.input);
     attach.world_size = (uint32_t)fuzz_number(&world.input);
     attach.rank = client->rank = (uint32_t)fuzz_number(&world.input);

@@ -62,11 +62,27 @@ def choose_lanes(datasets, gpu):
             ("gpu-ranks-0", Shape("tokens", 8, "gpu-ranks", 0, 2, device=gpu, pause_us=12000)),
             ("gpu-ranks-1", Shape("tokens", 8, "gpu-ranks", 1, 2, device=gpu, pause_us=12000)),
         ]
+    lanes += choose_images(datasets, gpu)
     if "skipping" in datasets:
         lanes += [
             ("skipping", Shape("skipping", 10, pause_us=40000)),
             ("failing", Shape("failing", 10, pause_us=40000)),
         ]
+    return lanes
+
+
+def choose_images(datasets, gpu):
+    if "photos" not in datasets:
+        return []
+    lanes = [
+        ("private-photos", Shape("photos", 10, pause_us=20000)),
+        ("photos-0", Shape("photos", 7, "photos", 0, 2, wait_for=2, pause_us=25000)),
+        ("photos-1", Shape("photos", 7, "photos", 1, 2, wait_for=2, pause_us=25000)),
+        ("private-spoilt", Shape("spoilt", 9, pause_us=25000)),
+        ("private-mended", Shape("mended", 9, pause_us=25000)),
+    ]
+    if gpu != "none":
+        lanes.append(("gpu-photos", Shape("photos", 8, device=gpu, pause_us=25000)))
     return lanes
 
 

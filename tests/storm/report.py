@@ -56,6 +56,8 @@ def conclude(storm):
             storm.findings.append(f"{lane.name}: {counts}; {ledger.text}")
         if lane in storm.lanes and (difference := lane.account()):
             storm.findings.append(f"{lane.name}: {difference} samples more were committed than its token says")
+        if ledger.passed_over and not storm.condemned:
+            storm.findings.append(f"{lane.name}: {ledger.passed_over} images were skipped that can be decoded")
         if lane in storm.lanes and not ledger.commits:
             storm.findings.append(f"{lane.name} has received nothing")
     seconds, kills = storm.arguments.seconds, {name: storm.counts.get(name, 0) for name in KILLS}

@@ -26,6 +26,7 @@ import blocks  # noqa: E402
 import events  # noqa: E402
 import files  # noqa: E402
 import harness  # noqa: E402
+import photos  # noqa: E402
 import plan  # noqa: E402
 import report  # noqa: E402
 import users  # noqa: E402
@@ -55,6 +56,8 @@ class Storm:
         self.stranger = users.NOBODY if self._strangers_may_run() else None
         self.datasets = files.make_all(self.folder, arguments.seed)
         self.datasets |= blocks.make_all(self.folder, arguments.seed, self.datasets["ragged"])
+        crashes = photos.may_crash()
+        self.datasets |= photos.make_all(self.folder, arguments.seed, crashes)
         of_files = [name for name, dataset in self.datasets.items() if "format" in dataset.options]
         self.plain = [name for name in of_files if name != "vectors"]  # which is always read with io_uring
         self.datasets |= {view.name: view for view in files.make_views(self.folder, arguments.seed)}
@@ -66,7 +69,8 @@ class Storm:
         self.cuts = [self._cut("shrinking.bin", 0), self._cut("replacing.bin", 3), self._cut("fading.arrow", 3)]
         self.pictures = sorted((self.folder / "pictures").rglob("*.jpg"))
         self.group = MemoryGroup()
-        self.daemon = Daemon(self.instance, self.group.wrap)
+        self.daemon = Daemon(self.instance, self.group.wrap, {"LD_PRELOAD": str(photos.LIBRARY)} if crashes else {})
+        self.condemned = 0  # images that are whole, at which loaders were stopped twice
         self.lanes = [self._lane(*each) for each in choose_lanes(self.datasets, arguments.gpu)]
         self.visitors = [self._lane(*each) for each in choose_visitors(arguments.gpu)]
         self.recovery = Recovery(self)
@@ -286,7 +290,9 @@ class Storm:
             self.findings.append(str(error))
         self.findings += self.daemon.unexpected
         # Whatever ends by itself, or by a signal that nobody here sends, says so in the log.
-        for line in self.instance.read_log().splitlines():
+        log = self.instance.read_log().splitlines()
+        self.condemned = photos.condemned(log)
+        for line in photos.without_crashes(log):
             if re.search(r"killed by signal (?!9 )|sanitizer|assert|transition", line, re.IGNORECASE):
                 self.findings.append(line)
 
