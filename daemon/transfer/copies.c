@@ -87,12 +87,13 @@ static struct copy take(const struct copies *copies, const struct ring_claim *cl
     const struct ring_slot *batch = ring_slot(copies->ring, claim->slot);
     // A loader could have written another number of slots into the header before it was mapped here: then there is
     // nothing to copy, and no other feed suffers.
+    const struct ring *from = copies->images ? &copies->source : copies->ring;
     bool exists = batch->source < copies->source.header->slot_count;
     return (struct copy){
         .claim = *claim,
         .source = exists ? batch->source : 0,
         .fill = batch->fill,
-        .bytes = exists ? used_bytes(copies->ring, claim->slot, batch->count - batch->skipped) : 0,
+        .bytes = exists ? used_bytes(from, claim->slot, batch->count - batch->skipped) : 0,
         .count = exists && batch->skipped <= batch->count
                      ? (uint32_t)min_u64(batch->count - batch->skipped, copies->ring->header->batch_size)
                      : 0,
