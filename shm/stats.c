@@ -31,11 +31,11 @@ int stats_create(const char *path, uint32_t mode, gid_t group, struct stats_regi
         return error_set(error, -err, "cannot give the statistics file %s its group and mode: %s", fresh,
                          strerror(err));
     }
-    // The rings of the timeline are allocated when it is turned on.
+    // The rings of the timeline are allocated when it is turned on, which fails where files may not be as large.
     do
         err = posix_fallocate(file, 0, TRACE_OFFSET + offsetof(struct trace_region, rings));
     while (err == EINTR);
-    if (!err && ftruncate(file, STATS_FILE_BYTES) < 0)
+    if (!err && ftruncate(file, STATS_FILE_BYTES) < 0 && errno != EFBIG)
         err = errno;
     if (err) {
         unlink(fresh);

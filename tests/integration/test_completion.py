@@ -13,7 +13,7 @@ from terminal import Terminal
 
 MAKE = harness.ROOT / "tools/make-completions.py"
 COMMANDS = {"status", "datasets", "feeds", "clients", "stats", "top", "trace", "metrics", "doctor", "show", "read", "index",
-            "errors", "pack", "reload", "drain"}  # fmt: skip
+            "errors", "pack", "loaders", "reload", "drain"}  # fmt: skip
 
 
 def make(folder):
