@@ -161,8 +161,9 @@ static const uint8_t mirrored_colours[BYTES] = {
     39, 40, 41, 36, 37, 38, 33, 34, 35, 30, 31, 32, 27, 28, 29, 24, 25, 26, 21, 22, 23, 18,
     19, 20, 15, 16, 17, 12, 13, 14, 9,  10, 11, 6,  7,  8,  3,  4,  5,  0,  1,  2};
 
-// Vectors are read in order, and each is put before the one that was read before it. All of a vector is read and stored:
-// its last byte is of the next pixel, which overwrites the one that does not matter. The rest goes pixel by pixel.
+// Vectors are read in order, and each is put before the one that was read before it. All of a vector is read and
+// stored: its last byte is of the next pixel, which overwrites the one that does not matter. The rest goes pixel by
+// pixel.
 TARGET static void mirror(const uint8_t *pixels, uint32_t channels, size_t count, uint8_t *to) {
     const size_t most = channels == 3 ? BYTES / 3 : BYTES, bytes = most * channels;
     const __m512i order = channels == 3
