@@ -31,7 +31,7 @@ static void mirror_colours(const uint8_t *pixels, size_t count, uint8_t *to) {
     memcpy(to, pixel, 3);
 }
 
-static void mirror_pixels(const uint8_t *pixels, uint32_t channels, size_t count, uint8_t *to) {
+static void mirror_plain(const uint8_t *pixels, uint32_t channels, size_t count, uint8_t *to) {
     if (channels == 3 && count)
         mirror_colours(pixels, count, to);
     else
@@ -53,7 +53,7 @@ static void look_up_plain(const uint8_t *table, uint32_t element, const uint8_t 
             memcpy(to + 4 * i, table + 4 * (size_t)values[i], 4);
 }
 
-static const struct finish_kernels plain = {"plain", split_plain, look_up_plain};
+static const struct finish_kernels plain = {"plain", split_plain, mirror_plain, look_up_plain};
 
 static const struct finish_kernels *kernels_of(uint32_t number) {
 #ifdef FINISH_AVX512
@@ -130,7 +130,7 @@ static void run_interleaved(struct run *run) {
             count = (uint32_t)min_u64((BLOCK - run->held) / from->channels, from->width - x);
             const uint8_t *pixels = block_at(run, y, x, count);
             if (run->finish->mirror)
-                mirror_pixels(pixels, from->channels, count, run->values + run->held);
+                run->kernels->mirror(pixels, from->channels, count, run->values + run->held);
             else
                 memcpy(run->values + run->held, pixels, (size_t)count * from->channels);
             run->held += (size_t)count * from->channels;
@@ -141,12 +141,13 @@ static void run_interleaved(struct run *run) {
 }
 
 // Interleaved, and as they are: straight into the slot.
-static void copy_rows(const struct image_finish *finish, const struct image *from, uint8_t *to) {
+static void copy_rows(const struct finish_kernels *kernels, const struct image_finish *finish,
+                      const struct image *from, uint8_t *to) {
     const size_t row = (size_t)from->width * from->channels;
     for (uint32_t y = 0; y < from->height; y++, to += row) {
         const uint8_t *pixels = from->pixels + y * from->stride;
         if (finish->mirror)
-            mirror_pixels(pixels, from->channels, from->width, to);
+            kernels->mirror(pixels, from->channels, from->width, to);
         else
             memcpy(to, pixels, row);
     }
@@ -168,7 +169,7 @@ const char *image_finish_run_with(uint32_t number, const struct image_finish *fi
     if (!run.kernels)
         return NULL;
     if (!finish->table && !finish->planes) {
-        copy_rows(finish, from, slot);
+        copy_rows(run.kernels, finish, from, slot);
         return run.kernels->name;
     }
     run.finish = finish;

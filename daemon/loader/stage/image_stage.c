@@ -102,7 +102,9 @@ static int open_pipeline(struct image_stage *self, struct error *error) {
     const struct transform *transform = self->transform;
     const uint32_t bytes = dtype_bytes(transform->target);
     struct image_finish finish = {.element_bytes = 1};
-    if (transform_is_of_values(transform) && bytes <= IMAGE_TABLE_ELEMENT) {
+    if (!transform->step_count && transform->target == DTYPE_U8) {
+        finish.planes = transform->planes; // as they are
+    } else if (transform_is_of_values(transform) && bytes <= IMAGE_TABLE_ELEMENT) {
         image_table_make(transform, self->image->steps.channels, self->table);
         finish =
             (struct image_finish){.table = self->table, .element_bytes = bytes, .planes = transform->planes};
