@@ -38,6 +38,7 @@ def choose_lanes(datasets, gpu):
         ("private-stretch", Shape("stretch", 18, drop_last=True, pause_us=9000)),
         ("private-unwindowed", Shape("unwindowed", 20, pause_us=20000)),
         ("private-fading", Shape("fading", 20, prefetch=3, pause_us=2000, ring_bytes=1 << 16)),
+        ("private-alike", Shape("alike", 20, prefetch=3, pause_us=2000, ring_bytes=1 << 16)),
         ("frames-0", Shape("frames", 16, "frames", 0, 2, wait_for=2, pause_us=9000)),
         ("frames-1", Shape("frames", 16, "frames", 1, 2, wait_for=2, pause_us=9000)),
         ("private-rows", Shape("rows", 19, pause_us=5000)),

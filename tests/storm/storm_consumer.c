@@ -42,6 +42,7 @@ static int end_with(struct consumer *consumer, int err, const char *what) {
     snprintf(consumer->ledger->text, sizeof consumer->ledger->text, "%s: %s", what,
              feed_strerror(consumer->feed));
     consumer->ledger->error = (uint64_t)-err;
+    consumer->ledger->failed_ns = now_ns();
     return EXIT_FAILURE;
 }
 

@@ -36,7 +36,8 @@ struct storm_ledger {
     uint64_t revoked;       // samples that were overwritten, as was said
     uint64_t replaced;      // samples in whose places others were
     uint64_t passed_over;   // images that are whole, and were skipped
-    uint64_t unused[13];
+    uint64_t failed_ns;     // when the error was told
+    uint64_t unused[12];
     char text[256]; // of the error, or of the first finding
     struct storm_record record[2];
     struct storm_wait wait[STORM_WAITS];
