@@ -248,12 +248,13 @@ static void publish_oldest(const struct loader *loader, const struct oldest_read
     atomic_store_explicit(&stats->read_file, waits ? oldest->file + 1 : 0, memory_order_relaxed);
 }
 
-// What the supervisor wants. It may change its mind about the stripe; a loader that is to retire does.
+// What the supervisor wants, which it may change.
 static void hear_supervisor(struct loader *loader) {
     const struct stats_loader *stats = loader->board.stats;
-    uint64_t stripe = atomic_load_explicit(&stats->stripe, memory_order_relaxed);
-    loader->board.ring.stripe = (uint32_t)stripe;
-    loader->board.ring.stripes = (uint32_t)(stripe >> 32);
+    const uint64_t word = atomic_load_explicit(&stats->stripe, memory_order_relaxed);
+    const uint32_t stripe = (uint32_t)word, stripes = (uint32_t)(word >> 32);
+    loader->board.ring.stripe = stripe < stripes ? stripe : 0;
+    loader->board.ring.stripes = stripe < stripes ? stripes : 0;
     loader->retires = atomic_load_explicit(&stats->retires, memory_order_relaxed) != 0;
 }
 

@@ -118,4 +118,4 @@ def test_auto_takes_away_what_a_slow_consumer_does_not_need():
     with serve(loaders=6) as feedd, reading(feedd, "numbers", "--work", "20", batch=10):
         harness.eventually(lambda: loaders(feedd) == 6, 5, "six loaders")
         feedd.ctl("loaders", "1", "auto")
-        await_loaders(feedd, 1, 20)
+        await_loaders(feedd, 2, 20)

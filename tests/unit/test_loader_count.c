@@ -141,12 +141,14 @@ static void vain_attempts_become_rare(void **state) {
     (void)state;
     struct feed feed = begin(4);
     const struct machine machine = {1000, 2, 1e9, 0.95, 1};
-    uint32_t changes = 0, before = feed.count.wanted;
+    uint32_t changes = 0, as_before = 0, before = feed.count.wanted;
     for (uint32_t i = 0; i < SECONDS(1200); i++) {
         pass(&feed, &machine, 1, 1, 64);
         changes += feed.count.wanted != before;
         before = feed.count.wanted;
+        as_before += before == 4;
     }
+    assert_true(as_before > SECONDS(1200) * 95 / 100);
     assert_in_range(changes, 2, 2 * 16); // each attempt is two
 }
 

@@ -18,6 +18,7 @@
 #define LOSS    0.97 // what fewer may cost
 #define RESERVE 1.5  // what loaders have to do, so many times over, stays when some are taken away
 #define SPARE   3u   // windows
+#define LEAST   2u   // stay: one alone would hold up consumers whenever it waits for its processor
 
 uint32_t loader_count_first(uint32_t processors) {
     return (uint32_t)max_u64(1, min_u64(processors, LOADER_COUNT_FIRST));
@@ -65,7 +66,7 @@ static void hold(uint64_t *until_ns, uint64_t *hold_ns, uint64_t now) {
 }
 
 // What was tried is kept or undone.
-static void judge(struct loader_count *count, const struct window *window, uint64_t now) {
+static bool judge(struct loader_count *count, const struct window *window, uint64_t now) {
     const bool more = count->wanted > count->before;
     const double gain = count->rate_before > 0 ? window->rate / count->rate_before : 2;
     const bool kept =
@@ -81,6 +82,7 @@ static void judge(struct loader_count *count, const struct window *window, uint6
             hold(&count->not_less_until_ns, &count->less_hold_ns, now);
     }
     count->before = 0;
+    return kept;
 }
 
 static void attempt(struct loader_count *count, uint32_t wanted, const struct window *window) {
@@ -102,7 +104,7 @@ static void try_more(struct loader_count *count, const struct window *window, ui
 
 static void try_fewer(struct loader_count *count, const struct window *window) {
     const double used = (double)count->wanted * (1 - window->room);
-    const uint32_t enough = (uint32_t)(used * RESERVE) + 1;
+    const uint32_t enough = (uint32_t)max_u64(LEAST, (uint64_t)(used * RESERVE) + 1);
     if (enough >= count->wanted) {
         count->spare = 0;
         return;
@@ -111,20 +113,26 @@ static void try_fewer(struct loader_count *count, const struct window *window) {
         attempt(count, enough, window);
 }
 
+static void decide(struct loader_count *count, const struct window *window, uint32_t processors,
+                   uint32_t most, uint64_t now) {
+    if (count->before && !judge(count, window, now))
+        return;
+    if (window->waits >= WAITS && window->room < IDLE && now >= count->not_more_until_ns)
+        try_more(count, window, processors, most);
+    else if (window->waits < PROMPT && now >= count->not_less_until_ns)
+        try_fewer(count, window);
+}
+
 uint32_t loader_count_look(struct loader_count *count, const struct loader_work *work, uint32_t consumers,
                            uint32_t processors, uint32_t most, uint64_t now) {
     struct window window;
     const bool begins = !count->began_ns || !consumers;
+    const uint32_t wanted = count->wanted;
     if (begins || measure(count, work, consumers, now, &window)) {
-        const uint32_t wanted = count->wanted;
-        if (begins)
+        if (begins && !consumers)
             count->before = 0;
-        else if (count->before)
-            judge(count, &window, now);
-        else if (window.waits >= WAITS && window.room < IDLE && now >= count->not_more_until_ns)
-            try_more(count, &window, processors, most);
-        else if (window.waits < PROMPT && now >= count->not_less_until_ns)
-            try_fewer(count, &window);
+        if (!begins)
+            decide(count, &window, processors, most, now);
         // After a change, loaders start or end: what they do meanwhile does not count.
         count->began_ns = wanted == count->wanted ? now : 0;
         count->began = *work;
