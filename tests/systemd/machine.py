@@ -2,6 +2,7 @@
 network, and writes to memory, which ends with it."""
 
 import contextlib
+import ctypes
 import json
 import os
 import pathlib
@@ -15,7 +16,8 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-NAME = "feedd-check"
+NAME = f"feedd-check-{os.getpid()}"
+PR_SET_PDEATHSIG = 1
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 # Beside these, the tree has what the packages depend on.
 ALWAYS = {"systemd", "systemd-sysv", "python3"}
@@ -118,7 +120,7 @@ class Machine:
             command.append("--boot")
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(  # in its own group, so that what systemd makes can be removed
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=self.enter_group,
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=self.prepare,
                 env={**os.environ, "SYSTEMD_SECCOMP": "0"},  # nspawn's filter knows no Landlock
             )
         try:
@@ -129,7 +131,9 @@ class Machine:
             raise
         return self
 
-    def enter_group(self):
+    def prepare(self):
+        """In the child: it ends with this process, however that ends, and enters the group."""
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         if self.group:
             (self.group / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
 
