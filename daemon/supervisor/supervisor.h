@@ -77,8 +77,8 @@ struct supervisor {
     _Atomic uint32_t *trace_on; // the switches of the timeline, once one has been asked for
     struct trace_writer trace;  // ... and the supervisor's own ring
     uint32_t tracers;           // sessions that want it
-    uint64_t confined;  // what it has given up itself: a word of shm/confinement.h
-    bool stats_private; // only root and the daemon's own user can read them
+    uint64_t confined;          // what it has given up itself: a word of shm/confinement.h
+    bool stats_private;         // only root and the daemon's own user can read them
 
     // Marked objects have changed, and the turn acts on them.
     struct mark_queue marked_sessions, marked_feeds, marked_devices;

@@ -60,8 +60,8 @@ class Feedctl(Terminal):
 
     def __init__(self, instance, *arguments, charset="C.UTF-8", **size):
         self.ended = instance.directory / "ended"
-        # Its exit status, for when it has ended.
-        command = f"LC_ALL={charset} {harness.PROGRAMS}/feedctl {shlex.join(arguments)}; echo $? >{self.ended}"
+        # Its exit status, for when it has ended. Ctrl-C is for feedctl, and not for the shell around it.
+        command = f"trap : INT; LC_ALL={charset} {harness.PROGRAMS}/feedctl {shlex.join(arguments)}; echo $? >{self.ended}"
         super().__init__(instance, command, **size)
 
     def status(self):
