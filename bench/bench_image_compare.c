@@ -72,7 +72,7 @@ static void add_parts(struct comparison *comparison, const char *name, uint8_t *
     check(image_jpeg_look(comparison->jpeg, bytes, count, &survey, &error), &error);
     for (uint32_t i = 0; survey.plain && i <= comparison->parts_each; i++) {
         struct part *part = &comparison->parts[comparison->count++];
-        snprintf(part->name, sizeof part->name, "%s", name);
+        snprintf(part->name, sizeof part->name, "%.63s", name);
         part->bytes = bytes;
         part->record = (struct image_record){.kind = IMAGE_RECORD_JPEG,
                                              .bytes = (uint32_t)count,
