@@ -172,7 +172,7 @@ static void run(struct comparison *comparison, uint32_t batch, const char *way) 
 }
 
 int main(int count, char **arguments) {
-    struct comparison comparison = {.parts_each = count > 3 ? (uint32_t)atoi(arguments[3]) : 8};
+    struct comparison comparison = {.parts_each = count > 3 ? (uint32_t)strtoul(arguments[3], NULL, 10) : 8};
     struct error error = {0};
     char uuid[GPU_UUID_BYTES];
     int fd;
