@@ -72,7 +72,7 @@ static void add_parts(struct comparison *comparison, const char *name, uint8_t *
     check(image_jpeg_look(comparison->jpeg, bytes, count, &survey, &error), &error);
     for (uint32_t i = 0; survey.plain && i <= comparison->parts_each; i++) {
         struct part *part = &comparison->parts[comparison->count++];
-        snprintf(part->name, sizeof part->name, "%.*s", (int)sizeof part->name - 1, name);
+        snprintf(part->name, sizeof part->name, "%.63s", name);
         part->bytes = bytes;
         part->record = (struct image_record){.kind = IMAGE_RECORD_JPEG,
                                              .bytes = (uint32_t)count,
@@ -172,7 +172,7 @@ static void run(struct comparison *comparison, uint32_t batch, const char *way) 
 }
 
 int main(int count, char **arguments) {
-    struct comparison comparison = {.parts_each = count > 3 ? (uint32_t)atoi(arguments[3]) : 8};
+    struct comparison comparison = {.parts_each = count > 3 ? (uint32_t)strtoul(arguments[3], NULL, 10) : 8};
     struct error error = {0};
     char uuid[GPU_UUID_BYTES];
     int fd;

@@ -40,10 +40,10 @@ static void *at(uint64_t address) {
 static void put(const struct host_image *image, uint32_t x, uint32_t y, const uint8_t *value) {
     const struct finish_batch *batch = image->batch;
     const uint8_t *table = at(batch->table);
-    uint32_t element = batch->element_bytes;
-    for (uint32_t channel = 0; channel < batch->channels; channel++) {
+    const uint32_t element = batch->element_bytes, channels = batch->channels == 1 ? 1 : 3;
+    for (uint32_t channel = 0; channel < channels; channel++) {
         uint64_t place = batch->planes ? ((uint64_t)channel * batch->height + y) * batch->width + x
-                                       : ((uint64_t)y * batch->width + x) * batch->channels + channel;
+                                       : ((uint64_t)y * batch->width + x) * channels + channel;
         memcpy(image->output + place * element, table + (channel * 256 + value[channel]) * element, element);
     }
 }

@@ -2,6 +2,14 @@
 
 #include "gpu/gpu_cuda_driver.h"
 
+bool cuda_can_finish(void) {
+#ifdef HAVE_FINISH
+    return true;
+#else
+    return false;
+#endif
+}
+
 #ifdef HAVE_CUDA
 
 #include "base/sizes.h"

@@ -13,6 +13,9 @@
 
 int cuda_urgent_stream_create(struct gpu *gpu, gpu_stream *stream, struct error *error);
 
+// Whether this build has the kernel.
+bool cuda_can_finish(void);
+
 // Fine if it has not been loaded.
 void cuda_finish_unload(struct gpu *gpu);
 

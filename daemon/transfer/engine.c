@@ -86,7 +86,7 @@ static void close_nvjpeg(void *argument) {
 }
 
 static bool grow(struct engine *engine, uint32_t count) {
-    nvjpeg_parameters *parameters = reallocarray(engine->parameters, count, sizeof *parameters);
+    nvjpeg_parameters *parameters = reallocarray(engine->parameters, count, sizeof(nvjpeg_parameters));
     if (parameters)
         engine->parameters = parameters;
     free(engine->to);

@@ -93,7 +93,8 @@ static int check_fields(struct images *images, struct error *error) {
         images->area = max_u64(images->area, pool->fields[i].sample_bytes - IMAGE_RECORD_BYTES);
         images->fields++;
     }
-    return same ? 0 : error_set(error, -EPROTO, "the pool's ring does not match the feed's");
+    return same && images->fields ? 0
+                                  : error_set(error, -EPROTO, "the pool's ring does not match the feed's");
 }
 
 static int allocate(struct images *images, struct error *error) {

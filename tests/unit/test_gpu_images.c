@@ -167,6 +167,11 @@ static uint32_t draw_side(uint32_t *dice) {
     return draw(dice, 1) ? sides[draw(dice, COUNT_OF(sides) - 1)] : draw(dice, 150);
 }
 
+static int32_t draw_offset(uint32_t *dice) {
+    const uint32_t back = draw_side(dice);
+    return (int32_t)(draw_side(dice) - back);
+}
+
 static struct image_record hostile(uint32_t *dice) {
     struct image_record record = {
         .kind = draw(dice, 4) ? IMAGE_RECORD_PLANES : draw(dice, 9),
@@ -174,8 +179,8 @@ static struct image_record hostile(uint32_t *dice) {
         .flags = draw(dice, 15),
         .width = draw_side(dice),
         .height = draw_side(dice),
-        .crop_x = (int32_t)(draw_side(dice) - draw_side(dice)),
-        .crop_y = (int32_t)(draw_side(dice) - draw_side(dice)),
+        .crop_x = draw_offset(dice),
+        .crop_y = draw_offset(dice),
         .crop_width = draw_side(dice),
         .crop_height = draw_side(dice),
         .result_width = draw_side(dice),
