@@ -274,6 +274,7 @@ def test_datasets_that_are_code(tmp_path, dataset, said):
     [
         ("class D(IterableDataset):\n    def __iter__(self):\n        yield 1", "line 5: D is an IterableDataset"),
         ("class D(Dataset):\n    def __getitem__(self, i):\n        return read(i)", "line 5: D makes its samples with code"),
+        ("class D(datasets.ImageFolder):\n    pass", "line 5: D has no __getitem__ here"),
         ("class D(Dataset):\n    def __init__(self):\n        self.x = np.load('/x.npy')\n    def __getitem__(self, i):\n"
          "        return tokenize(self.x[i])", "line 9: D.__getitem__ calls tokenize(self.x[i])"),
     ],

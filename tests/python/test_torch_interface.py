@@ -136,6 +136,9 @@ def test_a_loader_of_a_loaders_batch_sampler(load_host):
     with feedd.DataLoader(loader.dataset, batch_sampler=Skipping(whole, 0), seed=11, as_dict=True) as again:
         assert (again.batch_size, again.drop_last, again.as_dict, again.seed) == (16, False, True, 11)
         assert read(again) == wanted(**SHUFFLED)
+        batches, put_together = Skipping(again.batch_sampler, 0), again.collate_fn
+        with feedd.DataLoader(again.dataset, batch_sampler=batches, collate_fn=put_together) as third:
+            assert read(third) == wanted(**SHUFFLED)
     with pytest.raises(ValueError, match="the batch_sampler is that of a loader over"):
         feedd.DataLoader("types", batch_sampler=loader.batch_sampler)
     in_order = LoaderBatchSampler(SequentialSampler(loader.dataset), 16, False)

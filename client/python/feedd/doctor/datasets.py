@@ -28,12 +28,12 @@ class Datasets:
         node, place = self.script.behind(node)
         full = self.script.called(node)
         if not isinstance(node, ast.Call):
-            self.plan.refuse(whole.lineno, f"what {ast.unparse(whole)} is cannot be seen here: give its files a section of"
-                                           " feedd.conf")
+            self.plan.refuse(whole.lineno, f"what {ast.unparse(whole)} is cannot be seen here: give its files"
+                                           " a section of feedd.conf")
             return
         if place is not None and full != "torch.utils.data.random_split":
-            self.plan.refuse(whole.lineno, f"{ast.unparse(whole)} comes from {ast.unparse(node.func)}(), which cannot be seen"
-                                           " into")
+            self.plan.refuse(whole.lineno, f"{ast.unparse(whole)} comes from {ast.unparse(node.func)}(), which"
+                                           " cannot be seen into")
             return
         if full == "torch.utils.data.random_split":
             self.random_split(node, place or 0, ast.unparse(whole))
@@ -70,8 +70,8 @@ class Datasets:
         self.plan.section("format = folder", f"path = {path}", "field.image = bytes @ file", "field.label = i64 @ class")
         for name, where in (("loader", 3), ("is_valid_file", 4)):
             if argument(call, name, where) is not None:
-                self.plan.refuse(call.lineno, f"{name}= is code; extensions = jpg|png in feedd.conf says which files are"
-                                              " samples")
+                self.plan.refuse(call.lineno, f"{name}= is code; extensions = jpg|png in feedd.conf says"
+                                              " which files are samples")
         self._transformed(call, 1)
 
     def mnist(self, call: ast.Call) -> None:
@@ -163,8 +163,8 @@ class Datasets:
                 found = self.script.value(node.args[0]) if node.args else UNKNOWN
                 seed = found if isinstance(found, int) else 0
         self.plan.arguments += [f"split=({round(begin, 6):g}, {round(end, 6):g})", f"split_seed={seed}"]
-        self.plan.note(call.lineno, "split= cuts a permutation of feedd's own: the parts have other samples than"
-                                    " random_split's")
+        self.plan.note(call.lineno, "split= cuts a permutation of feedd's own: the parts have"
+                                    " other samples than random_split's")
 
     def concatenated(self, call: ast.Call) -> None:
         members, _ = self.script.behind(call.args[0]) if call.args else (call, None)
@@ -201,8 +201,8 @@ class Datasets:
     def web(self, call: ast.Call) -> None:
         urls = _text(self.script, argument(call, "urls", 0))
         if urls.startswith(("pipe:", "http:", "https:", "s3:", "gs:")):
-            self.plan.refuse(call.lineno, f"{urls.split(':')[0]}: feedd reads shards from files: copy them to this machine"
-                                          " first")
+            self.plan.refuse(call.lineno, f"{urls.split(':')[0]}: feedd reads shards from files: copy them"
+                                          " to this machine first")
         path = re.sub(r"\{[^}]*\}", "*", urls)
         self.plan.section("format = tar", f"path = {path}")
 

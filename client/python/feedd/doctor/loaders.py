@@ -47,8 +47,8 @@ class _Loader:
             plan.refuse(line, "the DataLoader has no dataset that can be seen here")
         sized = "batch_size" in self.given or "batch_sampler" in self.given
         if argument(self.call, "batch_size", 1) is not None and not sized:
-            plan.refuse(line, "batch_size=None gives single samples or batches that the dataset makes: give the size of"
-                              " batches")
+            plan.refuse(line, "batch_size=None gives single samples or batches that the dataset makes: give"
+                              " the size of batches")
         for name in _SAME:
             if name == "shuffle" and "sampler" in self.given:  # it is that which says whether
                 continue
@@ -121,15 +121,15 @@ class _Loader:
             self.plan.refuse(node.lineno, f"the sampler {name} has no counterpart")
 
     def in_order(self, node: ast.Call) -> None:
-        self.plan.note(node.lineno, "SequentialSampler is left out: without shuffle=True, samples come in the order of the"
-                                    " files")
+        self.plan.note(node.lineno, "SequentialSampler is left out: without shuffle=True, samples come in the"
+                                    " order of the files")
 
     def at_random(self, node: ast.Call) -> None:
         if self.script.value(argument(node, "replacement", 1), False) is not False:
             self.plan.refuse(node.lineno, "RandomSampler with replacement: give weights=[1] * SAMPLES and epoch_samples=")
         elif argument(node, "num_samples", 2) is not None:
-            self.plan.refuse(node.lineno, "RandomSampler with num_samples= draws a part of an epoch: leave the loop early"
-                                          " instead")
+            self.plan.refuse(node.lineno, "RandomSampler with num_samples= draws a part of an epoch: leave"
+                                          " the loop early instead")
         else:
             self.say("shuffle", "True")
             self.seed(argument(node, "generator", 3))
@@ -141,8 +141,8 @@ class _Loader:
 
     def by_weight(self, node: ast.Call) -> None:
         if self.script.value(argument(node, "replacement", 2), True) is not True:
-            self.plan.refuse(node.lineno, "WeightedRandomSampler without replacement has no counterpart: weights= draws with"
-                                          " it")
+            self.plan.refuse(node.lineno, "WeightedRandomSampler without replacement has no counterpart:"
+                                          " weights= draws with it")
             return
         self.say("weights", ast.unparse(argument(node, "weights", 0) or ast.Name("...")))
         self.say("epoch_samples", ast.unparse(argument(node, "num_samples", 1) or ast.Name("...")))

@@ -98,19 +98,21 @@ class _Own:
 
     def describe(self) -> None:
         bases = [self.script.name_of(base) for base in self.kind.bases]
-        if any(base.endswith("IterableDataset") for base in bases) or self.item is None:
-            self.plan.refuse(self.kind.lineno, f"{self.kind.name} is an IterableDataset: only running it shows which samples"
-                                               " it has;"
-                                               " write them to files once (docs/data.md)")
+        line, name = self.kind.lineno, self.kind.name
+        if any(base.endswith("IterableDataset") for base in bases):
+            self.plan.refuse(line, f"{name} is an IterableDataset: only running it shows which samples it has; write them to"
+                                   " files once (docs/data.md)")
+            return
+        if self.item is None:
+            self.plan.refuse(line, f"{name} has no __getitem__ here: describe the files that it reads in feedd.conf")
             return
         images = OwnImages(self.script, self.plan, self.kind, self.given)
         if images.are_they():
             images.describe(self.call.lineno)
             return
         if not self.arrays:
-            self.plan.refuse(self.kind.lineno, f"{self.kind.name} makes its samples with code of its own: describe the files"
-                                               " that it"
-                                               " reads in feedd.conf (docs/data.md), and do the rest in the loop")
+            self.plan.refuse(line, f"{name} makes its samples with code of its own: describe the files that it reads in"
+                                   " feedd.conf (docs/data.md), and do the rest in the loop")
             return
         flat = [(name, self.windows(name)) for name in self.arrays if self.windows(name) is not None]
         if flat and len(self.arrays) == 1:

@@ -198,8 +198,7 @@ class Translator:
         known = _TRANSFORMS.get(name) if ours else None
         if known is None or not isinstance(node, ast.Call):
             self.plan.refuse(node.lineno, f"the transform {ast.unparse(node)[:70]} has no counterpart; apply it to whole"
-                                          " batches in"
-                                          " the loop")
+                                          " batches in the loop")
             return
         try:
             known(self, node)
