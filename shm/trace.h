@@ -54,6 +54,8 @@ struct trace_region {
 #define TRACE_RING_OFFSET(number)                                                                            \
     (TRACE_OFFSET + offsetof(struct trace_region, rings) + (number) * sizeof(struct trace_ring))
 #define STATS_FILE_BYTES (sizeof(struct stats_region) + sizeof(struct trace_region))
+// Where files may not be as large as that, the rings are missing.
+#define STATS_FILE_LEAST (TRACE_OFFSET + offsetof(struct trace_region, rings))
 
 // ---- Writing -----------------------------------------------------------------------------------------------
 
