@@ -175,3 +175,13 @@ def test_refuses_what_it_cannot_do():
             done = subprocess.run([harness.PROGRAMS / "feedctl", "trace", "0.2"], stdout=full, stderr=subprocess.PIPE,
                                   text=True, env=feedd.environment(), check=False)  # fmt: skip
         assert done.returncode == 1 and "cannot write the timeline" in done.stderr, done
+
+
+def test_files_may_not_be_as_large_as_a_timeline():
+    with harness.Instance(ring="64K") as feedd:
+        data.add_records(feedd, "numbers", samples=1000, size=64)
+        feedd.start(wrap=("prlimit", f"--fsize={6 << 20}:{6 << 20}", "--"))
+        assert len(consumer.read(feedd, "numbers", 10)) == 100
+        done = feedd.ctl("trace", "1", check=False)
+        assert done.returncode == 1 and "there is no room for a timeline" in done.stderr, done
+        assert feedd.statistics()["state"] == "alive"
