@@ -63,7 +63,7 @@ struct served_feed {
     struct block_share_plan share; // of decoded blocks; zeros: its loaders share none
     int share_fd;
     struct user_cache *
-        *caches; // of decoded samples, for each source of a mix, else for the dataset; NULL: none
+        *caches; // of decoded images, for each source of a mix, else for the dataset; NULL: none
     uint32_t cache_count;
     struct making *making; // while it is queued or being allocated
     int event_fd;          // with which loaders wake the supervisor
