@@ -55,7 +55,7 @@ _ELSEWHERE = {
     "replacement": _WEIGHTS,
     "dtype": "the dataset's field.NAME= and transform.NAME= in feedd.conf set the type of a field",
     "num_replicas": "this is called world_size here",
-    "distributed": "ranks are found by themselves; rank= and world_size= set them",
+    "distributed": "ranks are detected automatically; rank= and world_size= set them",
     "to_device": "this is called device here",
     "prefetch": "this is called prefetch_factor here",
 }
