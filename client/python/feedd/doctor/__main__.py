@@ -1,4 +1,4 @@
-"""The command. Exit status: 0 if everything can be carried over, 1 if something cannot, 2 if there is nothing to say."""
+"""The command. Exit status: 0 if everything can be carried over, 1 if something cannot, 2 without a DataLoader."""
 
 import argparse
 import ast
