@@ -18,7 +18,8 @@ _WITHOUT_MEANING: dict[str, tuple[tuple[Any, ...], str]] = {
                          " torch's own samplers are accepted where they say no more than that"),
     "batch_sampler": ((None,), "The daemon makes the batches from batch_size=, shuffle= and drop_last=; a BatchSampler of torch"
                                " is accepted. indices=, split= and weights= choose samples"),
-    "num_workers": ((0,), "The daemon's loaders read for all its clients: set loaders= in feedd.conf, and leave this at 0"),
+    "num_workers": ((0,), "The daemon's loaders read for all its clients, as many as they need: leave this at 0. loaders= in"
+                          " feedd.conf sets a number"),
     "collate_fn": ((None, collated), "A batch comes as one tensor per field; process it further in the loop, or with"
                             " transform.FIELD= in feedd.conf"),
     "pin_memory": ((False, True), ""),

@@ -12,7 +12,7 @@ _PLACES = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_
 MAX_LINE = 197  # as daemon/config says
 _SAME = ("batch_size", "shuffle", "drop_last", "timeout", "generator")
 _LEFT_OUT = {
-    "num_workers": "the daemon's loaders read: loaders = in feedd.conf says how many",
+    "num_workers": "the daemon's loaders read, as many as they need; loaders = in feedd.conf sets a number",
     "prefetch_factor": "it counts batches for each worker; the daemon reads ahead by itself",
     "persistent_workers": "there are no worker processes",
     "multiprocessing_context": "there are no worker processes",
