@@ -23,7 +23,7 @@ enum heritage_fd {
     HERITAGE_PARTS = 10, // struct dataset_parts of a mix; /dev/null for others
     HERITAGE_BLOCKS =
         11, // decoded blocks that the loaders of a feed share, read-write; /dev/null where they share none
-    // The cache of decoded samples (shm/sample_cache.h), read-write: its memory and its file. /dev/null where there is
+    // The cache of decoded images (shm/sample_cache.h), read-write: its memory and its file. /dev/null where there is
     // none.
     HERITAGE_CACHE = 12,
     HERITAGE_CACHE_FILE = 13,

@@ -77,13 +77,13 @@ int sample_cache_create(const struct sample_cache_plan *plan, int *fd, struct er
         file = memfd_create("feedd-samples", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     // The mode keeps other users from opening it through /proc.
     if (file < 0 || fchmod(file, 0600) < 0)
-        return error_set(error, -errno, "cannot make a memory file for decoded samples: %m");
+        return error_set(error, -errno, "cannot make a memory file for decoded images: %m");
     if (ftruncate(file, (off_t)plan->memory_bytes) < 0)
         return error_set(error, -errno,
-                         "cannot make a memory file of %" PRIu64 " bytes for decoded samples: %m",
+                         "cannot make a memory file of %" PRIu64 " bytes for decoded images: %m",
                          plan->memory_bytes);
     if (fcntl(file, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
-        return error_set(error, -errno, "cannot seal a memory file for decoded samples: %m");
+        return error_set(error, -errno, "cannot seal a memory file for decoded images: %m");
     *fd = file;
     file = -1;
     return 0;
@@ -112,7 +112,7 @@ int sample_cache_write_head(int file_fd, const struct sample_cache_plan *plan,
 static int map(int fd, uint64_t bytes, uint8_t **memory, struct error *error) {
     void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (mapped == MAP_FAILED)
-        return error_set(error, -errno, "cannot map %" PRIu64 " bytes of decoded samples: %m", bytes);
+        return error_set(error, -errno, "cannot map %" PRIu64 " bytes of decoded images: %m", bytes);
     *memory = mapped;
     return 0;
 }
@@ -120,9 +120,9 @@ static int map(int fd, uint64_t bytes, uint8_t **memory, struct error *error) {
 static int find_bytes(int fd, uint64_t *bytes, struct error *error) {
     struct stat status;
     if (fstat(fd, &status) < 0)
-        return error_set(error, -errno, "cannot look at a cache of decoded samples: %m");
+        return error_set(error, -errno, "cannot look at a cache of decoded images: %m");
     if (!S_ISREG(status.st_mode) || status.st_size < 0)
-        return error_set(error, -EPROTO, "the cache of decoded samples is not a regular file");
+        return error_set(error, -EPROTO, "the cache of decoded images is not a regular file");
     *bytes = (uint64_t)status.st_size;
     return 0;
 }
@@ -223,7 +223,7 @@ static int find_end(const struct sample_cache_plan *plan, int file_fd, uint64_t 
         const ssize_t got =
             pread(file_fd, words, (size_t)bytes, (off_t)(SAMPLE_CACHE_HEAD + entry * sizeof *words));
         if (got != bytes)
-            return error_set(error, got < 0 ? -errno : -EIO, "cannot read which decoded samples are kept: %s",
+            return error_set(error, got < 0 ? -errno : -EIO, "cannot read which decoded images are kept: %s",
                              got < 0 ? strerror(errno) : "the file is too short");
         for (uint64_t i = 0; i < count; i++)
             *end = max_u64(*end, end_of(plan, words[i]));

@@ -1,4 +1,4 @@
-// Decoded samples that the loaders of all feeds of one user and dataset share: decoded once, then only cut and copied.
+// Decoded images that the loaders of all feeds of one user and dataset share: decoded once, then only cut and copied.
 //
 // One or two files of one form:
 //

@@ -138,12 +138,10 @@ static void examine_datasets(struct examination *at) {
 // ---- Command ---------------------------------------------------------------------------------------
 
 static const char summary[] =
-    "Whether this machine lets feedd be fast: io_uring, limits on memory, huge pages, GPUs with their "
-    "driver, "
+    "What on this machine slows feedd down: io_uring, limits on memory, huge pages, GPUs with their driver, "
     "bus and NUMA node, the page cache, and the clock of the CPU. Each line is ok, a warning or a problem, "
-    "and "
-    "says what mends it. Works without a daemon; if there is one, its limits and its datasets are looked at. "
-    "The exit status is 1 if there is a problem.";
+    "with the command that fixes it. Works without a daemon; if one is running, its limits and its datasets "
+    "are examined. The exit status is 1 if there is a problem.";
 
 int cmd_doctor(const struct ctl *ctl, int count, char **arguments) {
     bool json = ctl_parse_json(summary, count, arguments);

@@ -46,7 +46,7 @@ static void add_samples(struct show_options *options, const char *text, struct a
     const uint64_t from = ctl_parse_number(state, "sample", dots ? first : text, 0, UINT64_MAX);
     const uint64_t to = dots ? ctl_parse_number(state, "sample", dots + 2, 0, UINT64_MAX) : from;
     if (dots && to <= from)
-        argp_error(state, "samples %s: there are none", text);
+        argp_error(state, "samples %s: the range is empty", text);
     const uint64_t count = dots ? to - from : 1;
     if (count > SHOW_MOST - options->sample_count)
         argp_error(state, "samples %s: more than %d samples", text, SHOW_MOST);

@@ -89,11 +89,10 @@ static void parse_options(int count, char **arguments, struct stats_options *opt
         "1). Needs no answer from the daemon. In a pipe the first lines cover the time since each feed "
         "started; without INTERVAL or --count they are all.\v"
         "NO ROOM is the share of the loaders' time in which the ring was full, NO DATA the share of the "
-        "consumers' time in which it had no batch for them, BOTTLENECK what the feed is bound by; --once and "
-        "a "
-        "terminal say more about that. For a GPU, BUSY is the share of the time with a "
-        "copy in progress, WAIT the share in which copies waited for a consumer to release a batch, BUS the "
-        "throughput as a share of the measured bandwidth of the bus.",
+        "consumers' time in which it had no batch for them, BOTTLENECK what the feed is bound by; on a "
+        "terminal and with --once, a sentence per feed says more about that. For a GPU, BUSY is the share of "
+        "the time with a copy in progress, WAIT the share in which copies waited for a consumer to release a "
+        "batch, BUS the throughput as a share of the measured bandwidth of the bus.",
         NULL,
         NULL,
         NULL};

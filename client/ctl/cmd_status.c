@@ -41,9 +41,9 @@ static void print_decoder(const Feedd__Gpu *gpu) {
     if (strcmp(gpu->images, "engine") == 0)
         snprintf(text, sizeof text, "decoded by the engine of %s, where datasets ask for it", gpu->uuid);
     else if (strcmp(gpu->images, "loaders") == 0)
-        snprintf(text, sizeof text, "for %s decoded by loaders", gpu->uuid);
+        snprintf(text, sizeof text, "for %s, decoded by loaders", gpu->uuid);
     else
-        snprintf(text, sizeof text, "for %s decoded by loaders: %s", gpu->uuid, gpu->images);
+        snprintf(text, sizeof text, "for %s, decoded by loaders: %s", gpu->uuid, gpu->images);
     printf("  images         ");
     text_fold(text, 17, ctl_terminal_width(), stdout);
 }

@@ -121,7 +121,7 @@ static bool handle(struct top *top, enum screen_key key) {
     }
 }
 
-// A terminal that is gone says nothing any more, and so does one whose keys have come to an end.
+// A terminal that is gone, or whose input has ended, sends no more keys.
 static bool terminal_gone(void) {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     return poll(&input, 1, 0) > 0 && (input.revents & (POLLHUP | POLLERR | POLLNVAL));
@@ -148,11 +148,10 @@ int cmd_top(const struct ctl *ctl, int count, char **arguments) {
         NULL,
         parse,
         "[INTERVAL]",
-        "Feeds, consumers, loaders and GPUs on a whole screen, with bars and short histories, every INTERVAL "
-        "seconds (default 1). Keys: q quits; Tab goes to the next section; the arrows pick a row; Enter "
-        "shows the "
-        "consumers and loaders of that row's feed alone, or all again; s sorts by the next column; r "
-        "reverses.",
+        "Feeds, consumers, loaders and GPUs, full-screen, with bars and short histories, every INTERVAL "
+        "seconds (default 1). Keys: q quits; Tab moves to the next section; the arrows select a row; Enter "
+        "shows only the consumers and loaders of that row's feed, or all again; s sorts by the next column; "
+        "r reverses the order.",
         NULL,
         NULL,
         NULL};

@@ -13,7 +13,7 @@
 #include "client/ctl/trace_file.h"
 
 #define LOOK_NS  (10 * NS_PER_MS)  // how often the rings are read
-#define NAMES_NS (500 * NS_PER_MS) // how often it is looked who the processes are
+#define NAMES_NS (500 * NS_PER_MS) // how often the processes are identified
 
 static volatile sig_atomic_t interrupted;
 
@@ -126,11 +126,10 @@ int cmd_trace(const struct ctl *ctl, int count, char **arguments) {
         NULL,
         parse,
         "[SECONDS]",
-        "A timeline of the next SECONDS (default 5) of all processes, on standard output, for "
-        "ui.perfetto.dev or "
-        "chrome://tracing: what loaders spend their time on, chunks being read, copies to GPUs, and batches "
-        "that "
-        "consumers hold or wait for. Ctrl-C ends it sooner. For root and the daemon's user.",
+        "A timeline of all processes for the next SECONDS (default 5), on standard output, for "
+        "ui.perfetto.dev or chrome://tracing: what loaders spend their time on, chunks being read, copies "
+        "to GPUs, and batches that consumers hold or wait for. Ctrl-C ends it early. For root and the "
+        "daemon's user.",
         NULL,
         NULL,
         NULL};
@@ -139,7 +138,8 @@ int cmd_trace(const struct ctl *ctl, int count, char **arguments) {
     struct connection connection CLEANUP(connection_close) = {.socket = -1};
     ctl_parse(&argp, count, arguments, &seconds);
     if (isatty(STDOUT_FILENO)) {
-        error_set(&error, -EINVAL, "the timeline is for a program: feedctl trace %g >trace.json", seconds);
+        error_set(&error, -EINVAL,
+                  "the timeline is for a program, not for a terminal: feedctl trace %g >trace.json", seconds);
         ctl_complain(&error);
         return CTL_USAGE;
     }

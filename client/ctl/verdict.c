@@ -12,12 +12,11 @@ static const struct {
     const char *word, *phrase, *hint;
 } bounds[BOUNDS] = {
     [BOUND_IDLE] = {"idle", "idle", "No consumer is attached."},
-    [BOUND_NONE] = {"none", "bound by nothing yet", "Nobody waits much."},
+    [BOUND_NONE] = {"none", "bound by nothing yet", "Nothing waits for long."},
     [BOUND_CONSUMERS] = {"consumers", "bound by its consumers",
                          "Batches wait for the consumers: feedd could deliver more."},
-    [BOUND_LOADERS] =
-        {"loaders", "bound by the loaders' processors",
-         "More loaders on free cores help (feedctl loaders), or larger samples per read (feedctl pack)."},
+    [BOUND_LOADERS] = {"loaders", "bound by the loaders' processors",
+                       "More loaders on free cores help (feedctl loaders), or larger reads (feedctl pack)."},
     [BOUND_DECODING] =
         {"decoding", "bound by decoding",
          "More loaders on free cores help (feedctl loaders), or data that is stored as it is delivered."},
@@ -28,13 +27,13 @@ static const struct {
                    "Smaller samples help: integers that the GPU converts, f16 or bf16 instead of f32."},
     [BOUND_POOL] =
         {"pool", "bound by its pool on the GPU",
-         "The consumers' work keeps all of the pool: if the GPU is busy, that is its limit; otherwise raise"
+         "The consumers' work occupies the whole pool: if the GPU is busy, that is its limit; otherwise raise"
          " device_pool, or release batches earlier."},
     [BOUND_RANK] =
         {"rank", "bound by its slowest consumer",
          "One consumer holds batches that the others have released: feedctl clients shows who holds most."},
-    [BOUND_HANDOVER] = {"handover", "bound by handing over",
-                        "Both sides wait: larger batches help, a larger ring, or a larger prefetch."},
+    [BOUND_HANDOVER] = {"handover", "bound by the handover",
+                        "Both sides wait: larger batches, a larger ring, or a larger prefetch helps."},
 };
 
 const char *verdict_word(enum bound bound) {
@@ -127,9 +126,9 @@ static enum bound bound_of(const struct verdict *verdict) {
 static const char *hint_of(const struct verdict *verdict) {
     const bool works = verdict->bound == BOUND_LOADERS || verdict->bound == BOUND_DECODING;
     if (works && verdict->cpu < STARVED * (verdict->decode + verdict->fill))
-        return "The loaders want more processor time than they get: other programs use the cores.";
+        return "The loaders need more processor time than they get: other programs use the cores.";
     if (verdict->bound == BOUND_NONE && verdict->data_wait >= LITTLE)
-        return "The consumers that are here wait for others to attach (wait_for).";
+        return "The attached consumers wait for others to attach (wait_for).";
     return bounds[verdict->bound].hint;
 }
 

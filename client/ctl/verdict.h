@@ -7,13 +7,13 @@
 
 enum bound {
     BOUND_IDLE,      // no consumer is attached
-    BOUND_NONE,      // nothing yet: nobody waits much
+    BOUND_NONE,      // nothing yet: nothing waits for long
     BOUND_CONSUMERS, // complete batches wait for the consumers
     BOUND_LOADERS,   // consumers wait for loaders, which need the processor most to plan and copy reads
     BOUND_DECODING,  // ... to decode or transform samples
-    BOUND_STORAGE,   // ... and which wait for the storage most
+    BOUND_STORAGE,   // ... which mostly wait for the storage
     BOUND_BUS,       // consumers wait for copies to the GPU
-    BOUND_POOL,      // copies wait for room in the GPU's pool, which consumers' work on the GPU keeps
+    BOUND_POOL,      // copies wait for room in the GPU's pool, which consumers' work on the GPU occupies
     BOUND_RANK,      // consumers wait for a slower one that gets the same batches
     BOUND_HANDOVER,  // consumers wait although loaders have nothing to do
     BOUNDS

@@ -57,15 +57,14 @@ static int find_address(const char *text, struct addrinfo **found, struct error 
     size_t length = colon ? (size_t)(colon - text) : 0;
     bool brackets = length >= 2 && text[0] == '[' && text[length - 1] == ']';
     if (!length || length >= sizeof host)
-        return error_set(error, -EINVAL, "%s: an address and a port, as in " DEFAULT_LISTEN ", are wanted",
+        return error_set(error, -EINVAL, "found %s, wanted an address and a port, such as " DEFAULT_LISTEN,
                          text);
     snprintf(host, sizeof host, "%.*s", (int)(length - 2 * brackets), text + brackets);
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV};
     int code = getaddrinfo(host, colon + 1, &hints, found);
-    return code ? error_set(error, -EINVAL,
-                            "%s: %s; an address and a port, as in " DEFAULT_LISTEN ", are wanted", text,
-                            gai_strerror(code))
+    return code ? error_set(error, -EINVAL, "%s: %s; wanted an address and a port, such as " DEFAULT_LISTEN,
+                            text, gai_strerror(code))
                 : 0;
 }
 
@@ -142,7 +141,7 @@ int main(int count, char **arguments) {
                               parse,
                               NULL,
                               "Serve the statistics of a feedd as OpenMetrics text at /metrics, over HTTP. "
-                              "They are read from the file beside its socket; the daemon is asked nothing.",
+                              "They are read from the file beside its socket, without asking the daemon.",
                               NULL,
                               NULL,
                               NULL};

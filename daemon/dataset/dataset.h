@@ -113,7 +113,7 @@ struct dataset_image {
     struct image_steps steps;
 };
 
-// Decoded samples that are kept for all feeds of a user: encoded images, as shm/sample_cache.h has them. Views of a
+// Decoded images that are kept for all feeds of a user: encoded images, as shm/sample_cache.h has them. Views of a
 // dataset that decode alike have the same key.
 struct dataset_cache {
     uint64_t bytes; // that it may take; 0: none are kept

@@ -92,7 +92,7 @@ struct supervisor {
     LIST_HEAD(, user) users;
     LIST_HEAD(, served_feed) feeds;
     LIST_HEAD(, kept_ring) kept_rings; // of feeds that are gone
-    LIST_HEAD(, user_cache) caches;    // of decoded samples
+    LIST_HEAD(, user_cache) caches;    // of decoded images
     TAILQ_HEAD(, brought) brought;     // views that clients have brought
     LIST_HEAD(, device) devices;
     LIST_HEAD(, bad_samples) bad_samples; // of datasets that have any

@@ -1,4 +1,4 @@
-// The file of a cache of decoded samples: whatever is written there, loaders take nothing from it that is not whole,
+// The file of a cache of decoded images: whatever is written there, loaders take nothing from it that is not whole,
 // read and write within the data, and write over nothing that they have taken.
 //
 // Input: how many places of a valid file are changed, those places, and then entries that are looked for or stored.

@@ -64,7 +64,7 @@ def test_one_that_never_says_so_is_detached():
         lasted = time.monotonic() - begun
         assert 3 < lasted < 4 + 3 * harness.SLOWNESS, f"it took {lasted:g} s"
         error = third.expect_closed()
-        assert error["code"] == 62 and "did not confirm that it has attached for 4 s" in error["text"], error
+        assert error["code"] == 62 and "did not confirm for 4 s that it had attached" in error["text"], error
         assert feedd.statistics()["feeds"][0]["feed_counters"]["consumers_detached"] == 1
 
 

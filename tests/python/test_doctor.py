@@ -258,10 +258,10 @@ def test_arguments_that_are_code(tmp_path, options, line, said):
         ("datasets.ImageFolder('d', transforms.RandomCrop(8, padding=1, padding_mode='reflect'))", "argument padding_mode="),
         ("datasets.ImageFolder('d', transforms.CenterCrop(size))", "size=size is not a constant"),
         ("datasets.ImageFolder('d', loader=mine)", "loader= is code"),
-        ("datasets.VOCSegmentation('d')", "the dataset datasets.VOCSegmentation is not one that this knows"),
+        ("datasets.VOCSegmentation('d')", "the dataset datasets.VOCSegmentation is not known here"),
         (f"datasets.ImageFolder('{'d' * 200}', transforms.CenterCrop(8))", "feedd.conf takes lines of at most 197 bytes"),
-        ("make_dataset()", "the dataset make_dataset is not one"),
-        ("made_elsewhere", "what made_elsewhere is cannot be seen here"),
+        ("make_dataset()", "the dataset make_dataset is not known"),
+        ("made_elsewhere", "the script does not show what made_elsewhere is"),
     ],
 )  # fmt: skip
 def test_datasets_that_are_code(tmp_path, dataset, said):
@@ -307,7 +307,7 @@ five = DataLoader(right, batch_size=4)
     assert 'numpy.save("/PATH/x.npy", x)' in output
     assert """load_dataset('imdb', split='train').save_to_disk("/PATH")""" in output
     assert "format = parquet\n    path = /d/*.parquet" in output
-    assert 'keep random_split(), but of feedd.Dataset("left"), of which left is a part then' in output
+    assert 'apply it to feedd.Dataset("left"); left is then one of its parts' in output
     assert "four = feedd.DataLoader(left, batch_size=4)" in output
     assert 'five = feedd.DataLoader("right", split=(0.8, 1), split_seed=0, batch_size=4)' in output
 
@@ -354,7 +354,7 @@ def test_nothing_is_run(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("x = 1\n", "there is no DataLoader of PyTorch here"), ("def (:\n", "invalid syntax"), ("x = '\0'\n", "null bytes")],
+    [("x = 1\n", "found no DataLoader of PyTorch"), ("def (:\n", "invalid syntax"), ("x = '\0'\n", "null bytes")],
 )
 def test_nothing_to_say(tmp_path, text, said):
     status, output = doctor(tmp_path, text)

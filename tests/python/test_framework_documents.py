@@ -110,7 +110,7 @@ def test_accelerate(ids, tmp_path):
 
 @pytest.mark.limit(240)
 def test_trainer(ids, tmp_path):
-    job = Job(ids, tmp_path, "The Trainer of Hugging Face", *TORCHRUN)
+    job = Job(ids, tmp_path, "The Hugging Face Trainer", *TORCHRUN)
     check(lines(job.run(), "seen"), lines(job.run("resume"), "seen"), kept_after=17, stopped_after=20, drop_last=True)
 
 

@@ -161,7 +161,7 @@ static void uring(void **state) {
     machine.uring_error = 0;
     says(FINDING_WARNING, "io_uring", "only for root", "sysctl kernel.io_uring_disabled=0");
     machine.uring_error = ENOSYS;
-    says(FINDING_WARNING, "io_uring", "none", NULL);
+    says(FINDING_WARNING, "io_uring", "does not have it", NULL);
     machine.uring_error = ENOMEM;
     says(FINDING_WARNING, "io_uring", "locked memory", "prlimit");
     machine.uring_error = EIO;
@@ -240,7 +240,7 @@ static void clocks(void **state) {
     says(FINDING_WARNING, "CPU clock", "governor powersave", "performance");
     put(CPU "/cpu0/cpufreq/scaling_max_freq", "3800000");
     put(CPU "/cpu0/cpufreq/scaling_driver", "intel_pstate");
-    says(FINDING_OK, "CPU clock", "not held down", NULL);
+    says(FINDING_OK, "CPU clock", "not limited", NULL);
     take_away(CPU "/cpu0/cpufreq/scaling_governor");
     says(FINDING_OK, "CPU clock", "virtual machine", NULL);
     put("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet");

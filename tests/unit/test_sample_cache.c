@@ -1,4 +1,4 @@
-// Caches of decoded samples: plans, records in memory and in a file, what is left of a process that was killed, and
+// Caches of decoded images: plans, records in memory and in a file, what is left of a process that was killed, and
 // words and records that lie.
 #include <setjmp.h>
 #include <signal.h>

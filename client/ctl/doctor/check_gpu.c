@@ -83,7 +83,7 @@ static void check_link(const struct gpus *gpus, const char *device) {
     machine_number(gpus->machine, &most_width, PCI_FOLDER "/%s/max_link_width", device);
     if (!now || !most || !width) {
         findings_add(gpus->findings, FINDING_OK, "GPU bus", NULL,
-                     "%s: this kernel does not say, as in a virtual machine", device);
+                     "%s: this kernel does not say, as is usual in a virtual machine", device);
         return;
     }
     char link[128];
@@ -91,16 +91,16 @@ static void check_link(const struct gpus *gpus, const char *device) {
              most_width);
     if (width < most_width)
         findings_add(gpus->findings, FINDING_WARNING, "GPU bus",
-                     "seat the card again, or in a slot that has all lanes (lspci -vv shows the slot's)",
+                     "reseat the card, or use a slot that has all lanes (lspci -vv shows the slot's)",
                      "%s: PCIe %s: copies get that share of the bandwidth", device, link);
     else if (now < most && now > 1)
         findings_add(gpus->findings, FINDING_WARNING, "GPU bus",
-                     "set the slot to automatic in the firmware (lspci -vv shows what both ends can)",
-                     "%s: PCIe %s: each generation less halves the bandwidth", device, link);
+                     "set the slot to automatic in the firmware (lspci -vv shows what both ends support)",
+                     "%s: PCIe %s: each lower generation halves the bandwidth", device, link);
     else if (now < most)
         findings_add(gpus->findings, FINDING_OK, "GPU bus", NULL,
-                     "%s: PCIe %s: an idle GPU saves power so; look again while batches are copied", device,
-                     link);
+                     "%s: PCIe %s: an idle GPU saves power this way; check again while batches are copied",
+                     device, link);
     else
         findings_add(gpus->findings, FINDING_OK, "GPU bus", NULL, "%s: PCIe %s", device, link);
 }
@@ -113,7 +113,7 @@ static void check_node(const struct gpus *gpus, const char *device) {
         return;
     if (!machine_read(gpus->machine, text, sizeof text, PCI_FOLDER "/%s/numa_node", device) || *text == '-') {
         findings_add(gpus->findings, FINDING_WARNING, "GPU node", NULL,
-                     "%s: the firmware does not say to which of %u NUMA nodes it belongs", device,
+                     "%s: the firmware does not say to which of %u NUMA nodes this GPU belongs", device,
                      gpus->nodes);
         return;
     }

@@ -62,10 +62,10 @@ void check_shm(const struct machine *machine, struct findings *findings) {
                      "it has %s, less than ring_memory, %s: feeds fail when it is full", size, rings);
     } else if (machine->shm_bytes < LARGEST_OWN_RING) {
         findings_add(findings, FINDING_PROBLEM, "/dev/shm", remedy,
-                     "it has %s: too little for rings of a few feeds", size);
+                     "it has %s: too little for the rings of a few feeds", size);
     } else if (machine->shm_free < machine->shm_bytes / 10) {
         findings_add(findings, FINDING_WARNING, "/dev/shm", "ls -lS /dev/shm",
-                     "%s of %s are free: others fill it", room, size);
+                     "%s of %s are free: something else fills it", room, size);
     } else {
         findings_add(findings, FINDING_OK, "/dev/shm", NULL, "%s of %s are free", room, size);
     }
@@ -100,7 +100,7 @@ void check_group(const struct machine *machine, struct findings *findings) {
                           : "run it in a group with more memory (docker run --memory), or with a smaller "
                             "ring_memory in feedd.conf");
     findings_add(findings, FINDING_WARNING, "memory of cgroup", remedy,
-                 "%s of %s are free, and rings may take %s: feeds are refused, or processes killed", left,
+                 "%s of %s are free, and rings may take %s: feeds may be refused, or processes killed", left,
                  bytes, rings);
 }
 

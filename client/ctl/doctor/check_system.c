@@ -22,7 +22,7 @@ void check_uring(const struct machine *machine, struct findings *findings) {
             findings_add(findings, FINDING_OK, subject, NULL, "it can be used");
         return;
     case ENOSYS:
-        findings_add(findings, FINDING_WARNING, subject, NULL, "this kernel has none: %s", then);
+        findings_add(findings, FINDING_WARNING, subject, NULL, "this kernel does not have it: %s", then);
         return;
     case EPERM:
     case EACCES:
@@ -33,7 +33,7 @@ void check_uring(const struct machine *machine, struct findings *findings) {
             findings_add(findings, FINDING_WARNING, subject,
                          "allow io_uring_setup, io_uring_enter and io_uring_register in the seccomp profile "
                          "(docker run --security-opt seccomp=PROFILE)",
-                         "a filter of system calls forbids it, as containers have: %s", then);
+                         "a filter of system calls forbids it, as is usual in containers: %s", then);
         return;
     case ENOMEM:
         findings_add(findings, FINDING_WARNING, subject, "sudo prlimit --pid $$ --memlock=unlimited",
@@ -90,12 +90,12 @@ void check_quota(const struct machine *machine, struct findings *findings) {
         findings_add(
             findings, FINDING_WARNING, "processors",
             "sudo systemctl set-property feedd.service CPUQuota= (in a container: docker run --cpus)",
-            "the cgroup grants the time of %.1f of %u: loaders are stopped when it is used up", quota,
+            "the cgroup grants the time of %.1f of %u processors: loaders pause when it is used up", quota,
             usable);
     else if (all && usable && usable < all)
-        findings_add(findings, FINDING_OK, "processors", NULL, "%u of %u may be used", usable, all);
+        findings_add(findings, FINDING_OK, "processors", NULL, "%u of %u can be used", usable, all);
     else
-        findings_add(findings, FINDING_OK, "processors", NULL, "all %u may be used", all);
+        findings_add(findings, FINDING_OK, "processors", NULL, "all %u can be used", all);
 }
 
 struct governors {
@@ -132,16 +132,16 @@ void check_cpu_clock(const struct machine *machine, struct findings *findings) {
     machine_each(machine, "/sys/devices/system/cpu", take_processor, &seen);
     if (!seen.count)
         findings_add(findings, FINDING_OK, subject, NULL,
-                     "this kernel does not control it, as in a virtual machine");
+                     "this kernel does not control it, as is usual in a virtual machine");
     else if (seen.slow)
         findings_add(findings, FINDING_WARNING, subject, "sudo cpupower frequency-set --governor performance",
                      "%u of %u processors keep the lowest clock (governor powersave)", seen.slow, seen.count);
     else if (seen.capped)
         findings_add(findings, FINDING_WARNING, subject, "sudo cpupower frequency-set --max 9GHz",
-                     "%u of %u processors are limited to %.1f GHz, below what they can", seen.capped,
+                     "%u of %u processors are limited to %.1f GHz, less than they can reach", seen.capped,
                      seen.count, (double)seen.most_khz / 1e6);
     else
-        findings_add(findings, FINDING_OK, subject, NULL, "%u processors, not held down", seen.count);
+        findings_add(findings, FINDING_OK, subject, NULL, "%u processors, not limited", seen.count);
 }
 
 void check_clock_source(const struct machine *machine, struct findings *findings) {
@@ -164,6 +164,5 @@ void check_clock_source(const struct machine *machine, struct findings *findings
     if (strstr(others, "tsc"))
         snprintf(remedy, sizeof remedy, "echo tsc | sudo tee %s/current_clocksource", folder);
     findings_add(findings, FINDING_WARNING, "clock source", remedy,
-                 "%s, which takes a system call to read: every look at the clock costs a microsecond or more",
-                 name);
+                 "%s, which takes a system call to read: each reading costs a microsecond or more", name);
 }

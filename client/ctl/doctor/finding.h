@@ -19,7 +19,7 @@ enum finding_state {
 struct finding {
     enum finding_state state;
     const char *subject;         // what was looked at, in a word or two; a literal
-    char text[320], remedy[256]; // a sentence; the command that mends it, or ""
+    char text[320], remedy[256]; // a sentence; the command that fixes it, or ""
 };
 
 struct findings {

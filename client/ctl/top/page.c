@@ -63,7 +63,7 @@ static void put_section(const struct page *page, struct section *section, bool f
 }
 
 static void put_keys(const struct page *page, FILE *out) {
-    static const char all[] = "q quit  Tab section  arrows pick  Enter this feed alone  s sort  r reverse";
+    static const char all[] = "q quit  Tab section  arrows select  Enter this feed alone  s sort  r reverse";
     static const char few[] = "q Tab arrows Enter s(ort) r(everse)";
     const char *text = page->note ? page->note : page->width < sizeof all ? few : all;
     fprintf(out, "%c%.*s\n", PAGE_KEYS, (int)text_prefix(text, page->width), text);

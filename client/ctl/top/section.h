@@ -12,7 +12,7 @@
 
 struct top_cell {
     char text[CELL_BYTES];
-    double value; // what rows are sorted by; if it is the same in two rows, their texts decide
+    double value; // what rows are sorted by; if two rows have the same, their texts decide
 };
 
 struct top_row {
@@ -42,7 +42,7 @@ void section_sort(struct section *section);
 // Sorts by the next column; one that shows a history cannot be sorted by, and has the title "HISTORY".
 void section_sort_next(struct section *section);
 
-// The row that is picked, by its place; the first if that one is gone. UINT32_MAX: there is none.
+// The place of the picked row, or of the first one if that row is gone. UINT32_MAX: there is none.
 uint32_t section_picked(const struct section *section);
 // Picks the row that many places further, within the table.
 void section_move(struct section *section, int32_t places);

@@ -18,7 +18,8 @@ _WITHOUT_MEANING: dict[str, tuple[tuple[Any, ...], str]] = {
                          " torch's own samplers are accepted where they say no more than that"),
     "batch_sampler": ((None,), "The daemon makes the batches from batch_size=, shuffle= and drop_last=; a BatchSampler of torch"
                                " is accepted. indices=, split= and weights= choose samples"),
-    "num_workers": ((0,), "The daemon's loaders read for all its clients: set loaders= in feedd.conf, and leave this at 0"),
+    "num_workers": ((0,), "The daemon's loaders read for all its clients, as many as they need: leave this at 0. loaders= in"
+                          " feedd.conf sets a number"),
     "collate_fn": ((None, collated), "A batch comes as one tensor per field; process it further in the loop, or with"
                             " transform.FIELD= in feedd.conf"),
     "pin_memory": ((False, True), ""),
@@ -55,7 +56,7 @@ _ELSEWHERE = {
     "replacement": _WEIGHTS,
     "dtype": "the dataset's field.NAME= and transform.NAME= in feedd.conf set the type of a field",
     "num_replicas": "this is called world_size here",
-    "distributed": "ranks are found by themselves; rank= and world_size= set them",
+    "distributed": "ranks are detected automatically; rank= and world_size= set them",
     "to_device": "this is called device here",
     "prefetch": "this is called prefetch_factor here",
 }

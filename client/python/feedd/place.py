@@ -1,5 +1,5 @@
 """Places in epochs. torch's batch samplers give lists of sample numbers to a dataset; a loader's gives places, each of which
-stands for the batch that lies there. So what is built from a loader's parts has its batches."""
+stands for the batch that lies there. So a DataLoader built from a loader's parts delivers that loader's batches."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ class Place:
 
 
 def collated(samples: Any) -> Any:
-    """The ``collate_fn`` of a loader: its own batches stay as they are; single samples are put together as torch does it."""
+    """The ``collate_fn`` of a loader: its own batches stay as they are; single samples are combined as torch does it."""
     if isinstance(samples, Fetched):
         return samples.tensors
     from torch.utils.data import default_collate

@@ -23,8 +23,8 @@ def adopted(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _take_loader(given: dict[str, Any]) -> None:
-    """Of a loader's own batch_sampler, as when Lightning makes one loader of another for predictions: that loader's arguments,
-    but for drop_last. What is given beside it are attributes of that loader, too."""
+    """For a loader's own batch_sampler, as when Lightning makes one loader from another for predictions: that loader's
+    arguments, except drop_last. The other arguments that are given are attributes of that loader, too."""
     from .torch_samplers import LoaderSampler, loaders_own  # which needs torch
 
     first = own = loaders_own(given["batch_sampler"])

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class Iterated:
-    """Tells Accelerate, if it is in use, when a loader is being iterated over: by that it knows the last step of an epoch, at
-    which accumulated gradients are applied. It takes note of torch's own loaders by wrapping them."""
+    """Tells Accelerate, if it is in use, when a loader is being iterated over. From that it knows the last step of an epoch, at
+    which it applies accumulated gradients. It learns the same of torch's own loaders by wrapping them."""
 
     def __init__(self) -> None:
         self.end_of_dataloader = False
@@ -58,7 +58,7 @@ class TorchInterface:
 
     @property
     def sampler(self: "DataLoader") -> Any:  # type: ignore[misc]
-        """How the daemon orders samples and shares them out, as an object of torch; None without PyTorch."""
+        """How the daemon orders samples and divides them among ranks, as a torch sampler; None without PyTorch."""
         if self.framework != "torch":
             return None
         from .torch_samplers import sampler_of
@@ -67,7 +67,7 @@ class TorchInterface:
 
     @property
     def batch_sampler(self: "DataLoader") -> Any:  # type: ignore[misc]
-        """The same for batches. It gives their places, of which ``dataset`` and ``collate_fn`` make batches."""
+        """The same for batches. It yields their places, which ``dataset`` and ``collate_fn`` turn into batches."""
         if self.framework != "torch":
             return None
         from .torch_samplers import LoaderBatchSampler
@@ -76,8 +76,8 @@ class TorchInterface:
 
     @property
     def __class__(self) -> Any:
-        """For ``isinstance(loader, torch.utils.data.DataLoader)``, by which frameworks know what they may be given. The package
-        does not import PyTorch, so it cannot derive the class from torch's."""
+        """For ``isinstance(loader, torch.utils.data.DataLoader)``, by which frameworks recognise loaders. The package does not
+        import PyTorch, so it cannot derive the class from torch's."""
         torch = sys.modules.get("torch.utils.data")
         return type(self) if torch is None or self.__dict__.get("framework") != "torch" else torch.DataLoader
 
@@ -88,7 +88,7 @@ class TorchInterface:
     # ---- What LoaderBatchSampler needs -----------------------------------------------------------------------------
 
     def _next_epoch(self: "DataLoader") -> int:  # type: ignore[misc]
-        """The epoch that an iteration that begins now is of."""
+        """The epoch of an iteration that begins now."""
         self._fix_ranks()
         self._supersede()
         return self._epoch + self._begun if self._wanted_epoch is None else self._wanted_epoch

@@ -1,5 +1,5 @@
-"""The ``sampler`` and ``batch_sampler`` of a loader: torch's classes, in which programs and frameworks find how it orders, cuts
-and shares out its samples. Needs PyTorch."""
+"""The ``sampler`` and ``batch_sampler`` of a loader: torch's classes, which tell programs and frameworks how it orders its
+samples, cuts them into batches and divides them among ranks. Needs PyTorch."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class LoaderSampler(DistributedSampler[Any]):
-    """Says what the daemon does for this rank. It is a DistributedSampler, also with one rank, so that frameworks do not share
-    out once more what is shared out already."""
+    """Says what the daemon does for this rank. It is a DistributedSampler even with one rank, so that frameworks do not divide
+    the samples a second time."""
 
     def __init__(self, loader: "DataLoader") -> None:
         self.loader = loader
@@ -42,7 +42,7 @@ class LoaderSampler(DistributedSampler[Any]):
 
     @property
     def num_samples(self) -> int:  # type: ignore[override]
-        """Samples of an epoch, for this rank: what does not fill a batch of each is shared out as evenly as possible."""
+        """Samples of an epoch, for this rank: those that do not fill a batch of each are divided as evenly as possible."""
         batch = self.loader.batch_size
         whole, rest = divmod(self.total_size, batch * self.num_replicas)
         each, more = divmod(rest, self.num_replicas)
@@ -56,7 +56,7 @@ class LoaderSampler(DistributedSampler[Any]):
                         " along with its dataset and collate_fn")
 
     def set_epoch(self, epoch: int) -> None:
-        """As torch's, it leaves an iteration alone that is in that epoch already."""
+        """Like torch's, it does not affect an iteration that is already in that epoch."""
         if epoch != self.loader._epoch:
             self.loader.set_epoch(epoch)
 
@@ -73,8 +73,8 @@ class InOrderSampler(LoaderSampler, SequentialSampler):  # type: ignore[misc]
 
 
 class LoaderBatchSampler(BatchSampler):
-    """The places of a whole epoch's batches. With the loader's ``dataset`` and ``collate_fn``, torch's DataLoader makes of them
-    what the loader itself would have delivered, and batches that are skipped are not read."""
+    """The places of a whole epoch's batches. With the loader's ``dataset`` and ``collate_fn``, torch's DataLoader turns them
+    into what the loader itself would have delivered, and batches that are skipped are not read."""
 
     even_batches = False  # for Accelerate: no sample is repeated to make the ranks' parts equal
 

@@ -1,4 +1,4 @@
-// A cache of decoded samples as a loader uses it. Its file may be truncated, or its disk may fail, under the map: that
+// A cache of decoded images as a loader uses it. Its file may be truncated, or its disk may fail, under the map: that
 // becomes an error, and this loader does without the cache from then on.
 #ifndef FEEDD_DAEMON_LOADER_STAGE_GUARDED_CACHE_H
 #define FEEDD_DAEMON_LOADER_STAGE_GUARDED_CACHE_H

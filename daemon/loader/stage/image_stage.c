@@ -19,7 +19,7 @@ struct image_stage {
     // larger, the pixels go to `pixels` first.
     uint8_t table[IMAGE_TABLE_BYTES];
     uint8_t *pixels;
-    // Of decoded samples; NULL: none. `field` is this stage's in the layout.
+    // Of decoded images; NULL: none. `field` is this stage's in the layout.
     struct sample_cache *cache;
     const struct dataset_layout *layout;
     uint32_t field;

@@ -104,8 +104,7 @@ int builder_cache(struct builder *builder) {
     const uint64_t entries = dataset_cache_entries(layout);
     if (!sample_cache_plan(&plan, entries, config->cache, config->cache_path))
         return builder_refuse(builder, -EINVAL, NULL,
-                              "found %" PRIu64 " bytes, wanted at least %" PRIu64 ", which %" PRIu64
-                              " images need to be found",
+                              "found %" PRIu64 " bytes, wanted at least %" PRIu64 " for %" PRIu64 " images",
                               config->cache, sample_cache_least_bytes(entries), entries);
     if (config->cache_path && !(builder->dataset->cache_path = builder_absolute(builder, config->cache_path)))
         return builder_out_of_memory(builder);

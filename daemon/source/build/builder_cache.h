@@ -1,4 +1,4 @@
-// Which decoded samples a dataset's cache keeps, and what the cache is known by.
+// Which decoded images a dataset's cache keeps, and what the cache is known by.
 #ifndef FEEDD_DAEMON_SOURCE_BUILD_BUILDER_CACHE_H
 #define FEEDD_DAEMON_SOURCE_BUILD_BUILDER_CACHE_H
 

@@ -211,8 +211,8 @@ static int check_agreement(const struct served_feed *feed, const struct feed_sha
     if (have->gpu_images != want->gpu_images)
         return error_set(
             error, -EEXIST,
-            "feed \"%s\" has images that a GPU makes (decode gpu); all its consumers must be on GPUs"
-            " that can, or use another name",
+            "a GPU decodes the images of feed \"%s\" (decode gpu): all its consumers must be on GPUs that can"
+            " do this, or use another name",
             feed->name);
     return mix_run_same(&have->mix, &want->mix) ? 0 : disagree_mix(error, feed->name, have);
 }

@@ -16,7 +16,7 @@ static int find_feed(const struct supervisor *supervisor, const char *name, stru
         if (feed->state == FEED_CLOSING || (strcmp(name, id) != 0 && strcmp(name, feed->name) != 0))
             continue;
         if (*found)
-            return error_set(error, -EINVAL, "feeds %" PRIu64 " and %" PRIu64 " go by %s: name one by its id",
+            return error_set(error, -EINVAL, "feeds %" PRIu64 " and %" PRIu64 " both match %s: give an id",
                              (*found)->id, feed->id, name);
         *found = feed;
     }

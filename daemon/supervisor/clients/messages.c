@@ -84,7 +84,7 @@ static void handle_release(struct session *session, const Feedd__ClientMessage *
             continue;
         }
         stats_add(&member->feed->stats->counters[FEED_consumers_detached], 1);
-        session_fail(session, -EPROTO, "slot %" PRIu32 " was released, which this consumer does not hold",
+        session_fail(session, -EPROTO, "this consumer released slot %" PRIu32 ", which it does not hold",
                      release->slots[i]);
         return;
     }

@@ -77,8 +77,8 @@ static int check(const struct cache_file *file, const char *name, const struct s
         return 0;
     return error_set(
         error, -EPERM,
-        "found %s/%s (cache_path), which is not a file of the daemon's own user that others cannot write"
-        " to; remove it",
+        "found %s/%s (cache_path), wanted a file of the daemon's own user that nobody else can write to:"
+        " remove it",
         file->folder, name);
 }
 

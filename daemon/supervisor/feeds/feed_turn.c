@@ -89,8 +89,9 @@ static void detach_silent(struct served_feed *feed, uint64_t now) {
         served_feed_gathered(feed, member);
         stats_add(&feed->stats->counters[FEED_consumers_detached], 1);
         member_fail(member, -ETIME,
-                    "this consumer did not confirm that it has attached for %" PRIu64
-                    " s while others of the shared feed waited for it (max_lag), so it was detached",
+                    "this consumer did not confirm for %" PRIu64
+                    " s that it had attached, while others of the shared feed waited for it (max_lag), so it"
+                    " was detached",
                     feed->max_lag_ns / NS_PER_S);
     }
 }

@@ -1,9 +1,9 @@
 // How many loaders a feed has with `loaders = auto`: from what its consumers and loaders spend their time on. Pure.
 //
-// While consumers wait for loaders that have no time to spare, more loaders are tried, for as long as that makes the
-// feed faster: of loaders that wait for storage any number, of others as many as there are processors, and none if they
-// do not get those that they have. While nobody waits for them, loaders that have nothing to do are taken away. What
-// was tried in vain is not tried again for a while, which doubles each time.
+// While consumers wait for loaders that have no time to spare, more loaders are tried, as long as that makes the feed
+// faster: any number if they wait for storage; otherwise as many as there are processors, and none if loaders already
+// compete with other programs for these. While nobody waits for them, loaders that have nothing to do are removed. What
+// was tried in vain is not tried again for a while, and that time doubles with each attempt.
 #ifndef FEEDD_DAEMON_SUPERVISOR_FEEDS_LOADER_COUNT_H
 #define FEEDD_DAEMON_SUPERVISOR_FEEDS_LOADER_COUNT_H
 

@@ -25,7 +25,7 @@ static const struct state cache_states[] = {
     [CACHE_OPEN] = {"open", 0},
     [CACHE_FAILED] = {"failed", 0},
 };
-static const struct state_table cache_table = STATE_TABLE("cache of decoded samples", cache_states);
+static const struct state_table cache_table = STATE_TABLE("cache of decoded images", cache_states);
 
 // What a thread works with: all of it is its own until it has ended.
 struct opening {

@@ -1,4 +1,4 @@
-// The caches of decoded samples (shm/sample_cache.h) that feeds use: one for each dataset, user and key. It is made
+// The caches of decoded images (shm/sample_cache.h) that feeds use: one for each dataset, user and key. It is made
 // for the first feed that needs it and kept as long as a dataset that is served has its key. Loaders of one user's
 // feeds alone can write to it, so what one that has been taken over writes reaches nobody else; of a mix, they have
 // the caches of its sources. It is not part of ring_memory: it is neither pinned nor allocated before it is used.

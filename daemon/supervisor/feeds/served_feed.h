@@ -63,7 +63,7 @@ struct served_feed {
     struct block_share_plan share; // of decoded blocks; zeros: its loaders share none
     int share_fd;
     struct user_cache *
-        *caches; // of decoded samples, for each source of a mix, else for the dataset; NULL: none
+        *caches; // of decoded images, for each source of a mix, else for the dataset; NULL: none
     uint32_t cache_count;
     struct making *making; // while it is queued or being allocated
     int event_fd;          // with which loaders wake the supervisor
@@ -128,8 +128,8 @@ struct partition served_feed_run(const struct feed_shape *shape, const struct at
 // have joined as it asks for, or as others know of that return from the same run.
 void served_feed_gather(struct served_feed *feed, const struct attach_request *request);
 void served_feed_end_gathering(struct served_feed *feed);
-// A member knows its place. Before that, nothing is granted for which it was waited: if the daemon were lost, it would
-// come back as a newcomer, and the others would have begun without it.
+// A member knows its place. Until then, a feed that waits for it grants nothing: if the daemon were lost, the member
+// would come back as a newcomer, and the others would have begun without it.
 void served_feed_gathered(struct served_feed *feed, struct member *member);
 // A member has left: the feed waits for at most the highest number that any remaining one asks for.
 void served_feed_expect_fewer(struct served_feed *feed);

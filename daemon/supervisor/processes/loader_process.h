@@ -28,7 +28,7 @@ struct loader_process {
 
 struct condemned;
 
-// Of a cache of decoded samples; -1 each: there is none.
+// Of a cache of decoded images; -1 each: there is none.
 struct cache_fds {
     int memory, file;
 };

@@ -1,4 +1,4 @@
-"""The command. Exit status: 0 if everything can be carried over, 1 if something cannot, 2 if there is nothing to say."""
+"""The command. Exit status: 0 if everything can be carried over, 1 if something cannot, 2 without a DataLoader."""
 
 import argparse
 import ast
@@ -36,9 +36,8 @@ def report(call: ast.Call, name: str, plan: Plan) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m feedd.doctor", description="Reads a PyTorch script, without running it,"
-                                                                                " and says"
-                                     " what to write for feedd in place of each DataLoader.")  # fmt: skip
+    parser = argparse.ArgumentParser(prog="python -m feedd.doctor", description="Reads a PyTorch script without running it, and"
+                                     " says what to write for feedd in place of each DataLoader.")  # fmt: skip
     parser.add_argument("script")
     path = parser.parse_args().script
     try:
@@ -49,7 +48,7 @@ def main() -> int:
         return 2
     loaders = _loaders(script)
     if not loaders:
-        print(f"{path}: there is no DataLoader of PyTorch here", file=sys.stderr)
+        print(f"{path}: found no DataLoader of PyTorch", file=sys.stderr)
         return 2
     plans = [(call, name, plan_of(script, call, name)) for call, name in loaders]
     print("\n\n".join("\n".join(report(*one)) for one in plans))

@@ -28,12 +28,12 @@ class Datasets:
         node, place = self.script.behind(node)
         full = self.script.called(node)
         if not isinstance(node, ast.Call):
-            self.plan.refuse(whole.lineno, f"what {ast.unparse(whole)} is cannot be seen here: give its files"
-                                           " a section of feedd.conf")
+            self.plan.refuse(whole.lineno, f"the script does not show what {ast.unparse(whole)} is: describe its files in a"
+                                           " section of feedd.conf")
             return
         if place is not None and full != "torch.utils.data.random_split":
-            self.plan.refuse(whole.lineno, f"{ast.unparse(whole)} comes from {ast.unparse(node.func)}(), which"
-                                           " cannot be seen into")
+            self.plan.refuse(whole.lineno, f"{ast.unparse(whole)} comes from {ast.unparse(node.func)}(), whose results are not"
+                                           " known here")
             return
         if full == "torch.utils.data.random_split":
             self.random_split(node, place or 0, ast.unparse(whole))
@@ -44,8 +44,7 @@ class Datasets:
         elif isinstance(node.func, ast.Attribute) and not self._is_imported(node.func):
             self.method(node, node.func)
         else:
-            self.plan.refuse(node.lineno, f"the dataset {ast.unparse(node.func)} is not one that this knows: describe its"
-                                          " files in"
+            self.plan.refuse(node.lineno, f"the dataset {ast.unparse(node.func)} is not known here: describe its files in"
                                           " feedd.conf, or write them once in a format that feedd reads (docs/data.md)")
 
     def _is_imported(self, node: ast.expr) -> bool:
@@ -130,7 +129,7 @@ class Datasets:
         self.plan.arguments.append(f"indices={ast.unparse(indices) if indices is not None else '...'}")
 
     def _lengths(self, node: ast.expr | None) -> tuple[float, ...]:
-        """Of the parts of a split, or what is in proportion to them; empty if they cannot be seen."""
+        """Of the parts of a split, or what is in proportion to them; empty if they are not known."""
         values = self.script.value(node)
         if isinstance(values, tuple):
             return values if all(isinstance(one, (int, float)) for one in values) and sum(values) else ()
@@ -152,8 +151,8 @@ class Datasets:
             self.describe(dataset)
         if place >= len(lengths):
             self.plan.given = part
-            self.plan.note(call.lineno, f"the lengths cannot be seen here: keep random_split(), but of"
-                                        f" feedd.Dataset(\"{self.plan.name}\"), of which {part} is a part then")
+            self.plan.note(call.lineno, "the lengths are not known here: keep random_split(), but apply it to"
+                                        f" feedd.Dataset(\"{self.plan.name}\"); {part} is then one of its parts")
             return
         whole = sum(lengths)
         begin, end = sum(lengths[:place]) / whole, sum(lengths[: place + 1]) / whole
@@ -169,7 +168,7 @@ class Datasets:
     def concatenated(self, call: ast.Call) -> None:
         members, _ = self.script.behind(call.args[0]) if call.args else (call, None)
         if not isinstance(members, (ast.List, ast.Tuple)):
-            self.plan.refuse(call.lineno, "the datasets of the ConcatDataset cannot be seen here")
+            self.plan.refuse(call.lineno, "the datasets of the ConcatDataset are not known here")
             return
         whole, sources = self.plan.name, []
         for number, one in enumerate(members.elts):
@@ -227,8 +226,7 @@ class Datasets:
                     self.plan.refuse(call.lineno, f"{ast.unparse(extra)[:60]} is code: process the field in the loop")
         elif name not in known:
             self.plan.refuse(call.lineno, f".{name}({', '.join(ast.unparse(one)[:40] for one in call.args)}) is code that"
-                                          " runs for each"
-                                          " sample: do that once, before the data is written, or in the loop")
+                                          " runs for each sample: do that once, before the data is written, or in the loop")
         elif known[name] == "indices" and call.args:
             self.plan.arguments.append(f"indices={ast.unparse(call.args[0])}")
         elif known[name] == "shuffle":

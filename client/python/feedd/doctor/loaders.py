@@ -12,7 +12,7 @@ _PLACES = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_
 MAX_LINE = 197  # as daemon/config says
 _SAME = ("batch_size", "shuffle", "drop_last", "timeout", "generator")
 _LEFT_OUT = {
-    "num_workers": "the daemon's loaders read: loaders = in feedd.conf says how many",
+    "num_workers": "the daemon's loaders read, as many as they need; loaders = in feedd.conf sets a number",
     "prefetch_factor": "it counts batches for each worker; the daemon reads ahead by itself",
     "persistent_workers": "there are no worker processes",
     "multiprocessing_context": "there are no worker processes",
@@ -40,15 +40,14 @@ class _Loader:
         plan, line = self.plan, self.call.lineno
         doubly, singly = [one.arg for one in self.call.keywords], [type(one) for one in self.call.args]
         if None in doubly or ast.Starred in singly:
-            plan.refuse(line, "arguments that are passed on with * or ** cannot be seen here: add them yourself")
+            plan.refuse(line, "arguments that are passed on with * or ** are not known here: add them yourself")
         if "dataset" in self.given:
             Datasets(self.script, plan).describe(self.given["dataset"])
         elif argument(self.call, "dataset", 0) is None:
             plan.refuse(line, "the DataLoader has no dataset that can be seen here")
         sized = "batch_size" in self.given or "batch_sampler" in self.given
         if argument(self.call, "batch_size", 1) is not None and not sized:
-            plan.refuse(line, "batch_size=None gives single samples or batches that the dataset makes: give"
-                              " the size of batches")
+            plan.refuse(line, "batch_size=None gives single samples or batches that the dataset makes: set batch_size")
         for name in _SAME:
             if name == "shuffle" and "sampler" in self.given:  # it is that which says whether
                 continue
@@ -68,8 +67,7 @@ class _Loader:
     def functions(self) -> None:
         if "worker_init_fn" in self.given:
             self.plan.note(self.given["worker_init_fn"].lineno, "worker_init_fn= is left out: random numbers depend on seed="
-                                                                " alone, and"
-                                                                " there are no worker processes")
+                                                                " alone, and there are no worker processes")
         collate = self.given.get("collate_fn")
         if collate is None or self.script.name_of(collate).endswith("default_collate"):
             return
@@ -87,8 +85,7 @@ class _Loader:
             node, _ = self.script.behind(batches)
             if self.script.called(node) != "torch.utils.data.BatchSampler" or not isinstance(node, ast.Call):
                 self.plan.refuse(batches.lineno, f"batch_sampler={ast.unparse(batches)[:50]} is code: the daemon makes"
-                                                 " batches from"
-                                                 " batch_size, shuffle and drop_last")
+                                                 " batches from batch_size, shuffle and drop_last")
                 return
             for name, place in (("batch_size", 1), ("drop_last", 2)):
                 value = argument(node, name, place)
@@ -109,8 +106,7 @@ class _Loader:
         kind = self.script.called(node)
         if not isinstance(node, ast.Call) or not kind.startswith("torch.utils.data."):
             self.plan.refuse(given.lineno, f"sampler={ast.unparse(given)[:50]} is code: the daemon makes the order from"
-                                           " shuffle= and"
-                                           " seed=; indices=, split= and weights= choose samples")
+                                           " shuffle= and seed=; indices=, split= and weights= choose samples")
             return
         known = {"SequentialSampler": self.in_order, "RandomSampler": self.at_random, "SubsetRandomSampler": self.of_indices,
                  "WeightedRandomSampler": self.by_weight, "DistributedSampler": self.of_ranks}  # fmt: skip
@@ -126,7 +122,7 @@ class _Loader:
 
     def at_random(self, node: ast.Call) -> None:
         if self.script.value(argument(node, "replacement", 1), False) is not False:
-            self.plan.refuse(node.lineno, "RandomSampler with replacement: give weights=[1] * SAMPLES and epoch_samples=")
+            self.plan.refuse(node.lineno, "RandomSampler with replacement: use weights=[1] * SAMPLES and epoch_samples=")
         elif argument(node, "num_samples", 2) is not None:
             self.plan.refuse(node.lineno, "RandomSampler with num_samples= draws a part of an epoch: leave"
                                           " the loop early instead")
@@ -142,7 +138,7 @@ class _Loader:
     def by_weight(self, node: ast.Call) -> None:
         if self.script.value(argument(node, "replacement", 2), True) is not True:
             self.plan.refuse(node.lineno, "WeightedRandomSampler without replacement has no counterpart:"
-                                          " weights= draws with it")
+                                          " weights= draws with replacement")
             return
         self.say("weights", ast.unparse(argument(node, "weights", 0) or ast.Name("...")))
         self.say("epoch_samples", ast.unparse(argument(node, "num_samples", 1) or ast.Name("...")))
@@ -154,9 +150,8 @@ class _Loader:
             self.say("shuffle", "True" if shuffle is True else ast.unparse(argument(node, "shuffle", 3) or ast.Name("True")))
         if seed is not None:
             self.say("seed", ast.unparse(seed))
-        self.plan.note(node.lineno, "DistributedSampler is left out: ranks are found by themselves, and epochs advance by"
-                                    " themselves, so"
-                                    " set_epoch() is not needed either")
+        self.plan.note(node.lineno, "DistributedSampler is left out: ranks are detected automatically, and epochs advance by"
+                                    " themselves, so set_epoch() is not needed either")
 
     def seed(self, generator: ast.expr | None) -> None:
         if generator is not None and self.script.value(generator, UNKNOWN) is not None:
@@ -168,5 +163,5 @@ def plan_of(script: Script, call: ast.Call, name: str) -> Plan:
     try:
         return loader.plan_it()
     except RecursionError:
-        loader.plan.refuse(call.lineno, "what it is made of refers to itself, or is nested too deeply to be followed")
+        loader.plan.refuse(call.lineno, "what it is made of refers to itself, or is nested too deeply")
         return loader.plan

@@ -91,8 +91,7 @@ class _Own:
                 name = self.script.called(node) or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
                 if name not in _HARMLESS and name.rpartition(".")[2] not in _METHODS:
                     self.plan.refuse(node.lineno, f"{self.kind.name}.__getitem__ calls {ast.unparse(node)[:60]}: do that"
-                                                  " once, before"
-                                                  " the data is written, or for whole batches in the loop")
+                                                  " once, before the data is written, or for whole batches in the loop")
             elif isinstance(node, (ast.If, ast.For, ast.While, ast.Try, ast.With)):
                 self.plan.refuse(node.lineno, f"{self.kind.name}.__getitem__ decides by itself what a sample is")
 
@@ -127,8 +126,7 @@ class _Own:
                                                                                                    f" {self.dtype(call)}",
                           f"length = {value if isinstance(value, int) else 'LENGTH'}")  # fmt: skip
         self.plan.note(self.call.lineno, "a sample is a window of length+1 tokens, at multiples of length: inputs are"
-                                         " tokens[:, :-1],"
-                                         " targets tokens[:, 1:]")
+                                         " tokens[:, :-1], targets tokens[:, 1:]")
 
     def rows(self) -> None:
         """Arrays of which sample i has row i."""
@@ -144,9 +142,8 @@ class _Own:
         elif len(records) == 1 and not files:
             self.record(*records[0])
         else:
-            self.plan.refuse(self.kind.lineno, f"{self.kind.name} puts samples together of several flat files: save each as a"
-                                               " .npy file"
-                                               " once, and use format = npy")
+            self.plan.refuse(self.kind.lineno, f"{self.kind.name} combines samples from several flat files: save each as a"
+                                               " .npy file once, and use format = npy")
 
     def record(self, field: str, call: ast.Call) -> None:
         dtype, shape = self.dtype(call), self.value(argument(call, "shape", 4))

@@ -1,4 +1,4 @@
-"""What is to be written instead of a DataLoader: sections of feedd.conf, a call, and what is left to say about lines."""
+"""What to write instead of a DataLoader: sections of feedd.conf, a call, and remarks about lines."""
 
 import re
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""A script as its text says it: which names stand for what. Nothing of it is run."""
+"""What the text of a script says: which names stand for what. Nothing of it is run."""
 
 import ast
 from dataclasses import dataclass, field
