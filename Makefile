@@ -3,6 +3,8 @@
 #   make demo       a tour with Fashion-MNIST         make bench        measurements against limits
 #   make python     the Python package as a wheel     make check-torch  its tests with PyTorch
 #   make bundle     one archive that needs nothing else installed
+#   make wheel      the Python package with feedd and feedctl in it
+#   make pictures   those in docs/pictures             make check-prometheus   a Prometheus scrapes feedd-exporter
 #   make bench-gpu  measurements of delivery to a GPU
 #   make fuzz       made-up inputs for everything that reads what others wrote
 #   make check-fault   every allocation and every system call fails once
@@ -26,12 +28,14 @@ say = $(if $(V),,@printf '  %-7s %s\n' '$(1)' '$(2)')
 
 PKGS_DAEMON := liburing libuv inih libprotobuf-c libxxhash liblz4 libzstd libjpeg libpng libwebp zlib
 PKGS_CLIENT := libprotobuf-c
-PKGS_CTL    := jansson tinfo libxxhash libpng zlib
+PKGS_CTL    := jansson ncursesw tinfo libxxhash libpng zlib
+PKGS_EXPORTER := libmicrohttpd
 pkg = $(shell pkg-config --cflags $(1) 2>/dev/null)
 libs = $(shell pkg-config --libs $(1) 2>/dev/null)
 # What the daemon uses where it is there.
 optional_libs = $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) $(if $(HAVE_SECCOMP),$(call libs,libseccomp))
 HAVE_SYSTEMD = $(shell pkg-config --exists libsystemd 2>/dev/null && echo 1)
+HAVE_MICROHTTPD = $(shell pkg-config --exists libmicrohttpd 2>/dev/null && echo 1)
 HAVE_SECCOMP = $(shell pkg-config --exists libseccomp 2>/dev/null && echo 1)
 
 # $(CUDA_FOUND) contains the folder of CUDA's headers, or nothing. Fetched headers go to CUDA_HEADERS, which builds in
@@ -59,7 +63,8 @@ SHM_SOURCES    := $(sort $(wildcard shm/*.c))
 GPU_SOURCES    := $(sort $(wildcard gpu/*.c))
 PROTO_SOURCES  := $(sort $(wildcard proto/*.c))
 CLIENT_SOURCES := $(sort $(wildcard client/lib/*.c))
-CTL_SOURCES    := $(sort $(wildcard client/ctl/*.c))
+CTL_SOURCES    := $(sort $(wildcard client/ctl/*.c client/ctl/*/*.c))
+EXPORTER_SOURCES := $(sort $(wildcard client/exporter/*.c))
 DAEMON_SOURCES := $(sort $(filter-out daemon/main.c,$(wildcard daemon/*.c daemon/*/*.c daemon/*/*/*.c)))
 VENDORED_SOURCES := third_party/flatcc/src/runtime/verifier.c
 UNIT_TESTS     := $(sort $(wildcard tests/unit/test_*.c))
@@ -68,7 +73,8 @@ BENCH_SOURCES  := $(sort $(wildcard bench/bench_*.c))
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 GENERATED := $(BUILD)/gen/feed.pb-c.c
 
-all: $(BUILD)/feedd $(BUILD)/feedctl $(BUILD)/libfeed.so $(BUILD)/libfeed.a
+# Without libmicrohttpd there is no exporter.
+all: $(BUILD)/feedd $(BUILD)/feedctl $(if $(HAVE_MICROHTTPD),$(BUILD)/feedd-exporter) $(BUILD)/libfeed.so $(BUILD)/libfeed.a
 
 $(BUILD)/gen/feed.pb-c.c: proto/feed.proto
 	$(call say,PROTOC,$<)
@@ -93,6 +99,20 @@ FORCE:
 $(call objects,$(wildcard gpu/gpu_cuda*.c) tests/unit/test_gpu.c): $(CUDA_FOUND)
 $(call objects,$(wildcard gpu/gpu_cuda*.c)): FLAGS += $(CUDA_FLAGS)
 $(call objects,tests/unit/test_gpu.c): FLAGS += $(filter -D%,$(CUDA_FLAGS))
+
+# The kernel that finishes images, for each architecture from sm_70 on that this nvcc knows, and as PTX for those to come.
+# Without nvcc, images are decoded on the CPU.
+NVCC ?= $(if $(filter-out 0,$(CUDA)),$(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) \
+                                                 $(shell command -v nvcc 2>/dev/null)))
+ifneq ($(NVCC),)
+FINISH := $(BUILD)/gen/finish.fatbin
+$(call objects,gpu/gpu_cuda.c gpu/gpu_cuda_finish.c): FLAGS += -DHAVE_FINISH=1 -DFINISH_FATBIN='"$(abspath $(FINISH))"'
+$(call objects,gpu/gpu_cuda_finish.c): $(FINISH)
+endif
+$(BUILD)/gen/finish.fatbin: gpu/finish.cu gpu/finish_math.h shm/image_record.h tools/finish-kernel.sh
+	$(call say,NVCC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)tools/finish-kernel.sh '$(NVCC)' $< $@
 
 $(BUILD)/obj/gen/feed.pb-c.o: $(BUILD)/gen/feed.pb-c.c
 	$(call say,CC,$<)
@@ -139,6 +159,10 @@ $(BUILD)/feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/libdaemon.a
 $(BUILD)/feedctl: $(BUILD)/obj/client/ctl/feedctl.o $(BUILD)/libctl.a $(BUILD)/libclient.a
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT) $(PKGS_CTL)) -lm
+
+$(BUILD)/feedd-exporter: $(call objects,$(EXPORTER_SOURCES)) $(BUILD)/libctl.a $(BUILD)/libclient.a
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_EXPORTER)) $(if $(HAVE_SECCOMP),$(call libs,libseccomp)) -lm
 
 $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libclient.a
 	$(call say,LINK,$@)
@@ -204,7 +228,7 @@ $(BUILD)/tests/hostile_feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/obj/tests/inte
 	$(Q)$(LINK) -Wl,--wrap=control_send -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(optional_libs) -lm
 
 unit: $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_TESTS))
-integration-programs: $(addprefix $(BUILD)/tests/,consumer streams resizer failing_epoll.so hostile_feedd image_dump attempts.so failing_decoder.so)
+integration-programs: $(addprefix $(BUILD)/tests/,consumer streams resizer failing_epoll.so hostile_feedd image_dump attempts.so failing_decoder.so injection.so)
 bench-programs: $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SOURCES)) $(BUILD)/bench/slow_reads.so
 
 # ---- Tests -----------------------------------------------------------------------------------------------------
@@ -224,6 +248,11 @@ check-torch:
 	$(Q)tools/install-dependencies.sh build check python
 	+$(Q)$(again) all python-torch $(BUILD)/tests/image_operations.so
 	$(Q)python3 tests/run.py --build $(BUILD) --jobs $(JOBS) --torch $(TESTFLAGS)
+# The programs of docs/frameworks.md, in Lightning, Accelerate, transformers, Ray and torchrun, which it installs.
+check-frameworks:
+	$(Q)tools/install-dependencies.sh build check python
+	+$(Q)$(again) all python $(BUILD)/frameworks/venv.done
+	$(Q)python3 tests/run.py --build $(BUILD) --jobs $(JOBS) --slowness 2 --frameworks $(TESTFLAGS)
 # The tests that depend on where batches are delivered, on a GPU of this machine. Fails if there is none.
 GPU ?= cuda:0
 check-gpu:
@@ -244,6 +273,11 @@ check-tsan:
 # Checks that a machine without a CUDA toolkit builds with GPU support, and that one without a network too builds without it.
 check-cuda-headers:
 	$(Q)BUILD='$(BUILD)/no-toolkit' MAKE='$(MAKE)' tests/cuda-headers.sh
+
+# Debian's Prometheus scrapes the exporter, and promtool checks the text. Downloads the package, but does not install it.
+check-prometheus: all $(BUILD)/tests/consumer
+	$(Q)tools/install-dependencies.sh build check
+	$(Q)tests/check_prometheus.py --build $(BUILD)
 
 # Loaders, then transfer processes, that write anything anywhere they can, for SECONDS each; make check does the same for
 # eight seconds.
@@ -266,6 +300,10 @@ bench:
 	$(Q)tools/install-dependencies.sh build bench
 	+$(Q)$(again) all bench-programs
 	$(Q)bench/run.py --build $(BUILD) $(BENCHFLAGS)
+# The pictures in docs/pictures, of programs that run. Some 110 MB are downloaded for it.
+pictures: all $(BUILD)/tests/consumer
+	$(Q)tools/install-dependencies.sh build pictures
+	$(Q)tools/make-pictures.py $(BUILD) docs/pictures
 # Everything that any target needs.
 dependencies:
 	$(Q)tools/install-dependencies.sh build demo check python lint bench fuzz
@@ -286,7 +324,7 @@ include tools/install.mk
 include tools/python.mk
 include tools/bundle.mk
 
-.PHONY: FORCE all unit integration-programs bench-programs check check-torch check-gpu check-asan check-tsan check-cuda-headers hostile fairness demo bench dependencies clean
+.PHONY: FORCE all unit integration-programs bench-programs check check-torch check-frameworks check-gpu check-asan check-tsan check-cuda-headers check-prometheus hostile fairness demo bench pictures dependencies clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 

@@ -1,7 +1,7 @@
 // A bare loop over encoded images: each file of a folder is opened, read and made into what a transform delivers, with
 // the calls that a loader makes, in one thread. Prints one line of JSON.
 //
-// bench_image_limit FOLDER TRANSFORM SECONDS
+// bench_image_limit FOLDER TRANSFORM SECONDS [FIRST]: begins with file number FIRST, the folder having been sorted
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -78,8 +78,8 @@ int main(int count, char **arguments) {
     struct transform transform;
     struct dirent **names;
     uint64_t bytes;
-    if (count != 4)
-        fail("wanted FOLDER TRANSFORM SECONDS");
+    if (count != 4 && count != 5)
+        fail("wanted FOLDER TRANSFORM SECONDS [FIRST]");
     int files = scandir(arguments[1], &names, NULL, alphasort);
     if (files < 3)
         fail("wanted a folder with files");
@@ -92,7 +92,8 @@ int main(int count, char **arguments) {
     const uint64_t begin = monotonic_ns(),
                    end = begin + (uint64_t)(strtod(arguments[3], NULL) * (double)NS_PER_S);
     uint64_t now = begin;
-    for (int i = 0; now < end; i = (i + 1) % files, now = monotonic_ns()) {
+    const int first = count == 5 ? (int)(strtoul(arguments[4], NULL, 10) % (unsigned)files) : 0;
+    for (int i = first; now < end; i = (i + 1) % files, now = monotonic_ns()) {
         if (names[i]->d_name[0] == '.')
             continue;
         struct stage_run run = {.stored = stored,

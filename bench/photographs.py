@@ -7,8 +7,12 @@ be importable. The same versions of these, of Pillow and of NumPy make the same 
 """
 
 import argparse
+import concurrent.futures
+import functools
 import importlib.util
 import io
+import itertools
+import os
 import pathlib
 import sys
 
@@ -27,6 +31,7 @@ LARGE_QUALITY = 85
 GRAIN = 3  # standard deviation of the noise that enlarged crops lack
 
 
+@functools.cache
 def find_photographs():
     images = []
     for package, names in PHOTOGRAPHS.items():
@@ -70,13 +75,32 @@ def encode_to(image, wanted):
     return encode(image, low)
 
 
+def small(number):
+    dice = np.random.default_rng([7, number])
+    photographs = find_photographs()
+    width, height, _ = SIZES[dice.choice(len(SIZES), p=[share / 10 for *_, share in SIZES])]
+    width, height = int(width * dice.uniform(0.9, 1.1)), int(height * dice.uniform(0.9, 1.1))
+    return encode_to(cut(photographs[dice.integers(len(photographs))], width, height, dice), BYTES * dice.uniform(0.6, 1.4))
+
+
+def large(number):
+    dice = np.random.default_rng([7, number])
+    photographs = find_photographs()
+    return encode(cut(photographs[dice.integers(len(photographs))], *LARGE, dice), LARGE_QUALITY)
+
+
+def write_one(path, make, number):
+    stored = make(number)
+    path.write_bytes(stored)
+    return len(stored)
+
+
 def write(folder, count, make):
+    """The files make(0), make(1), ..., made by a process per core."""
     folder.mkdir(parents=True, exist_ok=True)
-    total = 0
-    for number in range(count):
-        stored = make(np.random.default_rng([7, number]))
-        (folder / f"{number:05}.jpg").write_bytes(stored)
-        total += len(stored)
+    paths = [folder / f"{number:05}.jpg" for number in range(count)]
+    with concurrent.futures.ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        total = sum(pool.map(write_one, paths, itertools.repeat(make), range(count), chunksize=16))
     print(f"{folder}: {count} images, {total / max(count, 1) / 1000:.1f} KB each")
 
 
@@ -86,17 +110,7 @@ def main():
     parser.add_argument("--count", type=int, default=2048)
     parser.add_argument("--large", type=int, default=128)
     options = parser.parse_args()
-    photographs = find_photographs()
-    shares = [share / 10 for *_, share in SIZES]
-
-    def small(dice):
-        width, height, _ = SIZES[dice.choice(len(SIZES), p=shares)]
-        width, height = int(width * dice.uniform(0.9, 1.1)), int(height * dice.uniform(0.9, 1.1))
-        return encode_to(cut(photographs[dice.integers(len(photographs))], width, height, dice), BYTES * dice.uniform(0.6, 1.4))
-
-    def large(dice):
-        return encode(cut(photographs[dice.integers(len(photographs))], *LARGE, dice), LARGE_QUALITY)
-
+    find_photographs()
     write(options.folder / "imagenet", options.count, small)
     write(options.folder / "large", options.large, large)
 

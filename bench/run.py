@@ -16,6 +16,7 @@ import blocks
 import figures
 import images
 import ragged
+import sizing
 import slow
 import tokens
 from figure_mix import mix
@@ -24,7 +25,7 @@ from instance import BenchError
 from measure import Records
 
 FIGURES = {**figures.FIGURES, **blocks.FIGURES, **images.FIGURES,
-           "host.mix": mix, **ragged.FIGURES, **slow.FIGURES, **tokens.FIGURES}
+           "host.mix": mix, **ragged.FIGURES, **sizing.FIGURES, **slow.FIGURES, **tokens.FIGURES}
 
 
 def parse():
@@ -34,6 +35,7 @@ def parse():
     parser.add_argument("--output", help="the records (default: BUILD/bench.jsonl)")
     parser.add_argument("--only", action="append", choices=FIGURES, help="only this figure; may be repeated")
     parser.add_argument("--quick", action="store_true", help="smaller, shorter, fewer runs: an impression, not a result")
+    parser.add_argument("--rounds", type=int, help="of each figure and its limit (default: 5, with --quick 2)")
     return parser.parse_args()
 
 
@@ -42,6 +44,7 @@ def main():
     folder = arguments.data or os.environ.get("BENCH_DIR") or os.path.join(arguments.build, "bench", "data")
     records = Records(arguments.output or os.path.join(arguments.build, "bench.jsonl"))
     bench = Bench(arguments.build, folder, records, arguments.quick)
+    bench.rounds = arguments.rounds or bench.rounds
     records.heading()
     failed = 0
     for name in arguments.only or FIGURES:

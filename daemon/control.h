@@ -39,6 +39,12 @@ enum transfer_report_kind {
     TRANSFER_LOST,             // the GPU can no longer be used; the process ends
 };
 
+enum transfer_engine {
+    ENGINE_NOT_WANTED, // nobody asked for it when the process was started
+    ENGINE_WORKS,
+    ENGINE_MISSING, // the text continues after the GPU's name: why
+};
+
 // A field that the kind does not use is 0.
 struct transfer_report {
     uint32_t kind;
@@ -47,6 +53,7 @@ struct transfer_report {
     uint32_t consumer;     // CONSUMER_REMOVED, CONSUMER_REFUSED, LAGGING
     uint64_t memory_bytes; // POOL_OPEN
     uint64_t waited_ns;    // LAGGING: how long the oldest copy has waited
+    uint32_t engine;       // READY: enum transfer_engine
     char text[400];        // with a code: why, in a sentence. READY: the name of the GPU
 };
 

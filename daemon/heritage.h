@@ -23,8 +23,12 @@ enum heritage_fd {
     HERITAGE_PARTS = 10, // struct dataset_parts of a mix; /dev/null for others
     HERITAGE_BLOCKS =
         11, // decoded blocks that the loaders of a feed share, read-write; /dev/null where they share none
-    HERITAGE_FILES =
-        12, // the dataset's files, in order; after them the list and the index of each part of a mix
+    // The cache of decoded samples (shm/sample_cache.h), read-write: its memory and its file. /dev/null where there is
+    // none.
+    HERITAGE_CACHE = 12,
+    HERITAGE_CACHE_FILE = 13,
+    // The dataset's files, in order; after them the list, the index and the two of the cache of each part of a mix.
+    HERITAGE_FILES = 14,
 };
 
 // For a transfer process.
@@ -40,6 +44,7 @@ struct transfer_settings {
     uint32_t stats_record;
     uint32_t log_level;
     uint32_t confine;
+    uint32_t decodes; // 1: some dataset has images that the GPU's engine is to decode
     char uuid[GPU_UUID_BYTES];
 };
 
@@ -63,7 +68,7 @@ struct loader_settings {
     uint32_t mix_shuffle;          // ... and whether its sources are shuffled
     uint32_t stripe;               // of each slot's chunks, that it claims first ...
     uint32_t stripes;              // ... of so many
-    uint32_t reserved;
+    uint32_t gpu_images;           // 1: images that a GPU can make are made there
     struct dataset_layout layout;
 };
 

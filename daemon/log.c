@@ -137,7 +137,9 @@ static size_t format_line(char line[LOG_LINE], enum log_level level, const char 
     static const int journal_priority[] = {3, 4, 6, 7};
     int used;
     if (logger.journal) {
-        used = snprintf(line, LOG_LINE, "<%d>%s: %s\n", journal_priority[level], logger.role, text);
+        bool named = strcmp(logger.role, "feedd") != 0; // the journal shows the program's name
+        used = snprintf(line, LOG_LINE, "<%d>%s%s%s\n", journal_priority[level], named ? logger.role : "",
+                        named ? ": " : "", text);
     } else {
         struct timespec now;
         struct tm broken;

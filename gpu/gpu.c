@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "gpu/gpu_cuda.h"
+#include "gpu/gpu_cuda_finish.h"
 #include "gpu/gpu_host.h"
 
 #define PAGE 4096u
@@ -75,14 +76,15 @@ static void append_simulated(uint32_t count, char *text, size_t bytes) {
 void gpu_support(uint32_t simulated, char *text, size_t bytes) {
     char version[32];
     int toolkit = gpu_cuda_toolkit();
+    const char *lacks = cuda_can_finish() ? "" : ", without nvcc: loaders decode images";
     if (!toolkit)
         snprintf(text, bytes, "none: built without CUDA's headers");
     else if (find_driver(version))
-        snprintf(text, bytes, "CUDA (built with %d.%d), NVIDIA driver %s", toolkit / 1000,
-                 toolkit % 1000 / 10, version);
+        snprintf(text, bytes, "CUDA (built with %d.%d%s), NVIDIA driver %s", toolkit / 1000,
+                 toolkit % 1000 / 10, lacks, version);
     else
-        snprintf(text, bytes, "CUDA (built with %d.%d), but there is no NVIDIA driver on this machine",
-                 toolkit / 1000, toolkit % 1000 / 10);
+        snprintf(text, bytes, "CUDA (built with %d.%d%s), but there is no NVIDIA driver on this machine",
+                 toolkit / 1000, toolkit % 1000 / 10, lacks);
     append_simulated(simulated, text, bytes);
 }
 
@@ -225,6 +227,15 @@ void gpu_host_unregister(struct gpu *gpu, void *memory) {
 int gpu_stream_create(struct gpu *gpu, gpu_stream *stream, struct error *error) {
     *stream = NULL;
     return gpu->operations->stream_create(gpu, stream, error);
+}
+
+int gpu_urgent_stream_create(struct gpu *gpu, gpu_stream *stream, struct error *error) {
+    *stream = NULL;
+    return gpu->operations->urgent_stream_create(gpu, stream, error);
+}
+
+int gpu_call(struct gpu *gpu, void (*function)(void *), void *argument, struct error *error) {
+    return gpu->operations->call(gpu, function, argument, error);
 }
 
 void gpu_stream_destroy(struct gpu *gpu, gpu_stream stream) {

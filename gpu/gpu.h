@@ -37,12 +37,15 @@ struct gpu_word {
     uint64_t value;
 };
 
+struct finish_batch; // gpu/finish.h
+
 struct gpu {
     const struct gpu_operations *operations;
     char uuid[GPU_UUID_BYTES];
     char name[GPU_NAME_BYTES]; // "NVIDIA H200"
     uint64_t memory_bytes;
-    int number; // its ordinal in this process; -1: a simulated GPU
+    int number;            // its ordinal in this process; -1: a simulated GPU
+    void *module, *kernel; // the implementation's, of gpu_finish; NULL until it is called
 };
 
 struct gpu_operations {
@@ -67,6 +70,10 @@ struct gpu_operations {
                      struct error *error);
     int (*synchronize)(struct gpu *gpu, struct error *error);
     int (*free_bytes)(struct gpu *gpu, uint64_t *bytes, struct error *error);
+    int (*urgent_stream_create)(struct gpu *gpu, gpu_stream *stream, struct error *error);
+    int (*call)(struct gpu *gpu, void (*function)(void *), void *argument, struct error *error);
+    // NULL: not in this build.
+    int (*finish)(struct gpu *gpu, gpu_stream stream, const struct finish_batch *batch, struct error *error);
 };
 
 // "2 simulated GPUs (host:0 to host:1)", "no simulated GPU": for a daemon that simulates `count` GPUs.
@@ -117,6 +124,8 @@ void gpu_host_unregister(struct gpu *gpu, void *memory);
 
 // These streams do not synchronize with the default stream.
 int gpu_stream_create(struct gpu *gpu, gpu_stream *stream, struct error *error);
+// One whose kernels go before those of other streams.
+int gpu_urgent_stream_create(struct gpu *gpu, gpu_stream *stream, struct error *error);
 void gpu_stream_destroy(struct gpu *gpu, gpu_stream stream);
 
 // Queued on `stream`; `from` is registered memory and must not change until the copy is done.
@@ -140,6 +149,9 @@ int gpu_wait_word(struct gpu *gpu, gpu_stream stream, uint64_t address, uint64_t
 
 // Waits for all work queued in the context, no matter who queued it.
 int gpu_synchronize(struct gpu *gpu, struct error *error);
+
+// Calls the function while the GPU's context is the thread's current one: for libraries of CUDA.
+int gpu_call(struct gpu *gpu, void (*function)(void *), void *argument, struct error *error);
 
 // Free GPU memory.
 int gpu_free_bytes(struct gpu *gpu, uint64_t *bytes, struct error *error);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "gpu/gpu_cuda_driver.h"
+#include "gpu/gpu_cuda_finish.h"
 
 struct cuda_gpu {
     struct gpu gpu;
@@ -47,6 +48,7 @@ static void cuda_close(struct gpu *gpu) {
         cuda_driver.cuEventDestroy(cuda->all);
         leave(cuda_driver.cuStreamDestroy(cuda->last), "", NULL);
     }
+    cuda_finish_unload(gpu);
     if (cuda_check_process(NULL) == 0)
         cuda_driver.cuDevicePrimaryCtxRelease(cuda->device);
     free(cuda_of(gpu));
@@ -100,20 +102,6 @@ static CUresult map(const struct cuda_gpu *cuda, CUmemGenericAllocationHandle ha
     return result;
 }
 
-// Uses a stream of its own. Waiting for the whole context would include work that a caller has queued, and that may
-// depend on what the caller does next.
-static CUresult clear(CUdeviceptr address, uint64_t bytes) {
-    CUstream stream;
-    CUresult result = cuda_driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
-    if (result != CUDA_SUCCESS)
-        return result;
-    result = cuda_driver.cuMemsetD8Async(address, 0, bytes, stream);
-    if (result == CUDA_SUCCESS)
-        result = cuda_driver.cuStreamSynchronize(stream);
-    cuda_driver.cuStreamDestroy(stream);
-    return result;
-}
-
 static CUresult create(const struct cuda_gpu *cuda, uint64_t bytes, CUdeviceptr *address, int *fd) {
     const CUmemAllocationProp properties = properties_of(cuda);
     CUmemGenericAllocationHandle handle;
@@ -122,7 +110,7 @@ static CUresult create(const struct cuda_gpu *cuda, uint64_t bytes, CUdeviceptr 
         return result;
     result = map(cuda, handle, bytes, true, address);
     if (result == CUDA_SUCCESS) {
-        result = clear(*address, bytes);
+        result = cuda_clear(*address, bytes);
         if (result == CUDA_SUCCESS)
             result = cuda_driver.cuMemExportToShareableHandle(fd, handle,
                                                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
@@ -218,6 +206,14 @@ static int cuda_stream_create(struct gpu *gpu, gpu_stream *stream, struct error 
         err = leave(cuda_driver.cuStreamCreate(&made, CU_STREAM_NON_BLOCKING), "create a stream", error);
     *stream = made;
     return err;
+}
+
+static int cuda_call(struct gpu *gpu, void (*function)(void *), void *argument, struct error *error) {
+    int err = enter(gpu, error);
+    if (err)
+        return err;
+    function(argument);
+    return leave(CUDA_SUCCESS, "", NULL);
 }
 
 static void cuda_stream_destroy(struct gpu *gpu, gpu_stream stream) {
@@ -324,7 +320,10 @@ static const struct gpu_operations cuda_operations = {.close = cuda_close,
                                                       .write_word_last = cuda_write_word_last,
                                                       .wait_word = cuda_wait_word,
                                                       .synchronize = cuda_synchronize,
-                                                      .free_bytes = cuda_free_bytes};
+                                                      .free_bytes = cuda_free_bytes,
+                                                      .urgent_stream_create = cuda_urgent_stream_create,
+                                                      .call = cuda_call,
+                                                      .finish = CUDA_FINISH};
 
 // Reads the device's properties, and refuses it if it lacks something that is needed.
 static int read_device(struct cuda_gpu *cuda, struct error *error) {

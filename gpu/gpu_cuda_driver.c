@@ -113,6 +113,20 @@ int cuda_need_driver(struct error *error) {
     return cuda_check_process(error);
 }
 
+// Uses a stream of its own. Waiting for the whole context would include work that a caller has queued, and that may
+// depend on what the caller does next.
+CUresult cuda_clear(CUdeviceptr address, uint64_t bytes) {
+    CUstream stream;
+    CUresult result = cuda_driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = cuda_driver.cuMemsetD8Async(address, 0, bytes, stream);
+    if (result == CUDA_SUCCESS)
+        result = cuda_driver.cuStreamSynchronize(stream);
+    cuda_driver.cuStreamDestroy(stream);
+    return result;
+}
+
 // ---- Names --------------------------------------------------------------------------------------------------
 
 static int refuse_invisible(const char *name, struct error *error) {

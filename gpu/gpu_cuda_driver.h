@@ -39,6 +39,9 @@ int cuda_check_process(struct error *error);
 // "cannot `what`: ..." with the driver's description. -ENOMEM if memory ran out, else -EIO.
 int cuda_fail(CUresult result, const char *what, struct error *error);
 
+// Fills memory of the current context's GPU with zeros.
+CUresult cuda_clear(CUdeviceptr address, uint64_t bytes);
+
 // The GPU with that UUID, if this process sees it; `uuid` in the driver's spelling.
 int cuda_find_device(const char *name, CUdevice *device, char uuid[GPU_UUID_BYTES], struct error *error);
 

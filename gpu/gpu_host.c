@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "gpu/gpu_host_faults.h"
+#include "gpu/gpu_host_finish.h"
 #include "gpu/gpu_host_range.h"
 #include "gpu/gpu_host_stream.h"
 
@@ -321,6 +322,13 @@ int gpu_host_stream_call(struct gpu *gpu, gpu_stream stream, void (*function)(vo
     return queue(stream, work, error);
 }
 
+static int host_call(struct gpu *gpu, void (*function)(void *), void *argument, struct error *error) {
+    int err = check_alive(host_of(gpu), error);
+    if (!err)
+        function(argument);
+    return err;
+}
+
 static int host_synchronize(struct gpu *gpu, struct error *error) {
     struct host_gpu *host = host_of(gpu);
     struct open_stream *open;
@@ -354,7 +362,10 @@ static const struct gpu_operations host_operations = {.close = host_close,
                                                       .write_word_last = host_write_word_last,
                                                       .wait_word = host_wait_word,
                                                       .synchronize = host_synchronize,
-                                                      .free_bytes = host_free_bytes};
+                                                      .free_bytes = host_free_bytes,
+                                                      .urgent_stream_create = host_stream_create,
+                                                      .call = host_call,
+                                                      .finish = host_finish};
 
 int gpu_host_open(struct gpu **gpu, uint32_t ordinal, struct error *error) {
     struct host_faults faults;

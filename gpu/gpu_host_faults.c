@@ -14,9 +14,15 @@ static int read_fault(struct host_faults *faults, char *word, struct error *erro
     } known[] = {{"memory", &faults->memory},
                  {"copy_us", &faults->copy_us},
                  {"fail_copy", &faults->fail_copy},
-                 {"stall_copy", &faults->stall_copy}};
+                 {"stall_copy", &faults->stall_copy},
+                 {"refuse_image", &faults->refuse_image},
+                 {"crash_image", &faults->crash_image}};
     if (strcmp(word, "no_export") == 0) {
         faults->no_export = 1;
+        return 0;
+    }
+    if (strcmp(word, "no_engine") == 0) {
+        faults->no_engine = 1;
         return 0;
     }
     const char *equals = strchr(word, '=');

@@ -31,7 +31,7 @@ static_assert(offsetof(struct ring_control, work) % CACHE_LINE == 0, "own cache 
 static_assert(offsetof(struct ring_control, supervisor_asleep) % CACHE_LINE == 0, "own cache line");
 static_assert(sizeof(struct ring_control) <= RING_PAGE, "the header fits the first page");
 
-static_assert(sizeof(struct stats_loader) == RING_PAGE, "a loader's record is a page of its own");
+static_assert(sizeof(struct stats_loader) % RING_PAGE == 0, "a loader's record is pages of its own");
 static_assert(offsetof(struct stats_loader, reader) == 16, "stats_loader");
 static_assert(offsetof(struct stats_loader, read_since_ns) == 24, "stats_loader");
 static_assert(offsetof(struct stats_loader, read_file) == 32, "stats_loader");

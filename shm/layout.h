@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/sizes.h"
+#include "shm/latency.h"
 
 #define RING_MAGIC         0x31474e4952444546u // "FEDRING1"
 #define RING_VERSION       6u
@@ -170,13 +171,13 @@ struct ring_control {
 };
 
 #define STATS_MAGIC       0x3153544154534446u // "FDSTATS1"
-#define STATS_VERSION     6u
+#define STATS_VERSION     7u
 #define STATS_MAX_FEEDS   64u
 #define STATS_MAX_LOADERS 512u
 #define STATS_MAX_GPUS    16u
 #define STATS_NAME        64u
 
-// Each record is one page, so that a loader maps only the record that it may write.
+// Each record is whole pages, so that a loader maps only the record that it may write.
 // Counters are listed in shm/counters.def. They only grow; each has one writer, which writes it relaxed.
 enum loader_counter {
 #define LOADER_COUNTER(name, unit, text) LOADER_##name,
@@ -200,6 +201,31 @@ enum gpu_counter {
 #define GPU_COUNTER(name, unit, text) GPU_##name,
 #include "shm/counters.def"
     GPU_COUNTERS
+};
+
+// Latencies are listed in shm/latencies.def, and are counters too.
+enum loader_latency {
+#define LOADER_LATENCY(name, text) LOADER_LATENCY_##name,
+#define FEED_LATENCY(name, text)
+#define GPU_LATENCY(name, text)
+#include "shm/latencies.def"
+    LOADER_LATENCIES
+};
+
+enum feed_latency {
+#define LOADER_LATENCY(name, text)
+#define FEED_LATENCY(name, text) FEED_LATENCY_##name,
+#define GPU_LATENCY(name, text)
+#include "shm/latencies.def"
+    FEED_LATENCIES
+};
+
+enum gpu_latency {
+#define LOADER_LATENCY(name, text)
+#define FEED_LATENCY(name, text)
+#define GPU_LATENCY(name, text) GPU_LATENCY_##name,
+#include "shm/latencies.def"
+    GPU_LATENCIES
 };
 
 // What became of a sample that could not be read.
@@ -251,9 +277,17 @@ struct stats_loader {
     // Samples that have ended two loaders, which slow stages refuse. Written by the supervisor, the count last.
     _Atomic uint64_t condemned[STATS_CONDEMNED];
     _Atomic uint64_t condemned_count;
+    // What the supervisor wants of the loader, which looks several times per second. Written by the supervisor.
+    _Atomic uint64_t stripe;  // of each slot's chunks, that it claims first: STATS_STRIPE
+    _Atomic uint64_t retires; // 1: it is to end when it has filled what it has claimed
+    struct latency latencies[LOADER_LATENCIES];
 };
 
-_Static_assert(sizeof(struct stats_loader) == RING_PAGE, "a record of a loader is one page");
+#define STATS_LOADER_BYTES (2 * RING_PAGE)
+_Static_assert(sizeof(struct stats_loader) == STATS_LOADER_BYTES, "a record of a loader is two pages");
+
+// The word for stripe `number` of `count`.
+#define STATS_STRIPE(number, count) ((uint64_t)(count) << 32 | (number))
 
 // Written only by the supervisor, under `version` as a seqlock (odd: being rewritten). Counters and gauges may be
 // read without looking at `version`; names and identity may not.
@@ -276,6 +310,9 @@ struct stats_feed {
     _Atomic uint64_t loaders;
     _Atomic uint64_t counters[FEED_COUNTERS];
     _Atomic uint64_t retired[LOADER_COUNTERS]; // counters of loaders that are gone
+    _Atomic uint64_t gpus;                     // bit i: it has a pool on the GPU of record i
+    struct latency latencies[FEED_LATENCIES];
+    struct latency retired_latencies[LOADER_LATENCIES];
 };
 
 enum gpu_state {
@@ -305,6 +342,7 @@ struct stats_gpu {
     _Atomic uint64_t bus_bytes_per_s; // measured when its first ring is registered; 0: not yet
     _Atomic uint64_t counters[GPU_COUNTERS];
     _Atomic uint64_t confined; // a word of shm/confinement.h, which the process claims; 0: not yet
+    struct latency latencies[GPU_LATENCIES];
 };
 
 // Written only by the supervisor; everything except the atomic words once, before `magic`.

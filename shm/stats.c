@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/time.h"
+#include "shm/trace.h"
 
 int stats_path(const char *socket, char *path, size_t bytes) {
     int used = snprintf(path, bytes, "%s.stats", socket);
@@ -30,9 +31,12 @@ int stats_create(const char *path, uint32_t mode, gid_t group, struct stats_regi
         return error_set(error, -err, "cannot give the statistics file %s its group and mode: %s", fresh,
                          strerror(err));
     }
+    // The rings of the timeline are allocated when it is turned on, which fails where files may not be as large.
     do
-        err = posix_fallocate(file, 0, sizeof(struct stats_region));
+        err = posix_fallocate(file, 0, STATS_FILE_LEAST);
     while (err == EINTR);
+    if (!err && ftruncate(file, STATS_FILE_BYTES) < 0 && errno != EFBIG)
+        err = errno;
     if (err) {
         unlink(fresh);
         return error_set(error, -err, "cannot allocate the statistics file %s: %s", fresh, strerror(err));
@@ -68,23 +72,25 @@ int stats_create(const char *path, uint32_t mode, gid_t group, struct stats_regi
     return 0;
 }
 
-// Record number `record` of `count` records at `offset`, each a page.
-static int map_record(int fd, uint32_t record, uint32_t count, size_t offset, void **memory,
-                      struct error *error) {
-    if (record >= count)
-        return error_set(error, -EINVAL, "statistics record %u does not exist", record);
-    void *page = mmap(NULL, RING_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-                      (off_t)(offset + (size_t)record * RING_PAGE));
-    if (page == MAP_FAILED)
+// A record of `bytes` bytes at `offset`, which is whole pages.
+static int map_record(int fd, size_t offset, size_t bytes, void **memory, struct error *error) {
+    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+    if (pages == MAP_FAILED)
         return error_set(error, -errno, "cannot map a statistics record: %m");
-    *memory = page;
+    *memory = pages;
     return 0;
+}
+
+static int refuse_record(uint32_t record, struct error *error) {
+    return error_set(error, -EINVAL, "statistics record %u does not exist", record);
 }
 
 int stats_map_loader(int fd, uint32_t record, struct stats_loader **loader, struct error *error) {
     void *memory = NULL;
-    int err =
-        map_record(fd, record, STATS_MAX_LOADERS, offsetof(struct stats_region, loaders), &memory, error);
+    if (record >= STATS_MAX_LOADERS)
+        return refuse_record(record, error);
+    int err = map_record(fd, offsetof(struct stats_region, loaders) + record * sizeof **loader,
+                         sizeof **loader, &memory, error);
     if (err == 0)
         *loader = memory;
     return err;
@@ -92,7 +98,10 @@ int stats_map_loader(int fd, uint32_t record, struct stats_loader **loader, stru
 
 int stats_map_gpu(int fd, uint32_t record, struct stats_gpu **gpu, struct error *error) {
     void *memory = NULL;
-    int err = map_record(fd, record, STATS_MAX_GPUS, offsetof(struct stats_region, gpus), &memory, error);
+    if (record >= STATS_MAX_GPUS)
+        return refuse_record(record, error);
+    int err = map_record(fd, offsetof(struct stats_region, gpus) + record * sizeof **gpu, sizeof **gpu,
+                         &memory, error);
     if (err == 0)
         *gpu = memory;
     return err;

@@ -8,6 +8,7 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "shm/stats_read.h"
+#include "shm/trace.h"
 
 #define READ_ATTEMPTS 50
 #define READ_PAUSE_NS 200000
@@ -31,6 +32,27 @@ const struct counter_text gpu_counter_texts[GPU_COUNTERS] = {
 #define FEED_COUNTER(name, unit, text)
 #define GPU_COUNTER(name, unit, text) {#name, unit, text},
 #include "shm/counters.def"
+};
+
+const struct latency_text loader_latency_texts[LOADER_LATENCIES] = {
+#define LOADER_LATENCY(name, text) {#name, text},
+#define FEED_LATENCY(name, text)
+#define GPU_LATENCY(name, text)
+#include "shm/latencies.def"
+};
+
+const struct latency_text feed_latency_texts[FEED_LATENCIES] = {
+#define LOADER_LATENCY(name, text)
+#define FEED_LATENCY(name, text) {#name, text},
+#define GPU_LATENCY(name, text)
+#include "shm/latencies.def"
+};
+
+const struct latency_text gpu_latency_texts[GPU_LATENCIES] = {
+#define LOADER_LATENCY(name, text)
+#define FEED_LATENCY(name, text)
+#define GPU_LATENCY(name, text) {#name, text},
+#include "shm/latencies.def"
 };
 
 const char *stats_gpu_state_name(uint32_t state) {
@@ -68,9 +90,9 @@ static int check_header(const struct stats_header *header, uint64_t file_bytes, 
         header->max_feeds != STATS_MAX_FEEDS || header->max_loaders != STATS_MAX_LOADERS ||
         header->max_gpus != STATS_MAX_GPUS)
         return error_set(error, -EPROTO, "%s is the statistics file of another build of feedd", path);
-    if (file_bytes != sizeof(struct stats_region))
+    if (file_bytes < STATS_FILE_LEAST || file_bytes > STATS_FILE_BYTES)
         return error_set(error, -EPROTO, "the statistics file %s has %llu bytes instead of %zu", path,
-                         (unsigned long long)file_bytes, sizeof(struct stats_region));
+                         (unsigned long long)file_bytes, STATS_FILE_BYTES);
     return 0;
 }
 
@@ -116,6 +138,11 @@ static uint64_t read_counter(const _Atomic uint64_t *counter) {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
+static void add_latency(const struct latency *latency, uint64_t buckets[LATENCY_BUCKETS]) {
+    for (uint32_t i = 0; i < LATENCY_BUCKETS; i++)
+        buckets[i] += read_counter(&latency->buckets[i]);
+}
+
 // Attempts to copy a record that is rewritten under `version` as a seqlock:
 //   while (read_begin(&look)) { copy; if (read_whole(&look)) ... }
 struct look {
@@ -157,6 +184,9 @@ static void copy_identity(const struct stats_feed *feed, struct stats_feed_snaps
     snapshot->ring_bytes = feed->ring_bytes;
     for (int i = 0; i < LOADER_COUNTERS; i++)
         snapshot->loader[i] = read_counter(&feed->retired[i]);
+    memset(snapshot->loader_latency, 0, sizeof snapshot->loader_latency);
+    for (int i = 0; i < LOADER_LATENCIES; i++)
+        add_latency(&feed->retired_latencies[i], snapshot->loader_latency[i]);
     snapshot->name[STATS_NAME - 1] = 0;
     snapshot->dataset[STATS_NAME - 1] = 0;
 }
@@ -168,6 +198,8 @@ static void add_loaders(const struct stats_region *region, struct stats_feed_sna
             continue;
         for (int counter = 0; counter < LOADER_COUNTERS; counter++)
             snapshot->loader[counter] += read_counter(&loader->counters[counter]);
+        for (int kind = 0; kind < LOADER_LATENCIES; kind++)
+            add_latency(&loader->latencies[kind], snapshot->loader_latency[kind]);
     }
 }
 
@@ -199,6 +231,10 @@ static uint32_t snapshot_feeds(const struct stats_region *region, struct stats_f
         feed->loaders = read_counter(&record->loaders);
         for (int counter = 0; counter < FEED_COUNTERS; counter++)
             feed->feed[counter] = read_counter(&record->counters[counter]);
+        feed->gpus = read_counter(&record->gpus);
+        memset(feed->feed_latency, 0, sizeof feed->feed_latency);
+        for (int kind = 0; kind < FEED_LATENCIES; kind++)
+            add_latency(&record->latencies[kind], feed->feed_latency[kind]);
         count++;
     }
     return count;
@@ -222,6 +258,9 @@ static uint64_t copy_gpu(const struct stats_header *header, const struct stats_g
     snapshot->bus_bytes_per_s = read_counter(&gpu->bus_bytes_per_s);
     for (int counter = 0; counter < GPU_COUNTERS; counter++)
         snapshot->counters[counter] = read_counter(&gpu->counters[counter]);
+    memset(snapshot->latency, 0, sizeof snapshot->latency);
+    for (int kind = 0; kind < GPU_LATENCIES; kind++)
+        add_latency(&gpu->latencies[kind], snapshot->latency[kind]);
     return gpu->used;
 }
 
@@ -251,6 +290,8 @@ void stats_snapshot(const struct stats_region *region, struct stats_snapshot *sn
     snapshot->ring_memory = header->ring_memory;
     snapshot->feed_count = snapshot_feeds(region, snapshot->feeds);
     snapshot->gpu_count = 0;
-    for (uint32_t i = 0; i < STATS_MAX_GPUS; i++)
+    for (uint32_t i = 0; i < STATS_MAX_GPUS; i++) {
+        snapshot->gpus[snapshot->gpu_count].record = i;
         snapshot->gpu_count += read_gpu(header, &region->gpus[i], &snapshot->gpus[snapshot->gpu_count]);
+    }
 }

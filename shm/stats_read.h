@@ -14,6 +14,9 @@ struct stats_feed_snapshot {
     uint64_t slots_ready, slots_filling, consumers, loaders;
     uint64_t feed[FEED_COUNTERS];
     uint64_t loader[LOADER_COUNTERS];
+    uint64_t gpus; // bit i: it has a pool on the GPU of record i
+    uint64_t feed_latency[FEED_LATENCIES][LATENCY_BUCKETS];
+    uint64_t loader_latency[LOADER_LATENCIES][LATENCY_BUCKETS];
 };
 
 // A consistent copy of one GPU.
@@ -26,6 +29,8 @@ struct stats_gpu_snapshot {
     uint32_t pools;
     uint64_t pinned_bytes, pool_bytes, bus_bytes_per_s;
     uint64_t counters[GPU_COUNTERS];
+    uint32_t record; // its number in stats_feed_snapshot.gpus
+    uint64_t latency[GPU_LATENCIES][LATENCY_BUCKETS];
 };
 
 struct stats_snapshot {
@@ -51,6 +56,13 @@ struct counter_text {
 extern const struct counter_text loader_counter_texts[LOADER_COUNTERS];
 extern const struct counter_text feed_counter_texts[FEED_COUNTERS];
 extern const struct counter_text gpu_counter_texts[GPU_COUNTERS];
+
+struct latency_text {
+    const char *name, *text;
+};
+extern const struct latency_text loader_latency_texts[LOADER_LATENCIES];
+extern const struct latency_text feed_latency_texts[FEED_LATENCIES];
+extern const struct latency_text gpu_latency_texts[GPU_LATENCIES];
 
 // Copies a text that a process which has gone wrong could have written: what is not printable ASCII becomes '?', and
 // the copy ends. Returns `copy`.

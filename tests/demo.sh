@@ -1,7 +1,8 @@
 #!/bin/sh
 # A tour with Fashion-MNIST: a private feedd, the same images from WebDataset shards, two consumers of one shared feed,
 # four ranks of another, live statistics, a consumer on a GPU, and checks that every epoch was delivered exactly once,
-# with the right bytes. BUILD= says where the programs are. Exit status 0 only if every check passed and nothing was left behind.
+# with the right bytes; and a batch of augmented photographs as a picture. BUILD= says where the programs are, PHOTOGRAPHS=
+# where JPEG files are. Exit status 0 only if every check passed and nothing was left behind.
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -16,6 +17,8 @@ images=60000
 world_size=4
 fast_epochs=100
 run_seconds=5
+photographs=${PHOTOGRAPHS:-/usr/share/palapeli/collection}
+in_picture=40
 
 say() {
     printf '\n== %s\n' "$1"
@@ -73,6 +76,10 @@ for half in 0 1; do
     (cd "$shards/members" && find . -name "$half*" | sort | tar -cf "../shard-$half.tar" --no-recursion -T -)
 done
 
+files=$(find -H "$photographs" -maxdepth 1 -type f -iname '*.jpg' 2>/dev/null | wc -l)
+[ "$files" -gt 0 ] || fail "$photographs has no JPEG files: install the package palapeli-data, or name another folder \
+with PHOTOGRAPHS="
+
 loaders=$(nproc)
 [ "$loaders" -le 8 ] || loaders=8
 cat >"$instance/feedd.conf" <<CONFIGURATION
@@ -98,6 +105,18 @@ path = $shards/shard-*.tar
 field.image = bytes @ img
 pad.image = 784
 field.label = u8 @ cls
+
+[dataset photographs]
+format = folder
+path = $photographs
+extensions = jpg
+field.image = bytes @ file
+transform.image = random_resized_crop 224, flip 0.5, brightness 0.4, contrast 0.4, saturation 0.4, hue 0.05
+
+# Goes through the photographs again and again, with other random numbers each time.
+[mix batch]
+source.photographs = 1
+epoch_samples = $in_picture
 CONFIGURATION
 "$BUILD/feedd" --config "$instance/feedd.conf" --check
 
@@ -119,6 +138,12 @@ done
 cmp -s "$instance/first.epochs" "$instance/shards.epochs" || fail 'shards and IDX files differ'
 echo 'both deliver the same bytes in the same order:'
 tail -n 1 "$instance/shards.epochs"
+
+say "a batch of $in_picture augmented photographs, made of $files"
+picture=$BUILD/photographs.png
+rm -f "$picture"
+"$feedctl" show batch 0..$in_picture --shuffle --seed 3 --sheet "$picture"
+[ -s "$picture" ] || fail 'there is no picture'
 
 # On a machine with a GPU and a driver, uses that GPU; elsewhere one that feedd simulates in host memory.
 device=host:0
@@ -227,4 +252,5 @@ done | awk -v started="$started" -v ended="$ended" -v loaders="$loaders" '
         printf "%.0f samples/s, %.2f GB/s, each byte compared\n", samples / seconds, gigabytes / seconds
     }'
 summary fast | awk '{ printf "1 consumer that only takes: %.0f samples/s, %.2f GB/s\n", $2 / $4, $3 / $4 }'
+echo "a batch of augmented photographs: $picture"
 echo 'demo: passed'

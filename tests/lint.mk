@@ -4,9 +4,9 @@
 LINT         := $(BUILD)/lint
 LINT_SOURCES := $(sort $(wildcard base/*.c order/*.c shm/*.c gpu/*.c proto/*.c client/*.c client/*/*.c client/*/*/*.c daemon/*.c daemon/*/*.c daemon/*/*/*.c bench/*.c bench/*/*.c tests/*/*.c))
 LINT_HEADERS := $(sort $(wildcard base/*.h order/*.h shm/*.h gpu/*.h proto/*.h client/*.h client/*/*.h client/*/*/*.h daemon/*.h daemon/*/*.h daemon/*/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
-# Bash if their first line says so; completion files are sourced by bash.
-LINT_SCRIPTS := $(sort $(wildcard tools/*.sh tools/deb/* tools/bundle/check tools/bundle/check-gpu tools/bundle/bench-gpu tools/bundle/bench-torch-gpu tools/bundle/bench.sh tools/bundle/storm tests/*.sh tests/*/*.sh bench/*.sh client/ctl/*.bash client/python/*.sh .ci/run))
-LINT_MANUALS := $(sort $(wildcard client/*.[1-8] client/ctl/*.[1-8] daemon/*.[1-8])) $(BUILD)/man/feedd.conf.5
+# Bash if their first line says so.
+LINT_SCRIPTS := $(sort $(wildcard tools/*.sh tools/deb/feedd.p* systemd/close-socket tools/bundle/check tools/bundle/check-gpu tools/bundle/bench-gpu tools/bundle/bench-torch-gpu tools/bundle/bench.sh tools/bundle/storm tests/*.sh tests/*/*.sh bench/*.sh client/python/*.sh .ci/run))
+LINT_MANUALS := $(sort $(wildcard client/*.[1-8] client/*/*.[1-8] daemon/*.[1-8])) $(BUILD)/man/feedd.conf.5
 
 # Suppressed: memleak, because cppcheck does not know cleanup attributes; uninitvar, because it treats taking the address
 # of an output as reading it (the compiler and clang-tidy check for both); the version test in generated code, whose
@@ -65,9 +65,10 @@ $(LINT)/%.c.cppcheck: %.c $(LINT)/%.c.o
 lint-layout:
 	$(call say,FORMAT,$(words $(LINT_SOURCES) $(LINT_HEADERS)) files)
 	$(Q)clang-format --dry-run -Werror $(LINT_SOURCES) $(LINT_HEADERS)
-lint-scripts:
+lint-scripts: $(BUILD)/completion/feedctl.bash
 	$(call say,SHELL,$(LINT_SCRIPTS))
 	$(Q)shellcheck $(LINT_SCRIPTS)
+	$(Q)shellcheck --shell=bash $(BUILD)/completion/feedctl.bash
 lint-manuals: $(LINT_MANUALS)
 	$(call say,MANDOC,$(LINT_MANUALS))
 	$(Q)mandoc -T lint -W warning $(LINT_MANUALS)

@@ -24,16 +24,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SIMULATED = "host:0"
 # The integration tests whose outcome depends on how batches are delivered; they run a second time on a simulated GPU.
 DELIVERY = [
-    "test_fallback", "test_formats", "test_hostile", "test_kill", "test_leaks", "test_lifecycle", "test_limits", "test_order",
-    "test_ranks", "test_reconnect", "test_regressions", "test_reload", "test_resume", "test_return", "test_shared",
-    "test_stats", "test_storage",
+    "test_fallback", "test_first_batch", "test_formats", "test_hostile", "test_kill", "test_leaks", "test_lifecycle",
+    "test_limits", "test_order", "test_ranks", "test_reconnect", "test_regressions", "test_reload", "test_resume",
+    "test_return", "test_shared", "test_stats", "test_storage",
 ]  # fmt: skip
 # Those that run on a real GPU besides: tests of GPUs themselves, and of formats, ragged fields, views and mixes.
 WITH_GPU = [
-    "test_gpu", "test_gpu_kill", "test_arrow", "test_compressed", "test_folder", "test_folder_csv", "test_images",
-    "test_megatron", "test_mix", "test_mix_folder", "test_mix_ragged", "test_parquet", "test_pyarrow", "test_ragged",
-    "test_ragged_errors", "test_ragged_tokens", "test_replace", "test_tar", "test_transform", "test_views", "test_weights",
-    "test_window",
+    "test_gpu", "test_gpu_images", "test_gpu_kill", "test_arrow", "test_compressed", "test_folder", "test_folder_csv",
+    "test_images", "test_megatron", "test_mix", "test_mix_folder", "test_mix_ragged", "test_parquet", "test_pyarrow",
+    "test_ragged", "test_ragged_errors", "test_ragged_tokens", "test_replace", "test_tar", "test_transform",
+    "test_views", "test_weights", "test_window",
 ]  # fmt: skip
 # The tests of the Python package whose outcome depends on the framework, and those that are useful on a GPU.
 PYTHON_WITH_TORCH = [
@@ -43,9 +43,10 @@ PYTHON_WITH_TORCH = [
 PYTHON_ON_GPU = ["test_iterate", "test_jax", "test_lifetime", "test_state", "test_threads", "test_transform"]
 # The integration tests whose files PyArrow or Pillow writes, which make python installs.
 WITH_PACKAGE = {
-    "test_compressed": "pyarrow", "test_condemned": "images", "test_image_jpeg": "pillow", "test_image_png": "pillow",
-    "test_image_resize": "pillow", "test_image_webp": "pillow", "test_images": "images", "test_images_broken": "images",
-    "test_images_documents": "images", "test_parquet": "pyarrow", "test_pyarrow": "pyarrow",
+    "test_compressed": "pyarrow", "test_condemned": "images", "test_gpu_images": "images", "test_image_cache": "images",
+    "test_image_cache_disk": "images", "test_image_jpeg": "pillow", "test_image_png": "pillow", "test_image_resize": "pillow",
+    "test_image_webp": "pillow", "test_images": "images", "test_images_broken": "images", "test_images_documents": "images",
+    "test_metrics": "prometheus", "test_parquet": "pyarrow", "test_pyarrow": "pyarrow",
 }  # fmt: skip
 running = set()  # session leaders of the running programs
 # Resizing in either order of the axes gives other pixels. Before 13.0, Pillow had another one than feedd.
@@ -55,8 +56,10 @@ NEEDED = {
     "pyarrow": "import pyarrow",
     "pillow": f"import numpy; {PILLOW}",
     "images": f"import numpy, pyarrow; {PILLOW}",
+    "prometheus": "import prometheus_client",
     "numpy": f"import numpy, pytest; {PILLOW}",
     "torch": f"import numpy, pytest, torch; {PILLOW}",
+    "frameworks": "import numpy, pytest, torch, lightning, accelerate, transformers, ray.train.torch",
     "cuda": "import numpy, pytest, torch; torch.cuda.is_available() or print('its PyTorch sees no GPU')",
 }
 
@@ -131,39 +134,41 @@ def interpreter_with(needs, *builds):
 
 
 def find_interpreter(build, needs):
-    """A Python for the tests of the package, and the package's folder, or the reason why there is none."""
+    """A Python for the tests of the package, and the package's folder, or the reason why there is none. Training frameworks
+    have an environment of their own."""
     folders = [folder for folder in (build / "python", ROOT / "python") if (folder / "feedd").exists()]
     if not folders:
         return None, None, f"{build / 'python'} does not exist: make python builds it, but not with sanitizers"
-    interpreter, reason = interpreter_with(needs, build)
+    interpreter, reason = interpreter_with(needs, build / "frameworks" if needs == "frameworks" else build)
     return interpreter, folders[0] if interpreter else None, reason
 
 
 def python_tests(options, build):
     """The tests of the Python package, with NumPy alone, or with PyTorch, or on a GPU."""
-    needs = "cuda" if options.device else "torch" if options.torch else "numpy"
+    needs = "cuda" if options.device else options.with_packages or "numpy"
     interpreter, package, reason = find_interpreter(build, needs)
-    if options.torch and not interpreter:
-        raise SystemExit(f"the tests with PyTorch cannot run: {reason}")
+    if options.with_packages and not interpreter:
+        raise SystemExit(f"the tests with {needs} cannot run: {reason}")
     environment = {
         "FEEDD_TEST_BUILD": str(build), "FEEDD_TEST_SLOWNESS": str(options.slowness), "PYTHONPATH": str(package),
         "FEEDD_TEST_DEVICE": options.device, "FEEDD_TEST_FRAMEWORK": "numpy" if needs == "numpy" else "torch",
         "PYTHONDONTWRITEBYTECODE": "1",
     }  # fmt: skip
-    chosen = {"torch": PYTHON_WITH_TORCH, "cuda": PYTHON_ON_GPU}.get(needs)
+    chosen = {"torch": PYTHON_WITH_TORCH, "cuda": PYTHON_ON_GPU, "frameworks": []}.get(needs)
     for file in sorted((ROOT / "tests/python").glob("test_*.py")):
-        kind = next((kind for kind in ("gpu", "torch") if file.stem.startswith(f"test_{kind}")), "")
-        if kind != {"torch": "torch", "cuda": "gpu"}.get(needs) if kind else chosen and file.stem not in chosen:
+        kind = next((kind for kind in ("gpu", "torch", "framework") if file.stem.startswith(f"test_{kind}")), "")
+        own = {"torch": "torch", "cuda": "gpu", "frameworks": "framework"}.get(needs)
+        if kind != own if kind else chosen is not None and file.stem not in chosen:
             continue
         command = [str(interpreter), "-m", "pytest", "-p", "no:cacheprovider", "--tap", str(file)]
-        where = {"numpy": "python", "torch": "python@torch", "cuda": f"python@{options.device}"}[needs]
+        where = {"numpy": "python", "cuda": f"python@{options.device}"}.get(needs, f"python@{needs}")
         yield Program(f"{where}/{file.stem}", command, 3 * options.limit, True, environment, reason)
 
 
 def find_programs(options):
     """The programs to run: with a device only those whose outcome depends on it, otherwise all."""
     build = options.build.resolve()
-    if options.torch:
+    if options.with_packages:
         programs = list(python_tests(options, build))
     elif options.device:
         programs = [integration_test(options, build, name, options.device) for name in [*DELIVERY, *WITH_GPU]]
@@ -313,7 +318,14 @@ def parse_arguments():
     parser.add_argument("--only", default="*", help="programs whose name matches, as in 'unit/test_ring*'")
     parser.add_argument("--without", action="append", default=[], help="programs to leave out; may be repeated")
     parser.add_argument("--unit", action="store_true", help="unit tests alone")
-    parser.add_argument("--torch", action="store_true", help="the tests of the Python package alone, with PyTorch")
+    parser.add_argument(
+        "--torch", action="store_const", dest="with_packages", const="torch", default="",
+        help="the tests of the Python package alone, with PyTorch",
+    )
+    parser.add_argument(
+        "--frameworks", action="store_const", dest="with_packages", const="frameworks",
+        help="those with Lightning, Accelerate, transformers and Ray alone",
+    )
     parser.add_argument(
         "--device", default="", help="where consumers want their batches, as in cuda:0: what depends on it alone"
     )

@@ -9,7 +9,7 @@ SOAKFLAGS    ?=
 $(BUILD)/tests/storm_consumer: $(call objects,$(wildcard tests/storm/storm_*.c)) $(BUILD)/libfeed.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT))
+	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT)) -lm
 $(BUILD)/tests/soak_churn: $(BUILD)/obj/tests/storm/soak_churn.o $(BUILD)/libfeed.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)

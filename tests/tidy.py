@@ -33,6 +33,7 @@ INCLUDES = {
 INSIDE = {
     "client/lib": [],
     "client/ctl": ["client/lib"],
+    "client/exporter": ["client/ctl", "client/lib"],
     "client/python": [],
     "daemon/block": ["daemon/parquet"],
     "daemon/parquet": [],
@@ -52,8 +53,8 @@ INSIDE = {
     "daemon/loader": ["daemon/block", "daemon/dataset", "daemon/confine"],
     "daemon/loader/block": ["daemon/block", "daemon/loader/read", "daemon/dataset"],
     "daemon/loader/read": ["daemon/dataset"],
-    "daemon/loader/stage": ["daemon/dataset", "daemon/image"],
-    "daemon/transfer": ["daemon/confine"],
+    "daemon/loader/stage": ["daemon/dataset", "daemon/image", "daemon/loader/read"],
+    "daemon/transfer": ["daemon/confine", "daemon/image"],
     "daemon/supervisor": ["daemon/config", "daemon/confine", "daemon/dataset", "daemon/source", "daemon/loader"],
     "daemon/supervisor/delivery": [],
     "daemon/supervisor/processes": ["daemon/config", "daemon/confine", "daemon/dataset"],
@@ -61,7 +62,7 @@ INSIDE = {
                                 "daemon/dataset"],
     "daemon/supervisor/clients": ["daemon/supervisor/feeds", "daemon/supervisor/delivery", "daemon/supervisor/processes",
                                   "daemon/config", "daemon/confine", "daemon/dataset", "daemon/source",
-                                  "daemon/loader/read"],
+                                  "daemon/loader/read", "daemon/loader/stage"],
 }  # fmt: skip
 # What all folders of the supervisor, and all of formats, may include.
 SHARED = {"daemon/source/source.h", "daemon/source/source_npy.h",
@@ -69,7 +70,7 @@ SHARED = {"daemon/source/source.h", "daemon/source/source_npy.h",
           "daemon/supervisor/notify.h", "daemon/supervisor/closer.h",
           "daemon/supervisor/task.h", "daemon/supervisor/indexing.h"}  # fmt: skip
 # Main programs, which nobody calls; tests and bench are full of them.
-PROGRAMS = {"daemon/main.c", "client/ctl/feedctl.c", "client/example.c"}
+PROGRAMS = {"daemon/main.c", "client/ctl/feedctl.c", "client/exporter/exporter.c", "client/example.c"}
 # Public: it may be included by programs that know nothing of this tree.
 STANDALONE = {"client/feed.h"}
 # The names of CUDA's headers, the one file that includes them, and the files that include that one.

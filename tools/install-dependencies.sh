@@ -6,7 +6,7 @@ LC_ALL=C
 export LC_ALL
 
 list=$(dirname "$0")/../DEPENDENCIES
-groups='build demo check python lint bench fuzz model package'
+groups='build demo check python lint bench fuzz model package systemd pictures'
 
 fail() {
     printf '%s: %s\n' "$0" "$1" >&2

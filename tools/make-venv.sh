@@ -7,7 +7,7 @@ LC_ALL=C
 export LC_ALL
 
 list=$(dirname "$0")/../DEPENDENCIES
-groups='python torch'
+groups='python torch peers frameworks'
 venv=$1
 shift
 
@@ -23,7 +23,7 @@ for group in "$@"; do
         *" $group "*) ;;
         *) fail "'$group' is not a group of PyPI packages; the groups are: $groups" ;;
     esac
-    wanted="$wanted $(sed -n "s/^pypi  *\([^ ]*\)  *\([^ ]*\)  *$group .*/\1==\2/p" "$list" | tr '\n' ' ')"
+    wanted="$wanted $(sed -n "s/^pypi  *\([^ ]*\)  *\([^ ]*\)  *\([^ ]*,\)*${group}[, ].*/\1==\2/p" "$list" | tr '\n' ' ')"
 done
 
 # An environment that was moved, or whose Python is gone, is created again.

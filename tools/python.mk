@@ -1,5 +1,6 @@
 # make python: the Python package as a wheel in $(BUILD)/wheel, unpacked in $(BUILD)/python, and installed into the virtual
-# environment $(BUILD)/venv, in which the tests run. make python-torch: PyTorch into that environment too. PYTHON= takes another interpreter.
+# environment $(BUILD)/venv, in which the tests run. make python-torch: PyTorch into that environment too; make python-peers: and what
+# the figures with photographs need. PYTHON= takes another interpreter.
 
 PYTHON ?= python3
 VENV   := $(BUILD)/venv
@@ -7,18 +8,26 @@ WHEEL  := $(BUILD)/wheel
 # The sources of the wheel. The Makefile has its version and the list of libfeed's files.
 WHEEL_SOURCES := Makefile $(BASE_SOURCES) $(SHM_SOURCES) $(GPU_SOURCES) $(PROTO_SOURCES) $(CLIENT_SOURCES) \
     $(filter-out client/python/feedd client/python/native,$(wildcard client/python/* client/python/native/* \
-    client/python/feedd/*.py* base/*.h order/*.h shm/*.h shm/*.def gpu/*.h gpu/*.def proto/*.h proto/*.proto client/*.h client/lib/*.h))
+    client/python/feedd/*.py* client/python/feedd/doctor/*.py base/*.h order/*.h shm/*.h shm/*.def gpu/*.h gpu/*.cu gpu/*.def proto/*.h proto/*.proto client/*.h client/lib/*.h))
 in_venv = PATH='$(abspath $(VENV))/bin':"$$PATH"
 
 python: $(VENV)/feedd.done
 python-torch: $(VENV)/feedd.done $(VENV)/torch.done
+python-peers: python-torch $(VENV)/peers.done
 
-$(VENV)/python.done $(VENV)/torch.done: $(VENV)/%.done: DEPENDENCIES tools/make-venv.sh
+$(VENV)/python.done $(VENV)/torch.done $(VENV)/peers.done: $(VENV)/%.done: DEPENDENCIES tools/make-venv.sh
 	$(Q)tools/install-dependencies.sh build python
 	$(call say,VENV,$* in $(VENV))
 	$(Q)PYTHON='$(PYTHON)' tools/make-venv.sh $(VENV) $*
 	$(Q)touch $@
 $(VENV)/torch.done: $(VENV)/python.done
+$(VENV)/peers.done: $(VENV)/torch.done
+# Training frameworks have their own versions of much.
+$(BUILD)/frameworks/venv.done: DEPENDENCIES tools/make-venv.sh
+	$(Q)tools/install-dependencies.sh build python
+	$(call say,VENV,frameworks in $(BUILD)/frameworks/venv)
+	$(Q)PYTHON='$(PYTHON)' tools/make-venv.sh $(BUILD)/frameworks/venv frameworks
+	$(Q)touch $@
 
 # Only one wheel is kept, because its version does not identify its content.
 $(WHEEL)/done: $(WHEEL_SOURCES) $(VENV)/python.done $(CUDA_FOUND)
@@ -33,4 +42,4 @@ $(VENV)/feedd.done: $(WHEEL)/done
 	$(Q)$(in_venv) python -m pip install -qq --disable-pip-version-check --no-index --no-deps --force-reinstall $(WHEEL)/*.whl
 	$(Q)touch $@
 
-.PHONY: python python-torch
+.PHONY: python python-torch python-peers

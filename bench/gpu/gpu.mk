@@ -1,8 +1,6 @@
 # make bench-gpu compares what reaches a GPU with what the bus can carry. Its programs need nvcc to build but only the
 # driver to run: the CUDA runtime is linked in. Without nvcc they are not built, and the target says so.
 
-NVCC ?= $(if $(filter-out 0,$(CUDA)),$(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) \
-                                                 $(shell command -v nvcc 2>/dev/null)))
 # Code for current data centre GPUs, and code that older GPUs and (translated by the driver) newer ones can run.
 GPU_CODE   ?= -gencode arch=compute_90,code=sm_90 -gencode arch=compute_75,code=compute_75
 # Without exceptions and guarded statics, nothing from libstdc++ is needed to link.

@@ -13,8 +13,10 @@ import time
 sys.dont_write_bytecode = True
 
 from setting import BenchError, GpuBench, gpu_name # first: it finds the modules of the folder above
+from cached import image_cached
 from costs import attach_ms, memory, next_us
 from delivered import copy_limit, delivered
+from images_on_gpu import image_gpu
 from measure import Records
 from packed import ragged, tokens
 from sharing import sharing, two
@@ -34,6 +36,8 @@ FIGURES = {
     "gpu.two": two,
     "gpu.tokens": tokens,
     "gpu.ragged": ragged,
+    "image.gpu": image_gpu,
+    "gpu.image_cached": image_cached,
 }
 
 

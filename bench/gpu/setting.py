@@ -153,6 +153,11 @@ class GpuBench:
                 pass
         return path
 
+    def warm(self, path):
+        """Reads a file once, so that the page cache holds it."""
+        with open(path, "rb") as file:
+            file.read()
+
     def datasets(self):
         path = self.data()
         return {f"{io}-{record}": records_dataset(path, record, io=io)

@@ -30,7 +30,7 @@ class BenchError(Exception):
 
 def add_options(parser):
     parser.add_argument("--build", default="build", help="where feedd is (default: build)")
-    parser.add_argument("--data", help="folder for 0.7 GiB of data, kept (default: $BENCH_DIR, else one in /dev/shm, or"
+    parser.add_argument("--data", help="folder for 2 GiB of data, kept (default: $BENCH_DIR, else one in /dev/shm, or"
                                        " /tmp, that is removed at the end)")
     parser.add_argument("--output", help="folder for the JSON (default: bench/results/torch-cuda, without a GPU torch-cpu, with"
                                          " host:0 torch-simulated)")

@@ -1,6 +1,7 @@
-"""A training job on the CPU that writes checkpoints, for training.py to kill and to start again."""
+"""A training job on the CPU that writes checkpoints, for training.py and image_training.py to kill and to start again."""
 
 import os
+from typing import NamedTuple
 
 import feedd
 import torch
@@ -8,9 +9,23 @@ from torch import nn
 
 import fashion
 from harness import child_main, say
+from resnet import resnet
 
-BATCH = 512
 EVERY = 20  # steps between checkpoints
+
+
+class Task(NamedTuple):
+    """What is trained: the dataset's name at the daemon, the network, and what a batch becomes before it."""
+    dataset: str
+    batch: int
+    network: object
+    prepare: object
+
+
+TASKS = {
+    "fashion": Task("fashion", 512, fashion.small_network, lambda images: images.unsqueeze(1)),
+    "photographs": Task("small", 32, lambda: resnet(8, 200), lambda images: images.permute(0, 3, 1, 2).float()),
+}
 
 
 def save(path, step, model, optimizer, loader):
@@ -25,9 +40,10 @@ def train(_, task):
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     torch.manual_seed(task["seed"])
-    model = fashion.small_network()
+    what = TASKS[task["kind"]]
+    model = what.network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    loader = feedd.DataLoader("fashion", BATCH, shuffle=True, drop_last=True, seed=task["seed"], socket=task["socket"])
+    loader = feedd.DataLoader(what.dataset, what.batch, shuffle=True, drop_last=True, seed=task["seed"], socket=task["socket"])
     step = 0
     if os.path.exists(task["checkpoint"]):
         state = torch.load(task["checkpoint"])
@@ -38,7 +54,7 @@ def train(_, task):
     with open(task["losses"], "a", encoding="ascii") as losses:
         while step < task["steps"]:
             for images, labels in loader:
-                loss = nn.functional.cross_entropy(model(images.unsqueeze(1)), labels.long())
+                loss = nn.functional.cross_entropy(model(what.prepare(images)), labels.long())
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()

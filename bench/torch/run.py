@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ten experiments with torch's DataLoader and feedd side by side: prints tables, writes a JSON file for each.
+"""Twelve experiments with torch's DataLoader and feedd side by side: prints tables, writes a JSON file for each.
 
 Each experiment runs in a separate process; one that fails is reported, and the others continue. ../README.md says what they
 measure; draw.py draws them.
@@ -31,6 +31,8 @@ EXPERIMENTS = {
     8: ("training", 240),
     9: ("peers", 280),
     10: ("slow_samples", 120),
+    11: ("image_delivery", 240),
+    12: ("image_training", 300),
 }
 
 
@@ -39,7 +41,7 @@ def numbers(text):
     for part in text.split(","):
         found = [number for number, (name, _) in EXPERIMENTS.items() if part in (str(number), name)]
         if not found:
-            raise argparse.ArgumentTypeError(f"{part!r} is not one of 1 to 10 or "
+            raise argparse.ArgumentTypeError(f"{part!r} is not one of 1 to 12 or "
                                              + ", ".join(name for name, _ in EXPERIMENTS.values()))
         chosen += found
     return chosen
@@ -50,7 +52,7 @@ def parse():
     add_options(parser)
     parser.add_argument("--only", type=numbers, default=list(EXPERIMENTS), metavar="1,4",
                         help="only these experiments, by number or name")
-    parser.add_argument("--minutes", type=float, default=9, help="start no experiment after this time (default: 9)")
+    parser.add_argument("--minutes", type=float, default=14, help="start no experiment after this time (default: 14)")
     parser.add_argument("--here", type=int, choices=EXPERIMENTS, help=argparse.SUPPRESS)  # this one, in this process
     return parser.parse_args()
 

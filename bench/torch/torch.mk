@@ -5,10 +5,10 @@
 TORCHFLAGS   ?=
 TORCH_PYTHON ?= $(BUILD)/venv/bin/python
 
-bench-torch: python-torch
+bench-torch: python-peers
 	+$(Q)$(again) all
 	$(Q)$(TORCH_PYTHON) bench/torch/run.py --build $(BUILD) --device cpu $(TORCHFLAGS)
-bench-torch-gpu: python-torch
+bench-torch-gpu: python-peers
 	+$(Q)$(again) all
 	$(Q)$(TORCH_PYTHON) bench/torch/run.py --build $(BUILD) --device cuda:0 $(TORCHFLAGS)
 bench-torch-pictures: python-torch

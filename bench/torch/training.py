@@ -14,7 +14,7 @@ import fashion
 from data import fashion as fashion_files
 from harness import BenchError, child_command, median, run_child
 from loaders import BATCHED, PLAIN, best_workers, running
-from resume import BATCH as RESUME_BATCH
+from resume import TASKS
 
 QUESTION = "a small convolutional network on Fashion-MNIST: same accuracy, how fast, and how long does the GPU wait?"
 BATCH = 256
@@ -164,7 +164,7 @@ def killed_at_half(setting, task):
     process = subprocess.Popen(child_command("resume.py", setting, task), stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     end = time.monotonic() + 90
-    while len(read_losses(task["losses"])) <= RESUME_STEPS // 2:
+    while len(read_losses(task["losses"])) <= task["steps"] // 2:
         if process.poll() is not None or time.monotonic() > end:
             process.kill()
             raise BenchError(f"the job ended before it was killed: {process.communicate()[1].decode()[-400:]}")
@@ -174,11 +174,11 @@ def killed_at_half(setting, task):
     return len(read_losses(task["losses"]))
 
 
-def resumed(setting, report, service):
-    """A job that is not disturbed, and one that is killed and resumed: the same losses, bit for bit."""
+def resumed(setting, report, service, kind="fashion", steps=RESUME_STEPS):
+    """A job that is not disturbed, and one that is killed and resumed: the same losses, bit for bit. `kind`: of resume.py."""
     with tempfile.TemporaryDirectory() as folder:
         def task(name):
-            return {"socket": service.socket, "seed": 5, "steps": RESUME_STEPS,
+            return {"kind": kind, "socket": service.socket, "seed": 5, "steps": steps,
                     "losses": os.path.join(folder, f"{name}.losses"), "checkpoint": os.path.join(folder, f"{name}.pt")}
         run_child("resume.py", setting, task("whole"))
         done = killed_at_half(setting, task("killed"))
@@ -187,7 +187,7 @@ def resumed(setting, report, service):
         lines = read_losses(task("killed")["losses"])
         after = lines[done:]
         same = sum(whole.get(step) == loss for step, loss in lines)
-    report.table(f"killed (SIGKILL) and resumed, on the CPU, {RESUME_STEPS} steps of {RESUME_BATCH}",
+    report.table(f"killed (SIGKILL) and resumed, on the CPU, {steps} steps of {TASKS[kind].batch}",
                  {"what": "what", "value": "steps"},
                  [{"what": "done when killed", "value": done},
                   {"what": "resumed at step", "value": after[0][0] if after else None},

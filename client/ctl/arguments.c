@@ -6,8 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool ctl_describes(int count, char **arguments) {
+    return count == 2 && strcmp(arguments[1], "--describe-options") == 0;
+}
+
+void ctl_describe(const struct argp *argp) {
+    printf("arguments\t%s\n", argp->args_doc ? argp->args_doc : "");
+    for (const struct argp_option *option = argp->options; option && (option->name || option->doc);
+         option++) {
+        if (!option->name)
+            continue; // the title of a group
+        const char letter[] = {option->key > ' ' && option->key < 127 ? (char)option->key : '\0', '\0'};
+        printf("option\t%s\t%s\t%s\t%s\n", option->name, letter, option->arg ? option->arg : "", option->doc);
+    }
+}
+
 void ctl_parse(const struct argp *argp, int count, char **arguments, void *input) {
     char name[64];
+    if (ctl_describes(count, arguments)) {
+        ctl_describe(argp);
+        exit(EXIT_SUCCESS);
+    }
     snprintf(name, sizeof name, "feedctl %s", arguments[0]);
     char *command = arguments[0];
     arguments[0] = name; // argp takes the program's name from there

@@ -56,6 +56,24 @@ static void format_fields(const Feedd__Dataset *dataset, char *text, size_t byte
     }
 }
 
+// "; cache: 3.1 GiB of 40 GiB"
+static void format_cache(const Feedd__Dataset *dataset, char *text, size_t bytes) {
+    char used[CTL_TEXT], most[CTL_TEXT];
+    const size_t length = strlen(text);
+    if (!dataset->cache_bytes)
+        return;
+    ctl_format_bytes(dataset->cache_used, used);
+    ctl_format_bytes(dataset->cache_bytes, most);
+    snprintf(text + length, bytes - length, "; cache: %s of %s", used, most);
+}
+
+static json_t *cache_json(const Feedd__Dataset *dataset) {
+    if (!dataset->cache_bytes)
+        return json_null();
+    return json_pack("{s:I, s:I}", "bytes", (json_int_t)dataset->cache_bytes, "used",
+                     (json_int_t)dataset->cache_used);
+}
+
 static json_t *fields_json(const Feedd__Dataset *dataset) {
     json_t *fields = json_array();
     for (size_t i = 0; i < dataset->n_fields; i++) {
@@ -80,7 +98,7 @@ static json_t *dataset_json(const Feedd__Dataset *dataset) {
     char fingerprint[CTL_TEXT];
     snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, dataset->fingerprint);
     return json_pack("{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:s, s:o, s:o, s:b, s:I, s:o, s:o, s:o, s:o, s:o, "
-                     "s:I, s:I, s:o*}",
+                     "s:I, s:I, s:o, s:o*}",
                      "name", ctl_json_text(dataset->name), "of",
                      *dataset->of ? ctl_json_text(dataset->of) : json_null(), "format",
                      ctl_json_text(dataset->format), "samples", (json_int_t)dataset->samples, "sample_bytes",
@@ -91,7 +109,8 @@ static json_t *dataset_json(const Feedd__Dataset *dataset) {
                      ctl_json_text(dataset->state), "indexing", indexing_json(dataset->indexing), "problem",
                      *dataset->problem ? ctl_json_text(dataset->problem) : json_null(), "index",
                      *dataset->index ? ctl_json_text(dataset->index) : json_null(), "shuffle_window",
-                     (json_int_t)dataset->shuffle_window, "groups", (json_int_t)dataset->groups, "sources",
+                     (json_int_t)dataset->shuffle_window, "groups", (json_int_t)dataset->groups, "cache",
+                     cache_json(dataset), "sources",
                      dataset->sources ? json_array() : NULL); // see add_sources
 }
 
@@ -118,6 +137,7 @@ static int take_datasets(const Feedd__Answer *page, void *context, struct error 
         ctl_format_bytes(dataset->sample_bytes, bytes);
         ctl_format_bytes(dataset->bytes, total);
         format_fields(dataset, fields, sizeof fields);
+        format_cache(dataset, fields, sizeof fields);
         snprintf(io, sizeof io, "%.40s%s%s", dataset->io, dataset->io_direct ? ", direct" : "",
                  dataset->io_delay_us ? ", delayed" : "");
         snprintf(format, sizeof format, "%s%.64s", *dataset->of ? "view of " : "",

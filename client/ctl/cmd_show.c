@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/names.h"
 #include "base/sizes.h"
 #include "client/ctl/cmd_show_options.h"
 #include "client/ctl/image_png.h"
 #include "client/ctl/query.h"
 #include "client/ctl/render.h"
+#include "client/ctl/sheet.h"
 #include "client/ctl/show_field.h"
 #include "client/ctl/text.h"
 #include "order/token.h"
@@ -27,6 +29,8 @@ struct showing {
     enum order_version order;     // as it is read
     bool wanted[FEED_MAX_FIELDS]; // fields
     uint32_t images;              // of these
+    struct sheet sheets[FEED_MAX_FIELDS];
+    char sheet_names[FEED_MAX_FIELDS][NAME_LENGTH_MAX + 1];
     uint32_t shown, skipped;
 };
 
@@ -107,7 +111,7 @@ static int choose_fields(struct showing *showing, const struct feed_description 
     showing->images = 0;
     for (uint32_t i = 0; i < description->field_count; i++)
         showing->images += showing->wanted[i] && image_is(&description->field[i]);
-    if (!options->output || showing->images)
+    if ((!options->output && !options->sheet) || showing->images)
         return 0;
     list_fields(description, showing->wanted, fields, sizeof fields);
     return error_set(error, -EINVAL, "dataset %s has no image to write: found %s, wanted " IMAGE_WANTED,
@@ -118,17 +122,46 @@ static int out_of_memory(struct error *error) {
     return error_set(error, -ENOMEM, "out of memory");
 }
 
-static int show_field(const struct showing *showing, const struct feed_array *array, uint64_t sample,
-                      json_t *fields, struct error *error) {
+// A sample that cannot be read leaves its place empty.
+static int put_on_sheet(struct showing *showing, uint32_t field, const char *name, const struct image *image,
+                        struct error *error) {
+    struct sheet *sheet = &showing->sheets[field];
+    sheet->count = showing->options.sample_count;
+    snprintf(showing->sheet_names[field], sizeof showing->sheet_names[field], "%s", name);
+    return sheet_put(sheet, showing->shown + showing->skipped, image, error);
+}
+
+static int write_sheets(const struct showing *showing, struct error *error) {
+    for (uint32_t i = 0; i < FEED_MAX_FIELDS; i++) {
+        const struct sheet *sheet = &showing->sheets[i];
+        if (!sheet->image.pixels)
+            continue;
+        char *path AUTO_FREE =
+            show_output_path(showing->options.sheet, 0, false, showing->sheet_names[i], showing->images > 1);
+        if (!path)
+            return out_of_memory(error);
+        int err = image_write_png(&sheet->image, path, error);
+        if (err)
+            return err;
+        printf("%s: %u images of %u x %u pixels in %u rows of %u\n", path, showing->shown, sheet->width,
+               sheet->height, sheet->rows, sheet->columns);
+    }
+    return 0;
+}
+
+static int show_field(struct showing *showing, uint32_t number, const struct feed_array *array,
+                      uint64_t sample, json_t *fields, struct error *error) {
     const struct show_options *options = &showing->options;
     struct shown_field field = {
         .array = array,
         .summary = summarise(array->dtype, array->data, array->bytes / feed_dtype_bytes(array->dtype))};
     struct image image CLEANUP(image_free) = {0};
     char *path AUTO_FREE = NULL;
-    if (image_is(array) && (options->output || showing->draw) &&
+    if (image_is(array) && (options->output || options->sheet || showing->draw) &&
         image_make(&image, array, &field.summary) < 0)
         return out_of_memory(error);
+    if (options->sheet)
+        return image.pixels ? put_on_sheet(showing, number, array->name, &image, error) : 0;
     if (image.pixels && options->output) {
         path = show_output_path(options->output, sample, options->sample_count > 1, array->name,
                                 showing->images > 1);
@@ -152,7 +185,7 @@ static int show_batch(struct showing *showing, const struct feed_batch *batch, u
                       struct error *error) {
     json_t *fields = showing->options.json ? json_array() : NULL;
     int err = 0;
-    if (!fields) {
+    if (!fields && !showing->options.sheet) {
         char title[128];
         snprintf(title, sizeof title, "%ssample %" PRIu64 " of %s", showing->shown ? "\n" : "", sample,
                  showing->options.dataset);
@@ -160,7 +193,7 @@ static int show_batch(struct showing *showing, const struct feed_batch *batch, u
     }
     for (uint32_t i = 0; i < batch->field_count && !err; i++)
         if (showing->wanted[i])
-            err = show_field(showing, &batch->field[i], sample, fields, error);
+            err = show_field(showing, i, &batch->field[i], sample, fields, error);
     if (fields && !err) {
         json_t *object = json_pack("{s:s, s:o, s:O}", "dataset", showing->options.dataset, "sample",
                                    json_integer((json_int_t)sample), "fields", fields);
@@ -260,7 +293,7 @@ static int show_samples(struct showing *showing, struct error *error) {
         return show_sample(showing, 0, error);
     for (size_t i = 0; i < showing->options.sample_count && !err; i++)
         err = show_sample(showing, showing->options.samples[i], error);
-    return err;
+    return err ? err : write_sheets(showing, error);
 }
 
 int cmd_show(const struct ctl *ctl, int count, char **arguments) {
@@ -273,6 +306,8 @@ int cmd_show(const struct ctl *ctl, int count, char **arguments) {
         err = error_set(&error, -EIO, "cannot write to standard output");
     fflush(stdout);
     free(showing.options.samples);
+    for (uint32_t i = 0; i < FEED_MAX_FIELDS; i++)
+        sheet_free(&showing.sheets[i]);
     if (err < 0)
         return ctl_complain(&error);
     return showing.skipped ? CTL_FAILED : CTL_OK;

@@ -14,6 +14,7 @@ enum key {
     KEY_VALUES = 'n',
     KEY_JSON = 'j',
     KEY_DRAW = 256,
+    KEY_SHEET,
     KEY_EPOCH,
     KEY_SEED,
     KEY_SHUFFLE,
@@ -25,6 +26,8 @@ static const struct argp_option table[] = {
      "the first N values of each field; 0: all (default: one line, or all with --json)", 0},
     {"output", KEY_OUTPUT, "FILE.png", 0,
      "write images as PNG; %d becomes the sample's number, which is added for several samples", 0},
+    {"sheet", KEY_SHEET, "FILE.png", 0,
+     "write the images of all samples as one PNG, in rows, instead of showing them", 0},
     {"draw", KEY_DRAW, NULL, 0, "draw images even without a terminal or with NO_COLOR set", 0},
     {"epoch", KEY_EPOCH, "N", 0,
      "as in that epoch, counted from 0: random steps on images differ (default: 0)", 0},
@@ -33,6 +36,23 @@ static const struct argp_option table[] = {
     {"json", KEY_JSON, NULL, 0, "print a JSON object per sample, each on a line", 0},
     {0},
 };
+
+// A number, or A..B: from A on, without B.
+static void add_samples(struct show_options *options, const char *text, struct argp_state *state) {
+    const char *dots = strstr(text, "..");
+    char first[32];
+    snprintf(first, sizeof first, "%.*s", dots ? (int)min_u64((uint64_t)(dots - text), sizeof first) : 0,
+             text);
+    const uint64_t from = ctl_parse_number(state, "sample", dots ? first : text, 0, UINT64_MAX);
+    const uint64_t to = dots ? ctl_parse_number(state, "sample", dots + 2, 0, UINT64_MAX) : from;
+    if (dots && to <= from)
+        argp_error(state, "samples %s: there are none", text);
+    const uint64_t count = dots ? to - from : 1;
+    if (count > SHOW_MOST - options->sample_count)
+        argp_error(state, "samples %s: more than %d samples", text, SHOW_MOST);
+    for (uint64_t i = 0; i < count; i++)
+        options->samples[options->sample_count++] = from + i;
+}
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
     struct show_options *options = state->input;
@@ -60,12 +80,13 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return options->shuffle = true, 0;
     case KEY_DRAW:
         return options->draw = true, 0;
+    case KEY_SHEET:
+        return options->sheet = argument, 0;
     case ARGP_KEY_ARG:
         if (!options->dataset)
             options->dataset = argument;
         else
-            options->samples[options->sample_count++] =
-                ctl_parse_number(state, "sample", argument, 0, UINT64_MAX);
+            add_samples(options, argument, state);
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "which dataset? feedctl datasets lists them");
@@ -73,6 +94,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     case ARGP_KEY_END:
         if (options->json && options->draw)
             argp_error(state, "--json and --draw exclude each other");
+        if (options->sheet && (options->json || options->draw || options->output || options->values_given))
+            argp_error(state, "--sheet shows nothing else: leave out --json, --draw, --output and --values");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -81,11 +104,11 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 
 void show_parse(int count, char **arguments, struct show_options *options) {
     static const char text[] =
-        "Show samples of a dataset or view, by number; without a number the first three: values, text and "
-        "images.";
-    const struct argp argp = {table, parse, "DATASET [SAMPLE...]", text, NULL, NULL, NULL};
+        "Show samples of a dataset or view, by number, or from A up to but not including B; without a number "
+        "the first three: values, text and images.";
+    const struct argp argp = {table, parse, "DATASET [SAMPLE|A..B...]", text, NULL, NULL, NULL};
     *options = (struct show_options){.values = UINT64_MAX};
-    options->samples = calloc((size_t)count + SHOW_BY_DEFAULT, sizeof *options->samples);
+    options->samples = calloc(SHOW_MOST, sizeof *options->samples);
     if (!options->samples) {
         fputs("feedctl: out of memory\n", stderr);
         exit(EXIT_FAILURE);

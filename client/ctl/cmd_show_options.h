@@ -9,14 +9,16 @@
 #include "client/feed.h"
 
 #define SHOW_BY_DEFAULT 3 // samples
+#define SHOW_MOST       65536
 
 struct show_options {
     const char *dataset;
-    uint64_t *samples; // allocated, with room for SHOW_BY_DEFAULT at least
+    uint64_t *samples; // allocated, with room for SHOW_MOST
     size_t sample_count;
     const char *fields[FEED_MAX_FIELDS]; // to show; none: all
     uint32_t field_count;
     const char *output; // a file for images; NULL: none
+    const char *sheet;  // a file for all images together, which is all that is shown; NULL: none
     uint64_t values;    // of each field, at most; UINT64_MAX: all
     bool values_given;
     bool json, draw;

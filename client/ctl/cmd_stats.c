@@ -9,18 +9,18 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "client/ctl/arguments.h"
-#include "client/ctl/feed_names.h"
+#include "client/ctl/look.h"
 #include "client/ctl/report.h"
+#include "client/ctl/report_latency.h"
 #include "client/ctl/terminal.h"
 #include "client/ctl/text.h"
-#include "shm/stats.h"
 #include "shm/stats_read.h"
 
 struct stats_options {
     struct report_options report;
     double interval_s;
     uint64_t count; // reports; 0: not given, until interrupted
-    bool once, json;
+    bool once, json, latency;
     bool interval_given;
 };
 
@@ -51,6 +51,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     case 'j':
         options->json = true;
         return 0;
+    case 'l':
+        options->latency = true;
+        return 0;
     case 'n':
         options->count = ctl_parse_number(state, "count", argument, 1, UINT64_MAX);
         return 0;
@@ -74,6 +77,7 @@ static void parse_options(int count, char **arguments, struct stats_options *opt
     static const struct argp_option table[] = {
         {"once", 'o', NULL, 0, "print the figures since the start and exit", 0},
         {"json", 'j', NULL, 0, "print one JSON object per line; feedctl(1) lists its keys", 0},
+        {"latency", 'l', NULL, 0, "how long reads, decoding, copies, waits and leases take", 0},
         {"count", 'n', "N", 0, "stop after N reports", 0},
         {0},
     };
@@ -85,7 +89,9 @@ static void parse_options(int count, char **arguments, struct stats_options *opt
         "1). Needs no answer from the daemon. In a pipe the first lines cover the time since each feed "
         "started; without INTERVAL or --count they are all.\v"
         "NO ROOM is the share of the loaders' time in which the ring was full, NO DATA the share of the "
-        "consumers' time in which it had no batch for them. For a GPU, BUSY is the share of the time with a "
+        "consumers' time in which it had no batch for them, BOTTLENECK what the feed is bound by; --once and "
+        "a "
+        "terminal say more about that. For a GPU, BUSY is the share of the time with a "
         "copy in progress, WAIT the share in which copies waited for a consumer to release a batch, BUS the "
         "throughput as a share of the measured bandwidth of the bus.",
         NULL,
@@ -95,33 +101,6 @@ static void parse_options(int count, char **arguments, struct stats_options *opt
 }
 
 // ---- Looking ---------------------------------------------------------------------------------------
-
-static bool process_exists(uint64_t pid) {
-    return kill((pid_t)pid, 0) == 0 || errno == EPERM;
-}
-
-struct watched {
-    const struct ctl *ctl;
-    char path[4096]; // of the statistics
-    struct feed_names names;
-};
-
-// Reopened each time: a daemon that was restarted has a new file.
-static int look(struct watched *watched, struct stats_snapshot *snapshot, struct error *error) {
-    const struct stats_region *region;
-    int err = stats_open(watched->path, &region, error);
-    if (err == -ENOENT)
-        return error_set(error, err,
-                         "no feedd is running on %s: there is no statistics file %s (systemctl status feedd,"
-                         " or --socket PATH)",
-                         watched->ctl->socket, watched->path);
-    if (err < 0)
-        return err;
-    stats_snapshot(region, snapshot);
-    stats_close(region);
-    feed_names_fill(&watched->names, watched->ctl, snapshot);
-    return 0;
-}
 
 static void show_lines(struct stats_options *options, const struct stats_snapshot *before,
                        const struct stats_snapshot *now, enum daemon_state state) {
@@ -138,7 +117,16 @@ static void show_lines(struct stats_options *options, const struct stats_snapsho
     options->report.gpu_title = !gpus_last || feeds;
     report_feeds(&options->report, before, now, stdout);
     gpus_last = report_gpus(&options->report, before, now, stdout) || (gpus_last && !feeds);
+    if (options->once)
+        report_verdicts(&options->report, before, now, stdout);
     options->report.title = false;
+    fflush(stdout);
+}
+
+static void show_latencies(struct stats_options *options, const struct stats_snapshot *before,
+                           const struct stats_snapshot *now, enum daemon_state state) {
+    report_daemon(now, state, stdout);
+    report_latencies(&options->report, before, now, stdout);
     fflush(stdout);
 }
 
@@ -153,11 +141,18 @@ static void show_screen(struct stats_options *options, const struct stats_snapsh
     terminal_size(&options->report.width, &height);
     report_daemon(now, state, out);
     fprintf(out, "\nover the last interval\n");
-    report_feeds(&options->report, before, now, out);
-    report_gpus(&options->report, before, now, out);
-    fprintf(out, "\nsince each feed started\n");
-    report_feeds(&options->report, NULL, now, out);
-    report_gpus(&options->report, NULL, now, out);
+    if (options->latency) {
+        report_latencies(&options->report, before, now, out);
+    } else {
+        report_feeds(&options->report, before, now, out);
+        report_gpus(&options->report, before, now, out);
+        fprintf(out, "\nsince each feed started\n");
+        report_feeds(&options->report, NULL, now, out);
+        report_gpus(&options->report, NULL, now, out);
+        if (now->feed_count)
+            fputc('\n', out);
+        report_verdicts(&options->report, before, now, out);
+    }
     fclose(out);
     if (text)
         terminal_draw(text);
@@ -180,16 +175,18 @@ struct snapshots {
 
 static void show(struct stats_options *options, const struct snapshots *snapshots, bool screen) {
     const struct stats_snapshot *before = snapshots->have_before ? &snapshots->before : NULL;
-    enum daemon_state state = rates_daemon_state(&snapshots->now, process_exists(snapshots->now.pid));
+    enum daemon_state state = look_state(&snapshots->now);
     if (options->json)
         ctl_print_json(report_json(&options->report, before, &snapshots->now, state), false);
     else if (screen)
         show_screen(options, before, &snapshots->now, state);
+    else if (options->latency)
+        show_latencies(options, before, &snapshots->now, state);
     else
         show_lines(options, before, &snapshots->now, state);
 }
 
-static int watch(struct watched *watched, struct stats_options *options, struct snapshots *snapshots,
+static int watch(struct look *looking, struct stats_options *options, struct snapshots *snapshots,
                  bool screen, struct error *error) {
     uint64_t interval_ns = (uint64_t)(options->interval_s * 1e9), next_ns = monotonic_ns() + interval_ns;
     for (uint64_t reports = 1;; reports++) {
@@ -200,7 +197,7 @@ static int watch(struct watched *watched, struct stats_options *options, struct 
             resized = 0;
             show(options, snapshots, screen);
         }
-        int err = interrupted ? 0 : look(watched, &snapshots->fresh, error);
+        int err = interrupted ? 0 : look_at(looking, &snapshots->fresh, error);
         if (interrupted || err < 0)
             return err;
         snapshots->before = snapshots->now;
@@ -223,15 +220,13 @@ static int check_feed(const struct report_options *options, const struct stats_s
 
 int cmd_stats(const struct ctl *ctl, int count, char **arguments) {
     struct stats_options options = {.interval_s = 1, .report = {.title = true, .gpu_title = true}};
-    struct watched watched = {.ctl = ctl};
+    struct look looking = {0};
     struct error error = {0};
     parse_options(count, arguments, &options);
     struct snapshots *snapshots AUTO_FREE = calloc(1, sizeof *snapshots);
-    int err = snapshots ? stats_path(ctl->socket, watched.path, sizeof watched.path) : -ENOMEM;
-    if (err < 0)
-        error_set(&error, err, "%s", strerror(-err));
+    int err = snapshots ? look_open(&looking, ctl, &error) : error_set(&error, -ENOMEM, "out of memory");
     if (err == 0)
-        err = look(&watched, &snapshots->now, &error);
+        err = look_at(&looking, &snapshots->now, &error);
     if (err == 0)
         err = check_feed(&options.report, &snapshots->now, &error);
     if (err < 0)
@@ -242,7 +237,7 @@ int cmd_stats(const struct ctl *ctl, int count, char **arguments) {
         options.once = true;
     watch_signals(screen);
     options.report.width = screen ? 0 : ctl_terminal_width();
-    err = watch(&watched, &options, snapshots, screen, &error);
+    err = watch(&looking, &options, snapshots, screen, &error);
     if (screen)
         terminal_close();
     return err < 0 ? ctl_complain(&error) : CTL_OK;

@@ -33,6 +33,21 @@ struct report {
 
 // ---- Text ------------------------------------------------------------------------------------------
 
+static void print_decoder(const Feedd__Gpu *gpu) {
+    char text[512];
+    if (!*gpu->images)
+        return; // a daemon that does not say
+    text_clean(gpu->images);
+    if (strcmp(gpu->images, "engine") == 0)
+        snprintf(text, sizeof text, "decoded by the engine of %s, where datasets ask for it", gpu->uuid);
+    else if (strcmp(gpu->images, "loaders") == 0)
+        snprintf(text, sizeof text, "for %s decoded by loaders", gpu->uuid);
+    else
+        snprintf(text, sizeof text, "for %s decoded by loaders: %s", gpu->uuid, gpu->images);
+    printf("  images         ");
+    text_fold(text, 17, ctl_terminal_width(), stdout);
+}
+
 static void print_turns(const Feedd__Status *status) {
     char age[CTL_TEXT], text[256];
     if (!status->longest_turn_ns)
@@ -93,7 +108,10 @@ static void print_status(const Feedd__Status *status, const struct others *other
     printf("  socket         %s\n", status->socket_path);
     printf("  statistics     %s\n", status->stats_path);
     printf("  rings          %s of %s\n", used, bound);
-    printf("  settings       io = %s, loaders = %u\n", status->io, status->loaders);
+    char loaders[CTL_TEXT] = "auto";
+    if (status->loaders)
+        snprintf(loaders, sizeof loaders, "%u", status->loaders);
+    printf("  settings       io = %s, loaders = %s\n", status->io, loaders);
     if (*status->gpu_support) {
         text_clean(status->gpu_support);
         printf("  GPU support    ");
@@ -216,11 +234,12 @@ static void put_status(json_t *json, const Feedd__Status *status, const struct o
 
 static int put_gpu(json_t *json, const Feedd__Gpu *gpu) {
     json_t *object = json_pack(
-        "{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "uuid", ctl_json_text(gpu->uuid), "name",
+        "{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "uuid", ctl_json_text(gpu->uuid), "name",
         ctl_json_text(gpu->name), "state", ctl_json_text(gpu->state), "pid", (json_int_t)gpu->pid, "pools",
         (json_int_t)gpu->pools, "pool_bytes", (json_int_t)gpu->pool_bytes, "pinned_bytes",
         (json_int_t)gpu->pinned_bytes, "bus_bytes_per_s", (json_int_t)gpu->bus_bytes_per_s, "copied_bytes",
-        (json_int_t)gpu->copied_bytes, "heartbeat_age_s", (double)gpu->heartbeat_age_ns / 1e9);
+        (json_int_t)gpu->copied_bytes, "heartbeat_age_s", (double)gpu->heartbeat_age_ns / 1e9, "images",
+        ctl_json_text(gpu->images));
     return json_array_append_new(json_object_get(json, "gpus"), object);
 }
 
@@ -248,7 +267,9 @@ static int take_status(const Feedd__Answer *page, void *context, struct error *e
     else
         print_status(status, &others);
     for (size_t i = 0; i < status->n_gpus; i++) {
-        const Feedd__Gpu *gpu = status->gpus[i];
+        Feedd__Gpu *gpu = status->gpus[i];
+        if (!report->json)
+            print_decoder(gpu);
         if ((report->json ? put_gpu(report->json, gpu) : add_gpu(&report->gpus, gpu)) < 0)
             return error_set(error, -ENOMEM, "out of memory");
     }

@@ -4,49 +4,76 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "client/ctl/arguments.h"
 #include "client/ctl/cmd_control.h"
+#include "client/ctl/cmd_doctor.h"
 #include "client/ctl/cmd_errors.h"
 #include "client/ctl/cmd_index.h"
 #include "client/ctl/cmd_list.h"
+#include "client/ctl/cmd_metrics.h"
 #include "client/ctl/cmd_pack.h"
 #include "client/ctl/cmd_read.h"
 #include "client/ctl/cmd_show.h"
 #include "client/ctl/cmd_stats.h"
 #include "client/ctl/cmd_status.h"
+#include "client/ctl/cmd_top.h"
+#include "client/ctl/cmd_trace.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/query.h"
 #include "client/lib/connect.h"
 
 __attribute__((visibility("default"))) const char *argp_program_version = "feedctl " FEEDD_VERSION;
 
-static const struct {
-    const char *name;
+// The help and the completion of shells come from this table too.
+static const struct command {
+    const char *name, *arguments, *summary;
     int (*run)(const struct ctl *ctl, int count, char **arguments);
 } commands[] = {
-    {"status", cmd_status}, {"datasets", cmd_datasets}, {"feeds", cmd_feeds},   {"clients", cmd_clients},
-    {"stats", cmd_stats},   {"show", cmd_show},         {"read", cmd_read},     {"index", cmd_index},
-    {"reload", cmd_reload}, {"drain", cmd_drain},       {"errors", cmd_errors}, {"pack", cmd_pack},
+    {"status", "", "the daemon, its processes and its last errors", cmd_status},
+    {"datasets", "", "what can be read", cmd_datasets},
+    {"feeds", "", "what is being read", cmd_feeds},
+    {"clients", "", "who is connected", cmd_clients},
+    {"stats", " [INTERVAL]", "live throughput, and what the bottleneck is", cmd_stats},
+    {"top", " [INTERVAL]", "the same on a whole screen, with keys", cmd_top},
+    {"trace", " [SECONDS]", "a timeline of all processes, for Perfetto", cmd_trace},
+    {"metrics", "", "the statistics as OpenMetrics text", cmd_metrics},
+    {"doctor", "", "what of this machine keeps feedd from being fast", cmd_doctor},
+    {"show", " DATASET", "samples: values, text and images", cmd_show},
+    {"read", " DATASET", "be a consumer: measure, verify, compare", cmd_read},
+    {"index", " DATASET", "check the index of a dataset, or build it", cmd_index},
+    {"errors", " DATASET", "samples that could not be read", cmd_errors},
+    {"pack", " DATASET FILE", "write a dataset into shards that are read fastest", cmd_pack},
+    {"loaders", " FEED N", "give a feed another number of loaders", cmd_loaders},
+    {"reload", "", "reload the configuration", cmd_reload},
+    {"drain", "", "refuse new consumers, stop when the last one has left", cmd_drain},
 };
 
 static const char usage[] = "COMMAND [ARGUMENT...]";
-static const char text[] =
-    "Look at a running feedd, read from it, and control it.\v"
-    "Commands:\n"
-    "  status               the daemon, its processes and its last errors\n"
-    "  datasets             what can be read\n"
-    "  feeds                what is being read\n"
-    "  clients              who is connected\n"
-    "  stats [INTERVAL]     live throughput, and what the bottleneck is\n"
-    "  show DATASET         samples: values, text and images\n"
-    "  read DATASET         be a consumer: measure, verify, compare\n"
-    "  index DATASET        check the index of a dataset, or build it\n"
-    "  errors DATASET       samples that could not be read\n"
-    "  pack DATASET FILE    write a dataset into shards that are read fastest\n"
-    "  reload               reload the configuration\n"
-    "  drain                refuse new consumers, stop when the last one has left\n\n"
-    "feedctl COMMAND --help prints more. FEEDD_SOCKET names another default socket. Exit codes: 0 success, 1 "
-    "failure, "
-    "2 wrong usage.";
+static const char text[] = "Look at a running feedd, read from it, and control it.\v";
+static const char more[] =
+    "\nfeedctl COMMAND --help prints more. FEEDD_SOCKET names another default socket. Exit "
+    "codes: 0 success, 1 failure, 2 wrong usage.";
+
+// What stands below the options: the commands.
+static char *add_help(int key, const char *given, void *input) {
+    char *help = NULL;
+    size_t bytes;
+    (void)input;
+    if (key != ARGP_KEY_HELP_POST_DOC)
+        return (char *)given;
+    FILE *out = open_memstream(&help, &bytes);
+    if (!out)
+        return NULL;
+    fputs("Commands:\n", out);
+    for (size_t i = 0; i < COUNT_OF(commands); i++) {
+        const struct command *command = &commands[i];
+        int width = 20 - (int)strlen(command->name);
+        fprintf(out, "  %s%-*s %s\n", command->name, width, command->arguments, command->summary);
+    }
+    fputs(more, out);
+    fclose(out);
+    return help;
+}
 
 static const struct argp_option options[] = {
     {"socket", 's', "PATH", 0, "socket of the daemon (default: $FEEDD_SOCKET, else " PROTO_DEFAULT_SOCKET ")",
@@ -85,7 +112,13 @@ int main(int count, char **arguments) {
     setlocale(LC_NUMERIC, "C"); // programs read the figures too
     argp_err_exit_status = CTL_USAGE;
     struct invocation invocation = {0};
-    const struct argp argp = {options, parse, usage, text, NULL, NULL, NULL};
+    const struct argp argp = {options, parse, usage, text, NULL, add_help, NULL};
+    if (ctl_describes(count, arguments)) {
+        for (size_t i = 0; i < COUNT_OF(commands); i++)
+            printf("command\t%s\t%s\n", commands[i].name, commands[i].summary);
+        ctl_describe(&argp);
+        return CTL_OK;
+    }
     argp_parse(&argp, count, arguments, ARGP_IN_ORDER, NULL, &invocation);
     invocation.ctl.socket = connect_path(invocation.ctl.socket);
 

@@ -75,20 +75,16 @@ int query_ask(struct connection *connection, Feedd__Query__Kind kind, const char
     return query_ask_within(connection, kind, name, CTL_TIMEOUT_MS, take, context, error);
 }
 
-static int send_command(struct connection *connection, Feedd__Command__Kind kind, const char *name,
-                        struct error *error) {
-    Feedd__Command command = FEEDD__COMMAND__INIT;
-    command.kind = kind;
-    command.name = (char *)name;
+static int send_command(struct connection *connection, const Feedd__Command *command, struct error *error) {
     Feedd__ClientMessage message = FEEDD__CLIENT_MESSAGE__INIT;
     message.body_case = FEEDD__CLIENT_MESSAGE__BODY_COMMAND;
-    message.command = &command;
+    message.command = (Feedd__Command *)command;
     return send_question(connection, &message, error);
 }
 
-int query_command(struct connection *connection, Feedd__Command__Kind kind, char *text, size_t bytes,
+int query_command(struct connection *connection, const Feedd__Command *command, char *text, size_t bytes,
                   struct error *error) {
-    int err = send_command(connection, kind, "", error);
+    int err = send_command(connection, command, error);
     if (err < 0)
         return err;
     const Feedd__ServerMessage *answer =
@@ -103,7 +99,10 @@ int query_command_patiently(struct connection *connection, Feedd__Command__Kind 
                             const struct query_patience *patience, char *text, size_t bytes,
                             struct error *error) {
     const Feedd__ServerMessage *answer = NULL;
-    int err = send_command(connection, kind, name, error);
+    Feedd__Command command = FEEDD__COMMAND__INIT;
+    command.kind = kind;
+    command.name = (char *)name;
+    int err = send_command(connection, &command, error);
     while (err == 0 && !answer) {
         answer = await_answer(connection, FEEDD__SERVER_MESSAGE__BODY_DONE, patience->every_ms, error);
         if (!answer && error->code != -ETIMEDOUT)

@@ -25,7 +25,7 @@ int query_ask_within(struct connection *connection, Feedd__Query__Kind kind, con
                      void *context, struct error *error);
 
 // Sends a command and copies what the daemon says to `text`.
-int query_command(struct connection *connection, Feedd__Command__Kind kind, char *text, size_t bytes,
+int query_command(struct connection *connection, const Feedd__Command *command, char *text, size_t bytes,
                   struct error *error);
 
 // For commands that may take long: every `every_ms` of waiting, `waiting` is called.

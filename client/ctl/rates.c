@@ -1,5 +1,4 @@
 #include "client/ctl/rates.h"
-#include "shm/stats_read.h"
 
 #include <string.h>
 
@@ -34,6 +33,7 @@ void rates_between(const struct stats_feed_snapshot *before, const struct stats_
         .batches_per_s = (double)FEED_GROWN(batches) / seconds,
         .bytes_per_s = (double)FEED_GROWN(bytes) / seconds,
         .read_bytes_per_s = (double)LOADER_GROWN(bytes) / seconds,
+        .cached_per_s = (double)LOADER_GROWN(cached) / seconds,
         .ring_full = after->slot_count ? (double)after->slots_ready / (double)after->slot_count : 0,
         .room_wait = share_of(LOADER_GROWN(room_wait_ns), after->loaders, seconds),
         .io_wait = share_of(LOADER_GROWN(io_wait_ns), after->loaders, seconds),
@@ -72,20 +72,6 @@ void rates_of_gpu(const struct stats_gpu_snapshot *before, const struct stats_gp
         .copies = GPU_GROWN(copies),
         .processes_replaced = GPU_GROWN(processes_replaced),
     };
-}
-
-const char *rates_bottleneck(const struct feed_rates *rates, const struct stats_feed_snapshot *feed) {
-    const double much = 0.5, little = 0.1;
-    if (feed->consumers == 0)
-        return "idle";
-    bool consumers_wait = rates->consumer_wait >= little;
-    // Several consumers and a full ring: one of them holds up the others.
-    bool one_lags = feed->consumers > 1 && rates->ring_full >= much;
-    if (rates->room_wait >= much)
-        return consumers_wait && !one_lags ? "handover" : "consumers";
-    if (!consumers_wait)
-        return "none";
-    return rates->io_wait >= much ? "storage" : "loaders";
 }
 
 enum daemon_state rates_daemon_state(const struct stats_snapshot *snapshot, bool process_exists) {

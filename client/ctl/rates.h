@@ -1,4 +1,4 @@
-// Rates from counters, and the bottleneck from rates. Pure.
+// Rates from counters. Pure.
 #ifndef FEEDD_CLIENT_CTL_RATES_H
 #define FEEDD_CLIENT_CTL_RATES_H
 
@@ -10,6 +10,7 @@ struct feed_rates {
     double batches_per_s;
     double bytes_per_s;
     double read_bytes_per_s; // read into the ring: once for all consumers that share it
+    double cached_per_s;     // images that loaders took from a cache
     double ring_full;        // 0..1, the share of slots that are ready; now, not over the time
     double room_wait;        // 0..1 of the loaders' time: the ring was full
     double io_wait;          // 0..1 of the loaders' time: waited for storage
@@ -37,15 +38,6 @@ bool rates_have_bus(const char *uuid, uint64_t bus_bytes_per_s);
 // What happened to a GPU from `before` (NULL: since its counters began) to `after`, taken at these times.
 void rates_of_gpu(const struct stats_gpu_snapshot *before, const struct stats_gpu_snapshot *after,
                   uint64_t before_ns, uint64_t after_ns, struct gpu_rates *rates);
-
-// What would have to be faster, in one word:
-//   idle        no consumer is attached
-//   consumers   loaders wait for room: the consumers, or the slowest of them, are slower than the loaders
-//   storage     consumers wait, and loaders mostly wait for storage
-//   loaders     consumers wait, and loaders are busy themselves: more loaders, or more cores
-//   handover    both sides wait: batches too small, a ring too small, or fewer consumers than wait_for
-//   none        neither side waits much
-const char *rates_bottleneck(const struct feed_rates *rates, const struct stats_feed_snapshot *feed);
 
 // The state of the daemon, from its statistics alone.
 enum daemon_state {

@@ -4,41 +4,17 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "client/ctl/earlier.h"
 #include "client/ctl/render.h"
+#include "client/ctl/report_latency.h"
 #include "client/ctl/text.h"
+#include "client/ctl/verdict.h"
 #include "shm/stats_read.h"
 
 bool report_wants(const struct report_options *options, const struct stats_feed_snapshot *feed) {
     char id[CTL_TEXT];
     snprintf(id, sizeof id, "%" PRIu64, feed->id);
     return !options->feed || strcmp(options->feed, id) == 0 || strcmp(options->feed, feed->name) == 0;
-}
-
-static bool same_daemon(const struct stats_snapshot *before, const struct stats_snapshot *now) {
-    return before && before->pid == now->pid && before->started_ns == now->started_ns;
-}
-
-// The same feed in an earlier snapshot of the same daemon, or NULL.
-static const struct stats_feed_snapshot *find_feed(const struct stats_snapshot *before,
-                                                   const struct stats_snapshot *now, uint64_t id) {
-    if (!same_daemon(before, now))
-        return NULL;
-    for (uint32_t i = 0; i < before->feed_count; i++)
-        if (before->feeds[i].id == id)
-            return &before->feeds[i];
-    return NULL;
-}
-
-// The same GPU in an earlier snapshot of the same daemon, or NULL: also when it was given up and taken again since.
-static const struct stats_gpu_snapshot *find_gpu(const struct stats_snapshot *before,
-                                                 const struct stats_snapshot *now,
-                                                 const struct stats_gpu_snapshot *gpu) {
-    if (!same_daemon(before, now))
-        return NULL;
-    for (uint32_t i = 0; i < before->gpu_count; i++)
-        if (strcmp(before->gpus[i].uuid, gpu->uuid) == 0 && before->gpus[i].started_ns == gpu->started_ns)
-            return &before->gpus[i];
-    return NULL;
 }
 
 // ---- Text ------------------------------------------------------------------------------------------
@@ -70,14 +46,15 @@ void report_daemon(const struct stats_snapshot *now, enum daemon_state state, FI
 }
 
 static const struct column stats_columns[] = {
-    {"FEED", true, 0},      {"NAME", false, 0},     {"DATASET", false, 8},   {"OVER", true, 5},
-    {"SAMPLES/S", true, 0}, {"BATCHES/S", true, 4}, {"MB/S", true, 0},       {"RING", true, 3},
-    {"LOADERS", true, 9},   {"NO ROOM", true, 2},   {"CONSUMERS", true, 10}, {"NO DATA", true, 1},
-    {"ERRORS", true, 6},    {"SKIPPED", true, 7},   {"REPLACED", true, 11},  {"BOTTLENECK", false, 0},
+    {"FEED", true, 0},        {"NAME", false, 0},     {"DATASET", false, 8},   {"OVER", true, 5},
+    {"SAMPLES/S", true, 0},   {"BATCHES/S", true, 4}, {"MB/S", true, 0},       {"RING", true, 3},
+    {"LOADERS", true, 9},     {"NO ROOM", true, 2},   {"CONSUMERS", true, 10}, {"NO DATA", true, 1},
+    {"ERRORS", true, 6},      {"SKIPPED", true, 7},   {"REPLACED", true, 11},  {"CACHED/S", true, 12},
+    {"BOTTLENECK", false, 0},
 };
 
 static int add_feed(struct table *table, const struct stats_feed_snapshot *feed,
-                    const struct feed_rates *rates, bool since_start) {
+                    const struct feed_rates *rates, const struct verdict *verdict, bool since_start) {
     char cells[COUNT_OF(stats_columns)][2 * CTL_TEXT + STATS_NAME];
     const char *texts[COUNT_OF(stats_columns)];
     for (size_t i = 0; i < COUNT_OF(stats_columns); i++)
@@ -102,7 +79,8 @@ static int add_feed(struct table *table, const struct stats_feed_snapshot *feed,
     CELL("%" PRIu64, rates->read_errors);
     CELL("%" PRIu64, rates->skipped);
     CELL("%" PRIu64, rates->children_replaced);
-    CELL("%s", rates_bottleneck(rates, feed));
+    ctl_format_count(rates->cached_per_s, cells[at++]);
+    CELL("%s", verdict_word(verdict->bound));
 #undef CELL
     return table_add(table, texts);
 }
@@ -113,16 +91,61 @@ void report_feeds(const struct report_options *options, const struct stats_snaps
         .columns = stats_columns, .column_count = COUNT_OF(stats_columns), .no_title = !options->title};
     for (uint32_t i = 0; i < now->feed_count; i++) {
         const struct stats_feed_snapshot *feed = &now->feeds[i];
-        const struct stats_feed_snapshot *earlier = find_feed(before, now, feed->id);
+        const struct stats_feed_snapshot *earlier = earlier_feed(before, now, feed->id);
         if (!report_wants(options, feed))
             continue;
         struct feed_rates rates;
+        struct verdict verdict;
         rates_between(earlier, feed, before ? before->taken_ns : 0, now->taken_ns, &rates);
-        if (add_feed(&table, feed, &rates, !earlier) < 0)
+        verdict_of(before, now, feed, &verdict);
+        if (add_feed(&table, feed, &rates, &verdict, !earlier) < 0)
             break;
     }
     table_print(&table, options->width, out);
     table_free(&table);
+}
+
+// "consumers wait 83 % of their time: loaders 80 %, ..."
+static void print_shares(const struct verdict *verdict, char *text, size_t bytes) {
+    const struct {
+        const char *what;
+        double share;
+    } shares[] = {{"loaders", verdict->wait_loaders},
+                  {"copies", verdict->wait_copy},
+                  {"the pool", verdict->wait_pool},
+                  {"a slower consumer", verdict->wait_rank},
+                  {"others to attach", verdict->wait_others}};
+    size_t used =
+        (size_t)snprintf(text, bytes, "consumers wait %.0f %% of their time", 100 * verdict->data_wait);
+    const char *between = " (for ";
+    for (size_t i = 0; i < COUNT_OF(shares) && used < bytes; i++) {
+        if (shares[i].share < 0.005)
+            continue;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s %.0f %%", between, shares[i].what,
+                                 100 * shares[i].share);
+        between = ", ";
+    }
+    if (used < bytes)
+        snprintf(text + used, bytes - used,
+                 "%s; loaders copy %.0f %%, decode %.0f %%, wait for storage %.0f %%, for room %.0f %%",
+                 *between == ',' ? ")" : "", 100 * verdict->fill, 100 * verdict->decode,
+                 100 * verdict->io_wait, 100 * verdict->room_wait);
+}
+
+void report_verdicts(const struct report_options *options, const struct stats_snapshot *before,
+                     const struct stats_snapshot *now, FILE *out) {
+    for (uint32_t i = 0; i < now->feed_count; i++) {
+        const struct stats_feed_snapshot *feed = &now->feeds[i];
+        struct verdict verdict;
+        char shares[512], text[1024];
+        if (!report_wants(options, feed))
+            continue;
+        verdict_of(before, now, feed, &verdict);
+        print_shares(&verdict, shares, sizeof shares);
+        snprintf(text, sizeof text, "feed %" PRIu64 " is %s: %s. %s", feed->id, verdict_phrase(verdict.bound),
+                 shares, verdict.hint);
+        text_fold(text, 0, options->width, out);
+    }
 }
 
 static const struct column gpu_columns[] = {
@@ -179,7 +202,7 @@ bool report_gpus(const struct report_options *options, const struct stats_snapsh
     struct table table = {
         .columns = gpu_columns, .column_count = COUNT_OF(gpu_columns), .no_title = !options->gpu_title};
     for (uint32_t i = 0; i < now->gpu_count; i++) {
-        const struct stats_gpu_snapshot *gpu = &now->gpus[i], *earlier = find_gpu(before, now, gpu);
+        const struct stats_gpu_snapshot *gpu = &now->gpus[i], *earlier = earlier_gpu(before, now, gpu);
         struct gpu_rates rates;
         rates_of_gpu(earlier, gpu, before ? before->taken_ns : 0, now->taken_ns, &rates);
         if (add_gpu(&table, gpu, short_uuid(now, gpu), &rates, !earlier) < 0)
@@ -194,15 +217,28 @@ bool report_gpus(const struct report_options *options, const struct stats_snapsh
 
 // ---- JSON ------------------------------------------------------------------------------------------
 
-static json_t *rates_json(const struct feed_rates *rates, const struct stats_feed_snapshot *feed) {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:s}", "seconds",
-                     rates->seconds, "samples_per_s", rates->samples_per_s, "batches_per_s",
-                     rates->batches_per_s, "bytes_per_s", rates->bytes_per_s, "read_bytes_per_s",
-                     rates->read_bytes_per_s, "ring_full", rates->ring_full, "room_wait", rates->room_wait,
-                     "io_wait", rates->io_wait, "consumer_wait", rates->consumer_wait, "read_errors",
-                     (json_int_t)rates->read_errors, "skipped", (json_int_t)rates->skipped,
-                     "children_replaced", (json_int_t)rates->children_replaced, "consumers_detached",
-                     (json_int_t)rates->consumers_detached, "bottleneck", rates_bottleneck(rates, feed));
+static json_t *verdict_json(const struct verdict *verdict) {
+    return json_pack(
+        "{s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "bound",
+        verdict_word(verdict->bound), "hint", verdict->hint, "data_wait", verdict->data_wait, "wait_loaders",
+        verdict->wait_loaders, "wait_copy", verdict->wait_copy, "wait_pool", verdict->wait_pool, "wait_rank",
+        verdict->wait_rank, "wait_others", verdict->wait_others, "ready", verdict->ready, "room_wait",
+        verdict->room_wait, "io_wait", verdict->io_wait, "decode", verdict->decode, "fill", verdict->fill,
+        "cpu", verdict->cpu, "copying", verdict->copying, "release_wait", verdict->release_wait);
+}
+
+static json_t *rates_json(const struct feed_rates *rates, const struct verdict *verdict) {
+    json_t *json = json_pack(
+        "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:s}", "seconds",
+        rates->seconds, "samples_per_s", rates->samples_per_s, "batches_per_s", rates->batches_per_s,
+        "bytes_per_s", rates->bytes_per_s, "read_bytes_per_s", rates->read_bytes_per_s, "cached_per_s",
+        rates->cached_per_s, "ring_full", rates->ring_full, "room_wait", rates->room_wait, "io_wait",
+        rates->io_wait, "consumer_wait", rates->consumer_wait, "read_errors", (json_int_t)rates->read_errors,
+        "skipped", (json_int_t)rates->skipped, "children_replaced", (json_int_t)rates->children_replaced,
+        "consumers_detached", (json_int_t)rates->consumers_detached, "bottleneck",
+        verdict_word(verdict->bound));
+    json_object_set_new(json, "verdict", verdict_json(verdict));
+    return json;
 }
 
 static json_t *counters_json(const struct counter_text *texts, const uint64_t *values, size_t count) {
@@ -212,11 +248,15 @@ static json_t *counters_json(const struct counter_text *texts, const uint64_t *v
     return counters;
 }
 
-static json_t *feed_json(const struct stats_feed_snapshot *earlier, const struct stats_feed_snapshot *feed,
-                         uint64_t before_ns, uint64_t now_ns) {
+static json_t *feed_json(const struct stats_snapshot *before, const struct stats_snapshot *now,
+                         const struct stats_feed_snapshot *feed) {
+    const struct stats_feed_snapshot *earlier = earlier_feed(before, now, feed->id);
     struct feed_rates since_start, interval;
-    rates_between(NULL, feed, 0, now_ns, &since_start);
-    rates_between(earlier, feed, before_ns, now_ns, &interval);
+    struct verdict always, lately;
+    rates_between(NULL, feed, 0, now->taken_ns, &since_start);
+    rates_between(earlier, feed, before ? before->taken_ns : 0, now->taken_ns, &interval);
+    verdict_of(NULL, now, feed, &always);
+    verdict_of(before, now, feed, &lately);
     json_t *json = json_pack(
         "{s:I, s:o, s:o, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id", (json_int_t)feed->id, "name",
         ctl_json_text(feed->name), "dataset", ctl_json_text(feed->dataset), "age_s", since_start.seconds,
@@ -224,11 +264,12 @@ static json_t *feed_json(const struct stats_feed_snapshot *earlier, const struct
         (json_int_t)feed->ring_bytes, "slots", (json_int_t)feed->slot_count, "slots_ready",
         (json_int_t)feed->slots_ready, "slots_filling", (json_int_t)feed->slots_filling, "consumers",
         (json_int_t)feed->consumers, "loaders", (json_int_t)feed->loaders);
-    json_object_set_new(json, "interval", rates_json(&interval, feed));
-    json_object_set_new(json, "since_start", rates_json(&since_start, feed));
+    json_object_set_new(json, "interval", rates_json(&interval, &lately));
+    json_object_set_new(json, "since_start", rates_json(&since_start, &always));
     json_object_set_new(json, "feed_counters", counters_json(feed_counter_texts, feed->feed, FEED_COUNTERS));
     json_object_set_new(json, "loader_counters",
                         counters_json(loader_counter_texts, feed->loader, LOADER_COUNTERS));
+    json_object_set_new(json, "latency", report_feed_latencies_json(earlier, feed));
     return json;
 }
 
@@ -257,6 +298,7 @@ static json_t *gpu_json(const struct stats_gpu_snapshot *earlier, const struct s
     json_object_set_new(json, "interval", gpu_rates_json(&interval));
     json_object_set_new(json, "since_start", gpu_rates_json(&since_start));
     json_object_set_new(json, "gpu_counters", counters_json(gpu_counter_texts, gpu->counters, GPU_COUNTERS));
+    json_object_set_new(json, "latency", report_gpu_latencies_json(earlier, gpu));
     return json;
 }
 
@@ -264,13 +306,12 @@ json_t *report_json(const struct report_options *options, const struct stats_sna
                     const struct stats_snapshot *now, enum daemon_state state) {
     json_t *feeds = json_array(), *gpus = json_array();
     for (uint32_t i = 0; i < now->gpu_count; i++)
-        json_array_append_new(gpus, gpu_json(find_gpu(before, now, &now->gpus[i]), &now->gpus[i],
+        json_array_append_new(gpus, gpu_json(earlier_gpu(before, now, &now->gpus[i]), &now->gpus[i],
                                              before ? before->taken_ns : 0, now->taken_ns));
     for (uint32_t i = 0; i < now->feed_count; i++) {
         const struct stats_feed_snapshot *feed = &now->feeds[i];
         if (report_wants(options, feed))
-            json_array_append_new(feeds, feed_json(find_feed(before, now, feed->id), feed,
-                                                   before ? before->taken_ns : 0, now->taken_ns));
+            json_array_append_new(feeds, feed_json(before, now, feed));
     }
     return json_pack("{s:s, s:f, s:I, s:f, s:I, s:I, s:I, s:o, s:o}", "state", daemon_state_name(state),
                      "heartbeat_age_s", age_s(now->heartbeat_ns, now->taken_ns), "pid", (json_int_t)now->pid,

@@ -22,6 +22,10 @@ void report_daemon(const struct stats_snapshot *now, enum daemon_state state, FI
 void report_feeds(const struct report_options *options, const struct stats_snapshot *before,
                   const struct stats_snapshot *now, FILE *out);
 
+// A sentence or two per feed, over the same time: what it is bound by, the shares of time behind that, and a hint.
+void report_verdicts(const struct report_options *options, const struct stats_snapshot *before,
+                     const struct stats_snapshot *now, FILE *out);
+
 // A line a GPU, over the same times, after an empty line if there is a title. Nothing when no GPU is in use, or when
 // one feed alone is wanted; returns whether there was something.
 bool report_gpus(const struct report_options *options, const struct stats_snapshot *before,

@@ -6,6 +6,7 @@
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "client/lib/leases.h"
 #include "order/order.h"
 #include "order/token.h"
 
@@ -42,6 +43,11 @@ static uint32_t patience_ms(uint64_t deadline) {
                : (uint32_t)min_u64(max_u64((deadline - min_u64(now, deadline)) / NS_PER_MS, 1), UINT32_MAX);
 }
 
+// Whether others wait until this one knows its place. One that returns has known it since it first attached.
+static bool confirms(const struct attachment *fresh, const struct attachment *before) {
+    return !before && fresh->request->options.wait_for > 1;
+}
+
 static int send_attach(struct attachment *fresh, struct gpu *gpu, const struct attachment *before,
                        uint64_t deadline, struct error *error) {
     const struct feed_options *options = &fresh->request->options;
@@ -62,10 +68,12 @@ static int send_attach(struct attachment *fresh, struct gpu *gpu, const struct a
     attach.max_lag_s = options->max_lag_s;
     attach.ring_bytes = options->ring_bytes;
     attach.patience_ms = patience_ms(deadline);
+    attach.confirms = confirms(fresh, before);
     if (fresh->request->share)
         attach.share = fresh->request->share;
     if (gpu)
         attach.device = gpu->uuid;
+    attach.finishes_images = gpu && gpu_finishes(gpu);
     if (fresh->request->resume)
         attach.resume = fresh->request->resume;
     int err = before ? continue_from(&attach, before, token, error) : 0;
@@ -149,6 +157,8 @@ static int map_ring(struct attachment *fresh, struct gpu *gpu, const Feedd__Atta
     if (!err && gpu)
         err = mapped_pool_open(&fresh->pool, gpu, &fresh->ring, memory_fd, attached->pool_bytes, words_fd,
                                error);
+    if (!err)
+        err = finisher_open(&fresh->finisher, gpu, &fresh->ring, attached, error);
     if (!err && fresh->ring.header->order_version == ORDER_WINDOW_1)
         err = own_window_open(&fresh->window, fresh->ring.header->samples, fresh->ring.header->seed,
                               attached->window, window_fd, error);
@@ -248,6 +258,9 @@ int attachment_open(struct attachment **out, const struct open_request *request,
         err = set_up_leases(fresh, &attached, error);
     if (!err)
         fresh->promised = promise_of(fresh, &attached, before);
+    // If it cannot be sent now, feed_next() says the same when it waits.
+    if (!err && confirms(fresh, before))
+        leases_confirm(fresh);
     fresh->connection.interrupt = (struct interrupt){0}; // from here on feed_next() has a timeout of its own
     if (err) {
         *out = NULL;
@@ -260,6 +273,7 @@ void attachment_close(struct attachment *attachment) {
     if (!attachment)
         return;
     // Before the connection: the daemon does not wait for the streams of a consumer that has left.
+    finisher_close(&attachment->finisher);
     mapped_pool_close(&attachment->pool);
     own_window_close(&attachment->window);
     if (attachment->ring.header)

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "client/feed.h"
 #include "client/lib/connection.h"
+#include "client/lib/finisher.h"
 #include "client/lib/mapped_pool.h"
 #include "client/lib/open_request.h"
 #include "client/lib/own_window.h"
@@ -24,6 +25,7 @@ struct lease {
     uint64_t sequence;
     uint64_t fill; // of the slot, as granted
     enum lease_state state;
+    bool finishing; // the work that makes its images is queued
 };
 
 // What a handle's first attachment was given. A reconnect asks for it again, so that no consumer has less than before,
@@ -41,8 +43,9 @@ struct attachment {
 
     struct connection connection; // closed once the daemon is lost
     struct ring ring;
-    int ring_fd;             // for what may no longer be in memory: see leases.c
-    struct mapped_pool pool; // without a GPU all of it is 0
+    int ring_fd;              // for what may no longer be in memory: see leases.c
+    struct mapped_pool pool;  // without a GPU all of it is 0
+    struct finisher finisher; // of images that are finished here
     uint64_t pool_bytes;
     uint64_t run; // of the feed, as slots of ours say
 

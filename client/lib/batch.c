@@ -52,9 +52,15 @@ static void fill_arrays(const struct attachment *attachment, const struct feed_a
             fill_ragged(field, &values[field->ragged - 1], data, array);
             continue;
         }
-        array->data = data + field->slot_offset;
+        const struct finished_field *finished = finisher_field(&attachment->finisher, i);
         array->shape[0] = batch->count;
+        array->data = data + field->slot_offset;
         array->bytes = batch->count * field->sample_bytes;
+        if (!finished)
+            continue;
+        array->data =
+            (const uint8_t *)(uintptr_t)finisher_data(&attachment->finisher, finished, (uint32_t)batch->slot);
+        array->bytes = batch->count * finished->sample_bytes;
     }
 }
 
@@ -75,6 +81,24 @@ static bool find_values(const struct attachment *attachment, uint32_t slot, uint
             return false;
     }
     return true;
+}
+
+int batch_finish(struct attachment *attachment, struct error *error) {
+    for (uint32_t i = 0; attachment->finisher.count && i < attachment->queue_count; i++) {
+        uint32_t slot = attachment->queue[(attachment->queue_first + i) % attachment->prefetch];
+        struct lease *lease = &attachment->leases[slot];
+        struct ring_slot read;
+        if (lease->finishing)
+            continue;
+        struct record record = copy_record(leases_record(attachment, slot, &read));
+        uint32_t samples = record.skipped <= record.count ? record.count - record.skipped : 0;
+        int err = finisher_queue(&attachment->finisher, &attachment->pool, &attachment->ring, slot,
+                                 lease->fill, samples, error);
+        if (err)
+            return err;
+        lease->finishing = true;
+    }
+    return 0;
 }
 
 int batch_take(struct attachment *attachment, const struct feed_array *fields, struct feed_batch *batch,

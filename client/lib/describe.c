@@ -8,7 +8,17 @@
 
 // ---- Description ---------------------------------------------------------------------------------
 
-static void describe_fields(struct described *described, const struct ring_header *header) {
+// It is made in this process; the ring has something else.
+static void describe_finished(const struct finished_field *finished, struct feed_array *array) {
+    array->dtype = (enum feed_dtype)finished->dtype;
+    array->dimensions = finished->dimensions + 1;
+    for (uint32_t k = 0; k < finished->dimensions; k++)
+        array->shape[k + 1] = finished->shape[k];
+    array->bytes = array->shape[0] * finished->sample_bytes;
+}
+
+static void describe_fields(struct described *described, const struct attachment *attachment) {
+    const struct ring_header *header = attachment->ring.header;
     described->about.field_count = header->field_count;
     for (uint32_t i = 0; i < header->field_count; i++) {
         const struct ring_field *field = &header->fields[i];
@@ -23,6 +33,9 @@ static void describe_fields(struct described *described, const struct ring_heade
         for (uint32_t k = 0; k + 1 < array->dimensions; k++)
             array->shape[k + 1] = field->shape[k];
         array->bytes = header->batch_size * field->sample_bytes;
+        const struct finished_field *finished = finisher_field(&attachment->finisher, i);
+        if (finished)
+            describe_finished(finished, array);
     }
 }
 
@@ -45,7 +58,7 @@ void describe(struct described *described, const struct attachment *attachment, 
     about->device = gpu ? gpu->uuid : "cpu";
     about->device_number = gpu ? gpu->number : -1;
     about->pool_bytes = attachment->pool_bytes;
-    describe_fields(described, header);
+    describe_fields(described, attachment);
 }
 
 FEED_API const struct feed_description *feed_describe(const struct feed *feed) {

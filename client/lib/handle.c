@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "client/lib/batch.h"
 #include "client/lib/leases.h"
+#include "gpu/gpu_cuda_ranges.h"
 
 #define DEFAULT_CONNECT_MS 30000
 #define REASON_NS          (NS_PER_S / 2) // for the daemon's reason to arrive after it took a slot back
@@ -214,11 +215,15 @@ FEED_API int feed_next(struct feed *feed, struct feed_batch *batch, int timeout_
     int taken;
     do {
         if (feed->state == HANDLE_LOST || feed->now->queue_count == 0) {
+            gpu_range_begin("feedd: wait for a batch");
             int ready = wait_for_grant(feed, timeout_ms, limit);
+            gpu_range_end();
             if (ready != 1)
                 return ready;
         }
-        taken = batch_take(feed->now, feed->described.about.field, batch, &feed->error);
+        taken = batch_finish(feed->now, &feed->error);
+        if (!taken)
+            taken = batch_take(feed->now, feed->described.about.field, batch, &feed->error);
         if (taken < 0)
             return fail(feed, taken);
         if (taken == 0)
@@ -240,8 +245,11 @@ FEED_API int feed_batch_wait(struct feed *feed, const struct feed_batch *batch, 
         return not_held(feed, batch);
     if (!feed->gpu)
         return 0;
-    return mapped_pool_wait(&(*holder)->pool, &(*holder)->ring, batch->slot, batch->fill, stream,
-                            &feed->error);
+    int err =
+        mapped_pool_wait(&(*holder)->pool, &(*holder)->ring, batch->slot, batch->fill, stream, &feed->error);
+    if (!err && (*holder)->finisher.count)
+        err = finisher_wait(&(*holder)->finisher, batch->slot, batch->fill, stream, &feed->error);
+    return err;
 }
 
 static int fetch(struct feed *feed, const void *from, size_t bytes, void *to) {
@@ -249,6 +257,13 @@ static int fetch(struct feed *feed, const void *from, size_t bytes, void *to) {
         return bytes ? gpu_copy_out(feed->gpu, to, (uint64_t)(uintptr_t)from, bytes, &feed->error) : 0;
     memcpy(to, from, bytes);
     return 0;
+}
+
+// What is finished in this process may not be done yet.
+static int settle(struct feed *feed, const struct feed_batch *batch) {
+    const struct attachment *holder = *attachment_of(&feed->now, batch);
+    return holder->finisher.count ? finisher_settle(&holder->finisher, batch->slot, batch->fill, &feed->error)
+                                  : 0;
 }
 
 static int check_field(struct feed *feed, const struct feed_batch *batch, uint32_t field) {
@@ -261,6 +276,8 @@ static int check_field(struct feed *feed, const struct feed_batch *batch, uint32
 
 FEED_API int feed_batch_fetch(struct feed *feed, const struct feed_batch *batch, uint32_t field, void *to) {
     int err = check_field(feed, batch, field);
+    if (!err)
+        err = settle(feed, batch);
     return err ? err : fetch(feed, batch->field[field].data, batch->field[field].bytes, to);
 }
 
@@ -273,6 +290,17 @@ FEED_API int feed_batch_fetch_offsets(struct feed *feed, const struct feed_batch
     if (!array->ragged)
         return error_set(&feed->error, -EINVAL, "field %s is not ragged", array->name);
     return fetch(feed, array->offsets, (batch->count + 1) * sizeof *to, to);
+}
+
+// The slot must not be filled again while images are still made of it, whether or not the application has looked at
+// them.
+static int order_release(struct feed *feed, const struct attachment *now, const struct feed_batch *batch,
+                         void *stream) {
+    if (!now->finisher.count || stream == FEED_EVERY_STREAM)
+        return 0;
+    if (stream == FEED_NO_STREAM)
+        return settle(feed, batch);
+    return finisher_wait(&now->finisher, batch->slot, batch->fill, stream, &feed->error);
 }
 
 // Nobody is there to be told. The attachment goes with its last lease.
@@ -295,7 +323,9 @@ FEED_API int feed_batch_release(struct feed *feed, const struct feed_batch *batc
     if (now != feed->now)
         return release_past(holder, batch, feed->gpu != NULL);
     if (feed->gpu) {
-        int err = mapped_pool_release(&now->pool, batch->slot, batch->fill, stream, &feed->error);
+        int err = order_release(feed, now, batch, stream);
+        if (!err)
+            err = mapped_pool_release(&now->pool, batch->slot, batch->fill, stream, &feed->error);
         if (err)
             return err; // still held
     }

@@ -19,7 +19,7 @@ static int grant_slot(struct attachment *attachment, uint32_t slot, uint64_t fil
     if (attachment->held + attachment->queue_count + attachment->returned_count >= attachment->prefetch)
         return error_set(error, -EPROTO, "feedd on %s granted more than the %u batches agreed", socket,
                          attachment->prefetch);
-    attachment->leases[slot] = (struct lease){attachment->next_sequence++, fill, LEASE_QUEUED};
+    attachment->leases[slot] = (struct lease){attachment->next_sequence++, fill, LEASE_QUEUED, false};
     uint32_t place = (attachment->queue_first + attachment->queue_count++) % attachment->prefetch;
     attachment->queue[place] = slot;
     return 0;
@@ -128,6 +128,14 @@ void leases_return(struct attachment *attachment, uint32_t slot) {
 // wait, perhaps for just this one.
 bool leases_are_due(const struct attachment *attachment) {
     return attachment->waiting || attachment->returned_count >= max_u64(attachment->prefetch / 4, 1);
+}
+
+void leases_confirm(struct attachment *attachment) {
+    Feedd__Release nothing = FEEDD__RELEASE__INIT;
+    Feedd__ClientMessage message = FEEDD__CLIENT_MESSAGE__INIT;
+    message.body_case = FEEDD__CLIENT_MESSAGE__BODY_RELEASE;
+    message.release = &nothing;
+    connection_send(&attachment->connection, &message);
 }
 
 void leases_send(struct attachment *attachment, bool waiting) {

@@ -34,6 +34,9 @@ void leases_return(struct attachment *attachment, uint32_t slot);
 // Whether the next Release should go now, although we do not wait for a batch.
 bool leases_are_due(const struct attachment *attachment);
 
+// Tells the daemon that this consumer knows its place.
+void leases_confirm(struct attachment *attachment);
+
 // Tells the daemon what was returned, and whether we now wait.
 void leases_send(struct attachment *attachment, bool waiting);
 

@@ -7,6 +7,7 @@
 
 #define DEFAULT_RECONNECT_MS 60000
 #define TRY_EVERY_NS         (50 * NS_PER_MS)
+#define DENIED_NS            NS_PER_S        // after that, it is meant
 #define ATTEMPT_NS           (2 * NS_PER_S)  // to connect and attach
 #define ATTEMPT_GPU_NS       (10 * NS_PER_S) // the daemon may have to start the GPU's transfer process first
 
@@ -47,8 +48,7 @@ static int attach_again(struct reconnect *reconnect, struct attachment **now, st
     return 0;
 }
 
-// What a daemon that is being restarted looks like from here. Not -ENOENT: a daemon that answers has all of its
-// datasets.
+// Not -ENOENT: a daemon that answers has all of its datasets.
 static bool worth_another_try(int err) {
     switch (err) {
     case -ECONNREFUSED:
@@ -63,6 +63,19 @@ static bool worth_another_try(int err) {
     default:
         return false;
     }
+}
+
+// What a daemon that is being restarted looks like from here. -EACCES, for a moment: its socket is there, and has not
+// been given to the group that may connect.
+static bool may_come_back(struct reconnect *reconnect, int err) {
+    uint64_t now = monotonic_ns();
+    if (err != -EACCES) {
+        reconnect->denied_ns = 0;
+        return worth_another_try(err);
+    }
+    if (!reconnect->denied_ns)
+        reconnect->denied_ns = now;
+    return now - reconnect->denied_ns < DENIED_NS;
 }
 
 static int pause_until(uint64_t when, const struct open_request *request, struct error *error) {
@@ -110,7 +123,7 @@ int reconnect_try(struct reconnect *reconnect, struct attachment **now, struct g
         int err = attach_again(reconnect, now, gpu, error);
         if (!err)
             return 1;
-        if (!worth_another_try(err))
+        if (!may_come_back(reconnect, err))
             return err;
         uint64_t time = monotonic_ns();
         reconnect->next_try_ns = time + TRY_EVERY_NS;

@@ -11,6 +11,7 @@
 struct reconnect {
     uint64_t until_ns; // then we give up
     uint64_t next_try_ns;
+    uint64_t denied_ns;       // since when we may not connect; 0: we may
     struct attachment *fresh; // while an attempt is made: see attachment_open
 };
 

@@ -1,16 +1,11 @@
 #include "daemon/config/config.h"
 
-#include <fcntl.h>
-#include <libgen.h>
-#include <limits.h>
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/sizes.h"
-#include "daemon/access.h"
+#include "daemon/config/config_file.h"
+#include "daemon/config/config_include.h"
 #include "daemon/config/config_parse.h"
-
-#define CONFIG_MAX_BYTES (4u << 20)
 
 static void free_strings(enum config_section section, void *base) {
     for (size_t i = 0; i < CONFIG_OPTIONS; i++)
@@ -64,6 +59,11 @@ void config_free(struct config *config) {
         free_dataset(&config->datasets[i]);
     free(config->datasets);
     free_strings(SECTION_FEEDD, config);
+    for (size_t i = 0; i < config->included_count; i++) {
+        free(config->included[i].path);
+        free(config->included[i].folder);
+    }
+    free(config->included);
     free(config->file);
     free(config->folder);
     free(config);
@@ -80,63 +80,27 @@ const char *config_kind(const struct dataset_config *dataset) {
     return dataset->mix ? "mix" : dataset->view ? "view" : "dataset";
 }
 
-static int read_text(const char *path, char **text, struct error *error) {
-    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        char reason[300];
-        int err = errno;
-        return error_set(error, -err, "%s: the configuration cannot be opened: %s", path,
-                         access_reason(err, path, reason, sizeof reason));
-    }
-    AUTO_FREE char *buffer = malloc(CONFIG_MAX_BYTES + 1);
-    if (!buffer)
-        return error_set(error, -ENOMEM, "%s: out of memory", path);
-    size_t bytes = 0;
-    while (bytes <= CONFIG_MAX_BYTES) {
-        ssize_t got = read(fd, buffer + bytes, CONFIG_MAX_BYTES + 1 - bytes);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return error_set(error, -errno, "%s: the configuration cannot be read: %s", path,
-                             strerror(errno));
-        if (got == 0)
-            break;
-        bytes += (size_t)got;
-    }
-    if (bytes > CONFIG_MAX_BYTES)
-        return error_set(error, -EFBIG, "%s: found more than %u bytes, wanted a configuration", path,
-                         CONFIG_MAX_BYTES);
-    buffer[bytes] = '\0';
-    if (strlen(buffer) != bytes)
-        return error_set(error, -EINVAL, "%s: found a NUL byte, wanted text", path);
-    *text = buffer;
-    buffer = NULL;
-    return 0;
-}
-
-static char *folder_of(const char *path) {
-    AUTO_FREE char *copy = strdup(path);
-    return copy ? realpath(dirname(copy), NULL) : NULL;
-}
-
 int config_load(const char *path, struct config **config, struct error *error) {
     *config = NULL;
     AUTO_FREE char *text = NULL;
-    int err = read_text(path, &text, error);
+    int err = config_file_read(path, &text, error);
     if (err)
         return err;
     AUTO_FREE struct config_lines *lines = NULL;
     struct config *loaded = config_defaults();
     if (loaded) {
         loaded->file = strdup(path);
-        loaded->folder = folder_of(path);
+        loaded->folder = config_file_folder(path);
     }
     if (!loaded || !loaded->file)
         err = error_set(error, -ENOMEM, "%s: out of memory", path);
     else if (!loaded->folder)
         err = error_set(error, -errno, "%s: its folder cannot be found: %s", path, strerror(errno));
     if (!err)
-        err = config_parse(loaded, text, &lines, error);
+        err = config_parse(loaded, &(struct config_text){loaded->file, loaded->folder, text, false}, &lines,
+                           error);
+    if (!err && loaded->include)
+        err = config_include(loaded, &lines, error);
     if (!err)
         err = config_check(loaded, lines, error);
     if (err) {

@@ -22,7 +22,7 @@ struct config_field {
 struct dataset_config {
     char *name;
     uint32_t line;      // of its [dataset NAME], [view NAME] or [mix NAME]
-    const char *file;   // of the configuration, for messages; owned by struct config
+    const char *file;   // that it stands in, for messages; owned by struct config
     const char *folder; // where relative paths start; owned by struct config. NULL: the working directory
     const char *index_folder; // of [feedd]; owned by struct config. NULL: unset
     // The members below are filled through options.def.
@@ -44,6 +44,9 @@ struct dataset_config {
     bool io_direct;
     uint64_t io_delay_us;
     uint64_t block_memory;   // of each loader
+    uint64_t cache;          // bytes of decoded images that are kept; 0: none are
+    uint64_t cache_size;     // their shorter side
+    char *cache_path;        // a folder; NULL: they are kept in memory alone
     uint32_t on_error;       // enum on_error
     uint64_t shuffle_window; // groups; 0: samples are shuffled as a whole
     char *allow_users;       // NULL: absent
@@ -73,10 +76,19 @@ struct dataset_config {
     struct allow_list groups;
 };
 
+// Another file of a configuration.
+struct config_included {
+    char *path;
+    char *folder; // absolute
+};
+
 struct config {
     _Atomic uint32_t references;
     char *file;
-    char *folder; // of the file, absolute
+    char *folder;  // of the file, absolute
+    char *include; // other files: a path or pattern; NULL: none
+    struct config_included *included;
+    size_t included_count;
     char *socket;
     char *socket_group;                      // NULL: leave it unchanged
     uint32_t socket_line, socket_group_line; // 0: absent
@@ -84,7 +96,7 @@ struct config {
     uint64_t ring_memory;
     uint64_t ring;        // of one feed; 0: from the last-level cache
     uint64_t view_memory; // of all views that clients bring
-    uint64_t loaders;
+    uint64_t loaders;     // 0: auto
     uint32_t io;
     uint64_t queue_depth;
     uint64_t mapped_limit; // largest dataset that io = auto maps

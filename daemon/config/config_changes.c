@@ -56,6 +56,11 @@ static const char *value_text(const struct config_option *option, const void *ba
     case OPTION_DURATION:
         snprintf(text, bytes, "%" PRIu64 "s", value);
         return text;
+    case OPTION_INTEGER_OR_AUTO:
+        if (value == 0)
+            return "auto";
+        snprintf(text, bytes, "%" PRIu64, value);
+        return text;
     default:
         snprintf(text, bytes, "%" PRIu64, value);
         return text;

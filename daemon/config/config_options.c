@@ -120,6 +120,7 @@ static bool parse_number(const struct config_option *option, const char *text, u
     bool yes = false;
     switch (option->type) {
     case OPTION_INTEGER:
+    case OPTION_INTEGER_OR_AUTO:
         return value_parse_integer(text, value);
     case OPTION_SIZE:
         return value_parse_size(text, value);
@@ -143,10 +144,11 @@ int option_store(const struct config_option *option, void *base, const char *tex
     char *member = (char *)base + option->offset;
     if (option->type == OPTION_STRING)
         return store_string(option, (char **)(void *)member, text);
-    uint64_t value;
-    if (!parse_number(option, text, &value))
+    uint64_t value = 0;
+    const bool automatic = option->type == OPTION_INTEGER_OR_AUTO && strcmp(text, "auto") == 0;
+    if (!automatic && !parse_number(option, text, &value))
         return -EINVAL;
-    bool ranged = option->type != OPTION_ENUM && option->type != OPTION_BOOL;
+    bool ranged = option->type != OPTION_ENUM && option->type != OPTION_BOOL && !automatic;
     if (ranged && (value < option->min || value > option->max))
         return -EINVAL;
     if (option->bytes == sizeof(uint64_t))
@@ -183,8 +185,10 @@ const char *option_describe(const struct config_option *option, char text[DESCRI
     char least[VALUE_TEXT], most[VALUE_TEXT], choices[128];
     switch (option->type) {
     case OPTION_INTEGER:
-        snprintf(text, DESCRIPTION_TEXT, "a whole number%s%s from %" PRIu64 " to %" PRIu64,
-                 *option->unit ? " of " : "", option->unit, option->min, option->max);
+    case OPTION_INTEGER_OR_AUTO:
+        snprintf(text, DESCRIPTION_TEXT, "%sa whole number%s%s from %" PRIu64 " to %" PRIu64,
+                 option->type == OPTION_INTEGER ? "" : "auto or ", *option->unit ? " of " : "", option->unit,
+                 option->min, option->max);
         break;
     case OPTION_SIZE:
         snprintf(text, DESCRIPTION_TEXT, "a size from %s to %s: a whole number with K, M, G or T",

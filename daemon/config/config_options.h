@@ -17,6 +17,7 @@ enum option_type {
     OPTION_STRING,
     OPTION_BOOL,
     OPTION_INTEGER,
+    OPTION_INTEGER_OR_AUTO, // auto is stored as 0
     OPTION_SIZE,
     OPTION_DURATION,
     OPTION_MODE,

@@ -16,6 +16,7 @@
 
 struct parser {
     struct config *config;
+    const struct config_text *from;
     struct error *error;
     const char *text;
     const char *next; // what has not been read yet
@@ -45,15 +46,15 @@ static int fail(struct parser *parser, int code) {
 }
 
 static int out_of_memory(struct parser *parser) {
-    return fail(parser, error_set(parser->error, -ENOMEM, "%s: out of memory", parser->config->file));
+    return fail(parser, error_set(parser->error, -ENOMEM, "%s: out of memory", parser->from->file));
 }
 
 // Refuses the line being read. `key` may be NULL; before the first section, none is named.
 #define REFUSE_LINE(parser, ...)                                                                             \
     fail(parser, (error_set((parser)->error, -EINVAL, __VA_ARGS__),                                          \
-                  error_prefix((parser)->error, "%s:%u", (parser)->config->file, (parser)->line), -EINVAL))
+                  error_prefix((parser)->error, "%s:%u", (parser)->from->file, (parser)->line), -EINVAL))
 #define REFUSE(parser, key, ...)                                                                             \
-    fail(parser, config_refuse((parser)->error, (parser)->config->file, (parser)->line,                      \
+    fail(parser, config_refuse((parser)->error, (parser)->from->file, (parser)->line,                        \
                                current_dataset(parser), key, __VA_ARGS__))
 
 #define SECTIONS "[feedd], [dataset NAME], [view NAME] or [mix NAME]"
@@ -63,6 +64,10 @@ static bool is_name(const char *name, size_t most) {
 }
 
 static int begin_feedd(struct parser *parser) {
+    if (parser->from->included)
+        return REFUSE_LINE(parser,
+                           "found [feedd] in a file that another one includes, wanted it there: in %s",
+                           parser->config->file);
     parser->section = SECTION_FEEDD;
     if (parser->lines[0].section)
         return REFUSE(parser, NULL, "found a second time, wanted once; the first one is on line %u",
@@ -79,12 +84,13 @@ static int begin_dataset(struct parser *parser, enum config_section section, con
         return REFUSE_LINE(
             parser, "found [%s%s%s], wanted a name of 1 to %u letters, digits, dots, underscores or hyphens",
             what, *name ? " " : "", name, PROTO_MAX_NAME);
-    for (size_t i = 0; i < config->dataset_count; i++)
-        if (strcmp(config->datasets[i].name, name) == 0)
-            return REFUSE_LINE(parser,
-                               "[%s %s]: found a second dataset, view or mix of that name, wanted one; the"
-                               " first one is on line %u",
-                               what, name, config->datasets[i].line);
+    const struct dataset_config *first = config_find_dataset(config, name);
+    if (first)
+        return REFUSE_LINE(parser,
+                           "[%s %s]: found a second dataset, view or mix of that name, wanted one; the"
+                           " first one is on line %u%s%s",
+                           what, name, first->line, first->file == parser->from->file ? "" : " of ",
+                           first->file == parser->from->file ? "" : first->file);
     size_t count = config->dataset_count + 1;
     struct config_lines *lines = reallocarray(parser->lines, count + 1, sizeof *lines);
     if (!lines)
@@ -96,8 +102,8 @@ static int begin_dataset(struct parser *parser, enum config_section section, con
     config->datasets = datasets;
     struct dataset_config *dataset = &datasets[count - 1];
     *dataset = (struct dataset_config){.line = parser->line,
-                                       .file = config->file,
-                                       .folder = config->folder,
+                                       .file = parser->from->file,
+                                       .folder = parser->from->folder,
                                        .view = section == SECTION_VIEW,
                                        .mix = section == SECTION_MIX,
                                        .part = part_whole()};
@@ -280,15 +286,19 @@ static int refuse_no_pair(const struct parser *parser, int line) {
     for (int i = 1; i < line; i++)
         text += strcspn(text, "\n") + 1;
     return error_set(parser->error, -EINVAL, "%s:%d: found \"%.*s\", wanted KEY = VALUE, " SECTIONS,
-                     parser->config->file, line, (int)strcspn(text, "\r\n"), text);
+                     parser->from->file, line, (int)strcspn(text, "\r\n"), text);
 }
 
-int config_parse(struct config *config, const char *text, struct config_lines **lines, struct error *error) {
+int config_parse(struct config *config, const struct config_text *from, struct config_lines **lines,
+                 struct error *error) {
     static const char byte_order_mark[] = "\xef\xbb\xbf";
+    const char *text = from->text;
     if (strncmp(text, byte_order_mark, strlen(byte_order_mark)) == 0)
         text += strlen(byte_order_mark);
-    struct parser parser = {.config = config, .error = error, .text = text, .next = text};
-    parser.lines = calloc(1, sizeof *parser.lines);
+    struct parser parser = {
+        .config = config, .from = from, .error = error, .text = text, .next = text, .lines = *lines};
+    if (!parser.lines)
+        parser.lines = calloc(1, sizeof *parser.lines);
     if (!parser.lines)
         return out_of_memory(&parser);
     int line = ini_parse_stream(read_line, &parser, handle_pair, &parser);

@@ -23,6 +23,7 @@ static void forget_borrowed(struct dataset *dataset) {
     memset(dataset->sizes, 0, sizeof dataset->sizes);
     dataset->index = NULL;
     dataset->incomplete = NULL;
+    dataset->cache_path = NULL;
     dataset->paths = NULL;
     dataset->fds = NULL;
     dataset->index_fd = -1;
@@ -63,6 +64,7 @@ void dataset_unref(struct dataset *dataset) {
     free(dataset->weights);
     free(dataset->fds);
     free(dataset->paths);
+    free(dataset->cache_path);
     incomplete_list_free(dataset->incomplete);
     free(dataset->layout);
     free(dataset->of);
@@ -295,6 +297,9 @@ void dataset_print(FILE *out, const struct dataset *dataset) {
         fprintf(out, "    %s\n", dataset->index_note);
     if (layout->blocks.coded)
         print_blocks(out, &layout->blocks);
+    if (layout->cache.bytes)
+        fprintf(out, "    decoded once: up to %" PRIu64 " MiB for each user, kept in %s\n",
+                mib_up(layout->cache.bytes), dataset->cache_path ? dataset->cache_path : "memory");
     if (dataset->incomplete)
         fprintf(out, "    %" PRIu64 " sample%s incomplete, and %s (on_error); the first one: %s\n",
                 dataset->incomplete->count, dataset->incomplete->count == 1 ? " is" : "s are",

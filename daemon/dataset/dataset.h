@@ -21,6 +21,7 @@
 #include "order/selection.h"
 #include "order/window.h"
 #include "shm/layout.h"
+#include "shm/sample_cache.h"
 
 #define DATASET_MAX_STREAMS RING_MAX_FIELDS
 #define DATASET_MAX_FILES   65536u
@@ -112,6 +113,16 @@ struct dataset_image {
     struct image_steps steps;
 };
 
+// Decoded samples that are kept for all feeds of a user: encoded images, as shm/sample_cache.h has them. Views of a
+// dataset that decode alike have the same key.
+struct dataset_cache {
+    uint64_t bytes; // that it may take; 0: none are kept
+    struct sample_cache_key key;
+    uint32_t fields; // that are kept
+    uint32_t reserved;
+    uint32_t number[RING_MAX_FIELDS]; // of each field among them, from 1; 0: it is not kept
+};
+
 // Position-independent: copied unchanged into a memfd for the loaders. File i is a loader's descriptor
 // HERITAGE_FILES + i.
 struct dataset_layout {
@@ -140,6 +151,7 @@ struct dataset_layout {
     uint64_t text_bytes;
     uint64_t incomplete_offset; // of the index: a bit per sample says that it is incomplete; 0: none is
     struct dataset_blocks blocks;
+    struct dataset_cache cache;
     uint32_t column_count;
     uint32_t reserved2;
     struct dataset_column columns[RING_MAX_FIELDS];
@@ -204,6 +216,7 @@ struct dataset {
     char **paths;                      // layout->file_count of them; a mix's are its sources'
     int *fds;             // the same: read-only, O_DIRECT where direct_memory is set; of folders, O_PATH
     int list_fd;          // sealed memory with a struct dataset_list; -1: none
+    char *cache_path;     // the folder where its cache is kept; NULL: in memory alone
     char index_note[384]; // for people: where the index is from; "" if there is none
     int index_fd;         // sealed memory of layout->index_bytes; -1: none
     const uint8_t *index; // the same, mapped, if there are ragged fields; else NULL
@@ -228,6 +241,17 @@ void dataset_unref(struct dataset *dataset);
 // The samples that the files hold, which are numbered from 0.
 static inline uint64_t dataset_stored_samples(const struct dataset_layout *layout) {
     return layout->selection.kind == SELECTION_ALL ? layout->samples : layout->selection.of;
+}
+
+// Of its cache; 0: it has none.
+static inline uint64_t dataset_cache_entries(const struct dataset_layout *layout) {
+    return layout->cache.bytes ? layout->cache.fields * dataset_stored_samples(layout) : 0;
+}
+
+// Of a field that is kept, and a stored sample.
+static inline uint64_t dataset_cache_entry(const struct dataset_layout *layout, uint32_t field,
+                                           uint64_t sample) {
+    return (layout->cache.number[field] - 1) * dataset_stored_samples(layout) + sample;
 }
 
 // Whether its samples are drawn by weight, as seed and epoch say, in whatever order it is read.

@@ -44,6 +44,7 @@ static void borrow(struct dataset *derived, struct dataset *base) {
     memcpy(derived->sizes, base->sizes, sizeof derived->sizes);
     derived->incomplete = base->incomplete;
     derived->index = base->index;
+    derived->cache_path = base->cache_path;
     derived->paths = base->paths;
     derived->fds = base->fds;
     derived->index_fd = base->index_fd;

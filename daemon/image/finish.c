@@ -18,13 +18,25 @@ static void split_plain(const uint8_t *pixels, size_t step, bool mirror, size_t 
             to[i] = pixels[i * step];
 }
 
-static void mirror_pixels(const uint8_t *pixels, uint32_t channels, size_t count, uint8_t *to) {
-    const uint8_t *pixel = pixels + count * channels;
-    for (size_t i = 0; i < count; i++, to += channels) {
-        pixel -= channels;
-        for (uint32_t channel = 0; channel < channels; channel++)
-            to[channel] = pixel[channel];
+// Four bytes at a time, of which the next pixel overwrites the last one. The first pixel is read, and the last one
+// written, without it: nothing beyond either is touched.
+static void mirror_colours(const uint8_t *pixels, size_t count, uint8_t *to) {
+    const uint8_t *pixel = pixels + 3 * (count - 1);
+    const uint8_t first[4] = {pixel[0], pixel[1], pixel[2]};
+    if (count > 1) {
+        memcpy(to, first, 4);
+        for (to += 3, pixel -= 3; pixel > pixels; to += 3, pixel -= 3)
+            memcpy(to, pixel, 4);
     }
+    memcpy(to, pixel, 3);
+}
+
+static void mirror_plain(const uint8_t *pixels, uint32_t channels, size_t count, uint8_t *to) {
+    if (channels == 3 && count)
+        mirror_colours(pixels, count, to);
+    else
+        for (size_t i = 0; i < count; i++)
+            to[i] = pixels[count - 1 - i];
 }
 
 // Two loops for each size, so that the elements need not be aligned.
@@ -41,7 +53,7 @@ static void look_up_plain(const uint8_t *table, uint32_t element, const uint8_t 
             memcpy(to + 4 * i, table + 4 * (size_t)values[i], 4);
 }
 
-static const struct finish_kernels plain = {"plain", split_plain, look_up_plain};
+static const struct finish_kernels plain = {"plain", split_plain, mirror_plain, look_up_plain};
 
 static const struct finish_kernels *kernels_of(uint32_t number) {
 #ifdef FINISH_AVX512
@@ -118,7 +130,7 @@ static void run_interleaved(struct run *run) {
             count = (uint32_t)min_u64((BLOCK - run->held) / from->channels, from->width - x);
             const uint8_t *pixels = block_at(run, y, x, count);
             if (run->finish->mirror)
-                mirror_pixels(pixels, from->channels, count, run->values + run->held);
+                run->kernels->mirror(pixels, from->channels, count, run->values + run->held);
             else
                 memcpy(run->values + run->held, pixels, (size_t)count * from->channels);
             run->held += (size_t)count * from->channels;
@@ -126,6 +138,19 @@ static void run_interleaved(struct run *run) {
                 put(run, 0);
         }
     put(run, 0);
+}
+
+// Interleaved, and as they are: straight into the slot.
+static void copy_rows(const struct finish_kernels *kernels, const struct image_finish *finish,
+                      const struct image *from, uint8_t *to) {
+    const size_t row = (size_t)from->width * from->channels;
+    for (uint32_t y = 0; y < from->height; y++, to += row) {
+        const uint8_t *pixels = from->pixels + y * from->stride;
+        if (finish->mirror)
+            kernels->mirror(pixels, from->channels, from->width, to);
+        else
+            memcpy(to, pixels, row);
+    }
 }
 
 static bool tables_same(const struct image_finish *finish, uint32_t channels) {
@@ -143,6 +168,10 @@ const char *image_finish_run_with(uint32_t number, const struct image_finish *fi
     run.kernels = kernels_of(number);
     if (!run.kernels)
         return NULL;
+    if (!finish->table && !finish->planes) {
+        copy_rows(run.kernels, finish, from, slot);
+        return run.kernels->name;
+    }
     run.finish = finish;
     run.from = from;
     run.to = slot;

@@ -8,6 +8,8 @@ struct finish_kernels {
     const char *name;
     // One channel of `count` pixels, `step` bytes apart (1 or 3), in order or the last one first.
     void (*split)(const uint8_t *pixels, size_t step, bool mirror, size_t count, uint8_t *to);
+    // `count` pixels of 1 or 3 channels, the last one first.
+    void (*mirror)(const uint8_t *pixels, uint32_t channels, size_t count, uint8_t *to);
     // Elements of 1, 2 or 4 bytes, at any alignment.
     void (*look_up)(const uint8_t *table, uint32_t element, const uint8_t *values, size_t count, uint8_t *to);
 };

@@ -136,6 +136,22 @@ static int resize_step(struct image_plan *plan, const struct image_step *step, s
     return err;
 }
 
+// The size in which a cache keeps images.
+static int resize_to_side(struct image_plan *plan, const struct image_steps *steps, struct error *error) {
+    const struct image_step step = {.kind = IMAGE_RESIZE,
+                                    .filter = steps->side_filter,
+                                    .width = steps->side,
+                                    .height = steps->side,
+                                    .flags = IMAGE_STEP_SHORTER};
+    int err = resize_step(plan, &step, error);
+    const struct image_pass *pass = last_pass(plan);
+    if (!err && (uint64_t)pass->width * pass->height > IMAGE_MAX_PIXELS)
+        return error_set(error, -EINVAL,
+                         "found %" PRIu32 " x %" PRIu32 " pixels for the cache, wanted at most %u",
+                         pass->width, pass->height, IMAGE_MAX_PIXELS);
+    return err;
+}
+
 // Half of what is too much, ties to even.
 static int64_t center(int64_t size, int64_t wanted) {
     const int64_t half = (size - wanted) / 2;
@@ -264,6 +280,8 @@ int image_plan_make(struct image_plan *plan, const struct image_steps *steps, ui
     int err = 0;
     plan->count = 0;
     begin_pass(plan, width, height);
+    if (steps->side)
+        err = resize_to_side(plan, steps, error);
     for (uint32_t i = 0; !err && i < steps->count; i++)
         err = take_step(plan, &steps->steps[i], place, error);
     return err ? err : shrink(plan, error);

@@ -28,7 +28,7 @@ struct image_pass {
 
 struct image_plan {
     uint32_t count; // at least 1; the first pass has all of the image as input
-    struct image_pass passes[IMAGE_MAX_STEPS];
+    struct image_pass passes[IMAGE_MAX_STEPS + 1u]; // one more for steps->side
 };
 
 // For an image of that size (as it is after any orientation). -EINVAL and a sentence if it is too small for a step, or

@@ -5,6 +5,7 @@
 #include <jerror.h>
 #include <setjmp.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/scope.h"
 #include "base/sizes.h"
@@ -27,6 +28,9 @@ struct image_jpeg {
     const struct image_cut *cut;
     struct image_scratch *scratch;
     struct image *pixels;
+    const struct image_record *record;
+    uint8_t *planes;
+    struct image_jpeg_survey survey;
     struct error *error;
 };
 
@@ -221,6 +225,91 @@ static int decode(struct image_jpeg *jpeg) {
     return 0;
 }
 
+// ---- For engines -------------------------------------------------------------------------------------------
+
+static uint32_t sampling_of(const struct jpeg_decompress_struct *library) {
+    const jpeg_component_info *parts = library->comp_info;
+    if (library->num_components == 1)
+        return IMAGE_SAMPLING_GREY;
+    bool colours_alike = parts[1].h_samp_factor == 1 && parts[1].v_samp_factor == 1 &&
+                         parts[2].h_samp_factor == 1 && parts[2].v_samp_factor == 1;
+    if (!colours_alike || parts[0].v_samp_factor > parts[0].h_samp_factor)
+        return IMAGE_SAMPLING_GREY;
+    if (parts[0].h_samp_factor == 1)
+        return IMAGE_SAMPLING_444;
+    if (parts[0].h_samp_factor != 2)
+        return IMAGE_SAMPLING_GREY;
+    return parts[0].v_samp_factor == 1 ? IMAGE_SAMPLING_422 : IMAGE_SAMPLING_420;
+}
+
+static int look(struct image_jpeg *jpeg) {
+    j_decompress_ptr library = &jpeg->library;
+    struct image_jpeg_survey *survey = &jpeg->survey;
+    int err = read_header(jpeg);
+    if (err)
+        return err;
+    const bool grey = library->num_components == 1 && library->jpeg_color_space == JCS_GRAYSCALE;
+    const bool colours = library->num_components == 3 && library->jpeg_color_space == JCS_YCbCr;
+    survey->width = library->image_width;
+    survey->height = library->image_height;
+    survey->sampling = sampling_of(library);
+    survey->plain = !library->progressive_mode && !library->arith_code && library->data_precision == 8 &&
+                    library->comps_in_scan == library->num_components &&
+                    (grey || (colours && survey->sampling));
+    if (!survey->plain)
+        return 0;
+    library->raw_data_out = TRUE;
+    jpeg_start_decompress(library); // the tables are there, and make sense
+    return 0;
+}
+
+// Of the rows that the library has just decoded, what the record wants.
+static void keep_rows(struct image_jpeg *jpeg, uint32_t number, JSAMPARRAY rows, uint32_t first,
+                      uint32_t count) {
+    const struct image_record *record = jpeg->record;
+    const jpeg_component_info *part = &jpeg->library.comp_info[number];
+    const struct image_plane plane = image_record_plane(record, number);
+    const uint32_t left =
+        record->x * (uint32_t)part->h_samp_factor / (uint32_t)jpeg->library.max_h_samp_factor;
+    const uint32_t top =
+        record->y * (uint32_t)part->v_samp_factor / (uint32_t)jpeg->library.max_v_samp_factor;
+    for (uint32_t i = 0; i < count; i++)
+        if (first + i >= top && first + i < top + plane.height)
+            memcpy(jpeg->planes + plane.offset + (size_t)(first + i - top) * plane.width, rows[i] + left,
+                   plane.width);
+}
+
+static int decode_planes(struct image_jpeg *jpeg) {
+    j_decompress_ptr library = &jpeg->library;
+    const struct image_record *record = jpeg->record;
+    int err = read_header(jpeg);
+    if (err)
+        return err;
+    if (sampling_of(library) != record->sampling || library->num_components > 3 ||
+        record->x + (uint64_t)record->width > library->image_width ||
+        record->y + (uint64_t)record->height > library->image_height)
+        return error_set(jpeg->error, -EBADMSG, "its JPEG image is not the one that was planned for");
+    library->raw_data_out = TRUE;
+    library->dct_method = JDCT_ISLOW;
+    jpeg_start_decompress(library);
+    JSAMPARRAY rows[3] = {NULL};
+    for (int i = 0; i < library->num_components; i++) {
+        const jpeg_component_info *part = &library->comp_info[i];
+        rows[i] =
+            library->mem->alloc_sarray((j_common_ptr)library, JPOOL_IMAGE, part->width_in_blocks * DCTSIZE,
+                                       (JDIMENSION)part->v_samp_factor * DCTSIZE);
+    }
+    const uint32_t lines = (uint32_t)library->max_v_samp_factor * DCTSIZE;
+    for (uint32_t row = 0; row < record->y + record->height; row += lines) {
+        jpeg_read_raw_data(library, rows, lines);
+        for (uint32_t i = 0; i < (uint32_t)library->num_components; i++) {
+            const uint32_t count = (uint32_t)library->comp_info[i].v_samp_factor * DCTSIZE;
+            keep_rows(jpeg, i, rows[i], row / lines * count, count);
+        }
+    }
+    return 0;
+}
+
 // ---- Interface ---------------------------------------------------------------------------------------------
 
 int image_jpeg_open(struct image_jpeg **jpeg, struct error *error) {
@@ -266,4 +355,24 @@ int image_jpeg_decode(struct image_jpeg *jpeg, const uint8_t *bytes, size_t coun
     jpeg->error = error;
     set_bytes(jpeg, bytes, count);
     return guard(jpeg, decode);
+}
+
+int image_jpeg_look(struct image_jpeg *jpeg, const uint8_t *bytes, size_t count,
+                    struct image_jpeg_survey *survey, struct error *error) {
+    jpeg->survey = (struct image_jpeg_survey){0};
+    jpeg->error = error;
+    set_bytes(jpeg, bytes, count);
+    int err = guard(jpeg, look);
+    *survey = jpeg->survey;
+    survey->plain &= count >= 2 && bytes[count - 2] == 0xFF && bytes[count - 1] == JPEG_EOI;
+    return err;
+}
+
+int image_jpeg_planes(struct image_jpeg *jpeg, const uint8_t *bytes, size_t count,
+                      const struct image_record *record, uint8_t *planes, struct error *error) {
+    jpeg->record = record;
+    jpeg->planes = planes;
+    jpeg->error = error;
+    set_bytes(jpeg, bytes, count);
+    return guard(jpeg, decode_planes);
 }

@@ -20,6 +20,8 @@ enum {
 
 struct image_pipeline {
     const struct image_steps *steps;
+    struct image_steps before,
+        after; // of these: what makes the image that a cache keeps, and the steps from there on
     struct image_stored stored;
     struct image_finish finish;
     struct image_decoder *decoder; // NULL: pixels are stored
@@ -36,8 +38,10 @@ struct work {
     const uint8_t *bytes;
     size_t count;
     struct image_header header;
+    uint32_t width, height; // of the image as it is stored, after any orientation
     const struct image_place *place;
     struct image image; // the output of the latest pass
+    bool encoded;       // the first pass decodes `bytes`; else its input is `image`
     bool borrowed;      // its pixels are those stored, which must not change
     bool mirror;        // it is still to be mirrored
     uint32_t side;      // which of the two buffers `image` does not lie in
@@ -68,19 +72,25 @@ static struct image cut(const struct image *image, struct image_rect rect) {
 
 // ---- What a pass begins with -------------------------------------------------------------------------------
 
-// The pixels of `rect` of the image.
+// The pixels of `rect` of the image. Of images that a cache keeps, all of them are decoded: so an image that is damaged
+// somewhere is refused always, and not only when it is to be kept.
 static int decode(struct work *work, struct image_rect rect, uint32_t fast_width, uint32_t fast_height,
                   struct image *pixels, struct image_box *box) {
     const struct image_pipeline *pipeline = work->pipeline;
+    const struct image_rect whole = {0, 0, work->width, work->height};
+    const bool all = pipeline->steps->side && !fast_width;
     const struct image_request request = {
         .header = work->header,
         .channels = pipeline->steps->channels,
         .oriented = pipeline->steps->flags & IMAGE_STEPS_EXIF,
-        .rect = rect,
+        .rect = all ? whole : rect,
         .fast_width = fast_width,
         .fast_height = fast_height,
     };
-    return image_decode(pipeline->decoder, work->bytes, work->count, &request, pixels, box, work->error);
+    int err = image_decode(pipeline->decoder, work->bytes, work->count, &request, pixels, box, work->error);
+    if (!err && all)
+        *pixels = cut(pixels, rect);
+    return err;
 }
 
 // The pixels of `rect` of the pass's crop. What the pass before has put out lies somewhere in its input.
@@ -89,7 +99,7 @@ static int take(struct work *work, const struct image_pass *pass, struct image_r
     const struct image_pipeline *pipeline = work->pipeline;
     rect.x += pass->crop.x;
     rect.y += pass->crop.y;
-    if (pass == pipeline->plan.passes && pipeline->decoder)
+    if (pass == pipeline->plan.passes && work->encoded)
         return decode(work, rect, 0, 0, pixels, NULL);
     rect.x -= pass->from_x;
     rect.y -= pass->from_y;
@@ -118,7 +128,7 @@ static int resize_part(struct work *work, const struct image_pass *pass, struct 
     int err = make_image(work, buffer, kept->width, kept->height, part);
     if (err)
         return err;
-    if (pass == work->pipeline->plan.passes && work->pipeline->decoder &&
+    if (pass == work->pipeline->plan.passes && work->encoded &&
         work->pipeline->steps->flags & IMAGE_STEPS_FAST)
         return resize_fast(work, pass, part);
     struct image_rect needed;
@@ -193,29 +203,30 @@ static int run_pass(struct work *work, uint32_t number) {
 
 // ---- One image ---------------------------------------------------------------------------------------------
 
-static int read_size(struct work *work, uint32_t *width, uint32_t *height) {
+static int read_size(struct work *work) {
     const struct image_pipeline *pipeline = work->pipeline;
-    *width = pipeline->stored.width;
-    *height = pipeline->stored.height;
-    if (!pipeline->decoder) {
+    work->width = pipeline->stored.width;
+    work->height = pipeline->stored.height;
+    work->encoded = pipeline->decoder != NULL;
+    if (!work->encoded) {
         const uint32_t channels = pipeline->stored.channels;
-        work->image = (struct image){(uint8_t *)(uintptr_t)work->bytes, *width, *height, channels,
-                                     (size_t)*width * channels};
+        work->image = (struct image){(uint8_t *)(uintptr_t)work->bytes, work->width, work->height, channels,
+                                     (size_t)work->width * channels};
         work->borrowed = true;
-        return work->count == work->image.stride * *height
+        return work->count == work->image.stride * work->height
                    ? 0
                    : error_set(work->error, -EBADMSG, "found %zu bytes of pixels, wanted %zu", work->count,
-                               work->image.stride * *height);
+                               work->image.stride * work->height);
     }
     int err = image_read_header(work->bytes, work->count, &work->header, work->error);
     if (err)
         return err;
     if (pipeline->steps->flags & IMAGE_STEPS_EXIF) {
-        image_oriented_size(&work->header, width, height);
+        image_oriented_size(&work->header, &work->width, &work->height);
         return 0;
     }
-    *width = work->header.width;
-    *height = work->header.height;
+    work->width = work->header.width;
+    work->height = work->header.height;
     return 0;
 }
 
@@ -240,24 +251,62 @@ static void trim(struct image_pipeline *pipeline) {
     image_scratch_trim(&pipeline->own);
 }
 
+// The passes of the plan.
+static int run_plan(struct work *work, const struct image_steps *steps, uint32_t width, uint32_t height) {
+    struct image_pipeline *pipeline = work->pipeline;
+    int err = image_plan_make(&pipeline->plan, steps, width, height, work->place, work->error);
+    for (uint32_t i = 0; !err && i < pipeline->plan.count; i++)
+        err = run_pass(work, i);
+    return err;
+}
+
+static int finish(struct work *work, void *slot) {
+    int err = change_colours(work);
+    if (err)
+        return err;
+    struct image_finish finish = work->pipeline->finish;
+    finish.mirror = work->mirror;
+    image_finish_run(&finish, &work->image, slot);
+    return 0;
+}
+
 int image_pipeline_run(struct image_pipeline *pipeline, const uint8_t *bytes, size_t count,
                        const struct image_place *place, void *slot, struct error *error) {
     struct work work = {.pipeline = pipeline, .bytes = bytes, .count = count, .place = place, .error = error};
-    uint32_t width, height;
     trim(pipeline);
-    int err = read_size(&work, &width, &height);
+    int err = read_size(&work);
     if (!err)
-        err = image_plan_make(&pipeline->plan, pipeline->steps, width, height, place, error);
-    for (uint32_t i = 0; !err && i < pipeline->plan.count; i++)
-        err = run_pass(&work, i);
+        err = run_plan(&work, pipeline->steps, work.width, work.height);
+    return err ? err : finish(&work, slot);
+}
+
+// From the image that a cache keeps.
+static int run_after(struct work *work, void *slot) {
+    work->encoded = false;
+    int err = run_plan(work, &work->pipeline->after, work->image.width, work->image.height);
+    return err ? err : finish(work, slot);
+}
+
+int image_pipeline_run_kept(struct image_pipeline *pipeline, const struct image *image,
+                            const struct image_place *place, void *slot, struct error *error) {
+    struct work work = {
+        .pipeline = pipeline, .place = place, .image = *image, .borrowed = true, .error = error};
+    trim(pipeline);
+    return run_after(&work, slot);
+}
+
+int image_pipeline_run_and_keep(struct image_pipeline *pipeline, const uint8_t *bytes, size_t count,
+                                const struct image_place *place, void *slot, image_keep *keep, void *context,
+                                struct error *error) {
+    struct work work = {.pipeline = pipeline, .bytes = bytes, .count = count, .place = place, .error = error};
+    trim(pipeline);
+    int err = read_size(&work);
     if (!err)
-        err = change_colours(&work);
+        err = run_plan(&work, &pipeline->before, work.width, work.height);
     if (err)
         return err;
-    struct image_finish finish = pipeline->finish;
-    finish.mirror = work.mirror;
-    image_finish_run(&finish, &work.image, slot);
-    return 0;
+    keep(context, &work.image);
+    return run_after(&work, slot);
 }
 
 // ---- Opening -----------------------------------------------------------------------------------------------
@@ -276,6 +325,12 @@ int image_pipeline_open(struct image_pipeline **pipeline, const struct image_ste
     if (!made)
         return error_set(error, -ENOMEM, "no memory for the steps of an image");
     made->steps = steps;
+    made->before = (struct image_steps){.channels = steps->channels,
+                                        .flags = steps->flags,
+                                        .side = steps->side,
+                                        .side_filter = steps->side_filter};
+    made->after = *steps;
+    made->after.side = 0;
     made->stored = *stored;
     made->finish = *finish;
     made->colours = has_colours(steps);

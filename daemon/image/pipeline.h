@@ -28,4 +28,15 @@ void image_pipeline_close(struct image_pipeline *pipeline);
 int image_pipeline_run(struct image_pipeline *pipeline, const uint8_t *bytes, size_t count,
                        const struct image_place *place, void *slot, struct error *error);
 
+// The two halves of the same, for steps with a side (steps.h): what is delivered is equal, bit for bit. `keep` is given
+// the whole image of that side, which it may copy, before the steps begin from it.
+typedef void image_keep(void *context, const struct image *image);
+int image_pipeline_run_and_keep(struct image_pipeline *pipeline, const uint8_t *bytes, size_t count,
+                                const struct image_place *place, void *slot, image_keep *keep, void *context,
+                                struct error *error);
+
+// From an image that was kept. Its pixels are only read, and may change meanwhile, which changes what is delivered.
+int image_pipeline_run_kept(struct image_pipeline *pipeline, const struct image *image,
+                            const struct image_place *place, void *slot, struct error *error);
+
 #endif

@@ -231,9 +231,10 @@ static int read_decode(struct reading *reading) {
         const bool gray = step_reader_is(words, "gray"), rgb = step_reader_is(words, "rgb");
         const uint32_t flag = step_reader_is(words, "fast")   ? IMAGE_STEPS_FAST
                               : step_reader_is(words, "exif") ? IMAGE_STEPS_EXIF
+                              : step_reader_is(words, "gpu")  ? IMAGE_STEPS_GPU
                                                               : 0;
         if (!(flag & ~steps->flags) && !((gray || rgb) && !steps->channels))
-            return REFUSE_WORD(reading, "decode [fast] [gray|rgb] [exif]");
+            return REFUSE_WORD(reading, "decode [fast|gpu] [gray|rgb] [exif]");
         steps->flags |= flag;
         steps->channels = gray ? 1 : rgb ? 3 : steps->channels;
     }

@@ -41,6 +41,7 @@ enum image_step_kind {
 #define IMAGE_STEPS_DECODE 1u // `decode` is written
 #define IMAGE_STEPS_FAST   2u // ... decode fast
 #define IMAGE_STEPS_EXIF   4u // ... decode exif
+#define IMAGE_STEPS_GPU    8u // ... decode gpu
 
 // Which of a step's values is what.
 #define IMAGE_VALUE_CHANCE  0u // of flip, vertical_flip, grayscale and erase: 0 to 1
@@ -70,6 +71,9 @@ struct image_steps {
     uint32_t channels;      // delivered: 1 or 3; 0: not known before image_steps_fit
     uint32_t width, height; // delivered; 0: likewise
     uint32_t flags;
+    // The steps begin from images whose shorter side has been resized to that, because a cache keeps those; 0: from
+    // images as they are decoded. It is not a step: the random numbers of steps do not depend on it.
+    uint32_t side, side_filter;
     uint32_t fill;                   // of `with FIELD fill V`: 0 to 255
     char with[NAME_LENGTH_MAX + 1u]; // the field whose geometry this one takes; "": none
     struct image_step steps[IMAGE_MAX_STEPS];

@@ -13,7 +13,8 @@ static bool fixes_size(const struct image_step *step) {
 static int find_size(struct image_steps *steps, uint32_t first, uint32_t width, uint32_t height,
                      struct error *error) {
     const struct image_place any = {0};
-    struct image_steps rest = {.count = steps->count - first};
+    struct image_steps rest = {
+        .count = steps->count - first, .side = first ? 0 : steps->side, .side_filter = steps->side_filter};
     struct image_plan plan;
     memcpy(rest.steps, &steps->steps[first], rest.count * sizeof rest.steps[0]);
     int err = image_plan_make(&plan, &rest, width, height, &any, error);
@@ -56,8 +57,32 @@ static int check_fills(const struct image_steps *steps, struct error *error) {
     return 0;
 }
 
+// What the kernel can do that finishes images on a GPU.
+static int check_gpu(const struct image_steps *steps, struct error *error) {
+    if (!(steps->flags & IMAGE_STEPS_GPU))
+        return 0;
+    if (steps->flags & IMAGE_STEPS_FAST)
+        return error_set(error, -EINVAL, "found decode fast gpu, wanted one of fast and gpu");
+    if (steps->with[0])
+        return error_set(error, -EINVAL, "found decode gpu before with, wanted it only for the image");
+    for (uint32_t i = 0; i < steps->count; i++) {
+        const struct image_step *step = &steps->steps[i];
+        const bool resizes = step->kind == IMAGE_RESIZE || step->kind == IMAGE_RANDOM_RESIZED_CROP;
+        if (!image_step_is_geometric(step))
+            return error_set(error, -EINVAL,
+                             "found decode gpu and %s, wanted no steps on colours with decode gpu",
+                             image_step_name(step->kind));
+        if (resizes && step->filter == IMAGE_NEAREST)
+            return error_set(error, -EINVAL,
+                             "found decode gpu and nearest, wanted bilinear or bicubic with decode gpu");
+    }
+    return 0;
+}
+
 int image_steps_fit(struct image_steps *steps, const struct image_stored *stored, struct error *error) {
     int err = stored->encoded ? fit_encoded(steps, error) : fit_stored(steps, stored, error);
+    if (!err)
+        err = check_gpu(steps, error);
     return err ? err : check_fills(steps, error);
 }
 

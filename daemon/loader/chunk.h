@@ -70,12 +70,15 @@ struct chunk_extent {
     // Of a ragged field, and of all parts of the plan: where each sample of the claim is read to, in bytes from the
     // slot's start, which is `start`. Of a field that varies in any part likewise, in the plan's memory.
     uint64_t *places;
+    // Where a cache may have it: what it has of each sample of the claim, which is then not read. Else NULL.
+    const struct sample_cached *cached;
 };
 
 // A field whose stored samples differ in size, in all parts of the plan (chunk_varying.h).
 struct chunk_varying {
     uint32_t field;
     uint64_t *places;             // of each sample of the claim
+    struct sample_cached *cached; // the same
     struct chunk_extent **extent; // of the field in each part; NULL: no stage makes it there
     uint8_t *memory;
     uint64_t room; // bytes of it
@@ -210,6 +213,11 @@ uint32_t chunk_find_part(const struct chunk_plan *plan, uint64_t sample);
 // Where a sample of the chunk is read to, once the plan is filled.
 static inline uint8_t *chunk_extent_address(const struct chunk_extent *extent, uint32_t member) {
     return extent->start + (extent->places ? extent->places[member] : member * extent->stride);
+}
+
+// Whether a sample of the chunk comes from a cache.
+static inline bool chunk_is_cached(const struct chunk_extent *extent, uint32_t member) {
+    return extent->cached && extent->cached[member].pixels;
 }
 
 // The blocks of the segment's part.

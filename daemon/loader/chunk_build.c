@@ -183,6 +183,12 @@ void chunk_build_segment(struct chunk_builder *builder, uint32_t index, bool mer
     for (uint32_t position = part->first_member; position < part->first_member + part->member_count;
          position++) {
         uint32_t member = plan->members[position];
+        if (chunk_is_cached(segment->extents, member)) {
+            if (open)
+                cut_direct(builder);
+            open = NULL; // as below
+            continue;
+        }
         uint64_t offset = locate(builder, segment, chunk_stored_sample(plan, segment, member));
         if (segment->column)
             fill_up(builder, segment, member);

@@ -61,6 +61,22 @@ static void take_refusal(void *context, uint32_t i, const struct error *error) {
     staging->refused(staging->context, &refusal);
 }
 
+static struct sample_cache_counts cache_counts(const struct staging *staging) {
+    const struct stage_set *stages = staging->plan->parts[staging->segment->part].stages;
+    return stages && stages->cache ? stages->cache->counts : (struct sample_cache_counts){0};
+}
+
+// What a cache has given and taken since.
+static void count_cached(const struct staging *staging, const struct sample_cache_counts *before) {
+    const struct sample_cache_counts now = cache_counts(staging);
+    struct stats_loader *stats = staging->plan->stats;
+    if (!stats)
+        return;
+    stats_add(&stats->counters[LOADER_cached], now.found - before->found);
+    stats_add(&stats->counters[LOADER_cache_stored], now.stored - before->stored);
+    stats_add(&stats->counters[LOADER_cache_bytes], now.stored_bytes - before->stored_bytes);
+}
+
 static void run(struct staging *staging, uint32_t first, uint32_t count) {
     const struct chunk_plan *plan = staging->plan;
     const struct chunk_extent *extent = staging->extent;
@@ -74,9 +90,12 @@ static void run(struct staging *staging, uint32_t first, uint32_t count) {
         .seed = plan->ring->header->seed,
         .epoch = plan->claim.epoch,
         .first_position = plan->claim.first_position + first,
+        .stored_sample = chunk_stored_sample(plan, staging->segment, first),
+        .cached = extent->cached ? extent->cached[first] : (struct sample_cached){0},
         .refused = take_refusal,
         .context = staging,
     };
+    const struct sample_cache_counts before = cache_counts(staging);
     staging->first = first;
     if (!extent->stage->ops->slow || !plan->stats) {
         extent->stage->ops->run(extent->stage, &run);
@@ -86,6 +105,7 @@ static void run(struct staging *staging, uint32_t first, uint32_t count) {
     } else {
         stage_refuse(&run, 0, -EIO, "loaders have crashed, hung or been killed while they worked on it");
     }
+    count_cached(staging, &before);
 }
 
 // Runs of samples that have not failed.

@@ -2,6 +2,7 @@
 
 #include "base/sizes.h"
 #include "daemon/dataset/column_size.h"
+#include "daemon/loader/stage/guarded_cache.h"
 
 #define VARYING_ALIGN 64u // so that samples do not share a cache line
 
@@ -17,9 +18,10 @@ static bool add(struct chunk_plan *plan, uint32_t field) {
     *varying = (struct chunk_varying){
         .field = field,
         .places = calloc(plan->capacity, sizeof *varying->places),
+        .cached = calloc(plan->capacity, sizeof *varying->cached),
         .extent = calloc(plan->part_count, sizeof(struct chunk_extent *)),
     };
-    return varying->places && varying->extent;
+    return varying->places && varying->cached && varying->extent;
 }
 
 // A part whose samples have one size shares the memory with the others.
@@ -41,6 +43,7 @@ bool chunk_varying_init(struct chunk_plan *plan) {
                 continue;
             varying->extent[segment->part] = &extents[k];
             extents[k].places = varying->places;
+            extents[k].cached = varying->cached;
         }
     }
     return true;
@@ -49,6 +52,7 @@ bool chunk_varying_init(struct chunk_plan *plan) {
 void chunk_varying_free(struct chunk_plan *plan) {
     for (uint32_t i = 0; i < plan->varying_count; i++) {
         free(plan->varying[i].places);
+        free(plan->varying[i].cached);
         free(plan->varying[i].extent);
         free(plan->varying[i].memory);
     }
@@ -76,12 +80,38 @@ static int make_room(struct chunk_varying *varying, uint64_t bytes) {
     return 0;
 }
 
+// The cache that may have a sample of the claim; NULL: none.
+static struct sample_cache *find_entry(const struct chunk_plan *plan, uint32_t field, uint32_t member,
+                                       uint64_t *entry, uint32_t *channels) {
+    const struct chunk_part *part = &plan->parts[plan->part_of ? plan->part_of[member] : 0];
+    if (!part->stages || !part->stages->cache || !part->layout->cache.number[field])
+        return NULL;
+    *entry = dataset_cache_entry(part->layout, field, plan->samples[member] - part->first_sample);
+    *channels = part->layout->images[field].steps.channels;
+    return part->stages->cache;
+}
+
+// All that has to be looked at on the disk is asked for first.
+static void find_cached(const struct chunk_plan *plan, struct chunk_varying *varying) {
+    struct sample_cache *cache;
+    uint64_t entry;
+    uint32_t channels;
+    for (uint32_t i = 0; i < plan->claim.count; i++)
+        if ((cache = find_entry(plan, varying->field, i, &entry, &channels)))
+            guarded_cache_expect(cache, entry, channels);
+    for (uint32_t i = 0; i < plan->claim.count; i++) {
+        cache = find_entry(plan, varying->field, i, &entry, &channels);
+        varying->cached[i] = cache ? guarded_cache_find(cache, entry, channels) : (struct sample_cached){0};
+    }
+}
+
 static int place(const struct chunk_plan *plan, struct chunk_varying *varying) {
     uint64_t at = 0;
+    find_cached(plan, varying);
     for (uint32_t i = 0; i < plan->claim.count; i++) {
         const struct chunk_extent *extent = varying->extent[plan->part_of ? plan->part_of[i] : 0];
         varying->places[i] = at;
-        if (extent)
+        if (extent && !varying->cached[i].pixels)
             at += align_up(chunk_stored_bytes(plan, extent, i), VARYING_ALIGN);
     }
     int err = make_room(varying, max_u64(at, 1));

@@ -35,6 +35,7 @@ bool job_start(struct job_board *board) {
     job->bad_count = job->replaced = job->attempt = 0;
     job->placed = job_replace_placed(board, job);
     job->claimed_ns = job->moved_ns = board->now_ns;
+    job->staged_ns = 0;
     job->failed = false;
     job->file = 0;
     job->offset = job->sample = 0;
@@ -134,6 +135,7 @@ void job_outstanding_done(struct job_board *board, struct job *job) {
     if (--job->outstanding > 0)
         return;
     board->latest_ns = max_u64(board->latest_ns, job->claimed_ns);
+    job_clock_read(&board->clock, job->claimed_ns);
     job_stage_enqueue(board, job);
 }
 

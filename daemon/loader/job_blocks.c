@@ -118,8 +118,13 @@ bool job_blocks_pending(const struct job_board *board) {
 
 void job_blocks_decode(struct job_board *board) {
     const struct block_counts before = block_cache_counts(board->blocks);
+    const uint64_t began = job_clock_spend(&board->clock, LOADER_fill_ns);
     block_cache_decode(board->blocks, take_block, board);
+    const uint64_t took = job_clock_spend(&board->clock, LOADER_decode_ns) - began;
     const struct block_counts after = block_cache_counts(board->blocks);
+    if (after.decoded > before.decoded)
+        latency_add(&board->stats->latencies[LOADER_LATENCY_decode], took / (after.decoded - before.decoded),
+                    after.decoded - before.decoded);
     stats_add(&board->stats->counters[LOADER_blocks], after.decoded - before.decoded);
     stats_add(&board->stats->counters[LOADER_block_bytes], after.decoded_bytes - before.decoded_bytes);
 }

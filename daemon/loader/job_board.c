@@ -65,6 +65,7 @@ static void find_folders(struct job_board *board) {
 int job_board_open(struct job_board *board, struct error *error) {
     const struct ring_header *header = board->ring.header;
     const struct dataset_layout *layout = &board->settings->layout;
+    job_clock_start(&board->clock, board->stats, &board->trace);
     find_folders(board);
     board->ring.stripe = board->settings->stripe;
     board->ring.stripes = board->settings->stripes;

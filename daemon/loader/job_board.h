@@ -12,6 +12,7 @@
 #include "daemon/heritage.h"
 #include "daemon/loader/block/block_cache.h"
 #include "daemon/loader/chunk.h"
+#include "daemon/loader/job_clock.h"
 #include "daemon/loader/mix_parts.h"
 #include "order/sampler.h"
 #include "shm/ring_loader.h"
@@ -40,8 +41,9 @@ struct job {
     bool attempt_failed;
     uint32_t placed; // the same with ragged fields: samples that stand in the places of others
     uint64_t claimed_ns;
-    uint64_t moved_ns; // since when none of its reads has come back
-    bool failed;       // the first failure, when errors are not skipped:
+    uint64_t staged_ns; // what its stages have taken
+    uint64_t moved_ns;  // since when none of its reads has come back
+    bool failed;        // the first failure, when errors are not skipped:
     int code;
     uint32_t file;
     uint64_t offset;
@@ -81,9 +83,11 @@ struct job_board {
     uint64_t made_at_once;   // jobs that took no reads
     uint64_t bytes_claimed;  // of all jobs so far, as they are delivered
     uint64_t reads_finished; // or failed: whoever waits for reads sees whether any come
-    uint64_t now_ns;         // as of the last look at the clock
-    uint64_t latest_ns;      // when the job was claimed that was claimed last of those whose reads came back
-    uint64_t told_ns;        // when the second began in which `told` lines about failed samples were written
+    struct trace_writer trace;
+    struct job_clock clock;
+    uint64_t now_ns;    // as of the round's look at the clock
+    uint64_t latest_ns; // when the job was claimed that was claimed last of those whose reads came back
+    uint64_t told_ns;   // when the second began in which `told` lines about failed samples were written
     uint32_t told;
     uint64_t untold; // failed samples without a line since
 };

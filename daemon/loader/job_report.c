@@ -128,6 +128,7 @@ void job_report(struct job_board *board, struct job *job) {
         stats_add(&board->stats->counters[LOADER_skipped], skips ? job->skipped : 0);
         stats_add(&board->stats->counters[LOADER_replaced], job->replaced + job->placed);
         wake = ring_chunk_done(&board->ring, claim, job->skipped);
+        job_clock_filled(&board->clock, job->claimed_ns);
     }
     job_board_end(board, job);
     if (wake)

@@ -51,10 +51,16 @@ static struct read_request *wait_for_reads(struct job_board *board, struct reade
     struct read_request *list = reader->reap(reader, 0);
     if (list || !reader->in_flight)
         return list;
-    uint64_t before = monotonic_ns();
+    job_clock_spend(&board->clock, LOADER_fill_ns);
     list = reader->reap(reader, job_blocks_wait_for_others(board) ? OTHERS_MS : ROUND_WAIT_MS);
-    stats_add(&board->stats->counters[LOADER_io_wait_ns], monotonic_ns() - before);
+    job_clock_spend(&board->clock, LOADER_io_wait_ns);
     return list;
+}
+
+static void wait_for_others(struct job_board *board) {
+    job_clock_spend(&board->clock, LOADER_fill_ns);
+    nanosleep(&(struct timespec){.tv_nsec = OTHERS_NS}, NULL);
+    job_clock_spend(&board->clock, LOADER_decode_ns);
 }
 
 bool job_round(struct job_board *board, struct reader *reader, bool claim) {
@@ -77,6 +83,6 @@ bool job_round(struct job_board *board, struct reader *reader, bool claim) {
     if (job_staging(board))
         job_stage_slice(board);
     if (rests && !goes_on && board->made_at_once == made)
-        nanosleep(&(struct timespec){.tv_nsec = OTHERS_NS}, NULL);
+        wait_for_others(board);
     return staging || board->busy || board->made_at_once != made;
 }

@@ -61,14 +61,20 @@ void job_stage_slice(struct job_board *board) {
     struct job *job = STAILQ_FIRST(&board->staging);
     struct refusals refusals = {board, job};
     uint64_t most = max_u64(1, SLICE_BYTES / max_u64(board->sample_bytes, 1));
-    if (chunk_has_slow_stages(&job->plan))
+    const bool slow = chunk_has_slow_stages(&job->plan);
+    if (slow)
         most = 1;
     uint32_t count = (uint32_t)min_u64(most, job->plan.claim.count - job->staged);
+    // Transforms of values are a part of filling.
+    const enum loader_counter counter = slow ? LOADER_decode_ns : LOADER_fill_ns;
+    uint64_t before = job_clock_spend(&board->clock, LOADER_fill_ns);
     chunk_stage_run(&job->plan, job->staged, count, take_refusal, &refusals);
+    job->staged_ns += job_clock_spend(&board->clock, counter) - before;
     job->staged += count;
     if (job->staged < job->plan.claim.count && !job->failed)
         return;
     STAILQ_REMOVE_HEAD(&board->staging, link);
     board->staging_reads -= job->plan.request_count;
+    latency_add(&board->stats->latencies[LOADER_LATENCY_decode], job->staged_ns, 1);
     complete(board, job);
 }

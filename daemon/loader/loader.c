@@ -14,6 +14,7 @@
 #include "daemon/io_mode.h"
 #include "daemon/loader/job_oldest.h"
 #include "daemon/loader/job_round.h"
+#include "daemon/loader/loader_heritage.h"
 #include "daemon/loader/read/file_maps.h"
 #include "daemon/loader/read/page_tables.h"
 #include "daemon/loader/read/readers.h"
@@ -43,45 +44,12 @@ struct loader {
     struct residency_probe probe;
     struct residency_policy policy;
     uint64_t beat_ns, review_ns;
+    bool retires;                    // is to end when it has filled what it has claimed
     uint64_t reads_seen, waiting_ns; // reads finished when last looked; since when it has waited for the next
     uint64_t reads_counted, storage_counted; // of the reader's, already in the statistics
 };
 
 // ---- Start -------------------------------------------------------------------------------------------------
-
-static int map_settings(const struct loader_settings **settings, struct error *error) {
-    const void *map;
-    int err = role_map(HERITAGE_SETTINGS, "settings", sizeof(struct loader_settings), &map, error);
-    if (err)
-        return err;
-    *settings = map;
-    if ((*settings)->layout.bytes > (*settings)->bytes)
-        return error_set(error, -EINVAL, "the settings are shorter than the layout in them");
-    return 0;
-}
-
-// The list of a dataset that has one.
-static int map_list(const struct loader_settings *settings, const uint64_t **list, struct error *error) {
-    const size_t bytes = dataset_list_bytes(&settings->layout);
-    const void *map = NULL;
-    if (!bytes)
-        return 0;
-    int err =
-        role_map(HERITAGE_LIST, "list of the dataset", sizeof(struct dataset_list) + bytes, &map, error);
-    if (!err)
-        *list = ((const struct dataset_list *)map)->words;
-    return err;
-}
-
-static int map_index(const struct loader_settings *settings, const uint8_t **index, struct error *error) {
-    const void *map = NULL;
-    if (!settings->layout.index_bytes)
-        return 0;
-    int err = role_map(HERITAGE_INDEX, "index", settings->layout.index_bytes, &map, error);
-    if (!err)
-        *index = map;
-    return err;
-}
 
 static uint64_t major_faults(void) {
     struct rusage usage;
@@ -127,9 +95,8 @@ static void choose_mode(struct loader *loader) {
         residency_policy_init(&loader->policy, major_faults(), monotonic_ns());
         bool resident = residency_sample(&settings->layout, HERITAGE_FILES, &loader->probe) >= RESIDENT;
         loader->policy.mode = loader->mode = resident ? IO_MAPPED : IO_URING;
-        loader->reason = resident ? REASON_RESIDENT : REASON_COLD;
-        if (loader->probe.method == RESIDENCY_NONE)
-            loader->reason = REASON_UNKNOWN;
+        const bool known = loader->probe.method != RESIDENCY_NONE;
+        loader->reason = !known ? REASON_UNKNOWN : resident ? REASON_RESIDENT : REASON_COLD;
     }
 }
 
@@ -281,8 +248,18 @@ static void publish_oldest(const struct loader *loader, const struct oldest_read
     atomic_store_explicit(&stats->read_file, waits ? oldest->file + 1 : 0, memory_order_relaxed);
 }
 
+// What the supervisor wants, which it may change.
+static void hear_supervisor(struct loader *loader) {
+    const struct stats_loader *stats = loader->board.stats;
+    const uint64_t word = atomic_load_explicit(&stats->stripe, memory_order_relaxed);
+    const uint32_t stripe = (uint32_t)word, stripes = (uint32_t)(word >> 32);
+    loader->board.ring.stripe = stripe < stripes ? stripe : 0;
+    loader->board.ring.stripes = stripe < stripes ? stripes : 0;
+    loader->retires = atomic_load_explicit(&stats->retires, memory_order_relaxed) != 0;
+}
+
 static void beat(struct loader *loader) {
-    uint64_t now = loader->board.now_ns = monotonic_ns();
+    uint64_t now = loader->board.now_ns = job_clock_spend(&loader->board.clock, LOADER_fill_ns);
     if (now < loader->beat_ns + BEAT_NS)
         return;
     loader->beat_ns = now;
@@ -292,14 +269,18 @@ static void beat(struct loader *loader) {
         atomic_store_explicit(&loader->board.stats->heartbeat_ns, now - oldest.overtaken_ns,
                               memory_order_relaxed);
     count_reads(loader);
+    job_clock_count_cpu(&loader->board.clock);
+    hear_supervisor(loader);
     hear_reason(loader);
     review_mode(loader, now);
 }
 
 static void sleep_for_work(struct loader *loader) {
-    uint64_t before = monotonic_ns();
+    struct job_clock *clock = &loader->board.clock;
+    job_clock_spend(clock, LOADER_fill_ns);
+    job_clock_waits(clock);
     ring_wait_for_work(&loader->board.ring, ROUND_WAIT_MS);
-    stats_add(&loader->board.stats->counters[LOADER_room_wait_ns], monotonic_ns() - before);
+    job_clock_spend(clock, LOADER_room_wait_ns);
 }
 
 // A reader may pin the whole ring when it is opened, and the supervisor allocates that while we start.
@@ -315,8 +296,12 @@ static int serve(struct loader *loader, struct error *error) {
     while (!role_stopping) {
         beat(loader);
         bool change = loader->mode != loader->open_mode;
-        if (job_round(board, loader->reader, !change))
+        if (job_round(board, loader->reader, !change && !loader->retires)) {
+            job_clock_works(&board->clock);
             continue;
+        }
+        if (loader->retires)
+            return 0;
         if (change) {
             int err = change_reader(loader, error);
             if (err)
@@ -331,7 +316,7 @@ static int serve(struct loader *loader, struct error *error) {
 static int start(struct loader *loader, struct error *error) {
     struct job_board *board = &loader->board;
     char role[32];
-    int err = map_settings(&board->settings, error);
+    int err = loader_map_settings(&board->settings, error);
     if (err || !board->settings)
         return err ? err : -EINVAL;
     snprintf(role, sizeof role, "loader %" PRIu64 ".%" PRIu32, board->settings->feed,
@@ -347,11 +332,14 @@ static int start(struct loader *loader, struct error *error) {
     give_up_paths(loader);
     err = ring_map(&board->ring, HERITAGE_RING, RING_FILL, error);
     if (!err)
-        err = map_list(board->settings, &board->list, error);
+        err = loader_map_list(board->settings, &board->list, error);
     if (!err)
-        err = map_index(board->settings, &board->index, error);
+        err = loader_map_index(board->settings, &board->index, error);
     if (!err)
         err = stats_map_loader(HERITAGE_STATS, board->settings->stats_record, &board->stats, error);
+    if (!err)
+        err = trace_writer_open(HERITAGE_STATS, board->settings->stats_record, (uint32_t)getpid(),
+                                (uint32_t)board->settings->feed, &board->trace, error);
     // What is mapped needs no descriptor, and by one of these, memory that others map could be resized. Nothing of a
     // dataset has been read yet that could take this process over.
     close(HERITAGE_RING);
@@ -362,10 +350,15 @@ static int start(struct loader *loader, struct error *error) {
         err = mix_parts_open(&board->mix, board->settings, board->ring.header, error);
     close(HERITAGE_PARTS);
     if (!err)
-        err = stage_set_open(&loader->stages, &board->settings->layout, board->ring.header->fields, error);
+        err = stage_set_open(&loader->stages, &board->settings->layout, board->ring.header->fields,
+                             board->settings->gpu_images, error);
+    board->stages = &loader->stages;
+    if (!err)
+        stage_set_open_cache(&loader->stages, &board->settings->layout, HERITAGE_CACHE, HERITAGE_CACHE_FILE);
+    close(HERITAGE_CACHE);
+    close(HERITAGE_CACHE_FILE);
     if (err)
         return err;
-    board->stages = &loader->stages;
     board->event_fd = HERITAGE_EVENT;
     choose_mode(loader);
     return job_board_open(board, error);
@@ -389,6 +382,7 @@ int loader_run(void) {
         log_error("%s", error.text);
     if (loader.reader) {
         count_reads(&loader);
+        job_clock_count_cpu(&loader.board.clock);
         loader.reader->close(loader.reader);
     }
     if (loader.queues_made)

@@ -5,10 +5,12 @@
 
 #include "daemon/role.h"
 
-// After the files, each part has these two.
+// After the files, each part has these.
 enum {
     PART_LIST,
     PART_INDEX,
+    PART_CACHE,
+    PART_CACHE_FILE,
     PART_FDS
 };
 
@@ -65,7 +67,10 @@ static int open_part(struct mix_parts *mix, const struct loader_settings *settin
     if (!err)
         err = map_index(settings, i, layout, &part->index, error);
     if (!err)
-        err = stage_set_open(&mix->stages[i], layout, header->fields, error);
+        err = stage_set_open(&mix->stages[i], layout, header->fields, false, error);
+    if (!err)
+        stage_set_open_cache(&mix->stages[i], layout, part_fd(settings, i, PART_CACHE),
+                             part_fd(settings, i, PART_CACHE_FILE));
     if (!err)
         err = sampler_open(&mix->samplers[i], dataset_source_order(layout, settings->mix_shuffle),
                            layout->samples, header->seed, &layout->selection, list,
@@ -105,8 +110,8 @@ static int open_all(struct mix_parts *mix, const struct loader_settings *setting
     for (uint32_t i = 0; i < mix->count && !err; i++)
         err = open_part(mix, settings, described, i, header, error);
     for (uint32_t i = 0; i < mix->count; i++) {
-        close(part_fd(settings, i, PART_LIST));
-        close(part_fd(settings, i, PART_INDEX));
+        for (int which = 0; which < PART_FDS; which++)
+            close(part_fd(settings, i, which));
     }
     return err ? err : open_samples(mix, settings, header, error);
 }

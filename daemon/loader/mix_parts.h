@@ -19,8 +19,8 @@ struct mix_parts {
     struct mix_samples *samples;
 };
 
-// Maps what the supervisor has passed of the parts, and closes the descriptors of their lists and indices. `header` is
-// the ring's. On failure nothing has to be closed.
+// Maps what the supervisor has passed of the parts, and closes the descriptors of their lists, indices and caches.
+// `header` is the ring's. On failure nothing has to be closed.
 int mix_parts_open(struct mix_parts **mix, const struct loader_settings *settings,
                    const struct ring_header *header, struct error *error);
 

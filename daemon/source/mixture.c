@@ -188,7 +188,7 @@ static int make_parts(const struct mixture *mixture) {
 
 // Every loader holds the files of all sources and, until it has mapped them, their lists and indices.
 static int check_files(const struct mixture *mixture, uint64_t files) {
-    const uint64_t others = HERITAGE_FILES + 32 + 2 * mixture->config->source_count;
+    const uint64_t others = HERITAGE_FILES + 32 + 4 * mixture->config->source_count;
     struct rlimit limit;
     if (files > DATASET_MAX_FILES)
         return refuse(mixture, NULL, -EMFILE,

@@ -1,6 +1,5 @@
 #include "daemon/source/source_records.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,6 +7,7 @@
 #include "base/scope.h"
 #include "daemon/source/build/builder_files.h"
 #include "daemon/source/build/builder_pad.h"
+#include "daemon/source/build/field_words.h"
 #include "daemon/source/tokens/documents.h"
 #include "daemon/source/tokens/flat_documents.h"
 
@@ -24,27 +24,11 @@ struct field_text {
     uint64_t offset;
 };
 
-static const char *skip_blanks(const char *at) {
-    return at + strspn(at, " \t");
-}
-
 static bool take(const char **at, char letter) {
-    *at = skip_blanks(*at);
+    *at = field_skip_blanks(*at);
     if (**at != letter)
         return false;
-    *at = skip_blanks(*at + 1);
-    return true;
-}
-
-static bool take_number(const char **at, uint64_t *number) {
-    if (!isdigit((unsigned char)**at))
-        return false;
-    *number = 0;
-    for (; isdigit((unsigned char)**at); (*at)++)
-        if (__builtin_mul_overflow(*number, 10u, number) ||
-            __builtin_add_overflow(*number, (uint64_t)(**at - '0'), number))
-            return false;
-    *at = skip_blanks(*at);
+    *at = field_skip_blanks(*at + 1);
     return true;
 }
 
@@ -67,14 +51,15 @@ static bool parse_field(const char *at, struct field_text *field) {
         return false;
     if (take(&at, '[')) {
         do {
-            if (field->dimensions == RING_MAX_DIMS || !take_number(&at, &field->shape[field->dimensions]))
+            if (field->dimensions == RING_MAX_DIMS ||
+                !field_take_number(&at, &field->shape[field->dimensions]))
                 return false;
             field->dimensions++;
         } while (take(&at, ','));
         if (!take(&at, ']'))
             return false;
     }
-    return take(&at, '@') && take_number(&at, &field->offset) && *at == '\0';
+    return take(&at, '@') && field_take_number(&at, &field->offset) && *at == '\0';
 }
 
 static int refuse_field(struct builder *builder, const char *value) {

@@ -19,6 +19,7 @@
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/room.h"
+#include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/indexing.h"
 #include "daemon/supervisor/moderation.h"
 #include "daemon/supervisor/notify.h"
@@ -42,6 +43,7 @@ struct runner {
     uint64_t watchdog_ns;    // systemd expects a sign of life this often; 0: never
     uint64_t watchdog_next_ns;
     bool stop_wanted;
+    char stop_reason[64];
 };
 
 // ---- Stopping ----------------------------------------------------------------------------------------------
@@ -78,15 +80,29 @@ static void end_loop(struct runner *runner) {
     poll_set_remove(&runner->owner);
     indexing_leave(&runner->supervisor);
     reload_leave(&runner->supervisor);
+    sample_caches_leave(&runner->supervisor);
     process_set_close(&runner->supervisor.processes);
     poll_set_close(&runner->supervisor.poll_set);
 }
 
-static void begin_stop(struct supervisor *supervisor) {
+// The first reason counts.
+static void want_stop(struct runner *runner, const char *format, ...) PRINTF_LIKE(2, 3);
+static void want_stop(struct runner *runner, const char *format, ...) {
+    va_list arguments;
+    if (runner->stop_wanted)
+        return;
+    runner->stop_wanted = true;
+    va_start(arguments, format);
+    vsnprintf(runner->stop_reason, sizeof runner->stop_reason, format, arguments);
+    va_end(arguments);
+}
+
+static void begin_stop(struct runner *runner) {
+    struct supervisor *supervisor = &runner->supervisor;
     struct session *session;
     struct served_feed *feed;
     struct device *device;
-    log_info("stopping");
+    log_info("stopping: %s", runner->stop_reason);
     notify_stopping();
     supervisor_set_state(supervisor, SUPERVISOR_STOPPING);
     supervisor->stop_deadline_ns = monotonic_ns() + supervisor->config->stop_timeout_s * NS_PER_S;
@@ -111,9 +127,9 @@ static bool is_in_use(const struct supervisor *supervisor) {
 static void stop_if_due(struct runner *runner) {
     struct supervisor *supervisor = &runner->supervisor;
     if (supervisor->state == SUPERVISOR_DRAINING && !is_in_use(supervisor))
-        runner->stop_wanted = true;
+        want_stop(runner, "the last consumer has left");
     if (runner->stop_wanted && supervisor->state < SUPERVISOR_STOPPING)
-        begin_stop(supervisor);
+        begin_stop(runner);
     if (supervisor->state == SUPERVISOR_STOPPING && LIST_EMPTY(&supervisor->feeds) &&
         LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->devices))
         end_loop(runner);
@@ -163,8 +179,7 @@ static void on_tick(uv_timer_t *timer) {
 
 static void on_stop_signal(uv_signal_t *handle, int number) {
     struct runner *runner = handle->data;
-    log_info("got signal %d (%s)", number, strsignal(number));
-    runner->stop_wanted = true;
+    want_stop(runner, "got signal %d (%s)", number, strsignal(number));
 }
 
 static void on_reload_signal(uv_signal_t *handle, int number) {
@@ -181,9 +196,7 @@ static void on_owner(struct poll_entry *entry, uint32_t events) {
     if (read(STDIN_FILENO, unwanted, sizeof unwanted) > 0)
         return;
     poll_set_remove(entry); // the end of a pipe is reported whether asked for or not
-    if (!runner->stop_wanted)
-        log_info("standard input has ended");
-    runner->stop_wanted = true;
+    want_stop(runner, "standard input has ended");
 }
 
 static void on_again(uv_idle_t *idle) {

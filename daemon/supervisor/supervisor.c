@@ -19,6 +19,7 @@ void supervisor_init(struct supervisor *supervisor, struct config *config) {
     LIST_INIT(&supervisor->users);
     LIST_INIT(&supervisor->feeds);
     LIST_INIT(&supervisor->kept_rings);
+    LIST_INIT(&supervisor->caches);
     TAILQ_INIT(&supervisor->brought);
     LIST_INIT(&supervisor->devices);
     LIST_INIT(&supervisor->bad_samples);

@@ -30,6 +30,7 @@
 #include "daemon/supervisor/turn_clock.h"
 #include "proto/codec.h"
 #include "shm/stats.h"
+#include "shm/trace.h"
 
 #define LAST_ERRORS 8u
 
@@ -73,8 +74,11 @@ struct supervisor {
 
     struct stats_region *stats;
     int stats_fd;
-    uint64_t confined;  // what it has given up itself: a word of shm/confinement.h
-    bool stats_private; // only root and the daemon's own user can read them
+    _Atomic uint32_t *trace_on; // the switches of the timeline, once one has been asked for
+    struct trace_writer trace;  // ... and the supervisor's own ring
+    uint32_t tracers;           // sessions that want it
+    uint64_t confined;          // what it has given up itself: a word of shm/confinement.h
+    bool stats_private;         // only root and the daemon's own user can read them
 
     // Marked objects have changed, and the turn acts on them.
     struct mark_queue marked_sessions, marked_feeds, marked_devices;
@@ -88,6 +92,7 @@ struct supervisor {
     LIST_HEAD(, user) users;
     LIST_HEAD(, served_feed) feeds;
     LIST_HEAD(, kept_ring) kept_rings; // of feeds that are gone
+    LIST_HEAD(, user_cache) caches;    // of decoded samples
     TAILQ_HEAD(, brought) brought;     // views that clients have brought
     LIST_HEAD(, device) devices;
     LIST_HEAD(, bad_samples) bad_samples; // of datasets that have any

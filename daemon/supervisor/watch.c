@@ -3,9 +3,11 @@
 #include "base/time.h"
 #include "daemon/supervisor/clients/brought.h"
 #include "daemon/supervisor/clients/session_turn.h"
+#include "daemon/supervisor/clients/tracing.h"
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/feed_turn.h"
 #include "daemon/supervisor/feeds/kept.h"
+#include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/indexing.h"
 
 // A machine that was suspended, or too busy to run us, may not have run other processes either.
@@ -26,5 +28,7 @@ void watch_tick(struct supervisor *supervisor, uint64_t now) {
     brought_tick(supervisor, now);
     indexing_tick(supervisor, now);
     kept_tick(supervisor, now);
+    sample_caches_tick(supervisor);
+    tracing_tick(supervisor);
     users_forget(supervisor, now);
 }

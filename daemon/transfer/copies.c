@@ -1,6 +1,7 @@
 #include "daemon/transfer/copies.h"
 #include "base/error.h"
 #include "base/sizes.h"
+#include "gpu/gpu_cuda_ranges.h"
 #include "shm/ring_loader.h"
 
 #include <string.h>
@@ -53,6 +54,7 @@ int copies_open(struct copies *copies, struct gpu *gpu, struct ring *ring, uint3
 }
 
 void copies_close(struct copies *copies) {
+    images_close(copies->images);
     for (uint32_t i = 0; i < COPY_STREAMS; i++)
         if (copies->streams[i])
             gpu_stream_destroy(copies->gpu, copies->streams[i]);
@@ -85,12 +87,17 @@ static struct copy take(const struct copies *copies, const struct ring_claim *cl
     const struct ring_slot *batch = ring_slot(copies->ring, claim->slot);
     // A loader could have written another number of slots into the header before it was mapped here: then there is
     // nothing to copy, and no other feed suffers.
+    const struct ring *from = copies->images ? &copies->source : copies->ring;
     bool exists = batch->source < copies->source.header->slot_count;
     return (struct copy){
         .claim = *claim,
         .source = exists ? batch->source : 0,
         .fill = batch->fill,
-        .bytes = exists ? used_bytes(copies->ring, claim->slot, batch->count - batch->skipped) : 0,
+        .bytes = exists ? used_bytes(from, claim->slot, batch->count - batch->skipped) : 0,
+        .count = exists && batch->skipped <= batch->count
+                     ? (uint32_t)min_u64(batch->count - batch->skipped, copies->ring->header->batch_size)
+                     : 0,
+        .again = atomic_load_explicit(&batch->recovered, memory_order_relaxed) != 0,
         .since_ns = now_ns,
     };
 }
@@ -98,7 +105,7 @@ static struct copy take(const struct copies *copies, const struct ring_claim *cl
 static void claim_all(struct copies *copies, uint64_t now_ns) {
     struct ring_claim claim;
     uint32_t slots = copies->ring->header->slot_count;
-    while (copies->waiting_count + copies->under_way_count < slots &&
+    while (copies->waiting_count + copies->decoding_count + copies->under_way_count < slots &&
            ring_claim(copies->ring, copies->owner, &claim)) {
         copies->waiting[copies->waiting_count++] = take(copies, &claim, now_ns);
     }
@@ -143,6 +150,15 @@ static int copy_slot(struct copies *copies, gpu_stream stream, const struct copy
     return err;
 }
 
+static void note_latency(const struct copies *copies, enum gpu_latency kind, const struct copy *copy,
+                         uint64_t since_ns, uint64_t now_ns) {
+    if (!copies->latencies)
+        return;
+    latency_add(&copies->latencies[kind], now_ns - since_ns, 1);
+    trace_write_of(copies->trace, kind == GPU_LATENCY_copy ? TRACE_COPY : TRACE_RELEASE, since_ns, now_ns,
+                   copies->trace->process, copies->pool, copy->claim.slot);
+}
+
 static int queue_copy(struct copies *copies, struct group *group, const struct copy *copy,
                       struct error *error) {
     uint32_t slot = copy->claim.slot;
@@ -161,16 +177,53 @@ static int queue_copy(struct copies *copies, struct group *group, const struct c
     return 0;
 }
 
-static int queue_released(struct copies *copies, struct error *error) {
+static int begin_images(struct copies *copies, struct copy *copy, struct error *error) {
+    const struct images_batch batch = {copy->source, copy->claim.slot, copy->count, copy->again};
+    copy->stream = copies->streams[copies->next_stream];
+    copies->next_stream = (copies->next_stream + 1) % COPY_STREAMS;
+    int err = images_begin(copies->images, copy->stream, &batch, &copy->place, error);
+    if (err)
+        return err;
+    copies->decoding[copies->decoding_count++] = *copy;
+    copies->bytes_under_way += copy->bytes;
+    return 0;
+}
+
+// What is decoded: the words follow on the same stream.
+static int end_images(struct copies *copies, struct error *error) {
+    while (copies->decoding_count && images_are_decoded(copies->images, copies->decoding[0].place)) {
+        const struct copy copy = copies->decoding[0];
+        const struct gpu_word words[] = {
+            {copies->pool_address + ring_pool_word(copies->ring->header, copy.claim.slot), copy.fill},
+            {copies->done_address + ring_slot_word(copy.claim.slot), copy.fill}};
+        copies->decoding_count--;
+        memmove(copies->decoding, copies->decoding + 1, copies->decoding_count * sizeof copy);
+        int err = images_end(copies->images, copy.place, error);
+        if (!err)
+            err = gpu_write_words(copies->gpu, copy.stream, words, COUNT_OF(words), error);
+        if (err)
+            return err;
+        copies->under_way[copies->under_way_count++] = copy;
+    }
+    return 0;
+}
+
+static int queue_one(struct copies *copies, struct group *group, struct copy *copy, struct error *error) {
+    return copies->images ? begin_images(copies, copy, error) : queue_copy(copies, group, copy, error);
+}
+
+static int queue_released(struct copies *copies, uint64_t now_ns, struct error *error) {
     struct group group = {.stream = copies->streams[copies->next_stream]};
     uint32_t kept = 0;
     for (uint32_t i = 0; i < copies->waiting_count; i++) {
         struct copy copy = copies->waiting[i];
-        if (unreleased(copies, &copy)) {
+        if (unreleased(copies, &copy) || (copies->images && !images_have_room(copies->images))) {
             copies->waiting[kept++] = copy;
             continue;
         }
-        int err = queue_copy(copies, &group, &copy, error);
+        copy.queued_ns = now_ns;
+        note_latency(copies, GPU_LATENCY_release, &copy, copy.since_ns, now_ns);
+        int err = queue_one(copies, &group, &copy, error);
         if (err)
             return err;
     }
@@ -178,7 +231,7 @@ static int queue_released(struct copies *copies, struct error *error) {
     return flush_group(copies, &group, error);
 }
 
-static bool report_done(struct copies *copies) {
+static bool report_done(struct copies *copies, uint64_t now_ns) {
     uint32_t kept = 0;
     bool wake = false;
     for (uint32_t i = 0; i < copies->under_way_count; i++) {
@@ -189,6 +242,7 @@ static bool report_done(struct copies *copies) {
             continue;
         }
         wake |= ring_chunk_done(copies->ring, &copy->claim, 0);
+        note_latency(copies, GPU_LATENCY_copy, copy, copy->queued_ns, now_ns);
         copies->bytes_under_way -= copy->bytes;
         copies->copied++;
         copies->copied_bytes += copy->bytes;
@@ -198,9 +252,17 @@ static bool report_done(struct copies *copies) {
 }
 
 int copies_step(struct copies *copies, uint64_t now_ns, bool *wake, struct error *error) {
-    *wake = report_done(copies);
+    *wake = report_done(copies, now_ns);
+    int err = end_images(copies, error);
+    if (err)
+        return err;
     claim_all(copies, now_ns);
-    return copies->waiting_count ? queue_released(copies, error) : 0;
+    if (!copies->waiting_count)
+        return 0;
+    gpu_range_begin("feedd: queue copies");
+    err = queue_released(copies, now_ns, error);
+    gpu_range_end();
+    return err;
 }
 
 uint64_t copies_held_up(const struct copies *copies, uint64_t before_ns,

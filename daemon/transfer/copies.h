@@ -9,19 +9,26 @@
 #define FEEDD_DAEMON_TRANSFER_COPIES_H
 
 #include "base/error.h"
+#include "daemon/transfer/images.h"
 #include "daemon/transfer/registration.h"
 #include "gpu/gpu.h"
 #include "shm/ring.h"
 #include "shm/ring_loader.h"
+#include "shm/trace.h"
 
 #define COPY_STREAMS 2u // one copies while the other writes its words
 
 struct copy {
     struct ring_claim claim;
-    uint32_t source; // slot of the feed's ring
-    uint64_t fill;   // of the slot
-    uint64_t bytes;  // to copy
-    uint64_t since_ns;
+    uint32_t source;    // slot of the feed's ring
+    uint64_t fill;      // of the slot
+    uint64_t bytes;     // to copy
+    uint32_t count;     // samples
+    bool again;         // a process has died with it in hand
+    uint32_t place;     // while its images are decoded: images_begin's
+    gpu_stream stream;  // ... and on which they are
+    uint64_t since_ns;  // claimed
+    uint64_t queued_ns; // once it is under way
 };
 
 // One consumer's release words: word[slot] is the last fill of that slot that its stream has released. Written by its
@@ -36,17 +43,22 @@ struct copies {
     struct ring source;          // the feed's
     struct ring *ring;           // the pool's
     struct registration *pinned; // of the source's slots
+    struct images *images;       // NULL: batches are copied as they are
     uint32_t owner;
     uint64_t pool_address;
     gpu_stream streams[COPY_STREAMS];
     uint32_t next_stream;
     _Atomic uint64_t *done; // word[slot]: the last fill that was copied; written by the GPU
     uint64_t done_bytes, done_address;
-    struct copy *waiting, *under_way; // slot_count places each
-    uint32_t waiting_count, under_way_count;
+    struct copy *waiting, *under_way;     // slot_count places each
+    struct copy decoding[IMAGES_AT_ONCE]; // in the order in which they were begun
+    uint32_t waiting_count, decoding_count, under_way_count;
     uint64_t bytes_under_way;
     struct release_words consumers[RING_MAX_CONSUMERS];
     uint64_t copied, copied_bytes; // in total
+    struct latency *latencies;     // of the GPU, in the statistics; NULL: nowhere
+    struct trace_writer *trace;    // ... and its timeline
+    uint32_t pool;                 // in it
 };
 
 int copies_open(struct copies *copies, struct gpu *gpu, struct ring *ring, uint32_t owner,

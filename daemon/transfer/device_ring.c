@@ -1,13 +1,16 @@
 #include "daemon/transfer/device_ring.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "daemon/log.h"
 
 #define MEASURED_BYTES (128ull << 20)
 
@@ -25,7 +28,8 @@ static int map_rings(struct device_ring *pool, const int *fds, struct error *err
         err = ring_map(&pool->ring, fds[POOL_FD_RING], RING_CONTROL, error);
     if (err)
         return err;
-    if (!pool->ring.header->on_device || pool->ring.header->slot_bytes != copies->source.header->slot_bytes)
+    const bool same = pool->ring.header->slot_bytes == copies->source.header->slot_bytes;
+    if (!pool->ring.header->on_device || (!same && !images_wanted(&copies->source, &pool->ring)))
         return error_set(error, -EPROTO, "the pool's ring does not match the feed's");
     return 0;
 }
@@ -44,8 +48,8 @@ static int get_memory(struct device_ring *pool, const struct transfer_request *r
     return err;
 }
 
-int device_ring_begin(struct gpu *gpu, const struct transfer_request *request, int *fds, uint32_t fd_count,
-                      struct device_ring **made, struct error *error) {
+int device_ring_begin(struct gpu *gpu, struct engine_queue *engine, const struct transfer_request *request,
+                      int *fds, uint32_t fd_count, struct device_ring **made, struct error *error) {
     uint32_t wanted = request->memory_bytes ? POOL_FD_MEMORY + 1 : POOL_FD_MEMORY;
     struct device_ring *pool = calloc(1, sizeof *pool);
     int err = 0;
@@ -65,6 +69,9 @@ int device_ring_begin(struct gpu *gpu, const struct transfer_request *request, i
         err = get_memory(pool, request, fds[POOL_FD_MEMORY], error);
     if (!err)
         err = copies_open(&pool->copies, gpu, &pool->ring, request->owner, &pool->memory, error);
+    if (!err && images_wanted(&pool->copies.source, &pool->ring))
+        err = images_open(&pool->copies.images, gpu, engine, &pool->copies.source, &pool->ring,
+                          pool->memory.address, error);
     if (!err) {
         pool->copies.pinned = &pool->registration;
         err = registration_begin(&pool->registration, gpu, &pool->copies.source, error);
@@ -88,7 +95,18 @@ int device_ring_prepare(struct device_ring *pool, struct error *error) {
     return left;
 }
 
+static void tell_images(const struct device_ring *pool) {
+    if (!pool->copies.images)
+        return;
+    const struct images_counts counts = images_count(pool->copies.images);
+    log_info("pool %" PRIu32 ": %" PRIu64 " images decoded by the engine, %" PRIu64 " by libjpeg, %" PRIu64
+             " by loaders",
+             pool->id, counts.by_engine, counts.by_library, counts.finished);
+}
+
 void device_ring_end(struct device_ring *pool) {
+    tell_images(pool);
+    images_settle(pool->copies.images);
     // Unpinning memory or unmapping a pool under a copy would end the context.
     gpu_synchronize(pool->gpu, NULL);
     copies_close(&pool->copies);
@@ -127,6 +145,7 @@ int device_ring_measure_bus(struct device_ring *pool, uint64_t *bytes_per_s, str
     struct copies *copies = &pool->copies;
     const struct ring_header *source = copies->source.header, *ring = pool->ring.header;
     uint64_t bytes = source->ragged_count ? source->slot_allocated_bytes : source->slot_bytes;
+    bytes = min_u64(bytes, ring->slot_bytes);
     uint64_t copied = 0, began = 0;
     // The first copy is a warm-up and does not count.
     for (uint32_t i = 0; !i || copied < MEASURED_BYTES; i++) {
@@ -146,4 +165,10 @@ int device_ring_measure_bus(struct device_ring *pool, uint64_t *bytes_per_s, str
     uint64_t took = max_u64(monotonic_ns() - began, 1);
     *bytes_per_s = (uint64_t)((double)copied * 1e9 / (double)took);
     return err;
+}
+
+void device_ring_wake(const struct device_ring *pool) {
+    const uint64_t one = 1;
+    if (write(pool->event_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+        log_warning("cannot wake the supervisor: %m");
 }

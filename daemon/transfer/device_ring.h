@@ -25,9 +25,9 @@ struct device_ring {
     uint64_t reported_lag_ns;
 };
 
-// Takes over the descriptors of an OPEN_POOL, and closes them on failure.
-int device_ring_begin(struct gpu *gpu, const struct transfer_request *request, int *fds, uint32_t fd_count,
-                      struct device_ring **pool, struct error *error);
+// Takes over the descriptors of an OPEN_POOL, and closes them on failure. `engine` may be NULL.
+int device_ring_begin(struct gpu *gpu, struct engine_queue *engine, const struct transfer_request *request,
+                      int *fds, uint32_t fd_count, struct device_ring **pool, struct error *error);
 
 // Pins the next piece of the ring. 1: there are more; 0: all are pinned and `open` is set; or an error.
 int device_ring_prepare(struct device_ring *pool, struct error *error);
@@ -40,5 +40,8 @@ void device_ring_remove_consumer(struct device_ring *pool, uint32_t consumer);
 
 // Copies the ring's slots to the pool, which is not in use yet, to measure the speed of the bus in bytes per second.
 int device_ring_measure_bus(struct device_ring *pool, uint64_t *bytes_per_s, struct error *error);
+
+// The supervisor has something to look at.
+void device_ring_wake(const struct device_ring *pool);
 
 #endif

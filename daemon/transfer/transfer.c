@@ -15,6 +15,7 @@
 #include "daemon/log.h"
 #include "daemon/role.h"
 #include "daemon/transfer/device_ring.h"
+#include "gpu/gpu_cuda_ranges.h"
 #include "shm/ring_loader.h"
 #include "shm/stats.h"
 
@@ -28,11 +29,14 @@
 #define NAP_SLACK_NS   1000ul // the kernel's own is 50 us
 #define BUS_GUESS      50     // bytes a ns, until it is measured
 #define LAG_REPORT_NS  (1000 * NS_PER_MS)
+#define TEXT_MOST      190 // of why there is no engine
 
 struct transfer {
     const struct transfer_settings *settings;
     struct stats_gpu *stats;
+    struct trace_writer trace;
     struct gpu *gpu;
+    struct engine_queue *engine; // NULL: none
     LIST_HEAD(, device_ring) pools;
     uint64_t beat_ns, listened_ns, stepped_ns;
     uint64_t nap_ns; // the last one while waiting for releases
@@ -43,9 +47,7 @@ struct transfer {
 
 static void report(uint32_t kind, uint32_t pool, const struct error *error, struct transfer_report *more,
                    int fd) {
-    struct transfer_report message = {0};
-    if (more)
-        message = *more;
+    struct transfer_report message = more ? *more : (struct transfer_report){0};
     message.kind = kind;
     message.pool = pool;
     if (error) {
@@ -58,12 +60,6 @@ static void report(uint32_t kind, uint32_t pool, const struct error *error, stru
         log_error("cannot report to the supervisor: %s", strerror(-err));
         _exit(EXIT_FAILURE); // without the driver's exit handlers, as below
     }
-}
-
-static void wake_supervisor(const struct device_ring *pool) {
-    const uint64_t one = 1;
-    if (write(pool->event_fd, &one, sizeof one) < 0 && errno != EAGAIN)
-        log_warning("cannot wake the supervisor: %m");
 }
 
 static void update_gauges(const struct transfer *transfer) {
@@ -83,8 +79,8 @@ static struct device_ring *find_pool(const struct transfer *transfer, uint32_t i
     struct device_ring *pool;
     LIST_FOREACH(pool, &transfer->pools, link)
         if (pool->id == id)
-            return pool;
-    return NULL;
+            break;
+    return pool;
 }
 
 static void drop_pool(struct transfer *transfer, struct device_ring *pool) {
@@ -97,10 +93,14 @@ static void open_pool(struct transfer *transfer, const struct transfer_request *
                       uint32_t fd_count) {
     struct device_ring *pool = NULL;
     struct error error = {0};
-    if (device_ring_begin(transfer->gpu, request, fds, fd_count, &pool, &error) < 0)
+    if (device_ring_begin(transfer->gpu, transfer->engine, request, fds, fd_count, &pool, &error) < 0) {
         report(TRANSFER_POOL_REFUSED, request->pool, &error, NULL, -1);
-    else
-        LIST_INSERT_HEAD(&transfer->pools, pool, link);
+        return;
+    }
+    pool->copies.latencies = transfer->stats->latencies;
+    pool->copies.trace = &transfer->trace;
+    pool->copies.pool = pool->id;
+    LIST_INSERT_HEAD(&transfer->pools, pool, link);
 }
 
 static int measure_bus(struct transfer *transfer, struct device_ring *pool, struct error *error) {
@@ -232,7 +232,7 @@ static int step_all(struct transfer *transfer, uint64_t now, struct activity *ac
         if (err)
             return err;
         if (wake)
-            wake_supervisor(pool);
+            device_ring_wake(pool);
         stats_add(&transfer->stats->counters[GPU_copies], copies->copied - copied);
         stats_add(&transfer->stats->counters[GPU_copied_bytes], copies->copied_bytes - bytes);
         activity->bytes_under_way += copies->bytes_under_way;
@@ -314,6 +314,18 @@ static int serve(struct transfer *transfer) {
     return 0;
 }
 
+// The name of the GPU, and behind it, why there is no engine.
+static void report_ready(struct transfer *transfer) {
+    struct transfer_report ready = {0};
+    struct error why = {0};
+    int length = snprintf(ready.text, sizeof ready.text, "%s", transfer->gpu->name);
+    if (transfer->settings->decodes)
+        ready.engine =
+            engine_queue_open(&transfer->engine, transfer->gpu, &why) ? ENGINE_MISSING : ENGINE_WORKS;
+    snprintf(ready.text + length + 1, sizeof ready.text - (size_t)length - 1, "%.*s", TEXT_MOST, why.text);
+    report(TRANSFER_READY, 0, NULL, &ready, -1);
+}
+
 static int open_gpu(struct transfer *transfer, struct error *error) {
     uint64_t free_bytes = 0;
     int err = gpu_open(&transfer->gpu, transfer->settings->uuid, error);
@@ -328,13 +340,12 @@ static int open_gpu(struct transfer *transfer, struct error *error) {
     log_info("%s, %s, %" PRIu64 " MiB free of %" PRIu64, transfer->gpu->name, transfer->gpu->uuid,
              free_bytes >> 20, transfer->gpu->memory_bytes >> 20);
     update_gauges(transfer);
-    struct error name = {0};
-    snprintf(name.text, sizeof name.text, "%s", transfer->gpu->name);
-    report(TRANSFER_READY, 0, &name, NULL, -1);
+    report_ready(transfer);
     return 0;
 }
 
 static int open_confined(struct transfer *transfer, struct error *error) {
+    gpu_ranges_open();
     uint64_t confined = confine_transfer_early();
     int err = open_gpu(transfer, error);
     if (!err)
@@ -356,6 +367,9 @@ static int start(struct transfer *transfer, struct error *error) {
     if (!err)
         err =
             stats_map_gpu(HERITAGE_TRANSFER_STATS, transfer->settings->stats_record, &transfer->stats, error);
+    if (!err)
+        err = trace_writer_open(HERITAGE_TRANSFER_STATS, TRACE_GPU(transfer->settings->stats_record),
+                                (uint32_t)getpid(), 0, &transfer->trace, error);
     close(HERITAGE_TRANSFER_STATS); // see loader.c
     return err ? err : open_confined(transfer, error);
 }
@@ -377,6 +391,7 @@ int transfer_run(void) {
     struct device_ring *pool;
     while ((pool = LIST_FIRST(&transfer.pools)))
         drop_pool(&transfer, pool);
+    engine_queue_close(transfer.engine);
     gpu_close(transfer.gpu);
     return EXIT_SUCCESS;
 }

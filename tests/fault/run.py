@@ -197,6 +197,11 @@ def main():
     options = parse_arguments()
     words = options.fault
     kinds = [kind for kind in KINDS if not words or words[0] in ("-", kind)]
+    if "images" in kinds and plain_images.refusal():
+        print("left out:", plain_images.refusal())
+        kinds.remove("images")
+    if "images" in kinds:
+        wanted_images(VICTIM_SEED)  # once, before the processes of the pool are forked
     if not kinds:
         sys.exit(f"no such scenario: {words[0]}; there are {', '.join(KINDS)}")
     begin = time.monotonic()
@@ -234,8 +239,11 @@ def main():
 if __name__ == "__main__":
     ARGUMENTS = parse_arguments()
     os.environ["FEEDD_TEST_BUILD"] = str(ARGUMENTS.build)
+    from content import wanted_images
     from plan import PHASES, ROLES, Calls, Fault
-    from scenario import KINDS, ROLES_OF, run
+    from scenario import KINDS, ROLES_OF, VICTIM_SEED, run
+
+    import plain_images
 
     CALLS_TABLE = Calls(ARGUMENTS.build / "tests/inject")
     sys.exit(main())

@@ -7,7 +7,6 @@ every run; from then on the bystander takes batches without a pause.
 """
 
 import contextlib
-import functools
 import json
 import os
 import queue
@@ -16,6 +15,7 @@ import signal
 import sys
 import time
 
+from content import BATCH, add_images, add_records, right
 from plan import PHASES, ROLES, Plan
 
 import consumer
@@ -27,14 +27,15 @@ EVENT_S = 20  # that a consumer may take for one step
 GAP_S = 5.0  # that the bystander may wait for a batch while the daemon runs
 RESTART_S = 10.0  # the same if the daemon had to be started again
 SETTLE_S = 15.0  # until what a client had is given back
-SAMPLES, SIZE, BATCH = 96, 1024, 16
 RECONNECT_MS = 60000
+VICTIM_SEED = 11
 # How the victim's batches are read, and where they are delivered. On a GPU it is one that does not reconnect.
 KINDS = {
     "uring": {"io": "uring", "reconnect_timeout": RECONNECT_MS},
     "mapped": {"io": "mapped", "reconnect_timeout": RECONNECT_MS},
     "pread": {"io": "pread", "reconnect_timeout": RECONNECT_MS},
     "gpu": {"io": "uring", "device": "host:0", "device_world_size": 1},
+    "images": {"io": "uring", "reconnect_timeout": RECONNECT_MS},
 }
 # Which roles are looked at in which scenario. What is the same in all is done once.
 ROLES_OF = {
@@ -42,6 +43,7 @@ ROLES_OF = {
     "mapped": ("loader",),
     "pread": ("loader",),
     "gpu": ("supervisor", "spawn", "transfer", "consumer"),
+    "images": ("loader",),
 }
 
 
@@ -49,17 +51,10 @@ class Answer(Exception):
     """The victim was told an error."""
 
 
-@functools.lru_cache(maxsize=None)
-def wanted(seed, epoch):
-    batches = expected.epoch_batches(SAMPLES, BATCH, epoch=epoch, shuffle=True, seed=seed)
-    content = [data.sample_bytes(index, SIZE) for index in range(SAMPLES)]
-    for batch in batches:
-        batch["crc"] = expected.crc({"x": content}, batch["samples"])
-    return batches
-
-
 class Reader:
     """A consumer that works step by step; every batch is compared with what it must be."""
+
+    holds_images = False
 
     def __init__(self, scene, dataset, seed, **options):
         self.scene = scene
@@ -89,11 +84,10 @@ class Reader:
     def take(self):
         self.reader.command("next", EVENT_S * 1000)
         batch = self.hear()
-        per_epoch = SAMPLES // BATCH
-        right = wanted(self.seed, self.count // per_epoch)[self.count % per_epoch]
+        wanted = right(self.holds_images, self.seed, self.count)
         assert batch["event"] == "batch", f"{self.name}: {batch}"
         for key in (*expected.KEYS, "crc"):
-            assert batch[key] == right[key], f"{self.name}: batch {self.count} has {key} = {batch[key]}, wanted {right[key]}"
+            assert batch[key] == wanted[key], f"{self.name}: batch {self.count} has {key} = {batch[key]}, not {wanted[key]}"
         self.count += 1
         self.held.append(batch["number"])
 
@@ -134,9 +128,13 @@ class Bystander(Reader):
 class Victim(Reader):
     name = "the victim"
 
+    @property
+    def holds_images(self):
+        return self.scene.kind == "images"
+
     def __init__(self, scene, **options):
         mine = {key: value for key, value in scene.options.items() if key != "io"}
-        super().__init__(scene, "numbers", 11, **mine, **options)
+        super().__init__(scene, "numbers", VICTIM_SEED, **mine, **options)
 
 
 class Scene:
@@ -148,8 +146,9 @@ class Scene:
         self.instance = harness.Instance(
             loaders=1, linger=0, device_linger=0, loader_timeout=3, ring="64K", device_pool="64K", log_level="debug"
         )
-        data.add_records(self.instance, "calm", SAMPLES, SIZE, io="mapped")
-        data.add_records(self.instance, "numbers", SAMPLES, SIZE, io=self.options["io"])
+        add_records(self.instance, "calm", io="mapped")
+        add = add_images if kind == "images" else add_records
+        add(self.instance, "numbers", io=self.options["io"])
         self.plan = Plan(self.instance.directory / "plan")
         self.restarts = 0
         self.ends = []  # how the daemon ended, if it did

@@ -84,7 +84,9 @@ static int command(const struct ctl *ctl) {
     struct error error = {0};
     char text[8192];
     int err = query_open(&connection, ctl, &error);
-    return err ? err : query_command(&connection, FEEDD__COMMAND__KIND__RELOAD, text, sizeof text, &error);
+    Feedd__Command reload = FEEDD__COMMAND__INIT;
+    reload.kind = FEEDD__COMMAND__KIND__RELOAD;
+    return err ? err : query_command(&connection, &reload, text, sizeof text, &error);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

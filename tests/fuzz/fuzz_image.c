@@ -1,8 +1,11 @@
 // Encoded images that lie, of which some rectangles are decoded. One decoder serves all inputs, as a loader's does.
+// Then steps are run as for a cache: the same must come of the image itself, of the one that is kept, and on the way to
+// that.
 //
 // Input: a byte of flags (1: grey is wanted, 2: oriented, 4: fast), four bytes that choose the rectangle, two for the
 // size that fast keeps, and the image.
 #include "daemon/image/codec.h"
+#include "daemon/image/pipeline.h"
 #include "tests/fuzz/fuzz.h"
 
 #define MOST_PIXELS (1u << 20) // more take longer than they teach
@@ -58,6 +61,66 @@ static void decode(struct image_decoder *decoder, struct fuzz_input input, struc
         FUZZ_CHECK(err < 0 && err == error.code && strncmp(error.text, "its ", 4) == 0);
 }
 
+// ---- As for a cache ------------------------------------------------------------------------------------------
+
+#define SIDE 24u
+#define CROP 16u
+
+struct kept {
+    uint8_t *pixels;
+    struct image image;
+};
+
+static void keep(void *context, const struct image *image) {
+    struct kept *kept = context;
+    const size_t row = (size_t)image->width * image->channels;
+    kept->pixels = malloc(row * image->height);
+    FUZZ_CHECK(kept->pixels && (image->width == SIDE || image->height == SIDE));
+    for (uint32_t y = 0; y < image->height; y++)
+        memcpy(kept->pixels + y * row, image->pixels + y * image->stride, row);
+    kept->image = *image;
+    kept->image.pixels = kept->pixels;
+    kept->image.stride = row;
+}
+
+static struct image_pipeline *pipeline_of(uint8_t flags) {
+    static struct image_pipeline *pipelines[8];
+    static struct image_steps steps[8];
+    static const struct image_finish finish = {.element_bytes = 1};
+    static const struct image_stored stored = {.encoded = true};
+    struct image_pipeline **pipeline = &pipelines[flags % 8];
+    struct image_steps *of = &steps[flags % 8];
+    struct error error = {0};
+    const char *rest;
+    if (*pipeline)
+        return *pipeline;
+    FUZZ_CHECK(image_steps_parse("random_crop 16 padding 2, flip", of, &rest, &error) == 0);
+    of->flags |= (flags & ORIENTED ? IMAGE_STEPS_EXIF : 0) | (flags & FAST ? IMAGE_STEPS_FAST : 0);
+    of->channels = flags & GREY ? 1 : 3;
+    of->side = SIDE;
+    of->side_filter = IMAGE_BILINEAR;
+    FUZZ_CHECK(image_steps_fit(of, &stored, &error) == 0);
+    FUZZ_CHECK(image_pipeline_open(pipeline, of, &stored, &finish, &error) == 0);
+    return *pipeline;
+}
+
+static void check_cache(struct fuzz_input input, uint8_t flags, const uint8_t places[4]) {
+    uint8_t whole[CROP * CROP * 3] = {0}, first[CROP * CROP * 3] = {0}, again[CROP * CROP * 3] = {0};
+    const struct image_place place = {places[0], places[1], places[2]};
+    struct image_pipeline *pipeline = pipeline_of(flags);
+    struct error error = {0};
+    struct kept kept = {0};
+    int err = image_pipeline_run(pipeline, input.at, input.left, &place, whole, &error);
+    int other =
+        image_pipeline_run_and_keep(pipeline, input.at, input.left, &place, first, keep, &kept, &error);
+    FUZZ_CHECK(!err == !other && (err || kept.pixels));
+    if (!err) {
+        FUZZ_CHECK(image_pipeline_run_kept(pipeline, &kept.image, &place, again, &error) == 0);
+        FUZZ_CHECK(memcmp(whole, first, sizeof whole) == 0 && memcmp(whole, again, sizeof whole) == 0);
+    }
+    free(kept.pixels);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct image_decoder *decoder;
     struct fuzz_input input = {data, size};
@@ -86,5 +149,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         decode(decoder, input, &request, places);
         places[i] = (uint8_t)(places[i] * 7 + 31);
     }
+    check_cache(input, flags, places);
     return 0;
 }

@@ -55,7 +55,7 @@ static void check_plan(struct fuzz_input *input, const struct image_steps *steps
         FUZZ_CHECK(*error.text);
         return;
     }
-    FUZZ_CHECK(plan.count >= 1 && plan.count <= IMAGE_MAX_STEPS);
+    FUZZ_CHECK(plan.count >= 1 && plan.count <= IMAGE_MAX_STEPS + 1);
     for (uint32_t i = 0; i < plan.count; i++) {
         check_pass(&plan.passes[i], width, height);
         width = plan.passes[i].width;
@@ -88,6 +88,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         FUZZ_CHECK(*error.text);
         return 0;
     }
+    if (kind & 8) // as with a cache
+        steps.side = 1 + (uint32_t)fuzz_number(&input) % IMAGE_MAX_SIDE;
     FUZZ_CHECK(steps.width && steps.height && (steps.channels == 1 || steps.channels == 3));
     if (stored.encoded)
         check_plan(&input, &steps);

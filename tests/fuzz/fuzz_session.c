@@ -44,6 +44,7 @@ static void say_attach(struct client *client) {
     attach.drop_last = flags & 8;
     attach.seed = flags & 16;
     attach.reconnect = more & 1;
+    attach.confirms = more & 8;
     attach.batch_size = (uint32_t)fuzz_number(&world.input);
     attach.world_size = (uint32_t)fuzz_number(&world.input);
     attach.rank = client->rank = (uint32_t)fuzz_number(&world.input);
@@ -144,7 +145,12 @@ static void say_query(struct client *client) {
 
 static void say_command(struct client *client) {
     Feedd__Command command = FEEDD__COMMAND__INIT;
-    command.kind = (Feedd__Command__Kind)(fuzz_byte(&world.input) % 3);
+    command.kind = (Feedd__Command__Kind)(fuzz_byte(&world.input) % 4);
+    if (command.kind == FEEDD__COMMAND__KIND__LOADERS) {
+        static const char *const feeds[] = {"1", "2", "job", "x", ""};
+        command.name = (char *)feeds[fuzz_byte(&world.input) % COUNT_OF(feeds)];
+        command.count = fuzz_byte(&world.input) % 70;
+    }
     SAY(client, COMMAND, command, &command);
 }
 

@@ -4,6 +4,7 @@
 // before the first look, and those places; then the same for the second look. Places that are left change while a
 // look waits for a writer to be done.
 #include "client/ctl/report.h"
+#include "client/ctl/report_latency.h"
 #include "shm/stats_read.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/wrapped.h"
@@ -101,6 +102,8 @@ static void print(uint8_t how, const struct stats_snapshot *before, const struct
     report_daemon(now, state, nowhere);
     report_feeds(&options, before, now, nowhere);
     report_gpus(&options, before, now, nowhere);
+    report_verdicts(&options, before, now, nowhere);
+    report_latencies(&options, before, now, nowhere);
     json_t *json = report_json(&options, before, now, state);
     FUZZ_CHECK(json && json_dumpf(json, nowhere, JSON_COMPACT) == 0);
     json_decref(json);

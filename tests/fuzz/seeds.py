@@ -73,6 +73,7 @@ def frames():
         client("release", slots=[1, 2, 300], waiting=True),
         client("query", kind=4, name="numbers", start=12),
         client("command", kind=1),
+        client("command", kind=3, name="1", count=2),
         client("bring", dataset="numbers", kind=3, count=2, dtype=9, hash=1 << 63),
         client("piece", words=bytes(16)),
     ]
@@ -336,10 +337,22 @@ def commands():
     yield "command", bytes([9, 0]) + b"\x04" + u16(len(done)) + done
 
 
+def sample_caches():
+    """fuzz_sample_cache: patches of the file, then what is looked for (0, 1) and stored (2, 3)."""
+    look = b"".join(bytes([entry, 0]) for entry in range(6))
+    yield "whole", b"\0" + look
+    yield "stored", b"\0" + bytes([4, 2, 19, 19, 5, 3, 7, 9]) + look
+    yield "other-head", bytes([1, 0, 2, 8]) + b"12345678" + look
+    yield "word-of-another", bytes([1, 1, 0, 8]) + (5 | 20 << 32 | 19 << 48).to_bytes(8, "little") + look
+    yield "word-beyond", bytes([1, 1, 2, 8]) + b"\xff" * 8 + look + bytes([1, 2, 5, 5])
+    yield "pixels", bytes([1, 2, 40, 4]) + b"\xaa" * 4 + look + bytes([0, 2, 19, 19]) + look
+
+
 TARGETS = {"frame": frames, "config": configs, "source": sources, "tar": archives, "documents": documents, "sample": samples,
            "text": texts, "stats": statistics, "ring": rings, "client": clients, "ctl": commands,
            "session": sessions, "arrow": arrow_seeds.seeds, "parquet": parquet_seeds.seeds, "folder": folders,
-           "packed": packed_seeds.seeds, "image": image_seeds.images, "image_steps": image_step_seeds.seeds}  # fmt: skip
+           "packed": packed_seeds.seeds, "image": image_seeds.images, "image_steps": image_step_seeds.seeds,
+           "sample_cache": sample_caches}  # fmt: skip
 
 
 def main():

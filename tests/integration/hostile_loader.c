@@ -14,7 +14,7 @@
 #include "shm/layout.h"
 #include "tests/integration/hostile.h"
 
-#define FIRST_FILE 12 // HERITAGE_FILES
+#define FIRST_FILE 14 // HERITAGE_FILES
 #define SETTINGS   3  // its own, which nobody else maps
 #define FDS_MOST   64
 
@@ -31,7 +31,7 @@ static bool is_interesting_map(const char *line) {
     return strstr(line, " rw-s ") && !strstr(line, "io_uring") && !strstr(line, "loader-settings");
 }
 
-// The largest shared map is the ring; a single page is the record. False: the loader is not there yet.
+// The largest shared map is the ring; the one of two pages is the record. False: the loader is not there yet.
 static bool find_areas(void) {
     char line[512];
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -41,7 +41,7 @@ static bool find_areas(void) {
         if (!is_interesting_map(line) || sscanf(line, "%lx-%lx", &from, &to) != 2)
             continue;
         struct area found = {(uint8_t *)from, to - from};
-        if (found.bytes == RING_PAGE && !record.at)
+        if (found.bytes == STATS_LOADER_BYTES && !record.at)
             record = found;
         else if (found.bytes > ring.bytes)
             ring = found;
@@ -146,7 +146,7 @@ static void write_somewhere(void) {
         write_control();
         return;
     case 8:
-        write_word(record.at + 4 * below(RING_PAGE / 4 - 1));
+        write_word(record.at + 4 * below(STATS_LOADER_BYTES / 4 - 1));
         return;
     case 9:
         *(_Atomic uint64_t *)(void *)(record.at + offsetof(struct stats_loader, heartbeat_ns)) =

@@ -80,6 +80,15 @@ def read_png(path):
     return unfilter(zlib.decompress(chunks[b"IDAT"]), width * channels, height, channels), channels
 
 
+def make_png(rows):
+    """A PNG file of rows of RGB pixels."""
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+    header = struct.pack(">IIBBBBB", len(rows[0]) // 3, len(rows), 8, 2, 0, 0, 0)
+    stream = zlib.compress(b"".join(b"\0" + row for row in rows))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", stream) + chunk(b"IEND", b"")
+
+
 def unfilter(stream, row_bytes, height, step):
     rows, above = [], bytes(row_bytes)
     assert len(stream) == height * (row_bytes + 1)

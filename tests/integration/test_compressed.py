@@ -158,7 +158,7 @@ def test_loaders_without_shared_memory():
     content = {"text": expected.Ragged(whole["text"].to_pylist())}
     with harness.Instance(loaders=4, ring="256K") as feedd:
         add(feedd, whole, "lz4", {"field_text": "bytes"}, chunk=16)
-        feedd.start(wrap=("prlimit", f"--fsize={4 << 20}:{4 << 20}", "--")).indexed()
+        feedd.start(wrap=("prlimit", f"--fsize={6 << 20}:{6 << 20}", "--")).indexed()
         expected.check_run(content, consumer.read(feedd, "hf", 4, epochs=3), 4, epochs=3)
         assert "each loader decodes blocks for itself: cannot make a memory file of" in feedd.read_log(), feedd.read_log()
         assert blocks(feedd) > 0

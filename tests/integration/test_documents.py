@@ -38,6 +38,8 @@ def run_as_a_reader(feedd, commands):
     script = script.replace("-o build/", f"-o {feedd.directory}/").replace("\nbuild/example", f"\n{feedd.directory}/example")
     script = script.replace("build/", f"{harness.BUILD}/").replace("cc ", f"cc {SANITIZERS} ")
     script = script.replace("client/", f"{harness.ROOT}/client/").replace("-Iclient", f"-I{harness.ROOT}/client")
+    # What fills a whole screen gets one, and the key that ends it.
+    script = re.sub(r"^(\S+feedctl top).*$", r"(sleep 2; printf q) | TERM=xterm script -qec '\1' /dev/null", script, flags=re.M)
     return feedd.program("sh", "-euxc", script)
 
 
@@ -128,7 +130,8 @@ def test_paths_that_documents_name():
     for document in DOCUMENTS:
         for path in named_paths((harness.ROOT / document).read_text()):
             if not NOT_IN_THE_TREE.search(path):
-                assert (harness.ROOT / path).exists(), f"{document} names {path}, which does not exist"
+                places = harness.ROOT / path, (harness.ROOT / document).parent / path
+                assert any(place.exists() for place in places), f"{document} names {path}, which does not exist"
 
 
 @harness.host_memory
@@ -146,26 +149,24 @@ def test_every_failure_has_a_test():
 
 
 def check_options(command, least):
-    """Whatever --help of the command lists is in the manual page, and is completed."""
+    """Whatever --help of the command lists is in the manual page; test_completion looks at what shells complete."""
     in_a_source_tree()
     with harness.Instance() as feedd:
         help_text = feedd.ctl(command, "--help").stdout
     options = re.findall(r"(?<=\s)--([a-z-]+)", help_text)
     assert len(options) > least, help_text
     manual = (harness.ROOT / "client/ctl/feedctl.1").read_text().partition(f"\n.Ss {command} ")[2].partition("\n.Ss ")[0]
-    completion = (harness.ROOT / "client/ctl/feedctl.bash").read_text().partition(f"    {command})")[2].partition(";;")[0]
     for option in set(options) - {"help", "usage", "version"}:
         assert re.search(rf"Fl -{option}( |$)", manual, re.MULTILINE), f"feedctl.1 does not have --{option}"
-        assert re.search(rf"--{option}\s", completion), f"feedctl.bash does not have --{option}"
 
 
-def test_options_of_feedctl_read_are_documented_and_completed():
+def test_options_of_feedctl_read_are_documented():
     check_options("read", 20)
 
 
-def test_options_of_feedctl_pack_are_documented_and_completed():
+def test_options_of_feedctl_pack_are_documented():
     check_options("pack", 4)
 
 
-def test_options_of_feedctl_show_are_documented_and_completed():
+def test_options_of_feedctl_show_are_documented():
     check_options("show", 9)

@@ -95,7 +95,7 @@ ENVIRONMENTS = {
     "memory group": Environment(
         memory_group, {"ring_memory": "4G"}, refused=(MANY, "ENOSPC", "the memory limit of", "96 MiB")),
     "small files": Environment(
-        words("prlimit", f"--fsize={4 << 20}:{4 << 20}", "--"), refused=(MANY, "EFBIG", "RLIMIT_FSIZE")),
+        words("prlimit", f"--fsize={6 << 20}:{6 << 20}", "--"), refused=(MANY, "EFBIG", "RLIMIT_FSIZE")),
     "little locked memory": Environment(as_nobody("prlimit", "--memlock=0:0", "--"), {"io": "uring"}),
     "few descriptors": Environment(words("prlimit", "--nofile=64:64", "--")),
     "io_uring forbidden": Environment(

@@ -51,3 +51,22 @@ def test_the_example_of_the_document():
         ]
         (batch,) = consumer.read(feedd, "photos-eval", 8)
         assert batch["crc"]["image"] == pictures.crc(made), batch
+
+
+def test_the_example_of_the_cache():
+    if not (harness.ROOT / "Makefile").exists():
+        harness.skip("a bundle is not a source tree")
+    encoded = pictures.some(20, seed=16)
+    with harness.Instance() as feedd:
+        text = document("docs/images.md", "## Decoded once").replace("40G", "16M").replace("/var/cache/feedd", "kept")
+        (feedd.directory / "kept").mkdir()
+        serve_document(feedd, text, encoded)
+        assert f"decoded once: up to 16 MiB for each user, kept in {feedd.directory}/kept" in feedd.check().stdout
+
+        def cropped(image, place):
+            image = pictures.resize(image, 256)
+            dice = pictures.Random(place, 0)
+            y, x = dice.below(image.height - 223), dice.below(image.width - 223)
+            return pictures.normalised(pictures.flip(image.crop((x, y, x + 224, y + 224)), place))
+
+        pictures.check(consumer.read(feedd, "photos", 8, epochs=2, shuffle=True, seed=1), encoded, cropped, 1)

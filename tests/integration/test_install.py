@@ -48,13 +48,18 @@ def test_installed_tree_works():
         installed = files_below(prefix)
         for name in ("bin/feedd", "bin/feedctl", "include/feed.h", "lib/libfeed.so", "lib/libfeed.so.0", "lib/libfeed.a",
                      "lib/pkgconfig/libfeed.pc", "share/man/man8/feedd.8", "share/man/man5/feedd.conf.5",
-                     "share/man/man1/feedctl.1", "share/man/man3/libfeed.3", "etc/feedd/feedd.conf",
+                     "share/man/man1/feedctl.1", "share/man/man8/feedd-exporter.8", "bin/feedd-exporter",
+                     "share/doc/feedd/feedd-dashboard.json", "lib/systemd/system/feedd-exporter.service",
+                     "share/man/man3/libfeed.3", "etc/feedd/feedd.conf",
                      "lib/systemd/system/feedd.service", "lib/systemd/system/feedd.socket", "lib/sysusers.d/feedd.conf",
-                     "lib/tmpfiles.d/feedd.conf", "share/bash-completion/completions/feedctl"):  # fmt: skip
+                     "lib/tmpfiles.d/feedd.conf", "share/bash-completion/completions/feedctl",
+                     "share/zsh/site-functions/_feedctl", "share/fish/vendor_completions.d/feedctl.fish"):  # fmt: skip
             assert name in installed, f"{name} is missing of {sorted(installed)}"
         unit = (prefix / "lib/systemd/system/feedd.service").read_text()
         assert f"ExecStart={prefix}/bin/feedd --config {prefix}/etc/feedd/feedd.conf" in unit, unit
-        assert not re.search("@[A-Z]+@", unit) and "@" not in (prefix / "lib/pkgconfig/libfeed.pc").read_text()
+        each = (prefix / "lib/systemd/system/feedd@.service").read_text()
+        assert f"--config {prefix}/etc/feedd/%i.conf" in each and "feedd@%i.socket" in each, each
+        assert not re.search("@[A-Z_]+@", unit + each) and "@" not in (prefix / "lib/pkgconfig/libfeed.pc").read_text()
 
         config = prefix / "etc/feedd/feedd.conf"
         text = config.read_text().replace("socket_group = feed ", f"socket = {instance.socket} ")
@@ -83,22 +88,24 @@ def test_staged_tree_and_uninstall():
 
 
 @harness.limit(240)
-def test_debian_package():
-    """It holds the Python package too, and that works with the feedd from the same package."""
-    for tool in ("dpkg-deb", "dpkg-shlibdeps"):
-        if not shutil.which(tool):
-            harness.skip(f"there is no {tool}")
+def test_debian_packages():
+    """What is in them, and that the Python package works from there. make check-systemd installs them."""
+    if not shutil.which("dh"):
+        harness.skip("there is no debhelper")
     if SANITIZERS or not (harness.BUILD / "python").is_dir():
         harness.skip("this build has no Python package")
     with harness.Instance() as instance:
         make("deb")
-        (package,) = harness.BUILD.glob("feedd_*.deb")
-        root = instance.directory / "root"
-        instance.program("dpkg-deb", "-x", package, root)
-        control = instance.program("dpkg-deb", "-f", package, "Depends").stdout
-        assert "python3:any (>= 3.10)" in control and "libuv1" in control, control
+        root, depends = instance.directory / "root", {}
+        for package in (harness.BUILD / "packages").glob("*.deb"):
+            instance.program("dpkg-deb", "-x", package, root)
+            depends[package.name.split("_")[0]] = instance.program("dpkg-deb", "-f", package, "Depends").stdout
+        assert depends.keys() == {"feedd", "libfeed0", "libfeed-dev", "python3-feedd"}, depends
+        for package, wanted in {"feedd": "libuv1", "libfeed0": "libprotobuf-c1", "libfeed-dev": "libfeed0 (= ",
+                                "python3-feedd": "python3:any (>= 3.10~)"}.items():  # fmt: skip
+            assert wanted in depends[package], depends
         installed = files_below(root)
-        for name in ("usr/bin/feedd", "usr/lib/python3/dist-packages/feedd/__init__.py",
+        for name in ("usr/bin/feedd", "usr/include/feed.h", "usr/lib/python3/dist-packages/feedd/__init__.py",
                      "usr/lib/python3/dist-packages/feedd/_feed.abi3.so"):  # fmt: skip
             assert name in installed, f"{name} is missing from {sorted(installed)}"
         assert not [name for name in installed if "__pycache__" in name or name.endswith("RECORD")], installed

@@ -304,7 +304,7 @@ def test_a_log_longer_than_a_file_may_be():
 @harness.host_memory
 def test_a_ring_larger_than_a_file_may_be():
     """Growing it would be SIGXFSZ, which ends a process that does not expect it."""
-    limit = 3 << 20
+    limit = 6 << 20
     with harness.Instance() as feedd:
         data.add_records(feedd)
         feedd.start(wrap=("prlimit", f"--fsize={limit}"))

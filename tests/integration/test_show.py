@@ -201,10 +201,13 @@ def test_what_is_not_there():
         assert 'no dataset named "number"; perhaps you mean "numbers"' in refused(feedd, "number")
         said = refused(feedd, "numbers", "3", "10")
         assert said == "feedctl: dataset numbers: found sample number 10, wanted numbers from 0 to 9\n", said
+        said = refused(feedd, "numbers", "8..11")
+        assert said == "feedctl: dataset numbers: found sample number 10, wanted numbers from 0 to 9\n", said
         said = refused(feedd, "numbers", "--field", "y")
         assert said == "feedctl: dataset numbers has no field y, only x u8[8]\n", said
         for wrong in (), ("numbers", "first"), ("numbers", "-1"), ("numbers", "1.5"), ("numbers", "--json", "--draw"), \
-                ("numbers", "--values", "x"):  # fmt: skip
+                ("numbers", "--values", "x"), ("numbers", "3..3"), ("numbers", "3.."), ("numbers", "..3"), \
+                ("numbers", "0..65537"), ("numbers", "0..9", "--sheet", "x.png", "--json"):  # fmt: skip
             assert "Try `feedctl show --help'" in refused(feedd, *wrong, status=2), wrong
         feedd.stop()
         assert "feedctl: " in refused(feedd, "numbers")

@@ -96,6 +96,54 @@ def test_png_files_of_floats():
             assert channels == {"first": 3, "last": 4, "half": 1, "mask": 1}[name]
 
 
+def test_sheets():
+    """The images of all samples in one file, in rows, with black in between."""
+    with harness.Instance() as feedd:
+        add_images(feedd)
+        feedd.start()
+        said = show(feedd, "images", "4", "0..4", "--sheet", "all.png")
+        wanted = {"grey": (10, 12, 1), "rgb": (10, 12, 3), "rgba": (8, 9, 4)}
+        assert said.splitlines() == [
+            f"all-{name}.png: 5 images of {width} x {height} pixels in 2 rows of 3"
+            for name, (height, width, _) in wanted.items()
+        ], said
+        for name, (height, width, channels) in wanted.items():
+            rows, found = screen.read_png(feedd.directory / f"all-{name}.png")
+            line = (3 * width + 4) * channels
+            assert found == channels and len(rows) == 2 * height + 2 and {len(row) for row in rows} == {line}, name
+            whole = bytearray(line * len(rows))
+            for place, sample in enumerate((4, 0, 1, 2, 3)):
+                pixels, left = gradient(height, width, channels, sample), place % 3 * (width + 2) * channels
+                for y in range(height):
+                    start = (place // 3 * (height + 2) + y) * line + left
+                    whole[start : start + width * channels] = pixels[y * width * channels : (y + 1) * width * channels]
+            assert b"".join(rows) == whole, name
+        show(feedd, "images", "2", "--sheet", "one.png", "--field", "rgb")
+        assert b"".join(screen.read_png(feedd.directory / "one.png")[0]) == gradient(10, 12, 3, 2)
+        done = feedd.ctl("show", "images", "--sheet", "nowhere/x.png", check=False)
+        assert done.returncode == 1 and "cannot write nowhere/x" in done.stderr and not done.stdout, done
+
+
+def test_a_sheet_of_samples_that_cannot_be_read():
+    """Their places stay black."""
+    with harness.Instance() as feedd:
+        folder = feedd.directory / "pictures"
+        folder.mkdir()
+        for number in range(4):
+            content = screen.make_png([gradient(10, 12, 3, number)[36 * y : 36 * y + 36] for y in range(10)])
+            (folder / f"{number}.png").write_bytes(b"no image" if number == 1 else content)
+        feedd.add_dataset("pictures", format="folder", path=folder, field_x="bytes @ file", on_error="skip",
+                          transform_x="center_crop 10 12")  # fmt: skip
+        feedd.start()
+        done = feedd.ctl("show", "pictures", "0..4", "--sheet", "all.png", check=False)
+        assert done.returncode == 1 and "sample 1 of pictures cannot be read" in done.stderr, done
+        assert done.stdout == "all.png: 3 images of 12 x 10 pixels in 2 rows of 2\n", done
+        rows, _ = screen.read_png(feedd.directory / "all.png")
+        assert [row[:36] for row in rows[:10]] == [gradient(10, 12, 3, 0)[36 * y : 36 * y + 36] for y in range(10)]
+        assert not any(any(row[36:]) for row in rows[:12]) and any(rows[12]), rows
+        assert [row[42:] for row in rows[12:]] == [gradient(10, 12, 3, 3)[36 * y : 36 * y + 36] for y in range(10)]
+
+
 def test_files_that_cannot_be_written():
     with harness.Instance() as feedd:
         add_images(feedd)

@@ -102,7 +102,7 @@ def test_host_memory_needs_no_gpu():
             assert " cpu " in feedd.ctl("clients").stdout
 
 
-GPU_RECORDS = 4096 * (1 + 64 + 512)  # after the header, feeds and loaders; shm/layout.c asserts what is where in one
+GPU_RECORDS = 4096 * (2 + 64 + 2 * 512)  # after header, owners, feeds and loaders; shm/layout.c asserts what is where in one
 
 
 @harness.host_memory

@@ -43,6 +43,7 @@ DEFECTS = {
     "DEFECT_SHUT_OUT": (RESTART, "one that returns late after a restart is refused"),
     "DEFECT_LEASES_FORGOTTEN": (RESTART, "leases shrink over a reconnect"),
     "DEFECT_NEWCOMERS_FIRST": (RESTART_UNBEGUN, "a newcomer gets the leases of one that returns to a feed that had not begun"),
+    "DEFECT_UNCONFIRMED": (RESTART, "one that was waited for misses batches if it had not heard that it was attached"),
     "DEFECT_WAITS_FOR_THE_DEAD": (RESTART_AND_DEATH, "survivors wait for a sharer that died with the daemon"),
 }
 

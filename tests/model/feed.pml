@@ -31,7 +31,7 @@ chan to_client[SHARERS] = [4] of { mtype, byte, byte }; /* what, batch or leases
 chan from_client[SHARERS] = [3] of { byte };
 bool wants_in[SHARERS], hung_up[SHARERS];
 byte token[SHARERS], leases_asked[SHARERS], company_asked[SHARERS];
-bool returning[SHARERS];
+bool returning[SHARERS], confirms[SHARERS];
 
 bool alive = true;
 byte life; /* which daemon this is */
@@ -43,7 +43,8 @@ byte daemon_kills = DAEMON_KILLS, client_kills = CLIENT_KILLS;
 mtype state = GATHERING;
 byte wait_for, gathered;
 bool gather_limit, newcomers_wait, returns; /* gather_until_ns, newcomers_from_ns is set; returns_until_ns has not passed */
-bool member[SHARERS], end_told[SHARERS];
+bool member[SHARERS], end_told[SHARERS], is_gathered[SHARERS];
+bool unsent[SHARERS]; /* ATTACHED is still in the daemon */
 byte cursor[SHARERS], prefetch[SHARERS], held[SHARERS], granted[SHARERS], told[SHARERS];
 byte base, length; /* all that is in the window is ready */
 byte members;
@@ -130,7 +131,9 @@ inline leave(who) {
     :: member[who] ->
         member[who] = false;
         members--;
-        gathered = (state == GATHERING -> gathered - 1 : gathered);
+        gathered = (state == GATHERING && is_gathered[who] -> gathered - 1 : gathered);
+        is_gathered[who] = false;
+        unsent[who] = false;
         if
         :: members == 0 ->
             do
@@ -151,6 +154,8 @@ inline forget_everything() {
     :: d < SHARERS ->
         member[d] = false;
         end_told[d] = false;
+        is_gathered[d] = false;
+        unsent[d] = false;
         cursor[d] = 0;
         prefetch[d] = 0;
         held[d] = 0;
@@ -175,6 +180,14 @@ inline forget_everything() {
     newcomer_in = false;
     returns = false;
     state = GATHERING
+}
+
+/* served_feed.c: served_feed_gathered */
+inline gather_one(who) {
+    gathered = (state == GATHERING && !is_gathered[who] -> gathered + 1 : gathered);
+    is_gathered[who] = true;
+    state = (gathered >= wait_for -> RUNNING : state);
+    newcomers_wait = (state == GATHERING -> newcomers_wait : false)
 }
 
 /* places.c: places_admit, admit; join.c: find_start, join_at */
@@ -218,14 +231,20 @@ inline admit() {
         choose_prefetch(c);
         member[c] = true;
         members++;
-        gathered = (state == GATHERING -> gathered + 1 : gathered);
         told[c] = COMPANY_NOW;
         /* Those that return in time have the leases that they were promised. */
         newcomer_in = newcomer_in || (!returning[c] && !newcomers_wait && life > 0);
         assert(!(returning[c] && newcomers_wait && !newcomer_in) || prefetch[c] >= leases_asked[c]);
-        to_client[c]!ATTACHED, prefetch[c], told[c];
-        state = (gathered >= wait_for -> RUNNING : state); /* places.c: enter */
-        newcomers_wait = (state == GATHERING -> newcomers_wait : false)
+        unsent[c] = true;
+        /* places.c: enter */
+#ifdef DEFECT_UNCONFIRMED
+        gather_one(c)
+#else
+        if
+        :: !confirms[c] -> gather_one(c)
+        :: else
+        fi
+#endif
     fi
 }
 
@@ -235,11 +254,14 @@ inline admit() {
     /* messages.c: handle_release, delivery.c: delivery_release */ \
     :: atomic { nempty(from_client[i]) -> \
         from_client[i]?n; \
-        assert(held[i] >> n & 1); \
-        held[i] = held[i] & ~(1 << n) } \
+        gather_one(i); \
+        assert(n == NOBODY || (held[i] >> n & 1)); \
+        held[i] = (n == NOBODY -> held[i] : held[i] & ~(1 << n)) } \
     :: atomic { wants_in[i] && !hung_up[i] && !LETS_OTHERS_RETURN(i) -> c = i; admit(); c = 0 } \
+    /* session_turn.c: session_flush; the others may be sent something before, and the daemon killed in between */ \
+    :: atomic { unsent[i] -> unsent[i] = false; to_client[i]!ATTACHED, prefetch[i], told[i] } \
     /* delivery.c: delivery_grant, pump.c: grant */ \
-    :: atomic { member[i] && state == RUNNING && cursor[i] < BATCHES && cursor[i] >= base && \
+    :: atomic { member[i] && !unsent[i] && state == RUNNING && cursor[i] < BATCHES && cursor[i] >= base && \
                 cursor[i] < base + length && COUNT(held[i]) < prefetch[i] && len(to_client[i]) < 3 -> \
         told[i] = COMPANY_NOW; \
         to_client[i]!GRANT, cursor[i], told[i]; \
@@ -247,11 +269,11 @@ inline admit() {
         cursor[i] = cursor[i] + 1; \
         granted[i] = 1; \
         lane_trim() } \
-    :: atomic { member[i] && state == RUNNING && cursor[i] == BATCHES && !end_told[i] && nfull(to_client[i]) -> \
+    :: atomic { member[i] && !unsent[i] && state == RUNNING && cursor[i] == BATCHES && !end_told[i] && nfull(to_client[i]) -> \
         end_told[i] = true; \
         to_client[i]!END, 0, 0 } \
     /* pump.c: tell_company */ \
-    :: atomic { member[i] && !end_told[i] && empty(to_client[i]) && COMPANY_NOW > 0 && COMPANY_NOW != told[i] -> \
+    :: atomic { member[i] && !unsent[i] && !end_told[i] && empty(to_client[i]) && COMPANY_NOW > 0 && COMPANY_NOW != told[i] -> \
         told[i] = COMPANY_NOW; \
         to_client[i]!COMPANY, 0, told[i] }
 
@@ -294,10 +316,17 @@ attach:
         returning[me] = been_in;
         company_asked[me] = company_known;
         leases_asked[me] = leases;
+        confirms[me] = (AWAITED > 1 && me < SHARERS_AT_FIRST && !been_in);
         wants_in[me] = true };
     do
     :: atomic { to_client[me]?ATTACHED, batch, company ->
         want = token[me];
+        /* Whoever was waited for misses nothing, even if it did not hear of the place that it had. */
+        assert(!confirms[me] || want == 0);
+        if
+        :: confirms[me] && alive && connected_to[me] == life -> from_client[me]!NOBODY /* leases.c: leases_confirm */
+        :: else
+        fi;
         leases = (been_in -> leases : batch); /* promise_of */
         company_known = (company > 0 -> company : company_known);
         been_in = true;

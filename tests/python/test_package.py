@@ -47,8 +47,8 @@ def test_the_tag():
 def test_the_content():
     """Every file of the package, and nothing else."""
     names = {name for name in zipfile.ZipFile(wheel()).namelist() if ".dist-info/" not in name}
-    files = [file for file in (SOURCES / "feedd").iterdir() if file.suffix in (".py", ".pyi", ".typed")]
-    here = {f"feedd/{file.name}" for file in files}
+    files = [file for file in (SOURCES / "feedd").rglob("*") if file.suffix in (".py", ".pyi", ".typed")]
+    here = {str(file.relative_to(SOURCES)) for file in files}
     assert names == here | {"feedd/_feed.abi3.so"}
 
 

@@ -18,6 +18,7 @@ enum chaos_kind {
     CHAOS_RETURN_LATE, // the daemon is killed, and a client does not notice for a while
     CHAOS_KILL_TRANSFER,
     CHAOS_STOP_TRANSFER,
+    CHAOS_COUNT_LOADERS, // a feed is given another number of loaders
     CHAOS_KINDS
 };
 

@@ -12,6 +12,7 @@
 #include "daemon/supervisor/feeds/bad_samples.h"
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
+#include "daemon/supervisor/feeds/feed_loaders_count.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/turn.h"
 #include "daemon/supervisor/watch.h"
@@ -157,6 +158,22 @@ void daemon_drain(void) {
     sim_trace("daemon: drains");
     supervisor_drain(&daemon_.supervisor);
     daemon_wake(0);
+}
+
+// As feedctl loaders does, of some feed.
+void daemon_count_loaders(void) {
+    struct served_feed *feed;
+    struct error error;
+    uint64_t skip = sim_below(4), count = sim_below(5);
+    if (!daemon_.up)
+        return;
+    LIST_FOREACH(feed, &daemon_.supervisor.feeds, link)
+        if (feed->state != FEED_CLOSING && skip-- == 0) {
+            sim_trace("daemon: feed %" PRIu64 " is given %" PRIu64 " loaders", feed->id, count);
+            SIM_MUST(feed_loaders_set(feed, (uint32_t)count, &error) == 0);
+            daemon_wake(0);
+            return;
+        }
 }
 
 static bool is_in_use(void) {

@@ -27,6 +27,7 @@ void daemon_die(uint64_t pause_ns);
 // It stops as it does upon SIGTERM, or drains and then stops.
 void daemon_stop(void);
 void daemon_drain(void);
+void daemon_count_loaders(void);
 
 // A seed is over: nobody is connected. Checks that nothing is left, and ends it.
 void daemon_end(void);

@@ -27,6 +27,7 @@ static const char *const names[DEFECTS] = {
     [DEFECT_LOST_WAKE_UP] = "lost-wake-up",
     [DEFECT_OLD_SKIPS] = "old-skips",
     [DEFECT_COMPANY] = "company",
+    [DEFECT_UNCONFIRMED] = "unconfirmed",
     [DEFECT_FORWARD_ONLY] = "forward-only",
     [DEFECT_NO_UNREAD] = "no-unread",
     [DEFECT_EARLY_SOURCE] = "early-source",
@@ -74,6 +75,8 @@ bool __real_leases_still_ours(const struct attachment *attachment, uint32_t slot
 bool __wrap_leases_still_ours(const struct attachment *attachment, uint32_t slot);
 void __real_served_feed_gather(struct served_feed *feed, const struct attach_request *request);
 void __wrap_served_feed_gather(struct served_feed *feed, const struct attach_request *request);
+void __real_places_await(struct served_feed *feed, struct member *member);
+void __wrap_places_await(struct served_feed *feed, struct member *member);
 int __real_delivery_join(struct delivery *delivery, struct consumer *consumer, uint32_t rank, uint64_t epochs,
                          const struct start_position *start, uint32_t prefetch, struct error *error);
 int __wrap_delivery_join(struct delivery *delivery, struct consumer *consumer, uint32_t rank, uint64_t epochs,
@@ -120,6 +123,11 @@ void __wrap_served_feed_gather(struct served_feed *feed, const struct attach_req
     if (chosen == DEFECT_COMPANY && request->reconnect)
         alone.wait_for = 1;
     __real_served_feed_gather(feed, &alone);
+}
+
+void __wrap_places_await(struct served_feed *feed, struct member *member) {
+    member->request.confirms &= chosen != DEFECT_UNCONFIRMED;
+    __real_places_await(feed, member);
 }
 
 int __wrap_delivery_join(struct delivery *delivery, struct consumer *consumer, uint32_t rank, uint64_t epochs,

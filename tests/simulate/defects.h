@@ -14,6 +14,7 @@ enum defect {
     DEFECT_LOST_WAKE_UP,   // loaders are not woken for chunks of one that died
     DEFECT_OLD_SKIPS,      // of such a chunk, samples stay skipped that can be read
     DEFECT_COMPANY,        // consumers that return do not wait for the others
+    DEFECT_UNCONFIRMED,    // consumers count as gathered before they know that they have attached
     DEFECT_FORWARD_ONLY,   // a lane does not go back for a consumer that returns late
     DEFECT_NO_UNREAD,      // a copy does not wait for the streams that use what it overwrites
     DEFECT_EARLY_SOURCE,   // a slot is free again although a copy of it is being made

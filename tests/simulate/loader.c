@@ -305,6 +305,8 @@ static void act_late(struct loader *loader) {
 
 static void act_running(struct loader *loader) {
     bool more = true, ending = loader->process && loader->process->state == PROCESS_STOPPING;
+    if (loader->record && atomic_load_explicit(&loader->record->retires, memory_order_relaxed))
+        ending = true;
     if (loader->record)
         atomic_store_explicit(&loader->record->reader, READER_PREAD, memory_order_relaxed);
     for (uint32_t i = 0; i < READS_MOST; i++)

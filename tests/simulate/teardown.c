@@ -9,6 +9,7 @@
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/making.h"
 #include "daemon/supervisor/feeds/pool.h"
+#include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/processes/loader_process.h"
 #include "daemon/supervisor/processes/transfer_process.h"
@@ -76,6 +77,7 @@ static void end_feed(struct served_feed *feed) {
     close_fd(&feed->ring_read_fd);
     close_fd(&feed->event_fd);
     close_fd(&feed->share_fd);
+    sample_caches_end(feed);
     if (feed->stats)
         feed->stats->id = 0;
     datasets_release(feed->dataset, NULL);
@@ -93,6 +95,7 @@ void teardown(struct supervisor *supervisor) {
         end_feed(feed);
     while ((device = LIST_FIRST(&supervisor->devices)))
         end_device(device);
+    sample_caches_leave(supervisor);
     kept_leave(supervisor);
     brought_leave(supervisor);
     bad_samples_forget(supervisor, true);

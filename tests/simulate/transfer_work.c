@@ -90,7 +90,7 @@ static void open_pool(struct transfer *transfer, const struct transfer_request *
                       uint32_t count) {
     struct device_ring *pool = NULL;
     struct error error = {0};
-    if (device_ring_begin(transfer->gpu, request, fds, count, &pool, &error) < 0)
+    if (device_ring_begin(transfer->gpu, NULL, request, fds, count, &pool, &error) < 0)
         report(transfer, TRANSFER_POOL_REFUSED, request->pool, &error, NULL, -1);
     else
         LIST_INSERT_HEAD(&transfer->pools, pool, link);

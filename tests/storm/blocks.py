@@ -88,7 +88,21 @@ def make_fading(folder, chance):
     samples = some_texts(chance, 4000)
     write_frames(folder / "fading.arrow", samples, LZ4, test_arrow.arrow.stream)
     options = {**ARROW, "path": folder / "fading.arrow", "pad_text": "600 7", "block_memory": "500K", "on_error": "replace"}
-    return [files.Dataset(folder, "fading", test_arrow.content_of(samples, 600), **options)]
+    return [files.Dataset(folder, "fading", test_arrow.content_of(samples, 600), **options), make_alike(folder, chance)]
+
+
+def make_alike(folder, chance):
+    """As fading, with blocks that all have one size, stored and decoded: where one cannot be read, another one that was read
+    into the same memory before could be taken for it."""
+    parts = [[chance.randbytes(64) for _ in range(ROWS)] for _ in range(60)]
+    batches = [
+        test_arrow.arrow.batch(ROWS, [(ROWS, 0)], [compress(LZ4, buffer) for buffer in test_arrow.arrow.strings(part)],
+                               compression=LZ4)
+        for part in parts
+    ]  # fmt: skip
+    (folder / "alike.arrow").write_bytes(test_arrow.arrow.stream(test_arrow.COLUMNS[:1], batches))
+    options = {"format": "arrow", "path": folder / "alike.arrow", "field_text": "bytes", "pad_text": "64 0"}
+    return files.Dataset(folder, "alike", {"text": sum(parts, [])}, **options, block_memory="100K", on_error="replace")
 
 
 # ---- Parquet -----------------------------------------------------------------------------------------------------

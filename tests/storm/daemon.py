@@ -56,10 +56,10 @@ class MemoryGroup:
 
 
 class Daemon:
-    """`wrap` are words before its command line."""
+    """`wrap` are words before its command line, `environment` further variables."""
 
-    def __init__(self, instance, wrap=()):
-        self.instance, self.wrap = instance, wrap
+    def __init__(self, instance, wrap=(), environment=()):
+        self.instance, self.wrap, self.environment = instance, wrap, dict(environment)
         self.process = None
         self.sessions = []  # of all daemons so far: nothing may be left in them
         self.starts_at = self.started_at = 0.0
@@ -73,7 +73,7 @@ class Daemon:
             self.process = subprocess.Popen(
                 [*self.wrap, harness.PROGRAMS / "feedd", "--config", self.instance.config], stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log, cwd=self.instance.directory, start_new_session=True,
-                preexec_fn=harness.die_with_parent, env=self.instance.environment(),
+                preexec_fn=harness.die_with_parent, env=self.instance.environment(**self.environment),
             )  # fmt: skip
         self.instance.process = self.process
         self.sessions.append(self.process.pid)

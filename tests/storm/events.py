@@ -200,6 +200,11 @@ def flood(storm, chance):
 # ---- What the machine denies -------------------------------------------------------------------------------
 
 
+def heirs(storm):
+    """Processes that keep the limits with which they were started. Loaders set their own."""
+    return storm.daemon.children("transfer")["transfer"]
+
+
 def limit(storm, kind, value, seconds):
     """Of the daemon, and of the processes that it starts meanwhile."""
     pid = storm.daemon.pid
@@ -207,13 +212,13 @@ def limit(storm, kind, value, seconds):
     soft, hard = storm.limits.setdefault((pid, kind), resource.prlimit(pid, kind))
 
     def restore():
-        storm.denials -= 1
-        storm.deny(5)
-        with contextlib.suppress(ProcessLookupError):
-            resource.prlimit(pid, kind, (soft, hard))
+        storm.end_denial()
+        for process in (pid, *heirs(storm)):
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(process, kind, (soft, hard))
 
     resource.prlimit(pid, kind, (value, hard))
-    storm.denials += 1
+    storm.begin_denial()
     storm.later(seconds, restore)
     return True
 
@@ -238,14 +243,13 @@ def little_memory(storm, chance):
     """The kernel reclaims what it can, and may end processes of the daemon."""
     if storm.group.refusal or not storm.daemon.alive():
         return False
-    storm.denials += 1
+    storm.begin_denial()
     storm.upset()
     storm.daemon.expected = True
     storm.group.squeeze(chance.choice((1 << 20, 8 << 20)))
 
     def restore():
-        storm.denials -= 1
-        storm.deny(5)
+        storm.end_denial()
         storm.group.restore()
 
     storm.later(chance.choice((0.3, 1.0)), restore)
@@ -261,7 +265,8 @@ def fault(storm, seconds, **faults):
     if storm.storage.refusal or time.monotonic() < storm.stalled_until:
         return False
     storm.storage.set(**faults)
-    storm.faulty_until = storm.stalled_until = time.monotonic() + seconds + 1
+    storm.faulty_from = time.monotonic()
+    storm.faulty_until = storm.stalled_until = storm.faulty_from + seconds + 1
     storm.recovery.hinder(lanes_on(storm, FLAKY), seconds + 3)
     storm.later(seconds, storm.storage.set)
     return True
@@ -288,20 +293,23 @@ def files_may_change(storm):
 
 
 def cut_file(storm, chance):
-    """A whole number of pages stays, since the rest of a page that is mapped would read as zeros. Of the file whose samples
-    are replaced, most stay, so that another one is soon found."""
+    """Two of them. A whole number of pages stays, since the rest of a page that is mapped would read as zeros. Of files whose
+    samples are replaced, most stays, so that another one is soon found."""
     if not files_may_change(storm):
         return False
-    path, content, least = chance.choice(storm.cuts)
     storm.file_is_cut = True
-    pages = len(content) // 4096
-    keep = chance.randrange(pages * least // 4, pages) * 4096
-    os.truncate(path, keep)
+    cut = []
+    for path, content, least in chance.sample(storm.cuts, 2):
+        pages = len(content) // 4096
+        keep = chance.randrange(pages * least // 4, pages) * 4096
+        os.truncate(path, keep)
+        cut.append((path, content, keep))
 
     def restore():
-        with path.open("r+b") as file:
-            file.seek(keep)
-            file.write(content[keep:])
+        for path, content, keep in cut:
+            with path.open("r+b") as file:
+                file.seek(keep)
+                file.write(content[keep:])
         storm.file_is_cut = False
 
     storm.later(chance.choice((0.1, 0.5)), restore)

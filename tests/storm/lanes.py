@@ -13,7 +13,7 @@ import harness
 # struct storm_ledger in storm_ledger.h.
 WORDS = (
     "commits wrong doubled lost batches samples skipped checked_again attached opened_ns first_ns generations generation_ns"
-    " waiting_ns waits error revoked replaced"
+    " waiting_ns waits error revoked replaced passed_over failed_ns"
 ).split()
 TEXT, TEXT_BYTES, RECORD, RECORD_BYTES, TOKEN_BYTES, WAIT, WAITS = 256, 256, 512, 8512, 8448, 17536, 256
 LEDGER_BYTES = WAIT + 16 * WAITS

@@ -38,6 +38,7 @@ def choose_lanes(datasets, gpu):
         ("private-stretch", Shape("stretch", 18, drop_last=True, pause_us=9000)),
         ("private-unwindowed", Shape("unwindowed", 20, pause_us=20000)),
         ("private-fading", Shape("fading", 20, prefetch=3, pause_us=2000, ring_bytes=1 << 16)),
+        ("private-alike", Shape("alike", 20, prefetch=3, pause_us=2000, ring_bytes=1 << 16)),
         ("frames-0", Shape("frames", 16, "frames", 0, 2, wait_for=2, pause_us=9000)),
         ("frames-1", Shape("frames", 16, "frames", 1, 2, wait_for=2, pause_us=9000)),
         ("private-rows", Shape("rows", 19, pause_us=5000)),
@@ -62,11 +63,27 @@ def choose_lanes(datasets, gpu):
             ("gpu-ranks-0", Shape("tokens", 8, "gpu-ranks", 0, 2, device=gpu, pause_us=12000)),
             ("gpu-ranks-1", Shape("tokens", 8, "gpu-ranks", 1, 2, device=gpu, pause_us=12000)),
         ]
+    lanes += choose_images(datasets, gpu)
     if "skipping" in datasets:
         lanes += [
             ("skipping", Shape("skipping", 10, pause_us=40000)),
             ("failing", Shape("failing", 10, pause_us=40000)),
         ]
+    return lanes
+
+
+def choose_images(datasets, gpu):
+    if "photos" not in datasets:
+        return []
+    lanes = [
+        ("private-photos", Shape("photos", 10, pause_us=20000)),
+        ("photos-0", Shape("photos", 7, "photos", 0, 2, wait_for=2, pause_us=25000)),
+        ("photos-1", Shape("photos", 7, "photos", 1, 2, wait_for=2, pause_us=25000)),
+        ("private-spoilt", Shape("spoilt", 9, pause_us=25000)),
+        ("private-mended", Shape("mended", 9, pause_us=25000)),
+    ]
+    if gpu != "none":
+        lanes.append(("gpu-photos", Shape("photos", 8, device=gpu, pause_us=25000)))
     return lanes
 
 

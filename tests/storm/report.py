@@ -26,8 +26,10 @@ def why(storm, lane, status, error, text):
         return "a sample could not be read"
     if error in (errno.ENODEV, errno.EIO) and "times in a row" in text:
         return "a GPU's transfer process was killed again and again before it had worked"
-    if storm.time_of_denial() and error in DENIED:
+    if storm.was_denied(lane.ledger.failed_ns / 1e9) and error in DENIED:
         return "the machine denied something"
+    if error in DENIED and "could not be built" in text and storm.was_denied_since(storm.daemon.started_at):
+        return "an index could not be built when the machine denied something"
     if error in (errno.EBUSY, errno.ENOSPC) and lane in storm.visitors:
         return "a visitor found no room"
     return None
@@ -56,6 +58,8 @@ def conclude(storm):
             storm.findings.append(f"{lane.name}: {counts}; {ledger.text}")
         if lane in storm.lanes and (difference := lane.account()):
             storm.findings.append(f"{lane.name}: {difference} samples more were committed than its token says")
+        if ledger.passed_over and not storm.condemned:
+            storm.findings.append(f"{lane.name}: {ledger.passed_over} images were skipped that can be decoded")
         if lane in storm.lanes and not ledger.commits:
             storm.findings.append(f"{lane.name} has received nothing")
     seconds, kills = storm.arguments.seconds, {name: storm.counts.get(name, 0) for name in KILLS}

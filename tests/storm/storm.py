@@ -26,6 +26,7 @@ import blocks  # noqa: E402
 import events  # noqa: E402
 import files  # noqa: E402
 import harness  # noqa: E402
+import photos  # noqa: E402
 import plan  # noqa: E402
 import report  # noqa: E402
 import users  # noqa: E402
@@ -37,6 +38,7 @@ from storage import Storage  # noqa: E402
 
 ROUND_S = 300
 TICK_S = 0.01
+STARTING_S = 10  # that a daemon may take to look at all files
 SILENT_S = 20  # that a daemon may give no answer, at most: it does not start, or it hangs
 GIVEN_BACK_S = 10  # a thread beside the loop may still be closing what the last feed had
 NS_PER_S = 1_000_000_000
@@ -55,6 +57,8 @@ class Storm:
         self.stranger = users.NOBODY if self._strangers_may_run() else None
         self.datasets = files.make_all(self.folder, arguments.seed)
         self.datasets |= blocks.make_all(self.folder, arguments.seed, self.datasets["ragged"])
+        crashes = photos.may_crash()
+        self.datasets |= photos.make_all(self.folder, arguments.seed, crashes)
         of_files = [name for name, dataset in self.datasets.items() if "format" in dataset.options]
         self.plain = [name for name in of_files if name != "vectors"]  # which is always read with io_uring
         self.datasets |= {view.name: view for view in files.make_views(self.folder, arguments.seed)}
@@ -63,10 +67,12 @@ class Storm:
         if not self.storage.refusal:
             for dataset in files.make_flaky(self.folder, self.storage.path, content):
                 self.datasets[dataset.name] = dataset
-        self.cuts = [self._cut("shrinking.bin", 0), self._cut("replacing.bin", 3), self._cut("fading.arrow", 3)]
+        self.cuts = [self._cut("shrinking.bin", 0)]
+        self.cuts += [self._cut(name, 3) for name in ("replacing.bin", "fading.arrow", "alike.arrow")]
         self.pictures = sorted((self.folder / "pictures").rglob("*.jpg"))
         self.group = MemoryGroup()
-        self.daemon = Daemon(self.instance, self.group.wrap)
+        self.daemon = Daemon(self.instance, self.group.wrap, {"LD_PRELOAD": str(photos.LIBRARY)} if crashes else {})
+        self.condemned = 0  # images that are whole, at which loaders were stopped twice
         self.lanes = [self._lane(*each) for each in choose_lanes(self.datasets, arguments.gpu)]
         self.visitors = [self._lane(*each) for each in choose_visitors(arguments.gpu)]
         self.recovery = Recovery(self)
@@ -75,8 +81,8 @@ class Storm:
         self.errors, self.findings = {}, []  # errors that are to be expected; those that are not
         self.restarted_ns = 0
         self.upset_ns, self.denied_until, self.restart_delay = 0, 0.0, 0.0
-        self.denials = 0  # that have not been taken back
-        self.file_is_cut, self.reloaded, self.faulty_until = False, 0.0, 0.0
+        self.denials, self.denied, self.denials_past = 0, [], []  # that have not been taken back, since when; the others
+        self.file_is_cut, self.reloaded, self.faulty_from, self.faulty_until = False, 0.0, 0.0, 0.0
         self.stalled_until = 0.0  # one thing at a time keeps loaders or reads from moving
         self.limits = {}  # of the daemons, as they were
         self.background, self.feeds = [], (0, {})
@@ -115,16 +121,28 @@ class Storm:
         """When everybody was concerned for the last time."""
         return max(self.upset_ns, self.restarted_ns)
 
-    def deny(self, seconds):
-        """Until then the machine may deny something that a consumer needs."""
-        self.denied_until = max(self.denied_until, time.monotonic() + seconds)
+    def begin_denial(self):
+        self.denials += 1
+        self.denied.append(time.monotonic())
 
-    def time_of_denial(self):
-        return self.denials > 0 or time.monotonic() < self.denied_until
+    def end_denial(self, seconds=5):
+        """For so long the machine may still lack something that a consumer needs."""
+        self.denials -= 1
+        self.denied_until = max(self.denied_until, time.monotonic() + seconds)
+        if not self.denials:
+            self.denials_past.append((min(self.denied), self.denied_until))
+            self.denied.clear()
+
+    def was_denied(self, at):
+        """At that time, not now: on a busy machine, an end may be noticed long after it."""
+        return any(begin <= at <= end for begin, end in [*self.denials_past, *((begin, at) for begin in self.denied)])
 
     def feed_of(self, pid):
         daemon, feeds = self.feeds
         return feeds.get(pid) if self.daemon.alive() and daemon == self.daemon.pid else None
+
+    def was_denied_since(self, at):
+        return bool(self.denied) or self.denied_until >= at
 
     def look_at_feeds(self):
         """A thread: which consumer is on which feed, as the daemon says."""
@@ -167,7 +185,9 @@ class Storm:
 
     def tend(self, now):
         """Reaps what has ended, and lets lanes continue."""
-        if self.daemon.watch(now, self.restart_delay, not self.file_is_cut, now < self.faulty_until):
+        # It looks at all files as it starts.
+        faulty = self.faulty_from - STARTING_S < self.daemon.started_at < self.faulty_until
+        if self.daemon.watch(now, self.restart_delay, not self.file_is_cut, faulty):
             self.restarted_ns = time.monotonic_ns()
         self.look_at_silence(now)
         self.background = [process for process in self.background if process.poll() is None]
@@ -286,7 +306,9 @@ class Storm:
             self.findings.append(str(error))
         self.findings += self.daemon.unexpected
         # Whatever ends by itself, or by a signal that nobody here sends, says so in the log.
-        for line in self.instance.read_log().splitlines():
+        log = self.instance.read_log().splitlines()
+        self.condemned = photos.condemned(log)
+        for line in photos.without_crashes(log):
             if re.search(r"killed by signal (?!9 )|sanitizer|assert|transition", line, re.IGNORECASE):
                 self.findings.append(line)
 

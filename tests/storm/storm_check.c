@@ -99,6 +99,34 @@ static uint64_t compare_ragged(struct consumer *consumer, const struct feed_batc
     return wrong;
 }
 
+static uint64_t sample_at(struct consumer *consumer, uint64_t epoch, uint64_t position) {
+    if (consumer->windows.groups && consumer->order.shuffle)
+        return storm_window_sample(&consumer->windows, consumer->order.seed, epoch, position);
+    return storm_order_sample(&consumer->order, epoch, position);
+}
+
+// Where in the epoch the i-th sample of the batch stands. Where some were skipped, the last ones are in their places.
+static uint64_t position_of(struct consumer *consumer, const struct feed_batch *batch, uint64_t i,
+                            int64_t number) {
+    for (uint64_t k = 0; batch->skipped && k < batch->count + batch->skipped; k++)
+        if (sample_at(consumer, batch->epoch, batch->first_position + k) == (uint64_t)number)
+            return batch->first_position + k;
+    return batch->first_position + i;
+}
+
+// What a sample must be at that place; NULL: it cannot be there, since it cannot be decoded.
+static const uint8_t *right_bytes(struct consumer *consumer, const struct field *field, uint64_t number,
+                                  uint64_t epoch, uint64_t position) {
+    struct storm_image image;
+    if (!field->side)
+        return field->truth + number * field->bytes;
+    struct span span = truth_span(field, number);
+    bool made = storm_image_read(field->truth + span.begin, span.end - span.begin, &image) &&
+                storm_image_make(&image, consumer->options.seed, epoch, position, field->side, field->mask,
+                                 consumer->made);
+    return made ? consumer->made : NULL;
+}
+
 // How many samples do not have the bytes of the file; the batch's own names of them are in `numbers`.
 static uint64_t compare_field(struct consumer *consumer, const struct feed_batch *batch,
                               const struct field *field, const int64_t *numbers) {
@@ -113,16 +141,12 @@ static uint64_t compare_field(struct consumer *consumer, const struct feed_batch
         return batch->count;
     uint64_t wrong = 0;
     for (uint64_t i = 0; i < batch->count; i++) {
-        const uint8_t *right = field->truth + stored_number(consumer, batch, numbers[i]) * field->bytes;
-        wrong += memcmp(bytes + i * field->bytes, right, field->bytes) != 0;
+        const uint64_t position = position_of(consumer, batch, i, numbers[i]);
+        const uint8_t *right =
+            right_bytes(consumer, field, stored_number(consumer, batch, numbers[i]), batch->epoch, position);
+        wrong += !right || memcmp(bytes + i * field->bytes, right, field->bytes) != 0;
     }
     return wrong;
-}
-
-static uint64_t sample_at(struct consumer *consumer, uint64_t epoch, uint64_t position) {
-    if (consumer->windows.groups && consumer->order.shuffle)
-        return storm_window_sample(&consumer->windows, consumer->order.seed, epoch, position);
-    return storm_order_sample(&consumer->order, epoch, position);
 }
 
 // Whether the sample is one of those at the batch's positions, and none of those that were named before.
@@ -153,14 +177,13 @@ static bool name_samples(struct consumer *consumer, const struct feed_batch *bat
 // ---- Replaced samples --------------------------------------------------------------------------------------
 
 // Whether the i-th sample of the batch is this one, in all fields; none of them is ragged.
-static bool holds_at(const struct consumer *consumer, const struct feed_batch *batch, uint64_t i,
-                     uint64_t sample) {
+static bool holds_at(struct consumer *consumer, const struct feed_batch *batch, uint64_t i, uint64_t sample) {
     for (uint32_t k = 0; k < consumer->field_count; k++) {
         const struct field *field = &consumer->field[k];
         const struct feed_array *array = find_array(batch, field->name);
-        if (!array || array->bytes != batch->count * field->bytes ||
-            memcmp((const uint8_t *)array->data + i * field->bytes, field->truth + sample * field->bytes,
-                   field->bytes) != 0)
+        const uint8_t *right = right_bytes(consumer, field, sample, batch->epoch, batch->first_position + i);
+        if (!array || !right || array->bytes != batch->count * field->bytes ||
+            memcmp((const uint8_t *)array->data + i * field->bytes, right, field->bytes) != 0)
             return false;
     }
     return true;
@@ -195,6 +218,22 @@ uint64_t check_bytes(struct consumer *consumer, const struct feed_batch *batch) 
     return wrong;
 }
 
+// ---- Images that were skipped ------------------------------------------------------------------------------
+
+// Those that can be decoded. A loader that was paused too often at the same one may be the cause.
+static void count_passed_over(struct consumer *consumer, const struct feed_batch *batch) {
+    uint64_t missing = batch->skipped;
+    for (uint64_t i = 0; i < batch->count + batch->skipped && missing && consumer->field[0].side; i++) {
+        const uint64_t number = sample_at(consumer, batch->epoch, batch->first_position + i);
+        const struct span span = truth_span(&consumer->field[0], number);
+        struct storm_image image;
+        bool whole = storm_image_read(consumer->field[0].truth + span.begin, span.end - span.begin, &image) &&
+                     !image.doubtful;
+        missing -= !whole;
+    }
+    consumer->ledger->passed_over += consumer->field[0].side ? missing : 0;
+}
+
 // ---- Order -------------------------------------------------------------------------------------------------
 
 static bool precedes(const struct feed_batch *batch, uint64_t epoch, uint64_t first) {
@@ -210,6 +249,7 @@ void check_place(struct consumer *consumer, const struct feed_batch *batch) {
             check_find(consumer, &ledger->wrong, 1, "the end of the epoch is wrong", batch);
         if (batch->skipped && !consumer->skips)
             check_find(consumer, &ledger->lost, batch->skipped, "samples were skipped", batch);
+        count_passed_over(consumer, batch);
     } else if (precedes(batch, consumer->at.epoch, part.first)) {
         check_find(consumer, &ledger->doubled, whole, "an earlier batch", batch);
     } else {

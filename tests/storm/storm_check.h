@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "client/feed.h"
+#include "tests/storm/storm_image.h"
 #include "tests/storm/storm_ledger.h"
 #include "tests/storm/storm_mix.h"
 #include "tests/storm/storm_order.h"
@@ -18,9 +19,11 @@ struct field {
     const char *name;
     uint64_t bytes; // per sample; unused if it is ragged
     bool ragged;
+    uint32_t side; // of an image that is cropped at random, or of its mask; else 0
+    bool mask;
     const uint8_t *truth;
-    const uint8_t
-        *begins; // of a ragged field: u64 per sample and one more, where it begins in the truth; not aligned
+    // Of a ragged field and of images: u64 per sample and one more, where it begins in the truth; not aligned.
+    const uint8_t *begins;
 };
 
 struct consumer {
@@ -50,8 +53,9 @@ struct consumer {
     uint64_t held_count, taken;
     uint64_t sequence; // of the last batch
     uint32_t generation;
-    uint8_t *fetched;       // of a batch on a GPU
-    uint64_t fetched_bytes; // it has room for
+    uint8_t made[3 * STORM_SIDE_MOST * STORM_SIDE_MOST]; // an image as it must be
+    uint8_t *fetched;                                    // of a batch on a GPU
+    uint64_t fetched_bytes;                              // it has room for
 };
 
 // Adds to a counter of the ledger. The first finding of a lane is kept in words.

@@ -5,6 +5,7 @@
 // `storm_consumer --order SAMPLES SEED EPOCH` and `storm_consumer --windows GROUPS SEED EPOCH` print the order
 // instead. Exit status: 0 when it was asked to stop (SIGTERM) or has taken --batches, 1 after an error, which is in the
 // ledger, 2 for wrong options.
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +15,8 @@
 #include "base/time.h"
 #include "tests/storm/storm_check.h"
 #include "tests/storm/storm_options.h"
+
+#define LOOK_UP_MS 500
 
 static volatile sig_atomic_t stopping;
 
@@ -39,6 +42,7 @@ static int end_with(struct consumer *consumer, int err, const char *what) {
     snprintf(consumer->ledger->text, sizeof consumer->ledger->text, "%s: %s", what,
              feed_strerror(consumer->feed));
     consumer->ledger->error = (uint64_t)-err;
+    consumer->ledger->failed_ns = now_ns();
     return EXIT_FAILURE;
 }
 
@@ -109,12 +113,21 @@ static int refuse(struct consumer *consumer, const struct feed_batch *batch, uin
     return err;
 }
 
+// As feed_next(), until it is asked to stop: what it waits for may have been asked to stop, too (wait_for).
+static int next_batch(struct consumer *consumer, struct feed_batch *batch) {
+    int got;
+    do
+        got = feed_next(consumer->feed, batch, LOOK_UP_MS);
+    while (got == -EAGAIN && !stopping);
+    return got;
+}
+
 // 1 a batch, 0 none in this time, or an error.
 static int take(struct consumer *consumer) {
     struct storm_ledger *ledger = consumer->ledger;
     struct feed_batch *batch = &consumer->held[consumer->held_count];
     uint64_t begin = ledger->waiting_ns = now_ns();
-    int got = feed_next(consumer->feed, batch, -1);
+    int got = next_batch(consumer, batch);
     uint64_t now = now_ns();
     note_wait(consumer, begin, now);
     if (got != 1)

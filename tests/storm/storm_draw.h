@@ -5,8 +5,12 @@
 
 #include "tests/storm/storm_order.h"
 
-// The first 64 bits of Philox4x32-10.
-static inline uint64_t storm_philox(uint64_t key, uint64_t low, uint64_t high) {
+struct storm_words {
+    uint64_t low, high;
+};
+
+// Philox4x32-10.
+static inline struct storm_words storm_philox_words(uint64_t key, uint64_t low, uint64_t high) {
     for (int round = 0; round < 10; round++) {
         const uint64_t left = (low & UINT32_MAX) * UINT64_C(0xd2511f53);
         const uint64_t right = (high & UINT32_MAX) * UINT64_C(0xcd9e8d57);
@@ -15,7 +19,11 @@ static inline uint64_t storm_philox(uint64_t key, uint64_t low, uint64_t high) {
         low = new_low;
         key = ((key + UINT64_C(0x9e3779b9)) & UINT32_MAX) | ((key >> 32) + UINT64_C(0xbb67ae85)) << 32;
     }
-    return low;
+    return (struct storm_words){low, high};
+}
+
+static inline uint64_t storm_philox(uint64_t key, uint64_t low, uint64_t high) {
+    return storm_philox_words(key, low, high).low;
 }
 
 // The sample that stands at a position.

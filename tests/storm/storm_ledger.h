@@ -35,7 +35,9 @@ struct storm_ledger {
     uint64_t error;         // errno of the last consumer's end, 0: none
     uint64_t revoked;       // samples that were overwritten, as was said
     uint64_t replaced;      // samples in whose places others were
-    uint64_t unused[14];
+    uint64_t passed_over;   // images that are whole, and were skipped
+    uint64_t failed_ns;     // when the error was told
+    uint64_t unused[12];
     char text[256]; // of the error, or of the first finding
     struct storm_record record[2];
     struct storm_wait wait[STORM_WAITS];

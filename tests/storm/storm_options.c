@@ -31,13 +31,26 @@ static const struct argument options[] = {
     {"replaces", ARGUMENT_FLAG, offsetof(struct consumer, replaces)},
 };
 
-static bool add_field(struct consumer *consumer, char *text) { // NAME:BYTES, or NAME:ragged
-    char *bytes = strchr(text, ':');
-    if (!bytes || consumer->field_count == FEED_MAX_FIELDS)
+// The side that follows the word, or 0.
+static uint32_t side_after(const char *text, const char *word) {
+    if (strncmp(text, word, strlen(word)) != 0)
+        return 0;
+    unsigned long side = strtoul(text + strlen(word), NULL, 10);
+    return side <= STORM_SIDE_MOST ? (uint32_t)side : 0;
+}
+
+static bool add_field(struct consumer *consumer,
+                      char *text) { // NAME:BYTES, NAME:ragged, NAME:crop=N or NAME:mask=N
+    char *kind = strchr(text, ':');
+    if (!kind || consumer->field_count == FEED_MAX_FIELDS)
         return false;
-    *bytes++ = '\0';
-    consumer->field[consumer->field_count++] = (struct field){
-        .name = text, .bytes = strtoull(bytes, NULL, 10), .ragged = strcmp(bytes, "ragged") == 0};
+    *kind++ = '\0';
+    struct field *field = &consumer->field[consumer->field_count++];
+    const uint32_t image = side_after(kind, "crop="), mask = side_after(kind, "mask=");
+    *field = (struct field){.name = text, .side = image ? image : mask, .mask = mask != 0};
+    field->ragged = strcmp(kind, "ragged") == 0;
+    field->bytes =
+        field->side ? (uint64_t)field->side * field->side * (mask ? 1 : 3) : strtoull(kind, NULL, 10);
     return true;
 }
 
@@ -68,7 +81,7 @@ static void *map_file(const char *path, int flags, int protection, uint64_t *byt
 // Returns where that of the next field begins.
 static const uint8_t *find_truth(const struct consumer *consumer, struct field *field, const uint8_t *truth) {
     uint64_t bytes = consumer->stored * field->bytes;
-    if (field->ragged) {
+    if (field->ragged || field->side) {
         field->begins = truth;
         truth += (consumer->stored + 1) * sizeof(uint64_t);
         memcpy(&bytes, truth - sizeof bytes, sizeof bytes);

@@ -53,7 +53,7 @@ static void stage_all(struct chunk_plan *plan, uint64_t *random) {
 }
 
 static int open_stages(struct stage_set *stages, const struct fixture *fixture) {
-    return stage_set_open(stages, fixture->layout, fixture->ring.header->fields, NULL);
+    return stage_set_open(stages, fixture->layout, fixture->ring.header->fields, false, NULL);
 }
 
 static void check_extent(const struct fixture *fixture, const struct chunk_plan *plan,

@@ -177,7 +177,7 @@ static void status_as_json_has_gpus(void **state) {
     (void)state;
     char *text AUTO_FREE = output_of(cmd_status, "status", true, answer_status, NULL);
     json_t *json = json_loads(text, 0, NULL);
-    const char *support = NULL, *uuid, *name, *word;
+    const char *support = NULL, *uuid, *name, *word, *images;
     json_t *gpus;
     double age;
     json_int_t pid, pools, pool_bytes, pinned, bus, copied;
@@ -185,10 +185,10 @@ static void status_as_json_has_gpus(void **state) {
     assert_string_equal(support, "CUDA 12\n4");
     assert_int_equal(json_array_size(gpus), 2);
     assert_int_equal(json_unpack(json_array_get(gpus, 0),
-                                 "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f !}", "uuid", &uuid,
+                                 "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s !}", "uuid", &uuid,
                                  "name", &name, "state", &word, "pid", &pid, "pools", &pools, "pool_bytes",
                                  &pool_bytes, "pinned_bytes", &pinned, "bus_bytes_per_s", &bus,
-                                 "copied_bytes", &copied, "heartbeat_age_s", &age),
+                                 "copied_bytes", &copied, "heartbeat_age_s", &age, "images", &images),
                      0);
     assert_string_equal(uuid, UUID);
     assert_string_equal(word, "running");

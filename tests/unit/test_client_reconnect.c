@@ -327,7 +327,7 @@ static void expect_return(struct fake *fake, bool unbegun, uint32_t wait_for) {
     fake_die_and_return(fake);
     fake_welcome(fake, PROTO_VERSION);
     const Feedd__ClientMessage *message = fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_ATTACH);
-    FAKE_CHECK(fake, message && message->attach->reconnect);
+    FAKE_CHECK(fake, message && message->attach->reconnect && !message->attach->confirms);
     FAKE_CHECK(fake, message && message->attach->unbegun == unbegun);
     FAKE_CHECK(fake, message && message->attach->wait_for == wait_for);
     FAKE_CHECK(fake, message && message->attach->leases == 16);
@@ -335,7 +335,12 @@ static void expect_return(struct fake *fake, bool unbegun, uint32_t wait_for) {
 }
 
 static void tell_of_others(struct fake *fake) {
-    fake_open(fake); // nobody has been granted anything
+    fake_welcome(fake, PROTO_VERSION);
+    const Feedd__ClientMessage *message = fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_ATTACH);
+    FAKE_CHECK(fake, message && message->attach->confirms);
+    fake_attached(fake, fake->read_fd); // nobody has been granted anything
+    message = fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_RELEASE);
+    FAKE_CHECK(fake, message && !message->release->n_slots && !message->release->waiting);
     fake_await_sleep(fake);
     expect_return(fake, true, 3);
     fake->wait_for = 4;

@@ -92,7 +92,7 @@ static void test_defaults(void **state) {
     assert_int_equal(config->socket_mode, 0660);
     assert_int_equal(config->ring_memory, 4ull << 30);
     assert_int_equal(config->ring, 0);
-    assert_int_equal(config->loaders, 4);
+    assert_int_equal(config->loaders, 0);
     assert_int_equal(config->io, IO_AUTO);
     assert_int_equal(config->queue_depth, 256);
     assert_int_equal(config->log_level, LOG_LEVEL_INFO);

@@ -12,6 +12,7 @@
 #include "base/sizes.h"
 #include "client/ctl/cmd_show_options.h"
 #include "client/ctl/image_draw.h"
+#include "client/ctl/sheet.h"
 
 static struct feed_array field(enum feed_dtype dtype, const void *data, uint32_t dimensions, uint64_t a,
                                uint64_t b, uint64_t c) {
@@ -197,6 +198,39 @@ static void files_are_told_apart(void **state) {
     }
 }
 
+static void rows_of_a_sheet_are_full_if_they_can_be(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t images;
+        uint32_t columns;
+    } cases[] = {{0, 1},  {1, 1},  {2, 2},   {3, 3},    {4, 2},    {5, 3},
+                 {6, 3},  {7, 3},  {8, 4},   {10, 5},   {11, 4},   {32, 8},
+                 {40, 8}, {64, 8}, {97, 10}, {128, 16}, {256, 16}, {4294967296, 65536}};
+    for (size_t i = 0; i < COUNT_OF(cases); i++)
+        assert_int_equal(sheet_columns(cases[i].images), cases[i].columns);
+}
+
+static void a_sheet_takes_images_of_one_size_that_fit_into_a_file(void **state) {
+    (void)state;
+    uint8_t pixels[2 * 3 * 3] = {7};
+    struct sheet sheet CLEANUP(sheet_free) = {.count = 3};
+    struct image image = {.width = 3, .height = 2, .channels = 3, .pixels = pixels};
+    struct error error;
+    assert_int_equal(sheet_put(&sheet, 2, &image, &error), 0);
+    assert_int_equal(sheet.image.width, 3 * 3 + 2 * SHEET_GAP);
+    assert_int_equal(sheet.image.height, 2);
+    assert_int_equal(sheet.image.pixels[0], 0);
+    assert_int_equal(sheet.image.pixels[2 * (3 + SHEET_GAP) * 3], 7);
+    image.height = 1;
+    assert_int_equal(sheet_put(&sheet, 0, &image, &error), -EINVAL);
+    image = (struct image){.width = 3, .height = 2, .channels = 1, .pixels = pixels};
+    assert_int_equal(sheet_put(&sheet, 0, &image, &error), -EINVAL);
+    struct sheet large = {.count = 1u << 16};
+    image = (struct image){.width = 1u << 23, .height = 8, .channels = 1, .pixels = pixels};
+    assert_int_equal(sheet_put(&large, 0, &image, &error), -EFBIG);
+    assert_null(large.image.pixels);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(images_have_certain_shapes),
@@ -208,6 +242,8 @@ int main(void) {
         cmocka_unit_test(the_nearest_of_256_colours),
         cmocka_unit_test(two_rows_make_a_line),
         cmocka_unit_test(files_are_told_apart),
+        cmocka_unit_test(rows_of_a_sheet_are_full_if_they_can_be),
+        cmocka_unit_test(a_sheet_takes_images_of_one_size_that_fit_into_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,9 +94,10 @@ static void test_the_journal_is_told_the_priority_alone(void **state) {
     log_error("a");
     log_warning("b");
     log_info("c");
+    log_open("loader 7", LOG_LEVEL_DEBUG);
     log_debug("d");
     unsetenv("JOURNAL_STREAM");
-    assert_string_equal(take_output(), "<3>feedd: a\n<4>feedd: b\n<6>feedd: c\n<7>feedd: d\n");
+    assert_string_equal(take_output(), "<3>a\n<4>b\n<6>c\n<7>loader 7: d\n");
 }
 
 // A service may send its errors somewhere else; the variable is there all the same.

@@ -1,4 +1,4 @@
-// From counters to rates and a word: pure arithmetic.
+// From counters to rates: pure arithmetic.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,35 +85,6 @@ static void odd_counters_give_no_absurd_rates(void **state) {
     assert_true(rates.seconds > 0);
 }
 
-static void the_bottleneck_is_named(void **state) {
-    (void)state;
-    const struct {
-        uint64_t consumers;
-        double ring_full, room, io, data;
-        const char *word;
-    } cases[] = {
-        {0, 1, 1.0, 0.0, 0.0, "idle"},
-        {1, 1, 0.9, 0.0, 0.0, "consumers"},
-        {2, 1, 0.9, 0.0, 0.05, "consumers"},
-        {2, 1, 0.9, 0.0, 0.5, "consumers"}, // one lags, the other waits for it
-        {2, 0, 0.9, 0.0, 0.5, "handover"},
-        {1, 1, 0.9, 0.0, 0.5, "handover"},
-        {1, 0, 0.0, 0.9, 0.8, "storage"},
-        {1, 0, 0.0, 0.4, 0.8, "loaders"},
-        {1, 0, 0.0, 0.0, 0.2, "loaders"},
-        {1, 0, 0.2, 0.7, 0.05, "none"},
-        {1, 0.5, 0.4, 0.0, 0.05, "none"},
-    };
-    for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        struct feed_rates rates = {.ring_full = cases[i].ring_full,
-                                   .room_wait = cases[i].room,
-                                   .io_wait = cases[i].io,
-                                   .consumer_wait = cases[i].data};
-        struct stats_feed_snapshot feed = {.consumers = cases[i].consumers};
-        assert_string_equal(rates_bottleneck(&rates, &feed), cases[i].word);
-    }
-}
-
 // ---- GPUs --------------------------------------------------------------------------------------------------
 
 static void rates_of_a_gpu(void **state) {
@@ -187,7 +158,6 @@ int main(void) {
         cmocka_unit_test(rates_are_differences_over_time),
         cmocka_unit_test(without_an_earlier_look_it_is_since_the_start),
         cmocka_unit_test(odd_counters_give_no_absurd_rates),
-        cmocka_unit_test(the_bottleneck_is_named),
         cmocka_unit_test(rates_of_a_gpu),
         cmocka_unit_test(odd_counters_of_a_gpu_give_no_absurd_rates),
         cmocka_unit_test(the_daemon_is_alive_wedged_gone_or_stopped),

@@ -306,7 +306,7 @@ static void test_descriptors_run_out(void **state) {
     with_descriptor_limit(
         20, "this process may have only 20 files open at once; raise LimitNOFILE or ulimit -n (a reload");
     with_descriptor_limit(
-        50, "found 30 files, wanted at most 6, because a process may open 50; raise LimitNOFILE");
+        50, "found 30 files, wanted at most 4, because a process may open 50; raise LimitNOFILE");
     dataset_unref(open_good(ONE "limit*\n"));
 }
 

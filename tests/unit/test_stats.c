@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "shm/stats.h"
 #include "shm/stats_read.h"
+#include "shm/trace.h"
 #include "tests/unit/mappings.h"
 
 static char folder[64], path[128];
@@ -98,7 +99,9 @@ static void test_what_is_created_can_be_opened(void **state) {
     assert_false(snapshot->stopped);
     assert_int_equal(stat(path, &status), 0);
     assert_int_equal(status.st_mode & 07777, 0640);
-    assert_int_equal(status.st_size, sizeof *region);
+    assert_int_equal(status.st_size, STATS_FILE_BYTES);
+    // The rings of the timeline take no memory yet.
+    assert_true((uint64_t)status.st_blocks * 512 < sizeof *region + 64 * RING_PAGE);
     assert_true((uint64_t)status.st_blocks * 512 >= sizeof *region);
     assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     atomic_store(&region->header.heartbeat_ns, 77);
@@ -250,7 +253,7 @@ static void test_no_lie_is_taken(void **state) {
     stats_close(create(&fd));
     lie(fd, offsetof(struct stats_header, magic), 0, 8, -EAGAIN, "not ready");
     lie(fd, offsetof(struct stats_header, magic), 1, 8, -EPROTO, "not a statistics file");
-    lie(fd, offsetof(struct stats_header, version), STATS_VERSION + 1, 4, -EPROTO, "version 7");
+    lie(fd, offsetof(struct stats_header, version), STATS_VERSION + 1, 4, -EPROTO, "version 8");
     lie(fd, offsetof(struct stats_header, header_bytes), 1, 4, -EPROTO, "another build");
     lie(fd, offsetof(struct stats_header, total_bytes), 1, 8, -EPROTO, "another build");
     lie(fd, offsetof(struct stats_header, max_feeds), 1, 4, -EPROTO, "another build");
@@ -262,7 +265,7 @@ static void test_no_lie_is_taken(void **state) {
     assert_int_equal(mapped_bytes(), before);
     assert_int_equal(ftruncate(fd, RING_PAGE), 0);
     assert_not_opened(-EPROTO, "4096 bytes instead of");
-    assert_int_equal(ftruncate(fd, sizeof(struct stats_region) + 1), 0);
+    assert_int_equal(ftruncate(fd, STATS_FILE_BYTES + 1), 0);
     assert_not_opened(-EPROTO, "bytes instead of");
     assert_int_equal(ftruncate(fd, RING_PAGE - 1), 0);
     assert_not_opened(-EPROTO, "not a statistics file");
@@ -298,10 +301,14 @@ static void test_sums(void **state) {
         give_record(region, 200 * i, i == 1 ? 9 : 7);
         for (int counter = 0; counter < LOADER_COUNTERS; counter++)
             stats_add(&mapped->counters[counter], (uint64_t)counter + 10 * i);
+        for (int kind = 0; kind < LOADER_LATENCIES; kind++)
+            latency_add(&mapped->latencies[kind], 1000000, (uint64_t)kind + 10 * i);
         munmap(mapped, sizeof *mapped);
     }
     stats_add(&region->loaders[300].counters[0], 1000000); // belongs to nobody
     stats_add(&region->feeds[0].retired[LOADER_bytes], 1000);
+    latency_add(&region->feeds[0].retired_latencies[LOADER_LATENCY_fill], 1000000, 500);
+    latency_add(&region->feeds[5].latencies[FEED_LATENCY_lease], 7, 70);
     stats_add(&region->feeds[0].counters[FEED_batches], 5);
     stats_add(&region->feeds[5].counters[FEED_batches], 6);
     atomic_store(&region->feeds[5].slots_ready, 11);
@@ -321,6 +328,14 @@ static void test_sums(void **state) {
         assert_int_equal(snapshot->feeds[0].loader[counter], 2 * counter + 20 + more);
         assert_int_equal(snapshot->feeds[1].loader[counter], counter + 10);
     }
+    for (int kind = 0; kind < LOADER_LATENCIES; kind++) {
+        uint64_t more = kind == LOADER_LATENCY_fill ? 500 : 0;
+        const uint32_t bucket = latency_bucket(1000000);
+        assert_int_equal(snapshot->feeds[0].loader_latency[kind][bucket], 2 * kind + 20 + more);
+        assert_int_equal(snapshot->feeds[1].loader_latency[kind][bucket], kind + 10);
+    }
+    assert_int_equal(snapshot->feeds[0].feed_latency[FEED_LATENCY_lease][0], 0);
+    assert_int_equal(snapshot->feeds[1].feed_latency[FEED_LATENCY_lease][0], 70);
     assert_int_equal(snapshot->feeds[0].feed[FEED_batches], 5);
     assert_int_equal(snapshot->feeds[1].feed[FEED_batches], 6);
     assert_int_equal(snapshot->feeds[1].slots_ready, 11);
@@ -354,6 +369,12 @@ static void test_every_counter_has_its_text(void **state) {
         assert_true(feed_counter_texts[i].name && feed_counter_texts[i].unit && feed_counter_texts[i].text);
     for (int i = 0; i < GPU_COUNTERS; i++)
         assert_true(gpu_counter_texts[i].name && gpu_counter_texts[i].unit && gpu_counter_texts[i].text);
+    for (int i = 0; i < LOADER_LATENCIES; i++)
+        assert_true(loader_latency_texts[i].name && loader_latency_texts[i].text);
+    for (int i = 0; i < FEED_LATENCIES; i++)
+        assert_true(feed_latency_texts[i].name && feed_latency_texts[i].text);
+    for (int i = 0; i < GPU_LATENCIES; i++)
+        assert_true(gpu_latency_texts[i].name && gpu_latency_texts[i].text);
     assert_string_equal(gpu_counter_texts[GPU_copied_bytes].name, "copied_bytes");
     assert_string_equal(loader_counter_texts[LOADER_storage_bytes].name, "storage_bytes");
     assert_string_equal(feed_counter_texts[FEED_consumer_wait_ns].unit, "ns");

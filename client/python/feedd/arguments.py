@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from .place import collated
 from .waiting import warn
 
 # torch's arguments: the values that ask for nothing, and a sentence on what feedd does instead.
@@ -18,7 +19,7 @@ _WITHOUT_MEANING: dict[str, tuple[tuple[Any, ...], str]] = {
     "batch_sampler": ((None,), "The daemon makes the batches from batch_size=, shuffle= and drop_last=; a BatchSampler of torch"
                                " is accepted. indices=, split= and weights= choose samples"),
     "num_workers": ((0,), "The daemon's loaders read for all its clients: set loaders= in feedd.conf, and leave this at 0"),
-    "collate_fn": ((None,), "A batch comes as one tensor per field; process it further in the loop, or with"
+    "collate_fn": ((None, collated), "A batch comes as one tensor per field; process it further in the loop, or with"
                             " transform.FIELD= in feedd.conf"),
     "pin_memory": ((False, True), ""),
     "pin_memory_device": (("",), "Ask for device=\"cuda:N\""),

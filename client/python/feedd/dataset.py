@@ -11,6 +11,7 @@ from . import frameworks
 from ._feed import Array, Feed
 from .arguments import explains, script_name
 from .errors import from_code
+from .place import Place
 from .view import view_of
 from .waiting import next_batch
 
@@ -100,6 +101,10 @@ class Dataset:
         if not 0 <= number < len(self):
             raise IndexError(f"sample {index} of a dataset of {len(self)}")
         return self._read(number)
+
+    def __getitems__(self, numbers: Any) -> Any:
+        """For torch's DataLoader: several samples, or the batch at a place of a ``batch_sampler`` of ours."""
+        return numbers.fetch() if isinstance(numbers, Place) else [self[number] for number in numbers]
 
     def close(self) -> None:
         """Disconnects from the daemon until the next sample is asked for."""

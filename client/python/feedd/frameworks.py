@@ -101,6 +101,8 @@ def device_name(device: Any) -> str:
     torch."""
     name = f"cuda:{device}" if isinstance(device, int) and not isinstance(device, bool) else str(device)
     torch = sys.modules.get("torch")
+    if name == "cpu:0":  # as torch may call it
+        return "cpu"
     if name == "cuda" and torch is not None and torch.cuda.is_initialized():
         return f"cuda:{torch.cuda.current_device()}"
     return name

@@ -1,6 +1,7 @@
 """DataLoader: iterates over the batches of a dataset that a feedd daemon serves, epoch after epoch."""
 
 import errno
+import functools
 import gc
 import os
 import weakref
@@ -16,6 +17,7 @@ from .errors import OptionError, TooManyBatches, from_code
 from .iteration import Iteration
 from .ranks import RankFinder, Ranks, reopened_name
 from .samplers import adopted
+from .torch_interface import Iterated, TorchInterface
 from .waiting import explain_too_many, next_batch, what_is_awaited
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 _STATE_VERSION = 1
 
 
-class DataLoader:
+class DataLoader(TorchInterface):
     """Batches of a dataset, shaped like ``torch.utils.data.DataLoader``.
 
     Iterating gives one epoch: tuples of tensors ``[batch, ...]`` in field order, or dicts with ``as_dict=True``, over the
@@ -53,7 +55,8 @@ class DataLoader:
         The others are accepted with values that ask for nothing; otherwise an error says what feedd does instead.
         ``pin_memory=True`` and ``persistent_workers=True`` have no effect, and a warning says so.
 
-    ``loader.dataset`` is a ``feedd.Dataset``, so that ``len(loader.dataset)`` is the number of samples.
+    ``loader.dataset`` is a ``feedd.Dataset``, so that ``len(loader.dataset)`` is the number of samples. With PyTorch, a loader
+    has all attributes of torch's class, and ``isinstance(loader, torch.utils.data.DataLoader)`` holds: docs/frameworks.md.
 
     Which samples, in place of a [view NAME] in feedd.conf; one of
         split, split_seed: the part from one fraction of the samples to another, such as ``(0.0, 0.9)``, in steps of a
@@ -89,6 +92,8 @@ class DataLoader:
     Raises ``feedd.Error`` and its subclasses, ``TypeError`` and ``ValueError``. A loader may be used from any thread, one at
     a time. Once it has been used, it cannot be pickled or used in the child of a fork: make another one there.
     """
+
+    _feed: Feed | None = None
 
     @explains
     def __init__(
@@ -134,8 +139,8 @@ class DataLoader:
         refuse_meaningless(given)
         self.dataset = dataset_of(given)
         self.batch_size = whole_number("batch_size", given["batch_size"], 1, 2**24 - 1)
-        self.drop_last = bool(given["drop_last"])
-        self.timeout = timeout
+        self.drop_last, self.shuffle = bool(given["drop_last"]), bool(given["shuffle"])
+        self.timeout, self.generator = timeout, given["generator"]
         self._timeout_ms = milliseconds(timeout)
         self._rank_finder = RankFinder(given["rank"], given["world_size"], local_world_size, device_world_size, share)
         self._device = device
@@ -145,7 +150,7 @@ class DataLoader:
         self.framework = frameworks.choose(framework, where)
         self._ragged = ragged_fields.choose(ragged, self.framework)
         self._options: dict[str, Any] = {
-            "shuffle": bool(given["shuffle"]),
+            "shuffle": self.shuffle,
             "drop_last": self.drop_last,
             "seed": self.seed,
             **self._rank_finder.options(),
@@ -158,7 +163,7 @@ class DataLoader:
         self._reopened = 0  # how many times the ranks have moved to another place together
         self._iteration: weakref.ref[Iteration] | None = None
         self._wanted_epoch: int | None = None
-        self._begun = False  # batches of the current epoch were taken, but not its last
+        self._begun, self._iterated = False, Iterated()  # begun: batches of the epoch were taken, but not its last
         self._begin()
 
     def _begin(self) -> None:
@@ -167,9 +172,9 @@ class DataLoader:
         self._loaded: str | None = None  # the token of the last state that was loaded
         self._has_had_batches = False  # since the feed was opened
         self._tried: tuple[int, str] | None = None  # the epoch that was last tried, and its token
-        self._feed: Feed | None = self._open(None, 0)
+        self._feed = self._open(None, 0)
         about = self._describe()
-        self._epoch = about["start_epoch"]
+        self._epoch, self._consumed = about["start_epoch"], about["start_consumed"]
         self._names = tuple(name for name, _, _ in about["fields"])
         try:
             ragged_fields.refuse(self.framework, about["fields"])
@@ -177,8 +182,6 @@ class DataLoader:
         except BaseException:
             self.close()
             raise
-
-    # ---- What it is ------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """Batches of a whole epoch, for this rank."""
@@ -220,6 +223,13 @@ class DataLoader:
         way."""
         self._fix_ranks()
         self._supersede()
+        self._move()
+        iteration = Iteration(self)
+        self._iteration = weakref.ref(iteration)
+        return iteration
+
+    def _move(self) -> None:
+        """Goes to where the next iteration begins."""
         wanted, self._wanted_epoch = self._wanted_epoch, None
         try:
             if wanted is not None or self._begun:
@@ -229,9 +239,6 @@ class DataLoader:
         except BaseException:
             self._wanted_epoch = wanted  # for another try
             raise
-        iteration = Iteration(self)
-        self._iteration = weakref.ref(iteration)
-        return iteration
 
     def _supersede(self) -> None:
         iteration = self._iteration() if self._iteration is not None else None
@@ -281,7 +288,7 @@ class DataLoader:
                 raise explain_too_many(error, held, self._options["prefetch"], self._ranks.share) from None
         assert batch is not None, "a run without a number of epochs does not end"
         self._begun = not batch.last_of_epoch
-        self._epoch = batch.epoch + 1 if batch.last_of_epoch else batch.epoch
+        self._epoch, self._consumed = self._ranks.place_after(batch, self.batch_size)
         return batch
 
     def _next(self) -> Batch | None:
@@ -294,8 +301,6 @@ class DataLoader:
         convert = self._convert
         tensors = tuple(convert(array) for array in batch.arrays())
         return dict(zip(self._names, tensors)) if self.as_dict else tensors
-
-    # ---- State -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader stands: after the last batch handed out. It is small and made of plain types."""
@@ -354,7 +359,8 @@ class DataLoader:
         self._reopened = reopened
         self._left_at = None
         self._begun = False
-        self._epoch = self._describe()["start_epoch"]
+        about = self._describe()
+        self._epoch, self._consumed = about["start_epoch"], about["start_consumed"]
 
     def _opened(self) -> Feed:
         if self._feed is None and self._left_at is not None:
@@ -391,8 +397,4 @@ class DataLoader:
         untouched = not self._rank_finder.fixed and self._loaded is None and self._wanted_epoch is None
         if not untouched or type(self) is not DataLoader:
             raise TypeError("a feedd.DataLoader belongs to its process: make one in each, and pass state_dict() between them")
-        return _make, (self._made_with,)
-
-
-def _make(arguments: dict[str, Any]) -> DataLoader:
-    return DataLoader(**arguments)
+        return functools.partial(DataLoader, **self._made_with), ()

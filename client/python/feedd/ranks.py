@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from ._feed import Batch
 from .arguments import optional_number, whole_number
 from .errors import from_code
 
@@ -20,6 +21,13 @@ class Ranks:
     world_size: int
     local_world_size: int
     share: str | None
+
+    def place_after(self, batch: Batch, batch_size: int) -> tuple[int, int]:
+        """Where the ranks stand when each has had its batch: the epoch, and the samples of it that they have consumed."""
+        if batch.last_of_epoch:
+            return batch.epoch + 1, 0
+        # Each rank's batch is a whole one, and they lie one after another.
+        return batch.epoch, batch.first_position + batch_size * (self.world_size - self.rank)
 
 
 def _distributed() -> tuple[int, int] | None:

@@ -14,11 +14,29 @@ def adopted(arguments: dict[str, Any]) -> dict[str, Any]:
     given = dict(arguments)
     torch = sys.modules.get("torch.utils.data")
     if torch is not None:
+        _take_loader(given)
         _take_batch_sampler(torch, given)
         source = given["dataset"]
         _take_subset(torch, given)
         _take_sampler(torch, given, source)
     return given
+
+
+def _take_loader(given: dict[str, Any]) -> None:
+    """Of a loader's own batch_sampler, as when Lightning makes one loader of another for predictions: that loader's arguments,
+    but for drop_last. What is given beside it are attributes of that loader, too."""
+    from .torch_samplers import LoaderSampler, loaders_own  # which needs torch
+
+    first = own = loaders_own(given["batch_sampler"])
+    while first is not None and own is not None:
+        if not isinstance(own.sampler, LoaderSampler):
+            raise ValueError(f"the order of a feedd.DataLoader cannot be that of a {type(own.sampler).__name__}: make the"
+                             " loader with shuffle=False (as for Lightning's overfit_batches)")
+        loader = own.sampler.loader
+        if given["dataset"] is not loader.dataset:
+            raise ValueError(f"the batch_sampler is that of a loader over {loader.dataset!r}: give that dataset with it")
+        given.update(loader._made_with, drop_last=first.drop_last)
+        own = loaders_own(given["batch_sampler"])  # that loader may have been made in the same way
 
 
 def _take_batch_sampler(torch: Any, given: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from .errors import Error
+from .programs import packaged
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 15.0
@@ -39,7 +40,7 @@ def _why_not(wanted: str) -> str:
 
 
 def _find_program(program: str | os.PathLike[str] | None) -> str:
-    wanted = os.fspath(program) if program is not None else os.environ.get("FEEDD_PROGRAM") or "feedd"
+    wanted = os.fspath(program) if program is not None else os.environ.get("FEEDD_PROGRAM") or packaged("feedd") or "feedd"
     found = shutil.which(wanted) or shutil.which(wanted, path=os.pathsep.join(_PLACES))
     if found is None:
         raise Error(_why_not(wanted))
@@ -221,8 +222,9 @@ def serve(config: str | os.PathLike[str] | Sections, *, program: str | os.PathLi
     ``config`` is the name of a feedd.conf, its text, or a dict of sections such as
     ``{"cifar100": {"format": "records", ...}, "view val": {"of": "cifar100", ...}}``. Relative paths in a file
     start at its folder, all others at the working directory. ``program`` is the path of feedd: by default
-    ``$FEEDD_PROGRAM``, else it is looked up on ``$PATH``. While the daemon runs, ``$FEEDD_SOCKET`` points to it, so that
-    loaders in this process and its children find it. Raises ``feedd.Error`` with the daemon's own message.
+    ``$FEEDD_PROGRAM``, else the one in this package, if its wheel has it (``make wheel``), else the one on ``$PATH``. While the
+    daemon runs, ``$FEEDD_SOCKET`` points to it, so that loaders in this process and its children find it. Raises
+    ``feedd.Error`` with the daemon's own message.
     """
     return Service(_find_program(program), config)
 

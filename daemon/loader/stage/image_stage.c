@@ -6,10 +6,9 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "daemon/image/pipeline.h"
+#include "daemon/loader/stage/guarded_cache.h"
+#include "daemon/loader/stage/image_table.h"
 #include "daemon/loader/stage/transform_run.h"
-
-#define CHANNELS_MOST 3u
-#define TABLE_BYTES   4u // of the largest type that is looked up
 
 struct image_stage {
     struct stage stage;
@@ -18,8 +17,12 @@ struct image_stage {
     struct image_pipeline *pipeline;
     // What the values 0..255 of each channel become. If what a value becomes depends on the others of its sample, or is
     // larger, the pixels go to `pixels` first.
-    uint8_t table[CHANNELS_MOST * IMAGE_TABLE_VALUES * TABLE_BYTES];
+    uint8_t table[IMAGE_TABLE_BYTES];
     uint8_t *pixels;
+    // Of decoded samples; NULL: none. `field` is this stage's in the layout.
+    struct sample_cache *cache;
+    const struct dataset_layout *layout;
+    uint32_t field;
 };
 
 static int image_bytes_needed(const struct stage *stage, uint64_t stored_bytes, uint64_t *bytes) {
@@ -30,20 +33,37 @@ static int image_bytes_needed(const struct stage *stage, uint64_t stored_bytes, 
     return 0;
 }
 
-// What tells clients why, without the sentence.
-static int reason_code(int err) {
-    switch (err) {
-    case -EBADMSG:
-        return -IMAGE_DAMAGED_ERROR;
-    case -ENOTSUP:
-        return -IMAGE_UNKNOWN_ERROR;
-    case -EFBIG:
-        return -IMAGE_LARGE_ERROR;
-    case -EINVAL:
-        return -IMAGE_SIZE_ERROR;
-    default:
-        return err;
+// What becomes an entry of the cache.
+struct keeping {
+    struct sample_cache *cache;
+    uint64_t entry;
+};
+
+static void keep(void *context, const struct image *image) {
+    const struct keeping *keeping = context;
+    guarded_cache_store(keeping->cache, keeping->entry, image);
+}
+
+// The only sample of a run.
+static int run_cached(struct image_stage *self, const struct stage_run *run, const struct image_place *place,
+                      uint8_t *to, struct error *error) {
+    const uint32_t channels = self->image->steps.channels;
+    struct keeping keeping = {self->cache,
+                              dataset_cache_entry(self->layout, self->field, run->stored_sample)};
+    struct sample_cached cached = run->cached;
+    if (!cached.pixels) // it may have been kept since the chunk was planned
+        cached = guarded_cache_find(self->cache, keeping.entry, channels);
+    if (cached.pixels) {
+        const struct image image = {(uint8_t *)(uintptr_t)cached.pixels, cached.width, cached.height,
+                                    channels, (size_t)cached.width * channels};
+        self->cache->counts.found++;
+        return guarded_cache_run(self->cache, self->pipeline, &image, place, to, error);
     }
+    // Where there is no room, only what is delivered has to be resized.
+    return self->cache->full
+               ? image_pipeline_run(self->pipeline, run->stored, run->stored_bytes, place, to, error)
+               : image_pipeline_run_and_keep(self->pipeline, run->stored, run->stored_bytes, place, to, keep,
+                                             &keeping, error);
 }
 
 static void image_stage_run(struct stage *stage, const struct stage_run *run) {
@@ -52,10 +72,12 @@ static void image_stage_run(struct stage *stage, const struct stage_run *run) {
         struct error error = {0};
         const struct image_place place = {run->seed, run->epoch, run->first_position + i};
         uint8_t *delivered = run->delivered + i * run->delivered_bytes;
-        int err = image_pipeline_run(self->pipeline, run->stored + i * run->stored_bytes, run->stored_bytes,
-                                     &place, self->pixels ? self->pixels : delivered, &error);
+        uint8_t *to = self->pixels ? self->pixels : delivered;
+        int err = self->cache ? run_cached(self, run, &place, to, &error)
+                              : image_pipeline_run(self->pipeline, run->stored + i * run->stored_bytes,
+                                                   run->stored_bytes, &place, to, &error);
         if (err)
-            stage_refuse(run, i, reason_code(err), "%s", error.text);
+            stage_refuse(run, i, image_refusal_code(err), "%s", error.text);
         else if (self->pixels)
             transform_run(self->transform, self->pixels, delivered, 1);
     }
@@ -76,23 +98,14 @@ static const struct stage_ops image_ops = {
     .close = image_close,
 };
 
-// One sample that has every value in every channel.
-static void make_table(struct image_stage *self) {
-    const uint32_t channels = self->image->steps.channels;
-    uint8_t values[CHANNELS_MOST * IMAGE_TABLE_VALUES];
-    for (uint32_t i = 0; i < channels * IMAGE_TABLE_VALUES; i++)
-        values[i] = (uint8_t)i;
-    struct transform transform = *self->transform;
-    transform_fit_planes(&transform, channels, IMAGE_TABLE_VALUES);
-    transform_run(&transform, values, self->table, 1);
-}
-
 static int open_pipeline(struct image_stage *self, struct error *error) {
     const struct transform *transform = self->transform;
     const uint32_t bytes = dtype_bytes(transform->target);
     struct image_finish finish = {.element_bytes = 1};
-    if (transform_is_of_values(transform) && bytes <= TABLE_BYTES) {
-        make_table(self);
+    if (!transform->step_count && transform->target == DTYPE_U8) {
+        finish.planes = transform->planes; // as they are
+    } else if (transform_is_of_values(transform) && bytes <= IMAGE_TABLE_ELEMENT) {
+        image_table_make(transform, self->image->steps.channels, self->table);
         finish =
             (struct image_finish){.table = self->table, .element_bytes = bytes, .planes = transform->planes};
     } else {
@@ -108,7 +121,7 @@ int image_stage_open(const struct dataset_image *image, const struct transform *
     const struct image_steps *steps = &image->steps;
     const uint64_t pixels = (uint64_t)steps->width * steps->height;
     *stage = NULL;
-    if (!steps->channels || steps->channels > CHANNELS_MOST ||
+    if (!steps->channels || steps->channels > IMAGE_TABLE_CHANNELS ||
         pixels * steps->channels != transform->elements ||
         transform->elements * dtype_bytes(transform->target) != delivered_bytes ||
         transform->step_count > TRANSFORM_MAX_STEPS)
@@ -127,4 +140,12 @@ int image_stage_open(const struct dataset_image *image, const struct transform *
     else
         *stage = &self->stage;
     return err;
+}
+
+void image_stage_use_cache(struct stage *stage, struct sample_cache *cache,
+                           const struct dataset_layout *layout, uint32_t field) {
+    struct image_stage *self = (struct image_stage *)stage;
+    self->cache = cache;
+    self->layout = layout;
+    self->field = field;
 }

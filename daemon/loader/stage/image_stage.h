@@ -10,4 +10,9 @@
 int image_stage_open(const struct dataset_image *image, const struct transform *transform,
                      uint64_t delivered_bytes, struct stage **stage, struct error *error);
 
+// Has the stage of a field, which the layout's cache keeps, take samples from `cache`, and put those into it that it
+// decodes. Both must outlive it.
+void image_stage_use_cache(struct stage *stage, struct sample_cache *cache,
+                           const struct dataset_layout *layout, uint32_t field);
+
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/scope.h"
+#include "shm/sample_cache.h"
 
 struct stage;
 struct stage_run;
@@ -47,6 +48,10 @@ struct stage_run {
     // Sample i stands at first_position + i of this epoch's order: what counted randomness is keyed by, with the feed's
     // seed.
     uint64_t seed, epoch, first_position;
+    // Of a slow stage, whose runs have one sample: the number of that among those stored in its part, and what a cache
+    // has of it. If that is anything, it has not been read.
+    uint64_t stored_sample;
+    struct sample_cached cached;
     // What stage_refuse calls.
     void (*refused)(void *context, uint32_t i, const struct error *error);
     void *context;

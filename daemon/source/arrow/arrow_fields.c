@@ -1,17 +1,13 @@
 #include "daemon/source/arrow/arrow_fields.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "base/dtype.h"
 #include "base/sizes.h"
 #include "daemon/source/build/builder_pad.h"
+#include "daemon/source/build/field_words.h"
 
 #define BLANKS " \t"
-
-static const char *skip_blanks(const char *at) {
-    return at + strspn(at, BLANKS);
-}
 
 static int refuse_type(struct builder *builder, const char *value) {
     char name[32];
@@ -26,28 +22,16 @@ static int refuse_type(struct builder *builder, const char *value) {
                           value, RING_MAX_DIMS, dtype_names);
 }
 
-static bool take_number(const char **at, uint64_t *number) {
-    *number = 0;
-    if (!isdigit((unsigned char)**at))
-        return false;
-    for (; isdigit((unsigned char)**at); (*at)++)
-        if (__builtin_mul_overflow(*number, 10u, number) ||
-            __builtin_add_overflow(*number, (uint64_t)(**at - '0'), number))
-            return false;
-    *at = skip_blanks(*at);
-    return true;
-}
-
 // "[N,...]" or "[]".
 static bool take_shape(const char **at, struct arrow_want *want) {
-    *at = skip_blanks(*at + 1);
+    *at = field_skip_blanks(*at + 1);
     want->form = **at == ']' ? ARROW_VALUES : ARROW_ARRAY;
     while (want->form == ARROW_ARRAY) {
-        if (want->dimensions == RING_MAX_DIMS || !take_number(at, &want->shape[want->dimensions++]))
+        if (want->dimensions == RING_MAX_DIMS || !field_take_number(at, &want->shape[want->dimensions++]))
             return false;
         if (**at != ',')
             break;
-        *at = skip_blanks(*at + 1);
+        *at = field_skip_blanks(*at + 1);
     }
     if (**at != ']')
         return false;
@@ -62,7 +46,7 @@ static bool take_type(const char **at, struct arrow_want *want) {
         return false;
     memcpy(type, *at, length);
     type[length] = '\0';
-    *at = skip_blanks(*at + length);
+    *at = field_skip_blanks(*at + length);
     want->form = ARROW_VALUE;
     want->dtype = dtype_parse(type);
     if (strcmp(type, "bytes") == 0) {
@@ -82,10 +66,10 @@ static bool take_type(const char **at, struct arrow_want *want) {
 static bool parse_value(const char *at, struct arrow_want *want) {
     if (!take_type(&at, want))
         return false;
-    at = skip_blanks(at);
+    at = field_skip_blanks(at);
     want->path = want->name;
     if (*at == '@')
-        want->path = at = skip_blanks(at + 1);
+        want->path = at = field_skip_blanks(at + 1);
     else if (*at)
         return false;
     return *want->path != '\0';

@@ -58,7 +58,9 @@ static void hash_images(XXH3_state_t *state, const struct dataset_layout *layout
         hash_number(state, i);
         hash_number(state, steps->count);
         hash_number(state, steps->channels);
-        hash_number(state, steps->flags);
+        hash_number(state, steps->flags & ~IMAGE_STEPS_GPU); // which delivers the same
+        if (steps->side)
+            hash_number(state, (uint64_t)steps->side << 32 | steps->side_filter);
         XXH3_64bits_update(state, steps->steps, steps->count * sizeof steps->steps[0]);
     }
 }

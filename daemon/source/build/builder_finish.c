@@ -5,6 +5,7 @@
 
 #include "base/sizes.h"
 #include "daemon/heritage.h"
+#include "daemon/source/build/builder_cache.h"
 #include "daemon/source/build/builder_direct.h"
 #include "daemon/source/build/builder_fingerprint.h"
 #include "daemon/source/build/builder_groups.h"
@@ -131,6 +132,8 @@ int builder_finish(struct builder *builder) {
         err = check_sample_bytes(builder);
     if (!err)
         err = divide_block_memory(builder);
+    if (!err)
+        err = builder_cache(builder);
     if (!err)
         err = check_descriptors(builder);
     if (!err)

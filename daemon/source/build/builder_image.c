@@ -5,11 +5,28 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "daemon/image/image.h"
+#include "daemon/image/resize.h"
 
 int builder_image_parse(struct builder *builder, struct image_steps *steps, const char **rest) {
     struct error error = {0};
     int err = image_steps_parse(builder->transform->value, steps, rest, &error);
     return err ? builder_refuse(builder, err, NULL, "%s", error.text) : 0;
+}
+
+static bool stored_encoded(const struct dataset_layout *layout, uint32_t field) {
+    const struct dataset_image *image = &layout->images[field];
+    return image->used ? image->stored.encoded : layout->fields[field].ragged;
+}
+
+// With a cache, steps on encoded images begin from those that it keeps. `of` has the steps that are taken: those of the
+// field, or of the one that it follows.
+static void begin_from_cache(const struct builder *builder, const char *of, struct image_steps *steps) {
+    const struct dataset_layout *layout = builder->dataset->layout;
+    for (uint32_t i = 0; i < layout->field_count && builder->config->cache; i++)
+        if (strcmp(layout->fields[i].name, of) == 0 && stored_encoded(layout, i)) {
+            steps->side = (uint32_t)builder->config->cache_size;
+            steps->side_filter = steps->with[0] ? IMAGE_NEAREST : IMAGE_BILINEAR;
+        }
 }
 
 // `with FIELD` takes the steps that are configured for that field, whether or not its transform has been applied.
@@ -65,6 +82,7 @@ int builder_image_fit(struct builder *builder, uint32_t index, const struct imag
         err = describe_stored(builder, field, &image->stored);
     if (err)
         return err;
+    begin_from_cache(builder, steps->with[0] ? steps->with : field->name, &image->steps);
     err = image_steps_fit(&image->steps, &image->stored, &error);
     if (err)
         return builder_refuse(builder, err, NULL, "%s", error.text);

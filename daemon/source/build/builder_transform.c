@@ -4,6 +4,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "daemon/dataset/gpu_images.h"
 #include "daemon/source/build/builder_image.h"
 #include "daemon/source/build/builder_index.h"
 
@@ -53,6 +54,8 @@ static int add_transform(struct builder *builder) {
         err = transform_fit_image(transform, images->height, images->width, images->channels, &error);
     else
         err = transform_fit(transform, field->dtype, field->dimensions, field->shape, &error);
+    if (!err)
+        err = gpu_images_check(&dataset->layout->images[index], transform, &error);
     if (err)
         return builder_refuse(builder, err, NULL, "%s", error.text);
     transform_shape(transform, &field->dimensions, field->shape);

@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "daemon/supervisor/clients/admission.h"
 #include "daemon/supervisor/clients/attach_answer.h"
+#include "daemon/supervisor/clients/attach_images.h"
 #include "daemon/supervisor/clients/attach_resume.h"
 #include "daemon/supervisor/clients/bring.h"
 #include "daemon/supervisor/clients/index_command.h"
@@ -128,6 +129,10 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
     refused = check_device(supervisor, attach->device, request, error);
     if (refused)
         return refused;
+    request->finishes_images = attach->finishes_images;
+    refused = attach_images_choose(session->supervisor, request, error);
+    if (refused)
+        return refused;
     request->shape.batch_size = attach->batch_size;
     const struct dataset *dataset = request->shape.dataset;
     request->shape.shuffle = attach->shuffle && !dataset_is_drawn(dataset); // draws are in random order
@@ -140,6 +145,7 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
     request->resume = *attach->resume != 0;
     request->prefetch = attach->prefetch;
     request->wait_for = attach->wait_for ? attach->wait_for : 1;
+    request->confirms = attach->confirms && !attach->reconnect; // one that returns has a place already
     read_return(attach, request);
     request->max_lag_s = attach->max_lag_s ? attach->max_lag_s : supervisor->config->max_lag_s;
     request->ring_bytes = attach->ring_bytes;
@@ -202,6 +208,12 @@ static int check_agreement(const struct served_feed *feed, const struct feed_sha
         return disagree(error, feed->name, "seed", have->seed, want->seed);
     if (have->world_size != want->world_size)
         return disagree(error, feed->name, "world_size", have->world_size, want->world_size);
+    if (have->gpu_images != want->gpu_images)
+        return error_set(
+            error, -EEXIST,
+            "feed \"%s\" has images that a GPU makes (decode gpu); all its consumers must be on GPUs"
+            " that can, or use another name",
+            feed->name);
     return mix_run_same(&have->mix, &want->mix) ? 0 : disagree_mix(error, feed->name, have);
 }
 
@@ -230,6 +242,9 @@ static int settle_disagreement(struct served_feed **feed, struct attach_request 
                                struct error *error) {
     struct feed_shape *shape = &request->shape;
     const struct mix_run *runs = &(*feed)->shape.mix;
+    // Whoever can take images that a GPU makes can take others, too.
+    if (served_feed_in_use(*feed))
+        shape->gpu_images &= (*feed)->shape.gpu_images;
     // Who brings no token joins where the feed is, wherever that got its weights.
     if (served_feed_in_use(*feed) && !request->resume && runs->sources == shape->mix.sources &&
         memcmp(runs->weights, shape->mix.weights, sizeof runs->weights) == 0)

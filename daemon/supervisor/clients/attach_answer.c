@@ -58,6 +58,7 @@ void attach_answer_describe(const struct member *member, struct attach_answer *a
     describe_mix(&member->feed->shape, &answer->mix);
     if (answer->mix.version)
         answer->attached.mix = &answer->mix;
+    attach_images_describe(member->feed, &answer->images, &answer->attached);
     if (describe_window(member->feed, &answer->window))
         answer->attached.window = &answer->window;
 }

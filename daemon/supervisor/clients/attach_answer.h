@@ -2,6 +2,7 @@
 #ifndef FEEDD_DAEMON_SUPERVISOR_CLIENTS_ATTACH_ANSWER_H
 #define FEEDD_DAEMON_SUPERVISOR_CLIENTS_ATTACH_ANSWER_H
 
+#include "daemon/supervisor/clients/attach_images.h"
 #include "daemon/supervisor/feeds/member.h"
 #include "proto/codec.h"
 #include "proto/frame.h"
@@ -11,6 +12,7 @@ struct attach_answer {
     Feedd__Attached attached;
     Feedd__Mix mix;
     Feedd__Window window;
+    struct attach_images images;
 };
 
 void attach_answer_describe(const struct member *member, struct attach_answer *answer);

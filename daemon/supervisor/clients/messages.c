@@ -7,7 +7,10 @@
 #include "daemon/supervisor/clients/attach.h"
 #include "daemon/supervisor/clients/bring.h"
 #include "daemon/supervisor/clients/index_command.h"
+#include "daemon/supervisor/clients/loaders_command.h"
 #include "daemon/supervisor/clients/query.h"
+#include "daemon/supervisor/clients/tracing.h"
+#include "daemon/supervisor/feeds/feed_clock.h"
 #include "daemon/supervisor/feeds/pool.h"
 #include "shm/stats.h"
 
@@ -71,19 +74,25 @@ static void handle_release(struct session *session, const Feedd__ClientMessage *
     struct member *member = &session->member;
     struct consumer *consumer = &member->consumer;
     struct delivery *delivery = member_delivery(member);
+    const uint64_t now = monotonic_ns();
     served_feed_mark(member->feed);
-    for (size_t i = 0; i < release->n_slots; i++)
-        if (delivery_release(delivery, consumer, release->slots[i]) < 0) {
-            stats_add(&member->feed->stats->counters[FEED_consumers_detached], 1);
-            session_fail(session, -EPROTO, "slot %" PRIu32 " was released, which this consumer does not hold",
-                         release->slots[i]);
-            return;
+    served_feed_gathered(member->feed, member); // it knows its place
+    for (size_t i = 0; i < release->n_slots; i++) {
+        const uint64_t granted_ns = feed_clock_granted_ns(delivery, consumer, release->slots[i]);
+        if (delivery_release(delivery, consumer, release->slots[i]) == 0) {
+            feed_clock_released(member, release->slots[i], granted_ns, now);
+            continue;
         }
+        stats_add(&member->feed->stats->counters[FEED_consumers_detached], 1);
+        session_fail(session, -EPROTO, "slot %" PRIu32 " was released, which this consumer does not hold",
+                     release->slots[i]);
+        return;
+    }
     // A consumer that holds all it may is not waiting for us, whatever it says; believing it would let it hold up the
     // others indefinitely.
     if (release->waiting && !consumer->waiting_since_ns && !consumer_at_end(consumer) &&
         consumer->held_count < consumer->prefetch)
-        consumer->waiting_since_ns = monotonic_ns();
+        feed_clock_wait_begins(consumer, now);
 }
 
 static void handle_query(struct session *session, const Feedd__ClientMessage *message) {
@@ -113,6 +122,12 @@ static void handle_command(struct session *session, const Feedd__ClientMessage *
         return;
     case FEEDD__COMMAND__KIND__INDEX:
         session->postponed = !index_command(session, message->command->name);
+        return;
+    case FEEDD__COMMAND__KIND__TRACE:
+        tracing_begin(session);
+        return;
+    case FEEDD__COMMAND__KIND__LOADERS:
+        loaders_command(session, message->command->name, message->command->count);
         return;
     case FEEDD__COMMAND__KIND__DRAIN:
         supervisor_drain(supervisor);

@@ -46,7 +46,7 @@ static void answer_datasets(struct session *session, uint32_t start) {
         if (!admission_shows_dataset(session, i) || !page_takes(&page))
             continue;
         uint32_t row = page.count - 1;
-        query_describe_dataset(supervisor, i, &rows[row], &indexing[row], fields[row], field_lists[row]);
+        query_describe_dataset(session, i, &rows[row], &indexing[row], fields[row], field_lists[row]);
         list[row] = &rows[row];
     }
     answer.next = page.next;

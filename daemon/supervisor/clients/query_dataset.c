@@ -2,7 +2,16 @@
 
 #include "daemon/io_mode.h"
 #include "daemon/on_error.h"
+#include "daemon/supervisor/clients/admission.h"
 #include "daemon/supervisor/clients/query_indexing.h"
+#include "daemon/supervisor/feeds/sample_caches.h"
+
+static void describe_cache(const struct session *session, const struct dataset *dataset,
+                           Feedd__Dataset *row) {
+    const uid_t user = admission_shows_all(session) ? CACHES_OF_ANYBODY : session->peer.uid;
+    row->cache_bytes = dataset->layout->cache.bytes;
+    row->cache_used = row->cache_bytes ? sample_caches_used(session->supervisor, dataset, user) : 0;
+}
 
 static void describe_open(const struct dataset *dataset, Feedd__Dataset *row, Feedd__Field *fields,
                           Feedd__Field **list) {
@@ -39,8 +48,9 @@ static void describe_open(const struct dataset *dataset, Feedd__Dataset *row, Fe
     row->fields = list;
 }
 
-void query_describe_dataset(const struct supervisor *supervisor, size_t place, Feedd__Dataset *row,
+void query_describe_dataset(const struct session *session, size_t place, Feedd__Dataset *row,
                             Feedd__Indexing *indexing, Feedd__Field *fields, Feedd__Field **list) {
+    const struct supervisor *supervisor = session->supervisor;
     const struct dataset_config *config = &supervisor->config->datasets[place];
     feedd__dataset__init(row);
     row->name = config->name;
@@ -51,6 +61,8 @@ void query_describe_dataset(const struct supervisor *supervisor, size_t place, F
     row->of = config->view ? config->of : row->of;
     row->on_error = (char *)on_error_name(config->on_error);
     query_describe_index(supervisor, place, row, indexing);
-    if (supervisor->datasets[place])
-        describe_open(supervisor->datasets[place], row, fields, list);
+    if (!supervisor->datasets[place])
+        return;
+    describe_open(supervisor->datasets[place], row, fields, list);
+    describe_cache(session, supervisor->datasets[place], row);
 }

@@ -11,6 +11,7 @@
 #include "daemon/supervisor/clients/admission.h"
 #include "daemon/supervisor/clients/query_confinement.h"
 #include "daemon/supervisor/clients/query_indexing.h"
+#include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/room.h"
 #include "gpu/gpu.h"
 #include "shm/stats.h"
@@ -76,6 +77,20 @@ void query_list_gpus(const struct stats_region *stats, uint64_t now, struct quer
     }
 }
 
+static const char *decoder_of(const struct device *device) {
+    if (device->state != DEVICE_READY || device->engine == ENGINE_NOT_WANTED)
+        return "loaders";
+    return device->engine == ENGINE_WORKS ? "engine" : device->engine_why;
+}
+
+static void name_decoders(const struct supervisor *supervisor, struct query_gpus *gpus) {
+    const struct device *device;
+    LIST_FOREACH(device, &supervisor->devices, link)
+        for (size_t i = 0; i < gpus->count; i++)
+            if (strcmp(gpus->rows[i].uuid, device->uuid) == 0)
+                gpus->rows[i].images = (char *)decoder_of(device);
+}
+
 // Absolute, because the client is in another directory.
 static char *absolute_path(const struct config *config, char *path, size_t bytes) {
     const char *name = strrchr(config->file, '/');
@@ -126,6 +141,7 @@ void query_status(struct session *session, void (*send)(struct session *session,
     status.longest_turn_work = work;
     status.long_turns = supervisor->clock.long_turns;
     query_list_gpus(supervisor->stats, now, &gpus);
+    name_decoders(supervisor, &gpus);
     status.n_gpus = gpus.count;
     status.gpus = gpus.list;
     status.gpu_support = support;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/states.h"
 #include "base/time.h"
+#include "daemon/supervisor/clients/tracing.h"
 #include "daemon/supervisor/closer.h"
 #include "daemon/trusted.h"
 
@@ -191,6 +192,7 @@ struct session *session_open(struct supervisor *supervisor, int fd, const struct
     session->trusted = user_is_trusted(peer->uid);
     session->opened_ns = now;
     member_init(&session->member, NULL);
+    session->member.process = (uint32_t)peer->pid;
     snprintf(session->name, sizeof session->name, "unnamed");
     LIST_INSERT_HEAD(&supervisor->sessions, session, link);
     supervisor->session_count++;
@@ -207,6 +209,7 @@ void session_close(struct session *session) {
 
 static void free_session(struct session *session) {
     struct supervisor *supervisor = session->supervisor;
+    tracing_end(session);
     mark_clear(&supervisor->marked_sessions, &session->mark);
     mark_clear(&supervisor->unsent_sessions, &session->unsent);
     LIST_REMOVE(session, link);

@@ -48,6 +48,7 @@ struct session {
         uint64_t round, generation; // of indexing.h, that it waits for; 0: none
     } index;
     struct brought *brought; // the view that it has brought; NULL: none
+    bool traces;             // it has turned the timeline on (tracing.h)
     bool readable;           // the socket has something for us, possibly end of file
     bool ended;              // the client has closed its end: what it sent before is still handled
     bool throttled;          // it asks too often: nothing more is read or handled before the next tick

@@ -13,6 +13,7 @@
 //
 //   fill_loaders.c  fill_tap.c   where batches come from
 //   delivery.c  join.c           moving batches; where consumers begin, and how they leave
+//   wait_cause.c                 what a consumer waits for
 //   abandoned.c                  slots whose batch is not wanted there any more
 //   lane.c                       where a rank is
 //   window.c                     slots, and which batch is in which

@@ -45,6 +45,8 @@ static void wake(struct delivery *delivery, uint32_t chunks) {
 static const struct filler_operations loaders = {
     .rank_option = "local_world_size",
     .here = "on this machine",
+    .filling = WAIT_LOADERS,
+    .no_slot = WAIT_LOADERS,
     .choose = choose,
     .dispatch = dispatch,
     .dispatch_again = dispatch_again,

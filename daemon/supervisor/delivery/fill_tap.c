@@ -6,6 +6,7 @@
 #include "daemon/supervisor/delivery/delivery.h"
 #include "daemon/supervisor/delivery/join.h"
 #include "daemon/supervisor/delivery/lane.h"
+#include "daemon/supervisor/delivery/wait_cause.h"
 #include "daemon/supervisor/delivery/window.h"
 #include "shm/ring_supervisor.h"
 
@@ -36,6 +37,10 @@ static bool ready(const struct delivery *pool, const struct lane *lane) {
     const struct lane *source = consumer->lane;
     return !consumer_at_end(consumer) && consumer->cursor >= source->base &&
            consumer->cursor - source->base < source->ready;
+}
+
+static enum wait_cause waits_for(const struct delivery *pool, const struct lane *lane) {
+    return lane->filling ? wait_cause_of(tap_of(pool)->source, &tap_lane_of(lane)->consumer) : WAIT_LOADERS;
 }
 
 static bool dispatch(struct delivery *pool, struct lane *lane, uint32_t slot) {
@@ -220,6 +225,9 @@ bool tap_stalls(const struct delivery *pool, const struct consumer *consumer) {
 static const struct filler_operations operations = {
     .rank_option = "device_world_size",
     .here = "on that GPU",
+    .filling = WAIT_COPY,
+    .no_slot = WAIT_POOL,
+    .waits_for = waits_for,
     .open = open_slots,
     .close = close_slots,
     .ready = ready,

@@ -34,12 +34,16 @@
 struct filler_operations {
     const char *rank_option; // the option that says for how many ranks the delivery is made
     const char *here;        // where they are: "on this machine"
+    // What a consumer waits for whose batch is being filled, and one whose lane has no slot for it.
+    enum wait_cause filling, no_slot;
 
     // Called by delivery_open and delivery_close. open: -ENOMEM; close also comes after an open that failed.
     int (*open)(struct delivery *delivery);
     void (*close)(struct delivery *delivery);
 
     // ---- Batches ----
+    // What a lane waits for whose next batch is not `ready`. NULL: the same as if it were being filled.
+    enum wait_cause (*waits_for)(const struct delivery *delivery, const struct lane *lane);
     // The lane's next batch, window_end(lane), can be dispatched.
     bool (*ready)(const struct delivery *delivery, const struct lane *lane);
     // Puts a free slot that batch `sequence` fits into where window_next_slot finds it. False: there is none now; the

@@ -20,6 +20,16 @@ struct consumer_operations {
     bool (*starves)(const struct consumer *consumer);
 };
 
+// What a consumer waits for.
+enum wait_cause {
+    WAIT_LOADERS, // its batch is being filled, or comes next
+    WAIT_COPY,    // it is being copied to the GPU
+    WAIT_POOL,    // no slot of the GPU's pool is free
+    WAIT_RANK,    // another consumer, which is behind, holds the slots that the next batches need
+    WAIT_OTHERS,  // other consumers have not attached yet
+    WAIT_CAUSES
+};
+
 // One consumer's place. Embedded in whatever takes the batches: a client's member of a feed, or a lane of a tap; zero
 // before delivery_join.
 struct consumer {
@@ -32,6 +42,8 @@ struct consumer {
     uint32_t held_count;
     uint64_t held[RING_MAX_SLOTS / 64]; // slots granted and not released
     uint64_t waiting_since_ns;          // 0: it has batches in hand, or has not said that it waits
+    uint64_t wait_counted_ns;           // while it waits: up to when that is in the statistics
+    enum wait_cause cause;              // ... and what for, when this was last looked at
     uint64_t lagging_since_ns;          // 0: it holds nobody up
     uint64_t batches;                   // granted so far
     uint32_t bit;                       // of a consumer on a GPU: its number in ring_slot.unread
@@ -62,6 +74,7 @@ struct slot_state {
     bool in_window;
     uint32_t references; // consumers that are due this batch and have not released it
     uint32_t copies;     // being made of it by the fillers of other deliveries
+    uint64_t granted_ns; // last, to anybody
     struct lane *lane; // NULL: nobody wants the batch here any more; the slot is free once it is not written
     uint64_t sequence;
     // A loader hung while it read the batch: when that was noticed, or last excused (abandoned_excuse), and since when.

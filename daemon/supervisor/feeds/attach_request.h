@@ -19,6 +19,7 @@ struct feed_shape {
     uint64_t seed;
     uint32_t world_size;
     struct mix_run mix; // of a mix; else zeros
+    bool gpu_images;    // the ring has images for GPUs to make: not for consumers in host memory
 };
 
 struct attach_request {
@@ -29,11 +30,13 @@ struct attach_request {
     uint32_t local_world_size;
     uint32_t prefetch;
     uint32_t wait_for;
+    bool confirms; // says so once it knows its place, and does not count towards wait_for before that
     uint64_t max_lag_s;
     uint64_t ring_bytes;
     char device[GPU_UUID_BYTES]; // "": host memory
     uint32_t device_world_size;
-    bool reconnect; // after the loss of a daemon, to a run that began there:
+    bool finishes_images; // so that decoded ones may come
+    bool reconnect;       // after the loss of a daemon, to a run that began there:
     uint64_t run_epoch, run_consumed;
     bool unbegun;                         // nothing of that run had been granted
     uint32_t leases;                      // what it was first promised there; 0: not known, like the next two

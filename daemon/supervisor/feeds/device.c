@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/states.h"
 #include "base/time.h"
+#include "daemon/dataset/gpu_images.h"
 #include "daemon/supervisor/closer.h"
 #include "daemon/supervisor/feeds/device_record.h"
 #include "daemon/supervisor/feeds/device_watch.h"
@@ -44,6 +45,11 @@ void device_mark(struct device *device) {
     mark_set(&device->supervisor->marked_devices, &device->mark);
 }
 
+void device_keep(struct device *device) {
+    if (device->idle_since_ns)
+        device->idle_since_ns = monotonic_ns();
+}
+
 // ---- Making and freeing ------------------------------------------------------------------------------------
 
 static void free_device(struct device *device) {
@@ -68,6 +74,14 @@ static void on_changed(struct process *process) {
     device_mark(process->owner);
 }
 
+static bool wants_engine(const struct supervisor *supervisor) {
+    const char *why;
+    for (size_t i = 0; i < supervisor->dataset_count; i++)
+        if (supervisor->datasets[i] && gpu_images_possible(supervisor->datasets[i]->layout, &why))
+            return true;
+    return false;
+}
+
 static int start_process(struct device *device, struct error *error) {
     struct supervisor *supervisor = device->supervisor;
     struct transfer_start start = {
@@ -78,6 +92,7 @@ static int start_process(struct device *device, struct error *error) {
         .record = device->record,
         .wake_fd = device->wake_fd,
         .uuid = device->uuid,
+        .decodes = wants_engine(supervisor),
         .closer = supervisor->gpu_closer,
         .changed = on_changed,
         .owner = device,
@@ -199,6 +214,16 @@ void device_wake(const struct device *device) {
 
 // ---- From it -----------------------------------------------------------------------------------------------
 
+// Behind the GPU's name, in a text that the process may have written anything to.
+static void note_engine(struct device *device, const struct transfer_report *report) {
+    const char *end = memchr(report->text, 0, sizeof report->text);
+    size_t left = end ? (size_t)(report->text + sizeof report->text - end) - 1 : 0;
+    device->engine = report->engine <= ENGINE_MISSING ? (enum transfer_engine)report->engine : ENGINE_MISSING;
+    snprintf(device->engine_why, sizeof device->engine_why, "%.*s", (int)left, left ? end + 1 : "");
+    if (device->engine == ENGINE_MISSING)
+        log_info("loaders decode the images for GPU %s: %s", device->uuid, device->engine_why);
+}
+
 static void ready(struct device *device, const char *name) {
     struct stats_gpu *gpu = device_record(device);
     struct tenant *tenant;
@@ -228,6 +253,7 @@ static void lost(struct device *device, const struct transfer_report *report) {
 static void heard(struct device *device, struct transfer_report *report, int fd) {
     struct tenant *tenant = find_tenant(device, report->pool);
     if (report->kind == TRANSFER_READY) {
+        note_engine(device, report);
         ready(device, report->text);
         return;
     }

@@ -51,17 +51,22 @@ struct device {
     uint32_t record;                   // in the statistics
     LIST_HEAD(, tenant) tenants;
     struct respawn respawn;
-    uint64_t idle_since_ns; // without tenants; 0: it has some
-    bool told;              // that its process was killed and does not end
-    struct error lost;      // what the last process said before it ended
-    uint64_t lost_ns;       // when it said so
-    uint64_t closed_ns;     // when it last reported that it had closed a pool
+    uint64_t idle_since_ns;      // without tenants; 0: it has some
+    bool told;                   // that its process was killed and does not end
+    struct error lost;           // what the last process said before it ended
+    uint64_t lost_ns;            // when it said so
+    enum transfer_engine engine; // of its process, while that is READY
+    char engine_why[192];        // with ENGINE_MISSING: a sentence
+    uint64_t closed_ns;          // when it last reported that it had closed a pool
 };
 
 // The device with that UUID; its transfer process is being started if it is not running.
 int device_get(struct supervisor *supervisor, const char *uuid, struct device **device, struct error *error);
 
 void device_mark(struct device *device);
+
+// Somebody waits to hear what the GPU can do: its process does not end as an idle one before that.
+void device_keep(struct device *device);
 
 // Sends a request if there is a process to handle it. False: there is none, or this REMOVE_CONSUMER has cancelled an
 // unsent ADD_CONSUMER, so there will be no answer.

@@ -28,6 +28,7 @@ void device_record_publish(const struct device *device) {
     device_record_clear(device);
     for (int i = 0; i < GPU_COUNTERS; i++)
         atomic_store_explicit(&gpu->counters[i], 0, memory_order_relaxed);
+    latencies_clear(gpu->latencies, GPU_LATENCIES);
     atomic_store_explicit(&gpu->bus_bytes_per_s, 0, memory_order_relaxed);
     atomic_store_explicit(&gpu->pools, 0, memory_order_relaxed);
     atomic_store_explicit(&gpu->state, GPU_STARTING, memory_order_relaxed);

@@ -8,6 +8,8 @@
 #include "base/time.h"
 #include "daemon/supervisor/delivery/abandoned.h"
 #include "daemon/supervisor/feeds/bad_samples.h"
+#include "daemon/supervisor/feeds/feed_loaders_count.h"
+#include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/feeds/shared_blocks.h"
 #include "daemon/supervisor/processes/loader_process.h"
 #include "shm/ring_supervisor.h"
@@ -15,7 +17,10 @@
 void feed_loaders_init(struct served_feed *feed) {
     LIST_INIT(&feed->loaders);
     feed->next_serial = 1;
-    feed->loaders_wanted = (uint32_t)feed->supervisor->config->loaders;
+    feed->loaders_wanted =
+        feed_loaders_first(feed->supervisor->config, feed->supervisor->moderation.processors);
+    feed->loaders_auto = feed->supervisor->config->loaders == 0;
+    loader_count_init(&feed->loader_count, feed->loaders_wanted);
     respawn_init(&feed->respawn, &loader_respawn_policy, monotonic_ns());
 }
 
@@ -42,6 +47,8 @@ static uint32_t free_stripe(const struct served_feed *feed) {
 static int start_one(struct served_feed *feed, struct error *error) {
     struct supervisor *supervisor = feed->supervisor;
     struct loader_process *loader;
+    struct cache_fds caches[MIX_MAX_SOURCES];
+    sample_caches_fds(feed, caches);
     struct loader_start start = {
         .processes = &supervisor->processes,
         .poll_set = &supervisor->poll_set,
@@ -57,11 +64,13 @@ static int start_one(struct served_feed *feed, struct error *error) {
         .share = &feed->share,
         .share_fd = feed->share_fd,
         .share_arena = shared_blocks_arena(feed),
+        .caches = caches,
         .queue_depth = (uint32_t)supervisor->config->queue_depth,
         .mapped_limit = supervisor->config->mapped_limit,
         .condemned = &feed->condemned,
         .mix = &feed->shape.mix,
         .mix_shuffle = feed->shape.shuffle,
+        .gpu_images = feed->shape.gpu_images,
         .changed = on_changed,
         .owner = feed,
     };

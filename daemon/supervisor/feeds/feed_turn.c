@@ -8,13 +8,16 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/feeds/feed_clock.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
+#include "daemon/supervisor/feeds/feed_loaders_count.h"
 #include "daemon/supervisor/feeds/growth.h"
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/making.h"
 #include "daemon/supervisor/feeds/places.h"
 #include "daemon/supervisor/feeds/pool_open.h"
 #include "daemon/supervisor/feeds/pump.h"
+#include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/feeds/shared_blocks.h"
 
 // ---- Members that hold others up ---------------------------------------------------------------------------
@@ -62,12 +65,34 @@ static bool detach_laggard(struct served_feed *feed, uint64_t now) {
 static void end_vain_waits(const struct served_feed *feed) {
     struct member *member;
     if (feed->supervisor->state != SUPERVISOR_DRAINING || feed->state != FEED_GATHERING ||
-        feed->gather_until_ns || !TAILQ_EMPTY(&feed->awaiting))
+        feed->gather_until_ns || !TAILQ_EMPTY(&feed->awaiting) || feed->member_count >= feed->wait_for)
         return;
     LIST_FOREACH(member, &feed->members, feed_link)
         if (!member->failed)
             member_fail(member, -ESHUTDOWN,
                         "feedd accepts no new consumers, and this one waits for others (wait_for)");
+}
+
+// Stopped as it attached: the others begin without it.
+static void detach_silent(struct served_feed *feed, uint64_t now) {
+    struct member *member;
+    LIST_FOREACH(member, &feed->members, feed_link) {
+        bool all_here = feed->state == FEED_GATHERING && feed->member_count >= feed->wait_for;
+        if (!all_here || member->is_gathered || member->failed) {
+            member->silent_since_ns = 0;
+            continue;
+        }
+        if (!member->silent_since_ns)
+            member->silent_since_ns = now;
+        if (now - member->silent_since_ns < feed->max_lag_ns || feed->supervisor->stood_still)
+            continue;
+        served_feed_gathered(feed, member);
+        stats_add(&feed->stats->counters[FEED_consumers_detached], 1);
+        member_fail(member, -ETIME,
+                    "this consumer did not confirm that it has attached for %" PRIu64
+                    " s while others of the shared feed waited for it (max_lag), so it was detached",
+                    feed->max_lag_ns / NS_PER_S);
+    }
 }
 
 // ---- The turn ----------------------------------------------------------------------------------------------
@@ -107,18 +132,6 @@ void feed_act(struct served_feed *feed) {
 
 // ---- The tick ----------------------------------------------------------------------------------------------
 
-// Makes a long wait show in the statistics while it lasts.
-static void count_waiting(struct served_feed *feed, uint64_t now) {
-    struct member *member;
-    LIST_FOREACH(member, &feed->members, feed_link) {
-        struct consumer *consumer = &member->consumer;
-        if (!consumer->waiting_since_ns)
-            continue;
-        stats_add(&feed->stats->counters[FEED_consumer_wait_ns], now - consumer->waiting_since_ns);
-        consumer->waiting_since_ns = now;
-    }
-}
-
 static void close_idle_pools(struct served_feed *feed, uint64_t now) {
     struct pool *pool;
     uint64_t linger = feed->supervisor->config->linger_s * NS_PER_S;
@@ -146,9 +159,11 @@ void feed_tick(struct served_feed *feed, uint64_t now) {
     if (!served_feed_is_open(feed))
         return;
     end_waits_for_return(feed, now);
+    detach_silent(feed, now);
     feed->find_laggards = true;
-    count_waiting(feed, now);
+    feed_clock_look(feed, now); // a long wait shows while it lasts
     close_idle_pools(feed, now);
+    feed_loaders_count(feed, now);
 }
 
 // ---- The end -----------------------------------------------------------------------------------------------
@@ -177,6 +192,7 @@ static void free_feed(struct served_feed *feed) {
     ring_unmap(&feed->ring);
     kept_take(feed);
     shared_blocks_close(feed);
+    sample_caches_end(feed);
     close_fd(&feed->event_fd);
     if (feed->stats) {
         forget_stats(feed->stats);

@@ -16,6 +16,7 @@
 #include "daemon/supervisor/feeds/growth.h"
 #include "daemon/supervisor/feeds/ring_size.h"
 #include "daemon/supervisor/feeds/room.h"
+#include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/feeds/shared_blocks.h"
 #include "shm/ring_make.h"
 #include "shm/ring_supervisor.h"
@@ -28,6 +29,9 @@ static void publish_stats(struct served_feed *feed, struct stats_feed *stats, co
         atomic_store_explicit(&stats->counters[i], 0, memory_order_relaxed);
     for (int i = 0; i < LOADER_COUNTERS; i++)
         atomic_store_explicit(&stats->retired[i], 0, memory_order_relaxed);
+    latencies_clear(stats->latencies, FEED_LATENCIES);
+    latencies_clear(stats->retired_latencies, LOADER_LATENCIES);
+    atomic_store_explicit(&stats->gpus, 0, memory_order_relaxed);
     stats->id = feed->id;
     served_feed_write_names(feed);
     stats->started_ns = monotonic_ns();
@@ -194,6 +198,7 @@ static int begin_if_there_is_room(struct served_feed *feed, struct making *makin
     if (err)
         return is_lack(err) && room_make_way(supervisor) ? 0 : err;
     shared_blocks_open(feed);
+    sample_caches_begin(feed);
     publish_stats(feed, stats, &making->plan);
     served_feed_set_state(feed, FEED_MAKING);
     return queue_work(making, error);
@@ -212,6 +217,8 @@ static int step(struct served_feed *feed, struct making *making) {
         return begin_if_there_is_room(feed, making);
     if (making->job == JOB_NONE)
         return queue_work(making, error);
+    if (!making->mapped && !sample_caches_are_ready(feed, monotonic_ns()))
+        return 0; // its loaders start next
     set_job(making, JOB_NONE);
     if (is_lack(making->err) && (room_make_way(feed->supervisor) || making->freeing))
         return 0;

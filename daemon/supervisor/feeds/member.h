@@ -34,10 +34,14 @@ struct member {
     LIST_ENTRY(member) feed_link;
     TAILQ_ENTRY(member) awaited_link;
     struct consumer consumer;
+    uint32_t process; // of the client
     bool end_told;
     bool failed;
     bool dropped; // the daemon ends its session, for no fault in what it sent: it may still use what it holds
-    bool is_counted;       // in feed->counted
+    bool is_counted;  // in feed->counted
+    bool is_gathered; // in feed->gathered, if that was GATHERING
+    uint64_t
+        silent_since_ns; // since when only those are missing there that do not say that they know their place
     uint32_t company_told; // to the client
 
     // On a GPU:

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "daemon/supervisor/feeds/feed_clock.h"
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/pool_open.h"
 
@@ -31,9 +32,8 @@ static void enter(struct served_feed *feed, struct member *member) {
     feed->member_count++;
     served_feed_count(feed, member);
     feed->idle_since_ns = 0;
-    feed->gathered++;
-    if (feed->gathered >= feed->wait_for)
-        served_feed_end_gathering(feed);
+    if (!member->request.confirms)
+        served_feed_gathered(feed, member);
 }
 
 // In a feed that nobody uses, the newcomer decides where it continues. If its position is a batch of this run, the run
@@ -126,9 +126,7 @@ bool places_await_return(const struct served_feed *feed) {
 static void leave(struct served_feed *feed, struct member *member) {
     struct consumer *consumer = &member->consumer;
     uint64_t now = monotonic_ns();
-    if (consumer->waiting_since_ns)
-        stats_add(&feed->stats->counters[FEED_consumer_wait_ns], now - consumer->waiting_since_ns);
-    consumer->waiting_since_ns = 0;
+    feed_clock_wait_ends(feed, consumer, now);
     kept_note(feed, member);
     delivery_leave(member_delivery(member), consumer);
     LIST_REMOVE(member, feed_link);
@@ -141,7 +139,7 @@ static void leave(struct served_feed *feed, struct member *member) {
         feed->idle_since_ns = now;
         feed->admit = true; // see lets_others_return
     }
-    if (feed->state == FEED_GATHERING)
+    if (feed->state == FEED_GATHERING && member->is_gathered)
         feed->gathered--;
     served_feed_expect_fewer(feed);
     served_feed_mark(feed);

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "daemon/dataset/gpu_images.h"
 #include "daemon/supervisor/feeds/pool_open.h"
 #include "daemon/supervisor/feeds/quota.h"
 #include "shm/ring_make.h"
@@ -37,15 +38,21 @@ static int plan_ring(const struct served_feed *feed, const struct attach_request
         .world_size = header->world_size,
         .order_version = header->order_version,
         .on_device = true,
+        .slot_count = 1,
     };
     memcpy(plan->fields, header->fields, sizeof plan->fields);
+    if (feed->shape.gpu_images)
+        gpu_images_in_pool(feed->dataset->layout, plan->fields);
     if (header->ragged_count) // slots as large as the feed's
         plan->ragged_most =
             header->slot_bytes - header->values_offset - header->ragged_count * RING_VALUES_ALIGN;
     plan->ragged_usual = plan->ragged_most;
     // What a rank may hold, one batch that is being copied and one that is next.
     uint64_t per_lane = max_u64(SLOTS_LEAST, request->prefetch ? request->prefetch + 2ull : 0);
-    uint64_t slots = feed->supervisor->config->device_pool / header->slot_bytes;
+    int err = ring_plan(plan, error);
+    if (err)
+        return err;
+    uint64_t slots = feed->supervisor->config->device_pool / plan->slot_bytes;
     slots = min_u64(slots, CONTROL_MOST /
                                (divide_up(header->batch_size, 64) * sizeof(uint64_t))); // a bit per sample
     slots = max_u64(min_u64(slots, SLOTS_MOST), per_lane * request->device_world_size);

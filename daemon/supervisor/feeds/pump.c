@@ -6,6 +6,7 @@
 #include "base/time.h"
 #include "daemon/on_error.h"
 #include "daemon/supervisor/feeds/bad_samples.h"
+#include "daemon/supervisor/feeds/feed_clock.h"
 #include "daemon/supervisor/feeds/pool.h"
 #include "shm/ring_supervisor.h"
 
@@ -26,7 +27,7 @@ static void count_granted(struct served_feed *feed, const struct ring *ring, con
               samples * ring_sample_bytes(header->fields, header->field_count) + ragged);
 }
 
-static void grant(struct served_feed *feed, struct member *member) {
+static void grant(struct served_feed *feed, struct member *member, uint64_t now) {
     uint32_t slots[PROTO_MAX_GRANTS];
     uint64_t sequence = 0;
     uint32_t count;
@@ -34,10 +35,8 @@ static void grant(struct served_feed *feed, struct member *member) {
     struct delivery *delivery = member_delivery(member);
     uint32_t company = served_feed_company(feed);
     while ((count = delivery_grant(delivery, consumer, &sequence, slots, PROTO_MAX_GRANTS)) > 0) {
-        if (consumer->waiting_since_ns)
-            stats_add(&feed->stats->counters[FEED_consumer_wait_ns],
-                      monotonic_ns() - consumer->waiting_since_ns);
-        consumer->waiting_since_ns = 0;
+        feed_clock_wait_ends(feed, consumer, now);
+        feed_clock_granted(delivery, slots, count, now);
         count_granted(feed, delivery->ring, slots, count);
         member->events->granted(member, sequence, slots, count, company);
         member->company_told = company;
@@ -74,6 +73,12 @@ static void update_gauges(const struct served_feed *feed) {
     atomic_store_explicit(&feed->stats->slots_filling, busy - delivery->ready_count, memory_order_relaxed);
     atomic_store_explicit(&feed->stats->consumers, delivery->consumer_count, memory_order_relaxed);
     atomic_store_explicit(&feed->stats->loaders, feed->loaders_running, memory_order_relaxed);
+    const struct pool *pool;
+    uint64_t gpus = 0;
+    LIST_FOREACH(pool, &feed->pools, link)
+        if (pool->tenant.device)
+            gpus |= 1ull << pool->tenant.device->record;
+    atomic_store_explicit(&feed->stats->gpus, gpus, memory_order_relaxed);
 }
 
 // A view's samples are named as those of its dataset, and a mix's as those of their source.
@@ -147,11 +152,13 @@ void pump_feed(struct served_feed *feed) {
         fail_with_read_error(feed);
         return;
     }
-    pace_note(&feed->pace, feed->delivery.completed, monotonic_ns());
+    const uint64_t now = monotonic_ns();
+    pace_note(&feed->pace, feed->delivery.completed, now);
     if (feed->state == FEED_RUNNING)
         LIST_FOREACH(member, &feed->members, feed_link)
             if (!member->failed)
-                grant(feed, member);
+                grant(feed, member, now);
+    feed_clock_look(feed, now);
     tell_company(feed);
     update_gauges(feed);
     come_again_if_behind(feed);

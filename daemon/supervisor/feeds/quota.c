@@ -1,6 +1,7 @@
 #include "daemon/supervisor/feeds/quota.h"
 
 #include "base/sizes.h"
+#include "daemon/supervisor/feeds/loader_count.h"
 #include "daemon/trusted.h"
 #include "shm/layout.h"
 
@@ -12,7 +13,8 @@ static uint64_t share(uint64_t limit, uint64_t all, uid_t user) {
 }
 
 uint64_t quota_all_feeds(const struct config *config) {
-    return min_u64(STATS_MAX_FEEDS, STATS_MAX_LOADERS / config->loaders);
+    const uint64_t loaders = config->loaders ? config->loaders : LOADER_COUNT_FIRST;
+    return min_u64(STATS_MAX_FEEDS, STATS_MAX_LOADERS / loaders);
 }
 
 uint64_t quota_feeds(const struct config *config, uid_t user) {

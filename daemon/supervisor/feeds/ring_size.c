@@ -5,9 +5,11 @@
 
 #include "base/error.h"
 #include "base/sizes.h"
+#include "daemon/dataset/gpu_images.h"
 #include "daemon/dataset/mix_sizes.h"
 #include "daemon/on_error.h"
 #include "daemon/supervisor/feeds/cache.h"
+#include "daemon/supervisor/feeds/loader_count.h"
 #include "order/order.h"
 #include "shm/ring_make.h"
 
@@ -35,7 +37,7 @@ static uint64_t direct_ring_bytes(const struct config *config, const struct data
     if (config->user_ring_memory)
         most = min_u64(most, config->user_ring_memory / 8);
     most = min_u64(most, room / 4);
-    uint64_t reads = config->loaders * config->queue_depth;
+    uint64_t reads = (config->loaders ? config->loaders : LOADER_COUNT_FIRST) * config->queue_depth;
     return min_u64(most, reads * min_u64(ring_sample_bytes(layout->fields, layout->field_count), most));
 }
 
@@ -98,13 +100,15 @@ static void describe_plan(const struct attach_request *request, struct ring_plan
         .samples = layout->samples,
         .seed = request->shape.seed,
         .fingerprint = layout->fingerprint,
-        .work_mean = work_mean(request->shape.dataset),
+        .work_mean = request->shape.gpu_images ? 0 : work_mean(request->shape.dataset),
         .replaces = request->shape.dataset->on_error == ON_ERROR_REPLACE,
         .world_size = request->shape.world_size,
         // The samples of a mix are numbered as they stand; its loaders know the order of its sources.
         .order_version = dataset_order(layout, request->shape.shuffle && !layout->part_count),
     };
     memcpy(plan->fields, layout->fields, sizeof plan->fields);
+    if (request->shape.gpu_images)
+        gpu_images_in_ring(layout, plan->fields);
     for (uint32_t i = 0; i < layout->field_count; i++)
         plan_ragged(plan, &request->shape, i);
 }

@@ -118,6 +118,15 @@ void served_feed_expect_fewer(struct served_feed *feed) {
         served_feed_end_gathering(feed);
 }
 
+void served_feed_gathered(struct served_feed *feed, struct member *member) {
+    if (member->is_gathered)
+        return;
+    member->is_gathered = true;
+    feed->gathered++;
+    if (feed->gathered >= feed->wait_for)
+        served_feed_end_gathering(feed);
+}
+
 void served_feed_end_gathering(struct served_feed *feed) {
     if (feed->state != FEED_GATHERING)
         return;

@@ -7,6 +7,7 @@
 #include "daemon/supervisor/delivery/delivery.h"
 #include "daemon/supervisor/delivery/fill_loaders.h"
 #include "daemon/supervisor/delivery/pace.h"
+#include "daemon/supervisor/feeds/loader_count.h"
 #include "daemon/supervisor/feeds/member.h"
 #include "daemon/supervisor/processes/condemned.h"
 #include "daemon/supervisor/processes/respawn.h"
@@ -22,6 +23,13 @@ enum feed_state {
     FEED_CLOSING, // its loaders and pools are being ended
 };
 
+// What feed_clock.h saw when it last looked.
+struct feed_clock {
+    uint64_t looked_ns; // 0: never
+    uint64_t leases;    // batches held, summed over consumers
+    bool complete;      // a complete batch was in the ring that a consumer had yet to be granted
+};
+
 struct served_feed {
     LIST_ENTRY(served_feed) link;
     struct mark mark;
@@ -35,7 +43,7 @@ struct served_feed {
     struct stats_feed *stats; // NULL while QUEUED
 
     uint32_t wait_for;
-    uint32_t gathered;        // consumers that have joined while GATHERING
+    uint32_t gathered;        // consumers that have joined while GATHERING, and know it
     uint64_t gather_until_ns; // RUNNING from then on, even if some are missing; 0: wait for all
     // While GATHERING, newcomers have to wait until then: consumers return that were promised leases. 0: they need not
     uint64_t newcomers_from_ns;
@@ -54,6 +62,9 @@ struct served_feed {
     struct ring ring;
     struct block_share_plan share; // of decoded blocks; zeros: its loaders share none
     int share_fd;
+    struct user_cache *
+        *caches; // of decoded samples, for each source of a mix, else for the dataset; NULL: none
+    uint32_t cache_count;
     struct making *making; // while it is queued or being allocated
     int event_fd;          // with which loaders wake the supervisor
     struct poll_entry event;
@@ -61,6 +72,7 @@ struct served_feed {
     struct growth *growth;    // of the ring's slots; NULL: no ragged fields
     struct delivery delivery;
     struct pace pace;
+    struct feed_clock clock;
 
     LIST_HEAD(, member) members; // in host memory and on GPUs
     uint32_t member_count;
@@ -75,6 +87,8 @@ struct served_feed {
 
     LIST_HEAD(, loader_process) loaders;
     uint32_t loaders_wanted;
+    bool loaders_auto; // as many as it needs
+    struct loader_count loader_count;
     uint32_t loaders_running;
     uint32_t loaders_left;      // behind, and not gone
     uint64_t starved_since_ns;  // what the feed lacks are the slots that they keep; 0: it lacks none
@@ -114,6 +128,9 @@ struct partition served_feed_run(const struct feed_shape *shape, const struct at
 // have joined as it asks for, or as others know of that return from the same run.
 void served_feed_gather(struct served_feed *feed, const struct attach_request *request);
 void served_feed_end_gathering(struct served_feed *feed);
+// A member knows its place. Before that, nothing is granted for which it was waited: if the daemon were lost, it would
+// come back as a newcomer, and the others would have begun without it.
+void served_feed_gathered(struct served_feed *feed, struct member *member);
 // A member has left: the feed waits for at most the highest number that any remaining one asks for.
 void served_feed_expect_fewer(struct served_feed *feed);
 

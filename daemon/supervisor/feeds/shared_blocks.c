@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "daemon/log.h"
 #include "daemon/supervisor/closer.h"
+#include "daemon/supervisor/feeds/feed_loaders_count.h"
 #include "daemon/supervisor/processes/loader_process.h"
 
 // Of all parts of a mix. Plain blocks count too: they are numbered together.
@@ -20,7 +21,8 @@ void shared_blocks_open(struct served_feed *feed) {
     const struct dataset_blocks *blocks = &feed->dataset->layout->blocks;
     struct error error = {0};
     if (!blocks->memory ||
-        !block_share_plan(&feed->share, count_blocks(feed->dataset), feed->loaders_wanted, blocks->memory) ||
+        !block_share_plan(&feed->share, count_blocks(feed->dataset), feed_loaders_most(feed),
+                          blocks->memory) ||
         block_share_create(&feed->share, &feed->share_fd, &error) == 0)
         return;
     feed->share = (struct block_share_plan){0};

@@ -79,6 +79,7 @@ static void prepare_record(struct stats_loader *record, const struct condemned *
         atomic_store_explicit(&record->bad_totals[i], 0, memory_order_relaxed);
     atomic_store_explicit(&record->staged_sample, 0, memory_order_relaxed);
     atomic_store_explicit(&record->condemned_count, 0, memory_order_relaxed);
+    atomic_store_explicit(&record->retires, 0, memory_order_relaxed);
     for (uint32_t i = 0; i < condemned->count; i++)
         stats_condemn(record, condemned->samples[i]);
 }
@@ -97,6 +98,7 @@ void loader_process_retire(struct loader_process *loader, struct stats_feed *fee
         stats_add(&feed->retired[i], atomic_load_explicit(&record->counters[i], memory_order_relaxed));
         atomic_store_explicit(&record->counters[i], 0, memory_order_relaxed);
     }
+    latencies_move(feed->retired_latencies, record->latencies, LOADER_LATENCIES);
     atomic_store_explicit(&record->pid, 0, memory_order_relaxed);
     atomic_store_explicit(loader->record_owner, 0, memory_order_release);
     stats_feed_write_end(feed);
@@ -142,6 +144,7 @@ static int write_settings(const struct loader_start *start, uint32_t record, int
         .mix = *start->mix,
         .mix_shuffle = start->mix_shuffle,
         .share_arena = start->share_arena,
+        .gpu_images = start->gpu_images,
     };
     if (shares(start))
         settings.share = *start->share;
@@ -168,7 +171,7 @@ static int spawn(struct loader_process *loader, const struct loader_start *start
                  int settings_fd, struct error *error) {
     const struct dataset *dataset = start->dataset;
     uint32_t files = dataset->layout->file_count;
-    const uint32_t parts = dataset->layout->part_count, count = HERITAGE_FILES + files + 2 * parts;
+    const uint32_t parts = dataset->layout->part_count, count = HERITAGE_FILES + files + 4 * parts;
     AUTO_FREE int *fds = calloc(count, sizeof *fds);
     if (!fds) {
         close(ends[0]);
@@ -189,9 +192,14 @@ static int spawn(struct loader_process *loader, const struct loader_start *start
         fds[HERITAGE_FILES + i] = dataset->fds[i];
     fds[HERITAGE_PARTS] = dataset->parts_fd;
     fds[HERITAGE_BLOCKS] = shares(start) ? start->share_fd : -1;
+    fds[HERITAGE_CACHE] = parts ? -1 : start->caches->memory;
+    fds[HERITAGE_CACHE_FILE] = parts ? -1 : start->caches->file;
     for (uint32_t i = 0; i < parts; i++) {
-        fds[HERITAGE_FILES + files + 2 * i] = dataset->sources[i]->list_fd;
-        fds[HERITAGE_FILES + files + 2 * i + 1] = dataset->sources[i]->index_fd;
+        int *part = &fds[HERITAGE_FILES + files + 4 * i];
+        part[0] = dataset->sources[i]->list_fd;
+        part[1] = dataset->sources[i]->index_fd;
+        part[2] = start->caches[i].memory;
+        part[3] = start->caches[i].file;
     }
     char feed[32];
     snprintf(feed, sizeof feed, "feed %" PRIu64, start->feed);
@@ -228,6 +236,8 @@ static int start_with_settings(const struct loader_start *start, uint32_t record
     loader->record = &start->stats->loaders[record];
     loader->record_owner = &start->stats->owners.feed[record];
     prepare_record(loader->record, start->condemned);
+    atomic_store_explicit(&loader->record->stripe, STATS_STRIPE(start->stripe, start->stripes),
+                          memory_order_relaxed);
     int err = spawn(loader, start, ends, settings_fd, error);
     if (err)
         return err;

@@ -18,6 +18,7 @@ struct loader_process {
     LIST_ENTRY(loader_process) link; // its owner's
     uint32_t serial;                 // its owner number in the ring
     uint32_t share_arena;            // where it decodes; from share.arenas on, it shares no blocks
+    uint64_t retired_ns;             // it is to end when it has filled what it has claimed; 0: not
     uint32_t stripe;                 // of each slot's chunks, that it claims first
     struct stats_loader *record;
     uint64_t bad_heard, bad_totals[BAD_FATES]; // of what the record says, how much has been taken over
@@ -26,6 +27,11 @@ struct loader_process {
 };
 
 struct condemned;
+
+// Of a cache of decoded samples; -1 each: there is none.
+struct cache_fds {
+    int memory, file;
+};
 
 struct loader_start {
     struct process_set *processes;
@@ -39,12 +45,14 @@ struct loader_start {
     const struct block_share_plan *share; // zeros: no blocks are shared
     int share_fd;
     uint32_t share_arena; // which no other loader has that is not GONE; from share->arenas on: it shares none
-    uint32_t stripe, stripes; // which stripe of each slot's chunks it claims first, of how many
+    const struct cache_fds *caches; // of the dataset, or of each source of a mix
+    uint32_t stripe, stripes;       // which stripe of each slot's chunks it claims first, of how many
     uint32_t queue_depth;
     uint64_t mapped_limit;
     const struct condemned *condemned;
     const struct mix_run *mix; // of a mix: the run; else zeros
     bool mix_shuffle;          // ... and whether its sources are shuffled
+    bool gpu_images;           // those that a GPU can make are made there
     void *owner;
     void (*changed)(struct process *process); // see process.h
 };

@@ -215,6 +215,7 @@ static int write_settings(const struct transfer_start *start, int *settings_fd, 
         .stats_record = start->record,
         .log_level = log_get_level(),
         .confine = confine_is_wanted(),
+        .decodes = start->decodes,
     };
     snprintf(settings.uuid, sizeof settings.uuid, "%s", start->uuid);
     AUTO_CLOSE int fd = memfd_create("feedd-transfer-settings", MFD_CLOEXEC);

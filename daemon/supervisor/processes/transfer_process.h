@@ -31,6 +31,7 @@ struct transfer_start {
     uint32_t record; // of the statistics
     int wake_fd;     // eventfd that it sleeps on
     const char *uuid;
+    bool decodes;          // its engine is wanted
     struct closer *closer; // of descriptors that it sends
     void *owner;
     void (*changed)(struct process *process); // see process.h; also called when a report has come

@@ -1,0 +1,37 @@
+"""What is to be written instead of a DataLoader: sections of feedd.conf, a call, and what is left to say about lines."""
+
+import re
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Plan:
+    name: str = "data"  # of the dataset
+    sections: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)  # of feedd.DataLoader, after its name
+    cannot: list[tuple[int, str]] = field(default_factory=list)
+    notes: list[tuple[int, str]] = field(default_factory=list)
+    given: str = ""  # what feedd.DataLoader is given, if it is not the dataset's name
+    image: str = ""  # what an image is stored as: "encoded", "pixels", "planes" ([C,H,W]), or "" for no image
+
+    def refuse(self, line: int, text: str) -> None:
+        if (line, text) not in self.cannot:
+            self.cannot.append((line, text))
+
+    def note(self, line: int, text: str) -> None:
+        if (line, text) not in self.notes:
+            self.notes.append((line, text))
+
+    def section(self, *lines: str, kind: str = "dataset", name: str = "") -> None:
+        self.sections.append("\n".join([f"[{kind} {name or self.name}]", *lines]))
+
+    def add(self, line: str) -> None:
+        """To the section that was made last, if what it is of could be seen."""
+        if self.sections:
+            self.sections[-1] += f"\n{line}"
+
+
+def valid_name(text: str) -> str:
+    """A name for a dataset of a variable's name."""
+    short = re.sub(r"_?(dataset|data|ds|set|loader|dataloader|dl)$", "", text.rpartition(".")[2]) or text.rpartition(".")[2]
+    return re.sub(r"[^A-Za-z0-9._-]", "-", short) or "data"

@@ -1,0 +1,32 @@
+// Fields of images that a GPU can make (`decode gpu`): what stands for a sample in the feed's ring and in a pool.
+//
+// In the ring: a record and as many bytes as an encoded image usually has, or as the finished pixels need. In a pool: a
+// record and what is decoded of an image. Whatever does not fit, loaders decode.
+#ifndef FEEDD_DAEMON_DATASET_GPU_IMAGES_H
+#define FEEDD_DAEMON_DATASET_GPU_IMAGES_H
+
+#include "daemon/dataset/dataset.h"
+
+// Of an image of 4:2:0; one of 4:4:4 has half as many.
+#define GPU_IMAGE_PIXELS (1u << 18)
+
+// Whether the field is one that a GPU can make.
+bool gpu_images_has(const struct dataset_layout *layout, uint32_t field);
+
+// Whether there is such a field and all fields have a fixed size. *why: if not, a sentence, or NULL if the dataset does
+// not ask for a GPU.
+bool gpu_images_possible(const struct dataset_layout *layout, const char **why);
+
+// Of a sample, behind its record.
+uint64_t gpu_images_ring_area(const struct dataset_layout *layout, uint32_t field);
+uint64_t gpu_images_pool_area(const struct dataset_layout *layout, uint32_t field);
+
+// Changes the fields as delivered into what stands for them in the feed's ring, or in a pool.
+void gpu_images_in_ring(const struct dataset_layout *layout, struct ring_field *fields);
+void gpu_images_in_pool(const struct dataset_layout *layout, struct ring_field *fields);
+
+// -EINVAL and a sentence if the values cannot be looked up in a table.
+int gpu_images_check(const struct dataset_image *image, const struct transform *transform,
+                     struct error *error);
+
+#endif

@@ -1,0 +1,53 @@
+#include "daemon/image/gpu_plan.h"
+
+#include <string.h>
+
+#include "base/sizes.h"
+#include "daemon/image/resize.h"
+
+#define SIDE_LEAST 16u // below that, the library interpolates colours in other ways
+#define MARGIN     2u  // pixels whose colours depend on a pixel beside them
+#define GRID       16u // the engine decodes whole blocks
+
+// From `first` to the end of `count` pixels, with a margin, in whole blocks.
+static void cover(uint32_t first, uint32_t count, uint32_t whole, uint32_t *begin, uint32_t *length) {
+    *begin = first > MARGIN ? (first - MARGIN) / GRID * GRID : 0;
+    *length = (uint32_t)min_u64(align_up((uint64_t)first + count + MARGIN, GRID), whole) - *begin;
+}
+
+bool image_gpu_plan(const struct image_plan *plan, const struct image_jpeg_survey *survey, uint64_t area,
+                    struct image_record *record) {
+    const struct image_pass *pass = &plan->passes[0];
+    const struct image_resize *resize = &pass->resize;
+    struct image_rect needed = resize->part;
+    if (!survey->plain || survey->width < SIDE_LEAST || survey->height < SIDE_LEAST || plan->count != 1 ||
+        !resize->part.width)
+        return false;
+    if (pass->resized)
+        image_resize_needs(resize, &needed);
+    *record = (struct image_record){
+        .kind = IMAGE_RECORD_JPEG,
+        .sampling = survey->sampling,
+        .flags = (pass->mirrored ? IMAGE_RECORD_MIRRORED : 0) | (pass->flipped ? IMAGE_RECORD_FLIPPED : 0) |
+                 (pass->resized && image_resize_order_13(resize) ? IMAGE_RECORD_COLUMNS_FIRST : 0) |
+                 (pass->resized && resize->filter == IMAGE_BICUBIC ? IMAGE_RECORD_BICUBIC : 0),
+        .crop_width = pass->crop.width,
+        .crop_height = pass->crop.height,
+        .result_width = resize->width,
+        .result_height = resize->height,
+        .part_x = resize->part.x,
+        .part_y = resize->part.y,
+        .part_width = resize->part.width,
+        .part_height = resize->part.height,
+        .left = pass->left,
+        .top = pass->top,
+    };
+    memcpy(record->fill, pass->fill, sizeof pass->fill);
+    record->image_width = survey->width;
+    record->image_height = survey->height;
+    cover(pass->crop.x + needed.x, needed.width, survey->width, &record->x, &record->width);
+    cover(pass->crop.y + needed.y, needed.height, survey->height, &record->y, &record->height);
+    record->crop_x = (int32_t)pass->crop.x - (int32_t)record->x;
+    record->crop_y = (int32_t)pass->crop.y - (int32_t)record->y;
+    return image_record_fits(record, area);
+}

@@ -1,0 +1,38 @@
+#include "daemon/loader/loader_heritage.h"
+
+#include <errno.h>
+
+#include "daemon/role.h"
+
+int loader_map_settings(const struct loader_settings **settings, struct error *error) {
+    const void *map;
+    int err = role_map(HERITAGE_SETTINGS, "settings", sizeof(struct loader_settings), &map, error);
+    if (err)
+        return err;
+    *settings = map;
+    if ((*settings)->layout.bytes > (*settings)->bytes)
+        return error_set(error, -EINVAL, "the settings are shorter than the layout in them");
+    return 0;
+}
+
+int loader_map_list(const struct loader_settings *settings, const uint64_t **list, struct error *error) {
+    const size_t bytes = dataset_list_bytes(&settings->layout);
+    const void *map = NULL;
+    if (!bytes)
+        return 0;
+    int err =
+        role_map(HERITAGE_LIST, "list of the dataset", sizeof(struct dataset_list) + bytes, &map, error);
+    if (!err)
+        *list = ((const struct dataset_list *)map)->words;
+    return err;
+}
+
+int loader_map_index(const struct loader_settings *settings, const uint8_t **index, struct error *error) {
+    const void *map = NULL;
+    if (!settings->layout.index_bytes)
+        return 0;
+    int err = role_map(HERITAGE_INDEX, "index", settings->layout.index_bytes, &map, error);
+    if (!err)
+        *index = map;
+    return err;
+}

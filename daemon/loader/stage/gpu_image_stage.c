@@ -1,0 +1,114 @@
+#include "daemon/loader/stage/gpu_image_stage.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/sizes.h"
+#include "daemon/dataset/gpu_images.h"
+#include "daemon/image/gpu_plan.h"
+#include "daemon/image/pipeline.h"
+#include "daemon/loader/stage/image_table.h"
+
+struct gpu_image_stage {
+    struct stage stage;
+    const struct dataset_image *image;
+    uint64_t ring_area, pool_area;
+    struct image_jpeg *jpeg;
+    struct image_pipeline *pipeline; // for what the GPU cannot make
+    uint64_t pixel_bytes;            // of what that makes
+    struct image_plan plan;
+};
+
+static int bytes_needed(const struct stage *stage, uint64_t stored_bytes, uint64_t *bytes) {
+    (void)stage;
+    *bytes = max_u64(stored_bytes, 1);
+    return 0;
+}
+
+// EXIF's orientation is left to the CPU.
+static bool is_turned(const struct gpu_image_stage *self, const uint8_t *bytes, size_t count) {
+    struct image_header header;
+    return self->image->steps.flags & IMAGE_STEPS_EXIF &&
+           (image_read_header(bytes, count, &header, NULL) < 0 || header.orientation > 1);
+}
+
+// False: the CPU has to make the image, or to say what is wrong with it.
+static bool plan_for_gpu(struct gpu_image_stage *self, const uint8_t *bytes, size_t count,
+                         const struct image_place *place, struct image_record *record) {
+    struct image_jpeg_survey survey;
+    if (count < 4 || bytes[0] != 0xFF || bytes[1] != 0xD8 || count > self->ring_area ||
+        is_turned(self, bytes, count) || image_jpeg_look(self->jpeg, bytes, count, &survey, NULL) < 0 ||
+        !survey.plain ||
+        image_plan_make(&self->plan, &self->image->steps, survey.width, survey.height, place, NULL) < 0)
+        return false;
+    return image_gpu_plan(&self->plan, &survey, self->pool_area, record);
+}
+
+static int make(struct gpu_image_stage *self, const uint8_t *bytes, size_t count,
+                const struct image_place *place, uint8_t *delivered, struct error *error) {
+    struct image_record record = {0};
+    int err = 0;
+    if (plan_for_gpu(self, bytes, count, place, &record)) {
+        record.bytes = (uint32_t)count;
+        memcpy(delivered + sizeof record, bytes, count);
+    } else {
+        record = (struct image_record){.kind = IMAGE_RECORD_PIXELS, .bytes = (uint32_t)self->pixel_bytes};
+        err = image_pipeline_run(self->pipeline, bytes, count, place, delivered + sizeof record, error);
+    }
+    memcpy(delivered, &record, sizeof record);
+    return err;
+}
+
+static void run(struct stage *stage, const struct stage_run *run) {
+    struct gpu_image_stage *self = (struct gpu_image_stage *)stage;
+    for (uint32_t i = 0; i < run->count; i++) {
+        struct error error = {0};
+        const struct image_place place = {run->seed, run->epoch, run->first_position + i};
+        int err = make(self, run->stored + i * run->stored_bytes, run->stored_bytes, &place,
+                       run->delivered + i * run->delivered_bytes, &error);
+        if (err)
+            stage_refuse(run, i, image_refusal_code(err), "%s", error.text);
+    }
+}
+
+static void close_stage(struct stage *stage) {
+    struct gpu_image_stage *self = (struct gpu_image_stage *)stage;
+    image_pipeline_close(self->pipeline);
+    image_jpeg_close(self->jpeg);
+    free(self);
+}
+
+static const struct stage_ops ops = {
+    .name = "image steps",
+    .slow = true,
+    .bytes_needed = bytes_needed,
+    .run = run,
+    .close = close_stage,
+};
+
+int gpu_image_stage_open(const struct dataset_layout *layout, uint32_t field, uint64_t delivered_bytes,
+                         struct stage **stage, struct error *error) {
+    static const struct image_finish as_it_is = {.element_bytes = 1};
+    const struct dataset_image *image = &layout->images[field];
+    *stage = NULL;
+    if (IMAGE_RECORD_BYTES + gpu_images_ring_area(layout, field) != delivered_bytes)
+        return error_set(error, -EINVAL, "found %" PRIu64 " bytes per image in the ring, wanted %" PRIu64,
+                         delivered_bytes, IMAGE_RECORD_BYTES + gpu_images_ring_area(layout, field));
+    struct gpu_image_stage *self = calloc(1, sizeof *self);
+    if (!self)
+        return error_set(error, -ENOMEM, "no memory for the steps of an image");
+    self->stage.ops = &ops;
+    self->image = image;
+    self->ring_area = gpu_images_ring_area(layout, field);
+    self->pool_area = gpu_images_pool_area(layout, field);
+    self->pixel_bytes = (uint64_t)image->steps.width * image->steps.height * image->steps.channels;
+    int err = image_jpeg_open(&self->jpeg, error);
+    if (!err)
+        err = image_pipeline_open(&self->pipeline, &image->steps, &image->stored, &as_it_is, error);
+    if (err)
+        close_stage(&self->stage);
+    else
+        *stage = &self->stage;
+    return err;
+}

@@ -1,0 +1,52 @@
+#include "daemon/supervisor/clients/attach_images.h"
+
+#include "base/dtype.h"
+#include "daemon/dataset/gpu_images.h"
+#include "daemon/supervisor/feeds/device.h"
+
+int attach_images_choose(struct supervisor *supervisor, struct attach_request *request, struct error *error) {
+    struct device *device;
+    const char *why;
+    request->shape.gpu_images = false;
+    if (!*request->device || !request->finishes_images ||
+        !gpu_images_possible(request->shape.dataset->layout, &why))
+        return 0;
+    // If the GPU cannot be used at all, opening the pool says so.
+    if (device_get(supervisor, request->device, &device, error) < 0)
+        return 0;
+    device_keep(device);
+    if (device->state == DEVICE_STARTING)
+        return error_set(error, -EAGAIN, "GPU %s is still being opened", request->device);
+    request->shape.gpu_images = device->state == DEVICE_READY && device->engine == ENGINE_WORKS;
+    return 0;
+}
+
+static void describe(const struct dataset_layout *layout, uint32_t field, uint8_t table[IMAGE_TABLE_BYTES],
+                     Feedd__FinishedField *row) {
+    const struct image_steps *steps = &layout->images[field].steps;
+    const struct transform *transform = &layout->transforms[field];
+    const struct ring_field *delivered = &layout->fields[field];
+    feedd__finished_field__init(row);
+    image_table_make(transform, steps->channels, table);
+    row->field = field;
+    row->dtype = delivered->dtype;
+    row->shape = (uint64_t *)delivered->shape;
+    row->n_shape = delivered->dimensions;
+    row->planes = transform->planes;
+    row->area = gpu_images_pool_area(layout, field);
+    row->table.data = table;
+    row->table.len = (size_t)steps->channels * IMAGE_TABLE_VALUES * dtype_bytes(transform->target);
+}
+
+void attach_images_describe(const struct served_feed *feed, struct attach_images *images,
+                            Feedd__Attached *attached) {
+    const struct dataset_layout *layout = feed->dataset->layout;
+    for (uint32_t i = 0; feed->shape.gpu_images && i < layout->field_count; i++) {
+        if (!gpu_images_has(layout, i))
+            continue;
+        size_t place = attached->n_images++;
+        images->list[place] = &images->rows[place];
+        describe(layout, i, images->tables[place], &images->rows[place]);
+    }
+    attached->images = images->list;
+}

@@ -1,0 +1,93 @@
+#include "daemon/transfer/engine_queue.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/scope.h"
+
+struct engine_queue {
+    struct engine *engine;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t more, fewer;
+    STAILQ_HEAD(, engine_job) jobs; // the first one is being done
+    bool ending;
+};
+
+static void *decode_all(void *argument) {
+    struct engine_queue *queue = argument;
+    pthread_mutex_lock(&queue->lock);
+    for (;;) {
+        struct engine_job *job = STAILQ_FIRST(&queue->jobs);
+        if (!job && queue->ending)
+            break;
+        if (!job) {
+            pthread_cond_wait(&queue->more, &queue->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&queue->lock);
+        job->err = engine_decode(queue->engine, job->stream, job->images, job->count, &job->error);
+        pthread_mutex_lock(&queue->lock);
+        STAILQ_REMOVE_HEAD(&queue->jobs, link);
+        // Release: what was decoded comes before it; pairs with the acquires in images.c and below.
+        atomic_store_explicit(&job->done, true, memory_order_release);
+        pthread_cond_broadcast(&queue->fewer);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return NULL;
+}
+
+int engine_queue_open(struct engine_queue **queue, struct gpu *gpu, struct error *error) {
+    struct engine_queue *made = calloc(1, sizeof *made);
+    if (!made)
+        return error_set(error, -ENOMEM, "out of memory");
+    int err = engine_open(&made->engine, gpu, error);
+    if (err) {
+        free(made);
+        return err;
+    }
+    STAILQ_INIT(&made->jobs);
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_cond_init(&made->more, NULL);
+    pthread_cond_init(&made->fewer, NULL);
+    err = pthread_create(&made->thread, NULL, decode_all, made);
+    if (err) {
+        engine_close(made->engine);
+        free(made);
+        return error_set(error, -ENOMEM, "no thread for the engine: %s", strerror(err));
+    }
+    *queue = made;
+    return 0;
+}
+
+void engine_queue_close(struct engine_queue *queue) {
+    if (!queue)
+        return;
+    pthread_mutex_lock(&queue->lock);
+    queue->ending = true;
+    pthread_cond_signal(&queue->more);
+    pthread_mutex_unlock(&queue->lock);
+    pthread_join(queue->thread, NULL);
+    pthread_cond_destroy(&queue->more);
+    pthread_cond_destroy(&queue->fewer);
+    pthread_mutex_destroy(&queue->lock);
+    engine_close(queue->engine);
+    free(queue);
+}
+
+void engine_queue_submit(struct engine_queue *queue, struct engine_job *job) {
+    job->err = 0;
+    atomic_store_explicit(&job->done, false, memory_order_relaxed);
+    pthread_mutex_lock(&queue->lock);
+    STAILQ_INSERT_TAIL(&queue->jobs, job, link);
+    pthread_cond_signal(&queue->more);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void engine_queue_wait(struct engine_queue *queue, struct engine_job *job) {
+    pthread_mutex_lock(&queue->lock);
+    while (!atomic_load_explicit(&job->done, memory_order_acquire))
+        pthread_cond_wait(&queue->fewer, &queue->lock);
+    pthread_mutex_unlock(&queue->lock);
+}

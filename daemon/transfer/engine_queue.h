@@ -1,0 +1,34 @@
+// The engine in a thread of its own, for all pools of the GPU: nvJPEG waits for its hardware in the caller's thread,
+// and the process has other batches to copy and to prepare. Jobs are done in the order in which they were submitted.
+#ifndef FEEDD_DAEMON_TRANSFER_ENGINE_QUEUE_H
+#define FEEDD_DAEMON_TRANSFER_ENGINE_QUEUE_H
+
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "base/error.h"
+#include "daemon/transfer/engine.h"
+
+// The submitter's. It leaves it and what it refers to alone until it is done.
+struct engine_job {
+    STAILQ_ENTRY(engine_job) link;
+    gpu_stream stream;
+    struct engine_image *images;
+    uint32_t count;
+    int err; // of engine_decode
+    struct error error;
+    _Atomic bool done; // written by the thread, last
+};
+
+struct engine_queue;
+
+// Opens the engine, too; fails as engine_open does.
+int engine_queue_open(struct engine_queue **queue, struct gpu *gpu, struct error *error);
+// All jobs are done. NULL is fine.
+void engine_queue_close(struct engine_queue *queue);
+
+void engine_queue_submit(struct engine_queue *queue, struct engine_job *job);
+// Until it is done.
+void engine_queue_wait(struct engine_queue *queue, struct engine_job *job);
+
+#endif

@@ -1,0 +1,341 @@
+#include "daemon/transfer/images.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/scope.h"
+#include "base/sizes.h"
+#include "daemon/image/jpeg.h"
+#include "daemon/transfer/plain_jpeg.h"
+
+#define LIBRARY_AT_ONCE 8u // images that libjpeg decodes before they are copied
+#define ROOM_STEP       (16u << 20)
+
+// Memory that is registered with the GPU.
+struct pinned {
+    uint8_t *memory;
+    uint64_t bytes;
+};
+
+// A batch whose images are being decoded.
+struct work {
+    bool busy;
+    struct images_batch batch;
+    struct engine_job job;
+    struct engine_image *jobs; // all of its images; the engine has those in front
+    uint32_t count;
+    uint64_t *places; // of each, in `bytes`
+    uint8_t *bytes;   // private copies of its JPEGs: loaders can change what is in the ring
+    uint64_t used, room;
+};
+
+struct images {
+    struct gpu *gpu;
+    struct engine_queue *engine; // NULL: there is none
+    const struct ring *source, *pool;
+    uint64_t pool_address;
+    struct image_jpeg *jpeg;
+    struct pinned records; // of each slot of the pool and each field with images
+    struct pinned planes;  // that libjpeg makes
+    uint32_t fields;       // with images
+    uint64_t area;         // of the largest of them in the pool
+    struct work works[IMAGES_AT_ONCE];
+    struct images_counts counts;
+};
+
+static bool has_images(const struct ring *source, const struct ring *pool, uint32_t field) {
+    return pool->header->fields[field].sample_bytes != source->header->fields[field].sample_bytes;
+}
+
+bool images_wanted(const struct ring *source, const struct ring *pool) {
+    for (uint32_t i = 0; i < pool->header->field_count && i < source->header->field_count; i++)
+        if (has_images(source, pool, i))
+            return true;
+    return false;
+}
+
+struct images_counts images_count(const struct images *images) {
+    return images->counts;
+}
+
+// ---- Opening and closing -----------------------------------------------------------------------------------
+
+static int pin(struct gpu *gpu, uint64_t bytes, struct pinned *pinned, struct error *error) {
+    uint64_t address, size = align_up(bytes, RING_PAGE);
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return error_set(error, -errno, "no memory for images: %m");
+    int err = gpu_host_register(gpu, memory, size, false, &address, error);
+    if (err)
+        munmap(memory, size);
+    else
+        *pinned = (struct pinned){memory, size};
+    return err;
+}
+
+static void unpin(struct gpu *gpu, const struct pinned *pinned) {
+    if (!pinned->memory)
+        return;
+    gpu_host_unregister(gpu, pinned->memory);
+    munmap(pinned->memory, pinned->bytes);
+}
+
+static int check_fields(struct images *images, struct error *error) {
+    const struct ring_header *source = images->source->header, *pool = images->pool->header;
+    bool same = source->field_count == pool->field_count && source->batch_size == pool->batch_size &&
+                !source->ragged_count;
+    for (uint32_t i = 0; same && i < pool->field_count; i++) {
+        if (!has_images(images->source, images->pool, i))
+            continue;
+        same = source->fields[i].sample_bytes > IMAGE_RECORD_BYTES &&
+               pool->fields[i].sample_bytes > IMAGE_RECORD_BYTES;
+        images->area = max_u64(images->area, pool->fields[i].sample_bytes - IMAGE_RECORD_BYTES);
+        images->fields++;
+    }
+    return same && images->fields ? 0
+                                  : error_set(error, -EPROTO, "the pool's ring does not match the feed's");
+}
+
+static int allocate(struct images *images, struct error *error) {
+    const struct ring_header *pool = images->pool->header;
+    const uint64_t most = (uint64_t)images->fields * pool->batch_size;
+    for (uint32_t i = 0; i < IMAGES_AT_ONCE; i++) {
+        images->works[i].jobs = calloc(most, sizeof *images->works[i].jobs);
+        images->works[i].places = calloc(most, sizeof *images->works[i].places);
+        if (!images->works[i].jobs || !images->works[i].places)
+            return error_set(error, -ENOMEM, "no memory for images");
+    }
+    int err = pin(images->gpu, pool->slot_count * most * IMAGE_RECORD_BYTES, &images->records, error);
+    return err ? err : pin(images->gpu, images->area * LIBRARY_AT_ONCE, &images->planes, error);
+}
+
+int images_open(struct images **images, struct gpu *gpu, struct engine_queue *engine,
+                const struct ring *source, const struct ring *pool, uint64_t pool_address,
+                struct error *error) {
+    struct images *made = calloc(1, sizeof *made);
+    if (!made)
+        return error_set(error, -ENOMEM, "no memory for images");
+    *made = (struct images){
+        .gpu = gpu, .engine = engine, .source = source, .pool = pool, .pool_address = pool_address};
+    int err = check_fields(made, error);
+    if (!err)
+        err = allocate(made, error);
+    if (!err)
+        err = image_jpeg_open(&made->jpeg, error);
+    if (err)
+        images_close(made);
+    else
+        *images = made;
+    return err;
+}
+
+void images_settle(struct images *images) {
+    for (uint32_t i = 0; images && i < IMAGES_AT_ONCE; i++)
+        if (images->works[i].busy && images->works[i].job.count)
+            engine_queue_wait(images->engine, &images->works[i].job);
+}
+
+void images_close(struct images *images) {
+    if (!images)
+        return;
+    unpin(images->gpu, &images->records);
+    unpin(images->gpu, &images->planes);
+    image_jpeg_close(images->jpeg);
+    for (uint32_t i = 0; i < IMAGES_AT_ONCE; i++) {
+        free(images->works[i].bytes);
+        free(images->works[i].jobs);
+        free(images->works[i].places);
+    }
+    free(images);
+}
+
+// ---- The first half: what is in the ring -------------------------------------------------------------------
+
+// A field with images of a batch.
+struct field_work {
+    struct images *images;
+    struct work *work;
+    const uint8_t *from;          // samples in the feed's ring
+    uint64_t from_bytes;          // of one
+    struct image_record *records; // of the batch
+    uint64_t to;                  // of the records in the pool; the pixels follow those of a full batch
+    uint64_t area;
+};
+
+static struct field_work field_of(struct images *images, struct work *work, uint32_t field, uint32_t number) {
+    const struct ring_header *source = images->source->header, *pool = images->pool->header;
+    const struct images_batch *batch = &work->batch;
+    const uint64_t first = ((uint64_t)batch->slot * images->fields + number) * pool->batch_size;
+    return (struct field_work){
+        .images = images,
+        .work = work,
+        .from = ring_slot_data(images->source, batch->source) + source->fields[field].slot_offset,
+        .from_bytes = source->fields[field].sample_bytes,
+        .records = (struct image_record *)(void *)images->records.memory + first,
+        .to = images->pool_address + batch->slot * pool->slot_bytes + pool->fields[field].slot_offset,
+        .area = pool->fields[field].sample_bytes - IMAGE_RECORD_BYTES,
+    };
+}
+
+static uint64_t pixels_of(const struct field_work *field, uint32_t sample) {
+    return field->to + (uint64_t)field->images->pool->header->batch_size * IMAGE_RECORD_BYTES +
+           sample * field->area;
+}
+
+static bool make_room(struct work *work, uint64_t bytes) {
+    if (bytes <= work->room)
+        return true;
+    uint64_t room = align_up(bytes, ROOM_STEP);
+    uint8_t *more = realloc(work->bytes, room);
+    if (!more)
+        return false;
+    work->bytes = more;
+    work->room = room;
+    return true;
+}
+
+static int gather_jpeg(struct field_work *field, uint32_t sample, struct image_record *record,
+                       struct error *error) {
+    struct work *work = field->work;
+    if (!make_room(work, work->used + record->bytes))
+        return error_set(error, -ENOMEM, "no memory for the images of a batch");
+    memcpy(work->bytes + work->used, field->from + sample * field->from_bytes + sizeof *record,
+           record->bytes);
+    work->places[work->count] = work->used;
+    work->jobs[work->count++] = (struct engine_image){.record = record, .to = pixels_of(field, sample)};
+    work->used += record->bytes;
+    return 0;
+}
+
+// Copies the records, each once, and the JPEGs; finished pixels go to the pool directly.
+static int gather(struct field_work *field, struct error *error) {
+    struct images *images = field->images;
+    int err = 0;
+    for (uint32_t i = 0; i < field->work->batch.count && !err; i++) {
+        const uint8_t *sample = field->from + i * field->from_bytes;
+        struct image_record *record = &field->records[i];
+        memcpy(record, sample, sizeof *record);
+        const bool inside = record->bytes <= field->from_bytes - sizeof *record;
+        if (inside && record->kind == IMAGE_RECORD_PIXELS && record->bytes <= field->area) {
+            err = gpu_copy_in(images->gpu, field->work->job.stream, pixels_of(field, i),
+                              sample + sizeof *record, record->bytes, error);
+            images->counts.finished++;
+        } else if (inside && record->kind == IMAGE_RECORD_JPEG && image_record_fits(record, field->area)) {
+            err = gather_jpeg(field, i, record, error);
+        } else {
+            record->kind = IMAGE_RECORD_NONE; // a loader has written what it should not
+        }
+    }
+    return err;
+}
+
+// Moves those that the engine may get to the front.
+static void submit(struct images *images, struct work *work) {
+    uint32_t plain = 0;
+    for (uint32_t i = 0; i < work->count; i++)
+        work->jobs[i].bytes = work->bytes + work->places[i];
+    for (uint32_t i = 0; i < work->count && images->engine && !work->batch.without_engine; i++) {
+        struct engine_image job = work->jobs[i];
+        if (!plain_jpeg_is(job.bytes, job.record->bytes, job.record))
+            continue;
+        work->jobs[i] = work->jobs[plain];
+        work->jobs[plain++] = job;
+    }
+    work->job.images = work->jobs;
+    work->job.count = plain;
+    work->job.err = 0;
+    if (plain)
+        engine_queue_submit(images->engine, &work->job);
+    else
+        atomic_store_explicit(&work->job.done, true, memory_order_relaxed);
+}
+
+int images_begin(struct images *images, gpu_stream stream, const struct images_batch *batch, uint32_t *place,
+                 struct error *error) {
+    const struct ring_header *source = images->source->header, *pool = images->pool->header;
+    const uint8_t *from = ring_slot_data(images->source, batch->source);
+    const uint64_t to = images->pool_address + batch->slot * pool->slot_bytes;
+    uint32_t number = 0;
+    int err = 0;
+    *place = images->works[0].busy;
+    struct work *work = &images->works[*place];
+    work->batch = *batch;
+    work->job.stream = stream;
+    work->used = work->count = 0;
+    for (uint32_t i = 0; i < pool->field_count && batch->count && !err; i++) {
+        if (has_images(images->source, images->pool, i)) {
+            struct field_work field = field_of(images, work, i, number++);
+            err = gather(&field, error);
+        } else {
+            err = gpu_copy_in(images->gpu, stream, to + pool->fields[i].slot_offset,
+                              from + source->fields[i].slot_offset,
+                              batch->count * source->fields[i].sample_bytes, error);
+        }
+    }
+    if (err)
+        return err;
+    work->busy = true;
+    submit(images, work);
+    return 0;
+}
+
+bool images_have_room(const struct images *images) {
+    return !images->works[0].busy || !images->works[1].busy;
+}
+
+bool images_are_decoded(const struct images *images, uint32_t place) {
+    // Acquire: pairs with the thread of the engine.
+    return atomic_load_explicit(&images->works[place].job.done, memory_order_acquire);
+}
+
+// ---- The second half: what the engine has left -------------------------------------------------------------
+
+// A few at a time: their memory is used again.
+static int decode_with_library(struct images *images, struct work *work, struct error *error) {
+    uint32_t held = 0;
+    int err = 0;
+    for (uint32_t i = 0; i < work->count && !err; i++) {
+        struct engine_image *job = &work->jobs[i];
+        job->decoded ? images->counts.by_engine++ : images->counts.by_library++;
+        if (job->decoded)
+            continue;
+        uint8_t *planes = images->planes.memory + held++ * images->area;
+        err = image_jpeg_planes(images->jpeg, job->bytes, job->record->bytes, job->record, planes, error);
+        if (!err)
+            err = gpu_copy_in(images->gpu, work->job.stream, job->to, planes,
+                              image_record_plane_bytes(job->record), error);
+        if (!err && held == LIBRARY_AT_ONCE) {
+            err = gpu_synchronize(images->gpu, error);
+            held = 0;
+        }
+    }
+    return err || !held ? err : gpu_synchronize(images->gpu, error);
+}
+
+static int send_records(struct field_work *field, struct error *error) {
+    const uint32_t count = field->work->batch.count;
+    for (uint32_t i = 0; i < count; i++)
+        if (field->records[i].kind == IMAGE_RECORD_JPEG)
+            field->records[i].kind = IMAGE_RECORD_PLANES;
+    return count ? gpu_copy_in(field->images->gpu, field->work->job.stream, field->to, field->records,
+                               count * sizeof *field->records, error)
+                 : 0;
+}
+
+int images_end(struct images *images, uint32_t place, struct error *error) {
+    struct work *work = &images->works[place];
+    uint32_t number = 0;
+    int err = work->job.err;
+    work->busy = false;
+    if (err)
+        return error_set(error, err, "%s", work->job.error.text);
+    err = decode_with_library(images, work, error);
+    for (uint32_t i = 0; i < images->pool->header->field_count && !err; i++) {
+        if (!has_images(images->source, images->pool, i))
+            continue;
+        struct field_work field = field_of(images, work, i, number++);
+        err = send_records(&field, error);
+    }
+    return err;
+}

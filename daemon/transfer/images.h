@@ -1,0 +1,53 @@
+// Copies batches with images that a GPU makes (`decode gpu`) into a pool: the JPEGs of the feed's ring become planes,
+// with the engine or, what that refuses, with libjpeg in this process; finished pixels and all other fields are copied.
+//
+// A batch is begun, which copies its JPEGs and hands them to the engine's thread, and ended once they are decoded. The
+// next one is begun meanwhile.
+#ifndef FEEDD_DAEMON_TRANSFER_IMAGES_H
+#define FEEDD_DAEMON_TRANSFER_IMAGES_H
+
+#include "base/error.h"
+#include "daemon/transfer/engine_queue.h"
+#include "shm/ring.h"
+
+#define IMAGES_AT_ONCE 2u // batches
+
+struct images;
+
+// A batch to copy.
+struct images_batch {
+    uint32_t source, slot; // slots of the feed's ring and of the pool
+    uint32_t count;        // samples
+    // A process has died with this batch in hand: perhaps the engine's library cannot take one of the images.
+    bool without_engine;
+};
+
+// Whether the pool's ring has fields with images that are to be decoded: those that differ from the feed's.
+bool images_wanted(const struct ring *source, const struct ring *pool);
+
+// `engine` may be NULL; then libjpeg decodes everything. The rings outlive it.
+int images_open(struct images **images, struct gpu *gpu, struct engine_queue *engine,
+                const struct ring *source, const struct ring *pool, uint64_t pool_address,
+                struct error *error);
+// Waits until the engine has done what it was given. NULL is fine.
+void images_settle(struct images *images);
+// After that, and when all queued work is done. NULL is fine.
+void images_close(struct images *images);
+
+// Whether another batch can be begun.
+bool images_have_room(const struct images *images);
+// *place says which one it is until it is ended. Errors are those of the GPU, and -ENOMEM.
+int images_begin(struct images *images, gpu_stream stream, const struct images_batch *batch, uint32_t *place,
+                 struct error *error);
+bool images_are_decoded(const struct images *images, uint32_t place);
+// Queues the rest on the stream. Errors are those of the GPU, or -EBADMSG if neither engine nor libjpeg can decode a
+// JPEG that a loader has found to be sound.
+int images_end(struct images *images, uint32_t place, struct error *error);
+
+// How many images the engine and libjpeg have decoded, and how many came finished.
+struct images_counts {
+    uint64_t by_engine, by_library, finished;
+};
+struct images_counts images_count(const struct images *images);
+
+#endif

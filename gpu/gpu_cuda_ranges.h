@@ -1,0 +1,13 @@
+// Ranges that NVIDIA's profilers (nsys) show of a thread: NVTX. Nothing happens without a profiler, or in a build whose
+// CUDA headers lack those of NVTX, as the ones fetched from PyPI do.
+#ifndef FEEDD_GPU_GPU_CUDA_RANGES_H
+#define FEEDD_GPU_GPU_CUDA_RANGES_H
+
+// Looks for the profiler, which is a library: before a process gives up opening files. Otherwise the first range does.
+void gpu_ranges_open(void);
+
+// Ranges of a thread are nested.
+void gpu_range_begin(const char *name);
+void gpu_range_end(void);
+
+#endif

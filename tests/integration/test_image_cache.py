@@ -1,0 +1,251 @@
+"""Images that are decoded once: the same pixels from the cache as from the files, whoever fills it, also when processes are
+killed and when it is full."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import time
+
+import consumer
+import data
+import harness
+import pictures
+import pyarrow as pa
+import pyarrow.parquet
+import test_images
+
+COUNT = 40
+SIDE = 72
+STEPS = "random_crop 64, flip"
+CACHED = {"cache": "16M", "cache_size": SIDE}
+WALK = {"epochs": 2, "shuffle": True, "seed": 5}
+
+
+def cropped(image, place, step=0):
+    """STEPS, from the image that the cache keeps."""
+    image = pictures.resize(image, SIDE)
+    dice = pictures.Random(place, step)
+    y, x = dice.below(image.height - 63), dice.below(image.width - 63)
+    return pictures.hwc(pictures.flip(image.crop((x, y, x + 64, y + 64)), place, step + 1))
+
+
+def check(batches, encoded, make=cropped, seed=WALK["seed"], **options):
+    pictures.check(batches, encoded, make, seed, **options)
+
+
+def read_all(feedd, encoded, name="pictures", make=cropped, batch_size=8, **options):
+    walk = {**WALK, **options}
+    batches = consumer.read(feedd, name, batch_size, **walk)
+    assert sum(batch["count"] for batch in batches) == walk["epochs"] * len(encoded)
+    check(batches, encoded, make, walk["seed"])
+    return batches
+
+
+def counted(feedd, what):
+    return sum(feed["loader_counters"][what] for feed in feedd.statistics()["feeds"])
+
+
+def served(feedd):
+    """Images from the cache, and put into it, by all feeds there are."""
+    return counted(feedd, "cached"), counted(feedd, "cache_stored")
+
+
+# ---- Pixels ------------------------------------------------------------------------------------------------
+
+
+def test_once_decoded():
+    """The first epoch fills the cache, the second one reads nothing; all pixels are Pillow's."""
+    encoded = pictures.some(COUNT)
+    for loaders in (1, 3):
+        with harness.Instance(loaders=loaders) as feedd:
+            test_images.add(feedd, encoded, STEPS, **CACHED)
+            feedd.start()
+            read_all(feedd, encoded, epochs=3)
+            found, stored = served(feedd)
+            # An image may be needed again before it has been kept.
+            assert stored == COUNT and 1.8 * COUNT <= found <= 2 * COUNT, (found, stored)
+            read_all(feedd, encoded, batch_size=5, epochs=1)  # another feed
+            assert served(feedd) == (found + COUNT, COUNT)
+            assert counted(feedd, "reads") < 3 * COUNT, "what the cache has is not read"
+
+
+def test_equal_to_the_step():
+    """With a cache, the steps begin as after `resize SIDE`; steps that begin with that are the same with and without."""
+    encoded = pictures.some(COUNT, seed=1)
+    steps = f"resize {SIDE}, {STEPS}, brightness 0.3, {pictures.NORMALISE}"
+    hashes = []
+    for options in ({}, CACHED, {**CACHED, "cache": 16384}):
+        with harness.Instance(loaders=2) as feedd:
+            test_images.add(feedd, encoded, steps, **options)
+            feedd.start()
+            batches = consumer.read(feedd, "pictures", 8, **WALK)
+            hashes.append([(batch["samples"], batch["crc"]) for batch in batches])
+    assert hashes[0] == hashes[1] == hashes[2]
+
+
+def test_every_format():
+    encoded = pictures.some(COUNT, seed=2)
+    with harness.Instance(loaders=2) as feedd:
+        names = test_images.add_formats(feedd, encoded, transform_image=STEPS, **CACHED)
+        feedd.start()
+        for number, name in enumerate(names):
+            read_all(feedd, encoded, name)
+            assert counted(feedd, "cache_stored") == COUNT * (number + 1)
+            before = counted(feedd, "cached")
+            read_all(feedd, encoded, name, batch_size=5)
+            assert counted(feedd, "cached") == before + 2 * COUNT, name
+
+
+def test_a_mask():
+    """Both fields are kept: the mask in nearest pixels, cut as the image is."""
+    encoded = pictures.some(COUNT, seed=3, kinds=("png",))
+    shapes = [pictures.opened(one).size for one in encoded]
+    masks = [pictures.encode(pictures.picture(i, *shape).convert("L"), "png") for i, shape in enumerate(shapes)]
+    table = pa.table({"image": pa.array(encoded, pa.binary()), "mask": pa.array(masks, pa.binary())})
+
+    def follow(mask, place):
+        mask = pictures.resize(mask, SIDE, pictures.Image.Resampling.NEAREST)
+        dice = pictures.Random(place, 0)
+        y, x = dice.below(mask.height - 63), dice.below(mask.width - 63)
+        return pictures.hwc(pictures.flip(mask.crop((x, y, x + 64, y + 64)), place))
+
+    with harness.Instance() as feedd:
+        pa.parquet.write_table(table, feedd.directory / "a.parquet")
+        feedd.add_dataset("pictures", format="parquet", path="a.parquet", field_image="bytes", field_mask="bytes",
+                          transform_image=STEPS, transform_mask="with image", **CACHED)  # fmt: skip
+        feedd.start()
+        batches = read_all(feedd, encoded, epochs=3)
+        pictures.check(batches, masks, follow, WALK["seed"], "L", "mask")
+        found, stored = served(feedd)
+        assert stored == 2 * COUNT and 3.6 * COUNT <= found <= 4 * COUNT, (found, stored)
+
+
+def test_a_fast_decode():
+    """`decode fast` depends on the size that is wanted, which is that of the cache: the same whether it is full or not."""
+    encoded = pictures.some(12, seed=4, kinds=("jpg",), least=300, most=500)
+    hashes = []
+    for cache in ("16M", 16384):
+        with harness.Instance() as feedd:
+            test_images.add(feedd, encoded, f"decode fast, {STEPS}", cache=cache, cache_size=SIDE)
+            feedd.start()
+            batches = consumer.read(feedd, "pictures", 4, **WALK)
+            hashes.append([(batch["samples"], batch["crc"]) for batch in batches])
+    assert hashes[0] == hashes[1]
+
+
+# ---- Who shares it -----------------------------------------------------------------------------------------
+
+
+def test_feeds_views_and_mixes_share_it():
+    encoded = pictures.some(COUNT, seed=5)
+    with harness.Instance(loaders=2) as feedd:
+        test_images.add(feedd, encoded, STEPS, **CACHED)
+        feedd.add_view("half", "pictures", samples="50%..100%", transform_image="center_crop 64")
+        feedd.add_mix("all", {"pictures": 1, "half": 1}, 2 * COUNT)
+        feedd.start()
+        read_all(feedd, encoded, epochs=1)
+        before = counted(feedd, "cached")
+        batches = consumer.read(feedd, "half", 5)
+        assert served(feedd) == (before + COUNT // 2, COUNT)
+        middle = [pictures.hwc(pictures.center_crop(pictures.resize(pictures.opened(one), SIDE), 64)) for one in encoded]
+        for batch in batches:
+            assert batch["crc"]["image"] == pictures.crc([middle[COUNT // 2 + i] for i in batch["samples"]]), batch
+        consumer.read(feedd, "all", 8)
+        found, stored = served(feedd)
+        assert found >= before + COUNT // 2 + 2 * COUNT and stored == COUNT, (found, stored)
+
+
+# ---- What can go wrong -------------------------------------------------------------------------------------
+
+
+@harness.limit(60)
+def test_kills():
+    """Loaders are killed while they fill the cache and while they read it."""
+    encoded = pictures.some(COUNT, seed=6)
+    with harness.Instance(loaders=3) as feedd:
+        test_images.add(feedd, encoded, STEPS, **CACHED)
+        feedd.start()
+        with consumer.Consumer(feedd, "pictures", 4, epochs=40, shuffle=True, seed=5) as reader:
+            killed = 0
+            while reader.process.poll() is None and killed < 30:
+                if alive := feedd.children_called("loader"):
+                    with contextlib.suppress(ProcessLookupError):  # it may just have been replaced
+                        os.kill(random.choice(alive), signal.SIGKILL)
+                        killed += 1
+                time.sleep(0.02)
+            batches = reader.finish()
+            assert killed >= 5, f"only {killed} were killed: that shows nothing"
+            check(batches, encoded)
+            assert counted(feedd, "cached") > 30 * COUNT, served(feedd)
+
+
+def test_a_full_cache():
+    """What does not fit is decoded each time, and the rest comes from the cache."""
+    encoded = pictures.some(COUNT, seed=7)
+    with harness.Instance(loaders=2) as feedd:
+        test_images.add(feedd, encoded, STEPS, cache=256 << 10, cache_size=SIDE)
+        feedd.start()
+        read_all(feedd, encoded, epochs=3)
+        found, stored = served(feedd)
+        assert 4 < stored < 20 and 1.5 * stored <= found <= 2 * stored, (found, stored)
+
+
+def test_damaged_images():
+    """One that cannot be decoded is not kept, and is left out each time."""
+    encoded = pictures.some(COUNT, seed=8)
+    encoded[3] = encoded[3][:40]
+    with harness.Instance() as feedd:
+        test_images.add(feedd, encoded, STEPS, on_error="skip", **CACHED)
+        feedd.start()
+        batches = consumer.read(feedd, "pictures", 8, epochs=3)
+        assert sum(batch["count"] for batch in batches) == 3 * (COUNT - 1)
+        found, stored = served(feedd)
+        assert stored == COUNT - 1 and 1.8 * COUNT <= found <= 2 * stored, (found, stored)
+
+
+def test_damage_is_found_in_any_case():
+    """Also by loaders that find no room, and could do without the rows that are missing."""
+    encoded = [data[: len(data) * 9 // 10] if i % 3 else data for i, data in enumerate(pictures.some(COUNT, seed=19))]
+    runs = []
+    for cache in ("16M", 16384):
+        with harness.Instance(loaders=2) as feedd:
+            test_images.add(feedd, encoded, "random_crop 8, flip", on_error="skip", cache=cache, cache_size=SIDE)
+            feedd.start()
+            batches = consumer.read(feedd, "pictures", 4, epochs=3, shuffle=True, seed=5)
+            runs.append([(batch["samples"], batch["crc"]) for batch in batches])
+            assert 0 < sum(len(samples) for samples, _ in runs[-1]) < 3 * COUNT
+    assert runs[0] == runs[1]
+
+
+# ---- What people see ---------------------------------------------------------------------------------------
+
+
+def test_what_is_shown():
+    encoded = pictures.some(COUNT, seed=16)
+    with harness.Instance() as feedd:
+        test_images.add(feedd, encoded, STEPS, **CACHED)
+        feedd.start()
+        (dataset,) = json.loads(feedd.ctl("datasets", "--json").stdout)
+        assert dataset["cache"] == {"bytes": 16 << 20, "used": 0}
+        read_all(feedd, encoded)
+        (dataset,) = json.loads(feedd.ctl("datasets", "--json").stdout)
+        assert dataset["cache"]["used"] == counted(feedd, "cache_bytes") + 8192, dataset
+        assert "; cache: " in feedd.ctl("datasets").stdout
+        assert "CACHED/S" in feedd.ctl("stats", "--once").stdout
+
+
+def test_wrong_options():
+    with harness.Instance() as feedd:
+        path = data.add_records(feedd, samples=10, size=64)
+        assert path
+        feedd.datasets["numbers"]["cache"] = "1G"
+        feedd.write_config()
+        done = feedd.check()
+        assert done.returncode and "found no field of encoded images" in done.stderr, done
+    with harness.Instance() as feedd:
+        test_images.add(feedd, pictures.some(4), STEPS, cache=100, cache_size=SIDE)
+        feedd.write_config()
+        done = feedd.check()
+        assert done.returncode and "found 100 bytes, wanted at least 12288" in done.stderr, done

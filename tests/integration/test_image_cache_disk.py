@@ -1,0 +1,191 @@
+"""Caches of decoded images on disk: they outlive the daemon, and nothing that is damaged, of other files or of other people
+is used."""
+
+import os
+import random
+
+import consumer
+import harness
+import pictures
+import test_images
+import users
+from test_image_cache import CACHED, COUNT, SIDE, STEPS, WALK, check, counted, read_all, served
+
+
+def kept(feedd):
+    return sorted((feedd.directory / "kept").iterdir())
+
+
+def add_kept(feedd, encoded, **options):
+    (feedd.directory / "kept").mkdir(exist_ok=True)
+    test_images.add(feedd, encoded, STEPS, **{**CACHED, "cache_path": "kept", **options})
+
+
+def test_it_outlives_the_daemon():
+    """After a restart, also after a kill, everything comes from the file, once for each sample checked."""
+    encoded = pictures.some(COUNT, seed=9)
+    with harness.Instance(loaders=2) as feedd:
+        add_kept(feedd, encoded)
+        feedd.start()
+        read_all(feedd, encoded)
+        assert counted(feedd, "cache_stored") == COUNT
+        (path,) = kept(feedd)
+        assert path.stat().st_size == 16 << 20 and path.stat().st_mode & 0o777 == 0o600
+        for end in (feedd.stop, feedd.kill):
+            end()
+            feedd.start()
+            read_all(feedd, encoded, epochs=3)
+            assert served(feedd) == (3 * COUNT, 0), "all of it is still there"
+            assert kept(feedd) == [path]
+
+
+@harness.limit(60)
+def test_what_is_damaged_is_decoded_again():
+    """Records, words and the head of a file that somebody has written to: never a wrong pixel."""
+    encoded = pictures.some(COUNT, seed=10)
+    dice = random.Random(1)
+    with harness.Instance(loaders=2) as feedd:
+        add_kept(feedd, encoded)
+        feedd.start()
+        read_all(feedd, encoded)
+        (path,) = kept(feedd)
+        whole = None
+        for first, end, count in ((8192, 1 << 20, 60), (4096, 4096 + 8 * COUNT, 30), (0, 64, 8), (4096, 4096 + 8 * COUNT, 999)):
+            feedd.stop()
+            content = bytearray(whole or path.read_bytes())
+            whole = bytes(content)
+            for _ in range(count):
+                content[dice.randrange(first, end)] = dice.randrange(256)
+            path.write_bytes(content)
+            feedd.start()
+            read_all(feedd, encoded)
+            found, stored = served(feedd)
+            assert stored > 0 and found > 0, (first, found, stored)
+
+
+def test_a_short_file():
+    encoded = pictures.some(COUNT, seed=11)
+    with harness.Instance() as feedd:
+        add_kept(feedd, encoded)
+        feedd.start()
+        read_all(feedd, encoded)
+        (path,) = kept(feedd)
+        feedd.stop()
+        path.write_bytes(path.read_bytes()[:100000])
+        feedd.start()
+        read_all(feedd, encoded)
+        assert counted(feedd, "cache_stored") == COUNT
+
+
+def test_other_files_are_another_cache():
+    """Images that were replaced, and another size: nothing of what was kept is used, and the old file is removed."""
+    encoded = pictures.some(COUNT, seed=12)
+    with harness.Instance() as feedd:
+        add_kept(feedd, encoded)
+        feedd.start()
+        read_all(feedd, encoded)
+        (first,) = kept(feedd)
+        feedd.stop()
+        encoded[5] = encoded[6]
+        test_images.write(feedd.directory / "pictures", pictures.files(encoded))
+        feedd.start()
+        read_all(feedd, encoded)
+        (second,) = kept(feedd)
+        assert first != second and counted(feedd, "cache_stored") == COUNT
+        feedd.datasets["pictures"]["cache_size"] = SIDE + 8
+        feedd.write_config()
+        feedd.ctl("reload")
+        batches = consumer.read(feedd, "pictures", 8, **WALK)
+
+        def larger(image, place):
+            image = pictures.resize(image, SIDE + 8)
+            dice = pictures.Random(place, 0)
+            y, x = dice.below(image.height - 63), dice.below(image.width - 63)
+            return pictures.hwc(pictures.flip(image.crop((x, y, x + 64, y + 64)), place))
+
+        check(batches, encoded, larger)
+        assert len(kept(feedd)) == 2  # a feed of the old version still has the other one
+        feedd.stop()
+        feedd.start()
+        check(consumer.read(feedd, "pictures", 8, **WALK), encoded, larger)
+        assert len(kept(feedd)) == 1 and kept(feedd)[0] != second
+
+
+def test_files_that_cannot_be_had():
+    """Without a cache, images are decoded each time, and the log says why."""
+    encoded = pictures.some(COUNT, seed=13)
+    for words, cache in (("cannot open the folder", "16M"), ("No space left on device", "900G")):
+        with harness.Instance() as feedd:
+            add_kept(feedd, encoded, cache=cache)
+            if cache == "16M":
+                (feedd.directory / "kept").rmdir()
+            feedd.start()
+            read_all(feedd, encoded)
+            assert served(feedd) == (0, 0)
+            log = feedd.read_log()
+            assert words in log and "every image is decoded each time" in log, log
+
+
+def test_a_file_of_others_is_refused():
+    encoded = pictures.some(COUNT, seed=14)
+    with harness.Instance() as feedd:
+        add_kept(feedd, encoded)
+        feedd.start()
+        read_all(feedd, encoded)
+        (path,) = kept(feedd)
+        feedd.stop()
+        path.chmod(0o666)
+        feedd.start()
+        read_all(feedd, encoded)
+        assert served(feedd) == (0, 0) and "remove it" in feedd.read_log()
+
+
+def test_two_daemons():
+    """The second one finds the file locked, and does without."""
+    encoded = pictures.some(COUNT, seed=15)
+    with harness.Instance() as first, harness.Instance() as second:
+        add_kept(first, encoded)
+        first.start()
+        read_all(first, encoded)
+        second.datasets["pictures"] = {**first.datasets["pictures"], "cache_path": first.directory / "kept"}
+        second.start()
+        read_all(second, encoded)
+        assert served(second) == (0, 0) and "which another daemon may be using" in second.read_log()
+
+
+# ---- A file that fails -------------------------------------------------------------------------------------
+
+
+def test_a_file_that_is_cut_off_in_use():
+    """What cannot be read from the map any more counts as unreadable, or is decoded; no loader dies of it."""
+    encoded = pictures.some(COUNT, seed=18)
+    with harness.Instance(loaders=1) as feedd:
+        add_kept(feedd, encoded, on_error="skip")
+        feedd.start()
+        with consumer.Consumer(feedd, "pictures", 8, epochs=100, shuffle=True, seed=5) as reader:
+            harness.eventually(lambda: feedd.statistics()["feeds"] and counted(feedd, "cached") > 5 * COUNT)
+            (path,) = kept(feedd)
+            os.truncate(path, 8192)
+            batches = reader.finish()
+        check([batch for batch in batches if not batch["skipped"]], encoded)
+        (feed,) = feedd.statistics()["feeds"]
+        assert feed["feed_counters"]["children_replaced"] == 0 and "cannot be read or written" in feedd.read_log()
+        assert sum(batch["count"] for batch in batches) > 90 * COUNT
+        read_all(feedd, encoded)  # another feed, whose loaders find the file too short
+
+
+# ---- Users -------------------------------------------------------------------------------------------------
+
+
+def test_users_share_nothing():
+    """Each user has a cache of their own, and sees only that."""
+    users.need_root()
+    encoded = pictures.some(COUNT, seed=17)
+    with harness.Instance(socket_mode="0666") as feedd:
+        feedd.directory.chmod(0o755)
+        add_kept(feedd, encoded)
+        feedd.start()
+        read_all(feedd, encoded)
+        read_all(feedd, encoded, user=4242)
+        assert counted(feedd, "cache_stored") == 2 * COUNT
+        assert [path.name.split(".")[1] for path in kept(feedd)] == ["0", "4242"]

@@ -1,0 +1,135 @@
+"""feedctl top on a terminal."""
+
+import contextlib
+import re
+import signal
+
+import consumer
+import data
+import harness
+from terminal import Feedctl as Terminal
+
+
+@contextlib.contextmanager
+def busy(**settings):
+    """A daemon with a feed of two consumers, and one on a simulated GPU."""
+    with harness.Instance(ring="64K", **settings) as feedd:
+        data.add_records(feedd, "numbers", samples=1000, size=64)
+        data.add_records(feedd, "tokens", samples=1000, size=256)
+        feedd.start()
+        endless = {"epochs": 0, "sleep_us": 2000, "quiet": True, "samples": False}
+        with contextlib.ExitStack() as stack:
+            readers = [
+                consumer.Consumer(feedd, "numbers", 10, share="job", device="cpu", **endless),
+                consumer.Consumer(feedd, "numbers", 10, share="job", device="cpu", **endless),
+                consumer.Consumer(feedd, "tokens", 5, share="llm", device="host:0", **endless),
+            ]
+            for reader in readers:
+                stack.enter_context(reader)
+            yield feedd, readers
+            for reader in readers:
+                reader.kill()
+
+
+FEED = r"^{} +{} .* \d[\d.]*k? "
+
+
+@harness.host_memory
+@harness.limit(90)
+def test_shows_feeds_consumers_loaders_and_gpus():
+    with busy() as (feedd, readers), Terminal(feedd, "top", "0.2") as terminal:
+        pids = feedd.children_called("loader")
+        screen = terminal.shows(
+            rf"^feedd {feedd.process.pid} alive", r"^FEED \^ +NAME +SAMPLES/S", FEED.format(1, "job"), FEED.format(2, "llm"),
+            r"^CONSUMER \^", rf" {readers[0].pid} ", rf" {readers[1].pid} ", rf" {readers[2].pid} ", r"^LOADER \^", r"^GPU \^",
+            r"^HOST-0 .*\[.{6}\].*running", "[▁▂▃▄▅▆▇█]{4}", "^q quit",
+            *(rf"^{pid} " for pid in pids),
+        )  # fmt: skip
+        assert len(screen) <= 24 and max(map(len, screen)) <= 80, screen
+        assert screen[-1].startswith("q quit"), screen
+        # Wider, there are more columns; on a telephone, the most important ones.
+        terminal.resize(150, 40)
+        wide = "^FEED \\^ .*DATASET.*RING.*LOADERS", r"\[.{6}\] \d+/\d+", "HEARTBEAT", "DEVICE", " cpu ", " HOST-0 "
+        terminal.shows(*wide)
+        terminal.resize(40, 18)
+        screen = terminal.shows(r"^FEED \^ +NAME +SAMPLES/S.*BOTTLENECK$", FEED.format(1, "job"), "^q Tab")
+        assert len(screen) <= 18 and max(map(len, screen)) <= 40, screen
+        terminal.resize(10, 3)
+        terminal.resize(80, 24)
+        terminal.shows(FEED.format(1, "job"))
+        terminal.keys("q")
+        assert terminal.status() == 0
+
+
+@harness.host_memory
+@harness.limit(90)
+def test_keys():
+    with busy() as (feedd, readers), Terminal(feedd, "top", "0.2", width=100, height=30) as terminal:
+        terminal.shows(FEED.format(1, "job"), FEED.format(2, "llm"), "^LOADER")
+
+        def places():
+            lines = terminal.screen()
+            return [line.split()[1] for line in lines if re.match(r"[12] +(job|llm) ", line)]
+
+        assert places() == ["job", "llm"], terminal.screen()
+        terminal.keys("r")
+        terminal.shows("^FEED v")
+        assert places() == ["llm", "job"], terminal.screen()
+        terminal.keys("s")
+        terminal.shows(r"^FEED +NAME \^")
+        assert places() == ["job", "llm"], terminal.screen()
+        # The feed that is picked, alone: its consumer and its loaders.
+        terminal.keys("End", "Down", "Down", "Enter")
+        other = f" {readers[0].pid} "
+        harness.eventually(lambda: not any(other in line for line in terminal.screen()), 10, "other feeds' consumers gone")
+        terminal.shows(rf" {readers[2].pid} ")
+        terminal.keys("Enter")
+        terminal.shows(rf" {readers[0].pid} ", rf" {readers[2].pid} ")
+        terminal.keys("Tab", "Tab", "s")
+        terminal.shows(r"^LOADER +FEED v")
+        terminal.keys("Escape")
+        assert terminal.status() == 0
+
+
+@harness.host_memory
+@harness.limit(90)
+def test_follows_the_daemon():
+    with busy() as (feedd, readers), Terminal(feedd, "top", "0.2", width=100) as terminal:
+        terminal.shows(FEED.format(1, "job"))
+        feedd.process.send_signal(signal.SIGSTOP)
+        terminal.shows("is wedged", "consumers: the daemon does not answer", seconds=20)
+        feedd.process.send_signal(signal.SIGCONT)
+        terminal.shows("alive", rf" {readers[0].pid} ", seconds=20)
+        for reader in readers:
+            reader.kill()
+        feedd.stop()
+        terminal.shows("stopped cleanly", "no feed: nobody reads", "no feedd is running")
+        feedd.start()
+        terminal.shows(rf"^feedd {feedd.process.pid} alive", "no feed: nobody reads")
+        terminal.keys("C-c")
+        assert terminal.status() == 0
+
+
+@harness.host_memory
+def test_a_terminal_without_unicode():
+    with busy() as (feedd, _), Terminal(feedd, "top", "0.2", charset="C") as terminal:
+        screen = terminal.shows(FEED.format(1, "job"), r"[@#*+=]{4}")
+        assert all(line.isascii() for line in screen), screen
+        terminal.keys("q")
+        assert terminal.status() == 0
+
+
+@harness.host_memory
+def test_needs_a_terminal():
+    with harness.Instance() as feedd:
+        data.add_records(feedd)
+        done = feedd.ctl("top", check=False)
+        assert done.returncode == 1 and "no feedd is running" in done.stderr, done
+        feedd.start()
+        done = feedd.ctl("top", check=False)
+        assert done.returncode == 1 and "needs a terminal" in done.stderr, done
+        assert feedd.ctl("top", "0", check=False).returncode == 2
+        with Terminal(feedd, "top") as terminal:
+            terminal.shows("no feed: nobody reads")
+            terminal.keys("q")
+            assert terminal.status() == 0
