@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "daemon/dataset/folder_file.h"
 #include "daemon/loader/read/folder_chain.h"
+#include "daemon/loader/read/read_naming.h"
 #include "daemon/loader/read/request.h"
 #include "daemon/loader/read/uring_queues.h"
 
@@ -28,9 +29,8 @@ struct uring_reader {
     uint32_t in_kernel; // requests given to the kernel, or prepared to be
     struct __kernel_timespec delay;
     struct bounce bounce;
-    _Atomic uint32_t *read_file; // where its owner wants it; NULL: nowhere
-    uint32_t prepared_file;      // index, plus 1, of the first read prepared since the last exchange; 0: none
-    struct request_list waiting; // for bounce memory or room in the submission queue
+    struct read_naming naming;
+    struct request_list waiting;  // for bounce memory or room in the submission queue
     struct request_list finished; // not yet reported
     uint32_t finished_count;
 };
@@ -41,32 +41,10 @@ static void finish(struct uring_reader *self, struct read_request *request, int 
     request_list_add(&self->finished, request);
 }
 
-// The kernel may try a read at once, in this thread, which waits then and cannot say for what. Returns what was there
-// before, for unname_file.
-static uint32_t name_file(struct uring_reader *self) {
-    uint32_t before = 0;
-    if (self->read_file && self->prepared_file) {
-        before = atomic_load_explicit(self->read_file, memory_order_relaxed);
-        atomic_store_explicit(self->read_file, self->prepared_file, memory_order_relaxed);
-    }
-    return before;
-}
-
-static void unname_file(struct uring_reader *self, uint32_t before) {
-    if (self->read_file && self->prepared_file)
-        atomic_store_explicit(self->read_file, before, memory_order_relaxed);
-    self->prepared_file = 0;
-}
-
-static void name_prepared(struct uring_reader *self, const struct read_request *request) {
-    if (!self->prepared_file)
-        self->prepared_file = request->file + 1;
-}
-
 static void submit_all(struct uring_reader *self) {
-    uint32_t before = name_file(self);
+    uint32_t before = read_naming_begin(&self->naming);
     io_uring_submit(&self->queues->uring);
-    unname_file(self, before);
+    read_naming_end(&self->naming, before);
 }
 
 // Makes room for entries that must be submitted together. False when the kernel takes no more now.
@@ -138,7 +116,7 @@ static bool prepare(struct uring_reader *self, struct read_request *request, boo
     struct io_uring_sqe *delay = NULL;
     const bool unopened = is_in_folder(self, request) && request->result == UNOPENED;
     if (unopened && !delayed && ask_chain(self, request)) {
-        name_prepared(self, request);
+        read_naming_prepare(&self->naming, request->file);
         return true;
     }
     if (!have_room(self, delayed ? 2 : 1) || (delayed && !(delay = io_uring_get_sqe(&self->queues->uring))))
@@ -152,7 +130,7 @@ static bool prepare(struct uring_reader *self, struct read_request *request, boo
         ask_open(self, request, entry);
     else
         ask_read(self, request, entry);
-    name_prepared(self, request);
+    read_naming_prepare(&self->naming, request->file);
     return true;
 }
 
@@ -304,7 +282,7 @@ static void drain_completions(struct uring_reader *self) {
 // One system call: everything prepared goes in, completions come out.
 static void exchange(struct uring_reader *self, uint64_t wait_ns) {
     struct io_uring_cqe *cqe = NULL;
-    uint32_t before = name_file(self);
+    uint32_t before = read_naming_begin(&self->naming);
     if (wait_ns == 0) {
         io_uring_submit_and_get_events(&self->queues->uring);
     } else {
@@ -312,7 +290,7 @@ static void exchange(struct uring_reader *self, uint64_t wait_ns) {
         struct __kernel_timespec limit = {(int64_t)(wait_ns / NS_PER_S), (int64_t)(wait_ns % NS_PER_S)};
         io_uring_submit_and_wait_timeout(&self->queues->uring, &cqe, 1 + self->in_kernel / 16, &limit, NULL);
     }
-    unname_file(self, before);
+    read_naming_end(&self->naming, before);
     drain_completions(self);
 }
 
@@ -399,7 +377,7 @@ int reader_open_uring(const struct reader_options *options, struct reader **read
                                    .depth = options->depth};
     self->layout = options->layout;
     self->folders = options->folders;
-    self->read_file = options->read_file;
+    self->naming.where = options->read_file;
     self->first_fd = options->first_fd;
     self->delay = (struct __kernel_timespec){options->delay_us / 1000000, options->delay_us % 1000000 * 1000};
     self->own.err = -EBADF;
