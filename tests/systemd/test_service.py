@@ -182,7 +182,7 @@ def test_the_watchdog_ends_a_daemon_that_stands_still(service):
 # Takes the memory that the group has left, bit by bit, until the process in argv[2] has been killed. It would be the next.
 BALLAST = """
 import os, pathlib, sys, time
-pathlib.Path("/proc/self/oom_score_adj").write_text("50")
+pathlib.Path("/proc/self/oom_score_adj").write_text("150")
 (pathlib.Path(sys.argv[1]) / "cgroup.procs").write_text(str(os.getpid()))
 file = os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR, 0o600)
 for _ in range(4096):
