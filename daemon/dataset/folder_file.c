@@ -7,10 +7,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-const struct open_how folder_file_how = {
-    .flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
-    .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
-};
+#define FLAGS   (O_RDONLY | O_NONBLOCK | O_NOCTTY)
+#define RESOLVE (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
+
+const struct open_how folder_file_how = {.flags = FLAGS | O_CLOEXEC, .resolve = RESOLVE};
+const struct open_how folder_file_how_direct = {.flags = FLAGS, .resolve = RESOLVE};
 
 int folder_open(const char *path) {
     int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);

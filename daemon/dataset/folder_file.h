@@ -16,6 +16,8 @@ int folder_open(const char *path);
 // How its files are opened: never through a symbolic link or out of the folder, and without waiting for the other end
 // of a FIFO. The index holds paths in which links are resolved.
 extern const struct open_how folder_file_how;
+// The same, for a place in an io_uring's table of files, which needs no O_CLOEXEC and takes none.
+extern const struct open_how folder_file_how_direct;
 
 // What a process that has the index needs of it.
 struct folder_files {

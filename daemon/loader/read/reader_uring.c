@@ -6,6 +6,8 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/dataset/folder_file.h"
+#include "daemon/loader/read/folder_chain.h"
+#include "daemon/loader/read/read_naming.h"
 #include "daemon/loader/read/request.h"
 #include "daemon/loader/read/uring_queues.h"
 
@@ -20,15 +22,15 @@ struct uring_reader {
     struct uring_queues own;
     const struct dataset_layout *layout;
     struct folder_set folders;
+    struct folder_chains chains;
     int first_fd;
     bool closing;
     bool closed_any;    // files, since one could not be opened because there were too many
     uint32_t in_kernel; // requests given to the kernel, or prepared to be
     struct __kernel_timespec delay;
     struct bounce bounce;
-    _Atomic uint32_t *read_file; // where its owner wants it; NULL: nowhere
-    uint32_t prepared_file;      // index, plus 1, of the first read prepared since the last exchange; 0: none
-    struct request_list waiting; // for bounce memory or room in the submission queue
+    struct read_naming naming;
+    struct request_list waiting;  // for bounce memory or room in the submission queue
     struct request_list finished; // not yet reported
     uint32_t finished_count;
 };
@@ -39,27 +41,10 @@ static void finish(struct uring_reader *self, struct read_request *request, int 
     request_list_add(&self->finished, request);
 }
 
-// The kernel may try a read at once, in this thread, which waits then and cannot say for what. Returns what was there
-// before, for unname_file.
-static uint32_t name_file(struct uring_reader *self) {
-    uint32_t before = 0;
-    if (self->read_file && self->prepared_file) {
-        before = atomic_load_explicit(self->read_file, memory_order_relaxed);
-        atomic_store_explicit(self->read_file, self->prepared_file, memory_order_relaxed);
-    }
-    return before;
-}
-
-static void unname_file(struct uring_reader *self, uint32_t before) {
-    if (self->read_file && self->prepared_file)
-        atomic_store_explicit(self->read_file, before, memory_order_relaxed);
-    self->prepared_file = 0;
-}
-
 static void submit_all(struct uring_reader *self) {
-    uint32_t before = name_file(self);
+    uint32_t before = read_naming_begin(&self->naming);
     io_uring_submit(&self->queues->uring);
-    unname_file(self, before);
+    read_naming_end(&self->naming, before);
 }
 
 // Makes room for entries that must be submitted together. False when the kernel takes no more now.
@@ -111,9 +96,29 @@ static void ask_read(struct uring_reader *self, struct read_request *request, st
     self->reader.storage_bytes += rest.bytes;
 }
 
+// Prepares a chain for a request whose file is not open, if there can be one.
+static bool ask_chain(struct uring_reader *self, struct read_request *request) {
+    const struct folder_files *folder = folder_set_find(&self->folders, request->file);
+    const struct index_extent *extent = folder_files_extent(folder, request->file);
+    if (request->bounce || !folder_chains_take(&self->chains, request, extent) ||
+        !have_room(self, FOLDER_CHAIN_ENTRIES))
+        return false;
+    folder_chains_ask(&self->chains, &self->queues->uring, request,
+                      self->first_fd + (int)(folder->first_folder + extent->file),
+                      folder->text + extent->offset);
+    self->reader.reads++;
+    self->reader.storage_bytes += request->bytes;
+    return true;
+}
+
 // Prepares what a request needs next. False: no room.
 static bool prepare(struct uring_reader *self, struct read_request *request, bool delayed) {
     struct io_uring_sqe *delay = NULL;
+    const bool unopened = is_in_folder(self, request) && request->result == UNOPENED;
+    if (unopened && !delayed && ask_chain(self, request)) {
+        read_naming_prepare(&self->naming, request->file);
+        return true;
+    }
     if (!have_room(self, delayed ? 2 : 1) || (delayed && !(delay = io_uring_get_sqe(&self->queues->uring))))
         return false;
     struct io_uring_sqe *entry = io_uring_get_sqe(&self->queues->uring);
@@ -121,12 +126,11 @@ static bool prepare(struct uring_reader *self, struct read_request *request, boo
         return false; // have_room has made sure of them
     if (delay)
         prepare_delay(self, delay);
-    if (is_in_folder(self, request) && request->result == UNOPENED)
+    if (unopened)
         ask_open(self, request, entry);
     else
         ask_read(self, request, entry);
-    if (!self->prepared_file)
-        self->prepared_file = request->file + 1;
+    read_naming_prepare(&self->naming, request->file);
     return true;
 }
 
@@ -247,13 +251,29 @@ static void complete(struct uring_reader *self, struct read_request *request, in
         complete_read(self, request, returned);
 }
 
+static void complete_chain(struct uring_reader *self, uint64_t data, int returned) {
+    bool whole;
+    struct read_request *request = folder_chains_complete(&self->chains, data, returned, &whole);
+    if (!request)
+        return;
+    if (!whole && !self->closing && prepare(self, request, false))
+        return;
+    self->in_kernel--;
+    if (whole)
+        finish(self, request, 0);
+    else
+        request_list_add(&self->waiting, request);
+}
+
 static void drain_completions(struct uring_reader *self) {
     struct io_uring_cqe *cqe;
     unsigned head, seen = 0;
     io_uring_for_each_cqe(&self->queues->uring, head, cqe) {
         seen++;
-        // Without data: delays and cancellations. The second is liburing's own.
-        if (cqe->user_data != 0 && cqe->user_data != LIBURING_UDATA_TIMEOUT)
+        // Without data: delays, cancellations and opens of chains. The second is liburing's own.
+        if (folder_chain_owns(cqe->user_data))
+            complete_chain(self, cqe->user_data, cqe->res);
+        else if (cqe->user_data != 0 && cqe->user_data != LIBURING_UDATA_TIMEOUT)
             complete(self, io_uring_cqe_get_data(cqe), cqe->res);
     }
     io_uring_cq_advance(&self->queues->uring, seen);
@@ -262,7 +282,7 @@ static void drain_completions(struct uring_reader *self) {
 // One system call: everything prepared goes in, completions come out.
 static void exchange(struct uring_reader *self, uint64_t wait_ns) {
     struct io_uring_cqe *cqe = NULL;
-    uint32_t before = name_file(self);
+    uint32_t before = read_naming_begin(&self->naming);
     if (wait_ns == 0) {
         io_uring_submit_and_get_events(&self->queues->uring);
     } else {
@@ -270,7 +290,7 @@ static void exchange(struct uring_reader *self, uint64_t wait_ns) {
         struct __kernel_timespec limit = {(int64_t)(wait_ns / NS_PER_S), (int64_t)(wait_ns % NS_PER_S)};
         io_uring_submit_and_wait_timeout(&self->queues->uring, &cqe, 1 + self->in_kernel / 16, &limit, NULL);
     }
-    unname_file(self, before);
+    read_naming_end(&self->naming, before);
     drain_completions(self);
 }
 
@@ -328,6 +348,8 @@ static void uring_close(struct reader *reader) {
     uring_queues_close(&self->own);
     if (self->in_kernel == 0)
         bounce_free(&self->bounce);
+    if (self->in_kernel == 0)
+        folder_chains_free(&self->chains);
     free(self);
 }
 
@@ -355,7 +377,7 @@ int reader_open_uring(const struct reader_options *options, struct reader **read
                                    .depth = options->depth};
     self->layout = options->layout;
     self->folders = options->folders;
-    self->read_file = options->read_file;
+    self->naming.where = options->read_file;
     self->first_fd = options->first_fd;
     self->delay = (struct __kernel_timespec){options->delay_us / 1000000, options->delay_us % 1000000 * 1000};
     self->own.err = -EBADF;
@@ -368,6 +390,8 @@ int reader_open_uring(const struct reader_options *options, struct reader **read
         self->reader.kind = READER_URING_FIXED;
     else if (options->ring)
         *reason = REASON_MEMLOCK;
+    // Without memory for chains, files are opened by themselves.
+    folder_chains_make(&self->chains, self->queues);
     *reader = &self->reader;
     return 0;
 }

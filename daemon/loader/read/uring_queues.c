@@ -22,9 +22,10 @@ static int set_up(struct uring_queues *queues, const struct reader_options *opti
         IORING_SETUP_CQSIZE,
     };
     uint32_t entries = (uint32_t)power_of_two_up(options->depth * (options->delay_us ? 2ull : 1ull));
+    uint32_t per_entry = options->folders.count ? 4 : 2; // a chain completes three times
     int err = -EINVAL;
     for (size_t i = 0; i < COUNT_OF(choices) && err == -EINVAL; i++) {
-        struct io_uring_params params = {.flags = choices[i] | flags, .cq_entries = 2 * entries};
+        struct io_uring_params params = {.flags = choices[i] | flags, .cq_entries = per_entry * entries};
         err = io_uring_queue_init_params(entries < MOST_SQ_ENTRIES ? entries : MOST_SQ_ENTRIES,
                                          &queues->uring, &params);
         if (err == 0 &&
@@ -36,16 +37,23 @@ static int set_up(struct uring_queues *queues, const struct reader_options *opti
     return err;
 }
 
-// All files that are not folders, then life_fd; or life_fd alone if there are more than may be registered, or none.
+// All files that are not folders, then life_fd, then places for files of folders, one per read in flight. Without the
+// places, or life_fd alone, if more than may be registered are wanted.
 static int register_files(struct uring_queues *queues, const struct reader_options *options) {
-    uint32_t count = dataset_plain_files(options->layout);
-    AUTO_FREE int *fds = calloc(count + 1, sizeof *fds);
+    uint32_t count = dataset_plain_files(options->layout), life = options->life_fd >= 0;
+    uint32_t places = options->folders.count ? options->depth : 0;
+    AUTO_FREE int *fds = calloc(count + 1 + places, sizeof *fds);
     if (!fds)
         return -ENOMEM;
-    for (uint32_t i = 0; i < count; i++)
-        fds[i] = options->first_fd + (int)i;
+    for (uint32_t i = 0; i < count + 1 + places; i++)
+        fds[i] = i < count ? options->first_fd + (int)i : -1;
     fds[count] = options->life_fd;
-    uint32_t life = options->life_fd >= 0;
+    if (places && io_uring_register_files(&queues->uring, fds, count + 1 + places) == 0) {
+        queues->fixed_files = count;
+        queues->first_place = count + 1;
+        queues->place_count = places;
+        return 0;
+    }
     queues->fixed_files = count && io_uring_register_files(&queues->uring, fds, count + life) == 0;
     return queues->fixed_files || !life ? 0 : io_uring_register_files(&queues->uring, &fds[count], 1);
 }
@@ -82,7 +90,9 @@ static int restrict_and_enable(struct uring_queues *queues, bool folder) {
     for (size_t i = 0; i < count; i++)
         rules[i] = (struct io_uring_restriction){.opcode = IORING_RESTRICTION_SQE_OP,
                                                  .sqe_op = (uint8_t)operations[i]};
-    unsigned flags = IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK | (folder ? IOSQE_CQE_SKIP_SUCCESS : 0);
+    unsigned flags = IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK;
+    if (folder)
+        flags |= IOSQE_IO_LINK | IOSQE_CQE_SKIP_SUCCESS;
     rules[count] = (struct io_uring_restriction){.opcode = IORING_RESTRICTION_SQE_FLAGS_ALLOWED,
                                                  .sqe_flags = (uint8_t)flags};
     queues->restricted = register_call(queues, IORING_REGISTER_RESTRICTIONS, rules, (unsigned)count + 1) == 0;

@@ -11,9 +11,10 @@ struct uring_queues {
     struct io_uring uring;
     const uint8_t *fixed; // start of the registered buffers; NULL: none
     uint64_t fixed_bytes;
-    bool fixed_files; // files are registered under their index
-    bool restricted;  // the kernel refuses everything but what the reader asks of it
-    int err;          // negative: there are no queues, and why
+    bool fixed_files;                  // files are registered under their index
+    uint32_t first_place, place_count; // in the table of files, for files of folders (folder_chain.h)
+    bool restricted;                   // the kernel refuses everything but what the reader asks of it
+    int err;                           // negative: there are no queues, and why
 };
 
 // queues->err says whether they can be used. With `restrict_them`, they can do nothing but read, wait and cancel, and,
