@@ -1,7 +1,7 @@
-// A whole file of a folder at once: linked entries open it in a place of the ring's table of files, read it and close it.
-// That costs neither a descriptor nor a system call to look at it, since one byte more than it should have is asked
-// for. A file that is not in the page cache, or not what the index says, is left to be opened by itself, which waits for
-// storage and finds out what is wrong.
+// A whole file of a folder at once: linked entries open it in a place of the ring's table of files, read it and close
+// it. That costs neither a descriptor nor a system call to look at it, since one byte more than it should have is asked
+// for. A file that is not in the page cache, or not what the index says, is left to be opened by itself, which waits
+// for storage and finds out what is wrong.
 #ifndef FEEDD_DAEMON_LOADER_READ_FOLDER_CHAIN_H
 #define FEEDD_DAEMON_LOADER_READ_FOLDER_CHAIN_H
 
@@ -33,7 +33,7 @@ void folder_chains_free(struct folder_chains *chains);
 bool folder_chains_take(struct folder_chains *chains, const struct read_request *request,
                         const struct index_extent *extent);
 
-// Fills FOLDER_CHAIN_ENTRIES entries, which there must be room for, for a request that folder_chains_take has agreed to.
+// Fills FOLDER_CHAIN_ENTRIES entries, which there must be room for, for a request that folder_chains_take agreed to.
 void folder_chains_ask(struct folder_chains *chains, struct io_uring *uring, struct read_request *request,
                        int folder, const char *path);
 
@@ -42,7 +42,8 @@ static inline bool folder_chain_owns(uint64_t data) {
     return (data & 3) == 1 || (data & 3) == 2;
 }
 
-// Returns the request when its chain has ended: *whole says if all of it has been read, and nothing else. Otherwise NULL.
+// Returns the request when its chain has ended: *whole says if all of it has been read, and nothing else. Otherwise
+// NULL.
 struct read_request *folder_chains_complete(struct folder_chains *chains, uint64_t data, int returned,
                                             bool *whole);
 
