@@ -15,7 +15,7 @@ struct engine;
 // One image: the part that `record` says, to be decoded into planes at `to`, as image_record_plane() places them.
 struct engine_image {
     const uint8_t *bytes; // a plain JPEG (plain_jpeg.h) in memory that nobody else can write to
-    const struct image_record *record;
+    struct image_record *record; // the engine only reads it
     uint64_t to; // in GPU memory
     bool decoded;
 };

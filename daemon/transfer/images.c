@@ -7,6 +7,7 @@
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "daemon/image/jpeg.h"
+#include "daemon/log.h"
 #include "daemon/transfer/plain_jpeg.h"
 
 #define LIBRARY_AT_ONCE 8u // images that libjpeg decodes before they are copied
@@ -291,20 +292,39 @@ bool images_are_decoded(const struct images *images, uint32_t place) {
 
 // ---- The second half: what the engine has left -------------------------------------------------------------
 
+// Only a loader that has been taken over writes such an image. This process has other users' pools, too, so it carries
+// on.
+static void refuse(struct images *images, struct image_record *record, const struct error *why) {
+    if (!images->counts.refused++)
+        log_warning("an image that cannot be decoded, which a loader has let through, is delivered black: %s",
+                    why->text);
+    record->kind = IMAGE_RECORD_NONE;
+}
+
 // A few at a time: their memory is used again.
 static int decode_with_library(struct images *images, struct work *work, struct error *error) {
     uint32_t held = 0;
     int err = 0;
     for (uint32_t i = 0; i < work->count && !err; i++) {
         struct engine_image *job = &work->jobs[i];
-        job->decoded ? images->counts.by_engine++ : images->counts.by_library++;
-        if (job->decoded)
+        struct error why = {0};
+        uint8_t *planes = images->planes.memory + held * images->area;
+        if (job->decoded) {
+            images->counts.by_engine++;
             continue;
-        uint8_t *planes = images->planes.memory + held++ * images->area;
-        err = image_jpeg_planes(images->jpeg, job->bytes, job->record->bytes, job->record, planes, error);
-        if (!err)
-            err = gpu_copy_in(images->gpu, work->job.stream, job->to, planes,
-                              image_record_plane_bytes(job->record), error);
+        }
+        err = image_jpeg_planes(images->jpeg, job->bytes, job->record->bytes, job->record, planes, &why);
+        if (err == -ENOMEM)
+            return error_set(error, err, "%s", why.text);
+        if (err) {
+            refuse(images, job->record, &why);
+            err = 0;
+            continue;
+        }
+        images->counts.by_library++;
+        held++;
+        err = gpu_copy_in(images->gpu, work->job.stream, job->to, planes,
+                          image_record_plane_bytes(job->record), error);
         if (!err && held == LIBRARY_AT_ONCE) {
             err = gpu_synchronize(images->gpu, error);
             held = 0;
