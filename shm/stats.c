@@ -33,7 +33,7 @@ int stats_create(const char *path, uint32_t mode, gid_t group, struct stats_regi
     }
     // The rings of the timeline are allocated when it is turned on, which fails where files may not be as large.
     do
-        err = posix_fallocate(file, 0, TRACE_OFFSET + offsetof(struct trace_region, rings));
+        err = posix_fallocate(file, 0, STATS_LEAST_BYTES);
     while (err == EINTR);
     if (!err && ftruncate(file, STATS_FILE_BYTES) < 0 && errno != EFBIG)
         err = errno;

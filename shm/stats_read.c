@@ -90,7 +90,7 @@ static int check_header(const struct stats_header *header, uint64_t file_bytes, 
         header->max_feeds != STATS_MAX_FEEDS || header->max_loaders != STATS_MAX_LOADERS ||
         header->max_gpus != STATS_MAX_GPUS)
         return error_set(error, -EPROTO, "%s is the statistics file of another build of feedd", path);
-    if (file_bytes != STATS_FILE_BYTES)
+    if (file_bytes != STATS_FILE_BYTES && file_bytes != STATS_LEAST_BYTES)
         return error_set(error, -EPROTO, "the statistics file %s has %llu bytes instead of %zu", path,
                          (unsigned long long)file_bytes, STATS_FILE_BYTES);
     return 0;

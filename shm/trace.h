@@ -53,7 +53,9 @@ struct trace_region {
 #define TRACE_OFFSET sizeof(struct stats_region) // in the file
 #define TRACE_RING_OFFSET(number)                                                                            \
     (TRACE_OFFSET + offsetof(struct trace_region, rings) + (number) * sizeof(struct trace_ring))
-#define STATS_FILE_BYTES (sizeof(struct stats_region) + sizeof(struct trace_region))
+// Of the file; and where files may not be as large (RLIMIT_FSIZE), of one that has no timeline.
+#define STATS_LEAST_BYTES (TRACE_OFFSET + offsetof(struct trace_region, rings))
+#define STATS_FILE_BYTES  (sizeof(struct stats_region) + sizeof(struct trace_region))
 
 // ---- Writing -----------------------------------------------------------------------------------------------
 
