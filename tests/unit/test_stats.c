@@ -7,9 +7,7 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -121,32 +119,6 @@ static void test_what_is_created_can_be_opened(void **state) {
     stats_close(region);
     stats_close(NULL);
     assert_int_equal(mapped_bytes(), before - 2 * sizeof *region);
-}
-
-// Files may not be as large as one with a timeline: statistics are there all the same.
-static void test_without_room_for_a_timeline(void **state) {
-    (void)state;
-    AUTO_CLOSE int fd = -1;
-    struct rlimit before, least;
-    struct trace_reader reader;
-    struct error error = {0};
-    _Atomic uint32_t *on = NULL;
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-    least = (struct rlimit){STATS_LEAST_BYTES, before.rlim_max};
-    signal(SIGXFSZ, SIG_IGN); // as the daemon does
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &least), 0);
-    struct stats_region *region = create(&fd);
-    const struct stats_region *seen = open_region();
-    assert_int_equal(trace_switches_open(fd, &on, &error), 0);
-    assert_int_equal(trace_turn_on(fd, on, 0), -EFBIG);
-    assert_int_equal(on[0], 0);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    signal(SIGXFSZ, SIG_DFL);
-    assert_int_equal(trace_reader_open(path, &reader, &error), -EFBIG);
-    assert_non_null(strstr(error.text, "RLIMIT_FSIZE"));
-    munmap((void *)on, offsetof(struct trace_region, rings));
-    stats_close(seen);
-    stats_close(region);
 }
 
 static void test_the_mode_is_not_the_masks(void **state) {
@@ -413,7 +385,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_path_follows_the_socket),
         CASE(test_what_is_created_can_be_opened),
-        CASE(test_without_room_for_a_timeline),
         CASE(test_the_mode_is_not_the_masks),
         CASE(test_an_old_file_is_replaced_under_its_readers),
         CASE(test_what_cannot_be_created),
