@@ -9,6 +9,7 @@
 //   no_engine      it has no engine that decodes JPEG (daemon/transfer/engine.h)
 //   refuse_image=N its engine refuses every Nth image
 //   crash_image=N  its engine ends the process with the Nth image that the process has it decode
+//   stall_image=N  its engine never ends the Nth image that the process has it decode
 //
 // It refuses what CUDA refuses: a registration may not overlap another one of this process, a copy must come from
 // within one registration and go to writable memory of the handle, and words must be in one or the other. Unlike

@@ -16,7 +16,8 @@ static int read_fault(struct host_faults *faults, char *word, struct error *erro
                  {"fail_copy", &faults->fail_copy},
                  {"stall_copy", &faults->stall_copy},
                  {"refuse_image", &faults->refuse_image},
-                 {"crash_image", &faults->crash_image}};
+                 {"crash_image", &faults->crash_image},
+                 {"stall_image", &faults->stall_image}};
     if (strcmp(word, "no_export") == 0) {
         faults->no_export = 1;
         return 0;

@@ -91,6 +91,10 @@ int trace_reader_open(const char *path, struct trace_reader *reader, struct erro
     struct stat status;
     if (fd < 0 || fstat(fd, &status) < 0)
         return error_set(error, -errno, "cannot open the statistics file %s: %m", path);
+    if ((uint64_t)status.st_size == STATS_FILE_LEAST)
+        return error_set(error, -EFBIG,
+                         "%s has no timeline: the daemon's files may not be large enough (RLIMIT_FSIZE)",
+                         path);
     if ((uint64_t)status.st_size != STATS_FILE_BYTES)
         return error_set(error, -EPROTO, "%s is the statistics file of another build of feedd", path);
     const void *region =

@@ -229,7 +229,7 @@ static int decode(struct image_jpeg *jpeg) {
 
 static uint32_t sampling_of(const struct jpeg_decompress_struct *library) {
     const jpeg_component_info *parts = library->comp_info;
-    if (library->num_components == 1)
+    if (library->num_components != 3)
         return IMAGE_SAMPLING_GREY;
     bool colours_alike = parts[1].h_samp_factor == 1 && parts[1].v_samp_factor == 1 &&
                          parts[2].h_samp_factor == 1 && parts[2].v_samp_factor == 1;
@@ -242,20 +242,24 @@ static uint32_t sampling_of(const struct jpeg_decompress_struct *library) {
     return parts[0].v_samp_factor == 1 ? IMAGE_SAMPLING_422 : IMAGE_SAMPLING_420;
 }
 
+// Rows come one after another, so that neither memory nor time grows with the number of scans.
+static bool is_plain(const struct jpeg_decompress_struct *library) {
+    const bool grey = library->num_components == 1 && library->jpeg_color_space == JCS_GRAYSCALE;
+    const bool colours = library->num_components == 3 && library->jpeg_color_space == JCS_YCbCr;
+    return !library->progressive_mode && !library->arith_code && library->data_precision == 8 &&
+           library->comps_in_scan == library->num_components && (grey || (colours && sampling_of(library)));
+}
+
 static int look(struct image_jpeg *jpeg) {
     j_decompress_ptr library = &jpeg->library;
     struct image_jpeg_survey *survey = &jpeg->survey;
     int err = read_header(jpeg);
     if (err)
         return err;
-    const bool grey = library->num_components == 1 && library->jpeg_color_space == JCS_GRAYSCALE;
-    const bool colours = library->num_components == 3 && library->jpeg_color_space == JCS_YCbCr;
     survey->width = library->image_width;
     survey->height = library->image_height;
     survey->sampling = sampling_of(library);
-    survey->plain = !library->progressive_mode && !library->arith_code && library->data_precision == 8 &&
-                    library->comps_in_scan == library->num_components &&
-                    (grey || (colours && survey->sampling));
+    survey->plain = is_plain(library);
     if (!survey->plain)
         return 0;
     library->raw_data_out = TRUE;
@@ -285,7 +289,7 @@ static int decode_planes(struct image_jpeg *jpeg) {
     int err = read_header(jpeg);
     if (err)
         return err;
-    if (sampling_of(library) != record->sampling || library->num_components > 3 ||
+    if (!is_plain(library) || sampling_of(library) != record->sampling ||
         record->x + (uint64_t)record->width > library->image_width ||
         record->y + (uint64_t)record->height > library->image_height)
         return error_set(jpeg->error, -EBADMSG, "its JPEG image is not the one that was planned for");

@@ -196,9 +196,11 @@ static int end_images(struct copies *copies, struct error *error) {
         const struct gpu_word words[] = {
             {copies->pool_address + ring_pool_word(copies->ring->header, copy.claim.slot), copy.fill},
             {copies->done_address + ring_slot_word(copy.claim.slot), copy.fill}};
+        int err = images_end(copies->images, copy.place, error);
+        if (err > 0)
+            return 0; // the rest with the next step
         copies->decoding_count--;
         memmove(copies->decoding, copies->decoding + 1, copies->decoding_count * sizeof copy);
-        int err = images_end(copies->images, copy.place, error);
         if (!err)
             err = gpu_write_words(copies->gpu, copy.stream, words, COUNT_OF(words), error);
         if (err)

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/sizes.h"
 #include "daemon/image/jpeg.h"
@@ -42,6 +43,8 @@ static bool refuses(struct engine *engine) {
     engine->seen++;
     if (engine->seen == engine->faults.crash_image)
         abort();
+    while (engine->seen == engine->faults.stall_image)
+        pause();
     return engine->faults.refuse_image && engine->seen % engine->faults.refuse_image == 0;
 }
 

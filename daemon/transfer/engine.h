@@ -14,9 +14,9 @@ struct engine;
 
 // One image: the part that `record` says, to be decoded into planes at `to`, as image_record_plane() places them.
 struct engine_image {
-    const uint8_t *bytes; // a plain JPEG (plain_jpeg.h) in memory that nobody else can write to
-    const struct image_record *record;
-    uint64_t to; // in GPU memory
+    const uint8_t *bytes;        // a plain JPEG (plain_jpeg.h) in memory that nobody else can write to
+    struct image_record *record; // the engine only reads it
+    uint64_t to;                 // in GPU memory
     bool decoded;
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/scope.h"
+#include "base/time.h"
 
 struct engine_queue {
     struct engine *engine;
@@ -12,6 +13,7 @@ struct engine_queue {
     pthread_mutex_t lock;
     pthread_cond_t more, fewer;
     STAILQ_HEAD(, engine_job) jobs; // the first one is being done
+    _Atomic uint64_t began_ns;      // ... since then; 0: there is none. Written by the thread
     bool ending;
 };
 
@@ -27,7 +29,10 @@ static void *decode_all(void *argument) {
             continue;
         }
         pthread_mutex_unlock(&queue->lock);
+        // Relaxed: nothing else is read with it.
+        atomic_store_explicit(&queue->began_ns, monotonic_ns(), memory_order_relaxed);
         job->err = engine_decode(queue->engine, job->stream, job->images, job->count, &job->error);
+        atomic_store_explicit(&queue->began_ns, 0, memory_order_relaxed);
         pthread_mutex_lock(&queue->lock);
         STAILQ_REMOVE_HEAD(&queue->jobs, link);
         // Release: what was decoded comes before it; pairs with the acquires in images.c and below.
@@ -90,4 +95,9 @@ void engine_queue_wait(struct engine_queue *queue, struct engine_job *job) {
     while (!atomic_load_explicit(&job->done, memory_order_acquire))
         pthread_cond_wait(&queue->fewer, &queue->lock);
     pthread_mutex_unlock(&queue->lock);
+}
+
+uint64_t engine_queue_moved_ns(const struct engine_queue *queue, uint64_t now) {
+    const uint64_t began = queue ? atomic_load_explicit(&queue->began_ns, memory_order_relaxed) : 0;
+    return began && began < now ? began : now;
 }

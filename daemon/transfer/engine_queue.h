@@ -31,4 +31,8 @@ void engine_queue_submit(struct engine_queue *queue, struct engine_job *job);
 // Until it is done.
 void engine_queue_wait(struct engine_queue *queue, struct engine_job *job);
 
+// When the engine last moved: now, or when it began with the job that it has not done. The library may hang in its
+// hardware, of which this process's other thread knows nothing. NULL is fine.
+uint64_t engine_queue_moved_ns(const struct engine_queue *queue, uint64_t now);
+
 #endif

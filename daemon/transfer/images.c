@@ -7,6 +7,7 @@
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "daemon/image/jpeg.h"
+#include "daemon/log.h"
 #include "daemon/transfer/plain_jpeg.h"
 
 #define LIBRARY_AT_ONCE 8u // images that libjpeg decodes before they are copied
@@ -24,9 +25,9 @@ struct work {
     struct images_batch batch;
     struct engine_job job;
     struct engine_image *jobs; // all of its images; the engine has those in front
-    uint32_t count;
-    uint64_t *places; // of each, in `bytes`
-    uint8_t *bytes;   // private copies of its JPEGs: loaders can change what is in the ring
+    uint32_t count, next;      // `next`: that the second half comes to
+    uint64_t *places;          // of each, in `bytes`
+    uint8_t *bytes;            // private copies of its JPEGs: loaders can change what is in the ring
     uint64_t used, room;
 };
 
@@ -262,7 +263,7 @@ int images_begin(struct images *images, gpu_stream stream, const struct images_b
     struct work *work = &images->works[*place];
     work->batch = *batch;
     work->job.stream = stream;
-    work->used = work->count = 0;
+    work->used = work->count = work->next = 0;
     for (uint32_t i = 0; i < pool->field_count && batch->count && !err; i++) {
         if (has_images(images->source, images->pool, i)) {
             struct field_work field = field_of(images, work, i, number++);
@@ -291,26 +292,42 @@ bool images_are_decoded(const struct images *images, uint32_t place) {
 
 // ---- The second half: what the engine has left -------------------------------------------------------------
 
-// A few at a time: their memory is used again.
+// Only a loader that has been taken over writes such an image. This process has other users' pools, too, so it carries
+// on.
+static void refuse(struct images *images, struct image_record *record, const struct error *why) {
+    if (!images->counts.refused++)
+        log_warning("an image that cannot be decoded, which a loader has let through, is delivered black: %s",
+                    why->text);
+    record->kind = IMAGE_RECORD_NONE;
+}
+
+// A few at a time: their memory is used again, and meanwhile the process says that it is alive. 1: there are more.
 static int decode_with_library(struct images *images, struct work *work, struct error *error) {
     uint32_t held = 0;
     int err = 0;
-    for (uint32_t i = 0; i < work->count && !err; i++) {
-        struct engine_image *job = &work->jobs[i];
-        job->decoded ? images->counts.by_engine++ : images->counts.by_library++;
-        if (job->decoded)
+    for (; work->next < work->count && held < LIBRARY_AT_ONCE && !err; work->next++) {
+        struct engine_image *job = &work->jobs[work->next];
+        struct error why = {0};
+        if (job->decoded) {
+            images->counts.by_engine++;
             continue;
-        uint8_t *planes = images->planes.memory + held++ * images->area;
-        err = image_jpeg_planes(images->jpeg, job->bytes, job->record->bytes, job->record, planes, error);
-        if (!err)
-            err = gpu_copy_in(images->gpu, work->job.stream, job->to, planes,
-                              image_record_plane_bytes(job->record), error);
-        if (!err && held == LIBRARY_AT_ONCE) {
-            err = gpu_synchronize(images->gpu, error);
-            held = 0;
         }
+        uint8_t *planes = images->planes.memory + held++ * images->area;
+        err = image_jpeg_planes(images->jpeg, job->bytes, job->record->bytes, job->record, planes, &why);
+        if (err == -ENOMEM)
+            return error_set(error, err, "%s", why.text);
+        if (err) {
+            refuse(images, job->record, &why);
+            err = 0;
+            continue;
+        }
+        images->counts.by_library++;
+        err = gpu_copy_in(images->gpu, work->job.stream, job->to, planes,
+                          image_record_plane_bytes(job->record), error);
     }
-    return err || !held ? err : gpu_synchronize(images->gpu, error);
+    if (!err && held)
+        err = gpu_synchronize(images->gpu, error);
+    return err ? err : work->next < work->count;
 }
 
 static int send_records(struct field_work *field, struct error *error) {
@@ -326,11 +343,11 @@ static int send_records(struct field_work *field, struct error *error) {
 int images_end(struct images *images, uint32_t place, struct error *error) {
     struct work *work = &images->works[place];
     uint32_t number = 0;
-    int err = work->job.err;
-    work->busy = false;
+    int err = work->job.err ? error_set(error, work->job.err, "%s", work->job.error.text)
+                            : decode_with_library(images, work, error);
+    work->busy = err > 0;
     if (err)
-        return error_set(error, err, "%s", work->job.error.text);
-    err = decode_with_library(images, work, error);
+        return err;
     for (uint32_t i = 0; i < images->pool->header->field_count && !err; i++) {
         if (!has_images(images->source, images->pool, i))
             continue;

@@ -40,13 +40,14 @@ bool images_have_room(const struct images *images);
 int images_begin(struct images *images, gpu_stream stream, const struct images_batch *batch, uint32_t *place,
                  struct error *error);
 bool images_are_decoded(const struct images *images, uint32_t place);
-// Queues the rest on the stream. Errors are those of the GPU, or -EBADMSG if neither engine nor libjpeg can decode a
-// JPEG that a loader has found to be sound.
+// Queues the rest on the stream. 1: libjpeg has decoded some of them, and it is to be called again. Errors are those of
+// the GPU, and -ENOMEM. A JPEG that neither the engine nor libjpeg can decode is delivered black: a loader that lets
+// one through has been taken over.
 int images_end(struct images *images, uint32_t place, struct error *error);
 
-// How many images the engine and libjpeg have decoded, and how many came finished.
+// How many images the engine and libjpeg have decoded, how many came finished, and how many nobody can decode.
 struct images_counts {
-    uint64_t by_engine, by_library, finished;
+    uint64_t by_engine, by_library, finished, refused;
 };
 struct images_counts images_count(const struct images *images);
 

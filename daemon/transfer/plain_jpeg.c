@@ -83,6 +83,9 @@ static bool step(struct walk *walk, bool *over) {
 bool plain_jpeg_is(const uint8_t *bytes, size_t count, const struct image_record *record) {
     struct walk walk = {.next = bytes + 2, .end = bytes + count, .record = record};
     bool over = false;
+    // From odd places on, there is one more column or row of colours than the planes have.
+    if (record->x % 2 || record->y % 2)
+        return false;
     if (count < 4 || bytes[0] != 0xFF || bytes[1] != MARKER_SOI || record->x > record->image_width ||
         record->width > record->image_width - record->x || record->y > record->image_height ||
         record->height > record->image_height - record->y)

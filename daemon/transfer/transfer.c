@@ -285,7 +285,8 @@ static void beat(struct transfer *transfer, uint64_t now) {
     if (now < transfer->beat_ns + BEAT_NS)
         return;
     transfer->beat_ns = now;
-    atomic_store_explicit(&transfer->stats->heartbeat_ns, now, memory_order_relaxed);
+    const uint64_t moved = engine_queue_moved_ns(transfer->engine, now);
+    atomic_store_explicit(&transfer->stats->heartbeat_ns, moved, memory_order_relaxed);
 }
 
 static int serve(struct transfer *transfer) {

@@ -137,6 +137,16 @@ def test_an_engine_that_crashes_gets_the_batch_no_more():
         assert any("transfer process" in line for line in feedd.status()["last_errors"])
 
 
+@harness.host_memory
+def test_an_engine_that_hangs_is_replaced():
+    """Its thread does not come back, while the process's other one has nothing to wait for."""
+    encoded = pictures.some(40, seed=15, least=200, kinds=ALIKE)
+    with serve(encoded, environment={devices.FAULTS: "stall_image=25"}, loader_timeout=2) as feedd:
+        with consumer.Consumer(feedd, "pictures", 10, seed=5, epochs=1, device=devices.SIMULATED) as reader:
+            check(feedd, encoded, reader.finish(60), 10, epochs=1)
+        assert any("has not moved" in line for line in feedd.status()["last_errors"])
+
+
 def test_consumers_in_host_memory():
     """They join a feed that others on a GPU have made only if loaders decode for all; then those on GPUs get that, too."""
     encoded = pictures.some(20, seed=9, least=64)

@@ -8,8 +8,10 @@ import consumer
 import harness
 import pictures
 import test_images
+import test_tar
 import users
 from test_image_cache import CACHED, COUNT, SIDE, STEPS, WALK, check, counted, read_all, served
+from test_indexing import row
 
 
 def kept(feedd):
@@ -109,6 +111,28 @@ def test_other_files_are_another_cache():
         feedd.start()
         check(consumer.read(feedd, "pictures", 8, **WALK), encoded, larger)
         assert len(kept(feedd)) == 1 and kept(feedd)[0] != second
+
+
+def test_what_others_have_kept_stays_until_all_are_known():
+    """While a dataset has no index, nobody knows which files it wants, so none is removed."""
+    encoded = pictures.some(COUNT, seed=19)
+    with harness.Instance() as feedd:
+        add_kept(feedd, encoded)
+        test_tar.add_shards(feedd, [test_tar.some(30)])
+        path = feedd.directory / "wds-0.tar"
+        whole = path.read_bytes()
+        path.write_bytes(whole[:2000])
+        feedd.start()
+        harness.eventually(lambda: row(feedd)["state"] == "failed", 10, "the index cannot be built")
+        old = feedd.directory / "kept" / f"pictures.0.{'0' * 32}.samples"
+        old.write_bytes(b"")
+        read_all(feedd, encoded)
+        assert len(kept(feedd)) == 2 and old in kept(feedd)
+        feedd.stop()
+        path.write_bytes(whole)
+        feedd.start().indexed()
+        read_all(feedd, encoded)
+        assert len(kept(feedd)) == 1 and old not in kept(feedd)
 
 
 def test_files_that_cannot_be_had():

@@ -16,6 +16,7 @@
 #include "base/sizes.h"
 #include "daemon/image/gpu_plan.h"
 #include "daemon/image/jpeg.h"
+#include "daemon/transfer/images.h"
 #include "daemon/transfer/plain_jpeg.h"
 #include "gpu/finish.h"
 
@@ -124,6 +125,10 @@ static void other_ones_are_not(void **state) {
     record = record_of(IMAGE_SAMPLING_420);
     record.x = 16; // beyond the edge
     assert_false(is_plain(&jpeg, &record));
+    record.width -= 32;
+    assert_true(is_plain(&jpeg, &record));
+    record.x = 15; // one more column of colours than its planes have
+    assert_false(is_plain(&jpeg, &record));
     image_jpeg_close(library);
 }
 
@@ -149,6 +154,77 @@ static void nothing_is_read_behind_the_bytes(void **state) {
         }
     }
     munmap(memory, room + PAGE);
+}
+
+// ---- Batches -----------------------------------------------------------------------------------------------
+
+#define SAMPLES 12u
+#define SAMPLE  (IMAGE_RECORD_BYTES + 65536u)
+
+static const struct ring_header ring_of_jpegs = {
+    .slot_count = 1,
+    .batch_size = SAMPLES,
+    .field_count = 1,
+    .slot_bytes = SAMPLES * SAMPLE,
+    .fields = {{.sample_bytes = SAMPLE}},
+};
+
+static void put_image(uint8_t *slot, uint32_t sample, bool progressive, uint32_t image_width) {
+    static struct bytes jpeg;
+    struct image_record record = record_of(IMAGE_SAMPLING_420);
+    encode(&jpeg, 2, progressive);
+    assert_true(jpeg.count < SAMPLE - IMAGE_RECORD_BYTES);
+    record.bytes = (uint32_t)jpeg.count;
+    record.crop_width = record.result_width = record.part_width = record.width = image_width;
+    record.crop_height = record.result_height = record.part_height = HEIGHT;
+    memcpy(slot + sample * SAMPLE, &record, sizeof record);
+    memcpy(slot + sample * SAMPLE + sizeof record, jpeg.at, jpeg.count);
+}
+
+// A loader that has been taken over: the process, which has other users' pools, and the rest of the batch carry on.
+static void what_nobody_can_decode_is_black(void **state) {
+    static uint8_t slot[SAMPLES * SAMPLE];
+    struct ring_header pool_header = ring_of_jpegs;
+    pool_header.fields[0].sample_bytes = SAMPLE - 64;
+    const struct ring source = {.header = &ring_of_jpegs, .data = slot}, target = {.header = &pool_header};
+    const struct images_batch batch = {.count = SAMPLES};
+    struct gpu_memory pool = {0};
+    struct image_record records[SAMPLES];
+    struct error error = {0};
+    struct images *images = NULL;
+    struct gpu *gpu = NULL;
+    gpu_stream stream = NULL;
+    uint32_t place = 0;
+    int fd = -1;
+    (void)state;
+    put_image(slot, 0, false, WIDTH);
+    put_image(slot, 1, true, WIDTH);
+    put_image(slot, 2, false, WIDTH + 1); // more than there is
+    for (uint32_t i = 3; i < SAMPLES; i++)
+        put_image(slot, i, false, WIDTH);
+    assert_int_equal(gpu_open(&gpu, "HOST-0", &error), 0);
+    assert_int_equal(gpu_stream_create(gpu, &stream, &error), 0);
+    assert_int_equal(gpu_create(gpu, gpu_round_up(gpu, SAMPLES * SAMPLE), &pool, &fd, &error), 0);
+    assert_true(images_wanted(&source, &target));
+    assert_int_equal(images_open(&images, gpu, NULL, &source, &target, pool.address, &error), 0);
+    assert_int_equal(images_begin(images, stream, &batch, &place, &error), 0);
+    assert_true(images_are_decoded(images, place));
+    assert_int_equal(images_end(images, place, &error), 1); // it does not take all of the process's time
+    if (images_end(images, place, &error))
+        fail_msg("%s", error.text);
+    assert_true(images_have_room(images));
+    assert_int_equal(gpu_synchronize(gpu, &error), 0);
+    assert_int_equal(gpu_copy_out(gpu, records, pool.address, sizeof records, &error), 0);
+    assert_int_equal(records[0].kind, IMAGE_RECORD_PLANES);
+    assert_int_equal(records[1].kind, IMAGE_RECORD_NONE);
+    assert_int_equal(records[2].kind, IMAGE_RECORD_NONE);
+    assert_int_equal(images_count(images).by_library, SAMPLES - 2);
+    assert_int_equal(images_count(images).refused, 2);
+    images_close(images);
+    gpu_stream_destroy(gpu, stream);
+    gpu_free(gpu, &pool);
+    close_fd(&fd);
+    gpu_close(gpu);
 }
 
 // ---- Records -----------------------------------------------------------------------------------------------
@@ -235,6 +311,7 @@ int main(void) {
         cmocka_unit_test(plain_ones_are_what_their_records_say),
         cmocka_unit_test(other_ones_are_not),
         cmocka_unit_test(nothing_is_read_behind_the_bytes),
+        cmocka_unit_test(what_nobody_can_decode_is_black),
         cmocka_unit_test(no_record_makes_it_read_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

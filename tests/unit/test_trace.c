@@ -1,10 +1,12 @@
 // The timeline: rings that one process writes and another reads, and the file that feedctl trace makes of it.
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -14,6 +16,7 @@
 #include "base/scope.h"
 #include "client/ctl/trace_file.h"
 #include "shm/stats.h"
+#include "shm/stats_read.h"
 #include "shm/trace.h"
 
 static char path[] = "/tmp/feedd-trace-XXXXXX";
@@ -188,6 +191,37 @@ static void other_files_are_refused(void **state) {
     assert_int_equal(ftruncate(fd, STATS_FILE_BYTES), 0);
 }
 
+// Files may not be as large as one with a timeline: the statistics are there all the same.
+static void without_room_for_rings(void **state) {
+    (void)state;
+    const struct stats_region *seen = NULL;
+    struct stats_region *region = NULL;
+    struct trace_reader other;
+    struct error error = {0};
+    struct rlimit before, least;
+    _Atomic uint32_t *switches = NULL;
+    int file = -1;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    least = (struct rlimit){STATS_FILE_LEAST, before.rlim_max};
+    signal(SIGXFSZ, SIG_IGN); // as the daemon does
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &least), 0);
+    const int made = stats_create(path, 0600, (gid_t)-1, &region, &file, &error);
+    const int turned_on = made ? made : trace_switches_open(file, &switches, &error);
+    const int err = turned_on ? turned_on : trace_turn_on(file, switches, 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, SIG_DFL);
+    assert_int_equal(made, 0);
+    assert_int_equal(err, -EFBIG);
+    assert_int_equal(switches[0], 0);
+    assert_int_equal(stats_open(path, &seen, &error), 0);
+    assert_int_equal(trace_reader_open(path, &other, &error), -EFBIG);
+    assert_non_null(strstr(error.text, "RLIMIT_FSIZE"));
+    munmap((void *)switches, offsetof(struct trace_region, rings));
+    stats_close(seen);
+    stats_close(region);
+    close(file);
+}
+
 // ---- The file ----------------------------------------------------------------------------------------------
 
 static json_t *find(json_t *events, const char *kind, const char *name) {
@@ -260,6 +294,7 @@ int main(void) {
         CHECK(lies),
         CHECK(no_event_is_torn),
         CHECK(other_files_are_refused),
+        CHECK(without_room_for_rings),
         cmocka_unit_test(the_file_is_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

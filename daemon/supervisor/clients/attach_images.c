@@ -17,7 +17,9 @@ int attach_images_choose(struct supervisor *supervisor, struct attach_request *r
     device_keep(device);
     if (device->state == DEVICE_STARTING)
         return error_set(error, -EAGAIN, "GPU %s is still being opened", request->device);
-    request->shape.gpu_images = device->state == DEVICE_READY && device->engine == ENGINE_WORKS;
+    // Between two processes, what the last one said holds: a consumer that joins others must find what they found.
+    request->shape.gpu_images = (device->state == DEVICE_READY || device->state == DEVICE_BACKING_OFF) &&
+                                device->engine == ENGINE_WORKS;
     return 0;
 }
 

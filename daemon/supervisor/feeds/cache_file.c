@@ -134,7 +134,8 @@ static int open_file(const struct cache_file *file, int *file_fd, struct error *
     AUTO_CLOSE int folder = open(file->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return error_set(error, -errno, "cannot open the folder %s (cache_path): %m", file->folder);
-    remove_others(file, folder);
+    if (file->removes_others)
+        remove_others(file, folder);
     snprintf(name, sizeof name, "%s.%u.%016" PRIx64 "%016" PRIx64 ENDING, file->dataset, (unsigned)file->user,
              file->key.high, file->key.low);
     for (int i = 0; i < ATTEMPTS && fd < 0; i++) {

@@ -16,9 +16,10 @@ struct cache_file {
     uid_t user;
     struct sample_cache_plan plan;
     struct sample_cache_key key;
-    // All keys that the configuration's datasets of that folder have: files of this dataset with others are removed.
+    // All keys that the configuration's datasets have. Files of this dataset with others are removed, if all are known.
     const struct sample_cache_key *wanted;
     size_t wanted_count;
+    bool removes_others;
 };
 
 // Opens the file and makes the memory that goes with it. May wait for storage. The caller closes both.

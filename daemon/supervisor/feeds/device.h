@@ -55,7 +55,7 @@ struct device {
     bool told;                   // that its process was killed and does not end
     struct error lost;           // what the last process said before it ended
     uint64_t lost_ns;            // when it said so
-    enum transfer_engine engine; // of its process, while that is READY
+    enum transfer_engine engine; // of the last process that was READY
     char engine_why[192];        // with ENGINE_MISSING: a sentence
     uint64_t closed_ns;          // when it last reported that it had closed a pool
 };

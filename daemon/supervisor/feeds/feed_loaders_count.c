@@ -20,13 +20,22 @@ uint32_t feed_loaders_most(const struct served_feed *feed) {
 
 // ---- One more, one less ------------------------------------------------------------------------------------
 
+uint64_t feed_loaders_taken(const struct served_feed *feed) {
+    const bool starts_more = feed->state != FEED_CLOSING && feed->loaders_running < feed->loaders_wanted;
+    const struct loader_process *loader;
+    uint64_t count = starts_more ? feed->loaders_wanted - feed->loaders_running : 0;
+    LIST_FOREACH(loader, &feed->loaders, link)
+        count++;
+    return count;
+}
+
 // Loaders that may still be started without taking what feeds that are still to come begin with.
 static uint32_t spare_records(const struct supervisor *supervisor) {
     const struct served_feed *feed;
     uint64_t taken = LOADER_COUNT_FIRST * (uint64_t)STATS_MAX_FEEDS;
     taken -= min_u64(taken, LOADER_COUNT_FIRST * (uint64_t)supervisor->feed_count);
     LIST_FOREACH(feed, &supervisor->feeds, link)
-        taken += feed->loaders_wanted + feed->loaders_left;
+        taken += feed_loaders_taken(feed);
     return taken < STATS_MAX_LOADERS ? (uint32_t)(STATS_MAX_LOADERS - taken) : 0;
 }
 

@@ -7,10 +7,10 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/supervisor/closer.h"
+#include "daemon/supervisor/feeds/feed_loaders_count.h"
 #include "daemon/supervisor/feeds/idle.h"
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/quota.h"
-#include "daemon/supervisor/processes/loader_process.h"
 #include "shm/ring_room.h"
 
 #define HANGING_S  5u                  // after stop_timeout, when a loader that still runs cannot be killed
@@ -44,15 +44,9 @@ static bool has_begun(const struct served_feed *feed) {
 
 // What it has and what it is still to get, such as loaders in place of those that have died.
 static struct room held_by(const struct served_feed *feed) {
-    const struct loader_process *loader;
-    uint64_t loaders = 0;
     if (!has_begun(feed))
         return (struct room){0};
-    LIST_FOREACH(loader, &feed->loaders, link)
-        loaders++;
-    if (feed->state != FEED_CLOSING)
-        loaders = max_u64(loaders, feed->loaders_left + (uint64_t)feed->loaders_wanted);
-    return (struct room){.feeds = 1, .loaders = loaders, .bytes = feed->ring_bytes};
+    return (struct room){.feeds = 1, .loaders = feed_loaders_taken(feed), .bytes = feed->ring_bytes};
 }
 
 // What a thread is still to allocate of its ring.

@@ -125,13 +125,17 @@ static void on_opened(void *context) {
     mark_those_that_wait(cache->supervisor);
 }
 
-// Of all datasets that are served.
-static struct sample_cache_key *list_keys(const struct supervisor *supervisor, size_t *count) {
+// Of all datasets. While one of them has no index yet, its key is not known: then no file is removed.
+static struct sample_cache_key *list_keys(const struct supervisor *supervisor, struct cache_file *file) {
     struct sample_cache_key *keys = calloc(supervisor->dataset_count + 1, sizeof *keys);
-    *count = 0;
-    for (size_t i = 0; keys && i < supervisor->dataset_count; i++)
-        if (supervisor->datasets[i] && supervisor->datasets[i]->layout->cache.bytes)
-            keys[(*count)++] = supervisor->datasets[i]->layout->cache.key;
+    file->wanted = keys;
+    file->removes_others = true;
+    for (size_t i = 0; keys && i < supervisor->dataset_count; i++) {
+        if (!supervisor->datasets[i])
+            file->removes_others = false;
+        else if (supervisor->datasets[i]->layout->cache.bytes)
+            keys[file->wanted_count++] = supervisor->datasets[i]->layout->cache.key;
+    }
     return keys;
 }
 
@@ -143,10 +147,9 @@ static int begin_file(struct user_cache *cache, const struct dataset *dataset) {
     opening->memory_fd = opening->file_fd = -1;
     opening->folder = strdup(dataset->cache_path);
     opening->dataset = strdup(cache->dataset);
-    opening->wanted = list_keys(cache->supervisor, &opening->file.wanted_count);
+    opening->wanted = list_keys(cache->supervisor, &opening->file);
     opening->file.folder = opening->folder;
     opening->file.dataset = opening->dataset;
-    opening->file.wanted = opening->wanted;
     opening->file.user = cache->user;
     opening->file.plan = cache->plan;
     opening->file.key = cache->key;
