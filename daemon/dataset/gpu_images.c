@@ -12,16 +12,11 @@ bool gpu_images_has(const struct dataset_layout *layout, uint32_t field) {
     return image->used && image->steps.flags & IMAGE_STEPS_GPU;
 }
 
-bool gpu_images_possible(const struct dataset_layout *layout, const char **why) {
+bool gpu_images_possible(const struct dataset_layout *layout) {
     bool wanted = false;
-    *why = NULL;
     for (uint32_t i = 0; i < layout->field_count; i++)
         wanted |= gpu_images_has(layout, i);
-    if (wanted && dataset_is_ragged(layout))
-        *why = "the dataset has ragged fields";
-    else if (wanted && layout->cache.fields)
-        *why = "the dataset has a cache, which loaders fill";
-    return wanted && !*why;
+    return wanted && !dataset_is_ragged(layout) && !layout->cache.fields;
 }
 
 static uint64_t pixels_of(const struct dataset_layout *layout, uint32_t field) {

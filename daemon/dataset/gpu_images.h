@@ -13,9 +13,11 @@
 // Whether the field is one that a GPU can make.
 bool gpu_images_has(const struct dataset_layout *layout, uint32_t field);
 
-// Whether there is such a field and all fields have a fixed size. *why: if not, a sentence, or NULL if the dataset does
-// not ask for a GPU.
-bool gpu_images_possible(const struct dataset_layout *layout, const char **why);
+// The kernel that finishes a batch has a block in the third dimension for each sample, of which CUDA takes so many.
+#define GPU_IMAGES_BATCH_MOST 65535u
+
+// Whether there is such a field, all fields have a fixed size, and no cache is filled by loaders.
+bool gpu_images_possible(const struct dataset_layout *layout);
 
 // Of a sample, behind its record.
 uint64_t gpu_images_ring_area(const struct dataset_layout *layout, uint32_t field);

@@ -6,10 +6,9 @@
 
 int attach_images_choose(struct supervisor *supervisor, struct attach_request *request, struct error *error) {
     struct device *device;
-    const char *why;
     request->shape.gpu_images = false;
-    if (!*request->device || !request->finishes_images ||
-        !gpu_images_possible(request->shape.dataset->layout, &why))
+    if (!*request->device || !request->finishes_images || request->shape.batch_size > GPU_IMAGES_BATCH_MOST ||
+        !gpu_images_possible(request->shape.dataset->layout))
         return 0;
     // If the GPU cannot be used at all, opening the pool says so.
     if (device_get(supervisor, request->device, &device, error) < 0)

@@ -75,9 +75,8 @@ static void on_changed(struct process *process) {
 }
 
 static bool wants_engine(const struct supervisor *supervisor) {
-    const char *why;
     for (size_t i = 0; i < supervisor->dataset_count; i++)
-        if (supervisor->datasets[i] && gpu_images_possible(supervisor->datasets[i]->layout, &why))
+        if (supervisor->datasets[i] && gpu_images_possible(supervisor->datasets[i]->layout))
             return true;
     return false;
 }
