@@ -89,7 +89,7 @@ def test_loaders_that_need_the_processor():
     with harness.Instance(loaders=1, io="mapped") as feedd:
         data.add_records(feedd, samples=4000, size=4096, transform_x="scale 1/255, standardise, cast f32")
         feedd.start()
-        with reading(feedd, "numbers", "--shuffle", batch=64):
+        with reading(feedd, "numbers", "--shuffle", batch=1000):  # so large that taking one is next to nothing
             feed = expect(feedd, "loaders")
             verdict = feed["interval"]["verdict"]
             assert verdict["wait_loaders"] > 0.5 * verdict["data_wait"] and verdict["cpu"] > 0, feed
