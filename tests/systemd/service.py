@@ -1,5 +1,6 @@
 """feedd as a service of the machine, its users, and consumers. alice is in group feed, bob is not."""
 
+import json
 import pathlib
 import subprocess
 
@@ -92,6 +93,15 @@ class Service:
             return self.ctl("clients", user="root", check=False).stdout
 
         eventually(lambda: listed().count("attached") >= number, 10, listed)
+
+    def reads(self):
+        """Waits until the only consumer has given a batch back: it has opened the file that it compares with."""
+
+        def consumers():
+            done = self.ctl("clients", "--json", user="root", check=False)
+            return [row for row in json.loads(done.stdout or "[]") if row["feed"]]
+
+        eventually(lambda: [row for row in consumers() if row["batches"] > row["held"]], 10, consumers)
 
     def consume(self, epochs=1, work_ms=20, user="alice", dataset="numbers", environment=None):
         return Consumer(self, epochs, work_ms, user, dataset, environment)

@@ -290,7 +290,7 @@ def test_missing_data_is_waited_for(service):
     start(service)
     machine, mark = service.machine, service.machine.mark()
     with service.consume() as consumer:
-        service.attached()
+        service.reads()
         with missing_data(service):
             service.kill("KILL")
             eventually(lambda: int(machine.show("feedd", "NRestarts")) >= 2, 15, lambda: machine.show("feedd", "NRestarts"))
