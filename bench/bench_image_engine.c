@@ -153,7 +153,7 @@ static uint32_t decode(struct loop *loop, uint32_t first) {
     struct error error = {0};
     uint32_t decoded = 0;
     for (uint32_t i = 0; i < loop->batch; i++) {
-        const struct photograph *photograph = &loop->photographs[(first + i) % loop->count];
+        struct photograph *photograph = &loop->photographs[(first + i) % loop->count];
         loop->images[i] = (struct engine_image){.bytes = photograph->bytes,
                                                 .record = &photograph->record,
                                                 .to = loop->planes.address + (uint64_t)i * AREA};
