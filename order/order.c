@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "base/sizes.h"
+#include "order/order_kernels.h"
 #include "order/splitmix.h"
 
 enum {
@@ -13,12 +14,11 @@ enum {
     // the rest is margin.
     ROUNDS = 12,
     FLOOR_BITS = 8,
-    LANES = 8,    // positions computed side by side, so that the multiplications overlap
-    PENDING = 64, // positions in flight in order_samples, a multiple of LANES
+    PENDING = 64, // positions in flight in order_samples
 };
 
 _Static_assert(COUNT_OF(((struct order *)0)->keys) == ROUNDS, "one key a round");
-_Static_assert(ROUNDS % 2 == 0 && PENDING % LANES == 0, "rounds go in pairs, lanes in groups");
+_Static_assert(PENDING % ORDER_LANES_MOST == 0, "lanes go in groups");
 
 void order_init(struct order *order, enum order_version version, uint64_t samples, uint64_t seed,
                 uint64_t epoch) {
@@ -34,44 +34,13 @@ void order_init(struct order *order, enum order_version version, uint64_t sample
         order->keys[round] = splitmix64(splitmix64(splitmix64(splitmix64(round) ^ seed) ^ epoch) ^ samples);
 }
 
-// The top bits of a product depend on all bits of its factors, hence the shift at the end and not a mask.
-static inline uint64_t scramble(uint64_t half, uint64_t key, uint32_t shift) {
-    uint64_t word = (half + key) * 0xbf58476d1ce4e5b9u;
-    return ((word ^ (word >> 32)) * 0x94d049bb133111ebu) >> shift;
-}
-
-// Halves are combined by addition and not by exclusive or, which would make nearly every round, and so the
-// whole, an even permutation: in tiny epochs half of all orders would be rare or never come.
-// Inlined with a constant number of lanes, so that the loops over lanes dissolve.
-static inline __attribute__((always_inline)) void permute(const struct order *order, uint64_t *values,
-                                                          const int lanes) {
-    const uint32_t right_bits = order->right_bits;
-    const uint32_t left_shift = 64 - order->left_bits, right_shift = 64 - right_bits;
-    const uint64_t left_mask = UINT64_MAX >> left_shift, right_mask = UINT64_MAX >> right_shift;
-    uint64_t left[LANES], right[LANES];
-    for (int lane = 0; lane < lanes; lane++) {
-        left[lane] = values[lane] >> right_bits;
-        right[lane] = values[lane] & right_mask;
-    }
-    for (int round = 0; round < ROUNDS; round += 2) {
-        const uint64_t left_key = order->keys[round], right_key = order->keys[round + 1];
-#pragma GCC unroll 8
-        for (int lane = 0; lane < lanes; lane++)
-            left[lane] = (left[lane] + scramble(right[lane], left_key, left_shift)) & left_mask;
-#pragma GCC unroll 8
-        for (int lane = 0; lane < lanes; lane++)
-            right[lane] = (right[lane] + scramble(left[lane], right_key, right_shift)) & right_mask;
-    }
-    for (int lane = 0; lane < lanes; lane++)
-        values[lane] = left[lane] << right_bits | right[lane];
-}
-
 // Keeps PENDING positions in flight: those that landed on a sample make room for the next ones, the others
 // walk on. There is no branch on a value, which the processor could only guess. The positions are first, first + 1, ...
 // or, to be gathered, those that `samples` holds at first. All of them lie in the epoch: a walk that starts outside
 // might never come inside. Inlined with a constant `gathered`.
 static inline __attribute__((always_inline)) void
 shuffle(const struct order *order, uint64_t first, uint32_t count, uint64_t *samples, const bool gathered) {
+    const struct order_kernel *kernel = order_kernel(0);
     uint64_t values[PENDING] = {0};
     uint32_t places[PENDING];
     uint32_t pending = 0, issued = 0;
@@ -82,8 +51,8 @@ shuffle(const struct order *order, uint64_t first, uint32_t count, uint64_t *sam
         }
         if (pending == 0)
             return;
-        for (uint32_t at = 0; at < pending; at += LANES)
-            permute(order, values + at, LANES);
+        for (uint32_t at = 0; at < pending; at += kernel->lanes)
+            kernel->permute(order, values + at);
         uint32_t walking = 0;
         for (uint32_t at = 0; at < pending; at++) {
             const uint64_t value = values[at];
@@ -128,7 +97,7 @@ uint64_t order_sample(const struct order *order, uint64_t position) {
         return position;
     uint64_t value = position;
     do
-        permute(order, &value, 1);
+        value = order_permute(order, value);
     while (value >= order->samples);
     return value;
 }

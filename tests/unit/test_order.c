@@ -10,6 +10,7 @@
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "order/order.h"
+#include "order/order_kernels.h"
 #include "tests/unit/order_vectors.h"
 
 static struct order make(uint64_t samples, uint64_t seed, uint64_t epoch) {
@@ -101,6 +102,27 @@ static void test_any_cut_gives_the_same(void **state) {
         assert_int_equal(order_sample(&order, p), whole[p]);
 }
 
+// In a domain of each size, for values that fill all of its bits.
+static void assert_kernel(const struct order_kernel *kernel, uint32_t bits) {
+    struct order order = make(bits == 64 ? UINT64_MAX : UINT64_C(1) << bits, bits, 3);
+    uint64_t values[ORDER_LANES_MOST], wanted[ORDER_LANES_MOST];
+    assert_in_range(kernel->lanes, 1, ORDER_LANES_MOST);
+    for (uint32_t i = 0; i < kernel->lanes; i++) {
+        values[i] = (i * UINT64_C(0x9e3779b97f4a7c15) ^ UINT64_MAX) >> (64 - bits);
+        wanted[i] = order_permute(&order, values[i]);
+    }
+    kernel->permute(&order, values);
+    assert_memory_equal(values, wanted, kernel->lanes * sizeof *values);
+}
+
+static void test_kernels_agree(void **state) {
+    (void)state;
+    const struct order_kernel *kernel;
+    for (uint32_t i = 0; (kernel = order_kernel(i)); i++)
+        for (uint32_t bits = 8; bits <= 64; bits++)
+            assert_kernel(kernel, bits);
+}
+
 static void assert_permutation(uint64_t samples, uint64_t seed, uint64_t epoch) {
     AUTO_FREE uint64_t *values = allocate(samples);
     AUTO_FREE uint64_t *seen = allocate(samples);
@@ -190,7 +212,7 @@ int main(void) {
         cmocka_unit_test(test_golden_samples),         cmocka_unit_test(test_golden_epochs),
         cmocka_unit_test(test_sequential_is_identity), cmocka_unit_test(test_outside_is_no_sample),
         cmocka_unit_test(test_any_cut_gives_the_same), cmocka_unit_test(test_permutation),
-        cmocka_unit_test(test_large_is_bijective),
+        cmocka_unit_test(test_large_is_bijective),     cmocka_unit_test(test_kernels_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
