@@ -24,6 +24,8 @@ const struct dataset_plan dataset_plans[DATASETS] = {
     [DATASET_SPLIT] = {"split", DATASET_LARGE, 33, 44 << 10, {VIEW_SPLIT, 33, 3, 23, 5, 0, NULL}, NULL},
     [DATASET_LISTED] = {"listed", DATASET_RAGGED, 33, 0, {VIEW_LIST, 33, 0, 38, 2, 0, NULL}, NULL},
     [DATASET_DRAWN] = {"drawn", DATASET_REPLACED, 46, 16, {VIEW_DRAWS, 46, 0, 41, 1, 0, NULL}, NULL},
+    [DATASET_UNEVEN] = {"uneven", DATASET_UNEVEN, 36, 0, {0}, NULL},
+    [DATASET_PATCHED] = {"patched", DATASET_PATCHED, 43, 0, {0}, NULL},
     [DATASET_WINDOWED] =
         {"windowed", DATASET_WINDOWED, 38, 0, {VIEW_NONE, 38, 0, 38, 0, 2, windowed_files}, windowed_files},
     [DATASET_STRETCH] =
@@ -113,7 +115,16 @@ static int write_files(enum dataset_kind kind,
 // ---- The configuration -------------------------------------------------------------------------------------
 
 static const char *on_error(enum dataset_kind kind) {
-    return kind == DATASET_LARGE ? "skip" : kind == DATASET_REPLACED ? "replace" : "fail";
+    switch (kind) {
+    case DATASET_LARGE:
+    case DATASET_UNEVEN:
+        return "skip";
+    case DATASET_REPLACED:
+    case DATASET_PATCHED:
+        return "replace";
+    default:
+        return "fail";
+    }
 }
 
 static void write_dataset(int fd, enum dataset_kind kind) {

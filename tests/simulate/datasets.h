@@ -14,13 +14,15 @@ enum dataset_kind {
     DATASET_SPLIT,    // a view of large
     DATASET_LISTED,   // of ragged; some samples come more than once
     DATASET_DRAWN,    // of replaced, by weight
+    DATASET_UNEVEN,   // as large, with samples of any size: a batch is closed up where some cannot be read
+    DATASET_PATCHED,  // as replaced, with samples of any size: what replaces one has another size
     DATASET_WINDOWED, // as ragged, in several files, with shuffle windows
     DATASET_STRETCH,  // a range of large, with shuffle windows, that begins and ends within files
     // A mix of small and strict. Its samples are named by position here, and all of them can be read: what matters is
     // that its runs and tokens hold through all that happens.
     DATASET_MIXED,
 };
-#define DATASETS     11u
+#define DATASETS     13u
 #define DATASET_MOST 64u // samples that any of them has, as it is delivered
 
 extern const struct dataset_plan {

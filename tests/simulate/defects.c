@@ -10,6 +10,7 @@
 #include "daemon/supervisor/delivery/window.h"
 #include "daemon/supervisor/feeds/bad_samples.h"
 #include "daemon/supervisor/feeds/batch_places.h"
+#include "daemon/supervisor/feeds/batch_samples.h"
 #include "daemon/supervisor/feeds/budget.h"
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/served_feed.h"
@@ -42,6 +43,8 @@ static const char *const names[DEFECTS] = {
     [DEFECT_OLD_PLACES] = "old-places",
     [DEFECT_BAD_TWICE] = "bad-twice",
     [DEFECT_LATER_ATTEMPT] = "later-attempt",
+    [DEFECT_END_KEPT] = "end-kept",
+    [DEFECT_LOST_ATTEMPTS] = "lost-attempts",
     [DEFECT_DRAWS_RESTART] = "draws-restart",
     [DEFECT_UNCUT_WINDOWS] = "uncut-windows",
     [DEFECT_EPOCHS_ALIKE] = "epochs-alike",
@@ -201,6 +204,12 @@ uint64_t __real_batch_places_compute(struct batch_places *places, struct ring *r
                                      const struct batch_place *place);
 uint64_t __wrap_batch_places_compute(struct batch_places *places, struct ring *ring, uint32_t slot,
                                      const struct batch_place *place);
+uint64_t __real_batch_samples_bytes(const struct batch_samples *samples, uint32_t field, uint32_t i);
+uint64_t __wrap_batch_samples_bytes(const struct batch_samples *samples, uint32_t field, uint32_t i);
+void __real_batch_places_commit(struct batch_places *places, struct ring *ring, uint32_t slot,
+                                const struct batch_place *place);
+void __wrap_batch_places_commit(struct batch_places *places, struct ring *ring, uint32_t slot,
+                                const struct batch_place *place);
 void __real_ring_places_publish(struct ring *ring, uint32_t slot);
 void __wrap_ring_places_publish(struct ring *ring, uint32_t slot);
 void __real_bad_samples_hear(struct served_feed *feed, struct loader_process *loader);
@@ -220,6 +229,17 @@ uint64_t __wrap_batch_places_compute(struct batch_places *places, struct ring *r
     if (chosen == DEFECT_PLACES_OF_NEXT && place->first_position + 2 * place->count <= ring->header->samples)
         next.first_position += place->count;
     return __real_batch_places_compute(places, ring, slot, &next);
+}
+
+// Called from elsewhere for samples that are left out alone.
+uint64_t __wrap_batch_samples_bytes(const struct batch_samples *samples, uint32_t field, uint32_t i) {
+    return chosen == DEFECT_END_KEPT ? 0 : __real_batch_samples_bytes(samples, field, i);
+}
+
+void __wrap_batch_places_commit(struct batch_places *places, struct ring *ring, uint32_t slot,
+                                const struct batch_place *place) {
+    if (chosen != DEFECT_LOST_ATTEMPTS)
+        __real_batch_places_commit(places, ring, slot, place);
 }
 
 void __wrap_ring_places_publish(struct ring *ring, uint32_t slot) {

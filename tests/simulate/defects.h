@@ -29,6 +29,8 @@ enum defect {
     DEFECT_OLD_PLACES,     // ... of the one that was in its slot before
     DEFECT_BAD_TWICE,      // samples that could not be read are counted again when their loader has ended
     DEFECT_LATER_ATTEMPT, // a loader in place of a dead one begins with the second attempt to replace a sample
+    DEFECT_END_KEPT, // where samples are left out, the values of a batch end where they would end with them
+    DEFECT_LOST_ATTEMPTS,    // slots have room for what replaces samples, but loaders are not told of it
     DEFECT_DRAWS_RESTART,    // a run that resumes draws as if it began there
     DEFECT_UNCUT_WINDOWS,    // the groups of a range are counted from the beginning of its dataset
     DEFECT_EPOCHS_ALIKE,     // two epochs in a row have the same windows

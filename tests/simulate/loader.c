@@ -77,7 +77,8 @@ static void mark_unreadable(struct loader *loader, struct read *read) {
             read->replacing.bad[read->replacing.count++] = i;
             continue;
         }
-        tell_of(loader, sample, BAD_SKIPPED);
+        // Where samples differ in size, the supervisor finds room for what replaces one, and all is read again.
+        tell_of(loader, sample, stored == DATASET_PATCHED ? BAD_REPLACED : BAD_SKIPPED);
         ring_skip_sample(&loader->ring, claim, claim->first_sample + i);
         read->skipped++;
     }

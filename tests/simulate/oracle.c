@@ -69,7 +69,8 @@ static uint64_t stored_at(const struct client *client, uint64_t epoch, uint64_t 
     const enum dataset_kind stored = dataset_plans[client->group->dataset].of;
     uint64_t sample = reference_stored(&client->run, epoch, number);
     uint32_t attempt = 0;
-    while (stored == DATASET_REPLACED && storage_quality(stored, sample) == SAMPLE_BAD)
+    bool replaces = stored == DATASET_REPLACED || stored == DATASET_PATCHED;
+    while (replaces && storage_quality(stored, sample) == SAMPLE_BAD)
         sample = reference_replacement(&client->run, epoch, position, ++attempt);
     return sample;
 }
@@ -83,6 +84,7 @@ void oracle_samples(const struct client *client, struct held *held) {
     held->contents = (struct contents){.stored = stored,
                                        .data = batch->field[0].data,
                                        .offsets = batch->field[0].offsets,
+                                       .bytes = batch->field[0].bytes,
                                        .count = batch->count};
     SIM_MUST(batch->field[0].ragged == !dataset_plans[stored].sample_bytes);
     for (uint64_t i = 0; i < batch->count; i++) {

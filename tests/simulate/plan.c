@@ -27,9 +27,10 @@ static void choose_devices(struct group *group) {
 // The dataset or view of a group: some much more often than others.
 static void choose_dataset(struct group *group) {
     static const uint16_t shares[DATASETS] = {
-        [DATASET_SMALL] = 240,   [DATASET_LARGE] = 180,  [DATASET_STRICT] = 50, [DATASET_RAGGED] = 150,
-        [DATASET_REPLACED] = 80, [DATASET_SPLIT] = 40,   [DATASET_LISTED] = 60, [DATASET_DRAWN] = 50,
-        [DATASET_WINDOWED] = 70, [DATASET_STRETCH] = 40, [DATASET_MIXED] = 40,
+        [DATASET_SMALL] = 210,   [DATASET_LARGE] = 150,  [DATASET_STRICT] = 50,   [DATASET_RAGGED] = 90,
+        [DATASET_REPLACED] = 80, [DATASET_SPLIT] = 40,   [DATASET_LISTED] = 60,   [DATASET_DRAWN] = 50,
+        [DATASET_UNEVEN] = 60,   [DATASET_PATCHED] = 60, [DATASET_WINDOWED] = 70, [DATASET_STRETCH] = 40,
+        [DATASET_MIXED] = 40,
     };
     uint64_t point = sim_below(1000);
     uint32_t kind = 0;
@@ -194,16 +195,16 @@ static void make_tight(void) {
     plan.ring_memory = sim_between(10, 13) << 18;
     for (uint32_t i = 0; i < plan.group_count; i++) {
         struct group *group = &plan.groups[i];
-        *group = (struct group){
-            .dataset = (enum dataset_kind)CHOOSE(DATASET_RAGGED, DATASET_LISTED, DATASET_WINDOWED),
-            .user = geteuid(),
-            .epochs = 2,
-            .clients = 1,
-            .world_size = 1,
-            .wait_for = 1,
-            .prefetch = (uint32_t)sim_between(1, 3),
-            .pace_us = 2000,
-            .leaves = 20};
+        *group = (struct group){.dataset = (enum dataset_kind)CHOOSE(DATASET_RAGGED, DATASET_LISTED,
+                                                                     DATASET_PATCHED, DATASET_WINDOWED),
+                                .user = geteuid(),
+                                .epochs = 2,
+                                .clients = 1,
+                                .world_size = 1,
+                                .wait_for = 1,
+                                .prefetch = (uint32_t)sim_between(1, 3),
+                                .pace_us = 2000,
+                                .leaves = 20};
         group->run = (struct reference_run){.view = dataset_plans[group->dataset].view,
                                             .samples = dataset_plans[group->dataset].samples,
                                             .batch_size = 6,

@@ -11,8 +11,10 @@ enum quality storage_quality(enum dataset_kind stored, uint64_t sample) {
     switch (stored) {
     case DATASET_STRICT:
         return chance < plan.bad / 20 ? SAMPLE_BAD : SAMPLE_GOOD;
+    case DATASET_PATCHED:
     case DATASET_REPLACED: // which sample replaces one is known
         return chance < plan.bad ? SAMPLE_BAD : SAMPLE_GOOD;
+    case DATASET_UNEVEN:
     case DATASET_LARGE:
         if (chance < plan.bad)
             return SAMPLE_BAD;
@@ -74,5 +76,5 @@ bool storage_is_right(const struct contents *contents) {
             return false;
         at += dataset_bytes_of(contents->stored, contents->samples[i]);
     }
-    return !contents->offsets || contents->offsets[contents->count] == (int64_t)at;
+    return at == contents->bytes && (!contents->offsets || contents->offsets[contents->count] == (int64_t)at);
 }

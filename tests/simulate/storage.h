@@ -29,6 +29,7 @@ struct contents {
     enum dataset_kind stored;
     const uint8_t *data;
     const int64_t *offsets; // of a ragged field; else NULL
+    uint64_t bytes;         // of all samples
     uint64_t count, samples[CLAIM_MOST];
 };
 
