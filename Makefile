@@ -60,6 +60,7 @@ LINK = $(CC) $(CFLAGS) -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLA
 # Each folder is a component made of all its .c files, except the main programs named here.
 BASE_SOURCES   := $(sort $(wildcard base/*.c order/*.c))
 SHM_SOURCES    := $(sort $(wildcard shm/*.c))
+BLOCK_SOURCES  := $(sort $(wildcard parquet/*.c block/*.c))
 GPU_SOURCES    := $(sort $(wildcard gpu/*.c))
 PROTO_SOURCES  := $(sort $(wildcard proto/*.c))
 CLIENT_SOURCES := $(sort $(wildcard client/lib/*.c))
@@ -140,7 +141,7 @@ $(BUILD)/obj/libfeed.o: $(call objects,$(CLIENT_SOURCES)) $(COMMON_OBJECTS)
 	$(Q)objcopy --localize-hidden $(if $(LIBFEED_TAKES),--wildcard --localize-symbol='protobuf_c_*') $@
 $(BUILD)/libfeed.a: $(BUILD)/obj/libfeed.o
 	$(archive)
-$(BUILD)/libdaemon.a: $(call objects,$(DAEMON_SOURCES) $(VENDORED_SOURCES)) $(COMMON_OBJECTS)
+$(BUILD)/libdaemon.a: $(call objects,$(DAEMON_SOURCES) $(BLOCK_SOURCES) $(VENDORED_SOURCES)) $(COMMON_OBJECTS)
 	$(archive)
 $(BUILD)/libctl.a: $(call objects,$(filter-out client/ctl/feedctl.c,$(CTL_SOURCES)))
 	$(archive)
