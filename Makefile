@@ -28,7 +28,7 @@ say = $(if $(V),,@printf '  %-7s %s\n' '$(1)' '$(2)')
 
 PKGS_DAEMON := liburing libuv inih libprotobuf-c libxxhash liblz4 libzstd libjpeg libpng libwebp zlib
 PKGS_CLIENT := libprotobuf-c
-PKGS_CTL    := jansson ncursesw tinfo libxxhash libpng zlib
+PKGS_CTL    := jansson ncursesw tinfo libxxhash libpng zlib liblz4 libzstd
 PKGS_EXPORTER := libmicrohttpd
 pkg = $(shell pkg-config --cflags $(1) 2>/dev/null)
 libs = $(shell pkg-config --libs $(1) 2>/dev/null)
@@ -143,7 +143,7 @@ $(BUILD)/libfeed.a: $(BUILD)/obj/libfeed.o
 	$(archive)
 $(BUILD)/libdaemon.a: $(call objects,$(DAEMON_SOURCES) $(BLOCK_SOURCES) $(VENDORED_SOURCES)) $(COMMON_OBJECTS)
 	$(archive)
-$(BUILD)/libctl.a: $(call objects,$(filter-out client/ctl/feedctl.c,$(CTL_SOURCES)))
+$(BUILD)/libctl.a: $(call objects,$(filter-out client/ctl/feedctl.c,$(CTL_SOURCES)) $(BLOCK_SOURCES))
 	$(archive)
 
 $(BUILD)/libfeed.so.0: $(call objects,$(CLIENT_SOURCES)) $(COMMON_OBJECTS) client/lib/libfeed.map

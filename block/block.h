@@ -1,12 +1,13 @@
 // Blocks: stored bytes that can only be decoded as a whole, such as a compressed buffer or a page. The samples of a
 // column lie in what they become. An index has a table of them; loaders decode them, keep some, and copy samples out.
+// feedctl decodes them too, to verify.
 #ifndef FEEDD_BLOCK_BLOCK_H
 #define FEEDD_BLOCK_BLOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-// Kept on disk in indices: append, and never change a number.
+// Kept on disk in indices, and sent to feedctl: append, and never change a number.
 enum block_codec {
     BLOCK_PLAIN,     // not coded: samples are read in place, and no memory is needed
     BLOCK_LZ4_FRAME, // one frame of LZ4
@@ -28,7 +29,7 @@ struct block_range {
     uint64_t offset, bytes; // in the file
 };
 
-// Also the form on disk.
+// Also the form on disk and in messages.
 struct index_block {
     struct block_range
         stored[BLOCK_RANGES]; // read one after the other and decoded together; the second may be empty

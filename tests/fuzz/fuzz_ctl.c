@@ -42,6 +42,16 @@ static int list(const struct ctl *ctl, int (*command)(const struct ctl *, int, c
     return command(ctl, json ? 2 : 1, arguments);
 }
 
+static void find_in_block(const struct files *files, const struct files_column *column, uint64_t sample) {
+    struct files_block_place place;
+    struct error error = {0};
+    int err = files_blocks_find(&files->blocks, &files->index, column, sample, 0, sample, &place, &error);
+    if (err)
+        FUZZ_CHECK(err == -EBADMSG && *error.text);
+    else
+        FUZZ_CHECK(place.offset <= place.block.decoded && place.bytes <= place.block.decoded - place.offset);
+}
+
 // What the index says of a sample, as far as that takes no file.
 static void read_indexed(struct files *files, uint64_t sample) {
     for (uint32_t field = 0; field < files->field_count; field++) {
@@ -52,10 +62,20 @@ static void read_indexed(struct files *files, uint64_t sample) {
         struct error error = {0};
         if (!column->known || column->transformed)
             continue;
-        if (column->kind == FEEDD__COLUMN__KIND__EXTENTS)
+        switch (column->kind) {
+        case FEEDD__COLUMN__KIND__EXTENTS:
             files_index_extent(&files->index, column, sample);
-        else
-            FUZZ_CHECK(!files_read(files, field, sample, bytes, sizeof bytes, &path, &offset, &error));
+            break;
+        case FEEDD__COLUMN__KIND__PATHS:
+            files_index_path(&files->index, column, sample);
+            break;
+        case FEEDD__COLUMN__KIND__BLOCKS:
+            find_in_block(files, column, sample);
+            break;
+        default:
+            if (files_read(files, field, sample, bytes, sizeof bytes, &path, &offset, &error))
+                FUZZ_CHECK(column->kind == FEEDD__COLUMN__KIND__WITHIN && *error.text);
+        }
     }
 }
 
@@ -67,8 +87,8 @@ static int verify_files(const struct ctl *ctl) {
     for (uint32_t i = 0; i < description.field_count; i++)
         description.field[i] =
             (struct feed_array){.name = "field", .dimensions = 1, .shape = {10}, .bytes = 10 * FIELD_BYTES};
-    int err = files_open(&files, ctl, &description, 7, &error);
-    const struct selection *selection = &files.selector.selection;
+    int err = files_open(&files, ctl, &description, 7, false, &error);
+    const struct selection *selection = &files.list.selector.selection;
     for (uint64_t sample = 0; sample < description.samples && !err; sample++) {
         const uint64_t stored = files_sample(&files, 3, sample);
         FUZZ_CHECK(stored < (selection->kind ? selection->of : description.samples));
