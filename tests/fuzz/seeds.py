@@ -338,7 +338,7 @@ def commands():
     documents = [{"field": 0, "kind": 2, "offset": 8, "bytes": 8}, {"field": 1, "kind": 3, "offset": 8, "bytes": 8}]
     yield "documents", indexed(documents, [6 * 8, 0, 2, 32, 0, 50])
     yield "documents-elsewhere", indexed(documents, [6 * 8, 0, 2, 40, 0, 50])
-    file = {**ANSWERS["files"]["files"][0], "samples": 100}
+    file = {"path": "f", "samples": 100, "record_bytes": 16, "extents": [{"bytes": 8}, {"field": 1, "offset": 8, "bytes": 8}]}
     for name, words in (("windows", [2, 3, 0, 30, 60, 100]), ("windows-of-nothing", [2, 2, 0, 0, 100])):
         listed, groups = server("answer", files=[file]), server("answer", groups=words)
         yield name, bytes([10, 0]) + b"\x04" + u16(len(listed)) + listed + b"\x04" + u16(len(groups)) + groups
