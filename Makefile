@@ -28,7 +28,7 @@ say = $(if $(V),,@printf '  %-7s %s\n' '$(1)' '$(2)')
 
 PKGS_DAEMON := liburing libuv inih libprotobuf-c libxxhash liblz4 libzstd libjpeg libpng libwebp zlib
 PKGS_CLIENT := libprotobuf-c
-PKGS_CTL    := jansson ncursesw tinfo libxxhash libpng zlib
+PKGS_CTL    := jansson ncursesw tinfo libxxhash libpng zlib liblz4 libzstd
 PKGS_EXPORTER := libmicrohttpd
 pkg = $(shell pkg-config --cflags $(1) 2>/dev/null)
 libs = $(shell pkg-config --libs $(1) 2>/dev/null)
@@ -60,6 +60,7 @@ LINK = $(CC) $(CFLAGS) -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLA
 # Each folder is a component made of all its .c files, except the main programs named here.
 BASE_SOURCES   := $(sort $(wildcard base/*.c order/*.c))
 SHM_SOURCES    := $(sort $(wildcard shm/*.c))
+BLOCK_SOURCES  := $(sort $(wildcard parquet/*.c block/*.c))
 GPU_SOURCES    := $(sort $(wildcard gpu/*.c))
 PROTO_SOURCES  := $(sort $(wildcard proto/*.c))
 CLIENT_SOURCES := $(sort $(wildcard client/lib/*.c))
@@ -140,9 +141,9 @@ $(BUILD)/obj/libfeed.o: $(call objects,$(CLIENT_SOURCES)) $(COMMON_OBJECTS)
 	$(Q)objcopy --localize-hidden $(if $(LIBFEED_TAKES),--wildcard --localize-symbol='protobuf_c_*') $@
 $(BUILD)/libfeed.a: $(BUILD)/obj/libfeed.o
 	$(archive)
-$(BUILD)/libdaemon.a: $(call objects,$(DAEMON_SOURCES) $(VENDORED_SOURCES)) $(COMMON_OBJECTS)
+$(BUILD)/libdaemon.a: $(call objects,$(DAEMON_SOURCES) $(BLOCK_SOURCES) $(VENDORED_SOURCES)) $(COMMON_OBJECTS)
 	$(archive)
-$(BUILD)/libctl.a: $(call objects,$(filter-out client/ctl/feedctl.c,$(CTL_SOURCES)))
+$(BUILD)/libctl.a: $(call objects,$(filter-out client/ctl/feedctl.c,$(CTL_SOURCES)) $(BLOCK_SOURCES))
 	$(archive)
 
 $(BUILD)/libfeed.so.0: $(call objects,$(CLIENT_SOURCES)) $(COMMON_OBJECTS) client/lib/libfeed.map

@@ -2,8 +2,8 @@
 # second run looks only at what has changed. make format applies the layout that lint requires.
 
 LINT         := $(BUILD)/lint
-LINT_SOURCES := $(sort $(wildcard base/*.c order/*.c shm/*.c gpu/*.c proto/*.c client/*.c client/*/*.c client/*/*/*.c daemon/*.c daemon/*/*.c daemon/*/*/*.c bench/*.c bench/*/*.c tests/*/*.c))
-LINT_HEADERS := $(sort $(wildcard base/*.h order/*.h shm/*.h gpu/*.h proto/*.h client/*.h client/*/*.h client/*/*/*.h daemon/*.h daemon/*/*.h daemon/*/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
+LINT_SOURCES := $(sort $(wildcard base/*.c order/*.c shm/*.c parquet/*.c block/*.c gpu/*.c proto/*.c client/*.c client/*/*.c client/*/*/*.c daemon/*.c daemon/*/*.c daemon/*/*/*.c bench/*.c bench/*/*.c tests/*/*.c))
+LINT_HEADERS := $(sort $(wildcard base/*.h order/*.h shm/*.h parquet/*.h block/*.h gpu/*.h proto/*.h client/*.h client/*/*.h client/*/*/*.h daemon/*.h daemon/*/*.h daemon/*/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
 # Bash if their first line says so.
 LINT_SCRIPTS := $(sort $(wildcard tools/*.sh tools/deb/feedd.p* systemd/close-socket tools/bundle/check tools/bundle/check-gpu tools/bundle/bench-gpu tools/bundle/bench-torch-gpu tools/bundle/bench.sh tools/bundle/storm tests/*.sh tests/*/*.sh bench/*.sh client/python/*.sh .ci/run))
 LINT_MANUALS := $(sort $(wildcard client/*.[1-8] client/*/*.[1-8] daemon/*.[1-8])) $(BUILD)/man/feedd.conf.5

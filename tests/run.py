@@ -47,6 +47,7 @@ WITH_PACKAGE = {
     "test_image_cache_disk": "images", "test_image_jpeg": "pillow", "test_image_png": "pillow", "test_image_resize": "pillow",
     "test_image_webp": "pillow", "test_images": "images", "test_images_broken": "images", "test_images_documents": "images",
     "test_metrics": "prometheus", "test_parquet": "pyarrow", "test_pyarrow": "pyarrow",
+    "test_verify_blocks": "pyarrow",
 }  # fmt: skip
 running = set()  # session leaders of the running programs
 # Resizing in either order of the axes gives other pixels. Before 13.0, Pillow had another one than feedd.

@@ -7,21 +7,9 @@
 #include "base/error.h"
 #include "base/repeat.h"
 #include "base/sizes.h"
+#include "client/ctl/files_fd.h"
+#include "client/ctl/grow.h"
 #include "client/ctl/query.h"
-#include "order/shares.h"
-
-// Makes room for one more element; false if there is no memory.
-static bool grow(void **array, size_t count, size_t *room, size_t element) {
-    if (count < *room)
-        return true;
-    size_t wanted = *room ? 2 * *room : 16;
-    void *grown = reallocarray(*array, wanted, element);
-    if (!grown)
-        return false;
-    *array = grown;
-    *room = wanted;
-    return true;
-}
 
 static int add_part(struct files *files, const Feedd__File *file, const Feedd__File__Extent *extent,
                     struct file_parts *parts) {
@@ -56,80 +44,9 @@ static int add_file(struct files *files, const Feedd__File *file, struct error *
     return err ? error_set(error, err, "out of memory") : 0;
 }
 
-// What the daemon says is not believed: a sample outside the dataset would lie outside its files.
-static int take_selection(struct files *files, const Feedd__Selection *row, struct error *error) {
-    struct selection selection = {
-        .kind = row->kind, .of = row->of, .first = row->first, .count = row->count, .seed = row->seed};
-    bool part = row->kind <= SELECTION_SPLIT_1 && row->count <= row->of && row->first <= row->of - row->count;
-    bool drawn = row->kind == SELECTION_WEIGHTED_1 && row->of >= 1 && row->of <= SHARES_MOST;
-    if (!part && !drawn && row->kind != SELECTION_LIST)
-        return error_set(error, -EPROTO, "feedd describes a view that this version does not know");
-    if (part)
-        selector_init(&files->selector, &selection, NULL);
-    files->selector.selection = selection; // of the others, until their list is there
-    return 0;
-}
-
-static int take_indices(const Feedd__Answer *page, void *context, struct error *error) {
-    struct files *files = context;
-    const struct selection *selection = &files->selector.selection;
-    for (size_t i = 0; i < page->n_indices; i++) {
-        if (page->indices[i] >= selection->of || files->list_count == selection->count)
-            return error_set(error, -EPROTO, "feedd lists too many samples, or one outside the dataset");
-        if (!grow((void **)&files->list, files->list_count, &files->list_room, sizeof *files->list))
-            return error_set(error, -ENOMEM, "out of memory");
-        files->list[files->list_count++] = page->indices[i];
-    }
-    return 0;
-}
-
-static int ask_for_indices(struct files *files, struct connection *connection, const char *name,
-                           struct error *error) {
-    const struct selection selection = files->selector.selection;
-    int err = query_ask(connection, FEEDD__QUERY__KIND__INDICES, name, take_indices, files, error);
-    if (err)
-        return err;
-    if (files->list_count != selection.count)
-        return error_set(error, -EPROTO, "feedd names %zu of %" PRIu64 " samples", files->list_count,
-                         selection.count);
-    selector_init(&files->selector, &selection, files->list);
-    return 0;
-}
-
-static int take_shares(const Feedd__Answer *page, void *context, struct error *error) {
-    struct files *files = context;
-    uint64_t sum = files->list_count ? files->list[files->list_count - 1] : 0;
-    for (size_t i = 0; i < page->n_shares; i++) {
-        if (page->shares[i] < sum || files->list_count == files->selector.selection.of)
-            return error_set(error, -EPROTO, "feedd names too many weights, or sums of them that fall");
-        if (!grow((void **)&files->list, files->list_count, &files->list_room, sizeof *files->list))
-            return error_set(error, -ENOMEM, "out of memory");
-        sum = files->list[files->list_count++] = page->shares[i];
-    }
-    return 0;
-}
-
-static int ask_for_shares(struct files *files, struct connection *connection, const char *name,
-                          struct error *error) {
-    const struct selection selection = files->selector.selection;
-    int err = query_ask(connection, FEEDD__QUERY__KIND__SHARES, name, take_shares, files, error);
-    if (err)
-        return err;
-    if (files->list_count != selection.of || files->list[selection.of - 1] == 0)
-        return error_set(error, -EPROTO, "feedd names %zu weights of %" PRIu64 " samples, or none above 0",
-                         files->list_count, selection.of);
-    uint64_t *table = realloc(files->list, selection_list_bytes(&selection));
-    if (!table)
-        return error_set(error, -ENOMEM, "out of memory");
-    files->list = table;
-    draw_prepare(files->list, selection.of);
-    selector_init(&files->selector, &selection, files->list);
-    return 0;
-}
-
 static int take_files(const Feedd__Answer *page, void *context, struct error *error) {
     struct files *files = context;
-    int err = page->selection ? take_selection(files, page->selection, error) : 0;
+    int err = page->selection ? files_list_take(&files->list, page->selection, error) : 0;
     files->replaces = page->replaces;
     if (!err)
         err = files_index_take(&files->index, files->field_count, page, error);
@@ -140,7 +57,9 @@ static int take_files(const Feedd__Answer *page, void *context, struct error *er
 
 static int by_first_sample(const void *left, const void *right) {
     const struct file_part *a = left, *b = right;
-    return (a->first_sample > b->first_sample) - (a->first_sample < b->first_sample);
+    if (a->first_sample != b->first_sample)
+        return a->first_sample > b->first_sample ? 1 : -1;
+    return (a->samples > b->samples) - (a->samples < b->samples); // one without samples comes first
 }
 
 // Every sample in exactly one file. `field` is for messages; NULL: the files as a whole.
@@ -170,6 +89,8 @@ static int check_fields(struct files *files, const struct feed_description *desc
         if (column->known) {
             files->fields[i].transformed = column->transformed;
             err = files_index_check(&files->index, i, array, samples, files->path_count, error);
+            if (!err && column->kind == FEEDD__COLUMN__KIND__BLOCKS && !column->transformed)
+                err = files_blocks_open(&files->blocks, &files->index, column, error);
         } else if (array->ragged) {
             err = error_set(error, -EPROTO, "feedd does not say where the samples of field %s are",
                             array->name);
@@ -181,7 +102,7 @@ static int check_fields(struct files *files, const struct feed_description *desc
 }
 
 int files_open(struct files *files, const struct ctl *ctl, const struct feed_description *description,
-               uint64_t seed, struct error *error) {
+               uint64_t seed, bool windows, struct error *error) {
     struct connection connection CLEANUP(connection_close) = {.socket = -1};
     *files = (struct files){.field_count = description->field_count, .seed = seed, .open_most = FILES_OPEN};
     for (uint32_t i = 0; i < FILES_OPEN; i++)
@@ -190,11 +111,9 @@ int files_open(struct files *files, const struct ctl *ctl, const struct feed_des
     if (err == 0)
         err =
             query_ask(&connection, FEEDD__QUERY__KIND__FILES, description->dataset, take_files, files, error);
-    const struct selection *selection = &files->selector.selection;
-    if (err == 0 && selection->kind == SELECTION_LIST)
-        err = ask_for_indices(files, &connection, description->dataset, error);
-    if (err == 0 && selection->kind == SELECTION_WEIGHTED_1)
-        err = ask_for_shares(files, &connection, description->dataset, error);
+    const struct selection *selection = &files->list.selector.selection;
+    if (err == 0)
+        err = files_list_ask(&files->list, &connection, description->dataset, windows, error);
     bool view = selection->kind != SELECTION_ALL;
     if (err == 0 && view && selection->count != description->samples)
         err = error_set(error, -EPROTO, "feedd describes a different view from the one that was opened");
@@ -212,9 +131,10 @@ void files_close(struct files *files) {
     for (uint32_t i = 0; i < files->field_count; i++)
         free(files->fields[i].parts);
     free(files->whole.parts);
+    files_blocks_close(&files->blocks);
     files_index_free(&files->index);
+    files_list_free(&files->list);
     free(files->paths);
-    free(files->list);
 }
 
 static int descriptor_of(struct files *files, uint32_t file, struct error *error) {
@@ -244,29 +164,14 @@ static const struct file_part *find_part(const struct file_parts *field, uint64_
 }
 
 uint64_t files_sample(const struct files *files, uint64_t epoch, uint64_t sample) {
-    selector_map(&files->selector, files->seed, epoch, &sample, 1);
+    selector_map(&files->list.selector, files->seed, epoch, &sample, 1);
     return sample;
-}
-
-static int read_fd(int fd, const char *path, uint64_t offset, void *bytes, size_t count,
-                   struct error *error) {
-    for (size_t done = 0; done < count;) {
-        ssize_t got = pread(fd, (uint8_t *)bytes + done, count - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return error_set(error, got < 0 ? -errno : -ENODATA,
-                             "cannot read %s at offset %" PRIu64 " to verify: %s", path, offset + done,
-                             got < 0 ? strerror(errno) : "the file ends there");
-        done += (size_t)got;
-    }
-    return 0;
 }
 
 static int read_file(struct files *files, uint32_t file, uint64_t offset, void *bytes, size_t count,
                      struct error *error) {
     int fd = descriptor_of(files, file, error);
-    return fd < 0 ? fd : read_fd(fd, files->paths[file], offset, bytes, count, error);
+    return fd < 0 ? fd : files_fd_read(fd, files->paths[file], offset, bytes, count, error);
 }
 
 // A file of a folder.
@@ -279,7 +184,37 @@ static int read_beneath(struct files *files, uint32_t folder, const char *name, 
     AUTO_CLOSE int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return error_set(error, -errno, "cannot open %s to verify against it: %s", path, strerror(errno));
-    return read_fd(fd, path, 0, bytes, count, error);
+    return files_fd_read(fd, path, 0, bytes, count, error);
+}
+
+// A sample in a block, which is decoded unless it is plain.
+static int read_in_block(struct files *files, const struct files_column *column, uint64_t sample, void *bytes,
+                         size_t count, const char **path, uint64_t *offset, struct error *error) {
+    const struct file_part *part = find_part(&files->whole, sample);
+    const char *name = files->paths[part->file];
+    struct files_block_place place;
+    int err = files_blocks_find(&files->blocks, &files->index, column, sample, part->file,
+                                sample - part->first_sample, &place, error);
+    if (err)
+        return err;
+    const size_t stored = min_u64(place.bytes, count);
+    const uint64_t begin = place.block.stored[0].offset;
+    const bool plain = place.block.codec == BLOCK_PLAIN;
+    repeat((uint8_t *)bytes + stored, column->pad, count - stored);
+    *path = plain ? name : files->opened;
+    *offset = plain ? begin + place.offset : place.offset;
+    if (plain)
+        return read_file(files, part->file, *offset, bytes, stored, error);
+    snprintf(files->opened, sizeof files->opened, "the block at offset %" PRIu64 " of %s, decoded,", begin,
+             name);
+    if (!stored)
+        return 0;
+    const uint8_t *decoded;
+    int fd = descriptor_of(files, part->file, error);
+    err = fd < 0 ? fd : files_blocks_decode(&files->blocks, &place, fd, name, &decoded, error);
+    if (!err)
+        memcpy(bytes, decoded + place.offset, stored);
+    return err;
 }
 
 // A field of which the index says where its samples are, or what they are.
@@ -289,6 +224,8 @@ static int read_indexed(struct files *files, const struct files_column *column, 
         *path = "feedd's index";
         return files_index_within(&files->index, column, sample, bytes, count, offset, error);
     }
+    if (column->kind == FEEDD__COLUMN__KIND__BLOCKS)
+        return read_in_block(files, column, sample, bytes, count, path, offset, error);
     if (column->kind != FEEDD__COLUMN__KIND__EXTENTS && column->kind != FEEDD__COLUMN__KIND__PATHS) {
         const struct file_part *part = find_part(&files->whole, sample);
         *path = "feedd's index";

@@ -6,9 +6,10 @@
 
 #include "base/error.h"
 #include "client/ctl/ctl.h"
+#include "client/ctl/files_blocks.h"
 #include "client/ctl/files_index.h"
+#include "client/ctl/files_list.h"
 #include "client/feed.h"
-#include "order/selection.h"
 
 #define FILES_OPEN 64u // descriptors kept open
 
@@ -31,16 +32,15 @@ struct files {
     char **paths;
     size_t path_count, path_room;
     uint32_t field_count;
-    struct selector selector; // of a view
-    uint64_t *list;           // of a view that has one: its numbers, or its table of draws
-    size_t list_count, list_room;
+    struct files_list list;                    // of a view, or of a source that is shuffled in windows
     uint64_t seed;                             // of the run
     bool replaces;                             // others take the places of samples that cannot be read
     struct file_parts fields[FEED_MAX_FIELDS]; // of those that the index has, only `transformed`
     struct file_parts whole;                   // the files themselves, whatever fields they hold
     struct files_index index;                  // of a dataset that has one
+    struct files_blocks blocks;                // of an index that has some
     uint32_t open_most;                        // FILES_OPEN, or fewer if there are other such structures
-    char opened[PATH_MAX];                     // the last file of a folder that was read
+    char opened[PATH_MAX + 64];                // the last file of a folder, or block, that was read
     struct {
         uint32_t file;
         int fd;
@@ -48,9 +48,9 @@ struct files {
 };
 
 // Asks the daemon for the files of a dataset, or of a view's dataset, and checks that they hold every sample of every
-// field. `seed` is that of the run.
+// field. `seed` is that of the run. `windows`: asks for the groups of its shuffle windows, too.
 int files_open(struct files *files, const struct ctl *ctl, const struct feed_description *description,
-               uint64_t seed, struct error *error);
+               uint64_t seed, bool windows, struct error *error);
 
 // The number in the files of what is sample `sample` in that epoch.
 uint64_t files_sample(const struct files *files, uint64_t epoch, uint64_t sample);

@@ -4,6 +4,7 @@
 
 #include "base/repeat.h"
 #include "base/sizes.h"
+#include "block/block.h"
 #include "client/ctl/query.h"
 
 // The entry of one file in a column of POSITIONS or DOCUMENTS.
@@ -20,7 +21,7 @@ int files_index_take(struct files_index *index, uint32_t field_count, const Feed
     for (size_t i = 0; i < page->n_columns; i++) {
         const Feedd__Column *row = page->columns[i];
         if (row->field >= field_count || row->kind < FEEDD__COLUMN__KIND__EXTENTS ||
-            row->kind > FEEDD__COLUMN__KIND__PATHS)
+            row->kind > FEEDD__COLUMN__KIND__BLOCKS)
             return error_set(error, -EPROTO, "feedd describes an index that this version does not know");
         index->known = true;
         index->columns[row->field] = (struct files_column){.known = true,
@@ -30,7 +31,9 @@ int files_index_take(struct files_index *index, uint32_t field_count, const Feed
                                                            .offset = row->offset,
                                                            .bytes = row->bytes,
                                                            .pad = row->pad,
-                                                           .text = row->text};
+                                                           .text = row->text,
+                                                           .blocks = row->blocks,
+                                                           .block_count = row->block_count};
     }
     return 0;
 }
@@ -79,6 +82,11 @@ static bool holds(const struct files_index *index, uint64_t offset, uint64_t cou
            !__builtin_mul_overflow(count, bytes, &needed) && needed <= size - offset;
 }
 
+static bool holds_blocks(const struct files_index *index, const struct files_column *column) {
+    return column->block_count && column->block_count <= BLOCK_MAX_COUNT &&
+           holds(index, column->blocks, column->block_count, sizeof(struct index_block));
+}
+
 static struct documents documents_of(const struct files_index *index, const struct files_column *column,
                                      uint32_t file) {
     struct documents documents;
@@ -106,15 +114,17 @@ int files_index_check(const struct files_index *index, uint32_t field, const str
         return 0;
     const uint64_t bytes = array->ragged ? 0 : array->bytes / array->shape[0];
     bool right = column->ragged == array->ragged;
+    const bool blocks = column->kind == FEEDD__COLUMN__KIND__BLOCKS;
     const bool extents = column->kind == FEEDD__COLUMN__KIND__EXTENTS ||
                          column->kind == FEEDD__COLUMN__KIND__WITHIN ||
-                         column->kind == FEEDD__COLUMN__KIND__PATHS;
+                         column->kind == FEEDD__COLUMN__KIND__PATHS || blocks;
     if (column->ragged)
         right = right && extents;
     else
         right = right && column->bytes == bytes;
     if (extents)
-        right = right && holds(index, column->offset, samples, sizeof(struct files_extent));
+        right = right && holds(index, column->offset, samples, sizeof(struct files_extent)) &&
+                (!blocks || holds_blocks(index, column));
     else if (column->kind == FEEDD__COLUMN__KIND__VALUES)
         right = right && holds(index, column->offset, samples, bytes);
     else

@@ -12,10 +12,11 @@ struct files_column {
     bool transformed; // the delivered bytes differ, and nothing else of the column has been checked
     bool ragged;      // samples have the bytes of their extents
     Feedd__Column__Kind kind;
-    uint64_t offset; // in the index, of the first sample's or file's entry
-    uint64_t bytes;  // of the field in one sample, unless it is ragged
-    uint64_t pad;    // a value, repeated until it has 8 bytes
-    uint64_t text;   // of kinds WITHIN and PATHS: what offsets in the index count from
+    uint64_t offset;              // in the index, of the first sample's or file's entry
+    uint64_t bytes;               // of the field in one sample, unless it is ragged
+    uint64_t pad;                 // a value, repeated until it has 8 bytes
+    uint64_t text;                // of kinds WITHIN and PATHS: what offsets in the index count from
+    uint64_t blocks, block_count; // of kind BLOCKS: offset in the index of the blocks
 };
 
 struct files_index {
@@ -44,7 +45,7 @@ int files_index_ask(struct files_index *index, struct connection *connection, co
 int files_index_check(const struct files_index *index, uint32_t field, const struct feed_array *array,
                       uint64_t samples, uint64_t files, struct error *error);
 
-// Of a column that has been checked, of kind EXTENTS, WITHIN or PATHS. The file is any number.
+// Of a column that has been checked, of kind EXTENTS, WITHIN, PATHS or BLOCKS. The file, or block, is any number.
 struct files_extent files_index_extent(const struct files_index *index, const struct files_column *column,
                                        uint64_t sample);
 

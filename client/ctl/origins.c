@@ -11,7 +11,7 @@
 struct sources {
     char *names[MIX_MAX_SOURCES];
     uint64_t samples[MIX_MAX_SOURCES];
-    bool windows[MIX_MAX_SOURCES]; // its order is known to the daemon alone
+    bool windows[MIX_MAX_SOURCES]; // it is shuffled in windows
     uint32_t count;
     bool replaces;
 };
@@ -55,18 +55,18 @@ static bool allocate(struct origins *origins, uint32_t count) {
 static void set_seed(struct origins *origins, uint64_t seed, bool shuffle) {
     bool random = shuffle;
     for (uint32_t i = 0; i < origins->count; i++)
-        random |= origins->files[i].selector.selection.kind == SELECTION_WEIGHTED_1;
+        random |= origins->files[i].list.selector.selection.kind == SELECTION_WEIGHTED_1;
     origins->seed = random ? seed : 0;
 }
 
 static int open_sampler(struct origins *origins, uint32_t i, enum order_version version, uint64_t samples,
                         struct error *error) {
     const struct files *files = &origins->files[i];
-    const struct selection *selection = &files->selector.selection;
+    const struct selection *selection = &files->list.selector.selection;
     if (selection->kind == SELECTION_WEIGHTED_1)
         version = ORDER_SEQUENTIAL; // see dataset_source_order
-    return sampler_open(&origins->samplers[i], version, samples, origins->seed, selection, files->list, 0,
-                        error);
+    return sampler_open(&origins->samplers[i], version, samples, origins->seed, selection, files->list.words,
+                        files->list.count * sizeof *files->list.words, error);
 }
 
 static int open_mix(struct origins *origins, const struct feed *feed, const struct sources *sources,
@@ -75,11 +75,15 @@ static int open_mix(struct origins *origins, const struct feed *feed, const stru
     const struct attachment *attachment = feed->now;
     uint64_t first = 0;
     for (uint32_t i = 0; i < sources->count; i++) {
-        const struct selector *selector = &origins->files[i].selector;
-        int err =
-            open_sampler(origins, i, (enum order_version)attachment->mix_order, sources->samples[i], error);
-        if (err)
+        const struct selector *selector = &origins->files[i].list.selector;
+        enum order_version version = (enum order_version)attachment->mix_order;
+        if (sources->windows[i] && version != ORDER_SEQUENTIAL)
+            version = ORDER_WINDOW_1;
+        int err = open_sampler(origins, i, version, sources->samples[i], error);
+        if (err) {
+            error_prefix(error, "source %s", sources->names[i]);
             return err;
+        }
         about[i] = (struct mix_source){&origins->samplers[i], first};
         origins->first[i] = first;
         bool view = selector->selection.kind != SELECTION_ALL;
@@ -94,17 +98,14 @@ static int open_sources(struct origins *origins, const struct ctl *ctl, const st
     if (sources->count != feed->now->mix.sources)
         return error_set(error, -EPROTO, "feedd describes a different mix from the one that was opened");
     for (uint32_t i = 0; i < sources->count; i++) {
-        if (shuffle && sources->windows[i])
-            return error_set(error, -ENOTSUP,
-                             "cannot verify a mix that shuffles %s in windows (shuffle_window); read that"
-                             " dataset by itself, or the mix without --shuffle",
-                             sources->names[i]);
         struct feed_description description = *feed_describe(feed);
         description.dataset = sources->names[i];
         description.samples = sources->samples[i];
         origins->count++;
-        int err = files_open(&origins->files[i], ctl, &description, seed, error);
+        int err =
+            files_open(&origins->files[i], ctl, &description, seed, shuffle && sources->windows[i], error);
         origins->files[i].open_most = divide_up(FILES_OPEN, sources->count);
+        origins->files[i].blocks.most_bytes = divide_up(FILES_BLOCK_MEMORY, sources->count);
         if (err < 0) {
             error_prefix(error, "source %s", sources->names[i]);
             return err;
@@ -119,7 +120,7 @@ static int open_dataset(struct origins *origins, const struct ctl *ctl,
                         const struct feed_description *description, uint64_t seed, bool shuffle,
                         struct error *error) {
     origins->count = 1;
-    int err = files_open(origins->files, ctl, description, seed, error);
+    int err = files_open(origins->files, ctl, description, seed, false, error);
     origins->replaces = origins->files->replaces;
     set_seed(origins, seed, shuffle);
     return err;

@@ -14,7 +14,7 @@
 #define FEEDD_DAEMON_DATASET_DATASET_H
 
 #include "base/scope.h"
-#include "daemon/block/block.h"
+#include "block/block.h"
 #include "daemon/dataset/size_summary.h"
 #include "daemon/dataset/transform.h"
 #include "daemon/image/steps_fit.h"

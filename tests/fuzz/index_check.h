@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/dtype.h"
-#include "daemon/block/block_decode.h"
+#include "block/block_decode.h"
 #include "daemon/source/build/index_writer.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -330,9 +330,18 @@ def commands():
     label = {"field": 1, "kind": 1, "offset": 8, "bytes": 8}
     yield "indexed", indexed([{"field": 0, "offset": 8, "bytes": 8, "pad": 7}, label], [201 * 8, *range(200)])
     yield "indexed-in-part", indexed([{"field": 0, "transformed": 1}, label], [90 * 8, *range(89)])
+    blocks = {"field": 0, "kind": 6, "offset": 8, "bytes": 8, "blocks": 201 * 8, "block_count": 2}
+    extents = [word for sample in range(100) for word in (sample % 50, sample // 50 | 8 << 32)]
+    table = [word for first in (0, 50) for word in (first, 9, 0, 0, 58, 0, 1 << 32, 0, 0, first << 32)]
+    yield "blocks", indexed([blocks, label], [221 * 8, *extents, *table])
+    yield "blocks-elsewhere", indexed([blocks, label], [221 * 8, *extents[::-1], *table])
     documents = [{"field": 0, "kind": 2, "offset": 8, "bytes": 8}, {"field": 1, "kind": 3, "offset": 8, "bytes": 8}]
     yield "documents", indexed(documents, [6 * 8, 0, 2, 32, 0, 50])
     yield "documents-elsewhere", indexed(documents, [6 * 8, 0, 2, 40, 0, 50])
+    file = {"path": "f", "samples": 100, "record_bytes": 16, "extents": [{"bytes": 8}, {"field": 1, "offset": 8, "bytes": 8}]}
+    for name, words in (("windows", [2, 3, 0, 30, 60, 100]), ("windows-of-nothing", [2, 2, 0, 0, 100])):
+        listed, groups = server("answer", files=[file]), server("answer", groups=words)
+        yield name, bytes([10, 0]) + b"\x04" + u16(len(listed)) + listed + b"\x04" + u16(len(groups)) + groups
     done = server("done", text="2 datasets are on offer\nwarning: mind this")
     yield "command", bytes([9, 0]) + b"\x04" + u16(len(done)) + done
 

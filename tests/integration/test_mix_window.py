@@ -60,7 +60,14 @@ def test_tokens_of_other_windows():
 
 def test_what_feedctl_can_verify():
     with serve().start() as feedd:
-        said = feedd.ctl("read", "both", "--batch-size=50", "--verify").stdout
-        assert f"verified {EPOCH} samples" in said, said
-        done = feedd.ctl("read", "both", "--batch-size=50", "--verify", "--shuffle", check=False)
-        assert done.returncode and "cannot verify a mix that shuffles numbers in windows (shuffle_window)" in done.stderr, done
+        for shuffle, epochs in ((), 1), (("--shuffle", "--seed=5"), 3):
+            run = "--batch-size=50", f"--epochs={epochs}", *shuffle
+            said = feedd.ctl("read", "both", "--verify", *run).stdout
+            assert f"verified {epochs * EPOCH} samples" in said and "all bytes equal to the files'" in said, said
+        # A file that has the bytes of another one, which the loaders do not see.
+        path = feedd.directory / "part5.bin"
+        content = (feedd.directory / "part2.bin").read_bytes()[: path.stat().st_size]
+        path.unlink()
+        path.write_bytes(content)
+        done = feedd.ctl("read", "both", "--verify", *run, check=False)
+        assert done.returncode == 1 and "differs at byte 0: " in done.stderr and f"{path} has " in done.stderr, done

@@ -107,7 +107,7 @@ def add_dataset(feedd, path, fields, **options):
 
 
 def check(pattern, table, names=None, **options):
-    """Delivers the files' fields, in order and shuffled, and compares."""
+    """Delivers the files' fields, in order and shuffled, and compares; so does feedctl."""
     for number, fields in enumerate(groups(names)):
         with harness.Instance() as feedd:
             add_dataset(feedd, pattern, fields, **options)
@@ -115,6 +115,7 @@ def check(pattern, table, names=None, **options):
             content = {field: delivered(table, field, form, column) for field, (form, column) in fields.items()}
             for order in ({}, {"shuffle": True, "seed": number, "epochs": 2}):
                 expected.check_run(content, consumer.read(feedd, "hub", 16, **order), 16, **order)
+            assert "all bytes equal to the files'" in feedd.ctl("read", "hub", "--epochs=1", "--verify").stdout
 
 
 def write(folder, tables, **options):

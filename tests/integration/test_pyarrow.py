@@ -135,7 +135,7 @@ def add_dataset(feedd, name, path, fields):
 
 
 def check(pattern, table):
-    """Delivers every field of the files, and compares."""
+    """Delivers every field of the files, and compares; so does feedctl."""
     for number, fields in enumerate(groups()):
         with harness.Instance() as feedd:
             add_dataset(feedd, "hf", pattern, fields)
@@ -143,6 +143,7 @@ def check(pattern, table):
             content = {field: delivered(table, field, form, column) for field, (form, column) in fields.items()}
             options = {"shuffle": True, "seed": number, "epochs": 2}
             expected.check_run(content, consumer.read(feedd, "hf", 16, **options), 16, **options)
+            assert "all bytes equal to the files'" in feedd.ctl("read", "hf", "--epochs=1", "--verify").stdout
 
 
 # ---- What is delivered -------------------------------------------------------------------------------------

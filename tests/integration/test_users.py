@@ -99,7 +99,7 @@ def test_a_dataset_that_one_may_not_use_is_not_there():
         def ask():
             with wire.Client(feedd.socket) as client:
                 client.hello()
-                for kind in ("FILES", "INDICES", "SHARES", "INDEX"):
+                for kind in ("FILES", "INDICES", "SHARES", "INDEX", "SOURCES", "GROUPS"):
                     client.send("query", kind=wire.ENUMS["Query"][kind], name="numbers")
                     error = client.expect("error")
                     assert error["code"] == errno.EACCES and "numbers.bin" not in str(error), error

@@ -80,6 +80,9 @@ def encode(message, fields):
         if repeated and (type_name in INTEGERS):
             data = b"".join(varint(item) for item in value)
             out += varint(number << 3 | 2) + varint(len(data)) + data
+        elif repeated and type_name == "fixed64":
+            data = struct.pack(f"<{len(value)}Q", *value)
+            out += varint(number << 3 | 2) + varint(len(data)) + data
         elif repeated:
             out += b"".join(_field(number, type_name, item) for item in value)
         else:

@@ -111,7 +111,7 @@ static void columns_of_unknown_kinds_are_refused(void **state) {
     column.field = FIELDS;
     assert_int_equal(files_index_take(&index, FIELDS, &page, &error), -EPROTO);
     column.field = 0;
-    for (int kind = -1; kind <= 6; kind += 7) {
+    for (int kind = -1; kind <= 7; kind += 8) {
         column.kind = (Feedd__Column__Kind)kind;
         assert_int_equal(files_index_take(&index, FIELDS, &page, &error), -EPROTO);
     }

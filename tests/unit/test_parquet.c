@@ -9,12 +9,12 @@
 #include <cmocka.h>
 
 #include "base/sizes.h"
-#include "daemon/block/block_gzip.h"
-#include "daemon/block/block_parquet.h"
-#include "daemon/block/block_snappy.h"
-#include "daemon/parquet/binary.h"
-#include "daemon/parquet/footer.h"
-#include "daemon/parquet/values.h"
+#include "block/block_gzip.h"
+#include "block/block_parquet.h"
+#include "block/block_snappy.h"
+#include "parquet/binary.h"
+#include "parquet/footer.h"
+#include "parquet/values.h"
 
 static struct error error;
 

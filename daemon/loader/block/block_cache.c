@@ -2,7 +2,7 @@
 
 #include "base/sizes.h"
 #include "base/time.h"
-#include "daemon/block/block_decode.h"
+#include "block/block_decode.h"
 #include "daemon/loader/block/block_store.h"
 
 // How long another loader may take to read and decode a block before this one does it too: more than it should need, so

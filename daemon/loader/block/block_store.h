@@ -3,7 +3,7 @@
 #ifndef FEEDD_DAEMON_LOADER_BLOCK_BLOCK_STORE_H
 #define FEEDD_DAEMON_LOADER_BLOCK_BLOCK_STORE_H
 
-#include "daemon/block/block.h"
+#include "block/block.h"
 #include "daemon/loader/block/arena.h"
 #include "daemon/loader/block/block_wait.h"
 #include "shm/block_share.h"

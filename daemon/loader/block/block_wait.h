@@ -2,7 +2,7 @@
 #ifndef FEEDD_DAEMON_LOADER_BLOCK_BLOCK_WAIT_H
 #define FEEDD_DAEMON_LOADER_BLOCK_BLOCK_WAIT_H
 
-#include "daemon/block/block.h"
+#include "block/block.h"
 
 struct block_wait {
     struct block_wait *next;

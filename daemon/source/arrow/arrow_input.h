@@ -2,7 +2,7 @@
 #ifndef FEEDD_DAEMON_SOURCE_ARROW_ARROW_INPUT_H
 #define FEEDD_DAEMON_SOURCE_ARROW_ARROW_INPUT_H
 
-#include "daemon/block/block_stream.h"
+#include "block/block_stream.h"
 #include "daemon/source/arrow/arrow_file.h"
 
 #define ARROW_INPUT_BYTES (32u << 10)

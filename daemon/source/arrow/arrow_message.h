@@ -5,7 +5,7 @@
 #ifndef FEEDD_DAEMON_SOURCE_ARROW_ARROW_MESSAGE_H
 #define FEEDD_DAEMON_SOURCE_ARROW_ARROW_MESSAGE_H
 
-#include "daemon/block/block.h"
+#include "block/block.h"
 #include "daemon/source/arrow/arrow_schema.h"
 
 #include <stddef.h>

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/sizes.h"
-#include "daemon/block/block_parquet.h"
+#include "block/block_parquet.h"
 
 #define VALUE_BYTES 8u // at most, of a number
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/sizes.h"
-#include "daemon/block/block_parquet.h"
+#include "block/block_parquet.h"
 
 // The row that is being read.
 struct list {

@@ -2,7 +2,7 @@
 #ifndef FEEDD_DAEMON_SOURCE_PARQUET_PARQUET_PAGES_H
 #define FEEDD_DAEMON_SOURCE_PARQUET_PARQUET_PAGES_H
 
-#include "daemon/block/block_decode.h"
+#include "block/block_decode.h"
 #include "daemon/source/parquet/parquet_file.h"
 
 struct parquet_buffer {

@@ -5,7 +5,7 @@
 
 #include "base/dtype.h"
 #include "base/sizes.h"
-#include "daemon/block/block_parquet.h"
+#include "block/block_parquet.h"
 #include "daemon/source/parquet/parquet_flat.h"
 #include "daemon/source/parquet/parquet_lists.h"
 

@@ -2,10 +2,10 @@
 #ifndef FEEDD_DAEMON_SOURCE_PARQUET_PARQUET_ROWS_H
 #define FEEDD_DAEMON_SOURCE_PARQUET_PARQUET_ROWS_H
 
-#include "daemon/parquet/binary.h"
-#include "daemon/parquet/values.h"
 #include "daemon/source/arrow/arrow_column.h"
 #include "daemon/source/parquet/parquet_pages.h"
+#include "parquet/binary.h"
+#include "parquet/values.h"
 
 // What is at hand at once.
 #define PARQUET_WINDOW 1024u

@@ -2,9 +2,9 @@
 #ifndef FEEDD_DAEMON_SOURCE_PARQUET_PARQUET_SCHEMA_H
 #define FEEDD_DAEMON_SOURCE_PARQUET_PARQUET_SCHEMA_H
 
-#include "daemon/parquet/footer.h"
-#include "daemon/parquet/page.h"
 #include "daemon/source/arrow/arrow_schema.h"
+#include "parquet/footer.h"
+#include "parquet/page.h"
 
 // More about a field of the same number.
 struct parquet_field {

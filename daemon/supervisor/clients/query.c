@@ -256,6 +256,9 @@ void query_answer(struct session *session, const Feedd__Query *query) {
     case FEEDD__QUERY__KIND__INDEX:
         query_index(session, query->name, query->start, send_answer);
         return;
+    case FEEDD__QUERY__KIND__GROUPS:
+        query_groups(session, query->name, query->start, send_answer);
+        return;
     case FEEDD__QUERY__KIND__SOURCES:
         query_sources(session, query->name, send_answer);
         return;

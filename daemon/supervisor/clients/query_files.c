@@ -63,7 +63,8 @@ static void describe_columns(const struct dataset *dataset, struct columns *colu
                                                 [COLUMN_VALUES] = FEEDD__COLUMN__KIND__VALUES,
                                                 [COLUMN_POSITIONS] = FEEDD__COLUMN__KIND__POSITIONS,
                                                 [COLUMN_DOCUMENTS] = FEEDD__COLUMN__KIND__DOCUMENTS,
-                                                [COLUMN_TEXT] = FEEDD__COLUMN__KIND__WITHIN};
+                                                [COLUMN_TEXT] = FEEDD__COLUMN__KIND__WITHIN,
+                                                [COLUMN_BLOCKS] = FEEDD__COLUMN__KIND__BLOCKS};
     answer->n_columns = dataset->layout->column_count;
     answer->columns = columns->list;
     for (uint32_t i = 0; i < dataset->layout->column_count; i++) {
@@ -74,6 +75,10 @@ static void describe_columns(const struct dataset *dataset, struct columns *colu
         bool paths = dataset->layout->folder_count && column->kind == COLUMN_EXTENTS;
         row->kind = paths ? FEEDD__COLUMN__KIND__PATHS : kinds[column->kind];
         row->text = dataset->layout->text_offset;
+        if (column->kind == COLUMN_BLOCKS) {
+            row->blocks = dataset->layout->blocks.offset;
+            row->block_count = dataset->layout->blocks.count;
+        }
         row->offset = column->offset;
         row->bytes = column->bytes;
         row->pad = column->pad;
@@ -91,11 +96,6 @@ void query_files(struct session *session, const char *name, uint32_t start,
     int err = admission_find(session, name, &dataset, &error);
     if (err) {
         session_refuse(session, err, error.text);
-        return;
-    }
-    if (dataset->layout->blocks.coded) {
-        session_refuse(session, -EOPNOTSUPP,
-                       "samples that lie in blocks that have to be decoded cannot be verified");
         return;
     }
     for (uint32_t i = 0; i < dataset->layout->stream_count; i++) {

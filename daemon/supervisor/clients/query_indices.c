@@ -77,6 +77,24 @@ void query_shares(struct session *session, const char *name, uint32_t start,
     send(session, &answer);
 }
 
+void query_groups(struct session *session, const char *name, uint32_t start,
+                  void (*send)(struct session *session, Feedd__Answer *answer)) {
+    struct words page;
+    Feedd__Answer answer = FEEDD__ANSWER__INIT;
+    const struct dataset *dataset = find_dataset(session, name);
+    if (!dataset)
+        return;
+    const struct dataset_layout *layout = dataset->layout;
+    const uint64_t words = layout->window ? window_groups_bytes(layout->groups) / sizeof(uint64_t) : 0;
+    if (read_page(session, dataset->list_fd, sizeof(struct dataset_list), words, start,
+                  "the groups of the shuffle window", &page))
+        return;
+    answer.n_groups = page.here;
+    answer.groups = page.words;
+    answer.next = page.next;
+    send(session, &answer);
+}
+
 void query_index(struct session *session, const char *name, uint32_t start,
                  void (*send)(struct session *session, Feedd__Answer *answer)) {
     struct words page;

@@ -1,5 +1,5 @@
 // Long lists: the index of a dataset, the list of a view that has one, which is sample numbers or the sums by which it
-// draws, and the sources of a mix.
+// draws, the groups of a shuffle window, and the sources of a mix.
 #ifndef FEEDD_DAEMON_SUPERVISOR_CLIENTS_QUERY_INDICES_H
 #define FEEDD_DAEMON_SUPERVISOR_CLIENTS_QUERY_INDICES_H
 
@@ -16,6 +16,10 @@ void query_shares(struct session *session, const char *name, uint32_t start,
 // The same for the index of a dataset, from word `start` on; with no words if it has none.
 void query_index(struct session *session, const char *name, uint32_t start,
                  void (*send)(struct session *session, Feedd__Answer *answer));
+
+// The same for the groups of a dataset or view that is shuffled in windows, which are those of the dataset.
+void query_groups(struct session *session, const char *name, uint32_t start,
+                  void (*send)(struct session *session, Feedd__Answer *answer));
 
 // Answers with all sources of the mix `name`; with none if it is not a mix.
 void query_sources(struct session *session, const char *name,
