@@ -48,7 +48,8 @@ def gpu(instance, uuid):
 
 
 def feed(instance):
-    (found,) = instance.statistics()["feeds"]
+    """The only one. A client that has just been started may not have attached yet."""
+    (found,) = harness.eventually(lambda: instance.statistics()["feeds"], what="a feed")
     return found
 
 
