@@ -217,11 +217,11 @@ def attach_ms(bench):
         finally:
             holder.terminate()
             holder.communicate()
-        new = run_json([*command, "--pause-us", "50000"])
+        new = run_json([*command, "--pause-us", "500000"]) # until other loaders wait for the next one
     for feed, result, goal in (("running", running, 2), ("new", new, 50)):
         first = result["first_batch_ms"]
         bench.records.add("host.attach_ms", first["p50"], "ms (median)", {"feed": feed}, None, f"{goal} ms",
-                          first["p50"] <= goal, p99=first["p99"], max=first["max"], open_ms=result["open_ms"])
+                          first["p50"] <= goal, first_batch_ms=first, open_ms=result["open_ms"])
 
 
 def feed_counters(bench, instance):

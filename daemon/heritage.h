@@ -2,6 +2,7 @@
 #ifndef FEEDD_DAEMON_HERITAGE_H
 #define FEEDD_DAEMON_HERITAGE_H
 
+#include "base/fdpass.h"
 #include "base/scope.h"
 #include "daemon/dataset/dataset.h"
 #include "gpu/gpu.h"
@@ -29,6 +30,34 @@ enum heritage_fd {
     HERITAGE_CACHE_FILE = 13,
     // The dataset's files, in order; after them the list, the index and the two of the cache of each part of a mix.
     HERITAGE_FILES = 14,
+};
+
+// For a loader that is started before there is a feed for it. HERITAGE_LIFE is as any loader's.
+enum heritage_prepared_fd {
+    // seqpacket socket: brings one struct loader_assignment, or ends
+    HERITAGE_ASSIGNMENT = 4,
+};
+
+// Its descriptors lie below this number, so that its own do not get into their way. With more, a loader is started with
+// them.
+#define ASSIGNMENT_FDS 256u
+
+// What it is prepared for: with other settings it is replaced.
+struct prepared_settings {
+    uint64_t bytes; // of this structure
+    uint64_t supervisor_pid;
+    uint32_t queue_depth;
+    uint32_t log_level;
+    uint32_t confine;
+    uint32_t unused; // 0, so that structures can be compared
+};
+
+// Comes with `count` descriptors: descriptor i becomes number numbers[i] of the process. All other numbers from
+// HERITAGE_SETTINGS to fd_count are /dev/null, apart from HERITAGE_LIFE. After that, it is a loader as any other.
+struct loader_assignment {
+    uint64_t feed;
+    uint32_t fd_count, count;
+    uint8_t numbers[FDPASS_MOST];
 };
 
 // For a transfer process.

@@ -170,7 +170,9 @@ int main(int argc, char **argv) {
     argp_err_exit_status = 2; // as feedctl's, instead of sysexits' 64
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     if (arguments.role && strcmp(arguments.role, "loader") == 0)
-        return loader_run();
+        return loader_run(NULL);
+    if (arguments.role && strcmp(arguments.role, "loader-prepared") == 0)
+        return loader_run(argv);
     if (arguments.role && strcmp(arguments.role, "transfer") == 0)
         return transfer_run();
     if (arguments.role) {

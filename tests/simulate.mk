@@ -8,7 +8,7 @@ SIMULATEFLAGS ?=
 
 # Functions that the simulation replaces.
 SIMULATE_WRAPS := monotonic_ns clock_nanosleep ppoll connect_socket sendmsg recvmsg shutdown uv_queue_work task_start task_leave \
-                  process_start process_stop process_kill process_watch process_release syscall config_load \
+                  process_start process_hand_over process_stop process_kill process_watch process_release syscall config_load \
                   closer_take closer_take_memory closer_take_socket log_write turn_clock_enter turn_clock_leave \
                   memory_limit_read statvfs posix_fallocate setmntent memfd_create pwrite pipe2 getpid \
                   host_stream_start host_stream_queue host_stream_drain host_stream_end gpu_close \

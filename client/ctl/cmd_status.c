@@ -112,6 +112,8 @@ static void print_status(const Feedd__Status *status, const struct others *other
     if (status->loaders)
         snprintf(loaders, sizeof loaders, "%u", status->loaders);
     printf("  settings       io = %s, loaders = %s\n", status->io, loaders);
+    printf("  prepared       %u loader%s for the next feed\n", status->prepared_loaders,
+           status->prepared_loaders == 1 ? "" : "s");
     if (*status->gpu_support) {
         text_clean(status->gpu_support);
         printf("  GPU support    ");
@@ -215,6 +217,7 @@ static void put_status(json_t *json, const Feedd__Status *status, const struct o
     json_object_set_new(json, "ring_memory", json_integer((json_int_t)status->ring_memory));
     json_object_set_new(json, "io", ctl_json_text(status->io));
     json_object_set_new(json, "loaders", json_integer(status->loaders));
+    json_object_set_new(json, "prepared_loaders", json_integer(status->prepared_loaders));
     json_object_set_new(json, "datasets", json_integer(status->datasets));
     json_object_set_new(json, "feeds", json_integer(status->feeds));
     json_object_set_new(json, "sessions", json_integer(status->sessions));

@@ -97,6 +97,7 @@ struct config {
     uint64_t ring;        // of one feed; 0: from the last-level cache
     uint64_t view_memory; // of all views that clients bring
     uint64_t loaders;     // 0: auto
+    bool prepare_loaders; // keep some ready for the next feed
     uint32_t io;
     uint64_t queue_depth;
     uint64_t mapped_limit; // largest dataset that io = auto maps

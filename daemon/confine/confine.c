@@ -138,6 +138,11 @@ uint64_t confine_loader_early(int first_folder, uint32_t folder_count) {
     return word_of(&account);
 }
 
+void confine_loader_prepare(void) {
+    if (wanted && !SANITIZED)
+        filter_loader_prepare();
+}
+
 uint64_t confine_loader(const struct confine_loader *loader, uint64_t early) {
     struct account account = account_of(early);
     if (!wanted)

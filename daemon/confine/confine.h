@@ -26,6 +26,8 @@ uint64_t confine_supervisor(void);
 // `early` is what the first call returned.
 // A loader may still read files beneath the folders that are its descriptors from `first_folder` on.
 uint64_t confine_loader_early(int first_folder, uint32_t folder_count);
+// Ahead of both, what confine_loader will most likely need, since that takes a while. It confines nothing.
+void confine_loader_prepare(void);
 struct confine_loader {
     bool uring;            // it has queues
     bool uring_restricted; // and they only read

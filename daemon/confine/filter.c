@@ -5,11 +5,15 @@
 #ifdef HAVE_SECCOMP
 
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/scope.h"
@@ -112,10 +116,7 @@ static int allow_folders(scmp_filter_ctx filter, bool opens) {
     return err ? err : add_if(filter, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), SCMP_A1_32(SCMP_CMP_EQ, F_SETFL));
 }
 
-int filter_loader(const struct confine_loader *loader) {
-    scmp_filter_ctx filter AUTO_FILTER = open_filter(REFUSE);
-    if (!filter)
-        return -ENOMEM;
+static int describe_loader(scmp_filter_ctx filter, const struct confine_loader *loader) {
     int err = add(filter, SCMP_ACT_ALLOW, loader_calls, COUNT_OF(loader_calls));
     if (!err)
         err = allow_with_conditions(filter);
@@ -123,6 +124,50 @@ int filter_loader(const struct confine_loader *loader) {
         err = allow_threads(filter);
     if (!err && loader->descriptors)
         err = allow_folders(filter, loader->opens);
+    return err;
+}
+
+// Compiled for a loader that has neither threads nor folders. Its memory is the process's until its end.
+static struct sock_fprog compiled;
+
+static int compile(scmp_filter_ctx filter) {
+    struct stat status;
+    AUTO_CLOSE int file = memfd_create("feedd-filter", MFD_CLOEXEC);
+    int err = file < 0 ? -errno : seccomp_export_bpf(filter, file);
+    if (err)
+        return err;
+    if (fstat(file, &status) < 0)
+        return -errno;
+    void *code = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (code == MAP_FAILED)
+        return -errno;
+    compiled.filter = code;
+    compiled.len = (unsigned short)((uint64_t)status.st_size / sizeof(struct sock_filter));
+    return 0;
+}
+
+void filter_loader_prepare(void) {
+    const struct confine_loader plain = {0};
+    scmp_filter_ctx filter AUTO_FILTER = open_filter(REFUSE);
+    if (filter && describe_loader(filter, &plain) == 0)
+        compile(filter); // if that fails, filter_loader does it all
+}
+
+// As seccomp_load does, with the attributes of open_filter.
+static int load_compiled(void) {
+    const unsigned long flags = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+    long failed = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &compiled);
+    return failed < 0 ? -errno : failed ? -ESRCH : 0;
+}
+
+int filter_loader(const struct confine_loader *loader) {
+    const bool plain = !loader->threads && !loader->descriptors;
+    if (plain && compiled.len && load_compiled() == 0)
+        return 0;
+    scmp_filter_ctx filter AUTO_FILTER = open_filter(REFUSE);
+    if (!filter)
+        return -ENOMEM;
+    int err = describe_loader(filter, loader);
     return err ? err : seccomp_load(filter);
 }
 
@@ -237,6 +282,7 @@ bool filter_is_built(void) {
     return false;
 }
 
+void filter_loader_prepare(void) {}
 int filter_loader(const struct confine_loader *loader) {
     (void)loader;
     return -ENOSYS;

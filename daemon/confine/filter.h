@@ -8,7 +8,10 @@
 // False: this build has no libseccomp.
 bool filter_is_built(void);
 
-// Each returns 0 or a negative errno, and needs PR_SET_NO_NEW_PRIVS.
+// Each of the others returns 0 or a negative errno, and needs PR_SET_NO_NEW_PRIVS.
+
+// Compiles what filter_loader will load for a loader without threads and folders: half of the work, ahead of it.
+void filter_loader_prepare(void);
 
 // All but a few dozen calls are refused; `loader` says which of those it may need are not.
 int filter_loader(const struct confine_loader *loader);

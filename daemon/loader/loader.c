@@ -9,19 +9,18 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/confine/confine.h"
-#include "daemon/confine/limits.h"
 #include "daemon/heritage.h"
 #include "daemon/io_mode.h"
 #include "daemon/loader/job_oldest.h"
 #include "daemon/loader/job_round.h"
 #include "daemon/loader/loader_heritage.h"
+#include "daemon/loader/prepared.h"
 #include "daemon/loader/read/file_maps.h"
 #include "daemon/loader/read/page_tables.h"
 #include "daemon/loader/read/readers.h"
 #include "daemon/loader/read/reopen.h"
 #include "daemon/loader/read/residency.h"
 #include "daemon/loader/read/uring_queues.h"
-#include "daemon/loader/slice.h"
 #include "daemon/log.h"
 #include "daemon/role.h"
 #include "shm/ring_loader.h"
@@ -37,6 +36,7 @@ struct loader {
     struct reader *reader;
     struct uring_queues queues; // lent to readers
     bool queues_made;
+    bool prepared;     // it began before there was a feed
     uint64_t confined; // a word of shm/confinement.h
     enum io_mode mode; // wanted; the reader is changed once it has nothing in flight
     enum io_mode open_mode;
@@ -192,10 +192,11 @@ static void confine(struct loader *loader) {
     struct reader_options options = reader_options(loader);
     if (!confine_is_wanted())
         return;
-    if (uring) {
+    if (uring)
         uring_queues_open(&loader->queues, &options, true);
-        loader->queues_made = true;
-    }
+    else if (loader->queues.prepared)
+        uring_queues_close(&loader->queues);
+    loader->queues_made = uring;
     // Every read needs a descriptor, and until the kernel has closed it, so may the one after it.
     uint32_t descriptors = HERITAGE_FILES + settings->layout.file_count + 2 * settings->queue_depth + 32;
     const struct confine_loader given = {
@@ -323,29 +324,14 @@ static int start(struct loader *loader, struct error *error) {
              board->settings->serial);
     log_open(role, (enum log_level)board->settings->log_level);
     confine_set(board->settings->confine);
-    limits_volunteer(LIMITS_LOADER_POINTS);
-    slice_make_long();
+    if (!loader->prepared)
+        loader_begin();
     reopen_files(HERITAGE_FILES, dataset_plain_files(&board->settings->layout));
     err = role_tie(board->settings->supervisor_pid, error);
     if (err)
         return err;
     give_up_paths(loader);
-    err = ring_map(&board->ring, HERITAGE_RING, RING_FILL, error);
-    if (!err)
-        err = loader_map_list(board->settings, &board->list, error);
-    if (!err)
-        err = loader_map_index(board->settings, &board->index, error);
-    if (!err)
-        err = stats_map_loader(HERITAGE_STATS, board->settings->stats_record, &board->stats, error);
-    if (!err)
-        err = trace_writer_open(HERITAGE_STATS, board->settings->stats_record, (uint32_t)getpid(),
-                                (uint32_t)board->settings->feed, &board->trace, error);
-    // What is mapped needs no descriptor, and by one of these, memory that others map could be resized. Nothing of a
-    // dataset has been read yet that could take this process over.
-    close(HERITAGE_RING);
-    close(HERITAGE_STATS);
-    close(HERITAGE_LIST);
-    close(HERITAGE_INDEX);
+    err = loader_map_shared(board, error);
     if (!err && board->settings->layout.part_count)
         err = mix_parts_open(&board->mix, board->settings, board->ring.header, error);
     close(HERITAGE_PARTS);
@@ -364,20 +350,27 @@ static int start(struct loader *loader, struct error *error) {
     return job_board_open(board, error);
 }
 
-int loader_run(void) {
-    struct loader loader = {0};
+static int run(struct loader *loader, struct error *error) {
+    int err = start(loader, error);
+    if (!err)
+        await_ring(loader);
+    if (!err && !role_stopping) {
+        confine(loader);
+        err = open_reader(loader, error);
+    }
+    return err || role_stopping ? err : serve(loader, error);
+}
+
+int loader_run(char **prepared) {
+    struct loader loader = {.prepared = prepared != NULL};
     struct error error = {0};
+    int err = prepared ? prepared_await(prepared, &loader.queues, &error) : 0;
+    if (err == -ECANCELED)
+        return EXIT_SUCCESS;
     log_open("loader", LOG_LEVEL_INFO);
     prctl(PR_SET_NAME, "feedd-loader");
-    int err = start(&loader, &error);
     if (!err)
-        await_ring(&loader);
-    if (!err && !role_stopping) {
-        confine(&loader);
-        err = open_reader(&loader, &error);
-    }
-    if (!err && !role_stopping)
-        err = serve(&loader, &error);
+        err = run(&loader, &error);
     if (err)
         log_error("%s", error.text);
     if (loader.reader) {

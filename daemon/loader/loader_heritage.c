@@ -1,8 +1,11 @@
 #include "daemon/loader/loader_heritage.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 #include "daemon/role.h"
+#include "shm/ring_loader.h"
+#include "shm/stats.h"
 
 int loader_map_settings(const struct loader_settings **settings, struct error *error) {
     const void *map;
@@ -34,5 +37,26 @@ int loader_map_index(const struct loader_settings *settings, const uint8_t **ind
     int err = role_map(HERITAGE_INDEX, "index", settings->layout.index_bytes, &map, error);
     if (!err)
         *index = map;
+    return err;
+}
+
+int loader_map_shared(struct job_board *board, struct error *error) {
+    const struct loader_settings *settings = board->settings;
+    int err = ring_map(&board->ring, HERITAGE_RING, RING_FILL, error);
+    if (!err)
+        err = loader_map_list(settings, &board->list, error);
+    if (!err)
+        err = loader_map_index(settings, &board->index, error);
+    if (!err)
+        err = stats_map_loader(HERITAGE_STATS, settings->stats_record, &board->stats, error);
+    if (!err)
+        err = trace_writer_open(HERITAGE_STATS, settings->stats_record, (uint32_t)getpid(),
+                                (uint32_t)settings->feed, &board->trace, error);
+    // What is mapped needs no descriptor, and by one of these, memory that others map could be resized. Nothing of a
+    // dataset has been read yet that could take this process over.
+    close(HERITAGE_RING);
+    close(HERITAGE_STATS);
+    close(HERITAGE_LIST);
+    close(HERITAGE_INDEX);
     return err;
 }

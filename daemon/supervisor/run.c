@@ -18,6 +18,7 @@
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/kept.h"
+#include "daemon/supervisor/feeds/prepared_loaders.h"
 #include "daemon/supervisor/feeds/room.h"
 #include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/indexing.h"
@@ -113,6 +114,7 @@ static void begin_stop(struct runner *runner) {
         served_feed_close(feed);
     LIST_FOREACH(device, &supervisor->devices, link)
         device_stop(device, false);
+    prepared_loaders_end(supervisor, false);
     supervisor->again = true;
 }
 
@@ -131,7 +133,8 @@ static void stop_if_due(struct runner *runner) {
     if (runner->stop_wanted && supervisor->state < SUPERVISOR_STOPPING)
         begin_stop(runner);
     if (supervisor->state == SUPERVISOR_STOPPING && LIST_EMPTY(&supervisor->feeds) &&
-        LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->devices))
+        LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->devices) &&
+        LIST_EMPTY(&supervisor->prepared.list))
         end_loop(runner);
 }
 
@@ -144,6 +147,7 @@ static void enforce_stop(struct supervisor *supervisor, uint64_t now) {
         feed_loaders_end(feed, true);
     LIST_FOREACH(device, &supervisor->devices, link)
         device_stop(device, true);
+    prepared_loaders_end(supervisor, true);
     if (now < supervisor->stop_deadline_ns + supervisor->config->stop_timeout_s * NS_PER_S)
         return;
     // The kernel keeps them, and nobody can change that. The status is still 0: systemd restarts a

@@ -4,6 +4,7 @@
 
 #include "base/states.h"
 #include "base/time.h"
+#include "daemon/supervisor/feeds/prepared_loaders.h"
 
 static const struct state states[] = {
     [SUPERVISOR_RUNNING] = {"running", STATE(SUPERVISOR_DRAINING) | STATE(SUPERVISOR_STOPPING) |
@@ -19,6 +20,7 @@ void supervisor_init(struct supervisor *supervisor, struct config *config) {
     LIST_INIT(&supervisor->users);
     LIST_INIT(&supervisor->feeds);
     LIST_INIT(&supervisor->kept_rings);
+    prepared_loaders_init(supervisor);
     LIST_INIT(&supervisor->caches);
     TAILQ_INIT(&supervisor->brought);
     LIST_INIT(&supervisor->devices);

@@ -27,6 +27,7 @@
 #include "daemon/supervisor/mark.h"
 #include "daemon/supervisor/poll_set.h"
 #include "daemon/supervisor/processes/process.h"
+#include "daemon/supervisor/processes/respawn.h"
 #include "daemon/supervisor/turn_clock.h"
 #include "proto/codec.h"
 #include "shm/stats.h"
@@ -92,8 +93,14 @@ struct supervisor {
     LIST_HEAD(, user) users;
     LIST_HEAD(, served_feed) feeds;
     LIST_HEAD(, kept_ring) kept_rings; // of feeds that are gone
-    LIST_HEAD(, user_cache) caches;    // of decoded images
-    TAILQ_HEAD(, brought) brought;     // views that clients have brought
+    struct {
+        LIST_HEAD(, loader_process) list; // that wait for a feed, or end without one
+        struct respawn respawn;
+        uint64_t taken_ns; // when a feed last wanted one
+        bool changed;      // one of them: the turn acts
+    } prepared;
+    LIST_HEAD(, user_cache) caches; // of decoded images
+    TAILQ_HEAD(, brought) brought;  // views that clients have brought
     LIST_HEAD(, device) devices;
     LIST_HEAD(, bad_samples) bad_samples; // of datasets that have any
     uint32_t session_count;

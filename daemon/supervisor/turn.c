@@ -5,6 +5,7 @@
 #include "daemon/supervisor/clients/session_turn.h"
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/feed_turn.h"
+#include "daemon/supervisor/feeds/prepared_loaders.h"
 #include "daemon/supervisor/indexing.h"
 #include "daemon/supervisor/reload.h"
 
@@ -77,6 +78,7 @@ void turn_run(struct supervisor *supervisor) {
         act_on_feeds(supervisor);
         flush(supervisor);
     }
+    prepared_loaders_act(supervisor);
     sessions_free(supervisor);
     feeds_free(supervisor);
     devices_free(supervisor);

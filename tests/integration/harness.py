@@ -130,7 +130,10 @@ class Instance:
         self.stats = self.directory / "feedd.sock.stats"
         self.config = self.directory / "feedd.conf"
         self.log = self.directory / "feedd.log"
-        plain = {"loaders": 2, "ring_memory": "256M", "log_level": "info", "simulated_gpus": 2}
+        # Loaders that wait for a feed would count among processes and descriptors: test_prepared.py has them.
+        plain = {
+            "loaders": 2, "ring_memory": "256M", "log_level": "info", "simulated_gpus": 2, "prepare_loaders": "no",
+        }  # fmt: skip
         self.settings = {"socket": self.socket, **plain, **feedd}
         if DEVICE:
             # As small as the rings of most tests, and nothing stays longer than the feed.

@@ -115,10 +115,12 @@ def test_status_says_so():
 @harness.host_memory
 def test_a_loader_can_do_nothing_else():
     require()
-    for io in ("uring", "mapped"):
-        with harness.Instance(loaders=1, io=io) as feedd:
+    for io, prepare in (("uring", "no"), ("mapped", "no"), ("uring", "yes"), ("mapped", "yes")):
+        with harness.Instance(loaders=1, io=io, prepare_loaders=prepare) as feedd:
             data.add_records(feedd)
             feedd.start(environment=preload("loader"))
+            if prepare == "yes":
+                harness.eventually(lambda feedd=feedd: feedd.status()["prepared_loaders"], 10, "one that waits")
             assert expected.check_exactly_once(1000, consumer.read(feedd, "numbers", 32)) == 1
             met = attempts(feedd)
             assert len(met) == 29, sorted(met)

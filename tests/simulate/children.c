@@ -8,10 +8,13 @@
 #include "daemon/heritage.h"
 #include "daemon/supervisor/processes/loader_process.h"
 #include "tests/simulate/defects.h"
+#include "tests/simulate/loader_feed.h"
 #include "tests/simulate/network.h"
 #include "tests/simulate/transfer.h"
 
 int __wrap_process_start(struct process *process, const struct process_start *start, struct error *error);
+void __real_process_hand_over(struct process *process, void *owner, void (*changed)(struct process *process));
+void __wrap_process_hand_over(struct process *process, void *owner, void (*changed)(struct process *process));
 void __wrap_process_stop(struct process *process);
 void __wrap_process_kill(struct process *process);
 void __wrap_process_watch(struct process *process, uint64_t now, uint64_t stop_timeout_ns);
@@ -33,16 +36,21 @@ static void wake(const struct process *process) {
     actor_wake(loader ? &loader->actor : &transfer_find(process)->actor, network_delay());
 }
 
+static int own_descriptor(int fd) {
+    return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+// With a feed, or prepared for one.
 static void start_loader(struct process *process, const struct process_start *start) {
     const struct loader_process *known = loader_process_of(process);
     struct loader *loader = calloc(1, sizeof *loader);
     SIM_MUST(loader);
     loader->process = process;
-    loader->serial = known->serial;
-    loader->record = known->record;
-    loader->mapping = mapping_get(start->owner, start->fds[HERITAGE_RING]);
-    loader->ring = loader->mapping->ring;
-    loader->event_fd = fcntl(start->fds[HERITAGE_EVENT], F_DUPFD_CLOEXEC, 0);
+    loader->event_fd = loader->assignment_fd = loader->far_fd = -1;
+    if (known->assignment_fd >= 0)
+        loader_wait_for_feed(loader, own_descriptor(start->fds[HERITAGE_ASSIGNMENT]), known->assignment_fd);
+    else
+        loader_take_feed(loader, start->fds[HERITAGE_RING], own_descriptor(start->fds[HERITAGE_EVENT]));
     loader->runs = true;
     LIST_INSERT_HEAD(&loaders, loader, link);
     actor_add(&loader->actor, "loader", loader_act, sim_below(500 * NS_PER_US));
@@ -81,7 +89,17 @@ int __wrap_process_start(struct process *process, const struct process_start *st
     return 0;
 }
 
+// What was sent to it wakes it.
+void __wrap_process_hand_over(struct process *process, void *owner,
+                              void (*changed)(struct process *process)) {
+    __real_process_hand_over(process, owner, changed);
+    loader_far_end_closes(find(process));
+}
+
 void __wrap_process_stop(struct process *process) {
+    struct loader *loader = find(process);
+    if (loader)
+        loader_far_end_closes(loader);
     if (process_is_reaped(process))
         return;
     process->asked = true;
@@ -110,6 +128,7 @@ void __wrap_process_release(struct process *process) {
     struct transfer *transfer = transfer_find(process);
     SIM_MUST(process->state == PROCESS_GONE);
     if (loader) {
+        loader_far_end_closes(loader);
         SIM_MUST(!loader_reads(loader) || defect_is(DEFECT_EARLY_RECOVERY));
         loader->process = NULL;
         if (!loader_reads(loader))
@@ -129,7 +148,7 @@ static long wake_sleepers(const uint32_t *word, int most) {
     LIST_FOREACH(loader, &loaders, link) {
         if (woken == most)
             break;
-        if (!loader->asleep || !loader->mapping->control ||
+        if (!loader->asleep || !loader->mapping || !loader->mapping->control ||
             (const void *)&loader->mapping->control->work != (const void *)word)
             continue;
         loader->asleep = false;
@@ -183,7 +202,8 @@ void children_stop_one(uint64_t for_ns) {
     if (!loader)
         return;
     loader->stands_still_ns = sim.now_ns + for_ns;
-    hangs[loader->mapping->stored].stuck++;
+    if (loader->mapping)
+        hangs[loader->mapping->stored].stuck++;
 }
 
 void child_orphaned(const struct process *process) {
@@ -195,7 +215,9 @@ void child_orphaned(const struct process *process) {
         return;
     loader->process = NULL;
     loader->record = NULL;
-    loader->mapping->control = NULL;
+    loader_far_end_closes(loader);
+    if (loader->mapping)
+        loader->mapping->control = NULL;
     uint64_t survives_ns = sim_below(50 * NS_PER_MS);
     loader->orphan_until_ns = sim.now_ns + survives_ns;
     loader->stands_still_ns = 0;

@@ -13,6 +13,7 @@
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/feed_loaders_count.h"
+#include "daemon/supervisor/feeds/prepared_loaders.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/turn.h"
 #include "daemon/supervisor/watch.h"
@@ -28,6 +29,7 @@
 #include "tests/world/check.h"
 
 #define EVENTS_MOST 64
+#define PROCESSORS  2
 #define TICK_NS     (250 * NS_PER_MS)
 #define END_MOST_NS (60 * NS_PER_S) // when everybody has gone, nothing is left by then
 
@@ -47,6 +49,7 @@ int __wrap_config_load(const char *path, struct config **loaded, struct error *e
 
 static void configure(struct config *settings) {
     settings->loaders = plan.loaders;
+    settings->prepare_loaders = plan.prepares;
     settings->ring = plan.ring;
     settings->ring_memory = plan.ring_memory;
     settings->linger_s = plan.linger_s;
@@ -101,12 +104,15 @@ static void start(struct actor *actor) {
     supervisor->datasets = datasets;
     supervisor->dataset_count = config->dataset_count;
     supervisor->stats = stats;
+    supervisor->moderation.processors = PROCESSORS;
     supervisor->poll_set.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     SIM_MUST(supervisor->poll_set.epoll_fd >= 0);
     daemon_.up = true;
     daemon_.started_ns = daemon_.disturbed_ns = sim.now_ns;
     daemon_.stands_still_ns = 0;
     memset(loaders_reported, 0, sizeof loaders_reported);
+    for (uint64_t ticks = sim_below(3); ticks; ticks--)
+        prepared_loaders_tick(supervisor, sim.now_ns); // before the first feed is asked for
     actor_wake(&daemon_.tick, TICK_NS);
     sim_trace("daemon: started");
 }
@@ -148,6 +154,7 @@ void daemon_stop(void) {
         served_feed_close(feed);
     LIST_FOREACH(device, &supervisor->devices, link)
         device_stop(device, false);
+    prepared_loaders_end(supervisor, false);
     daemon_.disturbed_ns = sim.now_ns;
     daemon_wake(0);
 }
@@ -195,6 +202,7 @@ static void enforce_stop(void) {
         feed_loaders_end(feed, true);
     LIST_FOREACH(device, &supervisor->devices, link)
         device_stop(device, true);
+    prepared_loaders_end(supervisor, true);
     if (sim.now_ns < supervisor->stop_deadline_ns + supervisor->config->stop_timeout_s * NS_PER_S ||
         supervisor->reload)
         return;
@@ -211,7 +219,8 @@ static void stop_if_due(void) {
     if (supervisor->state == SUPERVISOR_DRAINING && !is_in_use())
         daemon_stop();
     if (supervisor->state == SUPERVISOR_STOPPING && LIST_EMPTY(&supervisor->feeds) &&
-        LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->devices) && !supervisor->reload)
+        LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->devices) &&
+        LIST_EMPTY(&supervisor->prepared.list) && !supervisor->reload)
         end(sim_below(1000 * NS_PER_MS));
 }
 
@@ -332,6 +341,7 @@ static void check_bad_samples(void) {
 void daemon_end(void) {
     struct supervisor *supervisor = &daemon_.supervisor;
     ending_since_ns = sim.now_ns;
+    plan.prepares = supervisor->config->prepare_loaders = false;
     loaders_release();
     sim_run(is_settled);
     check_bad_samples();

@@ -6,6 +6,7 @@
 #include "shm/reader_kind.h"
 #include "tests/simulate/daemon.h"
 #include "tests/simulate/defects.h"
+#include "tests/simulate/loader_feed.h"
 #include "tests/simulate/network.h"
 #include "tests/simulate/storage.h"
 
@@ -35,7 +36,7 @@ void loaders_describe(void) {
         fprintf(stderr, "  loader %u %s%s, process %s, %u references\n", loader->serial,
                 loader->runs ? "runs" : "has ended", loader->asleep ? " and sleeps" : "",
                 loader->process ? process_state_name(loader->process->state) : "unknown",
-                loader->mapping->references);
+                loader->mapping ? loader->mapping->references : 0);
 }
 
 // ---- Reads -------------------------------------------------------------------------------------------------
@@ -208,7 +209,9 @@ void loader_free(struct loader *loader) {
     actor_remove(&loader->actor);
     LIST_REMOVE(loader, link);
     close_fd(&loader->event_fd);
-    mapping_put(loader->mapping);
+    loader_stop_waiting(loader);
+    if (loader->mapping)
+        mapping_put(loader->mapping);
     free(loader);
 }
 
@@ -252,7 +255,8 @@ void loader_end(struct loader *loader, int signal) {
         else
             read->due_ns = min_u64(read->due_ns, sim.now_ns + sim_below(LATE_MOST_NS));
     }
-    hangs[loader->mapping->stored].left += loader_reads(loader) > 0;
+    if (loader->mapping)
+        hangs[loader->mapping->stored].left += loader_reads(loader) > 0;
     loader->unreaped = is_hung(loader) && sim_chance(500);
     if (!loader->unreaped)
         be_reaped(loader, signal);
@@ -343,7 +347,9 @@ void loader_act(struct actor *actor) {
         return;
     }
     loader->asleep = false;
-    if (loader->runs)
+    if (loader->runs && loader->assignment_fd >= 0)
+        loader_act_waiting(loader);
+    else if (loader->runs)
         act_running(loader);
     else
         act_late(loader);

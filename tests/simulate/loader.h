@@ -52,6 +52,8 @@ struct loader {
     struct stats_loader *record;
     uint32_t serial;
     int event_fd;
+    int assignment_fd; // until it has a feed; then -1
+    int far_fd;        // the supervisor's end, while that is open; else -1
     bool runs, asleep, moved;
     bool unreaped; // killed, and the kernel does not end it
     uint64_t stands_still_ns, orphan_until_ns;

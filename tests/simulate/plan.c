@@ -124,6 +124,7 @@ static void make_configuration(void) {
             CHOOSE(8u << 20, 16u << 20); // at least the largest ring, with what users may have of it
         plan.device_memory = CHOOSE(10u << 20, 16u << 20);
     }
+    plan.prepares = sim_chance(700);
 }
 
 static void make_storage(void) {

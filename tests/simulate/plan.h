@@ -36,7 +36,8 @@ struct group {
 extern struct plan {
     // Configuration.
     uint64_t loaders, ring, ring_memory, linger_s, max_lag_s, loader_timeout_s, user_feeds;
-    bool scarce; // not everybody may find room at once
+    bool scarce;   // not everybody may find room at once
+    bool prepares; // loaders, for the next feed
     // Storage.
     uint32_t read_us_least, read_us_most;
     uint32_t hiccups, stucks; // of thousand reads

@@ -39,6 +39,13 @@ static void end_loader(struct loader_process *loader) {
     free(loader);
 }
 
+static void end_prepared(struct loader_process *loader) {
+    LIST_REMOVE(loader, link);
+    child_orphaned(&loader->process);
+    close_fd(&loader->process.channel_fd);
+    loader_process_free(&loader->process);
+}
+
 static void end_pool(struct pool *pool) {
     LIST_REMOVE(pool, link);
     delivery_close(&pool->delivery);
@@ -89,6 +96,9 @@ void teardown(struct supervisor *supervisor) {
     struct served_feed *feed;
     struct device *device;
     struct user *user;
+    struct loader_process *loader;
+    while ((loader = LIST_FIRST(&supervisor->prepared.list)))
+        end_prepared(loader);
     while ((session = LIST_FIRST(&supervisor->sessions)))
         end_session(session);
     while ((feed = LIST_FIRST(&supervisor->feeds)))

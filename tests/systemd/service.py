@@ -73,7 +73,7 @@ class Service:
         """Their process numbers in the machine."""
         proc, pid = self.machine.path("/proc"), self.pid()
         children = (proc / f"{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-        return [int(child) for child in children if b"loader" in (proc / child / "cmdline").read_bytes()]
+        return [int(child) for child in children if b"feedd-loader" in (proc / child / "cmdline").read_bytes()]
 
     def ctl(self, *arguments, user="alice", check=True, environment=None):
         return self.machine.run("feedctl", *arguments, user=user, check=check, environment=environment)

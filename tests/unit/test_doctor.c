@@ -59,6 +59,11 @@ static void put_gpu(void) {
     put("/dev/nvidia-uvm", "");
 }
 
+#define SHMEM_ENABLED "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
+#define MOUNTS(options)                                                                                      \
+    "/dev/vda1 / ext4 rw,relatime 0 0\ntmpfs /dev/shm tmpfs " options                                        \
+    " 0 0\ntmpfs /run tmpfs rw,huge=never 0 0\n"
+
 // A server with two nodes and a GPU, at which nothing is wrong.
 static int set_up(void **state) {
     (void)state;
@@ -77,8 +82,9 @@ static int set_up(void **state) {
         "Limit  Soft Limit\nMax locked memory         unlimited            unlimited   bytes");
     put("/proc/77/cgroup", "0::/system.slice/feedd.service");
     put("/proc/77/status", "Name:\tfeedd\nCpus_allowed_list:\t0-63\n");
+    put("/proc/77/mounts", MOUNTS("rw,nosuid,nodev,inode64,huge=advise"));
     put("/proc/meminfo", "MemTotal:  131072000 kB\nMemAvailable:   104857600 kB");
-    put("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "always within_size [advise] never deny force");
+    put(SHMEM_ENABLED, "always within_size advise [never] deny force");
     put("/sys/devices/system/node/node0/cpulist", "0-31");
     put("/sys/devices/system/node/node1/cpulist", "32-63");
     put(CPU "/online", "0-63");
@@ -181,6 +187,7 @@ static void memlock(void **state) {
 // Without a daemon, the limits are those of the shell, and 128 MiB is the most that a ring takes by itself.
 static void without_a_daemon(void **state) {
     (void)state;
+    put("/proc/self/mounts", MOUNTS("rw,huge=advise"));
     machine.pid = machine.ring_memory = 0;
     put("/proc/self/cgroup", "0::/");
     put("/proc/self/status", "Cpus_allowed_list:\t0-63");
@@ -224,11 +231,24 @@ static void groups(void **state) {
 
 static void huge_pages(void **state) {
     (void)state;
-    put("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "always within_size advise [never] deny force");
-    says(FINDING_WARNING, "huge pages", "never", "echo advise");
-    put("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "always within_size advise never deny [force]");
+    put("/proc/77/mounts", MOUNTS("rw,huge=within_size,size=1g"));
+    says(FINDING_OK, "huge pages", "huge=within_size)", NULL);
+    put("/proc/77/mounts", MOUNTS("rw,huge=never"));
+    says(FINDING_WARNING, "huge pages", "without", "remount,huge=advise /dev/shm");
+    put("/proc/77/mounts", MOUNTS("rw,nosuid,nodev"));
+    says(FINDING_WARNING, "huge pages", "without", "remount,huge=advise /dev/shm");
+    put("/proc/77/mounts", MOUNTS("rw,huge=advise") "tmpfs /dev/shm tmpfs rw 0 0\n"); // which hides the other
+    says(FINDING_WARNING, "huge pages", "without", "remount,huge=advise /dev/shm");
+    put(SHMEM_ENABLED, "always within_size advise never deny [force]");
     says(FINDING_OK, "huge pages", "force", NULL);
-    take_away("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+    put("/proc/77/mounts", MOUNTS("rw,huge=advise"));
+    put(SHMEM_ENABLED, "always within_size advise never [deny] force");
+    says(FINDING_WARNING, "huge pages", "deny", "echo never");
+    put(SHMEM_ENABLED, "always within_size advise [never] deny force"); // says nothing of what is mounted
+    says(FINDING_OK, "huge pages", "huge=advise)", NULL);
+    take_away("/proc/77/mounts");
+    says(FINDING_WARNING, "huge pages", "without", "remount,huge=advise /dev/shm");
+    take_away(SHMEM_ENABLED);
     says(FINDING_WARNING, "huge pages", "has none", NULL);
 }
 

@@ -6,6 +6,7 @@ static const struct fixture_shape shape = {ONE_FIELD(4096), .files = 1, .file_sa
                                            .slots = 1};
 
 static void open_queues(struct uring_queues *queues, const struct setting *setting) {
+    *queues = (struct uring_queues){0};
     uring_queues_open(queues, &setting->options, true);
     if (queues->err == -EPERM || queues->err == -ENOSYS)
         skip();
@@ -25,6 +26,36 @@ static int ask(struct uring_queues *queues, const struct io_uring_sqe *wanted) {
     int result = answer->res;
     io_uring_cqe_seen(&queues->uring, answer);
     return result;
+}
+
+// Made before it was known of what: they are used if they fit, and do the same.
+static void prepared_queues(void **state) {
+    (void)state;
+    const unsigned depths[] = {4, 64};
+    for (size_t i = 0; i < COUNT_OF(depths); i++)
+        for (int folders = 0; folders < 2; folders++) {
+            struct uring_queues queues;
+            struct setting setting;
+            set_up(&setting, &shape);
+            setting.options.depth = 4;
+            setting.options.delay_us = folders;
+            uring_queues_prepare(&queues, depths[i], true);
+            if (!queues.prepared)
+                skip();
+            int prepared_fd = queues.uring.ring_fd;
+            unsigned entries = queues.uring.sq.ring_entries;
+            uring_queues_open(&queues, &setting.options, true);
+            assert_int_equal(queues.err, 0);
+            assert_true(queues.fixed_files);
+            if (depths[i] == 4 && !folders)
+                assert_int_equal(queues.uring.ring_fd, prepared_fd);
+            assert_int_equal(queues.uring.sq.ring_entries, folders ? 8 : 4);
+            assert_int_equal(entries, depths[i]);
+            const struct io_uring_sqe nothing = {.opcode = IORING_OP_NOP};
+            assert_int_equal(ask(&queues, &nothing), queues.restricted ? -EACCES : 0);
+            uring_queues_close(&queues);
+            tear_down(&setting);
+        }
 }
 
 static void readers_in_turn(void **state) {
@@ -95,6 +126,7 @@ static void restricted_to_reading(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prepared_queues),
         cmocka_unit_test(readers_in_turn),
         cmocka_unit_test(queues_that_could_not_be_opened),
         cmocka_unit_test(restricted_to_reading),

@@ -1,6 +1,7 @@
 #include "client/ctl/doctor/check_memory.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/sizes.h"
@@ -110,22 +111,46 @@ static void chosen_word(const char *text, char *word, size_t bytes) {
     snprintf(word, bytes, "%.*s", end ? (int)(end - begin - 1) : 0, end ? begin + 1 : "");
 }
 
+// Of the file system that rings are made in, as the daemon has it; the one that was mounted last is on top.
+static void find_mount_option(const struct machine *machine, char *word, size_t bytes) {
+    char text[16384];
+    snprintf(word, bytes, "never");
+    if (!machine_read_process(machine, text, sizeof text, "mounts"))
+        return;
+    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        char folder[64], options[256];
+        if (sscanf(line, "%*s %63s %*s %255s", folder, options) != 2 || strcmp(folder, "/dev/shm") != 0)
+            continue;
+        const char *huge = strstr(options, "huge=");
+        huge = huge ? huge + strlen("huge=") : "never";
+        snprintf(word, bytes, "%.*s", (int)strcspn(huge, ","), huge);
+    }
+}
+
 void check_huge_pages(const struct machine *machine, struct findings *findings) {
     static const char file[] = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
     char text[256], word[32];
     if (!machine_read(machine, text, sizeof text, "%s", file)) {
         findings_add(findings, FINDING_WARNING, "huge pages", NULL,
-                     "this kernel has none for shared memory: registering rings with a GPU takes longer");
+                     "this kernel has none for shared memory: making and registering rings takes longer");
         return;
     }
     chosen_word(text, word, sizeof word);
-    if (strcmp(word, "never") == 0 || strcmp(word, "deny") == 0)
+    if (strcmp(word, "deny") == 0) {
+        findings_add(
+            findings, FINDING_WARNING, "huge pages",
+            "echo never | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled",
+            "not for shared memory (shmem_enabled is deny): making and registering rings takes longer");
+        return;
+    }
+    if (strcmp(word, "force") != 0)
+        find_mount_option(machine, word, sizeof word);
+    if (strcmp(word, "never") == 0)
         findings_add(findings, FINDING_WARNING, "huge pages",
-                     "echo advise | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled",
-                     "not for shared memory (shmem_enabled is %s): registering rings with a GPU takes longer",
-                     word);
+                     "sudo mount -o remount,huge=advise /dev/shm (feedd.service does so when it starts)",
+                     "/dev/shm is mounted without them: making and registering rings takes longer");
     else
-        findings_add(findings, FINDING_OK, "huge pages", NULL, "for rings (shmem_enabled is %s)", word);
+        findings_add(findings, FINDING_OK, "huge pages", NULL, "for rings (huge=%s)", word);
 }
 
 uint64_t machine_cache_room(const struct machine *machine) {

@@ -13,12 +13,16 @@ struct uring_queues {
     uint64_t fixed_bytes;
     bool fixed_files;                  // files are registered under their index
     uint32_t first_place, place_count; // in the table of files, for files of folders (folder_chain.h)
-    bool restricted;                   // the kernel refuses everything but what the reader asks of it
-    int err;                           // negative: there are no queues, and why
+    uint32_t prepared; // made for so many reads, with nothing registered yet; 0: they were not
+    bool restricted;   // the kernel refuses everything but what the reader asks of it
+    int err;           // negative: there are no queues, and why
 };
 
+// Makes queues for `depth` reads at a time before it is known of what. Without them, uring_queues_open makes its own.
+void uring_queues_prepare(struct uring_queues *queues, uint32_t depth, bool restrict_them);
+
 // queues->err says whether they can be used. With `restrict_them`, they can do nothing but read, wait and cancel, and,
-// for a folder, open and close files, if the kernel supports that.
+// for a folder, open and close files, if the kernel supports that. `queues` are zeros, or prepared in the same way.
 void uring_queues_open(struct uring_queues *queues, const struct reader_options *options, bool restrict_them);
 
 // Harmless if they could not be opened.

@@ -12,6 +12,7 @@
 #include "daemon/supervisor/clients/query_confinement.h"
 #include "daemon/supervisor/clients/query_indexing.h"
 #include "daemon/supervisor/feeds/device.h"
+#include "daemon/supervisor/feeds/prepared_loaders.h"
 #include "daemon/supervisor/feeds/room.h"
 #include "gpu/gpu.h"
 #include "shm/stats.h"
@@ -128,6 +129,7 @@ void query_status(struct session *session, void (*send)(struct session *session,
     status.ring_memory = supervisor->config->ring_memory;
     status.ring_bytes = room_held_bytes(supervisor);
     status.loaders = (uint32_t)supervisor->config->loaders;
+    status.prepared_loaders = prepared_loaders_count(supervisor);
     status.io = (char *)io_mode_name(supervisor->config->io);
     status.sessions = supervisor->session_count;
     status.feeds = supervisor->feed_count;

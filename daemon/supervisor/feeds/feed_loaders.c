@@ -9,6 +9,7 @@
 #include "daemon/supervisor/delivery/abandoned.h"
 #include "daemon/supervisor/feeds/bad_samples.h"
 #include "daemon/supervisor/feeds/feed_loaders_count.h"
+#include "daemon/supervisor/feeds/prepared_loaders.h"
 #include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/feeds/shared_blocks.h"
 #include "daemon/supervisor/processes/loader_process.h"
@@ -75,7 +76,7 @@ static int start_one(struct served_feed *feed, struct error *error) {
         .owner = feed,
     };
     struct turn_part before = turn_clock_enter(&supervisor->clock, TURN_NEW_PROCESS, feed->id);
-    int err = loader_process_start(&start, &loader, error);
+    int err = prepared_loaders_start(supervisor, &start, &loader, error);
     turn_clock_leave(&supervisor->clock, before);
     if (err)
         return err;

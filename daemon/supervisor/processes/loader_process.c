@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/scope.h"
@@ -11,6 +12,7 @@
 #include "daemon/heritage.h"
 #include "daemon/log.h"
 #include "daemon/supervisor/processes/condemned.h"
+#include "daemon/supervisor/processes/loader_prepared.h"
 #include "shm/reader_kind.h"
 
 // Eight failures take about 13 s, however many loaders are started at a time. Loaders that work and die all the same
@@ -163,21 +165,16 @@ static int write_settings(const struct loader_start *start, uint32_t record, int
     return 0;
 }
 
-static void free_loader(struct process *process) {
-    free(loader_process_of(process));
+void loader_process_free(struct process *process) {
+    struct loader_process *loader = loader_process_of(process);
+    close_fd(&loader->assignment_fd);
+    free(loader);
 }
 
-static int spawn(struct loader_process *loader, const struct loader_start *start, const int ends[2],
-                 int settings_fd, struct error *error) {
+// Which the process is to have, by their numbers; -1: none.
+static void gather_descriptors(const struct loader_start *start, int settings_fd, int *fds) {
     const struct dataset *dataset = start->dataset;
-    uint32_t files = dataset->layout->file_count;
-    const uint32_t parts = dataset->layout->part_count, count = HERITAGE_FILES + files + 4 * parts;
-    AUTO_FREE int *fds = calloc(count, sizeof *fds);
-    if (!fds) {
-        close(ends[0]);
-        free(loader);
-        return error_set(error, -ENOMEM, "out of memory");
-    }
+    const uint32_t files = dataset->layout->file_count, parts = dataset->layout->part_count;
     fds[STDIN_FILENO] = -1;
     fds[STDOUT_FILENO] = STDOUT_FILENO;
     fds[STDERR_FILENO] = STDERR_FILENO;
@@ -185,7 +182,7 @@ static int spawn(struct loader_process *loader, const struct loader_start *start
     fds[HERITAGE_RING] = start->ring_fd;
     fds[HERITAGE_STATS] = start->stats_fd;
     fds[HERITAGE_EVENT] = start->event_fd;
-    fds[HERITAGE_LIFE] = ends[1];
+    fds[HERITAGE_LIFE] = -1;
     fds[HERITAGE_LIST] = dataset->list_fd;
     fds[HERITAGE_INDEX] = dataset->index_fd;
     for (uint32_t i = 0; i < files; i++)
@@ -201,6 +198,34 @@ static int spawn(struct loader_process *loader, const struct loader_start *start
         part[2] = start->caches[i].memory;
         part[3] = start->caches[i].file;
     }
+}
+
+// Before the process can write to the record.
+static void introduce(struct loader_process *loader, const struct loader_start *start, uint32_t record) {
+    loader->serial = start->serial;
+    loader->share_arena = start->share_arena;
+    loader->stripe = start->stripe;
+    loader->record = &start->stats->loaders[record];
+    loader->record_owner = &start->stats->owners.feed[record];
+    prepare_record(loader->record, start->condemned);
+    atomic_store_explicit(&loader->record->stripe, STATS_STRIPE(start->stripe, start->stripes),
+                          memory_order_relaxed);
+}
+
+static int spawn(const struct loader_start *start, uint32_t record, int *fds, uint32_t count,
+                 struct loader_process **started, struct error *error) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+        return error_set(error, -errno, "cannot make a pipe for a loader: %m");
+    AUTO_CLOSE int far_end = ends[1];
+    struct loader_process *loader = calloc(1, sizeof *loader);
+    if (!loader) {
+        close(ends[0]);
+        return error_set(error, -ENOMEM, "out of memory");
+    }
+    loader->assignment_fd = -1;
+    introduce(loader, start, record);
+    fds[HERITAGE_LIFE] = far_end;
     char feed[32];
     snprintf(feed, sizeof feed, "feed %" PRIu64, start->feed);
     char *arguments[] = {(char *)"feedd-loader", (char *)"--role=loader", feed, NULL};
@@ -213,34 +238,42 @@ static int spawn(struct loader_process *loader, const struct loader_start *start
         .fd_count = count,
         .channel = ends[0],
         .changed = start->changed,
-        .closed = free_loader,
+        .closed = loader_process_free,
         .owner = start->owner,
     };
+    *started = loader;
     return process_start(&loader->process, &options, error);
+}
+
+static bool assign(const struct loader_start *start, uint32_t record, const int *fds, uint32_t count) {
+    struct loader_process *loader = start->prepared;
+    if (!loader)
+        return false;
+    introduce(loader, start, record);
+    int err = loader_prepared_assign(loader, start->feed, fds, count);
+    if (err) {
+        log_debug("process %d cannot become a loader of feed %" PRIu64 ": %s",
+                  (int)process_pid(&loader->process), start->feed, strerror(-err));
+        return false;
+    }
+    process_hand_over(&loader->process, start->owner, start->changed);
+    return true;
 }
 
 static int start_with_settings(const struct loader_start *start, uint32_t record,
                                struct loader_process **started, int settings_fd, struct error *error) {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
-        return error_set(error, -errno, "cannot make a pipe for a loader: %m");
-    AUTO_CLOSE int far_end = ends[1];
-    struct loader_process *loader = calloc(1, sizeof *loader);
-    if (!loader) {
-        close(ends[0]);
+    const struct dataset_layout *layout = start->dataset->layout;
+    const uint32_t count = HERITAGE_FILES + layout->file_count + 4 * layout->part_count;
+    struct loader_process *loader = start->prepared;
+    AUTO_FREE int *fds = calloc(count, sizeof *fds);
+    if (!fds)
         return error_set(error, -ENOMEM, "out of memory");
+    gather_descriptors(start, settings_fd, fds);
+    if (!assign(start, record, fds, count)) {
+        int err = spawn(start, record, fds, count, &loader, error);
+        if (err)
+            return err;
     }
-    loader->serial = start->serial;
-    loader->share_arena = start->share_arena;
-    loader->stripe = start->stripe;
-    loader->record = &start->stats->loaders[record];
-    loader->record_owner = &start->stats->owners.feed[record];
-    prepare_record(loader->record, start->condemned);
-    atomic_store_explicit(&loader->record->stripe, STATS_STRIPE(start->stripe, start->stripes),
-                          memory_order_relaxed);
-    int err = spawn(loader, start, ends, settings_fd, error);
-    if (err)
-        return err;
     take_record(loader, start->feed);
     *started = loader;
     return 0;
@@ -257,7 +290,8 @@ int loader_process_start(const struct loader_start *start, struct loader_process
         err = start_with_settings(start, record, started, settings_fd, error);
     if (err)
         return err;
-    log_debug("loader %u of feed %" PRIu64 " started as process %d, with stripe %u of %u", start->serial,
-              start->feed, (int)process_pid(&(*started)->process), start->stripe, start->stripes);
+    log_debug("loader %u of feed %" PRIu64 " %s as process %d, with stripe %u of %u", start->serial,
+              start->feed, *started == start->prepared ? "begins" : "started",
+              (int)process_pid(&(*started)->process), start->stripe, start->stripes);
     return 0;
 }

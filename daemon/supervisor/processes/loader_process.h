@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "daemon/dataset/dataset.h"
+#include "daemon/heritage.h"
 #include "daemon/supervisor/processes/process.h"
 #include "daemon/supervisor/processes/respawn.h"
 #include "shm/block_share.h"
@@ -22,6 +23,8 @@ struct loader_process {
     uint32_t stripe;                 // of each slot's chunks, that it claims first
     struct stats_loader *record;
     uint64_t bad_heard, bad_totals[BAD_FATES]; // of what the record says, how much has been taken over
+    int assignment_fd; // of one that is prepared and has no feed yet (loader_prepared.h); -1: any other
+    struct prepared_settings prepared_for;
     bool left_behind;               // it was killed and does not end: what it was reading is read by others
     _Atomic uint64_t *record_owner; // the word that says whose record it is
 };
@@ -50,17 +53,22 @@ struct loader_start {
     uint32_t queue_depth;
     uint64_t mapped_limit;
     const struct condemned *condemned;
-    const struct mix_run *mix; // of a mix: the run; else zeros
-    bool mix_shuffle;          // ... and whether its sources are shuffled
-    bool gpu_images;           // those that a GPU can make are made there
+    struct loader_process *prepared; // becomes that loader, if it takes the descriptors; NULL: there is none
+    const struct mix_run *mix;       // of a mix: the run; else zeros
+    bool mix_shuffle;                // ... and whether its sources are shuffled
+    bool gpu_images;                 // those that a GPU can make are made there
     void *owner;
     void (*changed)(struct process *process); // see process.h
 };
 
 extern const struct respawn_policy loader_respawn_policy;
 
+// *started is start->prepared, if that could take the descriptors; else it remains as it was.
 int loader_process_start(const struct loader_start *start, struct loader_process **started,
                          struct error *error);
+
+// For `closed` of a loader's process.
+void loader_process_free(struct process *process);
 
 // Ends its life as an object, when it is GONE and its chunks have been taken back: moves its counters to the feed's
 // record, so that a reader sees them in one place or the other but never twice, and gives back its own record and the

@@ -206,3 +206,9 @@ int process_start(struct process *process, const struct process_start *start, st
     }
     return 0;
 }
+
+void process_hand_over(struct process *process, void *owner, void (*changed)(struct process *process)) {
+    process->owner = owner;
+    process->changed = changed;
+    process->started_ns = monotonic_ns();
+}

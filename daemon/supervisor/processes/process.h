@@ -79,6 +79,9 @@ struct process_start {
 // `closed` frees.
 int process_start(struct process *process, const struct process_start *start, struct error *error);
 
+// One that runs and has waited for work gets another owner, as if it were started now.
+void process_hand_over(struct process *process, void *owner, void (*changed)(struct process *process));
+
 // Asks it to end; process_kill does not ask. Neither does anything to a process that has been reaped.
 void process_stop(struct process *process);
 void process_kill(struct process *process);

@@ -1,0 +1,122 @@
+#include "daemon/loader/prepared.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/fdpass.h"
+#include "daemon/confine/confine.h"
+#include "daemon/confine/limits.h"
+#include "daemon/heritage.h"
+#include "daemon/loader/read/file_maps.h"
+#include "daemon/loader/read/page_tables.h"
+#include "daemon/loader/slice.h"
+#include "daemon/log.h"
+#include "daemon/role.h"
+
+void loader_begin(void) {
+    limits_volunteer(LIMITS_LOADER_POINTS);
+    slice_make_long();
+}
+
+// ---- Before there is a feed --------------------------------------------------------------------------------
+
+// All numbers that descriptors of a feed may get, so that none of its own lies there.
+static int reserve_numbers(struct error *error) {
+    for (int number = STDERR_FILENO + 1; number < (int)ASSIGNMENT_FDS; number++) {
+        bool taken = number == HERITAGE_SETTINGS || number == HERITAGE_ASSIGNMENT || number == HERITAGE_LIFE;
+        if (!taken && dup2(STDIN_FILENO, number) < 0) // /dev/null
+            return error_set(error, -errno, "a prepared loader cannot have %u descriptors: %m",
+                             ASSIGNMENT_FDS);
+    }
+    return 0;
+}
+
+static int prepare(struct uring_queues *queues, struct error *error) {
+    const void *map;
+    int err = role_map(HERITAGE_SETTINGS, "settings", sizeof(struct prepared_settings), &map, error);
+    if (err)
+        return err;
+    const struct prepared_settings settings = *(const struct prepared_settings *)map;
+    munmap((void *)map, sizeof settings);
+    log_set_level((enum log_level)settings.log_level);
+    confine_set(settings.confine);
+    err = role_tie(settings.supervisor_pid, error);
+    if (err)
+        return err;
+    loader_begin();
+    file_maps_prepare();
+    page_tables_prepare();
+    confine_loader_prepare();
+    if (settings.confine) // without, a reader makes its own when it needs them
+        uring_queues_prepare(queues, settings.queue_depth, true);
+    return 0;
+}
+
+// ---- The feed ----------------------------------------------------------------------------------------------
+
+// False: there will be none. SIGTERM ends the wait; should it come just before, the end of the socket does.
+static bool wait_for_assignment(void) {
+    struct pollfd socket = {.fd = HERITAGE_ASSIGNMENT, .events = POLLIN};
+    while (!role_stopping)
+        if (poll(&socket, 1, -1) > 0)
+            return true;
+    return false;
+}
+
+// The numbers from fd_count on are free again: descriptors that are opened later get the lowest.
+static int place(const struct loader_assignment *assignment, struct received_fds *received,
+                 struct error *error) {
+    for (uint32_t i = 0; i < assignment->count; i++) {
+        if (dup2(received->fds[i], assignment->numbers[i]) < 0)
+            return error_set(error, -errno, "cannot place a descriptor of the feed: %m");
+    }
+    received_fds_close(received);
+    for (uint32_t number = assignment->fd_count; number < ASSIGNMENT_FDS; number++)
+        close((int)number);
+    return 0;
+}
+
+// In place of what was shown until then: as a loader that was started for the feed.
+static void show_feed(char **arguments, uint64_t feed) {
+    char text[96];
+    size_t room = 0;
+    for (char **argument = arguments; *argument; argument++)
+        room += strlen(*argument) + 1; // they lie one after another
+    int length = snprintf(text, sizeof text, "feedd-loader%c--role=loader%cfeed %" PRIu64, 0, 0, feed);
+    if (!arguments[0] || (size_t)length >= room)
+        return;
+    memset(arguments[0], 0, room);
+    memcpy(arguments[0], text, (size_t)length);
+}
+
+static int take_assignment(char **arguments, struct error *error) {
+    struct loader_assignment assignment;
+    int fds[FDPASS_MOST];
+    struct received_fds received = receive_into(fds, FDPASS_MOST);
+    ssize_t got = fdpass_receive(HERITAGE_ASSIGNMENT, &assignment, sizeof assignment, &received, NULL);
+    if (got == 0)
+        return -ECANCELED;
+    if (got != (ssize_t)sizeof assignment || received.lost || received.count != assignment.count) {
+        received_fds_close(&received);
+        return error_set(error, got < 0 ? (int)got : -EMFILE,
+                         "found %" PRIu32 " descriptors of a feed, wanted %" PRIu32, received.count,
+                         got < 0 ? 0 : assignment.count);
+    }
+    show_feed(arguments, assignment.feed);
+    return place(&assignment, &received, error);
+}
+
+int prepared_await(char **arguments, struct uring_queues *queues, struct error *error) {
+    int err = reserve_numbers(error);
+    log_open("prepared loader", LOG_LEVEL_INFO);
+    prctl(PR_SET_NAME, "feedd-prepared");
+    if (!err)
+        err = prepare(queues, error);
+    if (err)
+        return err;
+    return wait_for_assignment() ? take_assignment(arguments, error) : -ECANCELED;
+}
