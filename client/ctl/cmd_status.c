@@ -97,6 +97,16 @@ static void print_others(const struct others *others) {
         printf("  not shown      %s\n", text);
 }
 
+// An older daemon says nothing of them.
+static void print_caches(const Feedd__Status *status) {
+    char taken[CTL_TEXT], counted[CTL_TEXT], bound[CTL_TEXT];
+    ctl_format_bytes(status->cache_taken, taken);
+    ctl_format_bytes(status->cache_bytes, counted);
+    ctl_format_bytes(status->cache_memory, bound);
+    if (status->cache_memory)
+        printf("  caches         %s, at most %s of %s\n", taken, counted, bound);
+}
+
 static void print_status(const Feedd__Status *status, const struct others *others) {
     char uptime[CTL_TEXT], used[CTL_TEXT], bound[CTL_TEXT];
     ctl_format_duration(status->uptime_ns, uptime);
@@ -108,6 +118,7 @@ static void print_status(const Feedd__Status *status, const struct others *other
     printf("  socket         %s\n", status->socket_path);
     printf("  statistics     %s\n", status->stats_path);
     printf("  rings          %s of %s\n", used, bound);
+    print_caches(status);
     char loaders[CTL_TEXT] = "auto";
     if (status->loaders)
         snprintf(loaders, sizeof loaders, "%u", status->loaders);
@@ -215,6 +226,9 @@ static void put_status(json_t *json, const Feedd__Status *status, const struct o
     json_object_set_new(json, "stats_path", ctl_json_text(status->stats_path));
     json_object_set_new(json, "ring_bytes", json_integer((json_int_t)status->ring_bytes));
     json_object_set_new(json, "ring_memory", json_integer((json_int_t)status->ring_memory));
+    json_object_set_new(json, "cache_taken", json_integer((json_int_t)status->cache_taken));
+    json_object_set_new(json, "cache_bytes", json_integer((json_int_t)status->cache_bytes));
+    json_object_set_new(json, "cache_memory", json_integer((json_int_t)status->cache_memory));
     json_object_set_new(json, "io", ctl_json_text(status->io));
     json_object_set_new(json, "loaders", json_integer(status->loaders));
     json_object_set_new(json, "prepared_loaders", json_integer(status->prepared_loaders));

@@ -94,10 +94,11 @@ struct config {
     uint32_t socket_line, socket_group_line; // 0: absent
     uint32_t socket_mode;                    // 0660
     uint64_t ring_memory;
-    uint64_t ring;        // of one feed; 0: from the last-level cache
-    uint64_t view_memory; // of all views that clients bring
-    uint64_t loaders;     // 0: auto
-    bool prepare_loaders; // keep some ready for the next feed
+    uint64_t ring;         // of one feed; 0: from the last-level cache
+    uint64_t view_memory;  // of all views that clients bring
+    uint64_t cache_memory; // of all caches of decoded images; 0: half of the machine's
+    uint64_t loaders;      // 0: auto
+    bool prepare_loaders;  // keep some ready for the next feed
     uint32_t io;
     uint64_t queue_depth;
     uint64_t mapped_limit; // largest dataset that io = auto maps
@@ -116,6 +117,7 @@ struct config {
     uint64_t user_feeds;
     uint64_t user_ring_memory;
     uint64_t user_view_memory;
+    uint64_t user_cache_memory;
     uint64_t user_device_memory;
     char *index_folder; // NULL: unset
     bool show_others;   // users see each other's sessions, feeds and datasets

@@ -119,6 +119,18 @@ static int check_access(struct dataset_config *dataset, const struct config_line
                          lines->option[DATASET_allow_groups], "allow_groups", error);
 }
 
+// What is kept in memory; half of the machine's is not known here.
+static int check_cache(const struct config *config, const struct dataset_config *dataset,
+                       const struct config_lines *lines, struct error *error) {
+    char found[VALUE_TEXT], most[VALUE_TEXT];
+    if (!config->cache_memory || dataset->cache_path || dataset->cache <= config->cache_memory)
+        return 0;
+    return config_refuse(error, dataset->file, lines->option[DATASET_cache], dataset, "cache",
+                         "found \"%s\", wanted at most cache_memory, which is %s, or a cache_path",
+                         value_format_size(dataset->cache, found),
+                         value_format_size(config->cache_memory, most));
+}
+
 static int check_dataset(const struct config *config, struct dataset_config *dataset,
                          const struct config_lines *lines, struct error *error) {
     char wanted[DESCRIPTION_TEXT];
@@ -136,7 +148,9 @@ static int check_dataset(const struct config *config, struct dataset_config *dat
     dataset->io_set = lines->option[DATASET_io] != 0;
     if (!dataset->io_set)
         dataset->io = config->io;
-    int err = check_lengths(dataset, lines, error);
+    int err = check_cache(config, dataset, lines, error);
+    if (!err)
+        err = check_lengths(dataset, lines, error);
     if (!err)
         err = check_windows(dataset, lines, error);
     if (!err)
@@ -167,6 +181,9 @@ int config_check(struct config *config, const struct config_lines *lines, struct
     if (!err)
         err = check_bound(config, &lines[0], FEEDD_user_device_memory, config->user_device_memory,
                           "device_memory", config->device_memory, error);
+    if (!err && config->cache_memory)
+        err = check_bound(config, &lines[0], FEEDD_user_cache_memory, config->user_cache_memory,
+                          "cache_memory", config->cache_memory, error);
     for (size_t i = 0; i < config->dataset_count && !err; i++)
         if (!config->datasets[i].view && !config->datasets[i].mix)
             err = check_dataset(config, &config->datasets[i], &lines[1 + i], error);

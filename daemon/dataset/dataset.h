@@ -214,12 +214,13 @@ struct dataset {
     struct dataset_layout *layout;
     char *transforms[RING_MAX_FIELDS]; // as written in the configuration; NULL: none
     char **paths;                      // layout->file_count of them; a mix's are its sources'
-    int *fds;             // the same: read-only, O_DIRECT where direct_memory is set; of folders, O_PATH
-    int list_fd;          // sealed memory with a struct dataset_list; -1: none
-    char *cache_path;     // the folder where its cache is kept; NULL: in memory alone
-    char index_note[384]; // for people: where the index is from; "" if there is none
-    int index_fd;         // sealed memory of layout->index_bytes; -1: none
-    const uint8_t *index; // the same, mapped, if there are ragged fields; else NULL
+    int *fds;               // the same: read-only, O_DIRECT where direct_memory is set; of folders, O_PATH
+    int list_fd;            // sealed memory with a struct dataset_list; -1: none
+    char *cache_path;       // the folder where its cache is kept; NULL: in memory alone
+    uint64_t files_written; // of a folder: a hash of when its files were written to, as the index found them
+    char index_note[384];   // for people: where the index is from; "" if there is none
+    int index_fd;           // sealed memory of layout->index_bytes; -1: none
+    const uint8_t *index;   // the same, mapped, if there are ragged fields; else NULL
     struct size_summary *sizes[RING_MAX_FIELDS]; // of fields that are ragged as they are stored; or NULL
     uint32_t io;                                 // enum io_mode
     bool io_direct;

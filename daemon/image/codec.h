@@ -7,10 +7,11 @@
 // 16-bit colour keeps its upper 8 bits. "L" is (19595 R + 38470 G + 7471 B + 32768) / 65536. Colour profiles and
 // gamma are ignored.
 //
-// Only what the rectangle needs is decoded: neither the rows below it nor the end of the bytes are looked at, so
-// damage there is not found. Of what is decoded, these are errors: bytes that end too early, and whatever the library
-// calls an error. What it calls a warning (JPEG: damaged entropy-coded data, extraneous bytes; PNG: a damaged chunk
-// that may be left out) is tolerated, as Pillow does, and its pixels are delivered.
+// Bytes that end too early are an error, whichever rectangle is wanted: an image without its end is decoded as a whole,
+// and one with it only as far as the rectangle needs, so that damage below the rectangle may not be found. Of what is
+// decoded, whatever the library calls an error is one. What it calls a warning (JPEG: damaged entropy-coded data,
+// extraneous bytes; PNG: a damaged chunk that may be left out) is tolerated, as Pillow does, and its pixels are
+// delivered.
 //
 // Errors, each with a sentence that begins with "its": -EBADMSG: damaged, or not allowed; -ENOTSUP: neither JPEG, PNG
 // nor WebP, or a variant that is not decoded (animated WebP); -EFBIG: beyond IMAGE_MAX_SIDE or IMAGE_MAX_PIXELS;

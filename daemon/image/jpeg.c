@@ -9,6 +9,7 @@
 
 #include "base/scope.h"
 #include "base/sizes.h"
+#include "daemon/image/jpeg_end.h"
 
 // The library decodes from one column of blocks to another, and from one row of blocks on. Pixels at the edges of
 // what it decodes differ from those of a whole image, since subsampled colours are interpolated between neighbours:
@@ -178,6 +179,14 @@ static void convert(const struct image_jpeg *jpeg, uint8_t *row) {
         image_row_rgb_to_grey(row, library->output_width);
 }
 
+// Of bytes without an end marker, it is not known how many rows they have: that must not depend on what is wanted.
+static void decode_rest(j_decompress_ptr library) {
+    const JDIMENSION bytes = library->output_width * (JDIMENSION)library->output_components;
+    JSAMPARRAY row = library->mem->alloc_sarray((j_common_ptr)library, JPOOL_IMAGE, bytes, 1);
+    while (library->output_scanline < library->output_height)
+        jpeg_read_scanlines(library, row, 1);
+}
+
 // Into `pixels`; rows above `wanted` are overwritten by the first of those.
 static void read_rows(struct image_jpeg *jpeg, struct span wanted) {
     j_decompress_ptr library = &jpeg->library;
@@ -206,6 +215,7 @@ static int decode(struct image_jpeg *jpeg) {
         err = choose_colours(jpeg);
     if (err)
         return err;
+    const bool ended = image_jpeg_has_end(jpeg->source.next_input_byte, jpeg->source.bytes_in_buffer);
     library->scale_num = cut->eighths;
     library->scale_denom = DCTSIZE;
     library->dct_method = JDCT_ISLOW;
@@ -220,6 +230,8 @@ static int decode(struct image_jpeg *jpeg) {
     if (rows.first > MARGIN)
         jpeg_skip_scanlines(library, rows.first - MARGIN);
     read_rows(jpeg, rows);
+    if (!ended)
+        decode_rest(library);
     jpeg->pixels->pixels += (size_t)(columns.first - first_column) * cut->channels;
     jpeg->pixels->width = columns.end - columns.first;
     return 0;

@@ -8,6 +8,9 @@
 // Of what may be left out, nothing is needed: no text, no profiles, no transparency.
 static const png_byte transparency[] = "tRNS";
 
+// The last chunk's name and checksum.
+static const uint8_t last_bytes[] = {'I', 'E', 'N', 'D', 0xAE, 0x42, 0x60, 0x82};
+
 struct png {
     png_structp library;
     png_infop info;
@@ -17,6 +20,7 @@ struct png {
     bool clipped; // 16-bit grey without transparency, of which Pillow makes 8 bits so
     const uint8_t *bytes;
     size_t left;
+    bool ended; // they end as a PNG does: none are missing
     char reason[128];
     // What is being decoded, and where to.
     const struct image_cut *cut;
@@ -89,17 +93,17 @@ static void choose_pixels(struct png *png) {
 }
 
 // Whole rows, of which `pixels` has those of the rectangle. An interlaced image comes in passes over all rows, and rows
-// that are not needed are decoded all the same.
+// that are not needed are decoded all the same; so are those below the rectangle if bytes may be missing, because that
+// must not depend on what is wanted.
 static void read_rows(struct png *png, int passes) {
     const struct image_rect *rect = &png->cut->rect;
     const struct image *pixels = png->pixels;
-    uint8_t *above = pixels->pixels; // is overwritten
+    const uint32_t last = png->ended ? rect->y + rect->height : png->cut->height;
     for (int pass = 0; pass < passes; pass++) {
-        uint32_t end = pass + 1 < passes ? png->cut->height : rect->y + rect->height;
+        uint32_t end = pass + 1 < passes ? png->cut->height : last;
         for (uint32_t row = 0; row < end; row++) {
             bool wanted = row >= rect->y && row - rect->y < rect->height;
-            uint8_t *other = passes == 1 ? above : NULL;
-            png_read_row(png->library, wanted ? pixels->pixels + (row - rect->y) * pixels->stride : other,
+            png_read_row(png->library, wanted ? pixels->pixels + (row - rect->y) * pixels->stride : NULL,
                          NULL);
         }
     }
@@ -176,6 +180,8 @@ int image_png_decode(struct image_arena *arena, const uint8_t *bytes, size_t cou
     struct png png = {.arena = arena,
                       .bytes = bytes,
                       .left = count,
+                      .ended = count >= sizeof last_bytes &&
+                               memcmp(bytes + count - sizeof last_bytes, last_bytes, sizeof last_bytes) == 0,
                       .cut = cut,
                       .scratch = scratch,
                       .pixels = pixels,

@@ -12,7 +12,7 @@
 #include "daemon/source/folder/folder_state.h"
 #include "daemon/source/index/index_cache.h"
 
-#define INDEX_VERSION 1u // of what a scan makes of files and fields
+#define INDEX_VERSION 2u // of what a scan makes of files and fields, and of what is noted with it
 
 static int check_options(struct builder *builder) {
     const struct dataset_config *config = builder->config;
@@ -72,6 +72,7 @@ static int add_folder(struct opening *opening, const struct tree_folder *folder)
         tree_file_path(folder, file, false, path);
         const struct folder_sample sample = {.name = name,
                                              .path = path,
+                                             .written_ns = file->written_ns,
                                              .root = file->root,
                                              .bytes = file->bytes,
                                              .class_number = folder->class_number,
@@ -133,6 +134,7 @@ static int scan(struct opening *opening) {
     if (err)
         return err;
     opening->samples = opening->table.rows.count;
+    opening->builder->dataset->files_written = opening->table.written;
     return folder_table_finish(&opening->table, opening->builder);
 }
 

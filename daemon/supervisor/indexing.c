@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/sizes.h"
-#include "base/states.h"
 #include "base/time.h"
 #include "daemon/source/source.h"
 #include "daemon/supervisor/datasets.h"
@@ -16,22 +15,6 @@
 #define LOG_EVERY_NS    (10 * NS_PER_S)
 #define STATUS_EVERY_NS (2 * NS_PER_S)
 #define SILENT_NS       (10 * NS_PER_S) // storage that answers is not silent for so long
-
-static const struct state states[] = {
-    [INDEX_OPEN] = {"open", STATE(INDEX_QUEUED)},
-    [INDEX_QUEUED] = {"queued", STATE(INDEX_BUILDING)},
-    [INDEX_BUILDING] = {"indexing", STATE(INDEX_OPEN) | STATE(INDEX_FAILED)},
-    [INDEX_FAILED] = {"failed", STATE(INDEX_QUEUED)},
-};
-static const struct state_table table = STATE_TABLE("index of a dataset", states);
-
-struct entry {
-    enum index_state state;
-    bool again;      // asked for while it is being built or checked: the files may have changed meanwhile
-    uint64_t rounds; // that have ended
-    int code;        // of the last one
-    char text[640];
-};
 
 // One dataset at work.
 struct work {
@@ -48,17 +31,13 @@ struct work {
 };
 
 struct indexing {
-    struct entry *entries; // one per dataset of the configuration
-    struct work *work;     // or NULL
+    struct index_entry *entries; // one per dataset of the configuration
+    struct work *work;           // or NULL
     uint64_t generation;
     uint64_t logged_ns, told_ns;
 };
 
-static void set_state(struct entry *entry, enum index_state state) {
-    entry->state = (enum index_state)state_next(&table, entry->state, state);
-}
-
-static struct entry *entry_at(const struct supervisor *supervisor, size_t place) {
+static struct index_entry *entry_at(const struct supervisor *supervisor, size_t place) {
     const struct indexing *indexing = supervisor->indexing;
     return indexing && indexing->entries && place < supervisor->dataset_count ? &indexing->entries[place]
                                                                               : NULL;
@@ -108,19 +87,12 @@ static int begin(struct supervisor *supervisor, size_t place) {
 }
 
 static void end_round(struct supervisor *supervisor, size_t place, int code, const char *text) {
-    struct entry *entry = entry_at(supervisor, place);
-    entry->rounds++;
-    entry->code = code;
-    snprintf(entry->text, sizeof entry->text, "%s", text);
-    set_state(entry, supervisor->datasets[place] ? INDEX_OPEN : INDEX_FAILED);
-    if (entry->again)
-        set_state(entry, INDEX_QUEUED);
-    entry->again = false;
+    index_entry_end(entry_at(supervisor, place), supervisor->datasets[place], code, text, monotonic_ns());
 }
 
 static void fail(struct supervisor *supervisor, size_t place, int code, const char *why) {
     const char *name = supervisor->config->datasets[place].name;
-    char text[sizeof((struct entry *)0)->text];
+    char text[INDEX_ENTRY_TEXT];
     supervisor_report(supervisor, "dataset %s: %s: %s", name,
                       supervisor->datasets[place] ? "its index was checked" : "its index cannot be built",
                       why);
@@ -130,7 +102,7 @@ static void fail(struct supervisor *supervisor, size_t place, int code, const ch
 
 static void succeed(struct supervisor *supervisor, struct work *work) {
     struct dataset *fresh = work->dataset, **served = &supervisor->datasets[work->place];
-    char text[sizeof((struct entry *)0)->text];
+    char text[INDEX_ENTRY_TEXT];
     const char *note = *fresh->index_note ? fresh->index_note : "no index is needed";
     if (!*served) {
         *served = fresh;
@@ -175,7 +147,7 @@ static void open_mix(struct supervisor *supervisor, size_t place) {
 static void try_mixes_of(struct supervisor *supervisor, size_t source) {
     for (size_t i = 0; i < supervisor->dataset_count; i++)
         if (mixes_uses(supervisor, i, source) && indexing_state(supervisor, i) == INDEX_FAILED)
-            set_state(entry_at(supervisor, i), INDEX_QUEUED);
+            index_entry_queue(entry_at(supervisor, i));
 }
 
 static void finish(struct supervisor *supervisor) {
@@ -217,7 +189,7 @@ void indexing_act(struct supervisor *supervisor) {
         finish(supervisor);
     if (!find_queued(supervisor, &place))
         return;
-    set_state(entry_at(supervisor, place), INDEX_BUILDING);
+    index_entry_begin(entry_at(supervisor, place));
     if (supervisor->config->datasets[place].mix) {
         open_mix(supervisor, place);
         return;
@@ -264,8 +236,8 @@ void indexing_tick(struct supervisor *supervisor, uint64_t now) {
 
 // ---- Beginning and end -------------------------------------------------------------------------------------
 
-static struct entry *new_entries(const struct supervisor *supervisor) {
-    return calloc(supervisor->dataset_count + 1, sizeof(struct entry));
+static struct index_entry *new_entries(const struct supervisor *supervisor) {
+    return calloc(supervisor->dataset_count + 1, sizeof(struct index_entry));
 }
 
 int indexing_open(struct supervisor *supervisor) {
@@ -276,7 +248,7 @@ int indexing_open(struct supervisor *supervisor) {
         return -ENOMEM;
     for (size_t i = 0; i < supervisor->dataset_count; i++)
         if (!supervisor->datasets[i])
-            set_state(&indexing->entries[i], INDEX_QUEUED);
+            index_entry_queue(&indexing->entries[i]);
     return 0;
 }
 
@@ -309,21 +281,34 @@ void indexing_close(struct supervisor *supervisor) {
 // ---- Questions ---------------------------------------------------------------------------------------------
 
 uint64_t indexing_want(struct supervisor *supervisor, size_t place) {
-    struct entry *entry = entry_at(supervisor, place);
+    struct index_entry *entry = entry_at(supervisor, place);
     if (!entry)
         return 0;
-    // A check that has begun may have looked at the files already; a dataset that is not there is only to be built.
-    bool later = entry->state == INDEX_BUILDING && supervisor->datasets[place];
-    if (entry->state == INDEX_OPEN || entry->state == INDEX_FAILED)
-        set_state(entry, INDEX_QUEUED);
-    entry->again |= later;
     supervisor->again = true;
-    return entry->rounds + 1 + later;
+    return index_entry_want(entry, supervisor->datasets[place]);
+}
+
+void indexing_use(struct supervisor *supervisor, size_t place) {
+    const struct dataset_config *config = &supervisor->config->datasets[place];
+    struct index_entry *entry = entry_at(supervisor, place);
+    bool building = false;
+    if (!entry || entry->state != INDEX_FAILED)
+        return;
+    for (size_t i = 0; i < config->source_count; i++) { // of a mix; they are no mixes themselves
+        const size_t source = config->source_places[i];
+        indexing_use(supervisor, source);
+        enum index_state state = indexing_state(supervisor, source);
+        building |= state == INDEX_QUEUED || (state == INDEX_BUILDING && !supervisor->datasets[source]);
+    }
+    if (!building && !index_entry_is_due(entry, monotonic_ns()))
+        return;
+    index_entry_queue(entry);
+    supervisor->again = true;
 }
 
 bool indexing_outcome(const struct supervisor *supervisor, size_t place, uint64_t round, int *code,
                       const char **text) {
-    const struct entry *entry = entry_at(supervisor, place);
+    const struct index_entry *entry = entry_at(supervisor, place);
     if (entry && entry->rounds < round)
         return false;
     *code = entry ? entry->code : 0;
@@ -336,12 +321,8 @@ uint64_t indexing_generation(const struct supervisor *supervisor) {
 }
 
 enum index_state indexing_state(const struct supervisor *supervisor, size_t place) {
-    const struct entry *entry = entry_at(supervisor, place);
+    const struct index_entry *entry = entry_at(supervisor, place);
     return entry ? entry->state : INDEX_OPEN;
-}
-
-const char *indexing_state_name(enum index_state state) {
-    return state_name(&table, state);
 }
 
 bool indexing_figures(const struct supervisor *supervisor, size_t place, uint64_t now,
@@ -375,18 +356,35 @@ const char *indexing_describe(const struct index_figures *figures, char text[IND
 }
 
 const char *indexing_problem(const struct supervisor *supervisor, size_t place) {
-    const struct entry *entry = entry_at(supervisor, place);
+    const struct index_entry *entry = entry_at(supervisor, place);
     return entry && entry->code ? entry->text : "";
+}
+
+int indexing_failure(const struct supervisor *supervisor, size_t place, struct error *error) {
+    const struct index_entry *entry = entry_at(supervisor, place);
+    return error_set(error, entry ? entry->code : -ENOMEM, "the index of dataset %s could not be built: %s",
+                     supervisor->config->datasets[place].name, entry ? entry->text : "out of memory");
+}
+
+static int refuse_failed(const struct supervisor *supervisor, size_t place, uint64_t retry_ns,
+                         struct error *error) {
+    struct error why = {0};
+    const uint64_t now = monotonic_ns();
+    int err = indexing_failure(supervisor, place, &why);
+    if (!retry_ns)
+        return error_set(error, err, "%s", why.text);
+    return error_set(error, err,
+                     "%s; feedd tries again when the dataset is used, in %" PRIu64 " s at the earliest",
+                     why.text, divide_up(max_u64(retry_ns, now) - now, NS_PER_S));
 }
 
 int indexing_refuse(const struct supervisor *supervisor, size_t place, struct error *error) {
     const char *name = supervisor->config->datasets[place].name;
-    const struct entry *entry = entry_at(supervisor, place);
+    const struct index_entry *entry = entry_at(supervisor, place);
     struct index_figures figures;
     char text[INDEXING_TEXT];
     if (entry && entry->state == INDEX_FAILED)
-        return error_set(error, entry->code, "the index of dataset %s could not be built: %s", name,
-                         entry->text);
+        return refuse_failed(supervisor, place, entry->retry_ns, error);
     if (indexing_figures(supervisor, place, monotonic_ns(), &figures))
         return error_set(error, -EAGAIN, "the index of dataset %s is being built: %s", name,
                          indexing_describe(&figures, text));

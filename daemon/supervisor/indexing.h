@@ -8,16 +8,10 @@
 
 #include "base/error.h"
 #include "daemon/dataset/index_progress.h"
+#include "daemon/supervisor/index_entry.h"
 #include "daemon/supervisor/supervisor.h"
 
 #define INDEXING_TEXT 160u
-
-enum index_state {
-    INDEX_OPEN,     // the dataset is there
-    INDEX_QUEUED,   // its index is to be built or checked
-    INDEX_BUILDING, // ... is being built or checked
-    INDEX_FAILED,   // the dataset is not there, and its index could not be built
-};
 
 // The figures of a dataset whose index is being built.
 struct index_figures {
@@ -48,6 +42,10 @@ void indexing_close(struct supervisor *supervisor);
 // number of the round that is to be waited for, or 0: there is no memory for that.
 uint64_t indexing_want(struct supervisor *supervisor, size_t place);
 
+// A client wants to use the dataset. If its index could not be built for a cause that may have passed by now, it is
+// built again; so are those of a mix's sources.
+void indexing_use(struct supervisor *supervisor, size_t place);
+
 // Whether that round has ended. Then *code is 0 or a negative errno, and *text says what was found, until the next
 // turn.
 // `generation` is what indexing_generation said when it was asked for: after a reload, the outcome is the reload's.
@@ -56,7 +54,6 @@ bool indexing_outcome(const struct supervisor *supervisor, size_t place, uint64_
 uint64_t indexing_generation(const struct supervisor *supervisor);
 
 enum index_state indexing_state(const struct supervisor *supervisor, size_t place);
-const char *indexing_state_name(enum index_state state);
 
 // False: its index is not being built now.
 bool indexing_figures(const struct supervisor *supervisor, size_t place, uint64_t now,
@@ -67,6 +64,9 @@ const char *indexing_describe(const struct index_figures *figures, char text[IND
 
 // Why the last round failed; "".
 const char *indexing_problem(const struct supervisor *supervisor, size_t place);
+
+// Of one that has failed: why, with a sentence.
+int indexing_failure(const struct supervisor *supervisor, size_t place, struct error *error);
 
 // Of a dataset that is not there: -EAGAIN, or why its index could not be built, with a sentence.
 int indexing_refuse(const struct supervisor *supervisor, size_t place, struct error *error);

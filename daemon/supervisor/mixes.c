@@ -28,6 +28,6 @@ int mixes_open(struct supervisor *supervisor, size_t place, struct error *error)
     const struct dataset_config *config = &supervisor->config->datasets[place];
     for (size_t i = 0; i < config->source_count; i++)
         if (!supervisor->datasets[config->source_places[i]])
-            return indexing_refuse(supervisor, config->source_places[i], error);
+            return indexing_failure(supervisor, config->source_places[i], error);
     return mixture_open(&supervisor->config->datasets[place], supervisor->datasets, served, error);
 }

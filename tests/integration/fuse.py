@@ -35,6 +35,7 @@ class Fuse:
         self.running = threading.Event()
         self.running.set()
         self.holds, self.held = None, []
+        self.failing = False  # whether reads are answered with EIO
         self.device = mount()
         threading.Thread(target=self._serve, daemon=True).start()
 
@@ -101,6 +102,8 @@ class Fuse:
             return struct.pack("=QII", 0, FOPEN_DIRECT_IO if self.direct else FOPEN_KEEP_CACHE, 0)
         if operation == READ:
             _, offset, count = struct.unpack_from("=QQI", body)
+            if self.failing:
+                raise OSError(errno.EIO, "")
             return self.content[offset : offset + count]
         if operation == RELEASE:
             return b""

@@ -15,6 +15,7 @@ import pictures
 import pyarrow as pa
 import pyarrow.parquet
 import test_images
+import users
 
 COUNT = 40
 SIDE = 72
@@ -217,6 +218,52 @@ def test_damage_is_found_in_any_case():
             runs.append([(batch["samples"], batch["crc"]) for batch in batches])
             assert 0 < sum(len(samples) for samples, _ in runs[-1]) < 3 * COUNT
     assert runs[0] == runs[1]
+
+
+# ---- How much memory there is for caches -------------------------------------------------------------------
+
+
+def status_of_caches(feedd):
+    status = feedd.status()
+    return status["cache_bytes"], status["cache_memory"]
+
+
+def test_caches_that_do_not_fit_together():
+    """The second one is refused while the first is in use, and takes its place afterwards."""
+    first, second = (pictures.some(COUNT, seed=seed) for seed in (21, 22))
+    with harness.Instance(linger=0, cache_memory="24M", loaders=1) as feedd:
+        test_images.add(feedd, first, STEPS, **CACHED)
+        test_images.add(feedd, second, STEPS, "others", **CACHED)
+        feedd.start()
+        assert status_of_caches(feedd) == (0, 24 << 20)
+        with consumer.Consumer(feedd, "pictures", 8, epochs=1000, step=True) as reader:
+            reader.attached()
+            assert status_of_caches(feedd) == (16 << 20, 24 << 20)
+            batches = consumer.read(feedd, "others", 8, **WALK)
+            check(batches, second)
+            words = "dataset others has no cache, so every image is decoded each time: it may take 16 MiB of memory; "
+            (error,) = feedd.status()["last_errors"]
+            assert words in error and "(cache_memory)" in error and "set a smaller cache or cache_path" in error, error
+            assert ", at most 16 MiB of 24 MiB" in feedd.ctl("status").stdout, feedd.ctl("status").stdout
+        harness.eventually(lambda: not feedd.statistics()["feeds"], 10, "no feed is left")
+        read_all(feedd, second, "others")
+        assert status_of_caches(feedd) == (16 << 20, 24 << 20)
+        names = {row["name"]: row["cache"]["used"] for row in json.loads(feedd.ctl("datasets", "--json").stdout)}
+        assert names["others"] > 0 and names["pictures"] == 0, names
+
+
+def test_a_users_share():
+    users.need_root()
+    encoded = pictures.some(COUNT, seed=23)
+    with harness.Instance(socket_mode="0666", cache_memory="20M", loaders=1) as feedd:
+        feedd.directory.chmod(0o755)
+        test_images.add(feedd, encoded, STEPS, **CACHED)
+        feedd.start()
+        read_all(feedd, encoded, user=4242)
+        assert "the user's caches in use have 0 MiB of 15 MiB (user_cache_memory)" in feedd.read_log()
+        assert served(feedd) == (0, 0)
+        read_all(feedd, encoded)
+        assert counted(feedd, "cache_stored") == COUNT
 
 
 # ---- What people see ---------------------------------------------------------------------------------------

@@ -1,8 +1,11 @@
 """Caches of decoded images on disk: they outlive the daemon, and nothing that is damaged, of other files or of other people
 is used."""
 
+import fcntl
 import os
 import random
+import threading
+import time
 
 import consumer
 import harness
@@ -135,6 +138,34 @@ def test_what_others_have_kept_stays_until_all_are_known():
         assert len(kept(feedd)) == 1 and old not in kept(feedd)
 
 
+def test_any_file_that_is_replaced():
+    """Also one of very many, by another of the same size; the index is kept, and made anew."""
+    count, changed = 2100, 1
+    one, other = (pictures.encode(pictures.picture(seed, 40, 40), "jpg") for seed in (1, 2))
+    size = max(len(one), len(other))
+    encoded = [one.ljust(size, b"\0")] * count
+    with harness.Instance(index_folder="indices", loaders=2) as feedd:
+        (feedd.directory / "indices").mkdir()
+        add_kept(feedd, encoded, field_image="bytes @ file", cache="64M")
+        time.sleep(0.1)  # a folder that changes while it is indexed is not kept
+        feedd.start().indexed()
+        consumer.read(feedd, "pictures", 16, epochs=1)
+        (first,) = kept(feedd)
+        feedd.stop()
+        feedd.start().indexed()
+        assert "read in" in row(feedd, "pictures")["index"]
+        consumer.read(feedd, "pictures", 16, epochs=1)
+        assert kept(feedd) == [first] and served(feedd) == (count, 0)
+        feedd.stop()
+        path = sorted((feedd.directory / "pictures").rglob("*.img"))[changed]
+        path.with_suffix(".new").write_bytes(other.ljust(size, b"\0"))
+        path.with_suffix(".new").rename(path)
+        feedd.start().indexed()
+        encoded[changed] = other
+        check(consumer.read(feedd, "pictures", 16, epochs=1)[:2], encoded, seed=0)
+        assert first not in kept(feedd) and counted(feedd, "cache_stored") == count
+
+
 def test_files_that_cannot_be_had():
     """Without a cache, images are decoded each time, and the log says why."""
     encoded = pictures.some(COUNT, seed=13)
@@ -162,6 +193,44 @@ def test_a_file_of_others_is_refused():
         feedd.start()
         read_all(feedd, encoded)
         assert served(feedd) == (0, 0) and "remove it" in feedd.read_log()
+
+
+def test_a_file_with_another_name_is_refused():
+    """It may be a link to a file of something else, which is not to be overwritten."""
+    encoded = pictures.some(COUNT, seed=20)
+    with harness.Instance() as feedd:
+        add_kept(feedd, encoded)
+        feedd.start()
+        read_all(feedd, encoded)
+        (path,) = kept(feedd)
+        feedd.stop()
+        victim = feedd.directory / "victim"
+        victim.write_bytes(b"precious")
+        victim.chmod(0o600)
+        path.unlink()
+        os.link(victim, path)
+        feedd.start()
+        read_all(feedd, encoded)
+        assert served(feedd) == (0, 0) and "with 2 hard links, wanted one: remove it" in feedd.read_log()
+        assert victim.read_bytes() == b"precious"
+
+
+def test_a_lock_that_is_given_up_late():
+    """Loaders of a daemon that was killed have it until they end: the next daemon waits for that."""
+    encoded = pictures.some(COUNT, seed=21)
+    with harness.Instance() as feedd:
+        add_kept(feedd, encoded)
+        feedd.start()
+        read_all(feedd, encoded)
+        (path,) = kept(feedd)
+        feedd.kill()
+        with path.open("rb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)  # once the loaders have ended
+            feedd.start()
+            threading.Timer(1.5, fcntl.flock, (held, fcntl.LOCK_UN)).start()
+            started = time.monotonic()
+            read_all(feedd, encoded)
+            assert time.monotonic() - started > 1 and served(feedd) == (2 * COUNT, 0)
 
 
 def test_two_daemons():

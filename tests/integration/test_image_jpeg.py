@@ -1,6 +1,7 @@
 """JPEG: what feedd's decoder makes of random rectangles, against Pillow."""
 
 import contextlib
+import io
 import itertools
 import math
 import pathlib
@@ -172,21 +173,46 @@ def test_fast_oriented(decoder, folder, dice):
             assert np.array_equal(answer.pixels, cut), (orientation, x, y, w, h)
 
 
+def verdict(decoder, path, rect):
+    """What feedd says of a rectangle: \"\", or why it is refused."""
+    return getattr(decoder.ask(path, rect=rect), "sentence", "")
+
+
+def accepted(path):
+    """Whether Pillow decodes the whole image."""
+    with contextlib.suppress(OSError):
+        images.pillow(path, 3)
+        return True
+    return False
+
+
+def with_thumbnail(stored):
+    """With another whole JPEG in front of the frame, as cameras put one into EXIF."""
+    small = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(small, "JPEG")
+    return stored[:2] + b"\xff\xe1" + (len(small.getvalue()) + 2).to_bytes(2, "big") + small.getvalue() + stored[2:]
+
+
 @in_folder
 def test_truncated(decoder, folder, dice):
-    """Where Pillow refuses the whole image, so does feedd; a rectangle that lies before the end is there."""
-    path = folder / "image.jpg"
-    for options in ({}, {"progressive": True}):
-        Image.fromarray(images.scene(200, 160, dice)).save(path, **options)
-        stored = path.read_bytes()
-        whole = images.pillow(path, 3)
-        for share in (0.5, 0.8, 0.99):
-            path.write_bytes(stored[: int(len(stored) * share)])
-            answer = decoder.ask(path, rect=(0, 0, 200, 160))
-            assert answer.sentence == "its JPEG image cannot be decoded: Premature end of JPEG file", answer
-        if not options:
-            found = decoder.pixels(path, rect=(20, 3, 100, 40))
-            assert np.array_equal(found, whole[3:43, 20:120])
+    """What feedd says does not depend on the rectangle. Where bytes are missing and nothing takes their place, it is what
+    Pillow says; behind other bytes, Pillow may also refuse what follows the last row."""
+    path, whole, above = folder / "image.jpg", (0, 0, 200, 160), (20, 3, 100, 40)
+    kinds = [], ["-progressive"], ["-restart", "1"], ["-sample", "1x1"], ["-grayscale"]
+    for kind in kinds:
+        images.cjpeg(path, images.scene(200, 160, dice), *kind)
+        stored = with_thumbnail(path.read_bytes())
+        first = stored.rindex(b"\xff\xc4", 0, stored.rindex(b"\xff\xda"))  # a table, before a scan
+        cuts = [*range(len(stored) - 40, len(stored) + 1), *(int(cut) for cut in dice.integers(first, len(stored), 40))]
+        for cut in cuts:
+            for rest in (b"", bytes(8), bytes(3000), b"\xff\xd9", b"garbage"):
+                path.write_bytes(stored[:cut] + rest)
+                found = {verdict(decoder, path, rect) for rect in (whole, above)}
+                assert len(found) == 1, (kind, len(stored) - cut, rest, found)
+                same = (found == {""}) == accepted(path)
+                assert same or rest in (bytes(8), b"garbage"), (kind, len(stored) - cut, rest, found)
+        path.write_bytes(stored[: len(stored) // 2])
+        assert verdict(decoder, path, above) == "its JPEG image cannot be decoded: Premature end of JPEG file"
         path.write_bytes(stored[:100])
         assert "Premature end" in decoder.ask(path).sentence
 

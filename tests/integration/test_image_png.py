@@ -81,7 +81,7 @@ def test_extreme_sizes():
 
 
 def test_broken():
-    """The library's reason is in the sentence; a rectangle above the damage is there."""
+    """The library's reason is in the sentence. A rectangle above damage is there, but not if bytes are missing."""
     dice = np.random.default_rng(3)
     with tempfile.TemporaryDirectory(prefix="feedd-test-") as folder, images.Decoder() as decoder:
         path = pathlib.Path(folder) / "image.png"
@@ -93,7 +93,13 @@ def test_broken():
             path.write_bytes(damaged)
             return getattr(decoder.ask(path, rect=rect), "sentence", None)
 
-        assert said(stored[: len(stored) // 2]) == "its PNG image cannot be decoded: premature end of PNG file"
+        early = "its PNG image cannot be decoded: premature end of PNG file"
+        for interlaced in (False, True):
+            one = make(90, 300, COLOUR, 8, dice, interlaced)
+            for cut in (*dice.integers(100, len(one) - 100, 20), len(one) // 2):
+                assert said(one[:cut]) == said(one[:cut], (5, 10, 40, 20)) == early, (interlaced, cut, len(one))
+            for missing in (4, 12):  # of the last chunk, in which there are no pixels
+                assert said(one[:-missing]) is None, missing
         damaged = bytearray(stored)
         damaged[len(stored) * 3 // 4] ^= 0x55
         assert said(bytes(damaged)).startswith("its PNG image cannot be decoded: ")

@@ -31,8 +31,11 @@ def test_broken():
             Image.fromarray(images.scene(120, 90, dice)).save(path, **way)
             stored = path.read_bytes()
             path.write_bytes(stored[: len(stored) // 2])
-            sentence = decoder.ask(path, rect=(0, 0, 120, 90)).sentence
-            assert sentence == "its WebP image cannot be decoded: premature end of WebP file", sentence
+            for cut in (*dice.integers(100, len(stored) - 1, 20), len(stored) // 2):
+                path.write_bytes(stored[:cut])
+                for rect in ((0, 0, 120, 90), (20, 2, 30, 10)):
+                    sentence = decoder.ask(path, rect=rect).sentence
+                    assert sentence == "its WebP image cannot be decoded: premature end of WebP file", (cut, rect, sentence)
             path.write_bytes(stored[:16])
             assert "premature end" in decoder.ask(path).sentence
         frames = [Image.fromarray(images.scene(20, 20, dice)) for _ in range(3)]

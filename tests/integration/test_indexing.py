@@ -190,6 +190,33 @@ def test_files_that_change_meanwhile():
         test_tar.check(feedd, feedd.content)
 
 
+def test_a_cause_that_passes():
+    """Storage that failed and works again: nobody has to reload, but nobody reads it in vain all the time either."""
+    with slow_instance() as feedd:
+        feedd.storage.answer_held()
+        feedd.storage.failing = True
+        feedd.add_mix("both", {"wds": 1}, 80)
+        feedd.start()
+        harness.eventually(lambda: row(feedd)["state"] == "failed", 10, "the index cannot be built")
+        until, attempts = time.monotonic() + 5, 0
+        while time.monotonic() < until:
+            for name in ("wds", "both"):
+                words = "the index of dataset wds could not be built", "Input/output error", "feedd tries again when"
+                consumer.refused(feedd, "EIO", *words, dataset=name, batch_size=10)
+                attempts += 1
+        tried = feedd.read_log().count("dataset wds: its index cannot be built")
+        assert 2 <= tried <= 4 < attempts, (tried, attempts)  # at once, and after 1, 2 and 4 s at the earliest
+        feedd.storage.failing = False
+
+        def is_there():
+            with consumer.Consumer(feedd, "both", 10, epochs=1) as reader:
+                return reader.process.wait(20) == 0
+
+        harness.eventually(is_there, 20, "it is built when it is used")
+        assert row(feedd)["state"] == row(feedd, "both")["state"] == "open" and not row(feedd)["problem"]
+        test_tar.check(feedd, feedd.content)
+
+
 # ---- Reloads and ends --------------------------------------------------------------------------------------
 
 

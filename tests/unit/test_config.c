@@ -105,6 +105,8 @@ static void test_defaults(void **state) {
     assert_int_equal(config->user_ring_memory, 0);
     assert_int_equal(config->view_memory, 2ull << 30);
     assert_int_equal(config->user_view_memory, 0);
+    assert_int_equal(config->cache_memory, 0);
+    assert_int_equal(config->user_cache_memory, 0);
     assert_int_equal(config->user_device_memory, 0);
     assert_false(config->show_others);
     assert_int_equal(config->dataset_count, 0);
@@ -121,6 +123,7 @@ static void test_every_key(void **state) {
                   "log_level = debug\nmax_lag = 2m\nlinger = 1h\nloader_timeout = 45s\n"
                   "stop_timeout = 7\nuser_sessions = 1\nuser_feeds = 2\nuser_ring_memory = 1M\n"
                   "view_memory = 8M\nuser_view_memory = 3M\nuser_device_memory = 2M\nshow_others = yes\n"
+                  "cache_memory = 6G\nuser_cache_memory = 5G\n"
                   "[ dataset  a.b_C-9 ]\nformat = tokens\npath = x\ndtype = i32\nlength = 8\n"
                   "header_bytes = 256\nio = uring\nio_direct = yes\nio_delay_us = 2000\n"
                   "on_error = skip\nshuffle_window = 16\nallow_users = 0, 12\nallow_groups = root 13 14\n"
@@ -143,6 +146,8 @@ static void test_every_key(void **state) {
     assert_int_equal(config->view_memory, 8 << 20);
     assert_int_equal(config->user_view_memory, 3 << 20);
     assert_int_equal(config->user_device_memory, 2 << 20);
+    assert_int_equal(config->cache_memory, 6ull << 30);
+    assert_int_equal(config->user_cache_memory, 5ull << 30);
     assert_true(config->show_others);
     const struct dataset_config *dataset = &config->datasets[0];
     assert_string_equal(dataset->name, "a.b_C-9");

@@ -177,6 +177,11 @@ static const struct {
      ":2: [feedd] allow_users: found in this section, wanted in [dataset NAME]"},
     {"[feedd]\nview_memory = 1G\nuser_view_memory = 2G\n",
      ":3: [feedd] user_view_memory: found \"2G\", wanted at most view_memory, which is 1G"},
+    {"[feedd]\ncache_memory = 1G\nuser_cache_memory = 2G\n",
+     ":3: [feedd] user_cache_memory: found \"2G\", wanted at most cache_memory, which is 1G"},
+    {"[feedd]\ncache_memory = 1G\n[dataset x]\nformat = folder\npath = y\nfield.a = bytes @ file\ncache = "
+     "2G\n",
+     ":7: [dataset x] cache: found \"2G\", wanted at most cache_memory, which is 1G, or a cache_path"},
     {"[feedd]\ndevice_memory = 1G\nuser_device_memory = 2G\n",
      ":3: [feedd] user_device_memory: found \"2G\", wanted at most device_memory, which is 1G"},
     {"[feedd]\nuser_feeds = 65\n",

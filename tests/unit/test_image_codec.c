@@ -16,6 +16,7 @@
 #include "daemon/image/codec.h"
 #include "daemon/image/exif.h"
 #include "daemon/image/jpeg.h"
+#include "daemon/image/jpeg_end.h"
 
 #define WIDTH  203u
 #define HEIGHT 101u
@@ -210,6 +211,41 @@ static void a_decoder_is_used_again(void **state) {
     assert_int_equal(mallinfo2().uordblks, before);
 }
 
+static bool has_end(const char *bytes, size_t count) {
+    return image_jpeg_has_end((const uint8_t *)bytes, count);
+}
+
+static void ends_are_found(void **state) {
+    (void)state;
+    assert_true(has_end("\xff\xd9", 2));
+    assert_true(has_end("ab\xff\xd9", 4));
+    assert_true(has_end("ab\xff\xd9\xd9\xd9 behind it", 16));
+    assert_false(has_end("\xff\xd9", 1));
+    assert_false(has_end("\xd9\xd9", 2));
+    assert_false(has_end("\xd9 \xff", 3));
+    assert_false(has_end("", 0));
+}
+
+// Whichever rows are wanted, and wherever the bytes end.
+static void missing_bytes_are_found(void **state) {
+    struct bytes jpeg;
+    struct image pixels;
+    struct error error;
+    uint32_t refused = 0;
+    (void)state;
+    encode(&jpeg, WIDTH, HEIGHT, false);
+    struct image_request all = request_of(&jpeg), above = all;
+    above.rect = (struct image_rect){5, 0, 20, 3};
+    const size_t whole = jpeg.count;
+    for (; jpeg.count > 700; jpeg.count -= jpeg.count > whole - 40 ? 1 : 97) {
+        const int err = decode(&jpeg, &all, &pixels, &error);
+        refused += err == -EBADMSG;
+        assert_int_equal(decode(&jpeg, &above, &pixels, &error), err);
+        assert_true(err == 0 || jpeg.count < whole);
+    }
+    assert_true(refused > 30);
+}
+
 static uint32_t orientation_in(const uint8_t *exif, size_t count) {
     uint8_t jpeg[128] = {0xff, 0xd8, 0xff, 0xe1, 0, (uint8_t)(count + 2)};
     memcpy(jpeg + 6, exif, count);
@@ -275,6 +311,8 @@ int main(void) {
         cmocka_unit_test(rectangles_outside_are_refused),
         cmocka_unit_test(scans_are_bounded),
         cmocka_unit_test(a_decoder_is_used_again),
+        cmocka_unit_test(ends_are_found),
+        cmocka_unit_test(missing_bytes_are_found),
         cmocka_unit_test(broken_exif_counts_as_none),
         cmocka_unit_test(an_arena_keeps_one_block),
     };

@@ -30,6 +30,7 @@ static void room_is_left_for_another_user(void **state) {
     assert_int_equal(quota_feeds(config, OTHER), 48);
     assert_int_equal(quota_ring_memory(config, OTHER), 3ull << 30);
     assert_int_equal(quota_device_memory(config, OTHER), 3ull << 30);
+    assert_int_equal(quota_cache_memory(config, 100, OTHER), 75);
     config->ring_memory = 10;
     assert_int_equal(quota_ring_memory(config, OTHER), 8);
     config->device_memory = 0;
@@ -44,6 +45,7 @@ static void whoever_runs_the_daemon_may_have_all(void **state) {
         assert_int_equal(quota_ring_memory(config, trusted[i]), config->ring_memory);
         assert_int_equal(quota_device_memory(config, trusted[i]), config->device_memory);
         assert_int_equal(quota_view_memory(config, trusted[i]), config->view_memory);
+        assert_int_equal(quota_cache_memory(config, 100, trusted[i]), 100);
     }
 }
 
@@ -54,11 +56,13 @@ static void what_is_configured_is_for_everybody(void **state) {
     config->user_ring_memory = 5;
     config->user_device_memory = 7;
     config->user_view_memory = 9;
+    config->user_cache_memory = 11;
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(quota_feeds(config, users[i]), 64);
         assert_int_equal(quota_ring_memory(config, users[i]), 5);
         assert_int_equal(quota_device_memory(config, users[i]), 7);
         assert_int_equal(quota_view_memory(config, users[i]), 9);
+        assert_int_equal(quota_cache_memory(config, 100, users[i]), 11);
     }
 }
 

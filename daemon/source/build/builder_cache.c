@@ -5,12 +5,9 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-#include "base/sizes.h"
-#include "daemon/dataset/folder_file.h"
 #include "daemon/source/build/builder_files.h"
 
-#define CACHE_VERSION   1u // of the pixels that are kept
-#define FILES_LOOKED_AT 1024u
+#define CACHE_VERSION 1u // of the pixels that are kept
 
 // ---- Which files ---------------------------------------------------------------------------------------------------
 
@@ -24,28 +21,12 @@ static void hash_state(XXH3_state_t *state, int fd) {
     XXH3_128bits_update(state, words, sizeof words);
 }
 
-// Paths and sizes of all are in the index.
-static void hash_folder(XXH3_state_t *state, const struct dataset *dataset) {
-    const uint64_t samples = dataset_stored_samples(dataset->layout),
-                   count = min_u64(samples, FILES_LOOKED_AT);
-    struct index_extent extent;
-    char path[PATH_MAX];
-    for (uint64_t i = 0; i < count; i++) {
-        if (folder_file_find(dataset, i * samples / count, &extent, path))
-            return; // no field reads files
-        AUTO_CLOSE int fd = folder_file_open(dataset->fds[extent.file], path);
-        hash_state(state, fd);
-    }
-}
-
 static void hash_files(XXH3_state_t *state, const struct dataset *dataset) {
     const struct dataset_layout *layout = dataset->layout;
     XXH3_128bits_update(state, &layout->index_hash, sizeof layout->index_hash);
-    if (layout->folder_count) {
-        hash_folder(state, dataset);
-        return;
-    }
-    for (uint32_t i = 0; i < layout->file_count; i++)
+    // Paths and sizes of files in a folder are in the index.
+    XXH3_128bits_update(state, &dataset->files_written, sizeof dataset->files_written);
+    for (uint32_t i = 0; i < dataset_plain_files(layout); i++)
         hash_state(state, dataset->fds[i]);
 }
 

@@ -16,6 +16,7 @@
 // What a row's file turned out to be.
 struct found {
     uint64_t line;
+    int64_t written_ns;
     char *path; // of a link: where it leads to
     uint32_t root, bytes;
     int err;
@@ -174,6 +175,8 @@ static int find_file(const struct list *list, uint64_t row) {
     if (place.status.st_size > UINT32_MAX)
         return -EFBIG;
     found->bytes = (uint32_t)place.status.st_size;
+    found->written_ns =
+        folder_written_ns(place.status.st_mtim.tv_sec, (uint32_t)place.status.st_mtim.tv_nsec);
     found->path = place.linked ? strdup(place.path) : NULL;
     found->root = place.linked ? place.root : 0;
     return place.linked && !found->path ? -ENOMEM : 0;
@@ -225,6 +228,7 @@ static int add_samples(struct list *list) {
         snprintf(name, sizeof name, "%.*s", (int)cell->bytes, cell->text);
         const struct folder_sample sample = {.name = name,
                                              .path = found->path ? found->path : name,
+                                             .written_ns = found->written_ns,
                                              .root = found->root,
                                              .bytes = found->bytes,
                                              .cells = &list->cells[row * list->width]};

@@ -89,10 +89,10 @@ static bool keep_name(struct tree_folder *folder, const char *name, uint64_t *pl
     return true;
 }
 
-static int add_file(struct reading *reading, const char *name, uint64_t bytes) {
+static int add_file(struct reading *reading, const char *name, uint64_t bytes, int64_t written_ns) {
     struct tree_folder *folder = reading->folder;
     const struct folder_place *place = &reading->place;
-    struct tree_file file = {.root = folder->root, .bytes = (uint32_t)bytes};
+    struct tree_file file = {.written_ns = written_ns, .root = folder->root, .bytes = (uint32_t)bytes};
     if (bytes > UINT32_MAX)
         return refuse(reading, -EFBIG, name, "found a file of 4 GiB or more, wanted smaller ones");
     if (is_too_long(folder, name))
@@ -170,14 +170,17 @@ static int look(struct reading *reading, const char *name, uint8_t *kind) {
 // ---- Entries -----------------------------------------------------------------------------------------------
 
 static int add_regular(struct reading *reading, const char *name) {
+    const struct stat *linked = &reading->place.status;
     struct statx status;
     if (reading->place.linked)
-        return add_file(reading, name, (uint64_t)reading->place.status.st_size);
-    if (statx(reading->fd, name, AT_SYMLINK_NOFOLLOW, STATX_TYPE | STATX_SIZE, &status) < 0)
+        return add_file(reading, name, (uint64_t)linked->st_size,
+                        folder_written_ns(linked->st_mtim.tv_sec, (uint32_t)linked->st_mtim.tv_nsec));
+    if (statx(reading->fd, name, AT_SYMLINK_NOFOLLOW, STATX_TYPE | STATX_SIZE | STATX_MTIME, &status) < 0)
         return refuse(reading, -errno, name, strerror(errno));
     if (!S_ISREG(status.stx_mode))
         return refuse(reading, -EAGAIN, name, "found it replaced by something else meanwhile");
-    return add_file(reading, name, status.stx_size);
+    return add_file(reading, name, status.stx_size,
+                    folder_written_ns(status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec));
 }
 
 static int take(struct reading *reading, const struct entry *entry) {

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <sys/stat.h>
 
+#include "base/time.h"
 #include "daemon/source/build/builder.h"
 
 struct folder_root {
@@ -21,6 +22,11 @@ struct folder_roots {
 
 int folder_roots_open(struct builder *builder, struct folder_roots *roots);
 void folder_roots_close(struct folder_roots *roots);
+
+// A time as one number, of which only differences tell anything.
+static inline int64_t folder_written_ns(int64_t seconds, uint32_t ns) {
+    return (int64_t)((uint64_t)seconds * NS_PER_S + ns);
+}
 
 // What a name leads to.
 struct folder_place {

@@ -14,7 +14,8 @@
 
 // The notes: this, and then, for each directory, struct noted with its path, filled up to a multiple of 8.
 struct notes {
-    uint64_t files; // a hash of the state of some
+    uint64_t files;   // a hash of the state of some
+    uint64_t written; // of the dataset
     uint64_t folder_count;
 };
 
@@ -97,8 +98,9 @@ int folder_state_note(struct index_cache *cache, const struct dataset *dataset, 
     free(cache->notes);
     cache->notes = at;
     cache->notes_bytes = bytes;
-    *(struct notes *)(void *)at =
-        (struct notes){.files = hash_files(dataset, roots, samples), .folder_count = tree->folder_count};
+    *(struct notes *)(void *)at = (struct notes){.files = hash_files(dataset, roots, samples),
+                                                 .written = dataset->files_written,
+                                                 .folder_count = tree->folder_count};
     at += sizeof(struct notes);
     for (uint64_t i = 0; i < tree->folder_count; i++) {
         const struct tree_folder *folder = tree->folders[i];
@@ -120,7 +122,7 @@ static bool is_the_same(const struct folder_roots *roots, const struct noted *no
     return memcmp(&now, &noted->stamps, sizeof now) == 0;
 }
 
-bool folder_state_holds(const struct index_cache *cache, const struct dataset *dataset, uint64_t samples,
+bool folder_state_holds(const struct index_cache *cache, struct dataset *dataset, uint64_t samples,
                         const struct folder_roots *roots) {
     const uint8_t *at = cache->notes, *end = at + cache->notes_bytes;
     struct notes notes;
@@ -139,6 +141,7 @@ bool folder_state_holds(const struct index_cache *cache, const struct dataset *d
             return false;
         at += noted_bytes(noted.length);
     }
+    dataset->files_written = notes.written;
     return notes.files && notes.files == hash_files(dataset, roots, samples);
 }
 

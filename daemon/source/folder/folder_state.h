@@ -17,8 +17,8 @@ int folder_state_note(struct index_cache *cache, const struct dataset *dataset, 
 // Whether what a kept index says can be taken for granted by loaders: its text lies in it.
 bool folder_index_fits(const struct dataset *dataset, uint64_t samples, uint32_t root_count);
 
-// Whether the notes of a cache still hold. The dataset has the kept index.
-bool folder_state_holds(const struct index_cache *cache, const struct dataset *dataset, uint64_t samples,
+// Whether the notes of a cache still hold. The dataset has the kept index, and gets when its files were written to.
+bool folder_state_holds(const struct index_cache *cache, struct dataset *dataset, uint64_t samples,
                         const struct folder_roots *roots);
 
 // Whether a directory has changed so shortly before `start`, the time when it was read at the earliest, that another

@@ -1,6 +1,7 @@
 #include "daemon/source/folder/folder_table.h"
 
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/sizes.h"
 #include "daemon/source/build/text_value.h"
@@ -136,6 +137,7 @@ int folder_table_add(struct folder_table *table, const struct folder_sample *sam
             return err;
     }
     table->file_bytes += sample->bytes;
+    table->written = XXH3_64bits_withSeed(&sample->written_ns, sizeof sample->written_ns, table->written);
     return index_rows_add(&table->rows, row, table->fields->row_bytes) ? 0 : -ENOMEM;
 }
 

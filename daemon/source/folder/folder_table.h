@@ -11,6 +11,7 @@ struct folder_table {
     char *text; // paths, names and cells
     uint64_t text_bytes, text_room;
     uint64_t file_bytes; // of all samples
+    uint64_t written;    // a hash of when all files were written to
     // The class's name that was written last, and where.
     const char *class_name;
     struct index_extent class_extent;
@@ -19,6 +20,7 @@ struct folder_table {
 struct folder_sample {
     const char *name; // as people see it
     const char *path; // beneath `root`, without links; may be the same
+    int64_t written_ns;
     uint32_t root;
     uint32_t bytes;
     uint32_t class_number;

@@ -10,6 +10,7 @@
 struct tree_file {
     uint64_t name; // in the directory's `names`
     uint64_t real; // of a link: its path beneath `root`, there; else `name`
+    int64_t written_ns;
     uint32_t root;
     uint32_t bytes;
 };

@@ -49,7 +49,7 @@ static int refuse_unknown(struct session *session, const char *wanted, struct er
 
 int admission_find(struct session *session, const char *name, const struct dataset **dataset,
                    struct error *error) {
-    const struct supervisor *supervisor = session->supervisor;
+    struct supervisor *supervisor = session->supervisor;
     size_t i;
     if (!datasets_find(supervisor, name, &i))
         return refuse_unknown(session, name, error);
@@ -64,7 +64,10 @@ int admission_find(struct session *session, const char *name, const struct datas
                          " allow_groups of [dataset %s]",
                          name, name);
     *dataset = supervisor->datasets[i];
-    return *dataset ? 0 : indexing_refuse(supervisor, i, error);
+    if (*dataset)
+        return 0;
+    indexing_use(supervisor, i);
+    return indexing_refuse(supervisor, i, error);
 }
 
 // ---- Other users -------------------------------------------------------------------------------------------

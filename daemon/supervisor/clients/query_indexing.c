@@ -32,7 +32,7 @@ void query_describe_index(const struct supervisor *supervisor, size_t place, Fee
                           Feedd__Indexing *indexing) {
     struct index_figures figures;
     enum index_state state = indexing_state(supervisor, place);
-    row->state = (char *)indexing_state_name(state);
+    row->state = (char *)index_state_name(state);
     if (state == INDEX_FAILED)
         row->problem = (char *)indexing_problem(supervisor, place);
     if (!indexing_figures(supervisor, place, monotonic_ns(), &figures))

@@ -14,6 +14,7 @@
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/prepared_loaders.h"
 #include "daemon/supervisor/feeds/room.h"
+#include "daemon/supervisor/feeds/sample_caches.h"
 #include "gpu/gpu.h"
 #include "shm/stats.h"
 #include "shm/stats_read.h"
@@ -128,6 +129,10 @@ void query_status(struct session *session, void (*send)(struct session *session,
     status.stats_path = (char *)supervisor->stats_path;
     status.ring_memory = supervisor->config->ring_memory;
     status.ring_bytes = room_held_bytes(supervisor);
+    const struct cache_memory caches = sample_caches_memory(supervisor);
+    status.cache_memory = caches.limit;
+    status.cache_bytes = caches.counted;
+    status.cache_taken = caches.taken;
     status.loaders = (uint32_t)supervisor->config->loaders;
     status.prepared_loaders = prepared_loaders_count(supervisor);
     status.io = (char *)io_mode_name(supervisor->config->io);

@@ -8,13 +8,19 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 
 #include "base/scope.h"
 #include "base/sizes.h"
+#include "base/time.h"
 
 #define NAME_TEXT 128 // a dataset's name has at most 64 bytes
 #define ENDING    ".samples"
 #define ATTEMPTS  3
+
+// How long to wait for a lock that loaders of a daemon that has ended still have.
+#define LOCK_PATIENCE_NS (5 * NS_PER_S)
+#define LOCK_PAUSE_NS    (20 * NS_PER_MS)
 
 // ---- Those that nobody wants any more -----------------------------------------------------------------------------
 
@@ -72,6 +78,11 @@ static void remove_others(const struct cache_file *file, int folder) {
 
 static int check(const struct cache_file *file, const char *name, const struct stat *status,
                  struct error *error) {
+    // With another name, it may be a file of something else, of which nothing would be left.
+    if (S_ISREG(status->st_mode) && status->st_nlink > 1)
+        return error_set(error, -EPERM,
+                         "found %s/%s (cache_path) with %" PRIu64 " hard links, wanted one: remove it",
+                         file->folder, name, (uint64_t)status->st_nlink);
     if (S_ISREG(status->st_mode) && !(status->st_mode & (S_IWGRP | S_IWOTH)) &&
         (status->st_uid == geteuid() || status->st_uid == 0))
         return 0;
@@ -80,6 +91,19 @@ static int check(const struct cache_file *file, const char *name, const struct s
         "found %s/%s (cache_path), wanted a file of the daemon's own user that nobody else can write to:"
         " remove it",
         file->folder, name);
+}
+
+// The lock ends with the last process that has the file open. Loaders end soon after their daemon, but a new one may be
+// faster.
+static int lock(int fd) {
+    const uint64_t until = monotonic_ns() + LOCK_PATIENCE_NS;
+    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK || monotonic_ns() >= until)
+            return -errno;
+        nanosleep(&pause, NULL);
+    }
+    return 0;
 }
 
 // With its lock. 0 and *fd -1: it was removed meanwhile.
@@ -93,10 +117,10 @@ static int open_locked(const struct cache_file *file, int folder, const char *na
     int err = check(file, name, status, error);
     if (err)
         return err;
-    if (flock(opened, LOCK_EX | LOCK_NB) < 0)
-        return error_set(error, -errno,
-                         "cannot lock %s/%s (cache_path), which another daemon may be using: %m",
-                         file->folder, name);
+    err = lock(opened);
+    if (err)
+        return error_set(error, err, "cannot lock %s/%s (cache_path), which another daemon may be using: %s",
+                         file->folder, name, strerror(-err));
     if (fstat(opened, status) < 0 || status->st_nlink == 0)
         return 0;
     *fd = opened;

@@ -1,7 +1,8 @@
 // The file on disk of a cache of decoded images (shm/sample_cache.h): NAME.USER.KEY.samples in the folder cache_path.
-// It is used only if it belongs to this user or root, nobody else may write to it, and its head says that it is of this
-// key and size; otherwise another one is made. What it holds, loaders check. All of its space is reserved when it is
-// made, so that nobody finds the disk full who writes to a map of it. A lock keeps two daemons apart.
+// It is used only if it belongs to this user or root, nobody else may write to it, and it has no other name. If its
+// head does not say that it is of this key and size, it is made anew. What it holds, loaders check. All of its space is
+// reserved when it is made, so that nobody finds the disk full who writes to a map of it. A lock keeps two daemons
+// apart; loaders have it, too, so it is waited for: they may live a little longer than their daemon.
 #ifndef FEEDD_DAEMON_SUPERVISOR_FEEDS_CACHE_FILE_H
 #define FEEDD_DAEMON_SUPERVISOR_FEEDS_CACHE_FILE_H
 

@@ -29,6 +29,10 @@ uint64_t quota_view_memory(const struct config *config, uid_t user) {
     return share(config->user_view_memory, config->view_memory, user);
 }
 
+uint64_t quota_cache_memory(const struct config *config, uint64_t all, uid_t user) {
+    return share(config->user_cache_memory, all, user);
+}
+
 uint64_t quota_device_memory(const struct config *config, uid_t user) {
     return share(config->user_device_memory, config->device_memory, user);
 }

@@ -14,7 +14,8 @@ uint64_t quota_all_feeds(const struct config *config);
 
 uint64_t quota_feeds(const struct config *config, uid_t user);
 uint64_t quota_ring_memory(const struct config *config, uid_t user);
-uint64_t quota_view_memory(const struct config *config, uid_t user);   // that clients bring
-uint64_t quota_device_memory(const struct config *config, uid_t user); // of each GPU
+uint64_t quota_view_memory(const struct config *config, uid_t user);                // that clients bring
+uint64_t quota_cache_memory(const struct config *config, uint64_t all, uid_t user); // of the `all` for caches
+uint64_t quota_device_memory(const struct config *config, uid_t user);              // of each GPU
 
 #endif

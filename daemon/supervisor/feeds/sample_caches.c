@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "daemon/supervisor/closer.h"
 #include "daemon/supervisor/feeds/cache_file.h"
+#include "daemon/supervisor/feeds/cache_room.h"
 #include "daemon/supervisor/task.h"
 
 enum cache_state {
@@ -48,6 +49,7 @@ struct user_cache {
     struct sample_cache_plan plan;
     uint32_t feeds;
     uint64_t begun_ns;
+    uint64_t idle_since_ns; // while it has no feeds
     struct task *task;
     int memory_fd, file_fd;
     const struct sample_cache_head *head; // read here, written by loaders; NULL: not mapped
@@ -73,6 +75,74 @@ static bool is_of(const struct user_cache *cache, const struct dataset *dataset)
            sample_cache_plan(&plan, dataset_cache_entries(layout), layout->cache.bytes,
                              dataset->cache_path) &&
            memcmp(&plan, &cache->plan, sizeof plan) == 0;
+}
+
+// ---- Room -----------------------------------------------------------------------------------------------------------
+
+static void give_back(struct user_cache *cache) {
+    struct closer *closer = cache->supervisor->own_closer;
+    uint32_t one = 1;
+    LIST_REMOVE(cache, link);
+    if (cache->task)
+        task_leave(cache->task);
+    if (cache->head)
+        munmap((void *)(uintptr_t)cache->head, SAMPLE_CACHE_HEAD);
+    if (cache->memory_fd >= 0)
+        closer_take(closer, cache->user, &cache->memory_fd, &one);
+    one = 1;
+    if (cache->file_fd >= 0)
+        closer_take(closer, cache->user, &cache->file_fd, &one);
+    free(cache->dataset);
+    free(cache);
+}
+
+// Of memory, once it is full.
+static uint64_t bytes_of(const struct user_cache *cache) {
+    return cache->state == CACHE_OPENING || cache->state == CACHE_OPEN ? cache->plan.memory_bytes : 0;
+}
+
+static bool is_idle(const struct user_cache *cache) {
+    return !cache->feeds && cache->state == CACHE_OPEN;
+}
+
+static struct cache_usage usage_of(const struct supervisor *supervisor, uid_t user, bool in_use_only) {
+    struct cache_usage usage = {0};
+    const struct user_cache *cache;
+    LIST_FOREACH(cache, &supervisor->caches, link) {
+        const uint64_t bytes = in_use_only && is_idle(cache) ? 0 : bytes_of(cache);
+        usage.own += cache->user == user ? bytes : 0;
+        usage.all += bytes;
+    }
+    return usage;
+}
+
+// The user's go first.
+static struct user_cache *idle_longest(const struct supervisor *supervisor, uid_t user) {
+    struct user_cache *longest = NULL, *cache;
+    LIST_FOREACH(cache, &supervisor->caches, link) {
+        if (!is_idle(cache))
+            continue;
+        const bool mine = cache->user == user;
+        const bool same = longest && mine == (longest->user == user);
+        if (!longest || (same ? cache->idle_since_ns < longest->idle_since_ns : mine))
+            longest = cache;
+    }
+    return longest;
+}
+
+// Caches that no feed uses make way.
+static int make_room(const struct user_cache *cache, struct error *error) {
+    const struct supervisor *supervisor = cache->supervisor;
+    const uint64_t bytes = cache->plan.memory_bytes;
+    struct user_cache *idle;
+    int err = cache_room_check(supervisor->config, cache->user, bytes,
+                               usage_of(supervisor, cache->user, true), error);
+    while (
+        !err &&
+        !cache_room_fits(supervisor->config, cache->user, bytes, usage_of(supervisor, cache->user, false)) &&
+        (idle = idle_longest(supervisor, cache->user)))
+        give_back(idle);
+    return err;
 }
 
 // ---- Opening --------------------------------------------------------------------------------------------------------
@@ -167,7 +237,11 @@ static int begin_file(struct user_cache *cache, const struct dataset *dataset) {
 
 static void begin(struct user_cache *cache, const struct dataset *dataset) {
     struct error error = {0};
-    int err;
+    int err = make_room(cache, &error);
+    if (err) {
+        fail(cache, error.text);
+        return;
+    }
     if (dataset->cache_path) {
         err = begin_file(cache, dataset);
         if (err)
@@ -184,23 +258,6 @@ static void begin(struct user_cache *cache, const struct dataset *dataset) {
 }
 
 // ---- The end --------------------------------------------------------------------------------------------------------
-
-static void give_back(struct user_cache *cache) {
-    struct closer *closer = cache->supervisor->own_closer;
-    uint32_t one = 1;
-    LIST_REMOVE(cache, link);
-    if (cache->task)
-        task_leave(cache->task);
-    if (cache->head)
-        munmap((void *)(uintptr_t)cache->head, SAMPLE_CACHE_HEAD);
-    if (cache->memory_fd >= 0)
-        closer_take(closer, cache->user, &cache->memory_fd, &one);
-    one = 1;
-    if (cache->file_fd >= 0)
-        closer_take(closer, cache->user, &cache->file_fd, &one);
-    free(cache->dataset);
-    free(cache);
-}
 
 static bool is_wanted(const struct user_cache *cache) {
     const struct supervisor *supervisor = cache->supervisor;
@@ -311,11 +368,23 @@ void sample_caches_fds(const struct served_feed *feed, struct cache_fds *fds) {
 
 void sample_caches_end(struct served_feed *feed) {
     for (uint32_t i = 0; i < feed->cache_count; i++)
-        if (feed->caches[i])
-            feed->caches[i]->feeds--;
+        if (feed->caches[i] && --feed->caches[i]->feeds == 0)
+            feed->caches[i]->idle_since_ns = monotonic_ns();
     free(feed->caches);
     feed->caches = NULL;
     feed->cache_count = 0;
+}
+
+struct cache_memory sample_caches_memory(const struct supervisor *supervisor) {
+    struct cache_memory memory = {.limit = cache_room_limit(supervisor->config),
+                                  .counted = usage_of(supervisor, 0, false).all};
+    const struct user_cache *cache;
+    LIST_FOREACH(cache, &supervisor->caches, link)
+        if (cache->head && cache->plan.file_bytes)
+            memory.taken += cache->plan.memory_bytes;
+        else if (cache->head)
+            memory.taken += sample_cache_used(&cache->plan, cache->head);
+    return memory;
 }
 
 uint64_t sample_caches_used(const struct supervisor *supervisor, const struct dataset *dataset, uid_t user) {

@@ -1,7 +1,8 @@
 // The caches of decoded images (shm/sample_cache.h) that feeds use: one for each dataset, user and key. It is made
 // for the first feed that needs it and kept as long as a dataset that is served has its key. Loaders of one user's
 // feeds alone can write to it, so what one that has been taken over writes reaches nobody else; of a mix, they have
-// the caches of its sources. It is not part of ring_memory: it is neither pinned nor allocated before it is used.
+// the caches of its sources. It is not part of ring_memory, since it is neither pinned nor allocated before it is used:
+// all caches together have cache_memory (cache_room.h), and one that no feed uses makes way for another.
 #ifndef FEEDD_DAEMON_SUPERVISOR_FEEDS_SAMPLE_CACHES_H
 #define FEEDD_DAEMON_SUPERVISOR_FEEDS_SAMPLE_CACHES_H
 
@@ -26,6 +27,12 @@ void sample_caches_end(struct served_feed *feed);
 // Bytes that are taken in the caches of a dataset, of that user or CACHES_OF_ANYBODY.
 #define CACHES_OF_ANYBODY ((uid_t)-1)
 uint64_t sample_caches_used(const struct supervisor *supervisor, const struct dataset *dataset, uid_t user);
+
+// Of all caches: bytes that have been written to, bytes that count towards cache_memory, and that.
+struct cache_memory {
+    uint64_t taken, counted, limit;
+};
+struct cache_memory sample_caches_memory(const struct supervisor *supervisor);
 
 // Gives back those that neither a feed nor a dataset needs any more.
 void sample_caches_tick(struct supervisor *supervisor);
