@@ -36,6 +36,7 @@ enum transfer_report_kind {
     TRANSFER_CONSUMER_REMOVED, // its release words are no longer read
     TRANSFER_CONSUMER_REFUSED, // its release words cannot be read
     TRANSFER_LAGGING,          // copies have been waiting for this consumer's stream
+    TRANSFER_IMAGES,           // who has decoded images since the last such report
     TRANSFER_LOST,             // the GPU can no longer be used; the process ends
 };
 
@@ -53,8 +54,10 @@ struct transfer_report {
     uint32_t consumer;     // CONSUMER_REMOVED, CONSUMER_REFUSED, LAGGING
     uint64_t memory_bytes; // POOL_OPEN
     uint64_t waited_ns;    // LAGGING: how long the oldest copy has waited
-    uint32_t engine;       // READY: enum transfer_engine
-    char text[400];        // with a code: why, in a sentence. READY: the name of the GPU
+    // IMAGES: decoded by the engine and by libjpeg, and delivered black
+    uint64_t engine_images, library_images, refused_images;
+    uint32_t engine; // READY: enum transfer_engine
+    char text[400];  // with a code: why, in a sentence. READY: the name of the GPU
 };
 
 // Sends one structure with `count` descriptors, which are duplicated. 0 or a negative errno; -EAGAIN only if the

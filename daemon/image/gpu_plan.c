@@ -15,14 +15,26 @@ static void cover(uint32_t first, uint32_t count, uint32_t whole, uint32_t *begi
     *length = (uint32_t)min_u64(align_up((uint64_t)first + count + MARGIN, GRID), whole) - *begin;
 }
 
-bool image_gpu_plan(const struct image_plan *plan, const struct image_jpeg_survey *survey, uint64_t area,
-                    struct image_record *record) {
+enum image_gpu_fit image_gpu_takes(const struct image_jpeg_survey *survey) {
+    if (!survey->baseline)
+        return IMAGE_GPU_CODING;
+    if (!survey->regular_colours)
+        return IMAGE_GPU_COLOURS;
+    if (!survey->plain)
+        return IMAGE_GPU_ENDING;
+    return survey->width < SIDE_LEAST || survey->height < SIDE_LEAST ? IMAGE_GPU_SIZE : IMAGE_GPU_FITS;
+}
+
+enum image_gpu_fit image_gpu_plan(const struct image_plan *plan, const struct image_jpeg_survey *survey,
+                                  uint64_t area, struct image_record *record) {
     const struct image_pass *pass = &plan->passes[0];
     const struct image_resize *resize = &pass->resize;
     struct image_rect needed = resize->part;
-    if (!survey->plain || survey->width < SIDE_LEAST || survey->height < SIDE_LEAST || plan->count != 1 ||
-        !resize->part.width)
-        return false;
+    const enum image_gpu_fit taken = image_gpu_takes(survey);
+    if (taken != IMAGE_GPU_FITS)
+        return taken;
+    if (plan->count != 1 || !resize->part.width)
+        return IMAGE_GPU_STEPS;
     if (pass->resized)
         image_resize_needs(resize, &needed);
     *record = (struct image_record){
@@ -49,5 +61,7 @@ bool image_gpu_plan(const struct image_plan *plan, const struct image_jpeg_surve
     cover(pass->crop.y + needed.y, needed.height, survey->height, &record->y, &record->height);
     record->crop_x = (int32_t)pass->crop.x - (int32_t)record->x;
     record->crop_y = (int32_t)pass->crop.y - (int32_t)record->y;
-    return image_record_fits(record, area);
+    if (image_record_plane_bytes(record) > area)
+        return IMAGE_GPU_SIZE;
+    return image_record_fits(record, area) ? IMAGE_GPU_FITS : IMAGE_GPU_STEPS;
 }

@@ -110,6 +110,38 @@ def test_status_says_who_decodes():
 
 
 @harness.host_memory
+def test_statistics_say_who_decodes_and_why():
+    """Of each kind another number of images, so that none is taken for another."""
+    flat = pictures.Image.new("RGB", (400, 400), (9, 99, 199))  # few bytes, and reduced to less than a twelfth
+    of_kind = {
+        "unfit_format": [pictures.encode(pictures.picture(1, 240, 220), "webp")],
+        "unfit_coding": [pictures.encode(pictures.picture(2, 240, 220), "progressive.jpg")] * 2,
+        "unfit_colours": [pictures.encode(pictures.picture(3, 120, 110), "cmyk.jpg")] * 3,
+        "unfit_ending": [pictures.encode(pictures.picture(4, 240, 220), "jpg") + b"more"] * 4,
+        "unfit_size": [pictures.encode(pictures.picture(5, 12, 60), "jpg")] * 5,
+        "unfit_steps": [pictures.encode(flat, "jpg")] * 6,
+    }
+    encoded = pictures.some(30, seed=16, least=200, most=280, kinds=ALIKE) + sum(of_kind.values(), [])
+    faults = {devices.FAULTS: "refuse_image=5"}
+    with serve(encoded, "decode gpu, resize 24 24", environment=faults, linger=30) as feedd:
+        wanted = consumer.read(feedd, "pictures", 7, device=CPU)
+        got = consumer.read(feedd, "pictures", 7, device=devices.SIMULATED)
+        assert [batch["crc"] for batch in wanted] == [batch["crc"] for batch in got]
+
+        def counters():
+            feeds = feedd.statistics()["feeds"]
+            (feed,) = [feed for feed in feeds if feed["loader_counters"]["gpu_images"]]
+            return {**feed["loader_counters"], **feed["feed_counters"]}
+
+        harness.eventually(lambda: counters()["engine_images"] + counters()["library_images"] == 30)
+        found = counters()
+        assert {name: found[name] for name in of_kind} == {name: len(images) for name, images in of_kind.items()}
+        assert [found[name] for name in ("gpu_images", "engine_images", "library_images", "refused_images")] == [30, 24, 6, 0]
+        assert "ENGINE/S" in feedd.ctl("stats", "--once").stdout
+        assert re.search(r"feedd_feed_engine_images_total\{[^}]*\} 24\n", feedd.ctl("metrics").stdout)
+
+
+@harness.host_memory
 def test_without_an_engine_loaders_decode():
     encoded = pictures.some(20, seed=6, least=64)
     with serve(encoded, environment={devices.FAULTS: "no_engine"}, device_linger=30) as feedd:

@@ -182,6 +182,14 @@ static void lagging(struct pool *pool, uint32_t bit, uint64_t waited_ns) {
                 pool->tenant.device->uuid, feed->max_lag_ns / NS_PER_S);
 }
 
+// Of batches that the pool's consumers may still have to be granted.
+static void count_images(const struct pool *pool, const struct transfer_report *report) {
+    struct stats_feed *stats = pool->feed->stats;
+    stats_add(&stats->counters[FEED_engine_images], report->engine_images);
+    stats_add(&stats->counters[FEED_library_images], report->library_images);
+    stats_add(&stats->counters[FEED_refused_images], report->refused_images);
+}
+
 static void on_reported(struct tenant *tenant, const struct transfer_report *report, int fd) {
     struct pool *pool = pool_of(tenant);
     struct member *member = find_member(pool, report->consumer);
@@ -208,6 +216,9 @@ static void on_reported(struct tenant *tenant, const struct transfer_report *rep
         return;
     case TRANSFER_LAGGING:
         lagging(pool, report->consumer, report->waited_ns);
+        return;
+    case TRANSFER_IMAGES:
+        count_images(pool, report);
         return;
     default: // the device's
         return;
