@@ -222,7 +222,8 @@ static int gather(struct field_work *field, struct error *error) {
             err = gpu_copy_in(images->gpu, field->work->job.stream, pixels_of(field, i),
                               sample + sizeof *record, record->bytes, error);
             images->counts.finished++;
-        } else if (inside && record->kind == IMAGE_RECORD_JPEG && image_record_fits(record, field->area)) {
+        } else if (inside && record->kind == IMAGE_RECORD_JPEG && record->bytes &&
+                   image_record_fits(record, field->area)) {
             err = gather_jpeg(field, i, record, error);
         } else {
             record->kind = IMAGE_RECORD_NONE; // a loader has written what it should not
