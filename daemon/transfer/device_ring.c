@@ -73,7 +73,7 @@ int device_ring_begin(struct gpu *gpu, struct engine_queue *engine, const struct
         err = copies_open(&pool->copies, gpu, &pool->ring, request->owner, &pool->memory, error);
     if (!err && images_wanted(&pool->copies.source, &pool->ring))
         err = images_open(&pool->copies.images, gpu, engine, &pool->copies.source, &pool->ring,
-                          pool->memory.address, error);
+                          pool->memory.address, request->tolerant, error);
     if (!err) {
         pool->copies.pinned = &pool->registration;
         err = registration_begin(&pool->registration, gpu, &pool->copies.source, error);

@@ -36,6 +36,7 @@ struct images {
     struct engine_queue *engine; // NULL: there is none
     const struct ring *source, *pool;
     uint64_t pool_address;
+    bool tolerant;
     struct image_jpeg *jpeg;
     struct pinned records; // of each slot of the pool and each field with images
     struct pinned planes;  // that libjpeg makes
@@ -112,13 +113,17 @@ static int allocate(struct images *images, struct error *error) {
 }
 
 int images_open(struct images **images, struct gpu *gpu, struct engine_queue *engine,
-                const struct ring *source, const struct ring *pool, uint64_t pool_address,
+                const struct ring *source, const struct ring *pool, uint64_t pool_address, bool tolerant,
                 struct error *error) {
     struct images *made = calloc(1, sizeof *made);
     if (!made)
         return error_set(error, -ENOMEM, "no memory for images");
-    *made = (struct images){
-        .gpu = gpu, .engine = engine, .source = source, .pool = pool, .pool_address = pool_address};
+    *made = (struct images){.gpu = gpu,
+                            .engine = engine,
+                            .source = source,
+                            .pool = pool,
+                            .pool_address = pool_address,
+                            .tolerant = tolerant};
     int err = check_fields(made, error);
     if (!err)
         err = allocate(made, error);
@@ -184,6 +189,16 @@ static uint64_t pixels_of(const struct field_work *field, uint32_t sample) {
            sample * field->area;
 }
 
+// This process has other users' pools, too, so it carries on.
+static int refuse(struct images *images, struct image_record *record, const char *why, struct error *error) {
+    if (!images->counts.refused++ && images->tolerant)
+        log_warning("an image that cannot be decoded is delivered black: %s", why);
+    record->kind = IMAGE_RECORD_NONE;
+    return images->tolerant
+               ? 0
+               : error_set(error, IMAGES_REFUSED, "an image cannot be decoded for the GPU: %s", why);
+}
+
 static bool make_room(struct work *work, uint64_t bytes) {
     if (bytes <= work->room)
         return true;
@@ -200,7 +215,7 @@ static int gather_jpeg(struct field_work *field, uint32_t sample, struct image_r
                        struct error *error) {
     struct work *work = field->work;
     if (!make_room(work, work->used + record->bytes))
-        return error_set(error, -ENOMEM, "no memory for the images of a batch");
+        return refuse(field->images, record, "there is no memory for its bytes", error);
     memcpy(work->bytes + work->used, field->from + sample * field->from_bytes + sizeof *record,
            record->bytes);
     work->places[work->count] = work->used;
@@ -226,7 +241,7 @@ static int gather(struct field_work *field, struct error *error) {
                    image_record_fits(record, field->area)) {
             err = gather_jpeg(field, i, record, error);
         } else {
-            record->kind = IMAGE_RECORD_NONE; // a loader has written what it should not
+            err = refuse(images, record, "a loader describes it incorrectly", error);
         }
     }
     return err;
@@ -293,15 +308,6 @@ bool images_are_decoded(const struct images *images, uint32_t place) {
 
 // ---- The second half: what the engine has left -------------------------------------------------------------
 
-// Only a loader that has been taken over writes such an image. This process has other users' pools, too, so it carries
-// on.
-static void refuse(struct images *images, struct image_record *record, const struct error *why) {
-    if (!images->counts.refused++)
-        log_warning("an image that cannot be decoded, which a loader has let through, is delivered black: %s",
-                    why->text);
-    record->kind = IMAGE_RECORD_NONE;
-}
-
 // A few at a time: their memory is used again, and meanwhile the process says that it is alive. 1: there are more.
 static int decode_with_library(struct images *images, struct work *work, struct error *error) {
     uint32_t held = 0;
@@ -315,11 +321,8 @@ static int decode_with_library(struct images *images, struct work *work, struct 
         }
         uint8_t *planes = images->planes.memory + held++ * images->area;
         err = image_jpeg_planes(images->jpeg, job->bytes, job->record->bytes, job->record, planes, &why);
-        if (err == -ENOMEM)
-            return error_set(error, err, "%s", why.text);
         if (err) {
-            refuse(images, job->record, &why);
-            err = 0;
+            err = refuse(images, job->record, why.text, error);
             continue;
         }
         images->counts.by_library++;

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "base/queue.h"
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/confine/confine.h"
@@ -201,16 +202,29 @@ static void count_time(struct transfer *transfer, const struct activity *activit
         stats_add(&transfer->stats->counters[GPU_release_wait_ns], passed);
 }
 
+// Of one feed; the others go on.
+static void refuse_pool(struct transfer *transfer, struct device_ring *pool) {
+    const uint32_t id = pool->id;
+    drop_pool(transfer, pool);
+    transfer->failure.code = -EIO; // as where a loader cannot decode it
+    reporting_send(TRANSFER_POOL_REFUSED, id, &transfer->failure, NULL, -1);
+    transfer->failure = (struct error){0};
+}
+
 static int step_all(struct transfer *transfer, uint64_t now, struct activity *activity) {
-    struct device_ring *pool;
+    struct device_ring *pool, *next;
     *activity = (struct activity){0};
-    LIST_FOREACH(pool, &transfer->pools, link) {
+    LIST_FOREACH_SAFE(pool, &transfer->pools, link, next) {
         struct copies *copies = &pool->copies;
         uint64_t copied = copies->copied, bytes = copies->copied_bytes;
         bool wake = false;
         if (!pool->open)
             continue;
         int err = copies_step(copies, now, &wake, &transfer->failure);
+        if (err == IMAGES_REFUSED) {
+            refuse_pool(transfer, pool);
+            continue;
+        }
         if (err)
             return err;
         if (wake)

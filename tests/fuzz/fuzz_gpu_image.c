@@ -76,7 +76,7 @@ static void open_world(struct world *world) {
     for (uint32_t i = 0; i < 2; i++) {
         struct engine_queue *engine = i ? NULL : (struct engine_queue *)world->engine;
         FUZZ_CHECK(images_open(&world->images[i], world->gpu, engine, &world->source, &world->target,
-                               world->pool.address, &error) == 0);
+                               world->pool.address, true, &error) == 0);
     }
     FUZZ_CHECK(image_jpeg_open(&world->jpeg, &error) == 0);
     FUZZ_CHECK(image_steps_parse("random_resized_crop 16, flip", &world->steps, &rest, &error) == 0);

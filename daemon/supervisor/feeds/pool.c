@@ -9,6 +9,7 @@
 #include "base/sizes.h"
 #include "base/states.h"
 #include "base/time.h"
+#include "daemon/on_error.h"
 #include "shm/ring_supervisor.h"
 
 #define CRASHES_MOST   5u                 // while opening one pool
@@ -112,6 +113,7 @@ void pool_ask(struct pool *pool) {
     struct transfer_request request = {.kind = TRANSFER_OPEN_POOL,
                                        .pool = pool->tenant.id,
                                        .owner = pool->owner + 1,
+                                       .tolerant = pool->feed->dataset->on_error != ON_ERROR_FAIL,
                                        .memory_bytes = pool->memory_bytes};
     const int fds[] = {pool->feed->ring_read_fd, pool->ring_fd, pool->feed->event_fd, pool->memory_fd};
     const struct member *member;
