@@ -22,7 +22,10 @@ enum image_gpu_fit image_gpu_takes(const struct image_jpeg_survey *survey) {
         return IMAGE_GPU_COLOURS;
     if (!survey->plain)
         return IMAGE_GPU_ENDING;
-    return survey->width < SIDE_LEAST || survey->height < SIDE_LEAST ? IMAGE_GPU_SIZE : IMAGE_GPU_FITS;
+    if (survey->width < SIDE_LEAST || survey->height < SIDE_LEAST ||
+        (uint64_t)survey->width * survey->height > IMAGE_RECORD_WHOLE_MOST)
+        return IMAGE_GPU_SIZE;
+    return IMAGE_GPU_FITS;
 }
 
 enum image_gpu_fit image_gpu_plan(const struct image_plan *plan, const struct image_jpeg_survey *survey,

@@ -296,6 +296,7 @@ static int decode_planes(struct image_jpeg *jpeg) {
     if (err)
         return err;
     if (!is_baseline(library) || !has_regular_colours(library) || sampling_of(library) != record->sampling ||
+        library->image_width != record->image_width || library->image_height != record->image_height ||
         record->x + (uint64_t)record->width > library->image_width ||
         record->y + (uint64_t)record->height > library->image_height)
         return error_set(jpeg->error, -EBADMSG, "its JPEG image is not the one that was planned for");

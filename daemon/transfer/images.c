@@ -10,7 +10,8 @@
 #include "daemon/log.h"
 #include "daemon/transfer/plain_jpeg.h"
 
-#define LIBRARY_AT_ONCE 8u // images that libjpeg decodes before they are copied
+#define LIBRARY_AT_ONCE 8u         // images that libjpeg decodes before they are copied,
+#define LIBRARY_PIXELS  (2u << 20) // ... or fewer that have so many pixels together
 #define ROOM_STEP       (16u << 20)
 
 // Memory that is registered with the GPU.
@@ -311,8 +312,10 @@ bool images_are_decoded(const struct images *images, uint32_t place) {
 // A few at a time: their memory is used again, and meanwhile the process says that it is alive. 1: there are more.
 static int decode_with_library(struct images *images, struct work *work, struct error *error) {
     uint32_t held = 0;
+    uint64_t pixels = 0;
     int err = 0;
-    for (; work->next < work->count && held < LIBRARY_AT_ONCE && !err; work->next++) {
+    for (; work->next < work->count && held < LIBRARY_AT_ONCE && pixels < LIBRARY_PIXELS && !err;
+         work->next++) {
         struct engine_image *job = &work->jobs[work->next];
         struct error why = {0};
         if (job->decoded) {
@@ -320,6 +323,7 @@ static int decode_with_library(struct images *images, struct work *work, struct 
             continue;
         }
         uint8_t *planes = images->planes.memory + held++ * images->area;
+        pixels += (uint64_t)job->record->image_width * job->record->image_height;
         err = image_jpeg_planes(images->jpeg, job->bytes, job->record->bytes, job->record, planes, &why);
         if (err) {
             err = refuse(images, job->record, why.text, error);
