@@ -1,5 +1,5 @@
-"""`decode gpu` where something goes wrong: images that cannot be decoded in the transfer process, and whatever can die, at
-random. All with simulated GPUs."""
+"""`decode gpu` where something goes wrong: images that cannot be decoded in the transfer process, engines that are asked
+for late, and whatever can die, at random. All with simulated GPUs."""
 
 import random
 import time
@@ -9,7 +9,7 @@ import devices
 import harness
 import pictures
 from devices import CPU, SIMULATED
-from test_gpu_images import STEPS, serve
+from test_gpu_images import ALIKE, STEPS, check, serve
 from test_images import add
 
 NO_MEMORY = 199  # pixels wide, as failing_decoder.c has it
@@ -55,6 +55,34 @@ def test_an_image_without_memory_is_black_where_errors_are_tolerated():
         differ = [i for i in range(20) if wanted[i]["crc"] != got[i]["crc"]]
         assert differ == [13] and got[13]["crc"]["image"] == pictures.crc([bytes(64 * 64 * 3)]), got[13]
         harness.eventually(lambda: sum(feed["feed_counters"]["refused_images"] for feed in feedd.statistics()["feeds"]) == 1)
+
+
+# ---- An engine that is asked for late ----------------------------------------------------------------------
+
+
+@harness.host_memory
+def test_an_engine_is_there_for_a_dataset_that_came_later():
+    """A transfer process that nobody uses is replaced by one with an engine; one that is in use says why it has none."""
+    encoded = pictures.some(20, seed=32, least=200, kinds=ALIKE)
+    instance = harness.Instance(loaders=2, ring="1M", device_linger=60, linger=0)
+    add(instance, encoded, "resize 72, center_crop 64", name="plain")
+    with instance.start() as feedd:
+        options = {"seed": 5, "device": SIMULATED}
+        consumer.read(feedd, "plain", 7, **options)
+        add(feedd, encoded, STEPS)
+        feedd.write_config()
+        assert feedd.ctl("reload").returncode == 0
+        with consumer.Consumer(feedd, "plain", 7, step=True, **options) as other:
+            other.attached()
+            (first,) = devices.transfers(feedd)
+            check(feedd, encoded, consumer.read(feedd, "pictures", 7, **options), 7)
+            (gpu,) = feedd.status()["gpus"]
+            assert "before" in gpu["images"] and "decode gpu" in gpu["images"], gpu
+            assert devices.transfers(feedd) == [first]
+        harness.eventually(lambda: feedd.status()["gpus"][0]["pools"] == 0)
+        check(feedd, encoded, consumer.read(feedd, "pictures", 7, **options), 7)
+        assert [gpu["images"] for gpu in feedd.status()["gpus"]] == ["engine"]
+        assert first not in devices.transfers(feedd)
 
 
 # ---- Whatever can die --------------------------------------------------------------------------------------
