@@ -1,15 +1,17 @@
-"""`decode gpu` where something goes wrong: images that cannot be decoded in the transfer process, engines that are asked
-for late, and whatever can die, at random. All with simulated GPUs."""
+"""`decode gpu` where something goes wrong: images that cannot be decoded in the transfer process, GPUs with and without an
+engine, engines that are asked for late, and whatever can die, at random. All with simulated GPUs."""
 
+import os
 import random
+import signal
 import time
 
 import consumer
 import devices
 import harness
 import pictures
-from devices import CPU, SIMULATED
-from test_gpu_images import ALIKE, STEPS, check, serve
+from devices import CPU, OTHER, SIMULATED
+from test_gpu_images import ALIKE, KINDS, STEPS, check, serve
 from test_images import add
 
 NO_MEMORY = 199  # pixels wide, as failing_decoder.c has it
@@ -55,6 +57,33 @@ def test_an_image_without_memory_is_black_where_errors_are_tolerated():
         differ = [i for i in range(20) if wanted[i]["crc"] != got[i]["crc"]]
         assert differ == [13] and got[13]["crc"]["image"] == pictures.crc([bytes(64 * 64 * 3)]), got[13]
         harness.eventually(lambda: sum(feed["feed_counters"]["refused_images"] for feed in feedd.statistics()["feeds"]) == 1)
+
+
+# ---- GPUs with an engine and without -----------------------------------------------------------------------
+
+
+@harness.host_memory
+def test_a_shared_feed_that_loaders_decode_survives_a_restart():
+    """The consumer whose GPU has no engine came first, so loaders decode for both. After a restart, it returns last."""
+    encoded = pictures.some(40, seed=31, least=200, kinds=KINDS)
+    options = {"seed": 5, "epochs": 4, "share": "job", "wait_for": 2, "prefetch": 1, "reconnect_timeout": 20000}
+    faults = {devices.FAULTS: "no_engine_on=1"}
+    with serve(encoded, environment=faults, simulated_gpus=2) as feedd:
+        with consumer.Consumer(feedd, "pictures", 7, device=OTHER, sleep_us=80000, **options) as without:
+            without.attached()
+            with consumer.Consumer(feedd, "pictures", 7, device=SIMULATED, sleep_us=80000, **options) as having:
+                having.attached()
+                for _ in range(3):
+                    time.sleep(0.3)
+                    os.kill(without.pid, signal.SIGSTOP)
+                    feedd.process.kill()
+                    feedd.process.wait()
+                    feedd.start(environment=faults)
+                    harness.eventually(lambda: len(devices.clients(feedd)) == 1)
+                    os.kill(without.pid, signal.SIGCONT)
+                    harness.eventually(lambda: len(devices.clients(feedd)) == 2)
+                check(feedd, encoded, having.finish(60), 7, epochs=4)
+            check(feedd, encoded, without.finish(60), 7, epochs=4)
 
 
 # ---- An engine that is asked for late ----------------------------------------------------------------------
