@@ -22,7 +22,7 @@ struct pinned {
 
 // A batch whose images are being decoded.
 struct work {
-    bool busy;
+    bool busy; // until the GPU has done all of its work, which may read `bytes`
     struct images_batch batch;
     struct engine_job job;
     struct engine_image *jobs; // all of its images; the engine has those in front
@@ -276,7 +276,8 @@ int images_begin(struct images *images, gpu_stream stream, const struct images_b
     const uint64_t to = images->pool_address + batch->slot * pool->slot_bytes;
     uint32_t number = 0;
     int err = 0;
-    *place = images->works[0].busy;
+    for (*place = 0; images->works[*place].busy;)
+        ++*place;
     struct work *work = &images->works[*place];
     work->batch = *batch;
     work->job.stream = stream;
@@ -299,7 +300,10 @@ int images_begin(struct images *images, gpu_stream stream, const struct images_b
 }
 
 bool images_have_room(const struct images *images) {
-    return !images->works[0].busy || !images->works[1].busy;
+    for (uint32_t i = 0; i < IMAGES_AT_ONCE; i++)
+        if (!images->works[i].busy)
+            return true;
+    return false;
 }
 
 bool images_are_decoded(const struct images *images, uint32_t place) {
@@ -353,7 +357,6 @@ int images_end(struct images *images, uint32_t place, struct error *error) {
     uint32_t number = 0;
     int err = work->job.err ? error_set(error, work->job.err, "%s", work->job.error.text)
                             : decode_with_library(images, work, error);
-    work->busy = err > 0;
     if (err)
         return err;
     for (uint32_t i = 0; i < images->pool->header->field_count && !err; i++) {
@@ -363,4 +366,8 @@ int images_end(struct images *images, uint32_t place, struct error *error) {
         err = send_records(&field, error);
     }
     return err;
+}
+
+void images_release(struct images *images, uint32_t place) {
+    images->works[place].busy = false;
 }

@@ -136,6 +136,7 @@ static void run(struct world *world, uint8_t flags) {
     while ((err = images_end(images, place, &error)) > 0)
         continue;
     FUZZ_CHECK(err == 0);
+    images_release(images, place);
 }
 
 // Behind the planes that its record has, a sample's place is as it was.

@@ -1,4 +1,4 @@
-// Batches whose images a transfer process has decoded: what becomes of those that nobody can decode.
+// Batches whose images a transfer process has decoded: what becomes of those that nobody can decode, and of memory.
 #include "base/sizes.h"
 #include "daemon/transfer/images.h"
 #include "tests/unit/encoded_jpeg.h"
@@ -78,14 +78,39 @@ static void what_nobody_can_decode_is_black(void **state) {
     assert_int_equal(images_end(images, place, &error), 1); // it does not take all of the process's time
     if (images_end(images, place, &error))
         fail_msg("%s", error.text);
-    assert_true(images_have_room(images));
     assert_int_equal(gpu_synchronize(at.gpu, &error), 0);
+    images_release(images, place);
     assert_int_equal(gpu_copy_out(at.gpu, records, at.pool.address, sizeof records, &error), 0);
     assert_int_equal(records[0].kind, IMAGE_RECORD_PLANES);
     assert_int_equal(records[1].kind, IMAGE_RECORD_NONE);
     assert_int_equal(records[2].kind, IMAGE_RECORD_NONE);
     assert_int_equal(images_count(images).by_library, SAMPLES - 2);
     assert_int_equal(images_count(images).refused, 2);
+    close_images();
+}
+
+// A batch's copies of JPEGs stay where they are until the GPU has done all work that may read them.
+static void memory_is_not_used_again_too_early(void **state) {
+    const struct images_batch batch = {.count = SAMPLES};
+    struct error error = {0};
+    uint32_t places[IMAGES_AT_ONCE], again;
+    (void)state;
+    open_images(true);
+    for (uint32_t i = 0; i < IMAGES_AT_ONCE; i++) {
+        assert_true(images_have_room(at.images));
+        assert_int_equal(images_begin(at.images, at.stream, &batch, &places[i], &error), 0);
+        for (uint32_t k = 0; k < i; k++)
+            assert_int_not_equal(places[k], places[i]);
+        while (images_end(at.images, places[i], &error) > 0)
+            continue;
+    }
+    assert_false(images_have_room(at.images)); // although all of them have been ended
+    assert_int_equal(gpu_synchronize(at.gpu, &error), 0);
+    images_release(at.images, places[1]);
+    assert_true(images_have_room(at.images));
+    assert_int_equal(images_begin(at.images, at.stream, &batch, &again, &error), 0);
+    assert_int_equal(again, places[1]);
+    assert_false(images_have_room(at.images));
     close_images();
 }
 
@@ -117,6 +142,7 @@ static void a_feed_that_tolerates_nothing_is_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_nobody_can_decode_is_black),
+        cmocka_unit_test(memory_is_not_used_again_too_early),
         cmocka_unit_test(a_feed_that_tolerates_nothing_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
