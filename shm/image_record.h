@@ -47,6 +47,11 @@ enum image_sampling {
 #define IMAGE_RECORD_FLIPPED       2u
 #define IMAGE_RECORD_COLUMNS_FIRST 4u
 #define IMAGE_RECORD_BICUBIC       8u // else bilinear
+// EXIF's orientation, of the JPEG and so of its decoded part: columns are counted from the right and rows from the
+// bottom, and then rows become columns (daemon/image/orient.h).
+#define IMAGE_RECORD_FROM_RIGHT  16u
+#define IMAGE_RECORD_FROM_BOTTOM 32u
+#define IMAGE_RECORD_SWAPPED     64u
 
 struct image_record {
     uint32_t kind; // enum image_record_kind
@@ -56,7 +61,7 @@ struct image_record {
     uint32_t x, y, width, height;       // the part of the JPEG that is decoded; even places
     uint32_t image_width, image_height; // of all of it
     // A crop of the image is resized. It begins at these pixels of the decoded part, outside of which pixels do not
-    // matter.
+    // matter. Both are turned as EXIF says.
     int32_t crop_x, crop_y;
     uint32_t crop_width, crop_height;
     uint32_t result_width, result_height;             // of the whole crop

@@ -4,6 +4,7 @@
 
 #include "daemon/image/geometry.h"
 #include "daemon/image/jpeg.h"
+#include "daemon/image/orient.h"
 #include "shm/image_record.h"
 
 // Whether a GPU can make an image, or why the CPU has to.
@@ -17,9 +18,11 @@ enum image_gpu_fit {
     IMAGE_GPU_STEPS,   // its plan has more than one pass or reduces it too much
 };
 
-// `area`: bytes that what is decoded of it may need. If it fits, the record is of a JPEG, without `bytes`.
+// The plan is of the image after that orientation. `area`: bytes that what is decoded of it may need. If it fits, the
+// record is of a JPEG, without `bytes`.
 enum image_gpu_fit image_gpu_plan(const struct image_plan *plan, const struct image_jpeg_survey *survey,
-                                  uint64_t area, struct image_record *record);
+                                  struct image_orientation turned, uint64_t area,
+                                  struct image_record *record);
 
 // Whether the engine takes such a JPEG at all, whatever is needed of it.
 enum image_gpu_fit image_gpu_takes(const struct image_jpeg_survey *survey);

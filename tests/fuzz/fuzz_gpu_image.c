@@ -3,9 +3,10 @@
 // consumer's process. Neither may write to a sample's neighbours in the pool, or read beyond its pixels.
 //
 // Input: a byte of flags (1: a process has died with the batch, 2: there is no engine), then for each sample a byte of
-// flags (1: the record is not what was planned for the JPEG, 2: it says that the pixels are finished), u16: how many
-// bytes its JPEG has, these, and, with 1, a byte that says how many words of the record change: a byte for which, and a
-// number.
+// flags (1: the record is not what was planned for the JPEG, 2: its pixels are said to be finished; from 16 on: EXIF's
+// orientation), u16: how many bytes its JPEG has, these, and, with 1, a byte that says how many words of the record
+// change: a byte for which, and a number.
+#include "daemon/image/codec.h"
 #include "daemon/image/gpu_plan.h"
 #include "daemon/image/steps_fit.h"
 #include "daemon/transfer/images.h"
@@ -86,14 +87,19 @@ static void open_world(struct world *world) {
 
 // ---- A loader, honest or not ---------------------------------------------------------------------------------
 
-static void plan(struct world *world, const uint8_t *bytes, size_t count, uint64_t position,
+static void plan(struct world *world, const uint8_t *bytes, size_t count, uint64_t position, uint32_t exif,
                  struct image_record *record) {
     static struct image_plan made;
     const struct image_place place = {.position = position};
+    struct image_header header = {.orientation = exif};
     struct image_jpeg_survey survey;
-    if (image_jpeg_look(world->jpeg, bytes, count, &survey, NULL) == 0 &&
-        image_plan_make(&made, &world->steps, survey.width, survey.height, &place, NULL) == 0 &&
-        image_gpu_plan(&made, &survey, POOL_AREA, record) == IMAGE_GPU_FITS)
+    uint32_t width = 0, height = 0;
+    int err = image_jpeg_look(world->jpeg, bytes, count, &survey, NULL);
+    header.width = survey.width;
+    header.height = survey.height;
+    image_oriented_size(&header, &width, &height);
+    if (err == 0 && image_plan_make(&made, &world->steps, width, height, &place, NULL) == 0 &&
+        image_gpu_plan(&made, &survey, *image_orientation(exif), POOL_AREA, record) == IMAGE_GPU_FITS)
         return;
     *record = (struct image_record){.kind = IMAGE_RECORD_JPEG, .width = SIDE, .height = SIDE};
     record->crop_width = record->result_width = record->part_width = record->image_width = SIDE;
@@ -107,7 +113,7 @@ static bool put_sample(struct world *world, struct fuzz_input *input, uint32_t n
     struct image_record record;
     uint32_t words[IMAGE_RECORD_BYTES / 4], width = 0, height = 0;
     const size_t count = fuzz_bytes(input, &bytes, min_u64(fuzz_u16(input), RING_AREA));
-    plan(world, bytes, count, number, &record);
+    plan(world, bytes, count, number, 1 + (flags >> 4) % 8, &record);
     record.bytes = (uint32_t)count;
     if (flags & FINISHED)
         record = (struct image_record){.kind = IMAGE_RECORD_PIXELS, .bytes = SIDE * SIDE * 3};

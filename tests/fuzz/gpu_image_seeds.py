@@ -26,6 +26,7 @@ def seeds():
     honest = sample(grey) + sample(colours["420"])
     for flags, name in enumerate(("engine", "again", "without-engine")):
         yield name, bytes([flags]) + honest + sample(colours["444"])
+    yield "turned", b"\0" + sample(colours["422"], 7 << 4) + sample(colours["420"], 5 << 4) + sample(grey, 2 << 4)
     yield "422", b"\0" + sample(colours["422"]) * 3
     yield "finished", b"\0" + sample(bytes(768), FINISHED) + honest
     yield "finished-beyond", b"\0" + sample(b"", FINISHED, bytes=4097) + honest

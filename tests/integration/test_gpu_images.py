@@ -99,6 +99,26 @@ def test_other_shapes():
             assert [batch["crc"] for batch in wanted] == [batch["crc"] for batch in got], steps
 
 
+def test_turned_images():
+    """As EXIF says, in all eight ways, with every sampling that an engine takes; and with the same EXIF, but without `exif`."""
+    encoded = []
+    for i in range(64):
+        exif = pictures.Image.Exif()
+        exif[0x0112] = 1 + i % 8
+        image = pictures.picture(100 + i, 201 + 7 * (i % 5), 150 + 9 * (i % 7))
+        image = image.convert("L") if i // 8 % 4 == 3 else image
+        file = pictures.io.BytesIO()
+        image.save(file, "JPEG", quality=90, exif=exif, **({} if image.mode == "L" else {"subsampling": i // 8 % 4}))
+        encoded.append(file.getvalue())
+    for decode in ("decode gpu exif", "decode gpu"):
+        for steps in ("random_resized_crop 48, flip 0.5, layout chw", "resize 72 bicubic, center_crop 64, vertical_flip",
+                      "random_crop 90 padding 9 fill 1 2 3, flip", "resize 30 61"):  # fmt: skip
+            with serve(encoded, f"{decode}, {steps}", linger=0) as feedd:
+                wanted, got = (consumer.read(feedd, "pictures", 9, seed=3, device=device) for device in (CPU, GPU))
+                assert [batch["crc"] for batch in wanted] == [batch["crc"] for batch in got], (decode, steps)
+                assert decoded(feedd) == [64, 0, 0], (decode, steps)
+
+
 # ---- Who decodes -------------------------------------------------------------------------------------------
 
 

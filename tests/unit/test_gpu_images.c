@@ -168,7 +168,7 @@ static struct image_record hostile(uint32_t *dice) {
     struct image_record record = {
         .kind = draw(dice, 4) ? IMAGE_RECORD_PLANES : draw(dice, 9),
         .sampling = draw(dice, 4),
-        .flags = draw(dice, 15),
+        .flags = draw(dice, 127),
         .width = draw_side(dice),
         .height = draw_side(dice),
         .crop_x = draw_offset(dice),

@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "daemon/dataset/gpu_images.h"
+#include "daemon/image/codec.h"
+#include "daemon/image/exif.h"
 #include "daemon/image/gpu_plan.h"
 #include "daemon/image/pipeline.h"
 #include "daemon/loader/stage/image_table.h"
@@ -27,11 +29,14 @@ static int bytes_needed(const struct stage *stage, uint64_t stored_bytes, uint64
     return 0;
 }
 
-// EXIF's orientation is left to the CPU.
-static bool is_turned(const struct gpu_image_stage *self, const uint8_t *bytes, size_t count) {
-    struct image_header header;
-    return self->image->steps.flags & IMAGE_STEPS_EXIF &&
-           (image_read_header(bytes, count, &header, NULL) < 0 || header.orientation > 1);
+// Of the JPEG; of the image as it is looked at, *width and *height.
+static struct image_orientation orientation_of(const struct gpu_image_stage *self, const uint8_t *bytes,
+                                               size_t count, uint32_t *width, uint32_t *height) {
+    struct image_header header = {.format = IMAGE_JPEG, .width = *width, .height = *height, .orientation = 1};
+    if (self->image->steps.flags & IMAGE_STEPS_EXIF)
+        header.orientation = exif_of_jpeg(bytes, count);
+    image_oriented_size(&header, width, height);
+    return *image_orientation(header.orientation);
 }
 
 // Unless it fits, the CPU has to make the image, or to say what is wrong with it.
@@ -47,10 +52,11 @@ static enum image_gpu_fit plan_for_gpu(struct gpu_image_stage *self, const uint8
         return taken;
     if (count > self->ring_area)
         return IMAGE_GPU_SIZE;
-    if (is_turned(self, bytes, count) ||
-        image_plan_make(&self->plan, &self->image->steps, survey.width, survey.height, place, NULL) < 0)
+    uint32_t width = survey.width, height = survey.height;
+    const struct image_orientation turned = orientation_of(self, bytes, count, &width, &height);
+    if (image_plan_make(&self->plan, &self->image->steps, width, height, place, NULL) < 0)
         return IMAGE_GPU_STEPS;
-    return image_gpu_plan(&self->plan, &survey, self->pool_area, record);
+    return image_gpu_plan(&self->plan, &survey, turned, self->pool_area, record);
 }
 
 static void tally(struct stats_loader *stats, enum image_gpu_fit fit) {
