@@ -199,6 +199,15 @@ def test_an_engine_that_hangs_is_replaced():
         assert any("has not moved" in line for line in feedd.status()["last_errors"])
 
 
+@harness.host_memory
+def test_batches_larger_than_a_kernel_takes():
+    """Loaders decode them. With the JPEGs in it, the batch would even be too large for a ring."""
+    encoded = pictures.some(3, seed=17, least=200, kinds=KINDS)
+    with serve(encoded, "decode gpu, resize 9 9", ring="64M") as feedd:
+        wanted, got = (consumer.read(feedd, "pictures", 65536, device=device) for device in (CPU, devices.SIMULATED))
+        assert [batch["crc"] for batch in wanted] == [batch["crc"] for batch in got]
+
+
 def test_consumers_in_host_memory():
     """They join a feed that others on a GPU have made only if loaders decode for all; then those on GPUs get that, too."""
     encoded = pictures.some(20, seed=9, least=64)
