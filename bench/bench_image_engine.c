@@ -92,7 +92,7 @@ static void load(struct loop *loop, const char *folder, const char *name, struct
     const struct image_place place = {.seed = 1, .position = loop->count};
     check(image_jpeg_look(jpeg, bytes, (size_t)count, &survey, &error), &error);
     check(image_plan_make(&plan, &loop->steps, survey.width, survey.height, &place, &error), &error);
-    if (!image_gpu_plan(&plan, &survey, AREA, &photograph->record)) {
+    if (image_gpu_plan(&plan, &survey, *image_orientation(1), AREA, &photograph->record) != IMAGE_GPU_FITS) {
         loop->left_out++;
         return;
     }

@@ -22,20 +22,23 @@ enum transfer_request_kind {
 
 struct transfer_request {
     uint32_t kind;
-    uint32_t pool;         // all kinds: its id
-    uint32_t owner;        // OPEN_POOL: number of the transfer process in the chunk words of the pool's ring
-    uint32_t consumer;     // ADD_CONSUMER, REMOVE_CONSUMER: bit of ring_slot.unread
+    uint32_t pool;     // all kinds: its id
+    uint32_t owner;    // OPEN_POOL: number of the transfer process in the chunk words of the pool's ring
+    uint32_t consumer; // ADD_CONSUMER, REMOVE_CONSUMER: bit of ring_slot.unread
+    uint32_t
+        tolerant; // OPEN_POOL: an image that cannot be decoded is delivered black; 0: the pool is REFUSED then
     uint64_t memory_bytes; // OPEN_POOL: size of the memory sent along; 0: allocate it
 };
 
 enum transfer_report_kind {
-    TRANSFER_READY = 1,        // the GPU is open
-    TRANSFER_POOL_OPEN,        // descriptor: the pool's memory if this process allocated it
-    TRANSFER_POOL_REFUSED,     // it cannot be opened, and nothing of it is left
-    TRANSFER_POOL_CLOSED,      // nothing of it is in use any more
+    TRANSFER_READY = 1,    // the GPU is open
+    TRANSFER_POOL_OPEN,    // descriptor: the pool's memory if this process allocated it
+    TRANSFER_POOL_REFUSED, // it cannot be opened, or one of its images be decoded, and nothing of it is left
+    TRANSFER_POOL_CLOSED,  // nothing of it is in use any more
     TRANSFER_CONSUMER_REMOVED, // its release words are no longer read
     TRANSFER_CONSUMER_REFUSED, // its release words cannot be read
     TRANSFER_LAGGING,          // copies have been waiting for this consumer's stream
+    TRANSFER_IMAGES,           // who has decoded images since the last such report
     TRANSFER_LOST,             // the GPU can no longer be used; the process ends
 };
 
@@ -53,8 +56,10 @@ struct transfer_report {
     uint32_t consumer;     // CONSUMER_REMOVED, CONSUMER_REFUSED, LAGGING
     uint64_t memory_bytes; // POOL_OPEN
     uint64_t waited_ns;    // LAGGING: how long the oldest copy has waited
-    uint32_t engine;       // READY: enum transfer_engine
-    char text[400];        // with a code: why, in a sentence. READY: the name of the GPU
+    // IMAGES: decoded by the engine and by libjpeg, and delivered black
+    uint64_t engine_images, library_images, refused_images;
+    uint32_t engine; // READY: enum transfer_engine
+    char text[400];  // with a code: why, in a sentence. READY: the name of the GPU
 };
 
 // Sends one structure with `count` descriptors, which are duplicated. 0 or a negative errno; -EAGAIN only if the

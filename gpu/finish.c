@@ -51,9 +51,10 @@ static void put(const struct host_image *image, uint32_t x, uint32_t y, const ui
 static struct finish_pixel fetch(const struct host_image *image, uint32_t x, uint32_t y) {
     const struct image_record *record = &image->record;
     int64_t column = (int64_t)record->crop_x + x, row = (int64_t)record->crop_y + y;
-    column = column < 0 ? 0 : column >= record->width ? record->width - 1 : column;
-    row = row < 0 ? 0 : row >= record->height ? record->height - 1 : row;
-    return finish_pixel_at(&image->planes, (uint32_t)column, (uint32_t)row);
+    const int64_t width = finish_turned_width(record), height = finish_turned_height(record);
+    column = column < 0 ? 0 : column >= width ? width - 1 : column;
+    row = row < 0 ? 0 : row >= height ? height - 1 : row;
+    return finish_turned_pixel_at(record, &image->planes, (uint32_t)column, (uint32_t)row);
 }
 
 // One result: along the first axis for each line of the second, with 8 bits in between.

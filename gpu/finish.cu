@@ -82,8 +82,9 @@ static __device__ void fetch_lines(shared *mine, const finish_planes *planes, bo
     for (uint32_t place = columns ? thread / LINES : thread % step; place < span; place += step) {
         const int32_t x = (int32_t)(columns ? line + number : first + place);
         const int32_t y = (int32_t)(columns ? first + place : line + number);
-        finish_pixel pixel = finish_pixel_at(planes, inside(record->crop_x + x, record->width),
-                                             inside(record->crop_y + y, record->height));
+        finish_pixel pixel =
+            finish_turned_pixel_at(record, planes, inside(record->crop_x + x, finish_turned_width(record)),
+                                   inside(record->crop_y + y, finish_turned_height(record)));
         mine->source[number][place] = make_uchar4(pixel.value[0], pixel.value[1], pixel.value[2], 0);
     }
 }

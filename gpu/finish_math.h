@@ -96,6 +96,27 @@ IMAGE_RECORD_FN struct finish_pixel finish_pixel_at(const struct finish_planes *
     return pixel;
 }
 
+// The size of the decoded part after EXIF's orientation, and its pixel at a place there, which is within it.
+IMAGE_RECORD_FN uint32_t finish_turned_width(const struct image_record *record) {
+    return record->flags & IMAGE_RECORD_SWAPPED ? record->height : record->width;
+}
+
+IMAGE_RECORD_FN uint32_t finish_turned_height(const struct image_record *record) {
+    return record->flags & IMAGE_RECORD_SWAPPED ? record->width : record->height;
+}
+
+IMAGE_RECORD_FN struct finish_pixel finish_turned_pixel_at(const struct image_record *record,
+                                                           const struct finish_planes *planes, uint32_t x,
+                                                           uint32_t y) {
+    uint32_t column = record->flags & IMAGE_RECORD_SWAPPED ? y : x;
+    uint32_t row = record->flags & IMAGE_RECORD_SWAPPED ? x : y;
+    if (record->flags & IMAGE_RECORD_FROM_RIGHT)
+        column = record->width - 1 - column;
+    if (record->flags & IMAGE_RECORD_FROM_BOTTOM)
+        row = record->height - 1 - row;
+    return finish_pixel_at(planes, column, row);
+}
+
 // ---- Weights: see daemon/image/resize.h ----------------------------------------------------------------------
 
 struct finish_window {

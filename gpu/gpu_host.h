@@ -7,6 +7,7 @@
 //   stall_copy=N   the handle's Nth copy never ends, and neither does anything after it on its stream
 //   no_export      it cannot export memory, so it cannot be opened
 //   no_engine      it has no engine that decodes JPEG (daemon/transfer/engine.h)
+//   no_engine_on=N HOST-N, which is not HOST-0, has none
 //   refuse_image=N its engine refuses every Nth image
 //   crash_image=N  its engine ends the process with the Nth image that the process has it decode
 //   stall_image=N  its engine never ends the Nth image that the process has it decode

@@ -14,6 +14,7 @@ HOSTILE_WRAPS      := monotonic_ns clock_nanosleep ppoll connect_socket
 FUZZ_WRAPS_client  := $(HOSTILE_WRAPS)
 FUZZ_WRAPS_ctl     := $(HOSTILE_WRAPS) ctl_complain
 FUZZ_WRAPS_stats   := monotonic_ns nanosleep
+FUZZ_WRAPS_gpu_image := engine_queue_submit
 FUZZ_WRAPS_session := monotonic_ns uv_queue_work task_start task_leave process_start process_stop process_kill process_watch \
                       process_release closer_take closer_take_memory closer_take_socket log_write \
                       turn_clock_enter turn_clock_leave

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/sizes.h"
+
 // Counters only grow, but a reader may see those of a loader between two of its additions.
 static uint64_t grown(uint64_t before, uint64_t after) {
     return after > before ? after - before : 0;
@@ -15,6 +17,17 @@ static double share_of(uint64_t ns, uint64_t workers, double seconds) {
 static double seconds_between(uint64_t before_ns, uint64_t after_ns) {
     double seconds = (double)grown(before_ns, after_ns) / 1e9;
     return seconds < 1e-6 ? 1e-6 : seconds;
+}
+
+// With `decode gpu`, for whatever reason.
+static uint64_t unfit(const struct stats_feed_snapshot *feed) {
+    static const enum loader_counter reasons[] = {LOADER_unfit_format,  LOADER_unfit_coding,
+                                                  LOADER_unfit_colours, LOADER_unfit_ending,
+                                                  LOADER_unfit_size,    LOADER_unfit_steps};
+    uint64_t images = 0;
+    for (size_t i = 0; i < COUNT_OF(reasons); i++)
+        images += feed->loader[reasons[i]];
+    return images;
 }
 
 void rates_between(const struct stats_feed_snapshot *before, const struct stats_feed_snapshot *after,
@@ -34,6 +47,8 @@ void rates_between(const struct stats_feed_snapshot *before, const struct stats_
         .bytes_per_s = (double)FEED_GROWN(bytes) / seconds,
         .read_bytes_per_s = (double)LOADER_GROWN(bytes) / seconds,
         .cached_per_s = (double)LOADER_GROWN(cached) / seconds,
+        .engine_per_s = (double)FEED_GROWN(engine_images) / seconds,
+        .unfit_per_s = (double)grown(unfit(before), unfit(after)) / seconds,
         .ring_full = after->slot_count ? (double)after->slots_ready / (double)after->slot_count : 0,
         .room_wait = share_of(LOADER_GROWN(room_wait_ns), after->loaders, seconds),
         .io_wait = share_of(LOADER_GROWN(io_wait_ns), after->loaders, seconds),

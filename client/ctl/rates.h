@@ -11,6 +11,8 @@ struct feed_rates {
     double bytes_per_s;
     double read_bytes_per_s; // read into the ring: once for all consumers that share it
     double cached_per_s;     // images that loaders took from a cache
+    double engine_per_s;     // images that GPUs' engines decoded
+    double unfit_per_s;      // images that loaders decoded instead
     double ring_full;        // 0..1, the share of slots that are ready; now, not over the time
     double room_wait;        // 0..1 of the loaders' time: the ring was full
     double io_wait;          // 0..1 of the loaders' time: waited for storage

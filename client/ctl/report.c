@@ -46,11 +46,11 @@ void report_daemon(const struct stats_snapshot *now, enum daemon_state state, FI
 }
 
 static const struct column stats_columns[] = {
-    {"FEED", true, 0},        {"NAME", false, 0},     {"DATASET", false, 8},   {"OVER", true, 5},
-    {"SAMPLES/S", true, 0},   {"BATCHES/S", true, 4}, {"MB/S", true, 0},       {"RING", true, 3},
-    {"LOADERS", true, 9},     {"NO ROOM", true, 2},   {"CONSUMERS", true, 10}, {"NO DATA", true, 1},
-    {"ERRORS", true, 6},      {"SKIPPED", true, 7},   {"REPLACED", true, 11},  {"CACHED/S", true, 12},
-    {"BOTTLENECK", false, 0},
+    {"FEED", true, 0},      {"NAME", false, 0},     {"DATASET", false, 8},    {"OVER", true, 5},
+    {"SAMPLES/S", true, 0}, {"BATCHES/S", true, 4}, {"MB/S", true, 0},        {"RING", true, 3},
+    {"LOADERS", true, 9},   {"NO ROOM", true, 2},   {"CONSUMERS", true, 10},  {"NO DATA", true, 1},
+    {"ERRORS", true, 6},    {"SKIPPED", true, 7},   {"REPLACED", true, 11},   {"CACHED/S", true, 12},
+    {"ENGINE/S", true, 13}, {"UNFIT/S", true, 14},  {"BOTTLENECK", false, 0},
 };
 
 static int add_feed(struct table *table, const struct stats_feed_snapshot *feed,
@@ -80,6 +80,8 @@ static int add_feed(struct table *table, const struct stats_feed_snapshot *feed,
     CELL("%" PRIu64, rates->skipped);
     CELL("%" PRIu64, rates->children_replaced);
     ctl_format_count(rates->cached_per_s, cells[at++]);
+    ctl_format_count(rates->engine_per_s, cells[at++]);
+    ctl_format_count(rates->unfit_per_s, cells[at++]);
     CELL("%s", verdict_word(verdict->bound));
 #undef CELL
     return table_add(table, texts);
@@ -229,12 +231,13 @@ static json_t *verdict_json(const struct verdict *verdict) {
 
 static json_t *rates_json(const struct feed_rates *rates, const struct verdict *verdict) {
     json_t *json = json_pack(
-        "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:s}", "seconds",
+        "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:s}", "seconds",
         rates->seconds, "samples_per_s", rates->samples_per_s, "batches_per_s", rates->batches_per_s,
         "bytes_per_s", rates->bytes_per_s, "read_bytes_per_s", rates->read_bytes_per_s, "cached_per_s",
-        rates->cached_per_s, "ring_full", rates->ring_full, "room_wait", rates->room_wait, "io_wait",
-        rates->io_wait, "consumer_wait", rates->consumer_wait, "read_errors", (json_int_t)rates->read_errors,
-        "skipped", (json_int_t)rates->skipped, "children_replaced", (json_int_t)rates->children_replaced,
+        rates->cached_per_s, "engine_per_s", rates->engine_per_s, "unfit_per_s", rates->unfit_per_s,
+        "ring_full", rates->ring_full, "room_wait", rates->room_wait, "io_wait", rates->io_wait,
+        "consumer_wait", rates->consumer_wait, "read_errors", (json_int_t)rates->read_errors, "skipped",
+        (json_int_t)rates->skipped, "children_replaced", (json_int_t)rates->children_replaced,
         "consumers_detached", (json_int_t)rates->consumers_detached, "bottleneck",
         verdict_word(verdict->bound));
     json_object_set_new(json, "verdict", verdict_json(verdict));

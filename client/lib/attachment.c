@@ -48,6 +48,12 @@ static bool confirms(const struct attachment *fresh, const struct attachment *be
     return !before && fresh->request->options.wait_for > 1;
 }
 
+// If loaders decoded the images of a shared feed, since the GPU of one consumer has no engine, they are to do that
+// again after a loss of the daemon, whichever consumer returns first.
+static bool finishes_images(const struct gpu *gpu, const struct attachment *before) {
+    return gpu && gpu_finishes(gpu) && (!before || !before->request->share || before->finisher.gpu);
+}
+
 static int send_attach(struct attachment *fresh, struct gpu *gpu, const struct attachment *before,
                        uint64_t deadline, struct error *error) {
     const struct feed_options *options = &fresh->request->options;
@@ -73,7 +79,7 @@ static int send_attach(struct attachment *fresh, struct gpu *gpu, const struct a
         attach.share = fresh->request->share;
     if (gpu)
         attach.device = gpu->uuid;
-    attach.finishes_images = gpu && gpu_finishes(gpu);
+    attach.finishes_images = finishes_images(gpu, before);
     if (fresh->request->resume)
         attach.resume = fresh->request->resume;
     int err = before ? continue_from(&attach, before, token, error) : 0;

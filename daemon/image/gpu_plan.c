@@ -15,14 +15,45 @@ static void cover(uint32_t first, uint32_t count, uint32_t whole, uint32_t *begi
     *length = (uint32_t)min_u64(align_up((uint64_t)first + count + MARGIN, GRID), whole) - *begin;
 }
 
-bool image_gpu_plan(const struct image_plan *plan, const struct image_jpeg_survey *survey, uint64_t area,
-                    struct image_record *record) {
+// `needed`: pixels of the image after its orientation, which begin in the crop.
+static void place(const struct image_jpeg_survey *survey, struct image_orientation turned,
+                  const struct image_rect *crop, struct image_rect needed, struct image_record *record) {
+    needed.x += crop->x;
+    needed.y += crop->y;
+    needed = image_rect_stored(turned, needed, survey->width, survey->height);
+    cover(needed.x, needed.width, survey->width, &record->x, &record->width);
+    cover(needed.y, needed.height, survey->height, &record->y, &record->height);
+    const struct image_box stored = {record->x, record->y, record->x + record->width,
+                                     record->y + record->height};
+    const struct image_box part = image_box_oriented(turned, stored, survey->width, survey->height);
+    record->crop_x = (int32_t)crop->x - (int32_t)part.left;
+    record->crop_y = (int32_t)crop->y - (int32_t)part.top;
+}
+
+enum image_gpu_fit image_gpu_takes(const struct image_jpeg_survey *survey) {
+    if (!survey->baseline)
+        return IMAGE_GPU_CODING;
+    if (!survey->regular_colours)
+        return IMAGE_GPU_COLOURS;
+    if (!survey->plain)
+        return IMAGE_GPU_ENDING;
+    if (survey->width < SIDE_LEAST || survey->height < SIDE_LEAST ||
+        (uint64_t)survey->width * survey->height > IMAGE_RECORD_WHOLE_MOST)
+        return IMAGE_GPU_SIZE;
+    return IMAGE_GPU_FITS;
+}
+
+enum image_gpu_fit image_gpu_plan(const struct image_plan *plan, const struct image_jpeg_survey *survey,
+                                  struct image_orientation turned, uint64_t area,
+                                  struct image_record *record) {
     const struct image_pass *pass = &plan->passes[0];
     const struct image_resize *resize = &pass->resize;
     struct image_rect needed = resize->part;
-    if (!survey->plain || survey->width < SIDE_LEAST || survey->height < SIDE_LEAST || plan->count != 1 ||
-        !resize->part.width)
-        return false;
+    const enum image_gpu_fit taken = image_gpu_takes(survey);
+    if (taken != IMAGE_GPU_FITS)
+        return taken;
+    if (plan->count != 1 || !resize->part.width)
+        return IMAGE_GPU_STEPS;
     if (pass->resized)
         image_resize_needs(resize, &needed);
     *record = (struct image_record){
@@ -30,7 +61,10 @@ bool image_gpu_plan(const struct image_plan *plan, const struct image_jpeg_surve
         .sampling = survey->sampling,
         .flags = (pass->mirrored ? IMAGE_RECORD_MIRRORED : 0) | (pass->flipped ? IMAGE_RECORD_FLIPPED : 0) |
                  (pass->resized && image_resize_order_13(resize) ? IMAGE_RECORD_COLUMNS_FIRST : 0) |
-                 (pass->resized && resize->filter == IMAGE_BICUBIC ? IMAGE_RECORD_BICUBIC : 0),
+                 (pass->resized && resize->filter == IMAGE_BICUBIC ? IMAGE_RECORD_BICUBIC : 0) |
+                 (turned.from_right ? IMAGE_RECORD_FROM_RIGHT : 0) |
+                 (turned.from_bottom ? IMAGE_RECORD_FROM_BOTTOM : 0) |
+                 (turned.swapped ? IMAGE_RECORD_SWAPPED : 0),
         .crop_width = pass->crop.width,
         .crop_height = pass->crop.height,
         .result_width = resize->width,
@@ -45,9 +79,8 @@ bool image_gpu_plan(const struct image_plan *plan, const struct image_jpeg_surve
     memcpy(record->fill, pass->fill, sizeof pass->fill);
     record->image_width = survey->width;
     record->image_height = survey->height;
-    cover(pass->crop.x + needed.x, needed.width, survey->width, &record->x, &record->width);
-    cover(pass->crop.y + needed.y, needed.height, survey->height, &record->y, &record->height);
-    record->crop_x = (int32_t)pass->crop.x - (int32_t)record->x;
-    record->crop_y = (int32_t)pass->crop.y - (int32_t)record->y;
-    return image_record_fits(record, area);
+    place(survey, turned, &pass->crop, needed, record);
+    if (image_record_plane_bytes(record) > area)
+        return IMAGE_GPU_SIZE;
+    return image_record_fits(record, area) ? IMAGE_GPU_FITS : IMAGE_GPU_STEPS;
 }

@@ -255,11 +255,15 @@ static uint32_t sampling_of(const struct jpeg_decompress_struct *library) {
 }
 
 // Rows come one after another, so that neither memory nor time grows with the number of scans.
-static bool is_plain(const struct jpeg_decompress_struct *library) {
+static bool is_baseline(const struct jpeg_decompress_struct *library) {
+    return !library->progressive_mode && !library->arith_code && library->data_precision == 8 &&
+           library->comps_in_scan == library->num_components;
+}
+
+static bool has_regular_colours(const struct jpeg_decompress_struct *library) {
     const bool grey = library->num_components == 1 && library->jpeg_color_space == JCS_GRAYSCALE;
     const bool colours = library->num_components == 3 && library->jpeg_color_space == JCS_YCbCr;
-    return !library->progressive_mode && !library->arith_code && library->data_precision == 8 &&
-           library->comps_in_scan == library->num_components && (grey || (colours && sampling_of(library)));
+    return grey || (colours && sampling_of(library));
 }
 
 static int look(struct image_jpeg *jpeg) {
@@ -271,9 +275,11 @@ static int look(struct image_jpeg *jpeg) {
     survey->width = library->image_width;
     survey->height = library->image_height;
     survey->sampling = sampling_of(library);
-    survey->plain = is_plain(library);
-    if (!survey->plain)
+    survey->baseline = is_baseline(library);
+    survey->regular_colours = has_regular_colours(library);
+    if (!survey->baseline || !survey->regular_colours)
         return 0;
+    survey->plain = true;
     library->raw_data_out = TRUE;
     jpeg_start_decompress(library); // the tables are there, and make sense
     return 0;
@@ -301,7 +307,8 @@ static int decode_planes(struct image_jpeg *jpeg) {
     int err = read_header(jpeg);
     if (err)
         return err;
-    if (!is_plain(library) || sampling_of(library) != record->sampling ||
+    if (!is_baseline(library) || !has_regular_colours(library) || sampling_of(library) != record->sampling ||
+        library->image_width != record->image_width || library->image_height != record->image_height ||
         record->x + (uint64_t)record->width > library->image_width ||
         record->y + (uint64_t)record->height > library->image_height)
         return error_set(jpeg->error, -EBADMSG, "its JPEG image is not the one that was planned for");

@@ -25,9 +25,10 @@ int image_jpeg_decode(struct image_jpeg *jpeg, const uint8_t *bytes, size_t coun
 // What a JPEG is to an engine that decodes only plain ones.
 struct image_jpeg_survey {
     uint32_t width, height;
-    uint32_t sampling; // enum image_sampling
-    bool
-        plain; // baseline, one scan, grey or YCbCr in one of those samplings, with its end. Else `sampling` is 0
+    uint32_t sampling;    // enum image_sampling
+    bool baseline;        // and in one scan
+    bool regular_colours; // grey, or YCbCr in one of those samplings; else `sampling` is 0
+    bool plain;           // both, and it ends with its end
 };
 
 // Errors are those of image_jpeg_decode: what the header says is all wrong.

@@ -92,6 +92,7 @@ static void run(struct staging *staging, uint32_t first, uint32_t count) {
         .first_position = plan->claim.first_position + first,
         .stored_sample = chunk_stored_sample(plan, staging->segment, first),
         .cached = extent->cached ? extent->cached[first] : (struct sample_cached){0},
+        .stats = plan->stats,
         .refused = take_refusal,
         .context = staging,
     };

@@ -11,8 +11,10 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/log.h"
+#include "daemon/transfer/reporting.h"
 
 #define MEASURED_BYTES (128ull << 20)
+#define TELL_IMAGES_NS (250 * NS_PER_MS)
 
 enum {
     POOL_FD_SOURCE,
@@ -71,7 +73,7 @@ int device_ring_begin(struct gpu *gpu, struct engine_queue *engine, const struct
         err = copies_open(&pool->copies, gpu, &pool->ring, request->owner, &pool->memory, error);
     if (!err && images_wanted(&pool->copies.source, &pool->ring))
         err = images_open(&pool->copies.images, gpu, engine, &pool->copies.source, &pool->ring,
-                          pool->memory.address, error);
+                          pool->memory.address, request->tolerant, error);
     if (!err) {
         pool->copies.pinned = &pool->registration;
         err = registration_begin(&pool->registration, gpu, &pool->copies.source, error);
@@ -95,10 +97,25 @@ int device_ring_prepare(struct device_ring *pool, struct error *error) {
     return left;
 }
 
-static void tell_images(const struct device_ring *pool) {
+void device_ring_tell_images(struct device_ring *pool, uint64_t now) {
+    if (!pool->copies.images || now < pool->told_images_ns + TELL_IMAGES_NS)
+        return;
+    const struct images_counts counts = images_count(pool->copies.images), told = pool->told_images;
+    const struct transfer_report more = {.engine_images = counts.by_engine - told.by_engine,
+                                         .library_images = counts.by_library - told.by_library,
+                                         .refused_images = counts.refused - told.refused};
+    pool->told_images_ns = now;
+    pool->told_images = counts;
+    if (more.engine_images || more.library_images || more.refused_images)
+        reporting_send(TRANSFER_IMAGES, pool->id, NULL, &more, -1);
+}
+
+// The supervisor hears of the last ones before it hears that the pool is closed.
+static void tell_images(struct device_ring *pool) {
     if (!pool->copies.images)
         return;
     const struct images_counts counts = images_count(pool->copies.images);
+    device_ring_tell_images(pool, UINT64_MAX);
     log_info("pool %" PRIu32 ": %" PRIu64 " images decoded by the engine, %" PRIu64 " by libjpeg, %" PRIu64
              " by loaders",
              pool->id, counts.by_engine, counts.by_library, counts.finished);

@@ -23,6 +23,8 @@ struct device_ring {
     struct copies copies;
     uint64_t registering_ns;
     uint64_t reported_lag_ns;
+    struct images_counts told_images; // what the supervisor knows
+    uint64_t told_images_ns;
 };
 
 // Takes over the descriptors of an OPEN_POOL, and closes them on failure. `engine` may be NULL.
@@ -40,6 +42,9 @@ void device_ring_remove_consumer(struct device_ring *pool, uint32_t consumer);
 
 // Copies the ring's slots to the pool, which is not in use yet, to measure the speed of the bus in bytes per second.
 int device_ring_measure_bus(struct device_ring *pool, uint64_t *bytes_per_s, struct error *error);
+
+// Tells the supervisor who has decoded images since it was last told, a few times per second.
+void device_ring_tell_images(struct device_ring *pool, uint64_t now);
 
 // The supervisor has something to look at.
 void device_ring_wake(const struct device_ring *pool);

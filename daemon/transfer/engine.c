@@ -1,5 +1,6 @@
 #include "daemon/transfer/engine.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,9 +33,15 @@ struct engine {
 
 // ---- Simulated ---------------------------------------------------------------------------------------------
 
+static bool has_none(const struct engine *engine) {
+    char uuid[GPU_UUID_BYTES];
+    snprintf(uuid, sizeof uuid, "HOST-%" PRIu64, engine->faults.no_engine_on);
+    return engine->faults.no_engine || (engine->faults.no_engine_on && strcmp(engine->gpu->uuid, uuid) == 0);
+}
+
 static int open_simulated(struct engine *engine, struct error *error) {
     int err = host_faults_read(&engine->faults, error);
-    if (!err && engine->faults.no_engine)
+    if (!err && has_none(engine))
         err = error_set(error, -ENOTSUP, "this simulated GPU has no engine");
     return err ? err : image_jpeg_open(&engine->jpeg, error);
 }

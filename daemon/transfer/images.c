@@ -10,7 +10,8 @@
 #include "daemon/log.h"
 #include "daemon/transfer/plain_jpeg.h"
 
-#define LIBRARY_AT_ONCE 8u // images that libjpeg decodes before they are copied
+#define LIBRARY_AT_ONCE 8u         // images that libjpeg decodes before they are copied,
+#define LIBRARY_PIXELS  (2u << 20) // ... or fewer that have so many pixels together
 #define ROOM_STEP       (16u << 20)
 
 // Memory that is registered with the GPU.
@@ -21,7 +22,7 @@ struct pinned {
 
 // A batch whose images are being decoded.
 struct work {
-    bool busy;
+    bool busy; // until the GPU has done all of its work, which may read `bytes`
     struct images_batch batch;
     struct engine_job job;
     struct engine_image *jobs; // all of its images; the engine has those in front
@@ -36,6 +37,7 @@ struct images {
     struct engine_queue *engine; // NULL: there is none
     const struct ring *source, *pool;
     uint64_t pool_address;
+    bool tolerant;
     struct image_jpeg *jpeg;
     struct pinned records; // of each slot of the pool and each field with images
     struct pinned planes;  // that libjpeg makes
@@ -112,13 +114,17 @@ static int allocate(struct images *images, struct error *error) {
 }
 
 int images_open(struct images **images, struct gpu *gpu, struct engine_queue *engine,
-                const struct ring *source, const struct ring *pool, uint64_t pool_address,
+                const struct ring *source, const struct ring *pool, uint64_t pool_address, bool tolerant,
                 struct error *error) {
     struct images *made = calloc(1, sizeof *made);
     if (!made)
         return error_set(error, -ENOMEM, "no memory for images");
-    *made = (struct images){
-        .gpu = gpu, .engine = engine, .source = source, .pool = pool, .pool_address = pool_address};
+    *made = (struct images){.gpu = gpu,
+                            .engine = engine,
+                            .source = source,
+                            .pool = pool,
+                            .pool_address = pool_address,
+                            .tolerant = tolerant};
     int err = check_fields(made, error);
     if (!err)
         err = allocate(made, error);
@@ -184,6 +190,16 @@ static uint64_t pixels_of(const struct field_work *field, uint32_t sample) {
            sample * field->area;
 }
 
+// This process has other users' pools, too, so it carries on.
+static int refuse(struct images *images, struct image_record *record, const char *why, struct error *error) {
+    if (!images->counts.refused++ && images->tolerant)
+        log_warning("an image that cannot be decoded is delivered black: %s", why);
+    record->kind = IMAGE_RECORD_NONE;
+    return images->tolerant
+               ? 0
+               : error_set(error, IMAGES_REFUSED, "an image cannot be decoded for the GPU: %s", why);
+}
+
 static bool make_room(struct work *work, uint64_t bytes) {
     if (bytes <= work->room)
         return true;
@@ -200,7 +216,7 @@ static int gather_jpeg(struct field_work *field, uint32_t sample, struct image_r
                        struct error *error) {
     struct work *work = field->work;
     if (!make_room(work, work->used + record->bytes))
-        return error_set(error, -ENOMEM, "no memory for the images of a batch");
+        return refuse(field->images, record, "there is no memory for its bytes", error);
     memcpy(work->bytes + work->used, field->from + sample * field->from_bytes + sizeof *record,
            record->bytes);
     work->places[work->count] = work->used;
@@ -222,10 +238,11 @@ static int gather(struct field_work *field, struct error *error) {
             err = gpu_copy_in(images->gpu, field->work->job.stream, pixels_of(field, i),
                               sample + sizeof *record, record->bytes, error);
             images->counts.finished++;
-        } else if (inside && record->kind == IMAGE_RECORD_JPEG && image_record_fits(record, field->area)) {
+        } else if (inside && record->kind == IMAGE_RECORD_JPEG && record->bytes &&
+                   image_record_fits(record, field->area)) {
             err = gather_jpeg(field, i, record, error);
         } else {
-            record->kind = IMAGE_RECORD_NONE; // a loader has written what it should not
+            err = refuse(images, record, "a loader describes it incorrectly", error);
         }
     }
     return err;
@@ -259,7 +276,8 @@ int images_begin(struct images *images, gpu_stream stream, const struct images_b
     const uint64_t to = images->pool_address + batch->slot * pool->slot_bytes;
     uint32_t number = 0;
     int err = 0;
-    *place = images->works[0].busy;
+    for (*place = 0; images->works[*place].busy;)
+        ++*place;
     struct work *work = &images->works[*place];
     work->batch = *batch;
     work->job.stream = stream;
@@ -282,7 +300,10 @@ int images_begin(struct images *images, gpu_stream stream, const struct images_b
 }
 
 bool images_have_room(const struct images *images) {
-    return !images->works[0].busy || !images->works[1].busy;
+    for (uint32_t i = 0; i < IMAGES_AT_ONCE; i++)
+        if (!images->works[i].busy)
+            return true;
+    return false;
 }
 
 bool images_are_decoded(const struct images *images, uint32_t place) {
@@ -292,20 +313,13 @@ bool images_are_decoded(const struct images *images, uint32_t place) {
 
 // ---- The second half: what the engine has left -------------------------------------------------------------
 
-// Only a loader that has been taken over writes such an image. This process has other users' pools, too, so it carries
-// on.
-static void refuse(struct images *images, struct image_record *record, const struct error *why) {
-    if (!images->counts.refused++)
-        log_warning("an image that cannot be decoded, which a loader has let through, is delivered black: %s",
-                    why->text);
-    record->kind = IMAGE_RECORD_NONE;
-}
-
 // A few at a time: their memory is used again, and meanwhile the process says that it is alive. 1: there are more.
 static int decode_with_library(struct images *images, struct work *work, struct error *error) {
     uint32_t held = 0;
+    uint64_t pixels = 0;
     int err = 0;
-    for (; work->next < work->count && held < LIBRARY_AT_ONCE && !err; work->next++) {
+    for (; work->next < work->count && held < LIBRARY_AT_ONCE && pixels < LIBRARY_PIXELS && !err;
+         work->next++) {
         struct engine_image *job = &work->jobs[work->next];
         struct error why = {0};
         if (job->decoded) {
@@ -313,12 +327,10 @@ static int decode_with_library(struct images *images, struct work *work, struct 
             continue;
         }
         uint8_t *planes = images->planes.memory + held++ * images->area;
+        pixels += (uint64_t)job->record->image_width * job->record->image_height;
         err = image_jpeg_planes(images->jpeg, job->bytes, job->record->bytes, job->record, planes, &why);
-        if (err == -ENOMEM)
-            return error_set(error, err, "%s", why.text);
         if (err) {
-            refuse(images, job->record, &why);
-            err = 0;
+            err = refuse(images, job->record, why.text, error);
             continue;
         }
         images->counts.by_library++;
@@ -345,7 +357,6 @@ int images_end(struct images *images, uint32_t place, struct error *error) {
     uint32_t number = 0;
     int err = work->job.err ? error_set(error, work->job.err, "%s", work->job.error.text)
                             : decode_with_library(images, work, error);
-    work->busy = err > 0;
     if (err)
         return err;
     for (uint32_t i = 0; i < images->pool->header->field_count && !err; i++) {
@@ -355,4 +366,8 @@ int images_end(struct images *images, uint32_t place, struct error *error) {
         err = send_records(&field, error);
     }
     return err;
+}
+
+void images_release(struct images *images, uint32_t place) {
+    images->works[place].busy = false;
 }

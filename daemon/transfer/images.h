@@ -10,7 +10,13 @@
 #include "daemon/transfer/engine_queue.h"
 #include "shm/ring.h"
 
-#define IMAGES_AT_ONCE 2u // batches
+// Batches: one whose planes are still being copied, one that the engine decodes, and one that it is given next.
+#define IMAGES_AT_ONCE 3u
+
+// There is no memory for an image, or neither the engine nor libjpeg can decode it: then a loader that has been taken
+// over let it through. The sentence says which. Nothing more can be done with the pool; the GPU and its other pools are
+// as they were.
+#define IMAGES_REFUSED (-ECANCELED)
 
 struct images;
 
@@ -26,8 +32,9 @@ struct images_batch {
 bool images_wanted(const struct ring *source, const struct ring *pool);
 
 // `engine` may be NULL; then libjpeg decodes everything. The rings outlive it.
+// `tolerant`: what cannot be decoded is delivered black; else the batch with it is refused.
 int images_open(struct images **images, struct gpu *gpu, struct engine_queue *engine,
-                const struct ring *source, const struct ring *pool, uint64_t pool_address,
+                const struct ring *source, const struct ring *pool, uint64_t pool_address, bool tolerant,
                 struct error *error);
 // Waits until the engine has done what it was given. NULL is fine.
 void images_settle(struct images *images);
@@ -36,14 +43,17 @@ void images_close(struct images *images);
 
 // Whether another batch can be begun.
 bool images_have_room(const struct images *images);
-// *place says which one it is until it is ended. Errors are those of the GPU, and -ENOMEM.
+// *place says which one it is until it is released. Errors are those of the GPU, and IMAGES_REFUSED.
 int images_begin(struct images *images, gpu_stream stream, const struct images_batch *batch, uint32_t *place,
                  struct error *error);
 bool images_are_decoded(const struct images *images, uint32_t place);
 // Queues the rest on the stream. 1: libjpeg has decoded some of them, and it is to be called again. Errors are those of
-// the GPU, and -ENOMEM. A JPEG that neither the engine nor libjpeg can decode is delivered black: a loader that lets
-// one through has been taken over.
+// the GPU, and IMAGES_REFUSED.
 int images_end(struct images *images, uint32_t place, struct error *error);
+
+// All that was queued for a batch that has been ended is done. Until then, its copies of JPEGs stay as they are: that
+// nvJPEG has returned does not say that its copies from host memory, which it queues on the stream, are done.
+void images_release(struct images *images, uint32_t place);
 
 // How many images the engine and libjpeg have decoded, how many came finished, and how many nobody can decode.
 struct images_counts {

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "base/queue.h"
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/confine/confine.h"
@@ -15,6 +16,7 @@
 #include "daemon/log.h"
 #include "daemon/role.h"
 #include "daemon/transfer/device_ring.h"
+#include "daemon/transfer/reporting.h"
 #include "gpu/gpu_cuda_ranges.h"
 #include "shm/ring_loader.h"
 #include "shm/stats.h"
@@ -42,25 +44,6 @@ struct transfer {
     uint64_t nap_ns; // the last one while waiting for releases
     struct error failure;
 };
-
-// ---- To the supervisor -------------------------------------------------------------------------------------
-
-static void report(uint32_t kind, uint32_t pool, const struct error *error, struct transfer_report *more,
-                   int fd) {
-    struct transfer_report message = more ? *more : (struct transfer_report){0};
-    message.kind = kind;
-    message.pool = pool;
-    if (error) {
-        message.code = error->code;
-        snprintf(message.text, sizeof message.text, "%.*s", (int)sizeof message.text - 1, error->text);
-    }
-    // The socket blocks. A report that is lost would be waited for indefinitely; a process that ends is replaced.
-    int err = control_send(HERITAGE_CONTROL, &message, sizeof message, &fd, fd >= 0);
-    if (err) {
-        log_error("cannot report to the supervisor: %s", strerror(-err));
-        _exit(EXIT_FAILURE); // without the driver's exit handlers, as below
-    }
-}
 
 static void update_gauges(const struct transfer *transfer) {
     const struct device_ring *pool;
@@ -94,7 +77,7 @@ static void open_pool(struct transfer *transfer, const struct transfer_request *
     struct device_ring *pool = NULL;
     struct error error = {0};
     if (device_ring_begin(transfer->gpu, transfer->engine, request, fds, fd_count, &pool, &error) < 0) {
-        report(TRANSFER_POOL_REFUSED, request->pool, &error, NULL, -1);
+        reporting_send(TRANSFER_POOL_REFUSED, request->pool, &error, NULL, -1);
         return;
     }
     pool->copies.latencies = transfer->stats->latencies;
@@ -128,7 +111,7 @@ static bool prepare_one(struct transfer *transfer) {
     if (left == 0)
         left = measure_bus(transfer, pool, &error);
     if (left < 0) {
-        report(TRANSFER_POOL_REFUSED, pool->id, &error, NULL, -1);
+        reporting_send(TRANSFER_POOL_REFUSED, pool->id, &error, NULL, -1);
         drop_pool(transfer, pool);
         return true;
     }
@@ -138,7 +121,7 @@ static bool prepare_one(struct transfer *transfer) {
     stats_add(&transfer->stats->counters[GPU_registering_ns], pool->registering_ns);
     update_gauges(transfer);
     struct transfer_report more = {.memory_bytes = pool->memory.bytes};
-    report(TRANSFER_POOL_OPEN, pool->id, NULL, &more, pool->memory_fd);
+    reporting_send(TRANSFER_POOL_OPEN, pool->id, NULL, &more, pool->memory_fd);
     close_fd(&pool->memory_fd);
     return true;
 }
@@ -157,18 +140,18 @@ static void handle(struct transfer *transfer, const struct transfer_request *req
     case TRANSFER_CLOSE_POOL:
         if (pool)
             drop_pool(transfer, pool);
-        report(TRANSFER_POOL_CLOSED, request->pool, NULL, NULL, -1);
+        reporting_send(TRANSFER_POOL_CLOSED, request->pool, NULL, NULL, -1);
         break;
     case TRANSFER_ADD_CONSUMER:
         if (!pool || fd_count != 1)
             break;
         if (device_ring_add_consumer(pool, request->consumer, fds[0], &error) < 0)
-            report(TRANSFER_CONSUMER_REFUSED, pool->id, &error, &answer, -1);
+            reporting_send(TRANSFER_CONSUMER_REFUSED, pool->id, &error, &answer, -1);
         return;
     case TRANSFER_REMOVE_CONSUMER:
         if (pool)
             device_ring_remove_consumer(pool, request->consumer);
-        report(TRANSFER_CONSUMER_REMOVED, request->pool, NULL, &answer, -1);
+        reporting_send(TRANSFER_CONSUMER_REMOVED, request->pool, NULL, &answer, -1);
         break;
     default:
         log_warning("unknown request %" PRIu32 " from the supervisor", request->kind);
@@ -206,7 +189,7 @@ static void report_lag(struct device_ring *pool, uint64_t now) {
     for (uint64_t rest = copies_held_up(&pool->copies, now - LAG_REPORT_NS, since); rest; rest &= rest - 1) {
         struct transfer_report more = {.consumer = (uint32_t)__builtin_ctzll(rest)};
         more.waited_ns = now - since[more.consumer];
-        report(TRANSFER_LAGGING, pool->id, NULL, &more, -1);
+        reporting_send(TRANSFER_LAGGING, pool->id, NULL, &more, -1);
     }
 }
 
@@ -219,16 +202,29 @@ static void count_time(struct transfer *transfer, const struct activity *activit
         stats_add(&transfer->stats->counters[GPU_release_wait_ns], passed);
 }
 
+// Of one feed; the others go on.
+static void refuse_pool(struct transfer *transfer, struct device_ring *pool) {
+    const uint32_t id = pool->id;
+    drop_pool(transfer, pool);
+    transfer->failure.code = -EIO; // as where a loader cannot decode it
+    reporting_send(TRANSFER_POOL_REFUSED, id, &transfer->failure, NULL, -1);
+    transfer->failure = (struct error){0};
+}
+
 static int step_all(struct transfer *transfer, uint64_t now, struct activity *activity) {
-    struct device_ring *pool;
+    struct device_ring *pool, *next;
     *activity = (struct activity){0};
-    LIST_FOREACH(pool, &transfer->pools, link) {
+    LIST_FOREACH_SAFE(pool, &transfer->pools, link, next) {
         struct copies *copies = &pool->copies;
         uint64_t copied = copies->copied, bytes = copies->copied_bytes;
         bool wake = false;
         if (!pool->open)
             continue;
         int err = copies_step(copies, now, &wake, &transfer->failure);
+        if (err == IMAGES_REFUSED) {
+            refuse_pool(transfer, pool);
+            continue;
+        }
         if (err)
             return err;
         if (wake)
@@ -238,6 +234,7 @@ static int step_all(struct transfer *transfer, uint64_t now, struct activity *ac
         activity->bytes_under_way += copies->bytes_under_way;
         activity->waiting |= copies->waiting_count > 0;
         report_lag(pool, now);
+        device_ring_tell_images(pool, now);
     }
     return 0;
 }
@@ -324,7 +321,7 @@ static void report_ready(struct transfer *transfer) {
         ready.engine =
             engine_queue_open(&transfer->engine, transfer->gpu, &why) ? ENGINE_MISSING : ENGINE_WORKS;
     snprintf(ready.text + length + 1, sizeof ready.text - (size_t)length - 1, "%.*s", TEXT_MOST, why.text);
-    report(TRANSFER_READY, 0, NULL, &ready, -1);
+    reporting_send(TRANSFER_READY, 0, NULL, &ready, -1);
 }
 
 static int open_gpu(struct transfer *transfer, struct error *error) {
@@ -385,7 +382,7 @@ int transfer_run(void) {
         err = serve(&transfer);
     if (err) {
         log_error("%s", transfer.failure.text);
-        report(TRANSFER_LOST, 0, &transfer.failure, NULL, -1);
+        reporting_send(TRANSFER_LOST, 0, &transfer.failure, NULL, -1);
         // Exit without running the driver's exit handlers; the process's GPU resources go with it.
         _exit(EXIT_FAILURE);
     }

@@ -15,6 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "tests/integration"))
 import arrow_seeds  # noqa: E402
+import gpu_image_seeds  # noqa: E402
 import image_seeds  # noqa: E402
 import image_step_seeds  # noqa: E402
 import packed_seeds  # noqa: E402
@@ -361,7 +362,7 @@ TARGETS = {"frame": frames, "config": configs, "source": sources, "tar": archive
            "text": texts, "stats": statistics, "ring": rings, "client": clients, "ctl": commands,
            "session": sessions, "arrow": arrow_seeds.seeds, "parquet": parquet_seeds.seeds, "folder": folders,
            "packed": packed_seeds.seeds, "image": image_seeds.images, "image_steps": image_step_seeds.seeds,
-           "sample_cache": sample_caches}  # fmt: skip
+           "sample_cache": sample_caches, "gpu_image": gpu_image_seeds.seeds}  # fmt: skip
 
 
 def main():

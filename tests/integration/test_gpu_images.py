@@ -99,6 +99,26 @@ def test_other_shapes():
             assert [batch["crc"] for batch in wanted] == [batch["crc"] for batch in got], steps
 
 
+def test_turned_images():
+    """As EXIF says, in all eight ways, with every sampling that an engine takes; and with the same EXIF, but without `exif`."""
+    encoded = []
+    for i in range(64):
+        exif = pictures.Image.Exif()
+        exif[0x0112] = 1 + i % 8
+        image = pictures.picture(100 + i, 201 + 7 * (i % 5), 150 + 9 * (i % 7))
+        image = image.convert("L") if i // 8 % 4 == 3 else image
+        file = pictures.io.BytesIO()
+        image.save(file, "JPEG", quality=90, exif=exif, **({} if image.mode == "L" else {"subsampling": i // 8 % 4}))
+        encoded.append(file.getvalue())
+    for decode in ("decode gpu exif", "decode gpu"):
+        for steps in ("random_resized_crop 48, flip 0.5, layout chw", "resize 72 bicubic, center_crop 64, vertical_flip",
+                      "random_crop 90 padding 9 fill 1 2 3, flip", "resize 30 61"):  # fmt: skip
+            with serve(encoded, f"{decode}, {steps}", linger=0) as feedd:
+                wanted, got = (consumer.read(feedd, "pictures", 9, seed=3, device=device) for device in (CPU, GPU))
+                assert [batch["crc"] for batch in wanted] == [batch["crc"] for batch in got], (decode, steps)
+                assert decoded(feedd) == [64, 0, 0], (decode, steps)
+
+
 # ---- Who decodes -------------------------------------------------------------------------------------------
 
 
@@ -107,6 +127,38 @@ def test_status_says_who_decodes():
     with serve(encoded, device_linger=30) as feedd:
         check_training(feedd, encoded)
         assert [gpu["images"] for gpu in feedd.status()["gpus"]] == ["engine"]
+
+
+@harness.host_memory
+def test_statistics_say_who_decodes_and_why():
+    """Of each kind another number of images, so that none is taken for another."""
+    flat = pictures.Image.new("RGB", (400, 400), (9, 99, 199))  # few bytes, and reduced to less than a twelfth
+    of_kind = {
+        "unfit_format": [pictures.encode(pictures.picture(1, 240, 220), "webp")],
+        "unfit_coding": [pictures.encode(pictures.picture(2, 240, 220), "progressive.jpg")] * 2,
+        "unfit_colours": [pictures.encode(pictures.picture(3, 120, 110), "cmyk.jpg")] * 3,
+        "unfit_ending": [pictures.encode(pictures.picture(4, 240, 220), "jpg") + b"more"] * 4,
+        "unfit_size": [pictures.encode(pictures.picture(5, 12, 60), "jpg")] * 5,
+        "unfit_steps": [pictures.encode(flat, "jpg")] * 6,
+    }
+    encoded = pictures.some(30, seed=16, least=200, most=280, kinds=ALIKE) + sum(of_kind.values(), [])
+    faults = {devices.FAULTS: "refuse_image=5"}
+    with serve(encoded, "decode gpu, resize 24 24", environment=faults, linger=30) as feedd:
+        wanted = consumer.read(feedd, "pictures", 7, device=CPU)
+        got = consumer.read(feedd, "pictures", 7, device=devices.SIMULATED)
+        assert [batch["crc"] for batch in wanted] == [batch["crc"] for batch in got]
+
+        def counters():
+            feeds = feedd.statistics()["feeds"]
+            (feed,) = [feed for feed in feeds if feed["loader_counters"]["gpu_images"]]
+            return {**feed["loader_counters"], **feed["feed_counters"]}
+
+        harness.eventually(lambda: counters()["engine_images"] + counters()["library_images"] == 30)
+        found = counters()
+        assert {name: found[name] for name in of_kind} == {name: len(images) for name, images in of_kind.items()}
+        assert [found[name] for name in ("gpu_images", "engine_images", "library_images", "refused_images")] == [30, 24, 6, 0]
+        assert "ENGINE/S" in feedd.ctl("stats", "--once").stdout
+        assert re.search(r"feedd_feed_engine_images_total\{[^}]*\} 24\n", feedd.ctl("metrics").stdout)
 
 
 @harness.host_memory
@@ -145,6 +197,15 @@ def test_an_engine_that_hangs_is_replaced():
         with consumer.Consumer(feedd, "pictures", 10, seed=5, epochs=1, device=devices.SIMULATED) as reader:
             check(feedd, encoded, reader.finish(60), 10, epochs=1)
         assert any("has not moved" in line for line in feedd.status()["last_errors"])
+
+
+@harness.host_memory
+def test_batches_larger_than_a_kernel_takes():
+    """Loaders decode them. With the JPEGs in it, the batch would even be too large for a ring."""
+    encoded = pictures.some(3, seed=17, least=200, kinds=KINDS)
+    with serve(encoded, "decode gpu, resize 9 9", ring="64M") as feedd:
+        wanted, got = (consumer.read(feedd, "pictures", 65536, device=device) for device in (CPU, devices.SIMULATED))
+        assert [batch["crc"] for batch in wanted] == [batch["crc"] for batch in got]
 
 
 def test_consumers_in_host_memory():

@@ -13,6 +13,7 @@ import test_tar
 
 SIDE = 24
 STEPS = f"random_resized_crop {SIDE}, flip 0.5"
+ENGINE = {"FEEDD_SIMULATED_GPU": "refuse_image=11"}  # libjpeg decodes what a simulated engine refuses
 CRASHES = 166  # pixels wide, as failing_decoder.c has it
 LIBRARY = harness.PROGRAMS / "tests/failing_decoder.so"
 FATAL = ("spoilt", "mended")  # the datasets with images at which the decoder crashes,
@@ -125,10 +126,22 @@ def make_mended(folder, chance, crashes):
     return files.Dataset(folder, "mended", content, **options, transform_image=STEPS, on_error="replace")
 
 
+def make_engined(folder, chance):
+    """Images that a GPU's engine decodes for consumers there, except for every third, a PNG, and some kinds of JPEG."""
+    made = [an_image(chance, number, *sides(chance)) for number in range(109)]
+    root = folder / "engined"
+    test_folder.write(root, {f"{number // 55}/{number:03}.img": image for number, (image, _) in enumerate(made)})
+    labels = [struct.pack("<q", number // 55) for number in range(len(made))]
+    options = {"format": "folder", "path": root, "field_image": "bytes @ file", "field_label": "i64 @ class"}
+    content = {"image": Cropped(what for _, what in made), "label": labels}
+    return files.Dataset(folder, "engined", content, **options, transform_image=f"decode gpu, {STEPS}")
+
+
 def make_all(folder, seed, crashes):
     """{name: Dataset}; `crashes`: the daemon has failing_decoder.so."""
     if plain_images.refusal():
         return {}
     chance = random.Random(f"{seed} pictures")
     made = [make_photos(folder, chance), make_spoilt(folder, chance, crashes), make_mended(folder, chance, crashes)]
+    made.append(make_engined(folder, chance))
     return {dataset.name: dataset for dataset in made}

@@ -81,9 +81,15 @@ def choose_images(datasets, gpu):
         ("photos-1", Shape("photos", 7, "photos", 1, 2, wait_for=2, pause_us=25000)),
         ("private-spoilt", Shape("spoilt", 9, pause_us=25000)),
         ("private-mended", Shape("mended", 9, pause_us=25000)),
+        ("private-engined", Shape("engined", 11, pause_us=25000)),
     ]
     if gpu != "none":
-        lanes.append(("gpu-photos", Shape("photos", 8, device=gpu, pause_us=25000)))
+        lanes += [
+            ("gpu-photos", Shape("photos", 8, device=gpu, pause_us=25000)),
+            ("gpu-engined", Shape("engined", 8, device=gpu, pause_us=20000)),
+            ("engined-0", Shape("engined", 6, "engined", 0, 2, wait_for=2, device=gpu, pause_us=25000)),
+            ("engined-1", Shape("engined", 6, "engined", 1, 2, wait_for=2, device=gpu, pause_us=25000)),
+        ]
     return lanes
 
 

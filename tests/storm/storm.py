@@ -71,7 +71,8 @@ class Storm:
         self.cuts += [self._cut(name, 3) for name in ("replacing.bin", "fading.arrow", "alike.arrow")]
         self.pictures = sorted((self.folder / "pictures").rglob("*.jpg"))
         self.group = MemoryGroup()
-        self.daemon = Daemon(self.instance, self.group.wrap, {"LD_PRELOAD": str(photos.LIBRARY)} if crashes else {})
+        environment = photos.ENGINE | ({"LD_PRELOAD": str(photos.LIBRARY)} if crashes else {})
+        self.daemon = Daemon(self.instance, self.group.wrap, environment)
         self.condemned = 0  # images that are whole, at which loaders were stopped twice
         self.lanes = [self._lane(*each) for each in choose_lanes(self.datasets, arguments.gpu)]
         self.visitors = [self._lane(*each) for each in choose_visitors(arguments.gpu)]

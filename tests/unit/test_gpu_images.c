@@ -1,72 +1,15 @@
 // Images that a GPU makes: what is believed of a JPEG before an engine gets it, and of a record before pixels are made
 // of it.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
-// After stdio.h, which it needs.
-#include <jpeglib.h>
 
 #include "base/sizes.h"
 #include "daemon/image/gpu_plan.h"
 #include "daemon/image/jpeg.h"
-#include "daemon/transfer/images.h"
 #include "daemon/transfer/plain_jpeg.h"
 #include "gpu/finish.h"
+#include "tests/unit/encoded_jpeg.h"
 
-#define WIDTH  203u
-#define HEIGHT 101u
-#define PAGE   4096u
-
-struct bytes {
-    uint8_t at[200000];
-    size_t count;
-};
-
-// `factor`: how many times the luminance is sampled per side; 0: grey.
-static void encode(struct bytes *jpeg, int factor, bool progressive) {
-    struct jpeg_compress_struct library;
-    struct jpeg_error_mgr errors;
-    uint8_t row[3 * WIDTH], *line = row, *out = jpeg->at;
-    unsigned long count = sizeof jpeg->at;
-    library.err = jpeg_std_error(&errors);
-    jpeg_create_compress(&library);
-    jpeg_mem_dest(&library, &out, &count);
-    library.image_width = WIDTH;
-    library.image_height = HEIGHT;
-    library.input_components = factor ? 3 : 1;
-    library.in_color_space = factor ? JCS_RGB : JCS_GRAYSCALE;
-    jpeg_set_defaults(&library);
-    if (factor)
-        library.comp_info[0].h_samp_factor = library.comp_info[0].v_samp_factor = factor;
-    if (progressive)
-        jpeg_simple_progression(&library);
-    jpeg_start_compress(&library, TRUE);
-    for (uint32_t y = 0; y < HEIGHT; y++) {
-        for (uint32_t i = 0; i < sizeof row; i++)
-            row[i] = (uint8_t)(i * 3 + y * y + (i * y >> 4));
-        jpeg_write_scanlines(&library, &line, 1);
-    }
-    jpeg_finish_compress(&library);
-    jpeg_destroy_compress(&library);
-    assert_ptr_equal(out, jpeg->at);
-    jpeg->count = count;
-}
-
-static struct image_record record_of(uint32_t sampling) {
-    return (struct image_record){.kind = IMAGE_RECORD_JPEG,
-                                 .sampling = sampling,
-                                 .width = WIDTH,
-                                 .height = HEIGHT,
-                                 .image_width = WIDTH,
-                                 .image_height = HEIGHT};
-}
+#define PAGE 4096u
 
 static bool is_plain(const struct bytes *jpeg, const struct image_record *record) {
     return plain_jpeg_is(jpeg->at, jpeg->count, record);
@@ -132,6 +75,50 @@ static void other_ones_are_not(void **state) {
     image_jpeg_close(library);
 }
 
+static void what_an_engine_takes(void **state) {
+    struct image_jpeg_survey survey = {
+        .width = 4096, .height = 2048, .baseline = true, .regular_colours = true, .plain = true};
+    (void)state;
+    assert_int_equal(image_gpu_takes(&survey), IMAGE_GPU_FITS);
+    survey.height++; // it takes the process too long
+    assert_int_equal(image_gpu_takes(&survey), IMAGE_GPU_SIZE);
+    survey.height = 15;
+    assert_int_equal(image_gpu_takes(&survey), IMAGE_GPU_SIZE);
+    survey.height = 16;
+    assert_int_equal(image_gpu_takes(&survey), IMAGE_GPU_FITS);
+    survey.plain = false;
+    assert_int_equal(image_gpu_takes(&survey), IMAGE_GPU_ENDING);
+    survey.regular_colours = false;
+    assert_int_equal(image_gpu_takes(&survey), IMAGE_GPU_COLOURS);
+    survey.baseline = false;
+    assert_int_equal(image_gpu_takes(&survey), IMAGE_GPU_CODING);
+}
+
+// A record is believed only as far as that bound, and of a JPEG only what its header says.
+static void a_small_part_of_a_huge_image_is_not_taken(void **state) {
+    static struct bytes jpeg;
+    static uint8_t planes[WIDTH * HEIGHT * 3];
+    struct image_record record = record_of(IMAGE_SAMPLING_420);
+    struct image_jpeg *library = NULL;
+    struct error error = {0};
+    (void)state;
+    record.crop_width = record.result_width = record.part_width = WIDTH;
+    record.crop_height = record.result_height = record.part_height = HEIGHT;
+    assert_true(image_record_fits(&record, sizeof planes));
+    record.image_width = 4096;
+    record.image_height = 2048;
+    assert_true(image_record_fits(&record, sizeof planes));
+    record.image_width++;
+    assert_false(image_record_fits(&record, sizeof planes));
+    assert_int_equal(image_jpeg_open(&library, NULL), 0);
+    encode(&jpeg, 2, false);
+    assert_int_equal(image_jpeg_planes(library, jpeg.at, jpeg.count, &record, planes, &error), -EBADMSG);
+    assert_non_null(strstr(error.text, "not the one that was planned for"));
+    record = record_of(IMAGE_SAMPLING_420);
+    assert_int_equal(image_jpeg_planes(library, jpeg.at, jpeg.count, &record, planes, &error), 0);
+    image_jpeg_close(library);
+}
+
 // Whatever the bytes are, nothing is read behind them.
 static void nothing_is_read_behind_the_bytes(void **state) {
     static struct bytes jpeg;
@@ -154,77 +141,6 @@ static void nothing_is_read_behind_the_bytes(void **state) {
         }
     }
     munmap(memory, room + PAGE);
-}
-
-// ---- Batches -----------------------------------------------------------------------------------------------
-
-#define SAMPLES 12u
-#define SAMPLE  (IMAGE_RECORD_BYTES + 65536u)
-
-static const struct ring_header ring_of_jpegs = {
-    .slot_count = 1,
-    .batch_size = SAMPLES,
-    .field_count = 1,
-    .slot_bytes = SAMPLES * SAMPLE,
-    .fields = {{.sample_bytes = SAMPLE}},
-};
-
-static void put_image(uint8_t *slot, uint32_t sample, bool progressive, uint32_t image_width) {
-    static struct bytes jpeg;
-    struct image_record record = record_of(IMAGE_SAMPLING_420);
-    encode(&jpeg, 2, progressive);
-    assert_true(jpeg.count < SAMPLE - IMAGE_RECORD_BYTES);
-    record.bytes = (uint32_t)jpeg.count;
-    record.crop_width = record.result_width = record.part_width = record.width = image_width;
-    record.crop_height = record.result_height = record.part_height = HEIGHT;
-    memcpy(slot + sample * SAMPLE, &record, sizeof record);
-    memcpy(slot + sample * SAMPLE + sizeof record, jpeg.at, jpeg.count);
-}
-
-// A loader that has been taken over: the process, which has other users' pools, and the rest of the batch carry on.
-static void what_nobody_can_decode_is_black(void **state) {
-    static uint8_t slot[SAMPLES * SAMPLE];
-    struct ring_header pool_header = ring_of_jpegs;
-    pool_header.fields[0].sample_bytes = SAMPLE - 64;
-    const struct ring source = {.header = &ring_of_jpegs, .data = slot}, target = {.header = &pool_header};
-    const struct images_batch batch = {.count = SAMPLES};
-    struct gpu_memory pool = {0};
-    struct image_record records[SAMPLES];
-    struct error error = {0};
-    struct images *images = NULL;
-    struct gpu *gpu = NULL;
-    gpu_stream stream = NULL;
-    uint32_t place = 0;
-    int fd = -1;
-    (void)state;
-    put_image(slot, 0, false, WIDTH);
-    put_image(slot, 1, true, WIDTH);
-    put_image(slot, 2, false, WIDTH + 1); // more than there is
-    for (uint32_t i = 3; i < SAMPLES; i++)
-        put_image(slot, i, false, WIDTH);
-    assert_int_equal(gpu_open(&gpu, "HOST-0", &error), 0);
-    assert_int_equal(gpu_stream_create(gpu, &stream, &error), 0);
-    assert_int_equal(gpu_create(gpu, gpu_round_up(gpu, SAMPLES * SAMPLE), &pool, &fd, &error), 0);
-    assert_true(images_wanted(&source, &target));
-    assert_int_equal(images_open(&images, gpu, NULL, &source, &target, pool.address, &error), 0);
-    assert_int_equal(images_begin(images, stream, &batch, &place, &error), 0);
-    assert_true(images_are_decoded(images, place));
-    assert_int_equal(images_end(images, place, &error), 1); // it does not take all of the process's time
-    if (images_end(images, place, &error))
-        fail_msg("%s", error.text);
-    assert_true(images_have_room(images));
-    assert_int_equal(gpu_synchronize(gpu, &error), 0);
-    assert_int_equal(gpu_copy_out(gpu, records, pool.address, sizeof records, &error), 0);
-    assert_int_equal(records[0].kind, IMAGE_RECORD_PLANES);
-    assert_int_equal(records[1].kind, IMAGE_RECORD_NONE);
-    assert_int_equal(records[2].kind, IMAGE_RECORD_NONE);
-    assert_int_equal(images_count(images).by_library, SAMPLES - 2);
-    assert_int_equal(images_count(images).refused, 2);
-    images_close(images);
-    gpu_stream_destroy(gpu, stream);
-    gpu_free(gpu, &pool);
-    close_fd(&fd);
-    gpu_close(gpu);
 }
 
 // ---- Records -----------------------------------------------------------------------------------------------
@@ -252,7 +168,7 @@ static struct image_record hostile(uint32_t *dice) {
     struct image_record record = {
         .kind = draw(dice, 4) ? IMAGE_RECORD_PLANES : draw(dice, 9),
         .sampling = draw(dice, 4),
-        .flags = draw(dice, 15),
+        .flags = draw(dice, 127),
         .width = draw_side(dice),
         .height = draw_side(dice),
         .crop_x = draw_offset(dice),
@@ -310,8 +226,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_ones_are_what_their_records_say),
         cmocka_unit_test(other_ones_are_not),
+        cmocka_unit_test(what_an_engine_takes),
+        cmocka_unit_test(a_small_part_of_a_huge_image_is_not_taken),
         cmocka_unit_test(nothing_is_read_behind_the_bytes),
-        cmocka_unit_test(what_nobody_can_decode_is_black),
         cmocka_unit_test(no_record_makes_it_read_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,6 +40,11 @@ static void rates_are_differences_over_time(void **state) {
     after.loader[LOADER_skipped] = 3;
     after.feed[FEED_children_replaced] = 1;
     after.feed[FEED_consumers_detached] = 7;
+    before.feed[FEED_engine_images] = 10;
+    after.feed[FEED_engine_images] = 50;
+    before.loader[LOADER_unfit_format] = after.loader[LOADER_unfit_format] = 9;
+    after.loader[LOADER_unfit_coding] = 3;
+    after.loader[LOADER_unfit_steps] = 5;
     struct feed_rates rates;
     rates_between(&before, &after, 110 * S, 112 * S, &rates);
     close_to(rates.seconds, 2);
@@ -47,6 +52,8 @@ static void rates_are_differences_over_time(void **state) {
     close_to(rates.batches_per_s, 10);
     close_to(rates.bytes_per_s, 4000);
     close_to(rates.read_bytes_per_s, 2000);
+    close_to(rates.engine_per_s, 20);
+    close_to(rates.unfit_per_s, 4);
     close_to(rates.ring_full, 0.75);
     close_to(rates.room_wait, 0.5);
     close_to(rates.io_wait, 0.25);

@@ -6,9 +6,12 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "daemon/dataset/gpu_images.h"
+#include "daemon/image/codec.h"
+#include "daemon/image/exif.h"
 #include "daemon/image/gpu_plan.h"
 #include "daemon/image/pipeline.h"
 #include "daemon/loader/stage/image_table.h"
+#include "shm/stats.h"
 
 struct gpu_image_stage {
     struct stage stage;
@@ -26,30 +29,54 @@ static int bytes_needed(const struct stage *stage, uint64_t stored_bytes, uint64
     return 0;
 }
 
-// EXIF's orientation is left to the CPU.
-static bool is_turned(const struct gpu_image_stage *self, const uint8_t *bytes, size_t count) {
-    struct image_header header;
-    return self->image->steps.flags & IMAGE_STEPS_EXIF &&
-           (image_read_header(bytes, count, &header, NULL) < 0 || header.orientation > 1);
+// Of the JPEG; of the image as it is looked at, *width and *height.
+static struct image_orientation orientation_of(const struct gpu_image_stage *self, const uint8_t *bytes,
+                                               size_t count, uint32_t *width, uint32_t *height) {
+    struct image_header header = {.format = IMAGE_JPEG, .width = *width, .height = *height, .orientation = 1};
+    if (self->image->steps.flags & IMAGE_STEPS_EXIF)
+        header.orientation = exif_of_jpeg(bytes, count);
+    image_oriented_size(&header, width, height);
+    return *image_orientation(header.orientation);
 }
 
-// False: the CPU has to make the image, or to say what is wrong with it.
-static bool plan_for_gpu(struct gpu_image_stage *self, const uint8_t *bytes, size_t count,
-                         const struct image_place *place, struct image_record *record) {
+// Unless it fits, the CPU has to make the image, or to say what is wrong with it.
+static enum image_gpu_fit plan_for_gpu(struct gpu_image_stage *self, const uint8_t *bytes, size_t count,
+                                       const struct image_place *place, struct image_record *record) {
     struct image_jpeg_survey survey;
-    if (count < 4 || bytes[0] != 0xFF || bytes[1] != 0xD8 || count > self->ring_area ||
-        is_turned(self, bytes, count) || image_jpeg_look(self->jpeg, bytes, count, &survey, NULL) < 0 ||
-        !survey.plain ||
-        image_plan_make(&self->plan, &self->image->steps, survey.width, survey.height, place, NULL) < 0)
-        return false;
-    return image_gpu_plan(&self->plan, &survey, self->pool_area, record);
+    if (count < 4 || bytes[0] != 0xFF || bytes[1] != 0xD8)
+        return IMAGE_GPU_FORMAT;
+    if (image_jpeg_look(self->jpeg, bytes, count, &survey, NULL) < 0)
+        return IMAGE_GPU_ENDING;
+    const enum image_gpu_fit taken = image_gpu_takes(&survey);
+    if (taken != IMAGE_GPU_FITS)
+        return taken;
+    if (count > self->ring_area)
+        return IMAGE_GPU_SIZE;
+    uint32_t width = survey.width, height = survey.height;
+    const struct image_orientation turned = orientation_of(self, bytes, count, &width, &height);
+    if (image_plan_make(&self->plan, &self->image->steps, width, height, place, NULL) < 0)
+        return IMAGE_GPU_STEPS;
+    return image_gpu_plan(&self->plan, &survey, turned, self->pool_area, record);
+}
+
+static void tally(struct stats_loader *stats, enum image_gpu_fit fit) {
+    static const enum loader_counter counters[] = {
+        [IMAGE_GPU_FITS] = LOADER_gpu_images,     [IMAGE_GPU_FORMAT] = LOADER_unfit_format,
+        [IMAGE_GPU_CODING] = LOADER_unfit_coding, [IMAGE_GPU_COLOURS] = LOADER_unfit_colours,
+        [IMAGE_GPU_ENDING] = LOADER_unfit_ending, [IMAGE_GPU_SIZE] = LOADER_unfit_size,
+        [IMAGE_GPU_STEPS] = LOADER_unfit_steps,
+    };
+    if (stats)
+        stats_add(&stats->counters[counters[fit]], 1);
 }
 
 static int make(struct gpu_image_stage *self, const uint8_t *bytes, size_t count,
-                const struct image_place *place, uint8_t *delivered, struct error *error) {
+                const struct image_place *place, uint8_t *delivered, struct stats_loader *stats,
+                struct error *error) {
     struct image_record record = {0};
+    const enum image_gpu_fit fit = plan_for_gpu(self, bytes, count, place, &record);
     int err = 0;
-    if (plan_for_gpu(self, bytes, count, place, &record)) {
+    if (fit == IMAGE_GPU_FITS) {
         record.bytes = (uint32_t)count;
         memcpy(delivered + sizeof record, bytes, count);
     } else {
@@ -57,6 +84,8 @@ static int make(struct gpu_image_stage *self, const uint8_t *bytes, size_t count
         err = image_pipeline_run(self->pipeline, bytes, count, place, delivered + sizeof record, error);
     }
     memcpy(delivered, &record, sizeof record);
+    if (!err)
+        tally(stats, fit);
     return err;
 }
 
@@ -66,7 +95,7 @@ static void run(struct stage *stage, const struct stage_run *run) {
         struct error error = {0};
         const struct image_place place = {run->seed, run->epoch, run->first_position + i};
         int err = make(self, run->stored + i * run->stored_bytes, run->stored_bytes, &place,
-                       run->delivered + i * run->delivered_bytes, &error);
+                       run->delivered + i * run->delivered_bytes, run->stats, &error);
         if (err)
             stage_refuse(run, i, image_refusal_code(err), "%s", error.text);
     }

@@ -14,6 +14,7 @@
 
 struct stage;
 struct stage_run;
+struct stats_loader;
 
 struct stage_ops {
     const char *name; // "transform", for log lines
@@ -52,6 +53,7 @@ struct stage_run {
     // has of it. If that is anything, it has not been read.
     uint64_t stored_sample;
     struct sample_cached cached;
+    struct stats_loader *stats; // of this loader, for counters that only the stage knows; NULL: nowhere
     // What stage_refuse calls.
     void (*refused)(void *context, uint32_t i, const struct error *error);
     void *context;

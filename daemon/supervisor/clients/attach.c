@@ -129,11 +129,11 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
     refused = check_device(supervisor, attach->device, request, error);
     if (refused)
         return refused;
+    request->shape.batch_size = attach->batch_size;
     request->finishes_images = attach->finishes_images;
     refused = attach_images_choose(session->supervisor, request, error);
     if (refused)
         return refused;
-    request->shape.batch_size = attach->batch_size;
     const struct dataset *dataset = request->shape.dataset;
     request->shape.shuffle = attach->shuffle && !dataset_is_drawn(dataset); // draws are in random order
     request->shape.drop_last = attach->drop_last;

@@ -14,6 +14,12 @@ int attach_images_choose(struct supervisor *supervisor, struct attach_request *r
     if (device_get(supervisor, request->device, &device, error) < 0)
         return 0;
     device_keep(device);
+    // Its process was started when no dataset wanted an engine, which it opens before it is confined. It is
+    // replaced if nobody uses it: the next try finds the new one. Otherwise status says why loaders decode.
+    if (device->state == DEVICE_READY && !device->asked_engine && LIST_EMPTY(&device->tenants)) {
+        device_stop(device, false);
+        return error_set(error, -EAGAIN, "the engine of GPU %s is still being opened", request->device);
+    }
     if (device->state == DEVICE_STARTING)
         return error_set(error, -EAGAIN, "GPU %s is still being opened", request->device);
     // Between two processes, what the last one said holds: a consumer that joins others must find what they found.

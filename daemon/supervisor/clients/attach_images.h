@@ -8,8 +8,8 @@
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "proto/codec.h"
 
-// Sets shape.gpu_images, given the dataset, the device and whether the client finishes images. -EAGAIN: the GPU's
-// process, which knows whether there is an engine, is still starting.
+// Sets shape.gpu_images, given the dataset, the batch size, the device and whether the client finishes images. -EAGAIN:
+// the GPU's process, which knows whether there is an engine, is still starting.
 int attach_images_choose(struct supervisor *supervisor, struct attach_request *request, struct error *error);
 
 struct attach_images {

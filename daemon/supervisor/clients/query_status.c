@@ -80,6 +80,9 @@ void query_list_gpus(const struct stats_region *stats, uint64_t now, struct quer
 }
 
 static const char *decoder_of(const struct device *device) {
+    if (device->state == DEVICE_READY && !device->asked_engine && devices_want_engines(device->supervisor))
+        return "its transfer process was started before there was a dataset with decode gpu, and is replaced"
+               " when no feed uses the GPU";
     if (device->state != DEVICE_READY || device->engine == ENGINE_NOT_WANTED)
         return "loaders";
     return device->engine == ENGINE_WORKS ? "engine" : device->engine_why;

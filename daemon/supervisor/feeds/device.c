@@ -74,7 +74,7 @@ static void on_changed(struct process *process) {
     device_mark(process->owner);
 }
 
-static bool wants_engine(const struct supervisor *supervisor) {
+bool devices_want_engines(const struct supervisor *supervisor) {
     for (size_t i = 0; i < supervisor->dataset_count; i++)
         if (supervisor->datasets[i] && gpu_images_possible(supervisor->datasets[i]->layout))
             return true;
@@ -91,12 +91,13 @@ static int start_process(struct device *device, struct error *error) {
         .record = device->record,
         .wake_fd = device->wake_fd,
         .uuid = device->uuid,
-        .decodes = wants_engine(supervisor),
+        .decodes = devices_want_engines(supervisor),
         .closer = supervisor->gpu_closer,
         .changed = on_changed,
         .owner = device,
     };
     device->told = false;
+    device->asked_engine = start.decodes;
     return transfer_process_start(&start, &device->transfer, error);
 }
 

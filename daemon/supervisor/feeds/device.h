@@ -55,6 +55,7 @@ struct device {
     bool told;                   // that its process was killed and does not end
     struct error lost;           // what the last process said before it ended
     uint64_t lost_ns;            // when it said so
+    bool asked_engine;           // the process was started to open its engine
     enum transfer_engine engine; // of the last process that was READY
     char engine_why[192];        // with ENGINE_MISSING: a sentence
     uint64_t closed_ns;          // when it last reported that it had closed a pool
@@ -62,6 +63,9 @@ struct device {
 
 // The device with that UUID; its transfer process is being started if it is not running.
 int device_get(struct supervisor *supervisor, const char *uuid, struct device **device, struct error *error);
+
+// Whether there is a dataset with images for engines to decode: processes that are started from now on open theirs.
+bool devices_want_engines(const struct supervisor *supervisor);
 
 void device_mark(struct device *device);
 

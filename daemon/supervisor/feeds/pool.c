@@ -9,6 +9,7 @@
 #include "base/sizes.h"
 #include "base/states.h"
 #include "base/time.h"
+#include "daemon/on_error.h"
 #include "shm/ring_supervisor.h"
 
 #define CRASHES_MOST   5u                 // while opening one pool
@@ -112,6 +113,7 @@ void pool_ask(struct pool *pool) {
     struct transfer_request request = {.kind = TRANSFER_OPEN_POOL,
                                        .pool = pool->tenant.id,
                                        .owner = pool->owner + 1,
+                                       .tolerant = pool->feed->dataset->on_error != ON_ERROR_FAIL,
                                        .memory_bytes = pool->memory_bytes};
     const int fds[] = {pool->feed->ring_read_fd, pool->ring_fd, pool->feed->event_fd, pool->memory_fd};
     const struct member *member;
@@ -182,6 +184,14 @@ static void lagging(struct pool *pool, uint32_t bit, uint64_t waited_ns) {
                 pool->tenant.device->uuid, feed->max_lag_ns / NS_PER_S);
 }
 
+// Of batches that the pool's consumers may still have to be granted.
+static void count_images(const struct pool *pool, const struct transfer_report *report) {
+    struct stats_feed *stats = pool->feed->stats;
+    stats_add(&stats->counters[FEED_engine_images], report->engine_images);
+    stats_add(&stats->counters[FEED_library_images], report->library_images);
+    stats_add(&stats->counters[FEED_refused_images], report->refused_images);
+}
+
 static void on_reported(struct tenant *tenant, const struct transfer_report *report, int fd) {
     struct pool *pool = pool_of(tenant);
     struct member *member = find_member(pool, report->consumer);
@@ -208,6 +218,9 @@ static void on_reported(struct tenant *tenant, const struct transfer_report *rep
         return;
     case TRANSFER_LAGGING:
         lagging(pool, report->consumer, report->waited_ns);
+        return;
+    case TRANSFER_IMAGES:
+        count_images(pool, report);
         return;
     default: // the device's
         return;
