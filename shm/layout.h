@@ -171,7 +171,7 @@ struct ring_control {
 };
 
 #define STATS_MAGIC       0x3153544154534446u // "FDSTATS1"
-#define STATS_VERSION     7u
+#define STATS_VERSION     8u
 #define STATS_MAX_FEEDS   64u
 #define STATS_MAX_LOADERS 512u
 #define STATS_MAX_GPUS    16u

@@ -253,7 +253,7 @@ static void test_no_lie_is_taken(void **state) {
     stats_close(create(&fd));
     lie(fd, offsetof(struct stats_header, magic), 0, 8, -EAGAIN, "not ready");
     lie(fd, offsetof(struct stats_header, magic), 1, 8, -EPROTO, "not a statistics file");
-    lie(fd, offsetof(struct stats_header, version), STATS_VERSION + 1, 4, -EPROTO, "version 8");
+    lie(fd, offsetof(struct stats_header, version), STATS_VERSION + 1, 4, -EPROTO, "version 9");
     lie(fd, offsetof(struct stats_header, header_bytes), 1, 4, -EPROTO, "another build");
     lie(fd, offsetof(struct stats_header, total_bytes), 1, 8, -EPROTO, "another build");
     lie(fd, offsetof(struct stats_header, max_feeds), 1, 4, -EPROTO, "another build");
@@ -329,13 +329,13 @@ static void test_sums(void **state) {
         assert_int_equal(snapshot->feeds[1].loader[counter], counter + 10);
     }
     for (int kind = 0; kind < LOADER_LATENCIES; kind++) {
-        uint64_t more = kind == LOADER_LATENCY_fill ? 500 : 0;
-        const uint32_t bucket = latency_bucket(1000000);
-        assert_int_equal(snapshot->feeds[0].loader_latency[kind][bucket], 2 * kind + 20 + more);
-        assert_int_equal(snapshot->feeds[1].loader_latency[kind][bucket], kind + 10);
+        const uint64_t count = 2 * (uint64_t)kind + (kind == LOADER_LATENCY_fill ? 520 : 20);
+        assert_int_equal(snapshot->feeds[0].loader_latency[kind].buckets[latency_bucket(1000000)], count);
+        assert_int_equal(snapshot->feeds[0].loader_latency[kind].sum_ns, 1000000 * count);
+        assert_int_equal(snapshot->feeds[1].loader_latency[kind].sum_ns, 1000000 * (10 + (uint64_t)kind));
     }
-    assert_int_equal(snapshot->feeds[0].feed_latency[FEED_LATENCY_lease][0], 0);
-    assert_int_equal(snapshot->feeds[1].feed_latency[FEED_LATENCY_lease][0], 70);
+    assert_int_equal(snapshot->feeds[0].feed_latency[FEED_LATENCY_lease].buckets[0], 0);
+    assert_int_equal(snapshot->feeds[1].feed_latency[FEED_LATENCY_lease].buckets[0], 70);
     assert_int_equal(snapshot->feeds[0].feed[FEED_batches], 5);
     assert_int_equal(snapshot->feeds[1].feed[FEED_batches], 6);
     assert_int_equal(snapshot->feeds[1].slots_ready, 11);
