@@ -1,17 +1,19 @@
-// Files of columns that lie, opened as a dataset.
+// One or two files that lie, opened as a dataset.
 //
-// Input: a byte of flags, four lines (three fields and a pad), and one or two files of equal length. With COMPLETE,
-// each gets the end that it needs.
-#ifndef FEEDD_TESTS_FUZZ_COLUMN_FILES_H
-#define FEEDD_TESTS_FUZZ_COLUMN_FILES_H
+// Input: a byte of flags, four lines (three fields and a pad), and the files, of equal length. With COMPLETE, each gets
+// what it needs so that what lies further on is reached.
+#ifndef FEEDD_TESTS_FUZZ_LYING_FILES_H
+#define FEEDD_TESTS_FUZZ_LYING_FILES_H
 
 #include "daemon/source/source.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/index_check.h"
 
-#define FIRST_FD 200
-#define FIELDS   3u
-#define MOST     (64u << 10)
+#define FIRST_FD    200
+#define FILES       2
+#define FIELDS      3u
+#define MOST        (64u << 10)
+#define FIELD_NAMES ((const char *const[FIELDS]){"x", "y", "z"})
 
 enum {
     COMPLETE = 1,
@@ -20,20 +22,18 @@ enum {
 
 typedef void complete_t(uint8_t *bytes, size_t count);
 
-static inline void fill_file(struct fuzz_input *input, uint32_t file, size_t count, complete_t *complete) {
-    static uint8_t copy[MOST];
-    const uint8_t *bytes;
-    count = fuzz_bytes(input, &bytes, min_u64(count, MOST));
-    if (count)
-        memcpy(copy, bytes, count);
-    if (complete)
-        complete(copy, count);
-    fuzz_write(FIRST_FD + (int)file, copy, count);
-}
+// A dataset of them, and what is left of the input.
+struct lying {
+    struct fuzz_input input;
+    uint8_t flags;
+    char values[FIELDS][64], pad[32];
+    struct config_field fields[FIELDS], pads[1];
+    struct dataset_config config; // points into the others
+};
 
 static inline void make_files(void) {
     static bool made;
-    for (int i = 0; i < 2 && !made; i++) {
+    for (int i = 0; i < FILES && !made; i++) {
         int fd = fuzz_memory_file();
         FUZZ_CHECK(dup3(fd, FIRST_FD + i, O_CLOEXEC) >= 0);
         close(fd);
@@ -41,40 +41,67 @@ static inline void make_files(void) {
     made = true;
 }
 
-// `complete` gives a file the end that it needs.
-static inline int open_columns(const char *format, complete_t *complete, const uint8_t *data, size_t size) {
-    static const char *const names[FIELDS] = {"x", "y", "z"};
-    struct fuzz_input input = {data, size};
-    char values[FIELDS][64], pad[32];
-    struct config_field fields[FIELDS], pads[1] = {{(char *)"x", pad, 1}};
+static inline const char *path_of_files(bool two) {
+    return two ? "/proc/self/fd/20[01]" : "/proc/self/fd/200";
+}
+
+// Makes the files and reads the configuration. The first field may have the pad, the third may be absent.
+static inline void lying_begin(struct lying *lying, const char *format, const char *const names[FIELDS],
+                               const uint8_t *data, size_t size) {
+    *lying = (struct lying){.input = {data, size}, .pads = {{(char *)names[0], lying->pad, 1}}};
+    make_files();
+    lying->flags = fuzz_byte(&lying->input);
+    for (uint32_t i = 0; i < FIELDS; i++) {
+        char *value = fuzz_line(&lying->input, lying->values[i], sizeof lying->values[i]);
+        lying->fields[i] = (struct config_field){(char *)names[i], value, 1};
+    }
+    fuzz_line(&lying->input, lying->pad, sizeof lying->pad);
+    lying->config = (struct dataset_config){.name = (char *)"fuzz",
+                                            .file = "feedd.conf",
+                                            .line = 1,
+                                            .format = (char *)format,
+                                            .path = (char *)path_of_files(lying->flags & TWO),
+                                            .fields = lying->fields,
+                                            .field_count = FIELDS - !*lying->values[2],
+                                            .pads = lying->pads,
+                                            .pad_count = *lying->pad != '\0'};
+}
+
+// `complete` gives a file what it needs.
+static inline void lying_fill(struct lying *lying, complete_t *complete) {
+    static uint8_t copy[MOST];
+    const size_t each = lying->flags & TWO ? lying->input.left / 2 : lying->input.left;
+    for (int i = 0; i < FILES; i++) {
+        const uint8_t *bytes;
+        size_t count = fuzz_bytes(&lying->input, &bytes, min_u64(each, MOST));
+        if (count)
+            memcpy(copy, bytes, count);
+        if (lying->flags & COMPLETE)
+            complete(copy, count);
+        fuzz_write(FIRST_FD + i, copy, count);
+    }
+}
+
+// False: the daemon refuses it.
+static inline bool lying_open(const struct lying *lying) {
     struct dataset *dataset;
     struct error error = {0};
-    make_files();
-    int before = fuzz_free_descriptor();
-    uint8_t flags = fuzz_byte(&input);
-    for (uint32_t i = 0; i < FIELDS; i++)
-        fields[i] =
-            (struct config_field){(char *)names[i], fuzz_line(&input, values[i], sizeof values[i]), 1};
-    fuzz_line(&input, pad, sizeof pad);
-    struct dataset_config config = {.name = (char *)"fuzz",
-                                    .file = "feedd.conf",
-                                    .line = 1,
-                                    .format = (char *)format,
-                                    .path =
-                                        (char *)(flags & TWO ? "/proc/self/fd/20[01]" : "/proc/self/fd/200"),
-                                    .fields = fields,
-                                    .field_count = FIELDS - !*values[2],
-                                    .pads = pads,
-                                    .pad_count = *pad != '\0',
-                                    .block_memory = 16 * MIB};
-    size_t each = flags & TWO ? input.left / 2 : input.left;
-    for (uint32_t i = 0; i < 2; i++)
-        fill_file(&input, i, each, flags & COMPLETE ? complete : NULL);
-    int err = source_open_dataset(&config, &dataset, &error);
+    int err = source_open_dataset(&lying->config, &dataset, &error);
     FUZZ_CHECK(err ? !dataset && *error.text : dataset != NULL);
     if (dataset)
         check_index(dataset);
     dataset_unref(dataset);
+    return !err;
+}
+
+// All of it, for formats with columns.
+static inline int open_columns(const char *format, complete_t *complete, const uint8_t *data, size_t size) {
+    struct lying lying;
+    lying_begin(&lying, format, FIELD_NAMES, data, size);
+    lying.config.block_memory = 16 * MIB;
+    int before = fuzz_free_descriptor();
+    lying_fill(&lying, complete);
+    lying_open(&lying);
     FUZZ_CHECK(fuzz_free_descriptor() == before);
     return 0;
 }
