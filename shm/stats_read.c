@@ -138,9 +138,10 @@ static uint64_t read_counter(const _Atomic uint64_t *counter) {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-static void add_latency(const struct latency *latency, uint64_t buckets[LATENCY_BUCKETS]) {
+static void add_latency(const struct latency *latency, struct latency_snapshot *snapshot) {
+    snapshot->sum_ns += read_counter(&latency->sum_ns);
     for (uint32_t i = 0; i < LATENCY_BUCKETS; i++)
-        buckets[i] += read_counter(&latency->buckets[i]);
+        snapshot->buckets[i] += read_counter(&latency->buckets[i]);
 }
 
 // Attempts to copy a record that is rewritten under `version` as a seqlock:
@@ -186,7 +187,7 @@ static void copy_identity(const struct stats_feed *feed, struct stats_feed_snaps
         snapshot->loader[i] = read_counter(&feed->retired[i]);
     memset(snapshot->loader_latency, 0, sizeof snapshot->loader_latency);
     for (int i = 0; i < LOADER_LATENCIES; i++)
-        add_latency(&feed->retired_latencies[i], snapshot->loader_latency[i]);
+        add_latency(&feed->retired_latencies[i], &snapshot->loader_latency[i]);
     snapshot->name[STATS_NAME - 1] = 0;
     snapshot->dataset[STATS_NAME - 1] = 0;
 }
@@ -199,7 +200,7 @@ static void add_loaders(const struct stats_region *region, struct stats_feed_sna
         for (int counter = 0; counter < LOADER_COUNTERS; counter++)
             snapshot->loader[counter] += read_counter(&loader->counters[counter]);
         for (int kind = 0; kind < LOADER_LATENCIES; kind++)
-            add_latency(&loader->latencies[kind], snapshot->loader_latency[kind]);
+            add_latency(&loader->latencies[kind], &snapshot->loader_latency[kind]);
     }
 }
 
@@ -234,7 +235,7 @@ static uint32_t snapshot_feeds(const struct stats_region *region, struct stats_f
         feed->gpus = read_counter(&record->gpus);
         memset(feed->feed_latency, 0, sizeof feed->feed_latency);
         for (int kind = 0; kind < FEED_LATENCIES; kind++)
-            add_latency(&record->latencies[kind], feed->feed_latency[kind]);
+            add_latency(&record->latencies[kind], &feed->feed_latency[kind]);
         count++;
     }
     return count;
@@ -260,7 +261,7 @@ static uint64_t copy_gpu(const struct stats_header *header, const struct stats_g
         snapshot->counters[counter] = read_counter(&gpu->counters[counter]);
     memset(snapshot->latency, 0, sizeof snapshot->latency);
     for (int kind = 0; kind < GPU_LATENCIES; kind++)
-        add_latency(&gpu->latencies[kind], snapshot->latency[kind]);
+        add_latency(&gpu->latencies[kind], &snapshot->latency[kind]);
     return gpu->used;
 }
 

@@ -5,6 +5,11 @@
 #include "base/error.h"
 #include "shm/layout.h"
 
+struct latency_snapshot {
+    uint64_t sum_ns;
+    uint64_t buckets[LATENCY_BUCKETS];
+};
+
 // A consistent copy of one feed. Its loaders' counters are summed, including those of loaders that are gone.
 struct stats_feed_snapshot {
     uint64_t id;
@@ -15,8 +20,8 @@ struct stats_feed_snapshot {
     uint64_t feed[FEED_COUNTERS];
     uint64_t loader[LOADER_COUNTERS];
     uint64_t gpus; // bit i: it has a pool on the GPU of record i
-    uint64_t feed_latency[FEED_LATENCIES][LATENCY_BUCKETS];
-    uint64_t loader_latency[LOADER_LATENCIES][LATENCY_BUCKETS];
+    struct latency_snapshot feed_latency[FEED_LATENCIES];
+    struct latency_snapshot loader_latency[LOADER_LATENCIES];
 };
 
 // A consistent copy of one GPU.
@@ -30,7 +35,7 @@ struct stats_gpu_snapshot {
     uint64_t pinned_bytes, pool_bytes, bus_bytes_per_s;
     uint64_t counters[GPU_COUNTERS];
     uint32_t record; // its number in stats_feed_snapshot.gpus
-    uint64_t latency[GPU_LATENCIES][LATENCY_BUCKETS];
+    struct latency_snapshot latency[GPU_LATENCIES];
 };
 
 struct stats_snapshot {

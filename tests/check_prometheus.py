@@ -85,6 +85,9 @@ def scrape(programs, server, feedd, harness, folder):
         harness.eventually(lambda: alive(port), 60, "Prometheus has scraped the exporter")
         # Two scrapes, for rates.
         harness.eventually(lambda: ask(port, "rate(feedd_feed_samples_total[5s]) > 0"), 20, "samples per second")
+        # Of no reads, it would be NaN, which is not more than 0.
+        median = "histogram_quantile(0.5, rate(feedd_loader_read_latency_seconds_bucket[5s])) > 0"
+        harness.eventually(lambda: ask(port, median), 20, "a median of reads")
         scraped = {row["metric"]["__name__"] for row in ask(port, '{job="feedd",__name__=~"feedd_.*"}')}
         written = {line.split("{")[0].split()[0] for line in feedd.ctl("metrics").stdout.splitlines() if line[0] != "#"}
         assert scraped == written, scraped ^ written

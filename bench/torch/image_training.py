@@ -1,17 +1,13 @@
 """A small residual network on 200 classes of photographs: accuracy, time, how long the GPU waits; killed and resumed."""
 
-import statistics
-import time
-
 import feedd
 import torch
 from torch import nn
 
 import photos
-from harness import median
-from loaders import PLAIN, best_of, running
+from loaders import PLAIN, best_of
 from resnet import resnet
-from training import Clock, resumed, same_accuracy
+from training import resumed, same_accuracy, tables, timed_steps
 
 QUESTION = "a small residual network on 200 classes of photographs: same accuracy, how fast, and how long does the GPU wait?"
 SEEDS = (1, 2, 3)
@@ -67,24 +63,16 @@ class Trainer:
         model = resnet(self.width, photos.CLASSES).to(self.device, memory_format=torch.channels_last)
         optimizer = torch.optim.SGD(model.parameters(), lr=self.rate, momentum=0.9, weight_decay=5e-4, nesterov=True)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, self.rate, total_steps=total + 1)
-        clock = Clock(self.setting.gpu)
-        self.setting.wait()
-        began = time.perf_counter()
-        loader, bring = source(seed, *arguments)
-        with running(loader) as batches:
-            for _ in range(total):
-                images, labels = bring(next(batches))
-                clock.mark()
-                loss = nn.functional.cross_entropy(self.forward(model, images), labels)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                schedule.step()
-                clock.mark()
-                del images, labels
-            self.setting.wait()
-            seconds = time.perf_counter() - began
-        return {"seconds": seconds, "idle": clock.idle(), "rate": total * self.batch / seconds,
+
+        def step(images, labels):
+            loss = nn.functional.cross_entropy(self.forward(model, images), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+
+        took = timed_steps(self.setting, source, (seed, *arguments), total, step)
+        return {**took, "rate": total * self.batch / took["seconds"],
                 "accuracy": None if steps else self.accuracy(model)}
 
     def accuracy(self, model):
@@ -109,20 +97,9 @@ def compare(setting, report, trainer, loaders):
         for side, (_, *way) in ways.items():
             if seed == seeds[0] or side != ALONE:  # which learns nothing
                 results[side].append(trainer.train(seed, *way))
-    rows = []
-    for side, found in results.items():
-        accuracies = [100 * run["accuracy"] for run in found]
-        learns = side != ALONE
-        rows.append({"side": side, "setting": ways[side][0], "accuracy": statistics.mean(accuracies) if learns else None,
-                     "range": f"{min(accuracies):.2f} to {max(accuracies):.2f}" if learns else None,
-                     "seconds": median(run["seconds"] for run in found), "idle": 100 * median(run["idle"] for run in found),
-                     "rate": median(run["rate"] for run in found), "rounds": [run["seconds"] for run in found]})
-    report.table(f"{trainer.epochs} epochs of {trainer.steps} batches of {trainer.batch}, {trainer.side} x {trainer.side},"
-                 f" {len(seeds)} seeds in turn, medians",
-                 {"side": "side", "setting": "setting", "accuracy": "accuracy %", "range": "of all seeds",
-                  "seconds": "seconds", "idle": "GPU waits %" if setting.gpu else "waits %", "rate": "images/s"},
-                 rows, draw={"kind": "bars", "x": ["side", "setting"], "y": "seconds"})
-    report.table("the search for settings (short runs)", {"side": "side", "setting": "setting", "rate": "images/s"}, tried)
+    tables(setting, report, f"{trainer.epochs} epochs of {trainer.steps} batches of {trainer.batch}, {trainer.side} x"
+           f" {trainer.side}, {len(seeds)} seeds in turn, medians", {side: ways[side][0] for side in ways}, results, tried,
+           learns_nothing=ALONE)
     if not setting.quick:
         same_accuracy(report, results)
 

@@ -47,6 +47,24 @@ class Clock:
         return 1 - busy / self.between(self.marks[0], self.marks[-1])
 
 
+def timed_steps(setting, source, arguments, total, step):
+    """What so many steps took, from making the loader on. `source` returns it, and what makes images and labels of a batch."""
+    clock = Clock(setting.gpu)
+    setting.wait()
+    began = time.perf_counter()
+    loader, bring = source(*arguments)
+    with running(loader) as batches:
+        for _ in range(total):
+            images, labels = bring(next(batches))
+            clock.mark()
+            step(images, labels)
+            clock.mark()
+            del images, labels
+        setting.wait()
+        seconds = time.perf_counter() - began
+    return {"seconds": seconds, "idle": clock.idle()}
+
+
 class Trainer:
     def __init__(self, setting, folder):
         self.setting = setting
@@ -84,23 +102,16 @@ class Trainer:
         torch.manual_seed(seed)
         model = fashion.network().to(self.device)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-        clock = Clock(self.setting.gpu)
-        self.setting.wait()
-        began = time.perf_counter()
-        loader, bring = source(seed, *arguments)
-        with running(loader) as batches:
-            for _ in range(steps or self.epochs * self.steps):
-                images, labels = bring(next(batches))
-                clock.mark()
-                loss = nn.functional.cross_entropy(model(images), labels)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                clock.mark()
-                del images, labels
-            self.setting.wait()
-            seconds = time.perf_counter() - began
-        return {"seconds": seconds, "idle": clock.idle(), "rate": len(clock.marks) // 2 * BATCH / seconds,
+        total = steps or self.epochs * self.steps
+
+        def step(images, labels):
+            loss = nn.functional.cross_entropy(model(images), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+        took = timed_steps(self.setting, source, (seed, *arguments), total, step)
+        return {**took, "rate": total * BATCH / took["seconds"],
                 "accuracy": None if steps else fashion.accuracy(model, *self.test)}
 
 
@@ -124,21 +135,31 @@ def compare(setting, report, folder, loaders):
     for seed in seeds:
         for side, (_, *way) in ways.items():
             results[side].append(trainer.train(seed, *way))
-    rows = []
-    for side, found in results.items():
-        accuracies = [100 * run["accuracy"] for run in found]
-        rows.append({"side": side, "setting": ways[side][0], "accuracy": statistics.mean(accuracies),
-                     "range": f"{min(accuracies):.2f} to {max(accuracies):.2f}",
-                     "seconds": median(run["seconds"] for run in found),
-                     "idle": 100 * median(run["idle"] for run in found),
-                     "rate": median(run["rate"] for run in found), "rounds": [run["seconds"] for run in found]})
-    report.table(f"{trainer.epochs} epochs of {trainer.steps} batches of {BATCH}, {len(seeds)} seeds in turn, medians",
+    tables(setting, report, f"{trainer.epochs} epochs of {trainer.steps} batches of {BATCH}, {len(seeds)} seeds in turn,"
+           " medians", {side: ways[side][0] for side in ways}, results, tried)
+    same_accuracy(report, results)
+
+
+def row_of(side, setting, runs):
+    accuracies = [100 * run["accuracy"] for run in runs]
+    return {"side": side, "setting": setting, "accuracy": statistics.mean(accuracies),
+            "range": f"{min(accuracies):.2f} to {max(accuracies):.2f}", "seconds": median(run["seconds"] for run in runs),
+            "idle": 100 * median(run["idle"] for run in runs), "rate": median(run["rate"] for run in runs),
+            "rounds": [run["seconds"] for run in runs]}
+
+
+def tables(setting, report, title, settings, results, tried, learns_nothing=None):
+    """`results`: {side: what Trainer.train() returned, for each seed}; `settings`: {side: words}."""
+    rows = [row_of(side, settings[side], runs) for side, runs in results.items()]
+    for row in rows:
+        if row["side"] == learns_nothing:
+            row.update(accuracy=None, range=None)
+    report.table(title,
                  {"side": "side", "setting": "setting", "accuracy": "accuracy %", "range": "of all seeds",
                   "seconds": "seconds", "idle": "GPU waits %" if setting.gpu else "waits %", "rate": "images/s"},
                  rows, draw={"kind": "bars", "x": ["side", "setting"], "y": "seconds"})
     report.table("the search for settings (short runs)",
                  {"side": "side", "setting": "setting", "rate": "images/s"}, tried)
-    same_accuracy(report, results)
 
 
 def same_accuracy(report, results):

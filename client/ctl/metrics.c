@@ -101,14 +101,19 @@ static void write_labels(const struct label *labels, size_t count, FILE *out) {
         fputc('}', out);
 }
 
-static void write_sample(const struct writer *writer, const struct family *family, const struct label *labels,
-                         size_t count, uint64_t value) {
-    fprintf(writer->out, "%s%s", family->name, family->counter ? "_total" : "");
+static void write_part(const struct writer *writer, const struct family *family, const char *part,
+                       const struct label *labels, size_t count, uint64_t value) {
+    fprintf(writer->out, "%s%s", family->name, part);
     write_labels(labels, count, writer->out);
     if (family->factor == 1)
         fprintf(writer->out, " %" PRIu64 "\n", value);
     else
         fprintf(writer->out, " %.9f\n", (double)value * family->factor);
+}
+
+static void write_sample(const struct writer *writer, const struct family *family, const struct label *labels,
+                         size_t count, uint64_t value) {
+    write_part(writer, family, family->counter ? "_total" : "", labels, count, value);
 }
 
 static void write_gauge(const struct writer *writer, const char *name, const char *unit, const char *help,
@@ -122,6 +127,46 @@ static void write_seconds(const struct writer *writer, const char *name, const c
     struct family family = gauge_family(name, "seconds");
     write_family(writer, &family, "gauge", help);
     fprintf(writer->out, "%s %.3f\n", family.name, seconds);
+}
+
+// ---- Histograms --------------------------------------------------------------------------------------------
+
+// The bounds of their buckets: a fixed number, whatever happens. Each is twice the one before and the end of a bucket
+// of the statistics, so that counts are exact, except that what takes as long as a bound to the nanosecond counts as
+// longer.
+#define FIRST_BOUND_NS (UINT64_C(1) << 14) // 16 us
+#define LAST_BOUND_NS  (UINT64_C(1) << 33) // 8.6 s
+
+#define MAX_LABELS 4
+
+static struct family latency_family(const char *prefix, const struct latency_text *text) {
+    struct family family = {.unit = "seconds", .factor = 1};
+    snprintf(family.name, sizeof family.name, "%s_%s_latency_seconds", prefix, text->name);
+    return family;
+}
+
+static void write_histogram(const struct writer *writer, const struct family *family,
+                            const struct label *subject, size_t count,
+                            const struct latency_snapshot *latency) {
+    struct label labels[MAX_LABELS];
+    char end[24];
+    uint64_t passed = 0;
+    memcpy(labels, subject, count * sizeof *labels);
+    labels[count] = (struct label){"le", end};
+    for (uint32_t i = 0; i < LATENCY_BUCKETS; i++) {
+        const uint64_t end_ns = latency_bucket_end(i);
+        passed += latency->buckets[i];
+        if (end_ns < FIRST_BOUND_NS || end_ns > LAST_BOUND_NS || (end_ns & (end_ns - 1)))
+            continue;
+        snprintf(end, sizeof end, "%.9f", (double)end_ns * 1e-9);
+        write_part(writer, family, "_bucket", labels, count + 1, passed);
+    }
+    snprintf(end, sizeof end, "+Inf");
+    write_part(writer, family, "_bucket", labels, count + 1, passed);
+    write_part(writer, family, "_count", labels, count, passed);
+    fprintf(writer->out, "%s_sum", family->name);
+    write_labels(labels, count, writer->out);
+    fprintf(writer->out, " %.9f\n", (double)latency->sum_ns * 1e-9);
 }
 
 // ---- Feeds -------------------------------------------------------------------------------------------------
@@ -147,6 +192,24 @@ static void write_of_feeds(const struct writer *writer, const struct stats_snaps
         memcpy(&value, (const uint8_t *)&now->feeds[i] + offset, sizeof value);
         label_feed(&now->feeds[i], id, labels);
         write_sample(writer, family, labels, FEED_LABELS, value);
+    }
+}
+
+// Latencies of each feed, which begin `offset` bytes into its snapshot.
+static void write_latencies_of_feeds(const struct writer *writer, const struct stats_snapshot *now,
+                                     const char *prefix, const struct latency_text *texts, size_t kinds,
+                                     size_t offset) {
+    for (size_t kind = 0; kind < kinds; kind++) {
+        const struct family family = latency_family(prefix, &texts[kind]);
+        write_family(writer, &family, "histogram", texts[kind].text);
+        for (uint32_t i = 0; i < now->feed_count; i++) {
+            const uint8_t *feed = (const uint8_t *)&now->feeds[i];
+            struct label labels[FEED_LABELS];
+            char id[24];
+            label_feed(&now->feeds[i], id, labels);
+            write_histogram(writer, &family, labels, FEED_LABELS,
+                            (const struct latency_snapshot *)(feed + offset) + kind);
+        }
     }
 }
 
@@ -180,9 +243,20 @@ static void write_feeds(const struct writer *writer, const struct stats_snapshot
         write_of_feeds(writer, now, &family, loader_counter_texts[i].text,
                        offsetof(struct stats_feed_snapshot, loader) + i * sizeof(uint64_t));
     }
+    write_latencies_of_feeds(writer, now, "feedd_feed", feed_latency_texts, FEED_LATENCIES,
+                             offsetof(struct stats_feed_snapshot, feed_latency));
+    write_latencies_of_feeds(writer, now, "feedd_loader", loader_latency_texts, LOADER_LATENCIES,
+                             offsetof(struct stats_feed_snapshot, loader_latency));
 }
 
 // ---- GPUs --------------------------------------------------------------------------------------------------
+
+#define GPU_LABELS 2
+
+static void label_gpu(const struct stats_gpu_snapshot *gpu, struct label labels[GPU_LABELS]) {
+    labels[0] = (struct label){"gpu", gpu->uuid};
+    labels[1] = (struct label){"name", gpu->name};
+}
 
 static void write_of_gpus(const struct writer *writer, const struct stats_snapshot *now,
                           const struct family *family, const char *help,
@@ -190,8 +264,9 @@ static void write_of_gpus(const struct writer *writer, const struct stats_snapsh
                           size_t which) {
     write_family(writer, family, family->counter ? "counter" : "gauge", help);
     for (uint32_t i = 0; i < now->gpu_count; i++) {
-        const struct label labels[] = {{"gpu", now->gpus[i].uuid}, {"name", now->gpus[i].name}};
-        write_sample(writer, family, labels, COUNT_OF(labels), value(&now->gpus[i], which));
+        struct label labels[GPU_LABELS];
+        label_gpu(&now->gpus[i], labels);
+        write_sample(writer, family, labels, GPU_LABELS, value(&now->gpus[i], which));
     }
 }
 
@@ -223,6 +298,16 @@ static void write_gpus(const struct writer *writer, const struct stats_snapshot 
     for (size_t i = 0; i < GPU_COUNTERS; i++) {
         struct family family = counter_family("feedd_gpu", &gpu_counter_texts[i]);
         write_of_gpus(writer, now, &family, gpu_counter_texts[i].text, gpu_counter, i);
+    }
+    for (size_t kind = 0; kind < GPU_LATENCIES; kind++) {
+        struct family family = latency_family("feedd_gpu", &gpu_latency_texts[kind]);
+        write_family(writer, &family, "histogram", gpu_latency_texts[kind].text);
+        for (uint32_t i = 0; i < now->gpu_count; i++) {
+            const struct stats_gpu_snapshot *gpu = &now->gpus[i];
+            struct label labels[GPU_LABELS];
+            label_gpu(gpu, labels);
+            write_histogram(writer, &family, labels, GPU_LABELS, &gpu->latency[kind]);
+        }
     }
 }
 

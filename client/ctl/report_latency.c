@@ -18,13 +18,14 @@ struct quantiles {
     uint64_t ns[SHARES]; // so many were shorter, or, from the last bucket on, at least as long
 };
 
-static void measure(const uint64_t *before, const uint64_t *now, struct quantiles *quantiles) {
+static void measure(const struct latency_snapshot *before, const struct latency_snapshot *now,
+                    struct quantiles *quantiles) {
     uint64_t counts[LATENCY_BUCKETS] = {0}, passed = 0;
     uint32_t share = 0;
     *quantiles = (struct quantiles){0};
     for (uint32_t i = 0; i < LATENCY_BUCKETS; i++) {
-        const uint64_t earlier = before ? before[i] : 0;
-        counts[i] = now[i] > earlier ? now[i] - earlier : 0;
+        const uint64_t earlier = before ? before->buckets[i] : 0;
+        counts[i] = now->buckets[i] > earlier ? now->buckets[i] - earlier : 0;
         quantiles->count += counts[i];
     }
     for (uint32_t i = 0; i < LATENCY_BUCKETS && quantiles->count; i++) {
@@ -54,15 +55,15 @@ struct subject {
     const char *id, *name;
     const struct latency_text *texts;
     uint32_t kinds;
-    const uint64_t (*before)[LATENCY_BUCKETS]; // NULL: since the start
-    const uint64_t (*now)[LATENCY_BUCKETS];
+    const struct latency_snapshot *before; // NULL: since the start
+    const struct latency_snapshot *now;
 };
 
 static void add(struct table *table, const struct subject *subject) {
     for (uint32_t kind = 0; kind < subject->kinds; kind++) {
         char count[CTL_TEXT], times[SHARES][CTL_TEXT];
         struct quantiles quantiles;
-        measure(subject->before ? subject->before[kind] : NULL, subject->now[kind], &quantiles);
+        measure(subject->before ? &subject->before[kind] : NULL, &subject->now[kind], &quantiles);
         if (!quantiles.count)
             continue;
         snprintf(count, sizeof count, "%" PRIu64, quantiles.count);
@@ -116,10 +117,10 @@ void report_latencies(const struct report_options *options, const struct stats_s
 // ---- JSON ------------------------------------------------------------------------------------------
 
 static void add_json(json_t *json, const struct latency_text *texts, uint32_t kinds,
-                     const uint64_t (*before)[LATENCY_BUCKETS], const uint64_t (*now)[LATENCY_BUCKETS]) {
+                     const struct latency_snapshot *before, const struct latency_snapshot *now) {
     for (uint32_t kind = 0; kind < kinds; kind++) {
         struct quantiles quantiles;
-        measure(before ? before[kind] : NULL, now[kind], &quantiles);
+        measure(before ? &before[kind] : NULL, &now[kind], &quantiles);
         json_t *one = json_pack("{s:I}", "count", (json_int_t)quantiles.count);
         for (uint32_t i = 0; i < SHARES; i++)
             json_object_set_new(one, share_keys[i], json_real((double)quantiles.ns[i] / 1e9));

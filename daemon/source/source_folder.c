@@ -88,10 +88,11 @@ static int add_folder(struct opening *opening, const struct tree_folder *folder)
 static int check_classes(struct opening *opening) {
     for (uint32_t i = 0; i < opening->fields.count; i++) {
         const struct folder_field *field = &opening->fields.fields[i];
-        if (field->kind != FOLDER_NUMBER || field->source != FOLDER_CLASS)
+        if (field->value.kind != VALUE_NUMBER || field->source != FOLDER_CLASS)
             continue;
-        uint64_t most = (1ull << (8 * min_u64(dtype_bytes(field->dtype), 4) - 1)) - 1; // if it is signed
-        if (field->dtype == DTYPE_U8 || field->dtype == DTYPE_U16)
+        uint64_t most =
+            (1ull << (8 * min_u64(dtype_bytes(field->value.dtype), 4) - 1)) - 1; // if it is signed
+        if (field->value.dtype == DTYPE_U8 || field->value.dtype == DTYPE_U16)
             most = most * 2 + 1;
         if (opening->tree.class_count <= most + 1)
             continue;
@@ -149,7 +150,7 @@ static int make_key(struct opening *opening, struct index_key *key) {
     *key = index_key_add((struct index_key){INDEX_VERSION, 0}, "folder", sizeof "folder");
     for (uint32_t i = 0; i < opening->fields.count; i++) {
         const struct folder_field *field = &opening->fields.fields[i];
-        const uint32_t type[] = {field->kind, field->source, field->dtype};
+        const uint32_t type[] = {field->value.kind, field->source, field->value.dtype};
         *key = index_key_add(*key, type, sizeof type);
         add_text(key, field->column);
     }
@@ -174,7 +175,7 @@ static int load(struct opening *opening) {
     struct index_field columns[RING_MAX_FIELDS];
     struct dataset *dataset = opening->builder->dataset;
     for (uint32_t i = 0; i < opening->fields.count; i++)
-        columns[i] = opening->fields.fields[i].index;
+        columns[i] = opening->fields.fields[i].value.index;
     int known = index_cache_load(&opening->cache, columns, opening->fields.count, NULL, &opening->samples, 1);
     if (known <= 0 || (folder_index_fits(dataset, opening->samples, opening->roots.count) &&
                        folder_state_holds(&opening->cache, dataset, opening->samples, &opening->roots)))

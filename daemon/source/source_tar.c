@@ -30,7 +30,7 @@ static struct index_key key_of(const struct tar_fields *fields) {
     struct index_key key = index_key_add((struct index_key){INDEX_VERSION, 0}, "tar", sizeof "tar");
     for (uint32_t i = 0; i < fields->count; i++) {
         const struct tar_field *field = &fields->fields[i];
-        const uint32_t type[] = {field->kind, field->dtype};
+        const uint32_t type[] = {field->value.kind, field->value.dtype};
         key = index_key_add(key, type, sizeof type);
         key = index_key_add(key, field->extensions, strlen(field->extensions) + 1);
     }
@@ -67,7 +67,7 @@ static int open_tar(struct builder *builder) {
     struct tar_fields fields;
     int err = tar_fields_parse(builder, false, &fields);
     for (uint32_t i = 0; i < fields.count; i++)
-        columns[i] = fields.fields[i].index;
+        columns[i] = fields.fields[i].value.index;
     const struct indexed_work work = {scan, &fields, columns, fields.count, fields.row_bytes};
     return err ? err : indexed_files_build(builder, &files, key_of(&fields), &work);
 }

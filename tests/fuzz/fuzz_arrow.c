@@ -2,7 +2,7 @@
 //
 // With COMPLETE, a file that begins with ARROW1 gets the end that it needs around its footer: the footer's length and
 // ARROW1 again.
-#include "tests/fuzz/column_files.h"
+#include "tests/fuzz/lying_files.h"
 
 #define TAIL 10u
 

@@ -1,22 +1,16 @@
 // Packed shards that lie, opened as a dataset.
 //
 // Input: a byte of flags, a line (a pad), and one or two files of equal length, without the zeros at the end of the
-// header: its first 512 bytes, and then what is behind it. With HASHES, header and table get the hashes that they need,
+// header: its first 512 bytes, and then what is behind it. With COMPLETE, header and table get the hashes they need,
 // so that what lies behind those is reached too; with ENDS, the table ends where the file does.
 #include <xxhash.h>
 
 #include "base/packed.h"
-#include "daemon/source/source.h"
-#include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/index_check.h"
+#include "tests/fuzz/lying_files.h"
 
-#define FIRST_FD 200
-#define MOST     (64u << 10)
-#define HEAD     512u
+#define HEAD 512u
 
 enum {
-    HASHES = 1,
-    TWO = 2,
     ENDS = 4
 };
 
@@ -35,22 +29,12 @@ static void fill_file(struct fuzz_input *input, uint32_t file, size_t count, uin
     memcpy(&header, copy, sizeof header);
     if (flags & ENDS)
         header.table_bytes = count - min_u64(header.table_offset, count);
-    if (flags & HASHES && header.table_offset < count)
+    if (flags & COMPLETE && header.table_offset < count)
         header.table_hash = XXH3_64bits(copy + header.table_offset, count - header.table_offset);
-    if (flags & HASHES)
+    if (flags & COMPLETE)
         header.header_hash = packed_hash(&header);
     memcpy(copy, &header, sizeof header);
     fuzz_write(FIRST_FD + (int)file, copy, count);
-}
-
-static void make_files(void) {
-    static bool made;
-    for (int i = 0; i < 2 && !made; i++) {
-        int fd = fuzz_memory_file();
-        FUZZ_CHECK(dup3(fd, FIRST_FD + i, O_CLOEXEC) >= 0);
-        close(fd);
-    }
-    made = true;
 }
 
 // All fields are fixed: every record lies in its file, and the fields in it.
@@ -85,12 +69,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                     .file = "feedd.conf",
                                     .line = 1,
                                     .format = (char *)"packed",
-                                    .path =
-                                        (char *)(flags & TWO ? "/proc/self/fd/20[01]" : "/proc/self/fd/200"),
+                                    .path = (char *)path_of_files(flags & TWO),
                                     .pads = pads,
                                     .pad_count = *pad != '\0'};
     size_t each = flags & TWO ? input.left / 2 : input.left;
-    for (uint32_t i = 0; i < 2; i++)
+    for (uint32_t i = 0; i < FILES; i++)
         fill_file(&input, i, each, flags);
     int err = source_open_dataset(&config, &dataset, &error);
     FUZZ_CHECK(err ? !dataset && *error.text : dataset != NULL);

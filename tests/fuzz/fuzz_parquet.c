@@ -1,7 +1,7 @@
 // Parquet files that lie, opened as a dataset; then their blocks are decoded as loaders do it.
 //
 // With COMPLETE, a file gets the end that it needs after its footer: the footer's length and PAR1.
-#include "tests/fuzz/column_files.h"
+#include "tests/fuzz/lying_files.h"
 
 #define TAIL 8u
 

@@ -1,8 +1,9 @@
-// The statistics region as feedctl stats sees it: whatever is written there, the reader does not crash.
+// The statistics region as feedctl stats and feedctl metrics see it: whatever is written there, they do not crash.
 //
 // Input: a byte for what is printed, a byte for the length of the file, how many places of a valid region are changed
 // before the first look, and those places; then the same for the second look. Places that are left change while a
 // look waits for a writer to be done.
+#include "client/ctl/metrics.h"
 #include "client/ctl/report.h"
 #include "client/ctl/report_latency.h"
 #include "shm/stats_read.h"
@@ -104,6 +105,7 @@ static void print(uint8_t how, const struct stats_snapshot *before, const struct
     report_gpus(&options, before, now, nowhere);
     report_verdicts(&options, before, now, nowhere);
     report_latencies(&options, before, now, nowhere);
+    metrics_write(how & 1 ? METRICS_OPEN : METRICS_PROMETHEUS, now, state, nowhere);
     json_t *json = report_json(&options, before, now, state);
     FUZZ_CHECK(json && json_dumpf(json, nowhere, JSON_COMPACT) == 0);
     json_decref(json);

@@ -1,27 +1,19 @@
 // Tar archives that lie, opened as a dataset.
 //
-// Input: a byte of flags, four lines (three fields and a pad), and one or two archives of equal length. With SUMS,
-// headers get the sum that they need, so that what lies behind it is reached too. With KEPT, a byte and as many bytes
-// of patches come before the archives: the index is kept on disk, patched, given the hashes that it needs, and used
-// again.
+// Input: as lying_files.h has it. With COMPLETE, headers get the sum that they need. With KEPT, a byte and as many
+// bytes of patches come before the archives: the index is kept on disk, patched, given the hashes that it needs, and
+// used again.
 #include <dirent.h>
 #include <sys/stat.h>
 #include <xxhash.h>
 
 #include "daemon/on_error.h"
-#include "daemon/source/source.h"
 #include "daemon/source/tar/tar.h"
-#include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/index_check.h"
+#include "tests/fuzz/lying_files.h"
 
-#define FIRST_FD 200
-#define FIELDS   3u
-#define BLOCK    512u
-#define MOST     (64u << 10)
+#define BLOCK 512u
 
 enum {
-    SUMS = 1,
-    TWO = 2,
     SKIP = 4,
     KEPT = 8
 };
@@ -38,27 +30,6 @@ static void set_sums(uint8_t *bytes, size_t count) {
             sum += header[i];
         snprintf((char *)header + 148, 8, "%06o", sum);
     }
-}
-
-static void fill_file(struct fuzz_input *input, uint32_t file, size_t count, bool sums) {
-    static uint8_t copy[MOST];
-    const uint8_t *bytes;
-    count = fuzz_bytes(input, &bytes, min_u64(count, MOST));
-    if (count)
-        memcpy(copy, bytes, count);
-    if (sums)
-        set_sums(copy, count);
-    fuzz_write(FIRST_FD + (int)file, copy, count);
-}
-
-static void make_files(void) {
-    static bool made;
-    for (int i = 0; i < 2 && !made; i++) {
-        int fd = fuzz_memory_file();
-        FUZZ_CHECK(dup3(fd, FIRST_FD + i, O_CLOEXEC) >= 0);
-        close(fd);
-    }
-    made = true;
 }
 
 // ---- A kept index that lies ------------------------------------------------------------------------------------
@@ -123,47 +94,20 @@ static void spoil_kept(struct fuzz_input *patches) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const names[FIELDS] = {"jpg", "cls", "n"};
-    struct fuzz_input input = {data, size};
-    char values[FIELDS][64], pad[32];
-    struct config_field fields[FIELDS], pads[1] = {{(char *)"jpg", pad, 1}};
-    struct dataset *dataset;
-    struct error error = {0};
-    make_files();
-    make_folder();
-    int before = fuzz_free_descriptor();
-    uint8_t flags = fuzz_byte(&input);
-    for (uint32_t i = 0; i < FIELDS; i++)
-        fields[i] =
-            (struct config_field){(char *)names[i], fuzz_line(&input, values[i], sizeof values[i]), 1};
-    fuzz_line(&input, pad, sizeof pad);
-    struct dataset_config config = {.name = (char *)"fuzz",
-                                    .file = "feedd.conf",
-                                    .line = 1,
-                                    .format = (char *)"tar",
-                                    .path =
-                                        (char *)(flags & TWO ? "/proc/self/fd/20[01]" : "/proc/self/fd/200"),
-                                    .fields = fields,
-                                    .field_count = FIELDS - !*values[2],
-                                    .pads = pads,
-                                    .pad_count = *pad != '\0',
-                                    .index_folder = flags & KEPT ? folder : NULL,
-                                    .on_error = flags & SKIP ? ON_ERROR_SKIP : ON_ERROR_FAIL};
     struct fuzz_input patches = {0};
-    if (flags & KEPT)
-        patches.left = fuzz_bytes(&input, &patches.at, fuzz_byte(&input));
-    size_t each = flags & TWO ? input.left / 2 : input.left;
-    for (uint32_t i = 0; i < 2; i++)
-        fill_file(&input, i, each, flags & SUMS);
-    int err = source_open_dataset(&config, &dataset, &error);
-    FUZZ_CHECK(err ? !dataset && *error.text : dataset != NULL);
-    if (dataset)
-        check_index(dataset);
-    dataset_unref(dataset);
-    if (!err && flags & KEPT) {
+    struct lying lying;
+    make_folder();
+    lying_begin(&lying, "tar", names, data, size);
+    const bool keeps = lying.flags & KEPT;
+    lying.config.index_folder = keeps ? folder : NULL;
+    lying.config.on_error = lying.flags & SKIP ? ON_ERROR_SKIP : ON_ERROR_FAIL;
+    if (keeps)
+        patches.left = fuzz_bytes(&lying.input, &patches.at, fuzz_byte(&lying.input));
+    int before = fuzz_free_descriptor();
+    lying_fill(&lying, set_sums);
+    if (lying_open(&lying) && keeps) {
         spoil_kept(&patches);
-        FUZZ_CHECK(source_open_dataset(&config, &dataset, &error) == 0);
-        check_index(dataset);
-        dataset_unref(dataset);
+        FUZZ_CHECK(lying_open(&lying));
     }
     remove_kept();
     FUZZ_CHECK(fuzz_free_descriptor() == before);

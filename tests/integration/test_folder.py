@@ -263,6 +263,32 @@ def test_many_files_at_once():
         check(feedd, content, batch_size=1500, epochs=2, shuffle=True)
 
 
+def test_whole_files_need_no_descriptors():
+    """They are opened, read and closed by linked entries, also in a loader that is confined. This one may open no descriptor
+    any more, and delivers all of them; only one that has changed has to be opened by itself, which shows that it cannot."""
+    options = {"epochs": 0, "shuffle": True, "seed": 6}
+    with harness.Instance(io="uring", loaders=1, ring="64K") as feedd:
+        content = add(feedd, some(200, most=ROOM))
+        feedd.start()
+        with consumer.Consumer(feedd, "pictures", 8, step=True, **options) as reader:
+            reader.attached()
+            batches = reader.take(1)
+            (loader,) = [process for process in feedd.status()["processes"] if process["role"] == "loader"]
+            if not loader["reader"].startswith("uring"):
+                harness.skip("this machine has no io_uring")
+            harness.prlimit(loader["pid"], "nofile", 3)
+            batches += reader.take(99)
+            expected.check_run(content, batches, 8, **{**options, "epochs": 4})
+            for path in (feedd.directory / "pictures").rglob("*.jpg"):
+                with path.open("ab") as file:
+                    file.write(b"more")
+            reader.command("next", 20000)
+            while (event := reader.event())["event"] == "batch":
+                reader.release(event)
+                reader.command("next", 20000)
+        assert event["event"] == "error" and "Too many open files" in event["text"], event
+
+
 def test_loaders_and_daemon_die():
     with harness.Instance() as feedd:
         content = add(feedd, some(300))

@@ -1,6 +1,7 @@
 """Caches of decoded images on disk: they outlive the daemon, and nothing that is damaged, of other files or of other people
 is used."""
 
+import contextlib
 import fcntl
 import os
 import random
@@ -26,15 +27,22 @@ def add_kept(feedd, encoded, **options):
     test_images.add(feedd, encoded, STEPS, **{**CACHED, "cache_path": "kept", **options})
 
 
-def test_it_outlives_the_daemon():
-    """After a restart, also after a kill, everything comes from the file, once for each sample checked."""
-    encoded = pictures.some(COUNT, seed=9)
-    with harness.Instance(loaders=2) as feedd:
+@contextlib.contextmanager
+def filled(seed, **settings):
+    """A daemon that has read all of some pictures; these; and the file that it keeps them in."""
+    encoded = pictures.some(COUNT, seed=seed)
+    with harness.Instance(**settings) as feedd:
         add_kept(feedd, encoded)
         feedd.start()
         read_all(feedd, encoded)
-        assert counted(feedd, "cache_stored") == COUNT
         (path,) = kept(feedd)
+        yield feedd, encoded, path
+
+
+def test_it_outlives_the_daemon():
+    """After a restart, also after a kill, everything comes from the file, once for each sample checked."""
+    with filled(9, loaders=2) as (feedd, encoded, path):
+        assert counted(feedd, "cache_stored") == COUNT
         assert path.stat().st_size == 16 << 20 and path.stat().st_mode & 0o777 == 0o600
         for end in (feedd.stop, feedd.kill):
             end()
@@ -47,13 +55,8 @@ def test_it_outlives_the_daemon():
 @harness.limit(60)
 def test_what_is_damaged_is_decoded_again():
     """Records, words and the head of a file that somebody has written to: never a wrong pixel."""
-    encoded = pictures.some(COUNT, seed=10)
     dice = random.Random(1)
-    with harness.Instance(loaders=2) as feedd:
-        add_kept(feedd, encoded)
-        feedd.start()
-        read_all(feedd, encoded)
-        (path,) = kept(feedd)
+    with filled(10, loaders=2) as (feedd, encoded, path):
         whole = None
         for first, end, count in ((8192, 1 << 20, 60), (4096, 4096 + 8 * COUNT, 30), (0, 64, 8), (4096, 4096 + 8 * COUNT, 999)):
             feedd.stop()
@@ -69,12 +72,7 @@ def test_what_is_damaged_is_decoded_again():
 
 
 def test_a_short_file():
-    encoded = pictures.some(COUNT, seed=11)
-    with harness.Instance() as feedd:
-        add_kept(feedd, encoded)
-        feedd.start()
-        read_all(feedd, encoded)
-        (path,) = kept(feedd)
+    with filled(11) as (feedd, encoded, path):
         feedd.stop()
         path.write_bytes(path.read_bytes()[:100000])
         feedd.start()
@@ -84,12 +82,7 @@ def test_a_short_file():
 
 def test_other_files_are_another_cache():
     """Images that were replaced, and another size: nothing of what was kept is used, and the old file is removed."""
-    encoded = pictures.some(COUNT, seed=12)
-    with harness.Instance() as feedd:
-        add_kept(feedd, encoded)
-        feedd.start()
-        read_all(feedd, encoded)
-        (first,) = kept(feedd)
+    with filled(12) as (feedd, encoded, first):
         feedd.stop()
         encoded[5] = encoded[6]
         test_images.write(feedd.directory / "pictures", pictures.files(encoded))
@@ -182,12 +175,7 @@ def test_files_that_cannot_be_had():
 
 
 def test_a_file_of_others_is_refused():
-    encoded = pictures.some(COUNT, seed=14)
-    with harness.Instance() as feedd:
-        add_kept(feedd, encoded)
-        feedd.start()
-        read_all(feedd, encoded)
-        (path,) = kept(feedd)
+    with filled(14) as (feedd, encoded, path):
         feedd.stop()
         path.chmod(0o666)
         feedd.start()

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import time
 
@@ -14,6 +15,11 @@ import users
 from test_verdict import reading
 
 SAMPLES, SIZE = 4000, 64
+# A loader that was to retire, and what is said of why it was killed.
+NO_LONGER_NEEDED = re.compile(
+    r"loader \d+ of feed 1, which was no longer needed, was killed by signal 9 \(Killed\) after [\d.]+ s(?:, (because .*))?$",
+    re.MULTILINE,
+)
 
 
 @contextlib.contextmanager
@@ -71,8 +77,27 @@ def test_one_that_does_not_retire_is_ended():
             os.kill(pid, signal.SIGSTOP)
         feedd.ctl("loaders", "1", "1")
         await_loaders(feedd, 1, 15)
+        gone = harness.eventually(lambda: NO_LONGER_NEEDED.findall(feedd.read_log()), 5, "a line about its end")
+        assert gone == ["because it did not end by itself"], feedd.read_log()
         before = devices.feed(feedd)["feed_counters"]["batches"]
         harness.eventually(lambda: devices.feed(feedd)["feed_counters"]["batches"] > before, 10, "more batches")
+
+
+def test_the_end_of_one_that_was_to_retire_is_in_the_log():
+    """It is killed before it has retired. It counts no more, so it is not among those that were replaced."""
+    with serve(loaders=3) as feedd, reading(feedd, batch=10):
+        harness.eventually(lambda: loaders(feedd) == 3, 5, "three loaders")
+        pids = feedd.children_called("loader")
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        feedd.ctl("loaders", "1", "1")
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        harness.eventually(lambda: len(NO_LONGER_NEEDED.findall(feedd.read_log())) == 2, 5, "two lines in the log")
+        await_loaders(feedd, 1)
+        assert NO_LONGER_NEEDED.findall(feedd.read_log()) == ["", ""], feedd.read_log()
+        assert devices.feed(feedd)["feed_counters"]["children_replaced"] == 1
+        assert feedd.read_log().count("was killed by signal 9") == 3, feedd.read_log()
 
 
 def test_what_cannot_be():

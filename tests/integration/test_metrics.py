@@ -21,12 +21,14 @@ DASHBOARD = pathlib.Path(__file__).resolve().parents[2] / "systemd/feedd-dashboa
 
 
 def values(families):
-    """{(name of the sample, feed or GPU): value}; every family must have a text."""
+    """{(name of the sample, feed or GPU): value}, with the bound as well if it is a bucket; every family must have a text."""
     found = {}
     for family in families:
         assert family.documentation, family
         for sample in family.samples:
             key = (sample.name, sample.labels.get("feed") or sample.labels.get("gpu") or sample.labels.get("feedd_state", ""))
+            if "le" in sample.labels:
+                key += (float(sample.labels["le"]),)
             assert key not in found, key
             found[key] = sample.value
     return found
@@ -46,6 +48,33 @@ def wanted_counters(statistics):
                     yield (f"feedd_{kind}_{name}_total", str(row[label])), value
 
 
+LOADER = ("read", "decode", "fill", "room")
+SEEN = {f"feedd_{kind}_latency_seconds" for kind in ("loader_read", "loader_fill", "feed_lease", "gpu_copy")}
+OF_FEEDS = {kind: "loader" if kind in LOADER else "feed" for kind in (*LOADER, "data", "lease")}
+
+
+def latencies(statistics):
+    """Of each latency: its metric, the feed or GPU, and what stats --json says of it."""
+    for rows, label, owner in (("feeds", "id", OF_FEEDS.get), ("gpus", "uuid", lambda kind: "gpu")):
+        for row in statistics[rows]:
+            for kind, latency in row["latency"].items():
+                yield f"feedd_{owner(kind)}_{kind}_latency_seconds", str(row[label]), latency
+
+
+def check_histogram(found, name, label, wanted):
+    buckets = {key[2]: value for key, value in found.items() if key[:2] == (f"{name}_bucket", label)}
+    bounds, values = list(buckets), list(buckets.values())
+    assert len(bounds) == 21 and bounds == sorted(bounds) and values == sorted(values), buckets
+    count, total = found[f"{name}_count", label], found[f"{name}_sum", label]
+    assert count == buckets[float("inf")] == wanted["count"], (name, label, wanted, buckets)
+    # The longest is at most a third shorter than the end of its bucket, except in the first one.
+    least = wanted["max_s"] / 1.5 if wanted["max_s"] > 4e-7 else 0
+    assert least <= total <= count * wanted["max_s"], (name, label, wanted, total)
+    for share, key in ((0.5, "p50_s"), (0.9, "p90_s"), (0.99, "p99_s")):
+        for bound, value in buckets.items():
+            assert not count or (value >= share * count) == (wanted[key] <= bound), (name, label, wanted, buckets)
+
+
 def serve():
     instance = harness.Instance(ring="64K")
     data.add_records(instance, samples=1000, size=64)
@@ -60,12 +89,16 @@ def test_everything_that_stats_has():
         harness.eventually(lambda: quiet(feedd), 10, "nobody counts any more")
 
 
+def counted(statistics):
+    return dict(wanted_counters(statistics)), list(latencies(statistics))
+
+
 def quiet(feedd):
     """The metrics of a moment at which no counter changed, if this is one."""
     before = feedd.statistics()
     found = read_open(feedd.ctl("metrics").stdout)
     plain = values(text_string_to_metric_families(feedd.ctl("metrics", "--prometheus").stdout))
-    if dict(wanted_counters(feedd.statistics())) != dict(wanted_counters(before)):
+    if counted(feedd.statistics()) != counted(before):
         return False
     wanted = dict(wanted_counters(before))
     assert len(wanted) >= 40, wanted
@@ -73,6 +106,12 @@ def quiet(feedd):
         assert abs(found[key] - value) < 1e-6 and abs(plain[key] - value) < 1e-6, (key, value, found[key], plain[key])
     counters = {key for key in found if key[0].endswith("_total")}
     assert counters == wanted.keys(), counters ^ wanted.keys()
+    histograms = list(latencies(before))
+    assert {key[:2] for key in found if len(key) == 3} == {(f"{name}_bucket", label) for name, label, _ in histograms}
+    assert {name for name, _, latency in histograms if latency["count"]} >= SEEN, histograms
+    for name, label, latency in histograms:
+        check_histogram(found, name, label, latency)
+        check_histogram(plain, name, label, latency)
     assert found["feedd_up", ""] == found["feedd_state", "alive"] == 1, found
     for feed in before["feeds"]:
         assert found["feedd_feed_slots", str(feed["id"])] == feed["slots"], feed
@@ -86,7 +125,7 @@ def test_the_dashboard_knows_the_metrics():
     with serve() as feedd:
         consumer.read(feedd, "numbers", 10, device="host:0")
         harness.eventually(lambda: feedd.statistics()["gpus"], 5, "a GPU")
-        names = {name for name, _ in read_open(feedd.ctl("metrics").stdout)}
+        names = {key[0] for key in read_open(feedd.ctl("metrics").stdout)}
     board = json.loads(DASHBOARD.read_text())
     expressions = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     used = set(re.findall(r"feedd_\w+", " ".join(expressions)))

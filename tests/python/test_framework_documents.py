@@ -115,8 +115,11 @@ def test_trainer(ids, tmp_path):
 
 
 @pytest.mark.limit(300)
-def test_ray(ids, tmp_path):
+@pytest.mark.parametrize("loader", ["loader", "ray.train.torch.prepare_data_loader(loader, move_to_device=False)"])
+def test_ray(ids, tmp_path, loader):
+    """As the document has it, and prepared without the wrapper that reads ahead."""
     job = Job(ids, tmp_path, "Ray Train")
+    job.program.write_text(job.program.read_text().replace("enumerate(loader)", f"enumerate({loader})"))
     runs = []
     for word in ("begun", "resumed"):  # a run of the same name continues
         job.run()

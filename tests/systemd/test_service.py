@@ -204,6 +204,7 @@ def test_a_full_memory_limit_costs_a_loader(service):
     service.drop_in("[Service]\nMemoryMax=96M\n")
     machine = service.machine
     machine.systemctl("start", "feedd")
+    assert machine.show("feedd", "OOMPolicy") == "continue"  # of no effect with control groups of version 1
     group = machine.memory_group(machine.show("feedd", "ControlGroup"))
     pid, mark = service.pid(), machine.mark()
     with service.consume(epochs=2) as consumer:

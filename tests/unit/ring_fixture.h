@@ -78,6 +78,21 @@ static inline void fixture_ring(struct ring *ring, const struct ring_shape *shap
         fail_msg("%s", error.text);
 }
 
+// For cmocka: a ring of its own for each test.
+static inline int fixture_set_up(void **state, const struct ring_shape *shape) {
+    struct ring *ring = calloc(1, sizeof *ring);
+    assert_non_null(ring);
+    fixture_ring(ring, shape);
+    *state = ring;
+    return 0;
+}
+
+static inline int fixture_tear_down(void **state) {
+    ring_unmap(*state);
+    free(*state);
+    return 0;
+}
+
 // ---- Samples ----------------------------------------------------------------------------------------------
 
 static inline uint64_t fixture_word(uint64_t name, uint64_t at) {

@@ -36,6 +36,20 @@ static inline uint64_t dispatched(const struct fixture *place) {
     return atomic_load(&place->ring.control->queue_head);
 }
 
+static inline void claim_all(struct fixture *place) {
+    while (claim_one(place, 1))
+        continue;
+}
+
+// Loaders read all that is dispatched; nothing is copied into a pool yet.
+static inline void read_all(void) {
+    pump(&fixture);
+    claim_all(&fixture);
+    while (fixture.claim_count)
+        finish_claim(&fixture, 0);
+    pump(&fixture);
+}
+
 static inline uint64_t drain(struct fixture *place, struct consumer *consumer) {
     uint64_t taken = 0;
     for (uint32_t count = 1; count; taken += count) {

@@ -1,40 +1,14 @@
 // Blocks that loaders share: words and what they lead to, and processes that are killed in the middle.
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include <cmocka.h>
-
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "base/time.h"
-#include "shm/block_share.h"
-
-#define BLOCKS 8u
-#define BYTES  4096u // of a block when decoded
-#define ROOM   2u    // blocks in an arena
-#define ARENAS 3u
-
-static struct block_share_plan plan;
-static int file = -1;
-
-static void make_file(void) {
-    struct error error = {0};
-    assert_true(block_share_plan(&plan, BLOCKS, ARENAS, ROOM * BYTES));
-    assert_int_equal(block_share_create(&plan, &file, &error), 0);
-}
-
-static struct block_share open_share(uint32_t arena) {
-    struct block_share share;
-    struct error error = {0};
-    assert_int_equal(block_share_open(&share, &plan, arena, file, &error), 0);
-    return share;
-}
+#include "tests/unit/block_share_fixture.h"
 
 // ---- Words -------------------------------------------------------------------------------------------------
 

@@ -1,37 +1,12 @@
 // Caches of blocks that share what they decode, and wait for each other.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <zstd.h>
-
-#include <cmocka.h>
 
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/loader/block/block_cache.h"
-
-#define BLOCKS 8u
-#define BYTES  4096u // of a block when decoded
-#define ROOM   2u    // blocks in an arena
-#define ARENAS 3u
-
-static struct block_share_plan plan;
-static int file = -1;
-
-static void make_file(void) {
-    struct error error = {0};
-    assert_true(block_share_plan(&plan, BLOCKS, ARENAS, ROOM * BYTES));
-    assert_int_equal(block_share_create(&plan, &file, &error), 0);
-}
-
-static struct block_share open_share(uint32_t arena) {
-    struct block_share share;
-    struct error error = {0};
-    assert_int_equal(block_share_open(&share, &plan, arena, file, &error), 0);
-    return share;
-}
+#include "tests/unit/block_share_fixture.h"
 
 static uint8_t value_of(uint64_t block) {
     return (uint8_t)(17 * block + 1);

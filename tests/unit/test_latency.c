@@ -1,4 +1,4 @@
-// Buckets of latencies.
+// Buckets and sums of latencies.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,9 +29,13 @@ static void test_latencies_are_moved_and_cleared(void **state) {
     latencies_move(to, from, 2);
     assert_int_equal(to[0].buckets[latency_bucket(1000)], 3);
     assert_int_equal(to[1].buckets[latency_bucket(1000000)], 9);
+    assert_int_equal(to[0].sum_ns, 3000);
+    assert_int_equal(to[1].sum_ns, 9000000);
+    assert_int_equal(from[0].sum_ns, 0);
     assert_int_equal(from[0].buckets[latency_bucket(1000)], 0);
     assert_int_equal(from[1].buckets[latency_bucket(1000000)], 0);
     latencies_clear(to, 2);
+    assert_int_equal(to[0].sum_ns, 0);
     assert_int_equal(to[0].buckets[latency_bucket(1000)], 0);
     assert_int_equal(to[1].buckets[latency_bucket(1000000)], 0);
 }

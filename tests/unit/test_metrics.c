@@ -24,6 +24,11 @@ static void write_text(enum metrics_format format, const struct stats_snapshot *
     fclose(out);
 }
 
+static void note(struct latency_snapshot *latency, uint64_t ns, uint64_t times) {
+    latency->buckets[latency_bucket(ns)] += times;
+    latency->sum_ns += ns * times;
+}
+
 static int set_up(void **state) {
     (void)state;
     memset(&now, 0, sizeof now);
@@ -41,6 +46,11 @@ static int set_up(void **state) {
     now.gpu_count = 1;
     now.gpus[0] = (struct stats_gpu_snapshot){.uuid = "GPU-1", .name = "NVIDIA H200", .state = GPU_RUNNING};
     now.gpus[0].counters[GPU_copying_ns] = 1;
+    note(&now.feeds[0].loader_latency[LOADER_LATENCY_fill], 100, 5);
+    note(&now.feeds[0].loader_latency[LOADER_LATENCY_fill], (1 << 14) - 1, 2);
+    note(&now.feeds[0].loader_latency[LOADER_LATENCY_fill], 1 << 14, 30);
+    note(&now.feeds[0].loader_latency[LOADER_LATENCY_fill], 60 * NS_PER_S, 1);
+    note(&now.gpus[0].latency[GPU_LATENCY_copy], NS_PER_MS, 4);
     return 0;
 }
 
@@ -77,6 +87,38 @@ static void open_metrics(void **state) {
     assert_string_equal(text + strlen(text) - strlen("\n# EOF\n"), "\n# EOF\n");
 }
 
+static size_t count_of(const char *wanted) {
+    size_t found = 0;
+    for (const char *at = strstr(text, wanted); at; at = strstr(at + 1, wanted))
+        found++;
+    return found;
+}
+
+// Cumulative, with the same bounds for every latency, also where nothing has been seen.
+static void histograms(void **state) {
+    (void)state;
+#define FILL "feedd_loader_fill_latency_seconds"
+#define FEED "feed=\"4\",name=\"job\",dataset=\"cifar100\""
+    write_text(METRICS_OPEN, &now);
+    has("# TYPE " FILL " histogram\n# UNIT " FILL " seconds\n" FILL "_bucket{");
+    has(FILL "_bucket{" FEED ",le=\"0.000016384\"} 7\n");
+    has(FILL "_bucket{" FEED ",le=\"0.000032768\"} 37\n");
+    has(FILL "_bucket{" FEED ",le=\"8.589934592\"} 37\n");
+    has(FILL "_bucket{" FEED ",le=\"+Inf\"} 38\n");
+    has(FILL "_count{" FEED "} 38\n");
+    has(FILL "_sum{" FEED "} 60.000524786\n");
+    has("feedd_gpu_copy_latency_seconds_bucket{gpu=\"GPU-1\",name=\"NVIDIA H200\",le=\"0.000524288\"} 0\n");
+    has("feedd_gpu_copy_latency_seconds_bucket{gpu=\"GPU-1\",name=\"NVIDIA H200\",le=\"0.001048576\"} 4\n");
+    has("feedd_gpu_copy_latency_seconds_sum{gpu=\"GPU-1\",name=\"NVIDIA H200\"} 0.004000000\n");
+    has("feedd_feed_lease_latency_seconds_count{feed=\"5\",");
+    const size_t latencies = 2 * (LOADER_LATENCIES + FEED_LATENCIES) + GPU_LATENCIES;
+    assert_int_equal(count_of("_latency_seconds_bucket{"), 21 * latencies);
+    write_text(METRICS_PROMETHEUS, &now);
+    has("# TYPE " FILL " histogram\n" FILL "_bucket{");
+#undef FILL
+#undef FEED
+}
+
 // What is no name of a daemon's cannot break the text, and an unknown name is left out.
 static void labels_are_escaped(void **state) {
     (void)state;
@@ -105,6 +147,7 @@ static void without_a_daemon(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(open_metrics, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(histograms, set_up, tear_down),
         cmocka_unit_test_setup_teardown(labels_are_escaped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(prometheus, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_a_daemon, set_up, tear_down),

@@ -13,17 +13,7 @@
 static const struct ring_shape shape = {.slots = 3, .batch = BATCH, .chunk_samples = CHUNK, .words = 2};
 
 static int open_ring(void **state) {
-    struct ring *ring = calloc(1, sizeof *ring);
-    assert_non_null(ring);
-    fixture_ring(ring, &shape);
-    *state = ring;
-    return 0;
-}
-
-static int close_ring(void **state) {
-    ring_unmap(*state);
-    free(*state);
-    return 0;
+    return fixture_set_up(state, &shape);
 }
 
 static void dispatch(struct ring *ring, uint32_t slot, uint64_t sequence, uint64_t count) {
@@ -376,7 +366,7 @@ static void test_waking_touches_the_futex_word_only_for_sleepers(void **state) {
 }
 
 int main(void) {
-#define CASE(test) cmocka_unit_test_setup_teardown(test, open_ring, close_ring)
+#define CASE(test) cmocka_unit_test_setup_teardown(test, open_ring, fixture_tear_down)
     const struct CMUnitTest tests[] = {
         CASE(test_claims_come_in_order_with_their_tail),
         CASE(test_a_batch_is_ready_when_all_is_done),

@@ -12,17 +12,7 @@
 static const struct ring_shape shape = {.slots = 2, .batch = BATCH, .chunk_samples = CHUNK, .words = 3};
 
 static int open_ring(void **state) {
-    struct ring *ring = calloc(1, sizeof *ring);
-    assert_non_null(ring);
-    fixture_ring(ring, &shape);
-    *state = ring;
-    return 0;
-}
-
-static int close_ring(void **state) {
-    ring_unmap(*state);
-    free(*state);
-    return 0;
+    return fixture_set_up(state, &shape);
 }
 
 static void dispatch(struct ring *ring, uint32_t slot, uint64_t sequence, uint64_t count) {
@@ -233,7 +223,7 @@ static void test_marks_of_a_failed_batch_are_forgotten(void **state) {
 }
 
 int main(void) {
-#define CASE(test) cmocka_unit_test_setup_teardown(test, open_ring, close_ring)
+#define CASE(test) cmocka_unit_test_setup_teardown(test, open_ring, fixture_tear_down)
     const struct CMUnitTest tests[] = {
         CASE(test_holes_anywhere),
         CASE(test_holes_at_the_edges),

@@ -10,8 +10,10 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "daemon/supervisor/feeds/budget.h"
+#include "daemon/supervisor/feeds/feed_loaders_count.h"
 #include "daemon/supervisor/feeds/idle.h"
 #include "daemon/supervisor/feeds/room.h"
+#include "daemon/supervisor/processes/loader_process.h"
 #include "shm/ring_room.h"
 
 #define KIB   1024u
@@ -158,6 +160,45 @@ static void loaders_of_idle_feeds_make_way(void **state) {
     assert_non_null(strstr(error.text, "512 loader processes"));
 }
 
+// As when it has started so many: they run, and have records in the statistics.
+static void start_loaders(struct served_feed *feed, struct loader_process *loaders,
+                          struct stats_loader *records) {
+    for (uint32_t i = 0; i < feed->loaders_wanted; i++) {
+        loaders[i] = (struct loader_process){.serial = i + 1, .stripe = i, .record = &records[i]};
+        LIST_INSERT_HEAD(&feed->loaders, &loaders[i], link);
+    }
+    feed->loaders_running = feed->loaders_wanted;
+}
+
+// A loader has its record until it is gone, also when it is only to finish what it has claimed.
+static void loaders_that_retire_keep_their_records(void **state) {
+    (void)state;
+    static struct loader_process loaders[64];
+    static struct stats_loader records[64];
+    struct error error = {0};
+    struct served_feed *shrinking = add_used(64), *growing = add_used(1);
+    supervisor.feed_count = STATS_MAX_FEEDS; // nothing is kept for others
+    add_used(63);
+    for (uint32_t i = 0; i < 6; i++)
+        add_used(64);
+    start_loaders(shrinking, loaders, records);
+    assert_int_equal(feed_loaders_set(growing, 2, &error), -EBUSY); // all 512 are taken
+    assert_int_equal(feed_loaders_set(shrinking, 1, &error), 0);
+    assert_int_equal(shrinking->loaders_running, 1);
+    assert_int_equal(feed_loaders_taken(shrinking), 64);
+    struct served_feed *wanted = add_queued(1);
+    assert_int_equal(feed_loaders_set(growing, 2, &error), -EBUSY);
+    assert_int_equal(find(wanted), -EBUSY);
+    for (uint32_t gone = 0; gone < 2; gone++) { // as feed_loaders_act takes it off the list
+        struct loader_process *loader = LIST_FIRST(&shrinking->loaders);
+        assert_true(loader->retired_ns && atomic_load(&loader->record->retires));
+        LIST_REMOVE(loader, link);
+    }
+    assert_int_equal(feed_loaders_set(growing, 3, &error), -EBUSY); // the other one is for the queued feed
+    assert_int_equal(feed_loaders_set(growing, 2, &error), 0);
+    assert_int_equal(find(wanted), 0);
+}
+
 // A loader in a read that never ends keeps its feed from ending.
 static void a_feed_that_does_not_end_is_not_waited_for_indefinitely(void **state) {
     (void)state;
@@ -265,6 +306,7 @@ int main(void) {
         cmocka_unit_test_setup(all_feeds_are_in_use, begin),
         cmocka_unit_test_setup(those_queued_before_come_first, begin),
         cmocka_unit_test_setup(loaders_of_idle_feeds_make_way, begin),
+        cmocka_unit_test_setup(loaders_that_retire_keep_their_records, begin),
         cmocka_unit_test_setup(a_feed_that_does_not_end_is_not_waited_for_indefinitely, begin),
         cmocka_unit_test_setup(memory_of_idle_feeds_makes_way, begin),
         cmocka_unit_test_setup(memory_of_closed_feeds_counts, begin),

@@ -329,13 +329,13 @@ static void test_sums(void **state) {
         assert_int_equal(snapshot->feeds[1].loader[counter], counter + 10);
     }
     for (int kind = 0; kind < LOADER_LATENCIES; kind++) {
-        uint64_t more = kind == LOADER_LATENCY_fill ? 500 : 0;
-        const uint32_t bucket = latency_bucket(1000000);
-        assert_int_equal(snapshot->feeds[0].loader_latency[kind][bucket], 2 * kind + 20 + more);
-        assert_int_equal(snapshot->feeds[1].loader_latency[kind][bucket], kind + 10);
+        const uint64_t count = 2 * (uint64_t)kind + (kind == LOADER_LATENCY_fill ? 520 : 20);
+        assert_int_equal(snapshot->feeds[0].loader_latency[kind].buckets[latency_bucket(1000000)], count);
+        assert_int_equal(snapshot->feeds[0].loader_latency[kind].sum_ns, 1000000 * count);
+        assert_int_equal(snapshot->feeds[1].loader_latency[kind].sum_ns, 1000000 * (10 + (uint64_t)kind));
     }
-    assert_int_equal(snapshot->feeds[0].feed_latency[FEED_LATENCY_lease][0], 0);
-    assert_int_equal(snapshot->feeds[1].feed_latency[FEED_LATENCY_lease][0], 70);
+    assert_int_equal(snapshot->feeds[0].feed_latency[FEED_LATENCY_lease].buckets[0], 0);
+    assert_int_equal(snapshot->feeds[1].feed_latency[FEED_LATENCY_lease].buckets[0], 70);
     assert_int_equal(snapshot->feeds[0].feed[FEED_batches], 5);
     assert_int_equal(snapshot->feeds[1].feed[FEED_batches], 6);
     assert_int_equal(snapshot->feeds[1].slots_ready, 11);

@@ -2,13 +2,7 @@
 #ifndef FEEDD_DAEMON_SOURCE_FOLDER_FOLDER_FIELDS_H
 #define FEEDD_DAEMON_SOURCE_FOLDER_FOLDER_FIELDS_H
 
-#include "daemon/source/build/builder_index.h"
-
-enum folder_kind {
-    FOLDER_BYTES,  // the source's
-    FOLDER_LENGTH, // how many it has
-    FOLDER_NUMBER, // of the class, or written in the CSV file
-};
+#include "daemon/source/build/value_field.h"
 
 enum folder_source {
     FOLDER_FILE,
@@ -18,12 +12,9 @@ enum folder_source {
 };
 
 struct folder_field {
-    enum folder_kind kind;
+    struct value_field value; // of the source; a number is that of the class, or written in the CSV file
     enum folder_source source;
-    uint32_t dtype;
-    const char *name;   // the configuration's
     const char *column; // the configuration's, of FOLDER_COLUMN
-    struct index_field index;
 };
 
 struct folder_fields {
@@ -35,10 +26,5 @@ struct folder_fields {
 
 // Parses the configuration's fields, and adds them to the dataset if `add`.
 int folder_fields_parse(struct builder *builder, bool add, struct folder_fields *fields);
-
-// Where a value's entry is in a row.
-static inline void *folder_entry(const struct folder_field *field, uint8_t *row) {
-    return row + field->index.row_offset;
-}
 
 #endif

@@ -239,7 +239,7 @@ static int add_samples(struct list *list) {
             char sentence[100];
             const struct folder_field *field = &list->table->fields->fields[wrong];
             snprintf(sentence, sizeof sentence, ", wanted a number of type %s for field %s",
-                     dtype_name(field->dtype), field->name);
+                     dtype_name(field->value.dtype), field->value.name);
             return refuse_line(list, err, found->line, sample.cells[wrong].text, sample.cells[wrong].bytes,
                                sentence);
         }

@@ -109,19 +109,19 @@ static uint64_t length_of(const struct folder_table *table, const struct folder_
 
 static int add_entry(struct folder_table *table, const struct folder_field *field,
                      const struct folder_sample *sample, struct written *written, uint8_t *row) {
-    uint8_t *entry = folder_entry(field, row);
+    uint8_t *entry = value_field_entry(&field->value, row);
     struct index_extent extent = {0};
     uint64_t number = sample->class_number;
-    if (field->kind == FOLDER_BYTES) {
+    if (field->value.kind == VALUE_BYTES) {
         int err = find_bytes(table, field, sample, written, &extent);
         memcpy(entry, &extent, sizeof extent);
         return err;
     }
-    if (field->kind == FOLDER_NUMBER && field->source == FOLDER_COLUMN) {
+    if (field->value.kind == VALUE_NUMBER && field->source == FOLDER_COLUMN) {
         const struct csv_cell *cell = &sample->cells[field - table->fields->fields];
-        return text_value(cell->text, cell->bytes, field->dtype, entry) ? 0 : -EINVAL;
+        return text_value(cell->text, cell->bytes, field->value.dtype, entry) ? 0 : -EINVAL;
     }
-    if (field->kind == FOLDER_LENGTH)
+    if (field->value.kind == VALUE_LENGTH)
         number = length_of(table, field, sample);
     memcpy(entry, &number, sizeof number); // little-endian: narrower types are its start
     return 0;
@@ -144,7 +144,7 @@ int folder_table_add(struct folder_table *table, const struct folder_sample *sam
 int folder_table_finish(struct folder_table *table, struct builder *builder) {
     struct index_field columns[RING_MAX_FIELDS];
     for (uint32_t i = 0; i < table->fields->count; i++)
-        columns[i] = table->fields->fields[i].index;
+        columns[i] = table->fields->fields[i].value.index;
     const struct index_text text = {table->text, table->text_bytes};
     return builder_index(builder, &table->rows, 1, table->fields->row_bytes, columns, table->fields->count,
                          &text);

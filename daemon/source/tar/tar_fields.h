@@ -2,20 +2,11 @@
 #ifndef FEEDD_DAEMON_SOURCE_TAR_TAR_FIELDS_H
 #define FEEDD_DAEMON_SOURCE_TAR_TAR_FIELDS_H
 
-#include "daemon/source/build/builder_index.h"
-
-enum tar_kind {
-    TAR_BYTES,  // of the member
-    TAR_LENGTH, // how many it has
-    TAR_NUMBER, // written in it
-};
+#include "daemon/source/build/value_field.h"
 
 struct tar_field {
-    enum tar_kind kind;
-    uint32_t dtype;
-    const char *name;       // the configuration's
-    const char *extensions; // "jpg|jpeg"; the configuration's
-    struct index_field index;
+    struct value_field value; // of a member; a number is written in it
+    const char *extensions;   // "jpg|jpeg"; the configuration's
 };
 
 struct tar_fields {

@@ -59,8 +59,8 @@ static void blank(struct scan *scan) {
     const struct index_extent nothing = {.file = scan->archive->file};
     memset(scan->row, 0, fields->row_bytes);
     for (uint32_t i = 0; i < fields->count; i++)
-        if (fields->fields[i].kind == TAR_BYTES)
-            memcpy(scan->row + fields->fields[i].index.row_offset, &nothing, sizeof nothing);
+        if (fields->fields[i].value.kind == VALUE_BYTES)
+            memcpy(value_field_entry(&fields->fields[i].value, scan->row), &nothing, sizeof nothing);
 }
 
 static int note_incomplete(struct scan *scan) {
@@ -81,7 +81,7 @@ static int end_sample(struct scan *scan) {
         if (!(scan->found >> i & 1))
             err = spoil(scan, -ENODATA,
                         "found sample \"%s\" without a member for field %s, wanted one with extension %s",
-                        scan->key, fields->fields[i].name, fields->fields[i].extensions);
+                        scan->key, fields->fields[i].value.name, fields->fields[i].extensions);
     if (!err && scan->why[0])
         err = note_incomplete(scan);
     if (err)
@@ -105,18 +105,18 @@ static int take_number(struct scan *scan, const struct tar_field *field, const s
         if (!text)
             return error->code;
     }
-    if (text && text_value((const char *)text, member->bytes, field->dtype, entry))
+    if (text && text_value((const char *)text, member->bytes, field->value.dtype, entry))
         return 0;
     return spoil(scan, -EINVAL, "found \"%.*s\" in %s, wanted a number of type %s",
                  (int)(text ? min_u64(member->bytes, 40) : 3), text ? (const char *)text : "...",
-                 member->name, dtype_name(field->dtype));
+                 member->name, dtype_name(field->value.dtype));
 }
 
 static int take_entry(struct scan *scan, const struct tar_field *field, const struct tar_member *member) {
-    uint8_t *entry = scan->row + field->index.row_offset;
-    if (field->kind == TAR_NUMBER)
+    uint8_t *entry = value_field_entry(&field->value, scan->row);
+    if (field->value.kind == VALUE_NUMBER)
         return take_number(scan, field, member, entry);
-    if (field->kind == TAR_LENGTH) {
+    if (field->value.kind == VALUE_LENGTH) {
         memcpy(entry, &member->bytes, sizeof member->bytes);
         return 0;
     }
@@ -147,7 +147,7 @@ static int take_member(struct scan *scan, const struct tar_member *member) {
             continue;
         int err = scan->found >> i & 1
                       ? spoil(scan, -EEXIST, "found a second member for field %s in sample \"%s\": %s",
-                              field->name, scan->key, member->name)
+                              field->value.name, scan->key, member->name)
                       : take_entry(scan, field, member);
         if (err)
             return err;

@@ -209,6 +209,8 @@ static void release(struct served_feed *feed, struct loader_process *loader) {
         log_info("feed %" PRIu64 ": reading %d chunks of loader %" PRIu32 " again", feed->id, chunks,
                  loader->serial);
     }
+    if (loader->retired_ns)
+        feed_loaders_report_retired(feed, loader);
     LIST_REMOVE(loader, link);
     bad_samples_hear(feed, loader);
     loader_process_retire(loader, feed->stats);
@@ -287,11 +289,11 @@ static void replace_silent(struct served_feed *feed, struct loader_process *load
     uint64_t since, sample, unreadable = find_unreadable(feed, loader, now);
     bool reads = see_read(feed, loader, now, &since), stages = loader_process_staged(loader, &sample);
     char path[DATASET_PATH_TEXT];
-    supervisor_report(feed->supervisor,
-                      "loader %" PRIu32 " of feed %" PRIu64 " has not moved for %" PRIu64
-                      " s%s%s; it is being replaced",
-                      loader->serial, feed->id, feed->supervisor->config->loader_timeout_s,
-                      reads ? ", in a read of " : "", reads ? hung_path(feed, path) : "");
+    supervisor_report(
+        feed->supervisor,
+        "loader %" PRIu32 " of feed %" PRIu64 " has not moved for %" PRIu64 " s%s%s; it is being %s",
+        loader->serial, feed->id, feed->supervisor->config->loader_timeout_s, reads ? ", in a read of " : "",
+        reads ? hung_path(feed, path) : "", loader->retired_ns ? "killed" : "replaced");
     abandoned_note(&feed->delivery, loader->serial, now, since);
     process_kill(&loader->process);
     if (stages)

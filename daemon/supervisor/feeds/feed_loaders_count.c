@@ -48,6 +48,19 @@ static void retire(struct served_feed *feed, struct loader_process *loader, uint
     atomic_store_explicit(&loader->record->retires, 1, memory_order_relaxed);
 }
 
+void feed_loaders_report_retired(const struct served_feed *feed, const struct loader_process *loader) {
+    const struct process *process = &loader->process;
+    char end[128];
+    if (feed->state == FEED_CLOSING || (!process->exit_signal && !process->exit_status)) {
+        log_debug("loader %" PRIu32 " of feed %" PRIu64 " has ended", loader->serial, feed->id);
+        return;
+    }
+    process_describe_end(process, end, sizeof end);
+    supervisor_report(
+        feed->supervisor, "loader %" PRIu32 " of feed %" PRIu64 ", which was no longer needed, %s%s",
+        loader->serial, feed->id, end, process->signalled_ns ? ", because it did not end by itself" : "");
+}
+
 static struct loader_process *last_stripe(const struct served_feed *feed) {
     struct loader_process *loader, *last = NULL;
     LIST_FOREACH(loader, &feed->loaders, link)

@@ -17,6 +17,9 @@ uint64_t feed_loaders_taken(const struct served_feed *feed);
 // many fill what they have claimed, and end. -EBUSY: the daemon has no records for them.
 int feed_loaders_set(struct served_feed *feed, uint32_t count, struct error *error);
 
+// A loader that was to end by itself is gone: says so if that was not how it ended.
+void feed_loaders_report_retired(const struct served_feed *feed, const struct loader_process *loader);
+
 // The tick.
 void feed_loaders_count(struct served_feed *feed, uint64_t now);
 
