@@ -74,6 +74,7 @@ define exporter_files
 755 $(BUILD)/feedd-exporter $(BINDIR)/feedd-exporter
 644 client/exporter/feedd-exporter.8 $(DATADIR)/man/man8/feedd-exporter.8
 644 systemd/feedd-exporter.service.in $(SYSTEMDDIR)/systemd/system/feedd-exporter.service
+644 systemd/feedd-exporter.service.in $(SYSTEMDDIR)/systemd/system/feedd-exporter@.service
 endef
 export installed_files
 

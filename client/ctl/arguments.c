@@ -98,7 +98,7 @@ error_t ctl_parse_dataset(int key, char *argument, struct argp_state *state, con
         *dataset = argument;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no dataset is named: feedctl datasets lists what there is");
+        argp_error(state, "which dataset? feedctl datasets lists them");
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;

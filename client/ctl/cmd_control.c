@@ -71,7 +71,7 @@ static error_t parse_loaders(int key, char *argument, struct argp_state *state) 
         return 0;
     case ARGP_KEY_END:
         if (!options->count)
-            argp_error(state, "a feed, and a number of loaders or auto, are wanted");
+            argp_error(state, "name a feed, and a number of loaders or auto");
         else if (strcmp(options->count, "auto") != 0)
             options->loaders = (uint32_t)ctl_parse_number(state, "loaders", options->count, 1, 64);
         return 0;
@@ -85,7 +85,8 @@ int cmd_loaders(const struct ctl *ctl, int count, char **arguments) {
         NULL,
         parse_loaders,
         "FEED N|auto",
-        "Give the feed with that id or name N loaders, or as many as it needs. The feed continues meanwhile.",
+        "Set the number of loaders of FEED (an id or a name): 1 to 64, or auto for as many as it needs. "
+        "The feed continues meanwhile.",
         NULL,
         NULL,
         NULL};

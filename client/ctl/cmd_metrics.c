@@ -37,6 +37,12 @@ int cmd_metrics(const struct ctl *ctl, int count, char **arguments) {
     int err = snapshot ? look_open(&look, ctl, &error) : error_set(&error, -ENOMEM, "out of memory");
     if (err == 0)
         err = look_at(&look, snapshot, &error);
+    // No daemon is an answer too, so that what a collector keeps is replaced.
+    if (err == -ENOENT) {
+        ctl_complain(&error);
+        metrics_write(format, NULL, DAEMON_GONE, stdout);
+        return CTL_OK;
+    }
     if (err < 0)
         return ctl_complain(&error);
     metrics_write(format, snapshot, look_state(snapshot), stdout);

@@ -54,7 +54,8 @@ static void show(struct top *top) {
         return;
     screen_size(&top->page.width, &top->page.height);
     top->page.note = *top->note ? top->note : NULL;
-    page_print(&top->page, &top->sections, &top->gathered.now, out);
+    page_print(&top->page, &top->sections, top->gathered.have_before ? &top->gathered.before : NULL,
+               &top->gathered.now, out);
     fclose(out);
     if (text)
         screen_show(text);

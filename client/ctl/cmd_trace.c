@@ -114,6 +114,10 @@ static int begin(struct tracing *tracing, const struct ctl *ctl, struct connecti
     int err = query_open(connection, ctl, error);
     if (err == 0)
         err = query_command(connection, &command, text, sizeof text, error);
+    if (err == -EPERM)
+        return error_set(error, err,
+                         "only root and the daemon's own user may record a timeline:"
+                         " run feedctl trace in a root shell, beside the training script");
     if (err == 0)
         err = look_open(&tracing->look, ctl, error);
     if (err == 0)

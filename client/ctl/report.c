@@ -8,7 +8,6 @@
 #include "client/ctl/render.h"
 #include "client/ctl/report_latency.h"
 #include "client/ctl/text.h"
-#include "client/ctl/verdict.h"
 #include "shm/stats_read.h"
 
 bool report_wants(const struct report_options *options, const struct stats_feed_snapshot *feed) {
@@ -107,8 +106,7 @@ void report_feeds(const struct report_options *options, const struct stats_snaps
     table_free(&table);
 }
 
-// "consumers wait 83 % of their time: loaders 80 %, ..."
-static void print_shares(const struct verdict *verdict, char *text, size_t bytes) {
+void report_shares(const struct verdict *verdict, char *text, size_t bytes) {
     const struct {
         const char *what;
         double share;
@@ -143,7 +141,7 @@ void report_verdicts(const struct report_options *options, const struct stats_sn
         if (!report_wants(options, feed))
             continue;
         verdict_of(before, now, feed, &verdict);
-        print_shares(&verdict, shares, sizeof shares);
+        report_shares(&verdict, shares, sizeof shares);
         snprintf(text, sizeof text, "feed %" PRIu64 " is %s: %s. %s", feed->id, verdict_phrase(verdict.bound),
                  shares, verdict.hint);
         text_fold(text, 0, options->width, out);

@@ -4,6 +4,7 @@
 
 #include "client/ctl/rates.h"
 #include "client/ctl/text.h"
+#include "client/ctl/verdict.h"
 
 struct report_options {
     const char *feed; // id or name to show alone; NULL: all
@@ -21,6 +22,9 @@ void report_daemon(const struct stats_snapshot *now, enum daemon_state state, FI
 // A line a feed: over the time since `before`, or since each feed started when that is NULL.
 void report_feeds(const struct report_options *options, const struct stats_snapshot *before,
                   const struct stats_snapshot *now, FILE *out);
+
+// "consumers wait 83 % of their time (for loaders 80 %, ...); loaders copy 1 %, ...".
+void report_shares(const struct verdict *verdict, char *text, size_t bytes);
 
 // A sentence or two per feed, over the same time: what it is bound by, the shares of time behind that, and a hint.
 void report_verdicts(const struct report_options *options, const struct stats_snapshot *before,

@@ -50,6 +50,7 @@ def test_installed_tree_works():
                      "lib/pkgconfig/libfeed.pc", "share/man/man8/feedd.8", "share/man/man5/feedd.conf.5",
                      "share/man/man1/feedctl.1", "share/man/man8/feedd-exporter.8", "bin/feedd-exporter",
                      "share/doc/feedd/feedd-dashboard.json", "lib/systemd/system/feedd-exporter.service",
+                     "lib/systemd/system/feedd-exporter@.service",
                      "share/man/man3/libfeed.3", "etc/feedd/feedd.conf",
                      "lib/systemd/system/feedd.service", "lib/systemd/system/feedd.socket", "lib/sysusers.d/feedd.conf",
                      "lib/tmpfiles.d/feedd.conf", "share/bash-completion/completions/feedctl",
@@ -59,7 +60,10 @@ def test_installed_tree_works():
         assert f"ExecStart={prefix}/bin/feedd --config {prefix}/etc/feedd/feedd.conf" in unit, unit
         each = (prefix / "lib/systemd/system/feedd@.service").read_text()
         assert f"--config {prefix}/etc/feedd/%i.conf" in each and "feedd@%i.socket" in each, each
-        assert not re.search("@[A-Z_]+@", unit + each) and "@" not in (prefix / "lib/pkgconfig/libfeed.pc").read_text()
+        exporters = [(prefix / f"lib/systemd/system/feedd-exporter{at}.service").read_text() for at in ("", "@")]
+        assert "--socket /run/feedd@%i/feedd.sock" in exporters[1], exporters[1]
+        assert not re.search("@[A-Z_]+@", unit + each + "".join(exporters))
+        assert "@" not in (prefix / "lib/pkgconfig/libfeed.pc").read_text()
 
         config = prefix / "etc/feedd/feedd.conf"
         text = config.read_text().replace("socket_group = feed ", f"socket = {instance.socket} ")

@@ -13,6 +13,7 @@ import consumer
 import data
 import exporter
 import harness
+import users
 from prometheus_client.openmetrics import parser as open_parser
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -191,7 +192,9 @@ def test_unit_is_hardened():
         harness.skip("there is no systemd-analyze")
     with tempfile.TemporaryDirectory() as folder:
         unit = pathlib.Path(folder) / "feedd-exporter.service"
-        unit.write_text(template.replace("@BINDIR@", str(harness.PROGRAMS)), encoding="ascii")
+        for name, value in {"BINDIR": str(harness.PROGRAMS), "UNIT": "feedd", "FOLDER": "feedd", "OF_INSTANCE": ""}.items():
+            template = template.replace(f"@{name}@", value)
+        unit.write_text(template, encoding="ascii")
         verified, rated = (
             subprocess.run(["systemd-analyze", *words, unit], capture_output=True, text=True, check=False)
             for words in (("verify", "--man=no"), ("security", "--offline=true", "--threshold=20", "--no-pager"))
@@ -213,6 +216,37 @@ def test_refuses_what_it_cannot_do():
         fails("an address and a port", "--listen=localhost:9743")
         fails("the folder of the daemon's socket, /nonexistent", "--socket=/nonexistent/no.such", "--listen=127.0.0.1:1")
         fails("too many arguments", "more", status=2)
-    done = subprocess.run([harness.PROGRAMS / "feedctl", "--socket=/nonexistent/x", "metrics"], capture_output=True, text=True,
-                          check=False)  # fmt: skip
-    assert done.returncode == 1 and "no feedd is running" in done.stderr, done
+
+
+def test_no_daemon_is_an_answer():
+    """So that a file for node_exporter does not keep saying that the daemon is alive."""
+    with serve() as feedd:
+        assert "\nfeedd_up 1\n" in feedd.ctl("metrics", "--prometheus").stdout
+        feedd.stop()
+        readers = {("--prometheus",): text_string_to_metric_families, (): open_parser.text_string_to_metric_families}
+        for words, read in readers.items():
+            done = feedd.ctl("metrics", *words)
+            assert values(read(done.stdout)) == {("feedd_up", ""): 0}, done
+            assert done.stderr.startswith("feedctl: no feedd is running on "), done
+        feedd.start()
+        assert read_open(feedd.ctl("metrics").stdout)["feedd_up", ""] == 1
+
+
+def labels_of_feeds(feedd):
+    endless = {"epochs": 0, "quiet": True, "samples": False}
+    with exporter.Exporter(feedd) as server, consumer.Consumer(feedd, "numbers", 10, share="job", **endless):
+        harness.eventually(lambda: feedd.statistics()["feeds"], 5, "a feed")
+        families = list(open_parser.text_string_to_metric_families(server.get(accept=exporter.OPEN)[2]))
+        assert '{feed="1",name="job",dataset="numbers"}' in feedd.ctl("metrics").stdout, "feedctl asks the daemon, as root"
+    prefixes = ("feedd_feed_", "feedd_loader_")
+    samples = [sample for family in families for sample in family.samples if sample.name.startswith(prefixes)]
+    assert len(samples) > 30, samples
+    return {tuple(sorted(sample.labels.items())) for sample in samples}
+
+
+def test_names_of_feeds():
+    """As packaged, everybody who may attach can read the statistics, which then name no feed unless show_others is set."""
+    with users.serve() as feedd:
+        assert labels_of_feeds(feedd) == {(("feed", "1"),)}
+    with users.serve(show_others="yes") as feedd:
+        assert labels_of_feeds(feedd) == {(("dataset", "numbers"), ("feed", "1"), ("name", "job"))}

@@ -31,6 +31,15 @@ def busy(**settings):
                 reader.kill()
 
 
+def verdict(terminal, feed, bound):
+    """The sentence about the selected feed, put together from its lines."""
+    begin = rf"^feed {feed} is {bound}\. "
+    lines = terminal.shows(begin)
+    first = next(number for number, line in enumerate(lines) if re.match(begin, line))
+    end = next(number for number in range(first, len(lines)) if not lines[number] or re.match("CONSUMER", lines[number]))
+    return " ".join(lines[first:end])
+
+
 FEED = r"^{} +{} .* \d[\d.]*k? "
 
 
@@ -89,6 +98,27 @@ def test_keys():
         terminal.shows(r"^LOADER +FEED v")
         terminal.keys("Escape")
         assert terminal.status() == 0
+
+
+@harness.host_memory
+@harness.limit(90)
+def test_what_the_selected_feed_is_bound_by():
+    """With its hint and its shares, which fit at 80 x 24, as stats says it."""
+    with busy() as (feedd, _), Terminal(feedd, "top", "0.2") as terminal:
+        said = verdict(terminal, 1, "bound by its consumers")
+        assert "Batches wait for the consumers: feedd could deliver more. Shares: consumers wait " in said, said
+        assert re.search(r"; loaders copy \d+ %, decode \d+ %, wait for storage \d+ %, for room \d+ %\.$", said), said
+        terminal.keys("Down")
+        said = verdict(terminal, 2, "bound by .*")
+        assert " Shares: consumers wait " in said, said
+        # Also that of the selected consumer's feed.
+        terminal.keys("Up")
+        verdict(terminal, 1, "bound by its consumers")
+        terminal.keys("Tab", "End", "Down", "Down", "Down")
+        verdict(terminal, 2, "bound by .*")
+        terminal.resize(40, 18)
+        lines = terminal.shows(r"^feed 2 is bound by ", "^q Tab", "^CONSUMER")
+        assert len(lines) <= 18 and max(map(len, lines)) <= 40, lines
 
 
 @harness.host_memory

@@ -10,10 +10,16 @@ import time
 
 import consumer
 import data
+import devices
 import harness
 import users
+from test_gpu_streams import Late
+from test_verdict import png, reading
 
 LOADER_TIMES = {"fill", "decode", "wait for storage", "no room"}
+OF_LOADERS = LOADER_TIMES | {"read", "chunk"}
+OF_TRANSFERS = {"copy", "wait for release"}
+OF_CONSUMERS = {"wait for a batch", "lease"}
 
 
 @contextlib.contextmanager
@@ -83,7 +89,7 @@ def test_what_the_processes_do():
             times = sorted((begin, end) for what, begin, end, _ in spans[pid] if what in LOADER_TIMES)
             # One thing at a time.
             assert all(first[1] <= then[0] + 0.002 for first, then in zip(times, times[1:])), (name, times)
-            assert {what for what, *_ in spans[pid]} <= LOADER_TIMES | {"read", "chunk"}, spans[pid]
+            assert {what for what, *_ in spans[pid]} <= OF_LOADERS, spans[pid]
         by_feed = {name.split()[-1]: spans[pid] for pid, name in loaders.items()}
         assert share(by_feed["held"], "no room", 2) > 0.7, by_feed["held"]
         assert share(by_feed["hungry"], "wait for storage", 2) > 0.5, by_feed["hungry"]
@@ -100,6 +106,43 @@ def test_what_the_processes_do():
         assert 10 < len(copies) <= after["gpus"][0]["gpu_counters"]["copies"], len(copies)
         chunks = [row for pid in loaders for row in spans[pid] if row[0] == "chunk"]
         assert len(chunks) > 20 and all(end > begin for _, begin, end, _ in chunks), chunks
+
+
+def add_pictures(feedd, **options):
+    folder = feedd.directory / "pictures"
+    folder.mkdir()
+    for i in range(16):
+        (folder / f"{i}.png").write_bytes(png(i))
+    fields = {"field_image": "bytes @ file", "transform_image": "decode, resize 64 64"}
+    feedd.add_dataset("pictures", format="folder", path=folder, **fields, **options)
+
+
+@harness.host_memory
+@harness.limit(90)
+def test_each_event_is_recorded():
+    """Images are read and decoded by one loader; another one's batches are kept by a stream that is slow."""
+    with devices.serve(loaders=1, io="uring", queue_depth=2) as feedd:
+        add_pictures(feedd, io_delay_us=2000)
+        feedd.write_config()
+        feedd.ctl("reload")
+        late = Late(feedd, slow_us=40_000, epochs=1000)
+        try:
+            with reading(feedd, "pictures", batch=8):
+                harness.eventually(lambda: len(feedd.statistics()["feeds"]) == 2, 20, "both feeds")
+                spans, names = record(feedd, 2)
+        finally:
+            late.kill()
+    found = collections.defaultdict(collections.Counter)
+    for pid, rows in spans.items():
+        role = names[pid].split(" of ")[0].split(" to ")[0]
+        found[role].update(what for what, *_ in rows)
+    assert found["feedd loader"].keys() == OF_LOADERS, found
+    assert found["feedd transfer"].keys() == OF_TRANSFERS, found
+    assert found["consumer"].keys() == OF_CONSUMERS, found
+    assert found.keys() == {"feedd loader", "feedd transfer", "consumer"}, found
+    assert min(count for kinds in found.values() for count in kinds.values()) >= 5, found
+    (decoder,) = [pid for pid, name in names.items() if name.startswith("feedd loader") and name.endswith("pictures")]
+    assert share(spans[decoder], "decode", 2) > 0.02, spans[decoder]
 
 
 def blocks(feedd):
@@ -154,6 +197,7 @@ def test_only_administrators():
     with users.serve() as feedd:
         done = feedd.ctl("trace", "0.1", check=False, **users.AS_NOBODY)
         assert done.returncode == 1 and not done.stdout and "only root and the daemon's own user" in done.stderr, done
+        assert "in a root shell" in done.stderr, done
         assert not is_on(feedd)
         with feedd.client() as client:
             client.hello()

@@ -71,6 +71,10 @@ def check(first, again, kept_after, stopped_after=None, **options):
     assert [sum(epoch == which for epoch, _ in samples) for which in range(2)] == [each, each], "a sample was missed"
 
 
+def check_each_once(found):
+    assert sorted(number for batches in found.values() for batch in batches for number in batch[1:]) == list(range(SAMPLES))
+
+
 @pytest.fixture(scope="module")
 def ids():
     """A daemon that serves the ids alone, as the document declares them."""
@@ -94,8 +98,7 @@ def test_lightning(ids, tmp_path):
     output = job.run()
     check(lines(output, "seen"), lines(job.run("resume"), "seen"), kept_after=18, stopped_after=20)
     for what in ("checked", "predicted"):
-        found = lines(output, what)
-        assert sorted(number for batches in found.values() for batch in batches for number in batch[1:]) == list(range(SAMPLES))
+        check_each_once(lines(output, what))
 
 
 @pytest.mark.limit(240)
@@ -111,7 +114,9 @@ def test_accelerate(ids, tmp_path):
 @pytest.mark.limit(240)
 def test_trainer(ids, tmp_path):
     job = Job(ids, tmp_path, "The Hugging Face Trainer", *TORCHRUN)
-    check(lines(job.run(), "seen"), lines(job.run("resume"), "seen"), kept_after=17, stopped_after=20, drop_last=True)
+    output = job.run()
+    check(lines(output, "seen"), lines(job.run("resume"), "seen"), kept_after=17, stopped_after=20, drop_last=True)
+    check_each_once(lines(output, "checked"))
 
 
 @pytest.mark.limit(300)

@@ -27,13 +27,32 @@ loader = ((batch[0], batch[1]) for _ in range(100) for batch in data)
 """
 
 
-@pytest.mark.limit(90)
-def test_one_file(daemon, tmp_path):
+def run_example(daemon, folder, programs=harness.PROGRAMS, **options):
     text = (harness.ROOT / "docs/profiling.md").read_text()
     (example,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    variables = {"PATH": f"{harness.PROGRAMS}:{os.environ['PATH']}", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
-    code = f"import os\nos.chdir({str(tmp_path)!r})\n{BEFORE}\n{example}"
-    pid = int(support.run(code, daemon=daemon, variables=variables).split()[0])
+    variables = {"PATH": f"{programs}:{os.environ['PATH']}", "TORCHINDUCTOR_CACHE_DIR": str(folder)}
+    code = f"import os\nos.chdir({str(folder)!r})\n{BEFORE}\n{example}"
+    return support.run(code, daemon=daemon, variables=variables, **options)
+
+
+@pytest.mark.limit(90)
+def test_who_may_not_record_is_told_so(daemon, tmp_path):
+    """The script runs as root here, and its feedctl as another user."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can run programs as another user")
+    (tmp_path / "programs").mkdir()
+    feedctl = tmp_path / "programs/feedctl"
+    words = f"exec setpriv --reuid=65534 --regid=65534 --clear-groups {harness.PROGRAMS}/feedctl"
+    feedctl.write_text(f'#!/bin/sh\n{words} "$@"\n')
+    feedctl.chmod(0o755)
+    said = run_example(daemon, tmp_path, feedctl.parent, status=1)
+    assert "feedd.json is empty: only root and the daemon's user may record" in said, said
+    assert not (tmp_path / "feedd.json").read_text() and not (tmp_path / "both.json").exists()
+
+
+@pytest.mark.limit(90)
+def test_one_file(daemon, tmp_path):
+    pid = int(run_example(daemon, tmp_path).split()[0])
     events = json.loads((tmp_path / "both.json").read_text())["traceEvents"]
     trained = sorted((event["ts"], event["ts"] + event["dur"]) for event in events
                      if event.get("name") == "train" and event["ph"] == "X")  # fmt: skip

@@ -15,13 +15,14 @@ import sys
 import time
 import traceback
 
+import test_exporter
 import test_packages
 import test_service
 from machine import Failed, Machine, make_tree
 from service import Service
 
-# In this order: the last test of the second file removes the packages.
-FILES = (test_packages, test_service)
+# In this order: the last test of the last file removes the packages.
+FILES = (test_packages, test_exporter, test_service)
 
 
 def find_tests(only):

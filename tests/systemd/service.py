@@ -42,7 +42,7 @@ class Service:
         machine = self.machine
         if not machine.path("/srv/data").exists():
             self.prepare()
-        machine.systemctl("stop", *UNITS, "feedd@*")
+        machine.systemctl("stop", *UNITS, "feedd@*", "feedd-exporter*")
         for folder in ("/etc/systemd/system/feedd.service.d", "/etc/feedd/datasets.d"):
             for file in machine.path(folder).glob("*"):
                 file.unlink()

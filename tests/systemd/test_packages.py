@@ -3,6 +3,8 @@
 import subprocess
 
 SCORE = 20  # tenths: 2.0
+SERVICES = ("feedd.service", "feedd@.service", "feedd-exporter.service", "feedd-exporter@.service")
+SOCKETS = ("feedd.socket", "feedd@.socket")
 
 
 def test_lintian_finds_no_error(service):
@@ -37,13 +39,13 @@ def test_the_configuration_that_comes_with_it_is_right(service):
 
 
 def test_systemd_finds_nothing_in_the_units(service):
-    units = [f"/lib/systemd/system/{unit}" for unit in ("feedd.service", "feedd.socket", "feedd@.service", "feedd@.socket")]
+    units = [f"/lib/systemd/system/{unit}" for unit in SERVICES + SOCKETS]
     done = service.machine.run("systemd-analyze", "verify", "--man=no", *units, check=False)
     assert done.returncode == 0 and not done.stdout + done.stderr, done
 
 
 def test_the_services_are_confined(service):
-    for unit in ("feedd.service", "feedd@.service"):
+    for unit in SERVICES:
         file = f"/lib/systemd/system/{unit}"
         done = service.machine.run("systemd-analyze", "security", "--offline=true", f"--threshold={SCORE}", file, check=False)
         assert done.returncode == 0 and "Overall exposure" in done.stdout, done.stdout + done.stderr

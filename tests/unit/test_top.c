@@ -166,6 +166,8 @@ static void make_looks(void) {
     before.clients[0].batches = 100;
     before.stats.taken_ns = before.asked_ns = 98 * NS_PER_S;
     now.stats.feeds[0].feed[FEED_samples] = 5000;
+    now.stats.feeds[0].loader[LOADER_room_wait_ns] = 3 * NS_PER_S / 2;
+    now.stats.feeds[0].loader[LOADER_io_wait_ns] = NS_PER_S / 2;
     now.loaders[0].counters[LOADER_samples] = 4000;
 }
 
@@ -175,7 +177,7 @@ static char *print_page(struct sections *sections, uint32_t width, uint32_t heig
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
-    page_print(&page, sections, &now, out);
+    page_print(&page, sections, &before, &now, out);
     fclose(out);
     return text;
 }
@@ -221,6 +223,9 @@ static void the_page_says_what_happens(void **state) {
     has(text, "\nrtwo            5     0   51    0          0");
     has(text, " waits ");
     has(text, "\nr70           4  none        2.00k");
+    has(text,
+        "\nnfeed 4 is bound by its consumers. Batches wait for the consumers: feedd could deliver more. ");
+    has(text, "\nn%, decode 0 %, wait for storage 25 %, for room 75 %.\n");
     // One feed alone, and a daemon that does not answer.
     sections.feed = 5;
     sections_fill(&sections, &before, &now);

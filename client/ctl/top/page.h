@@ -26,7 +26,8 @@ struct page {
 void page_share(const uint32_t wanted[SECTIONS], enum section_kind focus, uint32_t lines,
                 uint32_t given[SECTIONS]);
 
-// At most `height` lines, of at most `width` characters.
-void page_print(const struct page *page, struct sections *sections, const struct top_look *now, FILE *out);
+// At most `height` lines, of at most `width` characters. `before` NULL: this is the first look.
+void page_print(const struct page *page, struct sections *sections, const struct top_look *before,
+                const struct top_look *now, FILE *out);
 
 #endif
