@@ -121,12 +121,12 @@ def beside_peers(bench, kind, transform, wanted_of, **params):
             limit_images_per_second=median(rounds, "images_per_second"))  # fmt: skip
 
 
-def beside_pillow(bench, kind, transform):
-    """What images_exact.py says of random crops."""
+def beside_pillow(bench, kind, transform, crops):
+    """What images_exact.py says of so many random crops, or a tenth of them with --quick."""
     folder = photographs(bench, kind)
     with bench.instance({"data": dataset(folder, transform)}) as instance:
         script = os.path.join(HERE, "images_exact.py")
-        crops = CROPS if bench.rounds > 2 else CROPS // 10
+        crops = crops if bench.rounds > 2 else crops // 10
         # The package as make python has unpacked it, or as it lies in a bundle.
         package = os.pathsep.join((os.path.join(bench.build, "python"), os.path.join(bench.build, os.pardir, "python")))
         command = ["env", f"PYTHONPATH={package}", the_python(bench), script, instance.socket, folder, str(crops)]
@@ -135,15 +135,15 @@ def beside_pillow(bench, kind, transform):
 
 def exact(bench):
     """Random crops of photographs that differ from what Pillow makes of the same files."""
-    result = beside_pillow(bench, "imagenet", CROP)
+    result = beside_pillow(bench, "imagenet", CROP, CROPS)
     bench.records.add("image.exact", result["differ"], "crops", {"of": result["crops"]}, None, "0", result["differ"] == 0,
                       pillow=result["pillow"], which=result["which"])
 
 
 def fast(bench):
     """How far crops with `decode fast` are from the exact ones, in levels of 255."""
-    for kind in ("imagenet", "large"):
-        result = beside_pillow(bench, kind, f"decode fast, {CROP}")
+    for kind, crops in (("imagenet", CROPS), ("large", CROPS // 4)):  # Pillow needs long for the large ones
+        result = beside_pillow(bench, kind, f"decode fast, {CROP}", crops)
         bench.records.add("image.fast", result["mean"], "levels", {"of": kind, "crops": result["crops"]}, None, None, None,
                           maximum=result["maximum"], differ=result["differ"], pillow=result["pillow"])
 
