@@ -13,6 +13,7 @@ GOAL = 0.9
 TRANSFORM = (
     "random_resized_crop 224, flip 0.5, scale 1/255, mean 0.485 0.456 0.406, std 0.229 0.224 0.225, layout chw, cast f16"
 )
+CROP = "random_resized_crop 224, flip 0.5"
 HERE = os.path.dirname(os.path.abspath(__file__))
 # The goals relative to what image_peers.py measures; None: shown without a goal.
 PEERS = {"torchvision_pil": 2, "torchvision_native": None, "webdataset": None, "ffcv_area": 1.3, "ffcv_linear": 1.3,
@@ -120,18 +121,31 @@ def beside_peers(bench, kind, transform, wanted_of, **params):
             limit_images_per_second=median(rounds, "images_per_second"))  # fmt: skip
 
 
-def exact(bench):
-    """Random crops of photographs that differ from what Pillow makes of the same files."""
-    folder = photographs(bench, "imagenet")
-    with bench.instance({"data": dataset(folder, "random_resized_crop 224, flip 0.5")}) as instance:
+def beside_pillow(bench, kind, transform, crops):
+    """What images_exact.py says of so many random crops, or a tenth of them with --quick."""
+    folder = photographs(bench, kind)
+    with bench.instance({"data": dataset(folder, transform)}) as instance:
         script = os.path.join(HERE, "images_exact.py")
-        crops = CROPS if bench.rounds > 2 else CROPS // 10
+        crops = crops if bench.rounds > 2 else crops // 10
         # The package as make python has unpacked it, or as it lies in a bundle.
         package = os.pathsep.join((os.path.join(bench.build, "python"), os.path.join(bench.build, os.pardir, "python")))
         command = ["env", f"PYTHONPATH={package}", the_python(bench), script, instance.socket, folder, str(crops)]
-        result = run_json(command, timeout=1200)
+        return run_json(command, timeout=1200)
+
+
+def exact(bench):
+    """Random crops of photographs that differ from what Pillow makes of the same files."""
+    result = beside_pillow(bench, "imagenet", CROP, CROPS)
     bench.records.add("image.exact", result["differ"], "crops", {"of": result["crops"]}, None, "0", result["differ"] == 0,
                       pillow=result["pillow"], which=result["which"])
+
+
+def fast(bench):
+    """How far crops with `decode fast` are from the exact ones, in levels of 255."""
+    for kind, crops in (("imagenet", CROPS), ("large", CROPS // 4)):  # Pillow needs long for the large ones
+        result = beside_pillow(bench, kind, f"decode fast, {CROP}", crops)
+        bench.records.add("image.fast", result["mean"], "levels", {"of": kind, "crops": result["crops"]}, None, None, None,
+                          maximum=result["maximum"], differ=result["differ"], pillow=result["pillow"])
 
 
 def cached(bench):
@@ -154,4 +168,5 @@ def cached(bench):
         limit_rounds=[round(result["per_core"]) for result in limits])  # fmt: skip
 
 
-FIGURES = {"image.decode": decode, "image.decode_large": decode_large, "image.exact": exact, "image.cached": cached}
+FIGURES = {"image.decode": decode, "image.decode_large": decode_large, "image.exact": exact, "image.fast": fast,
+           "image.cached": cached}

@@ -9,6 +9,7 @@
 #include "base/names.h"
 #include "base/sizes.h"
 #include "client/ctl/cmd_show_options.h"
+#include "client/ctl/encoded.h"
 #include "client/ctl/image_png.h"
 #include "client/ctl/query.h"
 #include "client/ctl/render.h"
@@ -17,7 +18,8 @@
 #include "client/ctl/text.h"
 #include "order/token.h"
 
-#define RANKS_MOST (1u << 20) // so of a larger dataset, samples that are this far away are read ahead
+#define DECODING_VIEW "transform.NAME = decode, resize 256, center_crop 224"
+#define RANKS_MOST    (1u << 20) // so of a larger dataset, samples that are this far away are read ahead
 
 struct showing {
     const struct ctl *ctl;
@@ -29,6 +31,7 @@ struct showing {
     enum order_version order;     // as it is read
     bool wanted[FEED_MAX_FIELDS]; // fields
     uint32_t images;              // of these
+    uint32_t files;               // that a sample is written to
     struct sheet sheets[FEED_MAX_FIELDS];
     char sheet_names[FEED_MAX_FIELDS][NAME_LENGTH_MAX + 1];
     uint32_t shown, skipped;
@@ -109,13 +112,64 @@ static int choose_fields(struct showing *showing, const struct feed_description 
                          options->fields[k], fields);
     }
     showing->images = 0;
-    for (uint32_t i = 0; i < description->field_count; i++)
+    bool encoded = false;
+    for (uint32_t i = 0; i < description->field_count; i++) {
         showing->images += showing->wanted[i] && image_is(&description->field[i]);
-    if ((!options->output && !options->sheet) || showing->images)
+        encoded |= showing->wanted[i] && encoded_may_be(&description->field[i]);
+    }
+    if ((!options->output && !options->sheet) || showing->images || (encoded && options->output))
         return 0;
     list_fields(description, showing->wanted, fields, sizeof fields);
+    if (encoded)
+        return error_set(error, -EINVAL,
+                         "dataset %s has no pixels to put on a sheet: found %s; if these are encoded images,"
+                         " a view with " DECODING_VIEW " has their pixels",
+                         options->dataset, fields);
     return error_set(error, -EINVAL, "dataset %s has no image to write: found %s, wanted " IMAGE_WANTED,
                      options->dataset, fields);
+}
+
+// Whether a field of this batch of one sample is written to a file that is named like that.
+static bool is_written(const struct feed_array *array, const char *output) {
+    const enum encoding wanted = encoding_of_path(output);
+    return wanted == ENCODED_PNG && image_is(array) ? true : encoded_find(array).encoding == wanted;
+}
+
+// `files`: how many fields of the sample are.
+static int count_files(const struct showing *showing, const struct feed_batch *batch, uint64_t sample,
+                       uint32_t *files, struct error *error) {
+    const struct show_options *options = &showing->options;
+    const struct feed_array *pixels = NULL, *stored = NULL;
+    *files = 0;
+    for (uint32_t i = 0; i < batch->field_count; i++) {
+        if (!showing->wanted[i])
+            continue;
+        const struct feed_array *array = &batch->field[i];
+        *files += is_written(array, options->output);
+        if (image_is(array))
+            pixels = array;
+        else if (encoded_find(array).encoding)
+            stored = array;
+    }
+    if (*files)
+        return 0;
+    if (pixels)
+        return error_set(error, -EINVAL,
+                         "field %s of %s has pixels, which are written as PNG: found --output"
+                         " %s, wanted a name that ends in .png",
+                         pixels->name, options->dataset, options->output);
+    if (!stored)
+        return error_set(error, -EINVAL,
+                         "sample %" PRIu64 " of %s has no image to write: found neither the"
+                         " bytes of a JPEG, PNG or WebP file nor " IMAGE_WANTED,
+                         sample, options->dataset);
+    const enum encoding encoding = encoded_find(stored).encoding;
+    return error_set(error, -EINVAL,
+                     "field %s of sample %" PRIu64 " of %s is encoded as %s: found --output %s,"
+                     " wanted a name that ends in .%s for the bytes as they are; a view with " DECODING_VIEW
+                     " has the pixels",
+                     stored->name, sample, options->dataset, encoding_name(encoding), options->output,
+                     encoding_ending(encoding));
 }
 
 static int out_of_memory(struct error *error) {
@@ -162,12 +216,12 @@ static int show_field(struct showing *showing, uint32_t number, const struct fee
         return out_of_memory(error);
     if (options->sheet)
         return image.pixels ? put_on_sheet(showing, number, array->name, &image, error) : 0;
-    if (image.pixels && options->output) {
+    if (options->output && is_written(array, options->output)) {
         path = show_output_path(options->output, sample, options->sample_count > 1, array->name,
-                                showing->images > 1);
+                                showing->files > 1);
         if (!path)
             return out_of_memory(error);
-        int err = image_write_png(&image, path, error);
+        int err = image.pixels ? image_write_png(&image, path, error) : encoded_write(array, path, error);
         if (err)
             return err;
         field.file = path;
@@ -183,8 +237,12 @@ static int show_field(struct showing *showing, uint32_t number, const struct fee
 
 static int show_batch(struct showing *showing, const struct feed_batch *batch, uint64_t sample,
                       struct error *error) {
-    json_t *fields = showing->options.json ? json_array() : NULL;
     int err = 0;
+    if (showing->options.output)
+        err = count_files(showing, batch, sample, &showing->files, error);
+    if (err)
+        return err;
+    json_t *fields = showing->options.json ? json_array() : NULL;
     if (!fields && !showing->options.sheet) {
         char title[128];
         snprintf(title, sizeof title, "%ssample %" PRIu64 " of %s", showing->shown ? "\n" : "", sample,

@@ -7,6 +7,7 @@
 #include "base/names.h"
 #include "base/sizes.h"
 #include "client/ctl/arguments.h"
+#include "client/ctl/encoded.h"
 
 enum key {
     KEY_FIELD = 'f',
@@ -25,7 +26,9 @@ static const struct argp_option table[] = {
     {"values", KEY_VALUES, "N", 0,
      "the first N values of each field; 0: all (default: one line, or all with --json)", 0},
     {"output", KEY_OUTPUT, "FILE.png", 0,
-     "write images as PNG; %d becomes the sample's number, which is added for several samples", 0},
+     "write images as PNG, or stored JPEG, PNG or WebP files as they are (FILE.jpg, ...); %d becomes the "
+     "sample's number, which is added for several samples",
+     0},
     {"sheet", KEY_SHEET, "FILE.png", 0,
      "write the images of all samples as one PNG, in rows, instead of showing them", 0},
     {"draw", KEY_DRAW, NULL, 0, "draw images even without a terminal or with NO_COLOR set", 0},
@@ -120,12 +123,9 @@ void show_parse(int count, char **arguments, struct show_options *options) {
 
 char *show_output_path(const char *output, uint64_t sample, bool several_samples, const char *field,
                        bool several_fields) {
-    static const char ending[] = ".png";
     char number[32] = "", *path;
     const char *place = strstr(output, "%d");
-    size_t length = strlen(output), end = length, tail = strlen(ending);
-    if (length > tail && strcasecmp(output + length - tail, ending) == 0)
-        end = length - tail;
+    const size_t end = encoding_stem(output);
     if (several_samples && !place)
         snprintf(number, sizeof number, "-%" PRIu64, sample);
     const char *dash = several_fields ? "-" : "", *name = several_fields ? field : "";

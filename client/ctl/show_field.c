@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "client/ctl/encoded.h"
 #include "client/ctl/image_draw.h"
 #include "client/ctl/render.h"
 #include "client/ctl/sample_text.h"
@@ -16,7 +17,9 @@
 
 void show_field_title(const struct feed_array *array, const char *gap, char *text, size_t bytes) {
     size_t used = (size_t)snprintf(text, bytes, "%s%s%s", array->name, gap, feed_dtype_name(array->dtype));
-    if (array->ragged && used < bytes)
+    if (array->ragged && !array->data && used < bytes) // a description, of no sample
+        used += (size_t)snprintf(text + used, bytes - used, "[]");
+    else if (array->ragged && used < bytes)
         used += (size_t)snprintf(text + used, bytes - used, "[%" PRIu64 "]", array->shape[0]);
     for (uint32_t i = 1; i < array->dimensions && used < bytes; i++)
         used += (size_t)snprintf(text + used, bytes - used, "%c%" PRIu64 "%s", i == 1 ? '[' : ',',
@@ -108,13 +111,23 @@ static int draw(const struct image *image, const struct show_style *style, FILE 
     return err;
 }
 
+static void print_encoded(const struct encoded *encoded, FILE *out) {
+    fprintf(out, "%*sencoded as %s", INDENT, "", encoding_name(encoded->encoding));
+    if (encoded->width)
+        fprintf(out, ", %u x %u pixels", encoded->width, encoded->height);
+    fprintf(out, "\n");
+}
+
 int show_field_print(const struct shown_field *field, const struct show_style *style, FILE *out) {
     char title[512];
     size_t length;
     bool text = is_text(field->array, &length);
+    const struct encoded encoded = encoded_find(field->array);
     show_field_title(field->array, "  ", title, sizeof title);
     fprintf(out, "%*s", TITLE_INDENT, "");
     text_fold(title, TITLE_INDENT, style->width, out);
+    if (encoded.encoding)
+        print_encoded(&encoded, out);
     if (text) {
         fprintf(out, "%*s", INDENT, "");
         print_text(field->array, length, style, out);
@@ -172,15 +185,24 @@ static json_t *image_json(const struct feed_array *array) {
                      "channels", (json_int_t)size.channels);
 }
 
+static json_t *encoded_json(const struct feed_array *array) {
+    const struct encoded encoded = encoded_find(array);
+    if (!encoded.encoding)
+        return json_null();
+    return json_pack("{s:s, s:o, s:o}", "encoding", encoding_name(encoded.encoding), "width",
+                     encoded.width ? json_integer(encoded.width) : json_null(), "height",
+                     encoded.height ? json_integer(encoded.height) : json_null());
+}
+
 json_t *show_field_json(const struct shown_field *field, const struct show_style *style) {
     const struct feed_array *array = field->array;
     const struct summary *summary = &field->summary;
-    return json_pack("{s:o, s:s, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "name",
-                     ctl_json_text(array->name), "dtype", feed_dtype_name(array->dtype), "shape",
-                     shape_json(array), "count", (json_int_t)summary->count, "values",
-                     values_json(field, style), "text", text_json(array), "min",
-                     bound_json(summary, &summary->least), "max", bound_json(summary, &summary->most), "mean",
-                     summary_finite(summary) ? element_json(&summary->mean) : json_null(), "nan",
-                     (json_int_t)summary->nans, "infinite", (json_int_t)summary->infinite, "image",
-                     image_json(array), "file", field->file ? ctl_json_text(field->file) : json_null());
+    return json_pack(
+        "{s:o, s:s, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "name",
+        ctl_json_text(array->name), "dtype", feed_dtype_name(array->dtype), "shape", shape_json(array),
+        "count", (json_int_t)summary->count, "values", values_json(field, style), "text", text_json(array),
+        "min", bound_json(summary, &summary->least), "max", bound_json(summary, &summary->most), "mean",
+        summary_finite(summary) ? element_json(&summary->mean) : json_null(), "nan",
+        (json_int_t)summary->nans, "infinite", (json_int_t)summary->infinite, "image", image_json(array),
+        "encoded", encoded_json(array), "file", field->file ? ctl_json_text(field->file) : json_null());
 }

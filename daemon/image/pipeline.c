@@ -116,6 +116,8 @@ static int resize_fast(struct work *work, const struct image_pass *pass, struct 
     int err = decode(work, pass->crop, resize.width, resize.height, &from, &resize.box);
     if (err)
         return err;
+    // As for an exact decode: the same bits if no smaller scale is large enough.
+    resize.columns_first = image_resize_order_13(&pass->resize);
     resize.source_width = from.width;
     resize.source_height = from.height;
     const struct image_rect whole = {0, 0, from.width, from.height};

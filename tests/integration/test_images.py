@@ -220,10 +220,12 @@ def test_orientation_and_a_fast_decode():
         exif[0x0112] = i + 1
         turned.append(pictures.encode(image, "jpg", exif=exif))
     large = pictures.some(6, seed=18, kinds=("jpg",), least=500, most=700)
+    tall = [pictures.encode(pictures.picture(seed, 90, 200 + seed), "jpg") for seed in range(3)]
     with harness.Instance() as feedd:
         add(feedd, turned, "decode exif, resize 50 40", "turned")
         add(feedd, turned, "resize 50 40", "plain")
         add(feedd, large, "decode fast, resize 64 64", "fast")
+        add(feedd, tall, "decode fast, resize 80 80", "tall")
         feedd.start()
         for name, make in (("turned", pictures.ImageOps.exif_transpose), ("plain", lambda image: image)):
             wanted = [
@@ -237,6 +239,10 @@ def test_orientation_and_a_fast_decode():
             found = np.asarray(pictures.Image.open(feedd.directory / "fast.png").convert("RGB")).astype(int)
             exact = np.asarray(pictures.opened(data).resize((64, 64), pictures.Image.Resampling.BILINEAR)).astype(int)
             assert 0 < np.abs(found - exact).mean() < 6, np.abs(found - exact).mean()
+        # Half the size would not be wide enough: these are exact.
+        wanted = [pictures.hwc(pictures.opened(data).resize((80, 80), pictures.Image.Resampling.BILINEAR)) for data in tall]
+        (batch,) = consumer.read(feedd, "tall", 3)
+        assert batch["crc"]["image"] == pictures.crc(wanted)
 
 
 # ---- Formats -----------------------------------------------------------------------------------------------

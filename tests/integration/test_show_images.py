@@ -157,6 +157,51 @@ def test_files_that_cannot_be_written():
         done = feedd.ctl("show", "images", "-f", "label", "-o", "x.png", check=False)
         said = done.stderr
         assert "found label u8, wanted" in said, said
+        done = feedd.ctl("show", "images", "0", "-f", "rgb", "-o", "x.jpg", check=False)
+        said = " ".join(done.stderr.split())
+        assert "has pixels, which are written as PNG: found --output x.jpg, wanted a name that ends in .png" in said, said
+        assert not (feedd.directory / "x.png").exists()
+
+
+def segment(marker, content):
+    return bytes([0xFF, marker]) + (len(content) + 2).to_bytes(2, "big") + content
+
+
+def test_encoded_images():
+    """Bytes of image files are recognised and written as they are; pixels need a view that decodes them."""
+    frame = segment(0xC4, bytes(30)) + b"\xff" + segment(0xC2, b"\x08" + bytes([1, 44, 1, 244]) + b"\3" + bytes(9))
+    files = {
+        "0.img": b"\xff\xd8" + segment(0xE0, b"JFIF\0" + bytes(9)) + frame + b"\xff\xd9",
+        "1.img": screen.make_png([gradient(10, 12, 3)[36 * y : 36 * y + 36] for y in range(10)]),
+        "2.img": b"RIFF\x20\0\0\0WEBPVP8 " + bytes(24), "3.img": b"\xff\xd8\xff" + b"cut off" * 9, "4.img": b"\xff\xd8\xff",
+    }  # fmt: skip
+    with harness.Instance() as feedd:
+        folder = feedd.directory / "pictures"
+        folder.mkdir()
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        feedd.add_dataset("pictures", format="folder", path=folder, field_x="bytes @ file")
+        feedd.start()
+        said = [show(feedd, "pictures", str(number)) for number in range(5)]
+        assert "    encoded as JPEG, 500 x 300 pixels\n" in said[0] and "encoded as PNG, 12 x 10 pixels\n" in said[1], said
+        assert "    encoded as WebP\n" in said[2] and "    encoded as JPEG\n" in said[3], said
+        assert "encoded" not in said[4], said
+        found = [json.loads(show(feedd, "pictures", str(number), "--json"))["fields"][0]["encoded"] for number in range(5)]
+        sizes = [("JPEG", 500, 300), ("PNG", 12, 10), ("WebP", None, None), ("JPEG", None, None)]
+        assert [tuple(one.values()) for one in found[:4]] == sizes and found[4] is None, found
+        for number, ending in enumerate(("jpg", "png", "webp", "JPEG")):
+            said = show(feedd, "pictures", str(number), "-o", f"out.{ending}")
+            assert f"    written to out.{ending}\n" in said, said
+            assert (feedd.directory / f"out.{ending}").read_bytes() == files[f"{number}.img"], number
+        for arguments, wanted in (
+            (("0", "-o", "x.png"), "field x of sample 0 of pictures is encoded as JPEG: found --output x.png, wanted a name"
+             " that ends in .jpg for the bytes as they are; a view with transform.NAME = decode,"),
+            (("4", "-o", "x.png"), "sample 4 of pictures has no image to write: found neither the bytes of a JPEG"),
+            (("0..3", "--sheet", "x.png"), "dataset pictures has no pixels to put on a sheet: found x u8[]; if these are"),
+            (("0", "-o", "nowhere/x.jpg"), "cannot write nowhere/x.jpg: No such file or directory"),
+        ):  # fmt: skip
+            done = feedd.ctl("show", "pictures", *arguments, check=False)
+            assert done.returncode == 1 and wanted in " ".join(done.stderr.split()), done
         assert not (feedd.directory / "x.png").exists()
 
 

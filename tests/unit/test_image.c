@@ -189,6 +189,9 @@ static void files_are_told_apart(void **state) {
         {"noend", true, "x", "noend-7-x"},
         {".png", true, NULL, ".png-7"},
         {"a.png", false, "../x", "a-field.png"},
+        {"a.jpg", true, NULL, "a-7.jpg"},
+        {"a.JPEG", true, "image", "a-7-image.JPEG"},
+        {"a.webp", false, "image", "a-image.webp"},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         char *path AUTO_FREE =
