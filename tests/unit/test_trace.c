@@ -265,7 +265,8 @@ static void the_file_is_json(void **state) {
                                                  .process = 99,
                                                  .feed = 4,
                                                  .slot = 7});
-    trace_file_put(&file, &(struct trace_record){.kind = TRACE_WAIT, .begin_ns = begin - 9, .end_ns = begin - 2});
+    trace_file_put(&file,
+                   &(struct trace_record){.kind = TRACE_WAIT, .begin_ns = begin - 9, .end_ns = begin - 2});
     assert_int_equal(trace_file_end(&file, 3, &error), 0);
     fclose(out);
     json_error_t where;
