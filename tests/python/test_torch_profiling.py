@@ -38,13 +38,15 @@ class Timeline:
     """A file, with events put together that begin and end at different places: lists of (begin, end) by process and name."""
 
     def __init__(self, path):
-        self.spans, self.names, begun = {}, {}, {}
+        self.spans, self.names, self.rows, begun = {}, {}, {}, {}
         for event in json.loads(path.read_text())["traceEvents"]:
             what = (event["pid"], event["name"])
             if event["ph"] == "M" and event["name"] == "process_name":
                 self.names.setdefault(event["pid"], []).append(event["args"]["name"])
             elif event["ph"] == "X":
                 self.spans.setdefault(what, []).append((event["ts"], event["ts"] + event["dur"]))
+                row = self.rows.setdefault((event["pid"], event["tid"]), [])
+                row.append((round(event["ts"] * 1000), round(event["dur"] * 1000)))
             elif event["ph"] == "b":
                 begun[event["pid"], event["cat"], event["id2"]["local"]] = event
             elif event["ph"] == "e":
@@ -58,6 +60,16 @@ class Timeline:
 
     def processes(self, name):
         return [pid for pid, names in self.names.items() if any(re.match(name, one) for one in names)]
+
+
+def check_row(row):
+    """Events lie beside or in each other, to the nanosecond: of two that overlap, Perfetto drops one."""
+    ends = []
+    for begin, length in sorted(row, key=lambda one: (one[0], -one[1])):
+        while ends and ends[-1] <= begin:
+            ends.pop()
+        assert not ends or begin + length <= ends[-1], (begin, length, ends)
+        ends.append(begin + length)
 
 
 def within(inner, outer):
@@ -84,6 +96,9 @@ def test_one_file(tmp_path):
     assert len(waits) >= STEPS // 2 and within(waits, taken) == len(waits), (waits, taken)
     long = [end - begin for begin, end in waits]
     assert max(long) > 5 * APART_US, long
+    for row in both.rows.values():
+        assert min(row)[0] >= 0
+        check_row(row)
     # And the loader's own rows are of the same time.
     loaders = both.processes("feedd loader")
     chunks = [chunk for pid in loaders for chunk in both.of(pid, "chunk")]
@@ -107,8 +122,8 @@ def test_files_that_are_merged(tmp_path):
         {"baseTimeNanoseconds": 5_000_004_000, "traceEvents": [name, {**event, "ts": 2}]}).encode()))  # fmt: skip
     old.write_text(json.dumps({"traceEvents": [{**event, "ts": 5_000_011.0}]}))
     made = json.loads(timeline(first, second, old).stdout)
-    assert made == {"baseTimeNanoseconds": 0, "more": 1, "traceEvents": [
-        {**event, "ts": 5_000_010.5}, name, {**event, "ts": 5_000_006.0}, {**event, "ts": 5_000_011.0}]}  # fmt: skip
+    assert made == {"baseTimeNanoseconds": 5_000_006_000, "more": 1, "traceEvents": [
+        {**event, "ts": 4.5}, name, {**event, "ts": 0.0}, {**event, "ts": 5.0}]}  # fmt: skip
     other_day = tmp_path / "other.json"
     other_day.write_text(json.dumps({"baseTimeNanoseconds": 9_000_000_000, "traceEvents": [event | {"ts": 0}]}))
     done = timeline(first, other_day)

@@ -16,37 +16,41 @@ __all__ = ["merge"]
 # A timeline as json.load() returns it. Its times are microseconds, and it says in nanoseconds since 1970 when they begin;
 # PyTorch before 2.3 does not, because its times count from 1970 themselves.
 Timeline = dict[str, Any]
+Event = dict[str, Any]
 BEGIN = "baseTimeNanoseconds"
 
 
-def _begin_ns(timeline: Timeline) -> int:
-    return int(timeline.get(BEGIN, 0))
+def _ns(timeline: Timeline, event: Event) -> int:
+    """When an event begins, since 1970."""
+    return int(timeline.get(BEGIN, 0)) + round(float(event["ts"]) * 1000)
 
 
-def _shifted(event: dict[str, Any], later_us: float) -> dict[str, Any]:
-    """Events without a time are the names of rows."""
-    return {**event, "ts": float(event["ts"]) + later_us} if "ts" in event else event
+def _placed(timeline: Timeline) -> list[Event]:
+    """Events that have a time; others are the names of rows."""
+    return [event for event in timeline["traceEvents"] if "ts" in event and event.get("ph") != "M"]
+
+
+def _span(timeline: Timeline) -> tuple[int, int]:
+    """From the first event to the end of the last one, in nanoseconds since 1970."""
+    placed = _placed(timeline)
+    if not placed:
+        raise ValueError("there are no events in it")
+    ends = [_ns(timeline, event) + round(float(event.get("dur", 0)) * 1000) for event in placed]
+    return min(_ns(timeline, event) for event in placed), max(ends)
 
 
 def merge(*timelines: Timeline) -> Timeline:
-    """One timeline with the events of all, and what else the first one says. It begins with the earliest, since Perfetto
-    drops events before a timeline's beginning."""
-    begin_ns = min(map(_begin_ns, timelines))
+    """One timeline with the events of all, and what else the first one says.
+
+    It begins with the first event, because Perfetto drops events before the beginning; and if times were large, rounding would
+    make neighbours overlap, which Perfetto drops as well.
+    """
+    begin_ns = min(_span(timeline)[0] for timeline in timelines)
     events = []
     for timeline in timelines:
-        later_us = (_begin_ns(timeline) - begin_ns) / 1000
-        events += [_shifted(event, later_us) for event in timeline["traceEvents"]]
+        events += [event for event in timeline["traceEvents"] if event.get("ph") == "M"]
+        events += [{**event, "ts": (_ns(timeline, event) - begin_ns) / 1000} for event in _placed(timeline)]
     return {**timelines[0], BEGIN: begin_ns, "traceEvents": events}
-
-
-def _span(timeline: Timeline) -> tuple[float, float]:
-    """From the first event to the end of the last one, in seconds since 1970."""
-    placed = [event for event in timeline["traceEvents"] if "ts" in event]
-    if not placed:
-        raise ValueError("there are no events in it")
-    begin = min(float(event["ts"]) for event in placed)
-    end = max(float(event["ts"]) + float(event.get("dur", 0)) for event in placed)
-    return _begin_ns(timeline) / 1e9 + begin / 1e6, _begin_ns(timeline) / 1e9 + end / 1e6
 
 
 def _read(path: str) -> Timeline:
@@ -75,7 +79,7 @@ def main() -> int:
         try:
             timelines.append(_read(path))
             spans.append((path, *_span(timelines[-1])))
-        except (OSError, EOFError, zlib.error, ValueError, TypeError, KeyError) as error:
+        except (OSError, EOFError, zlib.error, ValueError, TypeError, AttributeError) as error:
             return _fail(f"{path} is not a complete timeline: {error}")
     first, first_begin, first_end = spans[0]
     for path, begin, end in spans:
