@@ -301,10 +301,12 @@ bench:
 	$(Q)tools/install-dependencies.sh build bench
 	+$(Q)$(again) all bench-programs
 	$(Q)bench/run.py --build $(BUILD) $(BENCHFLAGS)
-# The pictures in docs/pictures, of programs that run. Some 110 MB are downloaded for it.
-pictures: all $(BUILD)/tests/consumer
-	$(Q)tools/install-dependencies.sh build pictures
-	$(Q)tools/make-pictures.py $(BUILD) docs/pictures
+# The pictures in docs/pictures, of programs that run: five minutes, and some 150 MB of downloads besides PyTorch.
+# PICTURES='screens dashboard timelines' are all.
+pictures:
+	$(Q)tools/install-dependencies.sh build python pictures
+	+$(Q)$(again) all $(BUILD)/tests/consumer python-torch $(VENV)/pictures.done
+	$(Q)tools/make-pictures.py $(BUILD) docs/pictures $(PICTURES)
 # Everything that any target needs.
 dependencies:
 	$(Q)tools/install-dependencies.sh build demo check python lint bench fuzz

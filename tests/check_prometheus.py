@@ -5,6 +5,7 @@ The package, some 19 MB, is downloaded and unpacked into the build directory; no
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -70,35 +71,44 @@ def check_expressions(port):
     say(f"{sum(len(panel['targets']) for panel in board['panels'])} expressions of the dashboard have answers")
 
 
-def scrape(programs, server, feedd, harness, folder):
-    port = __import__("exporter").free_port()
+@contextlib.contextmanager
+def prometheus(programs, server, folder):
+    """Runs one that scrapes an exporter, and has done so; its port. Shows its log if the block fails."""
+    import exporter
+    import harness
+
+    port = exporter.free_port()
     config = folder / "prometheus.yml"
     config.write_text(CONFIG.format(port=server.port))
     subprocess.run([programs / "promtool", "check", "config", config], check=True)
     with (folder / "prometheus.log").open("wb") as log:
-        prometheus = subprocess.Popen(
+        process = subprocess.Popen(
             [programs / "prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder}/data",
              f"--web.listen-address=127.0.0.1:{port}"],
             stdout=log, stderr=log, preexec_fn=harness.die_with_parent,
         )  # fmt: skip
     try:
         harness.eventually(lambda: alive(port), 60, "Prometheus has scraped the exporter")
-        # Two scrapes, for rates.
-        harness.eventually(lambda: ask(port, "rate(feedd_feed_samples_total[5s]) > 0"), 20, "samples per second")
-        # Of no reads, it would be NaN, which is not more than 0.
-        median = "histogram_quantile(0.5, rate(feedd_loader_read_latency_seconds_bucket[5s])) > 0"
-        harness.eventually(lambda: ask(port, median), 20, "a median of reads")
-        scraped = {row["metric"]["__name__"] for row in ask(port, '{job="feedd",__name__=~"feedd_.*"}')}
-        written = {line.split("{")[0].split()[0] for line in feedd.ctl("metrics").stdout.splitlines() if line[0] != "#"}
-        assert scraped == written, scraped ^ written
-        say(f"Prometheus has scraped {len(scraped)} metrics")
-        check_expressions(port)
+        yield port
     except BaseException:
         print((folder / "prometheus.log").read_text(), file=sys.stderr)
         raise
     finally:
-        prometheus.terminate()
-        prometheus.wait(30)
+        process.terminate()
+        process.wait(30)
+
+
+def check_scraped(port, feedd, harness):
+    # Two scrapes, for rates.
+    harness.eventually(lambda: ask(port, "rate(feedd_feed_samples_total[5s]) > 0"), 20, "samples per second")
+    # Of no reads, it would be NaN, which is not more than 0.
+    median = "histogram_quantile(0.5, rate(feedd_loader_read_latency_seconds_bucket[5s])) > 0"
+    harness.eventually(lambda: ask(port, median), 20, "a median of reads")
+    scraped = {row["metric"]["__name__"] for row in ask(port, '{job="feedd",__name__=~"feedd_.*"}')}
+    written = {line.split("{")[0].split()[0] for line in feedd.ctl("metrics").stdout.splitlines() if line[0] != "#"}
+    assert scraped == written, scraped ^ written
+    say(f"Prometheus has scraped {len(scraped)} metrics")
+    check_expressions(port)
 
 
 def main():
@@ -124,7 +134,8 @@ def main():
             done = subprocess.run(check, input=text, capture_output=True, text=True, check=False)
             assert done.returncode == 0 and not done.stderr, (done.returncode, done.stderr)
             say("promtool check metrics: no findings")
-            scrape(programs, server, feedd, harness, pathlib.Path(folder))
+            with prometheus(programs, server, pathlib.Path(folder)) as port:
+                check_scraped(port, feedd, harness)
             reader.kill()
     say("passed")
 

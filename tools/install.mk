@@ -64,9 +64,12 @@ $(if $(HAVE_MICROHTTPD),$(exporter_files))
 644 docs/monitoring.md $(DATADIR)/doc/feedd/docs/monitoring.md
 644 docs/gpu.md $(DATADIR)/doc/feedd/docs/gpu.md
 644 docs/packed.md $(DATADIR)/doc/feedd/docs/packed.md
+644 docs/pictures/dashboard.png $(DATADIR)/doc/feedd/docs/pictures/dashboard.png
 644 docs/pictures/stats.png $(DATADIR)/doc/feedd/docs/pictures/stats.png
 644 docs/pictures/top.png $(DATADIR)/doc/feedd/docs/pictures/top.png
 644 docs/pictures/top-narrow.png $(DATADIR)/doc/feedd/docs/pictures/top-narrow.png
+644 docs/pictures/timeline.png $(DATADIR)/doc/feedd/docs/pictures/timeline.png
+644 docs/pictures/timeline-torch.png $(DATADIR)/doc/feedd/docs/pictures/timeline-torch.png
 644 docs/profiling.md $(DATADIR)/doc/feedd/docs/profiling.md
 644 docs/pytorch.md $(DATADIR)/doc/feedd/docs/pytorch.md
 endef

@@ -7,7 +7,7 @@ LC_ALL=C
 export LC_ALL
 
 list=$(dirname "$0")/../DEPENDENCIES
-groups='python torch peers frameworks'
+groups='python torch peers frameworks pictures'
 venv=$1
 shift
 

@@ -15,13 +15,13 @@ python: $(VENV)/feedd.done
 python-torch: $(VENV)/feedd.done $(VENV)/torch.done
 python-peers: python-torch $(VENV)/peers.done
 
-$(VENV)/python.done $(VENV)/torch.done $(VENV)/peers.done: $(VENV)/%.done: DEPENDENCIES tools/make-venv.sh
+$(VENV)/python.done $(VENV)/torch.done $(VENV)/peers.done $(VENV)/pictures.done: $(VENV)/%.done: DEPENDENCIES tools/make-venv.sh
 	$(Q)tools/install-dependencies.sh build python
 	$(call say,VENV,$* in $(VENV))
 	$(Q)PYTHON='$(PYTHON)' tools/make-venv.sh $(VENV) $*
 	$(Q)touch $@
 $(VENV)/torch.done: $(VENV)/python.done
-$(VENV)/peers.done: $(VENV)/torch.done
+$(VENV)/peers.done $(VENV)/pictures.done: $(VENV)/torch.done
 # Training frameworks have their own versions of much.
 $(BUILD)/frameworks/venv.done: DEPENDENCIES tools/make-venv.sh
 	$(Q)tools/install-dependencies.sh build python

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/sizes.h"
 #include "base/time.h"
 
 // How a kind of event is shown: those of one row follow each other; those of no row may overlap.
@@ -43,8 +44,22 @@ static uint64_t realtime_ns(void) {
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
+// The same moment on both clocks. Another process may run between two looks, so the quickest of a few counts.
+static void read_clocks(struct trace_file *file) {
+    uint64_t least_ns = UINT64_MAX;
+    for (int i = 0; i < 8; i++) {
+        uint64_t before_ns = monotonic_ns(), real_ns = realtime_ns(), took_ns = monotonic_ns() - before_ns;
+        if (took_ns >= least_ns)
+            continue;
+        least_ns = took_ns;
+        file->begin_ns = before_ns + took_ns / 2;
+        file->realtime_ns = real_ns;
+    }
+}
+
 void trace_file_begin(struct trace_file *file, FILE *out) {
-    *file = (struct trace_file){.out = out, .begin_ns = monotonic_ns(), .realtime_ns = realtime_ns()};
+    *file = (struct trace_file){.out = out};
+    read_clocks(file);
     // torch.profiler says in the same way what its times count from.
     fprintf(out,
             "{\"displayTimeUnit\": \"ms\", \"baseTimeNanoseconds\": %" PRIu64
@@ -101,10 +116,9 @@ static void name_row(struct trace_file *file, uint32_t pid, enum trace_row row) 
     put_name(file, "thread_name", pid, ROW_NUMBER(row), row == ROW_TIME ? "feedd: time" : "feedd: waits");
 }
 
-// Microseconds since the beginning, which may be negative.
-static void put_time(FILE *out, const char *key, int64_t ns) {
-    uint64_t size = ns < 0 ? (uint64_t)-ns : (uint64_t)ns;
-    fprintf(out, ", \"%s\": %s%" PRIu64 ".%03" PRIu64, key, ns < 0 ? "-" : "", size / 1000, size % 1000);
+// Microseconds.
+static void put_time(FILE *out, const char *key, uint64_t ns) {
+    fprintf(out, ", \"%s\": %" PRIu64 ".%03" PRIu64, key, ns / 1000, ns % 1000);
 }
 
 static void put_place(struct trace_file *file, const struct trace_record *record, const char *kind,
@@ -115,32 +129,39 @@ static void put_place(struct trace_file *file, const struct trace_record *record
             "{\"ph\": \"%s\", \"name\": \"%s\", \"cat\": \"%s\", \"pid\": %" PRIu32 ", \"tid\": %" PRIu32,
             kind, how->name, how->category, record->process,
             how->row == ROW_NONE ? record->process : ROW_NUMBER(how->row));
-    put_time(file->out, "ts", (int64_t)(ns - file->begin_ns));
+    put_time(file->out, "ts", ns - file->begin_ns);
 }
 
-static void put_arguments(FILE *out, const struct trace_record *record) {
+static void put_arguments(FILE *out, const struct trace_record *record, uint64_t earlier_ns) {
     bool pool = record->kind == TRACE_COPY || record->kind == TRACE_RELEASE;
     fprintf(out, ", \"args\": {\"%s\": %" PRIu32, pool ? "pool" : "feed", record->feed);
     if (pool || record->kind == TRACE_LEASE)
         fprintf(out, ", \"slot\": %" PRIu32, record->slot);
+    if (earlier_ns)
+        put_time(out, "earlier_us", earlier_ns);
     fputs("}}", out);
 }
 
 void trace_file_put(struct trace_file *file, const struct trace_record *record) {
     const struct shown *how = &shown[record->kind];
+    // Perfetto drops what is earlier than a timeline's beginning, and a lease may be hours old: it is cut there.
+    uint64_t begin_ns = max_u64(record->begin_ns, file->begin_ns), earlier_ns = begin_ns - record->begin_ns;
+    if (record->end_ns < begin_ns)
+        return;
     if (how->row != ROW_NONE) {
         name_row(file, record->process, how->row);
-        put_place(file, record, "X", record->begin_ns);
-        put_time(file->out, "dur", (int64_t)(record->end_ns - record->begin_ns));
-        put_arguments(file->out, record);
+        put_place(file, record, "X", begin_ns);
+        put_time(file->out, "dur", record->end_ns - begin_ns);
+        put_arguments(file->out, record, earlier_ns);
         return;
     }
+    // Events that may overlap have numbers, which Perfetto shows below the process only if they are "local".
     uint64_t id = file->events;
-    put_place(file, record, "b", record->begin_ns);
-    fprintf(file->out, ", \"id\": \"%" PRIx64 "\"", id);
-    put_arguments(file->out, record);
+    put_place(file, record, "b", begin_ns);
+    fprintf(file->out, ", \"id2\": {\"local\": \"%" PRIx64 "\"}", id);
+    put_arguments(file->out, record, earlier_ns);
     put_place(file, record, "e", record->end_ns);
-    fprintf(file->out, ", \"id\": \"%" PRIx64 "\"}", id);
+    fprintf(file->out, ", \"id2\": {\"local\": \"%" PRIx64 "\"}}", id);
 }
 
 int trace_file_end(struct trace_file *file, uint64_t lost, struct error *error) {

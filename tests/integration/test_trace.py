@@ -58,19 +58,19 @@ def record(feedd, seconds):
         elif event["ph"] == "X":
             spans[event["pid"]].append((event["name"], event["ts"], event["ts"] + event["dur"], event["args"]))
         elif event["ph"] == "b":
-            open_ones[event["id"]] = event
+            open_ones[event["id2"]["local"]] = event
         else:
-            begun = open_ones.pop(event["id"])
+            begun = open_ones.pop(event["id2"]["local"])
             assert event["ph"] == "e" and event["pid"] == begun["pid"] and event["name"] == begun["name"], (event, begun)
             spans[event["pid"]].append((event["name"], begun["ts"], event["ts"], begun["args"]))
     assert not open_ones, open_ones
     for list_of in spans.values():
-        assert all(begin <= end for _, begin, end, _ in list_of), list_of
+        assert all(0 <= begin <= end for _, begin, end, _ in list_of), list_of
     return spans, names
 
 
 def share(spans, name, seconds):
-    return sum(end - max(begin, 0) for what, begin, end, _ in spans if what == name) / 1e6 / seconds
+    return sum(end - begin for what, begin, end, _ in spans if what == name) / 1e6 / seconds
 
 
 @harness.limit(90)
