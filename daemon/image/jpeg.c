@@ -14,8 +14,7 @@
 // The library decodes from one column of blocks to another, and from one row of blocks on. Pixels at the edges of
 // what it decodes differ from those of a whole image, since subsampled colours are interpolated between neighbours:
 // by two pixels, but very narrow parts are interpolated in another way. 16 was exact in all tests, 2 was not.
-#define MARGIN 16u
-
+#define MARGIN       16u
 #define ROWS_AT_ONCE 16u
 
 struct image_jpeg {
@@ -277,9 +276,9 @@ static int look(struct image_jpeg *jpeg) {
     survey->sampling = sampling_of(library);
     survey->baseline = is_baseline(library);
     survey->regular_colours = has_regular_colours(library);
-    if (!survey->baseline || !survey->regular_colours)
+    survey->plain = survey->baseline && survey->regular_colours;
+    if (!survey->plain)
         return 0;
-    survey->plain = true;
     library->raw_data_out = TRUE;
     jpeg_start_decompress(library); // the tables are there, and make sense
     return 0;
