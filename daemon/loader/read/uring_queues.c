@@ -1,6 +1,5 @@
 #include "daemon/loader/read/uring_queues.h"
 
-#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "base/sizes.h"
@@ -75,8 +74,6 @@ static void register_ring(struct uring_queues *queues, const struct ring *ring) 
     AUTO_FREE struct iovec *buffers = calloc(count, sizeof *buffers);
     if (!buffers)
         return;
-    // Finds the pages sixteen at a time; the registration would find them one by one, which takes twice as long.
-    madvise(ring->data, bytes, MADV_POPULATE_READ);
     for (uint64_t i = 0; i < count; i++)
         buffers[i] =
             (struct iovec){ring->data + i * MOST_BUFFER, min_u64(bytes - i * MOST_BUFFER, MOST_BUFFER)};
