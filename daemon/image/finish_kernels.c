@@ -155,23 +155,29 @@ TARGET static void split(const uint8_t *pixels, size_t step, bool mirror, size_t
         to[done] = pixels[(mirror ? count - 1 - done : done) * step];
 }
 
-// 21 pixels of three channels in 63 bytes, the last one first, behind a byte that does not matter; and 64 of one.
-static const uint8_t mirrored_colours[BYTES] = {
+// 21 pixels of three channels in 63 bytes, the last one first, behind a byte that does not matter and before another.
+static const uint8_t mirrored_colours[BYTES + 1] = {
     0,  60, 61, 62, 57, 58, 59, 54, 55, 56, 51, 52, 53, 48, 49, 50, 45, 46, 47, 42, 43, 44,
     39, 40, 41, 36, 37, 38, 33, 34, 35, 30, 31, 32, 27, 28, 29, 24, 25, 26, 21, 22, 23, 18,
-    19, 20, 15, 16, 17, 12, 13, 14, 9,  10, 11, 6,  7,  8,  3,  4,  5,  0,  1,  2};
+    19, 20, 15, 16, 17, 12, 13, 14, 9,  10, 11, 6,  7,  8,  3,  4,  5,  0,  1,  2,  0};
 
 // Vectors are read in order, and each is put before the one that was read before it. All of a vector is read and
-// stored: its last byte is of the next pixel, which overwrites the one that does not matter. The rest goes pixel by
-// pixel.
+// stored: its last byte is of the next pixel, which overwrites the one that does not matter. The rest goes together
+// with pixels that are there already, or, in a row of less than a vector, pixel by pixel.
 TARGET static void mirror(const uint8_t *pixels, uint32_t channels, size_t count, uint8_t *to) {
-    const size_t most = channels == 3 ? BYTES / 3 : BYTES, bytes = most * channels;
+    const size_t most = channels == 3 ? BYTES / 3 : BYTES, bytes = most * channels, all = count;
     const __m512i order = channels == 3
                               ? _mm512_loadu_si512(mirrored_colours)
                               : _mm512_sub_epi8(_mm512_set1_epi8(BYTES - 1), _mm512_loadu_si512(ascending));
     uint8_t *end = to + count * channels;
     for (; count > most; count -= most, pixels += bytes, end -= bytes)
         _mm512_storeu_si512(end - BYTES, _mm512_permutexvar_epi8(order, _mm512_loadu_si512(pixels)));
+    if (all >= most) {
+        const __m512i last = channels == 3 ? _mm512_loadu_si512(mirrored_colours + 1) : order;
+        const __m512i rest = _mm512_maskz_loadu_epi8(first_bytes(bytes), pixels + count * channels - bytes);
+        store(to, bytes, _mm512_permutexvar_epi8(last, rest));
+        return;
+    }
     for (; count > 0; count--, pixels += channels) {
         end -= channels;
         for (uint32_t channel = 0; channel < channels; channel++)
