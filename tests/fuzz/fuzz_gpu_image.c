@@ -154,7 +154,7 @@ static void check_places(const uint8_t *pool, const struct image_record *records
         FUZZ_CHECK(record->kind == IMAGE_RECORD_NONE || record->kind == IMAGE_RECORD_PLANES ||
                    record->kind == IMAGE_RECORD_PIXELS);
         if (record->kind == IMAGE_RECORD_PLANES)
-            FUZZ_CHECK(image_record_fits(record, POOL_AREA));
+            FUZZ_CHECK(image_record_fits(record, POOL_AREA) && image_record_plane_bytes(record) <= POOL_AREA);
         if (record->kind == IMAGE_RECORD_PIXELS)
             used = record->bytes;
         else if (image_record_fits(record, POOL_AREA))

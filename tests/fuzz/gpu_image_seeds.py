@@ -36,6 +36,10 @@ def seeds():
                     {"image_width": 65535, "image_height": 65535}, {"part_width": 0}):  # fmt: skip
             name = "-".join(lie) + ("-without-engine" if flags else "")
             yield f"lie-{name}", bytes([flags]) + sample(colours["420"], **lie) + honest
+    large = jpeg(200, 200, [0x22, 0x11, 0x11], scan([1, 2, 3], bits))
+    for flags, name in enumerate(("engine", "again", "without-engine")):
+        beyond = sample(large, sampling=3, width=200, height=200, image_width=200, image_height=200)
+        yield f"beyond-the-pool-{name}", bytes([flags]) + beyond + honest
     for name, data in {
         "progressive": jpeg(70, 50, [0x22, 0x11, 0x11], scan([1, 2, 3], bits[:60], 0, 0), 0xC2),
         "cmyk": jpeg(30, 20, [0x11] * 4, scan([1, 2, 3, 4], bits)),
