@@ -11,8 +11,8 @@
 #   make simulate   the daemon and its clients on a virtual clock, one scenario per seed
 #   make storm      kills and pauses everything, again and again
 # Variables: BUILD= SANITIZE=address,undefined|thread  CC=  CFLAGS=  V=1  DESTDIR=  PREFIX=  WERROR=1
-#   CUDA_HOME=  a CUDA toolkit, 11.7 or newer. Only its headers are used; without a toolkit they are fetched from PyPI
-#               (CUDA_HOME=fetch: always). CUDA=0 builds without GPU support. Nothing is linked with CUDA: programs look
+#   CUDA_HOME=  a CUDA toolkit, 11.7 or newer. Only its headers and nvcc are used; without a toolkit they are fetched from
+#               PyPI (CUDA_HOME=fetch: always). CUDA=0 builds without GPU support. Nothing is linked with CUDA: programs look
 #               for the driver at run time.
 
 BUILD    ?= build
@@ -102,18 +102,26 @@ $(call objects,$(wildcard gpu/gpu_cuda*.c)): FLAGS += $(CUDA_FLAGS)
 $(call objects,tests/unit/test_gpu.c): FLAGS += $(filter -D%,$(CUDA_FLAGS))
 
 # The kernel that finishes images, for each architecture from sm_70 on that this nvcc knows, and as PTX for those to come.
-# Without nvcc, images are decoded on the CPU.
-NVCC ?= $(if $(filter-out 0,$(CUDA)),$(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) \
-                                                 $(shell command -v nvcc 2>/dev/null)))
-ifneq ($(NVCC),)
-FINISH := $(BUILD)/gen/finish.fatbin
-$(call objects,gpu/gpu_cuda.c gpu/gpu_cuda_finish.c): FLAGS += -DHAVE_FINISH=1 -DFINISH_FATBIN='"$(abspath $(FINISH))"'
-$(call objects,gpu/gpu_cuda_finish.c): $(FINISH)
-endif
-$(BUILD)/gen/finish.fatbin: gpu/finish.cu gpu/finish_math.h shm/image_record.h tools/finish-kernel.sh
-	$(call say,NVCC,$<)
+# Without nvcc (NVCC=none: without any), the file is empty, and images are decoded on the CPU. $(NVCC_FOUND) has its path, or
+# nothing.
+NVCC_FOUND := $(BUILD)/nvcc.found
+nvcc        = $(shell cat $(NVCC_FOUND))
+FINISH     := $(BUILD)/gen/finish.fatbin
+$(NVCC_FOUND): $(CUDA_FOUND) FORCE
+	$(Q)home='$(cuda_home)'; found='$(NVCC)'; [ -n "$$home" ] || found=none; \
+	    if [ -z "$$found" ] && [ -x "$$home/bin/nvcc" ]; then found=$$home/bin/nvcc; fi; \
+	    [ -n "$$found" ] || found=$$(command -v nvcc) || found=none; \
+	    [ "$$found" != none ] || found=; \
+	    if [ -n "$$home" ] && [ -z "$$found" ]; then \
+	        echo 'This builds without the kernel of `decode gpu`, as there is no nvcc: loaders will decode.' >&2; fi; \
+	    [ -e $@ ] && [ "$$(cat $@)" = "$$found" ] || printf '%s\n' "$$found" >$@
+$(FINISH): gpu/finish.cu gpu/finish_math.h shm/image_record.h tools/finish-kernel.sh $(NVCC_FOUND)
+	$(if $(nvcc),$(call say,NVCC,$<))
 	$(Q)mkdir -p $(@D)
-	$(Q)tools/finish-kernel.sh '$(NVCC)' $< $@
+	$(Q)$(if $(nvcc),tools/finish-kernel.sh '$(nvcc)' $< $@,: >$@)
+$(call objects,gpu/gpu_cuda.c gpu/gpu_cuda_finish.c): $(FINISH)
+$(call objects,gpu/gpu_cuda.c gpu/gpu_cuda_finish.c): \
+    FLAGS += $(if $(nvcc),-DHAVE_FINISH=1 -DFINISH_FATBIN='"$(abspath $(FINISH))"')
 
 $(BUILD)/obj/gen/feed.pb-c.o: $(BUILD)/gen/feed.pb-c.c
 	$(call say,CC,$<)

@@ -136,6 +136,8 @@ def index(bench):
         bench.records.add("host.index", value, "s", {"do": what, "members": members, "shards": shards}, None,
                           None if quick else f"{goal} s", None if quick else value <= goal,
                           rounds=[round(result["seconds"], 3) for result in results])
+    value = sum(os.path.getsize(os.path.join(kept, name)) for name in os.listdir(kept)) / members
+    bench.records.add("host.index", value, "B", {"do": "size", "of": "sample", "fields": 1}, None, "24 B", value <= 24)
 
 
 FIGURES = {"host.ragged": ragged, "host.index": index}

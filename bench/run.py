@@ -15,6 +15,7 @@ sys.dont_write_bytecode = True
 import blocks
 import figures
 import images
+import orders
 import ragged
 import sizing
 import slow
@@ -25,7 +26,7 @@ from instance import BenchError
 from measure import Records
 
 FIGURES = {**figures.FIGURES, **blocks.FIGURES, **images.FIGURES,
-           "host.mix": mix, **ragged.FIGURES, **sizing.FIGURES, **slow.FIGURES, **tokens.FIGURES}
+           "host.mix": mix, **orders.FIGURES, **ragged.FIGURES, **sizing.FIGURES, **slow.FIGURES, **tokens.FIGURES}
 
 
 def parse():

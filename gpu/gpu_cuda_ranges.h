@@ -1,5 +1,5 @@
 // Ranges that NVIDIA's profilers (nsys) show of a thread: NVTX. Nothing happens without a profiler, or in a build whose
-// CUDA headers lack those of NVTX, as the ones fetched from PyPI do.
+// CUDA headers lack those of NVTX.
 #ifndef FEEDD_GPU_GPU_CUDA_RANGES_H
 #define FEEDD_GPU_GPU_CUDA_RANGES_H
 

@@ -3,7 +3,7 @@
 # cuda.sh WHICH [FOLDER]. WHICH is
 #   none     no headers: nothing is printed
 #   auto     $CUDA_HOME or the first of the usual places that has them, newest version first; otherwise as fetch
-#   fetch    the headers that DEPENDENCIES pins, from PyPI, unpacked in FOLDER, even where a toolkit is installed
+#   fetch    the headers and nvcc that DEPENDENCIES pins, from PyPI, unpacked in FOLDER, even where a toolkit is installed
 #   a path   the toolkit there; fails if it lacks the headers
 # CUDA_HOME=fetch turns auto into fetch. Without FOLDER nothing is fetched. If the headers can be had nowhere, auto warns
 # and prints nothing.
