@@ -309,7 +309,7 @@ bench:
 	$(Q)tools/install-dependencies.sh build bench
 	+$(Q)$(again) all bench-programs
 	$(Q)bench/run.py --build $(BUILD) $(BENCHFLAGS)
-# The pictures in docs/pictures, of programs that run: five minutes, and some 150 MB of downloads besides PyTorch.
+# The pictures in docs/pictures, of programs that run: seven minutes, and some 150 MB of downloads besides PyTorch.
 # PICTURES='screens dashboard timelines' are all.
 pictures:
 	$(Q)tools/install-dependencies.sh build python pictures

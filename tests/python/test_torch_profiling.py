@@ -161,4 +161,4 @@ def test_files_that_are_none(tmp_path, content):
     done = timeline(path, path)
     assert done.returncode == 1 and not done.stdout and f"{path} is not a complete timeline: " in done.stderr, done
     missing = timeline(tmp_path / "none.json")
-    assert missing.returncode == 1 and "No such file" in missing.stderr, missing
+    assert missing.returncode == 1 and "there is no file " in missing.stderr, missing

@@ -47,9 +47,8 @@ class Browser:
 
     def script_later(self, code, *arguments):
         """The same of one that waits, the body of an asynchronous function."""
-        done = "arguments[arguments.length - 1]"
-        later = f"(async function () {{ {code} }}).apply(null, arguments).then({done})"
-        return self.driver.execute_async_script(later, *arguments)
+        code = f"(async function () {{ {code} }}).apply(null, arguments).then(arguments[arguments.length - 1])"
+        return self.driver.execute_async_script(code, *arguments)
 
     def wait(self, condition, seconds=120):
         """Until a script returns something true."""

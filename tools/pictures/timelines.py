@@ -87,7 +87,7 @@ def train(folder):
     where = "docs/profiling.md", "## Together with torch.profiler"
     (program,), (command,) = (blocks(where[0], language, where[1]) for language in ("python", "sh"))
     with harness.Instance(loaders=1) as feedd:
-        photos = pictures.some(50, kinds=("jpg",), least=400, most=600)
+        photos = pictures.some(50, kinds=("jpg",), least=600, most=800)
         test_folder.write(feedd.directory / "photos", pictures.files(8 * photos))
         fields = {"field_image": "bytes @ file", "field_label": "i64 @ class"}
         steps = f"random_resized_crop 224, flip 0.5, {pictures.NORMALISE}"
@@ -102,8 +102,14 @@ def train(folder):
 def draw_training(browser, folder, site):
     train(site)
     both = site / "both.json"
-    steps = [event for event in events(both) if event["ph"] == "X" and event["name"] == "next"]
+    named = {"next": [], "wait for a batch": []}
+    for event in events(both):
+        if event["ph"] == "X":
+            named.setdefault(event["name"], []).append(event)
+    steps, waits = named["next"], named["wait for a batch"]
     begin, end = steps[10]["ts"], steps[13]["ts"]
+    for step in steps[10:13]:  # as docs/profiling.md says of the picture
+        assert any(step["ts"] - 1000 < wait["ts"] < step["ts"] + step["dur"] for wait in waits), (step, waits)
     show(browser, both, folder / "timeline-torch.png", begin - (end - begin) / 20, end, 890)
 
 

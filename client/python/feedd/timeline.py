@@ -79,6 +79,8 @@ def main() -> int:
         try:
             timelines.append(_read(path))
             spans.append((path, *_span(timelines[-1])))
+        except FileNotFoundError:
+            return _fail(f"there is no file {path}")
         except (OSError, EOFError, zlib.error, ValueError, TypeError, AttributeError) as error:
             return _fail(f"{path} is not a complete timeline: {error}")
     first, first_begin, first_end = spans[0]
