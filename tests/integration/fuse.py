@@ -29,13 +29,14 @@ FOR_AN_HOUR = 3600
 class Fuse:
     """A folder with one file, `path`. With `direct`, reads bypass the page cache, and the file cannot be mapped."""
 
+    failing = False  # whether reads are answered with EIO
+
     def __init__(self, name, content, direct):
         self.content, self.name, self.direct = content, name.encode(), direct
         self.path = FOLDER / name
         self.running = threading.Event()
         self.running.set()
         self.holds, self.held = None, []
-        self.failing = False  # whether reads are answered with EIO
         self.device = mount()
         threading.Thread(target=self._serve, daemon=True).start()
 

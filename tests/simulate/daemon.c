@@ -338,8 +338,15 @@ static void check_bad_samples(void) {
                          loaders_reported[i], bad_fate_name(i), heard[i]);
 }
 
+// One under way has read the settings of before already.
+static bool no_reload(void) {
+    const struct supervisor *supervisor = &daemon_.supervisor;
+    return !supervisor->reload && !supervisor->reload_wanted;
+}
+
 void daemon_end(void) {
     struct supervisor *supervisor = &daemon_.supervisor;
+    sim_run(no_reload);
     ending_since_ns = sim.now_ns;
     plan.prepares = supervisor->config->prepare_loaders = false;
     loaders_release();
