@@ -221,7 +221,7 @@ def test_dataset_of_many_files():
         content = expected.read_records(paths, 64, {"x": (0, 64)})
         expected.check_run(content, consumer.read(feedd, "many", 10), 10)
         assert not first & loaders(feedd)
-        ready(feedd)
+        assert ready(feedd) == first  # none was taken in vain
 
 
 def test_dataset_of_some_files():

@@ -151,7 +151,8 @@ def test_files_that_are_merged(tmp_path):
     assert done.returncode == 1 and not done.stdout and f"{other_day} and {first} have no moment in common" in done.stderr, done
 
 
-NONE = [b"", b'{"traceEvents": [', b"[]", b'{"traceEvents": []}', b"\x1f\x8b", b'{"traceEvents": [1]}']
+ENDLESS = b'{"traceEvents": [{"ph": "X", "ts": 1e400}]}'
+NONE = [b"", b'{"traceEvents": [', b"[]", b'{"traceEvents": []}', b"\x1f\x8b", b'{"traceEvents": [1]}', ENDLESS]
 
 
 @pytest.mark.parametrize("content", NONE)

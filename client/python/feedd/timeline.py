@@ -81,7 +81,7 @@ def main() -> int:
             spans.append((path, *_span(timelines[-1])))
         except FileNotFoundError:
             return _fail(f"there is no file {path}")
-        except (OSError, EOFError, zlib.error, ValueError, TypeError, AttributeError) as error:
+        except (OSError, EOFError, zlib.error, ValueError, TypeError, AttributeError, ArithmeticError) as error:
             return _fail(f"{path} is not a complete timeline: {error}")
     first, first_begin, first_end = spans[0]
     for path, begin, end in spans:

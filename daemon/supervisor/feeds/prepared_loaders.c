@@ -56,7 +56,9 @@ static struct loader_process *take(struct supervisor *supervisor) {
 
 int prepared_loaders_start(struct supervisor *supervisor, struct loader_start *start,
                            struct loader_process **started, struct error *error) {
-    struct loader_process *prepared = start->prepared = take(supervisor);
+    // Of a dataset with more files, it could not take the descriptors.
+    const bool fits = loader_process_numbers(start->dataset) <= ASSIGNMENT_FDS;
+    struct loader_process *prepared = start->prepared = fits ? take(supervisor) : NULL;
     int err = loader_process_start(start, started, error);
     if (prepared && (err || *started != prepared)) {
         LIST_INSERT_HEAD(&supervisor->prepared.list, prepared, link);

@@ -260,10 +260,13 @@ static bool assign(const struct loader_start *start, uint32_t record, const int 
     return true;
 }
 
+uint32_t loader_process_numbers(const struct dataset *dataset) {
+    return HERITAGE_FILES + dataset->layout->file_count + 4 * dataset->layout->part_count;
+}
+
 static int start_with_settings(const struct loader_start *start, uint32_t record,
                                struct loader_process **started, int settings_fd, struct error *error) {
-    const struct dataset_layout *layout = start->dataset->layout;
-    const uint32_t count = HERITAGE_FILES + layout->file_count + 4 * layout->part_count;
+    const uint32_t count = loader_process_numbers(start->dataset);
     struct loader_process *loader = start->prepared;
     AUTO_FREE int *fds = calloc(count, sizeof *fds);
     if (!fds)

@@ -63,6 +63,9 @@ struct loader_start {
 
 extern const struct respawn_policy loader_respawn_policy;
 
+// How many numbers of descriptors the loaders of a dataset have, from 0 on.
+uint32_t loader_process_numbers(const struct dataset *dataset);
+
 // *started is start->prepared, if that could take the descriptors; else it remains as it was.
 int loader_process_start(const struct loader_start *start, struct loader_process **started,
                          struct error *error);
