@@ -4,6 +4,7 @@ expressions, which has scraped feedd-exporter for a while. Grafana is not involv
 
 import contextlib
 import json
+import math
 import os
 import pathlib
 import re
@@ -39,9 +40,15 @@ def named(legend, labels):
     return re.sub(r"\{\{(\w+)\}\}", lambda match: labels.get(match[1], ""), legend).strip()
 
 
+def point(second, text):
+    """JSON has no NaN, the quantile of no reads; None leaves a gap."""
+    value = float(text)
+    return [second, value if math.isfinite(value) else None]
+
+
 def read_panel(panel, port, begin, end):
     series = [
-        {"name": named(target["legendFormat"], row["metric"]), "points": [[x, float(y)] for x, y in row["values"]]}
+        {"name": named(target["legendFormat"], row["metric"]), "points": [point(*pair) for pair in row["values"]]}
         for target in panel["targets"] for row in query_range(port, target["expr"], begin, end)
     ]  # fmt: skip
     how = panel["fieldConfig"]["defaults"]
@@ -93,7 +100,7 @@ def draw(browser, folder):
             for _ in run(feedd):
                 board = json.loads(BOARD.read_text())
                 panels = [read_panel(panel, port, begin, begin + SECONDS) for panel in board["panels"]]
-    browser.size(1400, 1700)
+    browser.size(1400, 2400)
     browser.open((HERE / "dashboard.html").as_uri())
     browser.script("draw(arguments[0])", {"title": board["title"], "from": begin, "to": begin + SECONDS, "panels": panels})
     browser.save(folder / "dashboard.png")
