@@ -33,6 +33,7 @@ class Storage(fuse.Fuse):
         if self.pid == 0:
             harness.die_with_parent()
             self._serve_alone()
+        os.close(self.device)  # so that requests fail, and nobody waits, if that process ends
 
     def set(self, failing=0, delay_us=0, hang_s=0.0):
         FAULTS.pack_into(self.faults, 0, failing, delay_us, time.monotonic() + hang_s)
@@ -41,7 +42,6 @@ class Storage(fuse.Fuse):
         if self.pid:
             os.kill(self.pid, 9)
             os.waitpid(self.pid, 0)
-            os.close(self.device)
             self.pid = 0
 
     def _serve_alone(self):
