@@ -1,4 +1,4 @@
-// Whether the bytes of a JPEG go on to its end.
+// Whether the bytes of a JPEG reach its end.
 #ifndef FEEDD_DAEMON_IMAGE_JPEG_END_H
 #define FEEDD_DAEMON_IMAGE_JPEG_END_H
 

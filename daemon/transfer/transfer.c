@@ -202,7 +202,7 @@ static void count_time(struct transfer *transfer, const struct activity *activit
         stats_add(&transfer->stats->counters[GPU_release_wait_ns], passed);
 }
 
-// Of one feed; the others go on.
+// Of one feed; the others continue.
 static void refuse_pool(struct transfer *transfer, struct device_ring *pool) {
     const uint32_t id = pool->id;
     drop_pool(transfer, pool);

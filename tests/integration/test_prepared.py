@@ -208,33 +208,31 @@ def test_feed_of_another_queue_depth_does_not_get_those_for_the_old_one():
         assert not first & loaders(feedd)
 
 
+def serve_files(count, **settings):
+    instance = harness.Instance(prepare_loaders="yes", loaders=2, **settings)
+    paths = []
+    for number in range(count):
+        paths.append(instance.directory / f"part-{number:03}.bin")
+        data.write_records(paths[-1], 4, 64, first=4 * number)
+    path = instance.directory / "part-*.bin"
+    instance.add_dataset("numbers", format="records", path=path, record_bytes=64, field_x="u8[64] @ 0")
+    instance.content = expected.read_records(paths, 64, {"x": (0, 64)})
+    return instance.start()
+
+
 def test_dataset_of_many_files():
     """More descriptors than can be handed over at once: its loaders are started with them."""
-    with harness.Instance(prepare_loaders="yes", loaders=2) as feedd:
-        paths = []
-        for number in range(300):
-            paths.append(feedd.directory / f"part-{number:03}.bin")
-            data.write_records(paths[-1], 4, 64, first=4 * number)
-        feedd.add_dataset("many", format="records", path=feedd.directory / "part-*.bin", record_bytes=64, field_x="u8[64] @ 0")
-        feedd.start()
+    with serve_files(300) as feedd:
         first = ready(feedd)
-        content = expected.read_records(paths, 64, {"x": (0, 64)})
-        expected.check_run(content, consumer.read(feedd, "many", 10), 10)
+        check_epoch(feedd)
         assert not first & loaders(feedd)
         assert ready(feedd) == first  # none was taken in vain
 
 
 def test_dataset_of_some_files():
-    with harness.Instance(prepare_loaders="yes", loaders=2, io="uring") as feedd:
-        paths = []
-        for number in range(200):
-            paths.append(feedd.directory / f"part-{number:03}.bin")
-            data.write_records(paths[-1], 4, 64, first=4 * number)
-        feedd.add_dataset("some", format="records", path=feedd.directory / "part-*.bin", record_bytes=64, field_x="u8[64] @ 0")
-        feedd.start()
+    with serve_files(200, io="uring") as feedd:
         first = ready(feedd)
-        content = expected.read_records(paths, 64, {"x": (0, 64)})
-        expected.check_run(content, consumer.read(feedd, "some", 10, shuffle=True), 10, shuffle=True)
+        check_epoch(feedd)
         assert loaders(feedd) == first
 
 

@@ -11,22 +11,7 @@
 
 #include "base/sizes.h"
 #include "daemon/supervisor/feeds/cache_room.h"
-
-#define OTHER ((uid_t)(geteuid() + 12345))
-
-static struct config *config;
-
-static int make_config(void **state) {
-    (void)state;
-    config = config_defaults();
-    return config ? 0 : -1;
-}
-
-static int end_config(void **state) {
-    (void)state;
-    config_free(config);
-    return 0;
-}
+#include "tests/unit/config_fixture.h"
 
 static int check(uid_t user, uint64_t mib, uint64_t own, uint64_t all, const char *words) {
     const struct cache_usage usage = {own * MIB, all * MIB};

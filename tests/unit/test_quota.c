@@ -8,22 +8,7 @@
 #include <cmocka.h>
 
 #include "daemon/supervisor/feeds/quota.h"
-
-#define OTHER ((uid_t)(geteuid() + 12345))
-
-static struct config *config;
-
-static int make_config(void **state) {
-    (void)state;
-    config = config_defaults();
-    return config ? 0 : -1;
-}
-
-static int end_config(void **state) {
-    (void)state;
-    config_free(config);
-    return 0;
-}
+#include "tests/unit/config_fixture.h"
 
 static void room_is_left_for_another_user(void **state) {
     (void)state;

@@ -16,9 +16,9 @@ import urllib.request
 
 import check_prometheus
 import consumer
-import data
 import exporter
 import harness
+import scene
 
 HERE = pathlib.Path(__file__).resolve().parent
 BOARD = harness.ROOT / "systemd/feedd-dashboard.json"
@@ -60,13 +60,12 @@ def read_panel(panel, port, begin, end):
 def run(feedd):
     """Three minutes of work: consumers come and leave, and a loader is killed."""
     began = time.monotonic()
-    endless = {"epochs": 0, "shuffle": True, "quiet": True, "samples": False}
 
     def until(second):
         time.sleep(max(began + second - time.monotonic(), 0))
 
     def start(dataset, batch_size, name, device="cpu", **options):
-        options = {"share": name, "device": device, **endless, **options}
+        options = {"share": name, "device": device, **scene.ENDLESS, **options}
         return stack.enter_context(consumer.Consumer(feedd, dataset, batch_size, **options))
 
     with contextlib.ExitStack() as stack:
@@ -91,10 +90,7 @@ def draw(browser, folder):
     # Otherwise there are only numbers of feeds, because the exporter may be asked by anybody.
     settings = {"ring": "2M", "loaders": 2, "ring_memory": "32M", "queue_depth": 8, "show_others": "yes"}
     with tempfile.TemporaryDirectory() as made, harness.Instance(**settings) as feedd:
-        for name, size in (("cifar100", 3074), ("tokens", 8192)):
-            data.add_records(feedd, name, samples=20000, size=size)
-        data.add_records(feedd, "archive", samples=20000, size=3074, io_delay_us=1500)
-        feedd.start()
+        scene.start(feedd, archive_delay_us=1500)
         with exporter.Exporter(feedd) as server, check_prometheus.prometheus(programs, server, pathlib.Path(made)) as port:
             begin = time.time()
             for _ in run(feedd):

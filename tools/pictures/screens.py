@@ -5,8 +5,8 @@ import re
 import time
 
 import consumer
-import data
 import harness
+import scene
 import terminal
 
 # The terminal's colours: numbers of ANSI.
@@ -57,16 +57,12 @@ def picture(browser, instance, file, columns, lines, *arguments, keys=()):
 
 def draw(browser, folder):
     with harness.Instance(ring="2M", loaders=2, queue_depth=8) as feedd:
-        for name, size in (("cifar100", 3074), ("tokens", 8192)):
-            data.add_records(feedd, name, samples=20000, size=size)
-        data.add_records(feedd, "archive", samples=20000, size=3074, io_delay_us=1500)
-        feedd.start()
-        endless = {"epochs": 0, "shuffle": True, "quiet": True, "samples": False}
+        scene.start(feedd, archive_delay_us=1500)
         readers = [
-            consumer.Consumer(feedd, "cifar100", 64, share="resnet", device="cpu", sleep_us=4000, **endless),
-            consumer.Consumer(feedd, "cifar100", 64, share="resnet", device="cpu", sleep_us=5000, **endless),
-            consumer.Consumer(feedd, "tokens", 32, share="llm", device="host:0", sleep_us=8000, **endless),
-            consumer.Consumer(feedd, "archive", 64, share="cold", device="cpu", **endless),
+            consumer.Consumer(feedd, "cifar100", 64, share="resnet", device="cpu", sleep_us=4000, **scene.ENDLESS),
+            consumer.Consumer(feedd, "cifar100", 64, share="resnet", device="cpu", sleep_us=5000, **scene.ENDLESS),
+            consumer.Consumer(feedd, "tokens", 32, share="llm", device="host:0", sleep_us=8000, **scene.ENDLESS),
+            consumer.Consumer(feedd, "archive", 64, share="cold", device="cpu", **scene.ENDLESS),
         ]
         time.sleep(2)
         picture(browser, feedd, folder / "stats.png", 110, 20, "stats")

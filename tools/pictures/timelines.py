@@ -13,9 +13,9 @@ import urllib.parse
 
 import browser as browsers
 import consumer
-import data
 import harness
 import pictures
+import scene
 import test_folder
 from test_documents import blocks
 
@@ -65,15 +65,11 @@ def events(timeline):
 def draw_feeds(browser, folder, timeline):
     """A feed bound by its consumer, one by storage, and one on a simulated GPU."""
     with harness.Instance(ring="256K", loaders=1, queue_depth=8, device_pool="1M") as feedd:
-        for name, size in (("cifar100", 3074), ("tokens", 8192)):
-            data.add_records(feedd, name, samples=20000, size=size)
-        data.add_records(feedd, "archive", samples=20000, size=3074, io_delay_us=3000)
-        feedd.start()
-        endless = {"epochs": 0, "shuffle": True, "quiet": True, "samples": False}
+        scene.start(feedd, archive_delay_us=3000)
         readers = [
-            consumer.Consumer(feedd, "cifar100", 16, share="resnet", device="cpu", sleep_us=5000, **endless),
-            consumer.Consumer(feedd, "archive", 16, share="cold", device="cpu", sleep_us=2000, **endless),
-            consumer.Consumer(feedd, "tokens", 4, share="llm", device="host:0", sleep_us=4000, prefetch=2, **endless),
+            consumer.Consumer(feedd, "cifar100", 16, share="resnet", device="cpu", sleep_us=5000, **scene.ENDLESS),
+            consumer.Consumer(feedd, "archive", 16, share="cold", device="cpu", sleep_us=2000, **scene.ENDLESS),
+            consumer.Consumer(feedd, "tokens", 4, share="llm", device="host:0", sleep_us=4000, prefetch=2, **scene.ENDLESS),
         ]
         time.sleep(3)
         timeline.write_text(feedd.ctl("trace", "1").stdout)
