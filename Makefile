@@ -179,7 +179,8 @@ $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libclient.a
 	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_CLIENT) liburing jansson) -lm
 
 # Those that measure parts of the daemon, or do in a loop what loaders do.
-$(BUILD)/bench/bench_image_%: $(BUILD)/obj/bench/bench_image_%.o $(BUILD)/libdaemon.a
+$(addprefix $(BUILD)/bench/,$(patsubst bench/%.c,%,$(filter bench/bench_image_%.c bench/bench_places.c,$(BENCH_SOURCES)))): \
+  $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libdaemon.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(optional_libs) -lm
