@@ -2,7 +2,7 @@
 // (never below 2^8), with cycle walking for what lands outside. Unsigned 64-bit arithmetic alone.
 #include "order/order.h"
 
-#include <stdbool.h>
+#include <string.h>
 
 #include "base/sizes.h"
 #include "order/order_kernels.h"
@@ -14,11 +14,12 @@ enum {
     // the rest is margin.
     ROUNDS = 12,
     FLOOR_BITS = 8,
-    PENDING = 64, // positions in flight in order_samples
+    AT_ONCE = 1024, // positions, of which few walk on in the end,
+    ALONE = 3,      // and so few one after another: the processor overlaps them by itself
 };
 
 _Static_assert(COUNT_OF(((struct order *)0)->keys) == ROUNDS, "one key a round");
-_Static_assert(PENDING % ORDER_LANES_MOST == 0, "lanes go in groups");
+_Static_assert(AT_ONCE % ORDER_LANES_MOST == 0, "lanes go in groups");
 
 void order_init(struct order *order, enum order_version version, uint64_t samples, uint64_t seed,
                 uint64_t epoch) {
@@ -34,36 +35,63 @@ void order_init(struct order *order, enum order_version version, uint64_t sample
         order->keys[round] = splitmix64(splitmix64(splitmix64(splitmix64(round) ^ seed) ^ epoch) ^ samples);
 }
 
-// Keeps PENDING positions in flight: those that landed on a sample make room for the next ones, the others
-// walk on. There is no branch on a value, which the processor could only guess. The positions are first, first + 1, ...
-// or, to be gathered, those that `samples` holds at first. All of them lie in the epoch: a walk that starts outside
-// might never come inside. Inlined with a constant `gathered`.
-static inline __attribute__((always_inline)) void
-shuffle(const struct order *order, uint64_t first, uint32_t count, uint64_t *samples, const bool gathered) {
-    const struct order_kernel *kernel = order_kernel(0);
-    uint64_t values[PENDING] = {0};
-    uint32_t places[PENDING];
-    uint32_t pending = 0, issued = 0;
-    for (;;) {
-        for (; pending < PENDING && issued < count; pending++, issued++) {
-            values[pending] = gathered ? samples[issued] : first + issued;
-            places[pending] = issued;
-        }
-        if (pending == 0)
-            return;
-        for (uint32_t at = 0; at < pending; at += kernel->lanes)
-            kernel->permute(order, values + at);
-        uint32_t walking = 0;
-        for (uint32_t at = 0; at < pending; at++) {
-            const uint64_t value = values[at];
-            const uint32_t place = places[at];
-            samples[place] = value;
-            values[walking] = value;
-            places[walking] = place;
-            walking += value >= order->samples;
-        }
-        pending = walking;
+// The sample on which the walk from a value of the domain ends.
+static uint64_t walk(const struct order *order, uint64_t value) {
+    do
+        value = order_permute(order, value);
+    while (value >= order->samples);
+    return value;
+}
+
+static void permute(const struct order *order, const struct order_kernel *kernel, uint32_t count,
+                    uint64_t *values) {
+    const struct order_kernel *narrow = order_kernel_plain();
+    uint64_t rest[ORDER_LANES_MOST] = {0};
+    uint32_t at = 0;
+    for (; count - at >= kernel->lanes; at += kernel->lanes)
+        kernel->permute(order, values + at);
+    if (at == count)
+        return;
+    if (count - at <= narrow->lanes) // all that wait for each other in a wide one would take longer
+        kernel = narrow;
+    memcpy(rest, values + at, (count - at) * sizeof *values);
+    kernel->permute(order, rest);
+    memcpy(values + at, rest, (count - at) * sizeof *values);
+}
+
+// Replaces up to AT_ONCE positions, all of which lie in the epoch: a walk that starts outside might never come inside.
+// Those that landed outside walk on together. There is no branch on a value, which the processor could only guess.
+static void shuffle_some(const struct order *order, const struct order_kernel *kernel, uint32_t count,
+                         uint64_t *samples) {
+    uint64_t values[AT_ONCE];
+    uint32_t places[AT_ONCE + 1]; // of those that walk
+    uint32_t walking = 0;
+    permute(order, kernel, count, samples);
+    for (uint32_t i = 0; i < count; i++) {
+        places[walking] = i;
+        walking += samples[i] >= order->samples;
     }
+    while (walking > ALONE) {
+        uint32_t left = 0;
+        for (uint32_t i = 0; i < walking; i++)
+            values[i] = samples[places[i]];
+        permute(order, kernel, walking, values);
+        for (uint32_t i = 0; i < walking; i++) {
+            const uint32_t place = places[i];
+            samples[place] = values[i];
+            places[left] = place;
+            left += values[i] >= order->samples;
+        }
+        walking = left;
+    }
+    for (uint32_t i = 0; i < walking; i++)
+        samples[places[i]] = walk(order, samples[places[i]]);
+}
+
+static void shuffle(const struct order *order, uint32_t count, uint64_t *samples) {
+    const struct order_kernel *kernel = order_kernel(0);
+    for (uint32_t at = 0; at < count; at += AT_ONCE)
+        shuffle_some(order, kernel, (uint32_t)min_u64(AT_ONCE, count - at), samples + at);
 }
 
 void order_samples(const struct order *order, uint64_t first, uint32_t count, uint64_t *samples) {
@@ -71,11 +99,10 @@ void order_samples(const struct order *order, uint64_t first, uint32_t count, ui
     const uint32_t inside = (uint32_t)min_u64(count, left);
     for (uint32_t at = inside; at < count; at++)
         samples[at] = UINT64_MAX;
-    if (order->version == ORDER_SEQUENTIAL)
-        for (uint32_t at = 0; at < inside; at++)
-            samples[at] = first + at;
-    else
-        shuffle(order, first, inside, samples, false);
+    for (uint32_t at = 0; at < inside; at++)
+        samples[at] = first + at;
+    if (order->version != ORDER_SEQUENTIAL)
+        shuffle(order, inside, samples);
 }
 
 void order_gather(const struct order *order, uint32_t count, uint64_t *positions) {
@@ -84,7 +111,7 @@ void order_gather(const struct order *order, uint32_t count, uint64_t *positions
         while (inside < count && positions[inside] < order->samples)
             inside++;
         if (order->version != ORDER_SEQUENTIAL)
-            shuffle(order, 0, inside - at, positions + at, true);
+            shuffle(order, inside - at, positions + at);
         for (at = inside; at < count && positions[at] >= order->samples; at++)
             positions[at] = UINT64_MAX;
     }
@@ -95,9 +122,5 @@ uint64_t order_sample(const struct order *order, uint64_t position) {
         return UINT64_MAX;
     if (order->version == ORDER_SEQUENTIAL)
         return position;
-    uint64_t value = position;
-    do
-        value = order_permute(order, value);
-    while (value >= order->samples);
-    return value;
+    return walk(order, position);
 }

@@ -5,7 +5,7 @@
 enum {
     ROUNDS = COUNT_OF(((struct order *)0)->keys),
     LANES = 8, // of the plain kernel: enough for the multiplications to overlap
-    WIDE_LANES = 32,
+    WIDE_LANES = 64,
 };
 
 _Static_assert(ROUNDS % 2 == 0, "rounds go in pairs");
@@ -58,7 +58,7 @@ static void permute_plain(const struct order *order, uint64_t *values) {
 // ---- AVX-512, the only one that multiplies words of 64 bits ------------------------------------------------
 
 #ifdef __x86_64__
-typedef uint64_t vector __attribute__((vector_size(32), may_alias, aligned(8)));
+typedef uint64_t vector __attribute__((vector_size(64), may_alias, aligned(8)));
 
 enum {
     VECTORS = WIDE_LANES * sizeof(uint64_t) / sizeof(vector)
@@ -72,8 +72,8 @@ enum {
     }
 
 // As permute(). Of 32 registers, 16 hold the halves.
-static __attribute__((target("avx512f,avx512dq,avx512vl"))) void permute_avx512(const struct order *order,
-                                                                                uint64_t *values) {
+static __attribute__((target("avx512f,avx512dq"))) void permute_avx512(const struct order *order,
+                                                                       uint64_t *values) {
     const uint64_t right_bits = order->right_bits, left_shift = 64 - order->left_bits,
                    right_shift = 64 - right_bits;
     const uint64_t left_mask = UINT64_MAX >> left_shift, right_mask = UINT64_MAX >> right_shift;
@@ -94,14 +94,18 @@ static __attribute__((target("avx512f,avx512dq,avx512vl"))) void permute_avx512(
 }
 #endif
 
+static const struct order_kernel plain = {"plain", LANES, permute_plain};
+
+const struct order_kernel *order_kernel_plain(void) {
+    return &plain;
+}
+
 const struct order_kernel *order_kernel(uint32_t index) {
-    static const struct order_kernel plain = {"plain", LANES, permute_plain};
     const struct order_kernel *kernels[2];
     uint32_t count = 0;
 #ifdef __x86_64__
     static const struct order_kernel avx512 = {"avx512", WIDE_LANES, permute_avx512};
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
         kernels[count++] = &avx512;
 #endif
     kernels[count++] = &plain;

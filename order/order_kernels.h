@@ -5,7 +5,7 @@
 
 #include "order/order.h"
 
-#define ORDER_LANES_MOST 32u
+#define ORDER_LANES_MOST 64u
 
 struct order_kernel {
     const char *name;
@@ -16,6 +16,9 @@ struct order_kernel {
 
 // The fastest first; NULL after the last one that this processor can run.
 const struct order_kernel *order_kernel(uint32_t index);
+
+// The one that every processor can run: the last one, and the one with the fewest lanes.
+const struct order_kernel *order_kernel_plain(void);
 
 uint64_t order_permute(const struct order *order, uint64_t value);
 
