@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "bench/bench.h"
+#include "daemon/dataset/size_table.h"
 #include "daemon/supervisor/feeds/batch_places.h"
 #include "shm/ring_make.h"
 #include "shm/ring_supervisor.h"
@@ -77,8 +78,9 @@ static void make_dataset(struct bench *bench) {
     layout->index_bytes = bench->options.samples * sizeof(struct index_extent);
     layout->fields[0] = (struct ring_field){.name = "x", .dtype = DTYPE_U8, .dimensions = 1, .ragged = 1};
     layout->columns[0] = (struct dataset_column){.kind = COLUMN_EXTENTS, .bytes = bench->options.most};
-    bench->dataset =
-        (struct dataset){.layout = layout, .index = make_index(&bench->options), .list_fd = -1};
+    bench->dataset = (struct dataset){.layout = layout, .index = make_index(&bench->options), .list_fd = -1};
+    bench->dataset.size_tables[0] =
+        size_table_make(layout->columns, bench->dataset.index, bench->options.samples);
 }
 
 static void make_ring(struct bench *bench) {
@@ -99,8 +101,8 @@ static void make_ring(struct bench *bench) {
                              .replaces = options->replaces,
                              .fields = {bench->layout->fields[0]}};
     if (ring_plan(&plan, &error) < 0 || ring_create(&plan, &fd, &read_fd, &error) < 0 ||
-        ring_allocate_control(&plan, fd, &error) < 0 || ring_map(&bench->ring, fd, RING_CONTROL, &error) < 0 ||
-        ring_supervise(&bench->ring, &error) < 0)
+        ring_allocate_control(&plan, fd, &error) < 0 ||
+        ring_map(&bench->ring, fd, RING_CONTROL, &error) < 0 || ring_supervise(&bench->ring, &error) < 0)
         bench_die(error.text, error.code);
     const struct feed_shape shape = {.dataset = &bench->dataset};
     if (batch_places_open(&shape, &bench->ring, &bench->places, &error) < 0)
@@ -156,8 +158,7 @@ static struct options parse(int argc, char **argv) {
         {"least", required_argument, NULL, 'l'},   {"most", required_argument, NULL, 'm'},
         {"batches", required_argument, NULL, 'n'}, {"replace", no_argument, NULL, 'r'},
         {"sequential", no_argument, NULL, 'o'},    {0}};
-    struct options options = {
-        .samples = 600000, .batch = 256, .least = 100, .most = 3000, .batches = 100000};
+    struct options options = {.samples = 600000, .batch = 256, .least = 100, .most = 3000, .batches = 100000};
     for (int option; (option = getopt_long(argc, argv, "", table, NULL)) != -1;) {
         uint64_t *value = option == 's'   ? &options.samples
                           : option == 'b' ? &options.batch
@@ -200,6 +201,7 @@ int main(int argc, char **argv) {
            orders[ROUNDS / 2], bench.check);
     batch_places_close(bench.places);
     ring_unmap(&bench.ring);
+    free(bench.dataset.size_tables[0]);
     free(bench.layout);
     return 0;
 }

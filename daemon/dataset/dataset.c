@@ -21,6 +21,7 @@ struct dataset *dataset_ref(struct dataset *dataset) {
 static void forget_borrowed(struct dataset *dataset) {
     memset(dataset->transforms, 0, sizeof dataset->transforms);
     memset(dataset->sizes, 0, sizeof dataset->sizes);
+    memset(dataset->size_tables, 0, sizeof dataset->size_tables);
     dataset->index = NULL;
     dataset->incomplete = NULL;
     dataset->cache_path = NULL;
@@ -47,6 +48,7 @@ void dataset_unref(struct dataset *dataset) {
     for (uint32_t i = 0; i < RING_MAX_FIELDS; i++) {
         free(dataset->transforms[i]);
         free(dataset->sizes[i]);
+        free(dataset->size_tables[i]);
     }
     if (dataset->index)
         munmap((void *)dataset->index, dataset->layout->index_bytes);

@@ -221,14 +221,15 @@ struct dataset {
     char index_note[384];   // for people: where the index is from; "" if there is none
     int index_fd;           // sealed memory of layout->index_bytes; -1: none
     const uint8_t *index;   // the same, mapped, if there are ragged fields; else NULL
-    struct size_summary *sizes[RING_MAX_FIELDS]; // of fields that are ragged as they are stored; or NULL
-    uint32_t io;                                 // enum io_mode
+    struct size_summary *sizes[RING_MAX_FIELDS];     // of fields that are ragged as they are stored; or NULL
+    struct size_table *size_tables[RING_MAX_FIELDS]; // of fields that are delivered ragged, or NULL
+    uint32_t io;                                     // enum io_mode
     bool io_direct;
     uint32_t io_delay_us;
     uint32_t on_error;                  // enum on_error
     struct incomplete_list *incomplete; // samples of the index; NULL: none
-    // Of a view that a client has brought: the dataset to which paths, fds, transforms, sizes, index and index_fd
-    // belong. NULL: they are its own.
+    // Of a view that a client has brought: the dataset to which paths, fds, transforms, sizes, size_tables, index and
+    // index_fd belong. NULL: they are its own.
     struct dataset *base;
     // Of a mix.
     struct dataset **sources; // layout->part_count references

@@ -42,6 +42,7 @@ static void borrow(struct dataset *derived, struct dataset *base) {
     derived->on_error = base->on_error;
     memcpy(derived->transforms, base->transforms, sizeof derived->transforms);
     memcpy(derived->sizes, base->sizes, sizeof derived->sizes);
+    memcpy(derived->size_tables, base->size_tables, sizeof derived->size_tables);
     derived->incomplete = base->incomplete;
     derived->index = base->index;
     derived->cache_path = base->cache_path;

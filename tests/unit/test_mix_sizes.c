@@ -7,6 +7,7 @@
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "daemon/dataset/mix_sizes.h"
+#include "daemon/dataset/size_table.h"
 #include "daemon/supervisor/feeds/batch_places.h"
 #include "order/mix_samples.h"
 #include "shm/ring_make.h"
@@ -103,12 +104,25 @@ static void find_sizes(uint64_t *bytes) {
     mix_samples_close(samples);
 }
 
+// Of the second one, the supervisor uses the index.
+static void make_tables(void) {
+    for (uint32_t i = 0; i < SOURCES; i += 2)
+        world.sources[i].size_tables[0] =
+            size_table_make(world.layouts[i].columns, world.sources[i].index, samples_of[i]);
+}
+
+static void free_tables(void) {
+    for (uint32_t i = 0; i < SOURCES; i++)
+        free(world.sources[i].size_tables[0]);
+}
+
 static void check_batches(uint32_t batch) {
     uint64_t sizes[EPOCH], most = mix_sizes_most(&world.mix, world.shape.mix.weights, 0, batch);
     struct batch_places *places;
     struct error error = {0};
     struct ring ring;
     find_sizes(sizes);
+    make_tables();
     make_ring(&ring, batch, most);
     assert_int_equal(batch_places_open(&world.shape, &ring, &places, &error), 0);
     for (uint64_t first = 0; first + batch <= EPOCH; first += 1 + batch / 3) {
@@ -125,6 +139,7 @@ static void check_batches(uint32_t batch) {
     }
     batch_places_close(places);
     ring_unmap(&ring);
+    free_tables();
 }
 
 static void batches_have_the_sizes_of_their_samples(void **state) {

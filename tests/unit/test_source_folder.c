@@ -5,7 +5,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/dataset/derived.h"
 #include "daemon/dataset/folder_file.h"
+#include "daemon/dataset/size_table.h"
 #include "daemon/source/folder/folder_read.h"
 
 #define ROOT "tree"
@@ -54,6 +56,25 @@ static void test_order_and_classes(void **state) {
     }
     munmap((void *)index, layout->index_bytes);
     dataset_unref(dataset);
+}
+
+static void test_tables_of_sizes(void **state) {
+    (void)state;
+    const uint64_t samples[] = {0, 1, 2, 3, 4};
+    const struct selection every = {.of = 5, .count = 5};
+    struct dataset *ragged = open_good("format = folder\npath = " ROOT "\nfield.file = bytes\n");
+    struct dataset *padded =
+        open_good("format = folder\npath = " ROOT "\nfield.file = bytes\npad.file = 9\n");
+    struct dataset *view = derived_open(ragged, &every, -1);
+    assert_non_null(view);
+    assert_ptr_equal(view->size_tables[0], ragged->size_tables[0]);
+    dataset_unref(ragged);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(size_table_get(view->size_tables[0], i), "\3\2\4\5\1"[i]);
+    assert_int_equal(size_table_sum(view->size_tables[0], samples, 5), 15);
+    assert_null(padded->size_tables[0]);
+    dataset_unref(view);
+    dataset_unref(padded);
 }
 
 static void test_opening(void **state) {
@@ -114,6 +135,7 @@ static void test_nothing_stays_open(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_and_classes),
+        cmocka_unit_test(test_tables_of_sizes),
         cmocka_unit_test(test_opening),
         cmocka_unit_test(test_extensions),
         cmocka_unit_test(test_nothing_stays_open),

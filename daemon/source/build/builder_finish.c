@@ -131,6 +131,8 @@ int builder_finish(struct builder *builder) {
     if (!err)
         err = check_sample_bytes(builder);
     if (!err)
+        builder_size_tables(builder);
+    if (!err)
         err = divide_block_memory(builder);
     if (!err)
         err = builder_cache(builder);

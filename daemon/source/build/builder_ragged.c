@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "base/sizes.h"
 #include "daemon/dataset/column_size.h"
+#include "daemon/dataset/size_table.h"
 #include "daemon/source/build/builder_index.h"
 
 static int sum_up(struct builder *builder, struct dataset_column *column) {
@@ -27,6 +28,17 @@ static int sum_up(struct builder *builder, struct dataset_column *column) {
     column->bytes = sizes->largest;
     column->mean = size_summary_mean(sizes);
     return 0;
+}
+
+void builder_size_tables(struct builder *builder) {
+    struct dataset *dataset = builder->dataset;
+    const struct dataset_layout *layout = dataset->layout;
+    const uint64_t samples = dataset_stored_samples(layout);
+    for (uint32_t i = 0; i < layout->column_count; i++) {
+        const struct dataset_column *column = &layout->columns[i];
+        if (layout->fields[column->field].ragged)
+            dataset->size_tables[column->field] = size_table_make(column, dataset->index, samples);
+    }
 }
 
 int builder_ragged(struct builder *builder) {

@@ -8,4 +8,8 @@
 // fields, and sums up their sizes; without any, nobody needs it mapped. Refuses samples that are not whole values.
 int builder_ragged(struct builder *builder);
 
+// To be called once it is known which fields are delivered ragged: makes tables of their sizes for the supervisor,
+// which can do without.
+void builder_size_tables(struct builder *builder);
+
 #endif

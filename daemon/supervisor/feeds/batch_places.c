@@ -63,7 +63,7 @@ static uint32_t chunk_count(const struct ring_header *header, const struct batch
 // Those that the order puts there, and in the places of bad ones, of the chunk, what `attempts` say.
 static void find(struct batch_places *places, const struct batch_place *place, uint32_t first, uint32_t count,
                  const uint8_t *attempts) {
-    batch_samples_find(places->samples, place->epoch, place->first_position + first, count);
+    batch_samples_find(places->samples, place, first, count);
     for (uint32_t i = 0; attempts && i < count; i++)
         if (attempts[i])
             batch_samples_replace(places->samples, i, attempts[i]);

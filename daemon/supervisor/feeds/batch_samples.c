@@ -1,20 +1,34 @@
 #include "daemon/supervisor/feeds/batch_samples.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
+#include "base/sizes.h"
 #include "daemon/dataset/column_size.h"
+#include "daemon/dataset/size_table.h"
 #include "daemon/supervisor/feeds/mix_order.h"
 #include "order/sampler.h"
 
-#define AHEAD 16u    // samples whose index entries are on their way from memory
-#define KNOWN 16384u // bad samples that are remembered; a power of two
+#define AHEAD  16u    // samples whose index entries are on their way from memory
+#define KNOWN  16384u // bad samples that are remembered; a power of two
+#define WINDOW 1024u  // positions that are looked up at once; or a chunk, if that has more
 
 // A dataset or view, or a source of a mix.
 struct source {
     const struct dataset *dataset;
     uint64_t first_sample; // is added to the numbers of its samples, which so differ between sources
-    const struct dataset_column *columns[RING_MAX_FIELDS]; // the ragged fields, in their order
+    // Of the ragged fields, in their order.
+    const struct dataset_column *columns[RING_MAX_FIELDS];
+    const struct size_table *sizes[RING_MAX_FIELDS]; // NULL: the index has to do
+};
+
+// Positions of an epoch, one after another.
+struct window {
+    uint64_t epoch, first;
+    uint32_t count, most;
+    uint64_t *samples;   // as the source numbers them; of a mix, UINT64_MAX beyond the run's end
+    uint16_t *source_of; // of each sample
 };
 
 struct batch_samples {
@@ -29,9 +43,14 @@ struct batch_samples {
     // which sample takes a place must not depend on what was found out before.
     uint64_t *known;
     bool forgets;
-    uint64_t epoch, first_position; // of what was found last
-    uint64_t *samples;              // as the source numbers them; of a mix, UINT64_MAX beyond the run's end
-    uint16_t *source_of;            // of each sample
+    uint64_t epoch_samples;
+    struct window window;
+    uint64_t in_turn; // positions that were asked for one after another, up to and with what was found last
+    // What was found last; others take the places of bad ones here.
+    uint64_t epoch, first_position;
+    uint32_t count;
+    uint64_t *samples;
+    const uint16_t *source_of; // in the window
 };
 
 // ---- Opening -----------------------------------------------------------------------------------------------
@@ -58,18 +77,19 @@ static void open_source(struct batch_samples *samples, const struct dataset *dat
         samples->forgets |= layout->images[i].used != 0;
     for (uint32_t i = 0; i < layout->field_count; i++)
         for (uint32_t k = 0; layout->fields[i].ragged && k < layout->column_count; k++)
-            if (layout->columns[k].field == i)
+            if (layout->columns[k].field == i) {
+                source->sizes[count] = dataset->size_tables[i];
                 source->columns[count++] = &layout->columns[k];
+            }
 }
 
-static int open_mix(struct batch_samples *samples, const struct feed_shape *shape, uint32_t most,
-                    struct error *error) {
+static int open_mix(struct batch_samples *samples, const struct feed_shape *shape, struct error *error) {
     uint64_t first = 0;
     for (uint32_t i = 0; i < shape->dataset->layout->part_count; i++) {
         open_source(samples, shape->dataset->sources[i], first, &samples->sources[i]);
         first += dataset_stored_samples(shape->dataset->sources[i]->layout);
     }
-    return mix_order_open(shape, most, &samples->mix, error);
+    return mix_order_open(shape, samples->window.most, &samples->mix, error);
 }
 
 static int open_sampler(struct batch_samples *samples, const struct ring_header *header,
@@ -89,10 +109,14 @@ static int allocate(struct batch_samples *samples, const struct ring_header *hea
     const uint32_t parts = samples->dataset->layout->part_count;
     samples->sources = calloc(parts ? parts : 1, sizeof *samples->sources);
     samples->samples = calloc(header->chunk_samples, sizeof *samples->samples);
-    samples->source_of = calloc(header->chunk_samples, sizeof *samples->source_of);
+    samples->epoch_samples = header->samples;
+    struct window *window = &samples->window;
+    window->most = (uint32_t)max_u64(WINDOW, header->chunk_samples);
+    window->samples = calloc(window->most, sizeof *window->samples);
+    window->source_of = calloc(window->most, sizeof *window->source_of);
     if (header->attempts_offset)
         samples->known = calloc(KNOWN, sizeof *samples->known);
-    bool complete = samples->sources && samples->samples && samples->source_of &&
+    bool complete = samples->sources && samples->samples && window->samples && window->source_of &&
                     (!header->attempts_offset || samples->known);
     return complete ? 0 : error_set(error, -ENOMEM, "out of memory");
 }
@@ -106,7 +130,7 @@ int batch_samples_open(const struct feed_shape *shape, const struct ring_header 
     samples->dataset = shape->dataset;
     int err = allocate(samples, header, error);
     if (!err)
-        err = shape->dataset->layout->part_count ? open_mix(samples, shape, header->chunk_samples, error)
+        err = shape->dataset->layout->part_count ? open_mix(samples, shape, error)
                                                  : open_sampler(samples, header, error);
     if (err)
         batch_samples_close(samples);
@@ -124,25 +148,60 @@ void batch_samples_close(struct batch_samples *samples) {
     mix_order_close(samples->mix);
     free(samples->sources);
     free(samples->samples);
-    free(samples->source_of);
+    free(samples->window.samples);
+    free(samples->window.source_of);
     free(samples->known);
     free(samples);
 }
 
 // ---- Which ones --------------------------------------------------------------------------------------------
 
-void batch_samples_find(struct batch_samples *samples, uint64_t epoch, uint64_t first_position,
-                        uint32_t count) {
-    samples->epoch = epoch;
-    samples->first_position = first_position;
+static bool window_has(const struct window *window, uint64_t epoch, uint64_t first, uint32_t count) {
+    return epoch == window->epoch && first >= window->first && first - window->first <= window->count &&
+           count <= window->count - (first - window->first);
+}
+
+static void move_window(struct batch_samples *samples, uint64_t epoch, uint64_t first, uint32_t count) {
+    struct window *window = &samples->window;
+    window->epoch = epoch;
+    window->first = first;
+    window->count = count;
     if (!samples->mix) {
-        sampler_samples(&samples->sampler, epoch, first_position, count, samples->samples);
+        sampler_samples(&samples->sampler, epoch, first, count, window->samples);
         return;
     }
-    const struct mix_draw *draws =
-        mix_order_samples(samples->mix, epoch, first_position, count, samples->samples);
+    const struct mix_draw *draws = mix_order_samples(samples->mix, epoch, first, count, window->samples);
     for (uint32_t i = 0; i < count; i++)
-        samples->source_of[i] = samples->samples[i] == UINT64_MAX ? 0 : (uint16_t)draws[i].source;
+        window->source_of[i] = window->samples[i] == UINT64_MAX ? 0 : (uint16_t)draws[i].source;
+}
+
+// As many as were asked for one after another, so that hardly more is looked up than is needed of batches here and
+// there, which one of many ranks gets. `rest`: of the batch.
+static uint32_t look_ahead(const struct batch_samples *samples, uint64_t first, uint32_t count,
+                           uint64_t rest) {
+    const uint64_t left = first < samples->epoch_samples ? samples->epoch_samples - first : 0;
+    const uint64_t wanted = min_u64(max_u64(rest, samples->in_turn), left);
+    return (uint32_t)max_u64(min_u64(wanted, samples->window.most), count);
+}
+
+void batch_samples_find(struct batch_samples *samples, const struct batch_place *place, uint32_t first,
+                        uint32_t count) {
+    const uint64_t position = place->first_position + first;
+    const bool follows =
+        place->epoch == samples->epoch && position == samples->first_position + samples->count;
+    struct window *window = &samples->window;
+    if (!follows)
+        samples->in_turn = 0;
+    if (!window_has(window, place->epoch, position, count))
+        move_window(samples, place->epoch, position,
+                    look_ahead(samples, position, count, place->count - first));
+    const uint64_t offset = position - window->first;
+    samples->in_turn += count;
+    samples->epoch = place->epoch;
+    samples->first_position = position;
+    samples->count = count;
+    samples->source_of = window->source_of + offset;
+    memcpy(samples->samples, window->samples + offset, count * sizeof *samples->samples);
 }
 
 void batch_samples_replace(struct batch_samples *samples, uint32_t i, uint32_t attempt) {
@@ -174,25 +233,36 @@ void batch_samples_mark_bad(struct batch_samples *samples, uint32_t i) {
 
 // ---- How many bytes ----------------------------------------------------------------------------------------
 
-uint64_t batch_samples_bytes(const struct batch_samples *samples, uint32_t field, uint32_t i) {
-    const struct source *source = &samples->sources[samples->source_of[i]];
-    if (samples->samples[i] == UINT64_MAX)
+static inline uint64_t sample_bytes(const struct source *source, uint32_t field, uint64_t sample) {
+    if (sample == UINT64_MAX)
         return 0;
-    return column_sample_bytes(source->columns[field], source->dataset->index, samples->samples[i]);
+    return source->sizes[field] ? size_table_get(source->sizes[field], sample)
+                                : column_sample_bytes(source->columns[field], source->dataset->index, sample);
 }
 
-static void prefetch(const struct batch_samples *samples, uint32_t field, uint32_t i) {
-    const struct source *source = &samples->sources[samples->source_of[i]];
-    if (samples->samples[i] != UINT64_MAX)
-        column_prefetch(source->columns[field], source->dataset->index, samples->samples[i]);
+uint64_t batch_samples_bytes(const struct batch_samples *samples, uint32_t field, uint32_t i) {
+    return sample_bytes(&samples->sources[samples->source_of[i]], field, samples->samples[i]);
+}
+
+// Also of the samples that are probably next.
+static void prefetch(const struct batch_samples *samples, uint32_t field, uint64_t at) {
+    const struct window *window = &samples->window;
+    if (at >= window->count || window->samples[at] == UINT64_MAX)
+        return;
+    const struct source *source = &samples->sources[window->source_of[at]];
+    if (!source->sizes[field])
+        column_prefetch(source->columns[field], source->dataset->index, window->samples[at]);
 }
 
 uint64_t batch_samples_sum(const struct batch_samples *samples, uint32_t field, uint32_t count) {
+    const struct size_table *only = samples->mix ? NULL : samples->sources[0].sizes[field];
+    const uint64_t at = samples->first_position - samples->window.first;
     uint64_t bytes = 0;
+    if (only)
+        return size_table_sum(only, samples->samples, count);
     for (uint32_t i = 0; i < count; i++) {
-        if (i + AHEAD < count)
-            prefetch(samples, field, i + AHEAD);
-        bytes += batch_samples_bytes(samples, field, i);
+        prefetch(samples, field, at + i + AHEAD);
+        bytes += sample_bytes(&samples->sources[samples->source_of[i]], field, samples->samples[i]);
     }
     return bytes;
 }

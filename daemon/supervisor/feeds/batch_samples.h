@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "daemon/supervisor/feeds/attach_request.h"
+#include "order/partition.h"
 #include "shm/ring.h"
 
 struct batch_samples;
@@ -15,8 +16,10 @@ int batch_samples_open(const struct feed_shape *shape, const struct ring_header 
 // NULL is fine.
 void batch_samples_close(struct batch_samples *samples);
 
-// Finds those at `count` positions of an epoch, at most a chunk of them. The functions below number them from 0.
-void batch_samples_find(struct batch_samples *samples, uint64_t epoch, uint64_t first_position,
+// Finds samples first..first+count-1 of a batch, at most a chunk of them. The functions below number them from 0. Those
+// that follow are looked up with them: the rest of the batch, and, while one batch after another is asked for, the next
+// ones, because many are found faster.
+void batch_samples_find(struct batch_samples *samples, const struct batch_place *place, uint32_t first,
                         uint32_t count);
 
 // Puts another into the place of sample i: the one of this attempt (order/replace.h).
