@@ -28,13 +28,25 @@ void chunk_ragged_free(struct chunk_plan *plan) {
     free(plan->ragged_columns);
 }
 
+static inline const struct dataset_column *ragged_column(const struct chunk_plan *plan, uint32_t part,
+                                                         uint32_t ragged) {
+    return plan->ragged_columns[part * (uint64_t)plan->ragged_count + ragged - 1];
+}
+
 // Of a sample of the claim, in the ragged field with that number.
 static inline uint64_t sample_bytes(const struct chunk_plan *plan, uint32_t ragged, uint32_t i) {
     const uint32_t part = plan->part_of ? plan->part_of[i] : 0;
-    const struct dataset_column *column =
-        plan->ragged_columns[part * (uint64_t)plan->ragged_count + ragged - 1];
-    return column_sample_bytes(column, chunk_part_index(plan, part),
+    return column_sample_bytes(ragged_column(plan, part, ragged), chunk_part_index(plan, part),
                                plan->samples[i] - plan->parts[part].first_sample);
+}
+
+// The entries of random samples are rarely in the cache: all of them are on their way before the first one is looked at.
+static void prefetch(const struct chunk_plan *plan, uint32_t ragged) {
+    for (uint32_t i = 0; i < plan->claim.count; i++) {
+        const uint32_t part = plan->part_of ? plan->part_of[i] : 0;
+        column_prefetch(ragged_column(plan, part, ragged), chunk_part_index(plan, part),
+                        plan->samples[i] - plan->parts[part].first_sample);
+    }
 }
 
 // Every loader that shares the ring can write to the places: none is used before the sizes have confirmed it.
@@ -45,6 +57,7 @@ static int place(struct chunk_plan *plan, uint32_t ragged, uint64_t *places) {
         !ring_find_values(plan->ring, claim->slot, ragged, claim->chunk, claim->chunk + 1, &values))
         return -EPROTO;
     uint64_t at = values.begin;
+    prefetch(plan, ragged);
     for (uint32_t i = 0; i < claim->count; i++) {
         uint64_t bytes = sample_bytes(plan, ragged, i);
         if (bytes > values.end - at)
