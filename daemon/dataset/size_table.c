@@ -46,3 +46,10 @@ uint64_t size_table_sum(const struct size_table *table, const uint64_t *samples,
         bytes += samples[i] == UINT64_MAX ? 0 : narrow_sizes[samples[i]];
     return bytes;
 }
+
+void size_table_prefetch(const struct size_table *table, const uint64_t *samples, uint32_t count) {
+    const uint8_t *sizes = (const uint8_t *)table->wide_sizes;
+    const uint64_t width = table->wide ? sizeof(uint32_t) : sizeof(uint16_t);
+    for (uint32_t i = 0; i < count; i++)
+        __builtin_prefetch(sizes + (samples[i] == UINT64_MAX ? 0 : samples[i]) * width);
+}

@@ -29,4 +29,7 @@ static inline uint64_t size_table_get(const struct size_table *table, uint64_t s
 // What `count` samples have together. One that is UINT64_MAX has nothing.
 uint64_t size_table_sum(const struct size_table *table, const uint64_t *samples, uint32_t count);
 
+// Begins to load what that will need.
+void size_table_prefetch(const struct size_table *table, const uint64_t *samples, uint32_t count);
+
 #endif

@@ -40,7 +40,7 @@ static inline uint64_t sample_bytes(const struct chunk_plan *plan, uint32_t ragg
                                plan->samples[i] - plan->parts[part].first_sample);
 }
 
-// The entries of random samples are rarely in the cache: all of them are on their way before the first one is looked at.
+// The entries of random samples are rarely in the cache: all are on their way before the first one is looked at.
 static void prefetch(const struct chunk_plan *plan, uint32_t ragged) {
     for (uint32_t i = 0; i < plan->claim.count; i++) {
         const uint32_t part = plan->part_of ? plan->part_of[i] : 0;

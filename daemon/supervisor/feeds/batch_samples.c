@@ -10,7 +10,7 @@
 #include "daemon/supervisor/feeds/mix_order.h"
 #include "order/sampler.h"
 
-#define AHEAD  16u    // samples whose index entries are on their way from memory
+#define AHEAD  64u    // samples whose sizes are on their way from memory
 #define KNOWN  16384u // bad samples that are remembered; a power of two
 #define WINDOW 1024u  // positions that are looked up at once; or a chunk, if that has more
 
@@ -244,25 +244,34 @@ uint64_t batch_samples_bytes(const struct batch_samples *samples, uint32_t field
     return sample_bytes(&samples->sources[samples->source_of[i]], field, samples->samples[i]);
 }
 
-// Also of the samples that are probably next.
-static void prefetch(const struct batch_samples *samples, uint32_t field, uint64_t at) {
+static void prefetch_one(const struct batch_samples *samples, uint32_t field, uint64_t at) {
+    const struct source *source = &samples->sources[samples->window.source_of[at]];
+    const uint64_t *sample = &samples->window.samples[at];
+    if (source->sizes[field])
+        size_table_prefetch(source->sizes[field], sample, 1);
+    else if (*sample != UINT64_MAX)
+        column_prefetch(source->columns[field], source->dataset->index, *sample);
+}
+
+// What sums of samples further on will need: those that are probably asked for next.
+static void prefetch(const struct batch_samples *samples, uint32_t field, uint32_t count) {
     const struct window *window = &samples->window;
-    if (at >= window->count || window->samples[at] == UINT64_MAX)
-        return;
-    const struct source *source = &samples->sources[window->source_of[at]];
-    if (!source->sizes[field])
-        column_prefetch(source->columns[field], source->dataset->index, window->samples[at]);
+    const struct size_table *only = samples->mix ? NULL : samples->sources[0].sizes[field];
+    const uint64_t from = samples->first_position - window->first + AHEAD;
+    const uint64_t to = min_u64(from + count, window->count);
+    if (only && from < to)
+        size_table_prefetch(only, window->samples + from, (uint32_t)(to - from));
+    for (uint64_t at = from; !only && at < to; at++)
+        prefetch_one(samples, field, at);
 }
 
 uint64_t batch_samples_sum(const struct batch_samples *samples, uint32_t field, uint32_t count) {
     const struct size_table *only = samples->mix ? NULL : samples->sources[0].sizes[field];
-    const uint64_t at = samples->first_position - samples->window.first;
     uint64_t bytes = 0;
+    prefetch(samples, field, count);
     if (only)
         return size_table_sum(only, samples->samples, count);
-    for (uint32_t i = 0; i < count; i++) {
-        prefetch(samples, field, at + i + AHEAD);
+    for (uint32_t i = 0; i < count; i++)
         bytes += sample_bytes(&samples->sources[samples->source_of[i]], field, samples->samples[i]);
-    }
     return bytes;
 }
