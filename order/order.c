@@ -15,7 +15,7 @@ enum {
     ROUNDS = 12,
     FLOOR_BITS = 8,
     AT_ONCE = 1024, // positions, of which few walk on in the end,
-    ALONE = 3,      // and so few one after another: the processor overlaps them by itself
+    ALONE = 3,      // so few that each then does so by itself
 };
 
 _Static_assert(COUNT_OF(((struct order *)0)->keys) == ROUNDS, "one key a round");
@@ -52,7 +52,7 @@ static void permute(const struct order *order, const struct order_kernel *kernel
         kernel->permute(order, values + at);
     if (at == count)
         return;
-    if (count - at <= narrow->lanes) // all that wait for each other in a wide one would take longer
+    if (count - at <= narrow->lanes) // a wide kernel takes as long for a few as for all of its lanes
         kernel = narrow;
     memcpy(rest, values + at, (count - at) * sizeof *values);
     kernel->permute(order, rest);
@@ -64,7 +64,7 @@ static void permute(const struct order *order, const struct order_kernel *kernel
 static void shuffle_some(const struct order *order, const struct order_kernel *kernel, uint32_t count,
                          uint64_t *samples) {
     uint64_t values[AT_ONCE];
-    uint32_t places[AT_ONCE + 1]; // of those that walk
+    uint32_t places[AT_ONCE]; // of those that walk
     uint32_t walking = 0;
     permute(order, kernel, count, samples);
     for (uint32_t i = 0; i < count; i++) {
