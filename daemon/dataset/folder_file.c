@@ -8,10 +8,15 @@
 #include <unistd.h>
 
 #define FLAGS   (O_RDONLY | O_NONBLOCK | O_NOCTTY)
-#define RESOLVE (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
+#define NO_LINK (RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
+#define RESOLVE (RESOLVE_BENEATH | NO_LINK)
 
 const struct open_how folder_file_how = {.flags = FLAGS | O_CLOEXEC, .resolve = RESOLVE};
-const struct open_how folder_file_how_direct = {.flags = FLAGS, .resolve = RESOLVE};
+const struct open_how folder_file_how_direct = {.flags = FLAGS, .resolve = NO_LINK};
+
+bool folder_path_descends(const char *path) {
+    return path[0] != '/' && !strstr(path, "..");
+}
 
 int folder_open(const char *path) {
     int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -76,10 +81,9 @@ int folder_file_check(int fd, uint64_t bytes) {
 }
 
 int folder_files_open(const struct folder_files *files, int first_fd, uint32_t number) {
-    const struct index_extent *extent = folder_files_extent(files, number);
-    int fd =
-        folder_file_open(first_fd + (int)(files->first_folder + extent->file), files->text + extent->offset);
-    int err = fd < 0 ? fd : folder_file_check(fd, extent->bytes);
+    const struct folder_file file = folder_files_get(files, first_fd, number);
+    int fd = folder_file_open(file.folder, file.path);
+    int err = fd < 0 ? fd : folder_file_check(fd, file.bytes);
     if (!err)
         return fd;
     if (fd >= 0)

@@ -16,8 +16,14 @@ int folder_open(const char *path);
 // How its files are opened: never through a symbolic link or out of the folder, and without waiting for the other end
 // of a FIFO. The index holds paths in which links are resolved.
 extern const struct open_how folder_file_how;
-// The same, for a place in an io_uring's table of files, which needs no O_CLOEXEC and takes none.
+// The same, for a place in an io_uring's table of files, which needs no O_CLOEXEC and takes none, and for a path that
+// descends. To watch that a path stays beneath a folder, the kernel counts references to the folder, which all loaders
+// share, and cores that share no cache wait for each other.
 extern const struct open_how folder_file_how_direct;
+
+// Whether a path can only lead to a place beneath the folder where it begins, if no link is followed. Names that merely
+// contain two dots do not count as such.
+bool folder_path_descends(const char *path);
 
 // What a process that has the index needs of it.
 struct folder_files {
@@ -49,6 +55,21 @@ static inline const struct folder_files *folder_set_find(const struct folder_set
     return set->count && number >= set->of[0].first_number ? folder_set_search(set, number) : NULL;
 }
 
+// One of them.
+struct folder_file {
+    int folder; // the descriptor where its path begins
+    const char *path;
+    uint64_t bytes; // that it should have
+};
+
+// Of the file with that number; `first_fd` is the descriptor of the layout's first file.
+static inline struct folder_file folder_files_get(const struct folder_files *files, int first_fd,
+                                                  uint32_t number) {
+    const struct index_extent *extent = folder_files_extent(files, number);
+    return (struct folder_file){first_fd + (int)(files->first_folder + extent->file),
+                                files->text + extent->offset, extent->bytes};
+}
+
 // A descriptor for reading, or negative errno.
 int folder_file_open(int folder, const char *path);
 
@@ -56,7 +77,7 @@ int folder_file_open(int folder, const char *path);
 // other from now on, or negative errno.
 int folder_file_check(int fd, uint64_t bytes);
 
-// Both: of the file with that number; `first_fd` is the descriptor of the layout's first file.
+// Both, of the file that folder_files_get returns.
 int folder_files_open(const struct folder_files *files, int first_fd, uint32_t number);
 
 // The sentence for what the functions above and a read return.

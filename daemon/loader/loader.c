@@ -273,6 +273,8 @@ static void beat(struct loader *loader) {
     job_clock_count_cpu(&loader->board.clock);
     hear_supervisor(loader);
     hear_reason(loader);
+    if (loader->reader && loader->reader->rest)
+        loader->reader->rest(loader->reader);
     review_mode(loader, now);
 }
 

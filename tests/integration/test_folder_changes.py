@@ -1,5 +1,6 @@
 """Files in folders that change after they were indexed, and indices of folders on disk."""
 
+import fcntl
 import os
 import socket
 import time
@@ -7,7 +8,7 @@ import time
 import consumer
 import expected
 import harness
-from test_folder import FIELDS, add, check, content_of, fails, some, write
+from test_folder import FIELDS, ROOM, add, check, content_of, fails, some, write
 
 
 def note(instance):
@@ -82,6 +83,32 @@ def test_a_folder_on_the_way_becomes_a_link():
         (feedd.directory / "pictures/c").rename(feedd.directory / "outside")
         (feedd.directory / "pictures/c").symlink_to("../outside")
         fails(feedd, "c/d/1, offset 0: it, or a folder on the way")
+
+
+def open_elsewhere(path):
+    """Whether anybody else has the file open: otherwise, the kernel grants a lease for writing."""
+    with path.open("rb") as file:
+        try:
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def test_loaders_keep_no_file_open():
+    """A file that is deleted meanwhile would keep its space, and a file system could not be unmounted."""
+    for reader in ("uring", "mapped", "pread"):
+        with harness.Instance(io=reader, loaders=2, ring="64K") as feedd:
+            content = add(feedd, some(200, most=ROOM))
+            feedd.start()
+            files = sorted((feedd.directory / "pictures").rglob("*.jpg"))
+            with consumer.Consumer(feedd, "pictures", 4, step=True, epochs=0, shuffle=True, seed=2) as taking:
+                taking.attached()
+                batches = []
+                for _ in range(3):
+                    batches += taking.take(50)
+                    harness.eventually(lambda: not any(map(open_elsewhere, files)), what="loaders to close their files")
+            expected.check_run(content, batches, 4, epochs=3, shuffle=True, seed=2)
 
 
 def test_reload_after_a_change():

@@ -3,8 +3,8 @@
 #include <errno.h>
 
 // In the low bits of the data of an entry, above which its place stands.
-#define READ_ENDED  1u
-#define CLOSE_ENDED 2u
+#define OPEN_FAILED 1u
+#define READ_ENDED  2u
 
 // Where files come from storage, each attempt at one that is not in the page cache is in vain.
 #define ALONE 32u
@@ -12,7 +12,8 @@
 int folder_chains_make(struct folder_chains *chains, const struct uring_queues *queues) {
     *chains = (struct folder_chains){.first_place = queues->first_place};
     uint32_t count = queues->place_count;
-    if (!count)
+    if (!count || !(queues->uring.features & IORING_FEAT_CQE_SKIP) ||
+        !(queues->uring.flags & IORING_SETUP_SUBMIT_ALL))
         return 0;
     chains->chains = calloc(count, sizeof *chains->chains);
     chains->free = calloc(count, sizeof *chains->free);
@@ -32,9 +33,9 @@ void folder_chains_free(struct folder_chains *chains) {
 }
 
 bool folder_chains_take(struct folder_chains *chains, const struct read_request *request,
-                        const struct index_extent *extent) {
+                        const struct folder_file *file) {
     if (!chains->free_count || request->done || request->offset || request->piece_count != 1 ||
-        request->bytes != extent->bytes)
+        request->bytes != file->bytes || !folder_path_descends(file->path))
         return false;
     if (!chains->alone)
         return true;
@@ -42,42 +43,87 @@ bool folder_chains_take(struct folder_chains *chains, const struct read_request 
     return false;
 }
 
-// The close runs whatever the read returns, which always looks like a short read to the kernel. If the open fails,
-// neither does.
+static uint64_t data_of(uint32_t index, uint32_t kind) {
+    return (uint64_t)index << 2 | kind;
+}
+
+// A read of a byte more than there should be always looks like a short one to the kernel, and completes with what it
+// returned. An open only completes if it fails, and then nothing else does.
 void folder_chains_ask(struct folder_chains *chains, struct io_uring *uring, struct read_request *request,
-                       int folder, const char *path) {
+                       const struct folder_file *file) {
     uint32_t index = chains->free[--chains->free_count], place = chains->first_place + index;
     struct folder_chain *chain = &chains->chains[index];
     chain->request = request;
-    chain->returned = -ECANCELED;
+    chains->keeping += !chain->keeps;
+    chain->keeps = true;
     chain->pieces[0] = request->pieces[0];
     chain->pieces[1] = (struct iovec){&chains->beyond, 1};
     struct io_uring_sqe *entry = io_uring_get_sqe(uring);
-    io_uring_prep_openat2_direct(entry, folder, path, (struct open_how *)&folder_file_how_direct, place);
-    entry->flags |= IOSQE_IO_LINK;
-    io_uring_sqe_set_data64(entry, 0);
+    io_uring_prep_openat2_direct(entry, file->folder, file->path, (struct open_how *)&folder_file_how_direct,
+                                 place);
+    entry->flags |= IOSQE_IO_LINK | IOSQE_CQE_SKIP_SUCCESS;
+    io_uring_sqe_set_data64(entry, data_of(index, OPEN_FAILED));
     entry = io_uring_get_sqe(uring);
     io_uring_prep_readv(entry, (int)place, chain->pieces, 2, 0);
-    entry->flags |= IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK;
-    io_uring_sqe_set_data64(entry, (uint64_t)index << 2 | READ_ENDED);
-    entry = io_uring_get_sqe(uring);
-    io_uring_prep_close_direct(entry, place);
-    io_uring_sqe_set_data64(entry, (uint64_t)index << 2 | CLOSE_ENDED);
+    entry->flags |= IOSQE_FIXED_FILE;
+    io_uring_sqe_set_data64(entry, data_of(index, READ_ENDED));
 }
 
+// An entry that the kernel has not taken may still be changed.
+void folder_chains_submitted(struct folder_chains *chains, struct io_uring *uring) {
+    if (!chains->chains || !io_uring_sq_ready(uring))
+        return;
+    struct io_uring_sqe *first = &uring->sq.sqes[*uring->sq.khead & uring->sq.ring_mask];
+    if ((first->user_data & 3) != READ_ENDED)
+        return;
+    first->fd = -1; // no place
+    chains->chains[first->user_data >> 2].cut = true;
+}
+
+static bool make_room(struct folder_chains *chains, struct io_uring *uring) {
+    if (!io_uring_sq_space_left(uring)) {
+        io_uring_submit(uring);
+        folder_chains_submitted(chains, uring);
+    }
+    return io_uring_sq_space_left(uring);
+}
+
+static void close_place(struct folder_chains *chains, uint32_t index, struct io_uring *uring) {
+    struct folder_chain *chain = &chains->chains[index];
+    struct io_uring_sqe *entry = make_room(chains, uring) ? io_uring_get_sqe(uring) : NULL;
+    if (!entry)
+        return; // the next time
+    io_uring_prep_close_direct(entry, chains->first_place + index);
+    entry->flags |= IOSQE_CQE_SKIP_SUCCESS;
+    io_uring_sqe_set_data64(entry, 0);
+    chain->keeps = chain->cut;
+    chains->keeping -= !chain->keeps;
+}
+
+bool folder_chains_rest(struct folder_chains *chains, struct io_uring *uring) {
+    const uint32_t before = chains->keeping;
+    uint32_t left = before;
+    for (uint32_t index = 0; left; index++) {
+        left -= chains->chains[index].keeps;
+        if (chains->chains[index].keeps && !chains->chains[index].request)
+            close_place(chains, index, uring);
+    }
+    return before > 0;
+}
+
+// A chain that was cut gives up its place: its file may be opened there at any time, even after its read has failed.
 struct read_request *folder_chains_complete(struct folder_chains *chains, uint64_t data, int returned,
                                             bool *whole) {
     uint32_t index = (uint32_t)(data >> 2);
     struct folder_chain *chain = &chains->chains[index];
-    if ((data & 3) == READ_ENDED) {
-        chain->returned = returned;
-        return NULL;
-    }
+    if (chain->cut && (data & 3) == OPEN_FAILED)
+        return NULL; // its read completes, too
     struct read_request *request = chain->request;
-    *whole = chain->returned >= 0 && (uint32_t)chain->returned == request->bytes;
+    *whole = (data & 3) == READ_ENDED && returned >= 0 && (uint32_t)returned == request->bytes;
     if (!*whole)
         chains->alone = ALONE;
     chain->request = NULL;
-    chains->free[chains->free_count++] = index;
+    if (!chain->cut)
+        chains->free[chains->free_count++] = index;
     return request;
 }

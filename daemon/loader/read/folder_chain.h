@@ -1,18 +1,24 @@
-// A whole file of a folder at once: linked entries open it in a place of the ring's table of files, read it and close
-// it. That costs neither a descriptor nor a system call to look at it, since one byte more than it should have is asked
-// for. A file that is not in the page cache, or not what the index says, is left to be opened by itself, which waits
-// for storage and finds out what is wrong.
+// A whole file of a folder at once: linked entries open it in a place of the ring's table of files, and read it. That
+// costs neither a descriptor nor a system call to look at it, since one byte more than it should have is asked for. A
+// file that is not in the page cache, or not what the index says, is left to be opened by itself, which waits for
+// storage and finds out what is wrong.
+//
+// Nothing closes the file at once: the next one that is opened in its place does, which costs the kernel less than an
+// entry of its own. A file that is kept open keeps its space on disk if it is deleted, and its file system from being
+// unmounted, so whoever has chains must have the rest closed several times per second.
 #ifndef FEEDD_DAEMON_LOADER_READ_FOLDER_CHAIN_H
 #define FEEDD_DAEMON_LOADER_READ_FOLDER_CHAIN_H
 
+#include "daemon/dataset/folder_file.h"
 #include "daemon/loader/read/request.h"
 #include "daemon/loader/read/uring_queues.h"
 
-#define FOLDER_CHAIN_ENTRIES 3u
+#define FOLDER_CHAIN_ENTRIES 2u
 
 struct folder_chain {
-    struct read_request *request; // NULL: the place is free
-    int32_t returned;             // by the read
+    struct read_request *request; // NULL: none is under way
+    bool keeps;                   // its place may have a file that is open
+    bool cut;                     // see folder_chains_submitted
     struct iovec pieces[2];       // where the file goes, and the byte that it should not have
 };
 
@@ -20,27 +26,36 @@ struct folder_chains {
     struct folder_chain *chains; // one per place in the table, the first of which is first_place; NULL: none
     uint32_t *free;
     uint32_t free_count;
+    uint32_t keeping; // chains that keep a file or are under way
     uint32_t first_place;
     uint32_t alone; // so many more files are opened by themselves, since one had to be
     uint8_t beyond; // a byte that no file should have
 };
 
-// Without places in the table there are none, and nothing takes a chain. -ENOMEM.
+// Without places in the table there are none, and nothing takes a chain; nor before Linux 5.18, where an entry that is
+// refused may separate those around it. -ENOMEM.
 int folder_chains_make(struct folder_chains *chains, const struct uring_queues *queues);
 void folder_chains_free(struct folder_chains *chains);
 
-// Whether the request, whose file is not open yet, can be served by a chain.
+// Whether the request, whose file is there and not open yet, can be served by a chain.
 bool folder_chains_take(struct folder_chains *chains, const struct read_request *request,
-                        const struct index_extent *extent);
+                        const struct folder_file *file);
 
 // Fills FOLDER_CHAIN_ENTRIES entries, which there must be room for, for a request that folder_chains_take agreed to.
 void folder_chains_ask(struct folder_chains *chains, struct io_uring *uring, struct read_request *request,
-                       int folder, const char *path);
+                       const struct folder_file *file);
 
 // Whether a completion with data is that of a chain; those of requests are pointers, and the last value is liburing's.
 static inline bool folder_chain_owns(uint64_t data) {
     return (data & 3) == 1 || (data & 3) == 2;
 }
+
+// After each call that submits entries. For lack of memory, the kernel may take the first entry of a chain and not the
+// second, which would then read whatever file its place has when it is submitted: it is made to fail.
+void folder_chains_submitted(struct folder_chains *chains, struct io_uring *uring);
+
+// Closes the files that chains keep which are not under way. Returns whether entries are left to be submitted for that.
+bool folder_chains_rest(struct folder_chains *chains, struct io_uring *uring);
 
 // Returns the request when its chain has ended: *whole says if all of it has been read, and nothing else. Otherwise
 // NULL.

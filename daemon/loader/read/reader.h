@@ -57,6 +57,9 @@ struct reader {
     // Pushes what was submitted to the kernel and returns a list of the completed requests (NULL: none). If any is in
     // flight, waits for at least one, for at most timeout_ms.
     struct read_request *(*reap)(struct reader *reader, int timeout_ms);
+    // Closes files that a reader has kept open though no request in flight needs them. To be called several times per
+    // second, whether or not there is anything to read. NULL: it keeps none.
+    void (*rest)(struct reader *reader);
     // Cancels what can be cancelled, waits for the rest, and frees the reader. Requests in flight are not reported;
     // they and their memory belong to the caller again.
     void (*close)(struct reader *reader);

@@ -44,6 +44,7 @@ static void finish(struct uring_reader *self, struct read_request *request, int 
 static void submit_all(struct uring_reader *self) {
     uint32_t before = read_naming_begin(&self->naming);
     io_uring_submit(&self->queues->uring);
+    folder_chains_submitted(&self->chains, &self->queues->uring);
     read_naming_end(&self->naming, before);
 }
 
@@ -65,12 +66,14 @@ static inline bool is_in_folder(const struct uring_reader *self, const struct re
     return folder_set_find(&self->folders, request->file);
 }
 
+static struct folder_file file_of(const struct uring_reader *self, const struct read_request *request) {
+    return folder_files_get(folder_set_find(&self->folders, request->file), self->first_fd, request->file);
+}
+
 static void ask_open(const struct uring_reader *self, const struct read_request *request,
                      struct io_uring_sqe *entry) {
-    const struct folder_files *folder = folder_set_find(&self->folders, request->file);
-    const struct index_extent *extent = folder_files_extent(folder, request->file);
-    io_uring_prep_openat2(entry, self->first_fd + (int)(folder->first_folder + extent->file),
-                          folder->text + extent->offset, (struct open_how *)&folder_file_how);
+    const struct folder_file file = file_of(self, request);
+    io_uring_prep_openat2(entry, file.folder, file.path, (struct open_how *)&folder_file_how);
     io_uring_sqe_set_data(entry, (void *)request);
 }
 
@@ -98,14 +101,11 @@ static void ask_read(struct uring_reader *self, struct read_request *request, st
 
 // Prepares a chain for a request whose file is not open, if there can be one.
 static bool ask_chain(struct uring_reader *self, struct read_request *request) {
-    const struct folder_files *folder = folder_set_find(&self->folders, request->file);
-    const struct index_extent *extent = folder_files_extent(folder, request->file);
-    if (request->bounce || !folder_chains_take(&self->chains, request, extent) ||
+    const struct folder_file file = file_of(self, request);
+    if (request->bounce || !folder_chains_take(&self->chains, request, &file) ||
         !have_room(self, FOLDER_CHAIN_ENTRIES))
         return false;
-    folder_chains_ask(&self->chains, &self->queues->uring, request,
-                      self->first_fd + (int)(folder->first_folder + extent->file),
-                      folder->text + extent->offset);
+    folder_chains_ask(&self->chains, &self->queues->uring, request, &file);
     self->reader.reads++;
     self->reader.storage_bytes += request->bytes;
     return true;
@@ -206,9 +206,7 @@ static bool tries_again(struct uring_reader *self, int returned) {
 // The file of a request is open, or could not be opened.
 static void complete_open(struct uring_reader *self, struct read_request *request, int returned) {
     bool again = tries_again(self, returned);
-    const struct folder_files *folder = folder_set_find(&self->folders, request->file);
-    const uint64_t bytes = folder_files_extent(folder, request->file)->bytes;
-    int err = returned < 0 ? returned : folder_file_check(returned, bytes);
+    int err = returned < 0 ? returned : folder_file_check(returned, file_of(self, request).bytes);
     if (!err) {
         request->result = returned;
         if (!self->closing && prepare(self, request, false))
@@ -270,7 +268,7 @@ static void drain_completions(struct uring_reader *self) {
     unsigned head, seen = 0;
     io_uring_for_each_cqe(&self->queues->uring, head, cqe) {
         seen++;
-        // Without data: delays, cancellations and opens of chains. The second is liburing's own.
+        // Without data: delays, cancellations and closes. The second is liburing's own.
         if (folder_chain_owns(cqe->user_data))
             complete_chain(self, cqe->user_data, cqe->res);
         else if (cqe->user_data != 0 && cqe->user_data != LIBURING_UDATA_TIMEOUT)
@@ -290,6 +288,7 @@ static void exchange(struct uring_reader *self, uint64_t wait_ns) {
         struct __kernel_timespec limit = {(int64_t)(wait_ns / NS_PER_S), (int64_t)(wait_ns % NS_PER_S)};
         io_uring_submit_and_wait_timeout(&self->queues->uring, &cqe, 1 + self->in_kernel / 16, &limit, NULL);
     }
+    folder_chains_submitted(&self->chains, &self->queues->uring);
     read_naming_end(&self->naming, before);
     drain_completions(self);
 }
@@ -323,6 +322,12 @@ static struct read_request *uring_reap(struct reader *reader, int timeout_ms) {
     return list;
 }
 
+static void uring_rest(struct reader *reader) {
+    struct uring_reader *self = (struct uring_reader *)reader;
+    if (folder_chains_rest(&self->chains, &self->queues->uring))
+        submit_all(self);
+}
+
 // Those that were opened for requests which then had to wait.
 static void close_waiting(struct uring_reader *self) {
     for (struct read_request *request; (request = request_list_take(&self->waiting));)
@@ -344,12 +349,13 @@ static void uring_close(struct reader *reader) {
     while (self->in_kernel && monotonic_ns() < deadline)
         exchange(self, 100000000u);
     close_waiting(self);
+    folder_chains_rest(&self->chains, &self->queues->uring);
     submit_all(self);
     uring_queues_close(&self->own);
-    if (self->in_kernel == 0)
+    if (self->in_kernel == 0) {
         bounce_free(&self->bounce);
-    if (self->in_kernel == 0)
         folder_chains_free(&self->chains);
+    }
     free(self);
 }
 
@@ -357,10 +363,7 @@ static void uring_close(struct reader *reader) {
 
 static int fail(struct uring_reader *self, enum reader_reason *reason, int code, struct error *error) {
     free(self);
-    *reason = code == -EPERM || code == -EACCES ? REASON_URING_FORBIDDEN
-              : code == -ENOSYS                 ? REASON_URING_MISSING
-              : code == -ENOMEM                 ? REASON_MEMLOCK
-                                                : REASON_URING_FAILED;
+    *reason = uring_queues_reason(code);
     return error_set(error, code, "io_uring cannot be used: %s", strerror(-code));
 }
 
@@ -373,6 +376,7 @@ int reader_open_uring(const struct reader_options *options, struct reader **read
     self->reader = (struct reader){.kind = READER_URING,
                                    .submit = uring_submit,
                                    .reap = uring_reap,
+                                   .rest = uring_rest,
                                    .close = uring_close,
                                    .depth = options->depth};
     self->layout = options->layout;
@@ -390,8 +394,7 @@ int reader_open_uring(const struct reader_options *options, struct reader **read
         self->reader.kind = READER_URING_FIXED;
     else if (options->ring)
         *reason = REASON_MEMLOCK;
-    // Without memory for chains, files are opened by themselves.
-    folder_chains_make(&self->chains, self->queues);
+    folder_chains_make(&self->chains, self->queues); // without memory, files are opened by themselves
     *reader = &self->reader;
     return 0;
 }

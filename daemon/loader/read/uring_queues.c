@@ -14,16 +14,11 @@ int uring_queues_buffer(const struct uring_queues *queues, const void *memory, u
     return offset / MOST_BUFFER == (offset + bytes - 1) / MOST_BUFFER ? (int)(offset / MOST_BUFFER) : -1;
 }
 
-struct shape {
-    uint32_t entries, per_entry;
-};
-
-static struct shape shape_of(uint32_t depth, bool delays, bool folders) {
-    const uint32_t per_entry = folders ? 4 : 2; // a chain completes three times
-    return (struct shape){(uint32_t)power_of_two_up(depth * (delays ? 2ull : 1ull)), per_entry};
+static uint32_t entries_of(uint32_t depth, bool delays) {
+    return (uint32_t)power_of_two_up(depth * (delays ? 2ull : 1ull));
 }
 
-static int set_up(struct uring_queues *queues, struct shape shape, unsigned flags) {
+static int set_up(struct uring_queues *queues, uint32_t entries, unsigned flags) {
     static const unsigned choices[] = {
         IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER |
             IORING_SETUP_DEFER_TASKRUN,
@@ -32,10 +27,9 @@ static int set_up(struct uring_queues *queues, struct shape shape, unsigned flag
     };
     int err = -EINVAL;
     for (size_t i = 0; i < COUNT_OF(choices) && err == -EINVAL; i++) {
-        struct io_uring_params params = {.flags = choices[i] | flags,
-                                         .cq_entries = shape.per_entry * shape.entries};
-        err = io_uring_queue_init_params((unsigned)min_u64(shape.entries, MOST_SQ_ENTRIES), &queues->uring,
-                                         &params);
+        struct io_uring_params params = {.flags = choices[i] | flags, .cq_entries = 2 * entries};
+        err =
+            io_uring_queue_init_params((unsigned)min_u64(entries, MOST_SQ_ENTRIES), &queues->uring, &params);
         if (err == 0 &&
             (!(params.features & IORING_FEAT_EXT_ARG) || !(params.features & IORING_FEAT_NODROP))) {
             io_uring_queue_exit(&queues->uring);
@@ -123,20 +117,18 @@ static unsigned flags_of(bool restrict_them) {
 
 void uring_queues_prepare(struct uring_queues *queues, uint32_t depth, bool restrict_them) {
     *queues = (struct uring_queues){0};
-    if (set_up(queues, shape_of(depth, false, false), flags_of(restrict_them)) == 0)
+    if (set_up(queues, entries_of(depth, false), flags_of(restrict_them)) == 0)
         queues->prepared = depth;
 }
 
 // Of the shape that is wanted, whoever made them.
 static int make(struct uring_queues *queues, const struct reader_options *options, bool restrict_them) {
-    const bool fit = queues->prepared == options->depth && !options->delay_us && !options->folders.count;
-    if (queues->prepared && fit)
+    if (queues->prepared && queues->prepared == options->depth && !options->delay_us)
         return 0;
     if (queues->prepared)
         io_uring_queue_exit(&queues->uring);
     *queues = (struct uring_queues){0};
-    return set_up(queues, shape_of(options->depth, options->delay_us, options->folders.count),
-                  flags_of(restrict_them));
+    return set_up(queues, entries_of(options->depth, options->delay_us), flags_of(restrict_them));
 }
 
 void uring_queues_open(struct uring_queues *queues, const struct reader_options *options,
@@ -147,6 +139,13 @@ void uring_queues_open(struct uring_queues *queues, const struct reader_options 
     queues->err = fill(queues, options, restrict_them);
     if (queues->err < 0)
         io_uring_queue_exit(&queues->uring);
+}
+
+enum reader_reason uring_queues_reason(int err) {
+    return err == -EPERM || err == -EACCES ? REASON_URING_FORBIDDEN
+           : err == -ENOSYS                ? REASON_URING_MISSING
+           : err == -ENOMEM                ? REASON_MEMLOCK
+                                           : REASON_URING_FAILED;
 }
 
 void uring_queues_close(struct uring_queues *queues) {

@@ -25,6 +25,9 @@ void uring_queues_prepare(struct uring_queues *queues, uint32_t depth, bool rest
 // for a folder, open and close files, if the kernel supports that. `queues` are zeros, or prepared in the same way.
 void uring_queues_open(struct uring_queues *queues, const struct reader_options *options, bool restrict_them);
 
+// What to say of queues->err.
+enum reader_reason uring_queues_reason(int err);
+
 // Harmless if they could not be opened.
 void uring_queues_close(struct uring_queues *queues);
 
