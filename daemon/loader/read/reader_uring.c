@@ -54,13 +54,6 @@ static bool have_room(struct uring_reader *self, uint32_t entries) {
     return io_uring_sq_space_left(&self->queues->uring) >= entries;
 }
 
-// A hard link: a timeout "fails" with ETIME, and the read after it starts all the same.
-static void prepare_delay(struct uring_reader *self, struct io_uring_sqe *entry) {
-    io_uring_prep_timeout(entry, &self->delay, 0, 0);
-    entry->flags |= IOSQE_IO_HARDLINK;
-    io_uring_sqe_set_data64(entry, 0);
-}
-
 static inline bool is_in_folder(const struct uring_reader *self, const struct read_request *request) {
     return folder_set_find(&self->folders, request->file);
 }
@@ -82,7 +75,7 @@ static void ask_read(struct uring_reader *self, struct read_request *request, st
     int fd = in_folder    ? request->result
              : fixed_file ? (int)request->file
                           : self->first_fd + (int)request->file;
-    int buffer = rest.memory ? uring_queues_buffer(self->queues, rest.memory, rest.bytes) : -1;
+    int buffer = rest.memory ? uring_buffers_find(&self->queues->buffers, rest.memory, rest.bytes) : -1;
     if (buffer >= 0)
         io_uring_prep_read_fixed(entry, fd, rest.memory, rest.bytes, rest.offset, buffer);
     else if (rest.memory)
@@ -124,8 +117,11 @@ static bool prepare(struct uring_reader *self, struct read_request *request, boo
     struct io_uring_sqe *entry = io_uring_get_sqe(&self->queues->uring);
     if (!entry)
         return false; // have_room has made sure of them
-    if (delay)
-        prepare_delay(self, delay);
+    if (delay) {      // a hard link: a timeout "fails" with ETIME, and the read after it starts all the same
+        io_uring_prep_timeout(delay, &self->delay, 0, 0);
+        delay->flags |= IOSQE_IO_HARDLINK;
+        io_uring_sqe_set_data64(delay, 0);
+    }
     if (unopened)
         ask_open(self, request, entry);
     else
@@ -355,6 +351,16 @@ static void uring_close(struct reader *reader) {
 
 // ---- Set-up ------------------------------------------------------------------------------------------------
 
+static bool uring_settle(struct reader *reader, uint64_t now, bool idle) {
+    struct uring_queues *queues = ((struct uring_reader *)reader)->queues;
+    bool done = uring_buffers_add(&queues->buffers, &queues->uring, now, idle);
+    if (done)
+        reader->kind = uring_queues_kind(queues);
+    if (queues->buffers.err == -ENOMEM)
+        reader->reason = REASON_MEMLOCK;
+    return done;
+}
+
 static int fail(struct uring_reader *self, enum reader_reason *reason, int code, struct error *error) {
     free(self);
     *reason = code == -EPERM || code == -EACCES ? REASON_URING_FORBIDDEN
@@ -370,10 +376,10 @@ int reader_open_uring(const struct reader_options *options, struct reader **read
     struct uring_reader *self = calloc(1, sizeof *self);
     if (!self)
         return fail(NULL, reason, -ENOMEM, error);
-    self->reader = (struct reader){.kind = READER_URING,
-                                   .submit = uring_submit,
+    self->reader = (struct reader){.submit = uring_submit,
                                    .reap = uring_reap,
                                    .close = uring_close,
+                                   .settle = uring_settle,
                                    .depth = options->depth};
     self->layout = options->layout;
     self->folders = options->folders;
@@ -386,10 +392,7 @@ int reader_open_uring(const struct reader_options *options, struct reader **read
         uring_queues_open(&self->own, options, false);
     if (self->queues->err < 0)
         return fail(self, reason, self->queues->err, error);
-    if (self->queues->fixed)
-        self->reader.kind = READER_URING_FIXED;
-    else if (options->ring)
-        *reason = REASON_MEMLOCK;
+    self->reader.kind = uring_queues_kind(self->queues);
     // Without memory for chains, files are opened by themselves.
     folder_chains_make(&self->chains, self->queues);
     *reader = &self->reader;
