@@ -161,7 +161,7 @@ def test_shared_memory_fills_up_after_the_first_batch():
     """The feed fails with the reason, and nobody is killed by a page that is not there."""
     with small_shared_memory() as (feedd, hog):
         before = feedd.descriptors()
-        with in_the_making(feedd, ring_bytes=4 << 20) as session:
+        with in_the_making(feedd, ring_bytes=4 << 20, prefetch=1) as session:
             session.expect("attached")
             session.expect("grant")
             hog.write_bytes(bytes(6 << 20))
@@ -200,5 +200,5 @@ def test_idle_feed_makes_way_when_shared_memory_fills_up_meanwhile():
             hog.write_bytes(bytes(5 << 19))
             session.expect("attached")
             session.expect("grant")
-        harness.eventually(lambda: [feed["name"] for feed in feedd.statistics()["feeds"]] == ["new"], 10, "the idle one is gone")
+        harness.eventually(lambda: [feed["name"] for feed in feedd.statistics()["feeds"]] == ["new"], 10, "one is gone")
         assert "does not fit" not in feedd.read_log()
