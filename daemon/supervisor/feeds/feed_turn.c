@@ -126,6 +126,7 @@ void feed_act(struct served_feed *feed) {
     end_vain_waits(feed);
     if (served_feed_is_open(feed))
         pump_feed(feed);
+    making_act(feed); // the first batch may be complete
     if (feed->find_laggards)
         feed->find_laggards = detach_laggard(feed, now);
     close_unless_used(feed, now);

@@ -25,6 +25,7 @@
 // A MiB takes 0.3 ms in small pages.
 #define FIRST_LEAST  (256u << 10)
 #define PORTION_MOST (32u << 20)
+#define FIRST_NS     (100 * NS_PER_MS) // most that the others wait for the first batch, and then until the tick
 
 // From here on it has a record in the statistics.
 static void publish_stats(struct served_feed *feed, struct stats_feed *stats, const struct ring_plan *plan) {
@@ -74,6 +75,7 @@ struct making {
     struct batch_places *places; // made by the job that allocates the first slots, if there are ragged fields
     bool mapped;                 // the control part exists: the job is slots
     uint32_t allocated, portion; // slots that there are, and those that the job allocates
+    uint64_t opened_ns;          // when there were the first ones; 0: there are none
     bool freeing; // others gave memory back when the job began: it may have come too late for the job
     int err;      // of the job that has ended
     struct error error;
@@ -211,11 +213,21 @@ static int take_slots(struct served_feed *feed, struct making *making) {
         delivery_add_slots(&feed->delivery, making->portion);
     else
         err = open_feed(feed, making);
+    if (!making->opened_ns)
+        making->opened_ns = monotonic_ns();
     making->allocated += making->portion;
-    if (err || making->allocated < making->plan.slot_count)
-        return err ? err : queue_work(making, &making->error);
+    if (err)
+        return err;
+    if (making->allocated < making->plan.slot_count)
+        return making->allocated > making->portion ? queue_work(making, &making->error) : 0;
     feed->admit = true; // GPUs want all of them
     return 1;
+}
+
+// On a machine with few processors, allocating the others would delay it.
+static bool first_batch_is_awaited(const struct served_feed *feed, const struct making *making) {
+    return making->opened_ns && !feed->delivery.completed && !LIST_EMPTY(&feed->members) &&
+           monotonic_ns() < making->opened_ns + FIRST_NS;
 }
 
 // ---- The beginning -----------------------------------------------------------------------------------------
@@ -269,7 +281,7 @@ static int step(struct served_feed *feed, struct making *making) {
     if (feed->state == FEED_QUEUED)
         return begin_if_there_is_room(feed, making);
     if (making->job == JOB_NONE)
-        return queue_work(making, error);
+        return first_batch_is_awaited(feed, making) ? 0 : queue_work(making, error);
     if (!making->mapped && !sample_caches_are_ready(feed, monotonic_ns()))
         return 0; // its loaders start next
     set_job(making, JOB_NONE);
