@@ -66,8 +66,9 @@ static uint64_t reclaimable(const char *folder, const struct names *names) {
 
 static void look_at(const char *folder, const struct names *names, struct memory_limit *least) {
     uint64_t limit, usage;
-    if (!read_number(folder, names->limit, &limit) || !read_number(folder, names->usage, &usage) ||
-        limit >= INT64_MAX / 2) // what version 1 calls no limit
+    if (!read_number(folder, names->limit, &limit) ||
+        limit >= INT64_MAX / 2 || // what version 1 calls no limit
+        !read_number(folder, names->usage, &usage))
         return;
     uint64_t used = usage - min_u64(reclaimable(folder, names), usage);
     uint64_t free_bytes = limit - min_u64(used, limit);

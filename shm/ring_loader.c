@@ -233,11 +233,6 @@ int ring_repair(struct ring *ring, const struct ring_claim *claim) {
     return 0;
 }
 
-// Relaxed: nothing is read on the strength of it.
-bool ring_has_begun(const struct ring *ring) {
-    return atomic_load_explicit(&ring->control->queue_head, memory_order_relaxed) > 0;
-}
-
 bool ring_announce_sleep(struct ring *ring) {
     struct ring_control *control = ring->control;
     // Sequentially consistent against those who make work and then look at the flag (ring_wake_loaders,

@@ -39,10 +39,6 @@ bool ring_chunk_failed(struct ring *ring, const struct ring_claim *claim, int co
 // ring_chunk_done, or with ring_chunk_failed if it returns -EPROTO.
 int ring_repair(struct ring *ring, const struct ring_claim *claim);
 
-// Whether a batch was ever queued. That happens only once all pages are allocated; until then, touch only the
-// control part.
-bool ring_has_begun(const struct ring *ring);
-
 // Sleeps until there may be work, at most timeout_ms.
 void ring_wait_for_work(struct ring *ring, int timeout_ms);
 

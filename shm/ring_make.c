@@ -21,6 +21,7 @@
 #define CHUNKS_MOST   64u   // when cut by bytes; every chunk is looked at when one is done
 #define FIELD_ALIGN   256u  // an alignment of arrays that suits GPUs and vector units
 #define HUGE_PAGE     (2ull << 20)
+#define QUICK_BYTES   (64u << 10) // takes some 20 us
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -217,7 +218,7 @@ static int open_for_reading(int fd, int *read_fd, struct error *error) {
 }
 
 // Whether /dev/shm is mounted with huge = advise, within_size or always.
-static bool huge_pages_offered(void) {
+static bool look_for_huge_pages(void) {
     FILE *mounts = setmntent("/proc/self/mounts", "re");
     const struct mntent *mount;
     bool offered = false;
@@ -231,29 +232,30 @@ static bool huge_pages_offered(void) {
     return offered;
 }
 
-// Huge pages make a ring ten times faster to allocate and cheaper to pin. Best effort: posix_fallocate does what
-// is left. With small pages it would be slower than posix_fallocate.
-static void populate_huge(int fd, uint64_t bytes) {
-    if (!huge_pages_offered())
-        return;
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED)
-        return;
-    // In steps: the kernel locks the address space meanwhile, and a fork has to wait for that.
-    bool populated = madvise(memory, bytes, MADV_HUGEPAGE) == 0;
-    for (uint64_t at = 0; populated && at < bytes; at += HUGE_PAGE)
-        populated = madvise((uint8_t *)memory + at, min_u64(HUGE_PAGE, bytes - at), MADV_POPULATE_WRITE) == 0;
-    munmap(memory, bytes);
+// A mount seldom changes, and looking takes longer than allocating the control part. So that is allocated as was found
+// for the ring before, and the slots as is found now.
+static bool huge_pages_offered(bool look) {
+    static _Atomic int known; // 0: nothing is
+    if (look || !atomic_load_explicit(&known, memory_order_relaxed))
+        atomic_store_explicit(&known, look_for_huge_pages() ? 2 : 1, memory_order_relaxed);
+    return atomic_load_explicit(&known, memory_order_relaxed) == 2;
 }
 
-static int allocate(const struct ring_plan *plan, int fd, uint64_t bytes, struct error *error) {
-    int err;
-    if (!plan->on_device)
-        populate_huge(fd, min_u64(align_up(bytes, HUGE_PAGE), plan->total_bytes));
-    do {
-        err = posix_fallocate(fd, 0, (off_t)bytes);
-    } while (err == EINTR);
-    return err ? cannot_size(plan, -err, error) : 0;
+// Huge pages make a ring ten times faster to allocate and cheaper to pin. Best effort: posix_fallocate does what
+// is left. With small pages it would be slower than posix_fallocate.
+static void populate_huge(const struct ring_plan *plan, int fd, uint64_t from, uint64_t to) {
+    if (!huge_pages_offered(from == plan->data_offset))
+        return;
+    uint8_t *memory = mmap(NULL, plan->total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        return;
+    from -= from % HUGE_PAGE;
+    to = min_u64(align_up(to, HUGE_PAGE), plan->total_bytes);
+    // In steps: the kernel locks the address space meanwhile, and a fork has to wait for that.
+    bool populated = madvise(memory + from, to - from, MADV_HUGEPAGE) == 0;
+    for (uint64_t at = from; populated && at < to; at += HUGE_PAGE)
+        populated = madvise(memory + at, min_u64(HUGE_PAGE, to - at), MADV_POPULATE_WRITE) == 0;
+    munmap(memory, plan->total_bytes);
 }
 
 static int fallocate_all(int fd, uint64_t offset, uint64_t bytes) {
@@ -264,12 +266,20 @@ static int fallocate_all(int fd, uint64_t offset, uint64_t bytes) {
     return -err;
 }
 
-int ring_allocate(const struct ring_plan *plan, int fd, struct error *error) {
-    if (plan->slot_allocated_bytes == plan->slot_bytes)
-        return allocate(plan, fd, plan->total_bytes, error);
+static int allocate(const struct ring_plan *plan, int fd, uint64_t from, uint64_t to) {
+    if (!plan->on_device)
+        populate_huge(plan, fd, from, to);
+    return fallocate_all(fd, from, to - from);
+}
+
+int ring_allocate(const struct ring_plan *plan, int fd, uint32_t first, uint32_t count, struct error *error) {
+    const uint64_t begin = plan->data_offset + first * plan->slot_bytes;
     int err = 0;
-    for (uint32_t slot = 0; slot < plan->slot_count && !err; slot++)
-        err = fallocate_all(fd, plan->data_offset + slot * plan->slot_bytes, plan->slot_allocated_bytes);
+    if (plan->slot_allocated_bytes == plan->slot_bytes)
+        err = allocate(plan, fd, begin, begin + count * plan->slot_bytes);
+    else
+        for (uint32_t slot = 0; slot < count && !err; slot++)
+            err = fallocate_all(fd, begin + slot * plan->slot_bytes, plan->slot_allocated_bytes);
     return err ? cannot_size(plan, err, error) : 0;
 }
 
@@ -282,10 +292,14 @@ int ring_grow(int fd, uint64_t offset, uint64_t bytes, struct error *error) {
                : 0;
 }
 
+bool ring_control_is_quick(const struct ring_plan *plan) {
+    return plan->data_offset <= QUICK_BYTES && !huge_pages_offered(false);
+}
+
 int ring_allocate_control(const struct ring_plan *plan, int fd, struct error *error) {
-    int err = allocate(plan, fd, plan->data_offset, error);
+    int err = allocate(plan, fd, 0, plan->data_offset);
     if (err)
-        return err;
+        return cannot_size(plan, err, error);
     void *memory = mmap(NULL, RING_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
         return error_set(error, -errno, "cannot map a new ring: %m");
@@ -294,11 +308,14 @@ int ring_allocate_control(const struct ring_plan *plan, int fd, struct error *er
     return 0;
 }
 
+int ring_find_room(const struct ring_plan *plan, struct error *error) {
+    return ring_free_bytes() < plan->allocated_bytes ? ring_no_room(plan->allocated_bytes, -ENOSPC, error)
+                                                     : 0;
+}
+
 int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct error *error) {
     AUTO_CLOSE int writer = -1;
     AUTO_CLOSE int reader = -1;
-    if (ring_free_bytes() < plan->allocated_bytes)
-        return ring_no_room(plan->allocated_bytes, -ENOSPC, error);
     int err = plan->on_device ? open_sealed(plan, &writer, error) : open_unnamed(plan, &writer, error);
     if (!err)
         err = open_for_reading(writer, &reader, error);

@@ -40,9 +40,12 @@ struct ring_plan {
 // Computes the results of a plan. -EOVERFLOW when a number exceeds 64 bits or a limit of the layout.
 int ring_plan(struct ring_plan *plan, struct error *error);
 
-// A ring is made in three steps. The first takes microseconds whatever the size; the others take milliseconds for
-// every 32 MiB, and any thread may do them. All fail with a sentence: -ENOSPC says what is needed and what is
-// free, -EFBIG names RLIMIT_FSIZE (if SIGXFSZ is ignored; by default it ends the process).
+// -ENOSPC: there is less free memory now than the ring is going to take.
+int ring_find_room(const struct ring_plan *plan, struct error *error);
+
+// A ring is made in steps. The first takes microseconds whatever the size; the others take milliseconds for every
+// 32 MiB, and any thread may do them. All fail with a sentence: -ENOSPC says what is needed and what is free, -EFBIG
+// names RLIMIT_FSIZE (if SIGXFSZ is ignored; by default it ends the process).
 //
 // Makes the shared-memory object and gives it its size, without a page in it. It has no name and cannot be given
 // one, so nothing is left in /dev/shm whatever dies. *fd is read-write; *read_fd cannot be made writable by
@@ -50,8 +53,10 @@ int ring_plan(struct ring_plan *plan, struct error *error);
 int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct error *error);
 // Allocates the control part and writes the header. Then the ring can be mapped, but nobody may touch a batch yet.
 int ring_allocate_control(const struct ring_plan *plan, int fd, struct error *error);
-// Allocates the rest. Then batches can be dispatched.
-int ring_allocate(const struct ring_plan *plan, int fd, struct error *error);
+// Whether that takes only microseconds, so that it need not be done in a thread.
+bool ring_control_is_quick(const struct ring_plan *plan);
+// Allocates `count` slots, from `first` on. Then batches can be dispatched into these.
+int ring_allocate(const struct ring_plan *plan, int fd, uint32_t first, uint32_t count, struct error *error);
 
 // Allocates what lies at `offset` bytes of the object: more of a slot, if a batch does not fit. In any thread.
 int ring_grow(int fd, uint64_t offset, uint64_t bytes, struct error *error);

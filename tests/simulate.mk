@@ -14,7 +14,7 @@ SIMULATE_WRAPS := monotonic_ns clock_nanosleep ppoll connect_socket sendmsg recv
                   host_stream_start host_stream_queue host_stream_drain host_stream_end gpu_close \
                   mmap munmap ring_claim ring_chunk_done gpu_copy_in gpu_write_words device_wake member_fail \
                   ring_dispatch_copy ring_take_sleeper delivery_release abandoned_leave ring_unmap frame_writer_free \
-                  user_put kept_take ring_grow ring_recover leases_still_ours served_feed_gather delivery_join \
+                  user_put kept_take ring_grow ring_allocate ring_recover leases_still_ours served_feed_gather delivery_join \
                   budget_grow batch_places_compute ring_places_publish bad_samples_hear brought_hold \
                   window_order_open window_order_samples sampler_open places_await batch_samples_bytes batch_places_commit
 

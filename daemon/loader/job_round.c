@@ -8,6 +8,9 @@
 // A round claims no more than this. The kernel reads from the page cache while reads are submitted, so otherwise a
 // loader would take all chunks of large samples for itself, and report none of them before it has read them all.
 #define ROUND_BYTES (1u << 20)
+// Until a loader has claimed this much, it takes one chunk per round, and waits for no read before it looks for the
+// next: loaders that start a moment later get their share of a feed's first batch.
+#define FIRST_BYTES (1u << 20)
 // How long a loader sleeps that has nothing to do until others have decoded a block, which takes them some ms; and how
 // long it waits for reads meanwhile.
 #define OTHERS_NS (200u * 1000)
@@ -66,8 +69,9 @@ static void wait_for_others(struct job_board *board) {
 bool job_round(struct job_board *board, struct reader *reader, bool claim) {
     // Reads in flight end the claims of a round. A job without reads is the last one, or a loader that is slower than
     // its consumers would never come back from here.
-    uint64_t made = board->made_at_once, enough = board->bytes_claimed + ROUND_BYTES;
-    uint32_t more = chunk_has_slow_stages(&board->jobs->plan) ? SLOW_ROUND : UINT32_MAX;
+    uint64_t made = board->made_at_once, before = board->bytes_claimed, enough = before + ROUND_BYTES;
+    const bool begins = before < FIRST_BYTES;
+    uint32_t more = begins ? 1 : chunk_has_slow_stages(&board->jobs->plan) ? SLOW_ROUND : UINT32_MAX;
     do
         job_submit(board, reader);
     while (claim && more-- > 0 && wants_more(board, reader) && !job_waiting(board) &&
@@ -75,7 +79,8 @@ bool job_round(struct job_board *board, struct reader *reader, bool claim) {
     // Before the stages run, the reader gives what was submitted to the kernel: storage works meanwhile.
     bool staging = job_staging(board) || job_blocks_pending(board);
     bool rests = job_blocks_rest(board, reader);
-    bool goes_on = staging || board->bytes_claimed >= enough;
+    bool comes_back = begins && board->bytes_claimed > before;
+    bool goes_on = staging || board->bytes_claimed >= enough || comes_back;
     if (reader->in_flight)
         job_finish(board, goes_on ? reader->reap(reader, 0) : wait_for_reads(board, reader));
     if (job_blocks_pending(board))
@@ -84,5 +89,5 @@ bool job_round(struct job_board *board, struct reader *reader, bool claim) {
         job_stage_slice(board);
     if (rests && !goes_on && board->made_at_once == made)
         wait_for_others(board);
-    return staging || board->busy || board->made_at_once != made;
+    return staging || comes_back || board->busy || board->made_at_once != made;
 }

@@ -41,6 +41,7 @@ struct loader {
     enum io_mode mode; // wanted; the reader is changed once it has nothing in flight
     enum io_mode open_mode;
     enum reader_reason reason;
+    enum reader_kind shown; // in the statistics
     struct residency_probe probe;
     struct residency_policy policy;
     uint64_t beat_ns, review_ns;
@@ -110,7 +111,8 @@ static bool mode_is_reviewed(const struct loader *loader) {
 
 static void publish_reader(struct loader *loader) {
     struct stats_loader *stats = loader->board.stats;
-    atomic_store_explicit(&stats->reader, loader->reader->kind, memory_order_relaxed);
+    loader->shown = loader->reader->kind;
+    atomic_store_explicit(&stats->reader, loader->shown, memory_order_relaxed);
     atomic_store_explicit(&stats->reader_reason, loader->reason, memory_order_relaxed);
     log_debug("reads with %s: %s", reader_kind_name(loader->reader->kind),
               reader_reason_text(loader->reason));
@@ -154,14 +156,21 @@ static int open_reader(struct loader *loader, struct error *error) {
     return 0;
 }
 
-// A reader may find out only while it reads that something is not as it was asked for.
-static void hear_reason(struct loader *loader) {
+// A reader may find out only while it reads that something is not as it was asked for, or make it so.
+static void hear_reader(struct loader *loader) {
     const struct reader *reader = loader->reader;
-    if (!reader || reader->reason == REASON_NONE || reader->reason == loader->reason ||
-        loader->mode != loader->open_mode)
+    if (!reader || loader->mode != loader->open_mode)
         return;
-    loader->reason = reader->reason;
-    publish_reader(loader);
+    bool news = reader->reason != REASON_NONE && reader->reason != loader->reason;
+    if (news)
+        loader->reason = reader->reason;
+    if (news || reader->kind != loader->shown)
+        publish_reader(loader);
+}
+
+static bool settle(struct loader *loader, bool idle) {
+    struct reader *reader = loader->reader;
+    return reader && reader->settle && reader->settle(reader, loader->board.now_ns, idle);
 }
 
 static void count_reads(struct loader *loader) {
@@ -261,6 +270,7 @@ static void hear_supervisor(struct loader *loader) {
 
 static void beat(struct loader *loader) {
     uint64_t now = loader->board.now_ns = job_clock_spend(&loader->board.clock, LOADER_fill_ns);
+    settle(loader, false);
     if (now < loader->beat_ns + BEAT_NS)
         return;
     loader->beat_ns = now;
@@ -272,7 +282,7 @@ static void beat(struct loader *loader) {
     count_reads(loader);
     job_clock_count_cpu(&loader->board.clock);
     hear_supervisor(loader);
-    hear_reason(loader);
+    hear_reader(loader);
     if (loader->reader && loader->reader->rest)
         loader->reader->rest(loader->reader);
     review_mode(loader, now);
@@ -280,18 +290,12 @@ static void beat(struct loader *loader) {
 
 static void sleep_for_work(struct loader *loader) {
     struct job_clock *clock = &loader->board.clock;
+    if (settle(loader, true))
+        return; // there may be work by now
     job_clock_spend(clock, LOADER_fill_ns);
     job_clock_waits(clock);
     ring_wait_for_work(&loader->board.ring, ROUND_WAIT_MS);
     job_clock_spend(clock, LOADER_room_wait_ns);
-}
-
-// A reader may pin the whole ring when it is opened, and the supervisor allocates that while we start.
-static void await_ring(struct loader *loader) {
-    while (!role_stopping && !ring_has_begun(&loader->board.ring)) {
-        beat(loader);
-        sleep_for_work(loader);
-    }
 }
 
 static int serve(struct loader *loader, struct error *error) {
@@ -354,8 +358,6 @@ static int start(struct loader *loader, struct error *error) {
 
 static int run(struct loader *loader, struct error *error) {
     int err = start(loader, error);
-    if (!err)
-        await_ring(loader);
     if (!err && !role_stopping) {
         confine(loader);
         err = open_reader(loader, error);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fdpass.h"
@@ -13,13 +14,11 @@
 #include "daemon/heritage.h"
 #include "daemon/loader/read/file_maps.h"
 #include "daemon/loader/read/page_tables.h"
-#include "daemon/loader/slice.h"
 #include "daemon/log.h"
 #include "daemon/role.h"
 
 void loader_begin(void) {
     limits_volunteer(LIMITS_LOADER_POINTS);
-    slice_make_long();
 }
 
 // ---- Before there is a feed --------------------------------------------------------------------------------
@@ -67,6 +66,13 @@ static bool wait_for_assignment(void) {
     return false;
 }
 
+static void close_all(uint32_t first, uint32_t last) {
+    if (syscall(SYS_close_range, first, last, 0) == 0) // since Linux 5.9
+        return;
+    for (uint32_t number = first; number <= last; number++)
+        close((int)number);
+}
+
 // The numbers from fd_count on are free again: descriptors that are opened later get the lowest.
 static int place(const struct loader_assignment *assignment, struct received_fds *received,
                  struct error *error) {
@@ -75,8 +81,8 @@ static int place(const struct loader_assignment *assignment, struct received_fds
             return error_set(error, -errno, "cannot place a descriptor of the feed: %m");
     }
     received_fds_close(received);
-    for (uint32_t number = assignment->fd_count; number < ASSIGNMENT_FDS; number++)
-        close((int)number);
+    if (assignment->fd_count < ASSIGNMENT_FDS)
+        close_all(assignment->fd_count, ASSIGNMENT_FDS - 1);
     return 0;
 }
 

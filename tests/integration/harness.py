@@ -277,6 +277,11 @@ class Instance:
         """Children that have become a "loader" or "transfer"; before exec they are still called feedd."""
         return [pid for pid, command in self.children().items() if command.startswith(f"feedd-{name}")]
 
+    def only_loader(self):
+        """The one loader of the one feed. It may have been prepared, and not know yet that it has become one."""
+        (loader,) = eventually(lambda: self.children_called("loader"), 10, "a loader")
+        return loader
+
     def descriptors(self, pid=None):
         """How many descriptors feedd (or one of its children) has open."""
         return len(os.listdir(f"/proc/{pid or self.process.pid}/fd"))

@@ -270,7 +270,7 @@ def test_confine_no():
         with consumer.Consumer(feedd, "numbers", 32, step=True) as reader:
             reader.attached()
             reader.take(1)
-            (loader,) = feedd.children_called("loader")
+            loader = feedd.only_loader()
             for pid in (feedd.process.pid, loader):
                 assert process_status(pid)["Seccomp"] == process_status("self")["Seccomp"]
             status = feedd.status()

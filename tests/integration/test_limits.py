@@ -293,7 +293,7 @@ def test_a_log_longer_than_a_file_may_be():
         feedd.start()
         with consumer.Consumer(feedd, "numbers", 10, epochs=1, sleep_us=20000, prefetch=2, ring_bytes=1 << 16) as reader:
             reader.attached()
-            (loader,) = feedd.children_called("loader")
+            loader = feedd.only_loader()
             resource.prlimit(loader, resource.RLIMIT_FSIZE, (1, 1))
             os.truncate(path, 64 * 500)  # so there is something to write about each of the other samples
             assert sum(batch["skipped"] for batch in reader.finish()) > 0

@@ -10,6 +10,7 @@ import time
 
 import consumer
 import data
+import devices
 import expected
 import harness
 
@@ -19,7 +20,7 @@ FIELDS = {"x": (0, 64)}
 
 @contextlib.contextmanager
 def slow_to_allocate(wrap=(), **settings):
-    """A feedd whose rings take HELD_UP_S twice: for the part that loaders need to start, and for the rest."""
+    """A feedd that takes HELD_UP_S for the part of a ring that loaders need to start, and for each portion of its slots."""
     if harness.sanitized() or not shutil.which("strace"):
         harness.skip("needs strace, beside which the leak checker does not work")
     delay = f"inject=fallocate:delay_enter={int(HELD_UP_S * 1e6)}"
@@ -60,6 +61,11 @@ def rings_of(feedd):
     folder = pathlib.Path("/proc", str(feedd.process.pid), "fd")
     rings = [os.stat(entry) for entry in folder.iterdir() if os.readlink(entry).startswith("/dev/shm/")]
     return {ring.st_ino: ring for ring in rings}.values()
+
+
+def await_all_slots(feedd):
+    """Of the one ring of 4 MiB."""
+    harness.eventually(lambda: [ring.st_blocks * 512 >= 4 << 20 for ring in rings_of(feedd)] == [True], 10, "all slots")
 
 
 def test_loaders_leave_the_pages_alone_meanwhile():
@@ -140,6 +146,52 @@ def test_shared_memory_fills_up_meanwhile():
         check_order(feedd)
 
 
+def test_the_first_batch_comes_before_the_last_slot_is_there():
+    """Of a ring of 4 MiB, most is still to be allocated."""
+    with slow_to_allocate() as feedd, in_the_making(feedd, ring_bytes=4 << 20) as session:
+        session.expect("attached")
+        session.expect("grant")
+        (ring,) = rings_of(feedd)
+        assert ring.st_blocks * 512 < 1 << 20, ring
+        await_all_slots(feedd)
+        check_order(feedd)
+
+
+def test_shared_memory_fills_up_after_the_first_batch():
+    """The feed fails with the reason, and nobody is killed by a page that is not there."""
+    with small_shared_memory() as (feedd, hog):
+        before = feedd.descriptors()
+        with in_the_making(feedd, ring_bytes=4 << 20, prefetch=1) as session:
+            session.expect("attached")
+            session.expect("grant")
+            hog.write_bytes(bytes(6 << 20))
+            error = session.expect("error")
+            assert error["code"] == errno.ENOSPC and "MiB does not fit" in error["text"], error
+        hog.unlink()
+        harness.eventually(lambda: not feedd.children_called("loader"), 10, "the loaders are gone")
+        assert "killed" not in feedd.read_log() and "signal" not in feedd.read_log(), feedd.read_log()
+        feedd.check_descriptors(before)
+        check_order(feedd)
+
+
+def test_a_feed_that_is_left_before_the_last_slot_is_there_can_be_joined_again():
+    with slow_to_allocate() as feedd:
+        with in_the_making(feedd, ring_bytes=4 << 20, share="kept") as session:
+            session.expect("attached")
+        with feedd.client() as session:
+            session.attach("numbers", 10, share="kept", ring_bytes=4 << 20)
+        await_all_slots(feedd)
+
+
+def test_a_gpu_waits_for_all_slots():
+    """Its transfer process pins the whole ring, of which there are 64, 128, 256, 512 and then 1024 slots."""
+    with slow_to_allocate() as feedd:
+        began = time.monotonic()
+        reader = devices.start(feedd, devices.SIMULATED, batch_size=10, ring_bytes=4 << 20, epochs=1)
+        assert time.monotonic() - began > 4 * HELD_UP_S
+        reader.finish()
+
+
 def test_idle_feed_makes_way_when_shared_memory_fills_up_meanwhile():
     with small_shared_memory() as (feedd, hog):
         with feedd.client() as session:
@@ -148,5 +200,5 @@ def test_idle_feed_makes_way_when_shared_memory_fills_up_meanwhile():
             hog.write_bytes(bytes(5 << 19))
             session.expect("attached")
             session.expect("grant")
-        assert [feed["name"] for feed in feedd.statistics()["feeds"]] == ["new"]
+        harness.eventually(lambda: [feed["name"] for feed in feedd.statistics()["feeds"]] == ["new"], 10, "one is gone")
         assert "does not fit" not in feedd.read_log()

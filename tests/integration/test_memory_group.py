@@ -107,7 +107,7 @@ def test_a_loader_is_killed_for_memory_and_replaced():
         with consumer.Consumer(feedd, "numbers", 32, epochs=40, step=True) as reader:
             reader.attached()
             batches = reader.take(10)
-            (loader,) = feedd.children_called("loader")
+            loader = feedd.only_loader()
             use_up(group, loader)
             harness.eventually(lambda: loader not in feedd.children_called("loader"), 5, "the loader is killed")
             batches += reader.take(len(expected.run_batches(1000, 32, epochs=40)) - 10)

@@ -94,7 +94,7 @@ def check_little_address_space(io):
         with consumer.Consumer(feedd, "numbers", 100, epochs=1, step=True) as reader:
             reader.attached()
             batches = reader.take(1)
-            (loader,) = feedd.children_called("loader")
+            loader = feedd.only_loader()
             harness.prlimit(loader, "as", address_space(loader) + LEFT_BY_MAPS + 10 * MIB)
             batches += reader.take(files * per_file // 100 - 1)
             reader.next_ends()

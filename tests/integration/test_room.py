@@ -63,7 +63,7 @@ def ending_slowly(feedd, name, **options):
     """An idle feed whose loader does not end when it is asked to, but only when it is killed after stop_timeout."""
     use(feedd, name, **options)
     idle(feedd, name)
-    (loader,) = feedd.children_called("loader")
+    loader = feedd.only_loader()
     os.kill(loader, signal.SIGSTOP)
     yield
     with contextlib.suppress(ProcessLookupError):

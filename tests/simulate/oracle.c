@@ -201,7 +201,8 @@ static bool feed_may_fail(const struct client *client, int err) {
         return unreadable || loaders_fail(client) || cannot_be_read(client) ||
                strstr(feed_strerror(client->feed), "the feed was closed") != NULL;
     case -ENOSPC:
-        return plan.scarce || plan.no_memory || (plan.no_growth && says(client, "more memory than most"));
+        return plan.scarce || plan.no_memory ||
+               (plan.no_growth && (says(client, "more memory than most") || says(client, "no more slots")));
     case -EBUSY:
         return plan.scarce;
     case -EAGAIN:

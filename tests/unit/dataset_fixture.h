@@ -122,9 +122,13 @@ static inline void fixture_make(struct fixture *fixture, const struct fixture_sh
         mmap(NULL, fixture->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(fixture->ring.data, MAP_FAILED);
     memset(fixture->ring.data, FIXTURE_UNUSED, fixture->ring_bytes);
+    // Of the control part, only the records of the slots: header->slots_offset is 0.
+    fixture->ring.control = calloc(shape->slots, sizeof(struct ring_slot));
+    assert_non_null(fixture->ring.control);
 }
 
 static inline void fixture_free(struct fixture *fixture) {
+    free(fixture->ring.control);
     for (uint32_t i = 0; i < fixture->layout->file_count; i++)
         free(fixture->contents[i]);
     munmap(fixture->ring.data, fixture->ring_bytes);

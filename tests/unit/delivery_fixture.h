@@ -14,7 +14,7 @@ static inline void open_fixture(struct fixture *fixture, uint32_t slots, uint32_
     fixture_ring(&fixture->ring, &(struct ring_shape){slots, BATCH, 2, 1});
     const struct filler *filler = &fixture->fill.filler;
     loaders_fill_init(&fixture->fill, NULL);
-    assert_int_equal(delivery_open(&fixture->delivery, &fixture->ring, partition, lanes, filler), 0);
+    assert_int_equal(delivery_open(&fixture->delivery, &fixture->ring, partition, lanes, filler, slots), 0);
 }
 
 static inline void open_pool(struct fixture *pool, struct fixture *source, uint32_t slots) {
@@ -24,7 +24,8 @@ static inline void open_pool(struct fixture *pool, struct fixture *source, uint3
     pool->ring.data = calloc(slots, pool->ring.header->slot_bytes);
     assert_non_null(pool->ring.data);
     assert_int_equal(delivery_open(&pool->delivery, &pool->ring, &source->delivery.partition,
-                                   source->delivery.lane_limit, tap_open(&pool->tap, &source->delivery)),
+                                   source->delivery.lane_limit, tap_open(&pool->tap, &source->delivery),
+                                   slots),
                      0);
     for (int i = 0; i < POOLS_MOST; i++)
         if (!source->pools[i]) {

@@ -85,6 +85,19 @@ static inline uint32_t read_plan(struct reader *reader, struct chunk_plan *plan,
     return failed;
 }
 
+// As if batches had been put into slots `first` to `end` - 1.
+static inline void use_slots(struct fixture *fixture, uint32_t first, uint32_t end) {
+    for (uint32_t slot = first; slot < end; slot++)
+        ring_slot(&fixture->ring, slot)->fill = 1;
+}
+
+// Until there is nothing left to do, at any time.
+static inline void settle_all(struct reader *reader) {
+    static uint64_t now = 1;
+    for (uint32_t idle = 0; idle < 100; now += UINT64_C(1000000))
+        idle = reader->settle(reader, now, true) ? 0 : idle + 1;
+}
+
 struct setting {
     struct fixture fixture;
     struct chunk_plan plan;

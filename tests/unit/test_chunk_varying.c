@@ -103,7 +103,8 @@ static void make_ring(void) {
                              .world_size = 1,
                              .fields = {world.layout->fields[0]}};
     if (ring_plan(&plan, &error) < 0 || ring_create(&plan, &fd, &read_fd, &error) < 0 ||
-        ring_allocate_control(&plan, fd, &error) < 0 || ring_allocate(&plan, fd, &error) < 0 ||
+        ring_allocate_control(&plan, fd, &error) < 0 ||
+        ring_allocate(&plan, fd, 0, plan.slot_count, &error) < 0 ||
         ring_map(&world.ring, fd, RING_FILL, &error) < 0)
         fail_msg("%s", error.text);
 }

@@ -115,7 +115,7 @@ static int open_with(const struct filler_operations *operations, uint32_t lanes)
     fixture = (struct fixture){0};
     gatherer = (struct gatherer){.filler = {operations}, .available = UINT64_MAX};
     fixture_ring(&fixture.ring, &(struct ring_shape){SLOTS, BATCH, 2, 1});
-    return delivery_open(&fixture.delivery, &fixture.ring, &alone, lanes, &gatherer.filler);
+    return delivery_open(&fixture.delivery, &fixture.ring, &alone, lanes, &gatherer.filler, SLOTS);
 }
 
 static uint32_t take_all(struct consumer *consumer) {

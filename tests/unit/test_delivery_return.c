@@ -293,7 +293,7 @@ static void a_pump_gives_out_slots_of_eight_mebibytes_of_words(void **state) {
     fixture = (struct fixture){0};
     fixture_ring(&fixture.ring, &(struct ring_shape){6, CHUNK_MAX_SAMPLES, CHUNK_MAX_SAMPLES, 1});
     loaders_fill_init(&fixture.fill, NULL);
-    assert_int_equal(delivery_open(&fixture.delivery, &fixture.ring, &large, 1, &fixture.fill.filler), 0);
+    assert_int_equal(delivery_open(&fixture.delivery, &fixture.ring, &large, 1, &fixture.fill.filler, 6), 0);
     join(&fixture, 0, 0, &anywhere, 1);
     assert_int_equal(delivery_pump(&fixture.delivery), 0);
     assert_int_equal(fixture.delivery.free_count, 2); // 2 MiB and a few bytes each, and one in any case

@@ -8,11 +8,19 @@ static const struct ring_shape shape = {.slots = 1, .batch = 64, .chunk_samples 
 
 static struct test_loader loader;
 
+// One that has claimed enough to be past its first batch.
 static int set_up(void **state) {
     (void)state;
     fixture_open(&loader, &shape, DEPTH, ON_ERROR_FAIL);
+    loader.board.bytes_claimed = MIB;
     fixture_dispatch(&loader, 0, 0);
     return 0;
+}
+
+static int set_up_new(void **state) {
+    int err = set_up(state);
+    loader.board.bytes_claimed = 0;
+    return err;
 }
 
 static int tear_down(void **state) {
@@ -73,8 +81,34 @@ static void the_last_reads_are_waited_for(void **state) {
     fixture_work(&loader);
 }
 
+// So that all loaders share the first batch, whichever is there first.
+static void a_new_loader_takes_one_chunk_at_a_time(void **state) {
+    (void)state;
+    for (uint32_t round = 1; round <= ROUND_SAMPLES / shape.chunk_samples; round++) {
+        assert_true(turn());
+        assert_int_equal(loader.reader.submitted, round * shape.chunk_samples);
+    }
+    assert_true(turn());
+    assert_int_equal(loader.reader.submitted, 2 * ROUND_SAMPLES);
+    fixture_work(&loader);
+}
+
+static void a_new_loader_does_not_wait_between_them(void **state) {
+    (void)state;
+    loader.reader.most = 0;
+    for (uint32_t round = 1; round <= ROUND_SAMPLES / shape.chunk_samples; round++) {
+        assert_true(turn());
+        assert_int_equal(loader.reader.reader.in_flight, round * shape.chunk_samples);
+    }
+    assert_int_equal(loader.reader.waits, 0);
+    loader.reader.most = UINT32_MAX;
+    fixture_work(&loader);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_new_loader_takes_one_chunk_at_a_time, set_up_new, tear_down),
+        cmocka_unit_test_setup_teardown(a_new_loader_does_not_wait_between_them, set_up_new, tear_down),
         cmocka_unit_test_setup_teardown(a_round_reads_a_few_large_samples, set_up, tear_down),
         cmocka_unit_test_setup_teardown(slow_storage_gets_as_many_as_it_may_have, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_last_reads_are_waited_for, set_up, tear_down),

@@ -78,7 +78,8 @@ static void make_ring(struct ring *ring, uint32_t batch, uint64_t most) {
                              .ragged_most = most,
                              .fields = {ragged()}};
     if (ring_plan(&plan, &error) < 0 || ring_create(&plan, &fd, &read_fd, &error) < 0 ||
-        ring_allocate_control(&plan, fd, &error) < 0 || ring_allocate(&plan, fd, &error) < 0 ||
+        ring_allocate_control(&plan, fd, &error) < 0 ||
+        ring_allocate(&plan, fd, 0, plan.slot_count, &error) < 0 ||
         ring_map(ring, fd, RING_FILL, &error) < 0 || ring_supervise(ring, &error) < 0)
         fail_msg("%s", error.text);
 }

@@ -35,7 +35,8 @@ static int make_object(void **state) {
     plan.fields[1] = (struct ring_field){"label", DTYPE_I64, 0, {0}, 8, 0};
     plan.fields[2] = (struct ring_field){.name = "ids", .dtype = DTYPE_I32, .dimensions = 1, .ragged = 1};
     if (ring_plan(&plan, &error) < 0 || ring_create(&plan, &object.fd, &object.read_fd, &error) < 0 ||
-        ring_allocate_control(&plan, object.fd, &error) < 0 || ring_allocate(&plan, object.fd, &error) < 0 ||
+        ring_allocate_control(&plan, object.fd, &error) < 0 ||
+        ring_allocate(&plan, object.fd, 0, plan.slot_count, &error) < 0 ||
         ring_map(&object.ring, object.fd, RING_FILL, &error) < 0 || ring_supervise(&object.ring, &error) < 0)
         fail_msg("%s", error.text);
     assert_true(object.ring.header->chunks_per_slot > 2);

@@ -107,10 +107,11 @@ static void read_with_memlock(struct setting *setting, rlim_t bytes) {
     enum reader_reason reason = REASON_NONE;
     struct reader *reader;
     int err = reader_open_uring(&setting->options, &reader, &reason, NULL);
-    if (reason != REASON_MEMLOCK)
-        _exit(1);
     if (err < 0)
-        _exit(err == -ENOMEM ? REFUSED : 2);
+        _exit(err == -ENOMEM && reason == REASON_MEMLOCK ? REFUSED : 2);
+    settle_all(reader);
+    if (reader->reason != REASON_MEMLOCK)
+        _exit(1);
     struct ring_claim claim = {.count = 256};
     bool skipped[256];
     if (reader->kind != READER_URING || chunk_plan_fill(&setting->plan, &claim, 0) < 0)
@@ -134,7 +135,10 @@ static void without_locked_memory(void **state) {
                                   .slots = 3};
     struct setting setting;
     set_up(&setting, &shape);
+    use_slots(&setting.fixture, 0, shape.slots);
     struct reader *reader = open_reader(URING, &setting.options);
+    assert_int_equal(reader->kind, READER_URING);
+    settle_all(reader);
     assert_int_equal(reader->kind, READER_URING_FIXED);
     reader->close(reader);
     // Enough for io_uring's own queues, which newer kernels count, too, but not for the ring. What an ordinary user has

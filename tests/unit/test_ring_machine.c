@@ -85,7 +85,9 @@ static struct ring_plan plan_of(uint64_t slot_bytes, bool on_device) {
 static int make(const struct ring_plan *plan, struct error *error) {
     int fd = -1;
     AUTO_CLOSE int read_fd = -1;
-    int err = ring_create(plan, &fd, &read_fd, error);
+    int err = ring_find_room(plan, error);
+    if (!err)
+        err = ring_create(plan, &fd, &read_fd, error);
     return err ? err : fd;
 }
 
@@ -105,7 +107,7 @@ static uint64_t allocate_with(const char *mounts) {
     AUTO_CLOSE int fd = make(&plan, &error);
     assert_true(fd >= 0);
     uint64_t before = mapped_bytes();
-    assert_int_equal(ring_allocate(&plan, fd, &error), 0);
+    assert_int_equal(ring_allocate(&plan, fd, 0, plan.slot_count, &error), 0);
     assert_int_equal(mapped_bytes(), before);
     assert_true(allocated(fd) == 0 || allocated(fd) >= plan.total_bytes);
     return allocated(fd);

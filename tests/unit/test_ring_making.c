@@ -43,7 +43,10 @@ static void test_pages_come_step_by_step(void **state) {
     assert_in_range(allocated(fd), plan.data_offset, plan.total_bytes - 1);
     assert_int_equal(ring_map(&ring, fd, RING_CONTROL, &error), 0);
     ring_unmap(&ring);
-    assert_int_equal(ring_allocate(&plan, fd, &error), 0);
+    const uint64_t control = allocated(fd);
+    assert_int_equal(ring_allocate(&plan, fd, 1, 2, &error), 0);
+    assert_int_equal(allocated(fd), control + 2 * plan.slot_bytes);
+    assert_int_equal(ring_allocate(&plan, fd, 0, plan.slot_count, &error), 0);
     assert_true(allocated(fd) >= plan.total_bytes);
 }
 
@@ -95,15 +98,13 @@ static void test_no_room(void **state) {
     struct ring_plan plan = small_plan();
     struct statvfs room;
     struct error error = {0};
-    int fd = -7, read_fd = -7;
+    assert_int_equal(ring_find_room(&plan, &error), 0);
     assert_int_equal(statvfs("/dev/shm", &room), 0);
     uint64_t free_bytes = (uint64_t)room.f_bavail * room.f_frsize;
     plan.batch_size = 1024;
     plan.fields[0].sample_bytes = free_bytes / 1024 / 64 + RING_PAGE;
     assert_int_equal(ring_plan(&plan, &error), 0);
-    assert_int_equal(ring_create(&plan, &fd, &read_fd, &error), -ENOSPC);
-    assert_int_equal(fd, -7);
-    assert_int_equal(read_fd, -7);
+    assert_int_equal(ring_find_room(&plan, &error), -ENOSPC);
     uint64_t need = 0, have = 0;
     if (sscanf(error.text, "a ring of %lu MiB does not fit: /dev/shm has %lu MiB free; ask", &need, &have) !=
         2)
@@ -147,7 +148,7 @@ static void test_a_limit_of_file_sizes_is_named(void **state) {
     limit_files(plan.total_bytes);
     assert_int_equal(ring_create(&plan, &fd, &read_fd, &error), 0);
     assert_int_equal(ring_allocate_control(&plan, fd, &error), 0);
-    assert_int_equal(ring_allocate(&plan, fd, &error), 0);
+    assert_int_equal(ring_allocate(&plan, fd, 0, plan.slot_count, &error), 0);
     close_fd(&fd);
     close_fd(&read_fd);
     // A memory file does not have a size yet, so the allocation is what hits the limit.
@@ -155,7 +156,7 @@ static void test_a_limit_of_file_sizes_is_named(void **state) {
     limit_files(RING_PAGE);
     assert_int_equal(ring_allocate_control(&plan, empty, &error), -EFBIG);
     assert_says_limit(&plan, RING_PAGE, &error);
-    assert_int_equal(ring_allocate(&plan, empty, &error), -EFBIG);
+    assert_int_equal(ring_allocate(&plan, empty, 0, plan.slot_count, &error), -EFBIG);
     assert_says_limit(&plan, RING_PAGE, &error);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, SIG_DFL);

@@ -125,7 +125,7 @@ static void only_what_was_planned_is_allocated(void **state) {
     const struct ring_plan *plan = &object->plan;
     struct error error = {0};
     assert_int_equal(allocated(object), plan->data_offset);
-    assert_int_equal(ring_allocate(plan, object->fd, &error), 0);
+    assert_int_equal(ring_allocate(plan, object->fd, 0, plan->slot_count, &error), 0);
     assert_int_equal(allocated(object), plan->allocated_bytes);
     uint64_t tail = plan->data_offset + plan->slot_bytes + plan->slot_allocated_bytes; // of slot 1
     assert_int_equal(ring_grow(object->fd, tail, 3 * RING_PAGE, &error), 0);

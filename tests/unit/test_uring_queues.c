@@ -67,7 +67,10 @@ static void readers_in_turn(void **state) {
     setting.options.queues = &queues;
     for (int round = 0; round < 3; round++) {
         struct reader *reader = open_reader(URING, &setting.options);
-        assert_int_equal(reader->kind, queues.fixed ? READER_URING_FIXED : READER_URING);
+        use_slots(&setting.fixture, 0, 1);
+        if (round == 1)
+            settle_all(reader);
+        assert_int_equal(reader->kind, round && queues.buffers.count ? READER_URING_FIXED : READER_URING);
         struct ring_claim claim = {.count = 100};
         bool skipped[100];
         int err;
@@ -120,6 +123,8 @@ static void restricted_to_reading(void **state) {
     assert_int_equal(ask(&queues, &entry), -EACCES);
     int fd = FIRST_FD;
     assert_int_equal(io_uring_register_eventfd(&queues.uring, fd), -EACCES);
+    assert_int_equal(io_uring_unregister_buffers(&queues.uring), -EACCES);
+    assert_int_equal(io_uring_register_files_update(&queues.uring, 0, &fd, 1), -EACCES);
     uring_queues_close(&queues);
     tear_down(&setting);
 }

@@ -54,7 +54,8 @@ static inline void check_slots(const struct delivery *delivery) {
         WORLD_MUST(state->references == count_due(delivery, slot));
         WORLD_MUST(state->phase != SLOT_FREE || (!state->lane && !ring_slot_busy(delivery->ring, slot)));
         ready += state->phase == SLOT_READY;
-        unused += state->phase == SLOT_FREE;
+        unused += state->phase == SLOT_FREE && slot < delivery->slot_count;
+        WORLD_MUST(state->phase == SLOT_FREE || slot < delivery->slot_count);
         abandoned += state->phase == SLOT_FILLING && !state->lane;
         moving += state->moves;
     }

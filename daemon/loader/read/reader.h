@@ -63,6 +63,9 @@ struct reader {
     // Cancels what can be cancelled, waits for the rest, and frees the reader. Requests in flight are not reported;
     // they and their memory belong to the caller again.
     void (*close)(struct reader *reader);
+    // Does a little of what makes later reads cheaper, if it is time for that, and keeps `kind` and `reason` true.
+    // `idle`: the caller has nothing to read. False: there is nothing to do now. NULL: there never is.
+    bool (*settle)(struct reader *reader, uint64_t now, bool idle);
     uint32_t in_flight;        // submitted and not yet reported
     uint32_t depth;            // most requests in flight
     uint64_t reads;            // operations issued so far, continuations included
@@ -74,7 +77,7 @@ struct uring_queues;
 
 struct reader_options {
     const struct dataset_layout *layout;
-    const struct ring *ring;   // registered as fixed buffers; may be NULL
+    const struct ring *ring;   // to be registered as fixed buffers; may be NULL
     struct folder_set folders; // that files are to be opened in
     int first_fd;              // file i is descriptor first_fd + i
     uint32_t depth;

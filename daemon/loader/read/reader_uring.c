@@ -5,10 +5,8 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
-#include "daemon/dataset/folder_file.h"
 #include "daemon/loader/read/folder_chain.h"
 #include "daemon/loader/read/read_naming.h"
-#include "daemon/loader/read/request.h"
 #include "daemon/loader/read/uring_queues.h"
 
 #define CLOSE_TIMEOUT_NS (10 * NS_PER_S)
@@ -55,13 +53,6 @@ static bool have_room(struct uring_reader *self, uint32_t entries) {
     return io_uring_sq_space_left(&self->queues->uring) >= entries;
 }
 
-// A hard link: a timeout "fails" with ETIME, and the read after it starts all the same.
-static void prepare_delay(struct uring_reader *self, struct io_uring_sqe *entry) {
-    io_uring_prep_timeout(entry, &self->delay, 0, 0);
-    entry->flags |= IOSQE_IO_HARDLINK;
-    io_uring_sqe_set_data64(entry, 0);
-}
-
 static inline bool is_in_folder(const struct uring_reader *self, const struct read_request *request) {
     return folder_set_find(&self->folders, request->file);
 }
@@ -85,7 +76,7 @@ static void ask_read(struct uring_reader *self, struct read_request *request, st
     int fd = in_folder    ? request->result
              : fixed_file ? (int)request->file
                           : self->first_fd + (int)request->file;
-    int buffer = rest.memory ? uring_queues_buffer(self->queues, rest.memory, rest.bytes) : -1;
+    int buffer = rest.memory ? uring_buffers_find(&self->queues->buffers, rest.memory, rest.bytes) : -1;
     if (buffer >= 0)
         io_uring_prep_read_fixed(entry, fd, rest.memory, rest.bytes, rest.offset, buffer);
     else if (rest.memory)
@@ -124,8 +115,11 @@ static bool prepare(struct uring_reader *self, struct read_request *request, boo
     struct io_uring_sqe *entry = io_uring_get_sqe(&self->queues->uring);
     if (!entry)
         return false; // have_room has made sure of them
-    if (delay)
-        prepare_delay(self, delay);
+    if (delay) {      // a hard link: a timeout "fails" with ETIME, and the read after it starts all the same
+        io_uring_prep_timeout(delay, &self->delay, 0, 0);
+        delay->flags |= IOSQE_IO_HARDLINK;
+        io_uring_sqe_set_data64(delay, 0);
+    }
     if (unopened)
         ask_open(self, request, entry);
     else
@@ -338,9 +332,8 @@ static void close_waiting(struct uring_reader *self) {
 static void uring_close(struct reader *reader) {
     struct uring_reader *self = (struct uring_reader *)reader;
     self->closing = true;
-    struct io_uring_sqe *entry =
-        self->in_kernel && have_room(self, 1) ? io_uring_get_sqe(&self->queues->uring) : NULL;
-    if (entry) {
+    if (self->in_kernel && have_room(self, 1)) {
+        struct io_uring_sqe *entry = io_uring_get_sqe(&self->queues->uring);
         io_uring_prep_cancel64(entry, 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
         io_uring_sqe_set_data64(entry, 0);
     }
@@ -361,6 +354,16 @@ static void uring_close(struct reader *reader) {
 
 // ---- Set-up ------------------------------------------------------------------------------------------------
 
+static bool uring_settle(struct reader *reader, uint64_t now, bool idle) {
+    struct uring_queues *queues = ((struct uring_reader *)reader)->queues;
+    bool done = uring_buffers_add(&queues->buffers, &queues->uring, now, idle);
+    if (done)
+        reader->kind = uring_queues_kind(queues);
+    if (queues->buffers.err == -ENOMEM)
+        reader->reason = REASON_MEMLOCK;
+    return done;
+}
+
 static int fail(struct uring_reader *self, enum reader_reason *reason, int code, struct error *error) {
     free(self);
     *reason = uring_queues_reason(code);
@@ -373,11 +376,11 @@ int reader_open_uring(const struct reader_options *options, struct reader **read
     struct uring_reader *self = calloc(1, sizeof *self);
     if (!self)
         return fail(NULL, reason, -ENOMEM, error);
-    self->reader = (struct reader){.kind = READER_URING,
-                                   .submit = uring_submit,
+    self->reader = (struct reader){.submit = uring_submit,
                                    .reap = uring_reap,
                                    .rest = uring_rest,
                                    .close = uring_close,
+                                   .settle = uring_settle,
                                    .depth = options->depth};
     self->layout = options->layout;
     self->folders = options->folders;
@@ -390,10 +393,7 @@ int reader_open_uring(const struct reader_options *options, struct reader **read
         uring_queues_open(&self->own, options, false);
     if (self->queues->err < 0)
         return fail(self, reason, self->queues->err, error);
-    if (self->queues->fixed)
-        self->reader.kind = READER_URING_FIXED;
-    else if (options->ring)
-        *reason = REASON_MEMLOCK;
+    self->reader.kind = uring_queues_kind(self->queues);
     folder_chains_make(&self->chains, self->queues); // without memory, files are opened by themselves
     *reader = &self->reader;
     return 0;

@@ -4,7 +4,8 @@
 
 #include "daemon/loader/read/reader.h"
 
-// *reason: why the ring could not be registered (READER_URING); on failure why there is no io_uring.
+// READER_URING at first; READER_URING_FIXED once the memory that it reads into is registered. *reason: on failure, why
+// there is no io_uring.
 reader_open reader_open_uring;
 
 #endif

@@ -5,14 +5,6 @@
 #include "base/sizes.h"
 
 #define MOST_SQ_ENTRIES 1024u
-#define MOST_BUFFER     (UINT64_C(1) << 30) // the kernel's bound on one registered buffer
-
-int uring_queues_buffer(const struct uring_queues *queues, const void *memory, uint32_t bytes) {
-    uint64_t offset = (uint64_t)((const uint8_t *)memory - queues->fixed);
-    if (!queues->fixed || (const uint8_t *)memory < queues->fixed || offset + bytes > queues->fixed_bytes)
-        return -1;
-    return offset / MOST_BUFFER == (offset + bytes - 1) / MOST_BUFFER ? (int)(offset / MOST_BUFFER) : -1;
-}
 
 static uint32_t entries_of(uint32_t depth, bool delays) {
     return (uint32_t)power_of_two_up(depth * (delays ? 2ull : 1ull));
@@ -60,34 +52,20 @@ static int register_files(struct uring_queues *queues, const struct reader_optio
     return queues->fixed_files || !life ? 0 : io_uring_register_files(&queues->uring, &fds[count], 1);
 }
 
-static void register_ring(struct uring_queues *queues, const struct ring *ring) {
-    uint64_t bytes = ring->header->slot_count * ring->header->slot_bytes;
-    if (ring->header->ragged_count)
-        return; // it would take all the memory that no batch has needed yet
-    uint64_t count = divide_up(bytes, MOST_BUFFER);
-    AUTO_FREE struct iovec *buffers = calloc(count, sizeof *buffers);
-    if (!buffers)
-        return;
-    for (uint64_t i = 0; i < count; i++)
-        buffers[i] =
-            (struct iovec){ring->data + i * MOST_BUFFER, min_u64(bytes - i * MOST_BUFFER, MOST_BUFFER)};
-    if (io_uring_register_buffers(&queues->uring, buffers, (unsigned)count) == 0) {
-        queues->fixed = ring->data;
-        queues->fixed_bytes = bytes;
-    }
-}
-
 // Not by liburing: some versions declare these calls without exporting them.
 static long register_call(const struct uring_queues *queues, unsigned what, const void *of, unsigned count) {
     return syscall(SYS_io_uring_register, queues->uring.ring_fd, what, of, count);
 }
 
-// What the reader uses, and nothing else from now on, not even another registration. The last two are for folders.
+// What the reader uses, and nothing else from now on. The last two are for folders. Of the registrations, one remains:
+// memory may take its place in the table of buffers later (uring_buffers.h). That is memory which the process has
+// mapped, and the kernel pins it for writing only if the process may write to it; so a process that has been taken over
+// can reach nothing through it that it cannot reach by itself.
 static int restrict_and_enable(struct uring_queues *queues, bool folder) {
     static const unsigned operations[] = {IORING_OP_READ,    IORING_OP_READV,        IORING_OP_READ_FIXED,
                                           IORING_OP_TIMEOUT, IORING_OP_ASYNC_CANCEL, IORING_OP_OPENAT2,
                                           IORING_OP_CLOSE};
-    struct io_uring_restriction rules[COUNT_OF(operations) + 1] = {0};
+    struct io_uring_restriction rules[COUNT_OF(operations) + 2] = {0};
     size_t count = COUNT_OF(operations) - (folder ? 0 : 2);
     for (size_t i = 0; i < count; i++)
         rules[i] = (struct io_uring_restriction){.opcode = IORING_RESTRICTION_SQE_OP,
@@ -97,7 +75,9 @@ static int restrict_and_enable(struct uring_queues *queues, bool folder) {
         flags |= IOSQE_IO_LINK | IOSQE_CQE_SKIP_SUCCESS;
     rules[count] = (struct io_uring_restriction){.opcode = IORING_RESTRICTION_SQE_FLAGS_ALLOWED,
                                                  .sqe_flags = (uint8_t)flags};
-    queues->restricted = register_call(queues, IORING_REGISTER_RESTRICTIONS, rules, (unsigned)count + 1) == 0;
+    rules[count + 1] = (struct io_uring_restriction){.opcode = IORING_RESTRICTION_REGISTER_OP,
+                                                     .register_op = IORING_REGISTER_BUFFERS_UPDATE};
+    queues->restricted = register_call(queues, IORING_REGISTER_RESTRICTIONS, rules, (unsigned)count + 2) == 0;
     return register_call(queues, IORING_REGISTER_ENABLE_RINGS, NULL, 0) < 0 ? -errno : 0;
 }
 
@@ -106,7 +86,7 @@ static int fill(struct uring_queues *queues, const struct reader_options *option
     if (err < 0)
         return err;
     if (options->ring)
-        register_ring(queues, options->ring);
+        uring_buffers_open(&queues->buffers, &queues->uring, options->ring);
     io_uring_register_ring_fd(&queues->uring); // saves a lookup per call; since Linux 5.18
     return restrict_them ? restrict_and_enable(queues, options->layout->folder_count) : 0;
 }
@@ -151,5 +131,6 @@ enum reader_reason uring_queues_reason(int err) {
 void uring_queues_close(struct uring_queues *queues) {
     if (queues->err == 0)
         io_uring_queue_exit(&queues->uring);
+    uring_buffers_close(&queues->buffers);
     *queues = (struct uring_queues){.err = -EBADF};
 }

@@ -14,7 +14,7 @@
 #define SUMMED_LEAST 4096u
 
 int delivery_open(struct delivery *delivery, struct ring *ring, const struct partition *partition,
-                  uint32_t lane_limit, const struct filler *filler) {
+                  uint32_t lane_limit, const struct filler *filler, uint32_t slots) {
     uint32_t slot_count = ring->header->slot_count;
     *delivery = (struct delivery){
         .ring = ring, .partition = *partition, .run = 1, .lane_limit = lane_limit, .filler = filler};
@@ -25,10 +25,15 @@ int delivery_open(struct delivery *delivery, struct ring *ring, const struct par
         delivery_close(delivery);
         return -ENOMEM;
     }
-    // Popped from the end, so that slot 0 is used first.
-    for (uint32_t slot = slot_count; slot-- > 0;)
-        delivery->free_slots[delivery->free_count++] = slot;
+    delivery_add_slots(delivery, slots);
     return 0;
+}
+
+void delivery_add_slots(struct delivery *delivery, uint32_t count) {
+    // Popped from the end, so that slot 0 is used first.
+    for (uint32_t slot = delivery->slot_count + count; slot-- > delivery->slot_count;)
+        delivery->free_slots[delivery->free_count++] = slot;
+    delivery->slot_count += count;
 }
 
 void delivery_close(struct delivery *delivery) {

@@ -24,10 +24,13 @@
 #include "daemon/supervisor/delivery/join.h"
 #include "daemon/supervisor/delivery/types.h"
 
-// The filler must outlive the delivery. -ENOMEM.
+// The filler must outlive the delivery. Of the ring's slots, the first `slots` are there already. -ENOMEM.
 int delivery_open(struct delivery *delivery, struct ring *ring, const struct partition *partition,
-                  uint32_t lane_limit, const struct filler *filler) MUST_CHECK;
+                  uint32_t lane_limit, const struct filler *filler, uint32_t slots) MUST_CHECK;
 void delivery_close(struct delivery *delivery);
+
+// So many more of the ring's slots are there now.
+void delivery_add_slots(struct delivery *delivery, uint32_t count);
 
 // Begins another run in the same ring; no consumer may be attached.
 void delivery_restart(struct delivery *delivery, const struct partition *partition);

@@ -103,6 +103,7 @@ struct delivery {
     struct slot_state *slots;
     uint32_t *free_slots;
     uint32_t free_count;
+    uint32_t slot_count;  // that there are; the ring's others are still being allocated
     uint32_t abandoned;   // FILLING slots without a lane
     uint32_t moving;      // slots that `moves` is set for
     bool has_hung;        // a loader, ever

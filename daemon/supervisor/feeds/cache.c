@@ -17,7 +17,7 @@ static bool read_line(int index, const char *name, char *text, int bytes) {
 
 // What sysfs says, as in lscpu. sysconf() trusts cpuid, which in a virtual machine may report the cache of the whole
 // package although this machine has only a part of it.
-uint64_t cache_last_level_bytes(void) {
+static uint64_t look(void) {
     unsigned long deepest = 0;
     uint64_t bytes = 0;
     for (int index = 0; index < INDEXES; index++) {
@@ -34,4 +34,12 @@ uint64_t cache_last_level_bytes(void) {
         return bytes;
     long told = sysconf(_SC_LEVEL3_CACHE_SIZE);
     return told > 0 ? (uint64_t)told : 0;
+}
+
+// It does not change, and reading it takes as long as all else that a new feed's ring is planned from.
+uint64_t cache_last_level_bytes(void) {
+    static uint64_t bytes;
+    if (!bytes)
+        bytes = look();
+    return bytes;
 }

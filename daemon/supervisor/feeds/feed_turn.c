@@ -48,7 +48,9 @@ static struct member *find_laggard(struct served_feed *feed, uint64_t now) {
 
 // At most one at a time: whether another one is in the way too shows when this one has left.
 static bool detach_laggard(struct served_feed *feed, uint64_t now) {
-    struct member *laggard = feed->state == FEED_RUNNING ? find_laggard(feed, now) : NULL;
+    // The next batches may have no slot because none has been allocated for them yet.
+    const bool may_lag = feed->state == FEED_RUNNING && !feed->making;
+    struct member *laggard = may_lag ? find_laggard(feed, now) : NULL;
     if (!laggard)
         return false;
     stats_add(&feed->stats->counters[FEED_consumers_detached], 1);
@@ -124,6 +126,7 @@ void feed_act(struct served_feed *feed) {
     end_vain_waits(feed);
     if (served_feed_is_open(feed))
         pump_feed(feed);
+    making_act(feed); // the first batch may be complete
     if (feed->find_laggards)
         feed->find_laggards = detach_laggard(feed, now);
     close_unless_used(feed, now);

@@ -19,7 +19,13 @@
 #include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/feeds/shared_blocks.h"
 #include "shm/ring_make.h"
+#include "shm/ring_room.h"
 #include "shm/ring_supervisor.h"
+
+// A MiB takes 0.3 ms in small pages.
+#define FIRST_LEAST  (256u << 10)
+#define PORTION_MOST (32u << 20)
+#define FIRST_NS     (100 * NS_PER_MS) // most that the others wait for the first batch, and then until the tick
 
 // From here on it has a record in the statistics.
 static void publish_stats(struct served_feed *feed, struct stats_feed *stats, const struct ring_plan *plan) {
@@ -57,16 +63,19 @@ static const struct state job_states[] = {
 };
 static const struct state_table job_table = STATE_TABLE("job that allocates a ring", job_states);
 
-// Two jobs, one after the other: the control part, after which loaders can start, and then the rest. A job that finds
-// no memory is repeated when other feeds have made way.
+// Jobs, one after another: the control part, after which loaders can start; the first slots, after which the feed is
+// open; and the others while it is being filled, each time as many as there are already. A job that finds no memory is
+// repeated when other feeds have made way.
 struct making {
     uv_work_t work;
     struct served_feed *feed;
     struct ring_plan plan;
     struct partition partition;
     enum job_state job;
-    struct batch_places *places; // made by the job that allocates the rest, if there are ragged fields
-    bool mapped;                 // the control part exists: the job is the rest
+    struct batch_places *places; // made by the job that allocates the first slots, if there are ragged fields
+    bool mapped;                 // the control part exists: the job is slots
+    uint32_t allocated, portion; // slots that there are, and those that the job allocates
+    uint64_t opened_ns;          // when there were the first ones; 0: there are none
     bool freeing; // others gave memory back when the job began: it may have come too late for the job
     int err;      // of the job that has ended
     struct error error;
@@ -74,6 +83,16 @@ struct making {
 
 static void set_job(struct making *making, enum job_state state) {
     making->job = (enum job_state)state_next(&job_table, making->job, state);
+}
+
+// Clients are told that they are attached once there are some slots, so that is when a lack of memory is looked for.
+static int before_opening(struct making *making) {
+    const struct ring_plan *plan = &making->plan;
+    const struct served_feed *feed = making->feed;
+    const uint64_t missing = (plan->slot_count - making->portion) * plan->slot_allocated_bytes;
+    if (missing && ring_free_bytes() < missing)
+        return ring_no_room(plan->allocated_bytes, -ENOSPC, &making->error);
+    return making->places ? 0 : batch_places_open(&feed->shape, &feed->ring, &making->places, &making->error);
 }
 
 static void work(uv_work_t *job) {
@@ -84,9 +103,9 @@ static void work(uv_work_t *job) {
         making->err = ring_allocate_control(&making->plan, feed->ring_fd, error);
         return;
     }
-    making->err = ring_allocate(&making->plan, feed->ring_fd, error);
-    if (!making->err && !making->places)
-        making->err = batch_places_open(&feed->shape, &feed->ring, &making->places, error);
+    making->err = ring_allocate(&making->plan, feed->ring_fd, making->allocated, making->portion, error);
+    if (!making->err && !making->allocated)
+        making->err = before_opening(making);
 }
 
 static void on_worked(uv_work_t *job, int status) {
@@ -97,7 +116,29 @@ static void on_worked(uv_work_t *job, int status) {
     served_feed_mark(making->feed);
 }
 
+// Of the first slots, each lane wants one. The next batch is ready to be filled when one has been, if half of the slots
+// are allocated while the other half is filled, which takes as long.
+static uint32_t next_portion(const struct making *making) {
+    const struct ring_plan *plan = &making->plan;
+    const uint64_t bytes = plan->slot_allocated_bytes;
+    uint64_t slots = making->allocated ? min_u64(making->allocated, PORTION_MOST / bytes)
+                                       : max_u64(making->feed->asked_lanes, FIRST_LEAST / bytes);
+    return (uint32_t)min_u64(max_u64(slots, 1), plan->slot_count - making->allocated);
+}
+
+// A control part of a few pages is not worth the wait for a thread.
+static int work_at_once(struct making *making) {
+    set_job(making, JOB_RUNNING);
+    work(&making->work);
+    on_worked(&making->work, 0);
+    return 0;
+}
+
 static int queue_work(struct making *making, struct error *error) {
+    if (making->mapped)
+        making->portion = next_portion(making);
+    else if (ring_control_is_quick(&making->plan))
+        return work_at_once(making);
     making->freeing = room_is_being_made(making->feed->supervisor);
     int err = uv_queue_work(&making->feed->supervisor->loop, &making->work, work, on_worked);
     if (err)
@@ -144,7 +185,7 @@ static int open_feed(struct served_feed *feed, struct making *making) {
     if (err)
         return err;
     err = delivery_open(&feed->delivery, &feed->ring, &making->partition, feed->asked_lanes,
-                        &feed->fill.filler);
+                        &feed->fill.filler, making->portion);
     if (err)
         return error_set(error, err, "out of memory");
     feed->delivery.shared = feed->name[0] != 0;
@@ -163,6 +204,30 @@ static int open_feed(struct served_feed *feed, struct making *making) {
              feed->id, *feed->name ? " " : "", feed->name, feed->dataset->name, feed->shape.batch_size,
              making->plan.slot_count, making->plan.allocated_bytes >> 10);
     return 0;
+}
+
+// 1: all of them are there.
+static int take_slots(struct served_feed *feed, struct making *making) {
+    int err = 0;
+    if (making->allocated)
+        delivery_add_slots(&feed->delivery, making->portion);
+    else
+        err = open_feed(feed, making);
+    if (!making->opened_ns)
+        making->opened_ns = monotonic_ns();
+    making->allocated += making->portion;
+    if (err)
+        return err;
+    if (making->allocated < making->plan.slot_count)
+        return making->allocated > making->portion ? queue_work(making, &making->error) : 0;
+    feed->admit = true; // GPUs want all of them
+    return 1;
+}
+
+// On a machine with few processors, allocating the others would delay it.
+static bool first_batch_is_awaited(const struct served_feed *feed, const struct making *making) {
+    return making->opened_ns && !feed->delivery.completed && !LIST_EMPTY(&feed->members) &&
+           monotonic_ns() < making->opened_ns + FIRST_NS;
 }
 
 // ---- The beginning -----------------------------------------------------------------------------------------
@@ -206,17 +271,17 @@ static int begin_if_there_is_room(struct served_feed *feed, struct making *makin
 
 // ---- The turn ----------------------------------------------------------------------------------------------
 
-// The next step, unless it has to wait: 1 the feed is open, 0 it will be, or why it will not.
+// The next step, unless it has to wait: 1 the feed has all that it needs, 0 it will have it, or why it will not.
 static int step(struct served_feed *feed, struct making *making) {
     struct error *error = &making->error;
     if (feed->state == FEED_CLOSING)
         return error_set(error, -ESHUTDOWN, "the feed was closed while it was being created");
-    if (making->job == JOB_NONE && !served_feed_in_use(feed))
+    if (making->job == JOB_NONE && !making->allocated && !served_feed_in_use(feed))
         return error_set(error, -ECANCELED, "nobody waits for the feed any more");
     if (feed->state == FEED_QUEUED)
         return begin_if_there_is_room(feed, making);
     if (making->job == JOB_NONE)
-        return queue_work(making, error);
+        return first_batch_is_awaited(feed, making) ? 0 : queue_work(making, error);
     if (!making->mapped && !sample_caches_are_ready(feed, monotonic_ns()))
         return 0; // its loaders start next
     set_job(making, JOB_NONE);
@@ -224,10 +289,7 @@ static int step(struct served_feed *feed, struct making *making) {
         return 0;
     if (making->err)
         return making->err;
-    if (!making->mapped)
-        return map_control(feed, making);
-    int err = open_feed(feed, making);
-    return err ? err : 1;
+    return making->mapped ? take_slots(feed, making) : map_control(feed, making);
 }
 
 void making_free(struct served_feed *feed) {
@@ -244,7 +306,9 @@ void making_act(struct served_feed *feed) {
     int done = step(feed, making);
     if (done == 0)
         return;
-    if (done < 0) {
+    if (done < 0 && served_feed_is_open(feed)) {
+        served_feed_fail(feed, done, "%s", making->error.text);
+    } else if (done < 0) {
         served_feed_refuse(feed, NULL, done, making->error.text);
         served_feed_close(feed);
     }
@@ -291,7 +355,8 @@ static struct served_feed *describe(struct supervisor *supervisor, uid_t user,
 
 static int plan_ring(struct supervisor *supervisor, uid_t user, const struct attach_request *request,
                      struct ring_plan *plan, struct error *error) {
-    int err = ring_size_plan(supervisor->config, request, room_ring_bytes(supervisor), plan, error);
+    const uint64_t room = request->shape.dataset->io_direct ? room_ring_bytes(supervisor) : 0;
+    int err = ring_size_plan(supervisor->config, request, room, plan, error);
     return err ? err : budget_make_room(supervisor, user, plan->allocated_bytes, error);
 }
 

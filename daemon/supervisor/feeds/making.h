@@ -1,4 +1,5 @@
-// Creates a feed: it waits for room, then threads allocate the memory of its ring while its loaders start.
+// Creates a feed: it waits for room, then threads allocate the memory of its ring while its loaders start, and, as soon
+// as there are some slots, while it is being filled.
 #ifndef FEEDD_DAEMON_SUPERVISOR_FEEDS_MAKING_H
 #define FEEDD_DAEMON_SUPERVISOR_FEEDS_MAKING_H
 
@@ -6,11 +7,12 @@
 #include "daemon/supervisor/feeds/served_feed.h"
 
 // Begins to create a feed, for a client that the caller has wait for it (places_await). On failure nothing is left.
-// Later the feed is open and admits its clients, or it has failed and told them why.
+// Later the feed is open and admits its clients, or it has failed and told them why. An open one may still fail for
+// lack of memory, if others have taken what was free before the last slots were allocated.
 int making_start(struct supervisor *supervisor, uid_t user, const struct attach_request *request,
                  struct served_feed **made, struct error *error);
 
-// The turn of a feed that is being created.
+// The turn of a feed that is being created, or whose last slots are being allocated. Those wait for the first batch.
 void making_act(struct served_feed *feed);
 
 // Frees what making it needs, if it is still being made and no thread works at it.

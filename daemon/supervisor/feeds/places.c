@@ -68,11 +68,14 @@ static int join(struct served_feed *feed, struct member *member, struct error *e
                          request->leases ? request->leases : request->prefetch, error);
 }
 
-// A member on a GPU needs a place in the feed's pool there. 0: it has one; 1: the pool is being opened; or an error.
+// A member on a GPU needs a place in the feed's pool there, whose transfer process pins all slots of the ring. 0: it
+// has one; 1: the ring is being allocated, or the pool opened; or an error.
 static int enter_pool(struct served_feed *feed, struct member *member, struct error *error) {
     struct pool *pool;
     if (!*member->request.device)
         return 0;
+    if (feed->making)
+        return 1;
     int err = pool_get(feed, &member->request, &pool, error);
     if (err)
         return err;

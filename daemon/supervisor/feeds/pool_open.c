@@ -123,7 +123,9 @@ static int plan_pool(const struct served_feed *feed, const struct device *device
 
 static int open_ring(struct pool *pool, const struct ring_plan *plan, struct error *error) {
     struct served_feed *feed = pool->feed;
-    int err = ring_create(plan, &pool->ring_fd, &pool->ring_read_fd, error);
+    int err = ring_find_room(plan, error);
+    if (!err)
+        err = ring_create(plan, &pool->ring_fd, &pool->ring_read_fd, error);
     if (!err)
         err = ring_allocate_control(plan, pool->ring_fd, error); // that is all of it: no batches
     if (!err)
@@ -133,7 +135,7 @@ static int open_ring(struct pool *pool, const struct ring_plan *plan, struct err
     if (err)
         return err;
     err = delivery_open(&pool->delivery, &pool->ring, &feed->delivery.partition, pool->lane_limit,
-                        tap_open(&pool->tap, &feed->delivery));
+                        tap_open(&pool->tap, &feed->delivery), plan->slot_count);
     if (err)
         return error_set(error, err, "out of memory");
     pool->delivery.shared = feed->delivery.shared;

@@ -68,7 +68,7 @@ static void tell_company(struct served_feed *feed) {
 
 static void update_gauges(const struct served_feed *feed) {
     const struct delivery *delivery = &feed->delivery;
-    uint32_t busy = feed->ring.header->slot_count - delivery->free_count;
+    uint32_t busy = delivery->slot_count - delivery->free_count;
     atomic_store_explicit(&feed->stats->slots_ready, delivery->ready_count, memory_order_relaxed);
     atomic_store_explicit(&feed->stats->slots_filling, busy - delivery->ready_count, memory_order_relaxed);
     atomic_store_explicit(&feed->stats->consumers, delivery->consumer_count, memory_order_relaxed);

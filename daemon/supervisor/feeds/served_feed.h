@@ -17,7 +17,7 @@
 
 enum feed_state {
     FEED_QUEUED,    // waits for room, which idle feeds are making; has nothing yet
-    FEED_MAKING,    // its ring is being allocated, off the loop; its loaders start
+    FEED_MAKING,    // the first slots of its ring are being allocated, off the loop; its loaders start
     FEED_GATHERING, // waits for wait_for consumers before the first grant
     FEED_RUNNING,
     FEED_CLOSING, // its loaders and pools are being ended
@@ -65,7 +65,7 @@ struct served_feed {
     struct user_cache *
         *caches; // of decoded images, for each source of a mix, else for the dataset; NULL: none
     uint32_t cache_count;
-    struct making *making; // while it is queued or being allocated
+    struct making *making; // while it is queued, or a slot of its ring is still to be allocated
     int event_fd;          // with which loaders wake the supervisor
     struct poll_entry event;
     struct loaders_fill fill; // of the delivery
@@ -109,7 +109,7 @@ static inline bool served_feed_in_use(const struct served_feed *feed) {
     return !LIST_EMPTY(&feed->members) || !TAILQ_EMPTY(&feed->awaiting);
 }
 
-// Whether its ring is ready and it is not closing.
+// Whether its ring has slots and it is not closing.
 static inline bool served_feed_is_open(const struct served_feed *feed) {
     return feed->state == FEED_GATHERING || feed->state == FEED_RUNNING;
 }
