@@ -37,7 +37,7 @@ def mean_cores(reports):
 
 
 def image_gpu(bench):
-    folder = photographs(bench)
+    folder = photographs(bench, "imagenet")
     dataset = {"format": "folder", "path": folder, "field.image": "bytes @ file", "transform.image": f"decode gpu, {TRANSFORM}"}
     limits, free, alone, fed = [], [], [], []
     with bench.instance(bench.loaders, {"data": dataset}, linger=60) as instance:

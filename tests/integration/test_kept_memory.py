@@ -28,6 +28,7 @@ def keep_rings(feedd, times):
             session.attach("numbers", 200 + number, ring_bytes=RING)
             session.expect("grant", 20)
             fd = os.dup(session.fds[0])
+            harness.eventually(lambda fd=fd: allocated(fd) >= RING, 10, "memory for all slots")
             kept.append((fd, mmap.mmap(fd, 0, prot=mmap.PROT_READ)))
             highest = max(highest, sum(allocated(fd) for fd, _ in kept))
     return kept, highest
