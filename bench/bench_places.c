@@ -1,9 +1,9 @@
 // How fast the supervisor plans batches of samples that differ in size (daemon/supervisor/feeds/batch_places.h), in one
 // thread: bench_places [--samples 600000] [--batch 256] [--least 100] [--most 3000] [--batches 100000] [--replace]
-// [--sequential]. The samples lie in an index as that of tar shards, in random order or one after another; with
-// --replace, bad ones would be replaced. It prints a line of JSON: the medians of five rounds of thousand batches per
-// CPU second and of the nanoseconds that a sample takes, with the lowest and highest of these; and of the nanoseconds
-// that the order alone takes of them, looked up for a whole batch.
+// [--sequential]. The samples lie in an index like that of tar shards, in random order or one after another; with
+// --replace, bad ones would be replaced. It prints a line of JSON with medians of five rounds: thousands of batches per
+// CPU second, nanoseconds per sample with the lowest and the highest round, and how many of these nanoseconds the order
+// takes, looked up for a whole batch.
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sys/mman.h>

@@ -232,8 +232,8 @@ static bool look_for_huge_pages(void) {
     return offered;
 }
 
-// A mount seldom changes, and looking takes longer than allocating the control part. So that is allocated as was found
-// for the ring before, and the slots as is found now.
+// A mount seldom changes, and looking takes longer than allocating the control part. So the control part is allocated
+// according to what was found for the previous ring, and the slots according to what is found now.
 static bool huge_pages_offered(bool look) {
     static _Atomic int known; // 0: nothing is
     if (look || !atomic_load_explicit(&known, memory_order_relaxed))

@@ -55,7 +55,7 @@ int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct erro
 int ring_allocate_control(const struct ring_plan *plan, int fd, struct error *error);
 // Whether that takes only microseconds, so that it need not be done in a thread.
 bool ring_control_is_quick(const struct ring_plan *plan);
-// Allocates `count` slots, from `first` on. Then batches can be dispatched into these.
+// Allocates `count` slots, from `first` on. Then batches can be dispatched into them.
 int ring_allocate(const struct ring_plan *plan, int fd, uint32_t first, uint32_t count, struct error *error);
 
 // Allocates what lies at `offset` bytes of the object: more of a slot, if a batch does not fit. In any thread.

@@ -17,12 +17,12 @@ int folder_open(const char *path);
 // of a FIFO. The index holds paths in which links are resolved.
 extern const struct open_how folder_file_how;
 // The same, for a place in an io_uring's table of files, which needs no O_CLOEXEC and takes none, and for a path that
-// descends. To watch that a path stays beneath a folder, the kernel counts references to the folder, which all loaders
-// share, and cores that share no cache wait for each other.
+// descends. To ensure that a path stays beneath a folder, the kernel counts references to the folder, which all
+// loaders share, and cores that share no cache wait for each other.
 extern const struct open_how folder_file_how_direct;
 
-// Whether a path can only lead to a place beneath the folder where it begins, if no link is followed. Names that merely
-// contain two dots do not count as such.
+// Whether a path can only lead to a place beneath the folder where it begins, if no link is followed. False also for
+// names that merely contain two dots.
 bool folder_path_descends(const char *path);
 
 // What a process that has the index needs of it.
@@ -55,7 +55,7 @@ static inline const struct folder_files *folder_set_find(const struct folder_set
     return set->count && number >= set->of[0].first_number ? folder_set_search(set, number) : NULL;
 }
 
-// One of them.
+// A file of a folder.
 struct folder_file {
     int folder; // the descriptor where its path begins
     const char *path;

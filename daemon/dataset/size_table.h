@@ -1,5 +1,5 @@
-// The sizes of a ragged field's samples alone, for whoever sums them up in random order: in the index, each would come
-// from a cache line of its own, and few lines would still be in the cache.
+// The sizes of a ragged field's samples alone, to be summed up in random order: in the index, each lies in a cache
+// line of its own, and few of these lines would still be in the cache.
 #ifndef FEEDD_DAEMON_DATASET_SIZE_TABLE_H
 #define FEEDD_DAEMON_DATASET_SIZE_TABLE_H
 
@@ -7,7 +7,7 @@
 
 #include "daemon/dataset/dataset.h"
 
-// Bytes of a table. A larger one would not stay in the cache, either.
+// The most bytes that a table may have. A larger one would not stay in the cache, either.
 #define SIZE_TABLE_MOST (64u << 20)
 
 // Immutable.
@@ -17,7 +17,7 @@ struct size_table {
 };
 
 // Of the samples that a dataset stores, in a column of extents. NULL: it would be larger than SIZE_TABLE_MOST, or there
-// is no memory; then the index has to do. To be freed with free().
+// is no memory; then the index is used. To be freed with free().
 struct size_table *size_table_make(const struct dataset_column *column, const uint8_t *index,
                                    uint64_t samples);
 
@@ -26,10 +26,10 @@ static inline uint64_t size_table_get(const struct size_table *table, uint64_t s
     return table->wide ? table->wide_sizes[sample] : narrow_sizes[sample];
 }
 
-// What `count` samples have together. One that is UINT64_MAX has nothing.
+// The sum of the sizes of `count` samples. A sample that is UINT64_MAX counts as 0.
 uint64_t size_table_sum(const struct size_table *table, const uint64_t *samples, uint32_t count);
 
-// Begins to load what that will need.
+// Prefetches what size_table_sum will read.
 void size_table_prefetch(const struct size_table *table, const uint64_t *samples, uint32_t count);
 
 #endif

@@ -156,7 +156,7 @@ static int open_reader(struct loader *loader, struct error *error) {
     return 0;
 }
 
-// A reader may find out only while it reads that something is not as it was asked for, or make it so.
+// What a reader was asked for may turn out to be impossible, or begin to work, only while it reads.
 static void hear_reader(struct loader *loader) {
     const struct reader *reader = loader->reader;
     if (!reader || loader->mode != loader->open_mode)

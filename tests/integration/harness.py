@@ -278,7 +278,7 @@ class Instance:
         return [pid for pid, command in self.children().items() if command.startswith(f"feedd-{name}")]
 
     def only_loader(self):
-        """The one loader of the one feed. It may have been prepared, and not know yet that it has become one."""
+        """The one loader of the one feed. It may be a prepared one that does not know yet that it has a feed."""
         (loader,) = eventually(lambda: self.children_called("loader"), 10, "a loader")
         return loader
 

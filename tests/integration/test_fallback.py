@@ -25,7 +25,7 @@ def started_loaders(instance):
 
 
 def check_reading(instance, path, reader, reason):
-    """Everything is delivered, and feedctl status names reader and reason, which may show only after a while."""
+    """Everything is delivered, and feedctl status names reader and reason, perhaps only after a while."""
     content = expected.read_records([path], 64, {"x": (0, 64)})
     with consumer.Consumer(instance, "numbers", 32, epochs=2, shuffle=True, step=True) as first:
         first.attached()

@@ -16,7 +16,7 @@ static struct part {
 } parts[PARTS_MOST];
 static uint32_t part_count;
 
-// How many slots of a ring there are.
+// How many slots of each ring are allocated.
 #define RINGS_MOST 256u
 static struct slots {
     ino_t file;

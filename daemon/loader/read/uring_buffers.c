@@ -57,7 +57,7 @@ static bool has_been_used(const struct uring_buffers *buffers, uint32_t piece) {
     return true;
 }
 
-// Not by liburing: some versions declare this call without exporting it.
+// Not through liburing: some versions declare this call without exporting it.
 static int update(const struct io_uring *uring, uint32_t piece, struct iovec memory) {
     const struct io_uring_rsrc_update2 wanted = {
         .offset = piece, .data = (uint64_t)(uintptr_t)&memory, .nr = 1};
@@ -79,8 +79,8 @@ static int hold(struct uring_buffers *buffers, const struct io_uring *uring, uin
     return 0;
 }
 
-// What may be locked may be all that the user's other processes have, too: a loader that cannot have the whole ring
-// takes nothing of it from those that can.
+// The user's other processes may share the limit on locked memory: a loader that cannot register the whole ring leaves
+// all of it to those that can.
 static void give_back(struct uring_buffers *buffers, const struct io_uring *uring) {
     for (uint32_t piece = 0; piece < buffers->count; piece++)
         if (buffers->held[piece] && update(uring, piece, (struct iovec){0}) == 0) {

@@ -1,5 +1,5 @@
 // The memory of a ring, registered with an io_uring a piece at a time: registering a page takes longer than reading
-// into it once, and nobody should wait for that. What is not registered is read into all the same.
+// into it once, and nothing should wait for that. Reads work without registration, too.
 #ifndef FEEDD_DAEMON_LOADER_READ_URING_BUFFERS_H
 #define FEEDD_DAEMON_LOADER_READ_URING_BUFFERS_H
 

@@ -29,7 +29,7 @@ int delivery_open(struct delivery *delivery, struct ring *ring, const struct par
                   uint32_t lane_limit, const struct filler *filler, uint32_t slots) MUST_CHECK;
 void delivery_close(struct delivery *delivery);
 
-// So many more of the ring's slots are there now.
+// `count` more of the ring's slots have been allocated.
 void delivery_add_slots(struct delivery *delivery, uint32_t count);
 
 // Begins another run in the same ring; no consumer may be attached.

@@ -20,7 +20,7 @@ struct source {
     uint64_t first_sample; // is added to the numbers of its samples, which so differ between sources
     // Of the ragged fields, in their order.
     const struct dataset_column *columns[RING_MAX_FIELDS];
-    const struct size_table *sizes[RING_MAX_FIELDS]; // NULL: the index has to do
+    const struct size_table *sizes[RING_MAX_FIELDS]; // NULL: the index is used
 };
 
 // Positions of an epoch, one after another.
@@ -175,8 +175,8 @@ static void move_window(struct batch_samples *samples, uint64_t epoch, uint64_t 
         window->source_of[i] = window->samples[i] == UINT64_MAX ? 0 : (uint16_t)draws[i].source;
 }
 
-// As many as were asked for one after another, so that hardly more is looked up than is needed of batches here and
-// there, which one of many ranks gets. `rest`: of the batch.
+// As many as were asked for one after another, so that little is looked up in vain if batches lie here and there, as
+// those of one of many ranks do. `rest`: of the batch.
 static uint32_t look_ahead(const struct batch_samples *samples, uint64_t first, uint32_t count,
                            uint64_t rest) {
     const uint64_t left = first < samples->epoch_samples ? samples->epoch_samples - first : 0;
@@ -253,7 +253,7 @@ static void prefetch_one(const struct batch_samples *samples, uint32_t field, ui
         column_prefetch(source->columns[field], source->dataset->index, *sample);
 }
 
-// What sums of samples further on will need: those that are probably asked for next.
+// What sums of later samples will need: of those that are probably asked for next.
 static void prefetch(const struct batch_samples *samples, uint32_t field, uint32_t count) {
     const struct window *window = &samples->window;
     const struct size_table *only = samples->mix ? NULL : samples->sources[0].sizes[field];

@@ -12,7 +12,8 @@
 int making_start(struct supervisor *supervisor, uid_t user, const struct attach_request *request,
                  struct served_feed **made, struct error *error);
 
-// The turn of a feed that is being created, or whose last slots are being allocated. Those wait for the first batch.
+// The turn of a feed that is being created, or whose last slots are being allocated, which wait for the first
+// batch.
 void making_act(struct served_feed *feed);
 
 // Frees what making it needs, if it is still being made and no thread works at it.
