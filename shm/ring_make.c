@@ -221,8 +221,10 @@ static int open_for_reading(int fd, int *read_fd, struct error *error) {
 static bool look_for_huge_pages(void) {
     FILE *mounts = setmntent("/proc/self/mounts", "re");
     const struct mntent *mount;
+    struct mntent space;
+    char text[4096];
     bool offered = false;
-    while (mounts && (mount = getmntent(mounts)))
+    while (mounts && (mount = getmntent_r(mounts, &space, text, sizeof text)))
         if (strcmp(mount->mnt_dir, SHM_FOLDER) == 0) { // the last one is on top
             const char *huge = hasmntopt(mount, "huge");
             offered = huge && strncmp(huge, "huge=never", 10) != 0;

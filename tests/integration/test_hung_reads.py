@@ -10,10 +10,11 @@ import data
 import expected
 import harness
 import users
-from test_odd_storage import SAMPLES, feed_counters, fuse_instance
+from test_odd_storage import SAMPLES, SIZE, feed_counters, fuse_instance
 
 BATCH = 10
 TIMEOUT = 2  # loader_timeout, the least
+LOADER_BEGINS = 1 << 20  # bytes that a loader claims chunk by chunk (FIRST_BYTES of job_round.c)
 
 
 class Holding:
@@ -199,11 +200,21 @@ def test_the_daemon_stops_without_a_loader_that_hangs():
         feedd.process = None
 
 
+def ready_slots(feedd):
+    (feed,) = feedd.statistics()["feeds"]
+    return feed["slots_ready"]
+
+
 def test_a_ring_without_another_slot():
-    """One loader has claimed all of it, and the kernel may still write to any slot."""
+    """One loader has claimed all of it, and the kernel may still write to any slot. A new loader would take one chunk at a
+    time, so this one has filled the ring for a run that is over: all slots become free at once."""
     with serve("uring", loaders=1, ring="64K", queue_depth=64) as feedd:
+        with consumer.Consumer(feedd, "numbers", BATCH, step=True, share="job") as reader:
+            reader.attached()
+            reader.take(LOADER_BEGINS // (BATCH * SIZE) + 1)
+        harness.eventually(lambda: ready_slots(feedd) == 4, 10, "a ring that is full")
         Holding(feedd.storage, 1)
-        with consumer.Consumer(feedd, "numbers", BATCH, step=True) as reader:
+        with consumer.Consumer(feedd, "numbers", BATCH, step=True, share="job") as reader:
             reader.attached()
             reader.next_fails("EIO", f"a read of {feedd.storage.path} has not ended", "no slot left")
         feedd.storage.answer_held()

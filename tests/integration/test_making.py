@@ -59,8 +59,13 @@ def test_loaders_start_meanwhile():
 def rings_of(feedd):
     """The rings that the supervisor has open; loaders have closed theirs."""
     folder = pathlib.Path("/proc", str(feedd.process.pid), "fd")
-    rings = [os.stat(entry) for entry in folder.iterdir() if os.readlink(entry).startswith("/dev/shm/")]
-    return {ring.st_ino: ring for ring in rings}.values()
+    rings = {}
+    for entry in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed in the meantime
+            if os.readlink(entry).startswith("/dev/shm/"):
+                ring = os.stat(entry)
+                rings[ring.st_ino] = ring
+    return rings.values()
 
 
 def await_all_slots(feedd):

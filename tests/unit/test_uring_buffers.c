@@ -122,6 +122,22 @@ static void reads_go_to_registered_pieces_and_to_others(void **state) {
     end(reader);
 }
 
+// A lack of memory takes all pieces back, so nothing that the kernel has yet to see may name one.
+static void nothing_while_a_read_waits_to_be_submitted(void **state) {
+    (void)state;
+    struct reader *reader = begin(&shape);
+    use_slots(&setting.fixture, 0, 3);
+    assert_false(reader->settle(reader, 1000 * MS, true));
+    struct io_uring_sqe *entry = io_uring_get_sqe(&queues.uring);
+    assert_non_null(entry);
+    io_uring_prep_cancel64(entry, 0, IORING_ASYNC_CANCEL_ANY);
+    io_uring_sqe_set_data64(entry, 0);
+    assert_false(reader->settle(reader, 1005 * MS, true));
+    assert_int_equal(io_uring_submit(&queues.uring), 1);
+    assert_true(reader->settle(reader, 1005 * MS, true));
+    end(reader);
+}
+
 // The next reader of the same queues finds what is registered.
 static void it_outlives_the_reader(void **state) {
     (void)state;
@@ -142,6 +158,7 @@ int main(void) {
         cmocka_unit_test(slots_that_no_batch_was_in_are_left_alone),
         cmocka_unit_test(small_slots_share_a_piece),
         cmocka_unit_test(reads_go_to_registered_pieces_and_to_others),
+        cmocka_unit_test(nothing_while_a_read_waits_to_be_submitted),
         cmocka_unit_test(it_outlives_the_reader),
     };
     return cmocka_run_group_tests_name("uring_buffers", tests, NULL, NULL);

@@ -95,8 +95,10 @@ static bool is_time(struct uring_buffers *buffers, uint64_t now, bool idle) {
     return now >= (idle ? buffers->may_ns : buffers->due_ns);
 }
 
+// Not while a read that the kernel has yet to see may name a piece, since that may be given back.
 bool uring_buffers_add(struct uring_buffers *buffers, struct io_uring *uring, uint64_t now, bool idle) {
-    if (buffers->registered == buffers->count || buffers->err || !is_time(buffers, now, idle))
+    if (buffers->registered == buffers->count || buffers->err || io_uring_sq_ready(uring) ||
+        !is_time(buffers, now, idle))
         return false;
     uint32_t piece = 0;
     while (piece < buffers->count && (buffers->held[piece] || !has_been_used(buffers, piece)))

@@ -85,7 +85,7 @@ static int fill(struct uring_queues *queues, const struct reader_options *option
     int err = register_files(queues, options);
     if (err < 0)
         return err;
-    if (options->ring)
+    if (options->ring && !options->delay_us) // whose reads name a piece long before they begin
         uring_buffers_open(&queues->buffers, &queues->uring, options->ring);
     io_uring_register_ring_fd(&queues->uring); // saves a lookup per call; since Linux 5.18
     return restrict_them ? restrict_and_enable(queues, options->layout->folder_count) : 0;

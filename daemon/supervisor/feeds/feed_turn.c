@@ -49,7 +49,8 @@ static struct member *find_laggard(struct served_feed *feed, uint64_t now) {
 // At most one at a time: whether another one is in the way too shows when this one has left.
 static bool detach_laggard(struct served_feed *feed, uint64_t now) {
     // The next batches may have no slot because none has been allocated for them yet.
-    const bool may_lag = feed->state == FEED_RUNNING && !feed->making;
+    const bool has_slots = !feed->making || making_lacks_memory(feed);
+    const bool may_lag = feed->state == FEED_RUNNING && has_slots;
     struct member *laggard = may_lag ? find_laggard(feed, now) : NULL;
     if (!laggard)
         return false;
@@ -208,11 +209,10 @@ static void free_feed(struct served_feed *feed) {
 }
 
 // What has been freed may be what they wait for.
-static void mark_those_in_the_making(struct supervisor *supervisor) {
+static void retry_those_in_the_making(struct supervisor *supervisor) {
     struct served_feed *feed;
     LIST_FOREACH(feed, &supervisor->feeds, link)
-        if (feed->making)
-            served_feed_mark(feed);
+        making_try_again(feed);
 }
 
 void feeds_free(struct supervisor *supervisor) {
@@ -231,5 +231,5 @@ void feeds_free(struct supervisor *supervisor) {
         }
     }
     if (freed)
-        mark_those_in_the_making(supervisor);
+        retry_those_in_the_making(supervisor);
 }

@@ -26,27 +26,7 @@
 #define FIRST_LEAST  (256u << 10)
 #define PORTION_MOST (32u << 20)
 #define FIRST_NS     (100 * NS_PER_MS) // most that the others wait for the first batch, and then until the tick
-
-// From here on it has a record in the statistics.
-static void publish_stats(struct served_feed *feed, struct stats_feed *stats, const struct ring_plan *plan) {
-    feed->stats = stats;
-    stats_feed_write_begin(stats);
-    for (int i = 0; i < FEED_COUNTERS; i++)
-        atomic_store_explicit(&stats->counters[i], 0, memory_order_relaxed);
-    for (int i = 0; i < LOADER_COUNTERS; i++)
-        atomic_store_explicit(&stats->retired[i], 0, memory_order_relaxed);
-    latencies_clear(stats->latencies, FEED_LATENCIES);
-    latencies_clear(stats->retired_latencies, LOADER_LATENCIES);
-    atomic_store_explicit(&stats->gpus, 0, memory_order_relaxed);
-    stats->id = feed->id;
-    served_feed_write_names(feed);
-    stats->started_ns = monotonic_ns();
-    stats->batch_size = feed->shape.batch_size;
-    stats->world_size = feed->shape.world_size;
-    stats->slot_count = plan->slot_count;
-    stats->ring_bytes = plan->allocated_bytes;
-    stats_feed_write_end(stats);
-}
+#define AGAIN_NS     (100 * NS_PER_MS) // between two tries where memory lacks, unless some is given back
 
 // ---- In a thread -------------------------------------------------------------------------------------------
 
@@ -76,6 +56,7 @@ struct making {
     bool mapped;                 // the control part exists: the job is slots
     uint32_t allocated, portion; // slots that there are, and those that the job allocates
     uint64_t opened_ns;          // when there were the first ones; 0: there are none
+    uint64_t lacked_ns;          // when a job last found no memory; 0: the last one found some
     bool freeing; // others gave memory back when the job began: it may have come too late for the job
     int err;      // of the job that has ended
     struct error error;
@@ -103,7 +84,12 @@ static void work(uv_work_t *job) {
         making->err = ring_allocate_control(&making->plan, feed->ring_fd, error);
         return;
     }
-    making->err = ring_allocate(&making->plan, feed->ring_fd, making->allocated, making->portion, error);
+    // Others may have taken what was free when the feed was opened. Whoever exceeds a group's limit may be killed.
+    const uint64_t wanted = making->portion * making->plan.slot_allocated_bytes;
+    if (making->allocated && ring_free_bytes() < wanted)
+        making->err = ring_no_room(wanted, -ENOSPC, error);
+    else
+        making->err = ring_allocate(&making->plan, feed->ring_fd, making->allocated, making->portion, error);
     if (!making->err && !making->allocated)
         making->err = before_opening(making);
 }
@@ -135,11 +121,11 @@ static int work_at_once(struct making *making) {
 }
 
 static int queue_work(struct making *making, struct error *error) {
+    making->freeing = room_is_being_made(making->feed->supervisor);
     if (making->mapped)
         making->portion = next_portion(making);
     else if (ring_control_is_quick(&making->plan))
         return work_at_once(making);
-    making->freeing = room_is_being_made(making->feed->supervisor);
     int err = uv_queue_work(&making->feed->supervisor->loop, &making->work, work, on_worked);
     if (err)
         return error_set(error, err, "cannot allocate the ring: %s", uv_strerror(err));
@@ -224,10 +210,13 @@ static int take_slots(struct served_feed *feed, struct making *making) {
     return 1;
 }
 
-// On a machine with few processors, allocating the others would delay it.
-static bool first_batch_is_awaited(const struct served_feed *feed, const struct making *making) {
+// For memory, or for the first batch: on a machine with few processors, allocating the others would delay it.
+static bool must_wait(const struct served_feed *feed, const struct making *making) {
+    const uint64_t now = monotonic_ns();
+    if (making->lacked_ns && now < making->lacked_ns + AGAIN_NS)
+        return true;
     return making->opened_ns && !feed->delivery.completed && !LIST_EMPTY(&feed->members) &&
-           monotonic_ns() < making->opened_ns + FIRST_NS;
+           now < making->opened_ns + FIRST_NS;
 }
 
 // ---- The beginning -----------------------------------------------------------------------------------------
@@ -264,7 +253,7 @@ static int begin_if_there_is_room(struct served_feed *feed, struct making *makin
         return is_lack(err) && room_make_way(supervisor) ? 0 : err;
     shared_blocks_open(feed);
     sample_caches_begin(feed);
-    publish_stats(feed, stats, &making->plan);
+    served_feed_publish(feed, stats, making->plan.slot_count);
     served_feed_set_state(feed, FEED_MAKING);
     return queue_work(making, error);
 }
@@ -281,15 +270,27 @@ static int step(struct served_feed *feed, struct making *making) {
     if (feed->state == FEED_QUEUED)
         return begin_if_there_is_room(feed, making);
     if (making->job == JOB_NONE)
-        return first_batch_is_awaited(feed, making) ? 0 : queue_work(making, error);
+        return must_wait(feed, making) ? 0 : queue_work(making, error);
     if (!making->mapped && !sample_caches_are_ready(feed, monotonic_ns()))
         return 0; // its loaders start next
     set_job(making, JOB_NONE);
-    if (is_lack(making->err) && (room_make_way(feed->supervisor) || making->freeing))
+    making->lacked_ns = is_lack(making->err) ? monotonic_ns() : 0;
+    if (making->lacked_ns && (room_make_way(feed->supervisor) || making->freeing))
         return 0;
     if (making->err)
         return making->err;
     return making->mapped ? take_slots(feed, making) : map_control(feed, making);
+}
+
+bool making_lacks_memory(const struct served_feed *feed) {
+    return feed->making && feed->making->lacked_ns;
+}
+
+void making_try_again(struct served_feed *feed) {
+    if (!feed->making)
+        return;
+    feed->making->lacked_ns = 0;
+    served_feed_mark(feed);
 }
 
 void making_free(struct served_feed *feed) {

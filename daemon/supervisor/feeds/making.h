@@ -16,6 +16,12 @@ int making_start(struct supervisor *supervisor, uid_t user, const struct attach_
 // batch.
 void making_act(struct served_feed *feed);
 
+// Whether the thread that worked at it last found no memory.
+bool making_lacks_memory(const struct served_feed *feed);
+
+// Memory has been given back, which may be what it waits for. Harmless if it is not being made.
+void making_try_again(struct served_feed *feed);
+
 // Frees what making it needs, if it is still being made and no thread works at it.
 void making_free(struct served_feed *feed);
 

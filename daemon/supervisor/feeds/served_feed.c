@@ -44,6 +44,26 @@ void served_feed_write_names(const struct served_feed *feed) {
     snprintf(stats->dataset, sizeof stats->dataset, "%s", feed->dataset->name);
 }
 
+void served_feed_publish(struct served_feed *feed, struct stats_feed *stats, uint32_t slot_count) {
+    feed->stats = stats;
+    stats_feed_write_begin(stats);
+    for (int i = 0; i < FEED_COUNTERS; i++)
+        atomic_store_explicit(&stats->counters[i], 0, memory_order_relaxed);
+    for (int i = 0; i < LOADER_COUNTERS; i++)
+        atomic_store_explicit(&stats->retired[i], 0, memory_order_relaxed);
+    latencies_clear(stats->latencies, FEED_LATENCIES);
+    latencies_clear(stats->retired_latencies, LOADER_LATENCIES);
+    atomic_store_explicit(&stats->gpus, 0, memory_order_relaxed);
+    stats->id = feed->id;
+    served_feed_write_names(feed);
+    stats->started_ns = monotonic_ns();
+    stats->batch_size = feed->shape.batch_size;
+    stats->world_size = feed->shape.world_size;
+    stats->slot_count = slot_count;
+    stats->ring_bytes = feed->ring_bytes;
+    stats_feed_write_end(stats);
+}
+
 // ---- Runs --------------------------------------------------------------------------------------------------
 
 // The run begins as early as possible with the same batch boundaries, so that other ranks, or clients that share the

@@ -117,6 +117,8 @@ static inline bool served_feed_is_open(const struct served_feed *feed) {
 // Writes its names to its record in the statistics, between stats_feed_write_begin and _end; none if somebody may read
 // the statistics who may not see the names.
 void served_feed_write_names(const struct served_feed *feed);
+// From here on it has a record in the statistics, and a ring of so many slots.
+void served_feed_publish(struct served_feed *feed, struct stats_feed *stats, uint32_t slot_count);
 
 // The partition of a run of this shape in which a batch begins there.
 struct partition served_feed_partition(const struct feed_shape *shape, uint64_t epoch, uint64_t consumed);
