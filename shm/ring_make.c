@@ -234,8 +234,8 @@ static bool look_for_huge_pages(void) {
     return offered;
 }
 
-// A mount seldom changes, and looking takes longer than allocating the control part. So the control part is allocated
-// according to what was found for the previous ring, and the slots according to what is found now.
+// A mount seldom changes, and looking would delay the first batch. So only the last slots are allocated according to
+// what is found now, and everything else according to what was found for the previous ring.
 static bool huge_pages_offered(bool look) {
     static _Atomic int known; // 0: nothing is
     if (look || !atomic_load_explicit(&known, memory_order_relaxed))
@@ -246,7 +246,7 @@ static bool huge_pages_offered(bool look) {
 // Huge pages make a ring ten times faster to allocate and cheaper to pin. Best effort: posix_fallocate does what
 // is left. With small pages it would be slower than posix_fallocate.
 static void populate_huge(const struct ring_plan *plan, int fd, uint64_t from, uint64_t to) {
-    if (!huge_pages_offered(from == plan->data_offset))
+    if (!huge_pages_offered(to == plan->total_bytes))
         return;
     uint8_t *memory = mmap(NULL, plan->total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)

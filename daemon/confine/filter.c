@@ -45,6 +45,8 @@ static scmp_filter_ctx open_filter(uint32_t otherwise) {
     seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1); // threads, too
     // Kernels before 5.16 would slow the process down, in case it runs programs of others.
     seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);
+    // A binary tree instead of a list: when a filter is loaded, the kernel runs it for every system call that there is.
+    seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     return filter;
 }
 

@@ -94,6 +94,7 @@ static void choose_mode(struct loader *loader) {
     } else {
         loader->probe.random = settings->serial * UINT64_C(0x9e3779b97f4a7c15);
         residency_policy_init(&loader->policy, major_faults(), monotonic_ns());
+        loader->review_ns = monotonic_ns();
         bool resident = residency_sample(&settings->layout, HERITAGE_FILES, &loader->probe) >= RESIDENT;
         loader->policy.mode = loader->mode = resident ? IO_MAPPED : IO_URING;
         const bool known = loader->probe.method != RESIDENCY_NONE;

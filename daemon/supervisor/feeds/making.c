@@ -27,6 +27,7 @@
 #define PORTION_MOST (32u << 20)
 #define FIRST_NS     (100 * NS_PER_MS) // most that the others wait for the first batch, and then until the tick
 #define AGAIN_NS     (100 * NS_PER_MS) // between two tries where memory lacks, unless some is given back
+#define LOOK_NS      (20 * NS_PER_MS)  // for which the room that was found counts as being there
 
 // ---- In a thread -------------------------------------------------------------------------------------------
 
@@ -56,6 +57,7 @@ struct making {
     bool mapped;                 // the control part exists: the job is slots
     uint32_t allocated, portion; // slots that there are, and those that the job allocates
     uint64_t opened_ns;          // when there were the first ones; 0: there are none
+    uint64_t found_ns;           // when room for the ring was found
     uint64_t lacked_ns;          // when a job last found no memory; 0: the last one found some
     bool freeing; // others gave memory back when the job began: it may have come too late for the job
     int err;      // of the job that has ended
@@ -71,7 +73,8 @@ static int before_opening(struct making *making) {
     const struct ring_plan *plan = &making->plan;
     const struct served_feed *feed = making->feed;
     const uint64_t missing = (plan->slot_count - making->portion) * plan->slot_allocated_bytes;
-    if (missing && ring_free_bytes() < missing)
+    const bool is_news = monotonic_ns() > making->found_ns + LOOK_NS;
+    if (missing && is_news && ring_free_bytes() < missing)
         return ring_no_room(plan->allocated_bytes, -ENOSPC, &making->error);
     return making->places ? 0 : batch_places_open(&feed->shape, &feed->ring, &making->places, &making->error);
 }
@@ -160,8 +163,10 @@ static int map_control(struct served_feed *feed, struct making *making) {
     if (err)
         return err;
     making->mapped = true;
-    feed_loaders_start(feed);
-    return queue_work(making, error);
+    err = queue_work(making, error); // first, since it takes as long as a loader to start
+    if (!err)
+        feed_loaders_start(feed);
+    return err;
 }
 
 static int open_feed(struct served_feed *feed, struct making *making) {
@@ -245,6 +250,7 @@ static int begin_if_there_is_room(struct served_feed *feed, struct making *makin
     int found = room_find(feed, error);
     if (found)
         return found < 0 ? found : 0;
+    making->found_ns = monotonic_ns();
     struct stats_feed *stats = stats_find_unused(supervisor->stats->feeds, id);
     if (!stats)
         return error_set(error, -EBUSY, "there is no record for another feed");

@@ -119,6 +119,26 @@ static int write_whole(int fd, const void *bytes, uint64_t count, uint64_t offse
     return 0;
 }
 
+#define LAYOUT_BLOCK 4096u
+
+static bool is_zero(const uint8_t *bytes, uint64_t count) {
+    return bytes[0] == 0 && memcmp(bytes, bytes + 1, count - 1) == 0;
+}
+
+// Leaves out what is zero there anyway, except at its end: most of a layout is room for fields that the dataset does
+// not have. The files come whole.
+static int write_layout(int fd, const struct dataset_layout *layout, uint64_t offset) {
+    const uint8_t *bytes = (const uint8_t *)layout;
+    const uint64_t fixed = sizeof *layout;
+    int err = 0;
+    for (uint64_t at = 0, count; at < fixed && !err; at += count) {
+        count = min_u64(LAYOUT_BLOCK, fixed - at);
+        if (at + count == fixed || !is_zero(bytes + at, count))
+            err = write_whole(fd, bytes + at, count, offset + at);
+    }
+    return err ? err : write_whole(fd, bytes + fixed, layout->bytes - fixed, offset + fixed);
+}
+
 static bool shares(const struct loader_start *start) {
     return start->share_arena < start->share->arenas;
 }
@@ -155,7 +175,7 @@ static int write_settings(const struct loader_start *start, uint32_t record, int
         return error_set(error, -errno, "cannot make a memory file for a loader's settings: %m");
     int err = write_whole(fd, &settings, head, 0);
     if (!err)
-        err = write_whole(fd, dataset->layout, dataset->layout->bytes, head);
+        err = write_layout(fd, dataset->layout, head);
     if (err) {
         errno = -err;
         return error_set(error, err, "cannot write a loader's settings: %m");
