@@ -284,3 +284,22 @@ int gpu_free_bytes(struct gpu *gpu, uint64_t *bytes, struct error *error) {
     *bytes = 0;
     return gpu->operations->free_bytes(gpu, bytes, error);
 }
+
+int gpu_mark_create(struct gpu *gpu, gpu_mark *mark, struct error *error) {
+    *mark = NULL;
+    return gpu->operations->mark_create(gpu, mark, error);
+}
+
+void gpu_mark_destroy(struct gpu *gpu, gpu_mark mark) {
+    if (mark)
+        gpu->operations->mark_destroy(gpu, mark);
+}
+
+int gpu_mark_put(struct gpu *gpu, gpu_stream stream, gpu_mark mark, struct error *error) {
+    return gpu->operations->mark_put(gpu, stream, mark, error);
+}
+
+int gpu_mark_span(struct gpu *gpu, gpu_mark first, gpu_mark second, int64_t *ns, struct error *error) {
+    *ns = 0;
+    return gpu->operations->mark_span(gpu, first, second, ns, error);
+}

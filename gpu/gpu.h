@@ -23,6 +23,7 @@
 #define GPU_REGISTER_MOST (256u << 20) // bytes in one gpu_host_register
 
 typedef void *gpu_stream; // a CUstream; NULL is CUDA's default stream
+typedef void *gpu_mark;   // a place in a stream, and when the GPU got there
 
 // Memory on the GPU, mapped into this process.
 struct gpu_memory {
@@ -72,6 +73,10 @@ struct gpu_operations {
     int (*free_bytes)(struct gpu *gpu, uint64_t *bytes, struct error *error);
     int (*urgent_stream_create)(struct gpu *gpu, gpu_stream *stream, struct error *error);
     int (*call)(struct gpu *gpu, void (*function)(void *), void *argument, struct error *error);
+    int (*mark_create)(struct gpu *gpu, gpu_mark *mark, struct error *error);
+    void (*mark_destroy)(struct gpu *gpu, gpu_mark mark);
+    int (*mark_put)(struct gpu *gpu, gpu_stream stream, gpu_mark mark, struct error *error);
+    int (*mark_span)(struct gpu *gpu, gpu_mark first, gpu_mark second, int64_t *ns, struct error *error);
     // NULL: not in this build.
     int (*finish)(struct gpu *gpu, gpu_stream stream, const struct finish_batch *batch, struct error *error);
 };
@@ -149,6 +154,17 @@ int gpu_wait_word(struct gpu *gpu, gpu_stream stream, uint64_t address, uint64_t
 
 // Waits for all work queued in the context, no matter who queued it.
 int gpu_synchronize(struct gpu *gpu, struct error *error);
+
+// Marks, for timelines. The streams that one was put into must have been destroyed, or be past it, before it is.
+int gpu_mark_create(struct gpu *gpu, gpu_mark *mark, struct error *error);
+void gpu_mark_destroy(struct gpu *gpu, gpu_mark mark);
+
+// Queued: the mark gets the GPU's time when all earlier work of the stream is done. What it had before is forgotten.
+int gpu_mark_put(struct gpu *gpu, gpu_stream stream, gpu_mark mark, struct error *error);
+
+// 1: *ns is the time from `first` to `second` by the GPU's own clock, negative if they came in the other order. 0: the
+// GPU has not come to both.
+int gpu_mark_span(struct gpu *gpu, gpu_mark first, gpu_mark second, int64_t *ns, struct error *error);
 
 // Calls the function while the GPU's context is the thread's current one: for libraries of CUDA.
 int gpu_call(struct gpu *gpu, void (*function)(void *), void *argument, struct error *error);

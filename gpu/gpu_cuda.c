@@ -10,6 +10,7 @@
 #include "base/sizes.h"
 #include "gpu/gpu_cuda_driver.h"
 #include "gpu/gpu_cuda_finish.h"
+#include "gpu/gpu_cuda_marks.h"
 
 struct cuda_gpu {
     struct gpu gpu;
@@ -323,6 +324,10 @@ static const struct gpu_operations cuda_operations = {.close = cuda_close,
                                                       .free_bytes = cuda_free_bytes,
                                                       .urgent_stream_create = cuda_urgent_stream_create,
                                                       .call = cuda_call,
+                                                      .mark_create = cuda_mark_create,
+                                                      .mark_destroy = cuda_mark_destroy,
+                                                      .mark_put = cuda_mark_put,
+                                                      .mark_span = cuda_mark_span,
                                                       .finish = CUDA_FINISH};
 
 // Reads the device's properties, and refuses it if it lacks something that is needed.

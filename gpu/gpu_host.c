@@ -10,6 +10,7 @@
 #include "base/sizes.h"
 #include "gpu/gpu_host_faults.h"
 #include "gpu/gpu_host_finish.h"
+#include "gpu/gpu_host_marks.h"
 #include "gpu/gpu_host_range.h"
 #include "gpu/gpu_host_stream.h"
 
@@ -365,6 +366,10 @@ static const struct gpu_operations host_operations = {.close = host_close,
                                                       .free_bytes = host_free_bytes,
                                                       .urgent_stream_create = host_stream_create,
                                                       .call = host_call,
+                                                      .mark_create = host_mark_create,
+                                                      .mark_destroy = host_mark_destroy,
+                                                      .mark_put = host_mark_put,
+                                                      .mark_span = host_mark_span,
                                                       .finish = host_finish};
 
 int gpu_host_open(struct gpu **gpu, uint32_t ordinal, struct error *error) {

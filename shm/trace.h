@@ -24,6 +24,7 @@ enum trace_kind {
     TRACE_RELEASE,  // transfer process: a batch waits for the streams of consumers
     TRACE_LEASE,    // consumer: a batch, from when it was granted until its release
     TRACE_WAIT,     // consumer: waits for a batch
+    TRACE_BUS,      // transfer process: batches that are queued together cross the bus, by the GPU's clock
     TRACE_KINDS
 };
 

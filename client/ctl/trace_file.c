@@ -29,6 +29,7 @@ static const struct shown {
     [TRACE_RELEASE] = {"wait for release", "release", ROW_NONE},
     [TRACE_LEASE] = {"lease", "lease", ROW_NONE},
     [TRACE_WAIT] = {"wait for a batch", "consumer", ROW_WAIT},
+    [TRACE_BUS] = {"bus", "bus", ROW_NONE},
 };
 
 // Beside the rows of the process's own threads, which have the numbers of processes.
@@ -133,7 +134,7 @@ static void put_place(struct trace_file *file, const struct trace_record *record
 }
 
 static void put_arguments(FILE *out, const struct trace_record *record, uint64_t earlier_ns) {
-    bool pool = record->kind == TRACE_COPY || record->kind == TRACE_RELEASE;
+    bool pool = record->kind == TRACE_COPY || record->kind == TRACE_RELEASE || record->kind == TRACE_BUS;
     fprintf(out, ", \"args\": {\"%s\": %" PRIu32, pool ? "pool" : "feed", record->feed);
     if (pool || record->kind == TRACE_LEASE)
         fprintf(out, ", \"slot\": %" PRIu32, record->slot);

@@ -16,6 +16,7 @@ struct group {
     gpu_stream stream;
     struct gpu_word words[GPU_WORDS_MOST];
     uint32_t count;
+    uint32_t mark; // behind its copies
     uint64_t bytes;
 };
 
@@ -58,6 +59,7 @@ void copies_close(struct copies *copies) {
     for (uint32_t i = 0; i < COPY_STREAMS; i++)
         if (copies->streams[i])
             gpu_stream_destroy(copies->gpu, copies->streams[i]);
+    copy_marks_close(&copies->marks, copies->gpu);
     if (copies->done) {
         gpu_host_unregister(copies->gpu, (void *)copies->done);
         munmap((void *)copies->done, copies->done_bytes);
@@ -98,6 +100,7 @@ static struct copy take(const struct copies *copies, const struct ring_claim *cl
                      ? (uint32_t)min_u64(batch->count - batch->skipped, copies->ring->header->batch_size)
                      : 0,
         .again = atomic_load_explicit(&batch->recovered, memory_order_relaxed) != 0,
+        .mark = NO_MARK,
         .since_ns = now_ns,
     };
 }
@@ -129,12 +132,17 @@ static uint64_t unreleased(const struct copies *copies, const struct copy *copy)
     return left;
 }
 
+static struct group open_group(const struct copies *copies) {
+    return (struct group){.stream = copies->streams[copies->next_stream], .mark = NO_MARK};
+}
+
 static int flush_group(struct copies *copies, struct group *group, struct error *error) {
     if (!group->count)
         return 0;
+    copy_marks_put(&copies->marks, group->mark, group->stream);
     int err = gpu_write_words(copies->gpu, group->stream, group->words, group->count, error);
     copies->next_stream = (copies->next_stream + 1) % COPY_STREAMS;
-    *group = (struct group){.stream = copies->streams[copies->next_stream]};
+    *group = open_group(copies);
     return err;
 }
 
@@ -170,7 +178,11 @@ static int queue_copy(struct copies *copies, struct group *group, const struct c
         (struct gpu_word){copies->pool_address + ring_pool_word(header, slot), copy->fill};
     group->words[group->count++] = (struct gpu_word){copies->done_address + ring_slot_word(slot), copy->fill};
     group->bytes += copy->bytes;
-    copies->under_way[copies->under_way_count++] = *copy;
+    if (group->count == 2)
+        group->mark = copy_marks_take(&copies->marks, copies->gpu, copies->next_stream, copy->queued_ns);
+    copy_marks_share(&copies->marks, group->mark);
+    copies->under_way[copies->under_way_count] = *copy;
+    copies->under_way[copies->under_way_count++].mark = group->mark;
     copies->bytes_under_way += copy->bytes;
     if (group->bytes >= GROUP_BYTES || group->count == 2 * GROUP_MOST)
         return flush_group(copies, group, error);
@@ -215,7 +227,7 @@ static int queue_one(struct copies *copies, struct group *group, struct copy *co
 }
 
 static int queue_released(struct copies *copies, uint64_t now_ns, struct error *error) {
-    struct group group = {.stream = copies->streams[copies->next_stream]};
+    struct group group = open_group(copies);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < copies->waiting_count; i++) {
         struct copy copy = copies->waiting[i];
@@ -247,6 +259,7 @@ static bool report_done(struct copies *copies, uint64_t now_ns) {
             images_release(copies->images, copy->place);
         wake |= ring_chunk_done(copies->ring, &copy->claim, 0);
         note_latency(copies, GPU_LATENCY_copy, copy, copy->queued_ns, now_ns);
+        copy_marks_done(&copies->marks, copy->mark, copy->claim.slot);
         copies->bytes_under_way -= copy->bytes;
         copies->copied++;
         copies->copied_bytes += copy->bytes;

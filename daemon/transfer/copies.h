@@ -9,14 +9,13 @@
 #define FEEDD_DAEMON_TRANSFER_COPIES_H
 
 #include "base/error.h"
+#include "daemon/transfer/copy_marks.h"
 #include "daemon/transfer/images.h"
 #include "daemon/transfer/registration.h"
 #include "gpu/gpu.h"
 #include "shm/ring.h"
 #include "shm/ring_loader.h"
 #include "shm/trace.h"
-
-#define COPY_STREAMS 2u // one copies while the other writes its words
 
 struct copy {
     struct ring_claim claim;
@@ -25,6 +24,7 @@ struct copy {
     uint64_t bytes;     // to copy
     uint32_t count;     // samples
     bool again;         // a process has died with it in hand
+    uint32_t mark;      // behind it in its stream, or NO_MARK
     uint32_t place;     // while its images are decoded: images_begin's
     gpu_stream stream;  // ... and on which they are
     uint64_t since_ns;  // claimed
@@ -59,6 +59,7 @@ struct copies {
     struct latency *latencies;     // of the GPU, in the statistics; NULL: nowhere
     struct trace_writer *trace;    // ... and its timeline
     uint32_t pool;                 // in it
+    struct copy_marks marks;       // likewise
 };
 
 int copies_open(struct copies *copies, struct gpu *gpu, struct ring *ring, uint32_t owner,

@@ -37,6 +37,7 @@ struct transfer {
     const struct transfer_settings *settings;
     struct stats_gpu *stats;
     struct trace_writer trace;
+    struct gpu_clock clock;
     struct gpu *gpu;
     struct engine_queue *engine; // NULL: none
     LIST_HEAD(, device_ring) pools;
@@ -83,6 +84,8 @@ static void open_pool(struct transfer *transfer, const struct transfer_request *
     pool->copies.latencies = transfer->stats->latencies;
     pool->copies.trace = &transfer->trace;
     pool->copies.pool = pool->id;
+    pool->copies.marks =
+        (struct copy_marks){.clock = &transfer->clock, .trace = &transfer->trace, .pool = pool->id};
     LIST_INSERT_HEAD(&transfer->pools, pool, link);
 }
 
@@ -390,6 +393,7 @@ int transfer_run(void) {
     while ((pool = LIST_FIRST(&transfer.pools)))
         drop_pool(&transfer, pool);
     engine_queue_close(transfer.engine);
+    gpu_clock_close(&transfer.clock);
     gpu_close(transfer.gpu);
     return EXIT_SUCCESS;
 }
