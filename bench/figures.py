@@ -2,11 +2,8 @@
 
 import json
 import os
-import re
-import resource
 import statistics
 import subprocess
-import tempfile
 import time
 
 from instance import BenchError, Instance
@@ -344,48 +341,6 @@ def folder(bench):
                       limit_cpu_ns_per_sample=statistics.median(map(cpu_ns, limits)), ring_bytes=ring)
 
 
-def indexed(bench, path, kept):
-    """How long feedd takes to index a folder, and whether it had the index already."""
-    config = os.path.join(bench.folder, "folder.conf")
-    with open(config, "w", encoding="utf-8") as file:
-        file.write(f"[feedd]\nsocket = {bench.folder}/none\nindex_folder = {kept}\n[dataset data]\nformat = folder\n"
-                   f"path = {path}\nfield.image = bytes @ file\npad.image = 100000\nfield.label = i64 @ class\n")
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([os.path.join(bench.build, "feedd"), "--config", config, "--check"], capture_output=True,
-                          text=True, check=False, timeout=300)
-    found = re.search(r"index of (\d+) KiB, (made|read) in ([0-9.]+) s", done.stdout)
-    if not found:
-        raise BenchError(f"feedd --check says nothing of an index: {done.stdout}{done.stderr}")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"seconds": float(found[3]), "cpu_seconds": cpu, "kib": int(found[1]), "known": found[2] == "read"}
-
-
-def folder_index(bench):
-    """A folder of a million files: indexed for the first time, and opened again."""
-    files = 100000 if bench.rounds < 5 else 1000000
-    path = made_folder(bench, "empty", files, 0)
-    with tempfile.TemporaryDirectory(dir=bench.folder) as kept:
-        def make():
-            for name in os.listdir(kept):
-                os.unlink(os.path.join(kept, name))
-            return indexed(bench, path, kept)
-        make()
-        results, limits = alternate(
-            bench.rounds, make, lambda: run_json([bench.program("scan_limit"), path, str(bench.cores)]))
-        known, = alternate(bench.rounds, lambda: indexed(bench, path, kept))
-    if any(result["known"] for result in results) or not all(result["known"] for result in known):
-        raise BenchError("an index was not kept, or was not made again")
-    value = files / median(results, "seconds")
-    bench.records.add("host.folder_index", value, "files/s", {"files": files}, median(limits, "files_per_second"),
-                      "200,000", value >= 200000, index_kib=results[0]["kib"],
-                      rounds=[result["seconds"] for result in results], limit_rounds=rounded(limits, "files_per_second"),
-                      cpu_seconds=median(results, "cpu_seconds"), limit_cpu_seconds=median(limits, "cpu_seconds"))
-    again = median(known, "seconds") * 1000
-    bench.records.add("host.folder_again", again, "ms", {"files": files}, None, "50 ms", again <= 50,
-                      rounds=[result["seconds"] for result in known])
-
-
 FIGURES = {
     "host.delivered": delivered,
     "host.direct": direct,
@@ -396,5 +351,4 @@ FIGURES = {
     "host.memory": memory,
     "host.delay": delay,
     "host.folder": folder,
-    "host.folder_index": folder_index,
 }

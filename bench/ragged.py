@@ -1,12 +1,8 @@
-"""Figures of samples that differ in size, from tar shards: delivery, and how long indexing takes."""
+"""Figures of samples that differ in size, from tar shards."""
 
 import os
-import subprocess
-import tarfile
-import time
 
 from figures import records_dataset
-from instance import BenchError
 from measure import alternate, median
 from shards import Shards
 
@@ -16,9 +12,6 @@ DATA_BYTES = 2**30
 # As many bytes, in samples of one size: what is left to the difference in size.
 FIXED_BYTES = 27 * 4096
 FIXED_BATCH = 64
-INDEX_SHARDS = 1281
-INDEX_MEMBERS = 1281167
-INDEX_BYTES = 110000
 
 
 def cpu_ns(result):
@@ -82,62 +75,4 @@ def fixed(bench, data_bytes):
             limit_cpu_ns_per_sample=sorted(map(limit_cpu_ns, limits))[len(limits) // 2], ring_bytes=ring)
 
 
-def write_headers(folder, shards, members):
-    """Archives of which only the headers take room: members of INDEX_BYTES each, all of them holes."""
-    done = 0
-    os.makedirs(folder, exist_ok=True)
-    for shard in range(shards):
-        end = members * (shard + 1) // shards
-        with open(os.path.join(folder, f"s-{shard:06d}.tar"), "wb") as file:
-            for sample in range(done, end):
-                member = tarfile.TarInfo(f"{sample:08d}.jpg")
-                member.size = INDEX_BYTES
-                file.write(member.tobuf(tarfile.USTAR_FORMAT))
-                file.seek(-(-INDEX_BYTES // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE, os.SEEK_CUR)
-            file.truncate(file.tell() + 2 * tarfile.BLOCKSIZE)
-        done = end
-
-
-def check(bench, config):
-    """Seconds that `feedd --check` takes, and what it prints."""
-    start = time.monotonic()
-    done = subprocess.run([os.path.join(bench.build, "feedd"), "--config", config, "--check"], capture_output=True,
-                          text=True, check=False, timeout=600)
-    if done.returncode != 0:
-        raise BenchError(f"feedd --check: {done.stderr.strip()}")
-    return {"seconds": time.monotonic() - start, "text": done.stdout}
-
-
-def index(bench):
-    """Indexing archives whose headers are in the page cache, and opening the index that was kept."""
-    quick = bench.rounds < 5
-    shards, members = (128, 128000) if quick else (INDEX_SHARDS, INDEX_MEMBERS)
-    folder = os.path.join(bench.folder, f"headers-{members}")
-    kept = os.path.join(folder, "kept")
-    if not os.path.isdir(kept):
-        write_headers(folder, shards, members)
-        os.makedirs(kept, exist_ok=True)
-    config = os.path.join(folder, "feedd.conf")
-    with open(config, "w", encoding="utf-8") as file:
-        file.write(f"[feedd]\nsocket = {folder}/s\nindex_folder = {kept}\n[dataset data]\nformat = tar\n"
-                   f"path = {folder}/s-*.tar\nfield.x = bytes @ jpg\n")
-
-    def make():
-        for name in os.listdir(kept):
-            os.unlink(os.path.join(kept, name))
-        return check(bench, config)
-
-    make()  # reads the headers into the page cache
-    made, opened = alternate(bench.rounds, make, lambda: check(bench, config))
-    if f"{members} samples" not in opened[0]["text"].replace(",", ""):
-        raise BenchError(f"feedd --check found something else than {members} samples: {opened[0]['text']}")
-    for what, results, goal in (("make", made, 3), ("open", opened, 0.05)):
-        value = median(results, "seconds")
-        bench.records.add("host.index", value, "s", {"do": what, "members": members, "shards": shards}, None,
-                          None if quick else f"{goal} s", None if quick else value <= goal,
-                          rounds=[round(result["seconds"], 3) for result in results])
-    value = sum(os.path.getsize(os.path.join(kept, name)) for name in os.listdir(kept)) / members
-    bench.records.add("host.index", value, "B", {"do": "size", "of": "sample", "fields": 1}, None, "24 B", value <= 24)
-
-
-FIGURES = {"host.ragged": ragged, "host.index": index}
+FIGURES = {"host.ragged": ragged}

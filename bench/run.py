@@ -15,6 +15,7 @@ sys.dont_write_bytecode = True
 import blocks
 import figures
 import images
+import indices
 import orders
 import ragged
 import sizing
@@ -26,7 +27,8 @@ from instance import BenchError
 from measure import Records
 
 FIGURES = {**figures.FIGURES, **blocks.FIGURES, **images.FIGURES,
-           "host.mix": mix, **orders.FIGURES, **ragged.FIGURES, **sizing.FIGURES, **slow.FIGURES, **tokens.FIGURES}
+           "host.mix": mix, **indices.FIGURES, **orders.FIGURES, **ragged.FIGURES, **sizing.FIGURES, **slow.FIGURES,
+           **tokens.FIGURES}
 
 
 def parse():

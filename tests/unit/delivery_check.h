@@ -165,7 +165,8 @@ static inline void check_counts(const struct fixture *fixture) {
     for (uint32_t slot = 0; slot < slots; slot++) {
         const struct slot_state *state = &delivery->slots[slot];
         ready += state->phase == SLOT_READY;
-        free_slots += state->phase == SLOT_FREE;
+        free_slots += state->phase == SLOT_FREE && slot < delivery->slot_count;
+        assert_true(state->phase == SLOT_FREE || slot < delivery->slot_count);
         abandoned += state->phase == SLOT_FILLING && !state->lane;
         moving += state->moves;
         assert_true(!state->moves || (state->phase == SLOT_FILLING && state->lane));

@@ -8,13 +8,19 @@
 #include "daemon/supervisor/delivery/abandoned.h"
 #include "tests/unit/delivery_check.h"
 
-static inline void open_fixture(struct fixture *fixture, uint32_t slots, uint32_t lanes,
-                                const struct partition *partition) {
+// Of the ring's slots, the first `there` have been allocated.
+static inline void open_partly(struct fixture *fixture, uint32_t slots, uint32_t there, uint32_t lanes,
+                               const struct partition *partition) {
     *fixture = (struct fixture){0};
     fixture_ring(&fixture->ring, &(struct ring_shape){slots, BATCH, 2, 1});
     const struct filler *filler = &fixture->fill.filler;
     loaders_fill_init(&fixture->fill, NULL);
-    assert_int_equal(delivery_open(&fixture->delivery, &fixture->ring, partition, lanes, filler, slots), 0);
+    assert_int_equal(delivery_open(&fixture->delivery, &fixture->ring, partition, lanes, filler, there), 0);
+}
+
+static inline void open_fixture(struct fixture *fixture, uint32_t slots, uint32_t lanes,
+                                const struct partition *partition) {
+    open_partly(fixture, slots, slots, lanes, partition);
 }
 
 static inline void open_pool(struct fixture *pool, struct fixture *source, uint32_t slots) {

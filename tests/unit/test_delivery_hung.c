@@ -17,9 +17,10 @@ static int close_after(void **state) {
     return 0;
 }
 
-// The loader hangs at the first batch, in slot 0; with `others`, another one has read everything else.
-static struct consumer *open_hung(uint32_t slots, uint32_t prefetch, bool others) {
-    open_fixture(&fixture, slots, 1, &alone);
+// The loader hangs at the first batch, in slot 0; with `others`, another one has read everything else. Of the slots,
+// the first `there` have been allocated.
+static struct consumer *open_hung_partly(uint32_t slots, uint32_t there, uint32_t prefetch, bool others) {
+    open_partly(&fixture, slots, there, 1, &alone);
     struct consumer *consumer = join(&fixture, 0, 0, &anywhere, prefetch);
     assert_int_equal(delivery_pump(&fixture.delivery), 0);
     assert_true(claim_one(&fixture, HUNG));
@@ -27,6 +28,10 @@ static struct consumer *open_hung(uint32_t slots, uint32_t prefetch, bool others
     while (others && claim_one(&fixture, 1))
         finish_claim(&fixture, fixture.claim_count - 1);
     return consumer;
+}
+
+static struct consumer *open_hung(uint32_t slots, uint32_t prefetch, bool others) {
+    return open_hung_partly(slots, slots, prefetch, others);
 }
 
 // Loaders other than the hung one do all there is to do.
@@ -161,6 +166,52 @@ static void test_too_few_slots_are_left(void **state) {
     end_behind(&fixture, HUNG);
     settle(&fixture);
     assert_int_equal(abandoned_starves(&fixture.delivery), 0);
+}
+
+// What is lacking is memory, for as long as it takes.
+static void test_slots_are_still_coming(void **state) {
+    (void)state;
+    struct consumer *consumer = open_hung_partly(3, 2, 2, false);
+    leave_behind(&fixture, HUNG);
+    work();
+    assert_int_equal(take(&fixture, consumer, 64), 1);
+    consumer->waiting_since_ns = 3;
+    assert_int_equal(abandoned_starves(&fixture.delivery), 0);
+    delivery_add_slots(&fixture.delivery, 1);
+    work();
+    assert_int_equal(take(&fixture, consumer, 64), 1);
+    work();
+    assert_int_equal(abandoned_starves(&fixture.delivery), 1); // there is no other one to wait for
+    end_behind(&fixture, HUNG);
+    settle(&fixture);
+    assert_int_equal(abandoned_starves(&fixture.delivery), 0);
+}
+
+static void test_a_batch_moves_to_a_slot_that_comes(void **state) {
+    (void)state;
+    struct consumer *consumer = open_hung_partly(2, 1, 1, true);
+    const struct hung_batch stuck = {.moves = true, .now = 120, .ago_ns = 10};
+    consumer->waiting_since_ns = 1;
+    leave_behind(&fixture, HUNG); // noticed at 2
+    work();
+    abandoned_excuse(&fixture.delivery, 111);
+    assert_int_equal(abandoned_find(&fixture.delivery, &stuck), 0);
+    delivery_add_slots(&fixture.delivery, 1);
+    work();
+    assert_int_equal(fixture.delivery.moving, 0);
+    assert_int_equal(take(&fixture, consumer, 64), 1);
+}
+
+// Where none will come, the time counts.
+static void test_a_batch_that_no_slot_comes_for(void **state) {
+    (void)state;
+    struct consumer *consumer = open_hung(1, 1, true);
+    const struct hung_batch stuck = {.moves = true, .now = 120, .ago_ns = 10};
+    consumer->waiting_since_ns = 1;
+    leave_behind(&fixture, HUNG);
+    work();
+    abandoned_excuse(&fixture.delivery, 111);
+    assert_int_equal(abandoned_find(&fixture.delivery, &stuck), 1);
 }
 
 // The one that waited for the batch has gone before anybody noticed that its loader hangs.
@@ -322,6 +373,9 @@ int main(void) {
         cmocka_unit_test_teardown(test_a_ring_without_another_slot, close_after),
         cmocka_unit_test_teardown(test_the_search_for_a_slot_begins_late, close_after),
         cmocka_unit_test_teardown(test_too_few_slots_are_left, close_after),
+        cmocka_unit_test_teardown(test_slots_are_still_coming, close_after),
+        cmocka_unit_test_teardown(test_a_batch_moves_to_a_slot_that_comes, close_after),
+        cmocka_unit_test_teardown(test_a_batch_that_no_slot_comes_for, close_after),
         cmocka_unit_test_teardown(test_the_only_slot_is_kept_for_nobody, close_after),
         cmocka_unit_test_teardown(test_a_late_report_is_harmless, close_after),
         cmocka_unit_test_teardown(test_two_that_share_get_it_once_each, close_after),

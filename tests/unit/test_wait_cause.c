@@ -79,6 +79,34 @@ static void one_in_host_memory_holds_up_a_pool(void **state) {
     assert_int_equal(cause_of(&gpu, fast), WAIT_RANK);
 }
 
+// The slow one holds one slot of the two that there are. Of six, it would hold nobody up yet.
+static void slots_are_being_allocated(void **state) {
+    (void)state;
+    open_partly(&fixture, 6, 2, 1, &alone);
+    struct consumer *slow = join(&fixture, 0, 3, &anywhere, 1), *fast = join(&fixture, 0, 3, &anywhere, 1);
+    settle(&fixture);
+    assert_int_equal(take(&fixture, slow, 1), 1);
+    run_dry(&fixture, fast);
+    assert_int_equal(fixture.delivery.free_count, 0);
+    assert_int_equal(cause_of(&fixture, fast), WAIT_LOADERS);
+    delivery_add_slots(&fixture.delivery, 4);
+    run_dry(&fixture, fast);
+    check_everything(&fixture);
+    assert_int_equal(fixture.delivery.free_count, 0);
+    assert_int_equal(cause_of(&fixture, fast), WAIT_RANK);
+}
+
+// Slots that come are for the other lane.
+static void a_lane_has_its_share_already(void **state) {
+    (void)state;
+    open_partly(&fixture, 4, 2, 2, &alone);
+    struct consumer *slow = join(&fixture, 0, 3, &anywhere, 1), *fast = join(&fixture, 0, 3, &anywhere, 1);
+    settle(&fixture);
+    assert_int_equal(take(&fixture, slow, 1), 1);
+    run_dry(&fixture, fast);
+    assert_int_equal(cause_of(&fixture, fast), WAIT_RANK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(loaders_are_slow),
@@ -87,6 +115,8 @@ int main(void) {
         TEST(another_consumer_is_slow),
         TEST(another_one_in_the_pool_is_slow),
         TEST(one_in_host_memory_holds_up_a_pool),
+        TEST(slots_are_being_allocated),
+        TEST(a_lane_has_its_share_already),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

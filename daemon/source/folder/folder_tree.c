@@ -39,12 +39,24 @@ void folder_tree_release(struct folder_tree *tree) {
     tree->folder_count = 0;
 }
 
+// As far as there is room. Returns where more can be appended.
+static char *append(char *to, const char *end, const char *text) {
+    size_t bytes = strnlen(text, (size_t)(end - to));
+    memcpy(to, text, bytes);
+    return to + bytes;
+}
+
+// Called twice for each file: too often for snprintf.
 void tree_file_path(const struct tree_folder *folder, const struct tree_file *file, bool shown,
                     char path[PATH_MAX]) {
     const char *parent = shown ? folder->shown : folder->real;
     const char *name = folder->names + (shown ? file->name : file->real);
     bool whole = (!shown && file->real != file->name) || !*parent;
-    snprintf(path, PATH_MAX, "%s%s%s", whole ? "" : parent, whole ? "" : "/", name);
+    const char *end = path + PATH_MAX - 1;
+    char *at = path;
+    if (!whole)
+        at = append(append(at, end, parent), end, "/");
+    *append(at, end, name) = '\0';
 }
 
 // ---- Threads -----------------------------------------------------------------------------------------------

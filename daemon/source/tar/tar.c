@@ -9,6 +9,8 @@
 #define BLOCK 512u
 // A pax header holds a path and a few numbers; some programs add extended attributes.
 #define PAX_BYTES (1u << 20)
+// Windows that are read in full after one of which more than the first block was wanted.
+#define WIDE_READS 16u
 
 // As in POSIX.1-2017, pax, "ustar Interchange Format".
 struct header {
@@ -38,6 +40,7 @@ void tar_start(struct tar *tar, int fd, uint64_t bytes) {
     tar->fd = fd;
     tar->bytes = bytes;
     tar->at = tar->window_at = tar->window_bytes = 0;
+    tar->wide = 0;
 }
 
 static ssize_t read_at(const struct tar *tar, void *memory, size_t count, uint64_t offset) {
@@ -65,10 +68,21 @@ static int refuse_read(struct error *error, ssize_t got, uint64_t count, uint64_
                      offset + (uint64_t)got, count, offset);
 }
 
+// Of large members, only the block of the header is wanted, and bytes that are not in the processor's cache take a
+// while to copy. Where members are small, or headers extended, what follows is wanted soon.
+static uint64_t choose_window(struct tar *tar, uint64_t offset, uint64_t count) {
+    if (offset > tar->window_at && offset + count <= tar->window_at + TAR_WINDOW)
+        tar->wide = WIDE_READS;
+    else if (tar->wide)
+        tar->wide--;
+    return tar->wide ? TAR_WINDOW : max_u64(count, BLOCK);
+}
+
 const uint8_t *tar_bytes(struct tar *tar, uint64_t offset, uint64_t count, struct error *error) {
+    const uint64_t bytes = choose_window(tar, offset, count);
     if (offset >= tar->window_at && offset + count <= tar->window_at + tar->window_bytes)
         return tar->window + (offset - tar->window_at);
-    ssize_t got = read_at(tar, tar->window, sizeof tar->window, offset);
+    ssize_t got = read_at(tar, tar->window, bytes, offset);
     tar->window_at = offset;
     tar->window_bytes = got > 0 ? (uint64_t)got : 0;
     if (tar->window_bytes >= count)
@@ -99,21 +113,39 @@ static bool take_number(const char *field, size_t bytes, uint64_t *number) {
     return at > first && (at == bytes || field[at] == ' ' || field[at] == '\0');
 }
 
-// Of all bytes, those of the sum itself counted as blanks. Some old programs added up signed bytes.
+// Four sums at a time, of 128 bytes each.
+static uint64_t sum_of(const uint8_t bytes[BLOCK]) {
+    const uint64_t even = UINT64_C(0x00ff00ff00ff00ff);
+    uint64_t sums = 0;
+    for (size_t i = 0; i < BLOCK; i += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, bytes + i, sizeof word);
+        sums += (word & even) + (word >> 8 & even);
+    }
+    return (sums & 0xffff) + (sums >> 16 & 0xffff) + (sums >> 32 & 0xffff) + (sums >> 48);
+}
+
+// Some old programs added up signed bytes: 256 less for each of these.
+static uint64_t negative_bytes(const uint8_t bytes[BLOCK]) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < BLOCK; i++)
+        count += bytes[i] >> 7;
+    return count;
+}
+
+// Of all bytes, those of the sum itself counted as blanks.
 static bool sum_is_right(const struct header *header) {
-    const uint8_t *bytes = (const uint8_t *)header;
     uint64_t wanted;
-    uint32_t sum = 0, high = 0;
-    for (size_t i = 0; i < BLOCK; i++) {
-        sum += bytes[i];
-        high += bytes[i] >> 7;
-    }
-    for (size_t i = offsetof(struct header, checksum); i < offsetof(struct header, type); i++) {
-        sum += (uint32_t)' ' - bytes[i];
-        high -= bytes[i] >> 7;
-    }
-    return take_number(header->checksum, sizeof header->checksum, &wanted) &&
-           (wanted == sum || wanted + 256 * (uint64_t)high == sum);
+    if (!take_number(header->checksum, sizeof header->checksum, &wanted))
+        return false;
+    uint64_t sum = sum_of((const uint8_t *)header);
+    for (size_t i = 0; i < sizeof header->checksum; i++)
+        sum += (uint64_t)' ' - (uint8_t)header->checksum[i];
+    if (wanted == sum)
+        return true;
+    struct header blank = *header;
+    memset(blank.checksum, ' ', sizeof blank.checksum);
+    return wanted + 256 * negative_bytes((const uint8_t *)&blank) == sum;
 }
 
 static bool is_zero(const struct header *header) {
@@ -127,10 +159,16 @@ static bool is_ustar(const struct header *header) {
 
 // The name that the header itself holds.
 static void set_name(struct tar *tar, const struct header *header) {
-    int prefix = is_ustar(header) ? (int)strnlen(header->prefix, sizeof header->prefix) : 0;
-    int name = (int)strnlen(header->name, sizeof header->name);
-    snprintf(tar->name, sizeof tar->name, "%.*s%s%.*s", prefix, header->prefix, prefix ? "/" : "", name,
-             header->name);
+    const size_t prefix = is_ustar(header) ? strnlen(header->prefix, sizeof header->prefix) : 0;
+    const size_t name = strnlen(header->name, sizeof header->name);
+    char *to = tar->name;
+    if (prefix) {
+        memcpy(to, header->prefix, prefix);
+        to[prefix] = '/';
+        to += prefix + 1;
+    }
+    memcpy(to, header->name, name);
+    to[name] = '\0';
 }
 
 // ---- Extended headers --------------------------------------------------------------------------------------
@@ -217,20 +255,20 @@ static int take_pax(struct tar *tar, uint64_t offset, uint64_t bytes, struct ext
 
 // ---- The archive -------------------------------------------------------------------------------------------
 
-// Reads the header at tar->at. 1; 0 at the end.
-static int read_header(struct tar *tar, struct header *header, uint64_t *bytes, struct error *error) {
+// Reads the header at tar->at, which stays in the window until the next one is read. 1; 0 at the end.
+static int read_header(struct tar *tar, const struct header **header, uint64_t *bytes, struct error *error) {
     // Some programs leave out the two blocks of zeros at the end.
     if (tar->at == tar->bytes)
         return 0;
     const uint8_t *block = tar_bytes(tar, tar->at, BLOCK, error);
     if (!block)
         return error->code < 0 ? error->code : -EIO;
-    memcpy(header, block, BLOCK);
-    if (is_zero(header))
+    *header = (const struct header *)block;
+    if (is_zero(*header))
         return 0;
-    if (!sum_is_right(header))
+    if (!sum_is_right(*header))
         return error_set(error, -EINVAL, "found no tar header at offset %" PRIu64 ", wanted one", tar->at);
-    if (!take_number(header->size, sizeof header->size, bytes))
+    if (!take_number((*header)->size, sizeof(*header)->size, bytes))
         return error_set(error, -EINVAL, "the tar header at offset %" PRIu64 " gives no valid size", tar->at);
     return 1;
 }
@@ -258,34 +296,35 @@ static bool is_passed_over(char type) {
 int tar_next(struct tar *tar, struct tar_member *member, struct error *error) {
     struct extension extension = {0};
     for (;;) {
-        struct header header;
+        const struct header *header;
         uint64_t bytes, header_at = tar->at;
         int err = read_header(tar, &header, &bytes, error);
         if (err <= 0)
             return err;
-        bool extends = header.type == 'x' || header.type == 'L' || header.type == 'K' || header.type == 'g';
+        bool extends =
+            header->type == 'x' || header->type == 'L' || header->type == 'K' || header->type == 'g';
         if (!extends && extension.size)
             bytes = extension.bytes;
         // Links and the like have no bytes, whatever their size says.
-        bool empty = header.type >= '1' && header.type <= '6';
+        bool empty = header->type >= '1' && header->type <= '6';
         err = pass(tar, empty ? 0 : bytes, error);
-        if (!err && header.type == 'L')
+        if (!err && header->type == 'L')
             err = take_long_name(tar, header_at + BLOCK, bytes, error);
-        else if (!err && header.type == 'x')
+        else if (!err && header->type == 'x')
             err = take_pax(tar, header_at + BLOCK, bytes, &extension, error);
         if (err)
             return err;
-        extension.name |= header.type == 'L';
+        extension.name |= header->type == 'L';
         if (extends)
             continue;
-        bool sparse = extension.sparse || header.type == 'S';
-        if (is_passed_over(header.type)) {
+        bool sparse = extension.sparse || header->type == 'S';
+        if (is_passed_over(header->type)) {
             extension = (struct extension){0};
             continue;
         }
         if (!extension.name)
-            set_name(tar, &header);
-        if (sparse || header.type == 'M')
+            set_name(tar, header);
+        if (sparse || header->type == 'M')
             return error_set(error, -EOPNOTSUPP, "%s is stored as %s, wanted a plain file", tar->name,
                              sparse ? "a sparse file" : "a part of a file");
         size_t length = strlen(tar->name);

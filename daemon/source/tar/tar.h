@@ -8,8 +8,8 @@
 #include "base/error.h"
 
 #define TAR_NAME 4096u // bytes of a name at most, with its 0
-// Read at once: a pax header, its records, and the header after it. More would touch more pages of archives with large
-// members.
+// Read at once where it is wanted: a pax header, its records, and the header after it. More would touch more pages of
+// archives with large members; of these, only headers are read.
 #define TAR_WINDOW 1536u
 
 struct tar_member {
@@ -24,6 +24,7 @@ struct tar {
     uint64_t bytes; // of the file
     uint64_t at;    // offset of the next header
     uint64_t window_at, window_bytes;
+    uint32_t wide;              // windows that are yet to be read in full
     uint8_t window[TAR_WINDOW]; // what was read last
     char name[TAR_NAME];
 };

@@ -50,10 +50,16 @@ static bool is_awaited(const struct slot_state *state) {
     return false;
 }
 
+// It could be read into a slot that has yet to be allocated.
+static bool may_move_later(const struct delivery *delivery, const struct slot_state *state) {
+    return state->moves && slots_are_coming(delivery);
+}
+
 void abandoned_excuse(struct delivery *delivery, uint64_t now) {
     for (uint32_t slot = 0; delivery->has_hung && slot < count_slots(delivery); slot++) {
         struct slot_state *state = &delivery->slots[slot];
-        if (state->phase == SLOT_FILLING && state->lane && state->hung_ns && !is_awaited(state))
+        if (state->phase == SLOT_FILLING && state->lane && state->hung_ns &&
+            (!is_awaited(state) || may_move_later(delivery, state)))
             state->hung_ns = state->moves_ns = now;
     }
 }
@@ -154,7 +160,7 @@ static uint64_t oldest_left(const struct delivery *delivery) {
 
 uint64_t abandoned_starves(const struct delivery *delivery) {
     const struct lane *lane;
-    if (!delivery->abandoned || delivery->free_count)
+    if (!delivery->abandoned || delivery->free_count || slots_are_coming(delivery))
         return 0;
     LIST_FOREACH(lane, &delivery->lanes, link)
         if (lane->slots_used < lane_quota(delivery) && lane_starves(lane, NULL) && !is_filled(lane) &&

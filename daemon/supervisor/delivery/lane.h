@@ -62,7 +62,12 @@ static inline uint32_t lane_quota(const struct delivery *delivery) {
     return delivery->ring->header->slot_count / delivery->lane_limit;
 }
 
-// No slot can be given to this lane before one is released.
+// Slots of the ring are still being allocated, so there will be free ones even if nobody releases any.
+static inline bool slots_are_coming(const struct delivery *delivery) {
+    return delivery->slot_count < delivery->ring->header->slot_count;
+}
+
+// No slot can be given to this lane before one is released or allocated.
 bool lane_full(const struct delivery *delivery, const struct lane *lane);
 
 // A consumer other than `except`, which may be NULL, waits for the batch that is dispatched next, or a later one.

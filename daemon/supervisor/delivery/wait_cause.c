@@ -18,12 +18,17 @@ static bool other_is_behind(const struct lane *lane, const struct consumer *cons
     return false;
 }
 
+// Whoever holds the slots that there are already is not the reason.
+static bool waits_for_new_slots(const struct delivery *delivery, const struct lane *lane) {
+    return slots_are_coming(delivery) && lane->slots_used < lane_quota(delivery);
+}
+
 enum wait_cause wait_cause_of(const struct delivery *delivery, const struct consumer *consumer) {
     const struct filler_operations *filler = filler_of(delivery);
     const struct lane *lane = consumer->lane;
     if (consumer->cursor < window_end(lane))
         return filler->filling;
-    if (lane_full(delivery, lane))
+    if (lane_full(delivery, lane) && !waits_for_new_slots(delivery, lane))
         return other_is_behind(lane, consumer) ? WAIT_RANK : filler->no_slot;
     if (!filler_ready(delivery, lane) && filler->waits_for)
         return filler->waits_for(delivery, lane);
