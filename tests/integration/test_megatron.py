@@ -38,14 +38,14 @@ def some(count, seed=1, most=50, limit=60000):
 
 
 def windows(pairs, length, kind=8):
-    """The fields of every window."""
+    """The fields of every window. `kind` is a number of TYPES, or a code of struct."""
     content = {"tokens": [], "position": [], "document": []}
-    first = 0
+    first, kind = 0, TYPES.get(kind, kind)
     for documents in pairs:
         flat = [(token, place, first + number) for number, d in enumerate(documents) for place, token in enumerate(d)]
         for at in range(0, (len(flat) - 1) // length * length, length):
             window = flat[at : at + length + 1]
-            for field, code, values in zip(content, (TYPES[kind], "i", "i"), zip(*window)):
+            for field, code, values in zip(content, (kind, "i", "i"), zip(*window)):
                 content[field].append(struct.pack(f"<{len(values)}{code}", *values))
         first += len(documents)
     return content
