@@ -220,10 +220,12 @@ def test_a_mix_with_windows_of_pairs():
 def test_shuffled_by_files():
     """With shuffle_window, windows belong to the file that they begin in, of which some have none."""
     with serve(SEVERAL, 50, shuffle_window=2).start() as feedd:
-        content = windows(SEVERAL, 50)
-        batches = consumer.read(feedd, "hf", 8, shuffle=True)
-        expected.check_bytes(content, batches)
-        assert expected.check_exactly_once(len(content["tokens"]), batches) == 1
+        files = [[document for one in batches for document in one] for batches in SEVERAL]
+        order = {"shuffle": True, "seed": 3, "epochs": 2}
+        batches = consumer.read(feedd, "hf", 8, **order)
+        groups = expected.Shuffled(2, test_megatron.groups(files, 50))
+        assert len(groups.groups) == 3
+        expected.check_run(windows(SEVERAL, 50), batches, 8, windows=groups, **order)
 
 
 def test_resumed_with_another_world_size():

@@ -1,5 +1,6 @@
 """Pairs of .idx and .bin as Megatron-LM writes them: windows of packed documents, against plain slicing."""
 
+import itertools
 import os
 import random
 import struct
@@ -49,6 +50,14 @@ def windows(pairs, length, kind=8):
                 content[field].append(struct.pack(f"<{len(values)}{code}", *values))
         first += len(documents)
     return content
+
+
+def groups(parts, length):
+    """How many windows begin in each of these parts of one sequence of documents, of those that have any."""
+    ends = list(itertools.accumulate(sum(map(len, documents)) for documents in parts))
+    count = (ends[-1] - 1) // length
+    begun = [min(count, -(-end // length)) for end in ends]
+    return [now - before for before, now in zip([0, *begun], begun) if now > before]
 
 
 def serve(pairs, length, kind=8, **options):
