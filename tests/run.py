@@ -30,10 +30,10 @@ DELIVERY = [
 ]  # fmt: skip
 # Those that run on a real GPU besides: tests of GPUs themselves, and of formats, ragged fields, views and mixes.
 WITH_GPU = [
-    "test_gpu", "test_gpu_images", "test_gpu_kill", "test_arrow", "test_compressed", "test_folder", "test_folder_csv",
-    "test_images", "test_megatron", "test_mix", "test_mix_folder", "test_mix_ragged", "test_parquet", "test_pyarrow",
-    "test_ragged", "test_ragged_errors", "test_ragged_tokens", "test_replace", "test_tar", "test_transform",
-    "test_views", "test_weights", "test_window",
+    "test_gpu", "test_gpu_images", "test_gpu_kill", "test_arrow", "test_arrow_windows", "test_compressed",
+    "test_folder", "test_folder_csv", "test_images", "test_megatron", "test_mix", "test_mix_folder", "test_mix_ragged",
+    "test_packed_lists", "test_parquet", "test_pyarrow", "test_ragged", "test_ragged_errors", "test_ragged_tokens",
+    "test_replace", "test_tar", "test_transform", "test_views", "test_weights", "test_window",
 ]  # fmt: skip
 # The tests of the Python package whose outcome depends on the framework, and those that are useful on a GPU.
 PYTHON_WITH_TORCH = [
@@ -47,7 +47,7 @@ WITH_PACKAGE = {
     "test_image_cache": "images",
     "test_image_cache_disk": "images", "test_image_jpeg": "pillow", "test_image_png": "pillow", "test_image_resize": "pillow",
     "test_image_webp": "pillow", "test_images": "images", "test_images_broken": "images", "test_images_documents": "images",
-    "test_metrics": "prometheus", "test_parquet": "pyarrow", "test_pyarrow": "pyarrow",
+    "test_metrics": "prometheus", "test_packed_lists": "pyarrow", "test_parquet": "pyarrow", "test_pyarrow": "pyarrow",
     "test_verify_blocks": "pyarrow",
 }  # fmt: skip
 running = set()  # session leaders of the running programs

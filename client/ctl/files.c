@@ -89,7 +89,9 @@ static int check_fields(struct files *files, const struct feed_description *desc
         if (column->known) {
             files->fields[i].transformed = column->transformed;
             err = files_index_check(&files->index, i, array, samples, files->path_count, error);
-            if (!err && column->kind == FEEDD__COLUMN__KIND__BLOCKS && !column->transformed)
+            const bool blocks = column->kind == FEEDD__COLUMN__KIND__BLOCKS ||
+                                (column->kind == FEEDD__COLUMN__KIND__WINDOWS && column->block_count);
+            if (!err && blocks && !column->transformed)
                 err = files_blocks_open(&files->blocks, &files->index, column, error);
         } else if (array->ragged) {
             err = error_set(error, -EPROTO, "feedd does not say where the samples of field %s are",
@@ -187,6 +189,13 @@ static int read_beneath(struct files *files, uint32_t folder, const char *name, 
     return files_fd_read(fd, path, 0, bytes, count, error);
 }
 
+// For messages. Its file exists.
+static const char *name_block(struct files *files, const struct index_block *block) {
+    snprintf(files->opened, sizeof files->opened, "the block at offset %" PRIu64 " of %s, decoded,",
+             block->stored[0].offset, files->paths[block->file]);
+    return files->opened;
+}
+
 // A sample in a block, which is decoded unless it is plain.
 static int read_in_block(struct files *files, const struct files_column *column, uint64_t sample, void *bytes,
                          size_t count, const char **path, uint64_t *offset, struct error *error) {
@@ -205,8 +214,7 @@ static int read_in_block(struct files *files, const struct files_column *column,
     *offset = plain ? begin + place.offset : place.offset;
     if (plain)
         return read_file(files, part->file, *offset, bytes, stored, error);
-    snprintf(files->opened, sizeof files->opened, "the block at offset %" PRIu64 " of %s, decoded,", begin,
-             name);
+    name_block(files, &place.block);
     if (!stored)
         return 0;
     const uint8_t *decoded;
@@ -217,13 +225,78 @@ static int read_in_block(struct files *files, const struct files_column *column,
     return err;
 }
 
+// A part of a window.
+struct stretch {
+    bool in_block;
+    struct files_block_place place; // if so
+    uint32_t file;
+    uint64_t offset; // in the file, or in what the block becomes
+    uint32_t bytes;
+};
+
+// The one that begins with byte `from` of a window, with at most `most` bytes.
+static int find_stretch(const struct files *files, const struct files_column *column, uint64_t sample,
+                        uint64_t from, uint64_t most, struct stretch *stretch, struct error *error) {
+    const uint64_t at = sample * find_part(&files->whole, sample)->record_bytes + from;
+    struct files_extent extent;
+    int err = files_index_stretch(&files->index, column, at, most, &extent, error);
+    if (err)
+        return err;
+    *stretch = (struct stretch){.file = extent.file, .offset = extent.offset, .bytes = extent.bytes};
+    if (column->block_count) {
+        struct files_block_place *place = &stretch->place;
+        err = files_blocks_at(&files->blocks, &files->index, extent.file, extent.offset, extent.bytes, place,
+                              error);
+        if (err)
+            return err;
+        stretch->file = place->block.file;
+        stretch->in_block = place->block.codec != BLOCK_PLAIN;
+        stretch->offset += stretch->in_block ? 0 : place->block.stored[0].offset;
+    }
+    return stretch->file < files->path_count
+               ? 0
+               : error_set(error, -EPROTO, "the index that feedd sends names a file that does not exist");
+}
+
+static int read_stretch(struct files *files, const struct stretch *stretch, void *bytes,
+                        struct error *error) {
+    const char *path = files->paths[stretch->file];
+    const uint8_t *decoded;
+    if (!stretch->in_block)
+        return read_file(files, stretch->file, stretch->offset, bytes, stretch->bytes, error);
+    int fd = descriptor_of(files, stretch->file, error);
+    int err = fd < 0 ? fd : files_blocks_decode(&files->blocks, &stretch->place, fd, path, &decoded, error);
+    if (!err)
+        memcpy(bytes, decoded + stretch->offset, stretch->bytes);
+    return err;
+}
+
+// files_find_byte says where each byte lies.
+static int read_window(struct files *files, const struct files_column *column, uint64_t sample, void *bytes,
+                       size_t count, struct error *error) {
+    for (uint64_t from = 0; from < count;) {
+        struct stretch stretch;
+        int err = find_stretch(files, column, sample, from, count - from, &stretch, error);
+        if (!err)
+            err = read_stretch(files, &stretch, (uint8_t *)bytes + from, error);
+        if (err)
+            return err;
+        from += stretch.bytes;
+    }
+    return 0;
+}
+
 // A field of which the index says where its samples are, or what they are.
 static int read_indexed(struct files *files, const struct files_column *column, uint64_t sample, void *bytes,
                         size_t count, const char **path, uint64_t *offset, struct error *error) {
+    *path = "";
+    *offset = 0;
     if (column->kind == FEEDD__COLUMN__KIND__WITHIN) {
         *path = "feedd's index";
         return files_index_within(&files->index, column, sample, bytes, count, offset, error);
     }
+    if (column->kind == FEEDD__COLUMN__KIND__WINDOWS)
+        return read_window(files, column, sample, bytes, count, error);
     if (column->kind == FEEDD__COLUMN__KIND__BLOCKS)
         return read_in_block(files, column, sample, bytes, count, path, offset, error);
     if (column->kind != FEEDD__COLUMN__KIND__EXTENTS && column->kind != FEEDD__COLUMN__KIND__PATHS) {
@@ -261,4 +334,17 @@ int files_read(struct files *files, uint32_t field, uint64_t sample, void *bytes
     *path = files->paths[part->file];
     *offset = part->data_offset + (sample - part->first_sample) * part->record_bytes;
     return read_file(files, part->file, *offset, bytes, count, error);
+}
+
+void files_find_byte(struct files *files, uint32_t field, uint64_t sample, uint64_t at, const char **path,
+                     uint64_t *offset) {
+    const struct files_column *column = &files->index.columns[field];
+    struct stretch stretch;
+    if (!column->known || column->kind != FEEDD__COLUMN__KIND__WINDOWS ||
+        find_stretch(files, column, sample, at, 1, &stretch, NULL)) {
+        *offset += at;
+        return;
+    }
+    *path = stretch.in_block ? name_block(files, &stretch.place.block) : files->paths[stretch.file];
+    *offset = stretch.offset;
 }

@@ -116,6 +116,18 @@ int files_blocks_find(const struct files_blocks *blocks, const struct files_inde
     return 0;
 }
 
+int files_blocks_at(const struct files_blocks *blocks, const struct files_index *index, uint32_t number,
+                    uint64_t offset, uint32_t bytes, struct files_block_place *place, struct error *error) {
+    if (number >= blocks->count)
+        return error_set(error, -EBADMSG, "feedd's index has a window in a block that does not exist");
+    const struct index_block block = block_at(blocks, index, number);
+    if (!block_is_sound(&block, INT64_MAX) || offset > block.decoded || bytes > block.decoded - offset)
+        return error_set(error, -EBADMSG,
+                         "feedd's index has a window outside of its block, or in one that cannot be decoded");
+    *place = (struct files_block_place){.block = block, .number = number, .offset = offset, .bytes = bytes};
+    return 0;
+}
+
 // ---- Decoding --------------------------------------------------------------------------------------
 
 static int read_stored(const struct index_block *block, int fd, const char *path, uint8_t *stored,

@@ -34,8 +34,8 @@ struct files_block_place {
     uint32_t bytes;  // of the sample, in what it becomes
 };
 
-// Of a column of kind BLOCKS that has been checked. Other columns of the dataset have the same blocks. To be closed,
-// also on failure.
+// Of a column of kind BLOCKS, or of kind WINDOWS with blocks, that has been checked. Other columns of the dataset have
+// the same blocks. To be closed, also on failure.
 int files_blocks_open(struct files_blocks *blocks, const struct files_index *index,
                       const struct files_column *column, struct error *error);
 void files_blocks_close(struct files_blocks *blocks);
@@ -45,6 +45,11 @@ void files_blocks_close(struct files_blocks *blocks);
 int files_blocks_find(const struct files_blocks *blocks, const struct files_index *index,
                       const struct files_column *column, uint64_t sample, uint32_t file, uint64_t row,
                       struct files_block_place *place, struct error *error);
+
+// Where `bytes` lie at `offset` of block `number`, as the index says of a stretch of windows. -EBADMSG if the block
+// does not have them, or cannot be.
+int files_blocks_at(const struct files_blocks *blocks, const struct files_index *index, uint32_t number,
+                    uint64_t offset, uint32_t bytes, struct files_block_place *place, struct error *error);
 
 // What the block becomes, until the next call. Not of a plain one. `fd` and `path` are its file's.
 int files_blocks_decode(struct files_blocks *blocks, const struct files_block_place *place, int fd,

@@ -14,6 +14,18 @@ struct documents {
     uint64_t starts; // offset in the index of where each begins, in tokens
 };
 
+// The start of a column of WINDOWS, and one stretch, of which `count` follow.
+struct windows {
+    uint64_t bytes; // of the sequence
+    uint64_t count;
+};
+struct stretch {
+    uint64_t first; // byte of the sequence that it begins with
+    uint64_t offset;
+    uint32_t file;
+    uint32_t reserved;
+};
+
 // ---- Asking ----------------------------------------------------------------------------------------
 
 int files_index_take(struct files_index *index, uint32_t field_count, const Feedd__Answer *page,
@@ -21,7 +33,7 @@ int files_index_take(struct files_index *index, uint32_t field_count, const Feed
     for (size_t i = 0; i < page->n_columns; i++) {
         const Feedd__Column *row = page->columns[i];
         if (row->field >= field_count || row->kind < FEEDD__COLUMN__KIND__EXTENTS ||
-            row->kind > FEEDD__COLUMN__KIND__BLOCKS)
+            row->kind > FEEDD__COLUMN__KIND__WINDOWS)
             return error_set(error, -EPROTO, "feedd describes an index that this version does not know");
         index->known = true;
         index->columns[row->field] = (struct files_column){.known = true,
@@ -33,7 +45,8 @@ int files_index_take(struct files_index *index, uint32_t field_count, const Feed
                                                            .pad = row->pad,
                                                            .text = row->text,
                                                            .blocks = row->blocks,
-                                                           .block_count = row->block_count};
+                                                           .block_count = row->block_count,
+                                                           .across = row->across};
     }
     return 0;
 }
@@ -95,8 +108,24 @@ static struct documents documents_of(const struct files_index *index, const stru
     return documents;
 }
 
+static struct windows windows_of(const struct files_index *index, const struct files_column *column) {
+    struct windows windows;
+    memcpy(&windows, (const uint8_t *)index->words + column->offset, sizeof windows);
+    return windows;
+}
+
+static bool holds_windows(const struct files_index *index, const struct files_column *column) {
+    if (!holds(index, column->offset, 1, sizeof(struct windows)))
+        return false;
+    const struct windows windows = windows_of(index, column);
+    return (!column->block_count || holds_blocks(index, column)) && windows.count &&
+           holds(index, column->offset + sizeof windows, windows.count, sizeof(struct stretch));
+}
+
 static bool holds_documents(const struct files_index *index, const struct files_column *column,
                             uint64_t files) {
+    if (column->across)
+        files = 1;
     if (!holds(index, column->offset, files, sizeof(struct documents)))
         return false;
     for (uint32_t file = 0; file < files; file++) {
@@ -127,6 +156,8 @@ int files_index_check(const struct files_index *index, uint32_t field, const str
                 (!blocks || holds_blocks(index, column));
     else if (column->kind == FEEDD__COLUMN__KIND__VALUES)
         right = right && holds(index, column->offset, samples, bytes);
+    else if (column->kind == FEEDD__COLUMN__KIND__WINDOWS)
+        right = right && holds_windows(index, column);
     else
         right = right && holds_documents(index, column, files);
     return right ? 0
@@ -174,6 +205,36 @@ int files_index_within(const struct files_index *index, const struct files_colum
     return 0;
 }
 
+static struct stretch stretch_of(const struct files_index *index, const struct files_column *column,
+                                 uint64_t number) {
+    struct stretch stretch;
+    memcpy(&stretch,
+           (const uint8_t *)index->words + column->offset + sizeof(struct windows) + number * sizeof stretch,
+           sizeof stretch);
+    return stretch;
+}
+
+int files_index_stretch(const struct files_index *index, const struct files_column *column, uint64_t at,
+                        uint64_t most, struct files_extent *stretch, struct error *error) {
+    const struct windows windows = windows_of(index, column);
+    uint64_t low = 0, high = windows.count;
+    while (high - low > 1) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (stretch_of(index, column, middle).first <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    const struct stretch found = stretch_of(index, column, low);
+    const uint64_t end = low + 1 < windows.count ? stretch_of(index, column, low + 1).first : windows.bytes;
+    if (at < found.first || at >= end)
+        return error_set(error, -EPROTO, "the index that feedd sends does not say where all windows lie");
+    *stretch = (struct files_extent){.offset = found.offset + (at - found.first),
+                                     .file = found.file,
+                                     .bytes = (uint32_t)min_u64(min_u64(end - at, most), UINT32_MAX)};
+    return 0;
+}
+
 // How many of them begin at that token or before.
 static uint64_t begun(const uint64_t *starts, uint64_t count, uint64_t token) {
     uint64_t low = 0;
@@ -193,6 +254,10 @@ uint64_t files_index_values(const struct files_index *index, const struct files_
         const uint64_t offset = column->offset + sample * column->bytes;
         memcpy(values, (const uint8_t *)index->words + offset, column->bytes);
         return offset;
+    }
+    if (column->across) {
+        file = 0;
+        window = sample;
     }
     const struct documents documents = documents_of(index, column, file);
     const uint64_t *starts = index->words + documents.starts / sizeof *starts;

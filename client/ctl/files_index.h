@@ -16,7 +16,8 @@ struct files_column {
     uint64_t bytes;               // of the field in one sample, unless it is ragged
     uint64_t pad;                 // a value, repeated until it has 8 bytes
     uint64_t text;                // of kinds WITHIN and PATHS: what offsets in the index count from
-    uint64_t blocks, block_count; // of kind BLOCKS: offset in the index of the blocks
+    uint64_t blocks, block_count; // of kinds BLOCKS and WINDOWS: offset in the index of the blocks
+    bool across;                  // of kinds POSITIONS and DOCUMENTS: windows extend across files
 };
 
 struct files_index {
@@ -56,6 +57,11 @@ int files_index_within(const struct files_index *index, const struct files_colum
 // ... of kind PATHS: the path of a sample's file. NULL: the index has none there.
 const char *files_index_path(const struct files_index *index, const struct files_column *column,
                              uint64_t sample);
+
+// ... of kind WINDOWS: where byte `at` of the sequence lies, and at most `most` bytes from there on. The file, or
+// block, is any number. -EPROTO: the index has that byte nowhere.
+int files_index_stretch(const struct files_index *index, const struct files_column *column, uint64_t at,
+                        uint64_t most, struct files_extent *stretch, struct error *error);
 
 // ... of any other kind: writes the field of one sample, number `window` among those of its file. Returns the offset in
 // the index of what was read.

@@ -186,10 +186,11 @@ static int check_field(struct verify *verify, struct files *files, const struct 
         at++;
     if (at == got.count)
         return 0;
+    files_find_byte(files, field, stored, at, &path, &offset);
     return wrong(error, batch,
                  "field %s of sample %" PRIu64 " (number %" PRIu64
                  " of the batch) differs at byte %zu: %u was delivered, %s has %u at offset %" PRIu64,
-                 array->name, sample, i, at, got.bytes[at], path, verify->bytes[at], offset + at);
+                 array->name, sample, i, at, got.bytes[at], path, verify->bytes[at], offset);
 }
 
 // Whether sample `i` of the batch has the bytes that `files` have as `stored`.

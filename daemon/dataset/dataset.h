@@ -66,11 +66,12 @@ enum column_kind {
     COLUMN_EXTENTS, // struct index_extent: the loader reads the bytes
     COLUMN_VALUES,  // the values themselves, one after another
     COLUMN_TEXT,    // struct index_extent: the bytes lie in the index itself, at `offset` of its text
-    // Of windows of tokens, made from struct index_documents, one per file of the stream: for each token its place in
-    // its document, and its document's number. i32.
+    // Of windows of tokens, made from struct index_documents, one per file of the stream, or one for all if windows
+    // extend across files: for each token its place in its document, and its document's number. i32.
     COLUMN_POSITIONS,
     COLUMN_DOCUMENTS,
-    COLUMN_BLOCKS, // struct index_extent: the bytes lie in a block, which the loader decodes
+    COLUMN_BLOCKS,  // struct index_extent: the bytes lie in a block, which the loader decodes
+    COLUMN_WINDOWS, // one struct index_windows: the loader reads or decodes the stretches that windows lie in
 };
 
 // Where the documents of one file begin.
@@ -80,6 +81,24 @@ struct index_documents {
     // Offset in the index of u64[count]: where each begins, in tokens, in order; the first is 0.
     uint64_t starts;
 };
+
+// Tokens that lie in stretches of files or blocks, which together are one sequence, from file to file. A window begins
+// `record_bytes` of the stream after the one before it. `count` struct index_stretch follow.
+struct index_windows {
+    uint64_t bytes; // of the sequence
+    uint64_t count; // at least 1
+};
+
+// It extends to where the next one begins in the sequence, and is not empty.
+struct index_stretch {
+    uint64_t first;  // byte of the sequence that it begins with; rises from 0
+    uint64_t offset; // in the file, or in what the block becomes
+    uint32_t file;   // in the layout; if that has blocks, the number of a block
+    uint32_t reserved;
+};
+
+// That one window lies in: a read or a block each.
+#define DATASET_MAX_STRETCHES 1024u
 
 // One field of a dataset that has an index.
 struct dataset_column {
@@ -93,7 +112,8 @@ struct dataset_column {
     uint64_t pad;    // a value, repeated until it has 8 bytes
     uint64_t mean;   // where they differ in size: of a sample, rounded up
     uint32_t varies; // they differ, and a stage makes samples of one shape of them: images that are decoded
-    uint32_t reserved;
+    // Of windows that extend across files: the most stretches that one of them lies in. 0: each lies in one file.
+    uint32_t stretches;
 };
 
 // The table of blocks, a struct index_block each, which follows the columns of an index.

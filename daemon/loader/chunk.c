@@ -17,6 +17,8 @@
 static uint64_t most_requests(const struct chunk_segment *segment, bool direct) {
     uint64_t parts =
         segment->bytes <= READER_MAX_BYTES ? 1 : segment->bytes / (READER_MAX_BYTES - CHUNK_CUT) + 1;
+    if (segment->column && segment->column->kind == COLUMN_WINDOWS)
+        parts += segment->column->stretches;
     return direct ? parts * 3 : parts; // a direct read may be cut into head, middle and tail
 }
 

@@ -3,21 +3,33 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "daemon/loader/chunk_windows.h"
 
 struct chunk_block_sample {
     uint32_t block, member;
 };
 
+// That a sample of the segment may lie in.
+static uint64_t most_blocks(const struct chunk_plan *plan, const struct chunk_segment *segment) {
+    const struct dataset_column *column = segment->column;
+    if (column && column->kind == COLUMN_WINDOWS)
+        return plan->parts[segment->part].layout->blocks.count ? column->stretches : 0;
+    return column && column->kind == COLUMN_BLOCKS;
+}
+
 bool chunk_blocks_init(struct chunk_plan *plan) {
-    uint64_t columns = 0;
-    for (uint32_t i = 0; i < plan->segment_count; i++)
-        columns += plan->segments[i].column && plan->segments[i].column->kind == COLUMN_BLOCKS;
-    if (!columns)
+    uint64_t all = 0, most = 0;
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        const uint64_t blocks = most_blocks(plan, &plan->segments[i]);
+        all += blocks;
+        most = max_u64(most, blocks);
+    }
+    if (!all)
         return true;
     // Pages that are never touched cost no memory.
-    plan->needs = calloc(columns * plan->capacity, sizeof *plan->needs);
-    plan->need_samples = calloc(columns * plan->capacity, sizeof *plan->need_samples);
-    plan->block_samples = calloc(plan->capacity, sizeof *plan->block_samples);
+    plan->needs = calloc(all * plan->capacity, sizeof *plan->needs);
+    plan->need_samples = calloc(all * plan->capacity, sizeof *plan->need_samples);
+    plan->block_samples = calloc(most * plan->capacity, sizeof *plan->block_samples);
     return plan->needs && plan->need_samples && plan->block_samples;
 }
 
@@ -31,10 +43,8 @@ void chunk_blocks_begin(struct chunk_plan *plan) {
     plan->block_sample_count = 0;
 }
 
-void chunk_blocks_add(struct chunk_plan *plan, const struct chunk_segment *segment, uint32_t member) {
-    const uint64_t sample = chunk_stored_sample(plan, segment, member);
-    plan->block_samples[plan->block_sample_count++] =
-        (struct chunk_block_sample){chunk_index_extent(plan, segment, sample)->file, member};
+void chunk_blocks_add(struct chunk_plan *plan, uint32_t block, uint32_t member) {
+    plan->block_samples[plan->block_sample_count++] = (struct chunk_block_sample){block, member};
 }
 
 static int compare(const void *left, const void *right) {
@@ -65,10 +75,28 @@ void chunk_blocks_end(struct chunk_plan *plan, uint32_t segment) {
     }
 }
 
+// What the window has of the block.
+static void copy_of_window(const struct chunk_plan *plan, const struct chunk_need *need, uint32_t member,
+                           const uint8_t *decoded) {
+    const struct chunk_segment *segment = &plan->segments[need->segment];
+    const uint64_t sample = chunk_stored_sample(plan, segment, member);
+    for (uint64_t from = 0; from < segment->bytes;) {
+        const struct chunk_stretch stretch = chunk_window_stretch(plan, segment, sample, from);
+        if (stretch.coded && stretch.block == need->block)
+            memcpy(chunk_extent_address(segment->extents, member) + from, decoded + stretch.offset,
+                   stretch.bytes);
+        from += stretch.bytes;
+    }
+}
+
 void chunk_blocks_copy(const struct chunk_plan *plan, const struct chunk_need *need, const uint8_t *decoded) {
     const struct chunk_segment *segment = &plan->segments[need->segment];
     for (uint32_t i = 0; i < need->sample_count; i++) {
         const uint32_t member = plan->need_samples[need->first_sample + i];
+        if (segment->column->kind == COLUMN_WINDOWS) {
+            copy_of_window(plan, need, member, decoded);
+            continue;
+        }
         const struct index_extent *extent =
             chunk_index_extent(plan, segment, chunk_stored_sample(plan, segment, member));
         memcpy(chunk_extent_address(segment->extents, member), decoded + extent->offset,

@@ -11,7 +11,7 @@ void chunk_blocks_free(struct chunk_plan *plan);
 
 // The samples of one segment, one after another, and what they need.
 void chunk_blocks_begin(struct chunk_plan *plan);
-void chunk_blocks_add(struct chunk_plan *plan, const struct chunk_segment *segment, uint32_t member);
+void chunk_blocks_add(struct chunk_plan *plan, uint32_t block, uint32_t member);
 void chunk_blocks_end(struct chunk_plan *plan, uint32_t segment);
 
 // Copies the samples of a need out of its block, which has become `decoded`.

@@ -6,6 +6,7 @@
 #include "base/sizes.h"
 #include "daemon/loader/chunk_blocks.h"
 #include "daemon/loader/chunk_values.h"
+#include "daemon/loader/chunk_windows.h"
 
 // A direct read of this many bytes with unaligned ends is worth three requests: its middle then needs no copy.
 #define DIRECT_CUT_BYTES (64u << 10)
@@ -14,11 +15,25 @@ static inline uint32_t file_index(const struct chunk_builder *builder) {
     return (uint32_t)(builder->file - builder->plan->layout->files);
 }
 
+// Where byte `from` of a window is, and how many of its bytes lie there; leaves its file in builder->file.
+static struct chunk_stretch locate_window(struct chunk_builder *builder, const struct chunk_segment *segment,
+                                          uint64_t sample, uint64_t from) {
+    const struct chunk_stretch stretch = chunk_window_stretch(builder->plan, segment, sample, from);
+    builder->file = &builder->plan->layout->files[stretch.file];
+    builder->number = stretch.file;
+    return stretch;
+}
+
 // The file offset of the segment of a sample; leaves its file in builder->file, and its bytes.
 static inline uint64_t locate(struct chunk_builder *builder, const struct chunk_segment *segment,
                               uint64_t sample) {
     const struct dataset_layout *layout = builder->plan->layout;
     builder->bytes = segment->bytes;
+    if (segment->column && segment->column->kind == COLUMN_WINDOWS) {
+        const struct chunk_stretch stretch = locate_window(builder, segment, sample, 0);
+        builder->parted = stretch.coded || stretch.bytes < segment->bytes;
+        return stretch.offset;
+    }
     if (segment->column) {
         const struct chunk_place place = chunk_find_place(builder->plan, segment, sample);
         builder->file = &layout->files[place.file];
@@ -149,22 +164,57 @@ static void cut_direct(struct chunk_builder *builder) {
         add_copy(builder, &whole, middle_end, whole.bytes);
 }
 
-// A sample of more than READER_MAX_BYTES.
-static void build_large(struct chunk_builder *builder, uint32_t index, uint64_t offset, uint32_t position) {
+// Bytes `from`..`end` of a sample, which lie at `offset`.
+static void build_range(struct chunk_builder *builder, uint32_t index, uint64_t offset, uint32_t position,
+                        uint64_t from, uint64_t end) {
     const struct chunk_segment *segment = &builder->plan->segments[index];
     uint32_t member = builder->plan->members[position];
-    for (uint64_t from = 0, to; from < builder->bytes; from = to) {
-        to = builder->bytes;
+    for (uint64_t to; from < end; offset += to - from, from = to) {
+        to = end;
         if (to - from > READER_MAX_BYTES)
-            to = (offset + from + READER_MAX_BYTES) / CHUNK_CUT * CHUNK_CUT - offset;
-        struct read_request *request = start_request(builder, index, offset + from, position);
+            to = from + (offset + READER_MAX_BYTES) / CHUNK_CUT * CHUNK_CUT - offset;
+        struct read_request *request = start_request(builder, index, offset, position);
         add_part(builder, request, segment, member, from, to);
         cut_direct(builder);
     }
 }
 
+// The stretches of a window: those of files are read, and blocks are needed.
+static void build_stretches(struct chunk_builder *builder, uint32_t index, uint32_t position) {
+    const struct chunk_segment *segment = &builder->plan->segments[index];
+    const uint32_t member = builder->plan->members[position];
+    const uint64_t sample = chunk_stored_sample(builder->plan, segment, member);
+    for (uint64_t from = 0, to; from < builder->bytes; from = to) {
+        const struct chunk_stretch stretch = locate_window(builder, segment, sample, from);
+        to = from + stretch.bytes;
+        if (stretch.coded)
+            chunk_blocks_add(builder->plan, stretch.block, member);
+        else
+            build_range(builder, index, stretch.offset, position, from, to);
+    }
+}
+
+// A sample of more than READER_MAX_BYTES, or in several places.
+static void build_large(struct chunk_builder *builder, uint32_t index, uint64_t offset, uint32_t position) {
+    if (builder->parted)
+        build_stretches(builder, index, position);
+    else
+        build_range(builder, index, offset, position, 0, builder->bytes);
+}
+
+// Of a column of blocks: the one that a sample lies in.
+static uint32_t block_of(const struct chunk_plan *plan, const struct chunk_segment *segment,
+                         uint32_t member) {
+    return chunk_index_extent(plan, segment, chunk_stored_sample(plan, segment, member))->file;
+}
+
+// Whether its samples lie in files.
+static bool is_read(const struct dataset_column *column) {
+    return column->kind == COLUMN_EXTENTS || column->kind == COLUMN_BLOCKS || column->kind == COLUMN_WINDOWS;
+}
+
 static void start_segment(struct chunk_builder *builder, const struct chunk_segment *segment) {
-    builder->in_block = false;
+    builder->in_block = builder->parted = false;
     builder->file = &builder->plan->layout->files[segment->stream->first_file];
 }
 
@@ -172,8 +222,7 @@ void chunk_build_segment(struct chunk_builder *builder, uint32_t index, bool mer
     const struct chunk_plan *plan = builder->plan;
     const struct chunk_segment *segment = &plan->segments[index];
     struct read_request *open = NULL;
-    if (segment->column && segment->column->kind != COLUMN_EXTENTS &&
-        segment->column->kind != COLUMN_BLOCKS) {
+    if (segment->column && !is_read(segment->column)) {
         chunk_make_values(plan, segment);
         return;
     }
@@ -197,10 +246,10 @@ void chunk_build_segment(struct chunk_builder *builder, uint32_t index, bool mer
                 cut_direct(builder);
             open = NULL; // as below
             if (builder->bytes)
-                chunk_blocks_add(builder->plan, segment, member);
+                chunk_blocks_add(builder->plan, block_of(plan, segment, member), member);
             continue;
         }
-        if (builder->bytes == 0 || builder->bytes > READER_MAX_BYTES) {
+        if (builder->bytes == 0 || builder->bytes > READER_MAX_BYTES || builder->parted) {
             if (open)
                 cut_direct(builder);
             open = NULL; // a request serves neighbours in plan->members

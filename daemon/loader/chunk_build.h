@@ -21,6 +21,7 @@ struct chunk_builder {
     const struct dataset_file *file; // of the sample looked at last
     uint32_t number;                 // of that file, if the segment is a column
     bool in_block;                   // it lies in a block, which is not read for it alone
+    bool parted;                     // it is a window in several stretches, or in one of a block
     uint64_t bytes;                  // of its segment
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "daemon/loader/chunk_varying.h"
+#include "daemon/loader/chunk_windows.h"
 #include "shm/stats.h"
 
 struct staging {
@@ -37,6 +38,13 @@ static void find_place(const struct staging *staging, uint64_t sample, struct ch
         const struct chunk_place place = chunk_find_place(plan, segment, sample);
         refusal->file = place.number;
         refusal->offset = place.offset;
+        return;
+    }
+    if (segment->column && segment->column->kind == COLUMN_WINDOWS) {
+        const struct chunk_stretch stretch = chunk_window_stretch(plan, segment, sample, 0);
+        refusal->file = stretch.file;
+        refusal->offset =
+            stretch.coded ? chunk_blocks(plan, segment)[stretch.block].stored[0].offset : stretch.offset;
         return;
     }
     const struct dataset_stream *stream = segment->stream;

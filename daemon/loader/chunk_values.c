@@ -90,10 +90,14 @@ static void make_windows(const struct chunk_plan *plan, const struct chunk_segme
     for (uint32_t i = 0; i < part->member_count; i++) {
         uint32_t member = plan->members[part->first_member + i];
         uint64_t sample = chunk_stored_sample(plan, segment, member);
-        file = dataset_find_file(plan->layout, stream, sample, file);
-        const struct index_documents *documents = &of_files[file - stream->first_file];
+        const struct index_documents *documents = of_files;
+        uint64_t window = sample;
+        if (!column->stretches) {
+            file = dataset_find_file(plan->layout, stream, sample, file);
+            documents = &of_files[file - stream->first_file];
+            window -= plan->layout->files[file].first_sample;
+        }
         const uint64_t *starts = (const uint64_t *)(const void *)(index + documents->starts);
-        uint64_t window = sample - plan->layout->files[file].first_sample;
         int32_t *to = (int32_t *)(void *)chunk_extent_address(segment->extents, member);
         make_window(documents, starts, window * (tokens - 1), tokens, column->kind == COLUMN_POSITIONS, to);
     }

@@ -4,7 +4,7 @@ import struct
 
 import arrow_writer as arrow
 
-COMPLETE, TWO = 1, 2
+COMPLETE, TWO, BOUNDARIES = 1, 2, 4
 
 
 def columns():
@@ -70,6 +70,11 @@ def seeds():
         packed = arrow.stream(columns(), [batch(codec), batch()])
         yield f"compressed-{name}", bytes([0]) + text + packed
         yield f"compressed-lists-{name}", bytes([0]) + lines("i16[] @ l", "f32[2] @ f", "bytes @ a.c", "") + packed
+        yield f"packed-{name}", bytes([2 << 3 | BOUNDARIES]) + lines("i16[] @ l", "", pad="") + packed
+    for pack in (1, 3):
+        yield f"packed-{pack}", bytes([pack << 3]) + lines("i16[] @ l", "", pad="") + stream
+        yield f"packed-two-{pack}", bytes([pack << 3 | TWO | BOUNDARIES]) + lines("i16[] @ l", "", pad="") + stream * 2
+    yield "packed-bytes", bytes([4 << 3]) + lines("bytes @ s", "", pad="") + stream
     yield "cut", bytes([0]) + text + stream[:-100]
     legacy = arrow.framed(arrow.message(arrow.SCHEMA, arrow.schema(columns())), continuation=False)
     yield "legacy", bytes([0]) + text + legacy + batch() + bytes(4)

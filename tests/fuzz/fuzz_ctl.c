@@ -53,6 +53,15 @@ static void find_in_block(const struct files *files, const struct files_column *
         FUZZ_CHECK(place.offset <= place.block.decoded && place.bytes <= place.block.decoded - place.offset);
 }
 
+static void find_window(const struct files *files, const struct files_column *column, uint64_t sample) {
+    struct files_extent stretch;
+    struct error error = {0};
+    if (files_index_stretch(&files->index, column, sample * FIELD_BYTES, FIELD_BYTES, &stretch, &error))
+        FUZZ_CHECK(*error.text);
+    else
+        FUZZ_CHECK(stretch.bytes >= 1 && stretch.bytes <= FIELD_BYTES);
+}
+
 // What the index says of a sample, as far as that takes no file.
 static void read_indexed(struct files *files, uint64_t sample) {
     for (uint32_t field = 0; field < files->field_count; field++) {
@@ -72,6 +81,9 @@ static void read_indexed(struct files *files, uint64_t sample) {
             break;
         case FEEDD__COLUMN__KIND__BLOCKS:
             find_in_block(files, column, sample);
+            break;
+        case FEEDD__COLUMN__KIND__WINDOWS:
+            find_window(files, column, sample);
             break;
         default:
             if (files_read(files, field, sample, bytes, sizeof bytes, &path, &offset, &error))

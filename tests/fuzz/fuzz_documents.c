@@ -8,6 +8,7 @@
 #include "daemon/source/build/index_writer.h"
 #include "daemon/source/source.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/window_check.h"
 
 #define INDEX_FD 200
 #define DATA_FD  201
@@ -49,23 +50,6 @@ static void remove_files(void) {
         rmdir(folder);
 }
 
-// Each list follows the one before it, and rises from 0 to the end of the window.
-static void check_boundaries(const struct dataset_layout *layout, const uint8_t *index, uint64_t pack) {
-    const struct index_extent *extents =
-        (const struct index_extent *)(const void *)(index + layout->columns[2].offset);
-    uint64_t at = layout->columns[2].offset + layout->samples * sizeof *extents;
-    for (uint64_t i = 0; i < layout->samples; i++) {
-        const int32_t *list = (const int32_t *)(const void *)(index + extents[i].offset);
-        uint32_t count = extents[i].bytes / (uint32_t)sizeof *list;
-        FUZZ_CHECK(extents[i].offset == at && extents[i].bytes % sizeof *list == 0 && count >= 2);
-        at += extents[i].bytes;
-        FUZZ_CHECK(at <= layout->index_bytes && list[0] == 0 && list[count - 1] == (int32_t)pack);
-        for (uint32_t k = 1; k < count; k++)
-            FUZZ_CHECK(list[k - 1] < list[k]);
-    }
-    FUZZ_CHECK(align_up(at, 8) == layout->index_bytes);
-}
-
 // What a loader maps: it takes each window's documents from there, whatever they are.
 static void check_windows(const struct dataset_layout *layout, const uint8_t *index, uint64_t pack) {
     const struct index_documents *documents =
@@ -89,7 +73,7 @@ static void check_windows(const struct dataset_layout *layout, const uint8_t *in
         check_boundaries(layout, index, pack);
 }
 
-static void check_extents(const struct dataset *dataset, const uint8_t *index, bool padded) {
+static void check_documents(const struct dataset *dataset, const uint8_t *index, bool padded) {
     const struct dataset_layout *layout = dataset->layout;
     const struct index_extent *extents =
         (const struct index_extent *)(const void *)(index + layout->columns[0].offset);
@@ -114,7 +98,7 @@ static void check_dataset(const struct dataset *dataset, uint64_t pack, bool pad
     if (pack)
         check_windows(layout, index, pack);
     else
-        check_extents(dataset, index, padded);
+        check_documents(dataset, index, padded);
     FUZZ_CHECK(munmap((void *)index, layout->index_bytes) == 0);
 }
 

@@ -8,6 +8,7 @@
 #include "daemon/source/source.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/index_check.h"
+#include "tests/fuzz/window_check.h"
 
 #define FIRST_FD    200
 #define FILES       2
@@ -17,7 +18,9 @@
 
 enum {
     COMPLETE = 1,
-    TWO = 2
+    TWO = 2,
+    BOUNDARIES = 4,
+    PACK_SHIFT = 3 // with formats of columns, what is left of the flags is `pack`
 };
 
 typedef void complete_t(uint8_t *bytes, size_t count);
@@ -88,10 +91,20 @@ static inline bool lying_open(const struct lying *lying) {
     struct error error = {0};
     int err = source_open_dataset(&lying->config, &dataset, &error);
     FUZZ_CHECK(err ? !dataset && *error.text : dataset != NULL);
-    if (dataset)
+    if (dataset && lying->config.pack)
+        check_windows_across(dataset, lying->config.pack, lying->config.cu_seqlens);
+    else if (dataset)
         check_index(dataset);
     dataset_unref(dataset);
     return !err;
+}
+
+// Of the first field alone.
+static inline void lying_pack(struct lying *lying) {
+    lying->config.pack = lying->flags >> PACK_SHIFT;
+    lying->config.cu_seqlens = lying->config.pack && lying->flags & BOUNDARIES;
+    if (lying->config.pack)
+        lying->config.field_count = 1;
 }
 
 // All of it, for formats with columns.
@@ -99,6 +112,7 @@ static inline int open_columns(const char *format, complete_t *complete, const u
     struct lying lying;
     lying_begin(&lying, format, FIELD_NAMES, data, size);
     lying.config.block_memory = 16 * MIB;
+    lying_pack(&lying);
     int before = fuzz_free_descriptor();
     lying_fill(&lying, complete);
     lying_open(&lying);

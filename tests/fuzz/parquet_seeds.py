@@ -4,7 +4,7 @@ import struct
 
 import parquet_writer as p
 
-COMPLETE, TWO = 1, 2
+COMPLETE, TWO, BOUNDARIES = 1, 2, 4
 WORDS = [b"one", b"", b"three", b"three"]
 
 
@@ -99,5 +99,9 @@ def seeds():
     yield "more", bytes([COMPLETE]) + lines("u8[3] @ f", "bytes @ s", "f64 @ d", "") + footed(more())
     yield "lists", bytes([COMPLETE]) + lines("i16[] @ l", "length @ n", "length @ l", "") + footed(lists())
     yield "lists-2", bytes([COMPLETE]) + lines("i16[] @ l", "length @ n", "") + footed(lists(p.DATA_2, p.SNAPPY))
+    yield "packed", bytes([COMPLETE | 2 << 3]) + lines("i16[] @ l", "", pad="") + footed(lists())
+    boundaries = bytes([COMPLETE | BOUNDARIES | 1 << 3])
+    yield "packed-2", boundaries + lines("i16[] @ l", "", pad="") + footed(lists(p.DATA_2, p.SNAPPY))
+    yield "packed-bytes", bytes([COMPLETE | 1 << 3]) + lines("u8[3] @ f", "", pad="") + footed(more())
     yield "both-kinds", bytes([COMPLETE]) + lines("bytes @ s", "length @ s", "") + footed(both_kinds())
     yield "cut", bytes([0]) + text + flat()[:-100]

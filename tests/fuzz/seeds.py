@@ -339,6 +339,12 @@ def commands():
     documents = [{"field": 0, "kind": 2, "offset": 8, "bytes": 8}, {"field": 1, "kind": 3, "offset": 8, "bytes": 8}]
     yield "documents", indexed(documents, [6 * 8, 0, 2, 32, 0, 50])
     yield "documents-elsewhere", indexed(documents, [6 * 8, 0, 2, 40, 0, 50])
+    across = [{"field": 0, "kind": 7, "offset": 8, "bytes": 8}, {**documents[1], "offset": 72, "across": 1}]
+    stretches = [800, 2, 0, 7, 0, 400, 9, 0, 0, 1, 96, 0]
+    yield "windows-across", indexed(across, [13 * 8, *stretches])
+    yield "windows-elsewhere", indexed(across, [13 * 8, 700, 2, 8, 7, 0, 400, 9, 0, 0, 1, 96, 0])
+    across[0] |= {"blocks": 104, "block_count": 1}
+    yield "windows-in-blocks", indexed(across, [23 * 8, *stretches, *table[:10]])
     file = {"path": "f", "samples": 100, "record_bytes": 16, "extents": [{"bytes": 8}, {"field": 1, "offset": 8, "bytes": 8}]}
     for name, words in (("windows", [2, 3, 0, 30, 60, 100]), ("windows-of-nothing", [2, 2, 0, 0, 100])):
         listed, groups = server("answer", files=[file]), server("answer", groups=words)

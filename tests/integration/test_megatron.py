@@ -1,5 +1,6 @@
 """Pairs of .idx and .bin as Megatron-LM writes them: windows of packed documents, against plain slicing."""
 
+import itertools
 import os
 import random
 import struct
@@ -38,17 +39,25 @@ def some(count, seed=1, most=50, limit=60000):
 
 
 def windows(pairs, length, kind=8):
-    """The fields of every window."""
+    """The fields of every window. `kind` is a number of TYPES, or a code of struct."""
     content = {"tokens": [], "position": [], "document": []}
-    first = 0
+    first, kind = 0, TYPES.get(kind, kind)
     for documents in pairs:
         flat = [(token, place, first + number) for number, d in enumerate(documents) for place, token in enumerate(d)]
         for at in range(0, (len(flat) - 1) // length * length, length):
             window = flat[at : at + length + 1]
-            for field, code, values in zip(content, (TYPES[kind], "i", "i"), zip(*window)):
+            for field, code, values in zip(content, (kind, "i", "i"), zip(*window)):
                 content[field].append(struct.pack(f"<{len(values)}{code}", *values))
         first += len(documents)
     return content
+
+
+def groups(parts, length):
+    """How many windows begin in each of these parts of one sequence of documents, of those that have any."""
+    ends = list(itertools.accumulate(sum(map(len, documents)) for documents in parts))
+    count = (ends[-1] - 1) // length
+    begun = [min(count, -(-end // length)) for end in ends]
+    return [now - before for before, now in zip([0, *begun], begun) if now > before]
 
 
 def serve(pairs, length, kind=8, **options):

@@ -111,7 +111,7 @@ static void columns_of_unknown_kinds_are_refused(void **state) {
     column.field = FIELDS;
     assert_int_equal(files_index_take(&index, FIELDS, &page, &error), -EPROTO);
     column.field = 0;
-    for (int kind = -1; kind <= 7; kind += 8) {
+    for (int kind = -1; kind <= 8; kind += 9) {
         column.kind = (Feedd__Column__Kind)kind;
         assert_int_equal(files_index_take(&index, FIELDS, &page, &error), -EPROTO);
     }
@@ -193,6 +193,64 @@ static void windows_are_made(void **state) {
     files_index_free(&index);
 }
 
+// Of a sequence of 20 bytes: 8 of file 1, and 12 of file 0.
+static void set_windows(struct files_index *index, uint64_t bytes, uint64_t count, uint64_t second) {
+    const uint64_t words[] = {bytes, count, 0, 100, 1, second, 1024, 0};
+    index->columns[1].offset = 8;
+    memcpy(&index->words[1], words, sizeof words);
+}
+
+static void expect_stretch(const struct files_index *index, uint64_t at, uint64_t most, uint32_t file,
+                           uint64_t offset, uint32_t bytes) {
+    struct error error = {0};
+    struct files_extent found;
+    assert_int_equal(files_index_stretch(index, &index->columns[1], at, most, &found, &error), 0);
+    assert_true(found.file == file && found.offset == offset && found.bytes == bytes);
+}
+
+static void windows_across_files_are_found(void **state) {
+    (void)state;
+    struct error error = {0};
+    struct files_extent found;
+    struct files_index index = take(FEEDD__COLUMN__KIND__WINDOWS, 8, 8);
+    const struct files_column *column = &index.columns[1];
+    const struct feed_array array = {.shape = {10}, .bytes = 10 * 8};
+    set_windows(&index, 20, 2, 8);
+    assert_int_equal(files_index_check(&index, 1, &array, SAMPLES, 2, &error), 0);
+    expect_stretch(&index, 0, 8, 1, 100, 8);
+    expect_stretch(&index, 6, 8, 1, 106, 2);
+    expect_stretch(&index, 8, 6, 0, 1024, 6);
+    expect_stretch(&index, 19, 6, 0, 1035, 1);
+    assert_int_equal(files_index_stretch(&index, column, 20, 1, &found, &error), -EPROTO);
+    assert_int_equal(files_index_stretch(&index, column, UINT64_MAX, 1, &found, &error), -EPROTO);
+    set_windows(&index, 20, 2, 30); // beyond the end
+    assert_int_equal(files_index_stretch(&index, column, 30, 1, &found, &error), -EPROTO);
+    index.words[3] = 5; // the first one does not begin with byte 0
+    assert_int_equal(files_index_stretch(&index, column, 4, 1, &found, &error), -EPROTO);
+    static const uint64_t counts[] = {0, WORDS, UINT64_MAX / 24 + 1, UINT64_MAX};
+    for (size_t i = 0; i < COUNT_OF(counts); i++) {
+        set_windows(&index, 20, counts[i], 8);
+        assert_int_equal(files_index_check(&index, 1, &array, SAMPLES, 2, &error), -EPROTO);
+    }
+    index.columns[1].offset = WORDS * 8 - 8;
+    assert_int_equal(files_index_check(&index, 1, &array, SAMPLES, 2, &error), -EPROTO);
+    files_index_free(&index);
+}
+
+// The documents of the first file are then those of all.
+static void documents_of_windows_across_files_are_found(void **state) {
+    (void)state;
+    int32_t made[4];
+    struct error error = {0};
+    struct files_index index = take(FEEDD__COLUMN__KIND__POSITIONS, 48, 16);
+    const struct feed_array array = {.shape = {10}, .bytes = 10 * 16};
+    index.columns[1].across = true;
+    assert_int_equal(files_index_check(&index, 1, &array, SAMPLES, 1000, &error), 0);
+    files_index_values(&index, &index.columns[1], 1, 1, 0, made);
+    assert_memory_equal(made, ((int32_t[]){1, 2, 3, 4}), sizeof made);
+    files_index_free(&index);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_lie_in_the_index),
@@ -202,6 +260,8 @@ int main(void) {
         cmocka_unit_test(bytes_within_the_index_are_found),
         cmocka_unit_test(paths_are_found),
         cmocka_unit_test(windows_are_made),
+        cmocka_unit_test(windows_across_files_are_found),
+        cmocka_unit_test(documents_of_windows_across_files_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

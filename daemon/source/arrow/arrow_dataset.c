@@ -2,8 +2,10 @@
 
 #include <string.h>
 
+#include "daemon/source/arrow/arrow_sequence.h"
 #include "daemon/source/index/crew.h"
 #include "daemon/source/index/indexed_files.h"
+#include "daemon/source/tokens/sequence_kept.h"
 
 struct work {
     struct arrow_fields fields;
@@ -16,8 +18,12 @@ int arrow_dataset_describe(struct builder *builder) {
     return arrow_fields_parse(builder, true, &fields);
 }
 
-static struct index_key key_of(const struct arrow_fields *fields, const char *name, uint32_t version) {
+static struct index_key key_of(const struct dataset_config *config, const struct arrow_fields *fields,
+                               const char *name, uint32_t version) {
     struct index_key key = index_key_add((struct index_key){version, 0}, name, strlen(name) + 1);
+    const uint64_t windows[] = {config->pack, config->cu_seqlens};
+    if (config->pack)
+        key = index_key_add(key, windows, sizeof windows);
     for (uint32_t i = 0; i < fields->count; i++) {
         const struct arrow_want *want = &fields->fields[i];
         const uint32_t type[] = {want->form, want->dtype, want->dimensions};
@@ -59,6 +65,17 @@ static int scan(struct builder *builder, struct indexed_files *files, void *cont
     return 0;
 }
 
+static int make_sequence(struct builder *builder, struct indexed_files *files, void *context) {
+    const struct work *work = context;
+    return arrow_sequence_make(builder, files, &work->fields.fields[0]);
+}
+
+static int take_kept_sequence(struct builder *builder, struct indexed_files *files, void *context,
+                              bool *fits) {
+    (void)context;
+    return sequence_take_kept(builder, files->files, files->count, files->counts, fits);
+}
+
 int arrow_dataset_open(struct builder *builder, const char *name, uint32_t version,
                        arrow_scan_file_t *scan_file) {
     struct indexed_files files CLEANUP(indexed_files_release) = {0};
@@ -70,6 +87,13 @@ int arrow_dataset_open(struct builder *builder, const char *name, uint32_t versi
         return err;
     for (uint32_t i = 0; i < fields->count; i++)
         columns[i] = fields->fields[i].index;
-    const struct indexed_work files_work = {scan, &work, columns, fields->count, fields->row_bytes};
-    return indexed_files_build(builder, &files, key_of(fields, name, version), &files_work);
+    const bool packed = builder->config->pack;
+    const struct indexed_work files_work = {.scan = scan,
+                                            .context = &work,
+                                            .columns = columns,
+                                            .column_count = fields->count,
+                                            .row_bytes = fields->row_bytes,
+                                            .make = packed ? make_sequence : NULL,
+                                            .take_kept = packed ? take_kept_sequence : NULL};
+    return indexed_files_build(builder, &files, key_of(builder->config, fields, name, version), &files_work);
 }

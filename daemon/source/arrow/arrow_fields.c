@@ -6,6 +6,7 @@
 #include "base/sizes.h"
 #include "daemon/source/build/builder_pad.h"
 #include "daemon/source/build/field_words.h"
+#include "daemon/source/tokens/window_fields.h"
 
 #define BLANKS " \t"
 
@@ -86,12 +87,26 @@ static int parse_pad(struct builder *builder, struct arrow_want *want) {
     return builder_pad(builder, want->name, want->dtype, &want->shape[0], &want->index.column.pad);
 }
 
+// The one field of documents that are packed: windows of it are delivered.
+static int parse_documents(struct builder *builder, bool add, struct arrow_want *want) {
+    const bool array = want->form == ARROW_ARRAY && want->dimensions == 1;
+    if ((!may_differ(want) && !array) || want->dtype < DTYPE_U8 || want->dtype > DTYPE_I64)
+        return builder_refuse(
+            builder, -EINVAL, NULL,
+            "found \"%s\", wanted what pack can lay end to end: DTYPE[] or DTYPE[N] of integers,"
+            " or bytes",
+            builder->field->value);
+    want->dimensions = 1;
+    return add ? window_fields_add(builder, want->name, want->dtype, true) : 0;
+}
+
 static int parse_field(struct builder *builder, bool add, struct arrow_fields *fields,
                        struct arrow_want *want) {
     struct dataset_column *column = &want->index.column;
     if (!parse_value(builder->field->value, want))
         return refuse_type(builder, builder->field->value);
-    int err = may_differ(want) ? parse_pad(builder, want) : 0;
+    const bool packed = builder->config->pack;
+    int err = packed ? parse_documents(builder, add, want) : may_differ(want) ? parse_pad(builder, want) : 0;
     if (err)
         return err;
     bool extents = may_differ(want) || want->form == ARROW_ARRAY;
@@ -104,10 +119,18 @@ static int parse_field(struct builder *builder, bool add, struct arrow_fields *f
     want->index.row_offset = (uint32_t)fields->row_bytes;
     fields->row_bytes += extents ? sizeof(struct index_extent) : align_up(column->bytes, sizeof(uint64_t));
     uint32_t index;
+    if (packed)
+        return 0;
     if (add && may_differ(want) && !want->shape[0])
         return builder_add_ragged_field(builder, want->name, want->dtype);
     return add ? builder_add_field(builder, want->name, want->dtype, want->dimensions, want->shape, &index)
                : 0;
+}
+
+static int refuse_fields(struct builder *builder) {
+    builder->key = "pack";
+    return builder_refuse(builder, -EINVAL, NULL, "found %zu fields, wanted one, which has the documents",
+                          builder->config->field_count);
 }
 
 int arrow_fields_parse(struct builder *builder, bool add, struct arrow_fields *fields) {
@@ -115,6 +138,8 @@ int arrow_fields_parse(struct builder *builder, bool add, struct arrow_fields *f
     const char *differing[RING_MAX_FIELDS];
     uint32_t differing_count = 0;
     *fields = (struct arrow_fields){0};
+    if (config->pack && config->field_count != 1)
+        return refuse_fields(builder);
     for (size_t i = 0; i < config->field_count; i++) {
         builder->field = &config->fields[i];
         if (fields->count == RING_MAX_FIELDS)
@@ -130,5 +155,7 @@ int arrow_fields_parse(struct builder *builder, bool add, struct arrow_fields *f
         fields->count++;
     }
     builder->field = NULL;
+    if (config->pack)
+        return 0; // window_fields_add has checked the pads
     return builder_check_pads(builder, differing, differing_count);
 }

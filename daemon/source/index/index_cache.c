@@ -202,6 +202,11 @@ static bool place(const struct index_cache *cache, uint64_t samples, const struc
                   const struct index_field *fields, uint32_t field_count) {
     struct dataset_layout *layout = cache->builder->dataset->layout;
     const uint64_t bytes = head->index_bytes;
+    if (!fields) {
+        layout->index_bytes = bytes;
+        layout->blocks.count = head->blocks;
+        return head->blocks <= BLOCK_MAX_COUNT && !head->coded_columns;
+    }
     if (!may_be_coded(head, fields, field_count) || (layout->folder_count && head->blocks))
         return false;
     builder_index_place(cache->builder, samples, fields, field_count, head->blocks,

@@ -44,8 +44,8 @@ int index_cache_open(struct index_cache *cache, struct builder *builder, struct 
 
 // 1: the dataset has the kept index, the cache its notes, and counts[i] is how many samples files[i] has. 0: there is
 // none, and the caller is to build it; no other thread of this process does. Without `files`, the caller checks what
-// the index holds. Negative errno with the builder's error filled: -EINPROGRESS if there is none and the builder is to
-// build none.
+// the index holds; without `fields`, it finds columns and blocks, too: the layout says only how many blocks there are.
+// Negative errno with the builder's error filled: -EINPROGRESS if there is none and the builder is to build none.
 int index_cache_load(struct index_cache *cache, const struct index_field *fields, uint32_t field_count,
                      const struct source_file *files, uint64_t *counts, uint32_t file_count);
 

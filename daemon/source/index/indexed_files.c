@@ -70,6 +70,20 @@ static int check_unchanged(struct builder *builder, const struct indexed_files *
     return 0;
 }
 
+static int make_columns(struct builder *builder, struct indexed_files *files,
+                        const struct indexed_work *work) {
+    uint64_t samples = 0;
+    for (uint32_t i = 0; i < files->count; i++)
+        samples += files->counts[i] = files->parts[i].count;
+    if (!samples)
+        return builder_refuse(builder, -ENODATA, NULL, "found no samples");
+    AUTO_FREE uint64_t *incomplete = NULL;
+    int err = incomplete_collect(builder, files->incomplete, files->counts, files->count, &incomplete);
+    return err ? err
+               : builder_index_marked(builder, files->parts, files->count, work->row_bytes, work->columns,
+                                      work->column_count, incomplete);
+}
+
 static int make_index(struct builder *builder, struct indexed_files *files, const struct indexed_work *work) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < files->count; i++)
@@ -80,16 +94,23 @@ static int make_index(struct builder *builder, struct indexed_files *files, cons
         err = check_unchanged(builder, files);
     if (err)
         return err;
-    uint64_t samples = 0;
-    for (uint32_t i = 0; i < files->count; i++)
-        samples += files->counts[i] = files->parts[i].count;
-    if (!samples)
-        return builder_refuse(builder, -ENODATA, NULL, "found no samples");
-    AUTO_FREE uint64_t *incomplete = NULL;
-    err = incomplete_collect(builder, files->incomplete, files->counts, files->count, &incomplete);
-    return err ? err
-               : builder_index_marked(builder, files->parts, files->count, work->row_bytes, work->columns,
-                                      work->column_count, incomplete);
+    return work->make ? work->make(builder, files, work->context) : make_columns(builder, files, work);
+}
+
+// 1: the dataset has the kept index.
+static int load(struct builder *builder, struct index_cache *cache, struct indexed_files *files,
+                const struct indexed_work *work) {
+    bool fits = true;
+    if (!work->make)
+        return index_cache_load(cache, work->columns, work->column_count, files->files, files->counts,
+                                files->count);
+    int known = index_cache_load(cache, NULL, 0, NULL, files->counts, files->count);
+    int err = known > 0 ? work->take_kept(builder, files, work->context, &fits) : 0;
+    if (err || fits)
+        return err ? err : known;
+    builder_index_discard(builder);
+    int waited = index_cache_claim(cache);
+    return waited < 0 ? waited : 0;
 }
 
 static uint64_t samples_of(const struct indexed_files *files) {
@@ -108,8 +129,7 @@ static int index_files(struct builder *builder, struct indexed_files *files, str
         err = index_cache_open(&cache, builder, key);
     if (err)
         return err;
-    int known = index_cache_load(&cache, work->columns, work->column_count, files->files, files->counts,
-                                 files->count);
+    int known = load(builder, &cache, files, work);
     if (known > 0)
         err = incomplete_read_notes(builder, &cache, files->count);
     else
@@ -127,7 +147,7 @@ static int index_files(struct builder *builder, struct indexed_files *files, str
 }
 
 // In order, to the dataset's last stream.
-static int add_files(struct builder *builder, struct indexed_files *files) {
+static int add_files(struct builder *builder, struct indexed_files *files, bool columns) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < files->count; i++) {
         bytes += files->files[i].size;
@@ -137,7 +157,8 @@ static int add_files(struct builder *builder, struct indexed_files *files) {
     }
     struct dataset_layout *layout = builder->dataset->layout;
     struct dataset_stream *stream = &layout->streams[layout->stream_count - 1];
-    stream->record_bytes = max_u64(1, bytes / dataset_stream_samples(layout, stream)); // on average
+    if (columns)
+        stream->record_bytes = max_u64(1, bytes / dataset_stream_samples(layout, stream)); // on average
     return 0;
 }
 
@@ -153,5 +174,5 @@ int indexed_files_build(struct builder *builder, struct indexed_files *files, st
         err = open_files(builder, &list, files);
     if (!err)
         err = index_files(builder, files, key, work);
-    return err ? err : add_files(builder, files);
+    return err ? err : add_files(builder, files, !work->make);
 }

@@ -19,9 +19,15 @@ struct indexed_work {
     // Fills the parts of all files, or refuses.
     int (*scan)(struct builder *builder, struct indexed_files *files, void *context);
     void *context;
+    // What the rows become, unless `make` makes something else of them.
     const struct index_field *columns;
     uint32_t column_count;
     size_t row_bytes;
+    // NULL, or makes an index of another form out of the parts, which it may release, and sets files->counts and the
+    // stream's record_bytes.
+    int (*make)(struct builder *builder, struct indexed_files *files, void *context);
+    // Does the same with an index of that form that was kept; *fits becomes false if it is not one of these files.
+    int (*take_kept)(struct builder *builder, struct indexed_files *files, void *context, bool *fits);
 };
 
 // Adds a stream of the files that the dataset's path names, and gives the dataset its index: the one that was kept

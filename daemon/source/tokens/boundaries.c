@@ -102,7 +102,9 @@ static int write_boundary(struct walk *walk, uint64_t at) {
 
 int boundaries_write(struct index_writer *writer, const struct document_files *files) {
     const struct dataset_layout *layout = writer->builder->dataset->layout;
-    uint64_t windows = dataset_stream_samples(layout, &layout->streams[0]);
+    uint64_t windows = 0;
+    for (uint32_t i = 0; i < files->count; i++)
+        windows += documents_windows(&files->files[i], writer->builder->config->pack);
     struct walk extents = {.writer = writer,
                            .pack = writer->builder->config->pack,
                            .end = write_extent,

@@ -8,6 +8,7 @@
 #include "daemon/source/build/builder_pad.h"
 #include "daemon/source/build/index_writer.h"
 #include "daemon/source/tokens/boundaries.h"
+#include "daemon/source/tokens/window_fields.h"
 
 int document_files_init(struct builder *builder, const struct path_list *list, struct document_files *files) {
     if (list->count > DATASET_MAX_FILES)
@@ -29,29 +30,13 @@ void document_files_release(struct document_files *files) {
 
 // ---- Fields ------------------------------------------------------------------------------------------------
 
-// The columns refer to what documents_index writes.
 static int add_windows(struct builder *builder, const char *name, uint32_t dtype) {
-    uint64_t window = builder->config->pack + 1;
-    uint32_t field;
-    int err = builder_add_field(builder, name, dtype, 1, &window, &field);
+    int err = window_fields_add(builder, name, dtype, false);
     if (!err)
         err = builder_add_stream(builder, builder->config->pack * dtype_bytes(dtype));
-    if (err)
-        return err;
-    builder_add_extent(builder, field, 0);
-    static const char *const names[] = {"position", "document"};
-    struct dataset_layout *layout = builder->dataset->layout;
-    for (uint32_t i = 0; i < COUNT_OF(names) && !err; i++) {
-        err = builder_add_field(builder, names[i], DTYPE_I32, 1, &window, &field);
-        layout->columns[i] = (struct dataset_column){.field = field,
-                                                     .kind = COLUMN_POSITIONS + i,
-                                                     .offset = sizeof(struct dataset_index),
-                                                     .bytes = window * sizeof(int32_t)};
-    }
-    layout->column_count = COUNT_OF(names);
-    if (err)
-        return err;
-    return builder->config->cu_seqlens ? boundaries_add_field(builder) : builder_check_pads(builder, NULL, 0);
+    if (!err)
+        builder_add_extent(builder, 0, 0);
+    return err;
 }
 
 static int add_ragged(struct builder *builder, const char *name, uint32_t dtype) {
@@ -99,6 +84,12 @@ static int check_count(struct builder *builder, const struct document_files *fil
                           files->documents, most);
 }
 
+int documents_check(struct builder *builder, const struct document_files *files,
+                    const struct documents *documents, const char *path) {
+    int err = check_count(builder, files, path);
+    return err ? err : check_lengths(builder, documents, path, dtype_bytes(files->dtype));
+}
+
 int documents_add_file(struct builder *builder, struct document_files *files, uint32_t i,
                        struct source_file *file, uint64_t data_offset) {
     AUTO_SOURCE_FILE struct source_file taken = *file;
@@ -107,13 +98,11 @@ int documents_add_file(struct builder *builder, struct document_files *files, ui
     const uint64_t pack = builder->config->pack;
     uint64_t samples = documents->count;
     files->documents += documents->count;
-    int err = check_count(builder, files, taken.path);
-    if (!err)
-        err = check_lengths(builder, documents, taken.path, dtype_bytes(files->dtype));
+    int err = documents_check(builder, files, documents, taken.path);
     if (err)
         return err;
     if (pack)
-        samples = documents->values ? (documents->values - 1) / pack : 0;
+        samples = documents_windows(documents, pack);
     if (samples == 0)
         return builder_refuse(builder, -EINVAL, taken.path,
                               "found %" PRIu64 " tokens, wanted at least %" PRIu64

@@ -21,11 +21,20 @@ struct document_files {
     uint64_t bytes;     // of these files
 };
 
+// The windows that are cut from them.
+static inline uint64_t documents_windows(const struct documents *documents, uint64_t pack) {
+    return documents->values ? (documents->values - 1) / pack : 0;
+}
+
 int document_files_init(struct builder *builder, const struct path_list *list, struct document_files *files);
 void document_files_release(struct document_files *files);
 
 // Adds the fields of such a dataset and its stream: a field `name`, or, with `pack`, the fields of windows.
 int documents_add_fields(struct builder *builder, const char *name, uint32_t dtype);
+
+// Whether each has as few values as one may have, and all files few enough documents.
+int documents_check(struct builder *builder, const struct document_files *files,
+                    const struct documents *documents, const char *path);
 
 // Takes the file over (also on failure): the documents of files->files[i], which lie in it from `data_offset` on.
 int documents_add_file(struct builder *builder, struct document_files *files, uint32_t i,

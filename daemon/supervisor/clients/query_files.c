@@ -64,7 +64,8 @@ static void describe_columns(const struct dataset *dataset, struct columns *colu
                                                 [COLUMN_POSITIONS] = FEEDD__COLUMN__KIND__POSITIONS,
                                                 [COLUMN_DOCUMENTS] = FEEDD__COLUMN__KIND__DOCUMENTS,
                                                 [COLUMN_TEXT] = FEEDD__COLUMN__KIND__WITHIN,
-                                                [COLUMN_BLOCKS] = FEEDD__COLUMN__KIND__BLOCKS};
+                                                [COLUMN_BLOCKS] = FEEDD__COLUMN__KIND__BLOCKS,
+                                                [COLUMN_WINDOWS] = FEEDD__COLUMN__KIND__WINDOWS};
     answer->n_columns = dataset->layout->column_count;
     answer->columns = columns->list;
     for (uint32_t i = 0; i < dataset->layout->column_count; i++) {
@@ -75,10 +76,11 @@ static void describe_columns(const struct dataset *dataset, struct columns *colu
         bool paths = dataset->layout->folder_count && column->kind == COLUMN_EXTENTS;
         row->kind = paths ? FEEDD__COLUMN__KIND__PATHS : kinds[column->kind];
         row->text = dataset->layout->text_offset;
-        if (column->kind == COLUMN_BLOCKS) {
+        if (column->kind == COLUMN_BLOCKS || column->kind == COLUMN_WINDOWS) {
             row->blocks = dataset->layout->blocks.offset;
             row->block_count = dataset->layout->blocks.count;
         }
+        row->across = column->stretches != 0;
         row->offset = column->offset;
         row->bytes = column->bytes;
         row->pad = column->pad;
