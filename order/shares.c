@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/dtype.h"
 
@@ -64,47 +65,74 @@ int weight_decode(uint32_t dtype, uint64_t bits, struct weight *weight) {
     return 0;
 }
 
-// The exponent of the largest power of two that is not above the weight, which is not 0.
-static inline int32_t top_digit(const struct weight *weight) {
-    return weight->exponent + 63 - __builtin_clzll(weight->digits);
+// A weight times how often it counts: digits * 2^exponent.
+struct product {
+    unsigned __int128 digits; // up to 64 + 27 of them are used
+    int32_t exponent;
+};
+
+// The exponent of the largest power of two that is not above the product, which is not 0.
+static inline int32_t top_digit(const struct product *product) {
+    const uint64_t high = (uint64_t)(product->digits >> 64), low = (uint64_t)product->digits;
+    return product->exponent + (high ? 127 - __builtin_clzll(high) : 63 - __builtin_clzll(low));
 }
 
-// floor(weight * 2^exponent), which must fit.
-static inline unsigned __int128 scaled(const struct weight *weight, int32_t exponent) {
-    const int32_t shift = weight->exponent + exponent;
+// floor(product * 2^exponent), which must fit.
+static inline unsigned __int128 scaled(const struct product *product, int32_t exponent) {
+    const int32_t shift = product->exponent + exponent;
     if (shift >= 0)
-        return weight->digits ? (unsigned __int128)weight->digits << shift : 0;
-    return shift > -64 ? weight->digits >> -shift : 0;
+        return product->digits ? product->digits << shift : 0;
+    return shift > -128 ? product->digits >> -shift : 0;
 }
 
-// One that weight_decode has taken.
-static inline struct weight weight_of(struct float_form form, uint64_t bits) {
-    return form.fraction_bits ? unpack(form, bits) : (struct weight){.digits = bits};
+// Of weights that weight_decode has taken; `times` NULL: each counts once.
+struct weights {
+    struct float_form form;
+    const uint64_t *words;
+    const uint32_t *times;
+};
+
+static inline struct product product_at(const struct weights *weights, uint64_t i) {
+    const struct weight weight = weights->form.fraction_bits ? unpack(weights->form, weights->words[i])
+                                                             : (struct weight){.digits = weights->words[i]};
+    return (struct product){(unsigned __int128)weight.digits * (weights->times ? weights->times[i] : 1),
+                            weight.exponent};
 }
 
-int shares_sum(uint32_t dtype, uint64_t *words, uint64_t count) {
-    const struct float_form form = float_form(dtype);
+// Where no weight counts more than once, the compiler leaves out what is only for `times`.
+static inline __attribute__((always_inline)) int sum(const struct weights *weights, uint64_t *words,
+                                                     uint64_t count) {
     int32_t largest = INT32_MIN;
     for (uint64_t i = 0; i < count; i++) {
-        const struct weight weight = weight_of(form, words[i]);
-        if (weight.digits && top_digit(&weight) > largest)
-            largest = top_digit(&weight);
+        const struct product product = product_at(weights, i);
+        if (product.digits && top_digit(&product) > largest)
+            largest = top_digit(&product);
     }
     if (largest == INT32_MIN)
         return -ENODATA;
-    unsigned __int128 sum = 0; // at most SHARES_MOST times 2^(TOP + 1)
+    unsigned __int128 total = 0; // at most SHARES_MOST times 2^(TOP + 1)
     for (uint64_t i = 0; i < count; i++) {
-        const struct weight weight = weight_of(form, words[i]);
-        sum += scaled(&weight, TOP - largest);
+        const struct product product = product_at(weights, i);
+        total += scaled(&product, TOP - largest);
     }
     const int32_t digits =
-        128 - __builtin_clzll((uint64_t)(sum >> 64)); // the largest alone reaches that half
+        128 - __builtin_clzll((uint64_t)(total >> 64)); // the largest alone reaches that half
     const int32_t exponent = TOP - largest - (digits - SUM_DIGITS);
     uint64_t shares = 0;
     for (uint64_t i = 0; i < count; i++) {
-        const struct weight weight = weight_of(form, words[i]);
-        const uint64_t share = (uint64_t)scaled(&weight, exponent);
-        words[i] = shares += share ? share : weight.digits != 0;
+        const struct product product = product_at(weights, i);
+        const uint64_t share = (uint64_t)scaled(&product, exponent);
+        words[i] = shares += share ? share : product.digits != 0;
     }
     return 0;
+}
+
+int shares_sum(uint32_t dtype, uint64_t *words, uint64_t count) {
+    const struct weights weights = {float_form(dtype), words, NULL};
+    return sum(&weights, words, count);
+}
+
+int shares_sum_times(uint32_t dtype, uint64_t *words, const uint32_t *times, uint64_t count) {
+    const struct weights weights = {float_form(dtype), words, times};
+    return sum(&weights, words, count);
 }

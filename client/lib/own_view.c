@@ -30,8 +30,20 @@ static bool asks_for_more(const struct feed_view *view) {
     return false;
 }
 
+static bool is_part(const struct feed_view *view) {
+    return view->kind == FEED_RANGE || view->kind == FEED_SPLIT;
+}
+
 static bool has_numbers(const struct feed_view *view) {
-    return view->kind == FEED_INDICES || view->kind == FEED_WEIGHTS;
+    return !is_part(view) || view->data;
+}
+
+static int check_part(const struct feed_view *view, struct error *error) {
+    if (view->begin > view->end || view->end > SELECTION_WHOLE)
+        return error_set(error, -EINVAL,
+                         "split: found %g to %g, wanted two fractions from 0 to 1, the smaller one first",
+                         view->begin / (double)SELECTION_WHOLE, view->end / (double)SELECTION_WHOLE);
+    return 0;
 }
 
 static int check(const struct feed_view *view, struct error *error) {
@@ -44,21 +56,21 @@ static int check(const struct feed_view *view, struct error *error) {
         return error_set(error, -EINVAL, "feed_view.kind %d is unknown", (int)view->kind);
     if (!has_numbers(view))
         return 0;
-    const char *what = view->kind == FEED_INDICES ? "indices" : "weights";
+    const bool listed = view->kind != FEED_WEIGHTS;
+    const char *what = listed ? "indices" : "weights";
     if (!view->data || !view->count)
         return error_set(error, -EINVAL, "%s: found none, wanted at least one", what);
     if (view->count > NUMBERS_MOST)
         return error_set(error, -EINVAL, "%s: found %" PRIu64 ", wanted at most %u", what, view->count,
                          NUMBERS_MOST);
-    if (view->kind == FEED_INDICES && view->dtype == FEED_BOOL)
+    if (listed && view->dtype == FEED_BOOL)
         return error_set(error, -EINVAL,
                          "indices: found a mask, wanted sample numbers, such as"
                          " numpy.flatnonzero(mask)");
-    bool fits = view->kind == FEED_INDICES ? view->dtype >= FEED_U8 && view->dtype <= FEED_I64
-                                           : view->dtype >= FEED_U8 && view->dtype <= FEED_F64;
-    return fits ? 0
-                : error_set(error, -EINVAL, "%s: found %s, wanted %s", what, dtype_name(view->dtype),
-                            view->kind == FEED_INDICES ? "integers" : "integers or floats");
+    if (view->dtype < FEED_U8 || view->dtype > (listed ? FEED_I64 : FEED_F64))
+        return error_set(error, -EINVAL, "%s: found %s, wanted %s", what, dtype_name(view->dtype),
+                         listed ? "integers" : "integers or floats");
+    return is_part(view) ? check_part(view, error) : 0;
 }
 
 // A sample number, whose sign is kept for the daemon to complain about.
@@ -83,10 +95,39 @@ static int copy_numbers(struct own_view *copy, const struct feed_view *view, str
         return error_set(error, -ENOMEM, "out of memory");
     for (uint64_t i = 0; i < view->count; i++) {
         memcpy(&copy->words[i], from + i * size, size);
-        if (view->kind == FEED_INDICES)
+        if (view->kind != FEED_WEIGHTS)
             copy->words[i] = extend(copy->words[i], view->dtype);
     }
-    copy->hash = XXH3_64bits(copy->words, view->count * sizeof *copy->words);
+    return 0;
+}
+
+// A part of a list is brought as the list that it is.
+static int take_part(struct own_view *copy, struct error *error) {
+    struct feed_view *what = &copy->what;
+    const uint64_t first = selection_bound(what->count, what->begin);
+    const struct selection part = {.kind = what->kind,
+                                   .of = what->count,
+                                   .first = first,
+                                   .count = selection_bound(what->count, what->end) - first,
+                                   .seed = what->kind == FEED_SPLIT ? what->seed : 0};
+    struct selector selector;
+    if (!part.count)
+        return error_set(error, -EINVAL, "split: %g to %g of %" PRIu64 " sample numbers are none",
+                         what->begin / (double)SELECTION_WHOLE, what->end / (double)SELECTION_WHOLE, part.of);
+    uint64_t *words = calloc(part.count, sizeof *words);
+    if (!words)
+        return error_set(error, -ENOMEM, "out of memory");
+    for (uint64_t i = 0; i < part.count; i++)
+        words[i] = i;
+    selector_init(&selector, &part, NULL);
+    selector_map(&selector, 0, 0, words, (uint32_t)part.count);
+    for (uint64_t i = 0; i < part.count; i++)
+        words[i] = copy->words[words[i]];
+    free(copy->words);
+    copy->words = words;
+    what->kind = FEED_INDICES;
+    what->begin = what->end = 0;
+    what->count = part.count;
     return 0;
 }
 
@@ -99,7 +140,14 @@ int own_view_copy(struct own_view *copy, const struct feed_view *view, struct er
         return err;
     copy->what = *view;
     copy->what.data = NULL;
-    return has_numbers(view) ? copy_numbers(copy, view, error) : 0;
+    if (!has_numbers(view))
+        return 0;
+    err = copy_numbers(copy, view, error);
+    if (!err && is_part(view))
+        err = take_part(copy, error);
+    if (!err)
+        copy->hash = XXH3_64bits(copy->words, copy->what.count * sizeof *copy->words);
+    return err;
 }
 
 void own_view_free(struct own_view *copy) {

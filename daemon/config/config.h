@@ -62,7 +62,7 @@ struct dataset_config {
     char *part_text;        // NULL: absent
     char *indices;          // the path of a file; NULL: absent
     char *weights;          // the same
-    uint64_t epoch_samples; // of a mix; draws by weight in an epoch; 0: as many as there are weights
+    uint64_t epoch_samples; // of a mix; draws by weight in an epoch; 0: as many as are chosen
     uint64_t split_seed;
     bool split; // it has a split_seed
     struct part part;

@@ -92,17 +92,8 @@ static int inherit(struct dataset_config *view, const struct dataset_config *of,
     return err ? err : allow_list_copy(&view->groups, &of->groups);
 }
 
-// A file that lists samples or weights is for the whole dataset.
-static int check_exclusive(const struct dataset_config *view, const struct config_lines *lines,
-                           struct error *error) {
-    const char *file = view->weights ? "weights" : "indices";
-    const uint32_t line = lines->option[view->weights ? VIEW_weights : VIEW_indices];
-    const char *other = view->part_text ? "samples" : view->split ? "split_seed" : NULL;
-    if (view->weights && view->indices)
-        other = "indices";
-    if ((view->weights || view->indices) && other)
-        return config_refuse(error, view->file, line, view, file,
-                             "found together with %s, wanted one of them", other);
+static int check_draws(const struct dataset_config *view, const struct config_lines *lines,
+                       struct error *error) {
     if (lines->option[VIEW_epoch_samples] && !view->weights)
         return config_refuse(error, view->file, lines->option[VIEW_epoch_samples], view, "epoch_samples",
                              "found without weights, wanted both: it is the number of draws in an epoch");
@@ -156,7 +147,7 @@ int config_resolve_view(const struct config *config, struct dataset_config *view
                              " as 0%%..90%%",
                              view->part_text);
     view->split = lines->option[VIEW_split_seed] != 0;
-    int err = check_exclusive(view, lines, error);
+    int err = check_draws(view, lines, error);
     if (!err)
         err = check_pads(view, of, error);
     if (!err)

@@ -3,9 +3,11 @@
 // Input: a byte for the format and how the files are named, a byte for the number of files and shuffle_window, the
 // options of the format,
 // the text of a transform, and for each file how many bytes it appears to have, unless that is what it has, the length
-// of its part of the rest, and that part. Bytes that are missing are 0. With WITH_LIST, the dataset is a view, and one
-// more file names its samples; with WITH_WEIGHTS, that file has their weights.
+// of its part of the rest, and that part. Bytes that are missing are 0. With one of the last three flags, the dataset
+// is a view: with WITH_LIST, one more file names its samples; with WITH_WEIGHTS, one has weights; with WITH_PART, a
+// line after the transform is the part that it takes, and a byte the seed of its split, unless that is 0.
 #include "base/dtype.h"
+#include "daemon/config/part.h"
 #include "daemon/dataset/dataset.h"
 #include "daemon/source/source.h"
 #include "order/sampler.h"
@@ -14,18 +16,20 @@
 #define FILES    3u
 #define FIRST_FD 200 // files have the descriptors 200, 201, 202: one pattern names them all
 #define LIST     FILES
+#define WEIGHTS  (LIST + 1)
 
 enum {
     ONE_FIELD = 4,
     WITH_TRANSFORM = 8,
     EXACT = 16,
     WITH_LIST = 32,
-    WITH_WEIGHTS = 64
+    WITH_WEIGHTS = 64,
+    WITH_PART = 128
 };
 
 static void make_files(void) {
     static bool made;
-    for (uint32_t i = 0; i <= LIST && !made; i++) {
+    for (uint32_t i = 0; i <= WEIGHTS && !made; i++) {
         int fd = fuzz_memory_file();
         FUZZ_CHECK(dup3(fd, FIRST_FD + (int)i, O_CLOEXEC) >= 0);
         close(fd);
@@ -81,7 +85,18 @@ static void check_draws(const struct selection *selection, const uint64_t *words
     FUZZ_CHECK(draw_by(&table, 0) < selection->of && draw_by(&table, UINT64_MAX) < selection->of);
 }
 
-static void check_weights(const struct dataset *dataset) {
+// With a range and no list, nothing outside of the range has a share.
+static void check_range(const struct dataset_config *config, const struct selection *selection,
+                        const uint64_t *words) {
+    uint64_t first, count;
+    if (config->indices || config->split)
+        return;
+    FUZZ_CHECK(part_of(&config->part, selection->of, &first, &count) == 0);
+    FUZZ_CHECK(first == 0 || words[first - 1] == 0);
+    FUZZ_CHECK(words[first + count - 1] == words[selection->of - 1]);
+}
+
+static void check_weights(const struct dataset_config *config, const struct dataset *dataset) {
     const struct selection *selection = &dataset->layout->selection;
     const size_t bytes = selection_list_bytes(selection);
     AUTO_FREE uint64_t *words = malloc(bytes);
@@ -91,6 +106,7 @@ static void check_weights(const struct dataset *dataset) {
     FUZZ_CHECK(head == sizeof head + bytes);
     FUZZ_CHECK(pread(dataset->list_fd, words, bytes, sizeof head) == (ssize_t)bytes);
     check_draws(selection, words);
+    check_range(config, selection, words);
 }
 
 // What a loader maps, and clients read: groups that divide the samples, of which an epoch has all.
@@ -114,7 +130,7 @@ static void check_groups(const struct dataset *dataset) {
 }
 
 // What a loader maps.
-static void check_list(const struct dataset *dataset) {
+static void check_list(const struct dataset_config *config, const struct dataset *dataset) {
     const struct dataset_layout *layout = dataset->layout;
     struct dataset_list head;
     uint64_t sample;
@@ -124,7 +140,7 @@ static void check_list(const struct dataset *dataset) {
     }
     FUZZ_CHECK(layout->selection.count == layout->samples);
     if (layout->selection.kind == SELECTION_WEIGHTED_1) {
-        check_weights(dataset);
+        check_weights(config, dataset);
         return;
     }
     FUZZ_CHECK(pread(dataset->list_fd, &head, sizeof head, 0) == (ssize_t)sizeof head);
@@ -137,7 +153,7 @@ static void check_list(const struct dataset *dataset) {
     }
 }
 
-static void check_dataset(const struct dataset *dataset) {
+static void check_dataset(const struct dataset_config *config, const struct dataset *dataset) {
     static FILE *nowhere;
     const struct dataset_layout *layout = dataset->layout;
     FUZZ_CHECK(layout->samples && layout->field_count && layout->stream_count);
@@ -151,7 +167,7 @@ static void check_dataset(const struct dataset *dataset) {
         FUZZ_CHECK(bytes == field->sample_bytes && bytes >= 1 && bytes <= 1ull << 30);
     }
     if (dataset->list_fd >= 0)
-        check_list(dataset);
+        check_list(config, dataset);
     if (!nowhere)
         nowhere = fopen("/dev/null", "we");
     dataset_print(nowhere, dataset);
@@ -164,6 +180,8 @@ struct texts {
     char all[32]; // a pattern for all files
     char field[FILES][64];
     char transform[128];
+    char part[64];
+    char list[32], weights[32];
     struct config_field fields[FILES];
     struct config_field transforms[1];
 };
@@ -213,10 +231,28 @@ static void describe(struct fuzz_input *input, uint8_t kind, uint32_t files, str
     }
 }
 
+static void describe_view(struct fuzz_input *input, uint8_t kind, struct texts *texts,
+                          struct dataset_config *config) {
+    config->part = part_whole();
+    config->of = (char *)"all";
+    config->view = kind & (WITH_LIST | WITH_WEIGHTS | WITH_PART);
+    if (kind & WITH_LIST)
+        config->indices = (char *)fuzz_path(FIRST_FD + (int)LIST, texts->list);
+    if (kind & WITH_WEIGHTS)
+        config->weights = (char *)fuzz_path(FIRST_FD + (int)WEIGHTS, texts->weights);
+    if (!(kind & WITH_PART))
+        return;
+    config->part_text = fuzz_line(input, texts->part, sizeof texts->part);
+    if (!part_parse(config->part_text, &config->part)) // what config_resolve_view sees to
+        config->part = part_whole();
+    config->split_seed = fuzz_byte(input);
+    config->split = config->split_seed != 0;
+    config->epoch_samples = config->weights ? config->split_seed >> 4 : 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input input = {data, size};
     struct texts texts;
-    char list[32];
     struct dataset_config config = {.name = (char *)"fuzz", .file = "feedd.conf", .line = 1};
     struct dataset *dataset;
     struct error error = {0};
@@ -232,20 +268,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (kind & ONE_FIELD)
         snprintf(texts.all, sizeof texts.all, "/proc/self/fd/20[0-%u]", files - 1);
     describe(&input, kind, files, &texts, &config);
+    describe_view(&input, kind, &texts, &config);
     for (uint32_t i = 0; i < files; i++)
         fill_file(&input, i, kind & EXACT);
-    if (kind & (WITH_LIST | WITH_WEIGHTS)) {
-        char **named = kind & WITH_WEIGHTS ? &config.weights : &config.indices;
-        config.view = true;
-        config.of = (char *)"all";
-        *named = (char *)fuzz_path(FIRST_FD + (int)LIST, list);
-        config.epoch_samples = kind & WITH_LIST && kind & WITH_WEIGHTS ? 7 : 0;
+    if (kind & WITH_LIST)
         fill_file(&input, LIST, kind & EXACT);
-    }
+    if (kind & WITH_WEIGHTS)
+        fill_file(&input, WEIGHTS, kind & EXACT);
     int err = source_open_dataset(&config, &dataset, &error);
     FUZZ_CHECK(err ? !dataset && *error.text : dataset != NULL);
     if (dataset)
-        check_dataset(dataset);
+        check_dataset(&config, dataset);
     dataset_unref(dataset);
     FUZZ_CHECK(fuzz_free_descriptor() == before);
     return 0;

@@ -119,6 +119,7 @@ format=tokens\r\npath=t.bin\r\ndtype=u16\r\nlength=128\r\nheader_bytes=1024\r\ni
 format = records\npath = a.bin\nrecord_bytes = 8\nfield.x = u64 @ 0\ntransform.x = scale 2\nallow_users = root
 [view part]\nof = a\nsamples = 10%..33.3333%\nsplit_seed = 3\ntransform.x = cast f16\n[view rest]\nof = a\nsamples = 5..
 [view drawn]\nof = a\nweights = w.npy\nepoch_samples = 1000
+[view all]\nof = a\nsamples = 5%..\nsplit_seed = 1\nindices = i.npy\nweights = w.npy
 [mix both]\nsource.part = 0.25\nepoch_samples = 1000\nsource.a = 3\non_error = skip\nio = uring
 """
     yield "nearly", b"[feedd]\nloader = 2\n[datasett x]\n"
@@ -131,7 +132,7 @@ def npy(descr, shape, data, version=1):
 
 
 def sources():
-    one_field, transform, exact, listed, weighted = 4, 8, 16, 32, 64
+    one_field, transform, exact, listed, weighted, part = 4, 8, 16, 32, 64, 128
     sparse = bytes([0, 0, 8, 3]) + struct.pack(">3I", 1 << 10, 32, 32)
     floats = npy("<f4", "(2, 3)", bytes(24))
 
@@ -153,8 +154,16 @@ def sources():
     weights = npy("<f4", "(2,)", struct.pack("<2f", 0.5, 3))
     yield "weights", bytes([1 | exact | weighted, 0]) + files(floats, weights)
     doubles = npy("<f8", "(4,)", struct.pack("<4d", 1e300, 0, 5e-324, 1))
-    yield "weights-of-doubles", bytes([2 | exact | weighted | listed, 0]) + records + files(bytes(4 + 48), doubles)
+    yield "weights-of-doubles", bytes([2 | exact | weighted, 0]) + records + files(bytes(4 + 48), doubles)
     yield "weights-below-0", bytes([1 | exact | weighted, 0]) + files(floats, npy("<i2", "(2,)", struct.pack("<2h", 1, -1)))
+    half = b"50%..100%\n\0"
+    indices = npy("<i8", "(3,)", struct.pack("<3q", 1, 0, 1))
+    yield "part", bytes([1 | exact | part, 0]) + b"1..\n\0" + files(floats)
+    yield "part-of-indices", bytes([1 | exact | listed | part, 0]) + b"1..3\n\7" + files(floats, indices)
+    yield "weights-of-a-part", bytes([1 | exact | weighted | part, 0]) + half + files(floats, weights)
+    yield "weights-of-indices", bytes([1 | exact | listed | weighted, 0]) + files(floats, indices, weights)
+    everything = bytes([1 | exact | listed | weighted | part, 0])
+    yield "weights-of-a-part-of-indices", everything + b"0%..67%\n\x7f" + files(floats, indices, weights)
     yield "tokens", bytes([3 | exact, 0, 2]) + number(8) + number(6) + files(bytes(6 + 2 * 33))
 
 

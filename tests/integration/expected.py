@@ -5,12 +5,14 @@ A dataset's content is {field: [bytes of sample 0, bytes of sample 1, ...]}.
 """
 
 import ast
+import collections
 import functools
 import itertools
 import pathlib
 import struct
 import sys
 import zlib
+from fractions import Fraction
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "unit"))
 
@@ -82,6 +84,19 @@ def view(content, begin, end, split_seed=None):
     samples = len(next(iter(content.values())))
     chosen = selected(samples, begin, end - begin, split_seed)
     return {name: _part(values, chosen) for name, values in content.items()}
+
+
+def chosen(samples, begin, end, split_seed=None, indices=None):
+    """The sample numbers of a view that takes part of a dataset of so many samples or, with `indices`, of that list."""
+    if indices is None:
+        return selected(samples, begin, end - begin, split_seed)
+    return [indices[place] for place in selected(len(indices), begin, end - begin, split_seed)]
+
+
+def weights_of_chosen(weights, chosen):
+    """A sample that is chosen several times has its weight as often; one that is not has none."""
+    times = collections.Counter(chosen)
+    return [Fraction(weight) * times[sample] for sample, weight in enumerate(weights)]
 
 
 # ---- Order and batches -------------------------------------------------------------------------------------

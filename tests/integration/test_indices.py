@@ -1,7 +1,6 @@
 """Views whose samples are listed in a file."""
 
 import array
-import os
 import random
 
 import consumer
@@ -150,11 +149,3 @@ def test_what_is_wrong_with_the_dataset_is_not_blamed_on_the_list():
         instance.add_view("some", "large", indices="list.npy", transform_x="cast f32")
         done = instance.check()
         assert "[view some] path: found samples of 1258291200 bytes" in done.stderr, done
-
-
-def test_one_way_to_choose_samples():
-    def write(path):
-        write_indices(path, [1])
-
-    refuse(write, "found together with samples, wanted one of them", status=os.EX_CONFIG, samples="..5")
-    refuse(write, "found together with split_seed, wanted one of them", status=os.EX_CONFIG, split_seed=1)

@@ -289,14 +289,11 @@ def test_files_that_hold_no_weights():
     refuse(lambda path: None, "w.npy", "No such file")
 
 
-def test_one_way_to_choose_samples():
+def test_invalid_draws():
     def write(path):
         write_weights(path, [1] * 4)
 
     wrong = {"status": os.EX_CONFIG}
-    refuse(write, "found together with samples, wanted one of them", samples="..3", **wrong)
-    refuse(write, "found together with split_seed, wanted one of them", split_seed=1, **wrong)
-    refuse(write, "found together with indices, wanted one of them", indices="w.npy", **wrong)
     refuse(write, "found without weights", key="epoch_samples", epoch_samples=5, weights=None, **wrong)
     refuse(write, "whole number", key="epoch_samples", epoch_samples=0, **wrong)
     refuse(write, "whole number", key="epoch_samples", epoch_samples=(1 << 40) + 1, **wrong)

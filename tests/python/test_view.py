@@ -13,6 +13,7 @@ from support import SAMPLES, SHUFFLED, read, wanted
 import feedd
 
 INDICES = [5, 202, 0, 7, 7, 100, 33, 202]
+MANY = [number * 7 % 101 for number in range(333)]
 
 
 def taken(loader, epochs=1):
@@ -49,6 +50,21 @@ def test_splits_of_a_seed_share_nothing(load_host):
     parts = [read(load_host(split=pair, split_seed=9)) for pair in zip(bounds, bounds[1:])]
     samples = [sample for part in parts for batch in part for sample in batch]
     assert sorted(samples) == list(range(SAMPLES))
+
+
+@pytest.mark.parametrize("split_seed", [None, 3])
+def test_a_split_of_indices(load, split_seed):
+    """Its parts are disjoint places in the list, and all of them together."""
+    parts = []
+    for split in ((0.0, 0.4), (0.4, 1.0)):
+        begin, end = (len(MANY) * round(bound * 10**6) // 10**6 for bound in split)
+        part = expected.chosen(SAMPLES, begin, end, split_seed, MANY)
+        loader = load(split=split, split_seed=split_seed, indices=MANY)
+        assert read(loader) == of_list(part) and loader.samples == len(part)
+        assert read(load(split=split, split_seed=split_seed, indices=array.array("H", MANY), **SHUFFLED)) == of_list(
+            part, **SHUFFLED)  # fmt: skip
+        parts += part
+    assert sorted(parts) == sorted(MANY)
 
 
 def numpy_arrays():
@@ -158,8 +174,11 @@ def test_an_unused_loader_may_be_pickled(load_host):
 @pytest.mark.parametrize(
     ("options", "kind", "says"),
     [
-        ({"split": (0, 0.5), "indices": [1]}, ValueError, "split= or indices=, not both"),
-        ({"indices": [1], "weights": [1]}, ValueError, "not both"),
+        ({"split": (0, 0.5), "weights": [1]}, ValueError, "weights= or split=, not both"),
+        ({"indices": [1], "weights": [1]}, ValueError, "weights= or indices=, not both: .* a weight of 0, or .*feedd.conf"),
+        ({"split": (0, 0.5), "indices": [1], "weights": [1]}, ValueError, "weights= or split= and indices=, not both"),
+        ({"split": (0, 0.1), "indices": [1, 2]}, feedd.OptionError, "split: 0 to 0.1 of 2 sample numbers are none"),
+        ({"split": (0, 0.5), "indices": []}, feedd.OptionError, "indices: found none"),
         ({"split_seed": 3}, ValueError, "split_seed= belongs to split="),
         ({"indices": [1], "split_seed": 3}, ValueError, "split_seed="),
         ({"indices": [1], "epoch_samples": 3}, ValueError, "epoch_samples= belongs to weights="),

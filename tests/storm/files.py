@@ -214,19 +214,26 @@ def make_view(folder, name, of, content, chosen, **options):
     return Dataset(folder, name, mine, of=of, **options)
 
 
-def make_drawn(folder, content, weights):
-    """The same twice: as a view of feedd.conf, and as one that consumers bring."""
+def make_drawn(folder, content, weights, listed):
+    """By the same weights: a view of feedd.conf that draws from a part of a list, and one that consumers bring."""
     words = struct.pack(f"<{len(weights)}d", *weights)
     data.write_npy(folder / "drawn.npy", "<f8", (len(weights),), words)
-    sums = folder / "drawn.sums"
-    sums.write_bytes(struct.pack(f"<{len(weights)}Q", *expected.Draws(weights).sums))
-    sums.chmod(0o644)
     own = numbers_file(folder, "own-drawn", words)
-    draws = {"sums": sums, "of": "records", "epoch_samples": 8009}
+    draws = {"of": "records", "epoch_samples": 8009}
+    part = {"indices": folder / "listed.npy", "samples": f"..{len(listed) // 2}"}
+    chosen = expected.weights_of_chosen(weights, listed[: len(listed) // 2])
+    drawn, all_drawn = sums_file(folder, "drawn", chosen), sums_file(folder, "own-drawn", weights)
     return [
-        Dataset(folder, "drawn", content, **draws, weights=folder / "drawn.npy"),
-        Dataset(folder, "own-drawn", content, **draws, brings=f"weights:13:8009:{own}"),
+        Dataset(folder, "drawn", content, sums=drawn, **draws, **part, weights=folder / "drawn.npy"),
+        Dataset(folder, "own-drawn", content, sums=all_drawn, **draws, brings=f"weights:13:8009:{own}"),
     ]
+
+
+def sums_file(folder, name, weights):
+    path = folder / f"{name}.sums"
+    path.write_bytes(struct.pack(f"<{len(weights)}Q", *expected.Draws(weights).sums))
+    path.chmod(0o644)
+    return path
 
 
 def numbers_file(folder, name, words):
@@ -295,22 +302,24 @@ def make_blend(folder, seed):
 
 
 def make_views(folder, seed):
-    """A part of a split, a list that names some samples more than once, and draws by weight: of feedd.conf, and brought.
-    And a mix."""
+    """A part of a split, a part of a list that names some samples more than once, and draws by weight: of feedd.conf, and
+    brought. And a mix."""
     content = expected.read_records(sorted(folder.glob("records-*.bin")), 264, {"number": (0, 8), "body": (8, 256)})
     samples = len(content["body"])
     begin, end = samples * 20 // 100, samples * 85 // 100
     part = expected.view(content, begin, end, seed)
     chance = random.Random(f"{seed} make_views")
-    chosen = [chance.randrange(samples) for _ in range(5003)]
-    data.write_npy(folder / "listed.npy", "<u4", (len(chosen),), struct.pack(f"<{len(chosen)}I", *chosen))
+    numbers = [chance.randrange(samples) for _ in range(7001)]
+    data.write_npy(folder / "listed.npy", "<u4", (len(numbers),), struct.pack(f"<{len(numbers)}I", *numbers))
+    part_of_list = {"samples": "1000..6003", "split_seed": seed}
+    chosen = expected.chosen(samples, 1000, 6003, seed, numbers)
     listed = {field: [values[number] for number in chosen] for field, values in content.items()}
     return [
         make_mixed(folder, "mixed", {"part": (3, part), "listed": (2, listed), "records": (1, content)}, 7001),
         *make_blend(folder, seed),
         make_view(folder, "part", "records", part, range(end - begin), samples="20%..85%", split_seed=seed),
-        make_view(folder, "listed", "records", content, chosen, indices=folder / "listed.npy"),
-        *make_drawn(folder, content, [chance.random() if chance.random() < 0.8 else 0 for _ in range(samples)]),
+        make_view(folder, "listed", "records", content, chosen, indices=folder / "listed.npy", **part_of_list),
+        *make_drawn(folder, content, [chance.random() if chance.random() < 0.8 else 0 for _ in range(samples)], numbers),
         *make_own(folder, content, part, chance, seed),
     ]
 

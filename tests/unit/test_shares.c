@@ -165,6 +165,58 @@ static void test_integers_are_exact(void **state) {
     }
 }
 
+static void test_what_does_not_count_is_not_there(void **state) {
+    (void)state;
+    const double weights[] = {1e300, 0, 3, 5e-324};
+    const uint32_t none[] = {0, 7, 0, 0}, small[] = {0, 7, 0, 2}, once[] = {1, 1, 1, 1};
+    uint64_t words[4], same[4];
+    memcpy(words, weights, sizeof words);
+    assert_int_equal(shares_sum_times(DTYPE_F64, words, none, 4), -ENODATA);
+    assert_memory_equal(words, weights, sizeof words);
+    assert_int_equal(shares_sum_times(DTYPE_F64, words, small, 4), 0);
+    assert_true(!words[0] && !words[1] && !words[2] && words[3] >= UINT64_C(1) << 62);
+    memcpy(words, weights, sizeof words);
+    memcpy(same, weights, sizeof same);
+    assert_int_equal(shares_sum_times(DTYPE_F64, words, once, 4), 0);
+    assert_int_equal(shares_sum(DTYPE_F64, same, 4), 0);
+    assert_memory_equal(words, same, sizeof words);
+}
+
+// As if the products stood there. Those of floats here are exact as floats, too, and far apart.
+static void test_products(void **state) {
+    (void)state;
+    enum {
+        COUNT = 500
+    };
+    uint64_t integers[COUNT], floats[COUNT], products[2][COUNT];
+    uint32_t times[COUNT];
+    for (uint64_t i = 0; i < COUNT; i++) {
+        times[i] = (uint32_t)(number(i) % (i % 2 ? SHARES_MOST + 1 : 4));
+        integers[i] = number(i + COUNT) >> 30;
+        products[0][i] = integers[i] * times[i];
+        const double weight = ldexp((double)(integers[i] >> 2), (int)(number(i + 3 * COUNT) % 200) - 100);
+        const double product = weight * times[i];
+        memcpy(&floats[i], &weight, sizeof weight);
+        memcpy(&products[1][i], &product, sizeof product);
+    }
+    assert_int_equal(shares_sum_times(DTYPE_U64, integers, times, COUNT), 0);
+    assert_int_equal(shares_sum(DTYPE_U64, products[0], COUNT), 0);
+    assert_memory_equal(integers, products[0], sizeof integers);
+    assert_int_equal(shares_sum_times(DTYPE_F64, floats, times, COUNT), 0);
+    assert_int_equal(shares_sum(DTYPE_F64, products[1], COUNT), 0);
+    assert_memory_equal(floats, products[1], sizeof floats);
+}
+
+// Those of 91 digits.
+static void test_the_largest_products(void **state) {
+    (void)state;
+    uint64_t words[] = {UINT64_MAX, UINT64_MAX - 1, 1};
+    const uint32_t times[] = {SHARES_MOST, SHARES_MOST, 1};
+    const uint64_t unit = UINT64_C(1) << 62; // the sum is nearly 2^92, and is given 63 digits
+    assert_int_equal(shares_sum_times(DTYPE_U64, words, times, 3), 0);
+    assert_true(words[0] == unit - 1 && words[1] == 2 * unit - 2 && words[2] == words[1] + 1);
+}
+
 // However much larger another one is.
 static void test_what_is_above_zero_can_come(void **state) {
     (void)state;
@@ -182,6 +234,9 @@ int main(void) {
         cmocka_unit_test(test_zeros),
         cmocka_unit_test(test_the_error_is_within_its_bound),
         cmocka_unit_test(test_integers_are_exact),
+        cmocka_unit_test(test_what_does_not_count_is_not_there),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_the_largest_products),
         cmocka_unit_test(test_what_is_above_zero_can_come),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

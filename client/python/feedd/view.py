@@ -87,7 +87,7 @@ def _numbers(name: str, values: Any) -> tuple[bytes, int]:
     return numbers, dtype
 
 
-def _of_split(split: Any, seed: int | None) -> View:
+def _of_split(split: Any, seed: int | None, listed: dict[str, Any]) -> View:
     try:
         begin, end = (float(bound) for bound in split)
     except (TypeError, ValueError):
@@ -97,23 +97,25 @@ def _of_split(split: Any, seed: int | None) -> View:
                          " use indices=range(BEGIN, END)")
     bounds = round(begin * _WHOLE), round(end * _WHOLE)
     if seed is None:
-        return View(_RANGE, *bounds)
-    return View(_SPLIT, *bounds, seed=whole_number("split_seed", seed, 0, 2**64 - 1))
+        return View(_RANGE, *bounds, **listed)
+    return View(_SPLIT, *bounds, **listed, seed=whole_number("split_seed", seed, 0, 2**64 - 1))
 
 
 def view_of(split: Any, split_seed: int | None, indices: Any, weights: Any, epoch_samples: int | None) -> View | None:
     """The view that these arguments ask for; None if they ask for nothing."""
-    given = [name for name, value in (("split", split), ("indices", indices), ("weights", weights)) if value is not None]
-    if len(given) > 1:
-        raise ValueError(f"give {'= or '.join(given)}=, not both: a view has one way of choosing samples")
+    others = [name for name, value in (("split", split), ("indices", indices)) if value is not None]
+    if weights is not None and others:
+        raise ValueError(f"give weights= or {'= and '.join(others)}=, not both: give the samples that are not to be drawn a"
+                         " weight of 0, or declare a [view NAME] in feedd.conf, which takes all of them")
     if split_seed is not None and split is None:
         raise ValueError("split_seed= belongs to split=")
     if epoch_samples is not None and weights is None:
         raise ValueError("epoch_samples= belongs to weights=: it is the number of draws in an epoch")
+    listed = {} if indices is None else _named(_numbers("indices", indices))
     if split is not None:
-        return _of_split(split, split_seed)
+        return _of_split(split, split_seed, listed)
     if indices is not None:
-        return View(_INDICES, **_named(_numbers("indices", indices)))
+        return View(_INDICES, **listed)
     if weights is not None:
         draws = 0 if epoch_samples is None else whole_number("epoch_samples", epoch_samples, 1, 2**40)
         return View(_WEIGHTS, draws=draws, **_named(_numbers("weights", weights)))

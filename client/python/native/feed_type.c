@@ -68,7 +68,7 @@ static int view_of(PyObject *object, void *result) {
         return 0;
     view->kind = (enum feed_view_kind)kind;
     view->seed = seed;
-    view->data = data; // as long as the caller holds the tuple
+    view->data = dtype ? data : NULL; // as long as the caller holds the tuple
     view->dtype = (enum feed_dtype)dtype;
     view->epoch_samples = draws;
     size_t each = feed_dtype_bytes(view->dtype);

@@ -74,7 +74,8 @@ static void hash_index(XXH3_state_t *state, const struct dataset_layout *layout)
 }
 
 // As for transforms. The weights are not hashed: a run continues after they have changed.
-static void hash_selection(XXH3_state_t *state, const struct selection *selection) {
+static void hash_selection(XXH3_state_t *state, const struct builder *builder) {
+    const struct selection *selection = &builder->dataset->layout->selection;
     if (selection->kind == SELECTION_ALL)
         return;
     hash_number(state, selection->kind);
@@ -82,6 +83,8 @@ static void hash_selection(XXH3_state_t *state, const struct selection *selectio
     hash_number(state, selection->first);
     hash_number(state, selection->count);
     hash_number(state, selection->kind == SELECTION_WEIGHTED_1 ? 0 : selection->seed);
+    if (builder->chosen_hash)
+        hash_number(state, builder->chosen_hash);
 }
 
 // As for transforms. A token that was made in one window would mean other samples in another.
@@ -159,7 +162,7 @@ int builder_fingerprint(struct builder *builder) {
     hash_fields(state, layout);
     hash_transforms(state, layout);
     hash_images(state, layout);
-    hash_selection(state, &layout->selection);
+    hash_selection(state, builder);
     hash_index(state, layout);
     hash_window(state, layout);
     int err = hash_files(builder, state);

@@ -9,10 +9,9 @@
 #include "daemon/source/build/builder_direct.h"
 #include "daemon/source/build/builder_fingerprint.h"
 #include "daemon/source/build/builder_groups.h"
-#include "daemon/source/build/builder_list.h"
 #include "daemon/source/build/builder_ragged.h"
+#include "daemon/source/build/builder_select.h"
 #include "daemon/source/build/builder_transform.h"
-#include "daemon/source/build/builder_weights.h"
 
 #define WORK_SHARE 16u // of the memory for blocks, for reading and decoding them
 
@@ -80,48 +79,13 @@ static int check_descriptors(struct builder *builder) {
                           (uint64_t)limit.rlim_cur);
 }
 
-static int select_listed(struct builder *builder) {
-    struct dataset_layout *layout = builder->dataset->layout;
-    int err = builder->config->indices ? builder_list(builder, layout->samples, &layout->selection)
-                                       : builder_weights(builder, layout->samples, &layout->selection);
-    if (!err)
-        layout->samples = layout->selection.count;
-    return err;
-}
-
-// Of a view: its part of the samples.
-static int select_samples(struct builder *builder) {
-    const struct dataset_config *config = builder->config;
-    struct dataset_layout *layout = builder->dataset->layout;
-    uint64_t of = layout->samples, first, count;
-    if (!config->view)
-        return 0;
-    if (config->indices || config->weights)
-        return select_listed(builder);
-    int err = part_of(&config->part, of, &first, &count);
-    if (err) {
-        builder->key = "samples";
-        return builder_refuse(builder, -EINVAL, NULL,
-                              "found \"%s\"%s, wanted a part of the %" PRIu64 " samples of dataset %s",
-                              config->part_text, err == -ENODATA ? ", which are none" : "", of, config->of);
-    }
-    layout->samples = count;
-    if (count < of || config->split)
-        layout->selection = (struct selection){.kind = config->split ? SELECTION_SPLIT_1 : SELECTION_RANGE,
-                                               .of = of,
-                                               .first = first,
-                                               .count = count,
-                                               .seed = config->split ? config->split_seed : 0};
-    return 0;
-}
-
 int builder_finish(struct builder *builder) {
     struct dataset *dataset = builder->dataset;
     builder->field = NULL;
     builder->key = builder->config->path ? "path" : "field.NAME";
     int err = check_samples(builder);
     if (!err)
-        err = select_samples(builder);
+        err = builder_select(builder);
     if (!err)
         err = builder_groups(builder);
     if (!err)

@@ -1,18 +1,15 @@
 #include "daemon/source/build/builder_list.h"
 
 #include <inttypes.h>
-#include <string.h>
-#include <xxhash.h>
 
 #include "base/dtype.h"
 #include "base/sizes.h"
-#include "daemon/dataset/list_memory.h"
 #include "daemon/source/build/builder_vector.h"
 
 struct list {
     struct vector vector;
     uint64_t of;
-    XXH3_state_t *hash;
+    uint64_t *numbers;
 };
 
 static bool is_integer(uint32_t dtype) {
@@ -58,17 +55,8 @@ static int refuse_number(struct builder *builder, const struct list *list, uint6
                           negative ? "-" : "", negative ? -number : number, place, list->of - 1);
 }
 
-static int write_all(struct builder *builder, const struct list *list, const void *bytes, size_t count,
-                     uint64_t offset) {
-    int err = list_memory_write(builder->dataset->list_fd, bytes, count, offset);
-    if (!err)
-        return 0;
-    return builder_refuse(builder, err, list->vector.file.path,
-                          "cannot keep its sample numbers in memory: %s", strerror(-err));
-}
-
-static int copy_some(struct builder *builder, struct list *list, uint64_t place, uint32_t count) {
-    uint64_t numbers[VECTOR_AT_ONCE];
+static int read_some(struct builder *builder, const struct list *list, uint64_t place, uint32_t count) {
+    uint64_t *numbers = list->numbers + place;
     int err = builder_vector_read(builder, &list->vector, place, count, numbers);
     if (err)
         return err;
@@ -77,48 +65,33 @@ static int copy_some(struct builder *builder, struct list *list, uint64_t place,
         if (numbers[i] >= list->of)
             return refuse_number(builder, list, numbers[i], place + i);
     }
-    XXH3_64bits_update(list->hash, numbers, count * sizeof *numbers);
-    return write_all(builder, list, numbers, count * sizeof *numbers,
-                     sizeof(struct dataset_list) + place * sizeof *numbers);
+    return 0;
 }
 
-static int copy(struct builder *builder, struct list *list) {
-    const uint64_t samples = list->vector.header.shape[0];
-    const struct dataset_list head = {sizeof head + samples * sizeof(uint64_t)};
-    int err = write_all(builder, list, &head, sizeof head, 0);
-    for (uint64_t place = 0; place < samples && !err; place += VECTOR_AT_ONCE)
-        err = copy_some(builder, list, place, (uint32_t)min_u64(VECTOR_AT_ONCE, samples - place));
-    return err ? err : builder_vector_seal(builder, &list->vector);
-}
-
-static int read_list(struct builder *builder, struct list *list) {
-    int err = check_header(builder, list);
-    if (!err)
-        err = builder_vector_allocate(builder, &list->vector);
+static int read_all(struct builder *builder, struct list *list, struct view_memory *numbers) {
+    const uint64_t count = list->vector.header.shape[0];
+    int err = view_memory_allocate(builder, "sample numbers", count * sizeof *list->numbers, numbers);
     if (err)
         return err;
-    list->hash = XXH3_createState();
-    if (!list->hash)
-        return builder_out_of_memory(builder);
-    XXH3_64bits_reset(list->hash);
-    return copy(builder, list);
+    list->numbers = numbers->list->words;
+    for (uint64_t place = 0; place < count && !err; place += VECTOR_AT_ONCE)
+        err = read_some(builder, list, place, (uint32_t)min_u64(VECTOR_AT_ONCE, count - place));
+    return err;
 }
 
-int builder_list(struct builder *builder, uint64_t of, struct selection *selection) {
+int builder_list(struct builder *builder, uint64_t of, struct view_memory *numbers, uint64_t *count) {
     struct list list = {.vector = {"its sample numbers", SOURCE_FILE_NONE, {0}}, .of = of};
     const char *key = builder->key;
     builder->key = "indices";
     int err = builder_vector_open(builder, builder->config->indices, &list.vector);
     if (!err)
-        err = read_list(builder, &list);
+        err = check_header(builder, &list);
     if (!err)
-        *selection = (struct selection){.kind = SELECTION_LIST,
-                                        .of = of,
-                                        .count = list.vector.header.shape[0],
-                                        .seed = XXH3_64bits_digest(list.hash)};
-    if (!err)
+        err = read_all(builder, &list, numbers);
+    if (!err) {
+        *count = list.vector.header.shape[0];
         builder->key = key;
-    XXH3_freeState(list.hash);
+    }
     vector_release(&list.vector);
     return err;
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/dtype.h"
-#include "daemon/dataset/list_memory.h"
 #include "daemon/source/source_npy.h"
 
 void vector_release(struct vector *vector) {
@@ -21,7 +20,7 @@ int builder_vector_open(struct builder *builder, const char *path, struct vector
 }
 
 int builder_vector_read(struct builder *builder, const struct vector *vector, uint64_t place, uint32_t count,
-                        uint64_t words[VECTOR_AT_ONCE]) {
+                        uint64_t *words) {
     uint64_t size = dtype_bytes(vector->header.dtype);
     uint8_t bytes[VECTOR_AT_ONCE * sizeof *words];
     int err = builder_read(builder, &vector->file, bytes, count * size,
@@ -30,21 +29,4 @@ int builder_vector_read(struct builder *builder, const struct vector *vector, ui
     for (uint32_t i = 0; i < count && !err; i++)
         memcpy(&words[i], bytes + i * size, size);
     return err;
-}
-
-int builder_vector_allocate(struct builder *builder, const struct vector *vector) {
-    int *fd = &builder->dataset->list_fd;
-    *fd = list_memory_create();
-    if (*fd >= 0)
-        return 0;
-    return builder_refuse(builder, *fd, vector->file.path, "cannot allocate memory for %s: %s", vector->what,
-                          strerror(-*fd));
-}
-
-int builder_vector_seal(struct builder *builder, const struct vector *vector) {
-    int err = list_memory_seal(builder->dataset->list_fd);
-    if (!err)
-        return 0;
-    return builder_refuse(builder, err, vector->file.path, "cannot seal the memory of %s: %s", vector->what,
-                          strerror(-err));
 }

@@ -20,10 +20,6 @@ int builder_vector_open(struct builder *builder, const char *path, struct vector
 
 // Reads `count` numbers (at most VECTOR_AT_ONCE) from index `place` on; bits that a number does not have are 0.
 int builder_vector_read(struct builder *builder, const struct vector *vector, uint64_t place, uint32_t count,
-                        uint64_t words[VECTOR_AT_ONCE]);
-
-// Allocates memory for what becomes of the numbers, the dataset's list_fd, and seals it when it is complete.
-int builder_vector_allocate(struct builder *builder, const struct vector *vector);
-int builder_vector_seal(struct builder *builder, const struct vector *vector);
+                        uint64_t *words);
 
 #endif

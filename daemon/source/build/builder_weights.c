@@ -6,7 +6,6 @@
 
 #include "base/dtype.h"
 #include "base/sizes.h"
-#include "daemon/dataset/list_memory.h"
 #include "daemon/source/build/builder_vector.h"
 #include "daemon/source/build/weight_text.h"
 #include "daemon/source/source.h"
@@ -16,8 +15,7 @@
 struct weights {
     struct vector vector;
     uint64_t of;
-    uint64_t bytes;            // of the list
-    struct dataset_list *list; // mapped until it is sealed; NULL: it is not
+    struct view_memory memory;
 };
 
 static int check_header(struct builder *builder, const struct weights *weights) {
@@ -56,7 +54,7 @@ static int read_some(struct builder *builder, const struct weights *weights, uin
                                   weight_text(dtype, words[i], err, text), place + i);
     }
     if (!err)
-        memcpy(weights->list->words + place, words, count * sizeof *words);
+        memcpy(weights->memory.list->words + place, words, count * sizeof *words);
     return err;
 }
 
@@ -65,53 +63,77 @@ static void made_progress(void) {
     atomic_fetch_add_explicit(&source_progress, 1, memory_order_relaxed);
 }
 
-static int map_list(struct builder *builder, struct weights *weights) {
-    int err = builder_vector_allocate(builder, &weights->vector);
-    if (err)
-        return err;
-    err = list_memory_map(builder->dataset->list_fd, weights->bytes, &source_progress, &weights->list);
-    if (err)
-        return builder_refuse(builder, err, weights->vector.file.path,
-                              "cannot keep its weights in memory: %s", strerror(-err));
-    return 0;
-}
-
-static int make_table(struct builder *builder, struct weights *weights) {
-    int err = map_list(builder, weights);
+static int read_all(struct builder *builder, struct weights *weights) {
+    int err = view_memory_allocate(builder, "weights", draw_bytes(weights->of), &weights->memory);
     for (uint64_t place = 0; place < weights->of && !err; place += VECTOR_AT_ONCE)
         err = read_some(builder, weights, place, (uint32_t)min_u64(VECTOR_AT_ONCE, weights->of - place));
+    return err;
+}
+
+// `times` NULL: each sample counts once.
+static int sum_up(struct builder *builder, const struct weights *weights, const uint32_t *times,
+                  uint64_t chosen) {
+    const uint32_t dtype = weights->vector.header.dtype;
+    uint64_t *words = weights->memory.list->words;
+    const char *path = weights->vector.file.path;
+    int err =
+        times ? shares_sum_times(dtype, words, times, weights->of) : shares_sum(dtype, words, weights->of);
+    if (err && times)
+        return builder_refuse(builder, -EINVAL, path,
+                              "found weights of 0 for all of the %" PRIu64
+                              " samples that the view chooses, wanted at least one above 0",
+                              chosen);
+    if (err)
+        return builder_refuse(builder, -EINVAL, path,
+                              "found weights that are all 0, wanted at least one above 0");
+    return 0;
+}
+
+static int make_table(struct builder *builder, struct weights *weights, struct choice *choice) {
+    AUTO_FREE uint32_t *times = NULL;
+    int err = choice_count(builder, choice, &times);
+    if (!err)
+        err = read_all(builder, weights);
+    if (!err && times)
+        builder->chosen_hash = XXH3_64bits(times, weights->of * sizeof *times);
+    if (!err)
+        err = sum_up(builder, weights, times, choice->count);
     if (err)
         return err;
-    if (shares_sum(weights->vector.header.dtype, weights->list->words, weights->of))
-        return builder_refuse(builder, -EINVAL, weights->vector.file.path,
-                              "found weights that are all 0, wanted at least one above 0");
     made_progress();
-    draw_prepare(weights->list->words, weights->of);
+    draw_prepare(weights->memory.list->words, weights->of);
     made_progress();
     return 0;
 }
 
-int builder_weights(struct builder *builder, uint64_t of, struct selection *selection) {
-    struct weights weights = {.vector = {"its weights", SOURCE_FILE_NONE, {0}}, .of = of};
-    const char *key = builder->key;
+static int read_weights(struct builder *builder, struct weights *weights, struct choice *choice,
+                        struct selection *selection) {
     const uint64_t draws = builder->config->epoch_samples;
+    int err = builder_vector_open(builder, builder->config->weights, &weights->vector);
+    if (!err)
+        err = check_header(builder, weights);
+    if (!err)
+        err = make_table(builder, weights, choice);
+    if (err)
+        return err;
+    *selection = (struct selection){
+        .kind = SELECTION_WEIGHTED_1,
+        .of = weights->of,
+        .count = draws ? draws : choice->count,
+        .seed = XXH3_64bits(weights->memory.list->words, weights->of * sizeof(uint64_t)),
+    };
+    return view_memory_keep(builder, &weights->memory);
+}
+
+int builder_weights(struct builder *builder, struct choice *choice, struct selection *selection) {
+    struct weights weights = {
+        .vector = {"its weights", SOURCE_FILE_NONE, {0}}, .of = choice->of, .memory = VIEW_MEMORY_NONE};
+    const char *key = builder->key;
     builder->key = "weights";
-    int err = builder_vector_open(builder, builder->config->weights, &weights.vector);
-    if (!err)
-        err = check_header(builder, &weights);
-    weights.bytes = sizeof *weights.list + (err ? 0 : draw_bytes(of));
-    if (!err)
-        err = make_table(builder, &weights);
-    if (!err)
-        *selection = (struct selection){.kind = SELECTION_WEIGHTED_1,
-                                        .of = of,
-                                        .count = draws ? draws : of,
-                                        .seed = XXH3_64bits(weights.list->words, of * sizeof(uint64_t))};
-    list_memory_unmap(&weights.list, weights.bytes);
-    if (!err)
-        err = builder_vector_seal(builder, &weights.vector);
+    int err = read_weights(builder, &weights, choice, selection);
     if (!err)
         builder->key = key;
+    view_memory_release(&weights.memory);
     vector_release(&weights.vector);
     return err;
 }
