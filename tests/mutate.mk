@@ -12,6 +12,7 @@ mutate:
 
 # How to compile one file and to link one program, for tests/mutate/programs.py.
 mutate-there: export MUTATE_COMPILE = $(CC) $(FLAGS) $(call pkg,$(PKGS_DAEMON) $(PKGS_CTL)) $(CFLAGS)
+mutate-there: export MUTATE_SANITIZE = $(call sanitize,address$(,)undefined)
 mutate-there: export MUTATE_LINK = $(LINK)
 mutate-there: export MUTATE_LIBS = $(call libs,$(PKGS_DAEMON) $(PKGS_CTL) cmocka) $(optional_libs) -lm
 mutate-there: export MUTATE_SIMULATE_WRAPS = $(addprefix -Wl$(,)--wrap=,$(SIMULATE_WRAPS))

@@ -11,7 +11,6 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SEEDS = 500  # of the simulation
 MOST_DATA = 8 << 30
-SANITIZE = "-fsanitize=address,undefined -fno-omit-frame-pointer"
 SANITIZERS = {
     "ASAN_OPTIONS": "abort_on_error=1:detect_stack_use_after_return=1:strict_string_checks=1",
     "UBSAN_OPTIONS": "halt_on_error=1:abort_on_error=1",
@@ -48,7 +47,7 @@ class Programs:
     def __init__(self, build, sanitized):
         self.build = pathlib.Path(build)
         self.sanitized = sanitized
-        self.flags = SANITIZE if sanitized else ""
+        self.flags = os.environ["MUTATE_SANITIZE"] if sanitized else ""
         self.took = {}
 
     def compile(self, text, output, folder=None):
