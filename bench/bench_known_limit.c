@@ -11,7 +11,7 @@ static bool is_looked_at(const struct dirent *entry) {
     return entry->d_name[0] != '.' && (entry->d_type == DT_DIR || scan_name_ends(entry, ".tar"));
 }
 
-// Archives stay open: loaders are to have them.
+// Archives stay open, as feedd leaves them for loaders.
 static void look_at(const char *name) {
     struct stat status;
     const bool is_file = strchr(name, '.') != NULL;

@@ -17,7 +17,7 @@ from measure import alternate, median
 SHARDS = 1281
 MEMBERS = 1281167
 MEMBER_BYTES = 110000
-THREADS_MOST = 8  # with which feedd looks through files
+THREADS_MOST = 8  # of feedd, to look through files
 
 
 def write_headers(folder, shards, members):
@@ -72,7 +72,7 @@ class Indexed:
         return os.path.join(self.kept, names[0])
 
     def check(self, known):
-        """feedd --check, which is to find all samples, and the index or not."""
+        """feedd --check, which must find all samples, and the index only if it is known."""
         result = run(self.feedd, "--config", self.config, "--check")
         found = re.search(r"index of \d+ KiB, (made|read) in", result["text"])
         samples = re.search(r"\b(\d+) samples", result["text"].replace(",", ""))
@@ -95,7 +95,7 @@ class Indexed:
 
 
 def expect(limits, what, wanted):
-    """A bare loop that finds something else than feedd is no limit."""
+    """A bare loop that finds something other than feedd does is no limit."""
     for limit in limits:
         if limit[what] != wanted:
             raise BenchError(f"the bare loop found {limit[what]} {what}, wanted {wanted}")

@@ -26,7 +26,7 @@ static inline bool scan_name_ends(const struct dirent *entry, const char *ending
     return dot && strcmp(dot, ending) == 0;
 }
 
-// Those that are `wanted`.
+// Finds those that `wanted` accepts.
 static inline void scan_find(struct scan *scan, const char *path, bool (*wanted)(const struct dirent *)) {
     DIR *directory = opendir(path);
     const struct dirent *entry;
@@ -45,7 +45,7 @@ static inline void scan_find(struct scan *scan, const char *path, bool (*wanted)
     closedir(directory);
 }
 
-// The next name that no thread has taken; NULL: all are.
+// The next name that no thread has taken; NULL: all have been.
 static inline const char *scan_take(struct scan *scan) {
     uint64_t i = atomic_fetch_add(&scan->next, 1);
     return i < scan->count ? scan->names[i] : NULL;

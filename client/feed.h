@@ -125,8 +125,8 @@ struct feed_view {
     uint32_t begin, end; // of a range or split, in millionths of the samples; `end` itself is not included
     uint64_t seed;       // of a split
     // Of indices or weights: `count` integers (or floats, for weights), one after another, at most 134217728. They are
-    // copied, 8 bytes for each, since a daemon that is restarted has to be given them again. A range or split with such
-    // integers is a part of that list, as of a dataset with as many samples; without (NULL), of the dataset.
+    // copied, 8 bytes for each, since a daemon that is restarted has to be given them again. With integers here, a
+    // range or split takes a part of that list, as if the list were a dataset; with NULL, a part of the dataset.
     const void *data;
     uint64_t count;
     enum feed_dtype dtype;

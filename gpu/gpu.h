@@ -155,7 +155,7 @@ int gpu_wait_word(struct gpu *gpu, gpu_stream stream, uint64_t address, uint64_t
 // Waits for all work queued in the context, no matter who queued it.
 int gpu_synchronize(struct gpu *gpu, struct error *error);
 
-// Marks, for timelines. The streams that one was put into must have been destroyed, or be past it, before it is.
+// Marks, for timelines. Before one is destroyed, the streams that it was put into must be past it, or destroyed.
 int gpu_mark_create(struct gpu *gpu, gpu_mark *mark, struct error *error);
 void gpu_mark_destroy(struct gpu *gpu, gpu_mark mark);
 
@@ -163,7 +163,7 @@ void gpu_mark_destroy(struct gpu *gpu, gpu_mark mark);
 int gpu_mark_put(struct gpu *gpu, gpu_stream stream, gpu_mark mark, struct error *error);
 
 // 1: *ns is the time from `first` to `second` by the GPU's own clock, negative if they came in the other order. 0: the
-// GPU has not come to both.
+// GPU has not reached both.
 int gpu_mark_span(struct gpu *gpu, gpu_mark first, gpu_mark second, int64_t *ns, struct error *error);
 
 // Calls the function while the GPU's context is the thread's current one: for libraries of CUDA.

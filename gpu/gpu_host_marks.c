@@ -10,7 +10,7 @@
 
 // Written by the stream's thread, and read by the one that has the handle.
 struct host_mark {
-    _Atomic uint64_t ns; // 0: the stream has not come to it
+    _Atomic uint64_t ns; // 0: the stream has not reached it
 };
 
 static uint64_t clock_ns(void) {

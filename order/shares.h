@@ -33,8 +33,7 @@ int weight_decode(uint32_t dtype, uint64_t bits, struct weight *weight);
 // shares 0 to i. 1 <= count <= SHARES_MOST. -ENODATA if all weights are 0; the words are untouched then.
 int shares_sum(uint32_t dtype, uint64_t *words, uint64_t count);
 
-// The same for weights of which each counts so many times, at most SHARES_MOST: then "weight" above means what stands
-// in `words`, times that, exactly.
+// The same where weight i counts times[i] times, at most SHARES_MOST: "weight" above then means the exact product.
 int shares_sum_times(uint32_t dtype, uint64_t *words, const uint32_t *times, uint64_t count);
 
 #endif

@@ -58,13 +58,12 @@ uint64_t files_sample(const struct files *files, uint64_t epoch, uint64_t sample
 // The bytes of a ragged field in one sample, as the files number them.
 uint64_t files_ragged_bytes(const struct files *files, uint32_t field, uint64_t sample);
 
-// Reads one field of one sample, as the files number them. `path` and `offset` are for
-// files_find_byte.
+// Reads one field of one sample, as the files number them. `path` and `offset` are for files_find_byte.
 int files_read(struct files *files, uint32_t field, uint64_t sample, void *bytes, size_t count,
                const char **path, uint64_t *offset, struct error *error);
 
-// Where byte `at` of what files_read has read lies, of which it has set `path` and `offset`: both become that byte's,
-// until the next call.
+// Finds byte `at` of what files_read has read: `path` and `offset`, as files_read has set them, become those of that
+// byte, until the next call.
 void files_find_byte(struct files *files, uint32_t field, uint64_t sample, uint64_t at, const char **path,
                      uint64_t *offset);
 

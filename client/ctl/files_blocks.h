@@ -47,7 +47,7 @@ int files_blocks_find(const struct files_blocks *blocks, const struct files_inde
                       struct files_block_place *place, struct error *error);
 
 // Where `bytes` lie at `offset` of block `number`, as the index says of a stretch of windows. -EBADMSG if the block
-// does not have them, or cannot be.
+// does not have them, or is not valid.
 int files_blocks_at(const struct files_blocks *blocks, const struct files_index *index, uint32_t number,
                     uint64_t offset, uint32_t bytes, struct files_block_place *place, struct error *error);
 

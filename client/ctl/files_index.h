@@ -58,8 +58,8 @@ int files_index_within(const struct files_index *index, const struct files_colum
 const char *files_index_path(const struct files_index *index, const struct files_column *column,
                              uint64_t sample);
 
-// ... of kind WINDOWS: where byte `at` of the sequence lies, and at most `most` bytes from there on. The file, or
-// block, is any number. -EPROTO: the index has that byte nowhere.
+// ... of kind WINDOWS: where byte `at` of the sequence lies, and at most `most` bytes from there on. The
+// number of the file, or block, is not checked. -EPROTO: the index has that byte nowhere.
 int files_index_stretch(const struct files_index *index, const struct files_column *column, uint64_t at,
                         uint64_t most, struct files_extent *stretch, struct error *error);
 

@@ -97,7 +97,7 @@ struct index_stretch {
     uint32_t reserved;
 };
 
-// That one window lies in: a read or a block each.
+// The most that one window may lie in: each costs a read or a block.
 #define DATASET_MAX_STRETCHES 1024u
 
 // One field of a dataset that has an index.

@@ -9,7 +9,7 @@ struct chunk_block_sample {
     uint32_t block, member;
 };
 
-// That a sample of the segment may lie in.
+// How many blocks a sample of the segment may lie in.
 static uint64_t most_blocks(const struct chunk_plan *plan, const struct chunk_segment *segment) {
     const struct dataset_column *column = segment->column;
     if (column && column->kind == COLUMN_WINDOWS)

@@ -164,7 +164,7 @@ static void cut_direct(struct chunk_builder *builder) {
         add_copy(builder, &whole, middle_end, whole.bytes);
 }
 
-// Bytes `from`..`end` of a sample, which lie at `offset`.
+// Bytes from `from` up to `end` of a sample, which lie at `offset`.
 static void build_range(struct chunk_builder *builder, uint32_t index, uint64_t offset, uint32_t position,
                         uint64_t from, uint64_t end) {
     const struct chunk_segment *segment = &builder->plan->segments[index];
@@ -179,7 +179,7 @@ static void build_range(struct chunk_builder *builder, uint32_t index, uint64_t 
     }
 }
 
-// The stretches of a window: those of files are read, and blocks are needed.
+// The stretches of a window: those in files are read; of the others, the blocks are needed.
 static void build_stretches(struct chunk_builder *builder, uint32_t index, uint32_t position) {
     const struct chunk_segment *segment = &builder->plan->segments[index];
     const uint32_t member = builder->plan->members[position];

@@ -12,7 +12,7 @@ struct chunk_stretch {
     uint64_t bytes;  // of the window that lie there, at least 1
 };
 
-// Where byte `from` of a window of the segment's part is, which is less than it has.
+// Where byte `from` of a window of the segment's part lies. The window has more bytes than that.
 struct chunk_stretch chunk_window_stretch(const struct chunk_plan *plan, const struct chunk_segment *segment,
                                           uint64_t sample, uint64_t from);
 

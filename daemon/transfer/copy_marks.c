@@ -31,7 +31,7 @@ void copy_marks_put(struct copy_marks *marks, uint32_t number, gpu_stream stream
     if (number == NO_MARK || marks->clock->failed)
         return;
     if (gpu_mark_put(marks->clock->gpu, stream, marks->marks[number].mark, &error) < 0)
-        marks->clock->failed = true; // the copies go on; if the GPU is lost, they say so
+        marks->clock->failed = true; // the copies continue; if the GPU is lost, they report it
 }
 
 static void write_event(struct copy_marks *marks, const struct copy_mark *mark, uint32_t slot) {

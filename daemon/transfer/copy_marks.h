@@ -1,4 +1,4 @@
-// Marks behind the copies of a pool, by which the timeline learns when the GPU made them. Copies that are queued
+// Marks behind the copies of a pool, from which the timeline learns when the GPU made them. Copies that are queued
 // together share one. A stream does one thing after another, so copies begin when they are queued, or when those before
 // them in their stream end.
 #ifndef FEEDD_DAEMON_TRANSFER_COPY_MARKS_H

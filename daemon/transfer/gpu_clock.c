@@ -24,7 +24,7 @@ static int open_clock(struct gpu_clock *clock, struct gpu *gpu, struct error *er
     return err ? err : gpu_mark_create(gpu, &clock->next, error);
 }
 
-// 1: the GPU came to the mark between `before` and `after`; 0: it takes too long.
+// 1: the GPU reached the mark between `before` and `after`; 0: it takes too long.
 static int attempt(struct gpu_clock *clock, uint64_t *before, uint64_t *after, struct error *error) {
     int64_t none;
     int passed = 0;

@@ -2,7 +2,7 @@
 // asked for.
 //
 // A mark is put into a stream that has nothing else to do, and the machine's clock is read before that and as soon as
-// the GPU has come to it: the mark belongs to the middle of the two. The clocks drift, so this is done again and again.
+// the GPU has reached it: the mark's time is the middle of the two. The clocks drift, so this is repeated.
 #ifndef FEEDD_DAEMON_TRANSFER_GPU_CLOCK_H
 #define FEEDD_DAEMON_TRANSFER_GPU_CLOCK_H
 
@@ -20,7 +20,7 @@ struct gpu_clock {
 // Whether gpu_clock_of can answer. Aligns the clocks first if that is due, which takes 0.2 ms at most.
 bool gpu_clock_is_aligned(struct gpu_clock *clock, struct gpu *gpu);
 
-// When the GPU came to a mark of its, on the monotonic clock. 0: it has not, or the clocks are not aligned.
+// When the GPU reached one of its marks, on the monotonic clock. 0: it has not, or the clocks are not aligned.
 uint64_t gpu_clock_of(struct gpu_clock *clock, gpu_mark mark);
 
 void gpu_clock_close(struct gpu_clock *clock);

@@ -1,11 +1,11 @@
 // Data files of every format, opened as a dataset: files in memory whose headers lie.
 //
 // Input: a byte for the format and how the files are named, a byte for the number of files and shuffle_window, the
-// options of the format,
-// the text of a transform, and for each file how many bytes it appears to have, unless that is what it has, the length
-// of its part of the rest, and that part. Bytes that are missing are 0. With one of the last three flags, the dataset
-// is a view: with WITH_LIST, one more file names its samples; with WITH_WEIGHTS, one has weights; with WITH_PART, a
-// line after the transform is the part that it takes, and a byte the seed of its split, unless that is 0.
+// options of the format, the text of a transform, and for each file how many bytes it appears to have, unless that is
+// what it has, the length of its part of the rest, and that part. Bytes that are missing are 0. With any of the last
+// three flags, the dataset is a view: with WITH_LIST, one more file names its samples; with WITH_WEIGHTS, one has
+// weights; with WITH_PART, a line after the transform is the part that it takes, and a byte the seed of its split,
+// unless that is 0.
 #include "base/dtype.h"
 #include "daemon/config/part.h"
 #include "daemon/dataset/dataset.h"

@@ -58,7 +58,7 @@ class DataLoader(TorchInterface):
     ``loader.dataset`` is a ``feedd.Dataset``, so that ``len(loader.dataset)`` is the number of samples. With PyTorch, a loader
     has all attributes of torch's class, and ``isinstance(loader, torch.utils.data.DataLoader)`` holds: docs/frameworks.md.
 
-    Which samples, in place of a [view NAME] in feedd.conf; split and indices together take a part of that list:
+    Which samples, in place of a [view NAME] in feedd.conf; split and indices together take that part of the list:
         split, split_seed: the part from one fraction of the samples to another, such as ``(0.0, 0.9)``, in steps of a
             millionth; with ``split_seed``, of a random permutation of them, which is the same for all that have that seed.
         indices: these samples, by number: a list, an array or a tensor.

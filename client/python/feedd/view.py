@@ -105,8 +105,8 @@ def view_of(split: Any, split_seed: int | None, indices: Any, weights: Any, epoc
     """The view that these arguments ask for; None if they ask for nothing."""
     others = [name for name, value in (("split", split), ("indices", indices)) if value is not None]
     if weights is not None and others:
-        raise ValueError(f"give weights= or {'= and '.join(others)}=, not both: give the samples that are not to be drawn a"
-                         " weight of 0, or declare a [view NAME] in feedd.conf, which takes all of them")
+        raise ValueError(f"give weights= or {'= and '.join(others)}=, not both: give samples that must not be drawn a"
+                         " weight of 0, or declare a [view NAME] in feedd.conf, which can combine them")
     if split_seed is not None and split is None:
         raise ValueError("split_seed= belongs to split=")
     if epoch_samples is not None and weights is None:

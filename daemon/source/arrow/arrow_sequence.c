@@ -18,7 +18,7 @@ static int refuse_apart(struct builder *builder, const char *path, const struct 
                           want->path);
 }
 
-// A file of which all rows are added, where its stretches lie in blocks from number `first_block` on, or in itself.
+// A file whose rows are being added. Its stretches lie in blocks from number `first_block` on, or in the file itself.
 struct adding {
     struct sequence *sequence;
     const struct index_rows *part;
@@ -29,8 +29,8 @@ struct adding {
     bool in_blocks;
 };
 
-// The rows of one record batch or row group, from `row` on, which follow each other in its values; the next row. 0:
-// they do not.
+// Adds the rows of one record batch or row group from `row` on, if their values follow each other. Returns the row
+// after them; 0: they do not.
 static uint64_t add_batch(struct adding *adding, uint64_t row) {
     const struct index_extent first = row_of(adding->part, row);
     const struct index_block *block = &adding->part->blocks.blocks[first.file];

@@ -25,7 +25,7 @@ struct builder {
     const struct config_field *pad;       // ... when it is a field's pad
     uint64_t *groups;                     // where they begin (builder_groups.h)
     size_t group_count, group_room;
-    uint64_t chosen_hash;            // of how often each sample is chosen, if not all can be drawn; else 0
+    uint64_t chosen_hash;            // of how often each sample is chosen, if draws are from a choice; else 0
     bool known_index_only;           // an index that would have to be built is refused with -EINPROGRESS
     struct index_progress *progress; // of building the index; NULL: nobody looks
 };

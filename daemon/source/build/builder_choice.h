@@ -19,11 +19,11 @@ void choice_release(struct choice *choice);
 // `choice` is CHOICE_NONE.
 int builder_choose(struct builder *builder, struct choice *choice);
 
-// Replaces the list by the part of it that is chosen. Both are in memory until that is done.
+// Replaces the list with the part of it that is chosen. Both are in memory until that is done.
 int choice_cut_list(struct builder *builder, struct choice *choice);
 
 // How often each sample of the dataset is chosen, in memory to be freed; the list is released. *times stays NULL if
-// that is once, for all of them.
+// the view takes the whole dataset: once each.
 int choice_count(struct builder *builder, struct choice *choice, uint32_t **times);
 
 #endif

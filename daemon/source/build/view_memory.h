@@ -1,5 +1,5 @@
-// Memory for what a view names by number: its samples, or the weights of those of its dataset. It becomes the dataset's
-// list_fd when it is complete.
+// Memory for a view's sample numbers, or for the weights of its dataset's samples. It becomes the dataset's list_fd
+// when it is complete.
 #ifndef FEEDD_DAEMON_SOURCE_BUILD_VIEW_MEMORY_H
 #define FEEDD_DAEMON_SOURCE_BUILD_VIEW_MEMORY_H
 

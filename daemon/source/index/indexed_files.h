@@ -26,7 +26,7 @@ struct indexed_work {
     // NULL, or makes an index of another form out of the parts, which it may release, and sets files->counts and the
     // stream's record_bytes.
     int (*make)(struct builder *builder, struct indexed_files *files, void *context);
-    // Does the same with an index of that form that was kept; *fits becomes false if it is not one of these files.
+    // Does the same with an index of that form that was kept; *fits becomes false if it does not fit these files.
     int (*take_kept)(struct builder *builder, struct indexed_files *files, void *context, bool *fits);
 };
 

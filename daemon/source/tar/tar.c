@@ -9,7 +9,7 @@
 #define BLOCK 512u
 // A pax header holds a path and a few numbers; some programs add extended attributes.
 #define PAX_BYTES (1u << 20)
-// Windows that are read in full after one of which more than the first block was wanted.
+// How many windows are read in full after one of which more than the first block was needed.
 #define WIDE_READS 16u
 
 // As in POSIX.1-2017, pax, "ustar Interchange Format".
@@ -68,8 +68,8 @@ static int refuse_read(struct error *error, ssize_t got, uint64_t count, uint64_
                      offset + (uint64_t)got, count, offset);
 }
 
-// Of large members, only the block of the header is wanted, and bytes that are not in the processor's cache take a
-// while to copy. Where members are small, or headers extended, what follows is wanted soon.
+// Of large members, only the block of the header is needed, and bytes that are not in the processor's cache are slow to
+// copy. Where members are small, or headers extended, what follows is needed soon.
 static uint64_t choose_window(struct tar *tar, uint64_t offset, uint64_t count) {
     if (offset > tar->window_at && offset + count <= tar->window_at + TAR_WINDOW)
         tar->wide = WIDE_READS;
@@ -125,7 +125,7 @@ static uint64_t sum_of(const uint8_t bytes[BLOCK]) {
     return (sums & 0xffff) + (sums >> 16 & 0xffff) + (sums >> 32 & 0xffff) + (sums >> 48);
 }
 
-// Some old programs added up signed bytes: 256 less for each of these.
+// Some old programs added up signed bytes: 256 less for each negative one.
 static uint64_t negative_bytes(const uint8_t bytes[BLOCK]) {
     uint64_t count = 0;
     for (size_t i = 0; i < BLOCK; i++)

@@ -8,8 +8,8 @@
 #include "base/error.h"
 
 #define TAR_NAME 4096u // bytes of a name at most, with its 0
-// Read at once where it is wanted: a pax header, its records, and the header after it. More would touch more pages of
-// archives with large members; of these, only headers are read.
+// Read at once where all of it is needed: a pax header, its records, and the header after it. More would touch more
+// pages of archives with large members; of these, only headers are read.
 #define TAR_WINDOW 1536u
 
 struct tar_member {

@@ -21,7 +21,7 @@ struct document_files {
     uint64_t bytes;     // of these files
 };
 
-// The windows that are cut from them.
+// How many windows are cut from them.
 static inline uint64_t documents_windows(const struct documents *documents, uint64_t pack) {
     return documents->values ? (documents->values - 1) / pack : 0;
 }
@@ -32,7 +32,7 @@ void document_files_release(struct document_files *files);
 // Adds the fields of such a dataset and its stream: a field `name`, or, with `pack`, the fields of windows.
 int documents_add_fields(struct builder *builder, const char *name, uint32_t dtype);
 
-// Whether each has as few values as one may have, and all files few enough documents.
+// Refuses documents that have too many values, and files that have too many documents together.
 int documents_check(struct builder *builder, const struct document_files *files,
                     const struct documents *documents, const char *path);
 

@@ -1,4 +1,4 @@
-// A kept index of windows across files: whether it is one, and lies in the files, as loaders take for granted.
+// Checks a kept index of windows across files, whose stretches must lie in the files: loaders take that for granted.
 #ifndef FEEDD_DAEMON_SOURCE_TOKENS_SEQUENCE_KEPT_H
 #define FEEDD_DAEMON_SOURCE_TOKENS_SEQUENCE_KEPT_H
 

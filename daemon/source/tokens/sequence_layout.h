@@ -21,8 +21,8 @@ static inline uint64_t sequence_starts_end(uint64_t stretches, uint64_t document
     return sequence_starts_at(stretches) + documents * sizeof(uint64_t);
 }
 
-// Sets the offsets of the columns that window_fields_add has made, except for that of cu_seqlens, and what the largest
-// window needs. -EFBIG: it lies in too many stretches, of which *most says how many.
+// Sets the offsets of the columns that window_fields_add has made, except for that of cu_seqlens, and the most
+// stretches that one window lies in, as *most says, too. -EFBIG: those are too many.
 int sequence_place(struct builder *builder, const struct index_windows *windows,
                    const struct index_stretch *stretches, uint64_t *most);
 

@@ -16,7 +16,7 @@ void abandoned_collect(struct delivery *delivery);
 void abandoned_note(struct delivery *delivery, uint32_t owner, uint64_t now, uint64_t since_ns);
 
 // The tick: while no consumer waits for a batch that hangs, or for one before it, that time does not count against it.
-// Nor does it while the batch is to be moved, and slots of the ring are still being allocated.
+// Nor does time count while the batch has to move and slots of the ring are still being allocated.
 void abandoned_excuse(struct delivery *delivery, uint64_t now);
 
 // It was killed and does not end: the same batches are to be moved. Returns how many.
@@ -40,7 +40,7 @@ uint64_t abandoned_find(const struct delivery *delivery, const struct hung_batch
 
 // A lane waits for a slot that it is entitled to, nothing but the slots that were left behind is lacking, and nobody on
 // the lane has batches in hand without waiting, too: since when one of these slots hangs. 0: no lane does, or slots of
-// the ring are still being allocated. If memory for these lacks, the feed gets it or fails for that reason.
+// the ring are still being allocated. If memory for these is lacking, the feed gets it or fails for that reason.
 uint64_t abandoned_starves(const struct delivery *delivery);
 
 #endif

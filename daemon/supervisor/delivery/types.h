@@ -22,7 +22,7 @@ struct consumer_operations {
 
 // What a consumer waits for.
 enum wait_cause {
-    WAIT_LOADERS, // its batch is being filled, or comes next, also if its slot has yet to be allocated
+    WAIT_LOADERS, // its batch is being filled, or comes next, even if its slot has yet to be allocated
     WAIT_COPY,    // it is being copied to the GPU
     WAIT_POOL,    // no slot of the GPU's pool is free
     WAIT_RANK,    // another consumer, which is behind, holds the slots that the next batches need

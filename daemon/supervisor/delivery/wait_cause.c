@@ -18,7 +18,7 @@ static bool other_is_behind(const struct lane *lane, const struct consumer *cons
     return false;
 }
 
-// Whoever holds the slots that there are already is not the reason.
+// Then whoever holds the slots that exist already is not the reason.
 static bool waits_for_new_slots(const struct delivery *delivery, const struct lane *lane) {
     return slots_are_coming(delivery) && lane->slots_used < lane_quota(delivery);
 }

@@ -27,7 +27,7 @@
 #define PORTION_MOST (32u << 20)
 #define FIRST_NS     (100 * NS_PER_MS) // most that the others wait for the first batch, and then until the tick
 #define AGAIN_NS     (100 * NS_PER_MS) // between two tries where memory lacks, unless some is given back
-#define LOOK_NS      (20 * NS_PER_MS)  // for which the room that was found counts as being there
+#define LOOK_NS      (20 * NS_PER_MS)  // how long room that was found counts as still there
 
 // ---- In a thread -------------------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ static int map_control(struct served_feed *feed, struct making *making) {
     if (err)
         return err;
     making->mapped = true;
-    err = queue_work(making, error); // first, since it takes as long as a loader to start
+    err = queue_work(making, error); // first, since it takes as long as starting a loader
     if (!err)
         feed_loaders_start(feed);
     return err;

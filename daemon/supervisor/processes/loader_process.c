@@ -125,8 +125,8 @@ static bool is_zero(const uint8_t *bytes, uint64_t count) {
     return bytes[0] == 0 && memcmp(bytes, bytes + 1, count - 1) == 0;
 }
 
-// Leaves out what is zero there anyway, except at its end: most of a layout is room for fields that the dataset does
-// not have. The files come whole.
+// Skips zeros, which a new file has anyway, except at the end of the fixed part: most of that is room for fields that
+// the dataset does not have. The rest, the files, is written whole.
 static int write_layout(int fd, const struct dataset_layout *layout, uint64_t offset) {
     const uint8_t *bytes = (const uint8_t *)layout;
     const uint64_t fixed = sizeof *layout;
