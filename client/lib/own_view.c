@@ -54,6 +54,9 @@ static int check(const struct feed_view *view, struct error *error) {
         return error_set(error, -EINVAL, "this libfeed does not know everything that feed_view asks for");
     if (view->kind < FEED_RANGE || view->kind > FEED_WEIGHTS)
         return error_set(error, -EINVAL, "feed_view.kind %d is unknown", (int)view->kind);
+    if (is_part(view) && view->count && !view->data)
+        return error_set(error, -EINVAL, "indices: found %" PRIu64 " of them at NULL, wanted their address",
+                         view->count);
     if (!has_numbers(view))
         return 0;
     const bool listed = view->kind != FEED_WEIGHTS;

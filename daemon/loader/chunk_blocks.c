@@ -80,13 +80,9 @@ static void copy_of_window(const struct chunk_plan *plan, const struct chunk_nee
                            const uint8_t *decoded) {
     const struct chunk_segment *segment = &plan->segments[need->segment];
     const uint64_t sample = chunk_stored_sample(plan, segment, member);
-    for (uint64_t from = 0; from < segment->bytes;) {
-        const struct chunk_stretch stretch = chunk_window_stretch(plan, segment, sample, from);
-        if (stretch.coded && stretch.block == need->block)
-            memcpy(chunk_extent_address(segment->extents, member) + from, decoded + stretch.offset,
-                   stretch.bytes);
-        from += stretch.bytes;
-    }
+    const uint64_t from = chunk_window_block(plan, segment, sample, need->block);
+    const struct chunk_stretch stretch = chunk_window_stretch(plan, segment, sample, from);
+    memcpy(chunk_extent_address(segment->extents, member) + from, decoded + stretch.offset, stretch.bytes);
 }
 
 void chunk_blocks_copy(const struct chunk_plan *plan, const struct chunk_need *need, const uint8_t *decoded) {

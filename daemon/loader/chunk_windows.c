@@ -15,10 +15,14 @@ static uint64_t find_stretch(const struct index_stretch *stretches, uint64_t cou
     return low;
 }
 
+static const struct index_windows *windows_of(const struct chunk_plan *plan,
+                                              const struct chunk_segment *segment) {
+    return (const void *)(chunk_index(plan, segment) + segment->column->offset);
+}
+
 struct chunk_stretch chunk_window_stretch(const struct chunk_plan *plan, const struct chunk_segment *segment,
                                           uint64_t sample, uint64_t from) {
-    const struct index_windows *windows =
-        (const void *)(chunk_index(plan, segment) + segment->column->offset);
+    const struct index_windows *windows = windows_of(plan, segment);
     const struct index_stretch *stretches = (const void *)(windows + 1);
     const uint64_t at = sample * segment->stream->record_bytes + from;
     const uint64_t found = find_stretch(stretches, windows->count, at);
@@ -36,4 +40,20 @@ struct chunk_stretch chunk_window_stretch(const struct chunk_plan *plan, const s
     place.block = stretch->file;
     place.offset += place.coded ? 0 : block->stored[0].offset;
     return place;
+}
+
+uint64_t chunk_window_block(const struct chunk_plan *plan, const struct chunk_segment *segment,
+                            uint64_t sample, uint32_t block) {
+    const struct index_windows *windows = windows_of(plan, segment);
+    const struct index_stretch *stretches = (const void *)(windows + 1);
+    uint64_t low = 0, high = windows->count - 1;
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (stretches[middle].file < block)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const uint64_t at = sample * segment->stream->record_bytes, first = stretches[low].first;
+    return first > at ? first - at : 0;
 }

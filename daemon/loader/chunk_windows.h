@@ -16,4 +16,9 @@ struct chunk_stretch {
 struct chunk_stretch chunk_window_stretch(const struct chunk_plan *plan, const struct chunk_segment *segment,
                                           uint64_t sample, uint64_t from);
 
+// The first byte of the window that lies in that block, which has some of it. The numbers of blocks rise from stretch
+// to stretch, and each has one.
+uint64_t chunk_window_block(const struct chunk_plan *plan, const struct chunk_segment *segment,
+                            uint64_t sample, uint32_t block);
+
 #endif

@@ -6,6 +6,7 @@
 #include "daemon/log.h"
 
 #define ALIGN_NS   (250 * NS_PER_MS) // at 50 parts per million, clocks drift apart by 12 us in that time
+#define OLD_NS     (2 * NS_PER_S)    // after which an alignment is no longer good for anything
 #define RETRY_NS   (10 * NS_PER_MS)  // the GPU or this process had something else to do
 #define ATTEMPTS   4u                // the quickest counts
 #define ATTEMPT_NS UINT64_C(50000)   // most that one may take
@@ -59,25 +60,29 @@ static int align(struct gpu_clock *clock, struct error *error) {
     return 0;
 }
 
+static bool is_aligned(const struct gpu_clock *clock, uint64_t now) {
+    return !clock->failed && clock->base_ns && now < clock->aligned_ns + OLD_NS;
+}
+
 bool gpu_clock_is_aligned(struct gpu_clock *clock, struct gpu *gpu) {
     struct error error = {0};
     const uint64_t now = monotonic_ns();
     if (clock->failed)
         return false;
     if (now < clock->aligned_ns + ALIGN_NS || now < clock->tried_ns + RETRY_NS)
-        return clock->base_ns != 0;
+        return is_aligned(clock, now);
     clock->tried_ns = now;
     if (!clock->gpu && open_clock(clock, gpu, &error) < 0)
         return fail(clock, &error);
     if (align(clock, &error) < 0)
         return fail(clock, &error);
-    return clock->base_ns != 0;
+    return is_aligned(clock, now);
 }
 
 uint64_t gpu_clock_of(struct gpu_clock *clock, gpu_mark mark) {
     struct error error = {0};
     int64_t span;
-    if (clock->failed || !clock->base_ns)
+    if (!is_aligned(clock, monotonic_ns()))
         return 0;
     int passed = gpu_mark_span(clock->gpu, clock->base, mark, &span, &error);
     if (passed < 0)

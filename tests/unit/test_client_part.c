@@ -96,6 +96,9 @@ static void test_parts_that_cannot_be(void **state) {
     refuse(&view, "indices: found a mask");
     view.count = 0;
     refuse(&view, "indices: found none");
+    view = part_of_list(FEED_SPLIT, 0, 500000);
+    view.data = NULL;
+    refuse(&view, "indices: found 1001 of them at NULL");
 }
 
 // Of the dataset, which only the daemon knows.
@@ -105,6 +108,7 @@ static void test_no_list(void **state) {
     struct error error = {0};
     struct feed_view view = part_of_list(FEED_SPLIT, 1, 2);
     view.data = NULL;
+    view.count = 0;
     assert_int_equal(own_view_copy(&copy, &view, &error), 0);
     assert_true(copy.what.kind == FEED_SPLIT && copy.what.begin == 1 && copy.what.end == 2 && !copy.words);
     own_view_free(&copy);

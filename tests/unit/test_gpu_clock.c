@@ -37,12 +37,13 @@ static uint64_t least_error(void) {
     return least;
 }
 
+// Anew. Attempts fail where other processes interrupt them.
 static void align(void) {
-    const uint64_t until = monotonic_ns() + 20 * NS_PER_S;
-    while (!gpu_clock_is_aligned(&clock_of_gpu, fixture.gpu)) {
+    const uint64_t until = monotonic_ns() + 20 * NS_PER_S, before = clock_of_gpu.aligned_ns;
+    while (!gpu_clock_is_aligned(&clock_of_gpu, fixture.gpu) || clock_of_gpu.aligned_ns == before) {
         assert_false(clock_of_gpu.failed);
         assert_true(monotonic_ns() < until);
-        nap_ms(1); // an attempt was interrupted
+        nap_ms(1);
     }
 }
 
@@ -87,6 +88,19 @@ static void test_a_clock_that_drifts_is_aligned_again(void **state) {
     assert_true(least_error() < TOLERANCE_NS);
 }
 
+static void test_an_old_alignment_does_not_count(void **state) {
+    (void)state;
+    open_clock("");
+    align();
+    assert_done(gpu_mark_put(fixture.gpu, fixture.stream, mark, &said));
+    assert_done(gpu_synchronize(fixture.gpu, &said));
+    assert_int_not_equal(gpu_clock_of(&clock_of_gpu, mark), 0);
+    clock_of_gpu.aligned_ns -= 3 * NS_PER_S;
+    assert_int_equal(gpu_clock_of(&clock_of_gpu, mark), 0);
+    clock_of_gpu.tried_ns = monotonic_ns(); // just now, in vain
+    assert_false(gpu_clock_is_aligned(&clock_of_gpu, fixture.gpu));
+}
+
 static void test_a_lost_gpu_has_no_clock(void **state) {
     (void)state;
     open_clock("fail_copy=1");
@@ -103,6 +117,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_a_mark_waits_for_what_is_queued_before_it, close_clock),
         cmocka_unit_test_teardown(test_a_mark_can_be_earlier_than_the_alignment, close_clock),
         cmocka_unit_test_teardown(test_a_clock_that_drifts_is_aligned_again, close_clock),
+        cmocka_unit_test_teardown(test_an_old_alignment_does_not_count, close_clock),
         cmocka_unit_test_teardown(test_a_lost_gpu_has_no_clock, close_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

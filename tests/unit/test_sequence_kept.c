@@ -31,6 +31,16 @@ static struct {
 
 #define PLAIN_BYTES offsetof(typeof(kept), extents)
 
+// The same, if loaders have to decode it: each stretch is a block.
+static struct {
+    struct dataset_index index;
+    struct index_documents documents;
+    struct index_windows windows;
+    struct index_stretch stretches[STRETCHES];
+    uint64_t starts[DOCUMENTS];
+    struct index_block blocks[STRETCHES];
+} coded;
+
 static const struct source_file files[] = {{.fd = -1, .size = 100}, {.fd = -1, .size = 60}};
 static uint64_t counts[COUNT_OF(files)];
 
@@ -50,14 +60,15 @@ static void make_kept(bool boundaries) {
         kept.extents[i] = (struct index_extent){.offset = at, .bytes = sizes[i]};
 }
 
-static bool fits(uint64_t bytes, uint64_t pack, bool boundaries) {
+static bool fits_of(const void *index, uint64_t blocks, uint64_t bytes, uint64_t pack, bool boundaries) {
     struct error error = {0};
     bool taken = false;
     const struct dataset_config config = {.pack = pack, .cu_seqlens = boundaries};
     struct dataset_layout layout = {.index_bytes = bytes, .stream_count = 1, .column_count = 3u + boundaries};
-    struct dataset dataset = {.layout = &layout, .index = (const uint8_t *)&kept};
+    struct dataset dataset = {.layout = &layout, .index = index};
     struct builder builder = {.config = &config, .dataset = &dataset, .error = &error};
     layout.fields[0].dtype = DTYPE_U16;
+    layout.blocks.count = blocks;
     layout.columns[0].bytes = (pack + 1) * 2;
     assert_int_equal(sequence_take_kept(&builder, files, COUNT_OF(files), counts, &taken), 0);
     if (!taken)
@@ -69,6 +80,10 @@ static bool fits(uint64_t bytes, uint64_t pack, bool boundaries) {
     if (boundaries)
         assert_int_equal(layout.columns[3].offset, offsetof(typeof(kept), extents));
     return true;
+}
+
+static bool fits(uint64_t bytes, uint64_t pack, bool boundaries) {
+    return fits_of(&kept, 0, bytes, pack, boundaries);
 }
 
 static bool plain_fits(void) {
@@ -143,12 +158,66 @@ static void boundaries_that_lie_are_not_used(void **state) {
     EXPECT_UNUSED(kept.extents[3].bytes, 0, 16, UINT32_MAX - 3);
 }
 
+static void make_coded(void) {
+    make_kept(false);
+    memset(&coded, 0, sizeof coded);
+    coded.index = (struct dataset_index){sizeof coded, WINDOWS};
+    coded.documents = kept.documents;
+    coded.windows = kept.windows;
+    memcpy(coded.starts, kept.starts, sizeof coded.starts);
+    static const uint64_t bytes[STRETCHES] = {10, 6, 14};
+    for (uint32_t i = 0; i < STRETCHES; i++) {
+        const struct index_stretch *stretch = &kept.stretches[i];
+        coded.stretches[i] = (struct index_stretch){stretch->first, 0, i, 0};
+        coded.blocks[i] = (struct index_block){.stored = {{stretch->offset, bytes[i]}},
+                                               .decoded = bytes[i],
+                                               .codec = BLOCK_PLAIN,
+                                               .file = stretch->file};
+    }
+}
+
+static bool coded_fits(void) {
+    return fits_of(&coded, STRETCHES, sizeof coded, PACK, false);
+}
+
+static void expect_unused_block(uint32_t stretch, uint32_t block) {
+    make_coded();
+    coded.stretches[stretch].file = block;
+    assert_false(coded_fits());
+}
+
+// Loaders find the stretch of a block by its number.
+static void blocks_that_are_not_in_order_are_not_used(void **state) {
+    (void)state;
+    make_coded();
+    assert_true(coded_fits());
+    expect_unused_block(2, 3);
+    make_coded();
+    coded.blocks[1].decoded = coded.blocks[1].stored[0].bytes = 5;
+    assert_false(coded_fits());
+    make_coded(); // one block twice, and two in the other order: each would be in its block, and in its file
+    coded.blocks[0].decoded = coded.blocks[0].stored[0].bytes = 16;
+    coded.blocks[1].decoded = coded.blocks[1].stored[0].bytes = 6;
+    assert_true(coded_fits());
+    coded.stretches[1].file = 0;
+    assert_false(coded_fits());
+    make_coded();
+    coded.blocks[0].decoded = coded.blocks[0].stored[0].bytes = 10;
+    coded.blocks[1].decoded = coded.blocks[1].stored[0].bytes = 10;
+    coded.blocks[1].stored[0].offset = 90;
+    assert_true(coded_fits());
+    coded.stretches[0].file = 1;
+    coded.stretches[1].file = 0;
+    assert_false(coded_fits());
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_right_one_is_used),
         cmocka_unit_test(another_form_is_not_used),
         cmocka_unit_test(numbers_that_lie_are_not_used),
         cmocka_unit_test(boundaries_that_lie_are_not_used),
+        cmocka_unit_test(blocks_that_are_not_in_order_are_not_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

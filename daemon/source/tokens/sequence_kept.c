@@ -61,7 +61,15 @@ static bool lies_in(const struct kept *kept, const struct index_stretch *stretch
     return stretch->offset <= room && bytes <= room - stretch->offset;
 }
 
-// Each lies in its file or block, and they follow each other, from file to file.
+// Whether a stretch may follow another one: from file to file, and never in the same block, since loaders find
+// stretches by the numbers of blocks.
+static bool may_follow(const struct kept *kept, const struct index_stretch *stretch) {
+    const struct index_stretch *before = stretch - 1;
+    return file_of(kept, stretch) >= file_of(kept, before) &&
+           (!kept->block_count || stretch->file > before->file);
+}
+
+// Each lies in its file or block, and they follow each other.
 static bool stretches_lie_in(const struct kept *kept, uint64_t token_bytes) {
     const struct index_windows *windows = &kept->head->windows;
     const struct index_stretch *stretches = kept->head->stretches;
@@ -71,7 +79,7 @@ static bool stretches_lie_in(const struct kept *kept, uint64_t token_bytes) {
         const uint64_t end = i + 1 < windows->count ? stretches[i + 1].first : windows->bytes;
         if (end <= stretches[i].first || end % token_bytes ||
             !lies_in(kept, &stretches[i], end - stretches[i].first) ||
-            (i && file_of(kept, &stretches[i]) < file_of(kept, &stretches[i - 1])))
+            (i && !may_follow(kept, &stretches[i])))
             return false;
     }
     return true;

@@ -69,6 +69,7 @@ static void set_job(struct making *making, enum job_state state) {
 }
 
 // Clients are told that they are attached once there are some slots, so that is when a lack of memory is looked for.
+// What others take within LOOK_NS is missed later: then the feed fails.
 static int before_opening(struct making *making) {
     const struct ring_plan *plan = &making->plan;
     const struct served_feed *feed = making->feed;
