@@ -59,9 +59,9 @@ def read_numbers(instance):
         assert sum(batch["count"] for batch in reader.finish()) == 50
 
 
-def index_in_background(instance, *arguments):
+def ctl_in_background(instance, *arguments):
     return subprocess.Popen(
-        [harness.PROGRAMS / "feedctl", "index", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        [harness.PROGRAMS / "feedctl", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, env=instance.environment(), preexec_fn=harness.die_with_parent,
     )  # fmt: skip
 
@@ -103,6 +103,18 @@ def test_consumers_wait_for_it():
             assert sum(batch["count"] for batch in second.finish()) == 40
 
 
+def test_samples_are_shown_once_it_is_there():
+    with slow_instance() as feedd:
+        feedd.start()
+        half_way(feedd)
+        shown = ctl_in_background(feedd, "show", "wds", "70")
+        time.sleep(0.3)
+        assert shown.poll() is None
+        feedd.storage.answer_held()
+        output, said = shown.communicate(timeout=20)
+        assert shown.returncode == 0 and output.startswith("sample 70 of wds\n") and not said, (output, said)
+
+
 def test_the_log_and_the_manager_are_told():
     with slow_instance() as feedd:
         feedd.start()
@@ -116,7 +128,7 @@ def test_feedctl_waits_and_shows_how_far_it_is():
     with slow_instance() as feedd:
         feedd.start()
         half_way(feedd)
-        with index_in_background(feedd, "wds") as command:
+        with ctl_in_background(feedd, "index", "wds") as command:
             assert command.stderr.readline().startswith("1 of 2 files, ")
             assert command.poll() is None
             feedd.storage.answer_held()
@@ -165,7 +177,7 @@ def test_failures_are_told_and_tried_again():
         assert reason in feedd.status()["indexing"][0] and reason in feedd.status()["last_errors"][-1]
         consumer.refused(feedd, "ENODATA", "the index of dataset wds could not be built", reason, dataset="wds", batch_size=10)
         read_numbers(feedd)
-        for command in (("index", "wds"), ("reload",)):
+        for command in (("index", "wds"), ("reload",), ("show", "wds"), ("show", "wds", "3")):
             done = feedd.ctl(*command, check=False)
             assert done.returncode == 1 and reason in done.stderr, done
         assert row(feedd)["state"] == "failed"
@@ -230,7 +242,7 @@ def test_reload_meanwhile():
         assert feedd.ctl("reload", check=False).returncode == 1
         assert half_way(feedd)  # it continues
         feedd.write_config()
-        with index_in_background(feedd, "wds") as command:
+        with ctl_in_background(feedd, "index", "wds") as command:
             feedd.process.send_signal(signal.SIGHUP)
             time.sleep(1)  # the reload waits for the same index
             assert row(feedd)["state"] == "indexing" and command.poll() is None
