@@ -85,43 +85,42 @@ static void watch_scans(j_common_ptr library) {
 
 // ---- Calls of the library ----------------------------------------------------------------------------------
 
-// An error of the library leaves `body` from anywhere; what the library has allocated since is given back.
-static int guard(struct image_jpeg *jpeg, int body(struct image_jpeg *)) {
-    int err;
-    if (setjmp(jpeg->escape) == 0)
-        err = body(jpeg);
-    else
-        err = error_set(jpeg->error, jpeg->errors.msg_code == JERR_OUT_OF_MEMORY ? -ENOMEM : -EBADMSG,
-                        "its JPEG image cannot be decoded: %s", jpeg->reason);
-    jpeg_abort_decompress(&jpeg->library);
-    return err;
-}
-
-static int start(struct image_jpeg *jpeg, struct error *error) {
-    jpeg->error = error;
+static int start(struct image_jpeg *jpeg, const uint8_t *bytes, size_t count) {
     jpeg->library.err = jpeg_std_error(&jpeg->errors);
     jpeg->library.client_data = jpeg;
     jpeg->errors.error_exit = give_up;
     jpeg->errors.emit_message = count_warning;
     jpeg->errors.output_message = say_nothing;
-    // Not guard(): without a library there is nothing to abort.
+    // Not as in guard(): without a library there is nothing to destroy.
     if (setjmp(jpeg->escape) != 0)
-        return error_set(error, -ENOMEM, "no memory to decode JPEG images");
+        return error_set(jpeg->error, -ENOMEM, "no memory to decode JPEG images");
     jpeg_create_decompress(&jpeg->library);
     jpeg->source = (struct jpeg_source_mgr){.init_source = begin_bytes,
                                             .fill_input_buffer = end_early,
                                             .skip_input_data = skip_bytes,
                                             .resync_to_restart = jpeg_resync_to_restart,
-                                            .term_source = begin_bytes};
+                                            .term_source = begin_bytes,
+                                            .next_input_byte = bytes,
+                                            .bytes_in_buffer = count};
     jpeg->progress.progress_monitor = watch_scans;
     jpeg->library.src = &jpeg->source;
     jpeg->library.progress = &jpeg->progress;
     return 0;
 }
 
-static void set_bytes(struct image_jpeg *jpeg, const uint8_t *bytes, size_t count) {
-    jpeg->source.next_input_byte = bytes;
-    jpeg->source.bytes_in_buffer = count;
+// An error of the library leaves `body` from anywhere. The library keeps tables from one image to the next, which one
+// without tables of its own would then be decoded with. So each image has a library to itself.
+static int guard(struct image_jpeg *jpeg, const uint8_t *bytes, size_t count, int body(struct image_jpeg *)) {
+    int err = start(jpeg, bytes, count);
+    if (err)
+        return err;
+    if (setjmp(jpeg->escape) == 0)
+        err = body(jpeg);
+    else
+        err = error_set(jpeg->error, jpeg->errors.msg_code == JERR_OUT_OF_MEMORY ? -ENOMEM : -EBADMSG,
+                        "its JPEG image cannot be decoded: %s", jpeg->reason);
+    jpeg_destroy_decompress(&jpeg->library);
+    return err;
 }
 
 static int read_header(struct image_jpeg *jpeg) {
@@ -335,36 +334,20 @@ static int decode_planes(struct image_jpeg *jpeg) {
 // ---- Interface ---------------------------------------------------------------------------------------------
 
 int image_jpeg_open(struct image_jpeg **jpeg, struct error *error) {
-    struct image_jpeg *made = calloc(1, sizeof *made);
-    if (!made)
-        return error_set(error, -ENOMEM, "no memory to decode JPEG images");
-    int err = start(made, error);
-    if (err) {
-        free(made);
-        return err;
-    }
-    *jpeg = made;
-    return 0;
+    *jpeg = calloc(1, sizeof **jpeg);
+    return *jpeg ? 0 : error_set(error, -ENOMEM, "no memory to decode JPEG images");
 }
 
 void image_jpeg_close(struct image_jpeg *jpeg) {
-    if (!jpeg)
-        return;
-    jpeg_destroy_decompress(&jpeg->library);
     free(jpeg);
 }
 
 int image_jpeg_header(const uint8_t *bytes, size_t count, uint32_t *width, uint32_t *height,
                       struct error *error) {
-    struct image_jpeg jpeg = {0};
-    int err = start(&jpeg, error);
-    if (err)
-        return err;
-    set_bytes(&jpeg, bytes, count);
-    err = guard(&jpeg, read_header);
+    struct image_jpeg jpeg = {.error = error};
+    int err = guard(&jpeg, bytes, count, read_header);
     *width = jpeg.library.image_width;
     *height = jpeg.library.image_height;
-    jpeg_destroy_decompress(&jpeg.library);
     return err;
 }
 
@@ -375,16 +358,14 @@ int image_jpeg_decode(struct image_jpeg *jpeg, const uint8_t *bytes, size_t coun
     jpeg->scratch = scratch;
     jpeg->pixels = pixels;
     jpeg->error = error;
-    set_bytes(jpeg, bytes, count);
-    return guard(jpeg, decode);
+    return guard(jpeg, bytes, count, decode);
 }
 
 int image_jpeg_look(struct image_jpeg *jpeg, const uint8_t *bytes, size_t count,
                     struct image_jpeg_survey *survey, struct error *error) {
     jpeg->survey = (struct image_jpeg_survey){0};
     jpeg->error = error;
-    set_bytes(jpeg, bytes, count);
-    int err = guard(jpeg, look);
+    int err = guard(jpeg, bytes, count, look);
     *survey = jpeg->survey;
     survey->plain &= count >= 2 && bytes[count - 2] == 0xFF && bytes[count - 1] == JPEG_EOI;
     return err;
@@ -395,6 +376,5 @@ int image_jpeg_planes(struct image_jpeg *jpeg, const uint8_t *bytes, size_t coun
     jpeg->record = record;
     jpeg->planes = planes;
     jpeg->error = error;
-    set_bytes(jpeg, bytes, count);
-    return guard(jpeg, decode_planes);
+    return guard(jpeg, bytes, count, decode_planes);
 }

@@ -217,6 +217,28 @@ def test_truncated(decoder, folder, dice):
         assert "Premature end" in decoder.ask(path).sentence
 
 
+def without(stored, marker):
+    """Without the segments of that kind."""
+    while (begin := stored.find(marker)) >= 0:
+        stored = stored[:begin] + stored[begin + 2 + int.from_bytes(stored[begin + 2 : begin + 4], "big") :]
+    return stored
+
+
+@in_folder
+def test_tables_of_an_earlier_image_do_not_count(decoder, folder, dice):
+    """Frames of Motion JPEG have no Huffman tables: the standard ones count then, and for quantisation there are none."""
+    earlier, path, whole = folder / "earlier.jpg", folder / "image.jpg", (0, 0, 90, 70)
+    images.cjpeg(earlier, images.scene(90, 70, dice), "-optimize", "-quality", "20")
+    stored = images.cjpeg(path, images.scene(90, 70, dice), "-quality", "90").read_bytes()
+    expected = decoder.ask(path, rect=whole).pixels
+    for marker, refused in ((b"\xff\xc4", ""), (b"\xff\xdb", "its JPEG image cannot be decoded: Quantization table 0x00")):
+        path.write_bytes(without(stored, marker))
+        assert verdict(decoder, earlier, whole) == ""
+        answer = decoder.ask(path, rect=whole)
+        assert getattr(answer, "sentence", "").startswith(refused) and hasattr(answer, "sentence") == bool(refused), answer
+        assert refused or np.array_equal(answer.pixels, expected)
+
+
 @in_folder
 def test_damaged(decoder, folder, dice):
     """Flipped bytes: what Pillow decodes, feedd decodes to the same pixels, unless it calls that an error. Versions of the
