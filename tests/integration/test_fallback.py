@@ -10,6 +10,7 @@ import consumer
 import data
 import expected
 import harness
+import test_making
 
 NOBODY = 65534
 
@@ -113,6 +114,7 @@ def test_shared_memory_is_too_small():
         feedd.start(wrap=in_small_shared_memory("8m"))
         with consumer.Consumer(feedd, "numbers", 10, ring_bytes=1 << 20, step=True) as running:
             running.attached()
+            harness.eventually(lambda: all(ring.st_blocks > 2048 for ring in test_making.rings_of(feedd)), 10, "all slots")
             before = feedd.descriptors()
             for _ in range(3):
                 large = {"batch_size": 500, "ring_bytes": 20 << 20}
