@@ -9,9 +9,9 @@
 #include "base/names.h"
 #include "base/sizes.h"
 #include "client/ctl/cmd_show_options.h"
+#include "client/ctl/dataset_question.h"
 #include "client/ctl/encoded.h"
 #include "client/ctl/image_png.h"
-#include "client/ctl/query.h"
 #include "client/ctl/render.h"
 #include "client/ctl/sheet.h"
 #include "client/ctl/show_field.h"
@@ -26,7 +26,7 @@ struct showing {
     struct show_options options;
     struct show_style style;
     bool draw;
-    bool found; // the dataset, whose index is there, and then what the daemon says of it:
+    bool known; // the dataset, whose index is there, and then what the daemon says of it:
     uint64_t samples, fingerprint;
     enum order_version order;     // as it is read
     bool wanted[FEED_MAX_FIELDS]; // fields
@@ -49,53 +49,18 @@ static int take_datasets(const Feedd__Answer *page, void *context, struct error 
         showing->fingerprint = page->datasets[i]->fingerprint;
         if (showing->options.shuffle)
             showing->order = page->datasets[i]->shuffle_window ? ORDER_WINDOW_1 : ORDER_FEISTEL_1;
-        showing->found = showing->samples > 0;
+        showing->known = showing->samples > 0;
     }
     return 0;
 }
 
-static int ask(struct showing *showing, struct error *error) {
-    struct connection connection CLEANUP(connection_close) = {.socket = -1};
-    int err = query_open(&connection, showing->ctl, error);
-    return err ? err
-               : query_ask(&connection, FEEDD__QUERY__KIND__DATASETS, NULL, take_datasets, showing, error);
-}
-
-// A feed of one sample, with the smallest ring that there is.
-static struct feed_options feed_options_of(const struct showing *showing) {
-    return (struct feed_options){
-        .socket = showing->ctl->socket,
-        .dataset = showing->options.dataset,
-        .batch_size = 1,
-        .local_world_size = 1,
-        .prefetch = 1,
-        .ring_bytes = 1,
-        .client_name = "feedctl",
-        .reconnect_timeout_ms = -1,
-    };
-}
-
-// Waits for the index, or says why there is none, or no such dataset.
-static int await_dataset(const struct showing *showing, struct error *error) {
-    const struct feed_options options = feed_options_of(showing);
-    struct feed *feed = NULL;
-    int err = feed_open(&feed, &options);
-    if (err)
-        error_set(error, err, "%s", feed_strerror(feed));
-    feed_close(feed);
-    return err;
-}
-
 static int find_dataset(struct showing *showing, struct error *error) {
-    int err = ask(showing, error);
-    if (err || showing->found)
-        return err;
-    err = await_dataset(showing, error);
-    if (!err)
-        err = ask(showing, error);
-    if (err || showing->found)
-        return err;
-    return error_set(error, -EAGAIN, "dataset %s has just been added: try again", showing->options.dataset);
+    const struct dataset_question question = {.ctl = showing->ctl,
+                                              .name = showing->options.dataset,
+                                              .take = take_datasets,
+                                              .context = showing,
+                                              .known = &showing->known};
+    return dataset_ask(&question, error);
 }
 
 static int choose_samples(struct showing *showing, struct error *error) {
@@ -332,12 +297,21 @@ static int show_sample(struct showing *showing, uint64_t sample, struct error *e
                                  .seed = showing->options.seed,
                                  .epoch = showing->options.epoch,
                                  .consumed = sample};
-    struct feed_options options = feed_options_of(showing);
-    options.world_size = (uint32_t)max_u64(1, min_u64(showing->samples, RANKS_MOST));
-    options.shuffle = showing->options.shuffle;
-    options.seed = showing->options.seed;
-    options.epochs = showing->options.epoch + 1;
-    options.resume = token;
+    const struct feed_options options = {
+        .socket = showing->ctl->socket,
+        .dataset = showing->options.dataset,
+        .batch_size = 1,
+        .world_size = (uint32_t)max_u64(1, min_u64(showing->samples, RANKS_MOST)),
+        .local_world_size = 1,
+        .shuffle = showing->options.shuffle,
+        .seed = showing->options.seed,
+        .epochs = showing->options.epoch + 1,
+        .prefetch = 1,
+        .ring_bytes = 1, // the least that there is
+        .resume = token,
+        .client_name = "feedctl",
+        .reconnect_timeout_ms = -1,
+    };
     resume_token_format(&place, token);
     struct feed *feed = NULL;
     int err = feed_open(&feed, &options);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "client/ctl/dataset_question.h"
 #include "client/ctl/query.h"
 #include "order/token.h"
 
@@ -46,11 +47,14 @@ static int take_datasets(const Feedd__Answer *page, void *context, struct error 
     return 0;
 }
 
-static int ask(struct pack_source *source, struct error *error) {
-    struct connection connection CLEANUP(connection_close) = {.socket = -1};
-    int err = query_open(&connection, source->ctl, error);
-    return err ? err
-               : query_ask(&connection, FEEDD__QUERY__KIND__DATASETS, NULL, take_datasets, source, error);
+int pack_source_find(struct pack_source *source, struct error *error) {
+    const struct dataset_question question = {.ctl = source->ctl,
+                                              .name = source->name,
+                                              .take = take_datasets,
+                                              .context = source,
+                                              .known = &source->known,
+                                              .interrupted = source->interrupted};
+    return dataset_ask(&question, error);
 }
 
 static int take_errors(const Feedd__Answer *page, void *context, struct error *error) {
@@ -91,18 +95,6 @@ static int attach(struct pack_source *source, const char *token, struct error *e
     source->feed = NULL;
     int err = feed_open(&source->feed, &options);
     return err ? error_set(error, err, "%s", feed_strerror(source->feed)) : 0;
-}
-
-int pack_source_find(struct pack_source *source, struct error *error) {
-    int err = ask(source, error);
-    if (err || source->known)
-        return err;
-    err = attach(source, NULL, error); // waits, or says why it cannot
-    if (!err)
-        err = ask(source, error);
-    if (err || source->known)
-        return err;
-    return error_set(error, -EAGAIN, "dataset %s has just been added: try again", source->name);
 }
 
 // The token of a mix says how far each of its sources is, which libfeed knows once it is attached.
