@@ -226,7 +226,7 @@ static int read_in_block(struct files *files, const struct files_column *column,
 }
 
 // A part of a window.
-struct stretch {
+struct window_piece {
     bool in_block;
     struct files_block_place place; // if so
     uint32_t file;
@@ -236,13 +236,13 @@ struct stretch {
 
 // The one that begins with byte `from` of a window, with at most `most` bytes.
 static int find_stretch(const struct files *files, const struct files_column *column, uint64_t sample,
-                        uint64_t from, uint64_t most, struct stretch *stretch, struct error *error) {
+                        uint64_t from, uint64_t most, struct window_piece *stretch, struct error *error) {
     const uint64_t at = sample * find_part(&files->whole, sample)->record_bytes + from;
     struct files_extent extent;
     int err = files_index_stretch(&files->index, column, at, most, &extent, error);
     if (err)
         return err;
-    *stretch = (struct stretch){.file = extent.file, .offset = extent.offset, .bytes = extent.bytes};
+    *stretch = (struct window_piece){.file = extent.file, .offset = extent.offset, .bytes = extent.bytes};
     if (column->block_count) {
         struct files_block_place *place = &stretch->place;
         err = files_blocks_at(&files->blocks, &files->index, extent.file, extent.offset, extent.bytes, place,
@@ -258,7 +258,7 @@ static int find_stretch(const struct files *files, const struct files_column *co
                : error_set(error, -EPROTO, "the index that feedd sends names a file that does not exist");
 }
 
-static int read_stretch(struct files *files, const struct stretch *stretch, void *bytes,
+static int read_stretch(struct files *files, const struct window_piece *stretch, void *bytes,
                         struct error *error) {
     const char *path = files->paths[stretch->file];
     const uint8_t *decoded;
@@ -275,7 +275,7 @@ static int read_stretch(struct files *files, const struct stretch *stretch, void
 static int read_window(struct files *files, const struct files_column *column, uint64_t sample, void *bytes,
                        size_t count, struct error *error) {
     for (uint64_t from = 0; from < count;) {
-        struct stretch stretch;
+        struct window_piece stretch;
         int err = find_stretch(files, column, sample, from, count - from, &stretch, error);
         if (!err)
             err = read_stretch(files, &stretch, (uint8_t *)bytes + from, error);
@@ -339,7 +339,7 @@ int files_read(struct files *files, uint32_t field, uint64_t sample, void *bytes
 void files_find_byte(struct files *files, uint32_t field, uint64_t sample, uint64_t at, const char **path,
                      uint64_t *offset) {
     const struct files_column *column = &files->index.columns[field];
-    struct stretch stretch;
+    struct window_piece stretch;
     if (!column->known || column->kind != FEEDD__COLUMN__KIND__WINDOWS ||
         find_stretch(files, column, sample, at, 1, &stretch, NULL)) {
         *offset += at;
