@@ -174,12 +174,12 @@ static int queue_copy(struct copies *copies, struct group *group, const struct c
     int err = copy_slot(copies, group->stream, copy, error);
     if (err)
         return err;
+    if (!group->count)
+        group->mark = copy_marks_take(&copies->marks, copies->gpu, copies->next_stream, copy->queued_ns);
     group->words[group->count++] =
         (struct gpu_word){copies->pool_address + ring_pool_word(header, slot), copy->fill};
     group->words[group->count++] = (struct gpu_word){copies->done_address + ring_slot_word(slot), copy->fill};
     group->bytes += copy->bytes;
-    if (group->count == 2)
-        group->mark = copy_marks_take(&copies->marks, copies->gpu, copies->next_stream, copy->queued_ns);
     copy_marks_share(&copies->marks, group->mark);
     copies->under_way[copies->under_way_count] = *copy;
     copies->under_way[copies->under_way_count++].mark = group->mark;

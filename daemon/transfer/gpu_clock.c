@@ -35,7 +35,7 @@ static int attempt(struct gpu_clock *clock, uint64_t *before, uint64_t *after, s
         passed = gpu_mark_span(clock->gpu, clock->next, clock->next, &none, error);
         *after = monotonic_ns();
     }
-    return err ? err : passed;
+    return err ? err : passed && *after <= *before + ATTEMPT_NS;
 }
 
 static void swap(gpu_mark *one, gpu_mark *other) {
@@ -77,6 +77,12 @@ bool gpu_clock_is_aligned(struct gpu_clock *clock, struct gpu *gpu) {
     if (align(clock, &error) < 0)
         return fail(clock, &error);
     return is_aligned(clock, now);
+}
+
+void gpu_clock_put(struct gpu_clock *clock, gpu_stream stream, gpu_mark mark) {
+    struct error error = {0};
+    if (!clock->failed && gpu_mark_put(clock->gpu, stream, mark, &error) < 0)
+        fail(clock, &error);
 }
 
 uint64_t gpu_clock_of(struct gpu_clock *clock, gpu_mark mark) {

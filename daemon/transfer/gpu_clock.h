@@ -20,6 +20,9 @@ struct gpu_clock {
 // Whether gpu_clock_of can answer. Aligns the clocks first if that is due, which takes 0.2 ms at most.
 bool gpu_clock_is_aligned(struct gpu_clock *clock, struct gpu *gpu);
 
+// Queues a mark. If that fails, there are no more times.
+void gpu_clock_put(struct gpu_clock *clock, gpu_stream stream, gpu_mark mark);
+
 // When the GPU reached one of its marks, on the monotonic clock. 0: it has not, or the clocks are not aligned.
 uint64_t gpu_clock_of(struct gpu_clock *clock, gpu_mark mark);
 
