@@ -54,14 +54,7 @@ static void *work(void *unused) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 3) {
-        fprintf(stderr, "usage: %s FOLDER THREADS\n", argv[0]);
-        return 2;
-    }
-    uint64_t threads = bench_number("THREADS", argv[2]), start = bench_ns();
-    scan_find(&folders, argv[1], is_folder);
-    scan_in_threads(threads, work);
-    double seconds = (double)(bench_ns() - start) / 1e9;
+    const double seconds = scan_run(argc, argv, &folders, is_folder, work);
     printf("{\"files\": %llu, \"bytes\": %llu, \"seconds\": %.6f, \"files_per_second\": %.1f, "
            "\"cpu_seconds\": %.3f}\n",
            (unsigned long long)files, (unsigned long long)bytes, seconds, (double)files / seconds,

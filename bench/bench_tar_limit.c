@@ -28,14 +28,7 @@ static void *work(void *unused) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 3) {
-        fprintf(stderr, "usage: %s FOLDER THREADS\n", argv[0]);
-        return 2;
-    }
-    uint64_t threads = bench_number("THREADS", argv[2]), start = bench_ns();
-    scan_find(&archives, argv[1], is_archive);
-    scan_in_threads(threads, work);
-    double seconds = (double)(bench_ns() - start) / 1e9;
+    const double seconds = scan_run(argc, argv, &archives, is_archive, work);
     printf(
         "{\"files\": %llu, \"members\": %llu, \"bytes\": %llu, \"seconds\": %.6f, \"cpu_seconds\": %.3f}\n",
         (unsigned long long)archives.count, (unsigned long long)members, (unsigned long long)bytes, seconds,

@@ -62,4 +62,17 @@ static inline void scan_in_threads(uint64_t count, void *(*work)(void *unused)) 
         pthread_join(threads[i], NULL);
 }
 
+// What main() does with FOLDER and THREADS: all entries that `wanted` accepts. Returns the seconds it takes.
+static inline double scan_run(int argc, char **argv, struct scan *scan, bool (*wanted)(const struct dirent *),
+                              void *(*work)(void *unused)) {
+    if (argc != 3) {
+        fprintf(stderr, "usage: %s FOLDER THREADS\n", argv[0]);
+        exit(2);
+    }
+    uint64_t threads = bench_number("THREADS", argv[2]), start = bench_ns();
+    scan_find(scan, argv[1], wanted);
+    scan_in_threads(threads, work);
+    return (double)(bench_ns() - start) / 1e9;
+}
+
 #endif

@@ -197,12 +197,10 @@ static void blocks_that_are_not_in_order_are_not_used(void **state) {
     assert_false(coded_fits());
     make_coded(); // one block twice, and two in the other order: each would be in its block, and in its file
     coded.blocks[0].decoded = coded.blocks[0].stored[0].bytes = 16;
-    coded.blocks[1].decoded = coded.blocks[1].stored[0].bytes = 6;
     assert_true(coded_fits());
     coded.stretches[1].file = 0;
     assert_false(coded_fits());
     make_coded();
-    coded.blocks[0].decoded = coded.blocks[0].stored[0].bytes = 10;
     coded.blocks[1].decoded = coded.blocks[1].stored[0].bytes = 10;
     coded.blocks[1].stored[0].offset = 90;
     assert_true(coded_fits());
