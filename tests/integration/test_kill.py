@@ -325,7 +325,7 @@ def test_supervisor_is_killed():
 
         begun = time.monotonic()
         feedd.start()
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 2 * harness.SLOWNESS
         assert "stale socket" in feedd.read_log()
         after = consumer.read(feedd, "numbers", 20, resume=before[-1]["token"], **SHAPE)
         assert expected.check_exactly_once(SAMPLES, before + after) == 3

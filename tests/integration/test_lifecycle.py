@@ -93,7 +93,7 @@ def test_loader_that_hangs_does_not_hold_the_stop_up():
             begun = time.monotonic()
             feedd.process.send_signal(signal.SIGTERM)
             assert feedd.wait(5) == 0
-            assert 0.8 < time.monotonic() - begun < 3
+            assert 0.8 < time.monotonic() - begun < 3 * harness.SLOWNESS
             feedd.check_nothing_left()
             assert "does not end; killing it" in feedd.read_log()
             feedd.process = None
@@ -110,7 +110,7 @@ def test_reads_under_way_do_not_hold_the_stop_up():
             begun = time.monotonic()
             feedd.process.send_signal(signal.SIGTERM)
             assert feedd.wait(6) == 0
-            assert time.monotonic() - begun < 2.5
+            assert time.monotonic() - begun < 2.5 * harness.SLOWNESS
             feedd.check_nothing_left()
             feedd.process = None
 
@@ -128,7 +128,7 @@ def test_client_that_does_not_read_does_not_hold_the_stop_up():
                 pass
             begun = time.monotonic()
             feedd.stop(5)
-            assert time.monotonic() - begun < 4
+            assert time.monotonic() - begun < 4 * harness.SLOWNESS
 
 
 def test_stop_during_a_reload():
@@ -322,7 +322,7 @@ def test_daemon_that_does_not_answer():
         os.kill(feedd.process.pid, signal.SIGSTOP)
         begun = time.monotonic()
         consumer.refused(feedd, "ETIMEDOUT", str(feedd.socket), connect_timeout=500)
-        assert 0.4 < time.monotonic() - begun < 2
+        assert 0.4 < time.monotonic() - begun < 2 * harness.SLOWNESS
         os.kill(feedd.process.pid, signal.SIGCONT)
         consumer.read(feedd, "numbers", 10)
 

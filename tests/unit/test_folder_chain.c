@@ -118,6 +118,16 @@ static void rest(struct files *files) {
         assert_true(io_uring_submit(&files->queues.uring) >= 0);
 }
 
+// A chain that was cut may open its file after its place has been closed, so that the next rest closes it.
+static bool is_closed_in_the_end(struct files *files, const char *name) {
+    bool open = true;
+    for (int tries = 0; open && tries < 50; tries++) {
+        rest(files);
+        open = is_open(files, name);
+    }
+    return !open;
+}
+
 static void the_next_one_replaces_a_file(void **state) {
     (void)state;
     struct files files;
@@ -228,11 +238,9 @@ static void the_kernel_takes_half_of_a_chain(void **state) {
         assert_false(read_whole(&files, &asked));
         assert_int_equal(asked.to[0], 0);
         assert_int_equal(files.chains.free_count, 0); // nobody else gets the place
-        rest(&files);
-        assert_false(is_open(&files, "one"));
-        assert_false(is_open(&files, "two"));
-        assert_int_equal(files.chains.keeping,
-                         1); // a file may still be opened there, to be closed the next time
+        assert_true(is_closed_in_the_end(&files, "one"));
+        assert_true(is_closed_in_the_end(&files, "two"));
+        assert_int_equal(files.chains.keeping, 1); // for a file that may still be opened there
         close_files(&files);
     }
 }
