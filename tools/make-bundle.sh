@@ -1,6 +1,6 @@
 #!/bin/sh
 # Packs what `make bundle` has built: make-bundle.sh BUILD PYTHON ARCHIVE. PYTHON is the unpacked wheel. Fails if a program
-# would need more than the C library of Debian 12 (glibc 2.36) on the target machine.
+# would need more than glibc 2.34 on the target machine.
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -10,7 +10,7 @@ python=$2
 archive=$3
 name=$(basename "$archive" .tar.gz)
 stage=$build/stage/$name
-newest_glibc=2.36
+newest_glibc=2.34
 
 rm -rf "$build/stage"
 mkdir -p "$stage/build/tests" "$stage/build/bench" "$stage/build/lib"

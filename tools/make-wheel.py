@@ -2,7 +2,7 @@
 """Puts feedd and feedctl into the wheel of the Python package: make-wheel.py WHEEL PROGRAMS FOLDER.
 
 PROGRAMS is a build directory with statically linked programs, whose static/ has the libraries that are in them. Writes the new
-wheel to FOLDER, for Linux with the C library of Debian 12, and fails if auditwheel finds that it needs a newer one or anything
+wheel to FOLDER, for Linux with glibc 2.34 or newer, and fails if auditwheel finds that it needs a newer one or anything
 else, or if the licence of a library is not on this machine.
 """
 
@@ -17,7 +17,7 @@ import tempfile
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-GLIBC = 36  # of glibc 2.36
+GLIBC = 34  # of glibc 2.34
 SCRIPTS = "[console_scripts]\nfeedd = feedd.programs:feedd\nfeedctl = feedd.programs:feedctl\n"
 
 
@@ -85,7 +85,7 @@ def entry(name, mode):
 
 
 def audit(path):
-    """Raises unless auditwheel finds that every program and library in it needs glibc 2.36 or an older one alone."""
+    """Raises unless auditwheel finds that every program and library in it needs glibc 2.34 or an older one alone."""
     done = subprocess.run([sys.executable, "-m", "auditwheel", "show", path], capture_output=True, text=True, check=False)
     said = " ".join((done.stdout + done.stderr).split())
     newest = re.search(r'consistent with the following platform tag: "manylinux_2_(\d+)_', said)

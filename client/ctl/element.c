@@ -1,5 +1,6 @@
 #include "client/ctl/element.h"
 
+#include <complex.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -104,7 +105,7 @@ double element_number(const struct element *element) {
     case ELEMENT_REAL:
         return element->real;
     case ELEMENT_COMPLEX:
-        return hypot(element->real, element->imaginary);
+        return cabs(CMPLX(element->real, element->imaginary)); // hypot needs glibc 2.35
     }
     return NAN;
 }
