@@ -25,7 +25,7 @@ wheel: bundle-programs python
 	$(Q)$(in_venv) python tools/make-wheel.py $(WHEEL)/feedd-*.whl $(BUNDLE) $(BUILD)
 # In an environment of its own.
 check-wheel: wheel
-	$(Q)tests/wheel.sh $(BUILD)/feedd-$(VERSION)-*-manylinux_2_36_$(shell uname -m).whl
+	$(Q)tests/wheel.sh $(BUILD)/feedd-$(VERSION)-*-manylinux_2_34_$(shell uname -m).whl
 
 check-bundle: bundle
 	$(Q)$(in_venv) tests/bundle.sh $(BUILD)/$(BUNDLE_NAME).tar.gz
