@@ -5,7 +5,7 @@ import errno
 import data
 import harness
 from test_hostile import serve
-from test_hostile_views import WEIGHTS, after_hello, bring, packed, send
+from test_hostile_views import PIECE, WEIGHTS, after_hello, bring, packed, send
 
 
 def choosing(times, count=1000, send_words=None):
@@ -75,6 +75,25 @@ def test_weights_with_and_without_a_part_are_told_apart():
         assert one.expect("brought")["samples"] == 1000
         send(other, words[:8000])
         assert other.expect_closed()["code"] == errno.EPROTO
+
+
+def test_another_client_takes_over():
+    """The first one leaves when some of the words have arrived."""
+    words = packed([1] * 6001) + packed([1] * 3001)  # the first piece has some of both
+    with harness.Instance() as instance:
+        data.add_records(instance, samples=6001, size=8)
+        instance.start()
+        first, second = instance.client(), instance.client()
+        for session in (first, second):
+            session.hello()
+            bring(session, words, WEIGHTS, chooses=True, count=6001)
+        first.expect("wanted")
+        send(first, words[: 8 * PIECE])
+        first.close()
+        second.expect("wanted")  # from the first word on
+        send(second, words)
+        assert second.expect("brought")["samples"] == 6001
+        second.close()
 
 
 def test_how_often_samples_count_takes_room_too():
