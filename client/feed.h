@@ -130,7 +130,12 @@ struct feed_view {
     const void *data;
     uint64_t count;
     enum feed_dtype dtype;
-    uint64_t epoch_samples; // of weights: draws in an epoch; 0: as many as there are weights
+    // Of weights: draws in an epoch; 0: as many as there are weights or, with `part`, sample numbers in the part.
+    uint64_t epoch_samples;
+    // Of weights: a view of another kind, from whose samples all draws are; NULL: from all samples. There is one weight
+    // for each sample of the dataset in any case. A sample that is in the part twice counts twice. It is copied, too:
+    // 4 bytes for each weight, and none for its numbers.
+    const struct feed_view *part;
 };
 
 // One field of a batch: a C-contiguous little-endian array [count, shape...], read-only, aligned to 256 bytes.

@@ -8,12 +8,15 @@
 #include "client/lib/connection.h"
 
 struct own_view {
-    struct feed_view what; // `data` is not used. kind 0: there is no view
-    uint64_t *words;       // what->count of them: the numbers, or NULL
-    uint64_t hash;
+    struct feed_view what; // `data` and `part` are not used. kind 0: there is no view
+    // The numbers, or NULL; with `chooses`, after the weights, how often each sample counts: PROTO_TIMES_WORDS.
+    uint64_t *words;
+    uint64_t word_count;
+    bool chooses;
+    uint64_t hash; // of the words
 };
 
-// -EINVAL, -ENOMEM. NULL: not a view. Release it with own_view_free in any case.
+// -EINVAL, -ERANGE, -ENOMEM. NULL: not a view. Release it with own_view_free in any case.
 int own_view_copy(struct own_view *copy, const struct feed_view *view, struct error *error);
 void own_view_free(struct own_view *copy);
 

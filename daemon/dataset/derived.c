@@ -19,8 +19,8 @@ static const char *kind_name(uint32_t kind) {
 }
 
 // The weights are not hashed: a run continues after they have changed.
-static uint64_t fingerprint(uint64_t base, const struct selection *selection) {
-    const uint64_t seed = selection->kind == SELECTION_WEIGHTED_1 ? 0 : selection->seed;
+static uint64_t fingerprint(uint64_t base, const struct selection *selection, uint64_t chosen_hash) {
+    const uint64_t seed = selection->kind == SELECTION_WEIGHTED_1 ? chosen_hash : selection->seed;
     const uint64_t words[] = {FINGERPRINT_VERSION, base, selection->kind, selection->of, selection->first,
                               selection->count,    seed};
     return selection->kind == SELECTION_ALL ? base : XXH3_64bits(words, sizeof words);
@@ -57,7 +57,8 @@ static bool has_groups(uint32_t kind) {
     return kind == SELECTION_ALL || kind == SELECTION_RANGE;
 }
 
-struct dataset *derived_open(struct dataset *base, const struct selection *selection, int list_fd) {
+struct dataset *derived_open(struct dataset *base, const struct selection *selection, uint64_t chosen_hash,
+                             int list_fd) {
     struct dataset *derived = calloc(1, sizeof *derived);
     if (!derived)
         return NULL;
@@ -82,7 +83,7 @@ struct dataset *derived_open(struct dataset *base, const struct selection *selec
     }
     derived->layout->samples = selection->count;
     derived->layout->selection = *selection;
-    derived->layout->fingerprint = fingerprint(base->layout->fingerprint, selection);
+    derived->layout->fingerprint = fingerprint(base->layout->fingerprint, selection, chosen_hash);
     derived->list_fd = list_fd;
     return derived;
 }

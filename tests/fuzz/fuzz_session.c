@@ -87,10 +87,10 @@ static void say_bring(struct client *client) {
     SAY(client, BRING, bring, &view.bring);
     world_turn();
     read_messages(client);
-    for (uint64_t at = 0; client->wanted && at < view.bring.count && at < VIEW_WORDS_MOST;
-         at += PROTO_PIECE_WORDS) {
+    const uint64_t words = fuzz_view_words(&view);
+    for (uint64_t at = 0; client->wanted && at < words; at += PROTO_PIECE_WORDS) {
         Feedd__Piece piece = FEEDD__PIECE__INIT;
-        uint64_t count = min_u64(min_u64(PROTO_PIECE_WORDS, view.bring.count - at), VIEW_WORDS_MOST - at);
+        uint64_t count = min_u64(PROTO_PIECE_WORDS, words - at);
         if (view.flags & VIEW_IS_TORN)
             count = fuzz_byte(&world.input) & 1 ? count : fuzz_number(&world.input) % (count + 1);
         piece.words.data = (uint8_t *)&view.words[at];

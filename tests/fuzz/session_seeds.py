@@ -24,6 +24,8 @@ def views(both, work, read, release):
     for kind in range(1, 5):
         view = bring(0, kind)
         yield f"view-{kind}", hello(0) + view + attach(0, 4) + work + read + release + work + read
+    part = bring(0, 4, flags=16)
+    yield "view-of-a-part", hello(0) + part + attach(0, 4) + work + read + release + work + read
     large = bring(0, 3, count=20000)
     yield "view-of-many", hello(0) + large + attach(0, 4) + work + read + step(14) + b"\x20"
     yield "view-shared", both + bring(0, 3) + bring(1, 3) + attach(0, 32) + attach(1, 32) + work + read + step(9, 1)

@@ -64,6 +64,21 @@ def weights(instance, numbers, code="d", draws=0):
     return f"weights:{WEIGHTS[code]}:{draws}:{_file(instance, numbers, code)}"
 
 
+def some_part(instance):
+    """Weights with a list that names some samples several times, what feedd.conf says of the same, and what it chooses."""
+    numbers = some(701, seed=8)
+    data.write_npy(instance.directory / "list.npy", "<i8", (701,), struct.pack("<701q", *numbers))
+    return indices(instance, numbers), {"indices": "list.npy"}, numbers
+
+
+def parts(instance):
+    """Of draws by weight: the views that they may be from."""
+    yield split(0.25, 0.75), {"samples": "25%..75%"}, expected.chosen(SAMPLES, 250, 750)
+    yield split(0.1, 0.6, 3), {"samples": "10%..60%", "split_seed": 3}, expected.chosen(SAMPLES, 100, 600, 3)
+    yield split(0, 1, 3), {"split_seed": 3}, range(SAMPLES)
+    yield some_part(instance)
+
+
 def check_list(feedd, numbers, code="q", batch_size=7, **options):
     batches = consumer.read(feedd, "numbers", batch_size, view=indices(feedd, numbers, code), **options)
     expected.check_run(listed(feedd, numbers), batches, batch_size, **options)
@@ -139,6 +154,40 @@ def test_a_configured_view_is_the_same():
             assert batches[0] == batches[1]
 
 
+def test_draws_from_a_part_are_those_of_a_configured_view():
+    drawn = some_weights()
+    with serve() as feedd:
+        data.write_npy(feedd.directory / "weights.npy", "<f8", (SAMPLES,), struct.pack(f"<{SAMPLES}d", *drawn))
+        several = list(parts(feedd))
+        for number, (_, options, _) in enumerate(several):
+            feedd.add_view(f"view{number}", "numbers", weights="weights.npy", **options)
+        feedd.start()
+        order = {"seed": 3, "epochs": 2}
+        for number, (part, _, chosen) in enumerate(several):
+            view = f"{weights(feedd, drawn)}|{part}"
+            configured = consumer.read(feedd, f"view{number}", 7, **order)
+            batches = [configured, consumer.read(feedd, "numbers", 7, view=view, **order)]
+            for batch in itertools.chain(*batches):
+                del batch["slot"]
+            assert batches[0] == batches[1]
+            expected.check_places(len(chosen), batches[1], 7, epochs=2)
+            expected.check_drawn(content(feedd), expected.weights_of_chosen(drawn, chosen), batches[1], 3)
+
+
+def test_draws_from_a_part_in_one_piece_and_more():
+    """Where the last piece begins with a weight, with how often samples count, and between them; and what odd numbers leave."""
+    for samples in (1, 2, 5333, 5334, 6001, 8000, 16001):
+        with harness.Instance() as feedd:
+            path = data.add_records(feedd, samples=samples, size=8)
+            feedd.start()
+            numbers = [number % 5 + 1 for number in range(samples)]
+            chosen = [number * 7 % samples for number in range(samples // 2 + 1)] + [samples - 1] * 3
+            view = f"{weights(feedd, numbers, 'B', 500)}|{indices(feedd, chosen)}"
+            batches = consumer.read(feedd, "numbers", 100, view=view)
+            whole = expected.read_records([path], 8, {"x": (0, 8)})
+            expected.check_drawn(whole, expected.weights_of_chosen(numbers, chosen), batches)
+
+
 def test_samples_that_differ_in_length():
     with harness.Instance() as feedd:
         whole = test_ragged.add(feedd, test_tar.three_shards())
@@ -170,6 +219,9 @@ def test_all_that_serves_a_view_dies():
         view = weights(feedd, drawn)
         batches = consumer.read_through_kills(feedd, "numbers", 10, 100, seed=4, epochs=1, view=view)
         expected.check_drawn(content(feedd), drawn, batches, 4)
+        view, wanted = f"{view}|{indices(feedd, numbers)}", expected.weights_of_chosen(drawn, numbers)
+        batches = consumer.read_through_kills(feedd, "numbers", 10, 50, seed=4, epochs=1, view=view)
+        expected.check_drawn(content(feedd), wanted, batches, 4)
         part = expected.view(content(feedd), 0, 500, 3)
         batches = consumer.read_through_kills(feedd, "numbers", 10, 50, epochs=1, view=split(0, 0.5, 3))
         expected.check_run(part, batches, 10)
@@ -204,6 +256,31 @@ def test_a_run_continues_with_other_weights():
         consumer.refused(
             feedd, "ESTALE", "other data", view=weights(feedd, second, draws=10), resume=token, **order
         )  # fmt: skip
+
+
+def test_a_token_of_draws_from_a_part():
+    """It belongs to that part, and as before to draws from the whole; the weights may change."""
+    first, second, numbers = some_weights(), some_weights(2), some(701, seed=8)
+    order = {"epochs": 2, "seed": 6}
+    with serve().start() as feedd:
+        whole, changed = weights(feedd, first, draws=500), weights(feedd, second, draws=500)
+        listed = indices(feedd, numbers)
+        together, token = take_token(feedd, f"{whole}|{listed}", 13, **order)
+        expected.check_drawn(content(feedd), expected.weights_of_chosen(first, numbers), together, 6)
+        same = indices(feedd, numbers[::-1], "H")  # which are chosen is what counts
+        for rank in range(3):
+            ranks = {"rank": rank, "world_size": 3, "local_world_size": 1}
+            rest = consumer.read(feedd, "numbers", 10, view=f"{changed}|{same}", resume=token, **ranks, **order)
+            expected.check_drawn(content(feedd), expected.weights_of_chosen(second, numbers), rest, 6)
+            together += rest
+        assert expected.check_exactly_once(500, together) == 2
+        others = [f"|{indices(feedd, numbers[1:])}", f"|{indices(feedd, [*numbers, numbers[0]])}"]
+        others += ["", f"|{split(0, 0.5)}", f"|{split(0, 0.5, 1)}"]
+        for other in others:
+            consumer.refused(feedd, "ESTALE", "other data", view=whole + other, resume=token, **order)
+        _, token = take_token(feedd, whole, 13, **order)
+        consumer.refused(feedd, "ESTALE", "other data", view=f"{whole}|{listed}", resume=token, **order)
+        consumer.read(feedd, "numbers", 10, view=f"{whole}|{split(0, 1)}", resume=token, **order)
 
 
 # ---- What is shared ----------------------------------------------------------------------------------------
@@ -282,6 +359,10 @@ def test_invalid_views():
             refuse("ERANGE", weights(feedd, [*ones[1:], bad]), f"found weight {text} at index 999")
         refuse("EINVAL", weights(feedd, [0] * SAMPLES, "b"), "all of them are 0")
         refuse("EINVAL", weights(feedd, ones, draws=(1 << 40) + 1), "epoch_samples")
+        first = weights(feedd, [1] * 500 + [0] * 500, "b")
+        refuse("EINVAL", f"{first}|{split(0.5, 1)}", "all of them that the view chooses are 0")
+        refuse("EINVAL", f"{weights(feedd, ones[1:])}|{split(0, 0.5)}", "found 999, wanted 1000, one for each sample")
+        refuse("ERANGE", f"{first}|{indices(feedd, [3, SAMPLES])}", f"sample number {SAMPLES} at index 1, {wanted}")
         refuse("EINVAL", split(0.5, 0.25), "found 0.5 to 0.25")
         refuse("EINVAL", split(0.5, 1.5), "found 0.5 to 1.5")
         refuse("EINVAL", split(0.5, 0.5, 3), "are none")

@@ -1,12 +1,14 @@
 // A view that a consumer brings, as one argument:
 //   range:BEGIN:END   split:BEGIN:END:SEED   indices:DTYPE:FILE   weights:DTYPE:DRAWS:FILE
-// with bounds in millionths, the number of a dtype, and a file of nothing but numbers.
+// with bounds in millionths, the number of a dtype, and a file of nothing but numbers. Weights may be followed by | and
+// the view that draws are from.
 #ifndef FEEDD_TESTS_INTEGRATION_VIEW_ARGUMENT_H
 #define FEEDD_TESTS_INTEGRATION_VIEW_ARGUMENT_H
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/feed.h"
 
@@ -23,12 +25,9 @@ static inline bool view_read(const char *path, uint32_t dtype, struct feed_view 
     return read;
 }
 
-// NULL is not a view: `view` is untouched. False: it cannot be understood or read.
-static inline bool view_parse(const char *text, struct feed_view *view) {
+static inline bool view_parse_one(const char *text, struct feed_view *view) {
     uint32_t dtype;
     int path = 0;
-    if (!text)
-        return true;
     *view = (struct feed_view){.bytes = sizeof *view};
     if (sscanf(text, "split:%" SCNu32 ":%" SCNu32 ":%" SCNu64, &view->begin, &view->end, &view->seed) == 3) {
         view->kind = FEED_SPLIT;
@@ -48,6 +47,20 @@ static inline bool view_parse(const char *text, struct feed_view *view) {
         return view_read(text + path, dtype, view);
     }
     return false;
+}
+
+// NULL is not a view: `view` is untouched. False: it cannot be understood or read.
+static inline bool view_parse(const char *text, struct feed_view *view) {
+    static struct feed_view part;
+    if (!text)
+        return true;
+    const char *bar = strchr(text, '|');
+    char *whole = strndup(text, bar ? (size_t)(bar - text) : strlen(text));
+    bool parsed = whole && view_parse_one(whole, view) && (!bar || view_parse_one(bar + 1, &part));
+    free(whole);
+    if (parsed && bar)
+        view->part = &part;
+    return parsed;
 }
 
 #endif

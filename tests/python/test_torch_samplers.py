@@ -1,5 +1,6 @@
 """torch's Subsets and samplers: accepted where arguments of DataLoader say the same, else refused with advice."""
 
+import expected
 import pytest
 import support
 import torch
@@ -70,6 +71,16 @@ def test_weights_as_a_tensor(numbers):
     for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.int32):
         tensor = torch.tensor(weights, dtype=dtype, requires_grad=dtype == torch.float32)
         assert load(numbers, weights=tensor, seed=4) == drawn(weights, SAMPLES, seed=4)
+
+
+def test_weights_with_indices_and_a_split_as_tensors(numbers):
+    """Weights have one number for each sample of the dataset; one that the list names twice is drawn twice as often."""
+    weights = [number % 5 for number in range(SAMPLES)]
+    indices = [number * 7 % SAMPLES for number in range(150)] + INDICES
+    part = expected.chosen(SAMPLES, 0, len(indices) // 2, 3, indices)
+    given = {"weights": torch.tensor(weights, dtype=torch.float32), "indices": torch.tensor(indices), "seed": 4}
+    found = load(numbers, split=(0, 0.5), split_seed=3, **given)
+    assert found == drawn(expected.weights_of_chosen(weights, part), len(part), seed=4)
 
 
 def test_samplers_of_a_whole_dataset(numbers):
@@ -152,6 +163,12 @@ def test_samplers_that_say_something_else(numbers, case):
     make, says = REFUSED[case]
     with pytest.raises(ValueError, match=says):
         load(numbers, **make(numbers))
+
+
+def test_weights_and_a_subset(numbers):
+    """It would be unclear whose samples the weights are of: those of the Subset, or of the dataset."""
+    with pytest.raises(ValueError, match="weights= and a Subset both choose samples"):
+        load(torch_data.Subset(numbers, [1]), weights=[1.0] * SAMPLES)
 
 
 def test_weights_that_do_not_fit_the_subset(numbers):

@@ -174,9 +174,6 @@ def test_an_unused_loader_may_be_pickled(load_host):
 @pytest.mark.parametrize(
     ("options", "kind", "says"),
     [
-        ({"split": (0, 0.5), "weights": [1]}, ValueError, "weights= or split=, not both"),
-        ({"indices": [1], "weights": [1]}, ValueError, "weights= or indices=, not both: .* a weight of 0, or .*feedd.conf"),
-        ({"split": (0, 0.5), "indices": [1], "weights": [1]}, ValueError, "weights= or split= and indices=, not both"),
         ({"split": (0, 0.1), "indices": [1, 2]}, feedd.OptionError, "split: 0 to 0.1 of 2 sample numbers are none"),
         ({"split": (0, 0.5), "indices": []}, feedd.OptionError, "indices: found none"),
         ({"split_seed": 3}, ValueError, "split_seed= belongs to split="),

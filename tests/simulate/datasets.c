@@ -21,15 +21,19 @@ const struct dataset_plan dataset_plans[DATASETS] = {
     [DATASET_STRICT] = {"strict", DATASET_STRICT, 40, 16, {0}, NULL},
     [DATASET_RAGGED] = {"ragged", DATASET_RAGGED, 33, 0, {0}, NULL},
     [DATASET_REPLACED] = {"replaced", DATASET_REPLACED, 46, 16, {0}, NULL},
-    [DATASET_SPLIT] = {"split", DATASET_LARGE, 33, 44 << 10, {VIEW_SPLIT, 33, 3, 23, 5, 0, NULL}, NULL},
-    [DATASET_LISTED] = {"listed", DATASET_RAGGED, 33, 0, {VIEW_LIST, 33, 0, 38, 2, 0, NULL}, NULL},
-    [DATASET_DRAWN] = {"drawn", DATASET_REPLACED, 46, 16, {VIEW_DRAWS, 46, 0, 41, 1, 0, NULL}, NULL},
+    [DATASET_SPLIT] = {"split", DATASET_LARGE, 33, 44 << 10, {VIEW_SPLIT, 33, 3, 23, 5, 0, 0, NULL}, NULL},
+    [DATASET_LISTED] = {"listed", DATASET_RAGGED, 33, 0, {VIEW_LIST, 33, 0, 38, 2, 0, 0, NULL}, NULL},
+    [DATASET_DRAWN] = {"drawn", DATASET_REPLACED, 46, 16, {VIEW_DRAWS, 46, 0, 41, 1, 0, 0, NULL}, NULL},
     [DATASET_UNEVEN] = {"uneven", DATASET_UNEVEN, 36, 0, {0}, NULL},
     [DATASET_PATCHED] = {"patched", DATASET_PATCHED, 43, 0, {0}, NULL},
-    [DATASET_WINDOWED] =
-        {"windowed", DATASET_WINDOWED, 38, 0, {VIEW_NONE, 38, 0, 38, 0, 2, windowed_files}, windowed_files},
+    [DATASET_WINDOWED] = {"windowed",
+                          DATASET_WINDOWED,
+                          38,
+                          0,
+                          {VIEW_NONE, 38, 0, 38, 0, 0, 2, windowed_files},
+                          windowed_files},
     [DATASET_STRETCH] =
-        {"stretch", DATASET_LARGE, 33, 44 << 10, {VIEW_RANGE, 33, 3, 26, 0, 3, large_files}, NULL},
+        {"stretch", DATASET_LARGE, 33, 44 << 10, {VIEW_RANGE, 33, 3, 26, 0, 0, 3, large_files}, NULL},
     [DATASET_MIXED] = {"mixed", DATASET_MIXED, 45, 16, {0}, NULL},
 };
 
@@ -180,6 +184,7 @@ struct reference_view view_to_bring(enum dataset_kind of, uint64_t number) {
     }
     view.first = view.kind <= VIEW_SPLIT ? samples / 6 * view.seed : 0;
     view.count = view.kind <= VIEW_SPLIT ? samples * 3 / 5 : samples - 6;
+    view.listed = view.kind == VIEW_DRAWS && view.seed == 2 ? samples * 3 / 5 : 0;
     return view;
 }
 
@@ -188,29 +193,42 @@ static uint32_t bound(uint64_t sample, uint64_t of) {
     return (uint32_t)divide_up(sample * MILLIONTHS, of);
 }
 
+static struct feed_view list_of(const struct reference_view *view, uint64_t count,
+                                struct view_numbers *memory) {
+    for (uint64_t i = 0; i < count; i++)
+        memory->indices[i] = (uint16_t)reference_listed(view, i);
+    return (struct feed_view){.bytes = sizeof(struct feed_view),
+                              .kind = FEED_INDICES,
+                              .data = memory->indices,
+                              .count = count,
+                              .dtype = FEED_U16};
+}
+
+static struct feed_view draws_of(const struct reference_view *view, struct view_numbers *memory) {
+    for (uint64_t i = 0; i < view->of; i++)
+        memory->weights[i] = (float)reference_weight(view, i);
+    memory->part = list_of(view, view->listed, memory);
+    return (struct feed_view){.bytes = sizeof(struct feed_view),
+                              .kind = FEED_WEIGHTS,
+                              .data = memory->weights,
+                              .count = view->of,
+                              .dtype = FEED_F32,
+                              .epoch_samples = view->count,
+                              .part = view->listed ? &memory->part : NULL};
+}
+
 struct feed_view view_brought(const struct reference_view *view, struct view_numbers *memory) {
-    struct feed_view same = {.bytes = sizeof same, .kind = (enum feed_view_kind)view->kind};
     switch (view->kind) {
     case VIEW_RANGE:
     case VIEW_SPLIT:
-        same.begin = bound(view->first, view->of);
-        same.end = bound(view->first + view->count, view->of);
-        same.seed = view->kind == VIEW_SPLIT ? view->seed : 0;
-        return same;
+        return (struct feed_view){.bytes = sizeof(struct feed_view),
+                                  .kind = (enum feed_view_kind)view->kind,
+                                  .begin = bound(view->first, view->of),
+                                  .end = bound(view->first + view->count, view->of),
+                                  .seed = view->kind == VIEW_SPLIT ? view->seed : 0};
     case VIEW_LIST:
-        for (uint64_t i = 0; i < view->count; i++)
-            memory->indices[i] = (uint16_t)reference_listed(view, i);
-        same.data = memory->indices;
-        same.count = view->count;
-        same.dtype = FEED_U16;
-        return same;
+        return list_of(view, view->count, memory);
     default:
-        for (uint64_t i = 0; i < view->of; i++)
-            memory->weights[i] = (float)reference_weight(view, i);
-        same.data = memory->weights;
-        same.count = view->of;
-        same.dtype = FEED_F32;
-        same.epoch_samples = view->count;
-        return same;
+        return draws_of(view, memory);
     }
 }

@@ -50,6 +50,7 @@ struct reference_view view_to_bring(enum dataset_kind of, uint64_t number);
 struct view_numbers {
     uint16_t indices[DATASET_MOST];
     float weights[DATASET_MOST];
+    struct feed_view part; // which draws are from
 };
 struct feed_view view_brought(const struct reference_view *view, struct view_numbers *memory);
 

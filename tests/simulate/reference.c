@@ -138,17 +138,24 @@ uint64_t reference_weight(const struct reference_view *view, uint64_t sample) {
     return (sample + view->seed) % 4;
 }
 
+static uint64_t weight_of_all(const struct reference_view *view, uint64_t sample) {
+    uint64_t times = view->listed ? 0 : 1;
+    for (uint64_t i = 0; i < view->listed; i++)
+        times += reference_listed(view, i) == sample;
+    return times * reference_weight(view, sample);
+}
+
 // Small integers are exact as weights: the shares are their multiples, by the power of two that makes the sum one of 63
 // digits.
 static uint64_t drawn(const struct reference_view *view, uint64_t random) {
     uint64_t sum = 0, before = 0, unit = 1;
     for (uint64_t i = 0; i < view->of; i++)
-        sum += reference_weight(view, i);
+        sum += weight_of_all(view, i);
     while (sum * unit < 1ull << 62)
         unit *= 2;
     const uint64_t point = times(random, sum * unit);
     for (uint64_t i = 0; i < view->of; i++) {
-        before += reference_weight(view, i);
+        before += weight_of_all(view, i);
         if (point < before * unit)
             return i;
     }

@@ -19,6 +19,7 @@ enum view_kind {
 struct reference_view {
     enum view_kind kind;
     uint64_t of, first, count, seed;
+    uint64_t listed;       // draws are from so many numbers of the view's list alone; 0: from all samples
     uint64_t window;       // groups that are shuffled together; 0: there are none
     const uint8_t *groups; // samples of each group of what is stored, then 0
 };
@@ -56,7 +57,7 @@ uint64_t reference_stored(const struct reference_run *run, uint64_t epoch, uint6
 uint64_t reference_replacement(const struct reference_run *run, uint64_t epoch, uint64_t position,
                                uint32_t attempt);
 
-// Number i of a list, and the weight of a sample.
+// Number i of a list, and the weight of a sample, which counts as often as it is listed.
 uint64_t reference_listed(const struct reference_view *view, uint64_t i);
 uint64_t reference_weight(const struct reference_view *view, uint64_t sample);
 

@@ -215,17 +215,21 @@ def make_view(folder, name, of, content, chosen, **options):
 
 
 def make_drawn(folder, content, weights, listed):
-    """By the same weights: a view of feedd.conf that draws from a part of a list, and one that consumers bring."""
+    """By the same weights: a view of feedd.conf that draws from a part of a list, one that consumers bring, which draws from
+    all samples, and one that draws from the other part of the list."""
     words = struct.pack(f"<{len(weights)}d", *weights)
     data.write_npy(folder / "drawn.npy", "<f8", (len(weights),), words)
-    own = numbers_file(folder, "own-drawn", words)
+    own, rest = numbers_file(folder, "own-drawn", words), listed[len(listed) // 2 :]
+    own_part = f"indices:6:{numbers_file(folder, 'own-part', struct.pack(f'<{len(rest)}I', *rest))}"
     draws = {"of": "records", "epoch_samples": 8009}
     part = {"indices": folder / "listed.npy", "samples": f"..{len(listed) // 2}"}
     chosen = expected.weights_of_chosen(weights, listed[: len(listed) // 2])
     drawn, all_drawn = sums_file(folder, "drawn", chosen), sums_file(folder, "own-drawn", weights)
+    part_drawn = sums_file(folder, "own-part", expected.weights_of_chosen(weights, rest))
     return [
         Dataset(folder, "drawn", content, sums=drawn, **draws, **part, weights=folder / "drawn.npy"),
         Dataset(folder, "own-drawn", content, sums=all_drawn, **draws, brings=f"weights:13:8009:{own}"),
+        Dataset(folder, "own-part", content, sums=part_drawn, **draws, brings=f"weights:13:8009:{own}|{own_part}"),
     ]
 
 

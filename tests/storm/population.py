@@ -29,6 +29,7 @@ def choose_lanes(datasets, gpu):
         ("own-list-0", Shape("own-list", 18, "own-list", pause_us=6000)),
         ("own-list-1", Shape("own-list", 18, "own-list", pause_us=6000)),
         ("own-drawn", Shape("own-drawn", 19, pause_us=12000)),
+        ("own-part", Shape("own-part", 19, pause_us=12000)),
         ("own-split", Shape("own-split", 23, pause_us=12000)),
         ("private-mixed", Shape("mixed", 23, pause_us=3000)),
         ("private-blend", Shape("blend", 17, pause_us=4000)),

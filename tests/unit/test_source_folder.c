@@ -65,7 +65,7 @@ static void test_tables_of_sizes(void **state) {
     struct dataset *ragged = open_good("format = folder\npath = " ROOT "\nfield.file = bytes\n");
     struct dataset *padded =
         open_good("format = folder\npath = " ROOT "\nfield.file = bytes\npad.file = 9\n");
-    struct dataset *view = derived_open(ragged, &every, -1);
+    struct dataset *view = derived_open(ragged, &every, 0, -1);
     assert_non_null(view);
     assert_ptr_equal(view->size_tables[0], ragged->size_tables[0]);
     dataset_unref(ragged);

@@ -25,10 +25,12 @@ class View:
     numbers: bytes = b""
     dtype: int = 0
     draws: int = 0
+    part: "View | None" = None  # which draws by weight are from
 
-    def packed(self) -> tuple[int, int, int, int, bytes, int, int]:
+    def packed(self) -> tuple[int, int, int, int, bytes, int, int, Any]:
         """As a Feed wants it."""
-        return self.kind, self.begin, self.end, self.seed, self.numbers, self.dtype, self.draws
+        part = None if self.part is None else self.part.packed()
+        return self.kind, self.begin, self.end, self.seed, self.numbers, self.dtype, self.draws, part
 
     def __repr__(self) -> str:
         return f"<feedd view: {('', 'range', 'split', 'indices', 'weights')[self.kind]}>"
@@ -103,23 +105,22 @@ def _of_split(split: Any, seed: int | None, listed: dict[str, Any]) -> View:
 
 def view_of(split: Any, split_seed: int | None, indices: Any, weights: Any, epoch_samples: int | None) -> View | None:
     """The view that these arguments ask for; None if they ask for nothing."""
-    others = [name for name, value in (("split", split), ("indices", indices)) if value is not None]
-    if weights is not None and others:
-        raise ValueError(f"give weights= or {'= and '.join(others)}=, not both: give samples that must not be drawn a"
-                         " weight of 0, or declare a [view NAME] in feedd.conf, which can combine them")
     if split_seed is not None and split is None:
         raise ValueError("split_seed= belongs to split=")
     if epoch_samples is not None and weights is None:
         raise ValueError("epoch_samples= belongs to weights=: it is the number of draws in an epoch")
+    part = _part_of(split, split_seed, indices)
+    if weights is None:
+        return part
+    draws = 0 if epoch_samples is None else whole_number("epoch_samples", epoch_samples, 1, 2**40)
+    return View(_WEIGHTS, draws=draws, part=part, **_named(_numbers("weights", weights)))
+
+
+def _part_of(split: Any, split_seed: int | None, indices: Any) -> View | None:
     listed = {} if indices is None else _named(_numbers("indices", indices))
     if split is not None:
         return _of_split(split, split_seed, listed)
-    if indices is not None:
-        return View(_INDICES, **listed)
-    if weights is not None:
-        draws = 0 if epoch_samples is None else whole_number("epoch_samples", epoch_samples, 1, 2**40)
-        return View(_WEIGHTS, draws=draws, **_named(_numbers("weights", weights)))
-    return None
+    return None if indices is None else View(_INDICES, **listed)
 
 
 def _named(numbers: tuple[bytes, int]) -> dict[str, Any]:

@@ -47,25 +47,28 @@ static int text_of(PyObject *object, void *result) {
     return 0;
 }
 
-// (kind, begin, end, seed, bytes of the numbers, their dtype, epoch_samples) as feedd.view makes it. None: no view.
-static int view_of(PyObject *object, void *result) {
-    struct feed_view *view = result;
+// A view and, of weights, the view that draws are from.
+struct view_and_part {
+    struct feed_view view, part;
+};
+
+// (kind, begin, end, seed, bytes of the numbers, their dtype, epoch_samples, part), as feedd.view makes it, where the
+// part is another one or None. Sets *part to it. False: with an exception.
+static bool read_view(PyObject *tuple, struct feed_view *view, PyObject **part) {
     PyObject *bytes;
     char *data;
     Py_ssize_t size;
     unsigned int kind, dtype;
     unsigned long long seed, draws;
-    *view = (struct feed_view){.bytes = sizeof *view};
-    if (object == Py_None)
-        return 1;
-    if (!PyTuple_Check(object)) {
-        PyErr_Format(PyExc_TypeError, "%R is not a view", object);
-        return 0;
+    if (!PyTuple_Check(tuple)) {
+        PyErr_Format(PyExc_TypeError, "%R is not a view", tuple);
+        return false;
     }
-    if (!PyArg_ParseTuple(object, "IIIKSIK:view", &kind, &view->begin, &view->end, &seed, &bytes, &dtype,
-                          &draws) ||
+    *view = (struct feed_view){.bytes = sizeof *view};
+    if (!PyArg_ParseTuple(tuple, "IIIKSIKO:view", &kind, &view->begin, &view->end, &seed, &bytes, &dtype,
+                          &draws, part) ||
         PyBytes_AsStringAndSize(bytes, &data, &size) < 0)
-        return 0;
+        return false;
     view->kind = (enum feed_view_kind)kind;
     view->seed = seed;
     view->data = dtype ? data : NULL; // as long as the caller holds the tuple
@@ -73,6 +76,22 @@ static int view_of(PyObject *object, void *result) {
     view->epoch_samples = draws;
     size_t each = feed_dtype_bytes(view->dtype);
     view->count = each ? (uint64_t)size / each : 0;
+    return true;
+}
+
+// None: no view.
+static int view_of(PyObject *object, void *result) {
+    struct view_and_part *views = result;
+    PyObject *part = Py_None, *none;
+    if (object == Py_None)
+        return 1;
+    if (!read_view(object, &views->view, &part))
+        return 0;
+    if (part == Py_None)
+        return 1;
+    if (!read_view(part, &views->part, &none))
+        return 0;
+    views->view.part = &views->part;
     return 1;
 }
 
@@ -124,7 +143,7 @@ static PyObject *feed_object_new(PyTypeObject *type, PyObject *arguments, PyObje
                             "reconnect_timeout_ms",
                             "view",
                             NULL};
-    struct feed_view view = {0};
+    struct view_and_part views = {0};
     struct feed_options options = {.interrupted = interrupted};
     int shuffle = 0, drop_last = 0;
     unsigned long long seed = 0, ring_bytes = 0;
@@ -134,7 +153,7 @@ static PyObject *feed_object_new(PyTypeObject *type, PyObject *arguments, PyObje
             &options.world_size, &options.local_world_size, &options.device_world_size, text_of,
             &options.share, &options.wait_for, &options.prefetch, &options.max_lag_s, &ring_bytes, text_of,
             &options.resume, text_of, &options.device, text_of, &options.client_name,
-            &options.connect_timeout_ms, &options.reconnect_timeout_ms, view_of, &view))
+            &options.connect_timeout_ms, &options.reconnect_timeout_ms, view_of, &views))
         return NULL;
     options.shuffle = shuffle;
     options.drop_last = drop_last;
@@ -151,7 +170,7 @@ static PyObject *feed_object_new(PyTypeObject *type, PyObject *arguments, PyObje
     char text[HANDLE_TEXT_BYTES];
     int err;
     Py_BEGIN_ALLOW_THREADS
-    err = handle_open(&self->handle, &options, view.kind ? &view : NULL, text);
+    err = handle_open(&self->handle, &options, views.view.kind ? &views.view : NULL, text);
     Py_END_ALLOW_THREADS
     self->opening = false;
     self->socket = NULL;

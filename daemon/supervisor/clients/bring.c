@@ -99,6 +99,7 @@ static int read_want(struct session *session, const Feedd__Bring *bring, struct 
         return want_list(bring, &want->selection, error);
     case SELECTION_WEIGHTED_1:
         want->dtype = bring->dtype;
+        want->chooses = bring->chooses;
         return want_weights(bring, base, &want->selection, error);
     default:
         return error_set(error, -EINVAL, "this daemon does not know views of kind %" PRIu32, bring->kind);

@@ -56,6 +56,7 @@ void brought_free(struct brought *brought) {
 static bool is_same(const struct brought_want *one, const struct brought_want *other) {
     return one->base == other->base &&
            (one->dtype == other->dtype || one->selection.kind == SELECTION_LIST) &&
+           one->chooses == other->chooses &&
            memcmp(&one->selection, &other->selection, sizeof one->selection) == 0;
 }
 
@@ -72,7 +73,7 @@ static struct brought *find(const struct supervisor *supervisor, uid_t user,
 static int begin(struct brought *brought, struct error *error) {
     if (selection_list_bytes(&brought->want.selection))
         return brought_words_begin(brought, error);
-    brought->dataset = derived_open(brought->want.base, &brought->want.selection, -1);
+    brought->dataset = derived_open(brought->want.base, &brought->want.selection, 0, -1);
     if (!brought->dataset)
         return error_set(error, -ENOMEM, "out of memory");
     brought_set_state(brought, BROUGHT_READY);
@@ -81,8 +82,7 @@ static int begin(struct brought *brought, struct error *error) {
 
 static int make(struct supervisor *supervisor, uid_t user, const struct brought_want *want,
                 struct brought **made, struct error *error) {
-    uint64_t bytes = sizeof **made + derived_bytes(want->base) + sizeof(struct dataset_list) +
-                     selection_list_bytes(&want->selection);
+    uint64_t bytes = sizeof **made + derived_bytes(want->base) + brought_words_memory(want);
     int err = brought_make_room(supervisor, user, bytes, error);
     if (err)
         return err;

@@ -23,6 +23,7 @@ struct brought_want {
     struct dataset *base;
     struct selection selection;
     uint32_t dtype; // of a list or weights
+    bool chooses;   // draws are from a part of the samples: its words also say how often each one counts
 };
 
 struct arrival;

@@ -29,9 +29,22 @@ struct arrival {
     XXH3_state_t *hash;
 };
 
+static uint64_t words_of(const struct brought_want *want) {
+    const struct selection *selection = &want->selection;
+    if (selection->kind == SELECTION_LIST)
+        return selection->count;
+    return selection->of + (want->chooses ? PROTO_TIMES_WORDS(selection->of) : 0);
+}
+
 static uint64_t words_wanted(const struct brought *brought) {
-    const struct selection *selection = &brought->want.selection;
-    return selection->kind == SELECTION_LIST ? selection->count : selection->of;
+    return words_of(&brought->want);
+}
+
+// The table of draws takes the place of how often samples count, and may be a little smaller or larger.
+uint64_t brought_words_memory(const struct brought_want *want) {
+    const uint64_t list = selection_list_bytes(&want->selection);
+    const uint64_t arriving = list ? words_of(want) * sizeof(uint64_t) : 0;
+    return sizeof(struct dataset_list) + max_u64(list, arriving);
 }
 
 // ---- The beginning and the end -----------------------------------------------------------------------------
@@ -120,6 +133,34 @@ static int check_weights(const struct brought *brought, const uint8_t *words, si
     return 0;
 }
 
+// How often samples count, from sample number `sample` on, which is even.
+static int check_times(const struct brought *brought, const uint8_t *words, size_t count, uint64_t sample,
+                       struct error *error) {
+    const uint64_t of = brought->want.selection.of;
+    for (size_t i = 0; i < count; i++, sample += 2) {
+        const uint64_t word = word_at(words, i), first = (uint32_t)word, second = word >> 32;
+        if (first > SHARES_MOST || second > SHARES_MOST || (second && sample + 1 == of))
+            return error_set(error, -EPROTO,
+                             "weights: sample %" PRIu64 " counts %" PRIu64 " times and the next one %" PRIu64
+                             " times; wanted at most %u each, and 0 for none",
+                             sample, first, second, SHARES_MOST);
+    }
+    return 0;
+}
+
+static int check_words(const struct brought *brought, const uint8_t *words, uint64_t count,
+                       struct error *error) {
+    const uint64_t of = brought->want.selection.of, have = brought->arrival->have;
+    if (brought->want.selection.kind == SELECTION_LIST)
+        return check_numbers(brought, words, count, error);
+    const uint64_t weights = have < of ? min_u64(of - have, count) : 0;
+    int err = check_weights(brought, words, weights, error);
+    if (err)
+        return err;
+    return check_times(brought, words + weights * sizeof(uint64_t), count - weights,
+                       2 * (have + weights - of), error);
+}
+
 // ---- Arriving ----------------------------------------------------------------------------------------------
 
 int brought_words_from(struct brought *brought, struct session *session, struct error *error) {
@@ -156,8 +197,7 @@ int brought_words_take(struct brought *brought, const uint8_t *words, size_t byt
     if (bytes != due * sizeof(uint64_t))
         return error_set(error, -EPROTO, "a piece of %zu bytes came where %" PRIu64 " words were due", bytes,
                          due);
-    int err = brought->want.selection.kind == SELECTION_LIST ? check_numbers(brought, words, due, error)
-                                                             : check_weights(brought, words, due, error);
+    int err = check_words(brought, words, due, error);
     if (err)
         return err;
     err = list_memory_write(arrival->fd, words, bytes,
@@ -182,9 +222,11 @@ void brought_words_watch(struct brought *brought, uint64_t now) {
 
 // ---- Completing --------------------------------------------------------------------------------------------
 
-static int become_ready(struct brought *brought, const struct selection *selection) {
+static int become_ready(struct brought *brought, const struct list_made *made) {
+    struct selection selection = brought->want.selection;
     struct arrival *arrival = brought->arrival;
-    brought->dataset = derived_open(brought->want.base, selection, arrival->fd);
+    selection.seed = made->seed;
+    brought->dataset = derived_open(brought->want.base, &selection, made->chosen_hash, arrival->fd);
     if (!brought->dataset)
         return error_set(&brought->error, -ENOMEM, "out of memory");
     arrival->fd = -1;
@@ -193,12 +235,12 @@ static int become_ready(struct brought *brought, const struct selection *selecti
 }
 
 void brought_words_finish(struct brought *brought) {
-    struct selection selection = brought->want.selection;
+    struct list_made made;
     if (!list_job_is_done(brought->job))
         return;
-    int err = list_job_result(brought->job, &selection.seed, &brought->error);
+    int err = list_job_result(brought->job, &made, &brought->error);
     if (!err)
-        err = become_ready(brought, &selection);
+        err = become_ready(brought, &made);
     if (err)
         brought_set_state(brought, BROUGHT_FAILED);
     brought_words_leave(brought);

@@ -5,6 +5,9 @@
 
 #include "daemon/supervisor/clients/brought.h"
 
+// Bytes of memory for them, and for what becomes of them.
+uint64_t brought_words_memory(const struct brought_want *want);
+
 // Prepares for them: the view has none, and nobody sends any.
 int brought_words_begin(struct brought *brought, struct error *error);
 
