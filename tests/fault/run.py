@@ -222,6 +222,8 @@ def main():
             faults = take_sample(faults, options.sample, options.seed)
         elif options.seconds:
             faults = take_sample(faults, len(faults), options.seed)
+        if not options.seconds:
+            faults.sort(key=lambda fault: fault.scenario != "prepared")  # its runs take longest: not at the end
         if options.list:
             print(*faults, sep="\n")
             return 0
