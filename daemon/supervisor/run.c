@@ -25,6 +25,7 @@
 #include "daemon/supervisor/moderation.h"
 #include "daemon/supervisor/notify.h"
 #include "daemon/supervisor/reload.h"
+#include "daemon/supervisor/thread_pool.h"
 #include "daemon/supervisor/turn.h"
 #include "daemon/supervisor/watch.h"
 #include "gpu/gpu.h"
@@ -238,22 +239,12 @@ static int watch_owner(struct runner *runner, struct error *error) {
                : 0;
 }
 
-static void no_work(uv_work_t *work) {
-    (void)work;
-}
-static void after_no_work(uv_work_t *work, int status) {
-    (void)work;
-    (void)status;
-}
-
-// libuv creates its threads on first use, and aborts if it cannot. So use them now, not when the first client attaches
-// and the limit on tasks may have been reached.
-static void start_threads(struct supervisor *supervisor) {
-    static uv_work_t work;
+static int start_threads(struct supervisor *supervisor, struct error *error) {
     closer_prepare(supervisor->own_closer);
     mask_watched_signals(SIG_BLOCK); // they are this thread's alone: see end_loop
-    uv_queue_work(&supervisor->loop, &work, no_work, after_no_work);
+    int err = thread_pool_start(&supervisor->loop, error);
     mask_watched_signals(SIG_UNBLOCK);
+    return err;
 }
 
 static void start_handles(struct runner *runner) {
@@ -315,9 +306,10 @@ static int start(struct runner *runner, bool until_eof, struct error *error) {
         err = listen_open(supervisor, error);
     if (!err)
         err = open_stats(supervisor, error);
+    if (!err)
+        err = start_threads(supervisor, error);
     if (err)
         return err;
-    start_threads(supervisor);
     moderation_start(supervisor);
     err = listen_start(supervisor);
     supervisor->listening_ns = monotonic_ns();

@@ -19,6 +19,8 @@
 
 static struct plan *plan;
 static uint32_t role;
+static const char
+    *shown;            // the arguments, one after another, which a prepared loader changes once it has a feed
 static uintptr_t base; // where the program is loaded
 
 static uint32_t find_role(const struct plan *from) {
@@ -30,11 +32,21 @@ static uint32_t find_role(const struct plan *from) {
         line[i] = line[i] ? line[i] : ' ';
     if (strncmp(line, "feedd-transfer ", 15) == 0)
         return ROLE_TRANSFER;
+    if (strncmp(line, "feedd-prepared ", 15) == 0)
+        return ROLE_PREPARED;
     const char *feed = strstr(line, " feed ");
     if (strncmp(line, "feedd-loader ", 13) == 0)
         return feed && strtoul(feed + 6, NULL, 10) == from->bystander ? ROLE_NONE : ROLE_LOADER;
     const char *given = getenv("FEEDD_FAULT_ROLE");
     return strstr(line, "/inject ") || !given ? ROLE_NONE : (uint32_t)strtoul(given, NULL, 10);
+}
+
+// Without a system call, which would be counted.
+static uint32_t role_now(const struct plan *from) {
+    static const char loader[] = "feedd-loader\0--role=loader\0feed ";
+    if (role == ROLE_PREPARED && memcmp(shown, loader, sizeof loader - 1) == 0)
+        role = strtoul(shown + sizeof loader - 1, NULL, 10) == from->bystander ? ROLE_NONE : ROLE_LOADER;
+    return role;
 }
 
 static uint32_t count_descriptors(void) {
@@ -51,7 +63,9 @@ static int note_base(struct dl_phdr_info *info, size_t bytes, void *unused) {
     return 1; // the first one is the program
 }
 
-__attribute__((constructor)) static void begin(void) {
+// glibc calls constructors with the arguments of main.
+__attribute__((constructor)) static void begin(int argc, char **argv) {
+    (void)argc;
     void *frames[4];
     const char *path = getenv(PLAN_VARIABLE);
     int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
@@ -62,6 +76,7 @@ __attribute__((constructor)) static void begin(void) {
     if (memory == MAP_FAILED)
         return;
     backtrace(frames, 4); // loads what it needs
+    shown = argv[0];
     role = find_role(memory);
     dl_iterate_phdr(note_base, NULL);
     plan = memory;
@@ -87,21 +102,23 @@ static void note_frames(struct plan *into) {
         into->frames[i] = (uintptr_t)frames[i] - base;
 }
 
-static void note_site(struct plan *into, uint32_t phase, uint32_t ordinal, const void *site) {
+static void note_site(struct plan *into, uint32_t caller, uint32_t phase, uint32_t ordinal,
+                      const void *site) {
     uint32_t at = into->site_count < PLAN_SITES ? into->site_count++ : PLAN_SITES;
     if (at < PLAN_SITES)
-        into->sites[at] = (struct plan_site){role, phase, ordinal, 0, (uintptr_t)site};
+        into->sites[at] = (struct plan_site){caller, phase, ordinal, 0, (uintptr_t)site};
 }
 
 static int fails(const void *site) {
     struct plan *mine = plan;
     uint32_t phase = mine ? mine->phase : 0;
-    uint32_t ordinal = mine ? plan_count(mine, role, phase, CALL_ALLOCATE) : 0;
+    uint32_t caller = mine ? role_now(mine) : ROLE_NONE;
+    uint32_t ordinal = mine ? plan_count(mine, caller, phase, CALL_ALLOCATE) : 0;
     if (!ordinal)
         return 0;
     mine->activity++;
-    note_site(mine, phase, ordinal, site);
-    if (!plan_fails(mine, role, phase, CALL_ALLOCATE, ordinal))
+    note_site(mine, caller, phase, ordinal, site);
+    if (!plan_fails(mine, caller, phase, CALL_ALLOCATE, ordinal))
         return 0;
     mine->fired_pid = (uint32_t)getpid();
     mine->fired = 1;

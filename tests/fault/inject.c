@@ -57,7 +57,8 @@ static const int passed[] = {
 };
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-// The roles of tasks, found when they first ask, and again after an exec.
+// The roles of tasks, found when they first ask, and again after an exec. That of a prepared loader changes while it
+// runs.
 struct task {
     pid_t tid;
     uint32_t role;
@@ -108,6 +109,8 @@ static uint32_t find_role(const struct server *server, pid_t tid) {
     bool begun = server->begun[(uint32_t)process % TASKS] == process;
     if (strncmp(line, "feedd-transfer ", 15) == 0)
         return begun ? ROLE_TRANSFER : ROLE_START;
+    if (strncmp(line, "feedd-prepared ", 15) == 0)
+        return begun ? ROLE_PREPARED : ROLE_START;
     const char *feed = strstr(line, " feed ");
     bool is_loader = strncmp(line, "feedd-loader ", 13) == 0;
     if (is_loader && feed && strtoul(feed + 6, NULL, 10) == server->plan->bystander)
@@ -121,7 +124,7 @@ static uint32_t find_role(const struct server *server, pid_t tid) {
 
 static uint32_t role_of(struct server *server, pid_t tid) {
     struct task *task = &server->tasks[(uint32_t)tid % TASKS];
-    if (task->tid != tid)
+    if (task->tid != tid || task->role == ROLE_PREPARED)
         *task = (struct task){tid, find_role(server, tid)};
     return task->role;
 }

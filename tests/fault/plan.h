@@ -15,8 +15,9 @@
 enum plan_role {
     ROLE_NONE, // of no interest: the bystander's loader
     ROLE_SUPERVISOR,
-    ROLE_SPAWN, // a child of the supervisor, between fork and exec
-    ROLE_START, // a loader or transfer process whose libraries are being loaded
+    ROLE_SPAWN,    // a child of the supervisor, between fork and exec
+    ROLE_START,    // a loader or transfer process whose libraries are being loaded
+    ROLE_PREPARED, // a loader that waits for a feed, until it has taken what it is sent
     ROLE_LOADER,
     ROLE_TRANSFER,
     ROLE_CONSUMER,
@@ -24,7 +25,7 @@ enum plan_role {
 };
 
 enum {
-    PLAN_PHASES = 8, // 0: nothing is counted
+    PLAN_PHASES = 9, // 0: nothing is counted
     PLAN_CALLS = 513,
     CALL_ALLOCATE = 512 // malloc and its relatives; others are numbers of system calls
 };

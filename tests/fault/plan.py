@@ -9,8 +9,8 @@ import struct
 import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROLES = ("none", "supervisor", "spawn", "start", "loader", "transfer", "consumer")
-PHASES = ("before", "attach", "deliver", "release", "recover", "reload", "leave", "stop")
+ROLES = ("none", "supervisor", "spawn", "start", "prepared", "loader", "transfer", "consumer")
+PHASES = ("before", "prepare", "attach", "deliver", "release", "recover", "reload", "leave", "stop")
 ALLOCATE, CALLS, SITES = 512, 513, 16384
 SITES_AT = 256 + 4 * len(ROLES) * len(PHASES) * CALLS
 BYTES = SITES_AT + 24 * SITES

@@ -9,142 +9,34 @@ every run; from then on the bystander takes batches without a pause.
 import contextlib
 import json
 import os
-import queue
-import re
 import signal
 import sys
 import time
 
-from content import BATCH, add_images, add_records, right
+from content import add_images, add_records
+from kinds import KINDS
 from plan import PHASES, ROLES, Plan
+from readers import EVENT_S, Answer, Bystander, Victim
 
-import consumer
 import data
-import expected
 import harness
 
-EVENT_S = 20  # that a consumer may take for one step
-GAP_S = 5.0  # that the bystander may wait for a batch while the daemon runs
-RESTART_S = 10.0  # the same if the daemon had to be started again
 SETTLE_S = 15.0  # until what a client had is given back
-RECONNECT_MS = 60000
-VICTIM_SEED = 11
-# How the victim's batches are read, and where they are delivered. On a GPU it is one that does not reconnect.
-KINDS = {
-    "uring": {"io": "uring", "reconnect_timeout": RECONNECT_MS},
-    "mapped": {"io": "mapped", "reconnect_timeout": RECONNECT_MS},
-    "pread": {"io": "pread", "reconnect_timeout": RECONNECT_MS},
-    "gpu": {"io": "uring", "device": "host:0", "device_world_size": 1},
-    "images": {"io": "uring", "reconnect_timeout": RECONNECT_MS},
-}
-# Which roles are looked at in which scenario. What is the same in all is done once.
-ROLES_OF = {
-    "uring": ("supervisor", "spawn", "start", "loader", "consumer"),
-    "mapped": ("loader",),
-    "pread": ("loader",),
-    "gpu": ("supervisor", "spawn", "transfer", "consumer"),
-    "images": ("loader",),
-}
-
-
-class Answer(Exception):
-    """The victim was told an error."""
-
-
-class Reader:
-    """A consumer that works step by step; every batch is compared with what it must be."""
-
-    holds_images = False
-
-    def __init__(self, scene, dataset, seed, **options):
-        self.scene = scene
-        self.seed = seed
-        self.reader = consumer.Consumer(
-            scene.instance, dataset, BATCH, step=True, shuffle=True, seed=seed, prefetch=3, **options
-        )
-        self.count = 0
-        self.held = []
-
-    def hear(self):
-        deadline = time.monotonic() + EVENT_S * harness.SLOWNESS
-        while True:
-            with contextlib.suppress(queue.Empty):
-                event = self.reader.lines.get(timeout=0.02)
-                break
-            assert time.monotonic() < deadline, f"{self.name}: no answer within {EVENT_S} s"
-            self.scene.meanwhile(self)
-        if event is None:
-            status = self.reader.process.wait()
-            raise AssertionError(f"{self.name}: ended with status {status}")
-        if event["event"] == "error":
-            assert event["text"].strip() and event["code"].startswith("E"), f"{self.name}: no sentence in {event}"
-            raise Answer(f"{event['code']} {event['text']}")
-        return event
-
-    def take(self):
-        self.reader.command("next", EVENT_S * 1000)
-        batch = self.hear()
-        wanted = right(self.holds_images, self.seed, self.count)
-        assert batch["event"] == "batch", f"{self.name}: {batch}"
-        for key in (*expected.KEYS, "crc"):
-            assert batch[key] == wanted[key], f"{self.name}: batch {self.count} has {key} = {batch[key]}, not {wanted[key]}"
-        self.count += 1
-        self.held.append(batch["number"])
-
-    def release(self):
-        self.reader.command("release", self.held.pop(0))
-        assert self.hear()["event"] == "released"
-
-    def close(self):
-        self.reader.command("close")
-        status = self.reader.process.wait(EVENT_S * harness.SLOWNESS)
-        assert status == 0, f"{self.name}: status {status} after closing"
-
-
-class Bystander(Reader):
-    name = "the bystander"
-
-    def __init__(self, scene):
-        super().__init__(scene, "calm", 7, reconnect_timeout=RECONNECT_MS)
-        self.longest_s = 0.0
-        self.restarts = 0  # after which it has been served; another one may have come while nobody asked for it
-        self.hear()
-
-    def serve(self, count=1):
-        for _ in range(count):
-            begin = time.monotonic()
-            try:
-                self.take()
-                self.release()
-            except Answer as answer:
-                raise AssertionError(f"the bystander was told {answer}") from None
-            took = time.monotonic() - begin
-            self.longest_s = max(self.longest_s, took)
-            limit = RESTART_S if self.scene.restarts > self.restarts else GAP_S
-            self.restarts = self.scene.restarts
-            assert took < limit * harness.SLOWNESS, f"the bystander waited {took:.1f} s for a batch"
-
-
-class Victim(Reader):
-    name = "the victim"
-
-    @property
-    def holds_images(self):
-        return self.scene.kind == "images"
-
-    def __init__(self, scene, **options):
-        mine = {key: value for key, value in scene.options.items() if key != "io"}
-        super().__init__(scene, "numbers", VICTIM_SEED, **mine, **options)
+BYSTANDER_FEED = 1  # the first one that a daemon makes
 
 
 class Scene:
     """Set `fault` to None to count calls only."""
 
+    settings = {"ring": "64K"}
+    phases = PHASES[2:]
+    refill = 6  # batches: more than the ring holds, so that somebody has to read
+
     def __init__(self, kind, fault, calls):
         self.kind, self.fault, self.calls = kind, fault, calls
         self.options = KINDS[kind]
         self.instance = harness.Instance(
-            loaders=1, linger=0, device_linger=0, loader_timeout=3, ring="64K", device_pool="64K", log_level="debug"
+            loaders=1, linger=0, device_linger=0, loader_timeout=3, device_pool="64K", log_level="debug", **self.settings
         )
         add_records(self.instance, "calm", io="mapped")
         add = add_images if kind == "images" else add_records
@@ -178,7 +70,7 @@ class Scene:
             return self.instance.children_called("transfer")
         return [
             pid for pid, command in self.instance.children().items()
-            if command.startswith("feedd-loader") and not command.endswith(f" feed {self.bystander_feed}")
+            if command.startswith("feedd-loader") and not command.endswith(f" feed {BYSTANDER_FEED}")
         ]  # fmt: skip
 
     def meanwhile(self, reader):
@@ -250,7 +142,7 @@ class Scene:
         for pid in self.served_by():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self.try_with_victim(lambda: self.take_and_release(6))
+        self.try_with_victim(lambda: self.take_and_release(self.refill))
 
     def reload(self):
         data.add_records(self.instance, "late", samples=1)
@@ -269,16 +161,17 @@ class Scene:
         status = self.victim.reader.process.wait(EVENT_S * harness.SLOWNESS)
         assert status == 0, f"the victim ended with status {status}"
         self.check_consumer()
-        harness.eventually(self.has_one_child, SETTLE_S, "one loader is left")
+        harness.eventually(self.is_alone, SETTLE_S, "one loader is left")
 
-    def has_one_child(self):
+    def is_alone(self):
+        """The bystander, with its loader."""
         self.meanwhile(self.victim)
         return len(self.instance.children()) == 1
 
     def is_back(self):
         self.meanwhile(self.victim)
         status = self.instance.status()
-        return status["feeds"] == 1 and not status["gpus"] and self.has_one_child()
+        return status["feeds"] == 1 and not status["gpus"] and self.is_alone()
 
     def check_descriptors(self):
         """What the victim had has been given back."""
@@ -312,13 +205,14 @@ class Scene:
         self.descriptors_most = descriptors_most
         if self.fault:
             self.plan.aim(self.fault, self.calls)
+        self.plan.set_bystander(BYSTANDER_FEED)
         self.instance.write_config()
         self.instance.start(**self.wrap("supervisor"))
         self.bystander = Bystander(self)
         self.bystander.serve(2)
-        self.bystander_feed = int(re.search(r" feed (\d+)", str(self.instance.children())).group(1))
-        self.plan.set_bystander(self.bystander_feed)
-        for phase in PHASES[1:]:
+        assert f" feed {BYSTANDER_FEED}'" in str(self.instance.children()), self.instance.children()
+        self.settle()
+        for phase in self.phases:
             self.plan.begin(phase)
             getattr(self, phase)()
             if phase != "stop":
@@ -360,23 +254,3 @@ class Scene:
             if reader:
                 reader.reader.kill()
         self.instance.__exit__(Exception if sys.exc_info()[0] else harness.Skip)
-
-
-def run(kind, fault, calls, descriptors_most=None):
-    """What happened, as a dictionary; `failure` if it was not right."""
-    begin = time.monotonic()
-    scene = Scene(kind, fault, calls)
-    result = {"failure": "", "log": ""}
-    try:
-        scene.play(descriptors_most)
-        result["descriptors"] = scene.descriptors
-    except Exception as failure:
-        result["failure"] = f"{type(failure).__name__}: {failure}" if not isinstance(failure, AssertionError) else str(failure)
-        result["log"] = scene.instance.read_log()
-    finally:
-        scene.close()
-    return {
-        **result, "outcome": scene.outcome(), "answers": scene.answers, "ends": scene.ends, "frames": scene.plan.frames(),
-        "counts": scene.plan.counts(), "sites": scene.plan.sites(), "seconds": time.monotonic() - begin,
-        "gap": scene.bystander.longest_s if scene.bystander else 0,
-    }  # fmt: skip
