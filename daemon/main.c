@@ -168,7 +168,11 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     argp_err_exit_status = 2; // as feedctl's, instead of sysexits' 64
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    int err = argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    if (err) { // it is out of memory, and has not read them
+        fprintf(stderr, "feedd: cannot read the arguments: %s\n", strerror(err));
+        return EXIT_FAILURE;
+    }
     if (arguments.role && strcmp(arguments.role, "loader") == 0)
         return loader_run(NULL);
     if (arguments.role && strcmp(arguments.role, "loader-prepared") == 0)

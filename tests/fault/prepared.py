@@ -12,7 +12,8 @@ from scenario import SETTLE_S, Scene
 
 import harness
 
-HANDED_S = 2.0  # until a loader that is killed has been replaced, unless a call has failed
+HANDED_S = 20.0  # until a loader that is killed has been replaced
+FAULTY_HANDED_S = 2.0  # ... if a call is to fail, which may keep it from being replaced
 
 
 class PreparedScene(Scene):
@@ -81,7 +82,7 @@ class PreparedScene(Scene):
             return self.plan.fired or all(f" begins as process {pid}" in self.instance.read_log() for pid in taken)
 
         with contextlib.suppress(AssertionError):
-            harness.eventually(is_sent, HANDED_S, "the loader that waits has a feed")
+            harness.eventually(is_sent, FAULTY_HANDED_S if self.fault else HANDED_S, "the loader that waits has a feed")
         assert self.fault or is_sent(), "the loader that waited did not replace the victim's"
 
     def reload(self):
