@@ -94,6 +94,14 @@ struct element element_at(enum feed_dtype dtype, const void *data, uint64_t inde
     }
 }
 
+// hypot needs glibc 2.35, and not every compiler has CMPLX.
+static double modulus(double real, double imaginary) {
+    const double parts[] = {real, imaginary};
+    double complex number;
+    memcpy(&number, parts, sizeof number);
+    return cabs(number);
+}
+
 double element_number(const struct element *element) {
     switch (element->kind) {
     case ELEMENT_BOOL:
@@ -105,7 +113,7 @@ double element_number(const struct element *element) {
     case ELEMENT_REAL:
         return element->real;
     case ELEMENT_COMPLEX:
-        return cabs(CMPLX(element->real, element->imaginary)); // hypot needs glibc 2.35
+        return modulus(element->real, element->imaginary);
     }
     return NAN;
 }
