@@ -24,10 +24,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SIMULATED = "host:0"
 # The integration tests whose outcome depends on how batches are delivered; they run a second time on a simulated GPU.
 DELIVERY = [
-    "test_fallback", "test_first_batch", "test_formats", "test_hostile", "test_kill", "test_leaks", "test_lifecycle",
+    "test_fallback", "test_formats", "test_hostile", "test_kill", "test_leaks", "test_lifecycle",
     "test_limits", "test_order", "test_ranks", "test_reconnect", "test_regressions", "test_reload", "test_resume",
     "test_return", "test_shared", "test_stats", "test_storage",
 ]  # fmt: skip
+# The same on the simulated GPU alone: a real one takes too long to open for every test of these files.
+QUICK_DELIVERY = ["test_first_batch"]
 # Those that run on a real GPU besides: tests of GPUs themselves, and of formats, ragged fields, views and mixes.
 WITH_GPU = [
     "test_gpu", "test_gpu_images", "test_gpu_kill", "test_arrow", "test_arrow_windows", "test_compressed",
@@ -180,7 +182,7 @@ def find_programs(options):
         if not options.unit:
             names = [source.stem for source in sorted((ROOT / "tests/integration").glob("test_*.py"))]
             programs += [integration_test(options, build, name) for name in names]
-            programs += [integration_test(options, build, name, SIMULATED) for name in DELIVERY]
+            programs += [integration_test(options, build, name, SIMULATED) for name in [*DELIVERY, *QUICK_DELIVERY]]
             programs += python_tests(options, build)
     left_out = [program for program in programs if any(fnmatch.fnmatch(program.name, name) for name in options.without)]
     return [program for program in programs if fnmatch.fnmatch(program.name, options.only) and program not in left_out]
