@@ -215,6 +215,12 @@ $(BUILD)/tests/image_dump: $(BUILD)/obj/tests/integration/image_dump.o $(BUILD)/
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(optional_libs) -lm
 
+# Restricts feedd as its unit does.
+$(BUILD)/tests/restrict: $(BUILD)/obj/tests/integration/restrict.o
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $^ $(call libs,libseccomp)
+
 # Resizes images that a test sends.
 $(BUILD)/tests/resizer: $(BUILD)/obj/tests/integration/resizer.o $(BUILD)/libdaemon.a
 	$(call say,LINK,$@)
@@ -245,7 +251,7 @@ $(BUILD)/tests/hostile_feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/obj/tests/inte
 	$(Q)$(LINK) -Wl,--wrap=control_send -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(optional_libs) -lm
 
 unit: $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_TESTS))
-integration-programs: $(addprefix $(BUILD)/tests/,consumer streams resizer failing_epoll.so hostile_feedd image_dump attempts.so failing_decoder.so injection.so)
+integration-programs: $(addprefix $(BUILD)/tests/,consumer streams resizer failing_epoll.so hostile_feedd image_dump attempts.so failing_decoder.so injection.so $(if $(HAVE_SECCOMP),restrict))
 bench-programs: $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SOURCES)) $(BUILD)/bench/slow_reads.so
 
 # ---- Tests -----------------------------------------------------------------------------------------------------
