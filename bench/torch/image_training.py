@@ -14,6 +14,8 @@ SEEDS = (1, 2, 3)
 AREA = 0.35
 RESUME_SIDE = 64
 ALONE = "no loader, one batch"
+CACHED, BY_ENGINE = "feedd, decoded once", "feedd, decoded by the GPU's engine"
+CACHE = {"cache": "4G", "cache_size": 256}
 
 
 class Trainer:
@@ -46,8 +48,8 @@ class Trainer:
         loader = photos.torch_loader(self.train_set, self.batch, workers, pin=self.setting.gpu, seed=seed)
         return loader, lambda batch: self.bring(*batch)
 
-    def from_feedd(self, seed):
-        loader = feedd.DataLoader("classes", self.batch, shuffle=True, drop_last=True, seed=seed,
+    def from_feedd(self, seed, dataset="classes"):
+        loader = feedd.DataLoader(dataset, self.batch, shuffle=True, drop_last=True, seed=seed,
                                   device=self.setting.feedd_device)
         return loader, lambda batch: (photos.channels_first(batch[0]), batch[1])
 
@@ -90,6 +92,8 @@ def compare(setting, report, trainer, loaders):
     best, tried = best_of(PLAIN, counts, lambda workers: trainer.train(0, trainer.from_torch, workers, steps=short)["rate"])
     ways = {PLAIN: (f"workers {best['workers']}", trainer.from_torch, best["workers"]),
             "feedd": (f"loaders {loaders}", trainer.from_feedd),
+            CACHED: (f"cache of {CACHE['cache']}, shorter side {CACHE['cache_size']}", trainer.from_feedd, "cached"),
+            **({BY_ENGINE: (f"loaders {loaders}", trainer.from_feedd, "engine")} if setting.gpu else {}),
             ALONE: ("", trainer.one_batch)}
     seeds = SEEDS[:1] if setting.quick else SEEDS
     results = {side: [] for side in ways}
@@ -111,7 +115,10 @@ def measure(setting, report):
     loaders = max(2, min(14, setting.cores - 2))
     trainer = Trainer(setting, *folders)
     steps = photos.training_steps
-    datasets = {"classes": photos.feedd_classes(folders[0], steps(trainer.side, AREA)),
+    train_steps = steps(trainer.side, AREA)
+    datasets = {"classes": photos.feedd_classes(folders[0], train_steps),
+                "cached": {**photos.feedd_classes(folders[0], train_steps), **CACHE},
+                **({"engine": photos.feedd_classes(folders[0], f"decode gpu, {train_steps}")} if setting.gpu else {}),
                 "small": photos.feedd_classes(folders[0], steps(RESUME_SIDE, AREA))}
     with setting.feedd(datasets, loaders=loaders, index_folder=setting.data) as service:
         resumed(setting, report, service, "photographs", 60)
@@ -120,6 +127,7 @@ def measure(setting, report):
                 " 500 x 375 each, shifted, scaled, darker or brighter, with grain (photos.py)")
     report.note("torch's side: torchvision's v2 transforms on Pillow's images, persistent workers, pinned memory; both sides:"
                 " bfloat16, channels last, one-cycle learning rate")
+    report.note("decoded once: all runs but the first find the photographs in the cache, at 256 pixels on the shorter side")
     if not setting.gpu:
         report.note("on a CPU the network is smaller and hardly learns in that time: accuracies say nothing")
     report.note("waits: share of the time from the first step to the last in which no step was in progress; copies to the GPU"
