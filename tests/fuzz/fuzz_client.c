@@ -165,8 +165,8 @@ static void check_inside(const struct feed *feed, const void *at, uint64_t bytes
     const struct attachment *now = feed->now;
     uint64_t begin = (uint64_t)(uintptr_t)now->ring.control, size = now->ring.mapped_bytes;
     if (feed->gpu) {
-        begin = now->pool.memory.address;
-        size = now->pool.memory.bytes;
+        begin = now->pool.places.first.address;
+        size = now->pool.places.first.bytes;
     }
     uint64_t offset = (uint64_t)(uintptr_t)at - begin;
     FUZZ_CHECK((uint64_t)(uintptr_t)at >= begin && offset <= size && bytes <= size - offset);
