@@ -1,5 +1,7 @@
 #include "tests/simulate/transfer_work.h"
 
+#include <inttypes.h>
+
 #include "base/error.h"
 #include "tests/simulate/daemon.h"
 #include "tests/simulate/lies.h"
@@ -109,13 +111,19 @@ static void grow_place(struct transfer *transfer, struct device_ring *pool,
                        const struct transfer_request *request) {
     struct transfer_report answer = {.slot = request->slot};
     struct error error = {0};
-    int fd = -1;
-    if (device_ring_grow_place(pool, request->slot, request->memory_bytes, &answer.memory_bytes, &fd,
-                               &error) < 0)
+    if (sim_fault(plan.no_growth)) {
+        error_set(&error, -ENOMEM, "there is no memory in this scenario");
+        report(transfer, TRANSFER_PLACE_REFUSED, pool->id, &error, &answer, -1);
+        return;
+    }
+    sim_trace("slot %u of pool %u grows to %" PRIu64 " bytes", request->slot, pool->id,
+              request->memory_bytes);
+    if (device_ring_grow_place(pool, request->slot, request->memory_bytes, &answer.memory_bytes,
+                               &pool->memory_fd, &error) < 0)
         report(transfer, TRANSFER_PLACE_REFUSED, pool->id, &error, &answer, -1);
     else
-        report(transfer, TRANSFER_PLACE_GROWN, pool->id, NULL, &answer, fd);
-    close_fd(&fd);
+        report(transfer, TRANSFER_PLACE_GROWN, pool->id, NULL, &answer, pool->memory_fd);
+    close_fd(&pool->memory_fd);
 }
 
 static void handle(struct transfer *transfer, const struct transfer_request *request, int *fds,
