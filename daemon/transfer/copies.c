@@ -151,12 +151,11 @@ static int flush_group(struct copies *copies, struct group *group, struct error 
 static int copy_slot(struct copies *copies, gpu_stream stream, const struct copy *copy, struct error *error) {
     uint64_t to = gpu_place_address(copies->places, copy->claim.slot);
     const uint8_t *from = ring_slot_data(&copies->source, copy->source);
-    uint64_t first = copy->bytes;
-    int err = registration_cover(copies->pinned, copy->source, copy->bytes, &first, error);
-    if (!err && first)
-        err = gpu_copy_in(copies->gpu, stream, to, from, first, error);
-    if (!err && first < copy->bytes)
-        err = gpu_copy_in(copies->gpu, stream, to + first, from + first, copy->bytes - first, error);
+    int err = registration_cover(copies->pinned, copy->source, copy->bytes, error);
+    for (uint64_t at = 0, part; !err && at < copy->bytes; at += part) {
+        part = min_u64(copy->bytes - at, registration_run(copies->pinned, at));
+        err = gpu_copy_in(copies->gpu, stream, to + at, from + at, part, error);
+    }
     return err;
 }
 

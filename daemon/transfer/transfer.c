@@ -168,6 +168,7 @@ static void beat(struct transfer *transfer, uint64_t now) {
     if (now < transfer->beat_ns + BEAT_NS)
         return;
     transfer->beat_ns = now;
+    pools_count(&transfer->pools);
     const uint64_t moved = engine_queue_moved_ns(transfer->pools.engine, now);
     atomic_store_explicit(&transfer->stats->heartbeat_ns, moved, memory_order_relaxed);
 }

@@ -30,11 +30,11 @@ def samples(large=range(100, COUNT, 100), size=LARGE):
     return made
 
 
-def serve(made=None, environment=None, start=True, **settings):
+def serve(made=None, environment=None, dataset=None, **settings):
     """A feedd with those samples, and what it must deliver."""
     feedd = harness.Instance(**{"device_pool": "256K", "device_linger": 1, **settings})
-    content = test_ragged.add(feedd, [made or samples()])
-    return feedd.start(environment=environment) if start else feedd, content
+    content = test_ragged.add(feedd, [made or samples()], **(dataset or {}))
+    return feedd.start(environment=environment), content
 
 
 def open_at(feedd, device, **options):
@@ -83,6 +83,15 @@ def test_slots_grow_again():
     feedd, content = serve(made)
     with feedd, contextlib.ExitStack() as stack:
         check_all(content, open_all(stack, feedd, [GPU, GPU, CPU, OTHER], epochs=2), epochs=2)
+
+
+def test_what_batches_could_have_does_not_count():
+    """Each sample could be replaced by the largest one: 300 MB, where a batch has two or three."""
+    feedd, content = serve(samples((50, 550)), dataset={"on_error": "replace"})
+    with feedd, consumer.Consumer(feedd, "wds", 300, device=GPU, epochs=2, **SHAPE) as reader:
+        uuid = reader.attached()["device"]
+        expected.check_run(content, reader.finish(), 300, epochs=2, **SHAPE)
+        assert pool_bytes(feedd, uuid) <= 32 * MIB, pool_bytes(feedd, uuid)
 
 
 def test_two_share_a_pool_that_grows():
