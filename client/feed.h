@@ -200,7 +200,7 @@ struct feed_description {
 //   -ECONNRESET, -ESHUTDOWN the daemon stops, or accepts no new consumers (feedctl drain)
 //   with a device: -ENODEV no such GPU, or not visible here (CUDA_VISIBLE_DEVICES), or lost   -ENOTSUP a build without
 //   CUDA, no driver, a driver that is too old, or a GPU that cannot export memory   -ENOMEM out of GPU memory
-//   -EOVERFLOW a batch of more than 256 MiB
+//   -EOVERFLOW batches of more than 256 MiB
 int feed_open(struct feed **feed, const struct feed_options *options);
 
 // The same over a view of options->dataset, which must not be a view itself; NULL: over all of it. Also

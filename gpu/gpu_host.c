@@ -25,7 +25,7 @@ struct host_gpu {
     struct gpu gpu;
     uint32_t ordinal;
     struct host_faults faults;
-    uint64_t copies;
+    uint64_t copies, created;
     bool lost;
     struct host_ranges memory;
     LIST_HEAD(, open_stream) streams;
@@ -107,6 +107,8 @@ static int host_create(struct gpu *gpu, uint64_t bytes, struct gpu_memory *memor
     int err = check_alive(host, error);
     if (err < 0)
         return err;
+    if (++host->created == host->faults.crash_create)
+        abort();
     if (bytes > unused(host))
         return error_set(error, -ENOMEM, "%llu MiB of GPU memory are wanted on %s and %llu MiB are free",
                          (unsigned long long)divide_up(bytes, 1u << 20), gpu->uuid,

@@ -15,6 +15,7 @@ static int read_fault(struct host_faults *faults, char *word, struct error *erro
                  {"copy_us", &faults->copy_us},
                  {"fail_copy", &faults->fail_copy},
                  {"stall_copy", &faults->stall_copy},
+                 {"crash_create", &faults->crash_create},
                  {"no_engine_on", &faults->no_engine_on},
                  {"refuse_image", &faults->refuse_image},
                  {"crash_image", &faults->crash_image},

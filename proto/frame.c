@@ -36,7 +36,7 @@ ssize_t frame_read(struct frame_reader *reader, int socket) {
     if (got < 0)
         return got;
     // Lost: this process can have no more. There was room for all of them, unless the caller has read on after -EPROTO.
-    if (reader->fd_count > PROTO_MAX_DESCRIPTORS)
+    if (reader->fd_count > FRAME_FDS_MOST)
         return -EPROTO;
     if (received.lost)
         return -EMFILE;

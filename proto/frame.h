@@ -15,12 +15,15 @@
 
 // ---- Receiving ----------------------------------------------------------------------------------
 
+// Descriptors that a reader holds at most: those of a frame that has not come whole, and those of the next one, which
+// come with the rest.
+#define FRAME_FDS_MOST (2 * PROTO_MAX_DESCRIPTORS)
+
 // Frames and descriptors that have arrived. Zero-initialise; 128 KiB are allocated at the first read.
 struct frame_reader {
     uint8_t *buffer;
-    size_t start, end; // unread bytes
-    int fds[PROTO_MAX_DESCRIPTORS +
-            FDPASS_MOST]; // has room for unexpected ones, beyond what the protocol allows
+    size_t start, end;                     // unread bytes
+    int fds[FRAME_FDS_MOST + FDPASS_MOST]; // has room for unexpected ones, beyond what the protocol allows
     uint32_t fd_count;
     bool closed; // the peer has shut down
 };

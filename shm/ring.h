@@ -101,10 +101,16 @@ static inline uint64_t ring_slot_words_bytes(const struct ring_header *header) {
     return ring_slot_word(header->slot_count);
 }
 
-// The memory of a device pool: its slots, then a sequence word per slot, which says what the slot was last filled
-// with (ring_slot.fill). The GPU writes it after each copy; consumers' streams wait on it.
+// What a slot has from the start. With ragged fields, it grows when a batch needs more.
+static inline uint64_t ring_first_bytes(const struct ring_header *header) {
+    return header->ragged_count ? header->slot_allocated_bytes : header->slot_bytes;
+}
+
+// The memory of a device pool: so many bytes for each slot, then a sequence word per slot, which says what the slot
+// was last filled with (ring_slot.fill). The GPU writes it after each copy; consumers' streams wait on it. A slot that
+// grows gets memory of its own (gpu/gpu_places.h); its word stays here.
 static inline uint64_t ring_pool_word(const struct ring_header *header, uint32_t slot) {
-    return header->slot_count * header->slot_bytes + ring_slot_word(slot);
+    return header->slot_count * ring_first_bytes(header) + ring_slot_word(slot);
 }
 static inline uint64_t ring_pool_bytes(const struct ring_header *header) {
     return ring_pool_word(header, header->slot_count);

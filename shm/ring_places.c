@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/sizes.h"
 #include "shm/ring_supervisor.h"
 
 void ring_places_publish(struct ring *ring, uint32_t slot) {
@@ -53,6 +54,15 @@ uint64_t ring_ragged_bytes(const struct ring *ring, uint32_t slot) {
     const uint64_t *end = begin + (ring->dispatched[slot].chunk_count + 1ull) * ragged;
     for (uint32_t i = 0; i < ragged; i++)
         bytes += end[i] - begin[i];
+    return bytes;
+}
+
+uint64_t ring_batch_end(const struct ring *ring, uint32_t slot) {
+    uint32_t ragged = ring->header->ragged_count;
+    const uint64_t *end = ring_own_places(ring, slot) + (ring->dispatched[slot].chunk_count + 1ull) * ragged;
+    uint64_t bytes = ring->header->values_offset;
+    for (uint32_t i = 0; i < ragged; i++)
+        bytes = max_u64(bytes, end[i]);
     return bytes;
 }
 

@@ -36,6 +36,9 @@ static inline uint8_t *ring_own_attempts(const struct ring *ring, uint32_t slot)
 // Bytes of ragged fields in the batch that was dispatched, as it is delivered.
 uint64_t ring_ragged_bytes(const struct ring *ring, uint32_t slot);
 
+// Where that batch ends in the slot: what a copy of it needs. With ragged fields only.
+uint64_t ring_batch_end(const struct ring *ring, uint32_t slot);
+
 // Puts a batch into a free slot and queues its chunks; sleeping loaders see it after ring_wake_loaders. A batch
 // without samples is complete at once. False when the queue is full, which takes many deaths of loaders: try again
 // after the next batch is finished.

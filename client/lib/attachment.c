@@ -139,9 +139,11 @@ static int await_reason(struct attachment *fresh, int code, uint64_t deadline, s
     struct error lost;
     int got;
     deadline = min_u64(deadline, monotonic_ns() + REASON_NS);
-    while ((got = connection_receive(&fresh->connection, &message, deadline, &lost)) > 0)
+    while ((got = connection_receive(&fresh->connection, &message, deadline, &lost)) > 0) {
         if (message->body_case == FEEDD__SERVER_MESSAGE__BODY_ERROR)
             return connection_refusal(message->error, error);
+        close_fd(&(int){frame_take_fd(&fresh->connection.reader)}); // of a Place
+    }
     if (got == 0)
         return code;
     *error = lost;
@@ -154,7 +156,7 @@ static int map_ring(struct attachment *fresh, struct gpu *gpu, const Feedd__Atta
     int fd = fresh->ring_fd = frame_take_fd(reader);
     int memory_fd AUTO_CLOSE = gpu ? frame_take_fd(reader) : -1;
     int words_fd AUTO_CLOSE = gpu ? frame_take_fd(reader) : -1;
-    int window_fd AUTO_CLOSE = frame_take_fd(reader); // -1 without a window
+    int window_fd AUTO_CLOSE = attached->window ? frame_take_fd(reader) : -1;
     int err = ring_map(&fresh->ring, fd, RING_READ, error);
     if (err == -EPROTO && is_emptied(fresh))
         return await_reason(fresh, err, deadline, error);

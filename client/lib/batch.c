@@ -28,7 +28,7 @@ static const uint8_t *slot_data(const struct attachment *attachment, uint32_t sl
     const struct ring *ring = &attachment->ring;
     if (!ring->header->on_device)
         return ring_slot_data(ring, slot);
-    return (const uint8_t *)(uintptr_t)(attachment->pool.memory.address + slot * ring->header->slot_bytes);
+    return (const uint8_t *)(uintptr_t)gpu_place_address(&attachment->pool.places, slot);
 }
 
 static void fill_ragged(const struct ring_field *field, const struct ring_values *values, const uint8_t *data,
@@ -68,6 +68,8 @@ static void fill_arrays(const struct attachment *attachment, const struct feed_a
 static bool find_values(const struct attachment *attachment, uint32_t slot, uint32_t chunks,
                         struct ring_values *values) {
     const struct ring_header *header = attachment->ring.header;
+    const uint64_t room =
+        header->on_device ? gpu_place_bytes(&attachment->pool.places, slot) : header->slot_bytes;
     uint64_t begin[RING_MAX_FIELDS], end[RING_MAX_FIELDS];
     if (!header->ragged_count)
         return true;
@@ -77,7 +79,7 @@ static bool find_values(const struct attachment *attachment, uint32_t slot, uint
     leases_places(attachment, slot, chunks + 1, end);
     for (uint32_t i = 0; i < header->ragged_count; i++) {
         values[i] = (struct ring_values){begin[i], end[i]};
-        if (begin[i] % RING_VALUES_ALIGN || !ring_values_fit(header, &values[i]))
+        if (begin[i] % RING_VALUES_ALIGN || !ring_values_fit(header, &values[i]) || end[i] > room)
             return false;
     }
     return true;

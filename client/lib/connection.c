@@ -71,6 +71,25 @@ static int fill(struct connection *connection, struct error *error) {
                      strerror((int)-got));
 }
 
+static uint32_t descriptors_of(const Feedd__ServerMessage *message) {
+    if (message->body_case == FEEDD__SERVER_MESSAGE__BODY_PLACE)
+        return 1;
+    if (message->body_case != FEEDD__SERVER_MESSAGE__BODY_ATTACHED)
+        return 0;
+    return (message->attached->pool_bytes ? 3 : 1) + (message->attached->window != NULL);
+}
+
+// Descriptors come with the first byte of their frame: what is more than this one takes belongs to one that follows.
+static int check_descriptors(const struct connection *connection, const Feedd__ServerMessage *message,
+                             struct error *error) {
+    const struct frame_reader *reader = &connection->reader;
+    const uint32_t wanted = descriptors_of(message);
+    if (reader->fd_count == wanted || (reader->fd_count > wanted && reader->end > reader->start))
+        return 1;
+    return error_set(error, -EPROTO, "feedd on %s sent %u descriptors with a message that takes %u",
+                     connection->path, reader->fd_count, wanted);
+}
+
 static int decode(struct connection *connection, const uint8_t *bytes, size_t count,
                   const Feedd__ServerMessage **message, struct error *error) {
     *message = codec_unpack_server(&connection->arena, bytes, count);
@@ -80,13 +99,7 @@ static int decode(struct connection *connection, const uint8_t *bytes, size_t co
         return error_set(error, -EPROTO,
                          "feedd on %s sent %zu bytes that are not a message this client knows",
                          connection->path, count);
-    uint32_t wanted = 0;
-    if ((*message)->body_case == FEEDD__SERVER_MESSAGE__BODY_ATTACHED)
-        wanted = ((*message)->attached->pool_bytes ? 3 : 1) + ((*message)->attached->window != NULL);
-    if (connection->reader.fd_count != wanted)
-        return error_set(error, -EPROTO, "feedd on %s sent %u descriptors with a message that takes %u",
-                         connection->path, connection->reader.fd_count, wanted);
-    return 1;
+    return check_descriptors(connection, *message, error);
 }
 
 int connection_receive(struct connection *connection, const Feedd__ServerMessage **message, uint64_t deadline,

@@ -45,6 +45,17 @@ int leases_grant(struct attachment *attachment, const Feedd__Grant *grant, struc
     return 0;
 }
 
+int leases_place(struct attachment *attachment, const Feedd__Place *place, struct error *error) {
+    int memory_fd AUTO_CLOSE = frame_take_fd(&attachment->connection.reader);
+    const bool exists = attachment->pool.gpu && place->slot < attachment->ring.header->slot_count;
+    if (!exists || attachment->leases[place->slot].state != LEASE_NONE)
+        return error_set(error, -EPROTO, "feedd on %s gave memory to slot %u, which %s",
+                         attachment->request->socket, place->slot,
+                         exists ? "this consumer holds" : "there is not");
+    return mapped_pool_place(&attachment->pool, place->slot, place->bytes, memory_fd,
+                             attachment->leases[place->slot].fill, error);
+}
+
 void leases_forget_queue(struct attachment *attachment) {
     attachment->queue_count = 0;
 }

@@ -29,9 +29,15 @@ static int map_words(struct mapped_pool *pool, const struct ring *ring, int fd, 
 int mapped_pool_open(struct mapped_pool *pool, struct gpu *gpu, const struct ring *ring, int memory_fd,
                      uint64_t memory_bytes, int words_fd, struct error *error) {
     *pool = (struct mapped_pool){.gpu = gpu};
-    if (!ring->header->on_device || memory_bytes < ring_pool_bytes(ring->header))
+    const struct ring_header *header = ring->header;
+    if (!header->on_device || memory_bytes < ring_pool_bytes(header))
         return error_set(error, -EPROTO, "feedd gave a pool that is smaller than its ring says");
-    int err = gpu_import(gpu, memory_fd, memory_bytes, false, &pool->memory, error);
+    pool->places = (struct gpu_places){.first_bytes = ring_first_bytes(header), .count = header->slot_count};
+    if (header->ragged_count)
+        pool->places.own = calloc(header->slot_count, sizeof *pool->places.own);
+    int err = header->ragged_count && !pool->places.own ? error_set(error, -ENOMEM, "out of memory") : 0;
+    if (!err)
+        err = gpu_import(gpu, memory_fd, memory_bytes, false, &pool->places.first, error);
     if (!err)
         err = map_words(pool, ring, words_fd, error);
     if (err)
@@ -39,18 +45,33 @@ int mapped_pool_open(struct mapped_pool *pool, struct gpu *gpu, const struct rin
     return err;
 }
 
+int mapped_pool_place(struct mapped_pool *pool, uint32_t slot, uint64_t bytes, int memory_fd, uint64_t last,
+                      struct error *error) {
+    struct gpu_memory memory;
+    if (!pool->places.own || slot >= pool->places.count || bytes <= gpu_place_bytes(&pool->places, slot))
+        return error_set(error, -EPROTO, "feedd gave memory to a slot that cannot have it");
+    // The copy of the batch that is there now has waited for this word, so with a daemon that works as it should, this
+    // consumer's reads of what is unmapped here are over. Acquire: they came before.
+    if (atomic_load_explicit(&pool->words[slot], memory_order_acquire) < last)
+        return error_set(error, -EPROTO,
+                         "feedd gave memory to a slot that this consumer's stream still reads");
+    int err = gpu_import(pool->gpu, memory_fd, bytes, false, &memory, error);
+    if (!err)
+        gpu_place_move(pool->gpu, &pool->places, slot, &memory);
+    return err;
+}
+
 void mapped_pool_close(struct mapped_pool *pool) {
     if (!pool->gpu)
         return;
     // If the context is lost, this fails, and nothing is queued any more.
-    if (pool->memory.bytes || pool->words)
+    if (pool->places.first.bytes || pool->words)
         gpu_synchronize(pool->gpu, NULL);
     if (pool->words) {
         gpu_host_unregister(pool->gpu, (void *)pool->words);
         munmap((void *)pool->words, pool->words_bytes);
     }
-    if (pool->memory.bytes)
-        gpu_free(pool->gpu, &pool->memory);
+    gpu_places_free(pool->gpu, &pool->places);
     *pool = (struct mapped_pool){0};
 }
 
@@ -58,8 +79,8 @@ int mapped_pool_wait(const struct mapped_pool *pool, const struct ring *ring, ui
                      gpu_stream stream, struct error *error) {
     // A batch is granted when its copy is done, so this never waits for long. It is there to order the copy before what
     // follows on the GPU.
-    return gpu_wait_word(pool->gpu, stream, pool->memory.address + ring_pool_word(ring->header, slot), fill,
-                         error);
+    return gpu_wait_word(pool->gpu, stream, pool->places.first.address + ring_pool_word(ring->header, slot),
+                         fill, error);
 }
 
 int mapped_pool_release(const struct mapped_pool *pool, uint32_t slot, uint64_t fill, gpu_stream stream,

@@ -38,12 +38,12 @@ static int open_done_words(struct copies *copies, struct error *error) {
 }
 
 int copies_open(struct copies *copies, struct gpu *gpu, struct ring *ring, uint32_t owner,
-                const struct gpu_memory *memory, struct error *error) {
+                const struct gpu_places *places, struct error *error) {
     uint32_t slots = ring->header->slot_count;
     copies->gpu = gpu;
     copies->ring = ring;
     copies->owner = owner;
-    copies->pool_address = memory->address;
+    copies->places = places;
     copies->waiting = calloc(slots, sizeof *copies->waiting);
     copies->under_way = calloc(slots, sizeof *copies->under_way);
     int err = copies->waiting && copies->under_way ? 0 : error_set(error, -ENOMEM, "out of memory");
@@ -91,11 +91,13 @@ static struct copy take(const struct copies *copies, const struct ring_claim *cl
     // nothing to copy, and no other feed suffers.
     const struct ring *from = copies->images ? &copies->source : copies->ring;
     bool exists = batch->source < copies->source.header->slot_count;
+    // The supervisor lets nothing be copied that has no room there.
+    const uint64_t room = copies->images ? UINT64_MAX : gpu_place_bytes(copies->places, claim->slot);
     return (struct copy){
         .claim = *claim,
         .source = exists ? batch->source : 0,
         .fill = batch->fill,
-        .bytes = exists ? used_bytes(from, claim->slot, batch->count - batch->skipped) : 0,
+        .bytes = exists ? min_u64(used_bytes(from, claim->slot, batch->count - batch->skipped), room) : 0,
         .count = exists && batch->skipped <= batch->count
                      ? (uint32_t)min_u64(batch->count - batch->skipped, copies->ring->header->batch_size)
                      : 0,
@@ -147,14 +149,13 @@ static int flush_group(struct copies *copies, struct group *group, struct error 
 }
 
 static int copy_slot(struct copies *copies, gpu_stream stream, const struct copy *copy, struct error *error) {
-    uint64_t to = copies->pool_address + copy->claim.slot * copies->ring->header->slot_bytes;
+    uint64_t to = gpu_place_address(copies->places, copy->claim.slot);
     const uint8_t *from = ring_slot_data(&copies->source, copy->source);
-    uint64_t first = copy->bytes;
-    int err = registration_cover(copies->pinned, copy->source, copy->bytes, &first, error);
-    if (!err && first)
-        err = gpu_copy_in(copies->gpu, stream, to, from, first, error);
-    if (!err && first < copy->bytes)
-        err = gpu_copy_in(copies->gpu, stream, to + first, from + first, copy->bytes - first, error);
+    int err = registration_cover(copies->pinned, copy->source, copy->bytes, error);
+    for (uint64_t at = 0, part; !err && at < copy->bytes; at += part) {
+        part = min_u64(copy->bytes - at, registration_run(copies->pinned, at));
+        err = gpu_copy_in(copies->gpu, stream, to + at, from + at, part, error);
+    }
     return err;
 }
 
@@ -177,7 +178,7 @@ static int queue_copy(struct copies *copies, struct group *group, const struct c
     if (!group->count)
         group->mark = copy_marks_take(&copies->marks, copies->gpu, copies->next_stream, copy->queued_ns);
     group->words[group->count++] =
-        (struct gpu_word){copies->pool_address + ring_pool_word(header, slot), copy->fill};
+        (struct gpu_word){copies->places->first.address + ring_pool_word(header, slot), copy->fill};
     group->words[group->count++] = (struct gpu_word){copies->done_address + ring_slot_word(slot), copy->fill};
     group->bytes += copy->bytes;
     copy_marks_share(&copies->marks, group->mark);
@@ -206,7 +207,8 @@ static int end_images(struct copies *copies, struct error *error) {
     while (copies->decoding_count && images_are_decoded(copies->images, copies->decoding[0].place)) {
         const struct copy copy = copies->decoding[0];
         const struct gpu_word words[] = {
-            {copies->pool_address + ring_pool_word(copies->ring->header, copy.claim.slot), copy.fill},
+            {copies->places->first.address + ring_pool_word(copies->ring->header, copy.claim.slot),
+             copy.fill},
             {copies->done_address + ring_slot_word(copy.claim.slot), copy.fill}};
         int err = images_end(copies->images, copy.place, error);
         if (err > 0)

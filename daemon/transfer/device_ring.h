@@ -1,5 +1,5 @@
-// A device pool as its transfer process sees it: the feed's ring, pinned, and memory on the GPU with the number of
-// slots in the pool's own ring.
+// A device pool as its transfer process sees it: the feed's ring, pinned, and memory on the GPU for the slots of the
+// pool's own ring.
 #ifndef FEEDD_DAEMON_TRANSFER_DEVICE_RING_H
 #define FEEDD_DAEMON_TRANSFER_DEVICE_RING_H
 
@@ -18,8 +18,9 @@ struct device_ring {
     struct ring ring; // the pool's own
     int event_fd;     // wakes the supervisor
     struct registration registration;
-    struct gpu_memory memory;
-    int memory_fd; // of memory created here, until it has been sent; else -1
+    struct gpu_places places;
+    uint32_t places_due; // GIVE_PLACEs that have not come yet: until then nothing is prepared
+    int memory_fd;       // of memory created here, until it has been sent; else -1
     struct copies copies;
     uint64_t registering_ns;
     uint64_t reported_lag_ns;
@@ -30,6 +31,15 @@ struct device_ring {
 // Takes over the descriptors of an OPEN_POOL, and closes them on failure. `engine` may be NULL.
 int device_ring_begin(struct gpu *gpu, struct engine_queue *engine, const struct transfer_request *request,
                       int *fds, uint32_t fd_count, struct device_ring **pool, struct error *error);
+
+// Takes over `fd`: memory that a slot has of its own since before this process.
+int device_ring_give_place(struct device_ring *pool, uint32_t slot, uint64_t bytes, int fd,
+                           struct error *error);
+
+// Allocates memory for a slot that nothing is being copied into. *fd, which the caller closes, is its descriptor, and
+// *got its size.
+int device_ring_grow_place(struct device_ring *pool, uint32_t slot, uint64_t bytes, uint64_t *got, int *fd,
+                           struct error *error);
 
 // Pins the next piece of the ring. 1: there are more; 0: all are pinned and `open` is set; or an error.
 int device_ring_prepare(struct device_ring *pool, struct error *error);

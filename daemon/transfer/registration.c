@@ -25,7 +25,7 @@ static int plan_pieces(struct registration *registration, const struct ring_head
 
 int registration_begin(struct registration *registration, struct gpu *gpu, const struct ring *ring,
                        struct error *error) {
-    uint64_t slot_bytes = ring->header->slot_bytes;
+    uint64_t slot_bytes = ring_first_bytes(ring->header);
     if (slot_bytes > GPU_REGISTER_MOST)
         return error_set(error, -EOVERFLOW,
                          "a batch of %" PRIu64
@@ -60,39 +60,49 @@ static uint8_t *tail_address(const struct registration *registration, uint32_t s
     return registration->data + slot * registration->slot_bytes + registration->piece_bytes;
 }
 
-static void drop_tail(struct registration *registration, uint32_t slot) {
-    if (!registration->tails[slot])
-        return;
-    gpu_host_unregister(registration->gpu, tail_address(registration, slot));
-    registration->tail_bytes -= registration->tails[slot];
-    registration->tails[slot] = 0;
+// Of the tail, what lies at `from` and behind it.
+static void drop_tail(struct registration *registration, uint32_t slot, uint64_t from) {
+    for (uint64_t at = from; at < registration->tails[slot]; at += GPU_REGISTER_MOST)
+        gpu_host_unregister(registration->gpu, tail_address(registration, slot) + at);
+    registration->tail_bytes -= registration->tails[slot] - from;
+    registration->tails[slot] = from;
 }
 
-int registration_cover(struct registration *registration, uint32_t slot, uint64_t bytes, uint64_t *first,
+int registration_cover(struct registration *registration, uint32_t slot, uint64_t bytes,
                        struct error *error) {
     uint64_t address;
-    *first = bytes;
     if (!registration->tails || bytes <= registration->piece_bytes)
         return 0;
-    *first = registration->piece_bytes;
-    uint64_t tail = align_up(bytes, RING_PAGE) - registration->piece_bytes;
-    if (tail <= registration->tails[slot])
+    uint64_t *tail = &registration->tails[slot];
+    const uint64_t wanted = align_up(bytes, RING_PAGE) - registration->piece_bytes;
+    if (wanted <= *tail)
         return 0;
-    drop_tail(registration, slot);
-    int err =
-        gpu_host_register(registration->gpu, tail_address(registration, slot), tail, true, &address, error);
-    if (err)
-        return err;
-    registration->tails[slot] = tail;
-    registration->tail_bytes += tail;
+    drop_tail(registration, slot, *tail - *tail % GPU_REGISTER_MOST); // a piece that is to be larger
+    while (*tail < wanted) {
+        const uint64_t more = min_u64(wanted - *tail, GPU_REGISTER_MOST);
+        int err = gpu_host_register(registration->gpu, tail_address(registration, slot) + *tail, more, true,
+                                    &address, error);
+        if (err)
+            return err;
+        *tail += more;
+        registration->tail_bytes += more;
+    }
     return 0;
+}
+
+uint64_t registration_run(const struct registration *registration, uint64_t at) {
+    if (!registration->tails)
+        return UINT64_MAX;
+    if (at < registration->piece_bytes)
+        return registration->piece_bytes - at;
+    return GPU_REGISTER_MOST - (at - registration->piece_bytes) % GPU_REGISTER_MOST;
 }
 
 void registration_end(struct registration *registration) {
     for (uint64_t at = 0; at < registration->done_bytes; at += registration->piece_bytes)
         gpu_host_unregister(registration->gpu, piece_address(registration, at));
     for (uint32_t slot = 0; registration->tails && slot < registration->slot_count; slot++)
-        drop_tail(registration, slot);
+        drop_tail(registration, slot, 0);
     free(registration->tails);
     registration->tails = NULL;
     registration->done_bytes = 0;

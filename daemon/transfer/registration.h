@@ -2,8 +2,8 @@
 // cross from one registration into another, and pinning everything in one call would hold locks of the driver for so
 // long that other processes stall.
 //
-// Of a ring with ragged fields, what is allocated at first of each slot is a piece. The rest of a slot is pinned when a
-// batch needs it.
+// Of a ring with ragged fields, what is allocated at first of each slot is a piece. The rest of a slot, its tail, is
+// pinned when a batch needs it, in pieces that begin every GPU_REGISTER_MOST bytes.
 #ifndef FEEDD_DAEMON_TRANSFER_REGISTRATION_H
 #define FEEDD_DAEMON_TRANSFER_REGISTRATION_H
 
@@ -20,21 +20,23 @@ struct registration {
     uint64_t done_bytes;  // of `bytes`
     uint64_t slot_bytes;
     uint32_t slot_count;
-    uint64_t *tails; // of each slot, bytes pinned behind its piece; NULL: slots are pinned whole
+    uint64_t *tails; // of each slot, bytes pinned behind its first piece; NULL: slots are pinned whole
     uint64_t tail_bytes;
 };
 
-// -EOVERFLOW: a slot is too large for one registration.
+// -EOVERFLOW: what a slot has at first is too large for one registration.
 int registration_begin(struct registration *registration, struct gpu *gpu, const struct ring *ring,
                        struct error *error);
 
 // Registers the next piece. 1: there are more; 0: all are registered; or an error, after which none is.
 int registration_step(struct registration *registration, struct error *error);
 
-// Pins the slot's first `bytes`, which are allocated, as far as they are not pinned. They are then to be copied in two
-// parts, of which the first has *first bytes. No copy of the slot may be under way.
-int registration_cover(struct registration *registration, uint32_t slot, uint64_t bytes, uint64_t *first,
-                       struct error *error);
+// Pins the slot's first `bytes`, which are allocated, as far as they are not pinned. No copy of the slot may be under
+// way.
+int registration_cover(struct registration *registration, uint32_t slot, uint64_t bytes, struct error *error);
+
+// How many bytes may be copied at once, from byte `at` of a slot on.
+uint64_t registration_run(const struct registration *registration, uint64_t at);
 
 void registration_end(struct registration *registration);
 

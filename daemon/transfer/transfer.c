@@ -15,7 +15,7 @@
 #include "daemon/heritage.h"
 #include "daemon/log.h"
 #include "daemon/role.h"
-#include "daemon/transfer/device_ring.h"
+#include "daemon/transfer/pools.h"
 #include "daemon/transfer/reporting.h"
 #include "gpu/gpu_cuda_ranges.h"
 #include "shm/ring_loader.h"
@@ -38,130 +38,13 @@ struct transfer {
     struct stats_gpu *stats;
     struct trace_writer trace;
     struct gpu_clock clock;
-    struct gpu *gpu;
-    struct engine_queue *engine; // NULL: none
-    LIST_HEAD(, device_ring) pools;
+    struct pool_set pools;
     uint64_t beat_ns, listened_ns, stepped_ns;
     uint64_t nap_ns; // the last one while waiting for releases
     struct error failure;
 };
 
-static void update_gauges(const struct transfer *transfer) {
-    const struct device_ring *pool;
-    uint64_t pinned = 0, memory = 0;
-    LIST_FOREACH(pool, &transfer->pools, link) {
-        pinned += pool->registration.done_bytes + pool->registration.tail_bytes;
-        memory += pool->memory.bytes;
-    }
-    atomic_store_explicit(&transfer->stats->pinned_bytes, pinned, memory_order_relaxed);
-    atomic_store_explicit(&transfer->stats->pool_bytes, memory, memory_order_relaxed);
-}
-
-// ---- Pools -------------------------------------------------------------------------------------------------
-
-static struct device_ring *find_pool(const struct transfer *transfer, uint32_t id) {
-    struct device_ring *pool;
-    LIST_FOREACH(pool, &transfer->pools, link)
-        if (pool->id == id)
-            break;
-    return pool;
-}
-
-static void drop_pool(struct transfer *transfer, struct device_ring *pool) {
-    LIST_REMOVE(pool, link);
-    device_ring_end(pool);
-    update_gauges(transfer);
-}
-
-static void open_pool(struct transfer *transfer, const struct transfer_request *request, int *fds,
-                      uint32_t fd_count) {
-    struct device_ring *pool = NULL;
-    struct error error = {0};
-    if (device_ring_begin(transfer->gpu, transfer->engine, request, fds, fd_count, &pool, &error) < 0) {
-        reporting_send(TRANSFER_POOL_REFUSED, request->pool, &error, NULL, -1);
-        return;
-    }
-    pool->copies.latencies = transfer->stats->latencies;
-    pool->copies.trace = &transfer->trace;
-    pool->copies.pool = pool->id;
-    pool->copies.marks =
-        (struct copy_marks){.clock = &transfer->clock, .trace = &transfer->trace, .pool = pool->id};
-    LIST_INSERT_HEAD(&transfer->pools, pool, link);
-}
-
-static int measure_bus(struct transfer *transfer, struct device_ring *pool, struct error *error) {
-    uint64_t speed = 0;
-    if (pool->memory_fd < 0 || atomic_load_explicit(&transfer->stats->bus_bytes_per_s, memory_order_relaxed))
-        return 0;
-    int err = device_ring_measure_bus(pool, &speed, error);
-    atomic_store_explicit(&transfer->stats->bus_bytes_per_s, speed, memory_order_relaxed);
-    return err;
-}
-
-// Pins one piece of the first pool that is not ready, so that the others need not wait for all of it. True: there was
-// such a pool.
-static bool prepare_one(struct transfer *transfer) {
-    struct device_ring *pool;
-    struct error error = {0};
-    LIST_FOREACH(pool, &transfer->pools, link)
-        if (!pool->open)
-            break;
-    if (!pool)
-        return false;
-    int left = device_ring_prepare(pool, &error);
-    if (left > 0)
-        return true;
-    if (left == 0)
-        left = measure_bus(transfer, pool, &error);
-    if (left < 0) {
-        reporting_send(TRANSFER_POOL_REFUSED, pool->id, &error, NULL, -1);
-        drop_pool(transfer, pool);
-        return true;
-    }
-    log_info("pool %" PRIu32 ": %" PRIu64 " MiB of ring pinned in %.1f ms, %" PRIu64 " MiB on the GPU",
-             pool->id, pool->registration.bytes >> 20, (double)pool->registering_ns / 1e6,
-             pool->memory.bytes >> 20);
-    stats_add(&transfer->stats->counters[GPU_registering_ns], pool->registering_ns);
-    update_gauges(transfer);
-    struct transfer_report more = {.memory_bytes = pool->memory.bytes};
-    reporting_send(TRANSFER_POOL_OPEN, pool->id, NULL, &more, pool->memory_fd);
-    close_fd(&pool->memory_fd);
-    return true;
-}
-
 // ---- From the supervisor -----------------------------------------------------------------------------------
-
-static void handle(struct transfer *transfer, const struct transfer_request *request, int *fds,
-                   uint32_t fd_count) {
-    struct device_ring *pool = find_pool(transfer, request->pool);
-    struct transfer_report answer = {.consumer = request->consumer};
-    struct error error = {0};
-    switch (request->kind) {
-    case TRANSFER_OPEN_POOL:
-        open_pool(transfer, request, fds, fd_count);
-        return;
-    case TRANSFER_CLOSE_POOL:
-        if (pool)
-            drop_pool(transfer, pool);
-        reporting_send(TRANSFER_POOL_CLOSED, request->pool, NULL, NULL, -1);
-        break;
-    case TRANSFER_ADD_CONSUMER:
-        if (!pool || fd_count != 1)
-            break;
-        if (device_ring_add_consumer(pool, request->consumer, fds[0], &error) < 0)
-            reporting_send(TRANSFER_CONSUMER_REFUSED, pool->id, &error, &answer, -1);
-        return;
-    case TRANSFER_REMOVE_CONSUMER:
-        if (pool)
-            device_ring_remove_consumer(pool, request->consumer);
-        reporting_send(TRANSFER_CONSUMER_REMOVED, request->pool, NULL, &answer, -1);
-        break;
-    default:
-        log_warning("unknown request %" PRIu32 " from the supervisor", request->kind);
-    }
-    while (fd_count)
-        close(fds[--fd_count]);
-}
 
 static int listen_to_supervisor(struct transfer *transfer, uint64_t now) {
     struct transfer_request request;
@@ -170,7 +53,7 @@ static int listen_to_supervisor(struct transfer *transfer, uint64_t now) {
     int got;
     transfer->listened_ns = now;
     while ((got = control_receive(HERITAGE_CONTROL, &request, sizeof request, &received)) == 1) {
-        handle(transfer, &request, fds, received.count);
+        pools_handle(&transfer->pools, &request, fds, received.count);
         received.count = 0;
     }
     received_fds_close(&received);
@@ -208,7 +91,7 @@ static void count_time(struct transfer *transfer, const struct activity *activit
 // Of one feed; the others continue.
 static void refuse_pool(struct transfer *transfer, struct device_ring *pool) {
     const uint32_t id = pool->id;
-    drop_pool(transfer, pool);
+    pools_drop(&transfer->pools, pool);
     transfer->failure.code = -EIO; // as where a loader cannot decode it
     reporting_send(TRANSFER_POOL_REFUSED, id, &transfer->failure, NULL, -1);
     transfer->failure = (struct error){0};
@@ -217,7 +100,7 @@ static void refuse_pool(struct transfer *transfer, struct device_ring *pool) {
 static int step_all(struct transfer *transfer, uint64_t now, struct activity *activity) {
     struct device_ring *pool, *next;
     *activity = (struct activity){0};
-    LIST_FOREACH_SAFE(pool, &transfer->pools, link, next) {
+    LIST_FOREACH_SAFE(pool, &transfer->pools.list, link, next) {
         struct copies *copies = &pool->copies;
         uint64_t copied = copies->copied, bytes = copies->copied_bytes;
         bool wake = false;
@@ -268,7 +151,7 @@ static void sleep_for_work(struct transfer *transfer) {
                                {.fd = HERITAGE_WAKE, .events = POLLIN}};
     struct device_ring *pool;
     uint64_t count;
-    LIST_FOREACH(pool, &transfer->pools, link)
+    LIST_FOREACH(pool, &transfer->pools.list, link)
         if (pool->open && ring_announce_sleep(&pool->ring))
             return;
     if (poll(sources, COUNT_OF(sources), SLEEP_MS) <= 0)
@@ -285,7 +168,8 @@ static void beat(struct transfer *transfer, uint64_t now) {
     if (now < transfer->beat_ns + BEAT_NS)
         return;
     transfer->beat_ns = now;
-    const uint64_t moved = engine_queue_moved_ns(transfer->engine, now);
+    pools_count(&transfer->pools);
+    const uint64_t moved = engine_queue_moved_ns(transfer->pools.engine, now);
     atomic_store_explicit(&transfer->stats->heartbeat_ns, moved, memory_order_relaxed);
 }
 
@@ -303,7 +187,7 @@ static int serve(struct transfer *transfer) {
         count_time(transfer, &activity, now);
         if (!activity.waiting || activity.bytes_under_way)
             transfer->nap_ns = 0;
-        if (prepare_one(transfer))
+        if (pools_prepare_one(&transfer->pools))
             continue;
         if (activity.bytes_under_way)
             nap_for_copies(transfer, activity.bytes_under_way);
@@ -319,28 +203,28 @@ static int serve(struct transfer *transfer) {
 static void report_ready(struct transfer *transfer) {
     struct transfer_report ready = {0};
     struct error why = {0};
-    int length = snprintf(ready.text, sizeof ready.text, "%s", transfer->gpu->name);
+    int length = snprintf(ready.text, sizeof ready.text, "%s", transfer->pools.gpu->name);
     if (transfer->settings->decodes)
-        ready.engine =
-            engine_queue_open(&transfer->engine, transfer->gpu, &why) ? ENGINE_MISSING : ENGINE_WORKS;
+        ready.engine = engine_queue_open(&transfer->pools.engine, transfer->pools.gpu, &why) ? ENGINE_MISSING
+                                                                                             : ENGINE_WORKS;
     snprintf(ready.text + length + 1, sizeof ready.text - (size_t)length - 1, "%.*s", TEXT_MOST, why.text);
     reporting_send(TRANSFER_READY, 0, NULL, &ready, -1);
 }
 
 static int open_gpu(struct transfer *transfer, struct error *error) {
     uint64_t free_bytes = 0;
-    int err = gpu_open(&transfer->gpu, transfer->settings->uuid, error);
+    int err = gpu_open(&transfer->pools.gpu, transfer->settings->uuid, error);
     if (err)
         return err;
     // Under another spelling, the supervisor would treat it as a separate GPU with its own memory budget.
-    if (strcmp(transfer->gpu->uuid, transfer->settings->uuid) != 0)
-        return error_set(error, -EINVAL, "this GPU is called %s", transfer->gpu->uuid);
-    err = gpu_free_bytes(transfer->gpu, &free_bytes, error);
+    if (strcmp(transfer->pools.gpu->uuid, transfer->settings->uuid) != 0)
+        return error_set(error, -EINVAL, "this GPU is called %s", transfer->pools.gpu->uuid);
+    err = gpu_free_bytes(transfer->pools.gpu, &free_bytes, error);
     if (err)
         return err;
-    log_info("%s, %s, %" PRIu64 " MiB free of %" PRIu64, transfer->gpu->name, transfer->gpu->uuid,
-             free_bytes >> 20, transfer->gpu->memory_bytes >> 20);
-    update_gauges(transfer);
+    log_info("%s, %s, %" PRIu64 " MiB free of %" PRIu64, transfer->pools.gpu->name, transfer->pools.gpu->uuid,
+             free_bytes >> 20, transfer->pools.gpu->memory_bytes >> 20);
+    pools_count(&transfer->pools);
     report_ready(transfer);
     return 0;
 }
@@ -371,13 +255,16 @@ static int start(struct transfer *transfer, struct error *error) {
     if (!err)
         err = trace_writer_open(HERITAGE_TRANSFER_STATS, TRACE_GPU(transfer->settings->stats_record),
                                 (uint32_t)getpid(), 0, &transfer->trace, error);
+    transfer->pools.stats = transfer->stats;
     close(HERITAGE_TRANSFER_STATS); // see loader.c
     return err ? err : open_confined(transfer, error);
 }
 
 int transfer_run(void) {
     struct transfer transfer = {0};
-    LIST_INIT(&transfer.pools);
+    LIST_INIT(&transfer.pools.list);
+    transfer.pools.trace = &transfer.trace;
+    transfer.pools.clock = &transfer.clock;
     log_open("transfer", LOG_LEVEL_INFO);
     prctl(PR_SET_NAME, "feedd-transfer");
     int err = start(&transfer, &transfer.failure);
@@ -390,10 +277,10 @@ int transfer_run(void) {
         _exit(EXIT_FAILURE);
     }
     struct device_ring *pool;
-    while ((pool = LIST_FIRST(&transfer.pools)))
-        drop_pool(&transfer, pool);
-    engine_queue_close(transfer.engine);
+    while ((pool = LIST_FIRST(&transfer.pools.list)))
+        pools_drop(&transfer.pools, pool);
+    engine_queue_close(transfer.pools.engine);
     gpu_clock_close(&transfer.clock);
-    gpu_close(transfer.gpu);
+    gpu_close(transfer.pools.gpu);
     return EXIT_SUCCESS;
 }

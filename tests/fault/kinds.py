@@ -7,6 +7,7 @@ KINDS = {
     "mapped": {"io": "mapped", "reconnect_timeout": RECONNECT_MS},
     "pread": {"io": "pread", "reconnect_timeout": RECONNECT_MS},
     "gpu": {"io": "uring", "device": "host:0", "device_world_size": 1},
+    "grown": {"io": "uring", "device": "host:0", "device_world_size": 1},
     "images": {"io": "uring", "reconnect_timeout": RECONNECT_MS},
     "prepared": {"io": "uring", "reconnect_timeout": RECONNECT_MS},
 }
@@ -16,6 +17,7 @@ ROLES_OF = {
     "mapped": ("loader",),
     "pread": ("loader",),
     "gpu": ("supervisor", "spawn", "transfer", "consumer"),
+    "grown": ("supervisor", "transfer", "consumer"),
     "images": ("loader",),
     "prepared": ("supervisor", "spawn", "start", "prepared", "loader"),
 }

@@ -4,7 +4,7 @@ import contextlib
 import queue
 import time
 
-from content import BATCH, right
+from content import BATCH, VICTIM_SEED, right
 from kinds import RECONNECT_MS
 
 import consumer
@@ -14,7 +14,6 @@ import harness
 EVENT_S = 20  # that a consumer may take for one step
 GAP_S = 5.0  # that the bystander may wait for a batch while the daemon runs
 RESTART_S = 10.0  # the same if the daemon had to be started again
-VICTIM_SEED = 11
 
 
 class Answer(Exception):
@@ -24,7 +23,7 @@ class Answer(Exception):
 class Reader:
     """A consumer that works step by step; every batch is compared with what it must be."""
 
-    holds_images = False
+    holds = None  # or a kind of content
 
     def __init__(self, scene, dataset, seed, **options):
         self.scene = scene
@@ -54,7 +53,7 @@ class Reader:
     def take(self):
         self.reader.command("next", EVENT_S * 1000)
         batch = self.hear()
-        wanted = right(self.holds_images, self.seed, self.count)
+        wanted = right(self.holds, self.seed, self.count)
         assert batch["event"] == "batch", f"{self.name}: {batch}"
         for key in (*expected.KEYS, "crc"):
             assert batch[key] == wanted[key], f"{self.name}: batch {self.count} has {key} = {batch[key]}, not {wanted[key]}"
@@ -99,8 +98,8 @@ class Victim(Reader):
     name = "the victim"
 
     @property
-    def holds_images(self):
-        return self.scene.kind == "images"
+    def holds(self):
+        return self.scene.kind
 
     def __init__(self, scene, **options):
         mine = {key: value for key, value in scene.options.items() if key != "io"}

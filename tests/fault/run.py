@@ -243,11 +243,10 @@ def main():
 if __name__ == "__main__":
     ARGUMENTS = parse_arguments()
     os.environ["FEEDD_TEST_BUILD"] = str(ARGUMENTS.build)
-    from content import wanted_images
+    from content import VICTIM_SEED, wanted_images
     from kinds import KINDS, ROLES_OF
     from plan import PHASES, ROLES, Calls, Fault
     from play import run, scene_of
-    from readers import VICTIM_SEED
 
     import plain_images
 

@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 
-from content import add_images, add_records
+from content import ADD, add_records
 from kinds import KINDS
 from plan import PHASES, ROLES, Plan
 from readers import EVENT_S, Answer, Bystander, Victim
@@ -39,7 +39,7 @@ class Scene:
             loaders=1, linger=0, device_linger=0, loader_timeout=3, device_pool="64K", log_level="debug", **self.settings
         )
         add_records(self.instance, "calm", io="mapped")
-        add = add_images if kind == "images" else add_records
+        add = ADD.get(kind, add_records)
         add(self.instance, "numbers", io=self.options["io"])
         self.plan = Plan(self.instance.directory / "plan")
         self.restarts = 0
@@ -66,7 +66,7 @@ class Scene:
 
     def served_by(self):
         """The process that is killed to be recovered: the victim's loader, or its GPU's transfer process."""
-        if self.kind == "gpu":
+        if "device" in self.options:
             return self.instance.children_called("transfer")
         return [
             pid for pid, command in self.instance.children().items()

@@ -110,11 +110,28 @@ static void say_grant(bool honest) {
     HOSTILE_SAY(GRANT, grant, &grant);
 }
 
+// With memory that is there, and grows, or with anything.
+static void say_place(void) {
+    Feedd__Place place = FEEDD__PLACE__INIT;
+    const uint8_t choice = fuzz_byte(&hostile.input);
+    place.slot = choice % IMAGE_SLOTS;
+    place.bytes = world.image->plan.slot_allocated_bytes + (1 + choice / IMAGE_SLOTS) * RING_PAGE;
+    if (choice >= 128) {
+        place.slot = (uint32_t)fuzz_number(&hostile.input);
+        place.bytes = fuzz_number(&hostile.input);
+    }
+    for (uint32_t descriptors = choice >= 192 ? choice % 4 : 0; descriptors; descriptors--)
+        hostile_attach_fd(some_descriptor());
+    if (choice < 192)
+        hostile_attach_fd(world.memory_fd);
+    HOSTILE_SAY(PLACE, place, &place);
+}
+
 static void hostile_step(void) {
     Feedd__End end = FEEDD__END__INIT;
     Feedd__Wanted wanted = FEEDD__WANTED__INIT;
     Feedd__Brought brought = FEEDD__BROUGHT__INIT;
-    switch (fuzz_byte(&hostile.input) % 14) {
+    switch (fuzz_byte(&hostile.input) % 15) {
     case 0:
     case 1:
         say_grant(true);
@@ -154,6 +171,9 @@ static void hostile_step(void) {
     case 13:
         HOSTILE_SAY(BROUGHT, brought, &brought);
         return;
+    case 14:
+        say_place();
+        return;
     default:
         hostile_hang_up();
     }
@@ -161,12 +181,12 @@ static void hostile_step(void) {
 
 // ---- The application ---------------------------------------------------------------------------------------
 
-static void check_inside(const struct feed *feed, const void *at, uint64_t bytes) {
+static void check_inside(const struct feed *feed, uint32_t slot, const void *at, uint64_t bytes) {
     const struct attachment *now = feed->now;
     uint64_t begin = (uint64_t)(uintptr_t)now->ring.control, size = now->ring.mapped_bytes;
     if (feed->gpu) {
-        begin = now->pool.memory.address;
-        size = now->pool.memory.bytes;
+        begin = gpu_place_address(&now->pool.places, slot);
+        size = gpu_place_bytes(&now->pool.places, slot);
     }
     uint64_t offset = (uint64_t)(uintptr_t)at - begin;
     FUZZ_CHECK((uint64_t)(uintptr_t)at >= begin && offset <= size && bytes <= size - offset);
@@ -185,10 +205,10 @@ static void take(struct feed *feed) {
     for (uint32_t i = 0; i < batch.field_count; i++) {
         const struct feed_array *array = &batch.field[i];
         FUZZ_CHECK(array->dimensions >= 1 && array->dimensions <= FEED_MAX_DIMS + 1 && array->name);
-        check_inside(feed, array->data, array->bytes);
+        check_inside(feed, batch.slot, array->data, array->bytes);
         FUZZ_CHECK(array->ragged == (array->offsets != NULL));
         if (array->ragged) {
-            check_inside(feed, array->offsets, sizeof(int64_t) * (batch.count + 1));
+            check_inside(feed, batch.slot, array->offsets, sizeof(int64_t) * (batch.count + 1));
             FUZZ_CHECK(feed_batch_fetch_offsets(feed, &batch, i, (int64_t *)(void *)copy) == 0);
         }
         if (array->bytes <= sizeof copy)

@@ -91,7 +91,7 @@ static void read_ring(const struct ring *ring) {
         check_slot(ring, slot);
     check_slot(ring, header->slot_count - 1);
     FUZZ_CHECK(memchr(header->fields[0].name, 0, RING_FIELD_NAME));
-    FUZZ_CHECK(ring_pool_bytes(header) >= header->slot_bytes);
+    FUZZ_CHECK(ring_pool_bytes(header) >= ring_first_bytes(header));
     if (partition_locate(&partition, 0, header->fingerprint, &place) == 0)
         FUZZ_CHECK(place.first_position + place.count <= partition.samples);
 }

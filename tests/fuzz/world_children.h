@@ -102,19 +102,23 @@ static inline void send_report(const struct far_end *end, struct transfer_report
 static inline void answer_request(const struct far_end *end) {
     static const uint32_t answers[] = {[TRANSFER_OPEN_POOL] = TRANSFER_POOL_OPEN,
                                        [TRANSFER_CLOSE_POOL] = TRANSFER_POOL_CLOSED,
-                                       [TRANSFER_REMOVE_CONSUMER] = TRANSFER_CONSUMER_REMOVED};
+                                       [TRANSFER_REMOVE_CONSUMER] = TRANSFER_CONSUMER_REMOVED,
+                                       [TRANSFER_GROW_PLACE] = TRANSFER_PLACE_GROWN};
     struct transfer_request request;
     int fds[CONTROL_MAX_DESCRIPTORS];
     struct received_fds received = receive_into(fds, CONTROL_MAX_DESCRIPTORS);
     if (control_receive(end->fd, &request, sizeof request, &received) != 1)
         return;
-    struct transfer_report report = {
-        .pool = request.pool, .consumer = request.consumer, .memory_bytes = 4096};
-    FUZZ_CHECK(request.kind >= TRANSFER_OPEN_POOL && request.kind <= TRANSFER_REMOVE_CONSUMER);
-    if (request.kind != TRANSFER_ADD_CONSUMER) {
-        report.kind = answers[request.kind];
-        send_report(end, &report, request.kind == TRANSFER_OPEN_POOL && received.count == 3);
-    }
+    struct transfer_report report = {.pool = request.pool,
+                                     .consumer = request.consumer,
+                                     .slot = request.slot,
+                                     .memory_bytes = max_u64(request.memory_bytes, 4096)};
+    FUZZ_CHECK(request.kind >= TRANSFER_OPEN_POOL && request.kind <= TRANSFER_GROW_PLACE);
+    report.kind = answers[request.kind];
+    const bool allocates =
+        (request.kind == TRANSFER_OPEN_POOL && received.count == 3) || request.kind == TRANSFER_GROW_PLACE;
+    if (report.kind)
+        send_report(end, &report, allocates);
     received_fds_close(&received);
 }
 
@@ -153,8 +157,12 @@ static inline void transfer(void) {
         report.code = (int32_t) - (uint32_t)fuzz_number(&world.input);
         report.consumer = (uint32_t)fuzz_number(&world.input);
         report.memory_bytes = fuzz_number(&world.input);
+        report.slot = (uint32_t)fuzz_number(&world.input);
         report.waited_ns = fuzz_number(&world.input) * NS_PER_MS;
-        send_report(end, &report, report.kind == TRANSFER_POOL_OPEN ? what % 2 : what % 16 == 1);
+        send_report(end, &report,
+                    report.kind == TRANSFER_POOL_OPEN || report.kind == TRANSFER_PLACE_GROWN
+                        ? what % 2
+                        : what % 16 == 1);
     } else {
         control_send(end->fd, &report, what - 240u, NULL, 0);
     }

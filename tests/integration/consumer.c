@@ -93,7 +93,7 @@ static uint32_t hash_values(const struct consumer *consumer, const struct feed_b
     const struct feed_array *array = &batch->field[field];
     if (!consumer->options.device)
         return crc32(0, array->data, array->bytes);
-    static uint8_t room[1 << 20]; // so that small arrays need no memory
+    static uint8_t room[4 << 20]; // so that small arrays need no memory
     uint8_t *bytes = array->bytes <= sizeof room ? room : malloc(array->bytes);
     int err = bytes ? feed_batch_fetch(consumer->feed, batch, field, bytes) : -ENOMEM;
     if (err)
@@ -110,13 +110,15 @@ static uint32_t hash_field(const struct consumer *consumer, const struct feed_ba
     size_t bytes = (batch->count + 1) * sizeof(int64_t);
     if (!batch->field[field].ragged)
         return hash;
-    int64_t *offsets = malloc(bytes);
+    static int64_t room[4096];
+    int64_t *offsets = bytes <= sizeof room ? room : malloc(bytes);
     int err = offsets ? feed_batch_fetch_offsets(consumer->feed, batch, field, offsets) : -ENOMEM;
     if (err)
         fail(consumer, "fetch", err);
     else
         hash = crc32(hash, (const uint8_t *)offsets, bytes);
-    free(offsets);
+    if (offsets != room)
+        free(offsets);
     return hash;
 }
 

@@ -46,10 +46,11 @@ static void write_word(const struct area *area) {
 }
 
 static void send_report(void) {
-    struct transfer_report report = {.kind = (uint32_t)below(11),
+    struct transfer_report report = {.kind = (uint32_t)below(TRANSFER_LOST + 2),
                                      .pool = (uint32_t)below(12),
                                      .code = (int32_t)interesting(),
                                      .consumer = (uint32_t)below(70),
+                                     .slot = (uint32_t)below(20),
                                      .memory_bytes = interesting(),
                                      .waited_ns = interesting()};
     int fds[] = {STDIN_FILENO, HERITAGE_WAKE, HERITAGE_SETTINGS, STDIN_FILENO};

@@ -2,7 +2,8 @@
 // releases the batch on its stream and takes the next one, like a training loop whose GPU has fallen behind. If a
 // kernel sees bytes other than those of its batch's samples, the slot was filled again too early.
 //
-// The dataset is one of data.add_records: the bytes of a sample follow from its number. Prints, after
+// The dataset is one of data.add_records: the bytes of a sample follow from its number. With --dataset=NAME it is
+// another one, whose first field is ragged and has bytes that all are the sample's number, modulo 251. Prints, after
 // {"event": "attached"}: {"event": "end", "batches": taken, "queued": kernels, "kernels": those that had run when
 // feed_close returned, "wrong": those that saw other bytes}
 #include <stdatomic.h>
@@ -47,6 +48,7 @@ static uint64_t roll(struct late *late, uint64_t sides) {
 
 struct kernel {
     const uint8_t *data;
+    const int64_t *offsets; // of a ragged field, else NULL
     uint64_t count, sample_bytes, slow_us;
     _Atomic bool *after; // another kernel of the batch that has to be over
     _Atomic bool *over;  // to say that this one is
@@ -69,10 +71,18 @@ static bool is_sample(const uint8_t *bytes, uint64_t size, uint64_t number) {
     return true;
 }
 
+static bool is_ragged_sample(const struct kernel *kernel, uint64_t i) {
+    for (int64_t at = kernel->offsets[i]; at < kernel->offsets[i + 1]; at++)
+        if (kernel->data[at] != (uint8_t)(kernel->samples[i] % 251))
+            return false;
+    return kernel->offsets[i] <= kernel->offsets[i + 1];
+}
+
 static bool is_whole(const struct kernel *kernel) {
     for (uint64_t i = 0; i < kernel->count; i++)
-        if (!is_sample(kernel->data + i * kernel->sample_bytes, kernel->sample_bytes,
-                       (uint64_t)kernel->samples[i]))
+        if (kernel->offsets ? !is_ragged_sample(kernel, i)
+                            : !is_sample(kernel->data + i * kernel->sample_bytes, kernel->sample_bytes,
+                                         (uint64_t)kernel->samples[i]))
             return false;
     return true;
 }
@@ -102,6 +112,7 @@ static int queue_kernel(struct late *late, const struct feed_batch *batch, uint3
     if (!kernel)
         return error_set(&late->error, -ENOMEM, "out of memory");
     kernel->data = batch->field[0].data;
+    kernel->offsets = batch->field[0].ragged ? batch->field[0].offsets : NULL;
     kernel->count = batch->count;
     kernel->sample_bytes = batch->count ? batch->field[0].bytes / batch->count : 0;
     kernel->slow_us = late->slow_us ? roll(late, late->slow_us) : 0;
@@ -193,6 +204,8 @@ static void parse(struct late *late, const char *argument) {
     late->leave_streams |= strcmp(argument, "--leave-streams") == 0;
     if (strncmp(argument, "--device=", 9) == 0)
         options->device = argument + 9;
+    if (strncmp(argument, "--dataset=", 10) == 0)
+        options->dataset = argument + 10;
     if (strncmp(argument, "--share=", 8) == 0)
         options->share = argument + 8;
 }

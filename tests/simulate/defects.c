@@ -13,6 +13,7 @@
 #include "daemon/supervisor/feeds/batch_samples.h"
 #include "daemon/supervisor/feeds/budget.h"
 #include "daemon/supervisor/feeds/kept.h"
+#include "daemon/supervisor/feeds/pool_growth.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "order/sampler.h"
 #include "shm/ring_places.h"
@@ -39,6 +40,8 @@ static const char *const names[DEFECTS] = {
     [DEFECT_HUNG_KEPT] = "hung-kept",
     [DEFECT_GROWTH_LOST] = "growth-lost",
     [DEFECT_GROWTH_FREE] = "growth-free",
+    [DEFECT_GROWTH_COPIES] = "growth-copies",
+    [DEFECT_GROWTH_FORGOT] = "growth-forgotten",
     [DEFECT_PLACES_OF_NEXT] = "places-of-next",
     [DEFECT_OLD_PLACES] = "old-places",
     [DEFECT_BAD_TWICE] = "bad-twice",
@@ -304,6 +307,28 @@ int __wrap_sampler_open(struct sampler *sampler, enum order_version version, uin
     if (chosen == DEFECT_SIZES_UNSHUFFLED && version == ORDER_WINDOW_1 && error)
         return __real_sampler_open(sampler, ORDER_FEISTEL_1, samples, seed, selection, NULL, 0, error);
     return __real_sampler_open(sampler, version, samples, seed, selection, list, list_bytes, error);
+}
+
+// ---- Slots of pools that grow --------------------------------------------------------------------------------
+
+uint64_t __real_ring_batch_end(const struct ring *ring, uint32_t slot);
+uint64_t __wrap_ring_batch_end(const struct ring *ring, uint32_t slot);
+uint32_t __real_pool_growth_own_places(const struct pool *pool);
+uint32_t __wrap_pool_growth_own_places(const struct pool *pool);
+void __real_pool_growth_give(const struct pool *pool);
+void __wrap_pool_growth_give(const struct pool *pool);
+
+uint64_t __wrap_ring_batch_end(const struct ring *ring, uint32_t slot) {
+    return chosen == DEFECT_GROWTH_COPIES ? 0 : __real_ring_batch_end(ring, slot);
+}
+
+uint32_t __wrap_pool_growth_own_places(const struct pool *pool) {
+    return chosen == DEFECT_GROWTH_FORGOT ? 0 : __real_pool_growth_own_places(pool);
+}
+
+void __wrap_pool_growth_give(const struct pool *pool) {
+    if (chosen != DEFECT_GROWTH_FORGOT)
+        __real_pool_growth_give(pool);
 }
 
 // ---- Leaks -------------------------------------------------------------------------------------------------

@@ -25,6 +25,8 @@ enum defect {
     DEFECT_HUNG_KEPT,      // what a loader hangs at is not read elsewhere
     DEFECT_GROWTH_LOST,    // a slot counts as larger although there was no memory
     DEFECT_GROWTH_FREE,    // slots grow beyond the memory that all rings may have
+    DEFECT_GROWTH_COPIES,  // slots of a pool do not grow for a batch that needs it
+    DEFECT_GROWTH_FORGOT,  // the next transfer process is not given the memory of slots that have grown
     DEFECT_PLACES_OF_NEXT, // a batch has the places of the one after it
     DEFECT_OLD_PLACES,     // ... of the one that was in its slot before
     DEFECT_BAD_TWICE,      // samples that could not be read are counted again when their loader has ended

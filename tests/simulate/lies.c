@@ -22,7 +22,7 @@ void lies_tell(struct transfer *transfer) {
     uint32_t id = pool ? pool->id : 1;
     if (!sim_fault(plan.lies))
         return;
-    switch (sim_below(7)) {
+    switch (sim_below(8)) {
     case 0:
         tell(transfer, (struct transfer_report){.kind = TRANSFER_POOL_REFUSED, .pool = id, .code = -ENOMEM});
         return;
@@ -47,6 +47,14 @@ void lies_tell(struct transfer *transfer) {
         return;
     case 5:
         tell(transfer, (struct transfer_report){.kind = TRANSFER_READY, .pool = id});
+        return;
+    case 6: // without the memory, or refused, whether or not the slot was to grow
+        tell(transfer, (struct transfer_report){
+                           .kind = (uint32_t)sim_between(TRANSFER_PLACE_GROWN, TRANSFER_PLACE_REFUSED),
+                           .pool = id,
+                           .code = -EIO,
+                           .slot = (uint32_t)sim_below(3),
+                           .memory_bytes = sim_random()});
         return;
     default:
         if (pool)

@@ -170,8 +170,11 @@ static bool transfer_fails(const struct client *client, int err) {
     bool dies = plan.transfer_deaths || plan.stillborn || plan.weights[CHAOS_KILL_TRANSFER];
     if (says(client, "a lie"))
         return plan.lies && (err == -ENOMEM || err == -EIO);
-    if (says(client, "damaged the ring of the pool") || says(client, "without sending its descriptor"))
+    if (says(client, "damaged the ring of the pool") || says(client, "without sending its descriptor") ||
+        says(client, "which was not asked of it") || says(client, "other memory than it was to"))
         return plan.lies;
+    if (err == -ENOMEM && says(client, "more memory than most"))
+        return plan.no_growth;
     if (says(client, "was killed and does not end"))
         return err == -EIO && (plan.driver_hangs || plan.weights[CHAOS_SUSPEND]);
     if (says(client, "has died each time that it opened the pool"))

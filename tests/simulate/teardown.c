@@ -8,7 +8,7 @@
 #include "daemon/supervisor/feeds/growth.h"
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/making.h"
-#include "daemon/supervisor/feeds/pool.h"
+#include "daemon/supervisor/feeds/pool_growth.h"
 #include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/processes/loader_process.h"
@@ -23,6 +23,7 @@ static void end_session(struct session *session) {
         close_fd(&session->fd);
     }
     close_fd(&session->member.words_fd);
+    free(session->member.told);
     peer_groups_free(&session->groups);
     frame_reader_free(&session->reader);
     frame_writer_free(&session->writer);
@@ -49,6 +50,7 @@ static void end_prepared(struct loader_process *loader) {
 static void end_pool(struct pool *pool) {
     LIST_REMOVE(pool, link);
     delivery_close(&pool->delivery);
+    pool_growth_close(pool);
     ring_unmap(&pool->ring);
     close_fd(&pool->ring_fd);
     close_fd(&pool->ring_read_fd);

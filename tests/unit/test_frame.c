@@ -280,7 +280,7 @@ static void too_many_descriptors_are_refused_and_kept(void **state) {
         unsigned before = open_descriptors();
         send_descriptors(pair->near, pair->near, count);
         ssize_t got = frame_read(&pair->reader, pair->far);
-        assert_int_equal(got, count <= PROTO_MAX_DESCRIPTORS ? 1 : -EPROTO);
+        assert_int_equal(got, count <= FRAME_FDS_MOST ? 1 : -EPROTO);
         assert_int_equal(pair->reader.fd_count, count);
         assert_int_equal(open_descriptors(), before + count);
         frame_reader_free(&pair->reader);
@@ -291,14 +291,14 @@ static void too_many_descriptors_are_refused_and_kept(void **state) {
 static void descriptors_that_add_up_are_refused_too(void **state) {
     struct pair *pair = *state;
     unsigned before = open_descriptors();
-    send_descriptors(pair->near, pair->near, PROTO_MAX_DESCRIPTORS);
+    send_descriptors(pair->near, pair->near, FRAME_FDS_MOST);
     send_descriptors(pair->near, pair->near, FDPASS_MOST);
     send_descriptors(pair->near, pair->near, 1);
     assert_int_equal(frame_read(&pair->reader, pair->far), 1);
     assert_int_equal(frame_read(&pair->reader, pair->far), -EPROTO);
-    assert_int_equal(pair->reader.fd_count, PROTO_MAX_DESCRIPTORS + FDPASS_MOST);
+    assert_int_equal(pair->reader.fd_count, FRAME_FDS_MOST + FDPASS_MOST);
     assert_int_equal(frame_read(&pair->reader, pair->far), -EPROTO); // though there is no more room
-    assert_int_equal(pair->reader.fd_count, PROTO_MAX_DESCRIPTORS + FDPASS_MOST);
+    assert_int_equal(pair->reader.fd_count, FRAME_FDS_MOST + FDPASS_MOST);
     frame_reader_free(&pair->reader);
     assert_int_equal(open_descriptors(), before);
 }

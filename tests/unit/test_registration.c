@@ -111,10 +111,10 @@ static void nothing_is_left_when_a_piece_cannot_be_had(void **state) {
 #define SLOT (64ull * RING_PAGE)
 #define HEAD (16ull * RING_PAGE)
 
-static void begin_ragged(void) {
+static void begin_ragged_with(uint64_t slot_bytes) {
     header = (struct ring_header){
-        .slot_bytes = SLOT, .slot_count = 3, .ragged_count = 1, .slot_allocated_bytes = HEAD};
-    ring.mapped_bytes = 3 * SLOT;
+        .slot_bytes = slot_bytes, .slot_count = 3, .ragged_count = 1, .slot_allocated_bytes = HEAD};
+    ring.mapped_bytes = 3 * slot_bytes;
     ring.data = mmap(NULL, ring.mapped_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     assert_true(ring.data != MAP_FAILED);
     assert_int_equal(registration_begin(&registration, gpu, &ring, &said), 0);
@@ -123,10 +123,12 @@ static void begin_ragged(void) {
     assert_int_equal(registration.done_bytes, 3 * HEAD);
 }
 
-static void cover(uint32_t slot, uint64_t bytes, uint64_t first) {
-    uint64_t got = 0;
-    assert_int_equal(registration_cover(&registration, slot, bytes, &got, &said), 0);
-    assert_int_equal(got, first);
+static void begin_ragged(void) {
+    begin_ragged_with(SLOT);
+}
+
+static void cover(uint32_t slot, uint64_t bytes) {
+    assert_int_equal(registration_cover(&registration, slot, bytes, &said), 0);
 }
 
 static void a_tail_is_pinned_when_a_batch_needs_it(void **state) {
@@ -134,21 +136,21 @@ static void a_tail_is_pinned_when_a_batch_needs_it(void **state) {
     begin_ragged();
     for (uint32_t slot = 0; slot < 3; slot++)
         assert_free(slot * SLOT + HEAD, SLOT - HEAD);
-    cover(1, 0, 0);
-    cover(1, HEAD, HEAD);
+    cover(1, 0);
+    cover(1, HEAD);
     assert_int_equal(registration.tail_bytes, 0);
-    cover(1, HEAD + 1, HEAD);
+    cover(1, HEAD + 1);
     assert_int_equal(registration.tail_bytes, RING_PAGE);
-    cover(1, HEAD + RING_PAGE, HEAD); // it is there
+    cover(1, HEAD + RING_PAGE); // it is there
     assert_int_equal(registration.tail_bytes, RING_PAGE);
-    cover(1, SLOT, HEAD);
+    cover(1, SLOT);
     assert_int_equal(registration.tail_bytes, SLOT - HEAD);
-    cover(1, HEAD + 1, HEAD); // it stays
+    cover(1, HEAD + 1); // it stays
     assert_int_equal(registration.tail_bytes, SLOT - HEAD);
     assert_int_not_equal(hold(2 * SLOT - RING_PAGE, RING_PAGE), 0);
     assert_free(HEAD, SLOT - HEAD);
     assert_free(2 * SLOT + HEAD, SLOT - HEAD);
-    cover(0, HEAD + 9 * RING_PAGE, HEAD);
+    cover(0, HEAD + 9 * RING_PAGE);
     assert_int_equal(registration.tail_bytes, SLOT - HEAD + 9 * RING_PAGE);
     registration_end(&registration);
     assert_free(0, 3 * SLOT);
@@ -157,18 +159,60 @@ static void a_tail_is_pinned_when_a_batch_needs_it(void **state) {
 
 static void a_tail_that_cannot_be_had_leaves_none(void **state) {
     (void)state;
-    uint64_t first;
     begin_ragged();
-    cover(2, HEAD + RING_PAGE, HEAD);
+    cover(2, HEAD + RING_PAGE);
     assert_int_equal(hold(2 * SLOT + HEAD + 5 * RING_PAGE, RING_PAGE), 0);
-    assert_int_equal(registration_cover(&registration, 2, HEAD + 9 * RING_PAGE, &first, &said), -EIO);
+    assert_int_equal(registration_cover(&registration, 2, HEAD + 9 * RING_PAGE, &said), -EIO);
     assert_int_equal(registration.tail_bytes, 0);
     assert_free(2 * SLOT + HEAD, 5 * RING_PAGE);
     gpu_host_unregister(gpu, ring.data + 2 * SLOT + HEAD + 5 * RING_PAGE);
-    cover(2, HEAD + 9 * RING_PAGE, HEAD);
+    cover(2, HEAD + 9 * RING_PAGE);
     assert_int_equal(registration.tail_bytes, 9 * RING_PAGE);
     registration_end(&registration);
     assert_free(0, 3 * SLOT);
+}
+
+// Where a copy may go from byte 0 to `bytes` without crossing from one registration into another.
+static uint32_t runs(uint64_t bytes) {
+    uint32_t count = 0;
+    for (uint64_t at = 0; at < bytes; at += registration_run(&registration, at))
+        count++;
+    return count;
+}
+
+static void a_tail_may_be_larger_than_a_piece(void **state) {
+    (void)state;
+    const uint64_t slot = 4ull * GPU_REGISTER_MOST, most = GPU_REGISTER_MOST;
+    begin_ragged_with(slot);
+    assert_int_equal(runs(HEAD), 1);
+    assert_int_equal(runs(HEAD + most), 2);
+    assert_int_equal(runs(HEAD + most + 1), 3);
+    assert_int_equal(registration_run(&registration, HEAD + most + RING_PAGE), most - RING_PAGE);
+    for (uint64_t pages = 1; pages < 4; pages++) { // the third piece grows
+        cover(1, HEAD + 2 * most + pages * RING_PAGE);
+        assert_int_equal(registration.tail_bytes, 2 * most + pages * RING_PAGE);
+        assert_free(slot + HEAD + registration.tail_bytes, slot - HEAD - registration.tail_bytes);
+        for (uint64_t at = 0; at < registration.tail_bytes; at += most)
+            assert_int_not_equal(hold(slot + HEAD + at, RING_PAGE), 0);
+    }
+    registration_end(&registration);
+    assert_int_equal(registration.tail_bytes, 0);
+    assert_free(0, 3 * slot);
+}
+
+static void of_a_tail_that_cannot_be_had_the_whole_pieces_stay(void **state) {
+    (void)state;
+    const uint64_t slot = 4ull * GPU_REGISTER_MOST, most = GPU_REGISTER_MOST;
+    begin_ragged_with(slot);
+    cover(1, HEAD + most + RING_PAGE);
+    assert_int_equal(hold(slot + HEAD + most + 5 * RING_PAGE, RING_PAGE), 0);
+    assert_int_equal(registration_cover(&registration, 1, HEAD + 2 * most, &said), -EIO);
+    assert_int_equal(registration.tail_bytes, most);
+    gpu_host_unregister(gpu, ring.data + slot + HEAD + most + 5 * RING_PAGE);
+    cover(1, HEAD + 2 * most);
+    assert_int_equal(registration.tail_bytes, 2 * most);
+    registration_end(&registration);
+    assert_free(0, 3 * slot);
 }
 
 int main(void) {
@@ -177,6 +221,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_small_ring_is_one_piece, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_largest_slot_is_a_piece, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_larger_one_is_refused_in_words, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_tail_may_be_larger_than_a_piece, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(of_a_tail_that_cannot_be_had_the_whole_pieces_stay, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(nothing_is_left_when_a_piece_cannot_be_had, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_tail_is_pinned_when_a_batch_needs_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_tail_that_cannot_be_had_leaves_none, set_up, tear_down),

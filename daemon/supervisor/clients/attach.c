@@ -280,6 +280,30 @@ static void on_joined(struct member *member) {
               session->name, (int)session->peer.pid, member->request.rank, member->feed->id);
 }
 
+// Descriptors of one message at a time wait to be sent, so a client that does not read keeps few open here.
+static bool on_placed(struct member *member, uint32_t slot, uint64_t bytes, int fd) {
+    struct session *session = session_of(member);
+    Feedd__Place place = FEEDD__PLACE__INIT;
+    Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
+    int err = frame_attach_fd(&session->writer, fd);
+    if (err == -EBUSY) {
+        session_flush(session);
+        err = frame_attach_fd(&session->writer, fd);
+    }
+    if (err == -EBUSY || session->hung_up)
+        return false;
+    if (err) {
+        session_fail(session, -EMFILE, "feedd is out of file descriptors: raise its limit (ulimit -n)");
+        return false;
+    }
+    place.slot = slot;
+    place.bytes = bytes;
+    frame.body_case = FEEDD__SERVER_MESSAGE__BODY_PLACE;
+    frame.place = &place;
+    session_send(session, &frame.base);
+    return true;
+}
+
 static void on_granted(struct member *member, uint64_t sequence, const uint32_t *slots, uint32_t count,
                        uint32_t company) {
     Feedd__Grant grant = FEEDD__GRANT__INIT;
@@ -322,6 +346,7 @@ static void on_failed(struct member *member, int code, const char *text) {
 
 static const struct member_events events = {
     .joined = on_joined,
+    .placed = on_placed,
     .granted = on_granted,
     .accompanied = on_accompanied,
     .ended = on_ended,

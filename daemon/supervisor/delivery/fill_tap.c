@@ -43,11 +43,25 @@ static enum wait_cause waits_for(const struct delivery *pool, const struct lane 
     return lane->filling ? wait_cause_of(tap_of(pool)->source, &tap_lane_of(lane)->consumer) : WAIT_LOADERS;
 }
 
+// Of the source: where the lane's next batch is complete.
+static uint32_t next_source(const struct delivery *pool, const struct lane *lane) {
+    const struct consumer *consumer = &tap_lane_of(lane)->consumer;
+    return window_at(tap_of(pool)->source, consumer->lane,
+                     (uint32_t)(consumer->cursor - consumer->lane->base));
+}
+
+static bool choose(struct delivery *pool, const struct lane *lane, uint64_t sequence) {
+    struct tap *tap = tap_of(pool);
+    (void)sequence;
+    return !tap->events ||
+           tap->events->choose(tap, pool, ring_batch_end(tap->source->ring, next_source(pool, lane)));
+}
+
 static bool dispatch(struct delivery *pool, struct lane *lane, uint32_t slot) {
     struct delivery *source = tap_of(pool)->source;
     struct tap_slot *state = &tap_of(pool)->slots[slot];
     struct consumer *consumer = &tap_lane_of(lane)->consumer;
-    uint32_t from = window_at(source, consumer->lane, (uint32_t)(consumer->cursor - consumer->lane->base));
+    uint32_t from = next_source(pool, lane);
     uint64_t sequence;
     if (!ring_dispatch_copy(pool->ring, slot, source->ring, from, state->holders))
         return false;
@@ -231,6 +245,7 @@ static const struct filler_operations operations = {
     .open = open_slots,
     .close = close_slots,
     .ready = ready,
+    .choose = choose,
     .dispatch = dispatch,
     .done = done,
     .granted = granted,

@@ -22,8 +22,17 @@ struct tap_lane {
     const struct lane *lane; // of the pool
 };
 
+struct tap;
+
+struct tap_events {
+    // A batch that takes so many bytes in a slot is about to be dispatched: puts a free slot that is large enough last,
+    // where window_next_slot finds it. False: there is none now; the next pump tries again.
+    bool (*choose)(struct tap *tap, struct delivery *pool, uint64_t bytes);
+};
+
 struct tap {
     struct filler filler;
+    const struct tap_events *events; // NULL: every batch fits every slot
     struct delivery *source;
     struct tap_slot *slots;
 };

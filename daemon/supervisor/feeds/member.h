@@ -13,6 +13,9 @@ struct member;
 struct member_events {
     // It has a place: member->feed, and member->pool on a GPU.
     void (*joined)(struct member *member);
+    // The batches that it is granted in this slot of its pool from now on are in memory of the slot's own, which has
+    // that descriptor. False: the client does not read, and is to be told later.
+    bool (*placed)(struct member *member, uint32_t slot, uint64_t bytes, int fd);
     // Batches sequence, sequence + 1, ... are in these slots, at most PROTO_MAX_GRANTS. `company`: see
     // served_feed_company.
     void (*granted)(struct member *member, uint64_t sequence, const uint32_t *slots, uint32_t count,
@@ -47,8 +50,9 @@ struct member {
     // On a GPU:
     struct pool *pool;
     LIST_ENTRY(member) pool_link;
-    int words_fd;               // its release words
-    uint64_t entered_ns;        // when it entered the pool
+    int words_fd;        // its release words
+    uint32_t *told;      // of each slot of the pool: how often it had grown when the client was last told
+    uint64_t entered_ns; // when it entered the pool
     uint64_t stalling_since_ns; // since when others have waited for its stream; 0: none do
     uint64_t stalling_heard_ns;
 };

@@ -10,6 +10,7 @@
 #include "base/states.h"
 #include "base/time.h"
 #include "daemon/on_error.h"
+#include "daemon/supervisor/feeds/pool_growth.h"
 #include "shm/ring_supervisor.h"
 
 #define CRASHES_MOST   5u                 // while opening one pool
@@ -63,6 +64,11 @@ int pool_enter(struct pool *pool, struct member *member, struct error *error) {
     int err = make_words(pool, &member->words_fd, error);
     if (err)
         return err;
+    err = pool_growth_enter(pool, member, error);
+    if (err) {
+        close_fd(&member->words_fd);
+        return err;
+    }
     member->consumer.bit = (uint32_t)__builtin_ctzll(~taken);
     pool->bits |= 1ull << member->consumer.bit;
     pool->idle_since_ns = 0;
@@ -86,6 +92,7 @@ void pool_leave(struct pool *pool, struct member *member) {
     member->pool = NULL;
     LIST_REMOVE(member, pool_link);
     close_fd(&member->words_fd);
+    pool_growth_leave(pool, member);
     if (!pool->bits)
         pool->idle_since_ns = monotonic_ns();
     served_feed_mark(pool->feed);
@@ -114,6 +121,7 @@ void pool_ask(struct pool *pool) {
                                        .pool = pool->tenant.id,
                                        .owner = pool->owner + 1,
                                        .tolerant = pool->feed->dataset->on_error != ON_ERROR_FAIL,
+                                       .places = pool_growth_own_places(pool),
                                        .memory_bytes = pool->memory_bytes};
     const int fds[] = {pool->feed->ring_read_fd, pool->ring_fd, pool->feed->event_fd, pool->memory_fd};
     const struct member *member;
@@ -123,6 +131,7 @@ void pool_ask(struct pool *pool) {
     pool->owner++;
     pool->known = true;
     device_send(pool->tenant.device, &request, fds, pool->memory_fd >= 0 ? 4 : 3);
+    pool_growth_give(pool);
     LIST_FOREACH(member, &pool->members, pool_link)
         introduce(pool, member);
 }
@@ -137,8 +146,7 @@ static void forgotten(struct pool *pool) {
     pool->tenant.closing_since_ns = 0;
 }
 
-// It might never close the pool, for which the feed would wait.
-static void condemn(struct pool *pool, int code, const char *text) {
+void pool_condemn(struct pool *pool, int code, const char *text) {
     pool_fail(pool, code, text);
     device_condemn(pool->tenant.device);
 }
@@ -147,7 +155,7 @@ static void opened(struct pool *pool, uint64_t memory_bytes, int *fd) {
     if (pool->state != POOL_OPENING)
         return; // it has been closed in the meantime
     if (pool->memory_fd < 0 && *fd < 0) {
-        condemn(pool, -EPROTO, "a transfer process opened a pool without sending its descriptor");
+        pool_condemn(pool, -EPROTO, "a transfer process opened a pool without sending its descriptor");
         return;
     }
     if (pool->memory_fd < 0) {
@@ -219,6 +227,11 @@ static void on_reported(struct tenant *tenant, const struct transfer_report *rep
     case TRANSFER_LAGGING:
         lagging(pool, report->consumer, report->waited_ns);
         return;
+    case TRANSFER_PLACE_GROWN:
+    case TRANSFER_PLACE_REFUSED:
+        pool_growth_answered(pool, report, &fd);
+        device_close(pool->tenant.device, &fd);
+        return;
     case TRANSFER_IMAGES:
         count_images(pool, report);
         return;
@@ -234,6 +247,7 @@ static void on_reported(struct tenant *tenant, const struct transfer_report *rep
 static void on_died(struct tenant *tenant) {
     struct pool *pool = pool_of(tenant);
     forgotten(pool);
+    pool_growth_died(pool);
     pool->leaving = 0;
     pool->crashes += pool->state == POOL_OPENING;
     served_feed_mark(pool->feed);
@@ -295,10 +309,11 @@ bool pool_is_over(const struct pool *pool) {
 bool pool_pump(struct pool *pool) {
     const struct delivery *source = &pool->feed->delivery;
     uint32_t free_before = source->free_count;
+    pool_growth_act(pool);
     if (pool->state == POOL_CLOSING)
         return false;
     if (delivery_pump(&pool->delivery) < 0) { // a transfer process fails as a whole, never with one batch
-        condemn(pool, -EIO, "a transfer process has damaged the ring of the pool");
+        pool_condemn(pool, -EIO, "a transfer process has damaged the ring of the pool");
         return false;
     }
     if (ring_take_sleeper(&pool->ring))

@@ -31,12 +31,13 @@ struct pool {
     LIST_HEAD(, member) members;
     int memory_fd; // -1 until it was made
     uint64_t memory_bytes;
-    uint32_t owner;         // the current transfer process's number in chunk words
-    uint32_t lane_limit;    // ranks on that GPU
-    uint32_t crashes;       // transfer processes, in a row, that died while opening it
-    uint64_t bits;          // of its consumers
-    uint64_t leaving;       // bits of consumers that the transfer process has not removed yet
-    uint64_t idle_since_ns; // 0: it has consumers
+    struct pool_growth *growth; // of its slots; NULL: no ragged fields
+    uint32_t owner;             // the current transfer process's number in chunk words
+    uint32_t lane_limit;        // ranks on that GPU
+    uint32_t crashes;           // transfer processes, in a row, that died while opening it
+    uint64_t bits;              // of its consumers
+    uint64_t leaving;           // bits of consumers that the transfer process has not removed yet
+    uint64_t idle_since_ns;     // 0: it has consumers
 };
 
 // The events that its device sends it.
@@ -60,6 +61,10 @@ void pool_ask(struct pool *pool);
 
 // Ends it with an error for all its consumers.
 void pool_fail(struct pool *pool, int code, const char *text);
+
+// Likewise, when its transfer process has done what no correct one does: that might never close the pool, for which the
+// feed would wait, so it is replaced.
+void pool_condemn(struct pool *pool, int code, const char *text);
 
 // Closes the pool. Its consumers have left, or are about to.
 void pool_close(struct pool *pool);

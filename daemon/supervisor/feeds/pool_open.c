@@ -5,8 +5,9 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/dataset/gpu_images.h"
+#include "daemon/supervisor/feeds/pool_growth.h"
+#include "daemon/supervisor/feeds/pool_memory.h"
 #include "daemon/supervisor/feeds/pool_open.h"
-#include "daemon/supervisor/feeds/quota.h"
 #include "shm/ring_make.h"
 #include "shm/ring_supervisor.h"
 
@@ -43,16 +44,18 @@ static int plan_ring(const struct served_feed *feed, const struct attach_request
     memcpy(plan->fields, header->fields, sizeof plan->fields);
     if (feed->shape.gpu_images)
         gpu_images_in_pool(feed->dataset->layout, plan->fields);
-    if (header->ragged_count) // slots as large as the feed's
+    // Slots as large as the feed's, at first and at most.
+    if (header->ragged_count) {
         plan->ragged_most =
             header->slot_bytes - header->values_offset - header->ragged_count * RING_VALUES_ALIGN;
-    plan->ragged_usual = plan->ragged_most;
+        plan->ragged_usual = plan->ragged_most - (header->slot_bytes - header->slot_allocated_bytes);
+    }
     // What a rank may hold, one batch that is being copied and one that is next.
     uint64_t per_lane = max_u64(SLOTS_LEAST, request->prefetch ? request->prefetch + 2ull : 0);
     int err = ring_plan(plan, error);
     if (err)
         return err;
-    uint64_t slots = feed->supervisor->config->device_pool / plan->slot_bytes;
+    uint64_t slots = feed->supervisor->config->device_pool / plan->slot_allocated_bytes;
     slots = min_u64(slots, CONTROL_MOST /
                                (divide_up(header->batch_size, 64) * sizeof(uint64_t))); // a bit per sample
     slots = max_u64(min_u64(slots, SLOTS_MOST), per_lane * request->device_world_size);
@@ -61,64 +64,11 @@ static int plan_ring(const struct served_feed *feed, const struct attach_request
     return ring_plan(plan, error);
 }
 
-// Closes the pool on that device that has been idle for longest, only of `user` unless that is -1; its memory is freed
-// before the next request is handled. False: there is none.
-static bool close_idle(const struct device *device, uid_t user) {
-    struct pool *oldest = NULL;
-    struct tenant *tenant;
-    LIST_FOREACH(tenant, &device->tenants, link) {
-        struct pool *pool = CONTAINER_OF(tenant, struct pool, tenant);
-        if (pool->state != POOL_CLOSING && pool->idle_since_ns && !pool_is_awaited(pool) &&
-            (user == (uid_t)-1 || pool->feed->user == user) &&
-            (!oldest || pool->idle_since_ns < oldest->idle_since_ns))
-            oldest = pool;
-    }
-    if (oldest)
-        pool_close(oldest);
-    return oldest != NULL;
-}
-
-static uint64_t user_promised_bytes(const struct device *device, uid_t user) {
-    const struct tenant *tenant;
-    uint64_t bytes = 0;
-    LIST_FOREACH(tenant, &device->tenants, link)
-        if (!tenant->closing && CONTAINER_OF(tenant, const struct pool, tenant)->feed->user == user)
-            bytes += tenant->promised_bytes;
-    return bytes;
-}
-
-static int find_memory(const struct device *device, uid_t user, const struct ring_plan *plan,
-                       struct error *error) {
-    uint64_t bound = device->supervisor->config->device_memory;
-    uint64_t user_bound = min_u64(quota_device_memory(device->supervisor->config, user), bound);
-    uint64_t bytes = plan->slot_count * plan->slot_bytes;
-    while (bytes <= user_bound && user_promised_bytes(device, user) + bytes > user_bound &&
-           close_idle(device, user))
-        ;
-    while (bytes <= user_bound && device_promised_bytes(device) + bytes > bound &&
-           close_idle(device, (uid_t)-1))
-        ;
-    uint64_t mine = user_promised_bytes(device, user), promised = device_promised_bytes(device);
-    if (promised + bytes > bound)
-        return error_set(error, -ENOSPC,
-                         "the feed needs a pool of %" PRIu64 " MiB on GPU %s; all pools there have %" PRIu64
-                         " MiB of %" PRIu64
-                         " MiB (device_memory): ask for smaller batches or a smaller prefetch,"
-                         " or raise device_memory",
-                         mib_up(bytes), device->uuid, promised >> 20, bound >> 20);
-    if (mine + bytes > user_bound)
-        return error_set(error, -ENOSPC,
-                         "the feed needs a pool of %" PRIu64 " MiB on GPU %s; your pools there have %" PRIu64
-                         " MiB of %" PRIu64 " MiB per user (user_device_memory), of %" PRIu64
-                         " MiB of all (device_memory): ask for smaller batches or a smaller prefetch",
-                         mib_up(bytes), device->uuid, mine >> 20, user_bound >> 20, bound >> 20);
-    return 0;
-}
-
 static int plan_pool(const struct served_feed *feed, const struct device *device,
                      const struct attach_request *request, struct ring_plan *plan, struct error *error) {
     int err = plan_ring(feed, request, plan, error);
-    return err ? err : find_memory(device, feed->user, plan, error);
+    const uint64_t bytes = plan->slot_count * plan->slot_allocated_bytes;
+    return err ? err : pool_memory_find(device, feed->user, bytes, "the feed needs a pool of", error);
 }
 
 static int open_ring(struct pool *pool, const struct ring_plan *plan, struct error *error) {
@@ -140,12 +90,13 @@ static int open_ring(struct pool *pool, const struct ring_plan *plan, struct err
         return error_set(error, err, "out of memory");
     pool->delivery.shared = feed->delivery.shared;
     ring_supervisor_arm(&pool->ring);
-    return 0;
+    return pool_growth_open(pool, error);
 }
 
 static void discard(struct pool *pool) {
     if (pool->ring.header)
         delivery_close(&pool->delivery);
+    pool_growth_close(pool);
     ring_unmap(&pool->ring);
     close_fd(&pool->ring_fd);
     close_fd(&pool->ring_read_fd);
@@ -179,7 +130,7 @@ static int make_pool(struct served_feed *feed, struct device *device, const stru
     }
     pool->tenant = (struct tenant){.events = &pool_tenant_events,
                                    .id = ++feed->supervisor->next_pool,
-                                   .promised_bytes = plan.slot_count * plan.slot_bytes};
+                                   .promised_bytes = plan.slot_count * plan.slot_allocated_bytes};
     LIST_INSERT_HEAD(&feed->pools, pool, link);
     device_add_tenant(device, &pool->tenant);
     pool_ask(pool);

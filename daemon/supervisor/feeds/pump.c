@@ -7,7 +7,7 @@
 #include "daemon/on_error.h"
 #include "daemon/supervisor/feeds/bad_samples.h"
 #include "daemon/supervisor/feeds/feed_clock.h"
-#include "daemon/supervisor/feeds/pool.h"
+#include "daemon/supervisor/feeds/pool_growth.h"
 #include "shm/ring_supervisor.h"
 
 #define TELL_EVERY_NS (100 * NS_PER_MS) // while many come and go
@@ -27,6 +27,11 @@ static void count_granted(struct served_feed *feed, const struct ring *ring, con
               samples * ring_sample_bytes(header->fields, header->field_count) + ragged);
 }
 
+// How many batches at once.
+static uint32_t grantable(struct member *member) {
+    return member->pool ? pool_growth_tell(member->pool, member, PROTO_MAX_GRANTS) : PROTO_MAX_GRANTS;
+}
+
 static void grant(struct served_feed *feed, struct member *member, uint64_t now) {
     uint32_t slots[PROTO_MAX_GRANTS];
     uint64_t sequence = 0;
@@ -34,7 +39,7 @@ static void grant(struct served_feed *feed, struct member *member, uint64_t now)
     struct consumer *consumer = &member->consumer;
     struct delivery *delivery = member_delivery(member);
     uint32_t company = served_feed_company(feed);
-    while ((count = delivery_grant(delivery, consumer, &sequence, slots, PROTO_MAX_GRANTS)) > 0) {
+    while ((count = delivery_grant(delivery, consumer, &sequence, slots, grantable(member))) > 0) {
         feed_clock_wait_ends(feed, consumer, now);
         feed_clock_granted(delivery, slots, count, now);
         count_granted(feed, delivery->ring, slots, count);

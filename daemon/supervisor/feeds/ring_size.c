@@ -119,11 +119,11 @@ int ring_size_check_batch(const struct attach_request *request, struct ring_plan
         return error_set(error, -EINVAL, "found batch_size %" PRIu32 ", wanted at most %u with ragged fields",
                          plan->batch_size, RAGGED_BATCH_MOST);
     int err = ring_plan(plan, error);
-    if (!err && *request->device && plan->slot_bytes > GPU_REGISTER_MOST)
+    if (!err && *request->device && plan->slot_allocated_bytes > GPU_REGISTER_MOST)
         err = error_set(error, -EOVERFLOW,
                         "a batch of %" PRIu64
                         " MiB is too large for a GPU: at most %u MiB; ask for smaller batches",
-                        divide_up(plan->slot_bytes, 1u << 20), GPU_REGISTER_MOST >> 20);
+                        divide_up(plan->slot_allocated_bytes, 1u << 20), GPU_REGISTER_MOST >> 20);
     return err;
 }
 

@@ -1,0 +1,323 @@
+#include "daemon/supervisor/feeds/pool_growth.h"
+
+#include <string.h>
+
+#include "base/sizes.h"
+#include "base/states.h"
+#include "base/time.h"
+#include "daemon/supervisor/delivery/lane.h"
+#include "daemon/supervisor/delivery/window.h"
+#include "daemon/supervisor/feeds/pool_memory.h"
+
+// What a GPU allocates at least.
+#define STEP_BYTES (2 * MIB)
+// By how much a transfer process may have rounded up what it was asked for.
+#define ROUNDED_MOST (64 * MIB)
+// After a lack of memory.
+#define AGAIN_NS (100 * NS_PER_MS)
+
+enum growth_state {
+    GROWTH_NONE,
+    GROWTH_ASKED,  // of the transfer process, one slot at a time
+    GROWTH_FAILED, // which is to be acted on
+};
+
+static const struct state growth_states[] = {
+    [GROWTH_NONE] = {"none", STATE(GROWTH_ASKED) | STATE(GROWTH_FAILED)},
+    [GROWTH_ASKED] = {"asked", STATE(GROWTH_NONE) | STATE(GROWTH_FAILED)},
+    [GROWTH_FAILED] = {"failed", STATE(GROWTH_NONE)},
+};
+static const struct state_table growth_table = STATE_TABLE("growth of a pool's slot", growth_states);
+
+// A slot of the pool.
+struct place {
+    uint64_t bytes;       // that it has
+    uint64_t own_bytes;   // of memory of its own; 0: it has a part of the pool's
+    uint64_t older_bytes; // of such memory that it had before, and that a client still maps
+    int fd;               // of its own memory, or -1
+    uint32_t grown;       // how often
+};
+
+struct pool_growth {
+    enum growth_state state;
+    uint32_t slot;
+    uint64_t wanted; // by the batch
+    uint64_t bytes;  // asked for, and counted in the pool's promised_bytes
+    bool modest;     // ask for no more than the batch needs, since more was not to be had
+    struct error error;
+    uint64_t lacking_since_ns; // since when a batch has waited for memory that there is not; 0: none does
+    uint64_t tried_ns;         // when it last failed for that reason
+    uint32_t slots;
+    struct place places[];
+};
+
+static void set_state(struct pool_growth *growth, enum growth_state state) {
+    growth->state = (enum growth_state)state_next(&growth_table, growth->state, state);
+}
+
+// ---- What the supervisor's memory of it is -----------------------------------------------------------------
+
+// Clients unmap what a slot had before when they are told what it has now.
+static void forget_older(struct pool *pool, uint32_t slot) {
+    struct place *place = &pool->growth->places[slot];
+    const struct member *member;
+    if (!place->older_bytes)
+        return;
+    LIST_FOREACH(member, &pool->members, pool_link)
+        if (member->told[slot] && member->told[slot] != place->grown)
+            return;
+    pool->tenant.promised_bytes -= place->older_bytes;
+    place->older_bytes = 0;
+}
+
+int pool_growth_enter(const struct pool *pool, struct member *member, struct error *error) {
+    if (!pool->growth)
+        return 0;
+    member->told = calloc(pool->growth->slots, sizeof *member->told);
+    return member->told ? 0 : error_set(error, -ENOMEM, "out of memory");
+}
+
+void pool_growth_leave(struct pool *pool, struct member *member) {
+    free(member->told);
+    member->told = NULL;
+    for (uint32_t slot = 0; pool->growth && slot < pool->growth->slots; slot++)
+        forget_older(pool, slot);
+}
+
+// ---- For the transfer process ------------------------------------------------------------------------------
+
+uint32_t pool_growth_own_places(const struct pool *pool) {
+    uint32_t count = 0;
+    for (uint32_t slot = 0; pool->growth && slot < pool->growth->slots; slot++)
+        count += pool->growth->places[slot].own_bytes != 0;
+    return count;
+}
+
+void pool_growth_give(const struct pool *pool) {
+    for (uint32_t slot = 0; pool->growth && slot < pool->growth->slots; slot++) {
+        const struct place *place = &pool->growth->places[slot];
+        struct transfer_request request = {.kind = TRANSFER_GIVE_PLACE,
+                                           .pool = pool->tenant.id,
+                                           .slot = slot,
+                                           .memory_bytes = place->own_bytes};
+        if (place->own_bytes)
+            device_send(pool->tenant.device, &request, &place->fd, 1);
+    }
+}
+
+static bool ask(struct pool *pool, uint32_t slot, uint64_t bytes) {
+    struct pool_growth *growth = pool->growth;
+    struct transfer_request request = {
+        .kind = TRANSFER_GROW_PLACE, .pool = pool->tenant.id, .slot = slot, .memory_bytes = bytes};
+    if (!device_send(pool->tenant.device, &request, NULL, 0))
+        return false;
+    growth->slot = slot;
+    growth->bytes = bytes;
+    // What is being allocated counts, so that pools that grow at the same time do not exceed the limits together.
+    pool->tenant.promised_bytes += bytes;
+    set_state(growth, GROWTH_ASKED);
+    return true;
+}
+
+static void fail(struct pool *pool) {
+    set_state(pool->growth, GROWTH_FAILED);
+    served_feed_mark(pool->feed);
+}
+
+// It is about to be dispatched, and no free slot is large enough.
+static void start(struct pool *pool, uint32_t slot, uint64_t wanted) {
+    struct pool_growth *growth = pool->growth;
+    uint64_t usual = min_u64(2 * growth->places[slot].bytes, pool->ring.header->slot_bytes);
+    uint64_t bytes = align_up(growth->modest ? wanted : max_u64(wanted, usual), STEP_BYTES);
+    growth->wanted = wanted;
+    growth->bytes = bytes;
+    if (pool_memory_find(pool->tenant.device, pool->feed->user, bytes,
+                         "a batch needs more memory than most:", &growth->error))
+        fail(pool);
+    else
+        ask(pool, slot, bytes);
+}
+
+static void take(struct pool *pool, uint64_t bytes, int *fd) {
+    struct pool_growth *growth = pool->growth;
+    struct place *place = &growth->places[growth->slot];
+    pool->tenant.promised_bytes += bytes - growth->bytes;
+    place->older_bytes += place->own_bytes;
+    device_close(pool->tenant.device, &place->fd);
+    place->fd = *fd;
+    *fd = -1;
+    place->bytes = place->own_bytes = bytes;
+    place->grown++;
+    forget_older(pool, growth->slot);
+}
+
+void pool_growth_answered(struct pool *pool, const struct transfer_report *report, int *fd) {
+    struct pool_growth *growth = pool->growth;
+    if (pool->state != POOL_OPEN)
+        return; // it has been closed in the meantime
+    if (!growth || growth->state != GROWTH_ASKED || report->slot != growth->slot) {
+        pool_condemn(pool, -EPROTO,
+                     "a transfer process says of a slot that it has grown, which was not asked of it");
+        return;
+    }
+    if (report->kind == TRANSFER_PLACE_REFUSED) {
+        pool->tenant.promised_bytes -= growth->bytes;
+        error_set(
+            &growth->error, report->code,
+            "a batch needs more memory than most, and %s: ask for smaller batches or a smaller prefetch",
+            report->text);
+        fail(pool);
+        return;
+    }
+    if (*fd < 0 || report->memory_bytes < growth->bytes ||
+        report->memory_bytes > growth->bytes + ROUNDED_MOST) {
+        pool_condemn(pool, -EPROTO, "a transfer process gave a slot other memory than it was to");
+        return;
+    }
+    take(pool, report->memory_bytes, fd);
+    set_state(growth, GROWTH_NONE);
+}
+
+// Nobody else has what it was allocating. The batch is still to be dispatched, so the next one is asked again.
+void pool_growth_died(struct pool *pool) {
+    struct pool_growth *growth = pool->growth;
+    if (!growth || growth->state != GROWTH_ASKED)
+        return;
+    pool->tenant.promised_bytes -= growth->bytes;
+    set_state(growth, GROWTH_NONE);
+}
+
+// ---- Lack of memory ----------------------------------------------------------------------------------------
+
+// As in growth.c.
+static bool another_is_large(const struct pool *pool, uint64_t now) {
+    const struct pool_growth *growth = pool->growth;
+    for (uint32_t slot = 0; slot < growth->slots; slot++)
+        if (growth->places[slot].bytes >= growth->wanted)
+            return now < growth->lacking_since_ns + pool->feed->max_lag_ns;
+    return false;
+}
+
+static bool may_come(struct pool *pool) {
+    struct pool_growth *growth = pool->growth;
+    uint64_t now = monotonic_ns();
+    if (growth->error.code != -ENOSPC && growth->error.code != -ENOMEM)
+        return false;
+    if (!growth->modest && growth->bytes > align_up(growth->wanted, STEP_BYTES))
+        return growth->modest = true;
+    growth->tried_ns = now;
+    if (!growth->lacking_since_ns)
+        growth->lacking_since_ns = now;
+    // Idle pools have made way for what is within the limits.
+    bool way = growth->error.code == -ENOMEM && pool_memory_make_way(pool->tenant.device);
+    return way || another_is_large(pool, now);
+}
+
+void pool_growth_act(struct pool *pool) {
+    struct pool_growth *growth = pool->growth;
+    if (!growth || growth->state != GROWTH_FAILED)
+        return;
+    set_state(growth, GROWTH_NONE);
+    if (pool->state != POOL_CLOSING && !may_come(pool)) // or else the tick tries again
+        pool_fail(pool, growth->error.code, growth->error.text);
+}
+
+// ---- Choosing a slot ---------------------------------------------------------------------------------------
+
+// Of the free slots that are large enough one of the smallest, so that large ones are left for large batches.
+static bool find_slot(const struct pool_growth *growth, struct delivery *delivery, uint64_t bytes) {
+    uint32_t *free = delivery->free_slots, last = delivery->free_count - 1, best = UINT32_MAX;
+    for (uint32_t i = delivery->free_count; i-- > 0;) {
+        uint64_t has = growth->places[free[i]].bytes;
+        // A copy into what it has now would meet the transfer process as that is unmapped.
+        if (growth->state == GROWTH_ASKED && growth->slot == free[i])
+            continue;
+        if (has >= bytes && (best == UINT32_MAX || has < growth->places[free[best]].bytes))
+            best = i;
+    }
+    if (best == UINT32_MAX)
+        return false;
+    uint32_t slot = free[best];
+    free[best] = free[last];
+    free[last] = slot;
+    return true;
+}
+
+// Of the free slots the largest, since what it has is freed.
+static uint32_t slot_to_grow(const struct pool_growth *growth, const struct delivery *delivery) {
+    uint32_t best = window_next_slot(delivery);
+    for (uint32_t i = delivery->free_count; i-- > 0;)
+        if (growth->places[delivery->free_slots[i]].bytes > growth->places[best].bytes)
+            best = delivery->free_slots[i];
+    return best;
+}
+
+static bool choose(struct tap *tap, struct delivery *delivery, uint64_t bytes) {
+    struct pool *pool = CONTAINER_OF(tap, struct pool, tap);
+    struct pool_growth *growth = pool->growth;
+    if (find_slot(growth, delivery, bytes)) {
+        growth->lacking_since_ns = 0;
+        growth->modest = false;
+        return true;
+    }
+    if (growth->state == GROWTH_NONE && pool->state == POOL_OPEN && pool->bits &&
+        monotonic_ns() >= growth->tried_ns + AGAIN_NS)
+        start(pool, slot_to_grow(growth, delivery), bytes);
+    return false;
+}
+
+static const struct tap_events events = {.choose = choose};
+
+// ---- Telling clients ---------------------------------------------------------------------------------------
+
+// False: not now.
+static bool tell(struct pool *pool, struct member *member, uint32_t slot) {
+    const struct place *place = &pool->growth->places[slot];
+    if (member->told[slot] == place->grown)
+        return true;
+    if (!member->events->placed(member, slot, place->own_bytes, place->fd))
+        return false;
+    member->told[slot] = place->grown;
+    forget_older(pool, slot);
+    return true;
+}
+
+uint32_t pool_growth_tell(struct pool *pool, struct member *member, uint32_t most) {
+    const struct consumer *consumer = &member->consumer;
+    const struct lane *lane = consumer->lane;
+    if (!pool->growth)
+        return most;
+    uint64_t left = min_u64(most, consumer->prefetch - consumer->held_count);
+    for (uint32_t i = 0; i < left; i++) {
+        uint64_t sequence = consumer->cursor + i;
+        if (sequence >= consumer->end || sequence < lane->base || sequence - lane->base >= lane->ready ||
+            !tell(pool, member, window_at(&pool->delivery, lane, (uint32_t)(sequence - lane->base))))
+            return i;
+    }
+    return (uint32_t)left;
+}
+
+// ---- Opening and closing -----------------------------------------------------------------------------------
+
+int pool_growth_open(struct pool *pool, struct error *error) {
+    const struct ring_header *header = pool->ring.header;
+    struct pool_growth *growth;
+    if (!header->ragged_count)
+        return 0;
+    pool->growth = growth = calloc(1, sizeof *growth + header->slot_count * sizeof growth->places[0]);
+    if (!growth)
+        return error_set(error, -ENOMEM, "out of memory");
+    growth->slots = header->slot_count;
+    for (uint32_t slot = 0; slot < growth->slots; slot++)
+        growth->places[slot] = (struct place){.bytes = ring_first_bytes(header), .fd = -1};
+    pool->tap.events = &events;
+    return 0;
+}
+
+void pool_growth_close(struct pool *pool) {
+    for (uint32_t slot = 0; pool->growth && slot < pool->growth->slots; slot++)
+        if (pool->growth->places[slot].fd >= 0)
+            device_close(pool->tenant.device, &pool->growth->places[slot].fd);
+    free(pool->growth);
+    pool->growth = NULL;
+}
