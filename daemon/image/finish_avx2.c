@@ -6,7 +6,7 @@
 #include <string.h>
 
 // vpshufb moves bytes within 16 of them. Values are looked up as in the plain set: gathering elements of 2 or 4 bytes,
-// and putting them together from tables of 16 entries, both took longer.
+// and putting them together from tables of 16 entries, both took longer (bench/README.md, "Encoded images").
 #define TARGET __attribute__((target("avx2")))
 #define INLINE TARGET static inline __attribute__((always_inline))
 #define BYTES  16u // of a vector
