@@ -20,13 +20,14 @@ from matplotlib import pyplot
 
 RESULTS = pathlib.Path(__file__).resolve().parent.parent / "results"
 OURS, LIMIT = "#d1495b", "#8d99ae"
+LIMITS = ("no loader", "bare loop")
 THEIRS = ("#1b4965", "#4a8fb9", "#9cc5e0", "#5fa8a0")
 
 
 def colour(side, theirs):
     if side.startswith("feedd"):
         return OURS
-    if side.startswith("no loader"):
+    if side.startswith(LIMITS):
         return LIMIT
     return THEIRS[theirs.index(side) % len(THEIRS)]
 
@@ -43,7 +44,7 @@ def side_of(row, keys):
 def bars(axes, table, draw):
     rows = [row for row in table["rows"] if row.get(draw["y"]) is not None]
     theirs = [side for side in dict.fromkeys(side_of(row, draw["x"]) for row in rows)
-              if not side.startswith(("feedd", "no loader"))]
+              if not side.startswith(("feedd", *LIMITS))]
     values = [row[draw["y"]] for row in rows]
     colours = [colour(side_of(row, draw["x"]), theirs) for row in rows]
     drawn = axes.barh(range(len(rows)), values, color=colours)
@@ -62,7 +63,7 @@ def bars(axes, table, draw):
 
 def lines(axes, table, draw):
     series = dict.fromkeys(row[draw["series"]] for row in table["rows"])
-    theirs = [side for side in series if not side.startswith(("feedd", "no loader"))]
+    theirs = [side for side in series if not side.startswith(("feedd", *LIMITS))]
     ours = 0
     for side in series:
         points = sorted((row[draw["x"]], row[draw["y"]]) for row in table["rows"] if row[draw["series"]] == side)
@@ -97,8 +98,9 @@ def draw_record(record, path):
     used = record["versions"]
     state = " · NOT A RESULT: --quick" if record["quick"] else ""
     figure.suptitle(f"{record['experiment']}: {record['question']}\n", fontsize=9, wrap=True)
-    what = f"{record['date'][:10]} · feedd {used['feedd']} · torch {used['torch']}{state}"
-    figure.supxlabel(f"{where}\n{what}", fontsize=7)
+    known = " · ".join(f"{name} {used[name]}" for name in ("feedd", "torch") if name in used)
+    what = " · ".join(part for part in (record.get("source") or record["date"][:10], known) if part)
+    figure.supxlabel(f"{where}\n{what}{state}", fontsize=7)
     for suffix in (".png", ".svg"):
         figure.savefig(path.with_suffix(suffix), dpi=130, metadata={"Date": None} if suffix == ".svg" else None)
     pyplot.close(figure)

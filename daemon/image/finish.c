@@ -8,61 +8,6 @@
 // Values that are put in order, in the first-level cache, before they are looked up together: several rows as a rule.
 #define BLOCK 6144u
 
-// Values 0..255 as they are, for planes of copied values.
-static void split_plain(const uint8_t *pixels, size_t step, bool mirror, size_t count, uint8_t *to) {
-    if (mirror)
-        for (size_t i = 0; i < count; i++)
-            to[i] = pixels[(count - 1 - i) * step];
-    else
-        for (size_t i = 0; i < count; i++)
-            to[i] = pixels[i * step];
-}
-
-// Four bytes at a time, of which the next pixel overwrites the last one. The first pixel is read, and the last one
-// written, without it: nothing beyond either is touched.
-static void mirror_colours(const uint8_t *pixels, size_t count, uint8_t *to) {
-    const uint8_t *pixel = pixels + 3 * (count - 1);
-    const uint8_t first[4] = {pixel[0], pixel[1], pixel[2]};
-    if (count > 1) {
-        memcpy(to, first, 4);
-        for (to += 3, pixel -= 3; pixel > pixels; to += 3, pixel -= 3)
-            memcpy(to, pixel, 4);
-    }
-    memcpy(to, pixel, 3);
-}
-
-static void mirror_plain(const uint8_t *pixels, uint32_t channels, size_t count, uint8_t *to) {
-    if (channels == 3 && count)
-        mirror_colours(pixels, count, to);
-    else
-        for (size_t i = 0; i < count; i++)
-            to[i] = pixels[count - 1 - i];
-}
-
-// Two loops for each size, so that the elements need not be aligned.
-static void look_up_plain(const uint8_t *table, uint32_t element, const uint8_t *values, size_t count,
-                          uint8_t *to) {
-    if (element == 1)
-        for (size_t i = 0; i < count; i++)
-            to[i] = table[values[i]];
-    else if (element == 2)
-        for (size_t i = 0; i < count; i++)
-            memcpy(to + 2 * i, table + 2 * (size_t)values[i], 2);
-    else
-        for (size_t i = 0; i < count; i++)
-            memcpy(to + 4 * i, table + 4 * (size_t)values[i], 4);
-}
-
-static const struct finish_kernels plain = {"plain", split_plain, mirror_plain, look_up_plain};
-
-static const struct finish_kernels *kernels_of(uint32_t number) {
-#ifdef FINISH_AVX512
-    if (finish_avx512_runs() && number-- == 0)
-        return &finish_avx512;
-#endif
-    return number == 0 ? &plain : NULL;
-}
-
 _Static_assert(BLOCK % 3 == 0, "whole pixels");
 
 struct run {
@@ -86,7 +31,7 @@ static const uint8_t *block_at(const struct run *run, uint32_t y, uint32_t x, si
     return run->from->pixels + y * run->from->stride + (size_t)place * run->from->channels;
 }
 
-// Looks up what is held, in the table of a channel, or each in the table of its own.
+// Looks up what is held, in the table of a channel.
 static void put_values(struct run *run, uint32_t channel) {
     uint32_t element = run->finish->element_bytes;
     if (run->finish->table)
@@ -97,12 +42,15 @@ static void put_values(struct run *run, uint32_t channel) {
     run->held = 0;
 }
 
-static void put_interleaved(struct run *run, uint32_t all) {
-    (void)all;
-    uint32_t element = run->finish->element_bytes, channels = run->from->channels;
-    for (size_t i = 0; i < run->held; i += channels)
-        for (uint32_t channel = 0; channel < channels; channel++, run->to += element)
-            look_up_plain(table_of(run, channel), element, run->values + i + channel, 1, run->to);
+// Looks up whole pixels, each value in the table of its channel.
+static void put_pixels(struct run *run) {
+    uint32_t element = run->finish->element_bytes;
+    if (!run->finish->table || run->same_tables) {
+        put_values(run, 0);
+        return;
+    }
+    run->kernels->look_up_colours(run->finish->table, element, run->values, run->held, run->to);
+    run->to += run->held * element;
     run->held = 0;
 }
 
@@ -122,9 +70,6 @@ static void run_plane(struct run *run, uint32_t channel) {
 
 static void run_interleaved(struct run *run) {
     const struct image *from = run->from;
-    // A table for each channel is looked up value by value.
-    void (*put)(struct run * run, uint32_t channel) =
-        run->finish->table && !run->same_tables ? put_interleaved : put_values;
     for (uint32_t y = 0; y < from->height; y++)
         for (uint32_t x = 0, count; x < from->width; x += count) {
             count = (uint32_t)min_u64((BLOCK - run->held) / from->channels, from->width - x);
@@ -135,9 +80,9 @@ static void run_interleaved(struct run *run) {
                 memcpy(run->values + run->held, pixels, (size_t)count * from->channels);
             run->held += (size_t)count * from->channels;
             if (run->held == BLOCK)
-                put(run, 0);
+                put_pixels(run);
         }
-    put(run, 0);
+    put_pixels(run);
 }
 
 // Interleaved, and as they are: straight into the slot.
@@ -165,7 +110,7 @@ static bool tables_same(const struct image_finish *finish, uint32_t channels) {
 const char *image_finish_run_with(uint32_t number, const struct image_finish *finish,
                                   const struct image *from, void *slot) {
     struct run run; // without its values, which need not be zero
-    run.kernels = kernels_of(number);
+    run.kernels = finish_kernels(number);
     if (!run.kernels)
         return NULL;
     if (!finish->table && !finish->planes) {
@@ -187,4 +132,8 @@ const char *image_finish_run_with(uint32_t number, const struct image_finish *fi
 
 void image_finish_run(const struct image_finish *finish, const struct image *from, void *slot) {
     image_finish_run_with(0, finish, from, slot);
+}
+
+void image_mirror_row(const uint8_t *pixels, uint32_t channels, size_t count, uint8_t *to) {
+    finish_kernels(0)->mirror(pixels, channels, count, to);
 }

@@ -32,4 +32,7 @@ void image_finish_run(const struct image_finish *finish, const struct image *fro
 const char *image_finish_run_with(uint32_t number, const struct image_finish *finish,
                                   const struct image *from, void *slot);
 
+// `count` pixels of 1 or 3 channels, the last one first, to memory that does not overlap them.
+void image_mirror_row(const uint8_t *pixels, uint32_t channels, size_t count, uint8_t *to);
+
 #endif

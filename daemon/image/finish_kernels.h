@@ -1,4 +1,4 @@
-// The inner loops of finishing images. All sets yield the same bits.
+// The inner loops of finishing images, once per instruction set that makes them faster. All sets yield the same bits.
 #ifndef FEEDD_DAEMON_IMAGE_FINISH_KERNELS_H
 #define FEEDD_DAEMON_IMAGE_FINISH_KERNELS_H
 
@@ -12,13 +12,14 @@ struct finish_kernels {
     void (*mirror)(const uint8_t *pixels, uint32_t channels, size_t count, uint8_t *to);
     // Elements of 1, 2 or 4 bytes, at any alignment.
     void (*look_up)(const uint8_t *table, uint32_t element, const uint8_t *values, size_t count, uint8_t *to);
+    // The same of whole pixels of three channels, each of which has a table of its own.
+    void (*look_up_colours)(const uint8_t *tables, uint32_t element, const uint8_t *values, size_t count,
+                            uint8_t *to);
 };
 
-#ifdef __x86_64__
-#define FINISH_AVX512
-extern const struct finish_kernels finish_avx512;
-// Whether this processor has what it needs: AVX-512 with VBMI.
-bool finish_avx512_runs(void);
-#endif
+extern const struct finish_kernels finish_plain;
+
+// The fastest first; NULL after the last one that this processor can run.
+const struct finish_kernels *finish_kernels(uint32_t index);
 
 #endif

@@ -148,13 +148,10 @@ static int resize_part(struct work *work, const struct image_pass *pass, struct 
 
 static void copy_row(const struct image *from, uint32_t y, bool mirrored, uint8_t *to) {
     const uint8_t *row = from->pixels + y * from->stride;
-    if (!mirrored) {
+    if (mirrored)
+        image_mirror_row(row, from->channels, from->width, to);
+    else
         memcpy(to, row, (size_t)from->width * from->channels);
-        return;
-    }
-    for (uint32_t x = from->width; x-- > 0;)
-        for (uint32_t channel = 0; channel < from->channels; channel++)
-            *to++ = row[(size_t)x * from->channels + channel];
 }
 
 static void fill(struct image *image, const uint8_t values[3]) {
