@@ -80,7 +80,8 @@ struct image_steps {
 };
 
 // Reads the image steps that `text` begins with. *rest, in `text`, is the first step that is none, or "" if all are:
-// the value steps that follow (daemon/dataset/transform.h). -EINVAL and a sentence "found ..., wanted ...".
+// the value steps that follow. daemon/dataset/transform.h reads these, and refuses steps on images among them.
+// -EINVAL and a sentence "found ..., wanted ...".
 int image_steps_parse(const char *text, struct image_steps *steps, const char **rest, struct error *error);
 
 // Whether there are any: if not, the transform is one of values alone.
