@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sizes.h"
 #include "daemon/config/config_mix.h"
 #include "daemon/config/config_values.h"
 #include "daemon/config/config_view.h"
@@ -119,10 +120,16 @@ static int check_access(struct dataset_config *dataset, const struct config_line
                          lines->option[DATASET_allow_groups], "allow_groups", error);
 }
 
-// What is kept in memory; half of the machine's is not known here.
+// What is kept in memory; half of the machine's is not known here. With cache = 0, the other settings may stay.
 static int check_cache(const struct config *config, const struct dataset_config *dataset,
                        const struct config_lines *lines, struct error *error) {
+    static const size_t others[] = {DATASET_cache_size, DATASET_cache_path};
     char found[VALUE_TEXT], most[VALUE_TEXT];
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        if (lines->option[others[i]] && !lines->option[DATASET_cache])
+            return config_refuse(error, dataset->file, lines->option[others[i]], dataset,
+                                 config_options[others[i]].key,
+                                 "found without cache, wanted both: cache = SIZE keeps decoded images");
     if (!config->cache_memory || dataset->cache_path || dataset->cache <= config->cache_memory)
         return 0;
     return config_refuse(error, dataset->file, lines->option[DATASET_cache], dataset, "cache",

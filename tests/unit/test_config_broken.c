@@ -185,6 +185,10 @@ static const struct {
      ":3: [feedd] user_view_memory: found \"2G\", wanted at most view_memory, which is 1G"},
     {"[feedd]\ncache_memory = 1G\nuser_cache_memory = 2G\n",
      ":3: [feedd] user_cache_memory: found \"2G\", wanted at most cache_memory, which is 1G"},
+    {"[dataset x]\nformat = folder\npath = y\nfield.a = bytes @ file\ncache_size = 128\n",
+     ":5: [dataset x] cache_size: found without cache, wanted both: cache = SIZE keeps decoded images"},
+    {"[dataset x]\nformat = folder\npath = y\nfield.a = bytes @ file\ncache_path = /d\n",
+     ":5: [dataset x] cache_path: found without cache, wanted both"},
     {"[feedd]\ncache_memory = 1G\n[dataset x]\nformat = folder\npath = y\nfield.a = bytes @ file\ncache = "
      "2G\n",
      ":7: [dataset x] cache: found \"2G\", wanted at most cache_memory, which is 1G, or a cache_path"},
