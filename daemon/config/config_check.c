@@ -1,5 +1,6 @@
 #include "daemon/config/config_check.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -138,6 +139,23 @@ static int check_cache(const struct config *config, const struct dataset_config 
                          value_format_size(config->cache_memory, most));
 }
 
+// A folder whose fields are not said is one of images in classes.
+static int add_fields(struct dataset_config *dataset, const struct config_lines *lines) {
+    static const struct {
+        const char *name, *value;
+    } fields[] = {{"image", "bytes @ file"}, {"label", "i64 @ class"}};
+    if (strcmp(dataset->format, "folder") != 0 || dataset->csv || dataset->field_count)
+        return 0;
+    dataset->fields = calloc(COUNT_OF(fields), sizeof *dataset->fields);
+    for (size_t i = 0; dataset->fields && i < COUNT_OF(fields); i++) {
+        struct config_field *field = &dataset->fields[dataset->field_count++];
+        *field = (struct config_field){strdup(fields[i].name), strdup(fields[i].value), lines->section};
+        if (!field->name || !field->value)
+            return -ENOMEM;
+    }
+    return dataset->fields ? 0 : -ENOMEM;
+}
+
 static int check_dataset(const struct config *config, struct dataset_config *dataset,
                          const struct config_lines *lines, struct error *error) {
     char wanted[DESCRIPTION_TEXT];
@@ -145,6 +163,8 @@ static int check_dataset(const struct config *config, struct dataset_config *dat
         return config_refuse(error, dataset->file, lines->section, dataset, "format",
                              "found nothing, wanted %s",
                              option_describe(&config_options[DATASET_format], wanted));
+    if (add_fields(dataset, lines))
+        return error_set(error, -ENOMEM, "%s: out of memory", dataset->file);
     for (size_t i = 0; i < CONFIG_OPTIONS; i++) {
         const struct config_option *option = &config_options[i];
         int err = option->section == SECTION_DATASET ? check_option(option, dataset, lines, error) : 0;
