@@ -42,6 +42,8 @@ enum image_step_kind {
 #define IMAGE_STEPS_FAST   2u // ... decode fast
 #define IMAGE_STEPS_EXIF   4u // ... decode exif
 #define IMAGE_STEPS_GPU    8u // ... decode gpu
+#define IMAGE_STEPS_LABELS                                                                                   \
+    16u // of an encoded mask without `gray` or `rgb`: its pixels are numbers, not levels
 
 // Which of a step's values is what.
 #define IMAGE_VALUE_CHANCE  0u // of flip, vertical_flip, grayscale and erase: 0 to 1
