@@ -26,7 +26,7 @@ WERROR   ?=
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-7s %s\n' '$(1)' '$(2)')
 
-PKGS_DAEMON := liburing libuv inih libprotobuf-c libxxhash liblz4 libzstd libjpeg libpng libwebp zlib
+PKGS_DAEMON := liburing libuv libprotobuf-c libxxhash liblz4 libzstd libjpeg libpng libwebp zlib
 PKGS_CLIENT := libprotobuf-c
 PKGS_CTL    := jansson ncursesw tinfo libxxhash libpng zlib liblz4 libzstd
 PKGS_EXPORTER := libmicrohttpd

@@ -13,7 +13,11 @@
 #include "daemon/config/config.h"
 #include "daemon/source/source.h"
 #include "daemon/supervisor/datasets.h"
+#include "daemon/supervisor/feeds/cache_room.h"
 #include "gpu/gpu.h"
+#include "shm/sample_cache.h"
+
+#define OTHER_USER ((uid_t)-1) // than root and the daemon's own
 
 static bool is_member(gid_t group) {
     gid_t groups[1024];
@@ -57,6 +61,32 @@ static int check_socket(const char *path, struct error *error) {
     return 0;
 }
 
+// Of a folder that is missing, a running daemon only says so in its log, and has images decoded each time.
+static int check_cache_folder(const struct dataset_config *config, const char *folder, struct error *error) {
+    char obstacle[300];
+    struct stat status;
+    int err = 0;
+    if (access_obstacle(folder, W_OK, obstacle, sizeof obstacle))
+        err = error_set(error, -EACCES, "%s", obstacle);
+    else if (stat(folder, &status) != 0)
+        err = error_set(error, -errno, "the folder %s cannot be used: %m", folder);
+    else if (!S_ISDIR(status.st_mode))
+        err = error_set(error, -ENOTDIR, "%s is not a folder", folder);
+    if (err)
+        error_prefix(error, "%s:%u: [%s %s] cache_path", config->file, config->line, config_kind(config),
+                     config->name);
+    return err;
+}
+
+static int check_cache_folders(const struct config *config, struct dataset *const *datasets,
+                               struct error *error) {
+    int err = 0;
+    for (size_t i = 0; i < config->dataset_count && !err; i++)
+        if (datasets[i]->cache_path && !datasets[i]->of)
+            err = check_cache_folder(&config->datasets[i], datasets[i]->cache_path, error);
+    return err;
+}
+
 // As errors of the text do, although the text is right and the machine is not as it says. Returns `err`.
 static int name_option(const struct config *config, uint32_t line, const char *key, int err,
                        struct error *error) {
@@ -67,10 +97,31 @@ static int name_option(const struct config *config, uint32_t line, const char *k
     return err;
 }
 
+// A cache that has no room even when it is the only one. Its feeds decode each time.
+static void warn_of_cache(const struct config *config, const struct dataset *dataset) {
+    const struct dataset_layout *layout = dataset->layout;
+    const struct cache_usage none = {0};
+    struct sample_cache_plan plan;
+    struct error error = {0};
+    if (dataset->of || !layout->cache.bytes ||
+        !sample_cache_plan(&plan, dataset_cache_entries(layout), layout->cache.bytes, dataset->cache_path))
+        return;
+    if (cache_room_check(config, geteuid(), plan.memory_bytes, none, &error))
+        printf("    warning: every image is decoded each time, because there is no room for the cache: %s\n",
+               error.text);
+    else if (cache_room_check(config, OTHER_USER, plan.memory_bytes, none, &error))
+        printf(
+            "    warning: for users other than root and the daemon's own, every image is decoded each time, "
+            "because there is no room for the cache: %s\n",
+            error.text);
+}
+
 static void print(const struct config *config, struct dataset *const *datasets, const char *user) {
     char gpus[512], as[128] = "";
-    for (size_t i = 0; i < config->dataset_count; i++)
+    for (size_t i = 0; i < config->dataset_count; i++) {
         dataset_print(stdout, datasets[i]);
+        warn_of_cache(config, datasets[i]);
+    }
     gpu_describe((uint32_t)config->simulated_gpus, gpus, sizeof gpus);
     printf("delivery to GPUs: %s\n", gpus);
     if (user)
@@ -89,6 +140,8 @@ static int check_loaded(const struct config *config, const char *user, struct er
                           check_group(config->socket_group, error), error);
     if (!err)
         err = name_option(config, config->socket_line, "socket", check_socket(config->socket, error), error);
+    if (!err)
+        err = check_cache_folders(config, datasets, error);
     if (!err)
         print(config, datasets, user);
     datasets_close(datasets, config->dataset_count, NULL);

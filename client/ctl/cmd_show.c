@@ -1,5 +1,7 @@
-// Every sample comes from a private feed that begins at it. Such a feed is rank 0 of so many that no other sample is
-// read: if one nearby cannot be, that must not fail the feed. The daemon keeps the ring for the next one.
+// Samples come from private feeds. One that is asked for by itself has a feed that begins at it, as rank 0 of so many
+// that no other sample is read: if one nearby cannot be, that must not fail the feed. Samples in a row share a feed. If
+// that fails, because it also reads ahead of what it delivers, the next sample comes from a feed of its own, which says
+// whether it can be read, and those behind it share another one. The daemon keeps the ring for the next feed.
 #include "client/ctl/cmd_show.h"
 
 #include <inttypes.h>
@@ -267,9 +269,12 @@ static int show_batch(struct showing *showing, const struct feed_batch *batch, u
     return err;
 }
 
-static int take_sample(struct showing *showing, struct feed *feed, uint64_t sample, struct error *error) {
+// *failed: the feed did, and not this command.
+static int take_sample(struct showing *showing, struct feed *feed, uint64_t sample, bool *failed,
+                       struct error *error) {
     struct feed_batch batch;
     int got = feed_next(feed, &batch, -1);
+    *failed = got < 0;
     if (got < 0)
         return error_set(error, got, "%s", feed_strerror(feed));
     if (got && batch.count == 0 && batch.skipped) {
@@ -290,7 +295,8 @@ static int take_sample(struct showing *showing, struct feed *feed, uint64_t samp
     return released < 0 && !err ? error_set(error, released, "%s", feed_strerror(feed)) : err;
 }
 
-static int show_sample(struct showing *showing, uint64_t sample, struct error *error) {
+static int open_feed(struct showing *showing, uint64_t sample, uint64_t ranks, struct feed **feed,
+                     struct error *error) {
     char token[RESUME_TOKEN_BYTES];
     struct resume_token place = {.version = showing->order,
                                  .fingerprint = showing->fingerprint,
@@ -301,7 +307,7 @@ static int show_sample(struct showing *showing, uint64_t sample, struct error *e
         .socket = showing->ctl->socket,
         .dataset = showing->options.dataset,
         .batch_size = 1,
-        .world_size = (uint32_t)max_u64(1, min_u64(showing->samples, RANKS_MOST)),
+        .world_size = (uint32_t)max_u64(1, min_u64(ranks, RANKS_MOST)),
         .local_world_size = 1,
         .shuffle = showing->options.shuffle,
         .seed = showing->options.seed,
@@ -313,15 +319,39 @@ static int show_sample(struct showing *showing, uint64_t sample, struct error *e
         .reconnect_timeout_ms = -1,
     };
     resume_token_format(&place, token);
-    struct feed *feed = NULL;
-    int err = feed_open(&feed, &options);
+    int err = feed_open(feed, &options);
     if (err)
-        error_set(error, err, "%s", feed_strerror(feed));
-    if (!err)
-        err = choose_fields(showing, feed_describe(feed), error);
-    if (!err)
-        err = take_sample(showing, feed, sample, error);
+        return error_set(error, err, "%s", feed_strerror(*feed));
+    return choose_fields(showing, feed_describe(*feed), error);
+}
+
+// `count` samples in a row. *done: how many of them have been shown, or left out.
+static int show_row(struct showing *showing, const uint64_t *samples, size_t count, size_t *done,
+                    bool *failed, struct error *error) {
+    struct feed *feed = NULL;
+    int err = open_feed(showing, samples[0], count > 1 ? 1 : showing->samples, &feed, error);
+    *failed = false;
+    for (*done = 0; *done < count && !err; *done += !err)
+        err = take_sample(showing, feed, samples[*done], failed, error);
     feed_close(feed);
+    return err;
+}
+
+static int show_all(struct showing *showing, struct error *error) {
+    const struct show_options *options = &showing->options;
+    int err = 0;
+    bool failed = false; // the feed from which the next sample was to come, with others
+    for (size_t i = 0, done; i < options->sample_count && !err; i += done) {
+        const uint64_t *samples = &options->samples[i];
+        size_t row = 1;
+        while (!failed && i + row < options->sample_count && samples[row] == samples[row - 1] + 1)
+            row++;
+        err = show_row(showing, samples, row, &done, &failed, error);
+        if (!failed || row == 1)
+            continue;
+        *error = (struct error){0};
+        err = 0;
+    }
     return err;
 }
 
@@ -345,8 +375,8 @@ static int show_samples(struct showing *showing, struct error *error) {
     int err = find_dataset(showing, error);
     if (!err)
         err = choose_samples(showing, error);
-    for (size_t i = 0; i < showing->options.sample_count && !err; i++)
-        err = show_sample(showing, showing->options.samples[i], error);
+    if (!err)
+        err = show_all(showing, error);
     return err ? err : write_sheets(showing, error);
 }
 

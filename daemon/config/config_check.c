@@ -1,8 +1,10 @@
 #include "daemon/config/config_check.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sizes.h"
 #include "daemon/config/config_mix.h"
 #include "daemon/config/config_values.h"
 #include "daemon/config/config_view.h"
@@ -119,16 +121,39 @@ static int check_access(struct dataset_config *dataset, const struct config_line
                          lines->option[DATASET_allow_groups], "allow_groups", error);
 }
 
-// What is kept in memory; half of the machine's is not known here.
+// What is kept in memory; half of the machine's is not known here. With cache = 0, the other settings may stay.
 static int check_cache(const struct config *config, const struct dataset_config *dataset,
                        const struct config_lines *lines, struct error *error) {
+    static const size_t others[] = {DATASET_cache_size, DATASET_cache_path};
     char found[VALUE_TEXT], most[VALUE_TEXT];
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        if (lines->option[others[i]] && !lines->option[DATASET_cache])
+            return config_refuse(error, dataset->file, lines->option[others[i]], dataset,
+                                 config_options[others[i]].key,
+                                 "found without cache, wanted both: cache = SIZE keeps decoded images");
     if (!config->cache_memory || dataset->cache_path || dataset->cache <= config->cache_memory)
         return 0;
     return config_refuse(error, dataset->file, lines->option[DATASET_cache], dataset, "cache",
                          "found \"%s\", wanted at most cache_memory, which is %s, or a cache_path",
                          value_format_size(dataset->cache, found),
                          value_format_size(config->cache_memory, most));
+}
+
+// A folder whose fields are not said is one of images in classes.
+static int add_fields(struct dataset_config *dataset, const struct config_lines *lines) {
+    static const struct {
+        const char *name, *value;
+    } fields[] = {{"image", "bytes @ file"}, {"label", "i64 @ class"}};
+    if (strcmp(dataset->format, "folder") != 0 || dataset->csv || dataset->field_count)
+        return 0;
+    dataset->fields = calloc(COUNT_OF(fields), sizeof *dataset->fields);
+    for (size_t i = 0; dataset->fields && i < COUNT_OF(fields); i++) {
+        struct config_field *field = &dataset->fields[dataset->field_count++];
+        *field = (struct config_field){strdup(fields[i].name), strdup(fields[i].value), lines->section};
+        if (!field->name || !field->value)
+            return -ENOMEM;
+    }
+    return dataset->fields ? 0 : -ENOMEM;
 }
 
 static int check_dataset(const struct config *config, struct dataset_config *dataset,
@@ -138,6 +163,8 @@ static int check_dataset(const struct config *config, struct dataset_config *dat
         return config_refuse(error, dataset->file, lines->section, dataset, "format",
                              "found nothing, wanted %s",
                              option_describe(&config_options[DATASET_format], wanted));
+    if (add_fields(dataset, lines))
+        return error_set(error, -ENOMEM, "%s: out of memory", dataset->file);
     for (size_t i = 0; i < CONFIG_OPTIONS; i++) {
         const struct config_option *option = &config_options[i];
         int err = option->section == SECTION_DATASET ? check_option(option, dataset, lines, error) : 0;

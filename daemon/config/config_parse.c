@@ -1,8 +1,5 @@
-// libinih splits lines into keys and values. It gets the lines one by one, so that line numbers are known, nothing is
-// cut at its line limit, and no line continues another.
 #include "daemon/config/config_parse.h"
 
-#include <ini.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -10,6 +7,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/sizes.h"
+#include "daemon/config/config_reader.h"
 #include "daemon/config/config_values.h"
 #include "proto/limits.h"
 #include "shm/layout.h"
@@ -18,11 +16,7 @@ struct parser {
     struct config *config;
     const struct config_text *from;
     struct error *error;
-    const char *text;
-    const char *next; // what has not been read yet
-    uint32_t line;
-    uint32_t failed_line; // 0: none
-    int failed;
+    struct config_reader reader;
     enum config_section section;
     struct config_lines *lines; // [feedd], then one per dataset
 };
@@ -37,25 +31,21 @@ static struct config_lines *current_lines(const struct parser *parser) {
     return &parser->lines[parser->section >= SECTION_DATASET ? parser->config->dataset_count : 0];
 }
 
-static int fail(struct parser *parser, int code) {
-    if (!parser->failed) {
-        parser->failed = code;
-        parser->failed_line = parser->line;
-    }
-    return code;
-}
-
-static int out_of_memory(struct parser *parser) {
-    return fail(parser, error_set(parser->error, -ENOMEM, "%s: out of memory", parser->from->file));
+static int out_of_memory(const struct parser *parser) {
+    return error_set(parser->error, -ENOMEM, "%s: out of memory", parser->from->file);
 }
 
 // Refuses the line being read. `key` may be NULL; before the first section, none is named.
 #define REFUSE_LINE(parser, ...)                                                                             \
-    fail(parser, (error_set((parser)->error, -EINVAL, __VA_ARGS__),                                          \
-                  error_prefix((parser)->error, "%s:%u", (parser)->from->file, (parser)->line), -EINVAL))
+    (error_set((parser)->error, -EINVAL, __VA_ARGS__),                                                       \
+     error_prefix((parser)->error, "%s:%u", (parser)->from->file, (parser)->reader.line))
 #define REFUSE(parser, key, ...)                                                                             \
-    fail(parser, config_refuse((parser)->error, (parser)->from->file, (parser)->line,                        \
-                               current_dataset(parser), key, __VA_ARGS__))
+    config_refuse((parser)->error, (parser)->from->file, (parser)->reader.line, current_dataset(parser),     \
+                  key, __VA_ARGS__)
+
+// Long texts are quoted in part, so that what is wanted has room in the sentence. For "%.*s%s".
+#define MOST_QUOTED  200
+#define QUOTED(text) MOST_QUOTED, text, strlen(text) > MOST_QUOTED ? "..." : ""
 
 #define SECTIONS "[feedd], [dataset NAME], [view NAME] or [mix NAME]"
 
@@ -72,7 +62,7 @@ static int begin_feedd(struct parser *parser) {
     if (parser->lines[0].section)
         return REFUSE(parser, NULL, "found a second time, wanted once; the first one is on line %u",
                       parser->lines[0].section);
-    parser->lines[0].section = parser->line;
+    parser->lines[0].section = parser->reader.line;
     return 0;
 }
 
@@ -101,7 +91,7 @@ static int begin_dataset(struct parser *parser, enum config_section section, con
         return out_of_memory(parser);
     config->datasets = datasets;
     struct dataset_config *dataset = &datasets[count - 1];
-    *dataset = (struct dataset_config){.line = parser->line,
+    *dataset = (struct dataset_config){.line = parser->reader.line,
                                        .file = parser->from->file,
                                        .folder = parser->from->folder,
                                        .view = section == SECTION_VIEW,
@@ -110,19 +100,20 @@ static int begin_dataset(struct parser *parser, enum config_section section, con
     dataset->name = strdup(name);
     if (!dataset->name)
         return out_of_memory(parser);
-    lines[count] = (struct config_lines){.section = parser->line};
+    lines[count] = (struct config_lines){.section = parser->reader.line};
     config->dataset_count = count;
     parser->section = section;
     return option_store_defaults(section, dataset) ? out_of_memory(parser) : 0;
 }
 
-// `line` is "[...": sections without keys are sections too, and libinih does not report them.
+// `line` is "[...".
 static int begin_section(struct parser *parser, const char *line) {
     static const char blank[] = " \t\r";
     const char *end = strchr(line, ']');
     const char *rest = end ? end + 1 + strspn(end + 1, blank) : "";
     if (!end || (*rest && *rest != ';' && *rest != '#'))
-        return REFUSE_LINE(parser, "found \"%s\", wanted " SECTIONS " and nothing after it", line);
+        return REFUSE_LINE(parser, "found \"%.*s%s\", wanted " SECTIONS " and nothing after it",
+                           QUOTED(line));
     char name[256];
     const char *start = line + 1 + strspn(line + 1, blank);
     size_t length = (size_t)(end - start);
@@ -139,47 +130,6 @@ static int begin_section(struct parser *parser, const char *line) {
     if (word == strlen("mix") && memcmp(name, "mix", word) == 0)
         return begin_dataset(parser, SECTION_MIX, name + word + strspn(name + word, blank));
     return REFUSE_LINE(parser, "found section [%s], wanted " SECTIONS, name);
-}
-
-static int check_line(struct parser *parser, const char *line, size_t length, size_t most) {
-    if (length > most)
-        return REFUSE_LINE(parser,
-                           "found a line of %zu bytes, wanted at most %zu; a relative path or a symbolic link"
-                           " shortens a long path",
-                           length, most);
-    for (size_t i = 0; i < length; i++)
-        if ((unsigned char)line[i] < ' ' && line[i] != '\t' && !(line[i] == '\r' && i + 1 == length))
-            return REFUSE_LINE(parser, "found the control character 0x%02x, wanted text",
-                               (unsigned char)line[i]);
-    return 0;
-}
-
-// Gives libinih the next line, without its indentation: an indented line would be joined to the previous one.
-static char *read_line(char *line, int room, void *user) {
-    struct parser *parser = user;
-    if (parser->failed || *parser->next == '\0')
-        return NULL;
-    parser->line++;
-    size_t length = strcspn(parser->next, "\n");
-    const char *start = parser->next;
-    parser->next += length + (start[length] == '\n');
-    size_t indent = strspn(start, " \t");
-    indent = indent < length ? indent : length;
-    start += indent;
-    length -= indent;
-    if (length == 0 || *start == ';' || *start == '#') {
-        snprintf(line, (size_t)room, "\n");
-        return line;
-    }
-    if (check_line(parser, start, length, (size_t)room - 3)) // the line's end and NUL, as ini.h says
-        return NULL;
-    snprintf(line, (size_t)room, "%.*s\n", (int)length, start);
-    if (*line == '[') {
-        line[strcspn(line, "\r\n")] = '\0';
-        if (begin_section(parser, line))
-            return NULL;
-    }
-    return line;
 }
 
 // `option` is one of type FIELDS, and `name` the part of `key` after its dot.
@@ -209,7 +159,7 @@ static int add_field(struct parser *parser, const struct config_option *option, 
         return out_of_memory(parser);
     *list = fields;
     struct config_field *field = &fields[*count];
-    *field = (struct config_field){strdup(name), strdup(value), parser->line};
+    *field = (struct config_field){strdup(name), strdup(value), parser->reader.line};
     ++*count;
     return field->name && field->value ? 0 : out_of_memory(parser);
 }
@@ -232,8 +182,8 @@ static int refuse_value(struct parser *parser, const struct config_option *optio
     uint64_t place;
     const char *near = option == &config_options[DATASET_dtype] ? dtype_nearest(value) : NULL;
     if (near && value_parse_choice(near, option->unit, &place))
-        return REFUSE(parser, key, "unknown dtype \"%s\"; perhaps you mean \"%s\"", value, near);
-    return REFUSE(parser, key, "found \"%s\", wanted %s", value, option_describe(option, wanted));
+        return REFUSE(parser, key, "unknown dtype \"%.*s%s\"; perhaps you mean \"%s\"", QUOTED(value), near);
+    return REFUSE(parser, key, "found \"%.*s%s\", wanted %s", QUOTED(value), option_describe(option, wanted));
 }
 
 static int set_option(struct parser *parser, const char *key, const char *value) {
@@ -243,7 +193,7 @@ static int set_option(struct parser *parser, const char *key, const char *value)
     uint32_t *line = &current_lines(parser)->option[option - config_options];
     if (*line)
         return REFUSE(parser, key, "found a second time, wanted once; the first one is on line %u", *line);
-    *line = parser->line;
+    *line = parser->reader.line;
     void *base = current_dataset(parser);
     int err = option_store(option, base ? base : parser->config, value);
     if (err == -ENOMEM)
@@ -256,11 +206,14 @@ static int take_pair(struct parser *parser, const char *key, const char *value) 
         return REFUSE_LINE(parser, "%s: found before any section, wanted " SECTIONS " above it", key);
     if (*key == '\0')
         return REFUSE_LINE(parser, "found a value without a key, wanted KEY = VALUE");
+    if (strlen(key) > MOST_QUOTED)
+        return REFUSE_LINE(parser, "found a key of %zu bytes, wanted at most %d", strlen(key), MOST_QUOTED);
     if (*value == '"' || *value == '\'')
-        return REFUSE(parser, key, "found %s, wanted the value without quotation marks", value);
+        return REFUSE(parser, key, "found %.*s%s, wanted the value without quotation marks", QUOTED(value));
     if (strstr(value, " #") || strstr(value, "\t#"))
         return REFUSE(parser, key,
-                      "found \"%s\", wanted nothing after the value (a comment there begins with ;)", value);
+                      "found \"%.*s%s\", wanted nothing after the value (a comment there begins with ;)",
+                      QUOTED(value));
     const char *name;
     const struct config_option *named = option_find_named(parser->section, key, &name);
     if (named)
@@ -268,44 +221,47 @@ static int take_pair(struct parser *parser, const char *key, const char *value) 
     return set_option(parser, key, value);
 }
 
-// libinih's handler: nonzero is success. Builds of it differ in whether sections are reported (no key) and
-// keys without a value (no value).
-static int handle_pair(void *user, const char *section, const char *key, const char *value) {
-    (void)section; // cut to 50 bytes there; `parser` knows it in full
-    struct parser *parser = user;
-    if (parser->failed)
-        return 0;
-    if (!key)
-        return 1;
-    return value && take_pair(parser, key, value) == 0;
-}
-
-// libinih found a line that is not a pair.
-static int refuse_no_pair(const struct parser *parser, int line) {
-    const char *text = parser->text;
-    for (int i = 1; i < line; i++)
-        text += strcspn(text, "\n") + 1;
-    return error_set(parser->error, -EINVAL, "%s:%d: found \"%.*s\", wanted KEY = VALUE, " SECTIONS,
-                     parser->from->file, line, (int)strcspn(text, "\r\n"), text);
+static int take_item(struct parser *parser, enum config_item item) {
+    const struct config_reader *reader = &parser->reader;
+    switch (item) {
+    case CONFIG_ITEM_SECTION:
+        return begin_section(parser, reader->text);
+    case CONFIG_ITEM_PAIR:
+        return take_pair(parser, reader->text, reader->value);
+    case CONFIG_ITEM_LONG_LINE:
+        return REFUSE_LINE(parser, "found a line of %zu bytes, wanted at most %u", reader->bytes,
+                           CONFIG_MAX_LINE);
+    case CONFIG_ITEM_CONTROL_BYTE:
+        return REFUSE_LINE(parser, "found the control character 0x%02zx, wanted text", reader->bytes);
+    case CONFIG_ITEM_WRONG:
+        return REFUSE_LINE(parser,
+                           "found \"%.*s%s\", wanted KEY = VALUE, " SECTIONS
+                           ", or an indented line that continues the value above it",
+                           QUOTED(reader->text));
+    case CONFIG_ITEM_END:
+        break;
+    }
+    return 0;
 }
 
 int config_parse(struct config *config, const struct config_text *from, struct config_lines **lines,
                  struct error *error) {
     static const char byte_order_mark[] = "\xef\xbb\xbf";
-    const char *text = from->text;
+    char *text = from->text;
     if (strncmp(text, byte_order_mark, strlen(byte_order_mark)) == 0)
         text += strlen(byte_order_mark);
-    struct parser parser = {
-        .config = config, .from = from, .error = error, .text = text, .next = text, .lines = *lines};
+    struct parser parser = {.config = config, .from = from, .error = error, .lines = *lines};
     if (!parser.lines)
         parser.lines = calloc(1, sizeof *parser.lines);
     if (!parser.lines)
         return out_of_memory(&parser);
-    int line = ini_parse_stream(read_line, &parser, handle_pair, &parser);
+    config_reader_begin(&parser.reader, text);
+    enum config_item item;
+    int err;
+    do {
+        item = config_reader_next(&parser.reader);
+        err = take_item(&parser, item);
+    } while (!err && item != CONFIG_ITEM_END);
     *lines = parser.lines;
-    if (line < 0)
-        return out_of_memory(&parser);
-    if (line > 0 && (!parser.failed || (uint32_t)line < parser.failed_line))
-        return refuse_no_pair(&parser, line);
-    return parser.failed;
+    return err;
 }

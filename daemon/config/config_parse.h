@@ -5,11 +5,12 @@
 #include "base/error.h"
 #include "daemon/config/config_check.h"
 
-// One file of a configuration. The strings last as long as the configuration, except for the text.
+// One file of a configuration. The strings last as long as the configuration, except for the text, which
+// is changed while it is read.
 struct config_text {
     const char *file;
     const char *folder;
-    const char *text;
+    char *text;
     bool included; // by another one: it has no [feedd]
 };
 

@@ -4,15 +4,18 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/names.h"
 #include "base/sizes.h"
 #include "base/step_reader.h"
+#include "daemon/image/step_rules.h"
 
 #define STEP_NAMES                                                                                           \
     "cast, layout, scale, shift, mean, std or standardise, or a step on images (docs/images.md)"
 #define MOST_CHANNELS 4u // of what is taken for an image
+#define KNOWN_STEPS   32u
 
 struct reading {
-    struct step_reader words;
+    struct step_reader words, first; // the step that is read, and the first one
     struct error *error;
 };
 
@@ -98,9 +101,42 @@ static int read_layout(struct reading *reading, struct transform *transform) {
     return 0;
 }
 
+// A step on images after one on values, or a step that does not exist.
+static int refuse_step(const struct reading *reading, bool on_images) {
+    const char *known[KNOWN_STEPS], *name;
+    char word[NAME_LENGTH_MAX + 1];
+    size_t count = 0;
+    if (on_images)
+        return REFUSE(reading,
+                      "found \"%.*s\", wanted it before \"%.*s\", because steps on images come first",
+                      STEP(reading), reading->first.length, reading->first.step);
+    for (size_t i = 0; i < COUNT_OF(steps); i++)
+        known[count++] = steps[i].name;
+    known[count++] = "cast";
+    known[count++] = "layout";
+    for (size_t i = 0; count < KNOWN_STEPS && (name = image_step_known(i)); i++)
+        known[count++] = name;
+    snprintf(word, sizeof word, "%.*s", WORD(reading));
+    name = name_nearest(word, known, count);
+    if (name)
+        return REFUSE(reading, "found \"%.*s\", which is not a step; perhaps you mean \"%s\"", STEP(reading),
+                      name);
+    return REFUSE(reading, "found \"%.*s\", wanted " STEP_NAMES, STEP(reading));
+}
+
+static bool is_on_images(const struct step_reader *words) {
+    const char *name;
+    for (size_t i = 0; (name = image_step_known(i)); i++)
+        if (step_reader_is(words, name))
+            return true;
+    return false;
+}
+
 static int read_step(struct reading *reading, struct transform *transform) {
     if (!step_reader_word(&reading->words))
         return REFUSE(reading, "found \"\" between commas or after the last one, wanted " STEP_NAMES);
+    if (is_on_images(&reading->words))
+        return refuse_step(reading, true);
     if (step_reader_is(&reading->words, "cast"))
         return read_cast(reading, transform);
     if (step_reader_is(&reading->words, "layout"))
@@ -119,7 +155,7 @@ static int read_step(struct reading *reading, struct transform *transform) {
         step->kind = steps[i].kind;
         return read_values(reading, step, i);
     }
-    return REFUSE(reading, "found \"%.*s\", wanted " STEP_NAMES, STEP(reading));
+    return refuse_step(reading, false);
 }
 
 int transform_parse(const char *text, struct transform *transform, struct error *error) {
@@ -128,6 +164,7 @@ int transform_parse(const char *text, struct transform *transform, struct error 
     if (*text == '\0')
         return 0;
     step_reader_begin(&reading.words, text);
+    reading.first = reading.words;
     int err;
     do
         err = read_step(&reading, transform);

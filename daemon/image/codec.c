@@ -129,6 +129,7 @@ static int make_cut(const struct image_request *request, struct image_cut *cut, 
         .width = header->width,
         .height = header->height,
         .channels = request->channels,
+        .labels = request->labels && request->channels == 1,
         .rect = image_rect_stored(orientation, request->rect, header->width, header->height),
         .eighths = choose_eighths(request),
     };

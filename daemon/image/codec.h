@@ -7,6 +7,9 @@
 // 16-bit colour keeps its upper 8 bits. "L" is (19595 R + 38470 G + 7471 B + 32768) / 65536. Colour profiles and
 // gamma are ignored.
 //
+// Of labels, what differs from "L": the indices of a PNG with a palette, as NumPy has them of Pillow's mode P; and a
+// grey PNG of 16 bits is refused (-EBADMSG) if a pixel of the rectangle is above 255.
+//
 // Bytes that end too early are an error, whichever rectangle is wanted: an image without its end is decoded as a whole,
 // and one with it only as far as the rectangle needs, so that damage below the rectangle may not be found. Of what is
 // decoded, whatever the library calls an error is one. What it calls a warning (JPEG: damaged entropy-coded data,
@@ -50,6 +53,7 @@ void image_decoder_close(struct image_decoder *decoder); // NULL is fine
 struct image_request {
     struct image_header header; // of the same bytes; a decode of others fails
     uint32_t channels;          // 1 or 3 are wanted
+    bool labels;                // of 1 channel: pixels are numbers
     bool oriented;              // EXIF's orientation is applied, and `rect` is in the oriented image
     struct image_rect rect;     // the pixels that are needed: not empty, within the image
     // With `decode fast`, JPEG is decoded at n/8 of its size, for the smallest n of 1, 2, 4 and 8 with which `rect`

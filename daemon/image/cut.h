@@ -11,6 +11,7 @@
 struct image_cut {
     uint32_t width, height; // of the image, as its header must say
     uint32_t channels;
+    bool labels;
     struct image_rect rect; // within the image
     uint32_t eighths;       // JPEG: the scale; 8 otherwise
 };

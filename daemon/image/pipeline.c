@@ -82,6 +82,7 @@ static int decode(struct work *work, struct image_rect rect, uint32_t fast_width
     const struct image_request request = {
         .header = work->header,
         .channels = pipeline->steps->channels,
+        .labels = pipeline->steps->flags & IMAGE_STEPS_LABELS,
         .oriented = pipeline->steps->flags & IMAGE_STEPS_EXIF,
         .rect = all ? whole : rect,
         .fast_width = fast_width,

@@ -16,7 +16,7 @@ struct png {
     png_infop info;
     struct image_arena *arena; // NULL: memory of the C library
     uint32_t width, height;
-    bool grey;    // as stored
+    bool grey;    // as stored: levels of grey, or indices
     bool clipped; // 16-bit grey without transparency, of which Pillow makes 8 bits so
     const uint8_t *bytes;
     size_t left;
@@ -81,10 +81,12 @@ static int read_header(struct png *png) {
 // Has the library make grey or coloured pixels of 8 bits, or of 16 if they are clipped afterwards.
 static void choose_pixels(struct png *png) {
     const int type = png_get_color_type(png->library, png->info);
-    png->grey = !(type & PNG_COLOR_MASK_COLOR);
+    const bool indices = type == PNG_COLOR_TYPE_PALETTE && png->cut->labels;
+    png->grey = !(type & PNG_COLOR_MASK_COLOR) || indices;
     png->clipped = type == PNG_COLOR_TYPE_GRAY && png_get_bit_depth(png->library, png->info) == 16;
     png_set_packing(png->library);
-    png_set_expand(png->library);
+    if (!indices)
+        png_set_expand(png->library);
     png_set_strip_alpha(png->library);
     if (!png->clipped)
         png_set_strip_16(png->library);
@@ -109,15 +111,30 @@ static void read_rows(struct png *png, int passes) {
     }
 }
 
-static void convert(const struct png *png) {
+// Labels that 8 bits cannot hold; `row` is of big-endian samples.
+static int check_labels(const struct png *png, const uint8_t *row) {
+    const struct image_rect *rect = &png->cut->rect;
+    for (uint32_t x = rect->x; x < rect->x + rect->width; x++)
+        if (row[2 * (size_t)x])
+            return error_set(png->error, -EBADMSG,
+                             "its 16-bit mask has a pixel of %u, wanted at most 255 (8 bits)",
+                             row[2 * (size_t)x] << 8 | row[2 * (size_t)x + 1]);
+    return 0;
+}
+
+static int convert(const struct png *png) {
     const struct image *pixels = png->pixels;
     for (uint32_t row = 0; row < pixels->height; row++) {
         uint8_t *begin = pixels->pixels + row * pixels->stride;
+        int err = png->clipped && png->cut->labels ? check_labels(png, begin) : 0;
+        if (err)
+            return err;
         if (png->clipped)
             image_row_clip_16(begin, (size_t)pixels->width * pixels->channels);
         if (!png->grey && pixels->channels == 1)
             image_row_rgb_to_grey(begin, pixels->width);
     }
+    return 0;
 }
 
 static int decode(struct png *png) {
@@ -138,10 +155,10 @@ static int decode(struct png *png) {
     if (passes > 1) // the library merges pixels into what is there
         memset(png->pixels->pixels, 0, png->pixels->stride * cut->rect.height);
     read_rows(png, passes);
-    convert(png);
+    err = convert(png);
     png->pixels->pixels += (size_t)cut->rect.x * cut->channels;
     png->pixels->width = cut->rect.width;
-    return 0;
+    return err;
 }
 
 // An error of the library leaves `body` from anywhere.

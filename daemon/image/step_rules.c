@@ -53,6 +53,14 @@ const char *image_step_name(uint32_t kind) {
     return "decode";
 }
 
+const char *image_step_known(size_t i) {
+    static const char *const others[] = {"decode", "with"};
+    if (i < COUNT_OF(rules))
+        return rules[i].name;
+    i -= COUNT_OF(rules);
+    return i < COUNT_OF(others) ? others[i] : NULL;
+}
+
 void image_step_defaults(struct image_step *step) {
     static const float crops[] = {0.08f, 1, 3.0f / 4, 4.0f / 3}, erasures[] = {0.02f, 0.33f, 0.3f, 3.3f};
     if (step->kind == IMAGE_FLIP || step->kind == IMAGE_VERTICAL_FLIP)

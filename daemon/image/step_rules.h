@@ -46,6 +46,9 @@ extern const struct form_rule image_forms[]; // by enum form
 // The step of the name that is the reader's last word, or NULL.
 const struct step_rule *image_step_rule(const struct step_reader *words);
 
+// The name of a step on images, decode and with among them, for i from 0 on; NULL behind the last one.
+const char *image_step_known(size_t i);
+
 // Sets what torchvision has where nothing is written.
 void image_step_defaults(struct image_step *step);
 

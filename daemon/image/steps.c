@@ -278,19 +278,6 @@ static int read_any(struct reading *reading, bool *done) {
     return rule ? read_step(reading, rule) : 0;
 }
 
-// What follows steps on values may not be one on images.
-static int check_rest(struct reading *reading) {
-    const struct step_reader first = reading->words;
-    while (step_reader_next(&reading->words)) {
-        step_reader_word(&reading->words);
-        if (image_step_rule(&reading->words) || step_reader_is(&reading->words, "decode") ||
-            step_reader_is(&reading->words, "with"))
-            return REFUSE(reading, "it before \"%.*s\", because steps on images come first", first.length,
-                          first.step);
-    }
-    return 0;
-}
-
 int image_steps_parse(const char *text, struct image_steps *steps, const char **rest, struct error *error) {
     struct reading reading = {.steps = steps, .error = error};
     bool done = false, more = true;
@@ -305,7 +292,5 @@ int image_steps_parse(const char *text, struct image_steps *steps, const char **
         else
             more = step_reader_next(&reading.words);
     }
-    if (!err && done)
-        err = check_rest(&reading);
     return err;
 }

@@ -42,6 +42,8 @@ enum image_step_kind {
 #define IMAGE_STEPS_FAST   2u // ... decode fast
 #define IMAGE_STEPS_EXIF   4u // ... decode exif
 #define IMAGE_STEPS_GPU    8u // ... decode gpu
+#define IMAGE_STEPS_LABELS                                                                                   \
+    16u // of an encoded mask without `gray` or `rgb`: its pixels are numbers, not levels
 
 // Which of a step's values is what.
 #define IMAGE_VALUE_CHANCE  0u // of flip, vertical_flip, grayscale and erase: 0 to 1
@@ -80,7 +82,8 @@ struct image_steps {
 };
 
 // Reads the image steps that `text` begins with. *rest, in `text`, is the first step that is none, or "" if all are:
-// the value steps that follow (daemon/dataset/transform.h). -EINVAL and a sentence "found ..., wanted ...".
+// the value steps that follow. daemon/dataset/transform.h reads these, and refuses steps on images among them.
+// -EINVAL and a sentence "found ..., wanted ...".
 int image_steps_parse(const char *text, struct image_steps *steps, const char **rest, struct error *error);
 
 // Whether there are any: if not, the transform is one of values alone.

@@ -35,6 +35,8 @@ static int fit_encoded(struct image_steps *steps, struct error *error) {
             "found no step that fixes both sides, wanted one such as resize 224 224, "
             "center_crop 224 or random_resized_crop 224, because all samples must have one size");
     const struct image_step *last = &steps->steps[first - 1];
+    if (!steps->channels && steps->with[0])
+        steps->flags |= IMAGE_STEPS_LABELS;
     if (!steps->channels)
         steps->channels = steps->with[0] ? 1 : 3; // masks have one
     return find_size(steps, first, last->width, last->height, error);

@@ -85,6 +85,33 @@ static void count_cached(const struct staging *staging, const struct sample_cach
     stats_add(&stats->counters[LOADER_cache_bytes], now.stored_bytes - before->stored_bytes);
 }
 
+static bool is_of_part(const struct chunk_plan *plan, const struct chunk_extent *extent, uint32_t part) {
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        const struct chunk_segment *segment = &plan->segments[i];
+        if (extent >= segment->extents && extent < segment->extents + segment->extent_count)
+            return segment->part == part;
+    }
+    return false;
+}
+
+// Only what is read apart from the slot is still as it was.
+static bool find_sample(void *context, uint32_t field, struct stage_sample *sample) {
+    const struct staging *staging = context;
+    const struct chunk_plan *plan = staging->plan;
+    for (uint32_t i = 0; i < plan->extent_count; i++) {
+        const struct chunk_extent *extent = &plan->extents[i];
+        if (extent->field != field || !extent->needed || !is_of_part(plan, extent, staging->segment->part))
+            continue;
+        *sample = (struct stage_sample){
+            .stored = chunk_extent_address(extent, staging->first),
+            .bytes = chunk_stored_bytes(plan, extent, staging->first),
+            .cached = extent->cached ? extent->cached[staging->first] : (struct sample_cached){0},
+        };
+        return true;
+    }
+    return false;
+}
+
 static void run(struct staging *staging, uint32_t first, uint32_t count) {
     const struct chunk_plan *plan = staging->plan;
     const struct chunk_extent *extent = staging->extent;
@@ -101,6 +128,7 @@ static void run(struct staging *staging, uint32_t first, uint32_t count) {
         .stored_sample = chunk_stored_sample(plan, staging->segment, first),
         .cached = extent->cached ? extent->cached[first] : (struct sample_cached){0},
         .stats = plan->stats,
+        .find = find_sample,
         .refused = take_refusal,
         .context = staging,
     };

@@ -124,7 +124,9 @@ static int scan_tree(struct opening *opening) {
     return builder_refuse(builder, -ENODATA, opening->roots.roots[0].path, "found no files%s%s, wanted %s",
                           tree->extensions ? " with extension " : "",
                           tree->extensions ? tree->extensions : "",
-                          tree->needs_class ? "a sub-directory for each class, with files" : "some");
+                          tree->needs_class ? "a sub-directory for each class, with files; without classes, "
+                                              "set the fields: field.image = bytes @ file"
+                                            : "some");
 }
 
 static int scan(struct opening *opening) {

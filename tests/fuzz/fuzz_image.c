@@ -2,8 +2,8 @@
 // Then steps are run as for a cache: the same must come of the image itself, of the one that is kept, and on the way to
 // that.
 //
-// Input: a byte of flags (1: grey is wanted, 2: oriented, 4: fast), four bytes that choose the rectangle, two for the
-// size that fast keeps, and the image.
+// Input: a byte of flags (1: grey is wanted, 2: oriented, 4: fast, 8: labels), four bytes that choose the rectangle,
+// two for the size that fast keeps, and the image.
 #include "daemon/image/codec.h"
 #include "daemon/image/pipeline.h"
 #include "tests/fuzz/fuzz.h"
@@ -14,7 +14,8 @@
 enum {
     GREY = 1,
     ORIENTED = 2,
-    FAST = 4
+    FAST = 4,
+    LABELS = 8
 };
 
 // A part of `whole`: not empty.
@@ -131,7 +132,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t flags = fuzz_byte(&input);
     for (int i = 0; i < 4; i++)
         places[i] = fuzz_byte(&input);
-    struct image_request request = {.channels = flags & GREY ? 1 : 3, .oriented = flags & ORIENTED};
+    struct image_request request = {
+        .channels = flags & GREY ? 1 : 3, .oriented = flags & ORIENTED, .labels = flags & LABELS};
     uint32_t fast[2] = {fuzz_byte(&input), fuzz_byte(&input)};
     if (flags & FAST && fast[0] && fast[1]) {
         request.fast_width = fast[0];

@@ -16,7 +16,7 @@ WEBP = {
         "9WSnUDSlo6K36AKQHolmALsyhH9QQn/SrWO6gH8pnd4wAP7xCtgTDuBhD5BWd3PapNnGIbrmhaC5wYNmo3JnYFEgTJ4yTH5WoEKG"
         "sD2tgAAA",
 }
-GREY, ORIENTED, FAST = 1, 2, 4
+GREY, ORIENTED, FAST, LABELS = 1, 2, 4, 8
 
 
 def segment(marker, content):
@@ -78,6 +78,10 @@ def images():
         colours = chunk(b"PLTE", bits[:30]) + chunk(b"tRNS", b"\x80") if kind == 3 else b""
         rows = b"".join(bytes([row % 5]) + bytes(value % 10 for value in bits[row : row + 9 * samples]) for row in range(7))
         yield f"png-{kind}", part + png(9, 7, kind, 8, rows, more=colours)
+        if kind == 3:
+            yield "png-labels", bytes([GREY | LABELS]) + part[1:] + png(9, 7, kind, 8, rows, more=colours)
+            yield "png-labels-4", bytes([GREY | LABELS]) + whole[1:] + png(17, 7, kind, 4, rows[:70], 0, colours)
+    yield "png-labels-16", bytes([GREY | LABELS]) + part[1:] + png(4, 7, 0, 16, (b"\0" + b"\0\7" * 3 + b"\1\0") * 7)
     yield "png-grey-16", part + png(9, 7, 0, 16, b"".join(b"\1" + bits[row : row + 18] for row in range(7)))
     yield "png-bits", bytes([GREY]) + part[1:] + png(20, 7, 0, 1, b"\2abc" * 7)
     passes = (1, 1, 2, 3, 3, 2, 2, 2, 5, 5)  # pixels per row

@@ -123,6 +123,11 @@ format = records\npath = a.bin\nrecord_bytes = 8\nfield.x = u64 @ 0\ntransform.x
 [view all]\nof = a\nsamples = 5%..\nsplit_seed = 1\nindices = i.npy\nweights = w.npy
 [mix both]\nsource.part = 0.25\nepoch_samples = 1000\nsource.a = 3\non_error = skip\nio = uring
 """
+    yield "continued", b"""[dataset p]
+format = folder\npath = /data ; comment\nfield.image = bytes @ file
+transform.image =\n  random_resized_crop 224, ; of any size\n\tflip,\n\n# hue 0.1,\n  rand_augment 2 9 fill 1 2 3\r
+  transform.y = cast\n    f16\n[dataset q]\n  format\n"""
+    yield "long-line", b"[feedd]\nsocket = /" + b"x" * 8183 + b"\nring = 1M\n " + b"y" * 8193 + b"\n"
     yield "nearly", b"[feedd]\nloader = 2\n[datasett x]\n"
 
 

@@ -1,7 +1,7 @@
 // Decodes what it is asked for on standard input, for tests that compare it with what others decode.
 //
-// A line: FILE CHANNELS ORIENTED X Y WIDTH HEIGHT FAST_WIDTH FAST_HEIGHT; WIDTH 0: only the header. The answer: a
-// line, and after "pixels" as many bytes as it says.
+// A line: FILE CHANNELS FLAGS X Y WIDTH HEIGHT FAST_WIDTH FAST_HEIGHT; WIDTH 0: only the header. FLAGS: 1
+// for oriented, 2 for labels. The answer: a line, and after "pixels" as many bytes as it says.
 //   header FORMAT WIDTH HEIGHT ORIENTATION
 //   pixels WIDTH HEIGHT CHANNELS LEFT TOP RIGHT BOTTOM
 //   error CODE SENTENCE
@@ -62,12 +62,13 @@ int main(void) {
     while (fgets(line, sizeof line, stdin)) {
         struct image_request request = {0};
         struct image_rect *rect = &request.rect;
-        unsigned oriented;
+        unsigned flags;
         size_t count;
-        if (sscanf(line, "%4095s %u %u %u %u %u %u %u %u", path, &request.channels, &oriented, &rect->x,
+        if (sscanf(line, "%4095s %u %u %u %u %u %u %u %u", path, &request.channels, &flags, &rect->x,
                    &rect->y, &rect->width, &rect->height, &request.fast_width, &request.fast_height) != 9)
             return 2;
-        request.oriented = oriented;
+        request.oriented = flags & 1;
+        request.labels = flags & 2;
         uint8_t *bytes AUTO_FREE = read_whole(path, &count);
         if (!bytes)
             return 2;

@@ -29,8 +29,8 @@ class Decoder:
         if kind is None:
             assert status == 0 and not rest, (status, rest)
 
-    def ask(self, path, channels=3, oriented=False, rect=(0, 0, 0, 0), fast=(0, 0)):
-        request = [path, channels, int(oriented), *rect, *fast]
+    def ask(self, path, channels=3, oriented=False, labels=False, rect=(0, 0, 0, 0), fast=(0, 0)):
+        request = [path, channels, oriented + 2 * labels, *rect, *fast]
         self.process.stdin.write((" ".join(map(str, request)) + "\n").encode())
         self.process.stdin.flush()
         kind, *values = self.process.stdout.readline().decode().rstrip("\n").split(" ")

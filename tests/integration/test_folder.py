@@ -363,7 +363,8 @@ def test_links_that_lead_nowhere():
 
 
 def test_folders_that_are_wrong():
-    refuse(lambda root: (root / "a/1").unlink(), "found no files, wanted a sub-directory for each class, with files")
+    refuse(lambda root: (root / "a/1").unlink(), "found no files, wanted a sub-directory for each class, with files; "
+           "without classes, set the fields: field.image = bytes @ file")
     refuse(lambda root: (root / "a/1").rename(root / "1"), "found no files, wanted a sub-directory for each class")
     refuse(lambda root: (root / "a/1").unlink(), "found no files, wanted some", field_label=None)
     refuse(lambda _: None, "found no files with extension png, wanted", extensions="png")

@@ -223,6 +223,30 @@ def test_damage_is_found_in_any_case():
 # ---- How much memory there is for caches -------------------------------------------------------------------
 
 
+def check_that_says(*parts, settings, **options):
+    """What --check says of a cache that does not fit, in one line; of one that fits, nothing."""
+    with harness.Instance(**settings) as feedd:
+        test_images.add(feedd, pictures.some(2, seed=33), STEPS, cache_size=SIDE, **options)
+        done = feedd.check()
+        assert done.returncode == 0, done
+        (line,) = [line for line in done.stdout.splitlines() if "warning: " in line] or [""]
+        assert all(part in line for part in parts) and bool(line) == bool(parts), (parts, done.stdout)
+
+
+def test_check_warns_of_a_cache_without_room():
+    """With the numbers, and what to set; not of one that fits, nor of one on disk."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    needed = f"it may take {(memory + (1 << 20) - 1) >> 20} MiB of memory"
+    all_of_it = f"every image is decoded each time, because there is no room for the cache: {needed}"
+    raise_it = "MiB (cache_memory): set a smaller cache or cache_path, or raise cache_memory"
+    check_that_says(f"warning: {all_of_it}", raise_it, settings={}, cache=memory)
+    check_that_says(settings={}, cache=memory, cache_path="/tmp")
+    check_that_says(settings={}, cache=16 << 20)
+    for_others = "warning: for users other than root and the daemon's own, every image"
+    check_that_says(settings={"cache_memory": "8M"}, cache="6M")
+    check_that_says(for_others, "6 MiB (user_cache_memory)", settings={"cache_memory": "8M"}, cache="7M")
+
+
 def status_of_caches(feedd):
     status = feedd.status()
     return status["cache_bytes"], status["cache_memory"]

@@ -4,7 +4,9 @@ is used."""
 import contextlib
 import fcntl
 import os
+import pwd
 import random
+import shutil
 import threading
 import time
 
@@ -37,6 +39,35 @@ def filled(seed, **settings):
         read_all(feedd, encoded)
         (path,) = kept(feedd)
         yield feedd, encoded, path
+
+
+def test_check_refuses_a_folder_that_cannot_be_used():
+    """A running daemon says so only in its log, when the first feed is made."""
+    encoded = pictures.some(4, seed=8)
+    with harness.Instance() as feedd:
+        feedd.directory.chmod(0o711)
+        program = shutil.copy(harness.BUILD / "feedd", feedd.directory)
+        add_kept(feedd, encoded)
+        folder = feedd.directory / "kept"
+        assert feedd.check().returncode == 0, feedd.check()
+
+        def refused(sentence):
+            options = {"user": "nobody"} if os.geteuid() == 0 else {}  # root may write everywhere
+            done = feedd.program(program, "--config", feedd.config, "--check", check=False, **options)
+            assert done.returncode == 1 and not done.stdout, done
+            assert f"[dataset pictures] cache_path: {sentence}" in done.stderr, done.stderr
+            assert done.stderr.startswith(f"feedd: {feedd.config}:") and len(done.stderr.splitlines()) == 1, done.stderr
+
+        folder.chmod(0o555)
+        feedd.config.chmod(0o644)
+        if os.geteuid() == 0:
+            os.chown(feedd.directory, *pwd.getpwnam("nobody")[2:4])  # where the socket is made
+        refused(f"{folder} is not writable by user ")
+        folder.rmdir()
+        refused(f"the folder {folder} cannot be used: No such file or directory")
+        folder.write_bytes(b"")
+        folder.chmod(0o666)
+        refused(f"{folder} is not a folder")
 
 
 def test_it_outlives_the_daemon():

@@ -71,6 +71,31 @@ def test_every_kind():
                     images.compare(decoder, path, dice, 6)
 
 
+def test_labels():
+    """Of a palette, the indices, as NumPy has them of Pillow's image; of 16 bits, what 8 can hold; the rest is grey."""
+    dice = np.random.default_rng(5)
+    warnings.simplefilter("ignore")
+    refused = 0
+    with tempfile.TemporaryDirectory(prefix="feedd-test-") as folder, images.Decoder() as decoder:
+        path = pathlib.Path(folder) / "image.png"
+        for kind, (_, depths) in TYPES.items():
+            for depth, interlaced, size in itertools.product(depths, (False, True), SIZES):
+                path.write_bytes(make(*size, kind, depth, dice, interlaced, kind == PALETTE and bool(dice.integers(2))))
+                wide = kind == GREY and depth == 16
+                with images.Image.open(path) as image:
+                    assert (image.mode == "P") == (kind == PALETTE), image.mode
+                    wanted = np.asarray(image if kind == PALETTE or wide else image.convert("L"))
+                for x, y, w, h in [(0, 0, *size), *(images.random_rect(*size, dice) for _ in range(6))]:
+                    answer, part = decoder.ask(path, channels=1, labels=True, rect=(x, y, w, h)), wanted[y : y + h, x : x + w]
+                    if part.max() > 255:
+                        assert wide and answer.sentence.startswith("its 16-bit mask has a pixel of "), answer
+                        assert int(answer.sentence.split(",")[0].split()[-1]) in part[part > 255], (answer, part)
+                        refused += 1
+                    else:
+                        assert np.array_equal(answer.pixels[:, :, 0], part), (kind, depth, interlaced, size, x, y, w, h)
+    assert refused > 10, refused
+
+
 def test_extreme_sizes():
     dice = np.random.default_rng(2)
     with tempfile.TemporaryDirectory(prefix="feedd-test-") as folder, images.Decoder() as decoder:

@@ -124,8 +124,8 @@ def test_configurations_that_are_refused():
         ("resize 64", "found "),
         ("with label", "found \"with label\", wanted a field that has image steps: there is no transform.label"),
         ("resize", "found \"resize\", wanted resize N"),
-        ("resize 64, centre_crop 48", "found \"centre_crop 48\", wanted cast, layout, "),
-        ("centre_crop 48", "found \"centre_crop 48\", wanted cast, layout, "),
+        ("resize 64, centre_crop 48", "found \"centre_crop 48\", which is not a step; perhaps you mean \"center_crop\""),
+        ("centre_crop 48", "found \"centre_crop 48\", which is not a step; perhaps you mean \"center_crop\""),
         ("decode gray, center_crop 48, mean 1 2 3", "found 3 numbers after mean, wanted 1\n"),
         ("resize 20 20, scale 1/255, flip", "found \"flip\""),
     ):  # fmt: skip

@@ -243,6 +243,41 @@ def test_a_sample_that_cannot_be_read():
         assert "sample 5 cannot be read" in said and "it has shrunk" in said, said
 
 
+def test_samples_in_a_row_share_a_feed():
+    """They are what each of them is by itself, also in the order of an epoch."""
+    with harness.Instance(loaders=1, log_level="debug") as feedd:
+        data.add_records(feedd, samples=100, size=64)
+        feedd.start()
+
+        def attached():
+            return feedd.read_log().count(" is rank 0 of feed ")
+
+        for options in ((), ("--shuffle", "--seed", "3", "--epoch", "2")):
+            alone = [show_json(feedd, "numbers", str(number), *options)[0] for number in (7, 8, 9, 97, 98, 99, 4)]
+            before = attached()
+            assert show_json(feedd, "numbers", "7..10", "97..100", "4", *options) == alone
+            assert before >= 7 and attached() == before + 3, feedd.read_log()
+
+
+def test_a_row_with_a_sample_that_cannot_be_read():
+    """Those before it are shown, and, if it is skipped, those behind it; one beyond the row does no harm."""
+    for on_error, shown in (("fail", [2, 3, 4]), ("skip", [2, 3, 4, 6, 7])):
+        with harness.Instance() as feedd:
+            root = feedd.directory / "files"
+            (root / "class").mkdir(parents=True)
+            for number in range(10):
+                (root / "class" / str(number)).write_bytes(bytes([number]) * 64)
+            feedd.add_dataset("numbers", format="folder", path=root, on_error=on_error)
+            feedd.start()
+            os.truncate(root / "class/5", 7)
+            assert [sample["sample"] for sample in show_json(feedd, "numbers", "0..5")] == [0, 1, 2, 3, 4]
+            done = feedd.ctl("show", "numbers", "2..8", "--json", check=False)
+            assert done.returncode == 1 and "sample 5 " in done.stderr and len(done.stderr.splitlines()) == 1, done
+            samples = [json.loads(line) for line in done.stdout.splitlines()]
+            assert [sample["sample"] for sample in samples] == shown, done
+            assert all(fields_of(sample)["image"]["values"] == [sample["sample"]] * 64 for sample in samples), done
+
+
 def test_a_daemon_that_dies_meanwhile():
     with harness.Instance(loaders=1, io="uring") as feedd:
         data.add_records(feedd, samples=100, size=8, io_delay_us=10_000_000)

@@ -24,7 +24,17 @@ def test_other_transforms_are_other_datasets():
 
 
 WRONG = (
-    ("scal 2", 'found "scal 2", wanted cast, layout, scale, shift, mean, std or standardise'),
+    ("scal 2", 'found "scal 2", which is not a step; perhaps you mean "scale"'),
+    (
+        "color_jitter 2",
+        'found "color_jitter 2", wanted cast, layout, scale, shift, mean, std or standardise, or a step on images',
+    ),
+    ("centre_crop 224, flip 0.5", 'found "centre_crop 224", which is not a step; perhaps you mean "center_crop"'),
+    ("random_resizd_crop 8, flip", 'found "random_resizd_crop 8", which is not a step; perhaps you mean "random_resized_crop"'),
+    ("auto_augment, flip", 'found "auto_augment", wanted cast, layout, scale'),
+    ("scale 2, fllip, flip", 'found "fllip", which is not a step; perhaps you mean "flip"'),
+    ("scale 1/255, shift 1, flip", 'found "flip", wanted it before "scale 1/255", because steps on images come first'),
+    ("cast u8, decode gray", 'found "decode gray", wanted it before "cast u8", because'),
     ("scale 2,, shift 1", 'found "" between commas or after the last one, wanted cast'),
     ("scale 2,", 'found "" between commas or after the last one, wanted cast'),
     (",", 'found "" between commas'),

@@ -36,6 +36,11 @@ def part(output, title):
     return "\n".join(found).replace("\n    ", "\n").strip()
 
 
+def joined(output):
+    """With the lines that continue another put behind it."""
+    return output.replace(",\n        ", ", ")
+
+
 # ---- What it says, served -------------------------------------------------------------------------------------
 
 
@@ -76,7 +81,8 @@ train_loader = torch.utils.data.DataLoader(
 """
     status, output = doctor(tmp_path, text)
     assert status == 0 and "cannot" not in output
-    assert f"transform.image = random_resized_crop 24 area 0.2 1, flip 0.5, scale 1/255, {NORMALISED}, layout chw" in output
+    steps = f"random_resized_crop 24 area 0.2 1, flip 0.5, scale 1/255, {NORMALISED}, layout chw"
+    assert f"transform.image = {steps}" in joined(output)
     assert 'train_loader = feedd.DataLoader("train", batch_size=4, drop_last=True, shuffle=True, seed=3)' in output
     assert "line 13: num_workers= is left out" in output and "line 11: DistributedSampler is left out" in output
     ((image, label),) = serve(output)
@@ -259,7 +265,7 @@ def test_arguments_that_are_code(tmp_path, options, line, said):
         ("datasets.ImageFolder('d', transforms.CenterCrop(size))", "size=size is not a constant"),
         ("datasets.ImageFolder('d', loader=mine)", "loader= is code"),
         ("datasets.VOCSegmentation('d')", "the dataset datasets.VOCSegmentation is not known here"),
-        (f"datasets.ImageFolder('{'d' * 200}', transforms.CenterCrop(8))", "feedd.conf takes lines of at most 197 bytes"),
+        (f"datasets.ImageFolder('{'d' * 8192}', transforms.CenterCrop(8))", "feedd.conf takes lines of at most 8192 bytes"),
         ("make_dataset()", "the dataset make_dataset is not known"),
         ("made_elsewhere", "the script does not show what made_elsewhere is"),
     ],
@@ -326,9 +332,24 @@ def test_every_kind_of_step(tmp_path, serve):
     assert (
         "transform.image = resize 40 50 bicubic, center_crop 32 24, vertical_flip 0.25, brightness 0.4,"
         " rand_augment 3 7, erase 0.2 fill 128, scale 1/255, mean 0.5, std 0.2, layout chw, cast f16"
-    ) in output
+    ) in joined(output)
     ((image, _),) = serve(output)
     assert image.shape == (4, 3, 32, 24) and image.dtype == numpy.float16
+
+
+def test_a_long_list_of_steps(tmp_path, serve):
+    """It has more steps than anybody wants on one line, and is served as it is printed."""
+    test_folder.write(tmp_path / "train", pictures.files(pictures.some(8)))
+    steps = "".join(f"transforms.v2.Pad({1 + n % 2}), transforms.v2.RandomHorizontalFlip(0.{n + 1}25), " for n in range(7))
+    steps = f"transforms.Compose([transforms.RandomResizedCrop(24), {steps}transforms.ToTensor()])"
+    status, output = doctor(tmp_path, loader_of(f"datasets.ImageFolder('{tmp_path}/train', {steps})"))
+    assert status == 0, output
+    lines = part(output, "in feedd.conf:").splitlines()
+    continued = [line for line in lines if line.startswith("    ")]
+    assert continued and max(map(len, lines)) <= 120, output
+    assert continued[-1].endswith("layout chw") and "flip 0.125, pad 2, flip 0.225" in joined(output), output
+    ((image, _),) = serve(output)
+    assert image.shape == (4, 3, 24 + 2 * (4 * 1 + 3 * 2), 24 + 2 * (4 * 1 + 3 * 2))
 
 
 def test_a_name_that_is_given_again(tmp_path):

@@ -180,13 +180,12 @@ static void test_too_many_fields(void **state) {
         strstr(error.text, ":19: [dataset x] field.f16: found too many fields, wanted at most 16"));
 }
 
-// A comment may be long; a value comes through whole up to the last byte that a line may have, and is never
-// cut.
+// A value comes through whole up to the last byte that a line may have, and is never cut. Comments count, too.
 static void test_long_lines(void **state) {
     (void)state;
-    char text[1024];
-    const int most = 197 - (int)strlen("field.a = ");
-    snprintf(text, sizeof text, "# %0500d\n[dataset x]\nformat = npy\n    field.a = %0*d\n", 1, most, 7);
+    static char text[20000];
+    const int most = 8192 - (int)strlen("field.a = ");
+    snprintf(text, sizeof text, "# %08190d\n[dataset x]\nformat = npy\n    field.a = %0*d  \r\n", 1, most, 7);
     struct config *config = load_good(text);
     assert_int_equal(strlen(config->datasets[0].fields[0].value), most);
     assert_int_equal(config->datasets[0].fields[0].value[most - 1], '7');
@@ -194,7 +193,49 @@ static void test_long_lines(void **state) {
     struct error error;
     snprintf(text, sizeof text, "[dataset x]\nformat = npy\nfield.a = %0*d\n", most + 1, 7);
     assert_int_equal(load_text(text, &config, &error), -EINVAL);
-    assert_non_null(strstr(error.text, ":3: found a line of 198 bytes, wanted at most 197"));
+    assert_non_null(strstr(error.text, ":3: found a line of 8193 bytes, wanted at most 8192"));
+    snprintf(text, sizeof text, "[dataset x]\nformat = npy\nfield.a = x\n\n\t %0*d\n", 8193, 7);
+    assert_int_equal(load_text(text, &config, &error), -EINVAL);
+    assert_non_null(strstr(error.text, ":5: found a line of 8193 bytes, wanted at most 8192"));
+}
+
+// Indented lines continue a value, with one blank in between. Each may have a comment; comments and blank lines between
+// them do not matter. What has a key is a line of its own, indented or not.
+static void test_continued_values(void **state) {
+    (void)state;
+    struct config *config = load_good("[dataset x]\n"
+                                      "format = npy\n"
+                                      "transform.a = scale 1/255, ; to 0..1\n"
+                                      "    mean 0.485 0.456 0.406,  \r\n"
+                                      "\r\n"
+                                      "; shift 3,\n"
+                                      "    # shift 4,\n"
+                                      "\tstd 0.229 0.224 0.225,\n"
+                                      "        ; shift 5: not this\n"
+                                      "  cast f16\n"
+                                      "  transform.b =\n"
+                                      "  cast\n"
+                                      " f32 ; and so on = x\n"
+                                      "  field.a = x ; one\n"
+                                      "field.b: y;z\n"
+                                      "  [dataset y]\n"
+                                      "format = npy\n"
+                                      "field.a = x\n"
+                                      "    y");
+    const struct dataset_config *dataset = config->datasets;
+    assert_int_equal(config->dataset_count, 2);
+    assert_int_equal(dataset->transform_count, 2);
+    assert_string_equal(dataset->transforms[0].value,
+                        "scale 1/255, mean 0.485 0.456 0.406, std 0.229 0.224 0.225, cast f16");
+    assert_int_equal(dataset->transforms[0].line, 3);
+    assert_string_equal(dataset->transforms[1].value, "cast f32");
+    assert_int_equal(dataset->transforms[1].line, 11);
+    assert_int_equal(dataset->field_count, 2);
+    assert_string_equal(dataset->fields[0].value, "x");
+    assert_string_equal(dataset->fields[1].value, "y;z");
+    assert_int_equal(dataset->fields[1].line, 15);
+    assert_string_equal(config->datasets[1].fields[0].value, "x y");
+    config_free(config);
 }
 
 static void expect_unreadable(const char *path, int code, const char *part) {
@@ -289,11 +330,12 @@ static void test_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_example),    cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_every_key),  cmocka_unit_test(test_too_many_fields),
-        cmocka_unit_test(test_long_lines), cmocka_unit_test(test_unreadable),
-        cmocka_unit_test(test_empty),      cmocka_unit_test(test_formats_agree),
-        cmocka_unit_test(test_print),      cmocka_unit_test(test_values),
+        cmocka_unit_test(test_example),       cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_every_key),     cmocka_unit_test(test_too_many_fields),
+        cmocka_unit_test(test_long_lines),    cmocka_unit_test(test_continued_values),
+        cmocka_unit_test(test_unreadable),    cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_formats_agree), cmocka_unit_test(test_print),
+        cmocka_unit_test(test_values),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

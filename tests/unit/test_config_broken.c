@@ -40,7 +40,13 @@ static const struct {
     {"[feedd]\nloaders\n", ":2: found \"loaders\", wanted KEY = VALUE"},
     {"[feedd]\n  loaders\nring = 7q\n", ":2: found \"  loaders\", wanted KEY = VALUE"},
     {"[feedd]\nring = 7q\nloaders\n", ":2: [feedd] ring: found \"7q\""},
-    {"[feedd]\nloaders = 4\n  5\n", ":3: found \"  5\", wanted KEY = VALUE"},
+    {"[feedd]\nloaders = 4\n5\n", ":3: found \"5\", wanted KEY = VALUE, [feedd], [dataset NAME], [view NAME] "
+                                  "or [mix NAME], or an indented "
+                                  "line that continues the value above it"},
+    {"[feedd]\nloaders = 4\n  5\n", ":2: [feedd] loaders: found \"4 5\", wanted auto or a whole number"},
+    {"[feedd]\nloaders = 4\n\n  \a5\n", ":4: found the control character 0x07, wanted text"},
+    {"[feedd]\nloaders = 4\n  rnig = 1M\n", ":3: [feedd] rnig: unknown key; perhaps you mean \"ring\""},
+    {"[feedd]\nloaders ; = 4\n", ":2: found \"loaders ; = 4\", wanted KEY = VALUE"},
     {"[feedd]\n= 4\n", ":2: found a value without a key, wanted KEY = VALUE"},
     {"[feedd]\nloaders = 4\nio = auto\nloaders = 4\n",
      ":4: [feedd] loaders: found a second time, wanted once; the first one is on line 2"},
@@ -179,6 +185,10 @@ static const struct {
      ":3: [feedd] user_view_memory: found \"2G\", wanted at most view_memory, which is 1G"},
     {"[feedd]\ncache_memory = 1G\nuser_cache_memory = 2G\n",
      ":3: [feedd] user_cache_memory: found \"2G\", wanted at most cache_memory, which is 1G"},
+    {"[dataset x]\nformat = folder\npath = y\nfield.a = bytes @ file\ncache_size = 128\n",
+     ":5: [dataset x] cache_size: found without cache, wanted both: cache = SIZE keeps decoded images"},
+    {"[dataset x]\nformat = folder\npath = y\nfield.a = bytes @ file\ncache_path = /d\n",
+     ":5: [dataset x] cache_path: found without cache, wanted both"},
     {"[feedd]\ncache_memory = 1G\n[dataset x]\nformat = folder\npath = y\nfield.a = bytes @ file\ncache = "
      "2G\n",
      ":7: [dataset x] cache: found \"2G\", wanted at most cache_memory, which is 1G, or a cache_path"},
@@ -203,7 +213,9 @@ static const struct {
     {TOKENS "[view y]\nof = x\nweights = /d/w.npy\nshuffle_window = 2\n",
      "[view y] shuffle_window: found together with weights, wanted one of them"},
     {"[feedd]\nloaders = \x1b[31m4\n", ":2: found the control character 0x1b, wanted text"},
-    {"[feedd]\nsocket = /" LONG64 LONG64 LONG64 "\n", ":2: found a line of 202 bytes, wanted at most 197"},
+    {"[feedd]\nsocket = /" LONG64 LONG64 LONG64 LONG64 "\n", "aaaaa...\", wanted a path of 1 to 107 bytes"},
+    {"[feedd]\n" LONG64 LONG64 LONG64 LONG64 " = 1\n", ":2: found a key of 256 bytes, wanted at most 200"},
+    {"[feedd]\n" LONG64 LONG64 LONG64 LONG64 "\n", "aaaaa...\", wanted KEY = VALUE"},
     {"[feedd]\nsocket = x\n[feedd]\n[dataset ?]\n", ":3: [feedd]: found a second time"},
 };
 

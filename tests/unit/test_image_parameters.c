@@ -12,6 +12,7 @@
 #include "base/sizes.h"
 #include "daemon/image/exact_math.h"
 #include "daemon/image/parameters.h"
+#include "daemon/image/step_rules.h"
 #include "tests/unit/image_vectors.h"
 
 static struct image_place place_of(uint32_t index) {
@@ -216,6 +217,46 @@ static void crops_are_uniform(void **state) {
     assert_true(distance_from_uniform(tops, DRAWS) < 1.95);
 }
 
+// As torchvision's RandomErasing draws them: uniform are the share of the area, the logarithm of height / width, and
+// the place among those where the rectangle fits. In an image so large that every try fits, which takes a smaller share
+// than by default; the second range of ratios tells height from width.
+static void erasures_are_uniform(void **state) {
+    (void)state;
+    static const float settings[][4] = {{0.02f, 0.3f, 0.3f, 3.3f}, {0.1f, 0.3f, 0.5f, 3}};
+    static double areas[DRAWS], ratios[DRAWS], lefts[DRAWS], tops[DRAWS];
+    const double side = 60000;
+    for (size_t k = 0; k < COUNT_OF(settings); k++) {
+        const float *setting = settings[k];
+        const double least = log((double)setting[2]), most = log((double)setting[3]);
+        struct image_step step = {.kind = IMAGE_ERASE};
+        memcpy(&step.values[IMAGE_VALUE_AREA], setting, sizeof settings[k]);
+        for (uint32_t i = 0; i < DRAWS; i++) {
+            struct image_random random = begin(81 + k, i, 33);
+            struct image_rect rect;
+            image_random_erasure(&step, &random, 60000, 60000, &rect);
+            areas[i] = (double)rect.width * rect.height / side / side - (double)setting[0];
+            areas[i] /= (double)setting[1] - (double)setting[0];
+            ratios[i] = (log((double)rect.height / rect.width) - least) / (most - least);
+            lefts[i] = rect.x / (side - rect.width);
+            tops[i] = rect.y / (side - rect.height);
+        }
+        assert_true(distance_from_uniform(areas, DRAWS) < 1.95);
+        assert_true(distance_from_uniform(ratios, DRAWS) < 1.95);
+        assert_true(distance_from_uniform(lefts, DRAWS) < 1.95);
+        assert_true(distance_from_uniform(tops, DRAWS) < 1.95);
+    }
+}
+
+// torchvision's, where a configuration says nothing.
+static void defaults_of_erase(void **state) {
+    (void)state;
+    struct image_step step = {.kind = IMAGE_ERASE};
+    image_step_defaults(&step);
+    assert_memory_equal(&step.values[IMAGE_VALUE_AREA], ((float[]){0.02f, 0.33f, 0.3f, 3.3f}),
+                        4 * sizeof(float));
+    assert_memory_equal(&step.values[IMAGE_VALUE_FILL], ((float[]){0, 0, 0}), 3 * sizeof(float));
+}
+
 static void chances_and_factors(void **state) {
     (void)state;
     static double factors[DRAWS];
@@ -279,6 +320,8 @@ int main(void) {
         cmocka_unit_test(uniform_numbers),
         cmocka_unit_test(numbers_below),
         cmocka_unit_test(crops_are_uniform),
+        cmocka_unit_test(erasures_are_uniform),
+        cmocka_unit_test(defaults_of_erase),
         cmocka_unit_test(chances_and_factors),
         cmocka_unit_test(every_crop_lies_in_the_image),
     };

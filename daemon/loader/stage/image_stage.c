@@ -8,6 +8,7 @@
 #include "daemon/image/pipeline.h"
 #include "daemon/loader/stage/guarded_cache.h"
 #include "daemon/loader/stage/image_table.h"
+#include "daemon/loader/stage/mask_size.h"
 #include "daemon/loader/stage/transform_run.h"
 
 struct image_stage {
@@ -19,10 +20,10 @@ struct image_stage {
     // larger, the pixels go to `pixels` first.
     uint8_t table[IMAGE_TABLE_BYTES];
     uint8_t *pixels;
-    // Of decoded images; NULL: none. `field` is this stage's in the layout.
-    struct sample_cache *cache;
     const struct dataset_layout *layout;
-    uint32_t field;
+    uint32_t field;             // this stage's in there
+    uint32_t followed;          // the field whose steps this one takes, as a mask; NO_FIELD: none
+    struct sample_cache *cache; // of decoded images; NULL: none
 };
 
 static int image_bytes_needed(const struct stage *stage, uint64_t stored_bytes, uint64_t *bytes) {
@@ -66,6 +67,14 @@ static int run_cached(struct image_stage *self, const struct stage_run *run, con
                                              &keeping, error);
 }
 
+static int check_size(const struct image_stage *self, const struct stage_run *run, struct error *error) {
+    const struct stage_sample mask = {run->stored, run->stored_bytes, run->cached};
+    struct stage_sample image;
+    return self->followed != NO_FIELD && run->find && run->find(run->context, self->followed, &image)
+               ? mask_size_check(self->layout, self->field, &mask, self->followed, &image, error)
+               : 0;
+}
+
 static void image_stage_run(struct stage *stage, const struct stage_run *run) {
     struct image_stage *self = (struct image_stage *)stage;
     for (uint32_t i = 0; i < run->count; i++) {
@@ -73,7 +82,9 @@ static void image_stage_run(struct stage *stage, const struct stage_run *run) {
         const struct image_place place = {run->seed, run->epoch, run->first_position + i};
         uint8_t *delivered = run->delivered + i * run->delivered_bytes;
         uint8_t *to = self->pixels ? self->pixels : delivered;
-        int err = self->cache ? run_cached(self, run, &place, to, &error)
+        int err = check_size(self, run, &error);
+        if (!err)
+            err = self->cache ? run_cached(self, run, &place, to, &error)
                               : image_pipeline_run(self->pipeline, run->stored + i * run->stored_bytes,
                                                    run->stored_bytes, &place, to, &error);
         if (err)
@@ -134,6 +145,7 @@ int image_stage_open(const struct dataset_image *image, const struct transform *
     self->stage.ops = &image_ops;
     self->image = image;
     self->transform = transform;
+    self->followed = NO_FIELD;
     int err = open_pipeline(self, error);
     if (err)
         image_close(&self->stage);
@@ -142,10 +154,13 @@ int image_stage_open(const struct dataset_image *image, const struct transform *
     return err;
 }
 
-void image_stage_use_cache(struct stage *stage, struct sample_cache *cache,
-                           const struct dataset_layout *layout, uint32_t field) {
+void image_stage_use_layout(struct stage *stage, const struct dataset_layout *layout, uint32_t field) {
     struct image_stage *self = (struct image_stage *)stage;
-    self->cache = cache;
     self->layout = layout;
     self->field = field;
+    self->followed = mask_size_followed(layout, field);
+}
+
+void image_stage_use_cache(struct stage *stage, struct sample_cache *cache) {
+    ((struct image_stage *)stage)->cache = cache;
 }

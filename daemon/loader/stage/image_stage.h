@@ -10,9 +10,12 @@
 int image_stage_open(const struct dataset_image *image, const struct transform *transform,
                      uint64_t delivered_bytes, struct stage **stage, struct error *error);
 
-// Has the stage of a field, which the layout's cache keeps, take samples from `cache`, and put those into it that it
-// decodes. Both must outlive it.
-void image_stage_use_cache(struct stage *stage, struct sample_cache *cache,
-                           const struct dataset_layout *layout, uint32_t field);
+// Says which field of which layout, which must outlive it, the stage is of. A mask is then compared with the image
+// whose steps it takes (mask_size.h).
+void image_stage_use_layout(struct stage *stage, const struct dataset_layout *layout, uint32_t field);
+
+// Has the stage of a field that its layout's cache keeps take samples from `cache`, which must outlive it, and put
+// those into it that it decodes.
+void image_stage_use_cache(struct stage *stage, struct sample_cache *cache);
 
 #endif

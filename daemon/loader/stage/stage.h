@@ -8,6 +8,8 @@
 #ifndef FEEDD_DAEMON_LOADER_STAGE_STAGE_H
 #define FEEDD_DAEMON_LOADER_STAGE_STAGE_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 #include "base/scope.h"
 #include "shm/sample_cache.h"
@@ -36,6 +38,13 @@ struct stage {
     const struct stage_ops *ops;
 };
 
+// What there is of a field of one sample: its stored bytes, or, if a cache has it, that alone.
+struct stage_sample {
+    const uint8_t *stored;
+    uint64_t bytes;
+    struct sample_cached cached;
+};
+
 // Sample i of a run, for i < count. All of them were read without an error.
 struct stage_run {
     // One sample after another in both. Where bytes_needed is 0, `stored` may lie in the memory of the delivered
@@ -54,6 +63,9 @@ struct stage_run {
     uint64_t stored_sample;
     struct sample_cached cached;
     struct stats_loader *stats; // of this loader, for counters that only the stage knows; NULL: nowhere
+    // Finds another field of the sample of a slow stage, as it is before the stage of that field has run, or after.
+    // False if it is not there any more. NULL: fields cannot be found.
+    bool (*find)(void *context, uint32_t field, struct stage_sample *sample);
     // What stage_refuse calls.
     void (*refused)(void *context, uint32_t i, const struct error *error);
     void *context;

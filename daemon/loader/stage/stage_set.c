@@ -29,6 +29,8 @@ int stage_set_open(struct stage_set *set, const struct dataset_layout *layout,
             error_prefix(error, "field %u of the dataset", i);
             return err;
         }
+        if (image->used && !(gpu_images && gpu_images_has(layout, i)))
+            image_stage_use_layout(set->of_field[i], layout, i);
     }
     return 0;
 }
@@ -50,7 +52,7 @@ void stage_set_open_cache(struct stage_set *set, const struct dataset_layout *la
     }
     for (uint32_t i = 0; i < layout->field_count; i++)
         if (layout->cache.number[i] && set->of_field[i])
-            image_stage_use_cache(set->of_field[i], set->cache, layout, i);
+            image_stage_use_cache(set->of_field[i], set->cache);
 }
 
 void stage_set_close(struct stage_set *set) {

@@ -3,13 +3,13 @@
 import ast
 
 from .datasets import Datasets
-from .plan import Plan, valid_name
+from .plan import Plan, continued, valid_name
 from .script import UNKNOWN, Script, argument
 
 LOADERS = ("torch.utils.data.DataLoader", "torchdata.stateful_dataloader.StatefulDataLoader", "webdataset.WebLoader")
 _PLACES = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory",
            "drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator")  # fmt: skip
-MAX_LINE = 197  # as daemon/config says
+MAX_LINE = 8192  # as daemon/config says
 _SAME = ("batch_size", "shuffle", "drop_last", "timeout", "generator")
 _LEFT_OUT = {
     "num_workers": "the daemon's loaders read, as many as they need; loaders = in feedd.conf sets a number",
@@ -58,10 +58,11 @@ class _Loader:
                 plan.note(self.given[name].lineno, f"{name}= is left out: {why}")
         self.functions()
         self.samplers()
+        plan.sections = ["\n".join(map(continued, section.splitlines())) for section in plan.sections]
         for text in "\n".join(plan.sections).splitlines():
             if len(text.encode()) > MAX_LINE:
                 plan.refuse(line, f"feedd.conf takes lines of at most {MAX_LINE} bytes, and \"{text[:30]}...\" has"
-                                  f" {len(text.encode())}: leave out steps, or shorten paths and numbers")
+                                  f" {len(text.encode())}: shorten it, for example by a symbolic link")
         return plan
 
     def functions(self) -> None:

@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass, field
 
+WIDTH = 120  # of a line of feedd.conf that can be continued
+
 
 @dataclass
 class Plan:
@@ -29,6 +31,20 @@ class Plan:
         """To the section that was made last, if what it is of could be seen."""
         if self.sections:
             self.sections[-1] += f"\n{line}"
+
+
+def continued(line: str) -> str:
+    """A long list of steps on several lines, each after a comma. Paths stay whole."""
+    key, equals, steps = line.partition(" = ")
+    if not key.startswith("transform.") or len(line) <= WIDTH:
+        return line
+    lines = [f"{key}{equals}"]
+    for step in steps.replace(", ", ",\n").splitlines():
+        if len(lines[-1]) + len(step) > WIDTH:
+            lines[-1] = lines[-1].rstrip()
+            lines.append("    ")
+        lines[-1] += f"{step} "
+    return "\n".join(lines).rstrip()
 
 
 def valid_name(text: str) -> str:
