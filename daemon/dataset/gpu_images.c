@@ -1,5 +1,7 @@
 #include "daemon/dataset/gpu_images.h"
 
+#include <stdio.h>
+
 #include "base/dtype.h"
 #include "base/sizes.h"
 #include "shm/image_record.h"
@@ -12,11 +14,39 @@ bool gpu_images_has(const struct dataset_layout *layout, uint32_t field) {
     return image->used && image->steps.flags & IMAGE_STEPS_GPU;
 }
 
-bool gpu_images_possible(const struct dataset_layout *layout) {
-    bool wanted = false;
+static bool asks(const struct dataset_layout *layout) {
     for (uint32_t i = 0; i < layout->field_count; i++)
-        wanted |= gpu_images_has(layout, i);
-    return wanted && !dataset_is_ragged(layout) && !layout->cache.fields;
+        if (gpu_images_has(layout, i))
+            return true;
+    return false;
+}
+
+// The layout of a mix does not say how its sources decode.
+bool gpu_images_wanted(const struct dataset *dataset) {
+    bool wanted = asks(dataset->layout);
+    for (uint32_t i = 0; dataset->sources && i < dataset->layout->part_count; i++)
+        wanted |= asks(dataset->sources[i]->layout);
+    return wanted;
+}
+
+bool gpu_images_obstacle(const struct dataset *dataset, char *text, size_t bytes) {
+    const struct dataset_layout *layout = dataset->layout;
+    uint32_t ragged = 0;
+    while (ragged < layout->field_count && !layout->fields[ragged].ragged)
+        ragged++;
+    if (dataset->sources)
+        snprintf(text, bytes, "engines decode no images of mixes");
+    else if (layout->cache.fields)
+        snprintf(text, bytes, "its cache keeps what loaders decode");
+    else if (ragged < layout->field_count)
+        snprintf(text, bytes, "field %s is ragged", layout->fields[ragged].name);
+    else
+        return false;
+    return true;
+}
+
+bool gpu_images_possible(const struct dataset *dataset) {
+    return gpu_images_wanted(dataset) && !gpu_images_obstacle(dataset, NULL, 0);
 }
 
 static uint64_t pixels_of(const struct dataset_layout *layout, uint32_t field) {

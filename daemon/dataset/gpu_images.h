@@ -16,8 +16,14 @@ bool gpu_images_has(const struct dataset_layout *layout, uint32_t field);
 // The kernel that finishes a batch has a block in the third dimension for each sample, of which CUDA takes so many.
 #define GPU_IMAGES_BATCH_MOST 65535u
 
-// Whether there is such a field, all fields have a fixed size, and no cache is filled by loaders.
-bool gpu_images_possible(const struct dataset_layout *layout);
+// Whether the dataset has such a field; of a mix, one of its sources.
+bool gpu_images_wanted(const struct dataset *dataset);
+
+// Whether loaders decode the images of a dataset with such fields anyway, whoever reads it; `text` says why.
+bool gpu_images_obstacle(const struct dataset *dataset, char *text, size_t bytes);
+
+// It has such fields, and there is no obstacle.
+bool gpu_images_possible(const struct dataset *dataset);
 
 // Of a sample, behind its record.
 uint64_t gpu_images_ring_area(const struct dataset_layout *layout, uint32_t field);
