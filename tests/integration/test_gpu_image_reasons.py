@@ -9,7 +9,7 @@ import pictures
 from devices import CPU, SIMULATED
 from test_folder import write
 from test_gpu_images import ALIKE, STEPS, serve
-from test_images import add
+from test_images import TRAINING, add
 
 STEADY = {"loaders": 2, "ring": "1M", "linger": 30, "device_linger": 30}
 
@@ -62,15 +62,22 @@ def test_datasets_whose_images_no_engine_decodes():
     """--check says so, too. Another dataset has the engine of the same GPU."""
     encoded = pictures.some(12, seed=42, least=200, kinds=ALIKE)
     whys = {
-        "mixed": "engines decode no images of mixes",
-        "cached": "its cache keeps what loaders decode",
+        "cached": "the cache of cached keeps what loaders decode",
         "named": "field name is ragged",
+        "mix-cached": "the cache of cached keeps what loaders decode",
+        "mix-plain": "source plain lacks decode gpu, unlike source pictures",
+        "plain-mix": "source pictures has decode gpu, unlike source plain",
+        "mix-scaled": "sources pictures and scaled have different steps on values",
     }
     instance = harness.Instance(**STEADY)
     add(instance, encoded, STEPS)
     add(instance, encoded, STEPS, name="cached", cache="16M")
     add(instance, encoded, STEPS, name="named", field_name="bytes @ name")
-    instance.add_mix("mixed", {"pictures": 1, "cached": 1}, 24)
+    add(instance, encoded, TRAINING, name="plain")
+    add(instance, encoded, "decode gpu, random_resized_crop 48, scale 1/127.5, shift -1, layout chw, cast f16", name="scaled")
+    for name in ("cached", "plain", "scaled"):
+        instance.add_mix(f"mix-{name}", {"pictures": 1, name: 1}, 24)
+    instance.add_mix("plain-mix", {"plain": 1, "pictures": 1}, 24)
     with instance.start() as feedd:
         checked = feedd.check().stdout
         assert checked.count("in spite of decode gpu") == len(whys), checked
@@ -83,15 +90,15 @@ def test_datasets_whose_images_no_engine_decodes():
 
 
 @harness.host_memory
-def test_a_view_may_do_without_what_stands_in_the_way():
-    """Of a mix, only a view decodes on the GPU; read by itself, it does."""
+def test_a_source_by_itself():
+    """Of the sources of a mix, one has decode gpu: read by itself, an engine decodes its images."""
     encoded = pictures.some(12, seed=43, least=200, kinds=ALIKE)
     instance = harness.Instance(**STEADY)
     add(instance, encoded, "resize 64 64")
     instance.add_view("half", "pictures", samples="0%..50%", transform_image="decode gpu, resize 64 64")
     instance.add_mix("mixed", {"half": 1, "pictures": 1}, 24)
     with instance.start() as feedd:
-        assert feedd.check().stdout.count("in spite of decode gpu: engines decode no images of mixes") == 1
+        assert feedd.check().stdout.count("in spite of decode gpu: source pictures lacks decode gpu") == 1
         for name in ("half", "pictures"):
             consumer.read(feedd, name, 3, device=SIMULATED)
         assert decoders(feedd) == {"half": "engine", "pictures": None}

@@ -95,7 +95,7 @@ static void describe(const struct dataset_layout *layout, uint32_t field, uint8_
 
 void attach_images_describe(const struct served_feed *feed, struct attach_images *images,
                             Feedd__Attached *attached) {
-    const struct dataset_layout *layout = feed->dataset->layout;
+    const struct dataset_layout *layout = gpu_images_layout(feed->dataset);
     for (uint32_t i = 0; feed->shape.gpu_images && i < layout->field_count; i++) {
         if (!gpu_images_has(layout, i))
             continue;

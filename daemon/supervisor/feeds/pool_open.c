@@ -42,7 +42,7 @@ static int plan_ring(const struct served_feed *feed, const struct attach_request
     };
     memcpy(plan->fields, header->fields, sizeof plan->fields);
     if (feed->shape.gpu_images)
-        gpu_images_in_pool(feed->dataset->layout, plan->fields);
+        gpu_images_in_pool(feed->dataset, plan->fields);
     if (header->ragged_count) // slots as large as the feed's
         plan->ragged_most =
             header->slot_bytes - header->values_offset - header->ragged_count * RING_VALUES_ALIGN;
