@@ -1,5 +1,6 @@
 // What we use of nvJPEG, versions 12 and 13, declared here because its header is only in CUDA toolkits, while the
-// library is looked for at run time. The names and numbers are those of its documented interface.
+// library is looked for at run time. The names and numbers are those of its documented interface; make
+// check-nvjpeg-header compares them with the header.
 #ifndef FEEDD_DAEMON_TRANSFER_NVJPEG_H
 #define FEEDD_DAEMON_TRANSFER_NVJPEG_H
 
