@@ -233,6 +233,14 @@ $(BUILD)/tests/%.so: $(BUILD)/obj/tests/integration/%.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -shared -o $@ $^ -ldl
 
+# Loaded by a unit test.
+$(BUILD)/tests/fake_nvjpeg.so: $(BUILD)/obj/tests/unit/fake_nvjpeg.o
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -shared -o $@ $^
+
+$(BUILD)/tests/test_nvjpeg: | $(BUILD)/tests/fake_nvjpeg.so
+
 $(BUILD)/bench/%.so: $(BUILD)/obj/bench/%.o
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)

@@ -43,7 +43,10 @@ struct nvjpeg {
                            void *stream);
 };
 
-// -ENOTSUP and a sentence: there is none on this machine.
+// In the environment of the daemon: the path of the library.
+#define NVJPEG_VARIABLE "FEEDD_NVJPEG"
+
+// -ENOTSUP and a sentence that says what to install or to set: there is none on this machine.
 int nvjpeg_load(struct nvjpeg *nvjpeg, struct error *error);
 
 #endif

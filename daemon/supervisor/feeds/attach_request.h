@@ -11,7 +11,7 @@
 #include "proto/limits.h"
 
 // Who decodes images of `decode gpu`: "" there are none, IMAGES_BY_ENGINE, or a sentence that says why loaders do.
-#define IMAGES_BY_TEXT   192
+#define IMAGES_BY_TEXT   256
 #define IMAGES_BY_ENGINE "engine"
 
 // What all clients that share a feed must agree on.
