@@ -233,6 +233,14 @@ $(BUILD)/tests/%.so: $(BUILD)/obj/tests/integration/%.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -shared -o $@ $^ -ldl
 
+# Loaded by a unit test.
+$(BUILD)/tests/fake_nvjpeg.so: $(BUILD)/obj/tests/unit/fake_nvjpeg.o
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -shared -o $@ $^
+
+$(BUILD)/tests/test_nvjpeg: | $(BUILD)/tests/fake_nvjpeg.so
+
 $(BUILD)/bench/%.so: $(BUILD)/obj/bench/%.o
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
@@ -297,6 +305,10 @@ check-tsan:
 check-cuda-headers:
 	$(Q)BUILD='$(BUILD)/no-toolkit' MAKE='$(MAKE)' tests/cuda-headers.sh
 
+# Checks what we declare of nvJPEG against NVIDIA's header.
+check-nvjpeg-header: $(CUDA_FOUND)
+	$(Q)BUILD='$(BUILD)/nvjpeg' CUDA='$(cuda_home)' CC='$(CC)' tests/nvjpeg-header.sh
+
 # Debian's Prometheus scrapes the exporter, and promtool checks the text. Downloads the package, but does not install it.
 check-prometheus: all $(BUILD)/tests/consumer
 	$(Q)tools/install-dependencies.sh build check
@@ -349,7 +361,7 @@ include tools/install.mk
 include tools/python.mk
 include tools/bundle.mk
 
-.PHONY: FORCE all unit integration-programs bench-programs check check-torch check-frameworks check-gpu check-asan check-tsan check-cuda-headers check-prometheus hostile fairness demo bench pictures dependencies clean
+.PHONY: FORCE all unit integration-programs bench-programs check check-torch check-frameworks check-gpu check-asan check-tsan check-cuda-headers check-nvjpeg-header check-prometheus hostile fairness demo bench pictures dependencies clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 

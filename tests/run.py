@@ -32,8 +32,8 @@ DELIVERY = [
 QUICK_DELIVERY = ["test_first_batch"]
 # Those that run on a real GPU besides: tests of GPUs themselves, and of formats, ragged fields, views and mixes.
 WITH_GPU = [
-    "test_gpu", "test_gpu_growth", "test_gpu_images", "test_gpu_kill", "test_like_service", "test_arrow", "test_arrow_windows",
-    "test_compressed",
+    "test_gpu", "test_gpu_growth", "test_gpu_image_formats", "test_gpu_images", "test_gpu_kill", "test_like_service",
+    "test_arrow", "test_arrow_windows", "test_compressed",
     "test_folder", "test_folder_csv", "test_images", "test_megatron", "test_mix", "test_mix_folder", "test_mix_ragged",
     "test_packed_lists", "test_parquet", "test_pyarrow", "test_ragged", "test_ragged_errors", "test_ragged_tokens",
     "test_replace", "test_tar", "test_transform", "test_views", "test_weights", "test_window",
@@ -47,6 +47,7 @@ PYTHON_ON_GPU = ["test_iterate", "test_jax", "test_lifetime", "test_state", "tes
 # The integration tests whose files PyArrow or Pillow writes, which make python installs.
 WITH_PACKAGE = {
     "test_compressed": "pyarrow", "test_condemned": "images", "test_gpu_image_faults": "images", "test_gpu_images": "images",
+    "test_gpu_image_formats": "images", "test_gpu_image_reasons": "images",
     "test_image_cache": "images",
     "test_image_cache_disk": "images", "test_image_jpeg": "pillow", "test_image_png": "pillow", "test_image_resize": "pillow",
     "test_image_webp": "pillow", "test_images": "images", "test_images_broken": "images", "test_images_documents": "images",

@@ -12,7 +12,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAX_FILE_LINES = 400
-MAX_PROTOCOL_LINES = 460  # the numbers of all fields in one place, most of them with a line that says what they are
+MAX_PROTOCOL_LINES = 480  # the numbers of all fields in one place, most of them with a line that says what they are
 MAX_FUNCTION_LINES = 70
 MAX_COLUMNS = {".c": 120, ".h": 120, ".def": 120, ".proto": 120, ".py": 128}  # of C comments: clang-format sees to code
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "client/ctl/arguments.h"
+#include "client/ctl/feed_images.h"
 #include "client/ctl/indexing.h"
 #include "client/ctl/others.h"
 #include "client/ctl/query.h"
@@ -15,7 +16,8 @@
 
 struct list {
     struct table table;
-    json_t *json; // array, when JSON is wanted
+    struct table notes; // below it
+    json_t *json;       // array, when JSON is wanted
     struct others others;
     const char *(*describe_others)(const struct others *others, char text[OTHERS_TEXT]); // NULL: none
 };
@@ -192,15 +194,23 @@ static const struct column dataset_columns[] = {
 // ---- Feeds -----------------------------------------------------------------------------------------
 
 static json_t *feed_json(const Feedd__Feed *feed) {
-    return json_pack("{s:I, s:o, s:o, s:I, s:I, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o}", "id",
-                     (json_int_t)feed->id, "name", ctl_json_text(feed->name), "dataset",
-                     ctl_json_text(feed->dataset), "batch_size", (json_int_t)feed->batch_size, "world_size",
-                     (json_int_t)feed->world_size, "shuffle", (int)feed->shuffle, "seed",
-                     ctl_json_word(feed->seed), "slots", (json_int_t)feed->slots, "ring_bytes",
-                     (json_int_t)feed->ring_bytes, "consumers", (json_int_t)feed->consumers, "loaders",
-                     (json_int_t)feed->loaders, "epoch", (json_int_t)feed->epoch, "batch",
-                     (json_int_t)feed->batch, "state", ctl_json_text(feed->state), "user",
-                     (json_int_t)feed->user, "reader", ctl_json_text(feed->reader));
+    return json_pack(
+        "{s:I, s:o, s:o, s:I, s:I, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:o}", "id",
+        (json_int_t)feed->id, "name", ctl_json_text(feed->name), "dataset", ctl_json_text(feed->dataset),
+        "batch_size", (json_int_t)feed->batch_size, "world_size", (json_int_t)feed->world_size, "shuffle",
+        (int)feed->shuffle, "seed", ctl_json_word(feed->seed), "slots", (json_int_t)feed->slots, "ring_bytes",
+        (json_int_t)feed->ring_bytes, "consumers", (json_int_t)feed->consumers, "loaders",
+        (json_int_t)feed->loaders, "epoch", (json_int_t)feed->epoch, "batch", (json_int_t)feed->batch,
+        "state", ctl_json_text(feed->state), "user", (json_int_t)feed->user, "reader",
+        ctl_json_text(feed->reader), "images", feed_images_json(feed));
+}
+
+static int add_note(struct list *list, const Feedd__Feed *feed, struct error *error) {
+    char text[FEED_IMAGES_TEXT];
+    const char *cells[] = {feed_images_text(feed, text)};
+    if (list->json || !*text)
+        return 0;
+    return table_add(&list->notes, cells) < 0 ? out_of_memory(error) : 0;
 }
 
 static int take_feeds(const Feedd__Answer *page, void *context, struct error *error) {
@@ -227,6 +237,8 @@ static int take_feeds(const Feedd__Answer *page, void *context, struct error *er
                                order, consumers,           loaders,       ring,  epoch,
                                at,    feed->reader,        feed->state};
         int added = add(list, cells, list->json ? feed_json(feed) : NULL, error);
+        if (added == 0)
+            added = add_note(list, page->feeds[i], error);
         if (added < 0)
             return added;
     }
@@ -239,6 +251,8 @@ static const struct column feed_columns[] = {
     {"RING", false, 6},  {"EPOCH", true, 0},  {"AT", true, 0},        {"READER", false, 2},
     {"STATE", false, 0},
 };
+
+static const struct column note_columns[] = {{"", false, 0}};
 
 // ---- Clients ---------------------------------------------------------------------------------------
 
@@ -299,6 +313,10 @@ static int ask(const struct ctl *ctl, Feedd__Query__Kind kind,
 static void print_table(const struct list *list) {
     char others[OTHERS_TEXT];
     table_print(&list->table, ctl_terminal_width(), stdout);
+    if (list->notes.row_count) {
+        putchar('\n');
+        table_print(&list->notes, 0, stdout); // not cut: the end says why
+    }
     if (list->describe_others && *list->describe_others(&list->others, others))
         printf("not shown: %s (show_others)\n", others);
 }
@@ -315,6 +333,7 @@ static int print_list(const struct ctl *ctl, Feedd__Query__Kind kind,
         print_table(list);
     json_decref(list->json);
     table_free(&list->table);
+    table_free(&list->notes);
     return err < 0 ? ctl_complain(&error) : CTL_OK;
 }
 
@@ -329,8 +348,11 @@ int cmd_datasets(const struct ctl *ctl, int count, char **arguments) {
 
 int cmd_feeds(const struct ctl *ctl, int count, char **arguments) {
     bool json = ctl_parse_json("What is being read.", count, arguments);
-    struct list list = {
-        .table = TABLE(feed_columns), .json = json ? json_array() : NULL, .describe_others = others_feeds};
+    struct list list = {.table = TABLE(feed_columns),
+                        .notes = TABLE(note_columns),
+                        .json = json ? json_array() : NULL,
+                        .describe_others = others_feeds};
+    list.notes.no_title = true;
     return print_list(ctl, FEEDD__QUERY__KIND__FEEDS, take_feeds, &list);
 }
 

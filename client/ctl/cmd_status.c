@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "client/ctl/arguments.h"
+#include "client/ctl/feed_images.h"
 #include "client/ctl/others.h"
 #include "client/ctl/query.h"
 #include "client/ctl/rates.h"
@@ -44,6 +45,14 @@ static void print_decoder(const Feedd__Gpu *gpu) {
         snprintf(text, sizeof text, "for %s, decoded by loaders", gpu->uuid);
     else
         snprintf(text, sizeof text, "for %s, decoded by loaders: %s", gpu->uuid, gpu->images);
+    printf("  images         ");
+    text_fold(text, 17, ctl_terminal_width(), stdout);
+}
+
+static void print_feed_images(const Feedd__Feed *feed) {
+    char text[FEED_IMAGES_TEXT];
+    if (!feed_images_by_loaders(feed) || !*feed_images_text(feed, text))
+        return;
     printf("  images         ");
     text_fold(text, 17, ctl_terminal_width(), stdout);
 }
@@ -246,6 +255,7 @@ static void put_status(json_t *json, const Feedd__Status *status, const struct o
     json_object_set_new(json, "confinement_note", ctl_json_text(status->confinement_note));
     json_object_set_new(json, "indexing", names_json(status->indexing, status->n_indexing));
     json_object_set_new(json, "gpus", json_array());
+    json_object_set_new(json, "feed_images", json_array());
     json_object_set_new(json, "processes", json_array());
 }
 
@@ -258,6 +268,14 @@ static int put_gpu(json_t *json, const Feedd__Gpu *gpu) {
         (json_int_t)gpu->copied_bytes, "heartbeat_age_s", (double)gpu->heartbeat_age_ns / 1e9, "images",
         ctl_json_text(gpu->images));
     return json_array_append_new(json_object_get(json, "gpus"), object);
+}
+
+static int put_feed_images(json_t *json, const Feedd__Feed *feed) {
+    if (!*feed->images)
+        return 0;
+    json_t *object = json_pack("{s:I, s:o, s:o}", "feed", (json_int_t)feed->id, "dataset",
+                               ctl_json_text(feed->dataset), "images", feed_images_json(feed));
+    return json_array_append_new(json_object_get(json, "feed_images"), object);
 }
 
 static int put_process(json_t *json, const Feedd__Process *process) {
@@ -293,6 +311,17 @@ static int take_status(const Feedd__Answer *page, void *context, struct error *e
     return 0;
 }
 
+static int take_feeds(const Feedd__Answer *page, void *context, struct error *error) {
+    struct report *report = context;
+    for (size_t i = 0; i < page->n_feeds; i++) {
+        if (!report->json)
+            print_feed_images(page->feeds[i]);
+        else if (put_feed_images(report->json, page->feeds[i]) < 0)
+            return error_set(error, -ENOMEM, "out of memory");
+    }
+    return 0;
+}
+
 static int take_processes(const Feedd__Answer *page, void *context, struct error *error) {
     struct report *report = context;
     for (size_t i = 0; i < page->n_processes; i++) {
@@ -312,6 +341,8 @@ static int make_report(const struct ctl *ctl, struct report *report, struct erro
     int err = query_open(&connection, ctl, error);
     if (err == 0)
         err = query_ask(&connection, FEEDD__QUERY__KIND__STATUS, NULL, take_status, report, error);
+    if (err == 0)
+        err = query_ask(&connection, FEEDD__QUERY__KIND__FEEDS, NULL, take_feeds, report, error);
     if (err == 0)
         err = query_ask(&connection, FEEDD__QUERY__KIND__PROCESSES, NULL, take_processes, report, error);
     return err;

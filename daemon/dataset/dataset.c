@@ -9,6 +9,7 @@
 #include "base/sizes.h"
 #include "base/text.h"
 #include "daemon/dataset/folder_file.h"
+#include "daemon/dataset/gpu_images.h"
 #include "daemon/dataset/incomplete_list.h"
 #include "daemon/on_error.h"
 #include "shm/ring.h"
@@ -279,6 +280,7 @@ static void print_transform(FILE *out, const struct dataset *dataset, uint32_t f
 
 void dataset_print(FILE *out, const struct dataset *dataset) {
     const struct dataset_layout *layout = dataset->layout;
+    char why[128];
     fprintf(out, "%s: ", dataset->name);
     if (dataset->of)
         fprintf(out, "view of %s, %s", dataset->of, dataset_is_drawn(dataset) ? "drawn by weight, " : "");
@@ -310,6 +312,8 @@ void dataset_print(FILE *out, const struct dataset *dataset) {
     if (layout->window)
         fprintf(out, "    shuffled %" PRIu32 " group%s at a time, of %" PRIu32 "%s\n", layout->window,
                 layout->window == 1 ? "" : "s", layout->groups, dataset->of ? " in the dataset" : "");
+    if (gpu_images_wanted(dataset) && gpu_images_obstacle(dataset, why, sizeof why))
+        fprintf(out, "    loaders decode all images, in spite of decode gpu: %s\n", why);
     for (uint32_t i = 0; dataset->sources && i < layout->part_count; i++)
         fprintf(out, "    weight %" PRIu32 ": %s, %" PRIu64 " samples\n", dataset->weights[i],
                 dataset->sources[i]->name, dataset->sources[i]->layout->samples);

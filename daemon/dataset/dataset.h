@@ -131,6 +131,7 @@ struct dataset_image {
     uint32_t used; // 1: there are, and the transform is one of pixels as they leave them
     struct image_stored stored;
     struct image_steps steps;
+    uint64_t ring_area; // in a part of a mix: gpu_images_ring_area() of the source that needs most; else 0
 };
 
 // Decoded images that are kept for all feeds of a user: encoded images, as shm/sample_cache.h has them. Views of a

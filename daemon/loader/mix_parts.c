@@ -67,7 +67,7 @@ static int open_part(struct mix_parts *mix, const struct loader_settings *settin
     if (!err)
         err = map_index(settings, i, layout, &part->index, error);
     if (!err)
-        err = stage_set_open(&mix->stages[i], layout, header->fields, false, error);
+        err = stage_set_open(&mix->stages[i], layout, header->fields, settings->gpu_images, error);
     if (!err)
         stage_set_open_cache(&mix->stages[i], layout, part_fd(settings, i, PART_CACHE),
                              part_fd(settings, i, PART_CACHE_FILE));

@@ -10,6 +10,7 @@
 
 #include "base/dtype.h"
 #include "base/sizes.h"
+#include "daemon/dataset/gpu_images.h"
 #include "daemon/dataset/incomplete_list.h"
 #include "daemon/dataset/mix_sizes.h"
 #include "daemon/heritage.h"
@@ -106,13 +107,15 @@ static int sum_up_sizes(const struct mixture *mixture) {
 // ---- Parts -------------------------------------------------------------------------------------------------
 
 // Copies how a source is stored, except for its files, whose places change.
-static void describe_part(const struct dataset *source, struct dataset_part *part,
+static void describe_part(const struct dataset *mix, uint32_t i, struct dataset_part *part,
                           struct dataset_layout *layout) {
-    memcpy(layout, source->layout, sizeof *layout);
+    memcpy(layout, mix->sources[i]->layout, sizeof *layout);
     layout->bytes = sizeof *layout;
     layout->file_count = 0;
-    for (uint32_t i = 0; i < layout->stream_count; i++)
-        layout->streams[i].first_file += part->first_file;
+    for (uint32_t k = 0; k < layout->stream_count; k++)
+        layout->streams[k].first_file += part->first_file;
+    for (uint32_t k = 0; k < layout->field_count; k++)
+        layout->images[k].ring_area = gpu_images_has(layout, k) ? gpu_images_mix_area(mix, k) : 0;
 }
 
 // Where the next part begins: its samples and, apart for folders, its files and what loaders call them.
@@ -177,8 +180,7 @@ static int make_parts(const struct mixture *mixture) {
         struct dataset_part *part = &parts->part[i];
         part->layout = head + i * sizeof(struct dataset_layout);
         err = number_part(mixture, i, &next, part);
-        describe_part(dataset->sources[i], part,
-                      (struct dataset_layout *)(void *)((uint8_t *)parts + part->layout));
+        describe_part(dataset, i, part, (struct dataset_layout *)(void *)((uint8_t *)parts + part->layout));
     }
     parts->samples = next.sample;
     return err ? err : seal(mixture, parts);

@@ -1,16 +1,31 @@
 #include "daemon/transfer/nvjpeg.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 
 #include "base/sizes.h"
 
-static void *open_library(void) {
+static void *open_named(const char *path, struct error *error) {
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL); // never closed
+    if (!library)
+        error_set(error, -ENOTSUP, "%s names no nvJPEG: %s", NVJPEG_VARIABLE, dlerror());
+    return library;
+}
+
+// Where the dynamic linker and CUDA toolkits have it.
+static void *find(struct error *error) {
     static const char *const names[] = {"libnvjpeg.so.13", "libnvjpeg.so.12",
                                         "/usr/local/cuda/lib64/libnvjpeg.so.13",
                                         "/usr/local/cuda/lib64/libnvjpeg.so.12"};
     void *library = NULL;
     for (size_t i = 0; !library && i < COUNT_OF(names); i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL); // never closed
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL); // likewise
+    if (!library)
+        error_set(
+            error, -ENOTSUP,
+            "nvJPEG was not found (libnvjpeg.so.13 or .12): install NVIDIA's package libnvjpeg-13-0, or the"
+            " wheel nvidia-nvjpeg and set %s to the path of that file in it",
+            NVJPEG_VARIABLE);
     return library;
 }
 
@@ -31,13 +46,18 @@ int nvjpeg_load(struct nvjpeg *nvjpeg, struct error *error) {
         {"nvjpegDecodeBatchedInitialize", (void **)&nvjpeg->DecodeBatchedInitialize},
         {"nvjpegDecodeBatchedEx", (void **)&nvjpeg->DecodeBatchedEx},
     };
-    void *library = open_library();
+    const char *named = getenv(NVJPEG_VARIABLE);
+    void *library = named && *named ? open_named(named, error) : find(error);
     if (!library)
-        return error_set(error, -ENOTSUP, "nvJPEG is not installed (libnvjpeg.so.13 or .12)");
+        return -ENOTSUP;
     for (size_t i = 0; i < COUNT_OF(calls); i++) {
         *calls[i].call = dlsym(library, calls[i].name);
         if (!*calls[i].call)
-            return error_set(error, -ENOTSUP, "this machine's nvJPEG has no %s", calls[i].name);
+            return error_set(
+                error, -ENOTSUP,
+                "the nvJPEG that was found has no %s: wanted version 12 or 13, as in NVIDIA's package"
+                " libnvjpeg-13-0",
+                calls[i].name);
     }
     return 0;
 }

@@ -1,5 +1,6 @@
 // What we use of nvJPEG, versions 12 and 13, declared here because its header is only in CUDA toolkits, while the
-// library is looked for at run time. The names and numbers are those of its documented interface.
+// library is looked for at run time. The names and numbers are those of its documented interface; make
+// check-nvjpeg-header compares them with the header.
 #ifndef FEEDD_DAEMON_TRANSFER_NVJPEG_H
 #define FEEDD_DAEMON_TRANSFER_NVJPEG_H
 
@@ -42,7 +43,10 @@ struct nvjpeg {
                            void *stream);
 };
 
-// -ENOTSUP and a sentence: there is none on this machine.
+// In the environment of the daemon: the path of the library.
+#define NVJPEG_VARIABLE "FEEDD_NVJPEG"
+
+// -ENOTSUP and a sentence that says what to install or to set: there is none on this machine.
 int nvjpeg_load(struct nvjpeg *nvjpeg, struct error *error);
 
 #endif

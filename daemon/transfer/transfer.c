@@ -31,7 +31,7 @@
 #define NAP_SLACK_NS   1000ul // the kernel's own is 50 us
 #define BUS_GUESS      50     // bytes a ns, until it is measured
 #define LAG_REPORT_NS  (1000 * NS_PER_MS)
-#define TEXT_MOST      190 // of why there is no engine
+#define TEXT_MOST      255 // of why there is no engine
 
 struct transfer {
     const struct transfer_settings *settings;

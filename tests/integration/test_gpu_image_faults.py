@@ -80,6 +80,8 @@ def test_a_shared_feed_that_loaders_decode_survives_a_restart():
                     feedd.process.wait()
                     feedd.start(environment=faults)
                     harness.eventually(lambda: len(devices.clients(feedd)) == 1)
+                    (feed,) = feedd.status()["feed_images"]
+                    assert feed["images"] == "they did so before the daemon was restarted", feed
                     os.kill(without.pid, signal.SIGCONT)
                     harness.eventually(lambda: len(devices.clients(feedd)) == 2)
                 check(feedd, encoded, having.finish(60), 7, epochs=4)

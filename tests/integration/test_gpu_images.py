@@ -161,14 +161,18 @@ def test_statistics_say_who_decodes_and_why():
         assert re.search(r"feedd_feed_engine_images_total\{[^}]*\} 24\n", feedd.ctl("metrics").stdout)
 
 
-@harness.host_memory
 def test_without_an_engine_loaders_decode():
+    """A real GPU has one, but there is no library."""
+    environment, why = {devices.FAULTS: "no_engine"}, "this simulated GPU has no engine"
+    if harness.on_real_gpu():
+        environment = {"FEEDD_NVJPEG": "/nonexistent/libnvjpeg.so.13"}
+        why = "FEEDD_NVJPEG names no nvJPEG: /nonexistent/libnvjpeg.so.13"
     encoded = pictures.some(20, seed=6, least=64)
-    with serve(encoded, environment={devices.FAULTS: "no_engine"}, device_linger=30) as feedd:
-        check_training(feedd, encoded, device=devices.SIMULATED)
+    with serve(encoded, environment=environment, device_linger=30) as feedd:
+        check_training(feedd, encoded)
         (gpu,) = feedd.status()["gpus"]
-        assert "no engine" in gpu["images"], gpu
-        assert "decoded by loaders: this simulated GPU has no engine" in feedd.ctl("status").stdout
+        assert gpu["images"].startswith(why), gpu
+        assert f"for {gpu['uuid']}, decoded by loaders: {why}" in feedd.ctl("status").stdout
 
 
 @harness.host_memory

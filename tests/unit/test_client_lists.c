@@ -1,4 +1,4 @@
-// What feedctl status and feedctl clients make of a daemon's answers about GPUs, as text and as JSON.
+// What feedctl status, feeds and clients make of a daemon's answers about GPUs, as text and as JSON.
 #include "base/scope.h"
 #include "client/ctl/cmd_list.h"
 #include "client/ctl/cmd_status.h"
@@ -24,7 +24,19 @@ static Feedd__Gpu busy_gpu(void) {
     return gpu;
 }
 
-// `context`: without GPUs when it is set.
+// The daemon says of the first that loaders decode its images, of the second that an engine does, of the third nothing.
+static size_t make_feeds(Feedd__Feed feeds[3]) {
+    static const char *const images[] = {"field \x1b[name is ragged", "engine", ""};
+    for (size_t i = 0; i < 3; i++) {
+        feedd__feed__init(&feeds[i]);
+        feeds[i].id = i + 1;
+        feeds[i].dataset = (char *)"photos";
+        feeds[i].images = (char *)images[i];
+    }
+    return 3;
+}
+
+// `context`: without GPUs and feeds when it is set.
 static void answer_status(struct fake *fake) {
     Feedd__Gpu busy = busy_gpu(), starting = FEEDD__GPU__INIT;
     starting.uuid = (char *)"GPU-2";
@@ -40,15 +52,29 @@ static void answer_status(struct fake *fake) {
     Feedd__Process process = FEEDD__PROCESS__INIT;
     process.role = (char *)"supervisor";
     Feedd__Process *processes[] = {&process};
-    Feedd__Answer first = FEEDD__ANSWER__INIT, second = FEEDD__ANSWER__INIT;
-    first.status = &status;
-    second.n_processes = 1;
-    second.processes = processes;
+    Feedd__Feed feeds[3], *list[] = {&feeds[0], &feeds[1], &feeds[2]};
+    Feedd__Answer answers[3] = {FEEDD__ANSWER__INIT, FEEDD__ANSWER__INIT, FEEDD__ANSWER__INIT};
+    answers[0].status = &status;
+    answers[1].n_feeds = fake->context ? 0 : make_feeds(feeds);
+    answers[1].feeds = list;
+    answers[2].n_processes = 1;
+    answers[2].processes = processes;
+    fake_welcome(fake, PROTO_VERSION);
+    for (size_t i = 0; i < COUNT_OF(answers); i++) {
+        fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_QUERY);
+        FAKE_SEND(fake, ANSWER, answer, &answers[i]);
+    }
+    fake_linger(fake);
+}
+
+static void answer_feeds(struct fake *fake) {
+    Feedd__Feed feeds[3], *list[] = {&feeds[0], &feeds[1], &feeds[2]};
+    Feedd__Answer answer = FEEDD__ANSWER__INIT;
+    answer.n_feeds = make_feeds(feeds);
+    answer.feeds = list;
     fake_welcome(fake, PROTO_VERSION);
     fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_QUERY);
-    FAKE_SEND(fake, ANSWER, answer, &first);
-    fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_QUERY);
-    FAKE_SEND(fake, ANSWER, answer, &second);
+    FAKE_SEND(fake, ANSWER, answer, &answer);
     fake_linger(fake);
 }
 
@@ -83,14 +109,18 @@ static void answer_others(struct fake *fake) {
     others.loaders = 8;
     others.ring_bytes = 64 << 20;
     fake_welcome(fake, PROTO_VERSION);
-    while ((question = fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_QUERY))) {
+    bool last = false, asked_status = false;
+    while (!last && (question = fake_expect(fake, FEEDD__CLIENT_MESSAGE__BODY_QUERY))) {
         Feedd__Answer answer = FEEDD__ANSWER__INIT;
         answer.others = &others;
-        if (question->query->kind == FEEDD__QUERY__KIND__STATUS)
+        // cmd_status asks for feeds in between.
+        last = question->query->kind == FEEDD__QUERY__KIND__PROCESSES || !asked_status;
+        if (question->query->kind == FEEDD__QUERY__KIND__STATUS) {
             answer.status = &status;
+            asked_status = true;
+            last = false;
+        }
         FAKE_SEND(fake, ANSWER, answer, &answer);
-        if (question->query->kind != FEEDD__QUERY__KIND__STATUS)
-            break;
     }
     fake_linger(fake);
 }
@@ -202,6 +232,42 @@ static void status_as_json_has_gpus(void **state) {
     json_decref(json);
 }
 
+static void feeds_say_who_decodes_their_images(void **state) {
+    (void)state;
+    const char *loaders = "feed 1 (photos): decoded by loaders: field ?[name is ragged\n";
+    const char *engine = "feed 2 (photos): decoded by the GPU's engine\n";
+    char *feeds AUTO_FREE = output_of(cmd_feeds, "feeds", false, answer_feeds, NULL);
+    has(feeds, loaders);
+    has(feeds, engine);
+    assert_null(strstr(feeds, "feed 3"));
+    char *status AUTO_FREE = output_of(cmd_status, "status", false, answer_status, NULL);
+    has(status, "\n  images         feed 1 (photos): ");
+    has(status, loaders);
+    assert_null(strstr(status, engine));
+}
+
+static void feeds_as_json_say_who_decodes_their_images(void **state) {
+    (void)state;
+    const char *why, *dataset, *by;
+    json_int_t feed;
+    char *feeds AUTO_FREE = output_of(cmd_feeds, "feeds", true, answer_feeds, NULL);
+    char *status AUTO_FREE = output_of(cmd_status, "status", true, answer_status, NULL);
+    json_t *list = json_loads(feeds, 0, NULL), *json = json_loads(status, 0, NULL);
+    json_t *of_status = json_object_get(json, "feed_images");
+    assert_int_equal(json_unpack(list, "[{s:s}, {s:s}, {s:n}]", "images", &why, "images", &by, "images"), 0);
+    assert_string_equal(why, "field \x1b[name is ragged");
+    assert_string_equal(by, "engine");
+    assert_int_equal(json_array_size(of_status), 2);
+    assert_int_equal(json_unpack(json_array_get(of_status, 0), "{s:I, s:s, s:s !}", "feed", &feed, "dataset",
+                                 &dataset, "images", &by),
+                     0);
+    assert_int_equal(feed, 1);
+    assert_string_equal(dataset, "photos");
+    assert_string_equal(by, why);
+    json_decref(list);
+    json_decref(json);
+}
+
 static void clients_have_a_device(void **state) {
     (void)state;
     char *text AUTO_FREE = output_of(cmd_clients, "clients", false, answer_clients, NULL);
@@ -254,6 +320,8 @@ int main(void) {
         cmocka_unit_test(status_of_a_host_without_gpus_does_not_mention_them),
         cmocka_unit_test(what_explains_most_stays_longest),
         cmocka_unit_test(status_as_json_has_gpus),
+        cmocka_unit_test(feeds_say_who_decodes_their_images),
+        cmocka_unit_test(feeds_as_json_say_who_decodes_their_images),
         cmocka_unit_test(clients_have_a_device),
         cmocka_unit_test(what_belongs_to_others_is_counted),
         cmocka_unit_test(nothing_is_said_of_others_without_any),

@@ -130,6 +130,7 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
     if (refused)
         return refused;
     request->shape.batch_size = attach->batch_size;
+    read_return(attach, request);
     request->finishes_images = attach->finishes_images;
     refused = attach_images_choose(session->supervisor, request, error);
     if (refused)
@@ -146,7 +147,6 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
     request->prefetch = attach->prefetch;
     request->wait_for = attach->wait_for ? attach->wait_for : 1;
     request->confirms = attach->confirms && !attach->reconnect; // one that returns has a place already
-    read_return(attach, request);
     request->max_lag_s = attach->max_lag_s ? attach->max_lag_s : supervisor->config->max_lag_s;
     request->ring_bytes = attach->ring_bytes;
     int err = check_ranks(attach, request, error);
@@ -379,6 +379,7 @@ bool attach_session(struct session *session, const Feedd__Attach *attach) {
         return true;
     }
     session->member.events = &events;
+    attach_images_keep(feed, request);
     session_set_state(session, SESSION_ATTACHING);
     places_await(feed, &session->member);
     return true;

@@ -1,16 +1,53 @@
 #include "daemon/supervisor/clients/attach_images.h"
 
+#include <inttypes.h>
+#include <string.h>
+
 #include "base/dtype.h"
 #include "daemon/dataset/gpu_images.h"
 #include "daemon/supervisor/feeds/device.h"
 
+const char *attach_images_device(const struct device *device) {
+    if (device->state == DEVICE_READY && !device->asked_engine && devices_want_engines(device->supervisor))
+        return "the GPU's transfer process was started before there was a dataset with decode gpu, and is"
+               " replaced when no feed uses the GPU";
+    if (device->engine == ENGINE_NOT_WANTED)
+        return "loaders";
+    return device->engine == ENGINE_WORKS ? IMAGES_BY_ENGINE : device->engine_why;
+}
+
+static void by_loaders(struct attach_request *request, const char *why) {
+    snprintf(request->images_by, sizeof request->images_by, "%s", why);
+}
+
+// Whether loaders decode, whatever the GPU can do.
+static bool is_excluded(struct attach_request *request) {
+    const struct dataset *dataset = request->shape.dataset;
+    if (!gpu_images_wanted(dataset))
+        by_loaders(request, "");
+    else if (gpu_images_obstacle(dataset, request->images_by, sizeof request->images_by))
+        return true;
+    else if (!*request->device)
+        by_loaders(request, "the first consumer is in host memory");
+    else if (!request->finishes_images && request->reconnect)
+        by_loaders(request, "they did so before the daemon was restarted");
+    else if (!request->finishes_images)
+        by_loaders(request, "the libfeed of the first consumer was built without nvcc");
+    else if (request->shape.batch_size > GPU_IMAGES_BATCH_MOST)
+        snprintf(request->images_by, sizeof request->images_by, "batches have more than %u samples",
+                 GPU_IMAGES_BATCH_MOST);
+    else
+        return false;
+    return true;
+}
+
 int attach_images_choose(struct supervisor *supervisor, struct attach_request *request, struct error *error) {
     struct device *device;
     request->shape.gpu_images = false;
-    if (!*request->device || !request->finishes_images || request->shape.batch_size > GPU_IMAGES_BATCH_MOST ||
-        !gpu_images_possible(request->shape.dataset->layout))
+    if (is_excluded(request))
         return 0;
     // If the GPU cannot be used at all, opening the pool says so.
+    by_loaders(request, "the GPU could not be opened");
     if (device_get(supervisor, request->device, &device, error) < 0)
         return 0;
     device_keep(device);
@@ -25,7 +62,18 @@ int attach_images_choose(struct supervisor *supervisor, struct attach_request *r
     // Between two processes, what the last one said holds: a consumer that joins others must find what they found.
     request->shape.gpu_images = (device->state == DEVICE_READY || device->state == DEVICE_BACKING_OFF) &&
                                 device->engine == ENGINE_WORKS;
+    if (device->engine != ENGINE_NOT_WANTED || device->state == DEVICE_READY)
+        by_loaders(request, attach_images_device(device));
     return 0;
+}
+
+void attach_images_keep(struct served_feed *feed, const struct attach_request *request) {
+    if (served_feed_in_use(feed) || strcmp(feed->images_by, request->images_by) == 0)
+        return;
+    memcpy(feed->images_by, request->images_by, sizeof feed->images_by);
+    if (*feed->images_by && !feed->shape.gpu_images)
+        log_info("feed %" PRIu64 ": loaders decode the images of dataset %s, in spite of decode gpu: %s",
+                 feed->id, feed->dataset->name, feed->images_by);
 }
 
 static void describe(const struct dataset_layout *layout, uint32_t field, uint8_t table[IMAGE_TABLE_BYTES],
@@ -47,7 +95,7 @@ static void describe(const struct dataset_layout *layout, uint32_t field, uint8_
 
 void attach_images_describe(const struct served_feed *feed, struct attach_images *images,
                             Feedd__Attached *attached) {
-    const struct dataset_layout *layout = feed->dataset->layout;
+    const struct dataset_layout *layout = gpu_images_layout(feed->dataset);
     for (uint32_t i = 0; feed->shape.gpu_images && i < layout->field_count; i++) {
         if (!gpu_images_has(layout, i))
             continue;

@@ -4,13 +4,22 @@
 
 #include "base/error.h"
 #include "daemon/loader/stage/image_table.h"
+#include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/member.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "proto/codec.h"
 
-// Sets shape.gpu_images, given the dataset, the batch size, the device and whether the client finishes images. -EAGAIN:
-// the GPU's process, which knows whether there is an engine, is still starting.
+// Sets shape.gpu_images and images_by, given the dataset, the batch size, the device and whether the client finishes
+// images. -EAGAIN: the GPU's process, which knows whether there is an engine, is still starting.
 int attach_images_choose(struct supervisor *supervisor, struct attach_request *request, struct error *error);
+
+// Called before the client is given a place. A feed that nobody uses takes over what was chosen for the client, and the
+// log says why loaders decode.
+void attach_images_keep(struct served_feed *feed, const struct attach_request *request);
+
+// Who decodes for consumers there if nothing else stands in the way: as in images_by, or "loaders" if no dataset has
+// asked for an engine.
+const char *attach_images_device(const struct device *device);
 
 struct attach_images {
     Feedd__FinishedField *list[RING_MAX_FIELDS];

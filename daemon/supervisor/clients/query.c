@@ -88,6 +88,7 @@ static void describe_feed(const struct served_feed *feed, Feedd__Feed *row, char
                               ? "idle"
                               : served_feed_state_name(feed->state));
     row->user = feed->user;
+    row->images = (char *)feed->images_by;
     describe_reader(feed, reader, reader_bytes);
     row->reader = reader;
     const struct lane *lane;

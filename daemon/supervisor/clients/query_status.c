@@ -9,6 +9,7 @@
 #include "daemon/confine/confine.h"
 #include "daemon/io_mode.h"
 #include "daemon/supervisor/clients/admission.h"
+#include "daemon/supervisor/clients/attach_images.h"
 #include "daemon/supervisor/clients/query_confinement.h"
 #include "daemon/supervisor/clients/query_indexing.h"
 #include "daemon/supervisor/feeds/device.h"
@@ -79,21 +80,13 @@ void query_list_gpus(const struct stats_region *stats, uint64_t now, struct quer
     }
 }
 
-static const char *decoder_of(const struct device *device) {
-    if (device->state == DEVICE_READY && !device->asked_engine && devices_want_engines(device->supervisor))
-        return "its transfer process was started before there was a dataset with decode gpu, and is replaced"
-               " when no feed uses the GPU";
-    if (device->state != DEVICE_READY || device->engine == ENGINE_NOT_WANTED)
-        return "loaders";
-    return device->engine == ENGINE_WORKS ? "engine" : device->engine_why;
-}
-
 static void name_decoders(const struct supervisor *supervisor, struct query_gpus *gpus) {
     const struct device *device;
     LIST_FOREACH(device, &supervisor->devices, link)
         for (size_t i = 0; i < gpus->count; i++)
             if (strcmp(gpus->rows[i].uuid, device->uuid) == 0)
-                gpus->rows[i].images = (char *)decoder_of(device);
+                gpus->rows[i].images =
+                    (char *)(device->state == DEVICE_READY ? attach_images_device(device) : "loaders");
 }
 
 // Absolute, because the client is in another directory.

@@ -10,6 +10,10 @@
 #include "order/mix_run.h"
 #include "proto/limits.h"
 
+// Who decodes images of `decode gpu`: "" there are none, IMAGES_BY_ENGINE, or a sentence that says why loaders do.
+#define IMAGES_BY_TEXT   256
+#define IMAGES_BY_ENGINE "engine"
+
 // What all clients that share a feed must agree on.
 struct feed_shape {
     const struct dataset *dataset;
@@ -36,7 +40,8 @@ struct attach_request {
     char device[GPU_UUID_BYTES]; // "": host memory
     uint32_t device_world_size;
     bool finishes_images; // so that decoded ones may come
-    bool reconnect;       // after the loss of a daemon, to a run that began there:
+    char images_by[IMAGES_BY_TEXT];
+    bool reconnect; // after the loss of a daemon, to a run that began there:
     uint64_t run_epoch, run_consumed;
     bool unbegun;                         // nothing of that run had been granted
     uint32_t leases;                      // what it was first promised there; 0: not known, like the next two

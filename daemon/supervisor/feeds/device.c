@@ -76,7 +76,7 @@ static void on_changed(struct process *process) {
 
 bool devices_want_engines(const struct supervisor *supervisor) {
     for (size_t i = 0; i < supervisor->dataset_count; i++)
-        if (supervisor->datasets[i] && gpu_images_possible(supervisor->datasets[i]->layout))
+        if (supervisor->datasets[i] && gpu_images_possible(supervisor->datasets[i]))
             return true;
     return false;
 }

@@ -57,7 +57,7 @@ struct device {
     uint64_t lost_ns;            // when it said so
     bool asked_engine;           // the process was started to open its engine
     enum transfer_engine engine; // of the last process that was READY
-    char engine_why[192];        // with ENGINE_MISSING: a sentence
+    char engine_why[256];        // with ENGINE_MISSING: a sentence
     uint64_t closed_ns;          // when it last reported that it had closed a pool
 };
 

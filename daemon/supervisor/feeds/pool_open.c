@@ -43,7 +43,7 @@ static int plan_ring(const struct served_feed *feed, const struct attach_request
     };
     memcpy(plan->fields, header->fields, sizeof plan->fields);
     if (feed->shape.gpu_images)
-        gpu_images_in_pool(feed->dataset->layout, plan->fields);
+        gpu_images_in_pool(feed->dataset, plan->fields);
     // Slots as large as the feed's, at first and at most.
     if (header->ragged_count) {
         plan->ragged_most =

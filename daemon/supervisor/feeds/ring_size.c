@@ -108,7 +108,7 @@ static void describe_plan(const struct attach_request *request, struct ring_plan
     };
     memcpy(plan->fields, layout->fields, sizeof plan->fields);
     if (request->shape.gpu_images)
-        gpu_images_in_ring(layout, plan->fields);
+        gpu_images_in_ring(request->shape.dataset, plan->fields);
     for (uint32_t i = 0; i < layout->field_count; i++)
         plan_ragged(plan, &request->shape, i);
 }

@@ -39,8 +39,9 @@ struct served_feed {
     uid_t user;
     enum feed_state state;
     struct feed_shape shape;
-    struct dataset *dataset;  // a reference
-    struct stats_feed *stats; // NULL while QUEUED
+    char images_by[IMAGES_BY_TEXT]; // as its first consumer found it
+    struct dataset *dataset;        // a reference
+    struct stats_feed *stats;       // NULL while QUEUED
 
     uint32_t wait_for;
     uint32_t gathered;        // consumers that have joined while GATHERING, and know it
