@@ -107,7 +107,8 @@ static int host_create(struct gpu *gpu, uint64_t bytes, struct gpu_memory *memor
     int err = check_alive(host, error);
     if (err < 0)
         return err;
-    if (++host->created == host->faults.crash_create)
+    if (++host->created == host->faults.crash_create ||
+        (host->faults.crash_bytes && bytes >= host->faults.crash_bytes))
         abort();
     if (bytes > unused(host))
         return error_set(error, -ENOMEM, "%llu MiB of GPU memory are wanted on %s and %llu MiB are free",

@@ -6,6 +6,7 @@
 //   fail_copy=N    from the handle's Nth copy on, every operation fails: the GPU is lost
 //   stall_copy=N   the handle's Nth copy never ends, and neither does anything after it on its stream
 //   crash_create=N the handle's Nth allocation of memory ends the process
+//   crash_bytes=N  an allocation of N bytes or more ends the process
 //   no_export      it cannot export memory, so it cannot be opened
 //   no_engine      it has no engine that decodes JPEG (daemon/transfer/engine.h)
 //   no_engine_on=N HOST-N, which is not HOST-0, has none

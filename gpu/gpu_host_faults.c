@@ -16,6 +16,7 @@ static int read_fault(struct host_faults *faults, char *word, struct error *erro
                  {"fail_copy", &faults->fail_copy},
                  {"stall_copy", &faults->stall_copy},
                  {"crash_create", &faults->crash_create},
+                 {"crash_bytes", &faults->crash_bytes},
                  {"no_engine_on", &faults->no_engine_on},
                  {"refuse_image", &faults->refuse_image},
                  {"crash_image", &faults->crash_image},

@@ -5,8 +5,8 @@
 #include "base/error.h"
 
 struct host_faults {
-    uint64_t memory, copy_us, fail_copy, stall_copy, crash_create, no_export, no_engine, no_engine_on,
-        refuse_image, crash_image, stall_image;
+    uint64_t memory, copy_us, fail_copy, stall_copy, crash_create, crash_bytes, no_export, no_engine,
+        no_engine_on, refuse_image, crash_image, stall_image;
 };
 
 // Reads them from the environment; -EINVAL for words that it does not know.

@@ -204,6 +204,15 @@ def test_transfer_process_ends_while_a_slot_grows():
         assert devices.gpu(feedd, SIMULATED_UUID)["gpu_counters"]["processes_replaced"] >= 1
 
 
+@harness.host_memory
+def test_transfer_processes_that_always_end_when_a_slot_grows():
+    feedd, content = serve(samples((100,)), environment={devices.FAULTS: f"crash_bytes={2 * MIB}"})
+    with feedd, open_at(feedd, CPU, epochs=1, share="job", wait_for=2) as host:
+        fails(feedd, SIMULATED, "EIO", "has died each time that a slot of the pool was to grow", share="job", wait_for=2)
+        host.attached()
+        expected.check_run(content, host.finish(), BATCH)
+
+
 def test_loaders_and_daemon_die():
     feedd, content = serve()
     with feedd:

@@ -13,6 +13,7 @@
 #define STEP_BYTES (2 * MIB)
 // By how much a transfer process may have rounded up what it was asked for.
 #define ROUNDED_MOST (64 * MIB)
+#define CRASHES_MOST 5u
 // After a lack of memory.
 #define AGAIN_NS (100 * NS_PER_MS)
 
@@ -47,6 +48,7 @@ struct pool_growth {
     struct error error;
     uint64_t lacking_since_ns; // since when a batch has waited for memory that there is not; 0: none does
     uint64_t tried_ns;         // when it last failed for that reason
+    uint32_t crashes;          // transfer processes, in a row, that died while a slot grew
     uint32_t slots;
     struct place places[];
 };
@@ -175,6 +177,7 @@ void pool_growth_answered(struct pool *pool, const struct transfer_report *repor
         return;
     }
     take(pool, report->memory_bytes, fd);
+    growth->crashes = 0;
     set_state(growth, GROWTH_NONE);
 }
 
@@ -184,7 +187,13 @@ void pool_growth_died(struct pool *pool) {
     if (!growth || growth->state != GROWTH_ASKED)
         return;
     pool->tenant.promised_bytes -= growth->bytes;
-    set_state(growth, GROWTH_NONE);
+    if (++growth->crashes < CRASHES_MOST) {
+        set_state(growth, GROWTH_NONE);
+        return;
+    }
+    error_set(&growth->error, -EIO,
+              "the transfer process has died each time that a slot of the pool was to grow");
+    fail(pool);
 }
 
 // ---- Lack of memory ----------------------------------------------------------------------------------------
