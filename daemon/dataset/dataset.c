@@ -11,6 +11,7 @@
 #include "daemon/dataset/folder_file.h"
 #include "daemon/dataset/gpu_images.h"
 #include "daemon/dataset/incomplete_list.h"
+#include "daemon/dataset/index_memory.h"
 #include "daemon/on_error.h"
 #include "shm/ring.h"
 
@@ -62,6 +63,7 @@ void dataset_unref(struct dataset *dataset) {
     }
     close_fd(&dataset->parts_fd);
     close_fd(&dataset->list_fd);
+    index_memory_release(dataset->index_fd);
     close_fd(&dataset->index_fd);
     free(dataset->sources);
     free(dataset->weights);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "daemon/dataset/index_memory.h"
 #include "daemon/source/mixture.h"
 #include "daemon/source/source.h"
 
@@ -20,6 +21,7 @@ static void release_files(struct dataset *dataset, struct closer *closer) {
     for (uint32_t i = 0; i < files; i++)
         dataset->fds[i] = -1;
     count = dataset->index_fd >= 0;
+    index_memory_release(dataset->index_fd);
     closer_take(closer, 0, &dataset->index_fd, &count);
     dataset->index_fd = -1;
 }

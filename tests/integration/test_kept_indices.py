@@ -1,6 +1,8 @@
 """Indices on disk: used as long as they fit, and made again otherwise."""
 
+import contextlib
 import os
+import pathlib
 import random
 import subprocess
 import tarfile
@@ -150,3 +152,36 @@ def test_an_index_that_cannot_be_kept():
         cache.mkdir()
         assert f"kept in {cache}" in note(feedd, CACHE_DIRECTORY=f"{cache}:/other")
         assert "read in" in note(feedd, CACHE_DIRECTORY=str(cache))
+
+
+def indices(instance):
+    """The memory of indices that the supervisor has: {its inode: descriptors of it}."""
+    found = {}
+    folder = pathlib.Path(f"/proc/{instance.process.pid}/fd")
+    for path in folder.iterdir():
+        with contextlib.suppress(OSError):
+            if "feedd-index" in os.readlink(path):
+                inode = path.stat().st_ino
+                found[inode] = found.get(inode, 0) + 1
+    return found
+
+
+def test_views_share_the_memory_of_an_index():
+    with serve_kept(linger=0) as feedd:
+        for part in range(4):
+            feedd.add_view(f"part{part}", "wds", samples=f"{25 * part}%..{25 * part + 25}%", split_seed=1)
+        feedd.add_view("cut", "wds", pad_jpg=20)  # has own sizes, of the same extents
+        feedd.start()
+        (shared,) = indices(feedd)
+        test_tar.check(feedd, feedd.content, shuffle=True)
+        feedd.ctl("reload")
+        assert list(indices(feedd)) == [shared], "the datasets after the reload share what those before it had"
+        samples = test_tar.some(30, 70)
+        test_tar.write(feedd.directory / "wds-1.tar", samples, tarfile.PAX_FORMAT)
+        feedd.ctl("reload")
+        harness.eventually(lambda: len(indices(feedd)) == 1 and shared not in indices(feedd), what="the old index is freed")
+        test_tar.check(feedd, test_tar.content_of(test_tar.some(50) + samples))
+        feedd.views.clear()
+        feedd.write_config()
+        feedd.ctl("reload")
+        harness.eventually(lambda: sum(indices(feedd).values()) == 2, what="descriptors: the dataset's, and the one to share")

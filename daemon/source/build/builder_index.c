@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/sizes.h"
+#include "daemon/dataset/index_memory.h"
 #include "daemon/source/build/index_writer.h"
 
 bool index_rows_add(struct index_rows *rows, const void *row, size_t row_bytes) {
@@ -232,5 +233,6 @@ void builder_index_unmap(struct builder *builder) {
 
 void builder_index_discard(struct builder *builder) {
     builder_index_unmap(builder);
+    index_memory_release(builder->dataset->index_fd);
     close_fd(&builder->dataset->index_fd);
 }

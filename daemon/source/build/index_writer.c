@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "base/sizes.h"
+#include "daemon/dataset/index_memory.h"
 #include "daemon/source/source.h"
 
 int index_writer_open(struct index_writer *writer, struct builder *builder, uint64_t samples) {
@@ -61,6 +62,8 @@ int index_writer_finish(struct index_writer *writer) {
         fcntl(dataset->index_fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
         err = builder_refuse(writer->builder, -errno, NULL, "cannot seal the memory of the index: %m");
     dataset->layout->index_hash = XXH3_64bits_digest(writer->hash);
+    if (!err)
+        index_memory_share(&dataset->index_fd, writer->written, dataset->layout->index_hash);
     return err;
 }
 
