@@ -59,8 +59,8 @@ class DataLoader(TorchInterface):
     has all attributes of torch's class, and ``isinstance(loader, torch.utils.data.DataLoader)`` holds: docs/frameworks.md.
 
     Which samples, in any combination, in place of a [view NAME] in feedd.conf:
-        split, split_seed: the part from one fraction of the samples to another, such as ``(0.0, 0.9)``, in steps of a
-            millionth; with ``split_seed``, of a random permutation of them, which is the same for all that have that seed.
+        split, split_seed: the part from one fraction of the samples to another, such as ``(0.0, 0.9)``, in millionths,
+            rounded up; with ``split_seed``, of a random permutation of them, which is the same for all that have that seed.
         indices: these samples, by number: a list, an array or a tensor. With ``split``, that part of the list.
         weights, epoch_samples: draws by weight, with replacement, from the samples that the others choose, or else from all;
             one weight for each sample of the dataset, and by default as many draws in an epoch as samples are chosen.
