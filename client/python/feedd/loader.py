@@ -82,7 +82,7 @@ class DataLoader(TorchInterface):
         ragged: what fields become whose samples differ in length: ``"nested"``, a jagged nested tensor (torch, the default
             there); ``"pair"``, a tensor of all values and one of offsets, of which sample i has ``values[offsets[i]:offsets[i
             + 1]]`` (the default elsewhere); ``"padded"``, a tensor ``[batch, longest]``, filled up with zeros, which is a
-            copy. JAX needs fields of a fixed length: ``pad.FIELD = LENGTH`` in feedd.conf.
+            copy. JAX needs the last one, or ``pad.FIELD = LENGTH`` in feedd.conf, so that all batches have one shape.
         socket: the daemon's; by default ``$FEEDD_SOCKET``, then ``/run/feedd/feedd.sock``.
 
     All ranks of a job must make their loaders, and first use them, in the same order. They must also leave an epoch early,
@@ -177,7 +177,7 @@ class DataLoader(TorchInterface):
         self._epoch, self._consumed = about["start_epoch"], about["start_consumed"]
         self._names = tuple(name for name, _, _ in about["fields"])
         try:
-            ragged_fields.refuse(self.framework, about["fields"])
+            ragged_fields.refuse(self.framework, self._ragged, about["fields"])
             self._convert = frameworks.batch_converter(self.framework, about["device_number"], self._copy, self._ragged)
         except BaseException:
             self.close()
