@@ -52,8 +52,21 @@ def add_files(instance, name="hf", **options):
     return content_of(samples)
 
 
+def squad(count):
+    """A stream with the columns of SQuAD, as datasets caches it."""
+    names = ("id", "title", "context", "question")
+    lists = [arrow.field("text", arrow.LIST, children=[arrow.field("item", arrow.UTF8)]),
+             arrow.field("answer_start", arrow.LIST, children=[arrow.integer(32, name="item")])]  # fmt: skip
+    columns = [arrow.field(name, arrow.UTF8) for name in names] + [arrow.field("answers", arrow.STRUCT, children=lists)]
+    texts = [arrow.strings([f"{name} {number}".encode() for number in range(count)]) for name in (*names, "answer")]
+    answers = [b"", b"", arrow.offsets([1] * count), *texts[4]]
+    starts = [b"", arrow.offsets([1] * count), b"", struct.pack(f"<{count}i", *range(count))]
+    nodes = [(count, 0)] * (len(names) + 5)
+    return arrow.stream(columns, [arrow.batch(count, nodes, [*sum(texts[:4], []), *answers, *starts])])
+
+
 def questions(count):
-    """A stream as README describes it."""
+    """A stream with lists, and with a string in a struct."""
     columns = [
         arrow.field("input_ids", arrow.LIST, children=[arrow.integer(32, name="item")]),
         arrow.field("answers", arrow.STRUCT, children=[arrow.field("text", arrow.UTF8)]),

@@ -1,12 +1,14 @@
 """Arrow files as PyArrow writes them, in every way it has: what is delivered, against what PyArrow itself reads."""
 
 import random
+import re
 
 import consumer
 import expected
 import harness
 import numpy as np
 import pyarrow as pa
+import test_documents
 from pyarrow import ipc
 
 ROOM = 20
@@ -209,6 +211,32 @@ def test_as_datasets_caches_them():
             feedd.start()
             content = {field: delivered(whole, field, form, column) for field, (form, column) in feedd_fields.items()}
             expected.check_run(content, consumer.read(feedd, "hf", 100, shuffle=True), 100, shuffle=True)
+
+
+def test_squad_as_the_documents_declare_it():
+    """Its own columns, as datasets caches them."""
+    count = 50
+    lists = {"text": [["an answer"] * (1 + number % 3) for number in range(count)],
+             "answer_start": [list(range(1 + number % 3)) for number in range(count)]}  # fmt: skip
+    answers = pa.StructArray.from_arrays([pa.array(lists["text"], pa.list_(pa.string())),
+                                          pa.array(lists["answer_start"], pa.list_(pa.int32()))], list(lists))  # fmt: skip
+    columns = {name: [f"{name} {number}" * (number % 5) for number in range(count)]
+               for name in ("id", "title", "context", "question")}  # fmt: skip
+    (section,) = re.findall(r"^\[dataset squad\]\n.*?\n(?=\[|$)", test_documents.blocks("docs/data.md", "ini", "## Arrow")[0],
+                            re.MULTILINE | re.DOTALL)  # fmt: skip
+    with harness.Instance() as feedd:
+        write(feedd.directory / "0.arrow", pa.table({**columns, "answers": answers}), chunk=20)
+        feedd.write_config()
+        feedd.write_config(f"{feedd.config.read_text()}\n{section.replace('/data/squad', str(feedd.directory))}")
+        feedd.start()
+        context = [text.encode() for text in columns["context"]]
+        content = {
+            "question": expected.Ragged([text.encode() for text in columns["question"]]),
+            "context": [cut(list(text), 4000) for text in context],
+            "length": [np.int64(len(text)).tobytes() for text in context],
+            "starts": expected.Ragged([np.asarray(value, "i4").tobytes() for value in lists["answer_start"]], 4),
+        }
+        expected.check_run(content, consumer.read(feedd, "squad", 8, shuffle=True), 8, shuffle=True)
 
 
 # ---- What is refused ---------------------------------------------------------------------------------------
