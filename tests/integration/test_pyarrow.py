@@ -255,8 +255,8 @@ def refuse(table, *parts, **options):
 def test_what_is_refused():
     numbers_of = pa.array([1, 2, None, 4], pa.int64())
     many = pa.table({"x": pa.array(range(1000))})
-    refuse(pa.table({"x": numbers_of}), 'a.arrow: batch 1: found 1 nulls in column "x", wanted none')
-    refuse(pa.table({"x": numbers_of}), 'batch 2: found 1 nulls in column "x"', chunk=2)
+    refuse(pa.table({"x": numbers_of}), 'a.arrow: batch 1: found 1 null in column "x", wanted none')
+    refuse(pa.table({"x": numbers_of}), 'batch 2: found 1 null in column "x"', chunk=2)
     refuse(pa.table({"x": pa.array([1, 2]).dictionary_encode()}), 'found column "x" dictionary-encoded', "dictionary_decode")
     refuse(pa.table({"x": pa.array([[1], [2]], pa.list_view(pa.int64()))}), 'found column "x" of type list_view, wanted ')
     refuse(pa.table({"x": pa.array(["1"], pa.string_view())}), 'found column "x" of type string_view, wanted ')
