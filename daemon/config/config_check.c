@@ -38,6 +38,15 @@ static uint32_t find_line(const struct config_option *option, struct dataset_con
     return (*fields)->line;
 }
 
+// What to do about an option that the format does not have; "" where that is plain.
+static const char *advice_on(const struct config_option *option, const char *format) {
+    if (option != &config_options[DATASET_pack] && option != &config_options[DATASET_cu_seqlens])
+        return "";
+    if (strcmp(format, "packed") == 0)
+        return "; set it in the dataset that feedctl pack reads, and make the shards again";
+    return "; write the documents to flat files of tokens, with offsets";
+}
+
 static int check_option(const struct config_option *option, struct dataset_config *dataset,
                         const struct config_lines *lines, struct error *error) {
     char wanted[DESCRIPTION_TEXT], key[CHECK_KEY];
@@ -46,8 +55,8 @@ static int check_option(const struct config_option *option, struct dataset_confi
     bool fits = option_fits_format(option, dataset->format);
     if (given && !fits)
         return config_refuse(error, dataset->file, line, dataset, key,
-                             "found in a dataset of format %s, wanted with format %s only", dataset->format,
-                             option->formats);
+                             "found in a dataset of format %s, wanted with format %s only%s", dataset->format,
+                             option->formats, advice_on(option, dataset->format));
     if (!given && fits && option_is_required(option))
         return config_refuse(error, dataset->file, lines->section, dataset, option->key,
                              "found nothing, wanted %s, because format %s needs it",
@@ -84,7 +93,8 @@ static int check_lengths(const struct dataset_config *dataset, const struct conf
     if (!dataset->offsets && dataset->pack)
         return config_refuse(error, dataset->file, lines->option[DATASET_pack], dataset, "pack",
                              "found without offsets, which say where documents begin; for windows over tokens"
-                             " that are not in documents, set length");
+                             " that are not in documents, set length%s",
+                             fixed == DATASET_length ? "" : ", in format tokens");
     if (!dataset->offsets && !lines->option[fixed])
         return config_refuse(error, dataset->file, lines->section, dataset, option->key,
                              "found nothing, wanted %s, because format %s needs it or offsets",

@@ -92,6 +92,17 @@ static int inherit(struct dataset_config *view, const struct dataset_config *of,
     return err ? err : allow_list_copy(&view->groups, &of->groups);
 }
 
+// The other way round makes sense: from a number of samples up to a percentage of them.
+static int check_end(const struct dataset_config *view, const struct config_lines *lines,
+                     struct error *error) {
+    if (!view->part_text || !view->part.begin.relative || view->part.end.relative)
+        return 0;
+    return config_refuse(
+        error, view->file, lines->option[VIEW_part_text], view, "samples",
+        "found \"%s\", wanted a percentage after one, such as 0%%..90%%, or numbers of samples",
+        view->part_text);
+}
+
 static int check_draws(const struct dataset_config *view, const struct config_lines *lines,
                        struct error *error) {
     if (lines->option[VIEW_epoch_samples] && !view->weights)
@@ -147,7 +158,9 @@ int config_resolve_view(const struct config *config, struct dataset_config *view
                              " as 0%%..90%%",
                              view->part_text);
     view->split = lines->option[VIEW_split_seed] != 0;
-    int err = check_draws(view, lines, error);
+    int err = check_end(view, lines, error);
+    if (!err)
+        err = check_draws(view, lines, error);
     if (!err)
         err = check_pads(view, of, error);
     if (!err)

@@ -209,14 +209,20 @@ const char *dataset_shape_text(uint32_t dimensions, const uint64_t *shape, char 
     return text;
 }
 
-static void print_bytes(FILE *out, double bytes) {
+const char *dataset_bytes_text(double bytes, char text[DATASET_BYTES_TEXT]) {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     size_t unit = 0;
     while (bytes >= 1024 && unit + 1 < COUNT_OF(units)) {
         bytes /= 1024;
         unit++;
     }
-    fprintf(out, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    snprintf(text, DATASET_BYTES_TEXT, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    return text;
+}
+
+static void print_bytes(FILE *out, double bytes) {
+    char text[DATASET_BYTES_TEXT];
+    fputs(dataset_bytes_text(bytes, text), out);
 }
 
 static double sample_bytes(const struct dataset *dataset) {

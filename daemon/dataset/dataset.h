@@ -341,6 +341,11 @@ uint64_t dataset_stream_samples(const struct dataset_layout *layout, const struc
 // "[3,32,32]"; "" for a scalar.
 const char *dataset_shape_text(uint32_t dimensions, const uint64_t *shape, char text[DATASET_SHAPE_TEXT]);
 
+#define DATASET_BYTES_TEXT 32
+
+// "12.3 MiB"
+const char *dataset_bytes_text(double bytes, char text[DATASET_BYTES_TEXT]);
+
 // Of one sample as it is delivered, and of all in an epoch: with ragged fields, on average.
 uint64_t dataset_sample_bytes(const struct dataset *dataset);
 uint64_t dataset_bytes(const struct dataset *dataset);

@@ -144,6 +144,10 @@ static int describe_ragged(struct builder *builder) {
             builder, -EINVAL, NULL,
             "found \"%s\", wanted the type of a value, because offsets is set: one of %s%s%s",
             builder->field->value, dtype_names, nearest ? "; perhaps you mean " : "", nearest ? nearest : "");
+    if (config->pack && (dtype < DTYPE_U8 || dtype > DTYPE_I64))
+        return builder_refuse(builder, -EINVAL, NULL,
+                              "found \"%s\", wanted integers, which pack can lay end to end",
+                              builder->field->value);
     int err = documents_add_fields(builder, builder->field->name, dtype);
     builder->field = NULL;
     return err;

@@ -343,15 +343,16 @@ bool indexing_figures(const struct supervisor *supervisor, size_t place, uint64_
 
 const char *indexing_describe(const struct index_figures *figures, char text[INDEXING_TEXT]) {
     double seconds = (double)figures->elapsed_ns / NS_PER_S, done = (double)figures->bytes_done;
-    size_t used =
-        (size_t)snprintf(text, INDEXING_TEXT, "%" PRIu64 " of %" PRIu64 " files, %.2f of %.2f GB",
-                         figures->files_done, figures->files, done / 1e9, (double)figures->bytes / 1e9);
+    char some[DATASET_BYTES_TEXT], all[DATASET_BYTES_TEXT];
+    size_t used = (size_t)snprintf(text, INDEXING_TEXT, "%" PRIu64 " of %" PRIu64 " files, %s of %s",
+                                   figures->files_done, figures->files, dataset_bytes_text(done, some),
+                                   dataset_bytes_text((double)figures->bytes, all));
     if (figures->silent_ns >= SILENT_NS)
         snprintf(text + used, INDEXING_TEXT - used, ", nothing read for %" PRIu64 " s",
                  figures->silent_ns / NS_PER_S);
     else if (done > 0 && seconds > 0)
-        snprintf(text + used, INDEXING_TEXT - used, ", %.2f GB/s, about %.0f s left", done / 1e9 / seconds,
-                 seconds * ((double)figures->bytes - done) / done);
+        snprintf(text + used, INDEXING_TEXT - used, ", %s/s, about %.0f s left",
+                 dataset_bytes_text(done / seconds, some), seconds * ((double)figures->bytes - done) / done);
     return text;
 }
 

@@ -52,8 +52,21 @@ def add_files(instance, name="hf", **options):
     return content_of(samples)
 
 
+def squad(count):
+    """A stream with the columns of SQuAD, as datasets caches it."""
+    names = ("id", "title", "context", "question")
+    lists = [arrow.field("text", arrow.LIST, children=[arrow.field("item", arrow.UTF8)]),
+             arrow.field("answer_start", arrow.LIST, children=[arrow.integer(32, name="item")])]  # fmt: skip
+    columns = [arrow.field(name, arrow.UTF8) for name in names] + [arrow.field("answers", arrow.STRUCT, children=lists)]
+    texts = [arrow.strings([f"{name} {number}".encode() for number in range(count)]) for name in (*names, "answer")]
+    answers = [b"", b"", arrow.offsets([1] * count), *texts[4]]
+    starts = [b"", arrow.offsets([1] * count), b"", struct.pack(f"<{count}i", *range(count))]
+    nodes = [(count, 0)] * (len(names) + 5)
+    return arrow.stream(columns, [arrow.batch(count, nodes, [*sum(texts[:4], []), *answers, *starts])])
+
+
 def questions(count):
-    """A stream as README describes it."""
+    """A stream with lists, and with a string in a struct."""
     columns = [
         arrow.field("input_ids", arrow.LIST, children=[arrow.integer(32, name="item")]),
         arrow.field("answers", arrow.STRUCT, children=[arrow.field("text", arrow.UTF8)]),
@@ -221,7 +234,7 @@ def test_messages_that_lie():
     refuse(batch(nodes=((-1, 0), (1, 0))), "found -1 values in 1 rows")
     refuse(batch(nodes=((1, 0),)), "found 1 columns and 5 buffers, wanted as many as the schema has: 2 columns and 5 buffers")
     refuse(batch(buffers=((0, 0),)), "found 2 columns and 1 buffers")
-    refuse(batch(nodes=((1, 1), (1, 0))), 'found 1 nulls in column "text", wanted none; fill or drop them')
+    refuse(batch(nodes=((1, 1), (1, 0))), 'found 1 null in column "text", wanted none; fill or drop them')
     refuse(batch(nodes=((1, 0), (1, -1))), 'found -1 nulls in column "label"')
     for buffer in ((0, 25), (25, 0), (-8, 8), (0, -1), (1 << 62, 1 << 62), ((1 << 63) - 1, (1 << 63) - 1)):
         refuse(batch(buffers=((0, 0), (0, 8), buffer, (16, 0), (16, 8))), "found a buffer of ", "in a body of 24")
@@ -328,4 +341,4 @@ def test_lists_that_differ_in_length():
     short = arrow.batch(2, [(2, 0), (4, 0)], [b"", arrow.offsets([2, 3]), b"", struct.pack("<5q", *range(5))])
     refuse(arrow.stream(columns, [short]), "wanted them to rise and to end by 4", field_l="i64[]", pad_l=2, **fields)
     null = arrow.batch(2, [(2, 0), (5, 1)], [b"", arrow.offsets([2, 3]), b"", struct.pack("<5q", *range(5))])
-    refuse(arrow.stream(columns, [null]), 'found 1 nulls in column "l"', field_l="i64[]", pad_l=2, **fields)
+    refuse(arrow.stream(columns, [null]), 'found 1 null in column "l"', field_l="i64[]", pad_l=2, **fields)

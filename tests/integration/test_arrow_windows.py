@@ -345,7 +345,7 @@ def test_nulls():
     rows = [b"", bytes(8), b"", arrow.offsets([2, 3]), b"", struct.pack("<5H", *range(5))]
     for nodes in ([(2, 0), (2, 1), (5, 0)], [(2, 0), (2, 0), (5, 1)]):
         content = arrow.stream(columns(), [arrow.batch(2, nodes, rows)])
-        refuse([[]], 'batch 1: found 1 nulls in column "input_ids", wanted none', content=content)
+        refuse([[]], 'batch 1: found 1 null in column "input_ids", wanted none', content=content)
 
 
 def test_offsets_that_lie():

@@ -50,7 +50,9 @@ def serve_cifar100(feedd, more=""):
     folder.mkdir()
     (folder / "train.bin").write_bytes(os.urandom(3074 * 1000))
     test_tar.write(folder / "s-0.tar", test_tar.some(10))
-    (folder / "squad.arrow").write_bytes(test_arrow.questions(10))
+    (folder / "squad.arrow").write_bytes(test_arrow.squad(10))
+    (folder / "tokenised").mkdir()
+    (folder / "tokenised/0.arrow").write_bytes(test_arrow.questions(10))
     (folder / "train-0.parquet").write_bytes(parquet_writer.images(10))
     test_folder.write(folder / "train", {"cat/1.jpg": b"one", "dog/2.PNG": b"two", "dog/notes.txt": b""})
     test_megatron.pair(folder / "pile", [[number] * 100 for number in range(50)])
@@ -60,7 +62,7 @@ def serve_cifar100(feedd, more=""):
     data.write_npy(folder / "images.npy", "|u1", (50, 3, 32, 32), bytes(50 * 3072))
     text = declared
     places = {"/tmp/feedd.sock": feedd.socket, "/data/cifar-100-binary": folder, "/data/shards": folder}
-    places |= {"/data/squad": folder, "/data/hub": folder, "/data/pictures": folder}
+    places |= {"/data/squad": folder, "/data/tokenised": folder / "tokenised", "/data/hub": folder, "/data/pictures": folder}
     places |= {"/data/pile": folder, "/data/chats": folder / "chats", "/data/synthetic": folder}
     for old, new in places.items():
         assert old in text
@@ -79,7 +81,8 @@ def test_quick_start():
         done = run_as_a_reader(feedd, [check])
         assert "image: u8[3,32,32]" in done.stdout, done
         assert "wds: format tar, 10 samples" in done.stdout and "jpg: u8[] of" in done.stdout, done
-        assert "squad: format arrow, 10 samples" in done.stdout and "ids: i32[512]" in done.stdout, done
+        assert "squad: format arrow, 10 samples" in done.stdout and "context: u8[4000]" in done.stdout, done
+        assert "starts: i32[] of 4 bytes" in done.stdout and "tokenised: format arrow, 2 samples" in done.stdout, done
         assert "hub: format parquet, 10 samples" in done.stdout and "image: u8[] of" in done.stdout, done
         assert "pictures: format folder, 2 samples" in done.stdout and "label: i64" in done.stdout, done
         assert "chats: format tokens, 20 samples" in done.stdout and "tokens: u16[] of " in done.stdout, done

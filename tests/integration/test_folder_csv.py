@@ -75,7 +75,7 @@ def test_csv_files_that_are_wrong():
     refuse_csv("", "list.csv: found an empty file")
     refuse_csv("file\n", "found no rows, wanted the names of columns in the first line and samples below")
     refuse_csv("\n\n\r\n", "found no rows")
-    refuse_csv("file,y\na/1\n", path + "2: found 1 columns, wanted 2 as in the first line")
+    refuse_csv("file,y\na/1\n", path + "2: found 1 column, wanted 2 as in the first line")
     refuse_csv("file\na/1\na/1,\n", path + "3: found 2 columns, wanted 1")
     refuse_csv('file\n"a\n/1\n', path + "2: found a quotation mark that is never closed")
     refuse_csv('file\n"a/1"x\n', path + "2: found text after a closing quotation mark")

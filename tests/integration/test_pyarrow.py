@@ -1,12 +1,14 @@
 """Arrow files as PyArrow writes them, in every way it has: what is delivered, against what PyArrow itself reads."""
 
 import random
+import re
 
 import consumer
 import expected
 import harness
 import numpy as np
 import pyarrow as pa
+import test_documents
 from pyarrow import ipc
 
 ROOM = 20
@@ -211,6 +213,32 @@ def test_as_datasets_caches_them():
             expected.check_run(content, consumer.read(feedd, "hf", 100, shuffle=True), 100, shuffle=True)
 
 
+def test_squad_as_the_documents_declare_it():
+    """Its own columns, as datasets caches them."""
+    count = 50
+    lists = {"text": [["an answer"] * (1 + number % 3) for number in range(count)],
+             "answer_start": [list(range(1 + number % 3)) for number in range(count)]}  # fmt: skip
+    answers = pa.StructArray.from_arrays([pa.array(lists["text"], pa.list_(pa.string())),
+                                          pa.array(lists["answer_start"], pa.list_(pa.int32()))], list(lists))  # fmt: skip
+    columns = {name: [f"{name} {number}" * (number % 5) for number in range(count)]
+               for name in ("id", "title", "context", "question")}  # fmt: skip
+    (section,) = re.findall(r"^\[dataset squad\]\n.*?\n(?=\[|$)", test_documents.blocks("docs/data.md", "ini", "## Arrow")[0],
+                            re.MULTILINE | re.DOTALL)  # fmt: skip
+    with harness.Instance() as feedd:
+        write(feedd.directory / "0.arrow", pa.table({**columns, "answers": answers}), chunk=20)
+        feedd.write_config()
+        feedd.write_config(f"{feedd.config.read_text()}\n{section.replace('/data/squad', str(feedd.directory))}")
+        feedd.start()
+        context = [text.encode() for text in columns["context"]]
+        content = {
+            "question": expected.Ragged([text.encode() for text in columns["question"]]),
+            "context": [cut(list(text), 4000) for text in context],
+            "length": [np.int64(len(text)).tobytes() for text in context],
+            "starts": expected.Ragged([np.asarray(value, "i4").tobytes() for value in lists["answer_start"]], 4),
+        }
+        expected.check_run(content, consumer.read(feedd, "squad", 8, shuffle=True), 8, shuffle=True)
+
+
 # ---- What is refused ---------------------------------------------------------------------------------------
 
 
@@ -227,8 +255,8 @@ def refuse(table, *parts, **options):
 def test_what_is_refused():
     numbers_of = pa.array([1, 2, None, 4], pa.int64())
     many = pa.table({"x": pa.array(range(1000))})
-    refuse(pa.table({"x": numbers_of}), 'a.arrow: batch 1: found 1 nulls in column "x", wanted none')
-    refuse(pa.table({"x": numbers_of}), 'batch 2: found 1 nulls in column "x"', chunk=2)
+    refuse(pa.table({"x": numbers_of}), 'a.arrow: batch 1: found 1 null in column "x", wanted none')
+    refuse(pa.table({"x": numbers_of}), 'batch 2: found 1 null in column "x"', chunk=2)
     refuse(pa.table({"x": pa.array([1, 2]).dictionary_encode()}), 'found column "x" dictionary-encoded', "dictionary_decode")
     refuse(pa.table({"x": pa.array([[1], [2]], pa.list_view(pa.int64()))}), 'found column "x" of type list_view, wanted ')
     refuse(pa.table({"x": pa.array(["1"], pa.string_view())}), 'found column "x" of type string_view, wanted ')

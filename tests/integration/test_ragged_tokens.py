@@ -172,12 +172,15 @@ def test_packed():
         with harness.Instance() as feedd:
             for number, documents in enumerate(files):
                 write(feedd.directory / f"text-{number}", documents, before=3 * number, after=number)
-            paths = {"path": "text-*.bin", "offsets": "text-*.npy"}
-            feedd.add_dataset("text", format="tokens", **paths, dtype="u16", pack=length, cu_seqlens="yes")
+            paths = {"path": "text-*.bin", "offsets": "text-*.npy", "pack": length, "cu_seqlens": "yes"}
+            feedd.add_dataset("text", format="tokens", **paths, dtype="u16")
+            feedd.add_dataset("records", format="records", **paths, field_ids="u16")
             feedd.start()
             content = test_megatron.boundaries(files, length)
+            renamed = {("ids" if name == "tokens" else name): values for name, values in content.items()}
             check(feedd, content, 33)
             check(feedd, content, 50, epochs=2, shuffle=True, seed=3)
+            check(feedd, renamed, 33, "records", shuffle=True, seed=3)
 
 
 # ---- feedctl -----------------------------------------------------------------------------------------------
@@ -291,3 +294,16 @@ def test_settings_that_do_not_go_together():
     refuse('field.x: found "u8 @ 0", wanted the type of a value', **records, field_x="u8 @ 0")
     refuse('field.x: found "uint8", wanted', "perhaps you mean u8", **records, field_x="uint8")
     refuse("pad.x: found no field of that name", **records, offsets=None, record_bytes=2, field_x="u16 @ 0", pad_x=2)
+    refuse('field.x: found "f32", wanted integers, which pack can lay end to end', **records, pack=2, field_x="f32")
+    refuse("field.position: found the name of a field that pack adds", **records, pack=2, field_position="u16")
+    refuse("pack: found without offsets", "set length, in format tokens", **records, offsets=None, pack=2, record_bytes=2,
+           field_x="u16 @ 0")  # fmt: skip
+
+
+def test_pack_where_it_cannot_be():
+    for key in ("pack", "cu_seqlens"):
+        setting = {key: 4 if key == "pack" else "yes", "offsets": None, "dtype": None}
+        refuse(f"{key}: found in a dataset of format packed", "set it in the dataset that feedctl pack reads, and make",
+               format="packed", **setting)  # fmt: skip
+        refuse(f"{key}: found in a dataset of format tar", "write the documents to flat files of tokens, with offsets",
+               format="tar", field_x="bytes", **setting)  # fmt: skip

@@ -175,6 +175,7 @@ def test_views_that_cannot_be():
     refuse("of: there is no dataset named \"xyz\"", of="xyz")
     refuse("which is a view", of="other")
     refuse("samples: found \"half\", wanted BEGIN..END", of="numbers", samples="half")
+    refuse("samples: found \"0%..90\", wanted a percentage after one, such as 0%..90%", of="numbers", samples="0%..90")
     refuse("split_seed", "whole number", of="numbers", split_seed="-1")
     refuse("found in this section, wanted in [dataset NAME]", of="numbers", record_bytes="8")
     wanted = 'samples: found "5..11", wanted a part of the 10 samples of dataset numbers'

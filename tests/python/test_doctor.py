@@ -313,7 +313,7 @@ five = DataLoader(right, batch_size=4)
     assert 'numpy.save("/PATH/x.npy", x)' in output
     assert """load_dataset('imdb', split='train').save_to_disk("/PATH")""" in output
     assert "format = parquet\n    path = /d/*.parquet" in output
-    assert 'apply it to feedd.Dataset("left"); left is then one of its parts' in output
+    assert 'make random_split() of feedd.Dataset("left") instead of TensorDataset(x)' in output
     assert "four = feedd.DataLoader(left, batch_size=4)" in output
     assert 'five = feedd.DataLoader("right", split=(0.8, 1), split_seed=0, batch_size=4)' in output
 

@@ -112,6 +112,40 @@ def test_a_weighted_random_sampler(numbers):
     assert load(numbers, sampler=torch_data.WeightedRandomSampler(weights, SAMPLES)) == drawn(weights, SAMPLES)
 
 
+LISTED = [number * 5 % SAMPLES for number in range(100)]
+
+
+def test_a_split_of_a_subset(numbers):
+    """The subset is the list that the split takes a part of, with and without a sampler over it."""
+    split = {"split": (0.2, 0.7), "split_seed": 3}
+    subset, part = torch_data.Subset(numbers, LISTED), expected.chosen(SAMPLES, 20, 70, 3, LISTED)
+    assert load(subset, **split) == of_list(part)
+    shuffled = torch_data.RandomSampler(subset, generator=seeded(4))
+    assert load(subset, sampler=shuffled, **split) == of_list(part, shuffle=True, seed=4)
+    weights = [0] * SAMPLES
+    for number, index in enumerate(LISTED):
+        weights[index] = 1 + number % 3
+    sampler = torch_data.WeightedRandomSampler([1 + number % 3 for number in range(100)], 300, generator=seeded(5))
+    assert load(subset, sampler=sampler, **split) == drawn(expected.weights_of_chosen(weights, part), 300, seed=5)
+    twice = torch_data.Subset(numbers, [7, 202, 7])
+    same, other = (torch_data.WeightedRandomSampler(weights, 50) for weights in ([2, 1, 2], [2, 1, 1]))
+    whole = [{7: 2, 202: 1}.get(number, 0) for number in range(SAMPLES)]
+    assert load(twice, sampler=same, split=(0, 1)) == drawn(expected.weights_of_chosen(whole, twice.indices), 50)
+    with pytest.raises(ValueError, match="a sample twice, with two weights"):
+        load(twice, sampler=other, split=(0, 1))
+
+
+def test_weights_of_a_sampler_with_other_choices(numbers):
+    """They are those of weights=: one for each sample of the dataset."""
+    weights = [number % 5 for number in range(SAMPLES)]
+    sampler = torch_data.WeightedRandomSampler(weights, 300, generator=seeded(5))
+    for options in ({"split": (0.2, 0.7)}, {"split": (0.2, 0.7), "split_seed": 3}, {"indices": LISTED},
+                    {"indices": torch.tensor(LISTED), "split": (0, 0.5), "split_seed": 3}):  # fmt: skip
+        found = load(numbers, sampler=sampler, **options)
+        assert found == load(numbers, weights=weights, epoch_samples=300, seed=5, **options)
+        assert set(sum(found, [])) < set(range(SAMPLES))
+
+
 def test_a_distributed_sampler(daemon, numbers):
     for shuffle in (True, False):
         samplers = [DistributedSampler(numbers, 2, rank, shuffle=shuffle, seed=7) for rank in range(2)]
@@ -145,8 +179,13 @@ REFUSED = [
     (lambda d: {"sampler": torch_data.RandomSampler(d, num_samples=5)}, "weights= and epoch_samples="),
     (lambda d: {"sampler": torch_data.WeightedRandomSampler([1.0] * 5, 5, replacement=False)}, "with replacement"),
     (lambda d: {"sampler": torch_data.WeightedRandomSampler([1.0] * 5, 5), "epoch_samples": 5}, "epoch_samples="),
-    (lambda d: {"sampler": torch_data.WeightedRandomSampler([1.0] * 5, 5), "indices": [1]}, "both choose samples"),
-    (lambda d: {"sampler": torch_data.SubsetRandomSampler([1]), "split": (0, 0.5)}, "both choose samples"),
+    (lambda d: {"sampler": torch_data.WeightedRandomSampler([1.0] * 5, 5), "weights": [1.0] * SAMPLES}, "say the same"),
+    (lambda d: {"sampler": torch_data.WeightedRandomSampler([1.0], 5), "indices": [1]}, "and a Subset of a feedd.Dataset"),
+    (lambda d: {"sampler": torch_data.WeightedRandomSampler([1.0] * 5, 5), "indices": [1]}, "found 5, wanted 203, one for"),
+    (lambda d: {"sampler": torch_data.WeightedRandomSampler([1.0] * 101, 5), "split": (0, 0.5)}, "found 101, wanted 203"),
+    (lambda d: {"sampler": torch_data.SubsetRandomSampler([1]), "split": (0, 0.5)}, "give indices=, split= and shuffle=True"),
+    (lambda d: {"sampler": torch_data.SubsetRandomSampler([1]), "indices": [1]}, "both choose samples: give one list"),
+    (lambda d: {"sampler": torch_data.SubsetRandomSampler([1]), "weights": [1.0] * SAMPLES}, "give weights= and indices="),
     (lambda d: {"sampler": torch_data.SubsetRandomSampler([1]), "shuffle": True}, "shuffle=True"),
     (lambda d: {"sampler": torch_data.SequentialSampler([1, 2])}, "of another dataset"),
     (lambda d: {"sampler": torch_data.RandomSampler([1, 2])}, "of another dataset"),
@@ -161,14 +200,16 @@ REFUSED = [
 @pytest.mark.parametrize("case", range(len(REFUSED)))
 def test_samplers_that_say_something_else(numbers, case):
     make, says = REFUSED[case]
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises((ValueError, feedd.OptionError), match=says):
         load(numbers, **make(numbers))
 
 
 def test_weights_and_a_subset(numbers):
     """It would be unclear whose samples the weights are of: those of the Subset, or of the dataset."""
-    with pytest.raises(ValueError, match="weights= and a Subset both choose samples"):
+    with pytest.raises(ValueError, match="weights= and a Subset both choose samples: .* weights= and indices=subset.indices"):
         load(torch_data.Subset(numbers, [1]), weights=[1.0] * SAMPLES)
+    with pytest.raises(ValueError, match="indices= and a Subset both choose samples: .* a Subset of the Subset"):
+        load(torch_data.Subset(numbers, [1]), indices=[1])
 
 
 def test_weights_that_do_not_fit_the_subset(numbers):
@@ -182,8 +223,6 @@ def test_subsets_of_something_else(numbers, daemon):
         load(torch_data.Subset([1, 2, 3], [1]))
     with pytest.raises(ValueError, match="The daemon makes the order"):
         load(torch_data.Subset([1, 2, 3], [1]), sampler=torch_data.WeightedRandomSampler([1.0], 5))
-    with pytest.raises(ValueError, match="both choose samples"):
-        load(torch_data.Subset(numbers, [1]), split=(0, 0.5))
     part = feedd.Dataset("numbers", indices=[1, 2], socket=daemon.socket)
     with pytest.raises(ValueError, match="cannot be nested"):
         load(torch_data.Subset(part, [1]))

@@ -1,6 +1,8 @@
 """Views that a program brings: split, indices, weights."""
 
 import array
+import fractions
+import math
 import pickle
 
 import expected
@@ -31,18 +33,40 @@ def drawn(weights, count, batch_size=16, seed=0, epoch=0):
     return [samples[at : at + batch_size] for at in range(0, count, batch_size)]
 
 
+def bounds_of(count, split):
+    """Millionths, rounded up from the fraction that a bound means; then samples, rounded down."""
+    meant = (fractions.Fraction(bound).limit_denominator(10**9) for bound in split)
+    return [count * math.ceil(bound * 10**6) // 10**6 for bound in meant]
+
+
 # ---- What comes --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("split", [(0.0, 0.9), (0.9, 1.0), (0, 1), (1 / 3, 2 / 3), [0.25, 0.5]])
 @pytest.mark.parametrize("split_seed", [None, 0, 3])
 def test_a_split(load, split, split_seed):
-    begin, end = (SAMPLES * round(bound * 10**6) // 10**6 for bound in split)
+    begin, end = bounds_of(SAMPLES, split)
     part = list(selected(SAMPLES, begin, end - begin, split_seed))
     assert read(load(split=split, split_seed=split_seed)) == of_list(part)
     loader = load(split=split, split_seed=split_seed, **SHUFFLED)
     assert taken(loader, 2) == [of_list(part, epoch=epoch, **SHUFFLED) for epoch in range(2)]
     assert loader.samples == len(part)
+
+
+@pytest.mark.parametrize("count", [3, 7, 300, 203, 1999, 99991])
+def test_fractions_of_samples_are_exact(load_host, count):
+    """Each K/N of N numbers ends after number K, in whichever way it is calculated."""
+    listed = [number % SAMPLES for number in range(count)]
+    for end in {1, 2, count // 3, count // 2, count * 2 // 3, count - 1}:
+        for bound in (end / count, 1 - (count - end) / count):
+            loader = load_host(indices=listed, split=(0, bound))
+            assert loader.samples == end, bound
+            loader.close()
+
+
+def test_thirds(load_host):
+    thirds = [load_host(indices=[0] * 300, split=part).samples for part in ((0, 1 / 3), (1 / 3, 2 / 3), (2 / 3, 1))]
+    assert thirds == [100, 100, 100]
 
 
 def test_splits_of_a_seed_share_nothing(load_host):
@@ -57,7 +81,7 @@ def test_a_split_of_indices(load, split_seed):
     """Its parts are disjoint places in the list, and all of them together."""
     parts = []
     for split in ((0.0, 0.4), (0.4, 1.0)):
-        begin, end = (len(MANY) * round(bound * 10**6) // 10**6 for bound in split)
+        begin, end = bounds_of(len(MANY), split)
         part = expected.chosen(SAMPLES, begin, end, split_seed, MANY)
         loader = load(split=split, split_seed=split_seed, indices=MANY)
         assert read(loader) == of_list(part) and loader.samples == len(part)

@@ -38,6 +38,26 @@ def _jax(copy: bool) -> Convert:
     return lambda array: copied(from_dlpack(array), copy=True)
 
 
+def _padded_jax(device_number: int) -> Convert:
+    """Padded by NumPy: JAX would compile each operation again for each length, which takes longer than copies."""
+    jax, numpy, from_dlpack = importlib.import_module("jax"), importlib.import_module("numpy"), _jax(False)
+    pad = ragged.maker("padded", "numpy")
+
+    def convert(array: Array) -> Any:
+        values: Any = array
+        offsets: Any = array.offsets
+        if device_number >= 0:
+            values, offsets = from_dlpack(array), from_dlpack(offsets)
+            (place,) = offsets.devices()
+        else:
+            (place,) = jax.devices("cpu")[:1]
+            if array.dtype == "bfloat16":  # NumPy knows JAX's, but not ours
+                values = from_dlpack(array)
+        return jax.device_put(pad(numpy.asarray(values), numpy.asarray(offsets)), place)
+
+    return convert
+
+
 def _cupy(copy: bool) -> Convert:
     from_dlpack = importlib.import_module("cupy").from_dlpack
     if not copy:
@@ -87,6 +107,9 @@ def converter(framework: str, device_number: int, copy: bool) -> Convert:
 def batch_converter(framework: str, device_number: int, copy: bool, kind: str) -> Convert:
     """The same for the fields of a batch: a ragged one becomes what ``kind`` of ragged.py says."""
     convert = converter(framework, device_number, copy)
+    if framework == "jax":  # which has no others
+        padded = _padded_jax(device_number) if kind == "padded" else convert
+        return lambda array: (convert if array.offsets is None else padded)(array)
     make = ragged.maker(kind, framework)
 
     def convert_field(array: Array) -> Any:

@@ -59,8 +59,8 @@ class DataLoader(TorchInterface):
     has all attributes of torch's class, and ``isinstance(loader, torch.utils.data.DataLoader)`` holds: docs/frameworks.md.
 
     Which samples, in any combination, in place of a [view NAME] in feedd.conf:
-        split, split_seed: the part from one fraction of the samples to another, such as ``(0.0, 0.9)``, in steps of a
-            millionth; with ``split_seed``, of a random permutation of them, which is the same for all that have that seed.
+        split, split_seed: the part from one fraction of the samples to another, such as ``(0.0, 0.9)``, in millionths,
+            rounded up; with ``split_seed``, of a random permutation of them, which is the same for all that have that seed.
         indices: these samples, by number: a list, an array or a tensor. With ``split``, that part of the list.
         weights, epoch_samples: draws by weight, with replacement, from the samples that the others choose, or else from all;
             one weight for each sample of the dataset, and by default as many draws in an epoch as samples are chosen.
@@ -82,7 +82,7 @@ class DataLoader(TorchInterface):
         ragged: what fields become whose samples differ in length: ``"nested"``, a jagged nested tensor (torch, the default
             there); ``"pair"``, a tensor of all values and one of offsets, of which sample i has ``values[offsets[i]:offsets[i
             + 1]]`` (the default elsewhere); ``"padded"``, a tensor ``[batch, longest]``, filled up with zeros, which is a
-            copy. JAX needs fields of a fixed length: ``pad.FIELD = LENGTH`` in feedd.conf.
+            copy. JAX needs the last one, or ``pad.FIELD = LENGTH`` in feedd.conf, so that all batches have one shape.
         socket: the daemon's; by default ``$FEEDD_SOCKET``, then ``/run/feedd/feedd.sock``.
 
     All ranks of a job must make their loaders, and first use them, in the same order. They must also leave an epoch early,
@@ -177,7 +177,7 @@ class DataLoader(TorchInterface):
         self._epoch, self._consumed = about["start_epoch"], about["start_consumed"]
         self._names = tuple(name for name, _, _ in about["fields"])
         try:
-            ragged_fields.refuse(self.framework, about["fields"])
+            ragged_fields.refuse(self.framework, self._ragged, about["fields"])
             self._convert = frameworks.batch_converter(self.framework, about["device_number"], self._copy, self._ragged)
         except BaseException:
             self.close()

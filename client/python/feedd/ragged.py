@@ -17,18 +17,20 @@ def choose(ragged: str | None, framework: str) -> str:
     if ragged not in KINDS:
         raise ValueError(f"ragged={ragged!r} is not one of {', '.join(KINDS)}")
     if ragged == "nested" and framework != "torch":
-        raise ValueError(f"ragged=\"nested\" needs framework=\"torch\", not {framework!r}: use \"pair\" or \"padded\"")
+        others = "\"padded\"" if framework == "jax" else "\"pair\" or \"padded\""
+        raise ValueError(f"ragged=\"nested\" needs framework=\"torch\", not {framework!r}: use {others}")
     if ragged == "padded" and framework == "dlpack":
         raise ValueError("ragged=\"padded\" needs a framework that makes the copy")
     return ragged
 
 
-def refuse(framework: str, fields: Iterable[tuple[str, str, tuple[int | None, ...]]]) -> None:
+def refuse(framework: str, kind: str, fields: Iterable[tuple[str, str, tuple[int | None, ...]]]) -> None:
     """Refuses ragged fields in a framework that has nothing for them."""
     name = next((name for name, _, shape in fields if None in shape), None)
-    if name is not None and framework == "jax":
-        raise ValueError(f"the samples of field {name} differ in length, and JAX has no such arrays: give them one length with"
-                         f" pad.{name} = LENGTH in feedd.conf")
+    if name is not None and framework == "jax" and kind != "padded":
+        raise ValueError(f"the samples of field {name} differ in length, and JAX has no such arrays: give all of them one"
+                         f" length with pad.{name} = LENGTH in feedd.conf, for which jax.jit compiles once, or those of a batch"
+                         " with ragged=\"padded\", for which it compiles again for each length")
 
 
 def maker(kind: str, framework: str) -> Make:

@@ -48,12 +48,10 @@ def _take_batch_sampler(torch: Any, given: dict[str, Any]) -> None:
     given.update(batch_sampler=None, sampler=batches.sampler, batch_size=batches.batch_size, drop_last=batches.drop_last)
 
 
-def _choose(given: dict[str, Any], what: str, **views: Any) -> None:
-    """Sets the arguments of a view, of which there may be one."""
-    for name in ("split", "indices", "weights"):
-        if given[name] is not None:
-            raise ValueError(f"{name}= and {what} both choose samples: give one of them")
-    given.update(views)
+def _refuse_both(given: dict[str, Any], name: str, what: str, advice: str) -> None:
+    """Where it would be unclear which of the two chooses from what the other has chosen."""
+    if given[name] is not None:
+        raise ValueError(f"{name}= and a {what} both choose samples: {advice}")
 
 
 def _take_subset(torch: Any, given: dict[str, Any]) -> None:
@@ -62,7 +60,11 @@ def _take_subset(torch: Any, given: dict[str, Any]) -> None:
         indices = dataset.indices if indices is None else [dataset.indices[i] for i in indices]
         dataset = dataset.dataset
     if indices is not None and isinstance(dataset, Dataset):
-        _choose(given, "a Subset", indices=indices, dataset=dataset)
+        _refuse_both(given, "indices", "Subset", "give one list, or a Subset of the Subset")
+        _refuse_both(given, "weights", "Subset", "for one weight for each sample of the Subset, give"
+                     " sampler=WeightedRandomSampler(weights, num_samples); for one for each sample of the dataset, give the"
+                     " dataset itself, weights= and indices=subset.indices")  # fmt: skip
+        given.update(indices=indices, dataset=dataset)
 
 
 def _check_source(sampler: Any, source: Any) -> None:
@@ -94,7 +96,7 @@ def _take_sampler(torch: Any, given: dict[str, Any], source: Any) -> None:
     elif kind is torch.RandomSampler:
         _take_random(given, sampler, source)
     elif kind is torch.SubsetRandomSampler:
-        _take_indices(given, sampler)
+        _take_indices(torch, given, sampler, source)
     else:
         _take_weights(torch, given, sampler, source)
 
@@ -111,42 +113,58 @@ def _take_random(given: dict[str, Any], sampler: Any, source: Any) -> None:
     given.update(sampler=None, shuffle=True)
 
 
-def _take_indices(given: dict[str, Any], sampler: Any) -> None:
+def _take_indices(torch: Any, given: dict[str, Any], sampler: Any, source: Any) -> None:
+    name = "SubsetRandomSampler"
+    _refuse_both(given, "split", name, "for a part of its list, give indices=, split= and shuffle=True; if its numbers are"
+                 " those of a part's samples, give a part that random_split() makes of a feedd.Dataset")  # fmt: skip
+    _refuse_both(given, "weights", name, "for draws from its list, give weights= and indices=")
     indices = sampler.indices
-    if given["indices"] is not None:  # of a Subset, of whose samples these are the numbers
-        within, given["indices"] = given["indices"], None
-        indices = [within[i] for i in indices]
-    _choose(given, "a SubsetRandomSampler", indices=indices)
+    if type(source) is torch.Subset and given["indices"] is not None:  # of whose samples these are the numbers
+        indices = [given["indices"][i] for i in indices]
+    else:
+        _refuse_both(given, "indices", name, "give one list, or the sampler and a Subset of a feedd.Dataset")
     _take_seed(given, sampler.generator)
-    given.update(sampler=None, shuffle=True)
+    given.update(sampler=None, indices=indices, shuffle=True)
 
 
 def _take_weights(torch: Any, given: dict[str, Any], sampler: Any, source: Any) -> None:
     if not sampler.replacement:
         raise ValueError("a WeightedRandomSampler without replacement is not what weights= does: it draws with replacement")
-    if given["epoch_samples"] is not None:
-        raise ValueError("epoch_samples= and the num_samples of the WeightedRandomSampler say the same: give one of them")
-    weights = sampler.weights
+    for name, same in (("epoch_samples", "num_samples"), ("weights", "weights")):
+        if given[name] is not None:
+            raise ValueError(f"{name}= and the {same} of the WeightedRandomSampler say the same: give one of them")
+    weights, indices = sampler.weights, given["indices"]
     if type(source) is torch.Subset:
         if not isinstance(given["dataset"], Dataset):
             return  # the loader refuses both
-        weights = _weights_within(given["dataset"], given["indices"], weights)
-        given["indices"] = None
-    _choose(given, "a WeightedRandomSampler", weights=weights, epoch_samples=sampler.num_samples)
+        weights = _weights_within(given["dataset"], indices, weights, given["split"] is not None)
+        indices = None if given["split"] is None else indices
+    elif hasattr(indices, "__len__") and len(indices) == len(weights):
+        raise ValueError("the WeightedRandomSampler has as many weights as indices= has numbers. weights= has one for each"
+                         " sample of the dataset; for one for each number, give the sampler and a Subset of a feedd.Dataset"
+                         " instead of indices=")
     _take_seed(given, sampler.generator)
-    given.update(sampler=None)
+    given.update(sampler=None, weights=weights, indices=indices, epoch_samples=sampler.num_samples)
 
 
-def _weights_within(dataset: Dataset, indices: Any, weights: Any) -> Any:
+def _weights_within(dataset: Dataset, indices: Any, weights: Any, listed: bool) -> Any:
     """Weights of the samples of the whole dataset, as a tensor: 0 for those that are not in the Subset, and the sum of its
-    weights for one that is there more than once."""
+    weights for one that is there more than once. If its list is given along with them, such a sample counts more than once
+    anyway, and needs one weight."""
     torch = sys.modules["torch"]
     numbers = torch.as_tensor(list(indices), dtype=torch.int64)
     if len(numbers) != len(weights):
         raise ValueError(f"the WeightedRandomSampler has {len(weights)} weights for the {len(numbers)} samples of its Subset")
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(dataset):
         raise ValueError(f"the Subset has sample numbers beyond the {len(dataset)} samples of {dataset!r}")
-    return torch.zeros(len(dataset), dtype=torch.float64).index_add_(0, numbers, weights.to(torch.float64))
+    whole, weights = torch.zeros(len(dataset), dtype=torch.float64), weights.to(torch.float64)
+    if not listed:
+        return whole.index_add_(0, numbers, weights)
+    whole[numbers] = weights
+    if not torch.equal(whole[numbers], weights):
+        raise ValueError("split= takes a part of a Subset that has a sample twice, with two weights: make the part with"
+                         " random_split(), and give it a WeightedRandomSampler of its own")
+    return whole
 
 
 def _take_ranks(given: dict[str, Any], sampler: Any) -> None:

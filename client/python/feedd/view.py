@@ -89,6 +89,14 @@ def _numbers(name: str, values: Any) -> tuple[bytes, int]:
     return numbers, dtype
 
 
+def _millionths(bound: float) -> int:
+    """The daemon takes millionths, and rounds the number of samples down. So these are rounded up: then 1/3 of 300 samples are
+    100 and not 99, as is every K/N of N samples up to a million of them. A bound that is a number of millionths, but for the
+    precision of floats, is that number."""
+    nearest = round(bound * _WHOLE)
+    return nearest if abs(bound * _WHOLE - nearest) < 1e-6 else math.ceil(bound * _WHOLE)
+
+
 def _of_split(split: Any, seed: int | None, listed: dict[str, Any]) -> View:
     try:
         begin, end = (float(bound) for bound in split)
@@ -97,7 +105,7 @@ def _of_split(split: Any, seed: int | None, listed: dict[str, Any]) -> View:
     if not (math.isfinite(begin) and math.isfinite(end) and 0 <= begin <= end <= 1):
         raise ValueError(f"split={split!r}: wanted two fractions from 0.0 to 1.0, the smaller one first; for samples by number,"
                          " use indices=range(BEGIN, END)")
-    bounds = round(begin * _WHOLE), round(end * _WHOLE)
+    bounds = _millionths(begin), _millionths(end)
     if seed is None:
         return View(_RANGE, *bounds, **listed)
     return View(_SPLIT, *bounds, **listed, seed=whole_number("split_seed", seed, 0, 2**64 - 1))

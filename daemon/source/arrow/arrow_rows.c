@@ -35,9 +35,9 @@ void arrow_rows_finish(struct arrow_rows *rows) {
 static int refuse_nulls(const struct arrow_want *want, uint64_t nulls, struct error *error) {
     return error_set(error, -ENOTSUP,
                      "found %" PRId64
-                     " nulls in column \"%s\", wanted none; fill or drop them with pyarrow, as"
+                     " null%s in column \"%s\", wanted none; fill or drop them with pyarrow, as"
                      " with fill_null or drop_null",
-                     (int64_t)nulls, want->path);
+                     (int64_t)nulls, nulls == 1 ? "" : "s", want->path);
 }
 
 // Neither the field, nor what it is in, nor its values may be null.

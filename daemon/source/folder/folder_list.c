@@ -108,9 +108,9 @@ static int keep_row(struct list *list, const struct csv_cell *cells, uint32_t co
     const struct folder_fields *fields = list->table->fields;
     if (count != list->columns)
         return builder_refuse(list->builder, -EINVAL, list->file->path,
-                              "line %" PRIu64 ": found %" PRIu32 " columns, wanted %" PRIu32
+                              "line %" PRIu64 ": found %" PRIu32 " column%s, wanted %" PRIu32
                               " as in the first line",
-                              line, count, list->columns);
+                              line, count, count == 1 ? "" : "s", list->columns);
     if (list->count == INDEX_MAX_SAMPLES)
         return builder_refuse(list->builder, -EFBIG, list->file->path,
                               "found too many rows, wanted at most %u", INDEX_MAX_SAMPLES);

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Callable
 
+from .choices import chain_of
 from .own_datasets import own_dataset
 from .plan import Plan
 from .script import UNKNOWN, Script, argument
@@ -31,13 +32,11 @@ class Datasets:
             self.plan.refuse(whole.lineno, f"the script does not show what {ast.unparse(whole)} is: describe its files in a"
                                            " section of feedd.conf")
             return
-        if place is not None and full != "torch.utils.data.random_split":
+        if place is not None:
             self.plan.refuse(whole.lineno, f"{ast.unparse(whole)} comes from {ast.unparse(node.func)}(), whose results are not"
                                            " known here")
             return
-        if full == "torch.utils.data.random_split":
-            self.random_split(node, place or 0, ast.unparse(whole))
-        elif full in _KNOWN:
+        if full in _KNOWN:
             _KNOWN[full](self, node)
         elif isinstance(node.func, ast.Name) and node.func.id in self.script.classes:
             own_dataset(self.script, self.plan, self.script.classes[node.func.id], node)
@@ -123,48 +122,6 @@ class Datasets:
             return path if isinstance(path, str) and path.endswith(".npy") else None
         return None
 
-    def subset(self, call: ast.Call) -> None:
-        self.describe(call.args[0] if call.args else call)
-        indices = argument(call, "indices", 1)
-        self.plan.arguments.append(f"indices={ast.unparse(indices) if indices is not None else '...'}")
-
-    def _lengths(self, node: ast.expr | None) -> tuple[float, ...]:
-        """Of the parts of a split, or what is in proportion to them; empty if they are not known."""
-        values = self.script.value(node)
-        if isinstance(values, tuple):
-            return values if all(isinstance(one, (int, float)) for one in values) and sum(values) else ()
-        parts = self.script.behind(node)[0] if node is not None else None
-        if not isinstance(parts, (ast.List, ast.Tuple)) or len(parts.elts) != 2:
-            return ()
-        first, _ = self.script.behind(parts.elts[0])  # int(0.8 * len(dataset)), and the rest
-        if self.script.called(first) == "int" and isinstance(first, ast.Call) and isinstance(first.args[0], ast.BinOp):
-            product = first.args[0]
-            sides = [self.script.value(side) for side in (product.left, product.right)]
-            found = [side for side in sides if isinstance(side, float) and 0 < side < 1]
-            if isinstance(product.op, ast.Mult) and found and "len(" in ast.unparse(product):
-                return found[0], 1 - found[0]
-        return ()
-
-    def random_split(self, call: ast.Call, place: int, part: str) -> None:
-        dataset, lengths = argument(call, "dataset", 0), self._lengths(argument(call, "lengths", 1))
-        if dataset is not None:
-            self.describe(dataset)
-        if place >= len(lengths):
-            self.plan.given = part
-            self.plan.note(call.lineno, "the lengths are not known here: keep random_split(), but apply it to"
-                                        f" feedd.Dataset(\"{self.plan.name}\"); {part} is then one of its parts")
-            return
-        whole = sum(lengths)
-        begin, end = sum(lengths[:place]) / whole, sum(lengths[: place + 1]) / whole
-        seed = 0
-        for node in ast.walk(argument(call, "generator", 2) or ast.Constant(0)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "manual_seed":
-                found = self.script.value(node.args[0]) if node.args else UNKNOWN
-                seed = found if isinstance(found, int) else 0
-        self.plan.arguments += [f"split=({round(begin, 6):g}, {round(end, 6):g})", f"split_seed={seed}"]
-        self.plan.note(call.lineno, "split= cuts a permutation of feedd's own: the parts have"
-                                    " other samples than random_split's")
-
     def concatenated(self, call: ast.Call) -> None:
         members, _ = self.script.behind(call.args[0]) if call.args else (call, None)
         if not isinstance(members, (ast.List, ast.Tuple)):
@@ -173,13 +130,22 @@ class Datasets:
         whole, sources = self.plan.name, []
         for number, one in enumerate(members.elts):
             self.plan.name = f"{whole}-{number + 1}"
-            self.describe(one)
+            self.member(one)
             sources.append(f"source.{self.plan.name} = SAMPLES")
         self.plan.name = whole
         self.plan.section(*sources, "epoch_samples = SUM", kind="mix")
         self.plan.note(call.lineno, "replace each SAMPLES by the number of samples of that dataset (feedctl datasets), and"
                                     " SUM by their"
                                     " sum: an epoch then has each once")
+
+    def member(self, node: ast.expr) -> None:
+        """What is said of its samples alone cannot be an argument of the loader."""
+        chain, said = chain_of(self.script, node), len(self.plan.arguments)
+        self.describe(chain.base)
+        if chain.calls or len(self.plan.arguments) > said:
+            del self.plan.arguments[said:]
+            self.plan.refuse(node.lineno, f"{ast.unparse(node)[:60]} is a part of a dataset, or has an order of its own: make"
+                                          " it a [view NAME] in feedd.conf, by samples =, split_seed = or indices = FILE")
 
     # ---- Others ----------------------------------------------------------------------------------------------------
 
@@ -228,9 +194,13 @@ class Datasets:
             self.plan.refuse(call.lineno, f".{name}({', '.join(ast.unparse(one)[:40] for one in call.args)}) is code that"
                                           " runs for each sample: do that once, before the data is written, or in the loop")
         elif known[name] == "indices" and call.args:
-            self.plan.arguments.append(f"indices={ast.unparse(call.args[0])}")
+            if self.plan.says("indices") or self.plan.says("shuffle"):
+                self.plan.refuse(call.lineno, "select() after another one, or after shuffle(), chooses by other numbers than"
+                                              " those of the dataset: work these out, and give indices=, or split= and"
+                                              " split_seed=")
+            self.plan.say("indices", ast.unparse(call.args[0]))
         elif known[name] == "shuffle":
-            self.plan.arguments.append("shuffle=True")
+            self.plan.say("shuffle", "True")
             if "format = tar" in "".join(self.plan.sections):
                 self.plan.note(call.lineno, "shuffle=True shuffles all samples; with shuffle_window = 16, 16 shards at a time")
 
@@ -250,7 +220,6 @@ _KNOWN: dict[str, Callable[[Datasets, ast.Call], None]] = {
     **{f"torchvision.datasets.{name}": Datasets.mnist for name in ("MNIST", "FashionMNIST", "KMNIST", "QMNIST")},
     **{f"torchvision.datasets.{name}": Datasets.cifar for name in ("CIFAR10", "CIFAR100")},
     f"{_DATA}.TensorDataset": Datasets.tensors,
-    f"{_DATA}.Subset": Datasets.subset,
     f"{_DATA}.ConcatDataset": Datasets.concatenated,
     "datasets.load_dataset": Datasets.load_dataset,
     "datasets.load_from_disk": Datasets.load_from_disk,

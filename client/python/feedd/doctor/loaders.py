@@ -2,6 +2,7 @@
 
 import ast
 
+from .choices import Choices
 from .datasets import Datasets
 from .plan import Plan, continued, valid_name
 from .script import UNKNOWN, Script, argument
@@ -11,6 +12,7 @@ _PLACES = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_
            "drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator")  # fmt: skip
 MAX_LINE = 8192  # as daemon/config says
 _SAME = ("batch_size", "shuffle", "drop_last", "timeout", "generator")
+_CHOOSING = ("SubsetRandomSampler", "WeightedRandomSampler")
 _LEFT_OUT = {
     "num_workers": "the daemon's loaders read, as many as they need; loaders = in feedd.conf sets a number",
     "prefetch_factor": "it counts batches for each worker; the daemon reads ahead by itself",
@@ -31,18 +33,14 @@ class _Loader:
         dataset = self.given.get("dataset")
         self.plan = Plan(valid_name(ast.unparse(dataset) if isinstance(dataset, (ast.Name, ast.Attribute)) else name))
 
-    def say(self, name: str, value: str) -> None:
-        """An argument, unless the dataset has said it already."""
-        if not any(one.startswith(f"{name}=") for one in self.plan.arguments):
-            self.plan.arguments.append(f"{name}={value}")
-
     def plan_it(self) -> Plan:
         plan, line = self.plan, self.call.lineno
         doubly, singly = [one.arg for one in self.call.keywords], [type(one) for one in self.call.args]
         if None in doubly or ast.Starred in singly:
             plan.refuse(line, "arguments that are passed on with * or ** are not known here: add them yourself")
         if "dataset" in self.given:
-            Datasets(self.script, plan).describe(self.given["dataset"])
+            datasets = Datasets(self.script, plan)
+            Choices(self.script, plan, datasets.describe).choose(self.given["dataset"], self.choosing_sampler())
         elif argument(self.call, "dataset", 0) is None:
             plan.refuse(line, "the DataLoader has no dataset that can be seen here")
         sized = "batch_size" in self.given or "batch_sampler" in self.given
@@ -52,7 +50,7 @@ class _Loader:
             if name == "shuffle" and "sampler" in self.given:  # it is that which says whether
                 continue
             if name in self.given and not (name == "shuffle" and self.script.value(self.given[name]) is False):
-                self.say(name, ast.unparse(self.given[name]))
+                self.plan.say(name, ast.unparse(self.given[name]))
         for name, why in _LEFT_OUT.items():
             if name in self.given:
                 plan.note(self.given[name].lineno, f"{name}= is left out: {why}")
@@ -91,19 +89,31 @@ class _Loader:
             for name, place in (("batch_size", 1), ("drop_last", 2)):
                 value = argument(node, name, place)
                 if value is not None and self.script.value(value) is not False:
-                    self.say(name, ast.unparse(value))
+                    self.plan.say(name, ast.unparse(value))
             inner = argument(node, "sampler", 0)
             if inner is not None:
                 self.sampler(inner)
         if "sampler" in self.given:
             self.sampler(self.given["sampler"])
 
-    def sampler(self, given: ast.expr) -> None:
+    def _sampler_behind(self, given: ast.expr) -> tuple[ast.expr, ast.expr]:
+        """What makes a sampler, and how the script names that."""
         node, _ = self.script.behind(given)
         if isinstance(node, ast.IfExp):
-            chosen = node.body if self.script.called(node.body) else node.orelse
-            self.sampler(chosen)
-            return
+            return self._sampler_behind(node.body if self.script.called(node.body) else node.orelse)
+        return node, given
+
+    def choosing_sampler(self) -> str:
+        """The name of the sampler, if it chooses samples; "": it does not, or there is none."""
+        given, batches = self.given.get("sampler"), self.given.get("batch_sampler")
+        if batches is not None:
+            node, _ = self.script.behind(batches)
+            given = argument(node, "sampler", 0) if isinstance(node, ast.Call) else None
+        module, _, name = (self.script.called(self._sampler_behind(given)[0]) if given is not None else "").rpartition(".")
+        return name if module == "torch.utils.data" and name in _CHOOSING else ""
+
+    def sampler(self, given: ast.expr) -> None:
+        node, given = self._sampler_behind(given)
         kind = self.script.called(node)
         if not isinstance(node, ast.Call) or not kind.startswith("torch.utils.data."):
             self.plan.refuse(given.lineno, f"sampler={ast.unparse(given)[:50]} is code: the daemon makes the order from"
@@ -112,6 +122,8 @@ class _Loader:
         known = {"SequentialSampler": self.in_order, "RandomSampler": self.at_random, "SubsetRandomSampler": self.of_indices,
                  "WeightedRandomSampler": self.by_weight, "DistributedSampler": self.of_ranks}  # fmt: skip
         name = kind.rpartition(".")[2]
+        if name in _CHOOSING and self.plan.given:  # it chooses from what PyTorch's objects choose
+            self.plan.say("sampler", ast.unparse(given))
         if name in known:
             known[name](node)
         else:
@@ -128,12 +140,14 @@ class _Loader:
             self.plan.refuse(node.lineno, "RandomSampler with num_samples= draws a part of an epoch: leave"
                                           " the loop early instead")
         else:
-            self.say("shuffle", "True")
+            self.plan.say("shuffle", "True")
             self.seed(argument(node, "generator", 3))
 
     def of_indices(self, node: ast.Call) -> None:
-        self.say("indices", ast.unparse(argument(node, "indices", 0) or ast.Name("...")))
-        self.say("shuffle", "True")
+        if self.plan.says("sampler"):
+            return
+        self.plan.say("indices", ast.unparse(argument(node, "indices", 0) or ast.Name("...")))
+        self.plan.say("shuffle", "True")
         self.seed(argument(node, "generator", 1))
 
     def by_weight(self, node: ast.Call) -> None:
@@ -141,22 +155,25 @@ class _Loader:
             self.plan.refuse(node.lineno, "WeightedRandomSampler without replacement has no counterpart:"
                                           " weights= draws with replacement")
             return
-        self.say("weights", ast.unparse(argument(node, "weights", 0) or ast.Name("...")))
-        self.say("epoch_samples", ast.unparse(argument(node, "num_samples", 1) or ast.Name("...")))
+        if self.plan.says("sampler"):
+            return
+        self.plan.say("weights", ast.unparse(argument(node, "weights", 0) or ast.Name("...")))
+        self.plan.say("epoch_samples", ast.unparse(argument(node, "num_samples", 1) or ast.Name("...")))
         self.seed(argument(node, "generator", 3))
 
     def of_ranks(self, node: ast.Call) -> None:
         shuffle, seed = self.script.value(argument(node, "shuffle", 3), True), argument(node, "seed", 4)
         if shuffle is not False:
-            self.say("shuffle", "True" if shuffle is True else ast.unparse(argument(node, "shuffle", 3) or ast.Name("True")))
+            given = argument(node, "shuffle", 3) or ast.Name("True")
+            self.plan.say("shuffle", "True" if shuffle is True else ast.unparse(given))
         if seed is not None:
-            self.say("seed", ast.unparse(seed))
+            self.plan.say("seed", ast.unparse(seed))
         self.plan.note(node.lineno, "DistributedSampler is left out: ranks are detected automatically, and epochs advance by"
                                     " themselves, so set_epoch() is not needed either")
 
     def seed(self, generator: ast.expr | None) -> None:
         if generator is not None and self.script.value(generator, UNKNOWN) is not None:
-            self.say("generator", ast.unparse(generator))
+            self.plan.say("generator", ast.unparse(generator))
 
 
 def plan_of(script: Script, call: ast.Call, name: str) -> Plan:

@@ -24,6 +24,14 @@ class Plan:
         if (line, text) not in self.notes:
             self.notes.append((line, text))
 
+    def say(self, name: str, value: str) -> None:
+        """An argument, unless it is there already."""
+        if not self.says(name):
+            self.arguments.append(f"{name}={value}")
+
+    def says(self, name: str) -> bool:
+        return any(one.startswith(f"{name}=") for one in self.arguments)
+
     def section(self, *lines: str, kind: str = "dataset", name: str = "") -> None:
         self.sections.append("\n".join([f"[{kind} {name or self.name}]", *lines]))
 
