@@ -26,7 +26,7 @@ WERROR   ?=
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-7s %s\n' '$(1)' '$(2)')
 
-PKGS_DAEMON := liburing libuv libprotobuf-c libxxhash liblz4 libzstd libjpeg libpng libwebp zlib
+PKGS_DAEMON := liburing libuv inih libprotobuf-c libxxhash liblz4 libzstd libjpeg libpng libwebp zlib
 PKGS_CLIENT := libprotobuf-c
 PKGS_CTL    := jansson ncursesw tinfo libxxhash libpng zlib liblz4 libzstd
 PKGS_EXPORTER := libmicrohttpd
@@ -37,6 +37,9 @@ optional_libs = $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) $(if $(HAVE_SECCOM
 HAVE_SYSTEMD = $(shell pkg-config --exists libsystemd 2>/dev/null && echo 1)
 HAVE_MICROHTTPD = $(shell pkg-config --exists libmicrohttpd 2>/dev/null && echo 1)
 HAVE_SECCOMP = $(shell pkg-config --exists libseccomp 2>/dev/null && echo 1)
+# Whether libinih's limit of lines is a variable.
+HAVE_INI_MAX_LINE := $(shell printf '#include <ini.h>\nint *most = &ini_max_line;\n' | \
+                       $(CC) $(call pkg,inih) -fsyntax-only -x c - 2>/dev/null && echo 1)
 
 # $(CUDA_FOUND) contains the folder of CUDA's headers, or nothing. Fetched headers go to CUDA_HEADERS, which builds in
 # other folders share.
@@ -61,7 +64,8 @@ SANITIZING := $(if $(SANITIZE),$(call sanitize,$(SANITIZE)))
 FLAGS = -std=gnu11 -D_GNU_SOURCE -DFEEDD_VERSION='"$(VERSION)"' -I. -I$(BUILD)/gen \
         -isystem third_party/nanoarrow/src -isystem third_party/flatcc/include -fPIC -fvisibility=hidden -pthread \
         $(EXACT) $(WARNINGS) $(SANITIZING) \
-        $(if $(HAVE_SYSTEMD),-DHAVE_SYSTEMD=1) $(if $(HAVE_SECCOMP),-DHAVE_SECCOMP=1)
+        $(if $(HAVE_SYSTEMD),-DHAVE_SYSTEMD=1) $(if $(HAVE_SECCOMP),-DHAVE_SECCOMP=1) \
+        $(if $(HAVE_INI_MAX_LINE),-DHAVE_INI_MAX_LINE=1)
 LINK = $(CC) $(CFLAGS) -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 
 # Each folder is a component made of all its .c files, except the main programs named here.

@@ -3,7 +3,7 @@
 
 BUNDLE        := $(BUILD)/bundle
 BUNDLE_NAME    = feedd-$(VERSION)-linux-$(shell uname -m)
-BUNDLE_LIBS   := uring uv protobuf-c xxhash lz4 zstd jpeg webp jansson ncursesw tinfo png16 z seccomp
+BUNDLE_LIBS   := uring uv inih protobuf-c xxhash lz4 zstd jpeg webp jansson ncursesw tinfo png16 z seccomp
 
 # Without libsystemd, which has no static version, and the exporter, whose libmicrohttpd needs a dozen more.
 bundle_make = $(again) BUILD=$(BUNDLE) HAVE_SYSTEMD= HAVE_MICROHTTPD= LIBFEED_TAKES=$(BUNDLE)/static/libprotobuf-c.a

@@ -1,13 +1,17 @@
+// libinih splits lines into keys and values. It gets the lines one by one, without indentation, so that line numbers are
+// known, nothing is cut at its line limit, and pairs and headings may be indented: for libinih, any indented line continues
+// a value, comment and all. A line that does continue one is given to it as a value without a key.
 #include "daemon/config/config_parse.h"
 
+#include <ini.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "base/scope.h"
 #include "base/sizes.h"
-#include "daemon/config/config_reader.h"
 #include "daemon/config/config_values.h"
 #include "proto/limits.h"
 #include "shm/layout.h"
@@ -16,7 +20,15 @@ struct parser {
     struct config *config;
     const struct config_text *from;
     struct error *error;
-    struct config_reader reader;
+    const char *next;    // what has not been read yet
+    uint32_t read_lines; // up to there
+    uint32_t line;       // of the last section, pair or wrong line: where it begins
+    bool continues;      // the line that libinih has continues the value of the pair
+    char *key;           // of the pair that is being read; NULL: none
+    char *value;         // what there is of it
+    char *value_end;     // its NUL
+    char *pair;          // room for both, as many bytes as in the text
+    int failed;          // what ended the reading; 0: nothing
     enum config_section section;
     struct config_lines *lines; // [feedd], then one per dataset
 };
@@ -38,16 +50,22 @@ static int out_of_memory(const struct parser *parser) {
 // Refuses the line being read. `key` may be NULL; before the first section, none is named.
 #define REFUSE_LINE(parser, ...)                                                                             \
     (error_set((parser)->error, -EINVAL, __VA_ARGS__),                                                       \
-     error_prefix((parser)->error, "%s:%u", (parser)->from->file, (parser)->reader.line))
+     error_prefix((parser)->error, "%s:%u", (parser)->from->file, (parser)->line))
 #define REFUSE(parser, key, ...)                                                                             \
-    config_refuse((parser)->error, (parser)->from->file, (parser)->reader.line, current_dataset(parser),     \
-                  key, __VA_ARGS__)
+    config_refuse((parser)->error, (parser)->from->file, (parser)->line, current_dataset(parser), key,       \
+                  __VA_ARGS__)
 
 // Long texts are quoted in part, so that what is wanted has room in the sentence. For "%.*s%s".
-#define MOST_QUOTED  200
-#define QUOTED(text) MOST_QUOTED, text, strlen(text) > MOST_QUOTED ? "..." : ""
+#define MOST_QUOTED 200
+#define QUOTED_BYTES(text, length)                                                                           \
+    (length) > MOST_QUOTED ? MOST_QUOTED : (int)(length), text, (length) > MOST_QUOTED ? "..." : ""
+#define QUOTED(text) QUOTED_BYTES(text, strlen(text))
 
 #define SECTIONS "[feedd], [dataset NAME], [view NAME] or [mix NAME]"
+
+#define MAX_LINE 8192 // without its indentation and the blanks behind it
+
+static const char blanks[] = " \t\r";
 
 static bool is_name(const char *name, size_t most) {
     return *name && strlen(name) <= most && name_is_valid(name);
@@ -62,7 +80,7 @@ static int begin_feedd(struct parser *parser) {
     if (parser->lines[0].section)
         return REFUSE(parser, NULL, "found a second time, wanted once; the first one is on line %u",
                       parser->lines[0].section);
-    parser->lines[0].section = parser->reader.line;
+    parser->lines[0].section = parser->line;
     return 0;
 }
 
@@ -91,7 +109,7 @@ static int begin_dataset(struct parser *parser, enum config_section section, con
         return out_of_memory(parser);
     config->datasets = datasets;
     struct dataset_config *dataset = &datasets[count - 1];
-    *dataset = (struct dataset_config){.line = parser->reader.line,
+    *dataset = (struct dataset_config){.line = parser->line,
                                        .file = parser->from->file,
                                        .folder = parser->from->folder,
                                        .view = section == SECTION_VIEW,
@@ -100,35 +118,34 @@ static int begin_dataset(struct parser *parser, enum config_section section, con
     dataset->name = strdup(name);
     if (!dataset->name)
         return out_of_memory(parser);
-    lines[count] = (struct config_lines){.section = parser->reader.line};
+    lines[count] = (struct config_lines){.section = parser->line};
     config->dataset_count = count;
     parser->section = section;
     return option_store_defaults(section, dataset) ? out_of_memory(parser) : 0;
 }
 
-// `line` is "[...".
+// `line` is "[...": sections without keys are sections too, and libinih does not report them.
 static int begin_section(struct parser *parser, const char *line) {
-    static const char blank[] = " \t\r";
     const char *end = strchr(line, ']');
-    const char *rest = end ? end + 1 + strspn(end + 1, blank) : "";
+    const char *rest = end ? end + 1 + strspn(end + 1, blanks) : "";
     if (!end || (*rest && *rest != ';' && *rest != '#'))
         return REFUSE_LINE(parser, "found \"%.*s%s\", wanted " SECTIONS " and nothing after it",
                            QUOTED(line));
     char name[256];
-    const char *start = line + 1 + strspn(line + 1, blank);
+    const char *start = line + 1 + strspn(line + 1, blanks);
     size_t length = (size_t)(end - start);
-    while (length && strchr(blank, start[length - 1]))
+    while (length && strchr(blanks, start[length - 1]))
         length--;
     snprintf(name, sizeof name, "%.*s", (int)length, start);
     if (strcmp(name, "feedd") == 0)
         return begin_feedd(parser);
-    size_t word = strcspn(name, blank);
+    size_t word = strcspn(name, blanks);
     if (word == strlen("dataset") && memcmp(name, "dataset", word) == 0)
-        return begin_dataset(parser, SECTION_DATASET, name + word + strspn(name + word, blank));
+        return begin_dataset(parser, SECTION_DATASET, name + word + strspn(name + word, blanks));
     if (word == strlen("view") && memcmp(name, "view", word) == 0)
-        return begin_dataset(parser, SECTION_VIEW, name + word + strspn(name + word, blank));
+        return begin_dataset(parser, SECTION_VIEW, name + word + strspn(name + word, blanks));
     if (word == strlen("mix") && memcmp(name, "mix", word) == 0)
-        return begin_dataset(parser, SECTION_MIX, name + word + strspn(name + word, blank));
+        return begin_dataset(parser, SECTION_MIX, name + word + strspn(name + word, blanks));
     return REFUSE_LINE(parser, "found section [%s], wanted " SECTIONS, name);
 }
 
@@ -159,7 +176,7 @@ static int add_field(struct parser *parser, const struct config_option *option, 
         return out_of_memory(parser);
     *list = fields;
     struct config_field *field = &fields[*count];
-    *field = (struct config_field){strdup(name), strdup(value), parser->reader.line};
+    *field = (struct config_field){strdup(name), strdup(value), parser->line};
     ++*count;
     return field->name && field->value ? 0 : out_of_memory(parser);
 }
@@ -193,7 +210,7 @@ static int set_option(struct parser *parser, const char *key, const char *value)
     uint32_t *line = &current_lines(parser)->option[option - config_options];
     if (*line)
         return REFUSE(parser, key, "found a second time, wanted once; the first one is on line %u", *line);
-    *line = parser->reader.line;
+    *line = parser->line;
     void *base = current_dataset(parser);
     int err = option_store(option, base ? base : parser->config, value);
     if (err == -ENOMEM)
@@ -221,47 +238,147 @@ static int take_pair(struct parser *parser, const char *key, const char *value) 
     return set_option(parser, key, value);
 }
 
-static int take_item(struct parser *parser, enum config_item item) {
-    const struct config_reader *reader = &parser->reader;
-    switch (item) {
-    case CONFIG_ITEM_SECTION:
-        return begin_section(parser, reader->text);
-    case CONFIG_ITEM_PAIR:
-        return take_pair(parser, reader->text, reader->value);
-    case CONFIG_ITEM_LONG_LINE:
-        return REFUSE_LINE(parser, "found a line of %zu bytes, wanted at most %u", reader->bytes,
-                           CONFIG_MAX_LINE);
-    case CONFIG_ITEM_CONTROL_BYTE:
-        return REFUSE_LINE(parser, "found the control character 0x%02zx, wanted text", reader->bytes);
-    case CONFIG_ITEM_WRONG:
-        return REFUSE_LINE(parser,
-                           "found \"%.*s%s\", wanted KEY = VALUE, " SECTIONS
-                           ", or an indented line that continues the value above it",
-                           QUOTED(reader->text));
-    case CONFIG_ITEM_END:
-        break;
+// Takes the pair that has been read, if there is one.
+static int end_pair(struct parser *parser) {
+    const char *key = parser->key;
+    parser->key = NULL;
+    return key ? take_pair(parser, key, parser->value) : 0;
+}
+
+// libinih's handler: nonzero is success. Builds of it differ in whether sections are reported (no key) and keys without
+// a value (no value).
+static int handle_pair(void *user, const char *section, const char *key, const char *value) {
+    (void)section; // cut to 50 bytes there; `parser` knows it in full
+    struct parser *parser = user;
+    if (!key)
+        return 1;
+    if (!value)
+        return 0;
+    if (!parser->continues) {
+        parser->key = parser->pair;
+        parser->value = stpcpy(parser->key, key) + 1;
+        parser->value_end = parser->value;
+    } else if (parser->value_end > parser->value) {
+        *parser->value_end++ = ' ';
     }
+    parser->value_end = stpcpy(parser->value_end, value);
+    return 1;
+}
+
+// A line without its end, its indentation and the blanks behind it.
+struct line {
+    const char *whole; // with its indentation
+    const char *text;
+    size_t length; // of `text`
+    const char *next;
+};
+
+static struct line split_line(const char *at) {
+    const size_t whole = strcspn(at, "\n");
+    const size_t indent = strspn(at, " \t");
+    struct line line = {at, at + indent, whole - indent, at + whole + (at[whole] == '\n')};
+    while (line.length && strchr(blanks, line.text[line.length - 1]))
+        line.length--;
+    return line;
+}
+
+// Whether libinih would find a key in it, which does not look behind the start of a comment.
+static bool has_key(const struct line *line) {
+    for (size_t i = 0; i < line->length; i++) {
+        if (line->text[i] == '=' || line->text[i] == ':')
+            return true;
+        if (line->text[i] == ';' && i && strchr(blanks, line->text[i - 1]))
+            return false;
+    }
+    return false;
+}
+
+static const char *find_control_character(const struct line *line) {
+    for (size_t i = 0; i < line->length; i++)
+        if ((unsigned char)line->text[i] < ' ' && line->text[i] != '\t')
+            return &line->text[i];
+    return NULL;
+}
+
+// An indented line continues the value above, unless it is a heading or a pair. Any other line ends the pair, also one
+// that is refused: what is wrong with the pair comes first.
+static int begin_line(struct parser *parser, const struct line *line, size_t most) {
+    const char *control = find_control_character(line);
+    const bool fine = line->length <= most && !control;
+    const bool indented = line->text > line->whole;
+    parser->continues = parser->key && fine && indented && *line->text != '[' && !has_key(line);
+    if (parser->continues)
+        return 0;
+    const int err = end_pair(parser);
+    if (err)
+        return err;
+    parser->line = parser->read_lines;
+    if (line->length > most)
+        return REFUSE_LINE(parser, "found a line of %zu bytes, wanted at most %zu", line->length, most);
+    if (control)
+        return REFUSE_LINE(parser, "found the control character 0x%02x, wanted text",
+                           (unsigned char)*control);
     return 0;
+}
+
+// libinih's reader: like fgets, but lines have no ends.
+static char *read_line(char *to, int room, void *user) {
+    struct parser *parser = user;
+    if (*parser->next == '\0')
+        return NULL;
+    const struct line line = split_line(parser->next);
+    parser->next = line.next;
+    parser->read_lines++;
+    *to = '\0';
+    if (line.length == 0 || *line.text == ';' || *line.text == '#')
+        return to;
+    parser->failed = begin_line(parser, &line, (size_t)room - 3); // as ini.h says
+    if (parser->failed)
+        return NULL;
+    // libinih would skip another byte order mark at the start of its first line.
+    const char *before = parser->continues ? "=" : parser->read_lines == 1 ? " " : "";
+    snprintf(to, (size_t)room, "%s%.*s", before, (int)line.length, line.text);
+    if (*line.text == '[')
+        parser->failed = begin_section(parser, to + strlen(before));
+    return parser->failed ? NULL : to;
+}
+
+// libinih found that line number `number` is not a pair.
+static int refuse_no_pair(struct parser *parser, const char *text, uint32_t number) {
+    struct line line = split_line(text);
+    for (parser->line = 1; parser->line < number; parser->line++)
+        line = split_line(line.next);
+    const size_t length = (size_t)(line.text - line.whole) + line.length;
+    return REFUSE_LINE(parser,
+                       "found \"%.*s%s\", wanted KEY = VALUE, " SECTIONS
+                       ", or an indented line that continues the value above it",
+                       QUOTED_BYTES(line.whole, length));
 }
 
 int config_parse(struct config *config, const struct config_text *from, struct config_lines **lines,
                  struct error *error) {
     static const char byte_order_mark[] = "\xef\xbb\xbf";
-    char *text = from->text;
+    const char *text = from->text;
     if (strncmp(text, byte_order_mark, strlen(byte_order_mark)) == 0)
         text += strlen(byte_order_mark);
-    struct parser parser = {.config = config, .from = from, .error = error, .lines = *lines};
+    struct parser parser = {.config = config, .from = from, .error = error, .next = text, .lines = *lines};
+    AUTO_FREE char *pair = malloc(strlen(text) + 1);
+    parser.pair = pair;
     if (!parser.lines)
         parser.lines = calloc(1, sizeof *parser.lines);
-    if (!parser.lines)
-        return out_of_memory(&parser);
-    config_reader_begin(&parser.reader, text);
-    enum config_item item;
-    int err;
-    do {
-        item = config_reader_next(&parser.reader);
-        err = take_item(&parser, item);
-    } while (!err && item != CONFIG_ITEM_END);
     *lines = parser.lines;
-    return err;
+    if (!parser.lines || !pair)
+        return out_of_memory(&parser);
+#ifdef HAVE_INI_MAX_LINE
+    ini_max_line = MAX_LINE + 3; // as ini.h says
+#endif
+    const int wrong_line = ini_parse_stream(read_line, &parser, handle_pair, &parser);
+    if (!parser.failed)
+        parser.failed = end_pair(&parser);
+    *lines = parser.lines;
+    if (wrong_line < 0)
+        return out_of_memory(&parser);
+    if (wrong_line > 0 && (!parser.failed || (uint32_t)wrong_line < parser.line))
+        return refuse_no_pair(&parser, text, (uint32_t)wrong_line);
+    return parser.failed;
 }

@@ -5,12 +5,11 @@
 #include "base/error.h"
 #include "daemon/config/config_check.h"
 
-// One file of a configuration. The strings last as long as the configuration, except for the text, which
-// is changed while it is read.
+// One file of a configuration. The strings last as long as the configuration, except for the text.
 struct config_text {
     const char *file;
     const char *folder;
-    char *text;
+    const char *text;
     bool included; // by another one: it has no [feedd]
 };
 

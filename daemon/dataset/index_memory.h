@@ -5,8 +5,9 @@
 
 #include <stdint.h>
 
-// Takes note of an index in sealed memory, of which `hash` is a hash. If there is an equal one, *fd becomes a descriptor
-// of that, and the memory that it was is freed. Nothing fails: where memory or descriptors are lacking, it is not shared.
+// Takes note of an index in sealed memory, of which `hash` is a hash. If there is an equal one, *fd becomes a
+// descriptor of that, and the memory that it was is freed. Nothing fails: without memory or descriptors to spare, the
+// index is not shared.
 void index_memory_share(int *fd, uint64_t bytes, uint64_t hash);
 
 // Before a descriptor that was passed to index_memory_share is closed. Frees no index: that is left to the close.
