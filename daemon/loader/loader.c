@@ -329,7 +329,8 @@ static int start(struct loader *loader, struct error *error) {
         return err ? err : -EINVAL;
     snprintf(role, sizeof role, "loader %" PRIu64 ".%" PRIu32, board->settings->feed,
              board->settings->serial);
-    log_open(role, (enum log_level)board->settings->log_level);
+    log_rename(role);
+    log_set_level((enum log_level)board->settings->log_level);
     confine_set(board->settings->confine);
     if (!loader->prepared)
         loader_begin();
@@ -372,7 +373,10 @@ int loader_run(char **prepared) {
     int err = prepared ? prepared_await(prepared, &loader.queues, &error) : 0;
     if (err == -ECANCELED)
         return EXIT_SUCCESS;
-    log_open("loader", LOG_LEVEL_INFO);
+    if (prepared)
+        log_rename("loader");
+    else
+        log_open("loader", LOG_LEVEL_INFO);
     prctl(PR_SET_NAME, "feedd-loader");
     if (!err)
         err = run(&loader, &error);
