@@ -2,8 +2,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/uio.h>
 
 #include "base/error.h"
 #include "base/states.h"
@@ -12,6 +10,7 @@
 #include "daemon/supervisor/delivery/fill_loaders.h"
 #include "daemon/supervisor/feeds/batch_places.h"
 #include "daemon/supervisor/feeds/budget.h"
+#include "daemon/supervisor/feeds/feed_event.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/growth.h"
 #include "daemon/supervisor/feeds/ring_size.h"
@@ -139,23 +138,6 @@ static int queue_work(struct making *making, struct error *error) {
 
 // ---- On the loop -------------------------------------------------------------------------------------------
 
-// A loader shares the description, so it could take the flag that keeps a read from waiting off it, and empty it just
-// before: this read does not rely on the flag where the kernel can do without.
-static ssize_t empty_event(int fd) {
-    uint64_t count;
-    const struct iovec piece = {&count, sizeof count};
-    ssize_t got = preadv2(fd, &piece, 1, -1, RWF_NOWAIT);
-    return got < 0 && errno == EOPNOTSUPP ? read(fd, &count, sizeof count) : got;
-}
-
-static void on_event(struct poll_entry *entry, uint32_t events) {
-    struct served_feed *feed = CONTAINER_OF(entry, struct served_feed, event);
-    (void)events;
-    if (empty_event(feed->event_fd) < 0 && errno != EAGAIN)
-        log_warning("cannot read the eventfd of feed %" PRIu64 ": %m", feed->id);
-    served_feed_mark(feed);
-}
-
 static int map_control(struct served_feed *feed, struct making *making) {
     struct error *error = &making->error;
     int err = ring_map(&feed->ring, feed->ring_fd, RING_CONTROL, error);
@@ -181,9 +163,9 @@ static int open_feed(struct served_feed *feed, struct making *making) {
     if (err)
         return error_set(error, err, "out of memory");
     feed->delivery.shared = feed->name[0] != 0;
-    err = poll_set_add(&feed->supervisor->poll_set, &feed->event, feed->event_fd, EPOLLIN, on_event);
+    err = feed_event_watch(feed, error);
     if (err)
-        return error_set(error, err, "cannot watch an eventfd: %s", strerror(-err));
+        return err;
     served_feed_set_state(feed, FEED_GATHERING);
     feed->idle_since_ns = monotonic_ns();
     feed->admit = true;
@@ -234,14 +216,12 @@ static bool is_lack(int err) {
 
 static int open_descriptors(struct served_feed *feed, const struct making *making, struct error *error) {
     int err = ring_create(&making->plan, &feed->ring_fd, &feed->ring_read_fd, error);
-    if (err)
-        return err;
-    feed->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (feed->event_fd >= 0)
-        return 0;
-    err = error_set(error, -errno, "cannot make an eventfd: %m");
-    close_fd(&feed->ring_fd);
-    close_fd(&feed->ring_read_fd);
+    if (!err)
+        err = feed_event_open(feed, error);
+    if (err) {
+        close_fd(&feed->ring_fd);
+        close_fd(&feed->ring_read_fd);
+    }
     return err;
 }
 
@@ -287,6 +267,11 @@ static int step(struct served_feed *feed, struct making *making) {
     if (making->err)
         return making->err;
     return making->mapped ? take_slots(feed, making) : map_control(feed, making);
+}
+
+bool making_may_continue(const struct served_feed *feed) {
+    const struct making *making = feed->making;
+    return making && making->job == JOB_NONE && making->opened_ns && !must_wait(feed, making);
 }
 
 bool making_lacks_memory(const struct served_feed *feed) {
