@@ -81,7 +81,7 @@ static int prepare(struct uring_queues *queues, struct error *error) {
 // ---- The feed ----------------------------------------------------------------------------------------------
 
 // False: there will be none. SIGTERM ends the wait; should it come just before, the end of the socket does.
-static bool wait_for_assignment(void) {
+static bool wait_for_message(void) {
     struct pollfd socket = {.fd = HERITAGE_ASSIGNMENT, .events = POLLIN};
     while (!role_stopping)
         if (poll(&socket, 1, -1) > 0)
@@ -141,7 +141,16 @@ static void show_feed(char **arguments, uint64_t feed) {
     memcpy(arguments[0], text, (size_t)length);
 }
 
-static int take_assignment(char **arguments, struct error *error) {
+// The descriptor is closed: by it, memory that others map could be resized.
+static void take_offer(uint64_t bytes, struct received_fds *received, struct ring_memory *memory) {
+    ring_memory_unmap(memory);
+    if (received->count == 1)
+        ring_memory_map(memory, received->fds[0], bytes);
+    received_fds_close(received);
+}
+
+// 1: it was an offer.
+static int take_message(char **arguments, struct ring_memory *memory, struct error *error) {
     struct loader_assignment assignment;
     int fds[FDPASS_MOST];
     struct received_fds received = receive_into(fds, FDPASS_MOST);
@@ -154,11 +163,16 @@ static int take_assignment(char **arguments, struct error *error) {
                          "found %" PRIu32 " descriptors of a feed, wanted %" PRIu32, received.count,
                          got < 0 ? 0 : assignment.count);
     }
+    if (!assignment.feed) {
+        take_offer(assignment.bytes, &received, memory);
+        return 1;
+    }
     show_feed(arguments, assignment.feed);
     return place(&assignment, &received, error);
 }
 
-int prepared_await(char **arguments, struct uring_queues *queues, struct error *error) {
+int prepared_await(char **arguments, struct uring_queues *queues, struct ring_memory *memory,
+                   struct error *error) {
     int err = reserve_numbers(error);
     log_open("prepared loader", LOG_LEVEL_INFO);
     prctl(PR_SET_NAME, "feedd-prepared");
@@ -167,5 +181,8 @@ int prepared_await(char **arguments, struct uring_queues *queues, struct error *
     if (err)
         return err;
     close_all(RESERVED_FDS, ASSIGNMENT_FDS);
-    return wait_for_assignment() ? take_assignment(arguments, error) : -ECANCELED;
+    do
+        err = wait_for_message() ? take_message(arguments, memory, error) : -ECANCELED;
+    while (err == 1);
+    return err;
 }

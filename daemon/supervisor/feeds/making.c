@@ -13,6 +13,7 @@
 #include "daemon/supervisor/feeds/feed_event.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/growth.h"
+#include "daemon/supervisor/feeds/prepared_ring.h"
 #include "daemon/supervisor/feeds/ring_size.h"
 #include "daemon/supervisor/feeds/room.h"
 #include "daemon/supervisor/feeds/sample_caches.h"
@@ -52,6 +53,7 @@ struct making {
     struct ring_plan plan;
     struct partition partition;
     enum job_state job;
+    uint64_t prepared;           // bytes at the beginning of the ring that were allocated in advance
     struct batch_places *places; // made by the job that allocates the first slots, if there are ragged fields
     bool mapped;                 // the control part exists: the job is slots
     uint32_t allocated, portion; // slots that there are, and those that the job allocates
@@ -79,19 +81,26 @@ static int before_opening(struct making *making) {
     return making->places ? 0 : batch_places_open(&feed->shape, &feed->ring, &making->places, &making->error);
 }
 
+// Whether the next slots are.
+static bool is_prepared(const struct making *making) {
+    return making->allocated + making->portion <= ring_prepared_slots(&making->plan, making->prepared);
+}
+
 static void work(uv_work_t *job) {
     struct making *making = job->data;
     const struct served_feed *feed = making->feed;
     struct error *error = &making->error;
     if (!making->mapped) {
-        making->err = ring_allocate_control(&making->plan, feed->ring_fd, error);
+        making->err = making->prepared >= making->plan.data_offset
+                          ? ring_write_header(&making->plan, feed->ring_fd, error)
+                          : ring_allocate_control(&making->plan, feed->ring_fd, error);
         return;
     }
     // Others may have taken what was free when the feed was opened. Whoever exceeds a group's limit may be killed.
-    const uint64_t wanted = making->portion * making->plan.slot_allocated_bytes;
-    if (making->allocated && ring_free_bytes() < wanted)
+    const uint64_t wanted = is_prepared(making) ? 0 : making->portion * making->plan.slot_allocated_bytes;
+    if (making->allocated && wanted && ring_free_bytes() < wanted)
         making->err = ring_no_room(wanted, -ENOSPC, error);
-    else
+    else if (wanted)
         making->err = ring_allocate(&making->plan, feed->ring_fd, making->allocated, making->portion, error);
     if (!making->err && !making->allocated)
         making->err = before_opening(making);
@@ -115,7 +124,14 @@ static uint32_t next_portion(const struct making *making) {
     return (uint32_t)min_u64(max_u64(slots, 1), plan->slot_count - making->allocated);
 }
 
-// A control part of a few pages is not worth the wait for a thread.
+// A control part of a few pages is not worth the wait for a thread, nor is what is there already.
+static bool is_quick(const struct making *making) {
+    const struct ring_plan *plan = &making->plan;
+    if (making->mapped)
+        return is_prepared(making);
+    return making->prepared >= plan->data_offset || ring_control_is_quick(plan);
+}
+
 static int work_at_once(struct making *making) {
     set_job(making, JOB_RUNNING);
     work(&making->work);
@@ -127,7 +143,7 @@ static int queue_work(struct making *making, struct error *error) {
     making->freeing = room_is_being_made(making->feed->supervisor);
     if (making->mapped)
         making->portion = next_portion(making);
-    else if (ring_control_is_quick(&making->plan))
+    if (is_quick(making))
         return work_at_once(making);
     int err = uv_queue_work(&making->feed->supervisor->loop, &making->work, work, on_worked);
     if (err)
@@ -214,8 +230,10 @@ static bool is_lack(int err) {
     return err == -ENOSPC || err == -ENOMEM || err == -EMFILE || err == -ENFILE;
 }
 
-static int open_descriptors(struct served_feed *feed, const struct making *making, struct error *error) {
-    int err = ring_create(&making->plan, &feed->ring_fd, &feed->ring_read_fd, error);
+static int open_descriptors(struct served_feed *feed, struct making *making, struct error *error) {
+    making->prepared =
+        prepared_ring_take(feed->supervisor, &making->plan, &feed->ring_fd, &feed->ring_read_fd);
+    int err = making->prepared ? 0 : ring_create(&making->plan, &feed->ring_fd, &feed->ring_read_fd, error);
     if (!err)
         err = feed_event_open(feed, error);
     if (err) {
