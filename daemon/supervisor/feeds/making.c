@@ -280,7 +280,7 @@ static int step(struct served_feed *feed, struct making *making) {
         return 0; // its loaders start next
     set_job(making, JOB_NONE);
     making->lacked_ns = is_lack(making->err) ? monotonic_ns() : 0;
-    if (making->lacked_ns && (room_make_way(feed->supervisor) || making->freeing))
+    if (making->lacked_ns && (making->freeing || room_make_way(feed->supervisor)))
         return 0;
     if (making->err)
         return making->err;
