@@ -34,7 +34,7 @@ enum heritage_fd {
 
 // For a loader that is started before there is a feed for it. HERITAGE_LIFE is as any loader's.
 enum heritage_prepared_fd {
-    // seqpacket socket: brings one struct loader_assignment, or ends
+    // seqpacket socket: brings offers, then one struct loader_assignment, or ends
     HERITAGE_ASSIGNMENT = 4,
 };
 
@@ -54,8 +54,12 @@ struct prepared_settings {
 
 // Comes with `count` descriptors: descriptor i becomes number numbers[i] of the process. All other numbers from
 // HERITAGE_SETTINGS to fd_count are /dev/null, apart from HERITAGE_LIFE. After that, it is a loader as any other.
+//
+// With feed 0 it is an offer: the one descriptor is of memory that may become the ring of the next feed, with so many
+// `bytes`. The loader maps it and waits on. Another offer takes its place.
 struct loader_assignment {
     uint64_t feed;
+    uint64_t bytes; // 0 unless it is an offer
     uint32_t fd_count, count;
     uint8_t numbers[FDPASS_MOST];
 };

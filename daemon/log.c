@@ -81,8 +81,12 @@ static void open_sink(void) {
     logger.fd = fd < 0 ? STDERR_FILENO : fd;
 }
 
-void log_open(const char *role, enum log_level level) {
+void log_rename(const char *role) {
     snprintf(logger.role, sizeof logger.role, "%s", role);
+}
+
+void log_open(const char *role, enum log_level level) {
+    log_rename(role);
     logger.level = level;
     logger.journal = goes_to_journal();
     tzset(); // reads a file, which a confined process can no longer do when it writes its first line

@@ -19,6 +19,8 @@ enum log_level {
 
 // Determines what stderr is now. `role` is "feedd", "loader 7", ...; copied.
 void log_open(const char *role, enum log_level level);
+// Another role, while stderr is what it was.
+void log_rename(const char *role);
 // Whether messages go to the journal, and so need a priority prefix.
 bool log_is_journal(void);
 void log_set_level(enum log_level level);

@@ -123,7 +123,23 @@ static int copy_header(struct ring *ring) {
     return mprotect(copy, RING_PAGE, PROT_READ) < 0 ? -errno : 0;
 }
 
-static int map_object(struct ring *ring, int fd, enum ring_access access, struct error *error) {
+static bool is_of(const struct ring_memory *memory, const struct stat *status) {
+    return memory && memory->memory && memory->device == status->st_dev && memory->inode == status->st_ino;
+}
+
+// The map of the object as it is now, made of the one that there is, if any.
+static void *map_bytes(int fd, uint64_t bytes, int protection, const struct stat *status,
+                       struct ring_memory *prepared) {
+    if (!is_of(prepared, status))
+        return mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
+    void *memory = mremap(prepared->memory, prepared->bytes, bytes, MREMAP_MAYMOVE);
+    if (memory != MAP_FAILED)
+        prepared->memory = NULL;
+    return memory;
+}
+
+static int map_object(struct ring *ring, int fd, enum ring_access access, struct ring_memory *prepared,
+                      struct error *error) {
     struct stat status;
     if (fstat(fd, &status) < 0)
         return error_set(error, -errno, "cannot look at the ring's descriptor: %m");
@@ -131,7 +147,7 @@ static int map_object(struct ring *ring, int fd, enum ring_access access, struct
     if (object_bytes < RING_PAGE)
         return bad_ring(error, "it is too small");
     int protection = access == RING_READ ? PROT_READ : PROT_READ | PROT_WRITE;
-    void *memory = mmap(NULL, object_bytes, protection, MAP_SHARED, fd, 0);
+    void *memory = map_bytes(fd, object_bytes, protection, &status, prepared);
     if (memory == MAP_FAILED)
         return error_set(error, -errno, "cannot map a ring of %" PRIu64 " bytes: %m", object_bytes);
     ring->control = memory;
@@ -139,9 +155,10 @@ static int map_object(struct ring *ring, int fd, enum ring_access access, struct
     return 0;
 }
 
-int ring_map(struct ring *ring, int fd, enum ring_access access, struct error *error) {
+static int map_ring(struct ring *ring, int fd, enum ring_access access, struct ring_memory *prepared,
+                    struct error *error) {
     *ring = (struct ring){0};
-    int err = map_object(ring, fd, access, error);
+    int err = map_object(ring, fd, access, prepared, error);
     if (err)
         return err;
     err = copy_header(ring);
@@ -163,6 +180,10 @@ int ring_map(struct ring *ring, int fd, enum ring_access access, struct error *e
     return 0;
 }
 
+int ring_map(struct ring *ring, int fd, enum ring_access access, struct error *error) {
+    return map_ring(ring, fd, access, NULL, error);
+}
+
 void ring_unmap(struct ring *ring) {
     if (ring->control)
         munmap(ring->control, ring->mapped_bytes);
@@ -172,4 +193,42 @@ void ring_unmap(struct ring *ring) {
     free(ring->places);
     free(ring->attempts);
     *ring = (struct ring){0};
+}
+
+// ---- In advance --------------------------------------------------------------------------------------------
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+// Addresses for most rings, so that the map need not move when the object becomes one.
+#define RESERVED_BYTES (64ull << 20)
+
+// With another size, it is a feed's already, and not all of its bytes need be allocated: those that are not are to stay
+// so. If the supervisor gives it to a feed meanwhile, what lies beyond its end is an error here, not a signal. Kernels
+// before 5.14 cannot do this; then pages are mapped when something is read into them.
+void ring_memory_map(struct ring_memory *memory, int fd, uint64_t bytes) {
+    struct stat status;
+    *memory = (struct ring_memory){0};
+    if (fstat(fd, &status) < 0 || bytes > RESERVED_BYTES)
+        return;
+    void *map = mmap(NULL, RESERVED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        return;
+    if ((uint64_t)status.st_size == bytes)
+        madvise(map, bytes, MADV_POPULATE_WRITE);
+    *memory = (struct ring_memory){
+        .memory = map, .bytes = RESERVED_BYTES, .device = status.st_dev, .inode = status.st_ino};
+}
+
+void ring_memory_unmap(struct ring_memory *memory) {
+    if (memory->memory)
+        munmap(memory->memory, memory->bytes);
+    *memory = (struct ring_memory){0};
+}
+
+int ring_map_prepared(struct ring *ring, int fd, struct ring_memory *memory, struct error *error) {
+    int err = map_ring(ring, fd, RING_FILL, memory, error);
+    ring_memory_unmap(memory);
+    return err;
 }

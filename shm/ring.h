@@ -41,6 +41,20 @@ enum ring_access {
 int ring_map(struct ring *ring, int fd, enum ring_access access, struct error *error);
 void ring_unmap(struct ring *ring);
 
+// The memory of a ring that is not planned yet, mapped in advance by a loader.
+struct ring_memory {
+    void *memory; // NULL: none
+    uint64_t bytes;
+    uint64_t device, inode; // of the object
+};
+
+// Maps it for writing, with page tables for its `bytes`, which are allocated, unless it has another size by now. Leaves
+// `memory` empty if that fails.
+void ring_memory_map(struct ring_memory *memory, int fd, uint64_t bytes);
+void ring_memory_unmap(struct ring_memory *memory);
+// ring_map for RING_FILL that uses the map if it is of the same object. Afterwards `memory` is empty in any case.
+int ring_map_prepared(struct ring *ring, int fd, struct ring_memory *memory, struct error *error);
+
 // Where the values of a ragged field begin, and where they end: bytes in a slot.
 struct ring_values {
     uint64_t begin, end;

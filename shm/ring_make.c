@@ -178,15 +178,9 @@ static void fill_header(struct ring_header *header, const struct ring_plan *plan
 
 // A tmpfs file without a name. O_EXCL keeps everybody from linking it into a folder, where it would outlive its
 // descriptors.
-static int open_unnamed(const struct ring_plan *plan, int *fd, struct error *error) {
-    AUTO_CLOSE int writer = open(SHM_FOLDER, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-    if (writer < 0)
-        return error_set(error, -errno, "cannot make a shared-memory object in " SHM_FOLDER ": %m");
-    if (ftruncate(writer, (off_t)plan->total_bytes) < 0)
-        return cannot_size(plan, -errno, error);
-    *fd = writer;
-    writer = -1;
-    return 0;
+static int open_unnamed(int *fd, struct error *error) {
+    *fd = open(SHM_FOLDER, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+    return *fd < 0 ? error_set(error, -errno, "cannot make a shared-memory object in " SHM_FOLDER ": %m") : 0;
 }
 
 // For a pool: a transfer process gets descriptors of such rings for as long as it lives, and by none of them can one be
@@ -245,19 +239,19 @@ static bool huge_pages_offered(bool look) {
 
 // Huge pages make a ring ten times faster to allocate and cheaper to pin. Best effort: posix_fallocate does what
 // is left. With small pages it would be slower than posix_fallocate.
-static void populate_huge(const struct ring_plan *plan, int fd, uint64_t from, uint64_t to) {
-    if (!huge_pages_offered(to == plan->total_bytes))
+static void populate_huge(uint64_t total, int fd, uint64_t from, uint64_t to) {
+    if (!huge_pages_offered(to == total))
         return;
-    uint8_t *memory = mmap(NULL, plan->total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    uint8_t *memory = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
         return;
     from -= from % HUGE_PAGE;
-    to = min_u64(align_up(to, HUGE_PAGE), plan->total_bytes);
+    to = min_u64(align_up(to, HUGE_PAGE), total);
     // In steps: the kernel locks the address space meanwhile, and a fork has to wait for that.
     bool populated = madvise(memory + from, to - from, MADV_HUGEPAGE) == 0;
     for (uint64_t at = from; populated && at < to; at += HUGE_PAGE)
         populated = madvise(memory + at, min_u64(HUGE_PAGE, to - at), MADV_POPULATE_WRITE) == 0;
-    munmap(memory, plan->total_bytes);
+    munmap(memory, total);
 }
 
 static int fallocate_all(int fd, uint64_t offset, uint64_t bytes) {
@@ -270,7 +264,7 @@ static int fallocate_all(int fd, uint64_t offset, uint64_t bytes) {
 
 static int allocate(const struct ring_plan *plan, int fd, uint64_t from, uint64_t to) {
     if (!plan->on_device)
-        populate_huge(plan, fd, from, to);
+        populate_huge(plan->total_bytes, fd, from, to);
     return fallocate_all(fd, from, to - from);
 }
 
@@ -300,8 +294,10 @@ bool ring_control_is_quick(const struct ring_plan *plan) {
 
 int ring_allocate_control(const struct ring_plan *plan, int fd, struct error *error) {
     int err = allocate(plan, fd, 0, plan->data_offset);
-    if (err)
-        return cannot_size(plan, err, error);
+    return err ? cannot_size(plan, err, error) : ring_write_header(plan, fd, error);
+}
+
+int ring_write_header(const struct ring_plan *plan, int fd, struct error *error) {
     void *memory = mmap(NULL, RING_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
         return error_set(error, -errno, "cannot map a new ring: %m");
@@ -318,7 +314,9 @@ int ring_find_room(const struct ring_plan *plan, struct error *error) {
 int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct error *error) {
     AUTO_CLOSE int writer = -1;
     AUTO_CLOSE int reader = -1;
-    int err = plan->on_device ? open_sealed(plan, &writer, error) : open_unnamed(plan, &writer, error);
+    int err = plan->on_device ? open_sealed(plan, &writer, error) : open_unnamed(&writer, error);
+    if (!err && !plan->on_device && ftruncate(writer, (off_t)plan->total_bytes) < 0)
+        err = cannot_size(plan, -errno, error);
     if (!err)
         err = open_for_reading(writer, &reader, error);
     if (err)
@@ -327,4 +325,48 @@ int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct erro
     *read_fd = reader;
     writer = reader = -1;
     return 0;
+}
+
+// ---- In advance --------------------------------------------------------------------------------------------
+
+int ring_prepare(uint64_t bytes, int *fd, int *read_fd, struct error *error) {
+    AUTO_CLOSE int writer = -1;
+    AUTO_CLOSE int reader = -1;
+    int err = open_unnamed(&writer, error);
+    if (!err)
+        err = open_for_reading(writer, &reader, error);
+    if (err)
+        return err;
+    err = ftruncate(writer, (off_t)bytes) < 0 ? -errno : 0;
+    if (!err) {
+        populate_huge(bytes, writer, 0, bytes);
+        err = fallocate_all(writer, 0, bytes);
+    }
+    if (err)
+        return error_set(error, err, "cannot allocate %" PRIu64 " bytes for the next ring: %s", bytes,
+                         strerror(-err));
+    *fd = writer;
+    *read_fd = reader;
+    writer = reader = -1;
+    return 0;
+}
+
+// Of ragged slots only a part is allocated, so what is prepared may not extend beyond that of the first one.
+static uint64_t prepared_most(const struct ring_plan *plan) {
+    const bool sparse = plan->slot_allocated_bytes < plan->slot_bytes;
+    return sparse ? plan->data_offset + plan->slot_allocated_bytes : plan->total_bytes;
+}
+
+int ring_adopt(const struct ring_plan *plan, int fd, uint64_t *prepared, struct error *error) {
+    const uint64_t most = prepared_most(plan);
+    if (*prepared > most && ftruncate(fd, (off_t)most) < 0)
+        return cannot_size(plan, -errno, error);
+    *prepared = min_u64(*prepared, most);
+    return ftruncate(fd, (off_t)plan->total_bytes) < 0 ? cannot_size(plan, -errno, error) : 0;
+}
+
+uint32_t ring_prepared_slots(const struct ring_plan *plan, uint64_t prepared) {
+    if (plan->ragged_count || prepared < plan->data_offset)
+        return 0;
+    return (uint32_t)min_u64((prepared - plan->data_offset) / plan->slot_bytes, plan->slot_count);
 }

@@ -55,8 +55,19 @@ int ring_create(const struct ring_plan *plan, int *fd, int *read_fd, struct erro
 int ring_allocate_control(const struct ring_plan *plan, int fd, struct error *error);
 // Whether that takes only microseconds, so that it need not be done in a thread.
 bool ring_control_is_quick(const struct ring_plan *plan);
+// ... if it is allocated: only writes the header.
+int ring_write_header(const struct ring_plan *plan, int fd, struct error *error);
 // Allocates `count` slots, from `first` on. Then batches can be dispatched into them.
 int ring_allocate(const struct ring_plan *plan, int fd, uint32_t first, uint32_t count, struct error *error);
+
+// Memory for the beginning of a ring that is not planned yet: an object as ring_create makes it, with `bytes`, all of
+// them allocated. In any thread.
+int ring_prepare(uint64_t bytes, int *fd, int *read_fd, struct error *error);
+// In place of ring_create: makes such an object one of the planned size. *prepared: the bytes that it has, which may
+// become fewer. After a failure, the object is of no more use.
+int ring_adopt(const struct ring_plan *plan, int fd, uint64_t *prepared, struct error *error);
+// How many slots are allocated with that.
+uint32_t ring_prepared_slots(const struct ring_plan *plan, uint64_t prepared);
 
 // Allocates what lies at `offset` bytes of the object: more of a slot, if a batch does not fit. In any thread.
 int ring_grow(int fd, uint64_t offset, uint64_t bytes, struct error *error);

@@ -132,8 +132,9 @@ static void print_status(const Feedd__Status *status, const struct others *other
     if (status->loaders)
         snprintf(loaders, sizeof loaders, "%u", status->loaders);
     printf("  settings       io = %s, loaders = %s\n", status->io, loaders);
-    printf("  prepared       %u loader%s for the next feed\n", status->prepared_loaders,
-           status->prepared_loaders == 1 ? "" : "s");
+    ctl_format_bytes(status->prepared_ring_bytes, used);
+    printf("  prepared       %u loader%s and %s of a ring for the next feed\n", status->prepared_loaders,
+           status->prepared_loaders == 1 ? "" : "s", used);
     if (*status->gpu_support) {
         text_clean(status->gpu_support);
         printf("  GPU support    ");
@@ -241,6 +242,7 @@ static void put_status(json_t *json, const Feedd__Status *status, const struct o
     json_object_set_new(json, "io", ctl_json_text(status->io));
     json_object_set_new(json, "loaders", json_integer(status->loaders));
     json_object_set_new(json, "prepared_loaders", json_integer(status->prepared_loaders));
+    json_object_set_new(json, "prepared_ring_bytes", json_integer((json_int_t)status->prepared_ring_bytes));
     json_object_set_new(json, "datasets", json_integer(status->datasets));
     json_object_set_new(json, "feeds", json_integer(status->feeds));
     json_object_set_new(json, "sessions", json_integer(status->sessions));

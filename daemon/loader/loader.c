@@ -36,9 +36,10 @@ struct loader {
     struct reader *reader;
     struct uring_queues queues; // lent to readers
     bool queues_made;
-    bool prepared;     // it began before there was a feed
-    uint64_t confined; // a word of shm/confinement.h
-    enum io_mode mode; // wanted; the reader is changed once it has nothing in flight
+    bool prepared;             // it began before there was a feed
+    struct ring_memory memory; // ... and mapped this, which may be its ring
+    uint64_t confined;         // a word of shm/confinement.h
+    enum io_mode mode;         // wanted; the reader is changed once it has nothing in flight
     enum io_mode open_mode;
     enum reader_reason reason;
     enum reader_kind shown; // in the statistics
@@ -329,7 +330,8 @@ static int start(struct loader *loader, struct error *error) {
         return err ? err : -EINVAL;
     snprintf(role, sizeof role, "loader %" PRIu64 ".%" PRIu32, board->settings->feed,
              board->settings->serial);
-    log_open(role, (enum log_level)board->settings->log_level);
+    log_rename(role);
+    log_set_level((enum log_level)board->settings->log_level);
     confine_set(board->settings->confine);
     if (!loader->prepared)
         loader_begin();
@@ -338,7 +340,7 @@ static int start(struct loader *loader, struct error *error) {
     if (err)
         return err;
     give_up_paths(loader);
-    err = loader_map_shared(board, error);
+    err = loader_map_shared(board, &loader->memory, error);
     if (!err && board->settings->layout.part_count)
         err = mix_parts_open(&board->mix, board->settings, board->ring.header, error);
     close(HERITAGE_PARTS);
@@ -369,10 +371,13 @@ static int run(struct loader *loader, struct error *error) {
 int loader_run(char **prepared) {
     struct loader loader = {.prepared = prepared != NULL};
     struct error error = {0};
-    int err = prepared ? prepared_await(prepared, &loader.queues, &error) : 0;
+    int err = prepared ? prepared_await(prepared, &loader.queues, &loader.memory, &error) : 0;
     if (err == -ECANCELED)
         return EXIT_SUCCESS;
-    log_open("loader", LOG_LEVEL_INFO);
+    if (prepared)
+        log_rename("loader");
+    else
+        log_open("loader", LOG_LEVEL_INFO);
     prctl(PR_SET_NAME, "feedd-loader");
     if (!err)
         err = run(&loader, &error);

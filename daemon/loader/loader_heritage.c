@@ -40,9 +40,9 @@ int loader_map_index(const struct loader_settings *settings, const uint8_t **ind
     return err;
 }
 
-int loader_map_shared(struct job_board *board, struct error *error) {
+int loader_map_shared(struct job_board *board, struct ring_memory *prepared, struct error *error) {
     const struct loader_settings *settings = board->settings;
-    int err = ring_map(&board->ring, HERITAGE_RING, RING_FILL, error);
+    int err = ring_map_prepared(&board->ring, HERITAGE_RING, prepared, error);
     if (!err)
         err = loader_map_list(settings, &board->list, error);
     if (!err)

@@ -13,6 +13,7 @@ int loader_map_list(const struct loader_settings *settings, const uint64_t **lis
 int loader_map_index(const struct loader_settings *settings, const uint8_t **index, struct error *error);
 
 // Maps what the supervisor and other loaders have mapped, too, and the lists of the dataset; closes the descriptors.
-int loader_map_shared(struct job_board *board, struct error *error);
+// `prepared`: memory that it has mapped in advance, which is used if it has become the ring, and unmapped if not.
+int loader_map_shared(struct job_board *board, struct ring_memory *prepared, struct error *error);
 
 #endif

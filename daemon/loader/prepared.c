@@ -1,7 +1,9 @@
 #include "daemon/loader/prepared.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -23,6 +25,11 @@ void loader_begin(void) {
 
 // ---- Before there is a feed --------------------------------------------------------------------------------
 
+// Those of most feeds have numbers below this one. They are reserved until there is a feed.
+#define RESERVED_FDS 32u
+// Less than what malloc maps apart, and than what free gives back.
+#define HEAP_BYTES (120u << 10)
+
 // All numbers that descriptors of a feed may get, so that none of its own lies there.
 static int reserve_numbers(struct error *error) {
     for (int number = STDERR_FILENO + 1; number < (int)ASSIGNMENT_FDS; number++) {
@@ -32,6 +39,21 @@ static int reserve_numbers(struct error *error) {
                              ASSIGNMENT_FDS);
     }
     return 0;
+}
+
+static void close_all(uint32_t first, uint32_t end) {
+    if (first >= end || syscall(SYS_close_range, first, end - 1, 0) == 0) // since Linux 5.9
+        return;
+    for (uint32_t number = first; number < end; number++)
+        close((int)number);
+}
+
+// The plans of its first chunks will lie there: what is freed is used again.
+static void touch_heap(void) {
+    void *memory = malloc(HEAP_BYTES);
+    if (memory)
+        explicit_bzero(memory, HEAP_BYTES);
+    free(memory);
 }
 
 static int prepare(struct uring_queues *queues, struct error *error) {
@@ -52,13 +74,14 @@ static int prepare(struct uring_queues *queues, struct error *error) {
     confine_loader_prepare();
     if (settings.confine) // without, a reader makes its own when it needs them
         uring_queues_prepare(queues, settings.queue_depth, true);
+    touch_heap();
     return 0;
 }
 
 // ---- The feed ----------------------------------------------------------------------------------------------
 
 // False: there will be none. SIGTERM ends the wait; should it come just before, the end of the socket does.
-static bool wait_for_assignment(void) {
+static bool wait_for_message(void) {
     struct pollfd socket = {.fd = HERITAGE_ASSIGNMENT, .events = POLLIN};
     while (!role_stopping)
         if (poll(&socket, 1, -1) > 0)
@@ -66,23 +89,42 @@ static bool wait_for_assignment(void) {
     return false;
 }
 
-static void close_all(uint32_t first, uint32_t last) {
-    if (syscall(SYS_close_range, first, last, 0) == 0) // since Linux 5.9
-        return;
-    for (uint32_t number = first; number <= last; number++)
-        close((int)number);
+// Out of the way of the numbers that descriptors get.
+static int move(struct received_fds *received, int end) {
+    for (uint32_t i = 0; i < received->count; i++) {
+        int fd = received->fds[i];
+        if (fd >= end)
+            continue;
+        received->fds[i] = fcntl(fd, F_DUPFD_CLOEXEC, end);
+        close(fd);
+        if (received->fds[i] < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+// The numbers of an assignment ascend.
+static int fill(const struct loader_assignment *assignment, const struct received_fds *received) {
+    uint32_t next = 0;
+    for (uint32_t number = HERITAGE_SETTINGS; number < assignment->fd_count; number++) {
+        bool given = next < assignment->count && assignment->numbers[next] == number;
+        int fd = given ? received->fds[next++] : STDIN_FILENO;
+        if ((given || number >= RESERVED_FDS) && dup2(fd, (int)number) < 0)
+            return -errno;
+    }
+    return 0;
 }
 
 // The numbers from fd_count on are free again: descriptors that are opened later get the lowest.
 static int place(const struct loader_assignment *assignment, struct received_fds *received,
                  struct error *error) {
-    for (uint32_t i = 0; i < assignment->count; i++) {
-        if (dup2(received->fds[i], assignment->numbers[i]) < 0)
-            return error_set(error, -errno, "cannot place a descriptor of the feed: %m");
-    }
+    int err = move(received, (int)assignment->fd_count);
+    if (!err)
+        err = fill(assignment, received);
+    if (err)
+        return error_set(error, err, "cannot place a descriptor of the feed: %s", strerror(-err));
     received_fds_close(received);
-    if (assignment->fd_count < ASSIGNMENT_FDS)
-        close_all(assignment->fd_count, ASSIGNMENT_FDS - 1);
+    close_all(assignment->fd_count, RESERVED_FDS);
     return 0;
 }
 
@@ -99,7 +141,16 @@ static void show_feed(char **arguments, uint64_t feed) {
     memcpy(arguments[0], text, (size_t)length);
 }
 
-static int take_assignment(char **arguments, struct error *error) {
+// The descriptor is closed: by it, memory that others map could be resized.
+static void take_offer(uint64_t bytes, struct received_fds *received, struct ring_memory *memory) {
+    ring_memory_unmap(memory);
+    if (received->count == 1)
+        ring_memory_map(memory, received->fds[0], bytes);
+    received_fds_close(received);
+}
+
+// 1: it was an offer.
+static int take_message(char **arguments, struct ring_memory *memory, struct error *error) {
     struct loader_assignment assignment;
     int fds[FDPASS_MOST];
     struct received_fds received = receive_into(fds, FDPASS_MOST);
@@ -112,11 +163,16 @@ static int take_assignment(char **arguments, struct error *error) {
                          "found %" PRIu32 " descriptors of a feed, wanted %" PRIu32, received.count,
                          got < 0 ? 0 : assignment.count);
     }
+    if (!assignment.feed) {
+        take_offer(assignment.bytes, &received, memory);
+        return 1;
+    }
     show_feed(arguments, assignment.feed);
     return place(&assignment, &received, error);
 }
 
-int prepared_await(char **arguments, struct uring_queues *queues, struct error *error) {
+int prepared_await(char **arguments, struct uring_queues *queues, struct ring_memory *memory,
+                   struct error *error) {
     int err = reserve_numbers(error);
     log_open("prepared loader", LOG_LEVEL_INFO);
     prctl(PR_SET_NAME, "feedd-prepared");
@@ -124,5 +180,9 @@ int prepared_await(char **arguments, struct uring_queues *queues, struct error *
         err = prepare(queues, error);
     if (err)
         return err;
-    return wait_for_assignment() ? take_assignment(arguments, error) : -ECANCELED;
+    close_all(RESERVED_FDS, ASSIGNMENT_FDS);
+    do
+        err = wait_for_message() ? take_message(arguments, memory, error) : -ECANCELED;
+    while (err == 1);
+    return err;
 }

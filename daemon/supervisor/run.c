@@ -19,6 +19,7 @@
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/prepared_loaders.h"
+#include "daemon/supervisor/feeds/prepared_ring.h"
 #include "daemon/supervisor/feeds/room.h"
 #include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/indexing.h"
@@ -116,6 +117,7 @@ static void begin_stop(struct runner *runner) {
     LIST_FOREACH(device, &supervisor->devices, link)
         device_stop(device, false);
     prepared_loaders_end(supervisor, false);
+    prepared_ring_give_up(supervisor);
     supervisor->again = true;
 }
 
@@ -135,7 +137,7 @@ static void stop_if_due(struct runner *runner) {
         begin_stop(runner);
     if (supervisor->state == SUPERVISOR_STOPPING && LIST_EMPTY(&supervisor->feeds) &&
         LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->devices) &&
-        LIST_EMPTY(&supervisor->prepared.list))
+        LIST_EMPTY(&supervisor->prepared.list) && !supervisor->prepared.ring)
         end_loop(runner);
 }
 

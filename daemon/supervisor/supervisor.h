@@ -96,8 +96,11 @@ struct supervisor {
     struct {
         LIST_HEAD(, loader_process) list; // that wait for a feed, or end without one
         struct respawn respawn;
-        uint64_t taken_ns; // when a feed last wanted one
-        bool changed;      // one of them: the turn acts
+        uint64_t taken_ns;          // when a feed last wanted one
+        bool changed;               // one of them, or the ring: the turn acts
+        struct prepared_ring *ring; // memory for the next feed; NULL: there is none
+        uint64_t next_ring;
+        uint64_t tried_ns; // when one was last made or given up
     } prepared;
     LIST_HEAD(, user_cache) caches; // of decoded images
     TAILQ_HEAD(, brought) brought;  // views that clients have brought

@@ -8,6 +8,7 @@
 #include "daemon/supervisor/feeds/feed_turn.h"
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/prepared_loaders.h"
+#include "daemon/supervisor/feeds/prepared_ring.h"
 #include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/indexing.h"
 
@@ -26,6 +27,7 @@ void watch_tick(struct supervisor *supervisor, uint64_t now) {
         session_tick(session, now);
     LIST_FOREACH(device, &supervisor->devices, link)
         device_mark(device);
+    prepared_ring_tick(supervisor, now);
     prepared_loaders_tick(supervisor, now);
     brought_tick(supervisor, now);
     indexing_tick(supervisor, now);

@@ -15,8 +15,8 @@ VICTIM_SEED = 11
 EPOCHS = 4  # of images: more than a victim gets to
 
 
-def add_records(instance, name, **options):
-    data.add_records(instance, name, SAMPLES, SIZE, **options)
+def add_records(instance, name, size=SIZE, **options):
+    data.add_records(instance, name, SAMPLES, size, **options)
 
 
 def add_images(instance, name, **options):
@@ -59,9 +59,9 @@ def wanted_images(seed):
 
 
 @functools.lru_cache(maxsize=None)
-def wanted(grown, seed, epoch):
+def wanted(grown, seed, epoch, size):
     batches = expected.epoch_batches(SAMPLES, BATCH, epoch=epoch, shuffle=True, seed=seed)
-    content = [data.sample_bytes(index, SIZE) for index in range(SAMPLES)]
+    content = [data.sample_bytes(index, size) for index in range(SAMPLES)]
     if grown:
         content = expected.Ragged(grown_samples())
     for batch in batches:
@@ -72,9 +72,9 @@ def wanted(grown, seed, epoch):
 ADD = {"images": add_images, "grown": add_grown}
 
 
-def right(kind, seed, number):
+def right(kind, seed, number, size):
     """Of a batch, by its number from the beginning."""
     if kind == "images":
         return wanted_images(seed)[number]
     per_epoch = SAMPLES // BATCH
-    return wanted(kind == "grown", seed, number // per_epoch)[number % per_epoch]
+    return wanted(kind == "grown", seed, number // per_epoch, size)[number % per_epoch]

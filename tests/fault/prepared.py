@@ -1,6 +1,7 @@
 """The scenario in which loaders wait for feeds: one, which is replaced whenever a feed has taken it or it has died.
 
-The victim's ring is larger than what is allocated before it is attached, so that the rest follows after its first batch.
+It has mapped memory for the next ring. The victim's ring is larger than that, so that the rest follows after its first
+batch.
 """
 
 import contextlib
@@ -11,13 +12,15 @@ from plan import PHASES
 from scenario import SETTLE_S, Scene
 
 import harness
+from test_prepared_ring import rings
 
 HANDED_S = 20.0  # until a loader that is killed has been replaced
 FAULTY_HANDED_S = 2.0  # ... if a call is to fail, which may keep it from being replaced
 
 
 class PreparedScene(Scene):
-    settings = {"ring": "640K", "prepare_loaders": "yes"}
+    settings = {"ring": "5M", "prepare_loaders": "yes"}
+    size = 8192
     phases = PHASES[1:]
     refill = 44
 
@@ -32,7 +35,9 @@ class PreparedScene(Scene):
         def is_there():
             self.meanwhile(self.victim)
             waiting = self.waiting()
-            return len(waiting) == 1 and not waiting & set(other_than)
+            if len(waiting) != 1 or waiting & set(other_than):
+                return False
+            return self.plan.fired or all(rings(pid) for pid in waiting)
 
         if self.judged:
             return

@@ -53,7 +53,7 @@ class Reader:
     def take(self):
         self.reader.command("next", EVENT_S * 1000)
         batch = self.hear()
-        wanted = right(self.holds, self.seed, self.count)
+        wanted = right(self.holds, self.seed, self.count, self.scene.size)
         assert batch["event"] == "batch", f"{self.name}: {batch}"
         for key in (*expected.KEYS, "crc"):
             assert batch[key] == wanted[key], f"{self.name}: batch {self.count} has {key} = {batch[key]}, not {wanted[key]}"

@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 
-from content import ADD, add_records
+from content import ADD, SIZE, add_records
 from kinds import KINDS
 from plan import PHASES, ROLES, Plan
 from readers import EVENT_S, Answer, Bystander, Victim
@@ -29,6 +29,7 @@ class Scene:
     """Set `fault` to None to count calls only."""
 
     settings = {"ring": "64K"}
+    size = SIZE  # of a sample that is not an image
     phases = PHASES[2:]
     refill = 6  # batches: more than the ring holds, so that somebody has to read
 
@@ -38,9 +39,11 @@ class Scene:
         self.instance = harness.Instance(
             loaders=1, linger=0, device_linger=0, loader_timeout=3, device_pool="64K", log_level="debug", **self.settings
         )
-        add_records(self.instance, "calm", io="mapped")
-        add = ADD.get(kind, add_records)
-        add(self.instance, "numbers", io=self.options["io"])
+        add_records(self.instance, "calm", self.size, io="mapped")
+        if kind in ADD:
+            ADD[kind](self.instance, "numbers", io=self.options["io"])
+        else:
+            add_records(self.instance, "numbers", self.size, io=self.options["io"])
         self.plan = Plan(self.instance.directory / "plan")
         self.restarts = 0
         self.ends = []  # how the daemon ended, if it did

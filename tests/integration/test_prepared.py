@@ -55,7 +55,7 @@ def test_a_new_feed_gets_those_that_wait():
             reader.next_ends()
             assert loaders(feedd) == first
             expected.check_run(feedd.content, batches, 10, shuffle=True)
-        assert "prepared       2 loaders for the next feed" in feedd.ctl("status").stdout
+        assert "prepared       2 loaders and " in feedd.ctl("status").stdout
 
 
 def test_one_that_has_had_a_feed_gets_no_other():

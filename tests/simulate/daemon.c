@@ -14,6 +14,7 @@
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/feed_loaders_count.h"
 #include "daemon/supervisor/feeds/prepared_loaders.h"
+#include "daemon/supervisor/feeds/prepared_ring.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/turn.h"
 #include "daemon/supervisor/watch.h"
@@ -111,8 +112,10 @@ static void start(struct actor *actor) {
     daemon_.started_ns = daemon_.disturbed_ns = sim.now_ns;
     daemon_.stands_still_ns = 0;
     memset(loaders_reported, 0, sizeof loaders_reported);
-    for (uint64_t ticks = sim_below(3); ticks; ticks--)
-        prepared_loaders_tick(supervisor, sim.now_ns); // before the first feed is asked for
+    for (uint64_t ticks = sim_below(3); ticks; ticks--) { // before the first feed is asked for
+        prepared_ring_tick(supervisor, sim.now_ns);
+        prepared_loaders_tick(supervisor, sim.now_ns);
+    }
     actor_wake(&daemon_.tick, TICK_NS);
     sim_trace("daemon: started");
 }
@@ -155,6 +158,7 @@ void daemon_stop(void) {
     LIST_FOREACH(device, &supervisor->devices, link)
         device_stop(device, false);
     prepared_loaders_end(supervisor, false);
+    prepared_ring_give_up(supervisor);
     daemon_.disturbed_ns = sim.now_ns;
     daemon_wake(0);
 }
@@ -220,7 +224,7 @@ static void stop_if_due(void) {
         daemon_stop();
     if (supervisor->state == SUPERVISOR_STOPPING && LIST_EMPTY(&supervisor->feeds) &&
         LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->devices) &&
-        LIST_EMPTY(&supervisor->prepared.list) && !supervisor->reload)
+        LIST_EMPTY(&supervisor->prepared.list) && !supervisor->prepared.ring && !supervisor->reload)
         end(sim_below(1000 * NS_PER_MS));
 }
 
@@ -322,7 +326,8 @@ static bool is_settled(void) {
     }
     return daemon_.up && LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->feeds) &&
            LIST_EMPTY(&supervisor->devices) && TAILQ_EMPTY(&supervisor->brought) && !supervisor->reload &&
-           !supervisor->reload_wanted && threads_idle() && loaders_gone() && LIST_EMPTY(&transfers);
+           !supervisor->reload_wanted && !supervisor->prepared.ring && threads_idle() && loaders_gone() &&
+           LIST_EMPTY(&transfers);
 }
 
 // What loaders reported was counted, once.

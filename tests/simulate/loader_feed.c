@@ -59,6 +59,12 @@ void loader_act_waiting(struct loader *loader) {
         return;
     }
     SIM_MUST(received.count == assignment.count && !received.lost);
+    if (!assignment.feed) { // memory that may become its ring: more may have come
+        SIM_MUST(received.count == 1);
+        received_fds_close(&received);
+        actor_wake(&loader->actor, sim_below(500 * NS_PER_US));
+        return;
+    }
     int ring_fd = take_descriptor(&assignment, &received, HERITAGE_RING);
     loader_take_feed(loader, ring_fd, take_descriptor(&assignment, &received, HERITAGE_EVENT));
     close(ring_fd);

@@ -9,6 +9,7 @@
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/making.h"
 #include "daemon/supervisor/feeds/pool_growth.h"
+#include "daemon/supervisor/feeds/prepared_ring.h"
 #include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/feeds/served_feed.h"
 #include "daemon/supervisor/processes/loader_process.h"
@@ -101,6 +102,7 @@ void teardown(struct supervisor *supervisor) {
     struct loader_process *loader;
     while ((loader = LIST_FIRST(&supervisor->prepared.list)))
         end_prepared(loader);
+    prepared_ring_free(supervisor);
     while ((session = LIST_FIRST(&supervisor->sessions)))
         end_session(session);
     while ((feed = LIST_FIRST(&supervisor->feeds)))

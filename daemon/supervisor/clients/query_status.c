@@ -14,6 +14,7 @@
 #include "daemon/supervisor/clients/query_indexing.h"
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/prepared_loaders.h"
+#include "daemon/supervisor/feeds/prepared_ring.h"
 #include "daemon/supervisor/feeds/room.h"
 #include "daemon/supervisor/feeds/sample_caches.h"
 #include "gpu/gpu.h"
@@ -131,6 +132,7 @@ void query_status(struct session *session, void (*send)(struct session *session,
     status.cache_taken = caches.taken;
     status.loaders = (uint32_t)supervisor->config->loaders;
     status.prepared_loaders = prepared_loaders_count(supervisor);
+    status.prepared_ring_bytes = prepared_ring_bytes(supervisor);
     status.io = (char *)io_mode_name(supervisor->config->io);
     status.sessions = supervisor->session_count;
     status.feeds = supervisor->feed_count;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "daemon/supervisor/feeds/idle.h"
+#include "daemon/supervisor/feeds/prepared_ring.h"
 #include "daemon/supervisor/feeds/quota.h"
 
 struct usage {
@@ -100,6 +101,8 @@ int budget_grow(const struct served_feed *feed, uint64_t bytes, struct error *er
                          "the user's rings have %" PRIu64 " MiB of %" PRIu64
                          " MiB per user (user_ring_memory), of %" PRIu64 " MiB of all (ring_memory)",
                          own >> 20, user_most >> 20, most >> 20);
+    if (all + bytes + prepared_ring_bytes(supervisor) > most)
+        prepared_ring_give_up(supervisor);
     close_idle(supervisor, feed->user, UINT64_MAX, user_most - bytes);
     close_idle(supervisor, IDLE_OF_ANYBODY, UINT64_MAX, most - bytes);
     return 0;

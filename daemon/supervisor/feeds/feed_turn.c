@@ -127,7 +127,8 @@ void feed_act(struct served_feed *feed) {
     end_vain_waits(feed);
     if (served_feed_is_open(feed))
         pump_feed(feed);
-    making_act(feed); // the first batch may be complete
+    if (making_may_continue(feed)) // the first batch is complete; its grant is sent before that
+        served_feed_mark(feed);
     if (feed->find_laggards)
         feed->find_laggards = detach_laggard(feed, now);
     close_unless_used(feed, now);

@@ -2,8 +2,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/uio.h>
 
 #include "base/error.h"
 #include "base/states.h"
@@ -12,8 +10,10 @@
 #include "daemon/supervisor/delivery/fill_loaders.h"
 #include "daemon/supervisor/feeds/batch_places.h"
 #include "daemon/supervisor/feeds/budget.h"
+#include "daemon/supervisor/feeds/feed_event.h"
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/growth.h"
+#include "daemon/supervisor/feeds/prepared_ring.h"
 #include "daemon/supervisor/feeds/ring_size.h"
 #include "daemon/supervisor/feeds/room.h"
 #include "daemon/supervisor/feeds/sample_caches.h"
@@ -53,6 +53,7 @@ struct making {
     struct ring_plan plan;
     struct partition partition;
     enum job_state job;
+    uint64_t prepared;           // bytes at the beginning of the ring that were allocated in advance
     struct batch_places *places; // made by the job that allocates the first slots, if there are ragged fields
     bool mapped;                 // the control part exists: the job is slots
     uint32_t allocated, portion; // slots that there are, and those that the job allocates
@@ -80,19 +81,26 @@ static int before_opening(struct making *making) {
     return making->places ? 0 : batch_places_open(&feed->shape, &feed->ring, &making->places, &making->error);
 }
 
+// Whether the next slots are.
+static bool is_prepared(const struct making *making) {
+    return making->allocated + making->portion <= ring_prepared_slots(&making->plan, making->prepared);
+}
+
 static void work(uv_work_t *job) {
     struct making *making = job->data;
     const struct served_feed *feed = making->feed;
     struct error *error = &making->error;
     if (!making->mapped) {
-        making->err = ring_allocate_control(&making->plan, feed->ring_fd, error);
+        making->err = making->prepared >= making->plan.data_offset
+                          ? ring_write_header(&making->plan, feed->ring_fd, error)
+                          : ring_allocate_control(&making->plan, feed->ring_fd, error);
         return;
     }
     // Others may have taken what was free when the feed was opened. Whoever exceeds a group's limit may be killed.
-    const uint64_t wanted = making->portion * making->plan.slot_allocated_bytes;
-    if (making->allocated && ring_free_bytes() < wanted)
+    const uint64_t wanted = is_prepared(making) ? 0 : making->portion * making->plan.slot_allocated_bytes;
+    if (making->allocated && wanted && ring_free_bytes() < wanted)
         making->err = ring_no_room(wanted, -ENOSPC, error);
-    else
+    else if (wanted)
         making->err = ring_allocate(&making->plan, feed->ring_fd, making->allocated, making->portion, error);
     if (!making->err && !making->allocated)
         making->err = before_opening(making);
@@ -116,7 +124,14 @@ static uint32_t next_portion(const struct making *making) {
     return (uint32_t)min_u64(max_u64(slots, 1), plan->slot_count - making->allocated);
 }
 
-// A control part of a few pages is not worth the wait for a thread.
+// A control part of a few pages is not worth the wait for a thread, nor is what is there already.
+static bool is_quick(const struct making *making) {
+    const struct ring_plan *plan = &making->plan;
+    if (making->mapped)
+        return is_prepared(making);
+    return making->prepared >= plan->data_offset || ring_control_is_quick(plan);
+}
+
 static int work_at_once(struct making *making) {
     set_job(making, JOB_RUNNING);
     work(&making->work);
@@ -128,7 +143,7 @@ static int queue_work(struct making *making, struct error *error) {
     making->freeing = room_is_being_made(making->feed->supervisor);
     if (making->mapped)
         making->portion = next_portion(making);
-    else if (ring_control_is_quick(&making->plan))
+    if (is_quick(making))
         return work_at_once(making);
     int err = uv_queue_work(&making->feed->supervisor->loop, &making->work, work, on_worked);
     if (err)
@@ -138,23 +153,6 @@ static int queue_work(struct making *making, struct error *error) {
 }
 
 // ---- On the loop -------------------------------------------------------------------------------------------
-
-// A loader shares the description, so it could take the flag that keeps a read from waiting off it, and empty it just
-// before: this read does not rely on the flag where the kernel can do without.
-static ssize_t empty_event(int fd) {
-    uint64_t count;
-    const struct iovec piece = {&count, sizeof count};
-    ssize_t got = preadv2(fd, &piece, 1, -1, RWF_NOWAIT);
-    return got < 0 && errno == EOPNOTSUPP ? read(fd, &count, sizeof count) : got;
-}
-
-static void on_event(struct poll_entry *entry, uint32_t events) {
-    struct served_feed *feed = CONTAINER_OF(entry, struct served_feed, event);
-    (void)events;
-    if (empty_event(feed->event_fd) < 0 && errno != EAGAIN)
-        log_warning("cannot read the eventfd of feed %" PRIu64 ": %m", feed->id);
-    served_feed_mark(feed);
-}
 
 static int map_control(struct served_feed *feed, struct making *making) {
     struct error *error = &making->error;
@@ -181,9 +179,9 @@ static int open_feed(struct served_feed *feed, struct making *making) {
     if (err)
         return error_set(error, err, "out of memory");
     feed->delivery.shared = feed->name[0] != 0;
-    err = poll_set_add(&feed->supervisor->poll_set, &feed->event, feed->event_fd, EPOLLIN, on_event);
+    err = feed_event_watch(feed, error);
     if (err)
-        return error_set(error, err, "cannot watch an eventfd: %s", strerror(-err));
+        return err;
     served_feed_set_state(feed, FEED_GATHERING);
     feed->idle_since_ns = monotonic_ns();
     feed->admit = true;
@@ -232,16 +230,16 @@ static bool is_lack(int err) {
     return err == -ENOSPC || err == -ENOMEM || err == -EMFILE || err == -ENFILE;
 }
 
-static int open_descriptors(struct served_feed *feed, const struct making *making, struct error *error) {
-    int err = ring_create(&making->plan, &feed->ring_fd, &feed->ring_read_fd, error);
-    if (err)
-        return err;
-    feed->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (feed->event_fd >= 0)
-        return 0;
-    err = error_set(error, -errno, "cannot make an eventfd: %m");
-    close_fd(&feed->ring_fd);
-    close_fd(&feed->ring_read_fd);
+static int open_descriptors(struct served_feed *feed, struct making *making, struct error *error) {
+    making->prepared =
+        prepared_ring_take(feed->supervisor, &making->plan, &feed->ring_fd, &feed->ring_read_fd);
+    int err = making->prepared ? 0 : ring_create(&making->plan, &feed->ring_fd, &feed->ring_read_fd, error);
+    if (!err)
+        err = feed_event_open(feed, error);
+    if (err) {
+        close_fd(&feed->ring_fd);
+        close_fd(&feed->ring_read_fd);
+    }
     return err;
 }
 
@@ -282,11 +280,16 @@ static int step(struct served_feed *feed, struct making *making) {
         return 0; // its loaders start next
     set_job(making, JOB_NONE);
     making->lacked_ns = is_lack(making->err) ? monotonic_ns() : 0;
-    if (making->lacked_ns && (room_make_way(feed->supervisor) || making->freeing))
+    if (making->lacked_ns && (making->freeing || room_make_way(feed->supervisor)))
         return 0;
     if (making->err)
         return making->err;
     return making->mapped ? take_slots(feed, making) : map_control(feed, making);
+}
+
+bool making_may_continue(const struct served_feed *feed) {
+    const struct making *making = feed->making;
+    return making && making->job == JOB_NONE && making->opened_ns && !must_wait(feed, making);
 }
 
 bool making_lacks_memory(const struct served_feed *feed) {

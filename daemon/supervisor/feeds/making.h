@@ -16,6 +16,9 @@ int making_start(struct supervisor *supervisor, uid_t user, const struct attach_
 // batch.
 void making_act(struct served_feed *feed);
 
+// Whether the last slots need not wait any longer.
+bool making_may_continue(const struct served_feed *feed);
+
 // Whether the thread that worked at it last found no memory.
 bool making_lacks_memory(const struct served_feed *feed);
 

@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "daemon/log.h"
 #include "daemon/supervisor/feeds/feed_loaders_count.h"
+#include "daemon/supervisor/feeds/prepared_ring.h"
 #include "daemon/supervisor/processes/loader_prepared.h"
 
 // Starting a process takes half a millisecond, for which a feed that has just been made does not wait.
@@ -104,9 +105,11 @@ static int prepare_one(struct supervisor *supervisor, const struct prepared_sett
     struct turn_part before = turn_clock_enter(&supervisor->clock, TURN_NEW_PROCESS, 0);
     int err = loader_prepared_start(&preparation, &loader, error);
     turn_clock_leave(&supervisor->clock, before);
-    if (!err)
-        LIST_INSERT_HEAD(&supervisor->prepared.list, loader, link);
-    return err;
+    if (err)
+        return err;
+    LIST_INSERT_HEAD(&supervisor->prepared.list, loader, link);
+    supervisor->prepared.changed = true; // it is offered the next ring
+    return 0;
 }
 
 static void prepare(struct supervisor *supervisor, const struct prepared_settings *settings, uint32_t missing,
@@ -161,6 +164,8 @@ void prepared_loaders_act(struct supervisor *supervisor) {
     LIST_FOREACH_SAFE(loader, &supervisor->prepared.list, link, next) {
         if (process_is_reaped(&loader->process) && !loader->process.end_counted)
             count_death(supervisor, loader, now);
+        if (loader->assignment_fd >= 0 && loader->process.state == PROCESS_RUNNING)
+            prepared_ring_offer(supervisor, loader);
         if (loader->process.state != PROCESS_GONE)
             continue;
         LIST_REMOVE(loader, link);

@@ -10,6 +10,7 @@
 #include "daemon/supervisor/feeds/feed_loaders_count.h"
 #include "daemon/supervisor/feeds/idle.h"
 #include "daemon/supervisor/feeds/kept.h"
+#include "daemon/supervisor/feeds/prepared_ring.h"
 #include "daemon/supervisor/feeds/quota.h"
 #include "shm/ring_room.h"
 
@@ -91,7 +92,9 @@ static struct survey look_around(const struct supervisor *supervisor) {
     survey.ending.bytes += kept;
     survey.unused.feeds = without(STATS_MAX_FEEDS, held.feeds);
     survey.unused.loaders = without(STATS_MAX_LOADERS, held.loaders);
-    survey.free_bytes = without(min_u64(ring_free_bytes(), BYTES_MOST), missing);
+    // What is prepared for the next ring becomes the feed's, or makes way.
+    const uint64_t prepared = prepared_ring_bytes(supervisor);
+    survey.free_bytes = without(min_u64(ring_free_bytes(), BYTES_MOST) + prepared, missing);
     survey.unused.bytes =
         min_u64(survey.free_bytes, without(supervisor->config->ring_memory, held.bytes + kept));
     return survey;
@@ -103,7 +106,7 @@ uint64_t room_ring_bytes(const struct supervisor *supervisor) {
 }
 
 uint64_t room_held_bytes(const struct supervisor *supervisor) {
-    uint64_t bytes = kept_bytes(supervisor, CLOSER_ANYBODY);
+    uint64_t bytes = kept_bytes(supervisor, CLOSER_ANYBODY) + prepared_ring_bytes(supervisor);
     const struct served_feed *feed;
     LIST_FOREACH(feed, &supervisor->feeds, link)
         bytes += held_by(feed).bytes;
@@ -199,8 +202,8 @@ bool room_is_being_made(const struct supervisor *supervisor) {
     return any_is_ending(supervisor) || kept_bytes(supervisor, CLOSER_ANYBODY) > 0;
 }
 
-bool room_make_way(const struct supervisor *supervisor) {
-    if (any_is_ending(supervisor))
+bool room_make_way(struct supervisor *supervisor) {
+    if (any_is_ending(supervisor) || prepared_ring_give_up(supervisor))
         return true;
     struct served_feed *idle = idle_longest(supervisor, IDLE_OF_ANYBODY);
     if (idle)

@@ -12,9 +12,9 @@
 // are not waited for indefinitely. -EBUSY or -ENOSPC: there is none to be had; nothing was closed.
 int room_find(struct served_feed *feed, struct error *error);
 
-// For a lack that only shows when something is tried: closes an idle feed, unless closed ones are still ending. True:
-// try again when one of them is gone.
-bool room_make_way(const struct supervisor *supervisor);
+// For a lack that only shows when something is tried: gives up what is prepared for the next ring, or closes an idle
+// feed, unless closed ones are still ending. True: try again when one of them is gone.
+bool room_make_way(struct supervisor *supervisor);
 
 // Memory of feeds that have ended, or are ending, is still to be given back.
 bool room_is_being_made(const struct supervisor *supervisor);

@@ -106,6 +106,12 @@ int loader_prepared_start(const struct loader_preparation *preparation, struct l
 
 // ---- Its feed ----------------------------------------------------------------------------------------------
 
+int loader_prepared_offer(const struct loader_process *loader, int fd, uint64_t bytes) {
+    const struct loader_assignment offer = {.bytes = bytes, .count = 1, .numbers = {HERITAGE_RING}};
+    ssize_t sent = fdpass_send(loader->assignment_fd, &offer, sizeof offer, lend_fds(&fd, 1), MSG_DONTWAIT);
+    return sent == (ssize_t)sizeof offer ? 0 : sent < 0 ? (int)sent : -EIO;
+}
+
 int loader_prepared_assign(struct loader_process *loader, uint64_t feed, const int *fds, uint32_t fd_count) {
     struct loader_assignment assignment = {.feed = feed, .fd_count = fd_count};
     int lent[FDPASS_MOST];

@@ -22,6 +22,9 @@ struct loader_preparation {
 int loader_prepared_start(const struct loader_preparation *preparation, struct loader_process **started,
                           struct error *error);
 
+// Has it map memory of so many bytes that may become its ring. A negative errno: it does not, and is as it was.
+int loader_prepared_offer(const struct loader_process *loader, int fd, uint64_t bytes);
+
 // Hands it the descriptors of a loader of that feed; -1: none. It need not have come so far as to wait for them, and
 // may be dead already. A negative errno: it has got nothing, and the caller ends it.
 int loader_prepared_assign(struct loader_process *loader, uint64_t feed, const int *fds, uint32_t fd_count);

@@ -25,6 +25,7 @@ struct loader_process {
     uint64_t bad_heard, bad_totals[BAD_FATES]; // of what the record says, how much has been taken over
     int assignment_fd; // of one that is prepared and has no feed yet (loader_prepared.h); -1: any other
     struct prepared_settings prepared_for;
+    uint64_t offered;               // the last memory that it was sent while it had none; 0: none
     bool left_behind;               // it was killed and does not end: what it was reading is read by others
     _Atomic uint64_t *record_owner; // the word that says whose record it is
 };
