@@ -1,5 +1,6 @@
 // Samples that a format has found to be incomplete while it made the index: of a tar archive, those that lack a member,
-// or in which something else stands where a number should. With on_error = skip or replace they stay in the index,
+// or in which something else stands where a number should; of Arrow and Parquet files, rows with a null; rows of a CSV
+// file that name no file. With on_error = skip or replace they stay in the index,
 // marked by a bit each and without bytes, and are left out or replaced like samples that cannot be read.
 #ifndef FEEDD_DAEMON_SOURCE_INDEX_INCOMPLETE_H
 #define FEEDD_DAEMON_SOURCE_INDEX_INCOMPLETE_H
