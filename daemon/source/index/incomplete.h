@@ -25,7 +25,7 @@ void incomplete_part_release(struct incomplete_part *part);
 int incomplete_collect(struct builder *builder, const struct incomplete_part *parts, const uint64_t *counts,
                        uint32_t file_count, uint64_t **bits);
 
-// The list as the notes of a kept index, and back. None: no notes.
+// The list as the notes of a kept index, and back, with how many archives lack their end. None of both: no notes.
 int incomplete_write_notes(struct builder *builder, struct index_cache *cache);
 int incomplete_read_notes(struct builder *builder, const struct index_cache *cache, uint32_t file_count);
 
