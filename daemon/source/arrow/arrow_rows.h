@@ -20,7 +20,8 @@ struct arrow_rows {
     _Alignas(8) uint8_t window[ARROW_WINDOW]; // of offsets or values
 };
 
-// Finds the columns in the file's schema. To be finished, also on failure; `rows` and `spoiled.incomplete` are the caller's.
+// Finds the columns in the file's schema. To be finished, also on failure; `rows` and `spoiled.incomplete` are the
+// caller's.
 int arrow_rows_start(struct arrow_rows *rows, struct error *error);
 
 void arrow_rows_finish(struct arrow_rows *rows);
