@@ -36,6 +36,7 @@ echo 13 >"$work/debian/compat"
 $make BUILD="$build" PREFIX=/usr LIBDIR="/usr/lib/$multiarch" SYSTEMDDIR=/lib DESTDIR="$root" install
 mv "$root/lib/sysusers.d" "$root/lib/tmpfiles.d" "$root/usr/lib" # only units are in /lib
 cp third_party/flatcc/NOTICE "$root/usr/share/doc/feedd/NOTICE.flatcc"
+cp third_party/nanoarrow/NOTICE "$root/usr/share/doc/feedd/NOTICE.nanoarrow"
 install -D -m 644 client/example.c "$root/usr/share/doc/libfeed-dev/examples/example.c"
 rm "$root/usr/share/doc/feedd/examples/example.c"
 gzip -9n <CHANGELOG.md >"$root/usr/share/doc/feedd/changelog.gz"

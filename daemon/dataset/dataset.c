@@ -317,6 +317,12 @@ void dataset_print(FILE *out, const struct dataset *dataset) {
                 dataset->incomplete->count, dataset->incomplete->count == 1 ? " is" : "s are",
                 dataset->on_error == ON_ERROR_REPLACE ? "replaced" : "left out",
                 dataset->incomplete->first[0].reason);
+    if (dataset->unended)
+        fprintf(out,
+                "    %" PRIu32
+                " archive%s the blocks of zeros at the end, and may have been cut; the first one: %s\n",
+                dataset->unended, dataset->unended == 1 ? " lacks" : "s lack",
+                dataset->paths[dataset->first_unended]);
     if (layout->window)
         fprintf(out, "    shuffled %" PRIu32 " group%s at a time, of %" PRIu32 "%s\n", layout->window,
                 layout->window == 1 ? "" : "s", layout->groups, dataset->of ? " in the dataset" : "");

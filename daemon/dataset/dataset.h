@@ -249,6 +249,8 @@ struct dataset {
     uint32_t io_delay_us;
     uint32_t on_error;                  // enum on_error
     struct incomplete_list *incomplete; // samples of the index; NULL: none
+    // Tar archives without the mark of their end, and the number of the first one.
+    uint32_t unended, first_unended;
     // Of a view that a client has brought: the dataset to which paths, fds, transforms, sizes, size_tables, index and
     // index_fd belong. NULL: they are its own.
     struct dataset *base;

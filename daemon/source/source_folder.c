@@ -138,7 +138,8 @@ static int scan(struct opening *opening) {
         return err;
     opening->samples = opening->table.rows.count;
     opening->builder->dataset->files_written = opening->table.written;
-    return folder_table_finish(&opening->table, opening->builder);
+    err = folder_table_finish(&opening->table, opening->builder);
+    return err ? err : incomplete_check(opening->builder, &opening->csv, opening->samples);
 }
 
 // ---- The index ---------------------------------------------------------------------------------------------
@@ -191,7 +192,9 @@ static void keep(struct opening *opening, const struct timespec *start) {
     struct index_cache *cache = &opening->cache;
     if (!cache->folder)
         return;
-    if (folder_state_is_fresh(&opening->tree, start))
+    if (opening->builder->dataset->incomplete)
+        snprintf(cache->problem, sizeof cache->problem, "the files of incomplete samples may come yet");
+    else if (folder_state_is_fresh(&opening->tree, start))
         snprintf(cache->problem, sizeof cache->problem, "the folder was changed at the same time");
     else if (folder_state_note(cache, opening->builder->dataset, opening->samples, &opening->roots,
                                &opening->tree))

@@ -1,12 +1,15 @@
 #include "daemon/source/source_tar.h"
 
+#include <inttypes.h>
 #include <string.h>
 
+#include "daemon/log.h"
 #include "daemon/on_error.h"
 #include "daemon/source/index/indexed_files.h"
 #include "daemon/source/tar/tar_scan.h"
 
-#define INDEX_VERSION 1u // of what a scan makes of files and fields
+#define INDEX_VERSION 2u // of what a scan makes of files and fields, and of what is noted with it
+#define MOST_WARNINGS 8u // of one kind, when a dataset is indexed
 
 static int describe_tar(struct builder *builder) {
     struct tar_fields fields;
@@ -37,6 +40,26 @@ static struct index_key key_of(const struct tar_fields *fields) {
     return key;
 }
 
+// A download that broke off between two members looks like this; so do archives of programs that write no end.
+static void warn_unended(struct builder *builder, const struct indexed_files *files,
+                         const struct tar_archive *archives) {
+    struct dataset *dataset = builder->dataset;
+    for (uint32_t i = files->count; i-- > 0;)
+        if (archives[i].simply_ends) {
+            dataset->unended++;
+            dataset->first_unended = i;
+        }
+    for (uint32_t i = 0, warned = 0; i < files->count && warned < MOST_WARNINGS; i++)
+        if (archives[i].simply_ends) {
+            log_warning("%s ends without the blocks of zeros that end a tar archive, and may have been cut",
+                        files->files[i].path);
+            warned++;
+        }
+    if (dataset->unended > MOST_WARNINGS)
+        log_warning("so do %" PRIu32 " more archives of dataset %s", dataset->unended - MOST_WARNINGS,
+                    builder->config->name);
+}
+
 static int scan(struct builder *builder, struct indexed_files *files, void *context) {
     AUTO_FREE struct tar_archive *archives = calloc(files->count, sizeof *archives);
     if (!archives)
@@ -58,6 +81,7 @@ static int scan(struct builder *builder, struct indexed_files *files, void *cont
         if (archives[i].error.code)
             return builder_refuse(builder, archives[i].error.code, files->files[i].path, "%s",
                                   archives[i].error.text);
+    warn_unended(builder, files, archives);
     return 0;
 }
 

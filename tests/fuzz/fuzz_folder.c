@@ -113,7 +113,9 @@ static void check_column(const struct dataset *dataset, const struct dataset_col
     const char *text = (const char *)index + layout->text_offset;
     for (uint64_t i = 0; extents && i < layout->samples; i++, extent++) {
         FUZZ_CHECK(extent->offset < layout->text_bytes);
-        if (column->kind == COLUMN_EXTENTS)
+        if (dataset_is_incomplete(layout, index, i))
+            FUZZ_CHECK(!extent->bytes && !text[extent->offset]);
+        else if (column->kind == COLUMN_EXTENTS)
             check_file(dataset, extent, text + extent->offset, layout->text_bytes - extent->offset);
         else
             FUZZ_CHECK(extent->bytes < layout->text_bytes - extent->offset);
@@ -127,7 +129,9 @@ static void check_index(const struct dataset *dataset) {
     char path[DATASET_PATH_TEXT];
     FUZZ_CHECK(layout->samples >= 1 && layout->column_count == layout->field_count && layout->folder_count);
     FUZZ_CHECK(fstat(dataset->index_fd, &status) == 0 && (uint64_t)status.st_size == layout->index_bytes);
-    FUZZ_CHECK(layout->text_offset + layout->text_bytes == layout->index_bytes);
+    const uint64_t text_end = layout->text_offset + layout->text_bytes;
+    FUZZ_CHECK(layout->incomplete_offset == (dataset->incomplete ? text_end : 0));
+    FUZZ_CHECK(text_end + (dataset->incomplete ? (layout->samples + 63) / 64 * 8 : 0) == layout->index_bytes);
     const uint8_t *index = mmap(NULL, layout->index_bytes, PROT_READ, MAP_PRIVATE, dataset->index_fd, 0);
     FUZZ_CHECK(index != MAP_FAILED);
     for (uint32_t i = 0; i < layout->column_count; i++)

@@ -5,6 +5,7 @@
 #ifndef FEEDD_TESTS_FUZZ_LYING_FILES_H
 #define FEEDD_TESTS_FUZZ_LYING_FILES_H
 
+#include "daemon/on_error.h"
 #include "daemon/source/source.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/index_check.h"
@@ -112,6 +113,7 @@ static inline int open_columns(const char *format, complete_t *complete, const u
     struct lying lying;
     lying_begin(&lying, format, FIELD_NAMES, data, size);
     lying.config.block_memory = 16 * MIB;
+    lying.config.on_error = size % 2 ? ON_ERROR_SKIP : ON_ERROR_FAIL; // rows with nulls are listed
     lying_pack(&lying);
     int before = fuzz_free_descriptor();
     lying_fill(&lying, complete);

@@ -17,7 +17,7 @@ def errors(feedd, dataset="numbers", **identity):
 
 
 def counted(feedd, what, count, dataset="numbers"):
-    """Loaders tell the daemon, which looks four times per second."""
+    """Samples read ahead for batches that nobody has taken yet may still follow."""
     harness.eventually(lambda: errors(feedd, dataset)[what] >= count, 3, f"{count} {what}: {errors(feedd, dataset)}")
     return errors(feedd, dataset)
 
@@ -54,6 +54,20 @@ def test_skipped_samples_are_listed():
             assert text.startswith("since the daemon started: 10 skipped, 0 replaced, 0 fatal\n"), text
             assert "the file ends there" in text and str(feedd.path) in text
             assert errors(feedd, "others")["samples"] == []
+
+
+def test_known_as_soon_as_batches_arrive():
+    """The daemon collects the reports when it is asked, and need not be waited for."""
+    for on_error in ("skip", "replace"):
+        with test_storage.serve("auto", on_error) as feedd:
+            os.truncate(feedd.path, 990 * SIZE)
+            what = {"skip": "skipped", "replace": "replaced"}[on_error]
+            for run in range(1, 6):
+                with consumer.Consumer(feedd, "numbers", 50, epochs=1, step=True) as reader:
+                    reader.attached()
+                    reader.take(20)
+                    found = errors(feedd)
+                    assert found[what] >= 10 * run and len(found["samples"]) >= 10, (run, found)
 
 
 def test_the_last_ones_are_kept():

@@ -52,25 +52,6 @@ def test_every_dtype_and_shape():
         check_both(feedd, "all", expected.read_records([path], at + 5, fields), batch_size=1)
 
 
-def test_every_format():
-    with harness.Instance(ring="1M", device_pool="64K") as feedd:
-        where = feedd.directory
-        images, labels = os.urandom(200 * 28 * 27), os.urandom(200)
-        data.write_idx(where / "images.idx", (200, 28, 27), images)
-        data.write_idx(where / "labels.idx", (200,), labels)
-        feedd.add_dataset("idx", format="idx", field_x=where / "images.idx", field_y=where / "labels.idx")
-        data.write_npy(where / "x.npy", "<f4", (150, 7, 5), os.urandom(150 * 7 * 5 * 4))
-        feedd.add_dataset("npy", format="npy", field_x=where / "x.npy")
-        (where / "tokens.bin").write_bytes(os.urandom(20001 * 2))
-        feedd.add_dataset("tokens", format="tokens", path=where / "tokens.bin", dtype="u16", length=100)
-        feedd.start()
-        idx = {"x": expected.read_idx(where / "images.idx"), "y": expected.read_idx(where / "labels.idx")}
-        check_both(feedd, "idx", idx, shuffle=True)
-        check_both(feedd, "npy", {"x": expected.read_npy(where / "x.npy")}, epochs=2)
-        (name,) = consumer.read(feedd, "tokens", 200, device=CPU)[0]["crc"]
-        check_both(feedd, "tokens", {name: expected.read_tokens([where / "tokens.bin"], 2, 100)}, shuffle=True, seed=8)
-
-
 # ---- Together ----------------------------------------------------------------------------------------------
 
 

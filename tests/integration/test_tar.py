@@ -181,16 +181,40 @@ def test_views():
         check(feedd, {**right, "jpg": [image[:16] for image in right["jpg"]]}, name="val", epochs=2, shuffle=True, seed=8)
 
 
+def simply_end(path, within_padding=False):
+    """As if it had been cut between two members."""
+    data = path.read_bytes().rstrip(b"\0")
+    path.write_bytes(data if within_padding else data + bytes(-len(data) % 512))
+
+
 def test_an_archive_that_simply_ends():
-    """Without its blocks of zeros, and cut within the padding of the last member."""
+    """Without its blocks of zeros, and cut within the padding of the last member: served, with a warning."""
     for within_padding in (False, True):
-        with harness.Instance() as feedd:
-            content = add_shards(feedd, [some(20)])
-            path = feedd.directory / "wds-0.tar"
-            data = path.read_bytes().rstrip(b"\0")
-            path.write_bytes(data if within_padding else data + bytes(-len(data) % 512))
+        with harness.Instance(index_folder="kept") as feedd:
+            (feedd.directory / "kept").mkdir()
+            content = add_shards(feedd, [some(20), some(20, 20)])
+            assert "may have been cut" not in feedd.check().stdout
+            path = feedd.directory / "wds-1.tar"
+            simply_end(path, within_padding)
+            for note in (", made in", ", read in"):
+                text = feedd.check().stdout
+                wanted = f"1 archive lacks the blocks of zeros at the end, and may have been cut; the first one: {path}\n"
+                assert note in text and wanted in text, text
             feedd.start()
             check(feedd, content)
+
+
+def test_warnings_of_archives_that_simply_end():
+    with harness.Instance() as feedd:
+        content = add_shards(feedd, [some(2, number * 2) for number in range(10)])
+        for path in feedd.directory.glob("wds-*.tar"):
+            simply_end(path)
+        feedd.start().indexed()
+        check(feedd, content)
+        log = feedd.log.read_text()
+        assert log.count("ends without the blocks of zeros that end a tar archive") == 8, log
+        assert "so do 2 more archives of dataset wds" in log, log
+        assert "10 archives lack the blocks of zeros" in feedd.check().stdout
 
 
 def test_loaders_and_daemon_die():

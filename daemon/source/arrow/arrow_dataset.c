@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "daemon/on_error.h"
 #include "daemon/source/arrow/arrow_sequence.h"
 #include "daemon/source/index/crew.h"
 #include "daemon/source/index/indexed_files.h"
@@ -50,14 +51,19 @@ static int scan(struct builder *builder, struct indexed_files *files, void *cont
     if (!scans)
         return builder_out_of_memory(builder);
     for (uint32_t i = 0; i < files->count; i++)
-        scans[i] = (struct arrow_scan){.fd = files->files[i].fd,
-                                       .bytes = files->files[i].size,
-                                       .file = i,
-                                       .progress = builder->progress};
+        scans[i] = (struct arrow_scan){
+            .fd = files->files[i].fd,
+            .bytes = files->files[i].size,
+            .file = i,
+            // Windows of packed text extend across documents, so that none can be left out.
+            .listed = builder->config->on_error != ON_ERROR_FAIL && !builder->config->pack,
+            .progress = builder->progress};
     work->scans = scans;
     crew_work(scan_one, work, files->count);
-    for (uint32_t i = 0; i < files->count; i++)
+    for (uint32_t i = 0; i < files->count; i++) {
         files->parts[i] = scans[i].rows;
+        files->incomplete[i] = scans[i].incomplete;
+    }
     for (uint32_t i = 0; i < files->count; i++)
         if (scans[i].error.code)
             return builder_refuse(builder, scans[i].error.code, files->files[i].path, "%s",

@@ -3,15 +3,18 @@
 #define FEEDD_DAEMON_SOURCE_ARROW_ARROW_DATASET_H
 
 #include "daemon/source/arrow/arrow_fields.h"
+#include "daemon/source/index/incomplete.h"
 
 // A file, and what is in it.
 struct arrow_scan {
     int fd;
     uint64_t bytes;                  // of the file
     uint32_t file;                   // its number in the dataset
+    bool listed;                     // incomplete samples are; else they refuse the file
     struct index_progress *progress; // or NULL
     // Results.
     struct index_rows rows;
+    struct incomplete_part incomplete;
     struct error error;
 };
 

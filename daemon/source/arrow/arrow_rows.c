@@ -5,6 +5,7 @@
 
 #include "base/dtype.h"
 #include "base/sizes.h"
+#include "daemon/source/arrow/arrow_nulls.h"
 
 // A column in one batch. What lies in the file was checked.
 struct column_part {
@@ -12,12 +13,13 @@ struct column_part {
     const struct arrow_column *column;
     struct index_block values, offsets;
     uint64_t most;  // values
+    uint64_t rows;  // of the batch
     uint32_t block; // the values' number among those of the rows, where samples are extents
 };
 
 int arrow_rows_start(struct arrow_rows *rows, struct error *error) {
     int err = 0;
-    rows->input.file = rows->file;
+    rows->input.file = rows->nulls.file = rows->file;
     for (uint32_t i = 0; i < rows->fields->count && !err; i++) {
         err = arrow_column_find(&rows->file->schema, &rows->fields->fields[i], &rows->columns[i], error);
         if (err)
@@ -27,7 +29,9 @@ int arrow_rows_start(struct arrow_rows *rows, struct error *error) {
 }
 
 void arrow_rows_finish(struct arrow_rows *rows) {
+    arrow_spoiled_forget(&rows->spoiled);
     arrow_input_close(&rows->input);
+    arrow_input_close(&rows->nulls);
 }
 
 // ---- Checks --------------------------------------------------------------------------------------------------
@@ -60,7 +64,7 @@ static int find_part(const struct arrow_rows *rows, const struct arrow_batch *ba
     if (length != batch->rows)
         return error_set(error, -EINVAL, "found %" PRId64 " values in %" PRIu64 " rows", (int64_t)length,
                          batch->rows);
-    int err = check_nulls(rows, batch, part, error);
+    int err = rows->spoiled.listed ? 0 : check_nulls(rows, batch, part, error);
     // Rows are at most INDEX_MAX_SAMPLES, and a sample has at most 1 GiB.
     if (!err && column->offset_bytes && batch->rows)
         err = arrow_input_find(rows->file, batch, column->field, 1, (batch->rows + 1) * column->offset_bytes,
@@ -102,9 +106,17 @@ static int refuse_offsets(const struct column_part *part, uint64_t row, uint64_t
                      (int64_t)begin, (int64_t)end, row, part->want->path, part->most);
 }
 
+static int refuse_count(const struct column_part *part, uint64_t row, uint64_t count, struct error *error) {
+    return error_set(error, -EINVAL,
+                     "found %" PRIu64 " values in row %" PRIu64 " of column \"%s\", wanted %" PRIu64
+                     " in each; declare it as %s[], with pad.%s",
+                     count, row, part->want->path, part->want->shape[0], dtype_name(part->want->dtype),
+                     part->want->name);
+}
+
 // One sample of a column with offsets.
-static int put_ragged(const struct column_part *part, uint64_t row, uint64_t begin, uint64_t end,
-                      uint8_t *entry, struct error *error) {
+static int put_ragged(struct arrow_rows *rows, const struct column_part *part, uint64_t row, uint64_t begin,
+                      uint64_t end, uint8_t *entry, struct error *error) {
     const struct arrow_column *column = part->column;
     if (begin > end || end > part->most)
         return refuse_offsets(part, row, begin, end, error);
@@ -114,12 +126,13 @@ static int put_ragged(const struct column_part *part, uint64_t row, uint64_t beg
         return 0;
     }
     const uint64_t bytes = (end - begin) * column->value_bytes;
-    if (part->want->form == ARROW_ARRAY && bytes != part->want->index.column.bytes)
-        return error_set(error, -EINVAL,
-                         "found %" PRIu64 " values in row %" PRIu64 " of column \"%s\", wanted %" PRIu64
-                         " in each; declare it as %s[], with pad.%s",
-                         end - begin, row, part->want->path, part->want->shape[0],
-                         dtype_name(part->want->dtype), part->want->name);
+    if (part->want->form == ARROW_ARRAY && bytes != part->want->index.column.bytes) {
+        if (!rows->spoiled.listed)
+            return refuse_count(part, row, end - begin, error);
+        const uint32_t number = (uint32_t)(part->want - rows->fields->fields);
+        if (!arrow_spoil(&rows->spoiled, part->rows, row, number, ARROW_FAULT_COUNT))
+            return error_set(error, -ENOMEM, "out of memory");
+    }
     if (bytes > UINT32_MAX)
         return error_set(error, -EFBIG,
                          "found %" PRIu64 " bytes in row %" PRIu64
@@ -145,7 +158,7 @@ static int put_all_ragged(struct arrow_rows *rows, const struct column_part *par
         err = arrow_input_read(&rows->input, rows->window, some * each, error);
         for (uint64_t i = 0; i < some && !err; i++, entry += rows->fields->row_bytes) {
             uint64_t end = read_offset(rows->window + i * each, each);
-            err = put_ragged(part, row + i, begin, end, entry, error);
+            err = put_ragged(rows, part, row + i, begin, end, entry, error);
             begin = end;
         }
     }
@@ -229,15 +242,22 @@ int arrow_rows_add(struct arrow_rows *rows, const struct arrow_batch *batch, str
     if (batch->rows > INDEX_MAX_SAMPLES - rows->rows.count)
         return error_set(error, -EFBIG, "found too many samples, wanted at most %u", INDEX_MAX_SAMPLES);
     for (uint32_t i = 0; i < rows->fields->count && !err; i++) {
-        parts[i] = (struct column_part){.want = &rows->fields->fields[i], .column = &rows->columns[i]};
+        parts[i] = (struct column_part){
+            .want = &rows->fields->fields[i], .column = &rows->columns[i], .rows = batch->rows};
         err = find_part(rows, batch, &parts[i], error);
     }
     if (err || !batch->rows)
+        return err;
+    for (uint32_t i = 0; i < rows->fields->count && rows->spoiled.listed && !err; i++)
+        err = arrow_nulls_mark(rows, batch, i, &parts[i].offsets, parts[i].most, error);
+    if (err)
         return err;
     uint8_t *row = grow(rows, batch->rows);
     if (!row)
         return error_set(error, -ENOMEM, "out of memory");
     for (uint32_t i = 0; i < rows->fields->count && !err; i++)
         err = put_part(rows, &parts[i], batch->rows, row, error);
+    if (!err && !arrow_spoiled_end(&rows->spoiled, rows->fields, &rows->rows, batch->rows))
+        return error_set(error, -ENOMEM, "out of memory");
     return err;
 }

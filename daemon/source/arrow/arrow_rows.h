@@ -4,6 +4,7 @@
 
 #include "daemon/source/arrow/arrow_column.h"
 #include "daemon/source/arrow/arrow_input.h"
+#include "daemon/source/arrow/arrow_spoiled.h"
 
 #define ARROW_WINDOW (64u << 10)
 
@@ -14,11 +15,13 @@ struct arrow_rows {
     uint32_t number; // of the file in the dataset
     struct arrow_column columns[RING_MAX_FIELDS];
     struct index_rows rows;
-    struct arrow_input input;
+    struct arrow_spoiled spoiled;
+    struct arrow_input input, nulls;
     _Alignas(8) uint8_t window[ARROW_WINDOW]; // of offsets or values
 };
 
-// Finds the columns in the file's schema. To be finished, also on failure; `rows` are the caller's.
+// Finds the columns in the file's schema. To be finished, also on failure; `rows` and `spoiled.incomplete` are the
+// caller's.
 int arrow_rows_start(struct arrow_rows *rows, struct error *error);
 
 void arrow_rows_finish(struct arrow_rows *rows);

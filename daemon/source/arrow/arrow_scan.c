@@ -27,11 +27,13 @@ int arrow_scan_file(const struct arrow_fields *fields, struct arrow_scan *scan) 
     rows->fields = fields;
     rows->file = &file;
     rows->number = scan->file;
+    rows->spoiled.listed = scan->listed;
     if (!err)
         err = scan_batches(&file, rows, &scan->error);
     arrow_rows_finish(rows);
     posix_fadvise(scan->fd, 0, 0, POSIX_FADV_NORMAL);
     scan->rows = rows->rows;
+    scan->incomplete = rows->spoiled.incomplete;
     arrow_file_release(&file);
     return err;
 }

@@ -143,7 +143,7 @@ static int write_text(struct index_writer *writer, const struct index_text *text
     return err ? err : index_align(writer);
 }
 
-// What follows the columns: text, bits of incomplete samples, or neither.
+// What follows the columns, if the index has it: text, and then bits of incomplete samples.
 struct tail {
     const struct index_text *text, *marks;
 };
@@ -203,12 +203,12 @@ int builder_index(struct builder *builder, const struct index_rows *parts, uint3
 
 int builder_index_marked(struct builder *builder, const struct index_rows *parts, uint32_t part_count,
                          size_t row_bytes, const struct index_field *fields, uint32_t field_count,
-                         const uint64_t *incomplete) {
+                         const struct index_text *text, const uint64_t *incomplete) {
     uint64_t samples = 0;
     for (uint32_t i = 0; i < part_count; i++)
         samples += parts[i].count;
     const struct index_text marks = {(const char *)incomplete, builder_index_mark_bytes(samples)};
-    const struct tail tail = {.marks = incomplete ? &marks : NULL};
+    const struct tail tail = {.text = text, .marks = incomplete ? &marks : NULL};
     return make(builder, parts, part_count, row_bytes, fields, field_count, &tail);
 }
 

@@ -62,7 +62,7 @@ int builder_index(struct builder *builder, const struct index_rows *parts, uint3
 // The same, with the bits of samples that are incomplete (incomplete.h), one per sample in whole words, or NULL.
 int builder_index_marked(struct builder *builder, const struct index_rows *parts, uint32_t part_count,
                          size_t row_bytes, const struct index_field *fields, uint32_t field_count,
-                         const uint64_t *incomplete);
+                         const struct index_text *text, const uint64_t *incomplete);
 
 // ... and how many bytes these are.
 static inline uint64_t builder_index_mark_bytes(uint64_t samples) {

@@ -6,6 +6,8 @@
 
 #include "base/dtype.h"
 #include "base/sizes.h"
+#include "base/text.h"
+#include "daemon/on_error.h"
 #include "daemon/source/build/builder_files.h"
 #include "daemon/source/index/scan_threads.h"
 #include "daemon/source/source.h"
@@ -46,8 +48,16 @@ static void release(struct list *list) {
     free(list->text);
 }
 
-static int refuse_line(const struct list *list, int code, uint64_t line, const char *text, size_t bytes,
-                       const char *sentence) {
+// The row cannot be served: a sample that is incomplete, if there may be any.
+static int spoil_row(const struct list *list, int code, uint64_t line, const char *text, size_t bytes,
+                     const char *sentence) {
+    if (list->builder->config->on_error != ON_ERROR_FAIL) {
+        char reason[512];
+        snprintf(reason, sizeof reason, "line %" PRIu64 " of %.120s: found \"%.*s\"%s", line,
+                 basename(list->file->path), (int)min_u64(bytes, 120), text, sentence);
+        text_escape(reason, sizeof reason);
+        return folder_table_add_incomplete(list->table, reason) ? 0 : builder_out_of_memory(list->builder);
+    }
     return builder_refuse(list->builder, code, list->file->path, "line %" PRIu64 ": found \"%.*s\"%s", line,
                           (int)min_u64(bytes, 120), text, sentence);
 }
@@ -222,9 +232,13 @@ static int add_samples(struct list *list) {
         uint32_t wrong = 0;
         if (found->err == -ENOMEM)
             return builder_out_of_memory(list->builder);
-        if (found->err)
-            return refuse_line(list, found->err, found->line, cell->text, cell->bytes,
-                               wanted_instead(found->err));
+        if (found->err) {
+            int err =
+                spoil_row(list, found->err, found->line, cell->text, cell->bytes, wanted_instead(found->err));
+            if (err)
+                return err;
+            continue;
+        }
         snprintf(name, sizeof name, "%.*s", (int)cell->bytes, cell->text);
         const struct folder_sample sample = {.name = name,
                                              .path = found->path ? found->path : name,
@@ -240,9 +254,11 @@ static int add_samples(struct list *list) {
             const struct folder_field *field = &list->table->fields->fields[wrong];
             snprintf(sentence, sizeof sentence, ", wanted a number of type %s for field %s",
                      dtype_name(field->value.dtype), field->value.name);
-            return refuse_line(list, err, found->line, sample.cells[wrong].text, sample.cells[wrong].bytes,
-                               sentence);
+            err = spoil_row(list, err, found->line, sample.cells[wrong].text, sample.cells[wrong].bytes,
+                            sentence);
         }
+        if (err)
+            return err;
     }
     return 0;
 }

@@ -8,6 +8,7 @@
 
 void folder_table_release(struct folder_table *table) {
     index_rows_release(&table->rows);
+    incomplete_part_release(&table->incomplete);
     free(table->text);
     table->text = NULL;
 }
@@ -141,11 +142,25 @@ int folder_table_add(struct folder_table *table, const struct folder_sample *sam
     return index_rows_add(&table->rows, row, table->fields->row_bytes) ? 0 : -ENOMEM;
 }
 
+bool folder_table_add_incomplete(struct folder_table *table, const char *reason) {
+    _Alignas(8) uint8_t row[RING_MAX_FIELDS * sizeof(struct index_extent)] = {0};
+    struct index_extent nothing; // "", as the path and as the text of all fields
+    if (add_text(table, "", 0, &nothing) || !incomplete_add(&table->incomplete, table->rows.count, reason))
+        return false;
+    for (uint32_t i = 0; i < table->fields->count; i++)
+        if (table->fields->fields[i].value.kind == VALUE_BYTES)
+            memcpy(value_field_entry(&table->fields->fields[i].value, row), &nothing, sizeof nothing);
+    return index_rows_add(&table->rows, row, table->fields->row_bytes);
+}
+
 int folder_table_finish(struct folder_table *table, struct builder *builder) {
     struct index_field columns[RING_MAX_FIELDS];
     for (uint32_t i = 0; i < table->fields->count; i++)
         columns[i] = table->fields->fields[i].value.index;
     const struct index_text text = {table->text, table->text_bytes};
-    return builder_index(builder, &table->rows, 1, table->fields->row_bytes, columns, table->fields->count,
-                         &text);
+    AUTO_FREE uint64_t *incomplete = NULL;
+    int err = incomplete_collect(builder, &table->incomplete, &table->rows.count, 1, &incomplete);
+    return err ? err
+               : builder_index_marked(builder, &table->rows, 1, table->fields->row_bytes, columns,
+                                      table->fields->count, &text, incomplete);
 }

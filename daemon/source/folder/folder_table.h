@@ -4,10 +4,12 @@
 
 #include "daemon/source/folder/csv.h"
 #include "daemon/source/folder/folder_fields.h"
+#include "daemon/source/index/incomplete.h"
 
 struct folder_table {
     const struct folder_fields *fields;
     struct index_rows rows;
+    struct incomplete_part incomplete;
     char *text; // paths, names and cells
     uint64_t text_bytes, text_room;
     uint64_t file_bytes; // of all samples
@@ -31,6 +33,9 @@ struct folder_sample {
 
 // -ENOMEM; or -EINVAL, and *wrong is the field whose cell holds no such number.
 int folder_table_add(struct folder_table *table, const struct folder_sample *sample, uint32_t *wrong);
+
+// Adds a sample without bytes that is incomplete. False: no memory.
+bool folder_table_add_incomplete(struct folder_table *table, const char *reason);
 
 int folder_table_finish(struct folder_table *table, struct builder *builder);
 void folder_table_release(struct folder_table *table);

@@ -72,6 +72,7 @@ int incomplete_collect(struct builder *builder, const struct incomplete_part *pa
 // The notes: this, and then struct noted with its reason, filled up to a multiple of 8, for each that is listed.
 struct notes {
     uint64_t count, listed;
+    uint32_t unended, first_unended; // of the dataset
 };
 
 struct noted {
@@ -86,9 +87,10 @@ static size_t noted_bytes(size_t reason_bytes) {
 int incomplete_write_notes(struct builder *builder, struct index_cache *cache) {
     const struct incomplete_list *list = builder->dataset->incomplete;
     size_t bytes = sizeof(struct notes);
-    if (!list)
+    const uint32_t listed = list ? list->listed : 0;
+    if (!list && !builder->dataset->unended)
         return 0;
-    for (uint32_t i = 0; i < list->listed; i++)
+    for (uint32_t i = 0; i < listed; i++)
         bytes += noted_bytes(strlen(list->first[i].reason));
     uint8_t *at = calloc(1, bytes);
     if (!at)
@@ -96,9 +98,10 @@ int incomplete_write_notes(struct builder *builder, struct index_cache *cache) {
     free(cache->notes);
     cache->notes = at;
     cache->notes_bytes = bytes;
-    *(struct notes *)(void *)at = (struct notes){list->count, list->listed};
+    *(struct notes *)(void *)at = (struct notes){list ? list->count : 0, listed, builder->dataset->unended,
+                                                 builder->dataset->first_unended};
     at += sizeof(struct notes);
-    for (uint32_t i = 0; i < list->listed; i++) {
+    for (uint32_t i = 0; i < listed; i++) {
         const struct incomplete_sample *sample = &list->first[i];
         size_t length = strlen(sample->reason);
         *(struct noted *)(void *)at = (struct noted){sample->sample, sample->file, (uint32_t)length};
@@ -135,6 +138,13 @@ static bool read_list(struct incomplete_list *list, const struct index_cache *ca
 }
 
 int incomplete_read_notes(struct builder *builder, const struct index_cache *cache, uint32_t file_count) {
+    struct notes notes = {0};
+    if (cache->notes_bytes >= sizeof notes)
+        memcpy(&notes, cache->notes, sizeof notes);
+    if (notes.unended <= file_count && notes.first_unended < file_count) {
+        builder->dataset->unended = notes.unended;
+        builder->dataset->first_unended = notes.first_unended;
+    }
     if (!builder->dataset->layout->incomplete_offset)
         return 0;
     struct incomplete_list *list = builder->dataset->incomplete = calloc(1, sizeof *list);

@@ -1,5 +1,6 @@
 // Samples that a format has found to be incomplete while it made the index: of a tar archive, those that lack a member,
-// or in which something else stands where a number should. With on_error = skip or replace they stay in the index,
+// or in which something else stands where a number should; of Arrow and Parquet files, rows with a null; rows of a CSV
+// file that name no file. With on_error = skip or replace they stay in the index,
 // marked by a bit each and without bytes, and are left out or replaced like samples that cannot be read.
 #ifndef FEEDD_DAEMON_SOURCE_INDEX_INCOMPLETE_H
 #define FEEDD_DAEMON_SOURCE_INDEX_INCOMPLETE_H
@@ -24,7 +25,7 @@ void incomplete_part_release(struct incomplete_part *part);
 int incomplete_collect(struct builder *builder, const struct incomplete_part *parts, const uint64_t *counts,
                        uint32_t file_count, uint64_t **bits);
 
-// The list as the notes of a kept index, and back. None: no notes.
+// The list as the notes of a kept index, and back, with how many archives lack their end. None of both: no notes.
 int incomplete_write_notes(struct builder *builder, struct index_cache *cache);
 int incomplete_read_notes(struct builder *builder, const struct index_cache *cache, uint32_t file_count);
 

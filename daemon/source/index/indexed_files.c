@@ -81,7 +81,7 @@ static int make_columns(struct builder *builder, struct indexed_files *files,
     int err = incomplete_collect(builder, files->incomplete, files->counts, files->count, &incomplete);
     return err ? err
                : builder_index_marked(builder, files->parts, files->count, work->row_bytes, work->columns,
-                                      work->column_count, incomplete);
+                                      work->column_count, NULL, incomplete);
 }
 
 static int make_index(struct builder *builder, struct indexed_files *files, const struct indexed_work *work) {

@@ -181,22 +181,95 @@ static int put_bytes(struct parquet_part *part, const struct parquet_pages *page
 
 // ---- Pages ---------------------------------------------------------------------------------------------------
 
-static int check_levels(struct parquet_part *part, const struct parquet_pages *pages, struct error *error) {
+// Marks the rows of the page that are null, of which it stores nothing.
+static int take_nulls(struct parquet_part *part, struct rle *rle, uint64_t count, struct error *error) {
+    const uint32_t most = part->column->levels.def;
+    uint32_t level;
+    int err = 0;
+    for (uint64_t i = 0; i < count && !err && rle_read(rle, &level, 1) == 1; i++)
+        if (level != most)
+            err = parquet_take_null(part, part->row + i, error);
+    return err;
+}
+
+// How many rows the page has a value of.
+static int check_levels(struct parquet_part *part, const struct parquet_pages *pages, uint64_t *present,
+                        struct error *error) {
     const uint32_t most = part->column->levels.def;
     struct rle rle = rle_open(pages->body.def, pages->body.def_bytes, parquet_level_bits(most));
-    uint64_t present = 0;
+    *present = pages->page.values;
     if (pages->page.values > part->most - part->row)
         return error_set(error, -EINVAL, "found more values than the %" PRIu64 " rows", part->most);
     if (!most)
         return 0;
     struct rle all = rle;
-    if (!rle_count(&all, pages->page.values, most, &present))
+    *present = 0;
+    if (!rle_count(&all, pages->page.values, most, present))
         return parquet_refuse_levels(error);
-    // Which row it is takes a second look.
-    for (uint32_t level; present < pages->page.values && rle_read(&rle, &level, 1) == 1; part->row++)
-        if (level != most)
-            return parquet_refuse_null(part, error);
-    return 0;
+    // Which rows they are takes a second look.
+    return *present < pages->page.values ? take_nulls(part, &rle, pages->page.values, error) : 0;
+}
+
+static int put_present(struct parquet_part *part, const struct parquet_pages *pages, struct error *error) {
+    return part->column->binary ? put_bytes(part, pages, error) : put_values(part, pages, error);
+}
+
+// An entry without bytes, in a block that the file has.
+static int null_entry(struct parquet_part *part, uint64_t present, uint8_t *entry, struct error *error) {
+    const size_t row_bytes = part->rows->fields->row_bytes;
+    struct index_block block;
+    struct index_extent extent = {0};
+    int err = 0;
+    if (part->column->want->index.column.kind == COLUMN_VALUES) {
+        memset(entry, 0, part->column->want->index.column.bytes);
+        return 0;
+    }
+    if (present) {
+        memcpy(&extent, part->entry - row_bytes, sizeof extent);
+        extent.offset = extent.bytes = 0;
+    } else {
+        parquet_pages_joined(part, part->rows->pages.header, part->rows->pages.header, 0, &block);
+        err = parquet_add_block(part, &block, &extent.file, error);
+    }
+    memcpy(entry, &extent, sizeof extent);
+    return err;
+}
+
+// The entries of values that were put one after another move to the rows that are not null, the last one first.
+static int spread(struct parquet_part *part, const struct parquet_pages *pages, uint64_t rows,
+                  uint64_t present, struct error *error) {
+    const uint32_t most = part->column->levels.def;
+    const size_t row_bytes = part->rows->fields->row_bytes;
+    const struct dataset_column *column = &part->column->want->index.column;
+    const size_t bytes = column->kind == COLUMN_VALUES ? column->bytes : sizeof(struct index_extent);
+    uint8_t *first = part->entry - present * row_bytes;
+    _Alignas(8) uint8_t nothing[RING_MAX_FIELDS * sizeof(struct index_extent)];
+    AUTO_FREE uint8_t *is_null = calloc(rows, sizeof *is_null);
+    struct rle rle = rle_open(pages->body.def, pages->body.def_bytes, parquet_level_bits(most));
+    if (!is_null)
+        return error_set(error, -ENOMEM, "out of memory");
+    uint32_t level;
+    for (uint64_t i = 0; i < rows && rle_read(&rle, &level, 1) == 1; i++)
+        is_null[i] = level != most;
+    int err = null_entry(part, present, nothing, error);
+    for (uint64_t row = rows, from = present; row-- > 0 && !err;) {
+        const void *entry = is_null[row] ? nothing : first + --from * row_bytes;
+        memmove(first + row * row_bytes, entry, bytes);
+    }
+    part->entry = first + rows * row_bytes;
+    part->row += rows - present;
+    return err;
+}
+
+static int take_page(struct parquet_part *part, struct parquet_pages *pages, struct error *error) {
+    const uint64_t rows = pages->page.values;
+    uint64_t present;
+    int err = check_levels(part, pages, &present, error);
+    pages->page.values = (uint32_t)present; // as the functions above count them
+    if (!err && present)
+        err = put_present(part, pages, error);
+    pages->page.values = (uint32_t)rows;
+    return err || present == rows ? err : spread(part, pages, rows, present, error);
 }
 
 int parquet_flat_add(struct parquet_part *part, struct error *error) {
@@ -207,9 +280,7 @@ int parquet_flat_add(struct parquet_part *part, struct error *error) {
         if (pages->page.kind == PARQUET_DICTIONARY) {
             err = take_dictionary(part, pages, error);
         } else {
-            err = check_levels(part, pages, error);
-            if (!err && pages->page.values)
-                err = part->column->binary ? put_bytes(part, pages, error) : put_values(part, pages, error);
+            err = take_page(part, pages, error);
         }
         if (err)
             return err;

@@ -46,11 +46,11 @@ static int take_level(struct list *list, uint32_t def, uint32_t rep, struct erro
     if (err || rep > 1)
         return err;
     if (def < part->column->def)
-        return parquet_refuse_null(part, error);
+        return parquet_take_null(part, part->row, error);
     if (def == part->column->def)
         return rep ? parquet_refuse_levels(error) : 0; // an empty list
     if (def < part->column->levels.def && part->column->want->form != ARROW_LENGTH)
-        return parquet_refuse_null(part, error);
+        return parquet_take_null(part, part->row, error); // nothing is stored for it
     list->values++;
     return 0;
 }
@@ -58,8 +58,9 @@ static int take_level(struct list *list, uint32_t def, uint32_t rep, struct erro
 // `count` times the same levels, inside of a row: a few bytes can say so of 2^31 values. What holds for the first one
 // holds for the others.
 static int take_run(struct list *list, uint32_t def, uint32_t rep, uint64_t count, struct error *error) {
+    const uint64_t before = list->values;
     int err = take_level(list, def, rep, error);
-    if (!err && rep == 1)
+    if (!err && list->values != before)
         list->values += count - 1;
     return err;
 }

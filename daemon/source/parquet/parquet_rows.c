@@ -54,28 +54,44 @@ int parquet_rows_start(struct parquet_rows *rows, struct error *error) {
 
 // ---- What parts add ------------------------------------------------------------------------------------------
 
-int parquet_refuse_null(const struct parquet_part *part, struct error *error) {
+static int spoil(struct parquet_part *part, uint64_t row, enum arrow_fault fault, struct error *error) {
+    return arrow_spoil(&part->rows->spoiled, part->most, row, part->column->number, fault)
+               ? 0
+               : error_set(error, -ENOMEM, "out of memory");
+}
+
+int parquet_take_null(struct parquet_part *part, uint64_t row, struct error *error) {
+    if (part->rows->spoiled.listed)
+        return spoil(part, row, ARROW_FAULT_NULL, error);
     return error_set(error, -ENOTSUP,
                      "found a null in row %" PRIu64
                      " of column \"%s\", wanted none; fill or drop them with pyarrow, as with fill_null or"
                      " drop_null",
-                     part->row, part->column->want->path);
+                     row, part->column->want->path);
 }
 
 int parquet_refuse_levels(struct error *error) {
     return error_set(error, -EINVAL, "found a page with fewer levels than it says");
 }
 
+static int refuse_count(const struct parquet_part *part, uint64_t count, struct error *error) {
+    const struct arrow_want *want = part->column->want;
+    return error_set(error, -EINVAL,
+                     "found %" PRIu64 " values in row %" PRIu64 " of column \"%s\", wanted %" PRIu64
+                     " in each; declare it as %s[], with pad.%s",
+                     count, part->row, want->path, want->shape[0], dtype_name(want->dtype), want->name);
+}
+
 int parquet_put_extent(struct parquet_part *part, uint32_t block, uint64_t offset, uint64_t bytes,
                        struct error *error) {
     const struct arrow_want *want = part->column->want;
-    const uint64_t each = dtype_bytes(want->dtype);
-    if (want->form == ARROW_ARRAY && bytes != want->index.column.bytes)
-        return error_set(error, -EINVAL,
-                         "found %" PRIu64 " values in row %" PRIu64 " of column \"%s\", wanted %" PRIu64
-                         " in each; declare it as %s[], with pad.%s",
-                         bytes / each, part->row, want->path, want->shape[0], dtype_name(want->dtype),
-                         want->name);
+    if (want->form == ARROW_ARRAY && bytes != want->index.column.bytes) {
+        if (!part->rows->spoiled.listed)
+            return refuse_count(part, bytes / dtype_bytes(want->dtype), error);
+        int err = spoil(part, part->row, ARROW_FAULT_COUNT, error);
+        if (err)
+            return err;
+    }
     if (bytes > UINT32_MAX)
         return error_set(error, -EFBIG,
                          "found %" PRIu64 " bytes in row %" PRIu64
@@ -185,5 +201,7 @@ int parquet_rows_add(struct parquet_rows *rows, const struct parquet_chunk *chun
             return err;
         }
     }
+    if (!arrow_spoiled_end(&rows->spoiled, rows->fields, &rows->rows, count))
+        return error_set(error, -ENOMEM, "out of memory");
     return 0;
 }

@@ -3,6 +3,7 @@
 #define FEEDD_DAEMON_SOURCE_PARQUET_PARQUET_ROWS_H
 
 #include "daemon/source/arrow/arrow_column.h"
+#include "daemon/source/arrow/arrow_spoiled.h"
 #include "daemon/source/parquet/parquet_pages.h"
 #include "parquet/binary.h"
 #include "parquet/values.h"
@@ -31,6 +32,7 @@ struct parquet_rows {
     uint32_t number; // of the file in the dataset
     struct parquet_column columns[RING_MAX_FIELDS];
     struct index_rows rows;
+    struct arrow_spoiled spoiled;
     struct parquet_pages pages;
 };
 
@@ -67,8 +69,8 @@ int parquet_add_block(struct parquet_part *part, struct index_block *block, uint
 void parquet_pages_joined(const struct parquet_part *part, uint64_t offset, uint64_t end, uint64_t decoded,
                           struct index_block *block);
 
-// A null in the part's next row, or in its values.
-int parquet_refuse_null(const struct parquet_part *part, struct error *error);
+// A row of the part has a null, in its place or among its values: refuses it, unless such rows are listed.
+int parquet_take_null(struct parquet_part *part, uint64_t row, struct error *error);
 int parquet_refuse_levels(struct error *error);
 
 #endif

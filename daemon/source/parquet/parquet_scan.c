@@ -34,12 +34,15 @@ int parquet_scan_file(const struct arrow_fields *fields, struct arrow_scan *scan
     rows->fields = fields;
     rows->file = &file;
     rows->number = scan->file;
+    rows->spoiled.listed = scan->listed;
     if (!err)
         err = parquet_pages_open(&rows->pages, &file, &scan->error);
     if (!err)
         err = scan_groups(&file, rows, &scan->error);
     parquet_pages_close(&rows->pages);
+    arrow_spoiled_forget(&rows->spoiled);
     scan->rows = rows->rows;
+    scan->incomplete = rows->spoiled.incomplete;
     parquet_file_release(&file);
     return err;
 }

@@ -257,9 +257,12 @@ static int take_pax(struct tar *tar, uint64_t offset, uint64_t bytes, struct ext
 
 // Reads the header at tar->at, which stays in the window until the next one is read. 1; 0 at the end.
 static int read_header(struct tar *tar, const struct header **header, uint64_t *bytes, struct error *error) {
-    // Some programs leave out the two blocks of zeros at the end.
-    if (tar->at == tar->bytes)
+    // Some programs leave out the two blocks of zeros at the end, but an archive that was cut between members lacks
+    // them, too.
+    if (tar->at == tar->bytes) {
+        tar->simply_ends = true;
         return 0;
+    }
     const uint8_t *block = tar_bytes(tar, tar->at, BLOCK, error);
     if (!block)
         return error->code < 0 ? error->code : -EIO;

@@ -20,9 +20,10 @@ struct tar_member {
 
 // One thread at a time.
 struct tar {
-    int fd;         // the caller's
-    uint64_t bytes; // of the file
-    uint64_t at;    // offset of the next header
+    int fd;           // the caller's
+    uint64_t bytes;   // of the file
+    uint64_t at;      // offset of the next header
+    bool simply_ends; // the end was reached, and it has no block of zeros
     uint64_t window_at, window_bytes;
     uint32_t wide;              // windows that are yet to be read in full
     uint8_t window[TAR_WINDOW]; // what was read last

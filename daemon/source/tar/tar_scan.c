@@ -177,6 +177,7 @@ static int scan_archive(struct scan *scan) {
     posix_fadvise(archive->fd, 0, 0, POSIX_FADV_NORMAL);
     index_progress_bytes(scan->progress, archive->bytes - told);
     index_progress_file(scan->progress);
+    archive->simply_ends = scan->tar.simply_ends;
     if (got == 0)
         got = end_sample(scan);
     if (got == 0 && archive->rows.count == 0)

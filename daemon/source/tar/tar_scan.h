@@ -12,6 +12,7 @@ struct tar_archive {
     // Results.
     struct index_rows rows;
     struct incomplete_part incomplete;
+    bool simply_ends; // without the blocks of zeros at the end
     struct error error;
 };
 

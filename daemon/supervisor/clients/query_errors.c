@@ -98,6 +98,8 @@ void query_errors(struct session *session, const char *name, uint32_t start,
     const struct dataset *dataset;
     if (find(session, name, &dataset))
         return;
+    if (!start) // a later page continues the list as it was
+        bad_samples_collect(session->supervisor, name);
     const struct bad_samples *bad = bad_samples_of(session->supervisor, name);
     if (bad) {
         if (start < BAD_SAMPLES_KEPT)

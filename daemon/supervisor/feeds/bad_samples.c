@@ -98,6 +98,19 @@ void bad_samples_hear(struct served_feed *feed, struct loader_process *loader) {
     loader->bad_heard = count;
 }
 
+static void hear_all(struct served_feed *feed) {
+    struct loader_process *loader;
+    LIST_FOREACH(loader, &feed->loaders, link)
+        bad_samples_hear(feed, loader);
+}
+
+void bad_samples_collect(struct supervisor *supervisor, const char *dataset) {
+    struct served_feed *feed;
+    LIST_FOREACH(feed, &supervisor->feeds, link)
+        if (strcmp(feed->dataset->name, dataset) == 0)
+            hear_all(feed);
+}
+
 const struct bad_samples *bad_samples_of(const struct supervisor *supervisor, const char *dataset) {
     return find(supervisor, dataset);
 }
@@ -105,9 +118,7 @@ const struct bad_samples *bad_samples_of(const struct supervisor *supervisor, co
 const char *bad_samples_reason(struct served_feed *feed, const struct dataset *dataset, uint64_t sample,
                                int code) {
     const char *name = dataset->of ? dataset->of : dataset->name;
-    struct loader_process *loader;
-    LIST_FOREACH(loader, &feed->loaders, link)
-        bad_samples_hear(feed, loader);
+    hear_all(feed);
     const struct bad_samples *kept = find(feed->supervisor, feed->dataset->name);
     for (uint64_t i = 0; kept && i < min_u64(kept->count, BAD_SAMPLES_KEPT); i++) {
         const struct bad_sample *bad = &kept->last[(kept->count - 1 - i) % BAD_SAMPLES_KEPT];

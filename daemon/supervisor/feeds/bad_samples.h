@@ -34,6 +34,10 @@ struct bad_samples {
 // Takes over what a loader of the feed has reported since the last time.
 void bad_samples_hear(struct served_feed *feed, struct loader_process *loader);
 
+// The same from all loaders of feeds over that dataset, view or mix: what they have reported is known before the next
+// tick.
+void bad_samples_collect(struct supervisor *supervisor, const char *dataset);
+
 // NULL: all samples of that dataset could be read.
 const struct bad_samples *bad_samples_of(const struct supervisor *supervisor, const char *dataset);
 
