@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/option_table.h"
 #include "client/exporter/confine.h"
 #include "client/exporter/http.h"
 #include "client/lib/connect.h"
@@ -160,6 +161,10 @@ int main(int count, char **arguments) {
     struct error error = {0};
     setlocale(LC_ALL, "C.UTF-8");
     argp_err_exit_status = 2;
+    if (option_table_wanted(count, arguments)) {
+        option_table_print(&argp);
+        return EXIT_SUCCESS;
+    }
     argp_parse(&argp, count, arguments, 0, NULL, &options);
     options.socket = connect_path(options.socket);
     const struct sigaction action = {.sa_handler = on_signal};
