@@ -1,6 +1,6 @@
 // One consumer: attaches, takes batches for a while or up to a number of them, and prints what it got as JSON.
-// --touch reads a word of every cache line; --pause-us waits that long between batches; the clock starts after
-// --warm-up seconds.
+// --touch reads a word of every cache line; --pause-us waits that long between batches, and --work-us computes for that
+// long on a processor; the clock starts after --warm-up seconds.
 #include "base/sizes.h"
 #include "bench/consumer.h"
 #include "bench/histogram.h"
@@ -8,7 +8,7 @@
 struct run {
     struct feed_options feed;
     double seconds, warm_up;
-    uint64_t most_batches, pause_us;
+    uint64_t most_batches, pause_us, work_us;
     bool touch;
     // Results.
     uint64_t batches, samples, bytes, first_batch_ns, start_ns, end_ns;
@@ -27,6 +27,17 @@ static void touch_batch(const struct feed_batch *batch) {
             sum += data[i];
     }
     touched += sum;
+}
+
+// As long as nothing else has the processor: less of it takes longer.
+static void work(uint64_t us) {
+    struct timespec now;
+    uint64_t end = 0, used;
+    do {
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        used = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+        end = end ? end : used + us * 1000;
+    } while (used < end);
 }
 
 static void count_batch(struct run *run, const struct feed_batch *batch) {
@@ -60,6 +71,8 @@ static bool take_batch(struct run *run, struct feed *feed, bool counted) {
         consumer_die("feed_batch_release", feed, err);
     if (run->pause_us)
         usleep((useconds_t)run->pause_us);
+    if (run->work_us)
+        work(run->work_us);
     return true;
 }
 
@@ -104,7 +117,7 @@ _Noreturn static void usage(void) {
     fprintf(stderr,
             "usage: %s --socket PATH --dataset NAME [--batch-size N] [--shuffle] [--seed S] [--share NAME]\n"
             "       [--rank R --world-size W] [--wait-for K] [--prefetch P] [--ring-bytes N]\n"
-            "       [--seconds T] [--batches N] [--warm-up T] [--touch] [--pause-us U]\n",
+            "       [--seconds T] [--batches N] [--warm-up T] [--touch] [--pause-us U] [--work-us U]\n",
             program_invocation_short_name);
     exit(2);
 }
@@ -113,7 +126,7 @@ static void parse(struct run *run, int argc, char **argv) {
     static const struct option options[] = {
         CONSUMER_OPTIONS,          {"seconds", 1, NULL, 'T'}, {"warm-up", 1, NULL, 'W'},
         {"batches", 1, NULL, 'N'}, {"touch", 0, NULL, 't'},   {"pause-us", 1, NULL, 'u'},
-        {NULL, 0, NULL, 0},
+        {"work-us", 1, NULL, 'c'}, {NULL, 0, NULL, 0},
     };
     *run = (struct run){.feed.batch_size = 256, .most_batches = UINT64_MAX};
     int letter, index = 0;
@@ -130,6 +143,8 @@ static void parse(struct run *run, int argc, char **argv) {
             run->touch = true;
         else if (letter == 'u')
             run->pause_us = bench_number("pause-us", optarg);
+        else if (letter == 'c')
+            run->work_us = bench_number("work-us", optarg);
         else
             usage();
     }

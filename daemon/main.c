@@ -7,6 +7,7 @@
 #include <sysexits.h>
 
 #include "base/error.h"
+#include "base/option_table.h"
 #include "daemon/check.h"
 #include "daemon/config/config_print.h"
 #include "daemon/loader/loader.h"
@@ -168,6 +169,10 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     argp_err_exit_status = 2; // as feedctl's, instead of sysexits' 64
+    if (option_table_wanted(argc, argv)) {
+        option_table_print(&argp);
+        return EXIT_SUCCESS;
+    }
     int err = argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     if (err) { // it is out of memory, and has not read them
         fprintf(stderr, "feedd: cannot read the arguments: %s\n", strerror(err));

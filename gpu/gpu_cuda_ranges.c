@@ -21,6 +21,14 @@ void gpu_range_end(void) {
     nvtxRangePop();
 }
 
+uint64_t gpu_range_start(const char *name) {
+    return nvtxRangeStartA(name);
+}
+
+void gpu_range_stop(uint64_t range) {
+    nvtxRangeEnd(range);
+}
+
 #else
 
 void gpu_ranges_open(void) {}
@@ -30,5 +38,14 @@ void gpu_range_begin(const char *name) {
 }
 
 void gpu_range_end(void) {}
+
+uint64_t gpu_range_start(const char *name) {
+    (void)name;
+    return 0;
+}
+
+void gpu_range_stop(uint64_t range) {
+    (void)range;
+}
 
 #endif

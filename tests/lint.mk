@@ -71,7 +71,7 @@ lint-layout:
 lint-scripts: $(BUILD)/completion/feedctl.bash
 	$(call say,SHELL,$(LINT_SCRIPTS))
 	$(Q)shellcheck $(LINT_SCRIPTS)
-	$(Q)shellcheck --shell=bash $(BUILD)/completion/feedctl.bash
+	$(Q)shellcheck --shell=bash $(BUILD)/completion/*.bash
 lint-manuals: $(LINT_MANUALS)
 	$(call say,MANDOC,$(LINT_MANUALS))
 	$(Q)mandoc -T lint -W warning $(LINT_MANUALS)

@@ -30,14 +30,15 @@ DELIVERY = [
 ]  # fmt: skip
 # The same on the simulated GPU alone: a real one takes too long to open for every test of these files.
 QUICK_DELIVERY = ["test_first_batch"]
-# Those that run on a real GPU besides: tests of GPUs themselves, and of formats, ragged fields, views, mixes and packing.
+# Those that run on a real GPU besides: tests of GPUs themselves and of their clock, and of formats, ragged fields, views, mixes
+# and packing.
 WITH_GPU = [
     "test_gpu", "test_gpu_formats", "test_gpu_growth", "test_gpu_image_formats", "test_gpu_images", "test_gpu_kill",
     "test_like_service", "test_arrow", "test_arrow_windows", "test_brought", "test_chosen", "test_compressed",
     "test_folder", "test_folder_csv", "test_images", "test_incomplete", "test_indices", "test_megatron", "test_mix",
     "test_mix_folder", "test_mix_ragged", "test_mix_ragged_errors", "test_mix_window", "test_pack", "test_packed_lists",
     "test_parquet", "test_pyarrow", "test_ragged", "test_ragged_errors", "test_ragged_tokens", "test_replace", "test_tar",
-    "test_transform", "test_views", "test_weights", "test_window",
+    "test_trace_bus", "test_transform", "test_views", "test_weights", "test_window",
 ]  # fmt: skip
 # The tests of the Python package whose outcome depends on the framework, and those that are useful on a GPU.
 PYTHON_WITH_TORCH = [

@@ -1,12 +1,19 @@
 #!/bin/sh
 # Installs a wheel of make wheel into an environment of its own, with nothing else on the search path, and feeds an epoch with
-# feedd.serve(): wheel.sh WHEEL.
+# feedd.serve(), with each Python: wheel.sh WHEEL PYTHON...
 set -eu
+
+if [ $# -gt 2 ]; then
+    wheel=$1
+    shift
+    for python in "$@"; do "$0" "$wheel" "$python"; done
+    exit
+fi
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 wheel=$(realpath "$1")
-python3 -m venv "$folder/venv"
+"$2" -m venv "$folder/venv"
 clean() {
     (cd "$folder" && env -i PATH="$folder/venv/bin:/usr/bin:/bin" HOME="$folder" TMPDIR="$folder" "$@")
 }
@@ -22,6 +29,8 @@ for program in "$folder"/venv/lib/python3*/site-packages/feedd/bin/* "$folder"/v
     [ -z "$needed" ] || { printf '%s needs %s\n' "$program" "$needed" >&2; exit 1; }
 done
 
+# Also what only frameworks import.
+clean python -m compileall -qf "$folder"/venv/lib/python3*/site-packages/feedd
 version=$(clean python -c 'import feedd; print(feedd.__version__)')
 [ "$(clean feedd --version)" = "feedd $version" ]
 [ "$(clean feedctl --version)" = "feedctl $version" ]
@@ -40,7 +49,8 @@ with feedd.serve({"numbers": numbers}) as service:
     assert sorted(seen) == list(range(1000)) and seen != sorted(seen)
     assert "numbers" in subprocess.run(["feedctl", "datasets"], capture_output=True, text=True, check=True).stdout
 '
+grep -qx "Tag: $(basename "$wheel" .whl | cut -d- -f3-)" "$folder"/venv/lib/python3*/site-packages/feedd-*.dist-info/WHEEL
 # Nothing is linked in whose licence is not there.
 licences=$(find "$folder"/venv/lib/python3*/site-packages/feedd-*.dist-info/licenses -name '*-copyright' | wc -l)
 [ "$licences" -ge 14 ] || { printf 'only %s licences of libraries\n' "$licences" >&2; exit 1; }
-printf '%s: installed, and an epoch fed by its own daemon\n' "$(basename "$wheel")"
+printf '%s: installed with %s, and an epoch fed by its own daemon\n' "$(basename "$wheel")" "$(clean python --version)"

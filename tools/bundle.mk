@@ -23,9 +23,10 @@ bundle: bundle-programs
 # make wheel: the Python package with these feedd and feedctl in it.
 wheel: bundle-programs python
 	$(Q)$(in_venv) python tools/make-wheel.py $(WHEEL)/feedd-*.whl $(BUNDLE) $(BUILD)
-# In an environment of its own.
+# In an environment of its own, for each of these Pythons: the oldest one too, where it is.
+PYTHONS ?= $(PYTHON) $(shell python3.10 -c '' 2>/dev/null && echo python3.10)
 check-wheel: wheel
-	$(Q)tests/wheel.sh $(BUILD)/feedd-$(VERSION)-*-manylinux_2_34_$(shell uname -m).whl
+	$(Q)tests/wheel.sh $(BUILD)/feedd-$(VERSION)-cp310-abi3-manylinux_2_34_$(shell uname -m).whl $(PYTHONS)
 
 check-bundle: bundle
 	$(Q)$(in_venv) tests/bundle.sh $(BUILD)/$(BUNDLE_NAME).tar.gz

@@ -29,9 +29,16 @@ $(BUILD)/man/feedd.conf.5: daemon/feedd.conf.5.in $(BUILD)/feedd
 COMPLETION := $(BUILD)/completion
 # Where Debian's packages put it, and everybody else.
 ZSH_FOLDER  = $(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)
-$(COMPLETION)/feedctl.bash: $(BUILD)/feedctl tools/make-completions.py
+COMPLETED  := $(addprefix $(BUILD)/,feedctl feedd $(if $(HAVE_MICROHTTPD),feedd-exporter))
+$(COMPLETION)/feedctl.bash: $(COMPLETED) tools/make-completions.py $(wildcard tools/completions/*.py)
 	$(call say,SHELLS,$(COMPLETION))
-	$(Q)python3 tools/make-completions.py $(BUILD)/feedctl $(COMPLETION)
+	$(Q)python3 -B tools/make-completions.py $(COMPLETION) $(COMPLETED)
+
+define completion_files
+644 $(COMPLETION)/$(1).bash $(DATADIR)/bash-completion/completions/$(1)
+644 $(COMPLETION)/_$(1) $(DATADIR)/zsh/$(ZSH_FOLDER)/_$(1)
+644 $(COMPLETION)/$(1).fish $(DATADIR)/fish/vendor_completions.d/$(1).fish
+endef
 
 # What install puts where: MODE FILE TARGET. Templates, which end in .in, are filled in.
 define installed_files
@@ -46,9 +53,8 @@ $(if $(HAVE_MICROHTTPD),$(exporter_files))
 644 $(BUILD)/man/feedd.conf.5 $(DATADIR)/man/man5/feedd.conf.5
 644 client/ctl/feedctl.1 $(DATADIR)/man/man1/feedctl.1
 644 client/libfeed.3 $(DATADIR)/man/man3/libfeed.3
-644 $(COMPLETION)/feedctl.bash $(DATADIR)/bash-completion/completions/feedctl
-644 $(COMPLETION)/_feedctl $(DATADIR)/zsh/$(ZSH_FOLDER)/_feedctl
-644 $(COMPLETION)/feedctl.fish $(DATADIR)/fish/vendor_completions.d/feedctl.fish
+$(call completion_files,feedctl)
+$(call completion_files,feedd)
 755 systemd/close-socket $(LIBEXECDIR)/feedd/close-socket
 644 systemd/feedd.service.in $(SYSTEMDDIR)/systemd/system/feedd.service
 644 systemd/feedd.service.in $(SYSTEMDDIR)/systemd/system/feedd@.service
@@ -74,6 +80,7 @@ $(if $(HAVE_MICROHTTPD),$(exporter_files))
 644 docs/pytorch.md $(DATADIR)/doc/feedd/docs/pytorch.md
 endef
 define exporter_files
+$(call completion_files,feedd-exporter)
 755 $(BUILD)/feedd-exporter $(BINDIR)/feedd-exporter
 644 client/exporter/feedd-exporter.8 $(DATADIR)/man/man8/feedd-exporter.8
 644 systemd/feedd-exporter.service.in $(SYSTEMDDIR)/systemd/system/feedd-exporter.service

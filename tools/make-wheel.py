@@ -2,8 +2,8 @@
 """Puts feedd and feedctl into the wheel of the Python package: make-wheel.py WHEEL PROGRAMS FOLDER.
 
 PROGRAMS is a build directory with statically linked programs, whose static/ has the libraries that are in them. Writes the new
-wheel to FOLDER, for Linux with glibc 2.34 or newer, and fails if auditwheel finds that it needs a newer one or anything
-else, or if the licence of a library is not on this machine.
+wheel to FOLDER, for Python 3.10 or newer on Linux with glibc 2.34 or newer, and fails if auditwheel finds that it needs a newer
+one or anything else, or if the licence of a library is not on this machine.
 """
 
 import base64
@@ -17,6 +17,7 @@ import tempfile
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+PYTHON = "cp310"  # of whose limited API the module is made: limited_api in client/python/meson.build
 GLIBC = 34  # of glibc 2.34
 SCRIPTS = "[console_scripts]\nfeedd = feedd.programs:feedd\nfeedctl = feedd.programs:feedctl\n"
 
@@ -57,7 +58,7 @@ def contents(old, programs, tag):
     for name in old.namelist():
         data = old.read(name)
         if name == f"{info}/WHEEL":
-            data = re.sub(rb"-linux_\w+\n", f"-{tag}\n".encode(), data)
+            data = re.sub(rb"(?m)^Tag: .*$", f"Tag: {tag}".encode(), data)
         if name != f"{info}/RECORD":
             yield name, data, 0o644
     for program in ("feedd", "feedctl"):
@@ -96,8 +97,10 @@ def audit(path):
 
 def main():
     source, programs, folder = (pathlib.Path(argument) for argument in sys.argv[1:])
-    tag = f"manylinux_2_{GLIBC}_{platform.machine()}"
-    path = folder / re.sub(r"-linux_\w+\.whl$", f"-{tag}.whl", source.name)
+    # meson-python writes the version of the Python that it ran with.
+    tag = f"{PYTHON}-abi3-manylinux_2_{GLIBC}_{platform.machine()}"
+    name, version = source.name.split("-")[:2]
+    path = folder / f"{name}-{version}-{tag}.whl"
     with zipfile.ZipFile(source) as old:
         (info,) = {name.split("/")[0] for name in old.namelist() if ".dist-info/" in name}
         write(path, contents(old, programs, tag), info)

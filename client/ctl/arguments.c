@@ -6,25 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool ctl_describes(int count, char **arguments) {
-    return count == 2 && strcmp(arguments[1], "--describe-options") == 0;
-}
-
-void ctl_describe(const struct argp *argp) {
-    printf("arguments\t%s\n", argp->args_doc ? argp->args_doc : "");
-    for (const struct argp_option *option = argp->options; option && (option->name || option->doc);
-         option++) {
-        if (!option->name)
-            continue; // the title of a group
-        const char letter[] = {option->key > ' ' && option->key < 127 ? (char)option->key : '\0', '\0'};
-        printf("option\t%s\t%s\t%s\t%s\n", option->name, letter, option->arg ? option->arg : "", option->doc);
-    }
-}
+#include "base/option_table.h"
 
 void ctl_parse(const struct argp *argp, int count, char **arguments, void *input) {
     char name[64];
-    if (ctl_describes(count, arguments)) {
-        ctl_describe(argp);
+    if (option_table_wanted(count, arguments)) {
+        option_table_print(argp);
         exit(EXIT_SUCCESS);
     }
     snprintf(name, sizeof name, "feedctl %s", arguments[0]);

@@ -9,10 +9,6 @@
 // argp_parse under the name "feedctl COMMAND".
 void ctl_parse(const struct argp *argp, int count, char **arguments, void *input);
 
-// For tools/make-completions.py: whether the options are wanted in place of anything else, and these, a line each.
-bool ctl_describes(int count, char **arguments);
-void ctl_describe(const struct argp *argp);
-
 // Parses the arguments of a command whose only option is --json.
 bool ctl_parse_json(const char *summary, int count, char **arguments);
 

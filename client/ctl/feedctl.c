@@ -3,6 +3,7 @@
 #include <locale.h>
 #include <string.h>
 
+#include "base/option_table.h"
 #include "base/sizes.h"
 #include "client/ctl/arguments.h"
 #include "client/ctl/cmd_control.h"
@@ -113,10 +114,10 @@ int main(int count, char **arguments) {
     argp_err_exit_status = CTL_USAGE;
     struct invocation invocation = {0};
     const struct argp argp = {options, parse, usage, text, NULL, add_help, NULL};
-    if (ctl_describes(count, arguments)) {
+    if (option_table_wanted(count, arguments)) {
         for (size_t i = 0; i < COUNT_OF(commands); i++)
             printf("command\t%s\t%s\n", commands[i].name, commands[i].summary);
-        ctl_describe(&argp);
+        option_table_print(&argp);
         return CTL_OK;
     }
     argp_parse(&argp, count, arguments, ARGP_IN_ORDER, NULL, &invocation);

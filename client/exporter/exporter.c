@@ -4,11 +4,13 @@
 #include <locale.h>
 #include <netdb.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/option_table.h"
 #include "client/exporter/confine.h"
 #include "client/exporter/http.h"
 #include "client/lib/connect.h"
@@ -50,6 +52,13 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     }
 }
 
+// getaddrinfo would take -1 and 75279 as well, modulo 65536.
+static bool is_port(const char *text) {
+    size_t digits = strspn(text, "0123456789");
+    unsigned long port = strtoul(text, NULL, 10);
+    return digits && !text[digits] && port >= 1 && port <= UINT16_MAX;
+}
+
 // "127.0.0.1:9743" or "[::1]:9743". Only numbers: nothing is asked of a name server.
 static int find_address(const char *text, struct addrinfo **found, struct error *error) {
     char host[128];
@@ -59,6 +68,9 @@ static int find_address(const char *text, struct addrinfo **found, struct error 
     if (!length || length >= sizeof host)
         return error_set(error, -EINVAL, "found %s, wanted an address and a port, such as " DEFAULT_LISTEN,
                          text);
+    if (!is_port(colon + 1))
+        return error_set(error, -EINVAL, "%s: found port \"%s\", wanted a number from 1 to 65535", text,
+                         colon + 1);
     snprintf(host, sizeof host, "%.*s", (int)(length - 2 * brackets), text + brackets);
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV};
@@ -149,6 +161,10 @@ int main(int count, char **arguments) {
     struct error error = {0};
     setlocale(LC_ALL, "C.UTF-8");
     argp_err_exit_status = 2;
+    if (option_table_wanted(count, arguments)) {
+        option_table_print(&argp);
+        return EXIT_SUCCESS;
+    }
     argp_parse(&argp, count, arguments, 0, NULL, &options);
     options.socket = connect_path(options.socket);
     const struct sigaction action = {.sa_handler = on_signal};

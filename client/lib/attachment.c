@@ -282,6 +282,7 @@ void attachment_close(struct attachment *attachment) {
         return;
     // Before the connection: the daemon does not wait for the streams of a consumer that has left.
     finisher_close(&attachment->finisher);
+    leases_end_ranges(attachment);
     mapped_pool_close(&attachment->pool);
     own_window_close(&attachment->window);
     if (attachment->ring.header)

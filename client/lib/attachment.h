@@ -23,7 +23,8 @@ enum lease_state {
 
 struct lease {
     uint64_t sequence;
-    uint64_t fill; // of the slot, as granted
+    uint64_t fill;  // of the slot, as granted
+    uint64_t range; // for profilers, while it is held
     enum lease_state state;
     bool finishing; // the work that makes its images is queued
 };

@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "client/lib/leases.h"
+#include "gpu/gpu_cuda_ranges.h"
 
 // The members of a slot's record that a batch is made of.
 struct record {
@@ -140,5 +141,6 @@ int batch_take(struct attachment *attachment, const struct feed_array *fields, s
     attachment->queue_count--;
     attachment->held++;
     lease->state = LEASE_HELD;
+    lease->range = gpu_range_start("feedd: lease");
     return 1;
 }

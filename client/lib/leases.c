@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "gpu/gpu_cuda_ranges.h"
 
 // ---- Grants -------------------------------------------------------------------------------------
 
@@ -19,7 +20,8 @@ static int grant_slot(struct attachment *attachment, uint32_t slot, uint64_t fil
     if (attachment->held + attachment->queue_count + attachment->returned_count >= attachment->prefetch)
         return error_set(error, -EPROTO, "feedd on %s granted more than the %u batches agreed", socket,
                          attachment->prefetch);
-    attachment->leases[slot] = (struct lease){attachment->next_sequence++, fill, LEASE_QUEUED, false};
+    attachment->leases[slot] =
+        (struct lease){.sequence = attachment->next_sequence++, .fill = fill, .state = LEASE_QUEUED};
     uint32_t place = (attachment->queue_first + attachment->queue_count++) % attachment->prefetch;
     attachment->queue[place] = slot;
     return 0;
@@ -131,8 +133,15 @@ bool leases_still_ours(const struct attachment *attachment, uint32_t slot) {
 
 void leases_return(struct attachment *attachment, uint32_t slot) {
     attachment->held--;
+    gpu_range_stop(attachment->leases[slot].range);
     attachment->leases[slot].state = LEASE_RETURNED;
     attachment->returned[attachment->returned_count++] = slot;
+}
+
+void leases_end_ranges(const struct attachment *attachment) {
+    for (uint32_t slot = 0; attachment->held > 0 && slot < attachment->ring.header->slot_count; slot++)
+        if (attachment->leases[slot].state == LEASE_HELD)
+            gpu_range_stop(attachment->leases[slot].range);
 }
 
 // At a quarter of the credits: few messages, and the daemon always has most of them to work with. At once while we

@@ -34,6 +34,9 @@ bool leases_still_ours(const struct attachment *attachment, uint32_t slot);
 // Takes a held slot back from the application, for the next Release.
 void leases_return(struct attachment *attachment, uint32_t slot);
 
+// Of batches that are held when the attachment closes.
+void leases_end_ranges(const struct attachment *attachment);
+
 // Whether the next Release should go now, although we do not wait for a batch.
 bool leases_are_due(const struct attachment *attachment);
 

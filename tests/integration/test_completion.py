@@ -1,6 +1,8 @@
-"""What shells complete of feedctl: made of its own tables, and tried in the shells themselves."""
+"""What shells complete of our programs: made of their own tables, and tried in the shells themselves."""
 
+import contextlib
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -14,12 +16,14 @@ from terminal import Terminal
 MAKE = harness.ROOT / "tools/make-completions.py"
 COMMANDS = {"status", "datasets", "feeds", "clients", "stats", "top", "trace", "metrics", "doctor", "show", "read", "index",
             "errors", "pack", "loaders", "reload", "drain"}  # fmt: skip
+OF_FEEDD = {"--config", "--check", "--user", "--until-eof", "--help-config"}
 
 
 def make(folder):
     if not MAKE.exists():
         harness.skip("only a source tree makes them")
-    subprocess.run([sys.executable, MAKE, harness.PROGRAMS / "feedctl", folder], check=True)
+    programs = [harness.PROGRAMS / name for name in ("feedctl", "feedd", "feedd-exporter")]
+    subprocess.run([sys.executable, "-B", MAKE, folder, *(path for path in programs if path.exists())], check=True)
     return pathlib.Path(folder)
 
 
@@ -33,7 +37,9 @@ def serve():
     data.add_records(instance, "numbers")
     data.add_records(instance, "nouns")
     data.add_records(instance, "verbs")
-    (instance.directory / "some.shard").touch()
+    for name in ("some.shard", "a:b"):
+        (instance.directory / name).touch()
+    (instance.directory / "folder").mkdir()
     return instance.start()
 
 
@@ -41,10 +47,12 @@ def environment():
     return {"PATH": f"{harness.PROGRAMS}:/usr/bin:/bin"}
 
 
-def bash(feedd, *words):
-    script = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _feedctl; printf "%s\\n" "${COMPREPLY[@]}"'
-    done = feedd.program("bash", "-c", script, "bash", feedd.directory / "feedctl.bash", "feedctl", *words,
-                         environment=environment())  # fmt: skip
+def bash(feedd, line, program="feedctl"):
+    """All that bash would offer at the end of the line, which it splits as here."""
+    words = re.findall(r"[=:]+|>|[^\s=:>]+", line) + [""] * line.endswith(" ")
+    script = f'source "$1"; COMP_LINE=$2; shift 2; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _{program.replace("-", "_")}; '
+    done = feedd.program("bash", "-c", script + r'printf "%s\n" "${COMPREPLY[@]}"', "bash",
+                         feedd.directory / f"{program}.bash", line, *words, environment=environment())  # fmt: skip
     assert not done.stderr, done
     return set(done.stdout.split())
 
@@ -54,23 +62,79 @@ def test_bash():
     with serve() as feedd, consumer.Consumer(feedd, "numbers", 10, step=True, share="job") as reader:
         reader.attached()
         make(feedd.directory)
-        assert bash(feedd, "") == COMMANDS | {"--socket", "--help"}
-        assert bash(feedd, "st") == {"status", "stats"}
-        assert bash(feedd, "--socket", str(feedd.socket), "do") == {"doctor"}
-        assert bash(feedd, "read", "n") == {"numbers", "nouns"}
-        assert bash(feedd, "read", "-b", "16", "n") == {"numbers", "nouns"}
-        assert bash(feedd, "--socket", str(feedd.socket), "show", "ver") == {"verbs"}
-        assert bash(feedd, "--socket", "/nonexistent", "show", "ver") == set()
-        assert bash(feedd, "stats", "") == bash(feedd, "stats", "--count", "3", "2", "") == {"1", "job"}
-        assert bash(feedd, "pack", "numbers", "some") == {"some.shard"}
-        assert bash(feedd, "show", "numbers", "--output", "some") == {"some.shard"}
-        assert bash(feedd, "read", "--batch-size", "") == bash(feedd, "read", "-b", "") == set()
-        assert bash(feedd, "read", "--world") == {"--world-size"}
-        assert {"--json", "--help"} == bash(feedd, "errors", "--")
+        assert bash(feedd, "feedctl ") == COMMANDS | {"--socket", "--help", "--version"}
+        assert bash(feedd, "feedctl st") == {"status", "stats"}
+        assert bash(feedd, "feedctl nonsense st") == set()
+        assert bash(feedd, f"feedctl --socket {feedd.socket} do") == {"doctor"}
+        assert bash(feedd, "feedctl read n") == {"numbers", "nouns"}
+        assert bash(feedd, "feedctl read -b 16 n") == {"numbers", "nouns"}
+        assert bash(feedd, "feedctl stats ") == bash(feedd, "feedctl stats --count 3 2 ") == {"1", "job"}
+        assert bash(feedd, "feedctl pack numbers some") == {"some.shard"}
+        assert bash(feedd, "feedctl show numbers --output some") == {"some.shard"}
+        assert bash(feedd, "feedctl read --batch-size ") == bash(feedd, "feedctl read -b ") == set()
+        assert bash(feedd, "feedctl read --world") == {"--world-size"}
+        assert {"--json", "--help"} == bash(feedd, "feedctl errors --")
+
+
+def test_bash_splits_words():
+    """At = and :, unless its user has changed that."""
+    need("bash")
+    with serve() as feedd:
+        make(feedd.directory)
+        for socket in (f"--socket {feedd.socket}", f"--socket={feedd.socket}", f"-s {feedd.socket}", f"-s{feedd.socket}"):
+            assert bash(feedd, f"feedctl {socket} show ver") == {"verbs"}, socket
+            assert bash(feedd, f"feedctl {socket}.none show ver") == set(), socket
+        assert bash(feedd, "feedctl read --batch-size=16 n") == {"numbers", "nouns"}
+        assert bash(feedd, "feedctl show numbers --output=some") == {"some.shard"}
+        assert bash(feedd, "feedctl show numbers --output=") >= {"some.shard", "a:b"}
+        assert bash(feedd, "feedctl show numbers --output=a:") == {"b"}
+        assert bash(feedd, "feedctl show numbers --values=") == set()
+        assert bash(feedd, "feedctl show numbers >some") == {"some.shard"}
+
+
+@contextlib.contextmanager
+def interactive_bash(feedd):
+    """Types a line into it and returns what it has completed it to; the prompt is >."""
+    start = f"cd {feedd.directory}; PATH={harness.PROGRAMS}:$PATH FEEDD_SOCKET=/nonexistent bash --noprofile --norc -i"
+    with Terminal(feedd, start, width=200, height=50) as terminal:
+        def completes(line, *wanted, tabs=1):
+            terminal.keys("C-u", "C-l")
+            terminal.keys("-l", line)
+            terminal.keys(*["Tab"] * tabs)
+            terminal.shows(*wanted)
+
+        terminal.keys("-l", "for i in *.bash; do source $i; done; PS1='> '; unset FEEDD_SOCKET")
+        terminal.keys("Enter")
+        terminal.shows("^>$")
+        yield terminal, completes
+
+
+def test_interactive_bash():
+    need("bash")
+    with serve() as feedd:
+        make(feedd.directory)
+        socket = re.escape(str(feedd.socket))
+        with interactive_bash(feedd) as (terminal, completes):
+            completes(f"feedctl --socket={feedd.socket} read n",
+                      "^nouns +numbers", f"^> feedctl --socket={socket} read n$", tabs=2)  # fmt: skip
+            completes(f"feedctl --socket={feedd.socket} read nu", f"^> feedctl --socket={socket} read numbers$")
+            completes("feedctl show nums --output=so", "^> feedctl show nums --output=some.shard$")
+            completes("feedctl show nums --output=fo", "^> feedctl show nums --output=folder/$")
+            completes("feedctl show nums --output=a:", "^> feedctl show nums --output=a:b$")
+            completes("feedctl show nums -o so", "^> feedctl show nums -o some.shard$")
+            completes(f"feedctl --socket={str(feedd.socket)[:-3]}", f"^> feedctl --socket={socket}$")
+            completes("true; feedctl do", "^> true; feedctl doctor$")
+            completes("feedd --config=so", "^> feedd --config=some.shard$")
+            terminal.keys("C-u")
+            terminal.keys("-l", "COMP_WORDBREAKS=${COMP_WORDBREAKS//=}")
+            terminal.keys("Enter")
+            completes("feedctl show nums --output=so", "^> feedctl show nums --output=some.shard$")
+            completes(f"feedctl --socket={feedd.socket} read nu", f"^> feedctl --socket={socket} read numbers$")
 
 
 def fish(feedd, line):
-    done = feedd.program("fish", "--no-config", "-c", f"source {feedd.directory}/feedctl.fish; complete -C '{line}'",
+    name = line.split()[0]
+    done = feedd.program("fish", "--no-config", "-c", f"source {feedd.directory}/{name}.fish; complete -C '{line}'",
                          environment={**environment(), "HOME": str(feedd.directory)})  # fmt: skip
     return {row.split("\t")[0] for row in done.stdout.splitlines()}
 
@@ -83,12 +147,16 @@ def test_fish():
         assert fish(feedd, "feedctl ") >= COMMANDS
         assert fish(feedd, "feedctl st") == {"status", "stats"}
         assert fish(feedd, "feedctl read n") == {"numbers", "nouns"}
-        assert fish(feedd, f"feedctl --socket {feedd.socket} show ver") == {"verbs"}
-        assert fish(feedd, "feedctl --socket /nonexistent show ver") == set()
+        for socket in (f"--socket {feedd.socket}", f"--socket={feedd.socket}", f"-s {feedd.socket}", f"-s{feedd.socket}"):
+            assert fish(feedd, f"feedctl {socket} show ver") == {"verbs"}, socket
+            assert fish(feedd, f"feedctl {socket}.none show ver") == set(), socket
         assert fish(feedd, "feedctl stats ") == {"1", "job"}
         assert fish(feedd, "feedctl read --world") == {"--world-size"}
         assert fish(feedd, "feedctl read --batch-size ") == set()
         assert "some.shard" in fish(feedd, "feedctl pack numbers some")
+        assert fish(feedd, "feedctl show numbers --output=some") == {"--output=some.shard"}
+        assert fish(feedd, "feedd --") == {*OF_FEEDD, "--help", "--version"}
+        assert fish(feedd, "feedd --config=some") == {"--config=some.shard"}
 
 
 def test_zsh():
@@ -119,6 +187,18 @@ def test_zsh():
             terminal.shows("^> feedctl stats --once")
             types("feedctl pack verbs some")
             terminal.shows("^> feedctl pack verbs some.shard")
+            types("feedctl show verbs --output=some")
+            terminal.shows("^> feedctl show verbs --output=some.shard")
+            types("feedd --config=some")
+            terminal.shows("^> feedd --config=some.shard")
+            types("feedd --help-")
+            terminal.shows("^> feedd --help-config")
+            terminal.keys("C-u")
+            terminal.keys("-l", "FEEDD_SOCKET=/nonexistent")
+            terminal.keys("Enter")
+            for socket in (f"--socket {feedd.socket}", f"--socket={feedd.socket}", f"-s {feedd.socket}", f"-s{feedd.socket}"):
+                types(f"feedctl {socket} read ver")
+                terminal.shows(f"^> feedctl {re.escape(socket)} read verbs")
 
 
 def test_every_option_is_there():
@@ -137,3 +217,22 @@ def test_every_option_is_there():
                 assert f"--{option}" in texts["feedctl.bash"].split(f"    {command})")[1].split(";;")[0], (command, option)
                 assert f"--{option}" in texts["_feedctl"].split(f"        {command}) ")[1].split(";;")[0], (command, option)
                 assert f"\"__feedctl_in '{command}'\" -l {option} " in texts["feedctl.fish"], (command, option)
+
+
+def test_programs_without_commands():
+    need("bash")
+    wanted = {"feedd": OF_FEEDD, "feedd-exporter": {"--socket", "--listen"}}
+    with harness.Instance() as instance:
+        make(instance.directory)
+        (instance.directory / "some.conf").touch()
+        for name, options in wanted.items():
+            if not (harness.PROGRAMS / name).exists():
+                harness.skip(f"this build has no {name}")
+            assert bash(instance, f"{name} ", name) == options | {"--help", "--version"}, name
+            texts = [(instance.directory / file).read_text() for file in (f"_{name}", f"{name}.fish")]
+            for option in options:
+                assert f"--{option[2:]}" in texts[0] and f"-l {option[2:]} " in texts[1], (name, option)
+        assert bash(instance, "feedd -c so", "feedd") == bash(instance, "feedd --config=so", "feedd") == {"some.conf"}
+        assert bash(instance, "feedd --user=", "feedd") == bash(instance, "feedd --user ", "feedd") == set()
+        assert bash(instance, "feedd-exporter -s so", "feedd-exporter") == {"some.conf"}
+        assert bash(instance, "feedd-exporter --listen=", "feedd-exporter") == set()

@@ -53,9 +53,12 @@ def test_installed_tree_works():
                      "lib/systemd/system/feedd-exporter@.service",
                      "share/man/man3/libfeed.3", "etc/feedd/feedd.conf",
                      "lib/systemd/system/feedd.service", "lib/systemd/system/feedd.socket", "lib/sysusers.d/feedd.conf",
-                     "lib/tmpfiles.d/feedd.conf", "share/bash-completion/completions/feedctl",
-                     "share/zsh/site-functions/_feedctl", "share/fish/vendor_completions.d/feedctl.fish"):  # fmt: skip
+                     "lib/tmpfiles.d/feedd.conf"):  # fmt: skip
             assert name in installed, f"{name} is missing of {sorted(installed)}"
+        for program in ("feedctl", "feedd", "feedd-exporter"):
+            for name in (f"bash-completion/completions/{program}", f"zsh/site-functions/_{program}",
+                         f"fish/vendor_completions.d/{program}.fish"):  # fmt: skip
+                assert f"share/{name}" in installed, f"{name} is missing of {sorted(installed)}"
         unit = (prefix / "lib/systemd/system/feedd.service").read_text()
         assert f"ExecStart={prefix}/bin/feedd --config {prefix}/etc/feedd/feedd.conf" in unit, unit
         each = (prefix / "lib/systemd/system/feedd@.service").read_text()
@@ -109,7 +112,8 @@ def test_debian_packages():
                                 "python3-feedd": "python3:any (>= 3.10~)"}.items():  # fmt: skip
             assert wanted in depends[package], depends
         installed = files_below(root)
-        for name in ("usr/bin/feedd", "usr/include/feed.h", "usr/lib/python3/dist-packages/feedd/__init__.py",
+        for name in ("usr/bin/feedd", "usr/include/feed.h", "usr/share/bash-completion/completions/feedd-exporter",
+                     "usr/share/zsh/vendor-completions/_feedd", "usr/lib/python3/dist-packages/feedd/__init__.py",
                      "usr/lib/python3/dist-packages/feedd/_feed.abi3.so"):  # fmt: skip
             assert name in installed, f"{name} is missing from {sorted(installed)}"
         assert not [name for name in installed if "__pycache__" in name or name.endswith("RECORD")], installed

@@ -214,6 +214,8 @@ def test_refuses_what_it_cannot_do():
         fails("Address already in use", f"--listen=127.0.0.1:{server.port}")
         fails("an address and a port", "--listen=9743")
         fails("an address and a port", "--listen=localhost:9743")
+        for port in ("75279", "65536", "0", "-1", "+9743", " 9743", "9743x", "http", "", "18446744073709561359"):
+            fails(f'found port "{port}", wanted a number from 1 to 65535', f"--listen=127.0.0.1:{port}")
         fails("the folder of the daemon's socket, /nonexistent", "--socket=/nonexistent/no.such", "--listen=127.0.0.1:1")
         fails("too many arguments", "more", status=2)
 

@@ -129,6 +129,32 @@ def test_storage_that_is_slow():
             assert 0.004 < feed["latency"]["read"]["p50_s"] < 0.1, feed["latency"]
 
 
+@contextlib.contextmanager
+def small_batches(ring):
+    """Of 30 KiB, which eight loaders wait 2 ms for."""
+    with harness.Instance(ring=ring, io="uring", loaders=8) as feedd:
+        data.add_records(feedd, samples=4000, size=1024, io_delay_us=2000)
+        feedd.start()
+        with reading(feedd, batch=30):
+            yield feedd
+
+
+@harness.limit(60)
+@harness.host_memory
+def test_a_ring_that_is_too_small():
+    """Two batches fit. Most loaders wait for room, and the consumer waits for the reads of the others, until there is a larger
+    ring, as the hint says."""
+    with small_batches("64K") as feedd:
+        small = expect(feedd, "handover")
+        verdict = small["interval"]["verdict"]
+        assert verdict["room_wait"] > 0.5 and verdict["wait_loaders"] > 0.5 * verdict["data_wait"], verdict
+        assert "a larger ring" in verdict["hint"], verdict
+    with small_batches("1M") as feedd:
+        harness.eventually(lambda: feedd.statistics()["feeds"], 20, "a feed")
+        large = look(feedd)
+        assert large["interval"]["samples_per_s"] > 1.5 * small["interval"]["samples_per_s"], (small, large)
+
+
 @harness.host_memory
 def test_copies_that_are_slow():
     with harness.Instance(ring="8M", device_pool="8M", device_linger=1) as feedd:

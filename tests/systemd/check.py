@@ -18,11 +18,12 @@ import traceback
 import test_exporter
 import test_packages
 import test_service
+import test_upgrade
 from machine import Failed, Machine, make_tree
 from service import Service
 
 # In this order: the last test of the last file removes the packages.
-FILES = (test_packages, test_exporter, test_service)
+FILES = (test_packages, test_exporter, test_service, test_upgrade)
 
 
 def find_tests(only):

@@ -290,10 +290,11 @@ static void drivers(void **state) {
 static void buses(void **state) {
     (void)state;
     put(GPU "/current_link_width", "8");
-    says(FINDING_WARNING, "GPU bus", "width 8 of 16", "lspci");
+    says(FINDING_WARNING, "GPU bus", "width 8 of 16", "all lanes; sudo lspci -vvs 0000:17:00.0 |");
     put(GPU "/current_link_width", "16");
     put(GPU "/current_link_speed", "16.0 GT/s PCIe");
-    says(FINDING_WARNING, "GPU bus", "generation 4 of 5", "firmware");
+    says(FINDING_WARNING, "GPU bus", "generation 4 of 5",
+         "Auto in the BIOS setup; sudo lspci -vvs 0000:17:00.0 |");
     put(GPU "/current_link_speed", "2.5 GT/s PCIe");
     says(FINDING_OK, "GPU bus", "saves power", NULL);
     put(GPU "/current_link_speed", "Unknown");
@@ -305,7 +306,7 @@ static void nodes(void **state) {
     put("/proc/77/status", "Cpus_allowed_list:\t0-31\n");
     says(FINDING_WARNING, "GPU node", "whose processors the daemon may not use", "--cpunodebind=1");
     put(GPU "/numa_node", "-1");
-    says(FINDING_WARNING, "GPU node", "to which of 2", NULL);
+    says(FINDING_WARNING, "GPU node", "to which of 2", "tee " GPU "/numa_node");
     take_away("/sys/devices/system/node/node1/cpulist");
     char folder[128];
     snprintf(folder, sizeof folder, "%s/sys/devices/system/node/node1", root);

@@ -75,6 +75,18 @@ static unsigned read_generation(const struct machine *machine, const char *devic
     return machine_read(machine, text, sizeof text, PCI_FOLDER "/%s/%s", device, name) ? generation(text) : 0;
 }
 
+// Hardware and firmware decide on the link.
+static void warn_of_link(const struct gpus *gpus, const char *device, const char *link, const char *effect,
+                         const char *mend) {
+    char remedy[256];
+    snprintf(
+        remedy, sizeof remedy,
+        "no command mends it: %s; sudo lspci -vvs %.16s | grep Lnk shows what the card can do (LnkCap), and "
+        "what it does (LnkSta)",
+        mend, device);
+    findings_add(gpus->findings, FINDING_WARNING, "GPU bus", remedy, "%s: PCIe %s: %s", device, link, effect);
+}
+
 static void check_link(const struct gpus *gpus, const char *device) {
     uint64_t width = 0, most_width = 0;
     unsigned now = read_generation(gpus->machine, device, "current_link_speed");
@@ -90,13 +102,11 @@ static void check_link(const struct gpus *gpus, const char *device) {
     snprintf(link, sizeof link, "generation %u of %u, width %" PRIu64 " of %" PRIu64, now, most, width,
              most_width);
     if (width < most_width)
-        findings_add(gpus->findings, FINDING_WARNING, "GPU bus",
-                     "reseat the card, or use a slot that has all lanes (lspci -vv shows the slot's)",
-                     "%s: PCIe %s: copies get that share of the bandwidth", device, link);
+        warn_of_link(gpus, device, link, "copies get that share of the bandwidth",
+                     "reseat the card, or use a slot that has all lanes");
     else if (now < most && now > 1)
-        findings_add(gpus->findings, FINDING_WARNING, "GPU bus",
-                     "set the slot to automatic in the firmware (lspci -vv shows what both ends support)",
-                     "%s: PCIe %s: each lower generation halves the bandwidth", device, link);
+        warn_of_link(gpus, device, link, "each lower generation halves the bandwidth",
+                     "set PCIe Link Speed of the slot to Auto in the BIOS setup");
     else if (now < most)
         findings_add(gpus->findings, FINDING_OK, "GPU bus", NULL,
                      "%s: PCIe %s: an idle GPU saves power this way; check again while batches are copied",
@@ -112,7 +122,12 @@ static void check_node(const struct gpus *gpus, const char *device) {
     if (gpus->nodes < 2)
         return;
     if (!machine_read(gpus->machine, text, sizeof text, PCI_FOLDER "/%s/numa_node", device) || *text == '-') {
-        findings_add(gpus->findings, FINDING_WARNING, "GPU node", NULL,
+        snprintf(remedy, sizeof remedy,
+                 "echo NODE | sudo tee " PCI_FOLDER
+                 "/%.16s/numa_node, until the next boot; the board's manual "
+                 "says which, or try: numactl --cpunodebind=NODE feedd ... copies fastest at the right one",
+                 device);
+        findings_add(gpus->findings, FINDING_WARNING, "GPU node", remedy,
                      "%s: the firmware does not say to which of %u NUMA nodes this GPU belongs", device,
                      gpus->nodes);
         return;
