@@ -158,8 +158,7 @@ void pool_growth_answered(struct pool *pool, const struct transfer_report *repor
     if (pool->state != POOL_OPEN)
         return; // it has been closed in the meantime
     if (!growth || growth->state != GROWTH_ASKED || report->slot != growth->slot) {
-        pool_condemn(pool, -EPROTO,
-                     "a transfer process says of a slot that it has grown, which was not asked of it");
+        pool_condemn(pool, -EPROTO, "a transfer process reported growth of a slot that was not to grow");
         return;
     }
     if (report->kind == TRANSFER_PLACE_REFUSED) {
@@ -173,7 +172,7 @@ void pool_growth_answered(struct pool *pool, const struct transfer_report *repor
     }
     if (*fd < 0 || report->memory_bytes < growth->bytes ||
         report->memory_bytes > growth->bytes + ROUNDED_MOST) {
-        pool_condemn(pool, -EPROTO, "a transfer process gave a slot other memory than it was to");
+        pool_condemn(pool, -EPROTO, "a transfer process gave a slot the wrong amount of memory");
         return;
     }
     take(pool, report->memory_bytes, fd);
