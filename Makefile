@@ -37,7 +37,7 @@ optional_libs = $(if $(HAVE_SYSTEMD),$(call libs,libsystemd)) $(if $(HAVE_SECCOM
 HAVE_SYSTEMD = $(shell pkg-config --exists libsystemd 2>/dev/null && echo 1)
 HAVE_MICROHTTPD = $(shell pkg-config --exists libmicrohttpd 2>/dev/null && echo 1)
 HAVE_SECCOMP = $(shell pkg-config --exists libseccomp 2>/dev/null && echo 1)
-# Whether libinih's limit of lines is a variable.
+# Whether libinih's line limit is a variable.
 HAVE_INI_MAX_LINE := $(shell printf '#include <ini.h>\nint *most = &ini_max_line;\n' | \
                        $(CC) $(call pkg,inih) -fsyntax-only -x c - 2>/dev/null && echo 1)
 

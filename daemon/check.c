@@ -61,7 +61,7 @@ static int check_socket(const char *path, struct error *error) {
     return 0;
 }
 
-// Of a folder that is missing, a running daemon only says so in its log, and has images decoded each time.
+// If the folder is missing, a running daemon only says so in its log, and has images decoded each time.
 static int check_cache_folder(const struct dataset_config *config, const char *folder, struct error *error) {
     char obstacle[300];
     struct stat status;

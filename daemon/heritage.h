@@ -56,7 +56,7 @@ struct prepared_settings {
 // HERITAGE_SETTINGS to fd_count are /dev/null, apart from HERITAGE_LIFE. After that, it is a loader as any other.
 //
 // With feed 0 it is an offer: the one descriptor is of memory that may become the ring of the next feed, with so many
-// `bytes`. The loader maps it and waits on. Another offer takes its place.
+// `bytes`. The loader maps it and waits on. A later offer replaces it.
 struct loader_assignment {
     uint64_t feed;
     uint64_t bytes; // 0 unless it is an offer

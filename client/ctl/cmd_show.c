@@ -1,7 +1,7 @@
-// Samples come from private feeds. One that is asked for by itself has a feed that begins at it, as rank 0 of so many
-// that no other sample is read: if one nearby cannot be, that must not fail the feed. Samples in a row share a feed. If
-// that fails, because it also reads ahead of what it delivers, the next sample comes from a feed of its own, which says
-// whether it can be read, and those behind it share another one. The daemon keeps the ring for the next feed.
+// Samples come from private feeds. A single one has a feed that begins at it, as rank 0 of so many that no other sample
+// is read: an unreadable one nearby must not fail the feed. Samples in a row share a feed. If that fails, because it
+// also reads ahead of what it delivers, the next sample comes from a feed of its own, which says whether it can be
+// read, and those behind it share another one. The daemon keeps the ring for the next feed.
 #include "client/ctl/cmd_show.h"
 
 #include <inttypes.h>
@@ -269,7 +269,7 @@ static int show_batch(struct showing *showing, const struct feed_batch *batch, u
     return err;
 }
 
-// *failed: the feed did, and not this command.
+// *failed: the feed failed, not this command.
 static int take_sample(struct showing *showing, struct feed *feed, uint64_t sample, bool *failed,
                        struct error *error) {
     struct feed_batch batch;

@@ -1,4 +1,4 @@
-// Who decodes the images of feeds over datasets with `decode gpu`, which a daemon says of each feed.
+// Whether the engine or loaders decode the images of feeds over datasets with `decode gpu`, as the daemon says.
 #ifndef FEEDD_CLIENT_CTL_FEED_IMAGES_H
 #define FEEDD_CLIENT_CTL_FEED_IMAGES_H
 

@@ -53,7 +53,7 @@ int leases_place(struct attachment *attachment, const Feedd__Place *place, struc
     if (!exists || attachment->leases[place->slot].state != LEASE_NONE)
         return error_set(error, -EPROTO, "feedd on %s gave memory to slot %u, which %s",
                          attachment->request->socket, place->slot,
-                         exists ? "this consumer holds" : "there is not");
+                         exists ? "this consumer holds" : "does not exist");
     return mapped_pool_place(&attachment->pool, place->slot, place->bytes, memory_fd,
                              attachment->leases[place->slot].fill, error);
 }

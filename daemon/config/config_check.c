@@ -38,7 +38,7 @@ static uint32_t find_line(const struct config_option *option, struct dataset_con
     return (*fields)->line;
 }
 
-// What to do about an option that the format does not have; "" where that is plain.
+// What to do about an option that the format does not have; "" where that is obvious.
 static const char *advice_on(const struct config_option *option, const char *format) {
     if (option != &config_options[DATASET_pack] && option != &config_options[DATASET_cu_seqlens])
         return "";
@@ -149,7 +149,7 @@ static int check_cache(const struct config *config, const struct dataset_config 
                          value_format_size(config->cache_memory, most));
 }
 
-// A folder whose fields are not said is one of images in classes.
+// A folder whose fields are not declared is one of images in classes.
 static int add_fields(struct dataset_config *dataset, const struct config_lines *lines) {
     static const struct {
         const char *name, *value;

@@ -1,6 +1,6 @@
-// libinih splits lines into keys and values. It gets the lines one by one, without indentation, so that line numbers are
-// known, nothing is cut at its line limit, and pairs and headings may be indented: for libinih, any indented line continues
-// a value, comment and all. A line that does continue one is given to it as a value without a key.
+// libinih splits lines into keys and values. It gets the lines one by one, without indentation, so that line numbers
+// are known, nothing is cut at its line limit, and pairs and headings may be indented: for libinih, any indented line
+// continues a value, comment and all. A line that does continue one is given to it as a value without a key.
 #include "daemon/config/config_parse.h"
 
 #include <ini.h>

@@ -42,7 +42,7 @@ static bool is_finished_alike(const struct dataset_layout *left, const struct da
            one->height == other->height && one->channels == other->channels;
 }
 
-// What comes from a source must not matter to whoever finishes images.
+// Whatever finishes images must not need to know which source they come from.
 static bool source_differs(const struct dataset *mix, uint32_t part, char *text, size_t bytes) {
     const struct dataset_layout *first = gpu_images_layout(mix), *layout = mix->sources[part]->layout;
     for (uint32_t i = 0; i < layout->field_count; i++) {

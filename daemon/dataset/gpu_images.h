@@ -19,10 +19,10 @@ bool gpu_images_has(const struct dataset_layout *layout, uint32_t field);
 // Whether the dataset has such a field; of a mix, one of its sources.
 bool gpu_images_wanted(const struct dataset *dataset);
 
-// Whether loaders decode the images of a dataset with such fields anyway, whoever reads it; `text` says why.
+// Whether loaders decode the images of a dataset with such fields for every consumer; `text` says why.
 bool gpu_images_obstacle(const struct dataset *dataset, char *text, size_t bytes);
 
-// It has such fields, and there is no obstacle.
+// Whether it has such fields, and no obstacle.
 bool gpu_images_possible(const struct dataset *dataset);
 
 // Which of the fields a GPU can make, and how. The layout of a mix does not say that; those of its sources are alike

@@ -28,7 +28,7 @@ static const void *map(int fd, uint64_t bytes) {
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-// Whoever makes files can make hashes equal.
+// Users who write the files can make hashes collide.
 static bool are_equal(int one, int other, uint64_t bytes) {
     const void *first = map(one, bytes), *second = map(other, bytes);
     const bool equal = first && second && memcmp(first, second, bytes) == 0;

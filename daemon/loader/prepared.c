@@ -25,9 +25,9 @@ void loader_begin(void) {
 
 // ---- Before there is a feed --------------------------------------------------------------------------------
 
-// Those of most feeds have numbers below this one. They are reserved until there is a feed.
+// Descriptors of most feeds have numbers below this one, which are reserved until there is a feed.
 #define RESERVED_FDS 32u
-// Less than what malloc maps apart, and than what free gives back.
+// Less than malloc would map separately, and than free would give back to the kernel.
 #define HEAP_BYTES (120u << 10)
 
 // All numbers that descriptors of a feed may get, so that none of its own lies there.
@@ -141,7 +141,7 @@ static void show_feed(char **arguments, uint64_t feed) {
     memcpy(arguments[0], text, (size_t)length);
 }
 
-// The descriptor is closed: by it, memory that others map could be resized.
+// Closes the descriptor, with which the loader could resize memory that others have mapped.
 static void take_offer(uint64_t bytes, struct received_fds *received, struct ring_memory *memory) {
     ring_memory_unmap(memory);
     if (received->count == 1)

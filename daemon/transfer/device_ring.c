@@ -109,7 +109,7 @@ int device_ring_give_place(struct device_ring *pool, uint32_t slot, uint64_t byt
     struct gpu_memory memory;
     int err = check_place(pool, slot, error);
     if (!err && !pool->places_due)
-        err = error_set(error, -EPROTO, "more slots of a pool have memory of their own than there were");
+        err = error_set(error, -EPROTO, "more slots of a pool have memory of their own than was announced");
     if (!err)
         err = gpu_import(pool->gpu, memory_fd, bytes, true, &memory, error);
     if (err)

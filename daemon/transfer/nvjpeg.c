@@ -8,7 +8,7 @@
 static void *open_named(const char *path, struct error *error) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL); // never closed
     if (!library)
-        error_set(error, -ENOTSUP, "%s names no nvJPEG: %s", NVJPEG_VARIABLE, dlerror());
+        error_set(error, -ENOTSUP, "%s is not the path of nvJPEG: %s", NVJPEG_VARIABLE, dlerror());
     return library;
 }
 

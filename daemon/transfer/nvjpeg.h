@@ -43,7 +43,7 @@ struct nvjpeg {
                            void *stream);
 };
 
-// In the environment of the daemon: the path of the library.
+// A variable in the daemon's environment: the path of the library.
 #define NVJPEG_VARIABLE "FEEDD_NVJPEG"
 
 // -ENOTSUP and a sentence that says what to install or to set: there is none on this machine.

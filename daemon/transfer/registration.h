@@ -2,7 +2,7 @@
 // cross from one registration into another, and pinning everything in one call would hold locks of the driver for so
 // long that other processes stall.
 //
-// Of a ring with ragged fields, what is allocated at first of each slot is a piece. The rest of a slot, its tail, is
+// In a ring with ragged fields, the part of each slot that is allocated at first is a piece. The rest, its tail, is
 // pinned when a batch needs it, in pieces that begin every GPU_REGISTER_MOST bytes.
 #ifndef FEEDD_DAEMON_TRANSFER_REGISTRATION_H
 #define FEEDD_DAEMON_TRANSFER_REGISTRATION_H

@@ -1,5 +1,5 @@
-"""Slots of a pool that grow: nothing is as large as the largest batch before a batch needs it, and every batch arrives
-whole, whoever dies, comes later or still reads what a slot had before. If there is no memory, a batch waits for a slot
+"""Slots of a pool that grow: none is as large as the largest batch before a batch needs that, and every batch arrives whole,
+whatever dies, comes later or still reads what a slot had before. If there is no memory, a batch waits for a slot
 that is large enough, or the consumers on that GPU are told."""
 
 import contextlib
@@ -159,7 +159,7 @@ def test_streams_still_read_what_slots_had():
             assert reader.finish()["batches"] == 3 * COUNT // BATCH
 
 
-# ---- Who dies ----------------------------------------------------------------------------------------------
+# ---- Processes that die ------------------------------------------------------------------------------------
 
 
 def test_transfer_process_is_killed_after_slots_have_grown():

@@ -166,7 +166,7 @@ def test_without_an_engine_loaders_decode():
     environment, why = {devices.FAULTS: "no_engine"}, "this simulated GPU has no engine"
     if harness.on_real_gpu():
         environment = {"FEEDD_NVJPEG": "/nonexistent/libnvjpeg.so.13"}
-        why = "FEEDD_NVJPEG names no nvJPEG: /nonexistent/libnvjpeg.so.13"
+        why = "FEEDD_NVJPEG is not the path of nvJPEG: /nonexistent/libnvjpeg.so.13"
     encoded = pictures.some(20, seed=6, least=64)
     with serve(encoded, environment=environment, device_linger=30) as feedd:
         check_training(feedd, encoded)

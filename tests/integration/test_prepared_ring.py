@@ -1,4 +1,4 @@
-"""Memory for the ring of the next feed, which loaders that wait have mapped: who gets it, and that nobody else keeps it."""
+"""Memory for the ring of the next feed, which loaders that wait have mapped: one feed gets it, and no other keeps it."""
 
 import os
 import re

@@ -122,11 +122,11 @@ def test_a_single_choice_is_an_argument(ask, loader, said):
         ("DataLoader(ConcatDataset([whole, whole]), 8, sampler=by_weight)", "has no parts and no weights"),
         ("DataLoader(ConcatDataset([whole, Subset(whole, idx)]), 8)", "Subset(whole, idx) is a part of a dataset"),
         ("DataLoader(ConcatDataset([train, whole]), 8)", "train is a part of a dataset"),
-        ("DataLoader(load_dataset('imdb').select(idx), 8, sampler=by_weight)", "select() gives other numbers"),
-        ("DataLoader(Subset(load_dataset('imdb').select(idx), idx), 8)", "select() gives other numbers"),
+        ("DataLoader(load_dataset('imdb').select(idx), 8, sampler=by_weight)", "select() renumbers the samples"),
+        ("DataLoader(Subset(load_dataset('imdb').select(idx), idx), 8)", "select() renumbers the samples"),
         ("DataLoader(load_dataset('imdb').select(idx).select(idx), 8)", "select() after another one"),
         ("DataLoader(load_dataset('imdb').shuffle(3).select(idx), 8)", "or after shuffle()"),
-        ("DataLoader(load_dataset('imdb').shuffle(3), 8, sampler=by_weight)", "shuffle() gives other numbers"),
+        ("DataLoader(load_dataset('imdb').shuffle(3), 8, sampler=by_weight)", "shuffle() renumbers the samples"),
     ],
 )
 def test_choices_that_cannot_be_carried_over(ask, loader, said):

@@ -171,7 +171,7 @@ static bool transfer_fails(const struct client *client, int err) {
     if (says(client, "a lie"))
         return plan.lies && (err == -ENOMEM || err == -EIO);
     if (says(client, "damaged the ring of the pool") || says(client, "without sending its descriptor") ||
-        says(client, "which was not asked of it") || says(client, "other memory than it was to"))
+        says(client, "that was not to grow") || says(client, "the wrong amount of memory"))
         return plan.lies;
     if (err == -ENOMEM && says(client, "more memory than most"))
         return plan.no_growth;

@@ -225,7 +225,7 @@ static void a_slot_that_is_used_gets_no_memory(void **state) {
 
 static void memory_that_cannot_be_is_refused(void **state) {
     (void)state;
-    assert_refused(place(SLOTS, OWN, memory_of(OWN, 1)), "there is not");
+    assert_refused(place(SLOTS, OWN, memory_of(OWN, 1)), "does not exist");
     assert_refused(place(0, at.daemon.header->slot_allocated_bytes, memory_of(OWN, 1)), "cannot have it");
     assert_int_equal(place(0, 2 * OWN, memory_of(OWN, 1)), -EIO); // less than it says
     assert_int_equal(place(0, OWN, -1), -EIO);
@@ -240,7 +240,7 @@ static void without_ragged_fields_nothing_grows(void **state) {
     assert_refused(place(0, OWN, memory_of(OWN, 1)), "cannot have it");
     struct gpu *gpu = at.attachment.pool.gpu;
     at.attachment.pool.gpu = NULL; // in host memory
-    assert_refused(place(0, OWN, memory_of(OWN, 1)), "there is not");
+    assert_refused(place(0, OWN, memory_of(OWN, 1)), "does not exist");
     at.attachment.pool.gpu = gpu;
 }
 

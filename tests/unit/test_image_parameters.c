@@ -217,9 +217,9 @@ static void crops_are_uniform(void **state) {
     assert_true(distance_from_uniform(tops, DRAWS) < 1.95);
 }
 
-// As torchvision's RandomErasing draws them: uniform are the share of the area, the logarithm of height / width, and
-// the place among those where the rectangle fits. In an image so large that every try fits, which takes a smaller share
-// than by default; the second range of ratios tells height from width.
+// As torchvision's RandomErasing draws them: the share of the area, the logarithm of height / width, and the place
+// among those where the rectangle fits are uniform. In an image so large that every try fits, which takes a smaller
+// share than by default; the second range of ratios tells height from width.
 static void erasures_are_uniform(void **state) {
     (void)state;
     static const float settings[][4] = {{0.02f, 0.3f, 0.3f, 3.3f}, {0.1f, 0.3f, 0.5f, 3}};

@@ -113,7 +113,7 @@ static void a_path_that_names_no_library_is_named(void **state) {
     struct nvjpeg nvjpeg;
     struct error error = {0};
     assert_int_equal(load("/nonexistent/libnvjpeg.so.13", &nvjpeg, &error), -ENOTSUP);
-    says(&error, "FEEDD_NVJPEG names no nvJPEG: /nonexistent/libnvjpeg.so.13: ");
+    says(&error, "FEEDD_NVJPEG is not the path of nvJPEG: /nonexistent/libnvjpeg.so.13: ");
     assert_int_equal(load("/proc/self/maps", &nvjpeg, &error), -ENOTSUP);
     says(&error, "/proc/self/maps");
 }

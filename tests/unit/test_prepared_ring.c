@@ -1,4 +1,4 @@
-// Memory for the ring of the next feed: when there is some, who gets it, and before whom it makes way.
+// Memory for the ring of the next feed: when there is some, which feed gets it, and when it makes way.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

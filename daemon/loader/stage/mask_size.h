@@ -1,4 +1,4 @@
-// Whether a mask has the size of the image whose steps it takes: otherwise it would be cut somewhere else than that.
+// Whether a mask has the size of the image whose steps it takes: otherwise it would be cut elsewhere than the image.
 #ifndef FEEDD_DAEMON_LOADER_STAGE_MASK_SIZE_H
 #define FEEDD_DAEMON_LOADER_STAGE_MASK_SIZE_H
 

@@ -17,7 +17,7 @@ int attach_images_choose(struct supervisor *supervisor, struct attach_request *r
 // log says why loaders decode.
 void attach_images_keep(struct served_feed *feed, const struct attach_request *request);
 
-// Who decodes for consumers there if nothing else stands in the way: as in images_by, or "loaders" if no dataset has
+// What decodes for consumers there unless something else prevents it: as in images_by, or "loaders" if no dataset has
 // asked for an engine.
 const char *attach_images_device(const struct device *device);
 

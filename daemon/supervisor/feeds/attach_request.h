@@ -10,7 +10,7 @@
 #include "order/mix_run.h"
 #include "proto/limits.h"
 
-// Who decodes images of `decode gpu`: "" there are none, IMAGES_BY_ENGINE, or a sentence that says why loaders do.
+// What decodes images of `decode gpu`: "" there are none, IMAGES_BY_ENGINE, or a sentence that says why loaders do.
 #define IMAGES_BY_TEXT   256
 #define IMAGES_BY_ENGINE "engine"
 

@@ -11,7 +11,7 @@
 
 // What a GPU allocates at least.
 #define STEP_BYTES (2 * MIB)
-// By how much a transfer process may have rounded up what it was asked for.
+// How far a transfer process may round up what it was asked for.
 #define ROUNDED_MOST (64 * MIB)
 #define CRASHES_MOST 5u
 // After a lack of memory.
@@ -20,7 +20,7 @@
 enum growth_state {
     GROWTH_NONE,
     GROWTH_ASKED,  // of the transfer process, one slot at a time
-    GROWTH_FAILED, // which is to be acted on
+    GROWTH_FAILED, // to be acted on
 };
 
 static const struct state growth_states[] = {
@@ -44,10 +44,10 @@ struct pool_growth {
     uint32_t slot;
     uint64_t wanted; // by the batch
     uint64_t bytes;  // asked for, and counted in the pool's promised_bytes
-    bool modest;     // ask for no more than the batch needs, since more was not to be had
+    bool modest;     // ask for no more than the batch needs, since more was not available
     struct error error;
-    uint64_t lacking_since_ns; // since when a batch has waited for memory that there is not; 0: none does
-    uint64_t tried_ns;         // when it last failed for that reason
+    uint64_t lacking_since_ns; // since when a batch has waited for memory; 0: none does
+    uint64_t tried_ns;         // when growth last failed for lack of it
     uint32_t crashes;          // transfer processes, in a row, that died while a slot grew
     uint32_t slots;
     struct place places[];
@@ -57,7 +57,7 @@ static void set_state(struct pool_growth *growth, enum growth_state state) {
     growth->state = (enum growth_state)state_next(&growth_table, growth->state, state);
 }
 
-// ---- What the supervisor's memory of it is -----------------------------------------------------------------
+// ---- What clients have been told ---------------------------------------------------------------------------
 
 // Clients unmap what a slot had before when they are told what it has now.
 static void forget_older(struct pool *pool, uint32_t slot) {
@@ -126,7 +126,7 @@ static void fail(struct pool *pool) {
     served_feed_mark(pool->feed);
 }
 
-// It is about to be dispatched, and no free slot is large enough.
+// The batch is about to be dispatched, and no free slot is large enough.
 static void start(struct pool *pool, uint32_t slot, uint64_t wanted) {
     struct pool_growth *growth = pool->growth;
     uint64_t usual = min_u64(2 * growth->places[slot].bytes, pool->ring.header->slot_bytes);
@@ -158,8 +158,7 @@ void pool_growth_answered(struct pool *pool, const struct transfer_report *repor
     if (pool->state != POOL_OPEN)
         return; // it has been closed in the meantime
     if (!growth || growth->state != GROWTH_ASKED || report->slot != growth->slot) {
-        pool_condemn(pool, -EPROTO,
-                     "a transfer process says of a slot that it has grown, which was not asked of it");
+        pool_condemn(pool, -EPROTO, "a transfer process reported growth of a slot that was not to grow");
         return;
     }
     if (report->kind == TRANSFER_PLACE_REFUSED) {
@@ -173,7 +172,7 @@ void pool_growth_answered(struct pool *pool, const struct transfer_report *repor
     }
     if (*fd < 0 || report->memory_bytes < growth->bytes ||
         report->memory_bytes > growth->bytes + ROUNDED_MOST) {
-        pool_condemn(pool, -EPROTO, "a transfer process gave a slot other memory than it was to");
+        pool_condemn(pool, -EPROTO, "a transfer process gave a slot the wrong amount of memory");
         return;
     }
     take(pool, report->memory_bytes, fd);
@@ -233,12 +232,12 @@ void pool_growth_act(struct pool *pool) {
 
 // ---- Choosing a slot ---------------------------------------------------------------------------------------
 
-// Of the free slots that are large enough one of the smallest, so that large ones are left for large batches.
+// Takes one of the smallest free slots that are large enough, so that large ones are left for large batches.
 static bool find_slot(const struct pool_growth *growth, struct delivery *delivery, uint64_t bytes) {
     uint32_t *free = delivery->free_slots, last = delivery->free_count - 1, best = UINT32_MAX;
     for (uint32_t i = delivery->free_count; i-- > 0;) {
         uint64_t has = growth->places[free[i]].bytes;
-        // A copy into what it has now would meet the transfer process as that is unmapped.
+        // The transfer process may be unmapping what this slot has now.
         if (growth->state == GROWTH_ASKED && growth->slot == free[i])
             continue;
         if (has >= bytes && (best == UINT32_MAX || has < growth->places[free[best]].bytes))
@@ -252,7 +251,7 @@ static bool find_slot(const struct pool_growth *growth, struct delivery *deliver
     return true;
 }
 
-// Of the free slots the largest, since what it has is freed.
+// The largest free slot, since what it has is freed.
 static uint32_t slot_to_grow(const struct pool_growth *growth, const struct delivery *delivery) {
     uint32_t best = window_next_slot(delivery);
     for (uint32_t i = delivery->free_count; i-- > 0;)

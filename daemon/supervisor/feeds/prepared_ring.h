@@ -1,6 +1,6 @@
 // Memory for the ring of the next feed: its first MiBs, allocated in advance, so that the first batches need not wait
-// for that. Loaders that wait for the feed have mapped it. Until then it is nobody's: no client has seen it, and no
-// byte has been written to it. It exists where loaders are prepared, and makes way before any feed does.
+// for that. Loaders that wait for the feed have mapped it. Until then it has no owner: no client has seen it, and
+// nothing has been written to it. It exists where loaders are prepared, and makes way before any feed does.
 #ifndef FEEDD_DAEMON_SUPERVISOR_FEEDS_PREPARED_RING_H
 #define FEEDD_DAEMON_SUPERVISOR_FEEDS_PREPARED_RING_H
 
@@ -19,10 +19,10 @@ uint64_t prepared_ring_bytes(const struct supervisor *supervisor);
 // Has a loader that waits for a feed map it, unless it has been told to already.
 void prepared_ring_offer(const struct supervisor *supervisor, struct loader_process *loader);
 
-// The memory is wanted for something else. False: there is none to be had.
+// The memory is wanted for something else. False: there is none to give up.
 bool prepared_ring_give_up(struct supervisor *supervisor);
 
-// The tick: makes one in a thread if there is none, and gives up one that is not wanted any more.
+// The tick: makes one in a thread if there is none, and gives up one that is no longer wanted.
 void prepared_ring_tick(struct supervisor *supervisor, uint64_t now);
 
 // Without the thread, which has ended, or ends with the process.

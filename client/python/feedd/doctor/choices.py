@@ -80,10 +80,10 @@ class Choices:
             return
         by_number = sampler or self.script.called(chain.calls[-1]) == _SUBSET
         if self.plan.says("indices"):
-            self.plan.refuse(chain.base.lineno, "select() gives other numbers to the samples, from which more are chosen: work"
+            self.plan.refuse(chain.base.lineno, "select() renumbers the samples, from which more are chosen: work"
                                                 " out their numbers in the dataset, and give indices=")
         elif self.plan.says("shuffle") and by_number:
-            self.plan.refuse(chain.base.lineno, "shuffle() gives other numbers to the samples, by which some are chosen: use"
+            self.plan.refuse(chain.base.lineno, "shuffle() renumbers the samples, and some are chosen by number: use"
                                                 " split= and split_seed= for a random part")
 
     def keep(self, chain: Chain, why: str, sampler: str = "") -> None:

@@ -139,7 +139,7 @@ class Datasets:
                                     " sum: an epoch then has each once")
 
     def member(self, node: ast.expr) -> None:
-        """What is said of its samples alone cannot be an argument of the loader."""
+        """A choice of the samples of one dataset in a mix cannot be an argument of the loader."""
         chain, said = chain_of(self.script, node), len(self.plan.arguments)
         self.describe(chain.base)
         if chain.calls or len(self.plan.arguments) > said:
