@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/scope.h"
@@ -61,11 +62,14 @@ static void let_go(struct closer *closer) {
     free(closer);
 }
 
-// From its start on: the names of its batches go before their bytes. What is cut off, instead, would end a process that
-// still looks at it by a signal. A failure cannot be reported, since the log belongs to the loop's thread; then the
-// memory comes back with its last descriptor.
+// From its start on: the names of its batches go before their bytes. All of the object, which is larger than what is
+// charged if only a part of each slot is allocated. What is cut off, instead, would end a process that still looks at
+// it by a signal. A failure cannot be reported, since the log belongs to the loop's thread; then the memory comes back
+// with its last descriptor.
 static void give_back(const struct entry *entry) {
-    fallocate(entry->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)entry->bytes);
+    struct stat status;
+    if (fstat(entry->fd, &status) == 0)
+        fallocate(entry->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, status.st_size);
 }
 
 static void *run(void *argument) {

@@ -40,8 +40,9 @@ void closer_leave(struct closer *closer);
 // Takes over descriptors that came from that user, and sets *count to 0.
 void closer_take(struct closer *closer, uid_t user, int *fds, uint32_t *count);
 
-// The same for descriptors of a shared-memory object of that many bytes, charged to that user. The memory is freed
-// through the first one before it is closed, even if other processes have the object mapped or open: they read zeros.
+// The same for descriptors of a shared-memory object, of which that many bytes are charged to that user. All of its
+// memory is freed through the first one before it is closed, even if other processes have the object mapped or open:
+// they read zeros.
 void closer_take_memory(struct closer *closer, uid_t user, int *fds, uint32_t *count, uint64_t bytes);
 
 // How many bytes on account of that user, or CLOSER_ANYBODY, are still to be given back. NULL: none.

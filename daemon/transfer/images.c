@@ -86,8 +86,9 @@ static void unpin(struct gpu *gpu, const struct pinned *pinned) {
 
 static int check_fields(struct images *images, struct error *error) {
     const struct ring_header *source = images->source->header, *pool = images->pool->header;
+    // With ragged fields, a slot of a pool has less than slot_bytes, and a loader can write what the source says.
     bool same = source->field_count == pool->field_count && source->batch_size == pool->batch_size &&
-                !source->ragged_count;
+                !source->ragged_count && !pool->ragged_count;
     for (uint32_t i = 0; same && i < pool->field_count; i++) {
         if (!has_images(images->source, images->pool, i))
             continue;

@@ -10,6 +10,8 @@ import time
 import consumer
 import data
 import harness
+import test_ragged
+import test_tar
 import users
 
 RING = 12 << 20
@@ -50,6 +52,24 @@ def test_rings_of_closed_feeds_do_not_stay_with_clients_that_keep_them():
         assert RING <= highest <= LIMIT, f"{highest >> 20} MiB were kept at a time"
         assert left == 0, f"{left >> 20} MiB are still kept"
         assert read == 0  # zeros, and no signal
+
+
+@harness.host_memory
+def test_nor_do_those_with_ragged_fields():
+    """Such a ring is larger than the memory that it has, which lies apart."""
+    with harness.Instance(loaders=1, linger=0) as feedd:
+        samples = test_tar.some(200)
+        samples[77][1]["jpg"] = bytes(4 << 20)  # no slot has room for it before it comes
+        test_ragged.add(feedd, [samples])
+        feedd.start()
+        with feedd.client() as session:
+            session.attach("wds", 8)
+            session.expect("grant", 20)
+            fd = os.dup(session.fds[0])
+            harness.eventually(lambda: allocated(fd) >= feedd.status()["ring_bytes"], 10, "memory for all slots")
+            assert os.fstat(fd).st_size > 4 * feedd.status()["ring_bytes"] > 0
+        harness.eventually(lambda: allocated(fd) == 0, 10, "all of it is given back")
+        os.close(fd)
 
 
 def dropped_with_batches(path, session):

@@ -213,6 +213,27 @@ static void memory_is_given_back_although_others_keep_it(void **state) {
     close(kept);
 }
 
+// A ring with ragged fields is larger than what is allocated of it, and charged.
+static void memory_of_sparse_objects_is_given_back_to_their_ends(void **state) {
+    const uint64_t most = 64ull << 20, part = 1 << 20;
+    int fds[] = {memfd_create("ring", MFD_CLOEXEC)}, kept = dup(fds[0]);
+    uint32_t one = 1;
+    uint64_t since = monotonic_ns();
+    struct stat status;
+    (void)state;
+    assert_int_equal(ftruncate(kept, (off_t)most), 0);
+    assert_int_equal(posix_fallocate(kept, 0, (off_t)part), 0);
+    assert_int_equal(posix_fallocate(kept, (off_t)(most - part), (off_t)part), 0);
+    closer_take_memory(closer, 7, fds, &one, 2 * part);
+    assert_int_equal(closer_bytes(closer, 7), 2 * part);
+    while (closer_bytes(closer, 7) && monotonic_ns() - since < WAIT_MOST)
+        usleep(10000);
+    assert_int_equal(fstat(kept, &status), 0);
+    assert_int_equal(status.st_blocks, 0);
+    assert_int_equal(status.st_size, most);
+    close(kept);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -223,6 +244,7 @@ int main(void) {
         TEST(a_session_that_has_no_socket),
         TEST(memory_counts_until_its_last_descriptor_is_closed),
         TEST(memory_is_given_back_although_others_keep_it),
+        TEST(memory_of_sparse_objects_is_given_back_to_their_ends),
         TEST(what_is_sent_last_still_arrives),
         TEST(leaving_does_not_wait),
         TEST(it_says_when_it_is_full),

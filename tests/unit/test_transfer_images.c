@@ -139,11 +139,31 @@ static void a_feed_that_tolerates_nothing_is_told(void **state) {
     }
 }
 
+// A loader that has been taken over can write to the header of its ring that fields are images. A pool with ragged fields
+// has less memory than its slots have bytes: nothing may be put where images of its slots would lie.
+static void ragged_fields_are_never_images(void **state) {
+    struct ring_header ragged = ring_of_jpegs;
+    struct images *images = NULL;
+    struct error error = {0};
+    (void)state;
+    ragged.fields[0].sample_bytes = SAMPLE - 64;
+    ragged.ragged_count = 1;
+    const struct ring source = {.header = &ring_of_jpegs, .data = at.slot}, target = {.header = &ragged};
+    assert_int_equal(gpu_open(&at.gpu, "HOST-0", &error), 0);
+    assert_true(images_wanted(&source, &target));
+    assert_int_equal(images_open(&images, at.gpu, NULL, &source, &target, 0, true, &error), -EPROTO);
+    assert_null(images);
+    assert_int_equal(images_open(&images, at.gpu, NULL, &target, &source, 0, true, &error), -EPROTO);
+    assert_null(images);
+    gpu_close(at.gpu);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_nobody_can_decode_is_black),
         cmocka_unit_test(memory_is_not_used_again_too_early),
         cmocka_unit_test(a_feed_that_tolerates_nothing_is_told),
+        cmocka_unit_test(ragged_fields_are_never_images),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
