@@ -6,7 +6,8 @@
 #include "base/error.h"
 #include "shm/layout.h"
 
-#define TRACE_EVENTS 2048u // that a ring has; a reader that comes later than that loses some
+// That a ring has: at 50,000 events per second, a reader may come 160 ms late, as on processors that others keep busy.
+#define TRACE_EVENTS 8192u
 // A ring for each record of the statistics: loaders, then GPUs; and the supervisor's.
 #define TRACE_GPU(record) (STATS_MAX_LOADERS + (record))
 #define TRACE_SUPERVISOR  (STATS_MAX_LOADERS + STATS_MAX_GPUS)

@@ -132,6 +132,17 @@ static void too_many_are_counted(void **state) {
         assert_int_equal(got[i].begin_ns, written - count + i);
 }
 
+// 50,000 per second, of all consumers together, and a reader that has to wait for a processor.
+static void a_reader_may_be_late(void **state) {
+    (void)state;
+    assert_int_equal(trace_turn_on(fd, on, 3), 0);
+    assert_int_equal(read_all(), 0);
+    for (uint32_t i = 0; i < 50000 * 15 / 100; i++)
+        trace_write(&writer, TRACE_LEASE, i, i, 0);
+    assert_int_equal(read_all(), 50000 * 15 / 100);
+    assert_int_equal(reader.lost, 0);
+}
+
 // Whoever has a ring can write anything there.
 static void lies(void **state) {
     (void)state;
@@ -299,6 +310,7 @@ int main(void) {
         CHECK(what_is_written_is_read_once),
         CHECK(begins_with_what_is_new),
         CHECK(too_many_are_counted),
+        CHECK(a_reader_may_be_late),
         CHECK(lies),
         CHECK(no_event_is_torn),
         CHECK(other_files_are_refused),
