@@ -49,11 +49,10 @@ PYTHON_ON_GPU = ["test_iterate", "test_jax", "test_lifetime", "test_state", "tes
 # The integration tests whose files PyArrow or Pillow writes, which make python installs.
 WITH_PACKAGE = {
     "test_compressed": "pyarrow", "test_condemned": "images", "test_gpu_image_faults": "images", "test_gpu_images": "images",
-    "test_gpu_image_formats": "images", "test_gpu_image_reasons": "images",
-    "test_image_cache": "images",
+    "test_gpu_image_formats": "images", "test_gpu_image_reasons": "images", "test_image_cache": "images",
     "test_image_cache_disk": "images", "test_image_jpeg": "pillow", "test_image_png": "pillow", "test_image_resize": "pillow",
     "test_image_webp": "pillow", "test_images": "images", "test_images_broken": "images", "test_images_documents": "images",
-    "test_incomplete_rows": "pyarrow",
+    "test_incomplete_rows": "pyarrow", "test_masks": "images",
     "test_metrics": "prometheus", "test_packed_lists": "pyarrow", "test_parquet": "pyarrow", "test_pyarrow": "pyarrow",
     "test_verify_blocks": "pyarrow",
 }  # fmt: skip
