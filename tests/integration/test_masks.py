@@ -7,6 +7,7 @@ import harness
 import numpy as np
 import pictures
 import pyarrow as pa
+import pyarrow.parquet
 import test_errors
 
 SIDE = 40

@@ -139,8 +139,8 @@ static void a_feed_that_tolerates_nothing_is_told(void **state) {
     }
 }
 
-// A loader that has been taken over can write to the header of its ring that fields are images. A pool with ragged fields
-// has less memory than its slots have bytes: nothing may be put where images of its slots would lie.
+// A loader that has been taken over can write to the header of its ring that fields are images. A pool with ragged
+// fields has less memory than its slots have bytes: nothing may be put where images of its slots would lie.
 static void ragged_fields_are_never_images(void **state) {
     struct ring_header ragged = ring_of_jpegs;
     struct images *images = NULL;
