@@ -120,7 +120,7 @@ static void deny_all(scmp_filter_ctx filter, const char *path) {
         error(EXIT_FAILURE, 0, "%s names no system call", path);
 }
 
-static void restrict_calls(const char *path) {
+static scmp_filter_ctx make_filter(const char *path) {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
     check(filter, "a filter");
     deny_all(filter, path);
@@ -142,17 +142,17 @@ static void restrict_calls(const char *path) {
     for (int policy = SCHED_FIFO; policy <= SCHED_RR; policy++)
         seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(sched_setscheduler), 1,
                          SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)policy));
-    check(seccomp_load(filter) == 0, "the filter");
-    seccomp_release(filter);
+    return filter;
 }
 
 int main(int count, char **arguments) {
     if (count < 5)
         error(EXIT_FAILURE, 0, "wanted CALLS USER FOLDER COMMAND...");
+    scmp_filter_ctx filter = make_filter(arguments[1]); // USER may not be allowed to read CALLS
     check(unshare(CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWUTS) == 0, "namespaces");
     restrict_files(arguments[3]);
     become((uid_t)strtoul(arguments[2], NULL, 10));
-    restrict_calls(arguments[1]);
+    check(seccomp_load(filter) == 0, "the filter");
     execv(arguments[4], arguments + 4);
     error(EXIT_FAILURE, errno, "%s", arguments[4]);
 }
