@@ -7,7 +7,8 @@
 
 #define KEYS    "format = tar\npath = s*.tar\nfield.x = bytes\npad.x = 9\nfield.n = length @ x\n"
 #define BLOCK   512u
-#define SAMPLES 3u // in each of two archives
+#define SAMPLES 3u                          // in each of two archives
+#define ARCHIVE ((SAMPLES * 2 + 2) * BLOCK) // with the two blocks that end it
 #define HEAD    88u
 #define BEGIN                                                                                                \
     (HEAD + 2 * sizeof(uint64_t)) // of the index in the file, after how many samples each archive has
@@ -18,7 +19,7 @@ static size_t kept_bytes;
 
 // Members "0.x" and so on, of one byte each.
 static void write_archive(const char *name) {
-    uint8_t archive[SAMPLES * 2 * BLOCK] = {0};
+    uint8_t archive[ARCHIVE] = {0};
     for (uint32_t i = 0; i < SAMPLES; i++) {
         uint8_t *header = archive + (size_t)i * 2 * BLOCK;
         uint32_t sum = 8 * ' ';
@@ -104,7 +105,7 @@ static void hashes_are_made_right_here(void **state) {
 
 static void extents_beyond_the_files_are_not_used(void **state) {
     (void)state;
-    const uint64_t size = SAMPLES * 2 * BLOCK;
+    const uint64_t size = ARCHIVE;
     const uint64_t offsets[] = {size, size + 1, UINT64_MAX, UINT64_C(1) << 63};
     for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
         change(EXTENT, offsets[i], 8);
