@@ -172,10 +172,12 @@ def test_views_share_the_memory_of_an_index():
             feedd.add_view(f"part{part}", "wds", samples=f"{25 * part}%..{25 * part + 25}%", split_seed=1)
         feedd.add_view("cut", "wds", pad_jpg=20)  # has own sizes, of the same extents
         feedd.start()
+        feedd.indexed()
         (shared,) = indices(feedd)
         test_tar.check(feedd, feedd.content, shuffle=True)
         feedd.ctl("reload")
-        assert list(indices(feedd)) == [shared], "the datasets after the reload share what those before it had"
+        # Those after the reload share what those before it had.
+        harness.eventually(lambda: list(indices(feedd)) == [shared], what="one index")
         samples = test_tar.some(30, 70)
         test_tar.write(feedd.directory / "wds-1.tar", samples, tarfile.PAX_FORMAT)
         feedd.ctl("reload")
