@@ -214,6 +214,8 @@ int builder_index_marked(struct builder *builder, const struct index_rows *parts
 
 int builder_index_map(struct builder *builder) {
     struct dataset *dataset = builder->dataset;
+    if (!dataset->index && dataset->base)
+        dataset->index = dataset->base->index;
     if (dataset->index)
         return 0;
     // Private: kernels before 6.7 refuse a shared mapping of memory that is sealed against writing.
@@ -226,7 +228,7 @@ int builder_index_map(struct builder *builder) {
 
 void builder_index_unmap(struct builder *builder) {
     struct dataset *dataset = builder->dataset;
-    if (dataset->index)
+    if (dataset->index && !(dataset->base && dataset->index == dataset->base->index))
         munmap((void *)dataset->index, dataset->layout->index_bytes);
     dataset->index = NULL;
 }
