@@ -56,7 +56,7 @@ struct dataset_stream {
 };
 
 // Where the bytes of one field of one sample lie. In a folder, they are a whole file, `file` is the folder that it lies
-// beneath, and `offset` is where its path begins in the index's text; it ends with 0. In a column of blocks, `file` is
+// beneath, and `offset` says where its path is in the index's text (base/path_text.h). In a column of blocks, `file` is
 // the number of a block, and `offset` where the bytes begin in what it becomes.
 struct index_extent {
     uint64_t offset;
