@@ -3,6 +3,7 @@ the same files."""
 
 import json
 import os
+import random
 import re
 import resource
 import subprocess
@@ -162,4 +163,27 @@ def folder_of_files(bench):
                       seconds <= 0.05, **rounds(files, opened, opened_limits))
 
 
-FIGURES = {"host.folder_index": folder_of_files, "host.index": archives}
+def write_named(folder, classes, files):
+    """Empty files with names as in ImageNet's training set: some numbers of each class are missing."""
+    dice = random.Random(1)
+    for number in range(classes):
+        name = f"n{1440764 + 97 * number:08d}"
+        os.makedirs(os.path.join(folder, name))
+        for image in sorted(dice.sample(range(1, 12 * files // classes), files // classes)):
+            with open(os.path.join(folder, name, f"{name}_{image}.JPEG"), "wb"):
+                pass
+    time.sleep(0.1)  # feedd keeps no index of a folder that has only just been changed
+
+
+def folder_size(bench):
+    """What the index of a folder takes per sample, paths included."""
+    classes, files = 100, 100000
+    with tempfile.TemporaryDirectory(dir=bench.folder) as folder, tempfile.TemporaryDirectory(dir=bench.folder) as kept:
+        write_named(folder, classes, files)
+        data = Indexed(bench, files, kept, {"format": "folder", "path": folder, "field.image": "bytes @ file"})
+        data.make()
+        value = os.path.getsize(data.file()) / files
+    bench.records.add("host.folder_size", value, "B", {"files": files, "of": "sample", "fields": 1}, None, "24 B", value <= 24)
+
+
+FIGURES = {"host.folder_index": folder_of_files, "host.folder_size": folder_size, "host.index": archives}

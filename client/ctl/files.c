@@ -299,7 +299,7 @@ static int read_indexed(struct files *files, const struct files_column *column, 
         return read_window(files, column, sample, bytes, count, error);
     if (column->kind == FEEDD__COLUMN__KIND__BLOCKS)
         return read_in_block(files, column, sample, bytes, count, path, offset, error);
-    if (column->kind != FEEDD__COLUMN__KIND__EXTENTS && column->kind != FEEDD__COLUMN__KIND__PATHS) {
+    if (column->kind != FEEDD__COLUMN__KIND__EXTENTS && column->kind != FEEDD__COLUMN__KIND__NAMES) {
         const struct file_part *part = find_part(&files->whole, sample);
         *path = "feedd's index";
         *offset =
@@ -311,11 +311,12 @@ static int read_indexed(struct files *files, const struct files_column *column, 
     if (extent.file >= files->path_count)
         return error_set(error, -EPROTO, "the index that feedd sends names a file that does not exist");
     repeat((uint8_t *)bytes + stored, column->pad, count - stored);
-    if (column->kind == FEEDD__COLUMN__KIND__PATHS) {
+    if (column->kind == FEEDD__COLUMN__KIND__NAMES) {
         *path = files->opened;
         *offset = 0;
-        const char *name = files_index_path(&files->index, column, sample);
-        return read_beneath(files, extent.file, name, bytes, stored, error);
+        char name[PATH_MAX];
+        return read_beneath(files, extent.file, files_index_path(&files->index, column, sample, name), bytes,
+                            stored, error);
     }
     *path = files->paths[extent.file];
     *offset = extent.offset;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/path_text.h"
 #include "base/repeat.h"
 #include "base/sizes.h"
 #include "block/block.h"
@@ -33,7 +34,7 @@ int files_index_take(struct files_index *index, uint32_t field_count, const Feed
     for (size_t i = 0; i < page->n_columns; i++) {
         const Feedd__Column *row = page->columns[i];
         if (row->field >= field_count || row->kind < FEEDD__COLUMN__KIND__EXTENTS ||
-            row->kind > FEEDD__COLUMN__KIND__WINDOWS)
+            row->kind > FEEDD__COLUMN__KIND__NAMES)
             return error_set(error, -EPROTO, "feedd describes an index that this version does not know");
         index->known = true;
         index->columns[row->field] = (struct files_column){.known = true,
@@ -146,7 +147,7 @@ int files_index_check(const struct files_index *index, uint32_t field, const str
     const bool blocks = column->kind == FEEDD__COLUMN__KIND__BLOCKS;
     const bool extents = column->kind == FEEDD__COLUMN__KIND__EXTENTS ||
                          column->kind == FEEDD__COLUMN__KIND__WITHIN ||
-                         column->kind == FEEDD__COLUMN__KIND__PATHS || blocks;
+                         column->kind == FEEDD__COLUMN__KIND__NAMES || blocks;
     if (column->ragged)
         right = right && extents;
     else
@@ -185,10 +186,11 @@ static const uint8_t *text_at(const struct files_index *index, const struct file
 }
 
 const char *files_index_path(const struct files_index *index, const struct files_column *column,
-                             uint64_t sample) {
-    uint64_t room = 0;
-    const uint8_t *path = text_at(index, column, files_index_extent(index, column, sample).offset, &room);
-    return path && memchr(path, '\0', room) ? (const char *)path : NULL;
+                             uint64_t sample, char path[PATH_MAX]) {
+    struct path_text text = {0};
+    text.text = text_at(index, column, 0, &text.bytes);
+    return text.text && path_text_get(&text, files_index_extent(index, column, sample).offset, path) ? path
+                                                                                                     : NULL;
 }
 
 int files_index_within(const struct files_index *index, const struct files_column *column, uint64_t sample,

@@ -3,6 +3,8 @@
 #ifndef FEEDD_CLIENT_CTL_FILES_INDEX_H
 #define FEEDD_CLIENT_CTL_FILES_INDEX_H
 
+#include <limits.h>
+
 #include "base/error.h"
 #include "client/feed.h"
 #include "client/lib/connection.h"
@@ -15,7 +17,7 @@ struct files_column {
     uint64_t offset;              // in the index, of the first sample's or file's entry
     uint64_t bytes;               // of the field in one sample, unless it is ragged
     uint64_t pad;                 // a value, repeated until it has 8 bytes
-    uint64_t text;                // of kinds WITHIN and PATHS: what offsets in the index count from
+    uint64_t text;                // of kinds WITHIN and NAMES: what offsets in the index count from
     uint64_t blocks, block_count; // of kinds BLOCKS and WINDOWS: offset in the index of the blocks
     bool across;                  // of kinds POSITIONS and DOCUMENTS: windows extend across files
 };
@@ -46,7 +48,7 @@ int files_index_ask(struct files_index *index, struct connection *connection, co
 int files_index_check(const struct files_index *index, uint32_t field, const struct feed_array *array,
                       uint64_t samples, uint64_t files, struct error *error);
 
-// Of a column that has been checked, of kind EXTENTS, WITHIN, PATHS or BLOCKS. The file, or block, is any number.
+// Of a column that has been checked, of kind EXTENTS, WITHIN, NAMES or BLOCKS. The file, or block, is any number.
 struct files_extent files_index_extent(const struct files_index *index, const struct files_column *column,
                                        uint64_t sample);
 
@@ -54,9 +56,9 @@ struct files_extent files_index_extent(const struct files_index *index, const st
 int files_index_within(const struct files_index *index, const struct files_column *column, uint64_t sample,
                        void *bytes, size_t count, uint64_t *offset, struct error *error);
 
-// ... of kind PATHS: the path of a sample's file. NULL: the index has none there.
+// ... of kind NAMES: the path of a sample's file. NULL: the index has none there.
 const char *files_index_path(const struct files_index *index, const struct files_column *column,
-                             uint64_t sample);
+                             uint64_t sample, char path[PATH_MAX]);
 
 // ... of kind WINDOWS: where byte `at` of the sequence lies, and at most `most` bytes from there on. The
 // number of the file, or block, is not checked. -EPROTO: the index has that byte nowhere.

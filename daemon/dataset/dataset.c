@@ -16,22 +16,31 @@
 #include "shm/ring.h"
 
 struct dataset *dataset_ref(struct dataset *dataset) {
-    dataset->references++;
+    atomic_fetch_add_explicit(&dataset->references, 1, memory_order_relaxed);
     return dataset;
 }
 
-static void forget_borrowed(struct dataset *dataset) {
-    memset(dataset->transforms, 0, sizeof dataset->transforms);
-    memset(dataset->sizes, 0, sizeof dataset->sizes);
-    memset(dataset->size_tables, 0, sizeof dataset->size_tables);
-    dataset->index = NULL;
-    dataset->incomplete = NULL;
-    dataset->cache_path = NULL;
-    dataset->paths = NULL;
-    dataset->fds = NULL;
-    dataset->index_fd = -1;
+static void forget_borrowed(struct dataset *dataset, const struct dataset *base) {
+    for (uint32_t i = 0; i < RING_MAX_FIELDS; i++) {
+        if (dataset->transforms[i] == base->transforms[i])
+            dataset->transforms[i] = NULL;
+        if (dataset->sizes[i] == base->sizes[i])
+            dataset->sizes[i] = NULL;
+        if (dataset->size_tables[i] == base->size_tables[i])
+            dataset->size_tables[i] = NULL;
+    }
+    if (dataset->index == base->index)
+        dataset->index = NULL;
+    if (dataset->incomplete == base->incomplete)
+        dataset->incomplete = NULL;
+    if (dataset->cache_path == base->cache_path)
+        dataset->cache_path = NULL;
+    if (dataset->index_fd == base->index_fd)
+        dataset->index_fd = -1;
     if (dataset->layout)
         dataset->layout->file_count = 0;
+    dataset->paths = NULL;
+    dataset->fds = NULL;
 }
 
 // What a mix has of its sources is theirs.
@@ -42,11 +51,12 @@ static void unref_sources(const struct dataset *dataset) {
 }
 
 void dataset_unref(struct dataset *dataset) {
-    if (!dataset || --dataset->references > 0)
+    // Each decrement releases what its thread did with the dataset, and the last one acquires that.
+    if (!dataset || atomic_fetch_sub_explicit(&dataset->references, 1, memory_order_acq_rel) > 1)
         return;
     struct dataset *base = dataset->base;
     if (base)
-        forget_borrowed(dataset);
+        forget_borrowed(dataset, base);
     for (uint32_t i = 0; i < RING_MAX_FIELDS; i++) {
         free(dataset->transforms[i]);
         free(dataset->sizes[i]);
@@ -72,6 +82,7 @@ void dataset_unref(struct dataset *dataset) {
     free(dataset->cache_path);
     incomplete_list_free(dataset->incomplete);
     free(dataset->layout);
+    free(dataset->stored);
     free(dataset->of);
     free(dataset->name);
     free(dataset);

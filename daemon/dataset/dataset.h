@@ -13,6 +13,8 @@
 #ifndef FEEDD_DAEMON_DATASET_DATASET_H
 #define FEEDD_DAEMON_DATASET_DATASET_H
 
+#include <stdatomic.h>
+
 #include "base/scope.h"
 #include "block/block.h"
 #include "daemon/dataset/size_summary.h"
@@ -54,7 +56,7 @@ struct dataset_stream {
 };
 
 // Where the bytes of one field of one sample lie. In a folder, they are a whole file, `file` is the folder that it lies
-// beneath, and `offset` is where its path begins in the index's text; it ends with 0. In a column of blocks, `file` is
+// beneath, and `offset` says where its path is in the index's text (base/path_text.h). In a column of blocks, `file` is
 // the number of a block, and `offset` where the bytes begin in what it becomes.
 struct index_extent {
     uint64_t offset;
@@ -226,9 +228,19 @@ static inline const struct dataset_layout *dataset_part_layout(const struct data
     return (const struct dataset_layout *)(const void *)((const uint8_t *)parts + parts->part[i].layout);
 }
 
-// The supervisor's handle. Reference-counted: feeds in use keep theirs across a reload.
+// What a format has made of the files, before any transform: views of the dataset begin with it.
+struct dataset_stored {
+    struct ring_field fields[RING_MAX_FIELDS];
+    struct dataset_column columns[RING_MAX_FIELDS];
+    uint32_t padded; // bits: fields that have a pad, and would be ragged without it
+    uint64_t group_count;
+    uint64_t groups[]; // where they begin (builder_groups.h); none: where files or blocks do
+};
+
+// The supervisor's handle. Reference-counted: feeds in use keep theirs across a reload. Nothing else changes once it is
+// open, so other threads may read it and count references, too.
 struct dataset {
-    uint32_t references;
+    _Atomic uint32_t references;
     char *name;
     char *of; // the dataset that this is a view of; NULL: it is none
     const char *format;
@@ -251,9 +263,11 @@ struct dataset {
     struct incomplete_list *incomplete; // samples of the index; NULL: none
     // Tar archives without the mark of their end, and the number of the first one.
     uint32_t unended, first_unended;
-    // Of a view that a client has brought: the dataset to which paths, fds, transforms, sizes, size_tables, index and
-    // index_fd belong. NULL: they are its own.
+    // Of a view: a reference to the dataset that it borrows paths, fds, index_fd and more from. What is the same as in
+    // there belongs to it. NULL: all is its own.
     struct dataset *base;
+    bool brought;                  // it is a view that a client has brought
+    struct dataset_stored *stored; // of a dataset, for views of feedd.conf; else NULL
     // Of a mix.
     struct dataset **sources; // layout->part_count references
     uint32_t *weights;        // of each source, without a common factor

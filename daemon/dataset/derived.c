@@ -49,6 +49,7 @@ static void borrow(struct dataset *derived, struct dataset *base) {
     derived->paths = base->paths;
     derived->fds = base->fds;
     derived->index_fd = base->index_fd;
+    derived->brought = true;
     derived->base = dataset_ref(base);
 }
 

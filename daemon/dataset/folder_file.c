@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -36,7 +37,7 @@ struct folder_files folder_files_of(const struct dataset_layout *layout, const u
         return (struct folder_files){0};
     return (struct folder_files){
         .extents = (const struct index_extent *)(const void *)(index + column->offset),
-        .text = (const char *)index + layout->text_offset,
+        .text = {index + layout->text_offset, layout->text_bytes},
     };
 }
 
@@ -81,7 +82,8 @@ int folder_file_check(int fd, uint64_t bytes) {
 }
 
 int folder_files_open(const struct folder_files *files, int first_fd, uint32_t number) {
-    const struct folder_file file = folder_files_get(files, first_fd, number);
+    char path[PATH_MAX];
+    const struct folder_file file = folder_files_get(files, first_fd, number, path);
     int fd = folder_file_open(file.folder, file.path);
     int err = fd < 0 ? fd : folder_file_check(fd, file.bytes);
     if (!err)
@@ -114,20 +116,19 @@ const char *folder_file_reason(int code) {
     }
 }
 
-static bool read_memory(int fd, void *bytes, size_t count, uint64_t offset) {
-    return pread(fd, bytes, count, (off_t)offset) == (ssize_t)count;
-}
-
 int folder_file_find(const struct dataset *dataset, uint64_t number, struct index_extent *extent,
                      char path[PATH_MAX]) {
     const struct dataset_layout *layout = dataset->layout;
-    const struct dataset_column *column = find_column(layout);
-    if (!column ||
-        !read_memory(dataset->index_fd, extent, sizeof *extent, column->offset + number * sizeof *extent))
+    if (!layout->index_bytes)
         return -ENODATA;
-    ssize_t got = pread(dataset->index_fd, path, PATH_MAX - 1, (off_t)(layout->text_offset + extent->offset));
-    if (got <= 0)
+    const uint8_t *index = mmap(NULL, layout->index_bytes, PROT_READ, MAP_PRIVATE, dataset->index_fd, 0);
+    if (index == MAP_FAILED)
         return -ENODATA;
-    path[got] = '\0';
-    return 0;
+    const struct folder_files files = folder_files_of(layout, index);
+    if (files.extents) {
+        *extent = files.extents[number];
+        path_text_get(&files.text, extent->offset, path);
+    }
+    munmap((void *)index, layout->index_bytes);
+    return files.extents ? 0 : -ENODATA;
 }

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <linux/openat2.h>
 
+#include "base/path_text.h"
 #include "daemon/dataset/dataset.h"
 
 // A folder itself: a place to open files from, and nothing that can be read.
@@ -29,7 +30,7 @@ bool folder_path_descends(const char *path);
 struct folder_files {
     const struct index_extent
         *extents; // NULL: the dataset is not a folder, or none of its fields reads files
-    const char *text;
+    struct path_text text;
     uint32_t first_number; // that of the first sample's file
     uint32_t first_folder; // which of the layout's files the extents call 0
 };
@@ -59,15 +60,18 @@ static inline const struct folder_files *folder_set_find(const struct folder_set
 struct folder_file {
     int folder; // the descriptor where its path begins
     const char *path;
+    size_t path_length;
     uint64_t bytes; // that it should have
 };
 
-// Of the file with that number; `first_fd` is the descriptor of the layout's first file.
+// Of the file with that number, whose path is written to `path`; `first_fd` is the descriptor of the layout's first
+// file.
 static inline struct folder_file folder_files_get(const struct folder_files *files, int first_fd,
-                                                  uint32_t number) {
+                                                  uint32_t number, char path[PATH_MAX]) {
     const struct index_extent *extent = folder_files_extent(files, number);
-    return (struct folder_file){first_fd + (int)(files->first_folder + extent->file),
-                                files->text + extent->offset, extent->bytes};
+    const size_t length = path_text_get(&files->text, extent->offset, path);
+    return (struct folder_file){first_fd + (int)(files->first_folder + extent->file), path, length,
+                                extent->bytes};
 }
 
 // A descriptor for reading, or negative errno.
@@ -77,14 +81,19 @@ int folder_file_open(int folder, const char *path);
 // other from now on, or negative errno.
 int folder_file_check(int fd, uint64_t bytes);
 
+// ... of the size that the file with that number should have.
+static inline int folder_files_check(const struct folder_files *files, uint32_t number, int fd) {
+    return folder_file_check(fd, folder_files_extent(files, number)->bytes);
+}
+
 // Both, of the file that folder_files_get returns.
 int folder_files_open(const struct folder_files *files, int first_fd, uint32_t number);
 
 // The sentence for what the functions above and a read return.
 const char *folder_file_reason(int code);
 
-// For the daemon, which does not map the index: the extent and path of a sample that there is. -ENODATA: no field
-// reads files.
+// For the daemon, which does not map the index: the extent and path of a sample that there is. The path may be empty.
+// -ENODATA: no field reads files.
 int folder_file_find(const struct dataset *dataset, uint64_t number, struct index_extent *extent,
                      char path[PATH_MAX]);
 

@@ -16,8 +16,9 @@
 // A loader knows no paths, except in a folder.
 static void name_file(const struct job_board *board, uint32_t file, char text[FILE_TEXT]) {
     const struct folder_files *folder = folder_set_find(&board->folders, file);
-    if (folder)
-        snprintf(text, FILE_TEXT, "%s", folder->text + folder_files_extent(folder, file)->offset);
+    char path[PATH_MAX];
+    if (folder && path_text_get(&folder->text, folder_files_extent(folder, file)->offset, path))
+        snprintf(text, FILE_TEXT, "%.*s", (int)FILE_TEXT - 1, path);
     else
         snprintf(text, FILE_TEXT, "file %" PRIu32 " of the dataset", file);
     text_escape(text, FILE_TEXT);

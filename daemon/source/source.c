@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/sizes.h"
+#include "daemon/source/build/builder_base.h"
 #include "daemon/source/build/builder_finish.h"
 #include "daemon/source/build/builder_transform.h"
 #include "daemon/source/source_arrow.h"
@@ -94,7 +95,7 @@ int source_open_indexed(const struct dataset_config *config, const struct source
     builder.known_index_only = index->known_only;
     builder.progress = index->progress;
     if (!err)
-        err = format->open(&builder);
+        err = index->base ? builder_base(&builder, index->base) : format->open(&builder);
     index_progress_end(index->progress);
     if (!err)
         err = builder_finish(&builder);

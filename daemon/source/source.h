@@ -29,6 +29,8 @@ int source_open_dataset(const struct dataset_config *config, struct dataset **da
 struct source_index {
     bool known_only;                 // an index that would have to be built is refused with -EINPROGRESS
     struct index_progress *progress; // NULL: nobody looks
+    // Of a view: its dataset, which is open. The view shares its files and index. NULL: it opens files of its own.
+    struct dataset *base;
 };
 int source_open_indexed(const struct dataset_config *config, const struct source_index *index,
                         struct dataset **dataset, struct error *error);

@@ -12,7 +12,7 @@
 #include "daemon/source/folder/folder_state.h"
 #include "daemon/source/index/index_cache.h"
 
-#define INDEX_VERSION 2u // of what a scan makes of files and fields, and of what is noted with it
+#define INDEX_VERSION 3u // of what a scan makes of files and fields, and of what is noted with it
 
 static int check_options(struct builder *builder) {
     const struct dataset_config *config = builder->config;

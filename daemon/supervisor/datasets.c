@@ -60,25 +60,39 @@ bool datasets_has_sources(const struct config *config, struct dataset *const *da
     return all;
 }
 
+// Views need their dataset, and mixes need both.
+static uint32_t round_of(const struct dataset_config *config) {
+    return config->mix ? 2 : config->view ? 1 : 0;
+}
+
+static int open_one(const struct config *config, size_t i, struct source_index *index,
+                    struct dataset **opened, struct error *error) {
+    const struct dataset_config *of = &config->datasets[i];
+    if (of->mix)
+        return datasets_has_sources(config, opened, i) ? mixture_open(of, opened, &opened[i], error) : 0;
+    index->base = of->view ? opened[of->of_place] : NULL;
+    if (of->view && !index->base)
+        return 0; // as its dataset
+    int err = source_open_indexed(of, index, &opened[i], error);
+    return index->known_only && err == -EINPROGRESS ? 0 : err;
+}
+
 static int open_all(const struct config *config, bool known_only, struct datasets_opening *opening,
                     struct dataset ***datasets, struct error *error) {
-    const struct source_index index = {known_only, opening ? &opening->index : NULL};
+    struct source_index index = {known_only, opening ? &opening->index : NULL, NULL};
     struct dataset **opened = calloc(config->dataset_count + 1, sizeof(struct dataset *));
     if (!opened)
         return error_set(error, -ENOMEM, "out of memory");
     int err = 0;
-    for (size_t i = 0; i < config->dataset_count && !err; i++) {
-        if (opening)
-            atomic_store_explicit(&opening->place, i + 1,
-                                  memory_order_release); // pairs with the acquire of its reader
-        if (!config->datasets[i].mix)
-            err = source_open_indexed(&config->datasets[i], &index, &opened[i], error);
-        if (known_only && err == -EINPROGRESS)
-            err = 0;
-    }
-    for (size_t i = 0; i < config->dataset_count && !err; i++)
-        if (config->datasets[i].mix && datasets_has_sources(config, opened, i))
-            err = mixture_open(&config->datasets[i], opened, &opened[i], error);
+    for (uint32_t round = 0; round <= 2; round++)
+        for (size_t i = 0; i < config->dataset_count && !err; i++) {
+            if (round_of(&config->datasets[i]) != round)
+                continue;
+            if (opening)
+                atomic_store_explicit(&opening->place, i + 1,
+                                      memory_order_release); // pairs with the acquire of its reader
+            err = open_one(config, i, &index, opened, error);
+        }
     if (err) {
         datasets_close(opened, config->dataset_count, NULL); // not the loop's thread, or it has not begun
         return err;

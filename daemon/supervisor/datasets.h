@@ -20,7 +20,7 @@ struct datasets_opening {
 // Opens all datasets of a configuration, or none. May wait for storage. `opening` may be NULL.
 int datasets_open(const struct config *config, struct dataset ***datasets, struct datasets_opening *opening,
                   struct error *error);
-// The same, without those whose index has to be built, and mixes of these: they are NULL.
+// The same, without those whose index has to be built, and views and mixes of these: they are NULL.
 int datasets_open_known(const struct config *config, struct dataset ***datasets, struct error *error);
 // Whether all sources of the mix at that place are there.
 bool datasets_has_sources(const struct config *config, struct dataset *const *datasets, size_t mix);

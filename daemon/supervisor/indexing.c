@@ -8,13 +8,12 @@
 #include "base/time.h"
 #include "daemon/source/source.h"
 #include "daemon/supervisor/datasets.h"
-#include "daemon/supervisor/mixes.h"
+#include "daemon/supervisor/made_of.h"
 #include "daemon/supervisor/notify.h"
 #include "daemon/supervisor/task.h"
 
 #define LOG_EVERY_NS    (10 * NS_PER_S)
 #define STATUS_EVERY_NS (2 * NS_PER_S)
-#define SILENT_NS       (10 * NS_PER_S) // storage that answers is not silent for so long
 
 // One dataset at work.
 struct work {
@@ -26,6 +25,7 @@ struct work {
     struct index_progress progress;
     // The thread's, and the loop's once it is done.
     struct config *config;
+    struct dataset *base; // of a view that is not there yet: a reference to its dataset; or NULL
     struct dataset *dataset;
     struct error error;
 };
@@ -47,7 +47,7 @@ static struct index_entry *entry_at(const struct supervisor *supervisor, size_t 
 
 static void build(void *context) {
     struct work *work = context;
-    const struct source_index index = {.progress = &work->progress};
+    const struct source_index index = {.progress = &work->progress, .base = work->base};
     source_open_indexed(&work->config->datasets[work->place], &index, &work->dataset, &work->error);
 }
 
@@ -62,6 +62,7 @@ static void on_built(void *context) {
 static void discard(void *context) {
     struct work *work = context;
     dataset_unref(work->dataset);
+    dataset_unref(work->base);
     config_free(work->config);
     free(work);
 }
@@ -74,6 +75,9 @@ static int begin(struct supervisor *supervisor, size_t place) {
     const struct task_work task = {.run = build, .ended = on_built, .discard = discard, .context = work};
     work->place = place;
     work->config = config_ref(supervisor->config);
+    // The files of a view that is there are checked, so they are opened again.
+    if (work->config->datasets[place].view && !supervisor->datasets[place])
+        work->base = dataset_ref(supervisor->datasets[work->config->datasets[place].of_place]);
     work->seen_ns = monotonic_ns();
     int err = task_start(&supervisor->poll_set, &task, &work->task);
     if (err) {
@@ -131,22 +135,21 @@ static void say_served(const struct supervisor *supervisor) {
     notify_ready(supervisor->dataset_count, supervisor->socket_path);
 }
 
-// A mix has no index, and is there as soon as its sources are.
-static void open_mix(struct supervisor *supervisor, size_t place) {
-    struct error error = {0};
-    int err = mixes_open(supervisor, place, &error);
+// A mix has no index, and is there as soon as its sources are. Returns 0 if that has ended the round.
+static int open_mix(struct supervisor *supervisor, size_t place, struct error *error) {
+    int err = made_of_open_mix(supervisor, place, error);
     if (err)
-        fail(supervisor, place, err, error.text);
-    else
-        end_round(supervisor, place, 0, "the mix is ready: it has no index but those of its sources");
+        return err;
+    end_round(supervisor, place, 0, "the mix is ready: it has no index but those of its sources");
     supervisor->again = true; // for the next one
     say_served(supervisor);
+    return 0;
 }
 
 // Those that have failed for want of it.
-static void try_mixes_of(struct supervisor *supervisor, size_t source) {
+static void try_those_of(struct supervisor *supervisor, size_t of) {
     for (size_t i = 0; i < supervisor->dataset_count; i++)
-        if (mixes_uses(supervisor, i, source) && indexing_state(supervisor, i) == INDEX_FAILED)
+        if (made_of_uses(supervisor, i, of) && indexing_state(supervisor, i) == INDEX_FAILED)
             index_entry_queue(entry_at(supervisor, i));
 }
 
@@ -156,20 +159,22 @@ static void finish(struct supervisor *supervisor) {
     indexing->work = NULL;
     if (!work->unwanted && work->dataset) {
         succeed(supervisor, work);
-        try_mixes_of(supervisor, work->place);
+        try_those_of(supervisor, work->place);
     }
     if (!work->unwanted && work->error.code)
         fail(supervisor, work->place, work->error.code, work->error.text);
     if (work->dataset)
         datasets_release(work->dataset, supervisor->own_closer);
-    work->dataset = NULL;
+    if (work->base)
+        datasets_release(work->base, supervisor->own_closer);
+    work->dataset = work->base = NULL;
     task_leave(work->task); // it has ended, so this frees the work
     say_served(supervisor);
 }
 
 static bool find_queued(const struct supervisor *supervisor, size_t *place) {
     for (*place = 0; *place < supervisor->dataset_count; ++*place)
-        if (indexing_state(supervisor, *place) == INDEX_QUEUED && mixes_is_settled(supervisor, *place))
+        if (indexing_state(supervisor, *place) == INDEX_QUEUED && made_of_is_settled(supervisor, *place))
             return true;
     return false;
 }
@@ -189,14 +194,18 @@ void indexing_act(struct supervisor *supervisor) {
         finish(supervisor);
     if (!find_queued(supervisor, &place))
         return;
+    struct error error = {0};
     index_entry_begin(entry_at(supervisor, place));
-    if (supervisor->config->datasets[place].mix) {
-        open_mix(supervisor, place);
+    int err = supervisor->datasets[place] ? 0 : made_of_missing(supervisor, place, &error);
+    if (!err && supervisor->config->datasets[place].mix)
+        err = open_mix(supervisor, place, &error);
+    else if (!err && (err = begin(supervisor, place)) < 0)
+        error_set(&error, err, "%s", strerror(-err));
+    if (!err)
         return;
-    }
-    int err = begin(supervisor, place);
-    if (err)
-        fail(supervisor, place, err, strerror(-err));
+    fail(supervisor, place, err, error.text);
+    supervisor->again = true; // for the next one
+    say_served(supervisor);
 }
 
 // ---- The tick ----------------------------------------------------------------------------------------------
@@ -223,7 +232,7 @@ void indexing_tick(struct supervisor *supervisor, uint64_t now) {
     if (!indexing_figures(supervisor, indexing->work->place, now, &figures))
         return;
     const char *name = supervisor->config->datasets[indexing->work->place].name;
-    indexing_describe(&figures, text);
+    index_figures_describe(&figures, text);
     if (now - indexing->told_ns >= STATUS_EVERY_NS && supervisor->state < SUPERVISOR_STOPPING) {
         notify_status("dataset %s: indexing, %s", name, text);
         indexing->told_ns = now;
@@ -280,22 +289,33 @@ void indexing_close(struct supervisor *supervisor) {
 
 // ---- Questions ---------------------------------------------------------------------------------------------
 
+// What a view or mix lacks is to be built first.
+static void queue_what_lacks(struct supervisor *supervisor, size_t place) {
+    for (size_t i = 0; i < made_of_count(supervisor, place); i++) {
+        const size_t of = made_of_place(supervisor, place, i);
+        if (indexing_state(supervisor, of) != INDEX_FAILED)
+            continue;
+        queue_what_lacks(supervisor, of);
+        index_entry_queue(entry_at(supervisor, of));
+    }
+}
+
 uint64_t indexing_want(struct supervisor *supervisor, size_t place) {
     struct index_entry *entry = entry_at(supervisor, place);
     if (!entry)
         return 0;
+    queue_what_lacks(supervisor, place);
     supervisor->again = true;
     return index_entry_want(entry, supervisor->datasets[place]);
 }
 
 void indexing_use(struct supervisor *supervisor, size_t place) {
-    const struct dataset_config *config = &supervisor->config->datasets[place];
     struct index_entry *entry = entry_at(supervisor, place);
     bool building = false;
     if (!entry || entry->state != INDEX_FAILED)
         return;
-    for (size_t i = 0; i < config->source_count; i++) { // of a mix; they are no mixes themselves
-        const size_t source = config->source_places[i];
+    for (size_t i = 0; i < made_of_count(supervisor, place); i++) {
+        const size_t source = made_of_place(supervisor, place, i);
         indexing_use(supervisor, source);
         enum index_state state = indexing_state(supervisor, source);
         building |= state == INDEX_QUEUED || (state == INDEX_BUILDING && !supervisor->datasets[source]);
@@ -341,21 +361,6 @@ bool indexing_figures(const struct supervisor *supervisor, size_t place, uint64_
     return started_ns != 0;
 }
 
-const char *indexing_describe(const struct index_figures *figures, char text[INDEXING_TEXT]) {
-    double seconds = (double)figures->elapsed_ns / NS_PER_S, done = (double)figures->bytes_done;
-    char some[DATASET_BYTES_TEXT], all[DATASET_BYTES_TEXT];
-    size_t used = (size_t)snprintf(text, INDEXING_TEXT, "%" PRIu64 " of %" PRIu64 " files, %s of %s",
-                                   figures->files_done, figures->files, dataset_bytes_text(done, some),
-                                   dataset_bytes_text((double)figures->bytes, all));
-    if (figures->silent_ns >= SILENT_NS)
-        snprintf(text + used, INDEXING_TEXT - used, ", nothing read for %" PRIu64 " s",
-                 figures->silent_ns / NS_PER_S);
-    else if (done > 0 && seconds > 0)
-        snprintf(text + used, INDEXING_TEXT - used, ", %s/s, about %.0f s left",
-                 dataset_bytes_text(done / seconds, some), seconds * ((double)figures->bytes - done) / done);
-    return text;
-}
-
 const char *indexing_problem(const struct supervisor *supervisor, size_t place) {
     const struct index_entry *entry = entry_at(supervisor, place);
     return entry && entry->code ? entry->text : "";
@@ -388,7 +393,7 @@ int indexing_refuse(const struct supervisor *supervisor, size_t place, struct er
         return refuse_failed(supervisor, place, entry->retry_ns, error);
     if (indexing_figures(supervisor, place, monotonic_ns(), &figures))
         return error_set(error, -EAGAIN, "the index of dataset %s is being built: %s", name,
-                         indexing_describe(&figures, text));
+                         index_figures_describe(&figures, text));
     if (entry && entry->state == INDEX_BUILDING)
         return error_set(error, -EAGAIN, "the index of dataset %s is being built", name);
     return error_set(error, -EAGAIN, "the index of dataset %s waits for others, which are built first", name);

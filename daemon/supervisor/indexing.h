@@ -9,17 +9,8 @@
 #include "base/error.h"
 #include "daemon/dataset/index_progress.h"
 #include "daemon/supervisor/index_entry.h"
+#include "daemon/supervisor/index_figures.h"
 #include "daemon/supervisor/supervisor.h"
-
-#define INDEXING_TEXT 160u
-
-// The figures of a dataset whose index is being built.
-struct index_figures {
-    uint64_t files, files_done;
-    uint64_t bytes, bytes_done;
-    uint64_t elapsed_ns;
-    uint64_t silent_ns; // since when none of the above has grown
-};
 
 // Before the loop: datasets that are not there are queued. 0 or -ENOMEM.
 int indexing_open(struct supervisor *supervisor);
@@ -39,11 +30,12 @@ void indexing_leave(struct supervisor *supervisor);
 void indexing_close(struct supervisor *supervisor);
 
 // Has the index of the dataset checked, and built if it does not fit; again if that has failed before. Returns the
-// number of the round that is to be waited for, or 0: there is no memory for that.
+// number of the round that is to be waited for, or 0: there is no memory for that. What a view or mix is made of is
+// built before it, if that has failed.
 uint64_t indexing_want(struct supervisor *supervisor, size_t place);
 
 // A client wants to use the dataset. If its index could not be built for a cause that may have passed by now, it is
-// built again; so are those of a mix's sources.
+// built again; so are those of what a view or mix is made of.
 void indexing_use(struct supervisor *supervisor, size_t place);
 
 // Whether that round has ended. Then *code is 0 or a negative errno, and *text says what was found, until the next
@@ -58,9 +50,6 @@ enum index_state indexing_state(const struct supervisor *supervisor, size_t plac
 // False: its index is not being built now.
 bool indexing_figures(const struct supervisor *supervisor, size_t place, uint64_t now,
                       struct index_figures *figures);
-
-// "12 of 100 files, 0.40 of 3.20 GB, 0.12 GB/s, about 25 s left"
-const char *indexing_describe(const struct index_figures *figures, char text[INDEXING_TEXT]);
 
 // Why the last round failed; "".
 const char *indexing_problem(const struct supervisor *supervisor, size_t place);

@@ -69,6 +69,7 @@ static void read_indexed(struct files *files, uint64_t sample) {
         const char *path;
         uint64_t offset;
         uint8_t bytes[FIELD_BYTES];
+        char name[PATH_MAX];
         struct error error = {0};
         if (!column->known || column->transformed)
             continue;
@@ -76,8 +77,9 @@ static void read_indexed(struct files *files, uint64_t sample) {
         case FEEDD__COLUMN__KIND__EXTENTS:
             files_index_extent(&files->index, column, sample);
             break;
-        case FEEDD__COLUMN__KIND__PATHS:
-            files_index_path(&files->index, column, sample);
+        case FEEDD__COLUMN__KIND__NAMES:
+            if (files_index_path(&files->index, column, sample, name))
+                FUZZ_CHECK(*name && strlen(name) < PATH_MAX);
             break;
         case FEEDD__COLUMN__KIND__BLOCKS:
             find_in_block(files, column, sample);

@@ -1,7 +1,8 @@
 // Files in a folder, by names of all kinds, or listed by a CSV file that lies, opened as a dataset.
 //
 // Input: a byte of flags, five lines (three fields, a pad, and the column of files), and the CSV file; without
-// WITH_CSV, names of files, a line each, which are put into the folder.
+// WITH_CSV, names of files, a line each, which are put into the folder. With KEPT, an index instead that was kept, and
+// is not what feedd wrote: a number of samples, their extents, and the text.
 #include <dirent.h>
 #include <ftw.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include "daemon/dataset/folder_file.h"
 #include "daemon/on_error.h"
 #include "daemon/source/build/index_writer.h"
+#include "daemon/source/folder/folder_state.h"
 #include "daemon/source/source.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -21,7 +23,8 @@
 enum {
     WITH_CSV = 1,
     WITH_EXTENSIONS = 2,
-    SKIP = 4
+    SKIP = 4,
+    KEPT = 8
 };
 
 static char root[64]; // with a/1, b/2, the link b/3 to a/1, and the link c out of it
@@ -95,9 +98,11 @@ static void remove_names(void) {
 
 // ---- What must hold for a dataset that was taken ---------------------------------------------------------------
 
-static void check_file(const struct dataset *dataset, const struct index_extent *extent, const char *path,
-                       uint64_t room) {
-    FUZZ_CHECK(extent->file < dataset->layout->file_count && memchr(path, '\0', room));
+static void check_file(const struct dataset *dataset, const struct index_extent *extent,
+                       const struct path_text *text) {
+    char path[PATH_MAX];
+    FUZZ_CHECK(path_text_has(text, path_text_stems(text), extent->offset));
+    FUZZ_CHECK(extent->file < dataset->layout->file_count && path_text_get(text, extent->offset, path));
     AUTO_CLOSE int fd = folder_file_open(dataset->fds[extent->file], path);
     FUZZ_CHECK(fd >= 0 && folder_file_check(fd, extent->bytes) == 0);
 }
@@ -110,15 +115,14 @@ static void check_column(const struct dataset *dataset, const struct dataset_col
     FUZZ_CHECK(column->offset % 8 == 0);
     FUZZ_CHECK(column->offset + layout->samples * entry <= layout->text_offset);
     const struct index_extent *extent = (const struct index_extent *)(const void *)(index + column->offset);
-    const char *text = (const char *)index + layout->text_offset;
+    const struct path_text text = {index + layout->text_offset, layout->text_bytes};
     for (uint64_t i = 0; extents && i < layout->samples; i++, extent++) {
-        FUZZ_CHECK(extent->offset < layout->text_bytes);
         if (dataset_is_incomplete(layout, index, i))
-            FUZZ_CHECK(!extent->bytes && !text[extent->offset]);
+            FUZZ_CHECK(!extent->bytes && !text.text[extent->offset]);
         else if (column->kind == COLUMN_EXTENTS)
-            check_file(dataset, extent, text + extent->offset, layout->text_bytes - extent->offset);
+            check_file(dataset, extent, &text);
         else
-            FUZZ_CHECK(extent->bytes < layout->text_bytes - extent->offset);
+            FUZZ_CHECK(extent->offset < text.bytes && extent->bytes < text.bytes - extent->offset);
     }
 }
 
@@ -129,9 +133,9 @@ static void check_index(const struct dataset *dataset) {
     char path[DATASET_PATH_TEXT];
     FUZZ_CHECK(layout->samples >= 1 && layout->column_count == layout->field_count && layout->folder_count);
     FUZZ_CHECK(fstat(dataset->index_fd, &status) == 0 && (uint64_t)status.st_size == layout->index_bytes);
-    const uint64_t text_end = layout->text_offset + layout->text_bytes;
-    FUZZ_CHECK(layout->incomplete_offset == (dataset->incomplete ? text_end : 0));
-    FUZZ_CHECK(text_end + (dataset->incomplete ? (layout->samples + 63) / 64 * 8 : 0) == layout->index_bytes);
+    const uint64_t marks = dataset->incomplete ? (layout->samples + 63) / 64 * 8 : 0;
+    FUZZ_CHECK(layout->incomplete_offset == (marks ? layout->text_offset - marks : 0));
+    FUZZ_CHECK(layout->text_offset + layout->text_bytes == layout->index_bytes);
     const uint8_t *index = mmap(NULL, layout->index_bytes, PROT_READ, MAP_PRIVATE, dataset->index_fd, 0);
     FUZZ_CHECK(index != MAP_FAILED);
     for (uint32_t i = 0; i < layout->column_count; i++)
@@ -152,6 +156,46 @@ static void open_it(const struct dataset_config *config) {
     FUZZ_CHECK(fuzz_free_descriptor() == before);
 }
 
+// ---- A kept index ----------------------------------------------------------------------------------------------
+
+// What loaders and clients make of it. The text has memory of its own, so that a sanitizer sees what lies beyond.
+static void check_paths(const struct dataset *dataset, const struct path_text *text,
+                        const struct index_extent *extents, uint64_t samples) {
+    const bool fits = folder_index_fits(dataset, samples, 1);
+    const uint64_t stems = path_text_stems(text);
+    for (uint64_t i = 0; i < samples; i++) {
+        char path[PATH_MAX], found[PATH_MAX];
+        struct index_extent extent;
+        const size_t length = path_text_get(text, extents[i].offset, path);
+        FUZZ_CHECK(strlen(path) == length);
+        FUZZ_CHECK(!fits || (extents[i].file == 0 && path_text_has(text, stems, extents[i].offset)));
+        FUZZ_CHECK(folder_file_find(dataset, i, &extent, found) == 0);
+        FUZZ_CHECK(strcmp(found, path) == 0);
+    }
+}
+
+static void keep_index(struct fuzz_input *input) {
+    const uint8_t *bytes;
+    const uint64_t samples = 1 + fuzz_byte(input) % 8, head = samples * sizeof(struct index_extent);
+    const size_t count = fuzz_bytes(input, &bytes, MOST);
+    const uint64_t all = max_u64(head, align_up(count, 8)), rest = all - head;
+    struct dataset_layout layout = {.folder_count = 1,
+                                    .file_count = 1,
+                                    .column_count = 1,
+                                    .index_bytes = all,
+                                    .text_offset = head,
+                                    .text_bytes = rest};
+    AUTO_FREE uint8_t *index = calloc(1, all);
+    AUTO_FREE uint8_t *text = malloc(rest + !rest);
+    FUZZ_CHECK(index && text);
+    memcpy(index, bytes, count);
+    memcpy(text, index + head, rest);
+    AUTO_CLOSE int fd = fuzz_memory_file();
+    fuzz_write(fd, index, all);
+    const struct dataset dataset = {.layout = &layout, .index_fd = fd};
+    check_paths(&dataset, &(struct path_text){text, rest}, (const void *)index, samples);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const names[FIELDS] = {"file", "y", "n"};
     struct fuzz_input input = {data, size};
@@ -160,6 +204,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const uint8_t *bytes;
     make_tree();
     uint8_t flags = fuzz_byte(&input);
+    if (flags & KEPT) {
+        keep_index(&input);
+        return 0;
+    }
     for (uint32_t i = 0; i < FIELDS; i++)
         fields[i] =
             (struct config_field){(char *)names[i], fuzz_line(&input, values[i], sizeof values[i]), 1};

@@ -1,5 +1,30 @@
 """Seeds of fuzz_folder.c, for seeds.py."""
 
+import struct
+
+
+def kept(extents, text, table):
+    """A kept index: (stem, rest, file) of each sample, the text's strings, and the words at its end."""
+    text += bytes(-len(text) % 8)
+    rows = b"".join(struct.pack("<QII", stem << 40 | rest, file, 5) for stem, rest, file in extents)
+    return bytes([8, len(extents) - 1]) + rows + text + struct.pack(f"<{len(table)}Q", *table)
+
+
+def kept_indices():
+    text = b"a/x_\0.jpg\0\00017\0b/2\0"
+    good = [(1, 11, 0), (0, 15, 0)]
+    yield "kept", kept(good, text, [0, 1])
+    yield "kept-whole", kept([(0, 15, 0)], text, [0])
+    yield "kept-without-table", kept([(0, 0, 0)], b"", [])
+    for name, stem, rest, file in (("stem", 2, 11, 0), ("rest", 1, 40, 0), ("far", 1, 2**40 - 1, 0), ("file", 1, 11, 1)):
+        yield f"kept-no-{name}", kept([(stem, rest, file)], text, [0, 1])
+    for name, table in (("stems", [0, 9]), ("many", [0, 2**24]), ("most", [0, 2**64 - 1]), ("open", [0, 2**57 + 1]),
+                        ("outside", [40, 1]), ("in-the-table", [24, 1]), ("huge", [2**64 - 1, 1])):
+        yield f"kept-{name}", kept(good, text, table)
+    yield "kept-second-part", kept([(1, 0, 0)], b"x" * 24, [23, 1])
+    yield "kept-long", kept([(1, 2050, 0)], b"a" * 2049 + b"\0" + b"b" * 2045 + b"\0", [0, 1])
+    yield "kept-too-long", kept([(1, 2050, 0)], b"a" * 2049 + b"\0" + b"b" * 2053 + b"\0", [0, 1])
+
 
 def folders():
     csv, extensions = 1, 2
@@ -15,3 +40,4 @@ def folders():
     yield "names", bytes([0]) + fields + b"1.jpg\n\xff\xfe\n\x1b[31m\n" + b"n" * 255 + b"\n"
     yield "extensions", bytes([extensions]) + fields + b"1.JPG\n.jpg\njpg\nx.jpeg\n"
     yield "lengths", bytes([0]) + b"length @ file\nu8 @ class\nlength @ class\n\n\n1\n"
+    yield from kept_indices()

@@ -99,6 +99,15 @@ def session_processes(leader):
     return found
 
 
+def open_files(pid):
+    """[(path below /proc, what it is as the kernel calls it, its os.stat_result)] of a process's descriptors."""
+    found = []
+    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed in the meantime
+            found.append((entry, os.readlink(entry), entry.stat()))
+    return found
+
+
 def prlimit(pid, resource, value):
     """Sets a soft limit of a running process, which keeps its hard limit; None restores it."""
     owner = os.stat(f"/proc/{pid}")

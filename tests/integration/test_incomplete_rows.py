@@ -164,7 +164,7 @@ def test_rows_of_csv_files():
         11: ("a/11.jpg,cat", 'line 13 of list.csv: found "cat", wanted a number of type i32 for field n'),
         19: (",3", "wanted the path of a file"),
     }
-    for pad in ({}, {"pad_image": 20}):
+    for pad, names in (({}, True), ({"pad_image": 20}, True), ({}, False)):  # without names, paths are in parts
         with harness.Instance(index_folder="kept") as feedd:
             (feedd.directory / "kept").mkdir()
             root = feedd.directory / "pictures"
@@ -172,13 +172,15 @@ def test_rows_of_csv_files():
             rows = [wrong[number][0] if number in wrong else f"a/{number}.jpg,{number}" for number in range(20)]
             (feedd.directory / "list.csv").write_text("\n".join(["file,n", *rows]))
             feedd.add_dataset("rows", format="folder", path=root, csv="list.csv", on_error="skip", field_n="i32",
-                              field_image="bytes @ file", field_name="bytes", **pad)  # fmt: skip
+                              field_image="bytes @ file", **pad, **({"field_name": "bytes"} if names else {}))  # fmt: skip
             images = [b"%d" % number for number in range(20)]
             content = {
                 "n": [struct.pack("<i", number) for number in range(20)],
                 "image": [image + bytes(20 - len(image)) for image in images] if pad else expected.Ragged(images),
                 "name": expected.Ragged(b"a/%d.jpg" % number for number in range(20)),
             }
+            if not names:
+                del content["name"]
             feedd.start().indexed()
             check_both(feedd, content, wrong)
             check_listed(feedd, wrong, lambda sample: wrong[sample][1])
@@ -189,7 +191,9 @@ def test_rows_of_csv_files():
             feedd.write_config()
             feedd.ctl("reload")
             feedd.indexed()
-            content["name"][2], content["n"][2] = b"missing.jpg", struct.pack("<i", 1)
+            content["n"][2] = struct.pack("<i", 1)
+            if names:
+                content["name"][2] = b"missing.jpg"
             test_ragged_errors.check_skipped(content, set(wrong) - {2}, consumer.read(feedd, "rows", 7), 7)
 
 

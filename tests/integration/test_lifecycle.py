@@ -283,11 +283,6 @@ def test_standard_descriptors_may_be_closed():
         assert expected.check_exactly_once(1000, batches) == 1
 
 
-def descriptors_of(pid):
-    """What each of them is, as the kernel calls it."""
-    return [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
-
-
 def test_inherited_descriptors_do_not_reach_loaders():
     """Loaders have what they are given by number, and nothing else of the daemon's: no sockets, no other rings."""
     with serve(loaders=1) as feedd:
@@ -297,7 +292,7 @@ def test_inherited_descriptors_do_not_reach_loaders():
                 second.attached()
                 second.take(1), first.take(1)
                 for pid in feedd.children_called("loader"):
-                    targets = descriptors_of(pid)
+                    targets = [target for _, target, _ in harness.open_files(pid)]
                     assert not [target for target in targets if target.startswith("socket:")], targets
                     assert not [target for target in targets if "/dev/shm/" in target], targets  # mapped and closed
                     assert not [target for target in targets if target.endswith(".stats")], targets

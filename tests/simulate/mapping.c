@@ -32,8 +32,8 @@ static void know_dataset(struct mapping *mapping, struct dataset *dataset) {
     const struct ring_header *header = mapping->ring.header;
     const size_t bytes = list_bytes(dataset);
     mapping->dataset = dataset_ref(dataset);
-    mapping->brought = dataset->base != NULL;
-    mapping->stored = dataset_plans[kind_of(dataset->base ? dataset->of : dataset->name)].of;
+    mapping->brought = dataset->brought;
+    mapping->stored = dataset_plans[kind_of(dataset->brought ? dataset->of : dataset->name)].of;
     if (bytes) {
         mapping->list = mmap(NULL, bytes, PROT_READ, MAP_SHARED, dataset->list_fd, 0);
         SIM_MUST(mapping->list != MAP_FAILED);

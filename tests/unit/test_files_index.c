@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/path_text.h"
 #include "base/sizes.h"
 #include "client/ctl/files_index.h"
 
@@ -111,7 +112,7 @@ static void columns_of_unknown_kinds_are_refused(void **state) {
     column.field = FIELDS;
     assert_int_equal(files_index_take(&index, FIELDS, &page, &error), -EPROTO);
     column.field = 0;
-    for (int kind = -1; kind <= 8; kind += 9) {
+    for (int kind = -1; kind <= 9; kind += 10) {
         column.kind = (Feedd__Column__Kind)kind;
         assert_int_equal(files_index_take(&index, FIELDS, &page, &error), -EPROTO);
     }
@@ -156,23 +157,41 @@ static void bytes_within_the_index_are_found(void **state) {
     files_index_free(&index);
 }
 
-// In words 4 and 5 of the index, which begin at the column's text.
+// The text is from word 4 on: a stem, two rests, and the table, which has one stem.
 static void paths_are_found(void **state) {
     (void)state;
-    struct files_index index = take(FEEDD__COLUMN__KIND__PATHS, 8, 5);
+    const uint64_t stem = UINT64_C(1) << PATH_REST_BITS;
+    struct files_index index = take(FEEDD__COLUMN__KIND__NAMES, 8, 5);
     struct files_column *column = &index.columns[1];
+    char path[PATH_MAX];
     column->text = 32;
-    memcpy(&index.words[4], "a/1\0b/22", 8);
-    index.words[1] = 0;
-    assert_string_equal(files_index_path(&index, column, 0), "a/1");
-    index.words[1] = 4; // where no text ends
-    memset(&index.words[5], 'x', (WORDS - 5) * 8);
-    assert_null(files_index_path(&index, column, 0));
-    static const uint64_t outside[] = {WORDS * 8 - 32, WORDS * 8 - 31, UINT64_MAX - 31, UINT64_MAX};
+    memset(&index.words[4], 0, (WORDS - 4) * 8);
+    memcpy(&index.words[4],
+           "a/x_\0.b\0\0"
+           "22\0c/3",
+           16);
+    index.words[WORDS - 1] = 1;
+    index.words[1] = 9 | stem;
+    assert_string_equal(files_index_path(&index, column, 0, path), "a/x_22.b");
+    index.words[1] = 12;
+    assert_string_equal(files_index_path(&index, column, 0, path), "c/3");
+    const uint64_t outside[] = {
+        8, 12 | 2 * stem, WORDS * 8 - 32, (WORDS * 8 - 32) | stem, UINT64_MAX - 31, UINT64_MAX};
     for (size_t i = 0; i < COUNT_OF(outside); i++) {
         index.words[1] = outside[i];
-        assert_null(files_index_path(&index, column, 0));
+        assert_null(files_index_path(&index, column, 0, path));
     }
+    index.words[1] = 9 | stem;
+    index.words[WORDS - 2] = WORDS * 8 - 32; // where the stem begins
+    assert_null(files_index_path(&index, column, 0, path));
+    static const uint64_t counts[] = {0, WORDS, PATH_STEMS_MOST, UINT64_MAX, UINT64_C(1) << 56};
+    for (size_t i = 0; i < COUNT_OF(counts); i++) {
+        index.words[WORDS - 2] = 0;
+        index.words[WORDS - 1] = counts[i];
+        assert_null(files_index_path(&index, column, 0, path));
+    }
+    column->text = WORDS * 8 - 4;
+    assert_null(files_index_path(&index, column, 0, path));
     files_index_free(&index);
 }
 

@@ -25,6 +25,8 @@ struct files {
     struct folder_chains chains;
 };
 
+static char paths[FOLDER_CHAIN_PATHS];
+
 struct asked {
     struct read_request request;
     struct iovec piece;
@@ -51,7 +53,7 @@ static void open_files(struct files *files, uint32_t places, unsigned flags) {
     write_file(files, "one", 1);
     write_file(files, "two", 2);
     assert_int_equal(io_uring_register_files_sparse(&files->queues.uring, places), 0);
-    assert_int_equal(folder_chains_make(&files->chains, &files->queues), 0);
+    assert_int_equal(folder_chains_make(&files->chains, &files->queues, paths), 0);
 }
 
 static void close_files(struct files *files) {
@@ -64,7 +66,9 @@ static void close_files(struct files *files) {
 }
 
 static void ask(struct files *files, struct asked *asked, const char *name) {
-    const struct folder_file file = {files->folder, name, BYTES};
+    const struct folder_file file = {files->folder, strcpy(folder_chains_path(&files->chains), name),
+                                     strlen(name), BYTES};
+    assert_true(folder_chains_has_room(&files->chains));
     *asked = (struct asked){.piece = {asked->to, BYTES}};
     asked->request = (struct read_request){.bytes = BYTES, .pieces = &asked->piece, .piece_count = 1};
     assert_true(folder_chains_take(&files->chains, &asked->request, &file));
@@ -252,11 +256,11 @@ static void what_chains_leave(void **state) {
     struct read_request request = {.bytes = BYTES, .piece_count = 1};
     open_files(&files, 1, IORING_SETUP_SUBMIT_ALL);
     for (size_t i = 0; i < COUNT_OF(names); i++) {
-        const struct folder_file file = {files.folder, names[i], BYTES};
+        const struct folder_file file = {files.folder, names[i], strlen(names[i]), BYTES};
         assert_false(folder_chains_take(&files.chains, &request, &file));
     }
-    const struct folder_file file = {files.folder, "a.b/.c.d", BYTES},
-                             shorter = {files.folder, "a", BYTES - 1};
+    const struct folder_file file = {files.folder, "a.b/.c.d", strlen("a.b/.c.d"), BYTES},
+                             shorter = {files.folder, "a", strlen("a"), BYTES - 1};
     assert_true(folder_chains_take(&files.chains, &request, &file));
     assert_false(folder_chains_take(&files.chains, &request, &shorter));
     close_files(&files);
@@ -267,7 +271,7 @@ static void where_refused_entries_separate_others(void **state) {
     struct files files;
     struct read_request request = {.bytes = BYTES, .piece_count = 1};
     open_files(&files, 1, 0);
-    const struct folder_file file = {files.folder, "one", BYTES};
+    const struct folder_file file = {files.folder, "one", strlen("one"), BYTES};
     assert_false(folder_chains_take(&files.chains, &request, &file));
     rest(&files);
     close_files(&files);

@@ -9,8 +9,9 @@
 // Where files come from storage, each attempt at one that is not in the page cache is in vain.
 #define ALONE 32u
 
-int folder_chains_make(struct folder_chains *chains, const struct uring_queues *queues) {
-    *chains = (struct folder_chains){.first_place = queues->first_place};
+int folder_chains_make(struct folder_chains *chains, const struct uring_queues *queues,
+                       char paths[FOLDER_CHAIN_PATHS]) {
+    *chains = (struct folder_chains){.first_place = queues->first_place, .paths = paths};
     uint32_t count = queues->place_count;
     if (!count || !(queues->uring.features & IORING_FEAT_CQE_SKIP) ||
         !(queues->uring.flags & IORING_SETUP_SUBMIT_ALL))
@@ -29,7 +30,7 @@ int folder_chains_make(struct folder_chains *chains, const struct uring_queues *
 void folder_chains_free(struct folder_chains *chains) {
     free(chains->chains);
     free(chains->free);
-    *chains = (struct folder_chains){0};
+    *chains = (struct folder_chains){.paths = chains->paths};
 }
 
 bool folder_chains_take(struct folder_chains *chains, const struct read_request *request,
@@ -67,11 +68,14 @@ void folder_chains_ask(struct folder_chains *chains, struct io_uring *uring, str
     io_uring_prep_readv(entry, (int)place, chain->pieces, 2, 0);
     entry->flags |= IOSQE_FIXED_FILE;
     io_uring_sqe_set_data64(entry, data_of(index, READ_ENDED));
+    folder_chains_keep_path(chains, file);
 }
 
 // An entry that the kernel has not taken may still be changed.
 void folder_chains_submitted(struct folder_chains *chains, struct io_uring *uring) {
-    if (!chains->chains || !io_uring_sq_ready(uring))
+    const bool left = io_uring_sq_ready(uring);
+    chains->paths_used = left ? chains->paths_used : 0;
+    if (!chains->chains || !left)
         return;
     struct io_uring_sqe *first = &uring->sq.sqes[*uring->sq.khead & uring->sq.ring_mask];
     if ((first->user_data & 3) != READ_ENDED)

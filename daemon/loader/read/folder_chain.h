@@ -14,6 +14,7 @@
 #include "daemon/loader/read/uring_queues.h"
 
 #define FOLDER_CHAIN_ENTRIES 2u
+#define FOLDER_CHAIN_PATHS   (64u << 10)
 
 struct folder_chain {
     struct read_request *request; // NULL: none is under way
@@ -28,14 +29,32 @@ struct folder_chains {
     uint32_t free_count;
     uint32_t keeping; // chains that keep a file or are under way
     uint32_t first_place;
+    // Paths of entries that have not been submitted, one after another: the kernel copies each when it takes the entry.
+    char *paths; // FOLDER_CHAIN_PATHS bytes
+    size_t paths_used;
     uint32_t alone; // so many more files are opened by themselves, since one had to be
     uint8_t beyond; // a byte that no file should have
 };
 
 // Without places in the table there are none, and nothing takes a chain; nor before Linux 5.18, where an entry that is
-// refused may separate those around it. -ENOMEM.
-int folder_chains_make(struct folder_chains *chains, const struct uring_queues *queues);
+// refused may separate those around it; nor after -ENOMEM. `paths` is the caller's.
+int folder_chains_make(struct folder_chains *chains, const struct uring_queues *queues,
+                       char paths[FOLDER_CHAIN_PATHS]);
 void folder_chains_free(struct folder_chains *chains);
+
+// Whether another path has room; otherwise, entries have to be submitted first. And that room, PATH_MAX bytes, which is
+// the next path's until folder_chains_keep_path.
+static inline bool folder_chains_has_room(const struct folder_chains *chains) {
+    return FOLDER_CHAIN_PATHS - chains->paths_used >= PATH_MAX;
+}
+static inline char *folder_chains_path(const struct folder_chains *chains) {
+    return chains->paths + chains->paths_used;
+}
+
+// An entry has been filled that opens the file.
+static inline void folder_chains_keep_path(struct folder_chains *chains, const struct folder_file *file) {
+    chains->paths_used = (size_t)(file->path - chains->paths) + file->path_length + 1;
+}
 
 // Whether the request, whose file is there and not open yet, can be served by a chain.
 bool folder_chains_take(struct folder_chains *chains, const struct read_request *request,
@@ -50,8 +69,9 @@ static inline bool folder_chain_owns(uint64_t data) {
     return (data & 3) == 1 || (data & 3) == 2;
 }
 
-// After each call that submits entries. For lack of memory, the kernel may take the first entry of a chain and not the
-// second, which would then read whatever file its place has when it is submitted: it is made to fail.
+// After each call that submits entries: forgets their paths, if the kernel has taken all. For lack of memory, it may
+// take the first entry of a chain and not the second, which would then read whatever file its place has when it is
+// submitted: it is made to fail.
 void folder_chains_submitted(struct folder_chains *chains, struct io_uring *uring);
 
 // Closes the files that chains keep which are not under way. Returns whether entries are left to be submitted for that.

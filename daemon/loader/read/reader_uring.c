@@ -21,6 +21,7 @@ struct uring_reader {
     const struct dataset_layout *layout;
     struct folder_set folders;
     struct folder_chains chains;
+    char paths[FOLDER_CHAIN_PATHS];
     int first_fd;
     bool closing;
     bool closed_any;    // files, since one could not be opened because there were too many
@@ -46,11 +47,15 @@ static void submit_all(struct uring_reader *self) {
     read_naming_end(&self->naming, before);
 }
 
-// Makes room for entries that must be submitted together. False when the kernel takes no more now.
+static bool has_room(const struct uring_reader *self, uint32_t entries) {
+    return io_uring_sq_space_left(&self->queues->uring) >= entries && folder_chains_has_room(&self->chains);
+}
+
+// Makes room for entries that must be submitted together, and the path of one. False when the kernel takes no more now.
 static bool have_room(struct uring_reader *self, uint32_t entries) {
-    if (io_uring_sq_space_left(&self->queues->uring) < entries)
+    if (!has_room(self, entries))
         submit_all(self);
-    return io_uring_sq_space_left(&self->queues->uring) >= entries;
+    return has_room(self, entries);
 }
 
 static inline bool is_in_folder(const struct uring_reader *self, const struct read_request *request) {
@@ -58,14 +63,15 @@ static inline bool is_in_folder(const struct uring_reader *self, const struct re
 }
 
 static struct folder_file file_of(const struct uring_reader *self, const struct read_request *request) {
-    return folder_files_get(folder_set_find(&self->folders, request->file), self->first_fd, request->file);
+    return folder_files_get(folder_set_find(&self->folders, request->file), self->first_fd, request->file,
+                            folder_chains_path(&self->chains));
 }
 
-static void ask_open(const struct uring_reader *self, const struct read_request *request,
-                     struct io_uring_sqe *entry) {
+static void ask_open(struct uring_reader *self, struct read_request *request, struct io_uring_sqe *entry) {
     const struct folder_file file = file_of(self, request);
+    folder_chains_keep_path(&self->chains, &file);
     io_uring_prep_openat2(entry, file.folder, file.path, (struct open_how *)&folder_file_how);
-    io_uring_sqe_set_data(entry, (void *)request);
+    io_uring_sqe_set_data(entry, request);
 }
 
 // Asks for the rest of a request.
@@ -76,15 +82,7 @@ static void ask_read(struct uring_reader *self, struct read_request *request, st
     int fd = in_folder    ? request->result
              : fixed_file ? (int)request->file
                           : self->first_fd + (int)request->file;
-    int buffer = rest.memory ? uring_buffers_find(&self->queues->buffers, rest.memory, rest.bytes) : -1;
-    if (buffer >= 0)
-        io_uring_prep_read_fixed(entry, fd, rest.memory, rest.bytes, rest.offset, buffer);
-    else if (rest.memory)
-        io_uring_prep_read(entry, fd, rest.memory, rest.bytes, rest.offset);
-    else
-        io_uring_prep_readv(entry, fd, rest.pieces, rest.piece_count, rest.offset);
-    if (fixed_file)
-        entry->flags |= IOSQE_FIXED_FILE;
+    uring_queues_ask(self->queues, entry, fd, fixed_file, &rest);
     io_uring_sqe_set_data(entry, request);
     self->reader.reads++;
     self->reader.storage_bytes += rest.bytes;
@@ -92,9 +90,10 @@ static void ask_read(struct uring_reader *self, struct read_request *request, st
 
 // Prepares a chain for a request whose file is not open, if there can be one.
 static bool ask_chain(struct uring_reader *self, struct read_request *request) {
+    if (request->bounce || !have_room(self, FOLDER_CHAIN_ENTRIES))
+        return false;
     const struct folder_file file = file_of(self, request);
-    if (request->bounce || !folder_chains_take(&self->chains, request, &file) ||
-        !have_room(self, FOLDER_CHAIN_ENTRIES))
+    if (!folder_chains_take(&self->chains, request, &file))
         return false;
     folder_chains_ask(&self->chains, &self->queues->uring, request, &file);
     self->reader.reads++;
@@ -200,7 +199,8 @@ static bool tries_again(struct uring_reader *self, int returned) {
 // The file of a request is open, or could not be opened.
 static void complete_open(struct uring_reader *self, struct read_request *request, int returned) {
     bool again = tries_again(self, returned);
-    int err = returned < 0 ? returned : folder_file_check(returned, file_of(self, request).bytes);
+    const struct folder_files *folder = folder_set_find(&self->folders, request->file);
+    int err = returned < 0 ? returned : folder_files_check(folder, request->file, returned);
     if (!err) {
         request->result = returned;
         if (!self->closing && prepare(self, request, false))
@@ -394,7 +394,7 @@ int reader_open_uring(const struct reader_options *options, struct reader **read
     if (self->queues->err < 0)
         return fail(self, reason, self->queues->err, error);
     self->reader.kind = uring_queues_kind(self->queues);
-    folder_chains_make(&self->chains, self->queues); // without memory, files are opened by themselves
+    folder_chains_make(&self->chains, self->queues, self->paths); // no memory: files are opened alone
     *reader = &self->reader;
     return 0;
 }

@@ -134,3 +134,16 @@ void uring_queues_close(struct uring_queues *queues) {
     uring_buffers_close(&queues->buffers);
     *queues = (struct uring_queues){.err = -EBADF};
 }
+
+void uring_queues_ask(const struct uring_queues *queues, struct io_uring_sqe *entry, int fd, bool fixed_file,
+                      const struct request_rest *rest) {
+    int buffer = rest->memory ? uring_buffers_find(&queues->buffers, rest->memory, rest->bytes) : -1;
+    if (buffer >= 0)
+        io_uring_prep_read_fixed(entry, fd, rest->memory, rest->bytes, rest->offset, buffer);
+    else if (rest->memory)
+        io_uring_prep_read(entry, fd, rest->memory, rest->bytes, rest->offset);
+    else
+        io_uring_prep_readv(entry, fd, rest->pieces, rest->piece_count, rest->offset);
+    if (fixed_file)
+        entry->flags |= IOSQE_FIXED_FILE;
+}

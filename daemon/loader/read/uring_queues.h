@@ -6,6 +6,7 @@
 #include <liburing.h>
 
 #include "daemon/loader/read/reader.h"
+#include "daemon/loader/read/request.h"
 #include "daemon/loader/read/uring_buffers.h"
 
 struct uring_queues {
@@ -32,6 +33,10 @@ enum reader_reason uring_queues_reason(int err);
 static inline enum reader_kind uring_queues_kind(const struct uring_queues *queues) {
     return uring_buffers_are_complete(&queues->buffers) ? READER_URING_FIXED : READER_URING;
 }
+
+// Fills an entry that reads the rest of a request from a descriptor, or, with `fixed_file`, a registered file.
+void uring_queues_ask(const struct uring_queues *queues, struct io_uring_sqe *entry, int fd, bool fixed_file,
+                      const struct request_rest *rest);
 
 // Harmless if they could not be opened.
 void uring_queues_close(struct uring_queues *queues);

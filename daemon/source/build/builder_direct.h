@@ -7,4 +7,8 @@
 
 int builder_make_direct(struct builder *builder);
 
+// Reads from a file that was made direct. `direct` is its entry in the layout.
+int builder_read_direct(struct builder *builder, const struct source_file *file,
+                        const struct dataset_file *direct, void *buffer, size_t bytes, uint64_t offset);
+
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/sizes.h"
 #include "daemon/dataset/folder_file.h"
+#include "daemon/source/build/builder_direct.h"
 #include "daemon/source/build/builder_files.h"
 
 #define FINGERPRINT_VERSION 1u
@@ -93,19 +94,23 @@ static void hash_window(XXH3_state_t *state, const struct dataset_layout *layout
         hash_number(state, layout->groups_hash);
 }
 
-static int hash_edges(struct builder *builder, XXH3_state_t *state, const struct source_file *file,
-                      uint64_t data_offset) {
-    uint64_t bytes = min_u64(file->size - data_offset, FINGERPRINT_EDGE);
+// `direct` says how the file of a view is to be read, whose dataset has made it direct already.
+static int hash_edge(struct builder *builder, XXH3_state_t *state, const struct source_file *file,
+                     const struct dataset_file *direct, uint64_t bytes, uint64_t offset) {
     char edge[FINGERPRINT_EDGE];
-    int err = builder_read(builder, file, edge, bytes, data_offset, "its data");
-    if (err)
-        return err;
-    XXH3_64bits_update(state, edge, bytes);
-    err = builder_read(builder, file, edge, bytes, file->size - bytes, "its data");
-    if (err)
-        return err;
-    XXH3_64bits_update(state, edge, bytes);
-    return 0;
+    int err = direct && direct->direct_memory
+                  ? builder_read_direct(builder, file, direct, edge, bytes, offset)
+                  : builder_read(builder, file, edge, bytes, offset, "its data");
+    if (!err)
+        XXH3_64bits_update(state, edge, bytes);
+    return err;
+}
+
+static int hash_edges(struct builder *builder, XXH3_state_t *state, const struct source_file *file,
+                      const struct dataset_file *direct, uint64_t data_offset) {
+    uint64_t bytes = min_u64(file->size - data_offset, FINGERPRINT_EDGE);
+    int err = hash_edge(builder, state, file, direct, bytes, data_offset);
+    return err ? err : hash_edge(builder, state, file, direct, bytes, file->size - bytes);
 }
 
 // Paths and sizes are in the index, and hashed with it. A file that cannot be opened now is found when it is read.
@@ -122,7 +127,7 @@ static int hash_folder(struct builder *builder, XXH3_state_t *state) {
         if (fd < 0 || folder_file_check(fd, extent.bytes))
             continue;
         const struct source_file file = {fd, path, extent.bytes};
-        int err = hash_edges(builder, state, &file, 0);
+        int err = hash_edges(builder, state, &file, NULL, 0);
         if (err)
             return err;
     }
@@ -144,7 +149,7 @@ static int hash_files(struct builder *builder, XXH3_state_t *state) {
         uint64_t index = looked_at > 1 ? i * (layout->file_count - 1) / (looked_at - 1) : 0;
         const struct dataset_file *file = &layout->files[index];
         const struct source_file source = {dataset->fds[index], dataset->paths[index], file->bytes};
-        int err = hash_edges(builder, state, &source, file->data_offset);
+        int err = hash_edges(builder, state, &source, file, file->data_offset);
         if (err)
             return err;
     }

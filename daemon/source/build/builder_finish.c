@@ -5,6 +5,7 @@
 
 #include "base/sizes.h"
 #include "daemon/heritage.h"
+#include "daemon/source/build/builder_base.h"
 #include "daemon/source/build/builder_cache.h"
 #include "daemon/source/build/builder_direct.h"
 #include "daemon/source/build/builder_fingerprint.h"
@@ -90,6 +91,8 @@ int builder_finish(struct builder *builder) {
         err = builder_groups(builder);
     if (!err)
         err = builder_ragged(builder);
+    if (!err && !builder->config->view)
+        err = builder_keep_stored(builder);
     if (!err)
         err = builder_transform(builder);
     if (!err)
@@ -104,7 +107,7 @@ int builder_finish(struct builder *builder) {
         err = check_descriptors(builder);
     if (!err)
         err = builder_fingerprint(builder);
-    if (!err && dataset->io_direct)
+    if (!err && dataset->io_direct && !dataset->base)
         err = builder_make_direct(builder);
     dataset->layout->bytes =
         sizeof *dataset->layout + dataset->layout->file_count * sizeof *dataset->layout->files;

@@ -143,18 +143,20 @@ static int write_text(struct index_writer *writer, const struct index_text *text
     return err ? err : index_align(writer);
 }
 
-// What follows the columns, if the index has it: text, and then bits of incomplete samples.
+// What follows the columns: bits of incomplete samples and text, if there are any. The text is last: the table at its
+// end is found there (base/path_text.h).
 struct tail {
     const struct index_text *text, *marks;
 };
 
 static void place_tail(struct dataset_layout *layout, const struct tail *tail) {
+    if (tail->marks) {
+        layout->incomplete_offset = layout->index_bytes;
+        layout->index_bytes += tail->marks->bytes;
+    }
+    layout->text_offset = layout->index_bytes;
     layout->text_bytes = tail->text ? align_up(tail->text->bytes, 8) : 0;
     layout->index_bytes += layout->text_bytes;
-    if (!tail->marks)
-        return;
-    layout->incomplete_offset = layout->index_bytes;
-    layout->index_bytes += tail->marks->bytes;
 }
 
 static int make(struct builder *builder, const struct index_rows *parts, uint32_t part_count,
@@ -184,10 +186,10 @@ static int make(struct builder *builder, const struct index_rows *parts, uint32_
         err = write_column(writer, parts, part_count, row_bytes, &fields[i], coded >> i & 1);
     if (!err)
         err = write_blocks(writer, layout, parts, part_count);
-    if (!err && tail->text)
-        err = write_text(writer, tail->text);
     if (!err && tail->marks)
         err = write_text(writer, tail->marks);
+    if (!err && tail->text)
+        err = write_text(writer, tail->text);
     if (!err)
         err = index_writer_finish(writer);
     index_writer_close(writer);
@@ -214,6 +216,8 @@ int builder_index_marked(struct builder *builder, const struct index_rows *parts
 
 int builder_index_map(struct builder *builder) {
     struct dataset *dataset = builder->dataset;
+    if (!dataset->index && dataset->base)
+        dataset->index = dataset->base->index;
     if (dataset->index)
         return 0;
     // Private: kernels before 6.7 refuse a shared mapping of memory that is sealed against writing.
@@ -226,7 +230,7 @@ int builder_index_map(struct builder *builder) {
 
 void builder_index_unmap(struct builder *builder) {
     struct dataset *dataset = builder->dataset;
-    if (dataset->index)
+    if (dataset->index && !(dataset->base && dataset->index == dataset->base->index))
         munmap((void *)dataset->index, dataset->layout->index_bytes);
     dataset->index = NULL;
 }

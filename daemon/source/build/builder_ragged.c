@@ -36,8 +36,10 @@ void builder_size_tables(struct builder *builder) {
     const uint64_t samples = dataset_stored_samples(layout);
     for (uint32_t i = 0; i < layout->column_count; i++) {
         const struct dataset_column *column = &layout->columns[i];
+        struct size_table *shared = dataset->base ? dataset->base->size_tables[column->field] : NULL;
         if (layout->fields[column->field].ragged)
-            dataset->size_tables[column->field] = size_table_make(column, dataset->index, samples);
+            dataset->size_tables[column->field] =
+                shared ? shared : size_table_make(column, dataset->index, samples);
     }
 }
 
@@ -51,7 +53,7 @@ int builder_ragged(struct builder *builder) {
             continue;
         any = true;
         err = builder_index_map(builder);
-        if (!err)
+        if (!err && !builder->dataset->sizes[column->field]) // a view has those of its dataset
             err = sum_up(builder, column);
     }
     if (!any)

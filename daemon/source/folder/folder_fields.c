@@ -63,6 +63,7 @@ int folder_fields_parse(struct builder *builder, bool add, struct folder_fields 
         if (err)
             return err;
         fields->uses_class |= field->source == FOLDER_CLASS;
+        fields->has_names |= field->source == FOLDER_NAME && field->value.kind == VALUE_BYTES;
         if (field->value.kind == VALUE_BYTES)
             ragged[ragged_count++] = field->value.name;
         fields->count++;

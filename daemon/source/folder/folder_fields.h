@@ -21,6 +21,7 @@ struct folder_fields {
     uint32_t count;
     size_t row_bytes; // of the fields' entries in a row
     bool uses_class;
+    bool has_names; // as bytes
     struct folder_field fields[RING_MAX_FIELDS];
 };
 

@@ -36,17 +36,15 @@ static struct stamps stamps_of(const struct stat *status) {
 }
 
 // 0 stands for a file that cannot be looked at.
-static uint64_t hash_files(const struct dataset *dataset, const struct folder_roots *roots,
-                           uint64_t samples) {
+static uint64_t hash_some(const struct folder_files *files, const struct folder_roots *roots,
+                          uint64_t samples) {
     uint64_t count = min_u64(samples, FILES_LOOKED_AT), hash = 1;
-    struct index_extent extent;
     struct stat status;
     char path[PATH_MAX];
     for (uint64_t i = 0; i < count; i++) {
-        if (folder_file_find(dataset, i * samples / count, &extent, path))
-            return hash; // no field reads files
-        if (extent.file >= roots->count ||
-            fstatat(roots->roots[extent.file].fd, path, &status, AT_SYMLINK_NOFOLLOW) < 0)
+        const struct index_extent *extent = &files->extents[i * samples / count];
+        if (extent->file >= roots->count || !path_text_get(&files->text, extent->offset, path) ||
+            fstatat(roots->roots[extent->file].fd, path, &status, AT_SYMLINK_NOFOLLOW) < 0)
             return 0;
         const uint64_t state[] = {(uint64_t)status.st_size, (uint64_t)status.st_mtim.tv_sec,
                                   (uint64_t)status.st_mtim.tv_nsec};
@@ -55,15 +53,31 @@ static uint64_t hash_files(const struct dataset *dataset, const struct folder_ro
     return hash;
 }
 
-static bool column_fits(const struct dataset_column *column, const struct index_extent *extents,
-                        uint64_t samples, uint64_t text_bytes, uint32_t root_count) {
-    for (uint64_t i = 0; i < samples; i++) {
-        if (extents[i].offset >= text_bytes)
+static uint64_t hash_files(const struct dataset *dataset, const struct folder_roots *roots,
+                           uint64_t samples) {
+    const struct dataset_layout *layout = dataset->layout;
+    const uint8_t *index = mmap(NULL, layout->index_bytes, PROT_READ, MAP_PRIVATE, dataset->index_fd, 0);
+    if (index == MAP_FAILED)
+        return 0;
+    const struct folder_files files = folder_files_of(layout, index);
+    const uint64_t hash = files.extents ? hash_some(&files, roots, samples) : 1; // no field reads files
+    munmap((void *)index, layout->index_bytes);
+    return hash;
+}
+
+static bool paths_fit(const struct path_text *text, const struct index_extent *extents, uint64_t samples,
+                      uint32_t root_count) {
+    const uint64_t stems = path_text_stems(text);
+    for (uint64_t i = 0; i < samples; i++)
+        if (extents[i].file >= root_count || !path_text_has(text, stems, extents[i].offset))
             return false;
-        if (column->kind == COLUMN_EXTENTS ? extents[i].file >= root_count
-                                           : extents[i].bytes > text_bytes - extents[i].offset)
+    return true;
+}
+
+static bool text_fits(const struct path_text *text, const struct index_extent *extents, uint64_t samples) {
+    for (uint64_t i = 0; i < samples; i++)
+        if (extents[i].offset >= text->bytes || extents[i].bytes > text->bytes - extents[i].offset)
             return false;
-    }
     return true;
 }
 
@@ -72,12 +86,16 @@ bool folder_index_fits(const struct dataset *dataset, uint64_t samples, uint32_t
     const uint8_t *index = mmap(NULL, layout->index_bytes, PROT_READ, MAP_PRIVATE, dataset->index_fd, 0);
     if (index == MAP_FAILED)
         return false;
-    bool fits = !layout->text_bytes || index[layout->index_bytes - 1] == '\0'; // where the last path ends
+    const struct path_text text = {index + layout->text_offset, layout->text_bytes};
+    bool fits = true, checked = false;
     for (uint32_t i = 0; i < layout->column_count && fits; i++) {
-        const struct dataset_column *column = &layout->columns[i];
-        const void *entries = index + column->offset;
-        if (column->kind != COLUMN_VALUES)
-            fits = column_fits(column, entries, samples, layout->text_bytes, root_count);
+        const struct index_extent *extents = (const void *)(index + layout->columns[i].offset);
+        if (layout->columns[i].kind == COLUMN_EXTENTS) {
+            fits = (checked || path_text_check(&text)) && paths_fit(&text, extents, samples, root_count);
+            checked = true;
+        } else if (layout->columns[i].kind == COLUMN_TEXT) {
+            fits = text_fits(&text, extents, samples);
+        }
     }
     munmap((void *)index, layout->index_bytes);
     return fits;

@@ -5,30 +5,20 @@
 
 #include "base/sizes.h"
 #include "daemon/source/build/text_value.h"
+#include "daemon/source/folder/folder_stems.h"
 
 void folder_table_release(struct folder_table *table) {
     index_rows_release(&table->rows);
     incomplete_part_release(&table->incomplete);
-    free(table->text);
-    table->text = NULL;
+    folder_text_release(&table->text);
+    folder_text_release(&table->paths);
 }
 
-static int add_text(struct folder_table *table, const char *text, size_t bytes, struct index_extent *extent) {
+static int add_text(struct folder_text *text, const char *string, size_t bytes, struct index_extent *extent) {
     if (bytes > UINT32_MAX)
         return -ENOMEM;
-    if (table->text_room - table->text_bytes < bytes + 1) {
-        uint64_t room = max_u64(table->text_bytes + bytes + 1, table->text_room * 2 + 4096);
-        char *grown = realloc(table->text, room);
-        if (!grown)
-            return -ENOMEM;
-        table->text = grown;
-        table->text_room = room;
-    }
-    *extent = (struct index_extent){.offset = table->text_bytes, .bytes = (uint32_t)bytes};
-    memcpy(table->text + table->text_bytes, text, bytes);
-    table->text[table->text_bytes + bytes] = '\0';
-    table->text_bytes += bytes + 1;
-    return 0;
+    *extent = (struct index_extent){.bytes = (uint32_t)bytes};
+    return folder_text_add_string(text, string, bytes, &extent->offset);
 }
 
 // A sample's text, each kind of it written at most once.
@@ -37,11 +27,13 @@ struct written {
     struct index_extent path_extent, name_extent;
 };
 
+// With a field of names, most paths have to be there as they are anyway.
 static int write_path(struct folder_table *table, const struct folder_sample *sample,
                       struct written *written) {
+    struct folder_text *text = table->fields->has_names ? &table->text : &table->paths;
     int err = 0;
     if (!written->path)
-        err = add_text(table, sample->path, strlen(sample->path), &written->path_extent);
+        err = add_text(text, sample->path, strlen(sample->path), &written->path_extent);
     written->path = true;
     return err;
 }
@@ -55,7 +47,7 @@ static int write_name(struct folder_table *table, const struct folder_sample *sa
     }
     int err = 0;
     if (!written->name)
-        err = add_text(table, sample->name, strlen(sample->name), &written->name_extent);
+        err = add_text(&table->text, sample->name, strlen(sample->name), &written->name_extent);
     written->name = true;
     return err;
 }
@@ -66,7 +58,7 @@ static int write_class(struct folder_table *table, const struct folder_sample *s
         memcmp(last, sample->class_name, sample->class_length) == 0)
         return 0;
     table->class_name = sample->class_name;
-    return add_text(table, sample->class_name, sample->class_length, &table->class_extent);
+    return add_text(&table->text, sample->class_name, sample->class_length, &table->class_extent);
 }
 
 static int find_bytes(struct folder_table *table, const struct folder_field *field,
@@ -87,7 +79,7 @@ static int find_bytes(struct folder_table *table, const struct folder_field *fie
         *extent = table->class_extent;
         return err;
     case FOLDER_COLUMN:
-        return add_text(table, sample->cells[field - table->fields->fields].text,
+        return add_text(&table->text, sample->cells[field - table->fields->fields].text,
                         sample->cells[field - table->fields->fields].bytes, extent);
     }
     return -EINVAL;
@@ -144,20 +136,42 @@ int folder_table_add(struct folder_table *table, const struct folder_sample *sam
 
 bool folder_table_add_incomplete(struct folder_table *table, const char *reason) {
     _Alignas(8) uint8_t row[RING_MAX_FIELDS * sizeof(struct index_extent)] = {0};
+    struct written written = {0};
     struct index_extent nothing; // "", as the path and as the text of all fields
-    if (add_text(table, "", 0, &nothing) || !incomplete_add(&table->incomplete, table->rows.count, reason))
+    if (write_path(table, &(struct folder_sample){.path = ""}, &written) ||
+        add_text(&table->text, "", 0, &nothing) ||
+        !incomplete_add(&table->incomplete, table->rows.count, reason))
         return false;
-    for (uint32_t i = 0; i < table->fields->count; i++)
-        if (table->fields->fields[i].value.kind == VALUE_BYTES)
-            memcpy(value_field_entry(&table->fields->fields[i].value, row), &nothing, sizeof nothing);
+    for (uint32_t i = 0; i < table->fields->count; i++) {
+        const struct folder_field *field = &table->fields->fields[i];
+        const struct index_extent *extent = field->source == FOLDER_FILE ? &written.path_extent : &nothing;
+        if (field->value.kind == VALUE_BYTES)
+            memcpy(value_field_entry(&field->value, row), extent, sizeof *extent);
+    }
     return index_rows_add(&table->rows, row, table->fields->row_bytes);
+}
+
+static int put_paths(struct folder_table *table) {
+    const struct folder_fields *fields = table->fields;
+    uint32_t entries[RING_MAX_FIELDS], count = 0;
+    for (uint32_t i = 0; i < fields->count; i++)
+        if (fields->fields[i].source == FOLDER_FILE && fields->fields[i].value.kind == VALUE_BYTES)
+            entries[count++] = fields->fields[i].value.index.row_offset;
+    if (!count)
+        return 0;
+    if (fields->has_names)
+        return folder_stems_none(&table->text);
+    return folder_stems_put(&table->paths, &table->rows, fields->row_bytes, entries, count, &table->text);
 }
 
 int folder_table_finish(struct folder_table *table, struct builder *builder) {
     struct index_field columns[RING_MAX_FIELDS];
     for (uint32_t i = 0; i < table->fields->count; i++)
         columns[i] = table->fields->fields[i].value.index;
-    const struct index_text text = {table->text, table->text_bytes};
+    if (put_paths(table))
+        return builder_out_of_memory(builder);
+    folder_text_release(&table->paths);
+    const struct index_text text = {table->text.text, table->text.bytes};
     AUTO_FREE uint64_t *incomplete = NULL;
     int err = incomplete_collect(builder, &table->incomplete, &table->rows.count, 1, &incomplete);
     return err ? err

@@ -4,16 +4,17 @@
 
 #include "daemon/source/folder/csv.h"
 #include "daemon/source/folder/folder_fields.h"
+#include "daemon/source/folder/folder_text.h"
 #include "daemon/source/index/incomplete.h"
 
 struct folder_table {
     const struct folder_fields *fields;
     struct index_rows rows;
     struct incomplete_part incomplete;
-    char *text; // paths, names and cells
-    uint64_t text_bytes, text_room;
-    uint64_t file_bytes; // of all samples
-    uint64_t written;    // a hash of when all files were written to
+    struct folder_text text;  // names and cells, and paths if they are names, too
+    struct folder_text paths; // until folder_table_finish moves them
+    uint64_t file_bytes;      // of all samples
+    uint64_t written;         // a hash of when all files were written to
     // The class's name that was written last, and where.
     const char *class_name;
     struct index_extent class_extent;

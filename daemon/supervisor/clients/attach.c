@@ -187,7 +187,7 @@ static int check_agreement(const struct served_feed *feed, const struct feed_sha
     const struct dataset_layout *runs = have->dataset->layout, *wanted = want->dataset->layout;
     // The fingerprint leaves out what the weights are.
     bool same = runs->fingerprint == wanted->fingerprint && runs->selection.seed == wanted->selection.seed;
-    if (!same && want->dataset->base)
+    if (!same && want->dataset->brought)
         return error_set(
             error, -EEXIST,
             "feed \"%s\" runs over other samples of dataset %s; all its consumers must bring the same"

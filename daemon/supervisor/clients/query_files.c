@@ -74,7 +74,7 @@ static void describe_columns(const struct dataset *dataset, struct columns *colu
         feedd__column__init(row);
         row->field = column->field;
         bool paths = dataset->layout->folder_count && column->kind == COLUMN_EXTENTS;
-        row->kind = paths ? FEEDD__COLUMN__KIND__PATHS : kinds[column->kind];
+        row->kind = paths ? FEEDD__COLUMN__KIND__NAMES : kinds[column->kind];
         row->text = dataset->layout->text_offset;
         if (column->kind == COLUMN_BLOCKS || column->kind == COLUMN_WINDOWS) {
             row->blocks = dataset->layout->blocks.offset;

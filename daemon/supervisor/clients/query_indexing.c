@@ -10,7 +10,7 @@ static bool describe(const struct supervisor *supervisor, size_t place, char *te
     struct index_figures figures;
     struct error error = {0};
     if (indexing_figures(supervisor, place, monotonic_ns(), &figures))
-        snprintf(text, bytes, "%s: %s", name, indexing_describe(&figures, progress));
+        snprintf(text, bytes, "%s: %s", name, index_figures_describe(&figures, progress));
     else if (!supervisor->datasets[place] && indexing_refuse(supervisor, place, &error))
         snprintf(text, bytes, "%s", error.text);
     else
