@@ -7,10 +7,12 @@ import signal
 import statistics
 import struct
 import subprocess
+import tempfile
 import time
 import zlib
 
 from figures import records_dataset, rounded
+from instance import BenchError
 from measure import finish, median, run_json, start
 
 NUMBERS = (1, 2, 4, 8, 16, 32, 64)
@@ -110,12 +112,18 @@ def settled(looks):
 
 def settle(bench, instance, feed):
     """Lets a feed with loaders = auto run for a while; how long it took to find its number."""
-    watch = start([os.path.join(bench.build, "feedctl"), "--socket", instance.socket, "stats", "--json", str(LOOK_S)])
-    consume(bench, instance, feed, SETTLE_S)
-    watch.send_signal(signal.SIGINT)
-    lines = [json.loads(line) for line in watch.communicate()[0].splitlines()]
+    command = [os.path.join(bench.build, "feedctl"), "--socket", instance.socket, "stats", "--json", str(LOOK_S)]
+    with tempfile.TemporaryFile() as output:  # more than a pipe holds
+        watch = subprocess.Popen(command, stdout=output)
+        consume(bench, instance, feed, SETTLE_S)
+        watch.send_signal(signal.SIGINT)
+        watch.wait()
+        output.seek(0)
+        lines = [json.loads(line) for line in output]
     looks = [(line["uptime_s"], rows[0]["loaders"], rows[0]["feed_counters"]["batches"])
              for line in lines if (rows := line["feeds"]) and rows[0]["consumers"] == feed.consumers]  # fmt: skip
+    if not looks or looks[-1][0] - looks[0][0] < SETTLE_S - 1:
+        raise BenchError(f"feedctl stats showed {len(looks)} looks at the feed, of some {SETTLE_S / LOOK_S:.0f}")
     return settled(looks)
 
 
