@@ -295,9 +295,9 @@ def commands():
     wrong = server("answer", files=[{"path": "f", "extents": [{"field": 40}]}])
     yield "unknown-field", bytes([8, 0]) + b"\x04" + u16(len(wrong)) + wrong
     part = {"kind": 2, "of": 3, "first": 1, "count": 2, "seed": 7}
-    for number, selection in enumerate((part, {**part, "count": 3}, {**part, "kind": 3})):
+    for view, selection in enumerate((part, {**part, "count": 3}, {**part, "kind": 3})):
         answer = server("answer", selection=selection, **ANSWERS["files"])
-        yield f"view-{number}", bytes([8, 0]) + b"\x04" + u16(len(answer)) + answer
+        yield f"view-{view}", bytes([8, 0]) + b"\x04" + u16(len(answer)) + answer
     file = {**ANSWERS["files"]["files"][0], "samples": 3}
     drawn = server("answer", selection={"kind": 4, "of": 3, "count": 100}, files=[file])
     for name, sums in (("drawn", [0, 2, 7]), ("drawn-by-nothing", [0, 0, 0]), ("drawn-by-falling-sums", [5, 4, 7])):

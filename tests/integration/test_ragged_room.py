@@ -5,7 +5,6 @@ import errno
 import json
 
 import consumer
-import data
 import expected
 import harness
 import test_ragged
