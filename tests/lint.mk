@@ -28,7 +28,7 @@ $(LINT)/tests/%.c.o: ANALYZE := -Werror
 
 lint:
 	$(Q)tools/install-dependencies.sh build check python lint
-	+$(Q)$(again) -k lint-sources lint-layout lint-scripts lint-python lint-manuals lint-tree
+	+$(Q)$(again) -k lint-sources lint-layout lint-scripts lint-python lint-models lint-manuals lint-tree
 	@echo 'lint: no findings'
 lint-sources: $(call lint_stamps,tidy,$(LINT_SOURCES)) $(call lint_stamps,cppcheck,$(ANALYZED))
 
@@ -77,6 +77,10 @@ lint-scripts: $(BUILD)/completion/feedctl.bash
 lint-python:
 	$(call say,PYTHON,$(words $(LINT_PYTHON)) files)
 	$(Q)pyflakes3 $(LINT_PYTHON)
+# Machines without GenMC notice that what it is to search no longer compiles.
+lint-models: $(BUILD)/gen/feed.pb-c.c
+	$(call say,MODELS,tests/model/genmc.py)
+	$(Q)tests/model/genmc.py --compiler '$(CC)' --build '$(BUILD)' --jobs $(JOBS)
 lint-manuals: $(LINT_MANUALS)
 	$(call say,MANDOC,$(LINT_MANUALS))
 	$(Q)mandoc -T lint -W warning $(LINT_MANUALS)
@@ -88,5 +92,5 @@ lint-tree:
 format:
 	$(Q)clang-format -i $(LINT_SOURCES) $(LINT_HEADERS)
 
-.PHONY: lint lint-sources lint-layout lint-scripts lint-python lint-manuals lint-tree format
+.PHONY: lint lint-sources lint-layout lint-scripts lint-python lint-models lint-manuals lint-tree format
 -include $(shell find $(LINT) -name '*.d' 2>/dev/null)
