@@ -13,14 +13,14 @@
 
 enum transfer_request_kind {
     // descriptors: the feed's ring (read-only), the pool's ring, the feed's eventfd, and the pool's memory
-    // if it exists already. Answered by POOL_OPEN or POOL_REFUSED, once the GIVE_PLACEs that belong to it have come
+    // if it exists already. Answered by POOL_OPEN or POOL_REFUSED, once the GIVE_MEMORYs that belong to it have come
     TRANSFER_OPEN_POOL = 1,
     TRANSFER_CLOSE_POOL,      // answered by POOL_CLOSED
     TRANSFER_ADD_CONSUMER,    // descriptor: its release words. CONSUMER_REFUSED if they cannot be used
     TRANSFER_REMOVE_CONSUMER, // answered by CONSUMER_REMOVED
-    TRANSFER_GIVE_PLACE,      // after OPEN_POOL; descriptor: memory that a slot has of its own
-    // A slot that is free is to have so much memory of its own. Answered by PLACE_GROWN or PLACE_REFUSED
-    TRANSFER_GROW_PLACE,
+    TRANSFER_GIVE_MEMORY,     // after OPEN_POOL; descriptor: memory that a slot has of its own
+    // A slot that is free is to have so much memory of its own. Answered by SLOT_GROWN or GROWTH_REFUSED
+    TRANSFER_GROW_SLOT,
 };
 
 struct transfer_request {
@@ -30,9 +30,9 @@ struct transfer_request {
     uint32_t consumer; // ADD_CONSUMER, REMOVE_CONSUMER: bit of ring_slot.unread
     uint32_t
         tolerant; // OPEN_POOL: an image that cannot be decoded is delivered black; 0: the pool is REFUSED then
-    uint32_t slot;   // GIVE_PLACE, GROW_PLACE
-    uint32_t places; // OPEN_POOL: how many GIVE_PLACEs follow
-    // OPEN_POOL: size of the memory sent along; 0: allocate it. GIVE_PLACE: the same. GROW_PLACE: to be allocated
+    uint32_t slot;        // GIVE_MEMORY, GROW_SLOT
+    uint32_t grown_slots; // OPEN_POOL: how many GIVE_MEMORYs follow
+    // OPEN_POOL: size of the memory sent along; 0: allocate it. GIVE_MEMORY: the same. GROW_SLOT: to be allocated
     uint64_t memory_bytes;
 };
 
@@ -45,8 +45,8 @@ enum transfer_report_kind {
     TRANSFER_CONSUMER_REFUSED, // its release words cannot be read
     TRANSFER_LAGGING,          // copies have been waiting for this consumer's stream
     TRANSFER_IMAGES,           // who has decoded images since the last such report
-    TRANSFER_PLACE_GROWN,      // descriptor: the memory that a slot has from here on
-    TRANSFER_PLACE_REFUSED,    // it has what it had
+    TRANSFER_SLOT_GROWN,       // descriptor: the memory that a slot has from here on
+    TRANSFER_GROWTH_REFUSED,   // it has what it had
     TRANSFER_LOST,             // the GPU can no longer be used; the process ends
 };
 
@@ -60,10 +60,10 @@ enum transfer_engine {
 struct transfer_report {
     uint32_t kind;
     uint32_t pool;         // all but READY, LOST
-    int32_t code;          // POOL_REFUSED, CONSUMER_REFUSED, PLACE_REFUSED, LOST: negative errno
+    int32_t code;          // POOL_REFUSED, CONSUMER_REFUSED, GROWTH_REFUSED, LOST: negative errno
     uint32_t consumer;     // CONSUMER_REMOVED, CONSUMER_REFUSED, LAGGING
-    uint32_t slot;         // PLACE_GROWN, PLACE_REFUSED
-    uint64_t memory_bytes; // POOL_OPEN, PLACE_GROWN
+    uint32_t slot;         // SLOT_GROWN, GROWTH_REFUSED
+    uint64_t memory_bytes; // POOL_OPEN, SLOT_GROWN
     uint64_t waited_ns;    // LAGGING: how long the oldest copy has waited
     // IMAGES: decoded by the engine and by libjpeg, and delivered black
     uint64_t engine_images, library_images, refused_images;

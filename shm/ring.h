@@ -122,7 +122,7 @@ static inline uint64_t ring_first_bytes(const struct ring_header *header) {
 
 // The memory of a device pool: so many bytes for each slot, then a sequence word per slot, which says what the slot
 // was last filled with (ring_slot.fill). The GPU writes it after each copy; consumers' streams wait on it. A slot that
-// grows gets memory of its own (gpu/gpu_places.h); its word stays here.
+// grows gets memory of its own (gpu/gpu_slots.h); its word stays here.
 static inline uint64_t ring_pool_word(const struct ring_header *header, uint32_t slot) {
     return header->slot_count * ring_first_bytes(header) + ring_slot_word(slot);
 }

@@ -6,6 +6,7 @@ LINT_SOURCES := $(sort $(wildcard base/*.c order/*.c shm/*.c parquet/*.c block/*
 LINT_HEADERS := $(sort $(wildcard base/*.h order/*.h shm/*.h parquet/*.h block/*.h gpu/*.h proto/*.h client/*.h client/*/*.h client/*/*/*.h daemon/*.h daemon/*/*.h daemon/*/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
 # Bash if their first line says so.
 LINT_SCRIPTS := $(sort $(wildcard tools/*.sh tools/deb/feedd.p* systemd/close-socket tools/bundle/check tools/bundle/check-gpu tools/bundle/bench-gpu tools/bundle/bench-torch-gpu tools/bundle/bench.sh tools/bundle/storm tests/*.sh tests/*/*.sh bench/*.sh client/python/*.sh .ci/run))
+LINT_PYTHON   = $(sort $(shell find bench client tests tools -name '*.py'))
 LINT_MANUALS := $(sort $(wildcard client/*.[1-8] client/*/*.[1-8] daemon/*.[1-8])) $(BUILD)/man/feedd.conf.5
 
 # Suppressed: memleak, because cppcheck does not know cleanup attributes; uninitvar, because it treats taking the address
@@ -27,7 +28,7 @@ $(LINT)/tests/%.c.o: ANALYZE := -Werror
 
 lint:
 	$(Q)tools/install-dependencies.sh build check python lint
-	+$(Q)$(again) -k lint-sources lint-layout lint-scripts lint-manuals lint-tree
+	+$(Q)$(again) -k lint-sources lint-layout lint-scripts lint-python lint-models lint-manuals lint-tree
 	@echo 'lint: no findings'
 lint-sources: $(call lint_stamps,tidy,$(LINT_SOURCES)) $(call lint_stamps,cppcheck,$(ANALYZED))
 
@@ -72,6 +73,14 @@ lint-scripts: $(BUILD)/completion/feedctl.bash
 	$(call say,SHELL,$(LINT_SCRIPTS))
 	$(Q)shellcheck $(LINT_SCRIPTS)
 	$(Q)shellcheck --shell=bash $(BUILD)/completion/*.bash
+# What is imported and not used, or used and not defined.
+lint-python:
+	$(call say,PYTHON,$(words $(LINT_PYTHON)) files)
+	$(Q)pyflakes3 $(LINT_PYTHON)
+# Machines without GenMC notice that what it is to search no longer compiles.
+lint-models: $(BUILD)/gen/feed.pb-c.c
+	$(call say,MODELS,tests/model/genmc.py)
+	$(Q)tests/model/genmc.py --compiler '$(CC)' --build '$(BUILD)' --jobs $(JOBS)
 lint-manuals: $(LINT_MANUALS)
 	$(call say,MANDOC,$(LINT_MANUALS))
 	$(Q)mandoc -T lint -W warning $(LINT_MANUALS)
@@ -83,5 +92,5 @@ lint-tree:
 format:
 	$(Q)clang-format -i $(LINT_SOURCES) $(LINT_HEADERS)
 
-.PHONY: lint lint-sources lint-layout lint-scripts lint-manuals lint-tree format
+.PHONY: lint lint-sources lint-layout lint-scripts lint-python lint-models lint-manuals lint-tree format
 -include $(shell find $(LINT) -name '*.d' 2>/dev/null)

@@ -17,7 +17,7 @@ SIMULATE_WRAPS := monotonic_ns clock_nanosleep ppoll connect_socket sendmsg recv
                   user_put kept_take ring_grow ring_allocate ring_recover leases_still_ours served_feed_gather delivery_join \
                   budget_grow batch_places_compute ring_places_publish bad_samples_hear brought_hold \
                   window_order_open window_order_samples sampler_open places_await batch_samples_bytes batch_places_commit \
-                  ring_batch_end pool_growth_own_places pool_growth_give
+                  ring_batch_end pool_growth_count pool_growth_give
 
 SIMULATE_OBJECTS := $(call objects,$(sort $(wildcard tests/simulate/*.c)))
 

@@ -1,7 +1,7 @@
 """gpu.sharing and gpu.two: one feed for many, and two GPUs."""
 
 from instance import BenchError
-from measure import finish, run_json, start
+from measure import finish, start
 from setting import MIB, mib
 
 BATCH = 4 * MIB

@@ -29,11 +29,8 @@ def first_batch(task):
 
 def main():
     task = json.loads(sys.argv[1])
-    if task["side"] == "feedd":
-        import feedd  # noqa: F401
-        __import__(task["framework"])
-    else:
-        import cifar  # noqa: F401
+    for name in ("feedd", task["framework"]) if task["side"] == "feedd" else ("cifar",):
+        __import__(name)
     imported = (time.clock_gettime(time.CLOCK_MONOTONIC) - task["began"]) * 1e3
     first = first_batch(task)
     print(json.dumps({"imported": imported, "first": first}), flush=True)

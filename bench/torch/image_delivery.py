@@ -63,9 +63,9 @@ def measure(setting, report):
         jobs[side] = lambda make=make, settings=chosen[side]: speed(make, seconds=length["round"], **settings)
     steps = photos.training_steps(SIDE, AREA)
     with setting.feedd({"photographs": photos.feedd_dataset(folder, steps)}, loaders=loaders, index_folder=setting.data):
-        def ours():
+        def load():
             return feedd.DataLoader("photographs", batch, shuffle=True, drop_last=True, device=setting.feedd_device)
-        jobs["feedd"] = lambda: speed(ours, seconds=length["round"], step=lambda parts: photos.channels_first(first_of(parts)))
+        jobs["feedd"] = lambda: speed(load, seconds=length["round"], step=lambda parts: photos.channels_first(first_of(parts)))
         results = in_turn(setting.rounds, jobs)
     rows = [{"side": side, "workers": chosen.get(side, {}).get("workers", loaders), "rate": median(rate for rate, _ in found),
              "cpu": median(cpu for _, cpu in found), "rounds": found} for side, found in results.items()]

@@ -121,9 +121,9 @@ def child(setting, task):
     if way == "feedd":
         fed(setting, path, target)
     else:
-        held = WAYS[way][1](setting, path, target)
+        held = [WAYS[way][1](setting, path, target)]
         setting.wait()
-        del held
+        held.clear()
         say(step="peak")
         listen()
     sums = target.sum(0, dtype=torch.float64) if setting.gpu else target

@@ -29,7 +29,7 @@ static const uint8_t *slot_data(const struct attachment *attachment, uint32_t sl
     const struct ring *ring = &attachment->ring;
     if (!ring->header->on_device)
         return ring_slot_data(ring, slot);
-    return (const uint8_t *)(uintptr_t)gpu_place_address(&attachment->pool.places, slot);
+    return (const uint8_t *)(uintptr_t)gpu_slot_address(&attachment->pool.slots, slot);
 }
 
 static void fill_ragged(const struct ring_field *field, const struct ring_values *values, const uint8_t *data,
@@ -70,7 +70,7 @@ static bool find_values(const struct attachment *attachment, uint32_t slot, uint
                         struct ring_values *values) {
     const struct ring_header *header = attachment->ring.header;
     const uint64_t room =
-        header->on_device ? gpu_place_bytes(&attachment->pool.places, slot) : header->slot_bytes;
+        header->on_device ? gpu_slot_bytes(&attachment->pool.slots, slot) : header->slot_bytes;
     uint64_t begin[RING_MAX_FIELDS], end[RING_MAX_FIELDS];
     if (!header->ragged_count)
         return true;

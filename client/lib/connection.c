@@ -72,7 +72,7 @@ static int fill(struct connection *connection, struct error *error) {
 }
 
 static uint32_t descriptors_of(const Feedd__ServerMessage *message) {
-    if (message->body_case == FEEDD__SERVER_MESSAGE__BODY_PLACE)
+    if (message->body_case == FEEDD__SERVER_MESSAGE__BODY_SLOT_MEMORY)
         return 1;
     if (message->body_case != FEEDD__SERVER_MESSAGE__BODY_ATTACHED)
         return 0;

@@ -37,7 +37,7 @@ int connection_drain(struct connection *connection, uint64_t deadline, struct er
 
 // The next message, valid until the next receive: 1, or 0 if none arrived by the deadline. The connection is unusable
 // after -ECONNRESET (the daemon went away) and -EPROTO (it sent something that is not a message, or a descriptor with a
-// message other than Attached and Place), but unchanged after -EINTR.
+// message other than Attached and SlotMemory), but unchanged after -EINTR.
 int connection_receive(struct connection *connection, const Feedd__ServerMessage **message, uint64_t deadline,
                        struct error *error);
 

@@ -160,7 +160,7 @@ int finisher_queue(struct finisher *finisher, const struct mapped_pool *pool, co
         const struct finished_field *field = &finisher->fields[i];
         struct finish_batch batch = field->batch;
         batch.count = samples < header->batch_size ? samples : header->batch_size;
-        batch.records = gpu_place_address(&pool->places, slot) + header->fields[field->field].slot_offset;
+        batch.records = gpu_slot_address(&pool->slots, slot) + header->fields[field->field].slot_offset;
         batch.pixels = batch.records + (uint64_t)header->batch_size * IMAGE_RECORD_BYTES;
         batch.output = output->address + field->offset;
         err = gpu_finish(finisher->gpu, finisher->stream, &batch, error);

@@ -99,11 +99,11 @@ static int take_grant(struct feed *feed, const Feedd__Grant *grant) {
     return err ? fail(feed, err) : 1;
 }
 
-static int take_place(struct feed *feed, const Feedd__Place *place) {
+static int take_slot_memory(struct feed *feed, const Feedd__SlotMemory *memory) {
     int err = feed->state == HANDLE_ENDED
                   ? error_set(&feed->error, -EPROTO, "feedd on %s gave memory to a slot after the end",
                               feed->request.socket)
-                  : leases_place(feed->now, place, &feed->error);
+                  : leases_grow_slot(feed->now, memory, &feed->error);
     return err ? fail(feed, err) : 1;
 }
 
@@ -124,8 +124,8 @@ static int take_message(struct feed *feed, const Feedd__ServerMessage *message) 
     switch (message->body_case) {
     case FEEDD__SERVER_MESSAGE__BODY_GRANT:
         return take_grant(feed, message->grant);
-    case FEEDD__SERVER_MESSAGE__BODY_PLACE:
-        return take_place(feed, message->place);
+    case FEEDD__SERVER_MESSAGE__BODY_SLOT_MEMORY:
+        return take_slot_memory(feed, message->slot_memory);
     case FEEDD__SERVER_MESSAGE__BODY_END:
         return take_end(feed);
     case FEEDD__SERVER_MESSAGE__BODY_ERROR:

@@ -47,15 +47,15 @@ int leases_grant(struct attachment *attachment, const Feedd__Grant *grant, struc
     return 0;
 }
 
-int leases_place(struct attachment *attachment, const Feedd__Place *place, struct error *error) {
+int leases_grow_slot(struct attachment *attachment, const Feedd__SlotMemory *memory, struct error *error) {
     int memory_fd AUTO_CLOSE = frame_take_fd(&attachment->connection.reader);
-    const bool exists = attachment->pool.gpu && place->slot < attachment->ring.header->slot_count;
-    if (!exists || attachment->leases[place->slot].state != LEASE_NONE)
+    const bool exists = attachment->pool.gpu && memory->slot < attachment->ring.header->slot_count;
+    if (!exists || attachment->leases[memory->slot].state != LEASE_NONE)
         return error_set(error, -EPROTO, "feedd on %s gave memory to slot %u, which %s",
-                         attachment->request->socket, place->slot,
+                         attachment->request->socket, memory->slot,
                          exists ? "this consumer holds" : "does not exist");
-    return mapped_pool_place(&attachment->pool, place->slot, place->bytes, memory_fd,
-                             attachment->leases[place->slot].fill, error);
+    return mapped_pool_grow_slot(&attachment->pool, memory->slot, memory->bytes, memory_fd,
+                                 attachment->leases[memory->slot].fill, error);
 }
 
 void leases_forget_queue(struct attachment *attachment) {

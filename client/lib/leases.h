@@ -10,7 +10,7 @@
 int leases_grant(struct attachment *attachment, const Feedd__Grant *grant, struct error *error);
 
 // A slot of the pool has memory of its own from here on. Takes the descriptor from the connection.
-int leases_place(struct attachment *attachment, const Feedd__Place *place, struct error *error);
+int leases_grow_slot(struct attachment *attachment, const Feedd__SlotMemory *memory, struct error *error);
 
 // Forgets what was granted and not handed out: after a loss the daemon grants it again, from the token on.
 void leases_forget_queue(struct attachment *attachment);

@@ -32,12 +32,12 @@ int mapped_pool_open(struct mapped_pool *pool, struct gpu *gpu, const struct rin
     const struct ring_header *header = ring->header;
     if (!header->on_device || memory_bytes < ring_pool_bytes(header))
         return error_set(error, -EPROTO, "feedd gave a pool that is smaller than its ring says");
-    pool->places = (struct gpu_places){.first_bytes = ring_first_bytes(header), .count = header->slot_count};
+    pool->slots = (struct gpu_slots){.first_bytes = ring_first_bytes(header), .count = header->slot_count};
     if (header->ragged_count)
-        pool->places.own = calloc(header->slot_count, sizeof *pool->places.own);
-    int err = header->ragged_count && !pool->places.own ? error_set(error, -ENOMEM, "out of memory") : 0;
+        pool->slots.own = calloc(header->slot_count, sizeof *pool->slots.own);
+    int err = header->ragged_count && !pool->slots.own ? error_set(error, -ENOMEM, "out of memory") : 0;
     if (!err)
-        err = gpu_import(gpu, memory_fd, memory_bytes, false, &pool->places.first, error);
+        err = gpu_import(gpu, memory_fd, memory_bytes, false, &pool->slots.first, error);
     if (!err)
         err = map_words(pool, ring, words_fd, error);
     if (err)
@@ -45,10 +45,10 @@ int mapped_pool_open(struct mapped_pool *pool, struct gpu *gpu, const struct rin
     return err;
 }
 
-int mapped_pool_place(struct mapped_pool *pool, uint32_t slot, uint64_t bytes, int memory_fd, uint64_t last,
-                      struct error *error) {
+int mapped_pool_grow_slot(struct mapped_pool *pool, uint32_t slot, uint64_t bytes, int memory_fd,
+                          uint64_t last, struct error *error) {
     struct gpu_memory memory;
-    if (!pool->places.own || slot >= pool->places.count || bytes <= gpu_place_bytes(&pool->places, slot))
+    if (!pool->slots.own || slot >= pool->slots.count || bytes <= gpu_slot_bytes(&pool->slots, slot))
         return error_set(error, -EPROTO, "feedd gave memory to a slot that cannot have it");
     // The copy of the batch that is there now has waited for this word, so with a daemon that works as it should, this
     // consumer's reads of what is unmapped here are over. Acquire: they came before.
@@ -57,7 +57,7 @@ int mapped_pool_place(struct mapped_pool *pool, uint32_t slot, uint64_t bytes, i
                          "feedd gave memory to a slot that this consumer's stream still reads");
     int err = gpu_import(pool->gpu, memory_fd, bytes, false, &memory, error);
     if (!err)
-        gpu_place_move(pool->gpu, &pool->places, slot, &memory);
+        gpu_slot_set_memory(pool->gpu, &pool->slots, slot, &memory);
     return err;
 }
 
@@ -65,13 +65,13 @@ void mapped_pool_close(struct mapped_pool *pool) {
     if (!pool->gpu)
         return;
     // If the context is lost, this fails, and nothing is queued any more.
-    if (pool->places.first.bytes || pool->words)
+    if (pool->slots.first.bytes || pool->words)
         gpu_synchronize(pool->gpu, NULL);
     if (pool->words) {
         gpu_host_unregister(pool->gpu, (void *)pool->words);
         munmap((void *)pool->words, pool->words_bytes);
     }
-    gpu_places_free(pool->gpu, &pool->places);
+    gpu_slots_free(pool->gpu, &pool->slots);
     *pool = (struct mapped_pool){0};
 }
 
@@ -79,7 +79,7 @@ int mapped_pool_wait(const struct mapped_pool *pool, const struct ring *ring, ui
                      gpu_stream stream, struct error *error) {
     // A batch is granted when its copy is done, so this never waits for long. It is there to order the copy before what
     // follows on the GPU.
-    return gpu_wait_word(pool->gpu, stream, pool->places.first.address + ring_pool_word(ring->header, slot),
+    return gpu_wait_word(pool->gpu, stream, pool->slots.first.address + ring_pool_word(ring->header, slot),
                          fill, error);
 }
 

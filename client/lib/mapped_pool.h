@@ -4,13 +4,13 @@
 
 #include "base/error.h"
 #include "gpu/gpu.h"
-#include "gpu/gpu_places.h"
+#include "gpu/gpu_slots.h"
 #include "shm/ring.h"
 
 // Belongs to one attachment. Without a GPU it is all 0.
 struct mapped_pool {
-    struct gpu *gpu;          // the handle's
-    struct gpu_places places; // of the ring's slots
+    struct gpu *gpu;        // the handle's
+    struct gpu_slots slots; // of the ring's slots
     // word[slot]: the last fill of that slot that was released; the daemon reads them
     _Atomic uint64_t *words;
     uint64_t words_bytes;
@@ -24,8 +24,8 @@ int mapped_pool_open(struct mapped_pool *pool, struct gpu *gpu, const struct rin
 // A slot has memory of its own from here on; the caller keeps the descriptor. `last` is the last fill of it that this
 // consumer was granted, and has released. -EPROTO: the daemon did not wait for that release to come, or its memory is
 // no larger than the slot's.
-int mapped_pool_place(struct mapped_pool *pool, uint32_t slot, uint64_t bytes, int memory_fd, uint64_t last,
-                      struct error *error);
+int mapped_pool_grow_slot(struct mapped_pool *pool, uint32_t slot, uint64_t bytes, int memory_fd,
+                          uint64_t last, struct error *error);
 
 // Waits until the GPU has done all work that this process queued, so that nothing uses the memory any more; then
 // unmaps. Fine to call again.

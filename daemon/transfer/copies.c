@@ -38,14 +38,14 @@ static int open_done_words(struct copies *copies, struct error *error) {
 }
 
 int copies_open(struct copies *copies, struct gpu *gpu, struct ring *ring, uint32_t owner,
-                const struct gpu_places *places, struct error *error) {
-    uint32_t slots = ring->header->slot_count;
+                const struct gpu_slots *slots, struct error *error) {
+    uint32_t count = ring->header->slot_count;
     copies->gpu = gpu;
     copies->ring = ring;
     copies->owner = owner;
-    copies->places = places;
-    copies->waiting = calloc(slots, sizeof *copies->waiting);
-    copies->under_way = calloc(slots, sizeof *copies->under_way);
+    copies->slots = slots;
+    copies->waiting = calloc(count, sizeof *copies->waiting);
+    copies->under_way = calloc(count, sizeof *copies->under_way);
     int err = copies->waiting && copies->under_way ? 0 : error_set(error, -ENOMEM, "out of memory");
     if (!err)
         err = open_done_words(copies, error);
@@ -92,7 +92,7 @@ static struct copy take(const struct copies *copies, const struct ring_claim *cl
     const struct ring *from = copies->images ? &copies->source : copies->ring;
     bool exists = batch->source < copies->source.header->slot_count;
     // The supervisor lets nothing be copied that has no room there.
-    const uint64_t room = copies->images ? UINT64_MAX : gpu_place_bytes(copies->places, claim->slot);
+    const uint64_t room = copies->images ? UINT64_MAX : gpu_slot_bytes(copies->slots, claim->slot);
     return (struct copy){
         .claim = *claim,
         .source = exists ? batch->source : 0,
@@ -149,7 +149,7 @@ static int flush_group(struct copies *copies, struct group *group, struct error 
 }
 
 static int copy_slot(struct copies *copies, gpu_stream stream, const struct copy *copy, struct error *error) {
-    uint64_t to = gpu_place_address(copies->places, copy->claim.slot);
+    uint64_t to = gpu_slot_address(copies->slots, copy->claim.slot);
     const uint8_t *from = ring_slot_data(&copies->source, copy->source);
     int err = registration_cover(copies->pinned, copy->source, copy->bytes, error);
     for (uint64_t at = 0, part; !err && at < copy->bytes; at += part) {
@@ -178,7 +178,7 @@ static int queue_copy(struct copies *copies, struct group *group, const struct c
     if (!group->count)
         group->mark = copy_marks_take(&copies->marks, copies->gpu, copies->next_stream, copy->queued_ns);
     group->words[group->count++] =
-        (struct gpu_word){copies->places->first.address + ring_pool_word(header, slot), copy->fill};
+        (struct gpu_word){copies->slots->first.address + ring_pool_word(header, slot), copy->fill};
     group->words[group->count++] = (struct gpu_word){copies->done_address + ring_slot_word(slot), copy->fill};
     group->bytes += copy->bytes;
     copy_marks_share(&copies->marks, group->mark);
@@ -207,8 +207,7 @@ static int end_images(struct copies *copies, struct error *error) {
     while (copies->decoding_count && images_are_decoded(copies->images, copies->decoding[0].place)) {
         const struct copy copy = copies->decoding[0];
         const struct gpu_word words[] = {
-            {copies->places->first.address + ring_pool_word(copies->ring->header, copy.claim.slot),
-             copy.fill},
+            {copies->slots->first.address + ring_pool_word(copies->ring->header, copy.claim.slot), copy.fill},
             {copies->done_address + ring_slot_word(copy.claim.slot), copy.fill}};
         int err = images_end(copies->images, copy.place, error);
         if (err > 0)

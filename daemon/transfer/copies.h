@@ -13,7 +13,7 @@
 #include "daemon/transfer/images.h"
 #include "daemon/transfer/registration.h"
 #include "gpu/gpu.h"
-#include "gpu/gpu_places.h"
+#include "gpu/gpu_slots.h"
 #include "shm/ring.h"
 #include "shm/ring_loader.h"
 #include "shm/trace.h"
@@ -46,7 +46,7 @@ struct copies {
     struct registration *pinned; // of the source's slots
     struct images *images;       // NULL: batches are copied as they are
     uint32_t owner;
-    const struct gpu_places *places; // of the pool's slots
+    const struct gpu_slots *slots; // of the pool's slots
     gpu_stream streams[COPY_STREAMS];
     uint32_t next_stream;
     _Atomic uint64_t *done; // word[slot]: the last fill that was copied; written by the GPU
@@ -64,7 +64,7 @@ struct copies {
 };
 
 int copies_open(struct copies *copies, struct gpu *gpu, struct ring *ring, uint32_t owner,
-                const struct gpu_places *places, struct error *error);
+                const struct gpu_slots *slots, struct error *error);
 // All queued work must be done (gpu_synchronize).
 void copies_close(struct copies *copies);
 

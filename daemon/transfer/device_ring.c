@@ -41,16 +41,16 @@ static int get_memory(struct device_ring *pool, const struct transfer_request *r
                       struct error *error) {
     const struct ring_header *header = pool->ring.header;
     struct error cause = {0};
-    pool->places = (struct gpu_places){.first_bytes = ring_first_bytes(header), .count = header->slot_count};
-    pool->places_due = request->places;
+    pool->slots = (struct gpu_slots){.first_bytes = ring_first_bytes(header), .count = header->slot_count};
+    pool->memory_due = request->grown_slots;
     if (header->ragged_count)
-        pool->places.own = calloc(header->slot_count, sizeof *pool->places.own);
-    if (header->ragged_count && !pool->places.own)
+        pool->slots.own = calloc(header->slot_count, sizeof *pool->slots.own);
+    if (header->ragged_count && !pool->slots.own)
         return error_set(error, -ENOMEM, "out of memory");
     if (request->memory_bytes)
-        return gpu_import(pool->gpu, fd, request->memory_bytes, true, &pool->places.first, error);
+        return gpu_import(pool->gpu, fd, request->memory_bytes, true, &pool->slots.first, error);
     uint64_t bytes = gpu_round_up(pool->gpu, ring_pool_bytes(header));
-    int err = gpu_create(pool->gpu, bytes, &pool->places.first, &pool->memory_fd, &cause);
+    int err = gpu_create(pool->gpu, bytes, &pool->slots.first, &pool->memory_fd, &cause);
     if (err)
         error_set(error, err, "%s%s", cause.text,
                   err == -ENOMEM ? ": ask for smaller batches or a smaller prefetch, or lower device_pool"
@@ -78,10 +78,10 @@ int device_ring_begin(struct gpu *gpu, struct engine_queue *engine, const struct
     if (!err)
         err = get_memory(pool, request, fds[POOL_FD_MEMORY], error);
     if (!err)
-        err = copies_open(&pool->copies, gpu, &pool->ring, request->owner, &pool->places, error);
+        err = copies_open(&pool->copies, gpu, &pool->ring, request->owner, &pool->slots, error);
     if (!err && images_wanted(&pool->copies.source, &pool->ring))
         err = images_open(&pool->copies.images, gpu, engine, &pool->copies.source, &pool->ring,
-                          pool->places.first.address, request->tolerant, error);
+                          pool->slots.first.address, request->tolerant, error);
     if (!err) {
         pool->copies.pinned = &pool->registration;
         err = registration_begin(&pool->registration, gpu, &pool->copies.source, error);
@@ -97,37 +97,37 @@ int device_ring_begin(struct gpu *gpu, struct engine_queue *engine, const struct
     return 0;
 }
 
-static int check_place(const struct device_ring *pool, uint32_t slot, struct error *error) {
-    return pool->places.own && slot < pool->places.count
+static int check_slot(const struct device_ring *pool, uint32_t slot, struct error *error) {
+    return pool->slots.own && slot < pool->slots.count
                ? 0
                : error_set(error, -EPROTO, "slot %u of a pool cannot grow", slot);
 }
 
-int device_ring_give_place(struct device_ring *pool, uint32_t slot, uint64_t bytes, int fd,
-                           struct error *error) {
+int device_ring_give_memory(struct device_ring *pool, uint32_t slot, uint64_t bytes, int fd,
+                            struct error *error) {
     AUTO_CLOSE int memory_fd = fd;
     struct gpu_memory memory;
-    int err = check_place(pool, slot, error);
-    if (!err && !pool->places_due)
+    int err = check_slot(pool, slot, error);
+    if (!err && !pool->memory_due)
         err = error_set(error, -EPROTO, "more slots of a pool have memory of their own than was announced");
     if (!err)
         err = gpu_import(pool->gpu, memory_fd, bytes, true, &memory, error);
     if (err)
         return err;
-    gpu_place_move(pool->gpu, &pool->places, slot, &memory);
-    pool->places_due--;
+    gpu_slot_set_memory(pool->gpu, &pool->slots, slot, &memory);
+    pool->memory_due--;
     return 0;
 }
 
-int device_ring_grow_place(struct device_ring *pool, uint32_t slot, uint64_t bytes, uint64_t *got, int *fd,
-                           struct error *error) {
+int device_ring_grow_slot(struct device_ring *pool, uint32_t slot, uint64_t bytes, uint64_t *got, int *fd,
+                          struct error *error) {
     struct gpu_memory memory;
-    int err = check_place(pool, slot, error);
+    int err = check_slot(pool, slot, error);
     if (!err)
         err = gpu_create(pool->gpu, gpu_round_up(pool->gpu, bytes), &memory, fd, error);
     if (err)
         return err;
-    gpu_place_move(pool->gpu, &pool->places, slot, &memory);
+    gpu_slot_set_memory(pool->gpu, &pool->slots, slot, &memory);
     *got = memory.bytes;
     return 0;
 }
@@ -171,7 +171,7 @@ void device_ring_end(struct device_ring *pool) {
     gpu_synchronize(pool->gpu, NULL);
     copies_close(&pool->copies);
     registration_end(&pool->registration);
-    gpu_places_free(pool->gpu, &pool->places);
+    gpu_slots_free(pool->gpu, &pool->slots);
     ring_unmap(&pool->copies.source);
     ring_unmap(&pool->ring);
     close_fd(&pool->event_fd);
@@ -203,12 +203,12 @@ void device_ring_remove_consumer(struct device_ring *pool, uint32_t consumer) {
 int device_ring_measure_bus(struct device_ring *pool, uint64_t *bytes_per_s, struct error *error) {
     struct copies *copies = &pool->copies;
     const struct ring_header *source = copies->source.header, *ring = pool->ring.header;
-    const uint64_t bytes = min_u64(ring_first_bytes(source), pool->places.first_bytes);
+    const uint64_t bytes = min_u64(ring_first_bytes(source), pool->slots.first_bytes);
     uint64_t copied = 0, began = 0;
     // The first copy is a warm-up and does not count.
     for (uint32_t i = 0; !i || copied < MEASURED_BYTES; i++) {
         int err = gpu_copy_in(pool->gpu, copies->streams[0],
-                              pool->places.first.address + i % ring->slot_count * pool->places.first_bytes,
+                              pool->slots.first.address + i % ring->slot_count * pool->slots.first_bytes,
                               ring_slot_data(&copies->source, i % source->slot_count), bytes, error);
         if (!err && !i)
             err = gpu_synchronize(pool->gpu, error);

@@ -18,8 +18,8 @@ struct device_ring {
     struct ring ring; // the pool's own
     int event_fd;     // wakes the supervisor
     struct registration registration;
-    struct gpu_places places;
-    uint32_t places_due; // GIVE_PLACEs that have not come yet: until then nothing is prepared
+    struct gpu_slots slots;
+    uint32_t memory_due; // GIVE_MEMORYs that have not come yet: until then nothing is prepared
     int memory_fd;       // of memory created here, until it has been sent; else -1
     struct copies copies;
     uint64_t registering_ns;
@@ -33,13 +33,13 @@ int device_ring_begin(struct gpu *gpu, struct engine_queue *engine, const struct
                       int *fds, uint32_t fd_count, struct device_ring **pool, struct error *error);
 
 // Takes over `fd`: memory that a slot has of its own since before this process.
-int device_ring_give_place(struct device_ring *pool, uint32_t slot, uint64_t bytes, int fd,
-                           struct error *error);
+int device_ring_give_memory(struct device_ring *pool, uint32_t slot, uint64_t bytes, int fd,
+                            struct error *error);
 
 // Allocates memory for a slot that nothing is being copied into. *fd, which the caller closes, is its descriptor, and
 // *got its size.
-int device_ring_grow_place(struct device_ring *pool, uint32_t slot, uint64_t bytes, uint64_t *got, int *fd,
-                           struct error *error);
+int device_ring_grow_slot(struct device_ring *pool, uint32_t slot, uint64_t bytes, uint64_t *got, int *fd,
+                          struct error *error);
 
 // Pins the next piece of the ring. 1: there are more; 0: all are pinned and `open` is set; or an error.
 int device_ring_prepare(struct device_ring *pool, struct error *error);

@@ -13,7 +13,7 @@ void pools_count(const struct pool_set *set) {
     uint64_t pinned = 0, memory = 0;
     LIST_FOREACH(pool, &set->list, link) {
         pinned += pool->registration.done_bytes + pool->registration.tail_bytes;
-        memory += gpu_places_bytes(&pool->places);
+        memory += gpu_slots_bytes(&pool->slots);
     }
     atomic_store_explicit(&set->stats->pinned_bytes, pinned, memory_order_relaxed);
     atomic_store_explicit(&set->stats->pool_bytes, memory, memory_order_relaxed);
@@ -63,7 +63,7 @@ bool pools_prepare_one(struct pool_set *set) {
     struct device_ring *pool;
     struct error error = {0};
     LIST_FOREACH(pool, &set->list, link)
-        if (!pool->open && !pool->places_due)
+        if (!pool->open && !pool->memory_due)
             break;
     if (!pool)
         return false;
@@ -79,34 +79,35 @@ bool pools_prepare_one(struct pool_set *set) {
     }
     log_info("pool %" PRIu32 ": %" PRIu64 " MiB of ring pinned in %.1f ms, %" PRIu64 " MiB on the GPU",
              pool->id, pool->registration.bytes >> 20, (double)pool->registering_ns / 1e6,
-             gpu_places_bytes(&pool->places) >> 20);
+             gpu_slots_bytes(&pool->slots) >> 20);
     stats_add(&set->stats->counters[GPU_registering_ns], pool->registering_ns);
     pools_count(set);
-    struct transfer_report more = {.memory_bytes = pool->places.first.bytes};
+    struct transfer_report more = {.memory_bytes = pool->slots.first.bytes};
     reporting_send(TRANSFER_POOL_OPEN, pool->id, NULL, &more, pool->memory_fd);
     close_fd(&pool->memory_fd);
     return true;
 }
 
-static void give_place(struct pool_set *set, struct device_ring *pool, const struct transfer_request *request,
-                       int fd) {
+static void give_memory(struct pool_set *set, struct device_ring *pool,
+                        const struct transfer_request *request, int fd) {
     struct error error = {0};
-    if (device_ring_give_place(pool, request->slot, request->memory_bytes, fd, &error) == 0)
+    if (device_ring_give_memory(pool, request->slot, request->memory_bytes, fd, &error) == 0)
         return;
     reporting_send(TRANSFER_POOL_REFUSED, pool->id, &error, NULL, -1);
     pools_drop(set, pool);
 }
 
-static void grow_place(struct pool_set *set, struct device_ring *pool,
-                       const struct transfer_request *request) {
+static void grow_slot(struct pool_set *set, struct device_ring *pool,
+                      const struct transfer_request *request) {
     struct transfer_report answer = {.slot = request->slot};
     struct error error = {0};
     AUTO_CLOSE int fd = -1;
-    if (device_ring_grow_place(pool, request->slot, request->memory_bytes, &answer.memory_bytes, &fd,
-                               &error) < 0)
-        reporting_send(TRANSFER_PLACE_REFUSED, pool->id, &error, &answer, -1);
+    int err =
+        device_ring_grow_slot(pool, request->slot, request->memory_bytes, &answer.memory_bytes, &fd, &error);
+    if (err)
+        reporting_send(TRANSFER_GROWTH_REFUSED, pool->id, &error, &answer, -1);
     else
-        reporting_send(TRANSFER_PLACE_GROWN, pool->id, NULL, &answer, fd);
+        reporting_send(TRANSFER_SLOT_GROWN, pool->id, NULL, &answer, fd);
     pools_count(set);
 }
 
@@ -136,14 +137,14 @@ void pools_handle(struct pool_set *set, const struct transfer_request *request, 
             device_ring_remove_consumer(pool, request->consumer);
         reporting_send(TRANSFER_CONSUMER_REMOVED, request->pool, NULL, &answer, -1);
         break;
-    case TRANSFER_GIVE_PLACE:
+    case TRANSFER_GIVE_MEMORY:
         if (!pool || fd_count != 1)
             break;
-        give_place(set, pool, request, fds[0]);
+        give_memory(set, pool, request, fds[0]);
         return;
-    case TRANSFER_GROW_PLACE:
+    case TRANSFER_GROW_SLOT:
         if (pool)
-            grow_place(set, pool, request);
+            grow_slot(set, pool, request);
         break;
     default:
         log_warning("unknown request %" PRIu32 " from the supervisor", request->kind);

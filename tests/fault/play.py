@@ -1,6 +1,5 @@
 """Plays a scenario of make check-fault once."""
 
-import sys
 import time
 
 from prepared import PreparedScene

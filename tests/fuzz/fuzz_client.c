@@ -111,20 +111,20 @@ static void say_grant(bool honest) {
 }
 
 // With memory that is there, and grows, or with anything.
-static void say_place(void) {
-    Feedd__Place place = FEEDD__PLACE__INIT;
+static void say_slot_memory(void) {
+    Feedd__SlotMemory memory = FEEDD__SLOT_MEMORY__INIT;
     const uint8_t choice = fuzz_byte(&hostile.input);
-    place.slot = choice % IMAGE_SLOTS;
-    place.bytes = world.image->plan.slot_allocated_bytes + (1 + choice / IMAGE_SLOTS) * RING_PAGE;
+    memory.slot = choice % IMAGE_SLOTS;
+    memory.bytes = world.image->plan.slot_allocated_bytes + (1 + choice / IMAGE_SLOTS) * RING_PAGE;
     if (choice >= 128) {
-        place.slot = (uint32_t)fuzz_number(&hostile.input);
-        place.bytes = fuzz_number(&hostile.input);
+        memory.slot = (uint32_t)fuzz_number(&hostile.input);
+        memory.bytes = fuzz_number(&hostile.input);
     }
     for (uint32_t descriptors = choice >= 192 ? choice % 4 : 0; descriptors; descriptors--)
         hostile_attach_fd(some_descriptor());
     if (choice < 192)
         hostile_attach_fd(world.memory_fd);
-    HOSTILE_SAY(PLACE, place, &place);
+    HOSTILE_SAY(SLOT_MEMORY, slot_memory, &memory);
 }
 
 static void hostile_step(void) {
@@ -172,7 +172,7 @@ static void hostile_step(void) {
         HOSTILE_SAY(BROUGHT, brought, &brought);
         return;
     case 14:
-        say_place();
+        say_slot_memory();
         return;
     default:
         hostile_hang_up();
@@ -185,8 +185,8 @@ static void check_inside(const struct feed *feed, uint32_t slot, const void *at,
     const struct attachment *now = feed->now;
     uint64_t begin = (uint64_t)(uintptr_t)now->ring.control, size = now->ring.mapped_bytes;
     if (feed->gpu) {
-        begin = gpu_place_address(&now->pool.places, slot);
-        size = gpu_place_bytes(&now->pool.places, slot);
+        begin = gpu_slot_address(&now->pool.slots, slot);
+        size = gpu_slot_bytes(&now->pool.slots, slot);
     }
     uint64_t offset = (uint64_t)(uintptr_t)at - begin;
     FUZZ_CHECK((uint64_t)(uintptr_t)at >= begin && offset <= size && bytes <= size - offset);

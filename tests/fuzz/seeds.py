@@ -86,7 +86,7 @@ def frames():
         server("done", text="it is done"),
         server("wanted"),
         server("brought", samples=1000),
-        server("place", slot=3, bytes=2 << 20),
+        server("slot_memory", slot=3, bytes=2 << 20),
     ]
     for name, answer in ANSWERS.items():
         yield f"answer-{name}", bytes([0, 0]) + frame(server("answer", **answer))
@@ -255,7 +255,7 @@ def rings():
 
 # Steps of hostile_step in fuzz_client.c; `use` makes the application take one.
 WELCOME, ATTACHED, GRANT, END, ERROR, PATCH, HANG_UP = bytes([3, 1]), b"\x04", b"\x00", b"\x06", b"\x07", b"\x0a", b"\x0b"
-WANTED, BROUGHT, PLACE = b"\x0c", b"\x0d", b"\x0e"
+WANTED, BROUGHT, SLOT_MEMORY = b"\x0c", b"\x0d", b"\x0e"
 DAEMON, NEXT, RELEASE, ASK = b"\x06", b"\x00\x07", b"\x03\x00", b"\x05\x00\x00\x00"
 
 
@@ -274,9 +274,10 @@ def clients():
     yield "error", bytes([0]) + begin + DAEMON + ERROR + number(62) + b"too slow\n" + NEXT
     yield "ragged", bytes([16]) + begin + granted + ASK + granted + NEXT + END
     yield "ragged-device", bytes([1 | 16]) + begin + granted + ASK + RELEASE
-    grown = (DAEMON + PLACE + bytes([1]) + DAEMON + GRANT + bytes([1, 1]) + NEXT + RELEASE) * 2
-    yield "ragged-device-grows", bytes([1 | 16]) + begin + grown + DAEMON + PLACE + bytes([17]) + granted
-    yield "ragged-device-lies", bytes([1 | 16]) + begin + granted + DAEMON + PLACE + bytes([128]) + number(1) + number(1 << 40)
+    grown = (DAEMON + SLOT_MEMORY + bytes([1]) + DAEMON + GRANT + bytes([1, 1]) + NEXT + RELEASE) * 2
+    yield "ragged-device-grows", bytes([1 | 16]) + begin + grown + DAEMON + SLOT_MEMORY + bytes([17]) + granted
+    lie = DAEMON + SLOT_MEMORY + bytes([128]) + number(1) + number(1 << 40)
+    yield "ragged-device-lies", bytes([1 | 16]) + begin + granted + lie
     change = DAEMON + PATCH + b"\x00" + patch(1, 3 * 128, b"\x09")
     yield "changed", bytes([0]) + begin + DAEMON + GRANT + b"\x01\x03" + change + NEXT * 2
     lie = DAEMON + PATCH + b"\x00" + patch(1, 48, b"\xff\xff")
@@ -294,9 +295,9 @@ def commands():
     wrong = server("answer", files=[{"path": "f", "extents": [{"field": 40}]}])
     yield "unknown-field", bytes([8, 0]) + b"\x04" + u16(len(wrong)) + wrong
     part = {"kind": 2, "of": 3, "first": 1, "count": 2, "seed": 7}
-    for number, selection in enumerate((part, {**part, "count": 3}, {**part, "kind": 3})):
+    for view, selection in enumerate((part, {**part, "count": 3}, {**part, "kind": 3})):
         answer = server("answer", selection=selection, **ANSWERS["files"])
-        yield f"view-{number}", bytes([8, 0]) + b"\x04" + u16(len(answer)) + answer
+        yield f"view-{view}", bytes([8, 0]) + b"\x04" + u16(len(answer)) + answer
     file = {**ANSWERS["files"]["files"][0], "samples": 3}
     drawn = server("answer", selection={"kind": 4, "of": 3, "count": 100}, files=[file])
     for name, sums in (("drawn", [0, 2, 7]), ("drawn-by-nothing", [0, 0, 0]), ("drawn-by-falling-sums", [5, 4, 7])):

@@ -103,7 +103,7 @@ static inline void answer_request(const struct far_end *end) {
     static const uint32_t answers[] = {[TRANSFER_OPEN_POOL] = TRANSFER_POOL_OPEN,
                                        [TRANSFER_CLOSE_POOL] = TRANSFER_POOL_CLOSED,
                                        [TRANSFER_REMOVE_CONSUMER] = TRANSFER_CONSUMER_REMOVED,
-                                       [TRANSFER_GROW_PLACE] = TRANSFER_PLACE_GROWN};
+                                       [TRANSFER_GROW_SLOT] = TRANSFER_SLOT_GROWN};
     struct transfer_request request;
     int fds[CONTROL_MAX_DESCRIPTORS];
     struct received_fds received = receive_into(fds, CONTROL_MAX_DESCRIPTORS);
@@ -113,10 +113,10 @@ static inline void answer_request(const struct far_end *end) {
                                      .consumer = request.consumer,
                                      .slot = request.slot,
                                      .memory_bytes = max_u64(request.memory_bytes, 4096)};
-    FUZZ_CHECK(request.kind >= TRANSFER_OPEN_POOL && request.kind <= TRANSFER_GROW_PLACE);
+    FUZZ_CHECK(request.kind >= TRANSFER_OPEN_POOL && request.kind <= TRANSFER_GROW_SLOT);
     report.kind = answers[request.kind];
     const bool allocates =
-        (request.kind == TRANSFER_OPEN_POOL && received.count == 3) || request.kind == TRANSFER_GROW_PLACE;
+        (request.kind == TRANSFER_OPEN_POOL && received.count == 3) || request.kind == TRANSFER_GROW_SLOT;
     if (report.kind)
         send_report(end, &report, allocates);
     received_fds_close(&received);
@@ -160,9 +160,8 @@ static inline void transfer(void) {
         report.slot = (uint32_t)fuzz_number(&world.input);
         report.waited_ns = fuzz_number(&world.input) * NS_PER_MS;
         send_report(end, &report,
-                    report.kind == TRANSFER_POOL_OPEN || report.kind == TRANSFER_PLACE_GROWN
-                        ? what % 2
-                        : what % 16 == 1);
+                    report.kind == TRANSFER_POOL_OPEN || report.kind == TRANSFER_SLOT_GROWN ? what % 2
+                                                                                            : what % 16 == 1);
     } else {
         control_send(end->fd, &report, what - 240u, NULL, 0);
     }

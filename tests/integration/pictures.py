@@ -8,11 +8,11 @@ import tarfile
 import zlib
 
 import numpy as np
-from PIL import Image, ImageOps  # noqa: F401
+from PIL import Image
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "unit"))
 
-from image_reference import Random, erasure, random_crop, single  # noqa: E402, F401
+from image_reference import Random, erasure, random_crop, single  # noqa: E402
 
 KINDS = ("jpg", "png", "webp", "grey.jpg", "cmyk.jpg", "palette.png", "444.jpg", "progressive.jpg")
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -124,6 +124,11 @@ def random_resized_crop(image, place, size, step=0, resample=Image.Resampling.BI
 
 def flip(image, place, step=1):
     return image.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if Random(place, step).uniform() < 0.5 else image
+
+
+def erased(dice, width, height):
+    """The rectangle that `erase` fills: x, y, width and height."""
+    return erasure(dice, width, height, ERASED, ERASED_RATIO)
 
 
 def training(size):

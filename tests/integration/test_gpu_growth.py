@@ -332,11 +332,11 @@ def test_one_that_does_not_read_keeps_few_descriptors_open():
             assert len(taken) == 16
             open_here = feedd.descriptors()
         assert open_here < 200, open_here
-        places, slots = set(), []
+        grown, slots = set(), []
         while len(slots) < 32:
             body, message = silent.receive(5)
-            if body == "place":
-                places.add(message["slot"])
+            if body == "slot_memory":
+                grown.add(message["slot"])
             elif body == "grant":
                 slots += message.get("slots", [])
-        assert places and places <= set(slots), (places, slots)
+        assert grown and grown <= set(slots), (grown, slots)

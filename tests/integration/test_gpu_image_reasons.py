@@ -7,7 +7,6 @@ import devices
 import harness
 import pictures
 from devices import CPU, SIMULATED
-from test_folder import write
 from test_gpu_images import ALIKE, STEPS, serve
 from test_images import TRAINING, add
 

@@ -2,7 +2,6 @@
 loaders deliver, which are Pillow's, whoever makes an image, and whatever dies meanwhile. The engine is a simulated one unless
 tests run on a real GPU."""
 
-import os
 import re
 
 import consumer

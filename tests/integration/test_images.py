@@ -176,7 +176,7 @@ def test_steps_in_a_row():
     encoded = pictures.some(COUNT, seed=16)
 
     def crop(image, place):
-        wide = pictures.ImageOps.expand(image, 4, (1, 2, 3))
+        wide = ImageOps.expand(image, 4, (1, 2, 3))
         dice = pictures.Random(place, 0)
         y, x = dice.below(wide.height - 31), dice.below(wide.width - 31)
         return pictures.flip(wide.crop((x, y, x + 32, y + 32)), place)
@@ -185,7 +185,7 @@ def test_steps_in_a_row():
         pixels = (np.asarray(crop(image, place)).astype(np.float32) * np.float32(0.5)).astype(np.uint8)
         dice = pictures.Random(place, 33)
         dice.uniform()  # whether it happens
-        x, y, width, height = pictures.erasure(dice, 32, 32, pictures.ERASED, pictures.ERASED_RATIO)
+        x, y, width, height = pictures.erased(dice, 32, 32)
         pixels[y : y + height, x : x + width] = (9, 8, 7)
         return pixels.tobytes()
 
@@ -227,7 +227,7 @@ def test_orientation_and_a_fast_decode():
         add(feedd, large, "decode fast, resize 64 64", "fast")
         add(feedd, tall, "decode fast, resize 80 80", "tall")
         feedd.start()
-        for name, make in (("turned", pictures.ImageOps.exif_transpose), ("plain", lambda image: image)):
+        for name, make in (("turned", ImageOps.exif_transpose), ("plain", lambda image: image)):
             wanted = [
                 pictures.hwc(make(pictures.undecoded(data)).convert("RGB").resize((40, 50), pictures.Image.Resampling.BILINEAR))
                 for data in turned

@@ -199,7 +199,7 @@ def test_samples_that_cannot_be_read():
             done = pack(feedd, "numbers", check=False)
             found = packed.shards(feedd.directory, "made")
             if on_error == "fail":
-                assert done.returncode == 1 and "it has shrunk" in done.stderr and not found, (done, names(feedd))
+                assert done.returncode == 1 and "it has shrunk" in done.stderr and not found, (done, found)
                 continue
             assert done.returncode == 0, done
             right = feedd.content["x"][:900]

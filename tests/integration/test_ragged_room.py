@@ -1,13 +1,14 @@
 """Slots with ragged fields that grow when there is no memory left: idle feeds make way, the batch waits for a slot that is
 large enough, or the feed fails with a sentence, and others continue."""
 
+import errno
 import json
 
 import consumer
-import data
 import expected
 import harness
 import test_ragged
+import test_regressions
 import test_room
 import test_tar
 
@@ -56,6 +57,26 @@ def test_idle_feeds_make_way():
         test_room.idle(feedd, "old")
         read(feedd, content)
         assert "old" not in test_room.feeds(feedd)
+
+
+@harness.host_memory
+def test_memory_that_comes_back_is_waited_for():
+    """The feed that makes way had a consumer that was detached with a batch, so its memory is kept for a while. The next idle
+    one need not go."""
+    feedd, content = serve(samples(300), shm_mib=7)
+    shape = {"share": "kept", "wait_for": 2, "max_lag_s": 1, "prefetch": 1, "ring_bytes": 3 * MIB}
+    with feedd:
+        with feedd.client() as slow, feedd.client() as fast:
+            slow.attach("numbers", 2000, **shape)
+            fast.attach("numbers", 2000, **shape)
+            slow.expect("grant")
+            test_regressions.drain(fast, 1)
+            assert slow.expect_closed(10)["code"] == errno.ETIME
+        test_room.use(feedd, "idle", **test_room.SMALL)
+        test_room.idle(feedd, "kept", "idle")
+        read(feedd, content)
+        left = test_room.feeds(feedd)
+        assert "idle" in left and "kept" not in left, left
 
 
 @harness.host_memory

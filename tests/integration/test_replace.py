@@ -8,11 +8,9 @@ import struct
 import consumer
 import data
 import expected
-import harness
 import mixes
 import test_errors
 import test_storage
-import test_tar
 import test_weights
 from draw_reference import Draws
 

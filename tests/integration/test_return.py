@@ -6,7 +6,6 @@ import time
 
 import consumer
 import data
-import expected
 import harness
 from test_reconnect import SAMPLES, SHAPE, check_whole, kill, run_on, serve
 

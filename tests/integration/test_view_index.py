@@ -1,7 +1,6 @@
 """Views of feedd.conf share the files and the index of their dataset: each is there once, however many views there are."""
 
 import os
-import struct
 
 import consumer
 import expected

@@ -25,21 +25,28 @@ SIMPLIFY = "sroa,early-cse,simplifycfg"
 PASSES = (f"internalize,globaldce,function({SIMPLIFY}),cgscc(inline),function({SIMPLIFY},dse,sroa,adce),globaldce")
 
 
-def compile_harness(arguments, case, folder):
-    """To LLVM's intermediate language, in `folder`; files that lie there are taken for those of the project. Everything is
-    inlined into the threads and then simplified, because GenMC counts each access to a variable in memory, and does not
-    understand copies of whole structures. None of these passes moves or merges atomic operations."""
+def sources_of(case, folder):
+    """The harness and what is linked with it; files that lie in `folder` are taken for those of the project."""
     harness = HERE / f"genmc/{case.harness}.c"
     linked = " ".join(re.findall(r"^// Linked with: (.*)$", harness.read_text(), re.M)).split()
-    flags = [f"-D{definition}" for definition in case.definitions.split()]
+    return [harness, *(folder / file if (folder / file).exists() else ROOT / file for file in linked)]
+
+
+def flags_of(arguments, case, folder):
+    return ["-w", "-std=gnu11", "-I", folder, "-I", ROOT, "-I", arguments.build / "gen",
+            *[f"-D{definition}" for definition in case.definitions.split()]]
+
+
+def compile_harness(arguments, case, folder):
+    """To LLVM's intermediate language, in `folder`. Everything is inlined into the threads and then simplified, because GenMC
+    counts each access to a variable in memory, and does not understand copies of whole structures. None of these passes moves
+    or merges atomic operations."""
     version = arguments.llvm
     parts = []
-    for source in [harness, *linked]: # a path that is absolute stays as it is
-        source = folder / source if (folder / source).exists() else ROOT / source
+    for source in sources_of(case, folder):
         parts.append(folder / f"{len(parts)}.bc")
-        subprocess.run([f"clang-{version}", "-w", "-c", "-emit-llvm", "-O1", "-g", "-Xclang", "-disable-llvm-passes",
-                        "-std=gnu11", "-I", folder, "-I", ROOT, "-I", arguments.build / "gen", *flags, source,
-                        "-o", parts[-1]], check=True)
+        subprocess.run([f"clang-{version}", "-c", "-emit-llvm", "-O1", "-g", "-Xclang", "-disable-llvm-passes",
+                        *flags_of(arguments, case, folder), source, "-o", parts[-1]], check=True)
     subprocess.run([f"llvm-link-{version}", *parts, "-o", folder / "all.bc"], check=True)
     subprocess.run([f"opt-{version}", "-internalize-public-api-list=main", "-inline-threshold=1000000",
                     f"-passes={PASSES}", folder / "all.bc", "-o", folder / "plain.bc"], check=True)
@@ -104,6 +111,24 @@ def check_one(arguments, case):
     return False
 
 
+def compiles(arguments, case):
+    """Says why if the harness, or what is edited, does not compile. What is linked as it is has been compiled elsewhere."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        try:
+            edit(case.edits, folder)
+        except RuntimeError as failure:
+            print(f"FAILED  {case.harness}: {case.title}: {failure}", flush=True)
+            return False
+        harness, *linked = sources_of(case, folder)
+        edited = [source for source in linked if folder in source.parents]
+        command = [*arguments.compiler.split(), "-fsyntax-only", *flags_of(arguments, case, folder), harness, *edited]
+        if subprocess.run(command).returncode == 0:
+            return True
+    print(f"FAILED  {case.harness}: {case.title}: it does not compile", flush=True)
+    return False
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--genmc", default="genmc", help="the program")
@@ -112,14 +137,18 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--limit", type=int, default=300, help="seconds of processor time per search")
     parser.add_argument("--only", default="", help="a part of the titles of the searches that are wanted")
+    parser.add_argument("--compiler", help="only see whether all harnesses and edits compile, with this one")
     parser.add_argument("--verbose", action="store_true", help="print what GenMC prints")
     arguments = parser.parse_args()
+    cases = [case for case in CASES if arguments.only in f"{case.harness}: {case.title}"]
+    if arguments.compiler:
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+            return 0 if all(list(pool.map(lambda case: compiles(arguments, case), cases))) else 1
     programs = [arguments.genmc, *[f"{name}-{arguments.llvm}" for name in ("clang", "opt", "llvm-link")]]
     missing = [program for program in programs if not shutil.which(program)]
     if missing:
         print(f"not run: there is no {' and no '.join(missing)}. {HOW_TO_BUILD}", file=sys.stderr)
         return 1
-    cases = [case for case in CASES if arguments.only in f"{case.harness}: {case.title}"]
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         results = list(pool.map(lambda case: check_one(arguments, case), cases))
     print(f"GenMC: {results.count(True)} of {len(results)} searches went as they must")

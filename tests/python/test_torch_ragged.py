@@ -2,10 +2,13 @@
 
 import pytest
 import support
+import test_ragged
 import torch
-from test_ragged import TEXTS, check_pair, numbers_of, texts  # noqa: F401
+from test_ragged import TEXTS, check_pair, numbers_of
 
 import feedd
+
+texts = test_ragged.texts  # a fixture
 
 # The first one imports parts of PyTorch that set environment variables.
 torch.nested.nested_tensor_from_jagged(torch.zeros(1), torch.tensor([0, 1]), min_seqlen=1, max_seqlen=1)
@@ -13,7 +16,7 @@ torch.nested.nested_tensor_from_jagged(torch.zeros(1), torch.tensor([0, 1]), min
 
 @pytest.mark.parametrize("device", support.DEVICES)
 @pytest.mark.parametrize("copy", (False, True))
-def test_nested_tensors_are_the_default(texts, device, copy):  # noqa: F811
+def test_nested_tensors_are_the_default(texts, device, copy):
     seen = []
     with feedd.DataLoader("texts", 16, socket=texts.socket, device=device, copy=copy, **support.SHUFFLED) as loader:
         for text, cls in loader:
@@ -26,7 +29,7 @@ def test_nested_tensors_are_the_default(texts, device, copy):  # noqa: F811
     assert sorted(seen) == list(range(len(TEXTS)))
 
 
-def test_a_nested_tensor_is_what_torch_can_work_with(texts):  # noqa: F811
+def test_a_nested_tensor_is_what_torch_can_work_with(texts):
     with feedd.DataLoader("texts", 16, socket=texts.socket) as loader:
         text, cls = next(iter(loader))
         wanted = [TEXTS[number] for number in numbers_of(cls)]
@@ -35,7 +38,7 @@ def test_a_nested_tensor_is_what_torch_can_work_with(texts):  # noqa: F811
         assert [sum(one) for one in wanted] == padded.sum(1).tolist()
 
 
-def test_it_lies_where_the_batch_lies(texts):  # noqa: F811
+def test_it_lies_where_the_batch_lies(texts):
     with feedd.DataLoader("texts", 16, socket=texts.socket, ragged="pair") as loader:
         (values, offsets), _cls = next(iter(loader))
         array = torch.nested.nested_tensor_from_jagged(values, offsets)

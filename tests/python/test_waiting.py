@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 import support
-from support import SHUFFLED, read, take, wanted
+from support import SHUFFLED, read, wanted
 
 import feedd
 from feedd import waiting
@@ -68,7 +68,8 @@ def test_a_rank_that_does_not_come(load_host, soon):
 
 def test_a_reader_that_holds_up_a_shared_feed(soon):
     with support.instance(ring="32K") as daemon, support.loaders(daemon, share="both", prefetch_factor=1) as load:
-        first, _slow = load(timeout=0.5), load()
+        first = load(timeout=0.5)
+        load()
         with pytest.warns(RuntimeWarning, match="another reader of the feed may hold it up"):
             with pytest.raises(feedd.Timeout):
                 for _ in range(50):

@@ -99,7 +99,7 @@ static bool open_feed(struct client *client) {
             *client->saved = '\0'; // begins where the others are, as another job
         else if (err == -ESTALE)
             client->alone = true;
-        if (err == -EIO && client->group->dataset == DATASET_STRICT && plan.bad)
+        if (oracle_cannot_continue(client, err))
             client->done = client->gives_up = true;
         return false;
     }
@@ -136,7 +136,7 @@ static void lose(struct client *client, int err) {
     leave_group(client);
     if (err == -ESTALE)
         client->alone = true;
-    if (err == -EIO && client->group->dataset == DATASET_STRICT && plan.bad)
+    if (oracle_cannot_continue(client, err))
         client->done = client->gives_up = true;
 }
 

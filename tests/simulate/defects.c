@@ -313,8 +313,8 @@ int __wrap_sampler_open(struct sampler *sampler, enum order_version version, uin
 
 uint64_t __real_ring_batch_end(const struct ring *ring, uint32_t slot);
 uint64_t __wrap_ring_batch_end(const struct ring *ring, uint32_t slot);
-uint32_t __real_pool_growth_own_places(const struct pool *pool);
-uint32_t __wrap_pool_growth_own_places(const struct pool *pool);
+uint32_t __real_pool_growth_count(const struct pool *pool);
+uint32_t __wrap_pool_growth_count(const struct pool *pool);
 void __real_pool_growth_give(const struct pool *pool);
 void __wrap_pool_growth_give(const struct pool *pool);
 
@@ -322,8 +322,8 @@ uint64_t __wrap_ring_batch_end(const struct ring *ring, uint32_t slot) {
     return chosen == DEFECT_GROWTH_COPIES ? 0 : __real_ring_batch_end(ring, slot);
 }
 
-uint32_t __wrap_pool_growth_own_places(const struct pool *pool) {
-    return chosen == DEFECT_GROWTH_FORGOT ? 0 : __real_pool_growth_own_places(pool);
+uint32_t __wrap_pool_growth_count(const struct pool *pool) {
+    return chosen == DEFECT_GROWTH_FORGOT ? 0 : __real_pool_growth_count(pool);
 }
 
 void __wrap_pool_growth_give(const struct pool *pool) {

@@ -50,7 +50,7 @@ void lies_tell(struct transfer *transfer) {
         return;
     case 6: // without the memory, or refused, whether or not the slot was to grow
         tell(transfer, (struct transfer_report){
-                           .kind = (uint32_t)sim_between(TRANSFER_PLACE_GROWN, TRANSFER_PLACE_REFUSED),
+                           .kind = (uint32_t)sim_between(TRANSFER_SLOT_GROWN, TRANSFER_GROWTH_REFUSED),
                            .pool = id,
                            .code = -EIO,
                            .slot = (uint32_t)sim_below(3),

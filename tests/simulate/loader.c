@@ -58,6 +58,12 @@ static void tell_of(struct loader *loader, uint64_t sample, enum bad_fate fate) 
     loaders_reported[fate] += !loader->mapping->brought;
 }
 
+static void give_up(struct loader *loader, struct read *read, uint64_t sample) {
+    tell_of(loader, sample, BAD_FATAL);
+    read->failed = true;
+    read->failed_sample = sample;
+}
+
 // Which of its samples cannot be read shows when all have arrived.
 static void mark_unreadable(struct loader *loader, struct read *read) {
     const struct ring_claim *claim = &read->claimed.claim;
@@ -67,10 +73,8 @@ static void mark_unreadable(struct loader *loader, struct read *read) {
         enum quality quality = storage_quality(stored, sample);
         if (quality == SAMPLE_GOOD || (quality == SAMPLE_FLAKY && sim_chance(500)))
             continue;
-        if (stored == DATASET_STRICT) {
-            tell_of(loader, sample, BAD_FATAL);
-            read->failed = true;
-            read->failed_sample = sample;
+        if (stored == DATASET_STRICT || mapping_attempt(loader->mapping, claim, i) == REPLACE_ATTEMPTS) {
+            give_up(loader, read, sample);
             return;
         }
         if (stored == DATASET_REPLACED) {
@@ -110,6 +114,9 @@ static bool replace_next(struct loader *loader, struct read *read) {
         if (storage_quality(loader->mapping->stored, sample) == SAMPLE_GOOD) {
             replacing->done++;
             replacing->attempt = 0;
+        } else if (replacing->attempt == REPLACE_ATTEMPTS) {
+            give_up(loader, read, sample);
+            return false;
         } else {
             tell_of(loader, sample, BAD_REPLACED);
         }
@@ -118,7 +125,7 @@ static bool replace_next(struct loader *loader, struct read *read) {
         return false;
     if (!replacing->attempt && defect_is(DEFECT_LATER_ATTEMPT) && loader->serial > plan.loaders)
         replacing->attempt++;
-    SIM_MUST(++replacing->attempt <= REPLACE_ATTEMPTS);
+    replacing->attempt++;
     mapping_replace(loader->mapping, claimed, replacing->bad[replacing->done], replacing->attempt);
     begin_read(loader, read, storage_latency());
     return true;

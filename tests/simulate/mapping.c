@@ -97,13 +97,11 @@ static uint64_t epoch_to_draw(struct mapping *mapping, const struct ring_claim *
     return restarts ? claim->epoch - min_u64(mapping->first_epoch, claim->epoch) : claim->epoch;
 }
 
-// As the supervisor has written it into the ring.
-static void replace_placed(const struct mapping *mapping, struct claimed *claimed, uint32_t i) {
-    const struct ring_claim *claim = &claimed->claim;
-    const uint32_t attempt = atomic_load_explicit(
-        &ring_attempts(&mapping->ring, claim->slot)[claim->first_sample + i], memory_order_relaxed);
-    if (attempt)
-        mapping_replace(mapping, claimed, i, attempt);
+uint32_t mapping_attempt(const struct mapping *mapping, const struct ring_claim *claim, uint32_t i) {
+    if (!mapping->ring.header->attempts_offset)
+        return 0;
+    return atomic_load_explicit(&ring_attempts(&mapping->ring, claim->slot)[claim->first_sample + i],
+                                memory_order_relaxed);
 }
 
 void mapping_find(struct mapping *mapping, struct claimed *claimed) {
@@ -112,8 +110,11 @@ void mapping_find(struct mapping *mapping, struct claimed *claimed) {
     SIM_MUST(claim->count && claim->count <= CLAIM_MOST);
     sampler_samples(&mapping->sampler, epoch_to_draw(mapping, claim), claim->first_position, claim->count,
                     claimed->samples);
-    for (uint32_t i = 0; mapping->ring.header->attempts_offset && i < claim->count; i++)
-        replace_placed(mapping, claimed, i);
+    for (uint32_t i = 0; i < claim->count; i++) {
+        const uint32_t attempt = mapping_attempt(mapping, claim, i);
+        if (attempt)
+            mapping_replace(mapping, claimed, i, attempt);
+    }
     if (field->ragged) {
         find_ragged(mapping, claimed);
         return;

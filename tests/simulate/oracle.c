@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "order/replace.h"
 #include "tests/simulate/chaos.h"
 #include "tests/simulate/daemon.h"
 #include "tests/simulate/loader.h"
@@ -70,7 +71,7 @@ static uint64_t stored_at(const struct client *client, uint64_t epoch, uint64_t 
     uint64_t sample = reference_stored(&client->run, epoch, number);
     uint32_t attempt = 0;
     bool replaces = stored == DATASET_REPLACED || stored == DATASET_PATCHED;
-    while (replaces && storage_quality(stored, sample) == SAMPLE_BAD)
+    while (replaces && storage_quality(stored, sample) == SAMPLE_BAD && attempt < REPLACE_ATTEMPTS)
         sample = reference_replacement(&client->run, epoch, position, ++attempt);
     return sample;
 }
@@ -195,14 +196,33 @@ static bool cannot_be_read(const struct client *client) {
     return says(client, "too many loaders hang") && seen->left > 8;
 }
 
+// Where views draw, as good as all weight may lie on samples that cannot be read.
+static bool attempts_run_out(const struct client *client) {
+    const struct reference_run *run = &client->run;
+    const enum dataset_kind stored = dataset_plans[client->group->dataset].of;
+    if (!says(client, "nor could the samples tried before it"))
+        return false;
+    for (uint64_t epoch = 0; epoch < client->group->epochs; epoch++)
+        for (uint64_t position = 0; position < run->samples; position++) {
+            uint64_t number = reference_sample(run, epoch, position);
+            if (storage_quality(stored, stored_at(client, epoch, position, number)) == SAMPLE_BAD)
+                return true;
+        }
+    return false;
+}
+
+bool oracle_cannot_continue(const struct client *client, int err) {
+    const bool strict = client->group->dataset == DATASET_STRICT;
+    return err == -EIO && plan.bad && (strict || attempts_run_out(client));
+}
+
 // Errors of a feed that cannot be made or filled.
 static bool feed_may_fail(const struct client *client, int err) {
-    bool unreadable = plan.bad && client->group->dataset == DATASET_STRICT;
     if (client->device && transfer_fails(client, err))
         return true;
     switch (err) {
     case -EIO:
-        return unreadable || loaders_fail(client) || cannot_be_read(client) ||
+        return oracle_cannot_continue(client, err) || loaders_fail(client) || cannot_be_read(client) ||
                strstr(feed_strerror(client->feed), "the feed was closed") != NULL;
     case -ENOSPC:
         return plan.scarce || plan.no_memory ||

@@ -98,31 +98,31 @@ static void open_pool(struct transfer *transfer, const struct transfer_request *
         LIST_INSERT_HEAD(&transfer->pools, pool, link);
 }
 
-static void give_place(struct transfer *transfer, struct device_ring *pool,
-                       const struct transfer_request *request, int fd) {
+static void give_memory(struct transfer *transfer, struct device_ring *pool,
+                        const struct transfer_request *request, int fd) {
     struct error error = {0};
-    if (device_ring_give_place(pool, request->slot, request->memory_bytes, fd, &error) == 0)
+    if (device_ring_give_memory(pool, request->slot, request->memory_bytes, fd, &error) == 0)
         return;
     report(transfer, TRANSFER_POOL_REFUSED, pool->id, &error, NULL, -1);
     drop_pool(pool);
 }
 
-static void grow_place(struct transfer *transfer, struct device_ring *pool,
-                       const struct transfer_request *request) {
+static void grow_slot(struct transfer *transfer, struct device_ring *pool,
+                      const struct transfer_request *request) {
     struct transfer_report answer = {.slot = request->slot};
     struct error error = {0};
     if (sim_fault(plan.no_growth)) {
         error_set(&error, -ENOMEM, "there is no memory in this scenario");
-        report(transfer, TRANSFER_PLACE_REFUSED, pool->id, &error, &answer, -1);
+        report(transfer, TRANSFER_GROWTH_REFUSED, pool->id, &error, &answer, -1);
         return;
     }
     sim_trace("slot %u of pool %u grows to %" PRIu64 " bytes", request->slot, pool->id,
               request->memory_bytes);
-    if (device_ring_grow_place(pool, request->slot, request->memory_bytes, &answer.memory_bytes,
-                               &pool->memory_fd, &error) < 0)
-        report(transfer, TRANSFER_PLACE_REFUSED, pool->id, &error, &answer, -1);
+    if (device_ring_grow_slot(pool, request->slot, request->memory_bytes, &answer.memory_bytes,
+                              &pool->memory_fd, &error) < 0)
+        report(transfer, TRANSFER_GROWTH_REFUSED, pool->id, &error, &answer, -1);
     else
-        report(transfer, TRANSFER_PLACE_GROWN, pool->id, NULL, &answer, pool->memory_fd);
+        report(transfer, TRANSFER_SLOT_GROWN, pool->id, NULL, &answer, pool->memory_fd);
     close_fd(&pool->memory_fd);
 }
 
@@ -152,16 +152,16 @@ static void handle(struct transfer *transfer, const struct transfer_request *req
             device_ring_remove_consumer(pool, request->consumer);
         report(transfer, TRANSFER_CONSUMER_REMOVED, request->pool, NULL, &answer, -1);
         return;
-    case TRANSFER_GIVE_PLACE:
+    case TRANSFER_GIVE_MEMORY:
         SIM_MUST(count == 1);
         if (pool)
-            give_place(transfer, pool, request, fds[0]);
+            give_memory(transfer, pool, request, fds[0]);
         else
             close(fds[0]);
         return;
-    case TRANSFER_GROW_PLACE:
+    case TRANSFER_GROW_SLOT:
         if (pool)
-            grow_place(transfer, pool, request);
+            grow_slot(transfer, pool, request);
         return;
     default:
         sim_violated("the supervisor asks a transfer process for %u", request->kind);
@@ -215,7 +215,7 @@ static bool prepare_one(struct transfer *transfer) {
     struct device_ring *pool;
     struct error error = {0};
     LIST_FOREACH(pool, &transfer->pools, link)
-        if (!pool->open && !pool->places_due)
+        if (!pool->open && !pool->memory_due)
             break;
     if (!pool)
         return false;
@@ -223,7 +223,7 @@ static bool prepare_one(struct transfer *transfer) {
     SIM_MUST(left >= 0);
     if (left)
         return true;
-    struct transfer_report more = {.memory_bytes = pool->places.first.bytes};
+    struct transfer_report more = {.memory_bytes = pool->slots.first.bytes};
     report(transfer, TRANSFER_POOL_OPEN, pool->id, NULL, &more, pool->memory_fd);
     close_fd(&pool->memory_fd);
     return true;

@@ -18,7 +18,7 @@ static const struct ring_shape shape = {SLOTS, BATCH, 2, 3};
 static struct {
     struct gpu *gpu;
     struct ring source, pool;
-    struct gpu_places places;
+    struct gpu_slots slots;
     int memory_fd;
     struct copies copies;
     uint64_t sequence, now;
@@ -40,7 +40,7 @@ static inline void open_copies(uint32_t owner) {
     static struct registration whole; // open_with pins all of the source at once
     at.copies.source = at.source;
     at.copies.pinned = &whole;
-    assert_done(copies_open(&at.copies, at.gpu, &at.pool, owner, &at.places, &said));
+    assert_done(copies_open(&at.copies, at.gpu, &at.pool, owner, &at.slots, &said));
 }
 
 static inline void open_with(const char *faults) {
@@ -51,11 +51,11 @@ static inline void open_with(const char *faults) {
     assert_done(gpu_open(&at.gpu, "HOST-0", &said));
     fixture_ring(&at.source, &shape);
     pool_ring(&at.pool, &shape);
-    assert_done(gpu_create(at.gpu, gpu_round_up(at.gpu, ring_pool_bytes(at.pool.header)), &at.places.first,
+    assert_done(gpu_create(at.gpu, gpu_round_up(at.gpu, ring_pool_bytes(at.pool.header)), &at.slots.first,
                            &at.memory_fd, &said));
     assert_done(gpu_host_register(at.gpu, at.source.data, source_bytes(), true, &address, &said));
-    at.places.first_bytes = ring_first_bytes(at.pool.header);
-    at.places.count = SLOTS;
+    at.slots.first_bytes = ring_first_bytes(at.pool.header);
+    at.slots.count = SLOTS;
     open_copies(1);
 }
 
@@ -69,7 +69,7 @@ static inline int tear_down(void **state) {
     (void)state;
     copies_close(&at.copies);
     gpu_host_unregister(at.gpu, at.source.data);
-    gpu_free(at.gpu, &at.places.first);
+    gpu_free(at.gpu, &at.slots.first);
     close_fd(&at.memory_fd);
     gpu_close(at.gpu);
     ring_unmap(&at.source);
@@ -99,7 +99,7 @@ static inline bool is_copied(uint32_t slot) {
 
 static inline uint64_t word_of(uint32_t slot) {
     uint64_t word = 0;
-    assert_done(gpu_copy_out(at.gpu, &word, at.places.first.address + ring_pool_word(at.pool.header, slot),
+    assert_done(gpu_copy_out(at.gpu, &word, at.slots.first.address + ring_pool_word(at.pool.header, slot),
                              sizeof word, &said));
     return word;
 }
@@ -109,7 +109,7 @@ static inline void check_slot(uint32_t slot) {
     const struct ring_slot *batch = ring_slot(&at.pool, slot);
     struct ring view = {.header = at.source.header,
                         .data =
-                            (uint8_t *)(uintptr_t)at.places.first.address}; // a pointer, for a simulated GPU
+                            (uint8_t *)(uintptr_t)at.slots.first.address}; // a pointer, for a simulated GPU
     assert_true(is_copied(slot));
     assert_int_equal(word_of(slot), batch->fill);
     for (uint32_t i = 0; i < batch->count; i++)

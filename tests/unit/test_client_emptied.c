@@ -56,6 +56,26 @@ static void fail_at_once(struct fake *fake) {
     fake_error(fake, EIO, "a sample cannot be read");
 }
 
+static void queue(struct fake *fake, const Feedd__ServerMessage *message) {
+    FAKE_CHECK(fake, codec_send(&fake->writer, &message->base, SIZE_MAX) == 0);
+}
+
+// The descriptor of the second message arrives with the first one.
+static void grow_and_fail(struct fake *fake) {
+    Feedd__Grant grant = FEEDD__GRANT__INIT;
+    Feedd__SlotMemory memory = FEEDD__SLOT_MEMORY__INIT;
+    Feedd__ServerMessage message = FEEDD__SERVER_MESSAGE__INIT;
+    empty_and_attach(fake);
+    FAKE_CHECK(fake, frame_attach_fd(&fake->writer, fake->read_fd) == 0);
+    message.body_case = FEEDD__SERVER_MESSAGE__BODY_GRANT;
+    message.grant = &grant;
+    queue(fake, &message);
+    message.body_case = FEEDD__SERVER_MESSAGE__BODY_SLOT_MEMORY;
+    message.slot_memory = &memory;
+    queue(fake, &message);
+    fake_error(fake, EIO, "a sample cannot be read");
+}
+
 static void a_feed_that_fails_at_once_says_why(void **state) {
     (void)state;
     static const struct {
@@ -64,6 +84,7 @@ static void a_feed_that_fails_at_once_says_why(void **state) {
         const char *text;
     } cases[] = {
         {fail_at_once, -EIO, "a sample cannot be read"},
+        {grow_and_fail, -EIO, "a sample cannot be read"},
         {empty_and_attach, -ECONNRESET, "closed the connection without giving a reason"},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {

@@ -111,13 +111,13 @@ static int memory_of(uint64_t bytes, int value) {
 }
 
 // Takes over the descriptor.
-static int place(uint32_t slot, uint64_t bytes, int fd) {
-    Feedd__Place message = FEEDD__PLACE__INIT;
+static int grow(uint32_t slot, uint64_t bytes, int fd) {
+    Feedd__SlotMemory message = FEEDD__SLOT_MEMORY__INIT;
     struct frame_reader *reader = &at.attachment.connection.reader;
     message.slot = slot;
     message.bytes = bytes;
     reader->fds[reader->fd_count++] = fd;
-    int err = leases_place(&at.attachment, &message, &said);
+    int err = leases_grow_slot(&at.attachment, &message, &said);
     assert_int_equal(reader->fd_count, 0);
     return err;
 }
@@ -161,12 +161,12 @@ static void a_batch_lies_in_the_memory_that_its_slot_has(void **state) {
     assert_true(OWN > header->slot_allocated_bytes && OWN < header->slot_bytes);
     grant(1, 1, header->values_offset + 100);
     assert_int_equal(take(&batch), 1);
-    const uint64_t first = at.attachment.pool.places.first.address;
+    const uint64_t first = at.attachment.pool.slots.first.address;
     assert_int_equal((uintptr_t)batch.field[0].data,
                      first + header->slot_allocated_bytes + header->values_offset);
     give_back(1);
 
-    assert_done(place(1, OWN, memory_of(OWN, 7)));
+    assert_done(grow(1, OWN, memory_of(OWN, 7)));
     grant(1, 2, OWN);
     assert_int_equal(take(&batch), 1);
     assert_int_equal(batch.field[0].bytes, OWN - header->values_offset);
@@ -185,14 +185,14 @@ static void a_batch_lies_in_the_memory_that_its_slot_has(void **state) {
 static void what_a_slot_had_is_unmapped(void **state) {
     (void)state;
     uint8_t byte;
-    assert_done(place(0, OWN, memory_of(OWN, 1)));
-    const uint64_t before = gpu_place_address(&at.attachment.pool.places, 0);
+    assert_done(grow(0, OWN, memory_of(OWN, 1)));
+    const uint64_t before = gpu_slot_address(&at.attachment.pool.slots, 0);
     assert_done(gpu_copy_out(at.gpu, &byte, before, 1, &said));
-    assert_done(place(0, 2 * OWN, memory_of(2 * OWN, 2)));
-    assert_int_equal(gpu_place_bytes(&at.attachment.pool.places, 0), 2 * OWN);
-    assert_int_equal(gpu_places_bytes(&at.attachment.pool.places), at.first.bytes + 2 * OWN);
+    assert_done(grow(0, 2 * OWN, memory_of(2 * OWN, 2)));
+    assert_int_equal(gpu_slot_bytes(&at.attachment.pool.slots, 0), 2 * OWN);
+    assert_int_equal(gpu_slots_bytes(&at.attachment.pool.slots), at.first.bytes + 2 * OWN);
     // What is mapped there now, if anything, is the new memory.
-    const uint64_t now = gpu_place_address(&at.attachment.pool.places, 0);
+    const uint64_t now = gpu_slot_address(&at.attachment.pool.slots, 0);
     if (before < now || before >= now + 2 * OWN)
         assert_int_equal(gpu_copy_out(at.gpu, &byte, before, 1, &said), -EIO);
 }
@@ -205,7 +205,7 @@ static void values_beyond_the_slots_memory_are_refused(void **state) {
     grant(0, 1, at.daemon.header->slot_allocated_bytes);
     assert_int_equal(take(&batch), 1);
     give_back(0);
-    assert_done(place(0, OWN, memory_of(OWN, 1)));
+    assert_done(grow(0, OWN, memory_of(OWN, 1)));
     grant(0, 2, OWN + 1);
     assert_refused(take(&batch), "values that are not in it");
 }
@@ -214,33 +214,33 @@ static void a_slot_that_is_used_gets_no_memory(void **state) {
     (void)state;
     struct feed_batch batch;
     grant(0, 1, at.daemon.header->slot_allocated_bytes);
-    assert_refused(place(0, OWN, memory_of(OWN, 1)), "which this consumer holds"); // queued
+    assert_refused(grow(0, OWN, memory_of(OWN, 1)), "which this consumer holds"); // queued
     assert_int_equal(take(&batch), 1);
-    assert_refused(place(0, OWN, memory_of(OWN, 1)), "which this consumer holds");
+    assert_refused(grow(0, OWN, memory_of(OWN, 1)), "which this consumer holds");
     at.leases[0].state = LEASE_NONE; // but the stream has not got there
-    assert_refused(place(0, OWN, memory_of(OWN, 1)), "stream still reads");
+    assert_refused(grow(0, OWN, memory_of(OWN, 1)), "stream still reads");
     give_back(0);
-    assert_done(place(0, OWN, memory_of(OWN, 1)));
+    assert_done(grow(0, OWN, memory_of(OWN, 1)));
 }
 
 static void memory_that_cannot_be_is_refused(void **state) {
     (void)state;
-    assert_refused(place(SLOTS, OWN, memory_of(OWN, 1)), "does not exist");
-    assert_refused(place(0, at.daemon.header->slot_allocated_bytes, memory_of(OWN, 1)), "cannot have it");
-    assert_int_equal(place(0, 2 * OWN, memory_of(OWN, 1)), -EIO); // less than it says
-    assert_int_equal(place(0, OWN, -1), -EIO);
-    assert_done(place(0, OWN, memory_of(OWN, 1)));
-    assert_refused(place(0, OWN, memory_of(OWN, 1)), "cannot have it"); // no larger
-    assert_int_equal(gpu_places_bytes(&at.attachment.pool.places), at.first.bytes + OWN);
+    assert_refused(grow(SLOTS, OWN, memory_of(OWN, 1)), "does not exist");
+    assert_refused(grow(0, at.daemon.header->slot_allocated_bytes, memory_of(OWN, 1)), "cannot have it");
+    assert_int_equal(grow(0, 2 * OWN, memory_of(OWN, 1)), -EIO); // less than it says
+    assert_int_equal(grow(0, OWN, -1), -EIO);
+    assert_done(grow(0, OWN, memory_of(OWN, 1)));
+    assert_refused(grow(0, OWN, memory_of(OWN, 1)), "cannot have it"); // no larger
+    assert_int_equal(gpu_slots_bytes(&at.attachment.pool.slots), at.first.bytes + OWN);
 }
 
 static void without_ragged_fields_nothing_grows(void **state) {
     tear_down(state);
     open_with(false);
-    assert_refused(place(0, OWN, memory_of(OWN, 1)), "cannot have it");
+    assert_refused(grow(0, OWN, memory_of(OWN, 1)), "cannot have it");
     struct gpu *gpu = at.attachment.pool.gpu;
     at.attachment.pool.gpu = NULL; // in host memory
-    assert_refused(place(0, OWN, memory_of(OWN, 1)), "does not exist");
+    assert_refused(grow(0, OWN, memory_of(OWN, 1)), "does not exist");
     at.attachment.pool.gpu = gpu;
 }
 

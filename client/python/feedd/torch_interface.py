@@ -74,16 +74,16 @@ class TorchInterface:
 
         return LoaderBatchSampler(self.sampler, self.batch_size, self.drop_last)
 
-    @property
-    def __class__(self) -> Any:
+    def _seeming_class(self) -> Any:
         """For ``isinstance(loader, torch.utils.data.DataLoader)``, by which frameworks recognise loaders. The package does not
         import PyTorch, so it cannot derive the class from torch's."""
         torch = sys.modules.get("torch.utils.data")
         return type(self) if torch is None or self.__dict__.get("framework") != "torch" else torch.DataLoader
 
-    @__class__.setter
-    def __class__(self, kind: Any) -> None:
+    def _refuse_class(self, kind: Any) -> None:
         raise TypeError("the class of a feedd.DataLoader cannot be changed")
+
+    __class__ = property(_seeming_class, _refuse_class)
 
     # ---- What LoaderBatchSampler needs -----------------------------------------------------------------------------
 

@@ -281,9 +281,9 @@ static void on_joined(struct member *member) {
 }
 
 // Descriptors of one message at a time wait to be sent, so a client that does not read keeps few open here.
-static bool on_placed(struct member *member, uint32_t slot, uint64_t bytes, int fd) {
+static bool on_slot_grown(struct member *member, uint32_t slot, uint64_t bytes, int fd) {
     struct session *session = session_of(member);
-    Feedd__Place place = FEEDD__PLACE__INIT;
+    Feedd__SlotMemory memory = FEEDD__SLOT_MEMORY__INIT;
     Feedd__ServerMessage frame = FEEDD__SERVER_MESSAGE__INIT;
     int err = frame_attach_fd(&session->writer, fd);
     if (err == -EBUSY) {
@@ -296,10 +296,10 @@ static bool on_placed(struct member *member, uint32_t slot, uint64_t bytes, int 
         session_fail(session, -EMFILE, "feedd is out of file descriptors: raise its limit (ulimit -n)");
         return false;
     }
-    place.slot = slot;
-    place.bytes = bytes;
-    frame.body_case = FEEDD__SERVER_MESSAGE__BODY_PLACE;
-    frame.place = &place;
+    memory.slot = slot;
+    memory.bytes = bytes;
+    frame.body_case = FEEDD__SERVER_MESSAGE__BODY_SLOT_MEMORY;
+    frame.slot_memory = &memory;
     session_send(session, &frame.base);
     return true;
 }
@@ -346,7 +346,7 @@ static void on_failed(struct member *member, int code, const char *text) {
 
 static const struct member_events events = {
     .joined = on_joined,
-    .placed = on_placed,
+    .slot_grown = on_slot_grown,
     .granted = on_granted,
     .accompanied = on_accompanied,
     .ended = on_ended,

@@ -219,7 +219,7 @@ static bool may_come(struct growth *growth) {
         return false;
     if (!growth->lacking_since_ns)
         growth->lacking_since_ns = now;
-    return room_make_way(growth->feed->supervisor) || growth->freeing || another_is_large(growth, now);
+    return growth->freeing || room_make_way(growth->feed->supervisor) || another_is_large(growth, now);
 }
 
 void growth_act(struct served_feed *feed) {

@@ -15,7 +15,7 @@ struct member_events {
     void (*joined)(struct member *member);
     // The batches that it is granted in this slot of its pool from now on are in memory of the slot's own, which has
     // that descriptor. False: the client does not read, and is to be told later.
-    bool (*placed)(struct member *member, uint32_t slot, uint64_t bytes, int fd);
+    bool (*slot_grown)(struct member *member, uint32_t slot, uint64_t bytes, int fd);
     // Batches sequence, sequence + 1, ... are in these slots, at most PROTO_MAX_GRANTS. `company`: see
     // served_feed_company.
     void (*granted)(struct member *member, uint64_t sequence, const uint32_t *slots, uint32_t count,

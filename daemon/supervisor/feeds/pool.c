@@ -121,7 +121,7 @@ void pool_ask(struct pool *pool) {
                                        .pool = pool->tenant.id,
                                        .owner = pool->owner + 1,
                                        .tolerant = pool->feed->dataset->on_error != ON_ERROR_FAIL,
-                                       .places = pool_growth_own_places(pool),
+                                       .grown_slots = pool_growth_count(pool),
                                        .memory_bytes = pool->memory_bytes};
     const int fds[] = {pool->feed->ring_read_fd, pool->ring_fd, pool->feed->event_fd, pool->memory_fd};
     const struct member *member;
@@ -227,8 +227,8 @@ static void on_reported(struct tenant *tenant, const struct transfer_report *rep
     case TRANSFER_LAGGING:
         lagging(pool, report->consumer, report->waited_ns);
         return;
-    case TRANSFER_PLACE_GROWN:
-    case TRANSFER_PLACE_REFUSED:
+    case TRANSFER_SLOT_GROWN:
+    case TRANSFER_GROWTH_REFUSED:
         pool_growth_answered(pool, report, &fd);
         device_close(pool->tenant.device, &fd);
         return;

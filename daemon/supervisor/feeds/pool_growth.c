@@ -30,8 +30,8 @@ static const struct state growth_states[] = {
 };
 static const struct state_table growth_table = STATE_TABLE("growth of a pool's slot", growth_states);
 
-// A slot of the pool.
-struct place {
+// What a slot of the pool has.
+struct slot_memory {
     uint64_t bytes;       // that it has
     uint64_t own_bytes;   // of memory of its own; 0: it has a part of the pool's
     uint64_t older_bytes; // of such memory that it had before, and that a client still maps
@@ -49,8 +49,8 @@ struct pool_growth {
     uint64_t lacking_since_ns; // since when a batch has waited for memory; 0: none does
     uint64_t tried_ns;         // when growth last failed for lack of it
     uint32_t crashes;          // transfer processes, in a row, that died while a slot grew
-    uint32_t slots;
-    struct place places[];
+    uint32_t slot_count;
+    struct slot_memory slots[];
 };
 
 static void set_state(struct pool_growth *growth, enum growth_state state) {
@@ -61,56 +61,56 @@ static void set_state(struct pool_growth *growth, enum growth_state state) {
 
 // Clients unmap what a slot had before when they are told what it has now.
 static void forget_older(struct pool *pool, uint32_t slot) {
-    struct place *place = &pool->growth->places[slot];
+    struct slot_memory *memory = &pool->growth->slots[slot];
     const struct member *member;
-    if (!place->older_bytes)
+    if (!memory->older_bytes)
         return;
     LIST_FOREACH(member, &pool->members, pool_link)
-        if (member->told[slot] && member->told[slot] != place->grown)
+        if (member->told[slot] && member->told[slot] != memory->grown)
             return;
-    pool->tenant.promised_bytes -= place->older_bytes;
-    place->older_bytes = 0;
+    pool->tenant.promised_bytes -= memory->older_bytes;
+    memory->older_bytes = 0;
 }
 
 int pool_growth_enter(const struct pool *pool, struct member *member, struct error *error) {
     if (!pool->growth)
         return 0;
-    member->told = calloc(pool->growth->slots, sizeof *member->told);
+    member->told = calloc(pool->growth->slot_count, sizeof *member->told);
     return member->told ? 0 : error_set(error, -ENOMEM, "out of memory");
 }
 
 void pool_growth_leave(struct pool *pool, struct member *member) {
     free(member->told);
     member->told = NULL;
-    for (uint32_t slot = 0; pool->growth && slot < pool->growth->slots; slot++)
+    for (uint32_t slot = 0; pool->growth && slot < pool->growth->slot_count; slot++)
         forget_older(pool, slot);
 }
 
 // ---- For the transfer process ------------------------------------------------------------------------------
 
-uint32_t pool_growth_own_places(const struct pool *pool) {
+uint32_t pool_growth_count(const struct pool *pool) {
     uint32_t count = 0;
-    for (uint32_t slot = 0; pool->growth && slot < pool->growth->slots; slot++)
-        count += pool->growth->places[slot].own_bytes != 0;
+    for (uint32_t slot = 0; pool->growth && slot < pool->growth->slot_count; slot++)
+        count += pool->growth->slots[slot].own_bytes != 0;
     return count;
 }
 
 void pool_growth_give(const struct pool *pool) {
-    for (uint32_t slot = 0; pool->growth && slot < pool->growth->slots; slot++) {
-        const struct place *place = &pool->growth->places[slot];
-        struct transfer_request request = {.kind = TRANSFER_GIVE_PLACE,
+    for (uint32_t slot = 0; pool->growth && slot < pool->growth->slot_count; slot++) {
+        const struct slot_memory *memory = &pool->growth->slots[slot];
+        struct transfer_request request = {.kind = TRANSFER_GIVE_MEMORY,
                                            .pool = pool->tenant.id,
                                            .slot = slot,
-                                           .memory_bytes = place->own_bytes};
-        if (place->own_bytes)
-            device_send(pool->tenant.device, &request, &place->fd, 1);
+                                           .memory_bytes = memory->own_bytes};
+        if (memory->own_bytes)
+            device_send(pool->tenant.device, &request, &memory->fd, 1);
     }
 }
 
 static bool ask(struct pool *pool, uint32_t slot, uint64_t bytes) {
     struct pool_growth *growth = pool->growth;
     struct transfer_request request = {
-        .kind = TRANSFER_GROW_PLACE, .pool = pool->tenant.id, .slot = slot, .memory_bytes = bytes};
+        .kind = TRANSFER_GROW_SLOT, .pool = pool->tenant.id, .slot = slot, .memory_bytes = bytes};
     if (!device_send(pool->tenant.device, &request, NULL, 0))
         return false;
     growth->slot = slot;
@@ -129,7 +129,7 @@ static void fail(struct pool *pool) {
 // The batch is about to be dispatched, and no free slot is large enough.
 static void start(struct pool *pool, uint32_t slot, uint64_t wanted) {
     struct pool_growth *growth = pool->growth;
-    uint64_t usual = min_u64(2 * growth->places[slot].bytes, pool->ring.header->slot_bytes);
+    uint64_t usual = min_u64(2 * growth->slots[slot].bytes, pool->ring.header->slot_bytes);
     uint64_t bytes = align_up(growth->modest ? wanted : max_u64(wanted, usual), STEP_BYTES);
     growth->wanted = wanted;
     growth->bytes = bytes;
@@ -142,14 +142,14 @@ static void start(struct pool *pool, uint32_t slot, uint64_t wanted) {
 
 static void take(struct pool *pool, uint64_t bytes, int *fd) {
     struct pool_growth *growth = pool->growth;
-    struct place *place = &growth->places[growth->slot];
+    struct slot_memory *memory = &growth->slots[growth->slot];
     pool->tenant.promised_bytes += bytes - growth->bytes;
-    place->older_bytes += place->own_bytes;
-    device_close(pool->tenant.device, &place->fd);
-    place->fd = *fd;
+    memory->older_bytes += memory->own_bytes;
+    device_close(pool->tenant.device, &memory->fd);
+    memory->fd = *fd;
     *fd = -1;
-    place->bytes = place->own_bytes = bytes;
-    place->grown++;
+    memory->bytes = memory->own_bytes = bytes;
+    memory->grown++;
     forget_older(pool, growth->slot);
 }
 
@@ -161,7 +161,7 @@ void pool_growth_answered(struct pool *pool, const struct transfer_report *repor
         pool_condemn(pool, -EPROTO, "a transfer process reported growth of a slot that was not to grow");
         return;
     }
-    if (report->kind == TRANSFER_PLACE_REFUSED) {
+    if (report->kind == TRANSFER_GROWTH_REFUSED) {
         pool->tenant.promised_bytes -= growth->bytes;
         error_set(
             &growth->error, report->code,
@@ -200,8 +200,8 @@ void pool_growth_died(struct pool *pool) {
 // As in growth.c.
 static bool another_is_large(const struct pool *pool, uint64_t now) {
     const struct pool_growth *growth = pool->growth;
-    for (uint32_t slot = 0; slot < growth->slots; slot++)
-        if (growth->places[slot].bytes >= growth->wanted)
+    for (uint32_t slot = 0; slot < growth->slot_count; slot++)
+        if (growth->slots[slot].bytes >= growth->wanted)
             return now < growth->lacking_since_ns + pool->feed->max_lag_ns;
     return false;
 }
@@ -236,11 +236,11 @@ void pool_growth_act(struct pool *pool) {
 static bool find_slot(const struct pool_growth *growth, struct delivery *delivery, uint64_t bytes) {
     uint32_t *free = delivery->free_slots, last = delivery->free_count - 1, best = UINT32_MAX;
     for (uint32_t i = delivery->free_count; i-- > 0;) {
-        uint64_t has = growth->places[free[i]].bytes;
+        uint64_t has = growth->slots[free[i]].bytes;
         // The transfer process may be unmapping what this slot has now.
         if (growth->state == GROWTH_ASKED && growth->slot == free[i])
             continue;
-        if (has >= bytes && (best == UINT32_MAX || has < growth->places[free[best]].bytes))
+        if (has >= bytes && (best == UINT32_MAX || has < growth->slots[free[best]].bytes))
             best = i;
     }
     if (best == UINT32_MAX)
@@ -255,7 +255,7 @@ static bool find_slot(const struct pool_growth *growth, struct delivery *deliver
 static uint32_t slot_to_grow(const struct pool_growth *growth, const struct delivery *delivery) {
     uint32_t best = window_next_slot(delivery);
     for (uint32_t i = delivery->free_count; i-- > 0;)
-        if (growth->places[delivery->free_slots[i]].bytes > growth->places[best].bytes)
+        if (growth->slots[delivery->free_slots[i]].bytes > growth->slots[best].bytes)
             best = delivery->free_slots[i];
     return best;
 }
@@ -280,12 +280,12 @@ static const struct tap_events events = {.choose = choose};
 
 // False: not now.
 static bool tell(struct pool *pool, struct member *member, uint32_t slot) {
-    const struct place *place = &pool->growth->places[slot];
-    if (member->told[slot] == place->grown)
+    const struct slot_memory *memory = &pool->growth->slots[slot];
+    if (member->told[slot] == memory->grown)
         return true;
-    if (!member->events->placed(member, slot, place->own_bytes, place->fd))
+    if (!member->events->slot_grown(member, slot, memory->own_bytes, memory->fd))
         return false;
-    member->told[slot] = place->grown;
+    member->told[slot] = memory->grown;
     forget_older(pool, slot);
     return true;
 }
@@ -312,20 +312,20 @@ int pool_growth_open(struct pool *pool, struct error *error) {
     struct pool_growth *growth;
     if (!header->ragged_count)
         return 0;
-    pool->growth = growth = calloc(1, sizeof *growth + header->slot_count * sizeof growth->places[0]);
+    pool->growth = growth = calloc(1, sizeof *growth + header->slot_count * sizeof growth->slots[0]);
     if (!growth)
         return error_set(error, -ENOMEM, "out of memory");
-    growth->slots = header->slot_count;
-    for (uint32_t slot = 0; slot < growth->slots; slot++)
-        growth->places[slot] = (struct place){.bytes = ring_first_bytes(header), .fd = -1};
+    growth->slot_count = header->slot_count;
+    for (uint32_t slot = 0; slot < growth->slot_count; slot++)
+        growth->slots[slot] = (struct slot_memory){.bytes = ring_first_bytes(header), .fd = -1};
     pool->tap.events = &events;
     return 0;
 }
 
 void pool_growth_close(struct pool *pool) {
-    for (uint32_t slot = 0; pool->growth && slot < pool->growth->slots; slot++)
-        if (pool->growth->places[slot].fd >= 0)
-            device_close(pool->tenant.device, &pool->growth->places[slot].fd);
+    for (uint32_t slot = 0; pool->growth && slot < pool->growth->slot_count; slot++)
+        if (pool->growth->slots[slot].fd >= 0)
+            device_close(pool->tenant.device, &pool->growth->slots[slot].fd);
     free(pool->growth);
     pool->growth = NULL;
 }

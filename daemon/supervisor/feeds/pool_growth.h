@@ -17,7 +17,7 @@ int pool_growth_enter(const struct pool *pool, struct member *member, struct err
 void pool_growth_leave(struct pool *pool, struct member *member);
 
 // How many slots have memory of their own, and the requests that give it to a transfer process that opens the pool.
-uint32_t pool_growth_own_places(const struct pool *pool);
+uint32_t pool_growth_count(const struct pool *pool);
 void pool_growth_give(const struct pool *pool);
 
 // The transfer process has answered, and *fd is taken if it is wanted; or it has died.

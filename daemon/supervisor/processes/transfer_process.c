@@ -123,7 +123,7 @@ static void send_unsent(struct transfer_process *transfer) {
 // Clients are told the code and the text, and rely on both.
 static void put_right(struct transfer_report *report) {
     bool fails = report->kind == TRANSFER_POOL_REFUSED || report->kind == TRANSFER_CONSUMER_REFUSED ||
-                 report->kind == TRANSFER_PLACE_REFUSED || report->kind == TRANSFER_LOST;
+                 report->kind == TRANSFER_GROWTH_REFUSED || report->kind == TRANSFER_LOST;
     if (fails && (report->code >= 0 || report->code <= -4096))
         report->code = -EIO;
     report->text[sizeof report->text - 1] = 0;
@@ -134,7 +134,7 @@ static void put_right(struct transfer_report *report) {
 
 // Only memory comes with a descriptor.
 static bool is_report(const struct transfer_report *report, uint32_t fd_count) {
-    const bool has_memory = report->kind == TRANSFER_POOL_OPEN || report->kind == TRANSFER_PLACE_GROWN;
+    const bool has_memory = report->kind == TRANSFER_POOL_OPEN || report->kind == TRANSFER_SLOT_GROWN;
     return report->kind >= TRANSFER_READY && report->kind <= TRANSFER_LOST && fd_count <= has_memory;
 }
 

@@ -104,7 +104,7 @@ static void *transfer(void *unused) {
         copies.under_way_count = 1;
         queue_copy_of(round, batch->fill);
         __VERIFIER_assume(atomic_load_explicit(&copied[0], memory_order_relaxed) >= batch->fill);
-        (void)report_done(&copies);
+        (void)report_done(&copies, 0);
         CHECK(copies.under_way_count == 0);
     }
     return unused;
