@@ -33,8 +33,8 @@ int files_index_take(struct files_index *index, uint32_t field_count, const Feed
                      struct error *error) {
     for (size_t i = 0; i < page->n_columns; i++) {
         const Feedd__Column *row = page->columns[i];
-        if (row->field >= field_count || row->kind < FEEDD__COLUMN__KIND__EXTENTS ||
-            row->kind > FEEDD__COLUMN__KIND__NAMES)
+        if (row->field >= field_count ||
+            !protobuf_c_enum_descriptor_get_value(&feedd__column__kind__descriptor, (int)row->kind))
             return error_set(error, -EPROTO, "feedd describes an index that this version does not know");
         index->known = true;
         index->columns[row->field] = (struct files_column){.known = true,

@@ -233,8 +233,9 @@ struct dataset_stored {
     struct ring_field fields[RING_MAX_FIELDS];
     struct dataset_column columns[RING_MAX_FIELDS];
     uint32_t padded; // bits: fields that have a pad, and would be ragged without it
+    // Where they begin (builder_groups.h), of the first WINDOW_MAX_GROUPS; none: where files or blocks do.
     uint64_t group_count;
-    uint64_t groups[]; // where they begin (builder_groups.h); none: where files or blocks do
+    uint64_t groups[];
 };
 
 // The supervisor's handle. Reference-counted: feeds in use keep theirs across a reload. Nothing else changes once it is

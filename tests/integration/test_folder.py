@@ -208,6 +208,17 @@ def test_names_of_all_kinds():
         fails(feedd, "/\\xfe\\x0aclass/new\\x0aline.jpg, offset 0: the file is gone")
 
 
+def test_long_paths():
+    """Of which a loader prepares few at a time, since each has to be put together somewhere."""
+    deep = "/".join(f"{i:x}" * 250 for i in range(15))
+    for reader in READERS:
+        with harness.Instance(io=reader) as feedd:
+            names = [f"{name}/{deep}/{i:03}" for name in ("cat", "dog") for i in range(60)]
+            content = add(feedd, {name: name[-3:].encode() * i for i, name in enumerate(names)})
+            feedd.start()
+            check(feedd, content, 40, shuffle=True, epochs=2)
+
+
 def test_files_without_a_class():
     files = {**some(20), "top.jpg": b"top", "another": b"12"}
     with harness.Instance() as feedd:

@@ -135,6 +135,20 @@ def test_shuffled_by_blocks():
             expected.check_run(content, batches, 8, windows=shuffled(columns, rows, 30), **order)
 
 
+def test_a_view_shuffled_by_blocks():
+    """Its dataset has no window, and then another one."""
+    order = {"shuffle": True, "seed": 5, "epochs": 2}
+    columns = lists("i32", 1, 2)
+    for (form, rows), options in itertools.product((("lz4", 9), ("pages", 30)), ({}, {"shuffle_window": 4})):
+        with harness.Instance() as feedd:
+            content = add(feedd, columns, (form,), 30, **options)
+            feedd.add_view("view", "hf", shuffle_window=2)
+            feedd.start()
+            batches = consumer.read(feedd, "view", 8, **order)
+            expected.check_run(content, batches, 8, windows=shuffled(columns, rows, 30), **order)
+            assert "the index fits its files" in feedd.ctl("index", "view").stdout
+
+
 def test_a_kept_index():
     columns = lists("i32", 1, 2)
     for form in ("lz4", "snappy"):

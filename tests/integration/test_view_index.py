@@ -1,9 +1,12 @@
 """Views of feedd.conf share the files and the index of their dataset: each is there once, however many views there are."""
 
 import os
+import signal
 
 import consumer
+import data
 import expected
+import fuse
 import harness
 import mixes
 import test_indexing
@@ -137,3 +140,54 @@ def test_feedctl_index_still_looks_at_the_files_of_a_view():
         test_tar.write(feedd.directory / "s.tar", [(key, {**members, "cls": b"7"}) for key, members in SHARD])
         assert "its files have changed since feedd opened them" in feedd.ctl("index", "part3").stdout
         harness.eventually(lambda: len(indices(feedd)) == 1, 5, "what was opened to be checked is closed")
+
+
+def serve_slow_view():
+    """feedd, whose view is being made: its list of indices is on storage that does not answer yet."""
+    instance = serve()
+    listed = instance.directory / "listed.npy"
+    data.write_npy(listed, "<i8", (SAMPLES,), struct.pack(f"<{SAMPLES}q", *range(SAMPLES)))
+    instance.storage = fuse.Fuse("listed.npy", listed.read_bytes(), direct=True)
+    instance.storage.hold(lambda offset: True)
+    instance.add_view("slow", "wds", indices=instance.storage.path)
+    instance.start()
+    harness.eventually(lambda: instance.storage.held, 10, "the list is being read")
+    return instance
+
+
+def test_a_dataset_is_removed_while_its_view_is_made():
+    with serve_slow_view() as feedd:
+        feedd.datasets.clear()
+        feedd.views.clear()
+        test_indexing.add_numbers(feedd)
+        feedd.write_config()
+        feedd.ctl("reload")
+        assert len(indices(feedd)) == 1  # of what is being made
+        feedd.storage.answer_held()
+        harness.eventually(lambda: not indices(feedd) and not descriptors(feedd, "s.tar"), 10, "all of it is closed")
+        test_indexing.read_numbers(feedd)
+
+
+def test_a_dataset_is_replaced_while_its_view_is_made():
+    """The view that was being made is given up, and the one that is served has the new files."""
+    changed = [(key, {**members, "cls": b"7"}) for key, members in SHARD]
+    with serve_slow_view() as feedd:
+        (old,) = indices(feedd)
+        del feedd.views["slow"]
+        feedd.write_config()
+        test_tar.write(feedd.directory / "new.tar", changed)
+        os.replace(feedd.directory / "new.tar", feedd.directory / "s.tar")
+        feedd.ctl("reload")
+        check_parts(feedd, changed)
+        assert old in indices(feedd)
+        feedd.storage.answer_held()
+        harness.eventually(lambda: len(indices(feedd)) == 1 and old not in indices(feedd), 10, "the old index is gone")
+        check_parts(feedd, changed)
+
+
+def test_the_daemon_ends_while_a_view_is_made():
+    with serve_slow_view() as feedd:
+        feedd.process.send_signal(signal.SIGTERM)
+        harness.eventually(lambda: not feedd.socket.exists(), 5, "the daemon has cleaned up")
+        feedd.storage.answer_held()  # the kernel ends no process whose thread waits for such a read
+        assert feedd.wait(5) == 0

@@ -112,8 +112,9 @@ static void columns_of_unknown_kinds_are_refused(void **state) {
     column.field = FIELDS;
     assert_int_equal(files_index_take(&index, FIELDS, &page, &error), -EPROTO);
     column.field = 0;
-    for (int kind = -1; kind <= 9; kind += 10) {
-        column.kind = (Feedd__Column__Kind)kind;
+    static const int kinds[] = {-1, 5, 9}; // the second one is of earlier versions
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        column.kind = (Feedd__Column__Kind)kinds[i];
         assert_int_equal(files_index_take(&index, FIELDS, &page, &error), -EPROTO);
     }
     assert_false(index.known);

@@ -71,6 +71,7 @@ static bool fits_of(const void *index, uint64_t blocks, uint64_t bytes, uint64_t
     layout.blocks.count = blocks;
     layout.columns[0].bytes = (pack + 1) * 2;
     assert_int_equal(sequence_take_kept(&builder, files, COUNT_OF(files), counts, &taken), 0);
+    free(builder.groups);
     if (!taken)
         return false;
     assert_int_equal(layout.columns[0].offset, offsetof(typeof(kept), windows));

@@ -4,6 +4,7 @@
 
 #include "base/sizes.h"
 #include "daemon/dataset/size_table.h"
+#include "daemon/source/build/builder_base.h"
 #include "daemon/supervisor/datasets.h"
 #include "tests/unit/source_fixture.h"
 
@@ -179,10 +180,39 @@ static void test_views_that_are_wrong(void **state) {
     }
 }
 
+// Of a dataset without a shuffle_window, which has them all the same: its view is to be told how many there are.
+static void test_more_groups_than_are_kept(void **state) {
+    (void)state;
+    const uint64_t many = UINT64_C(1) << 40;
+    const struct dataset_config config = {0};
+    struct error error = {0};
+    struct dataset base = {
+        .references = 1, .name = "d", .index_fd = -1, .layout = calloc(1, sizeof *base.layout)};
+    struct dataset *view = calloc(1, sizeof *view);
+    assert_true(base.layout && view);
+    *view = (struct dataset){.references = 1, .list_fd = -1, .parts_fd = -1};
+    struct builder builder = {.config = &config, .dataset = &base, .error = &error, .group_count = many};
+    builder.groups = calloc(WINDOW_MAX_GROUPS, sizeof *builder.groups);
+    assert_non_null(builder.groups);
+    builder.groups[WINDOW_MAX_GROUPS - 1] = 7;
+    assert_int_equal(builder_keep_stored(&builder), 0);
+    struct builder of_view = {.config = &config, .dataset = view, .error = &error};
+    assert_int_equal(builder_base(&of_view, &base), 0);
+    assert_int_equal(of_view.group_count, many);
+    assert_int_equal(of_view.groups[WINDOW_MAX_GROUPS - 1], 7);
+    free(of_view.groups);
+    free(builder.groups);
+    dataset_unref(view);
+    assert_int_equal(base.references, 1);
+    free(base.stored);
+    free(base.layout);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_views_are_the_same),
         cmocka_unit_test(test_views_that_are_wrong),
+        cmocka_unit_test(test_more_groups_than_are_kept),
     };
     return cmocka_run_group_tests(tests, make_files, remove_folder);
 }

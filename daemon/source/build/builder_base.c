@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/sizes.h"
 #include "daemon/source/build/builder_pad.h"
 
 // ---- Of the dataset ------------------------------------------------------------------------------------------
@@ -17,7 +18,7 @@ static bool has_pad(const struct dataset_config *config, const char *field) {
 int builder_keep_stored(struct builder *builder) {
     struct dataset *dataset = builder->dataset;
     const struct dataset_layout *layout = dataset->layout;
-    const size_t bytes = builder->group_count * sizeof *builder->groups;
+    const size_t bytes = min_u64(builder->group_count, WINDOW_MAX_GROUPS) * sizeof *builder->groups;
     struct dataset_stored *stored = dataset->stored = calloc(1, sizeof *stored + bytes);
     if (!stored)
         return builder_out_of_memory(builder);
@@ -53,15 +54,17 @@ static bool take_layout(struct dataset *view, const struct dataset *base) {
     return true;
 }
 
+// Those beyond the limit are only counted.
 static bool take_groups(struct builder *builder, const struct dataset_stored *stored) {
-    const size_t count = stored->group_count;
+    const size_t count = min_u64(stored->group_count, WINDOW_MAX_GROUPS);
     if (!count)
         return true;
     builder->groups = calloc(count, sizeof *builder->groups);
     if (!builder->groups)
         return false;
     memcpy(builder->groups, stored->groups, count * sizeof *builder->groups);
-    builder->group_count = builder->group_room = count;
+    builder->group_count = stored->group_count;
+    builder->group_room = count;
     return true;
 }
 

@@ -7,10 +7,10 @@
 #include "base/sizes.h"
 
 #define NO_STEM UINT32_MAX
-#define MEMBERS_MOST                                                                                         \
-    1024u // of a stem, so that a path that shares little with the others spoils it only for so many
-#define SETS 16384u
-#define WAYS 4u // of each set
+// Of a stem, so that a path that shares little with the others spoils it only for so many.
+#define MEMBERS_MOST 1024u
+#define SETS         16384u
+#define WAYS         4u // of each set
 
 // Paths of one directory and with one extension, as long as a slot remembers them.
 struct stem {

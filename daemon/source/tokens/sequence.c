@@ -91,7 +91,7 @@ int sequence_add_groups(struct builder *builder, const struct index_windows *win
     const uint64_t token_bytes = dtype_bytes(builder->dataset->layout->fields[0].dtype);
     uint64_t begin = 0;
     int err = 0;
-    if (!builder->config->shuffle_window || !builder->dataset->layout->blocks.coded)
+    if (!builder->dataset->layout->blocks.coded)
         return 0;
     for (uint64_t i = 0; i < windows->count && !err; i++) {
         const uint64_t end = i + 1 < windows->count ? stretches[i + 1].first : windows->bytes;

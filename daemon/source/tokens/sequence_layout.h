@@ -26,8 +26,8 @@ static inline uint64_t sequence_starts_end(uint64_t stretches, uint64_t document
 int sequence_place(struct builder *builder, const struct index_windows *windows,
                    const struct index_stretch *stretches, uint64_t *most);
 
-// If loaders decode blocks, adds a group per stretch that windows begin in: those that the dataset is shuffled by.
-// `samples` is how many windows there are.
+// If loaders decode blocks, adds a group per stretch that windows begin in: those that the dataset is shuffled by, or a
+// view of it, which alone may have a shuffle_window. `samples` is how many windows there are.
 int sequence_add_groups(struct builder *builder, const struct index_windows *windows,
                         const struct index_stretch *stretches, uint64_t samples);
 
