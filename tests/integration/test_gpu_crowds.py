@@ -101,7 +101,7 @@ def test_replacement_is_told_of_more_consumers_than_a_socket_holds():
                 os.close(sessions[-1].fds.pop())
         before = started(feedd)
         (pid,) = devices.transfers(feedd)
-        devices.kill(pid)
+        harness.kill(pid)
         harness.eventually(lambda: devices.gpu(feedd, SIMULATED_UUID)["pinned_bytes"], 10, "all pools are open again")
         with devices.start(feedd, SIMULATED, step=True, share="another") as reader:
             reader.take(3)

@@ -182,7 +182,7 @@ def test_transfer_process_that_cannot_start():
                 # Too little address space for a program to be loaded into.
                 harness.prlimit(feedd.process.pid, "as", 1 << 20)
                 for pid in devices.transfers(feedd):
-                    devices.kill(pid)
+                    harness.kill(pid)
                 for _ in range(20):
                     reader.command("next", 20000)
                     if (event := reader.event())["event"] == "error":
