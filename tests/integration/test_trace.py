@@ -4,6 +4,7 @@ import collections
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -122,7 +123,7 @@ def add_pictures(feedd, **options):
 def test_each_event_is_recorded():
     """Images are read and decoded by one loader; another one's batches are kept by a stream that is slow."""
     with devices.serve(loaders=1, io="uring", queue_depth=2) as feedd:
-        add_pictures(feedd, io_delay_us=2000)
+        add_pictures(feedd, io_delay_us=10_000)  # longer than decoding takes on a busy machine
         feedd.write_config()
         feedd.ctl("reload")
         late = Late(feedd, slow_us=40_000, epochs=1000)
@@ -183,14 +184,22 @@ def test_it_is_on_only_while_somebody_records():
 @harness.limit(60)
 def test_processes_that_start_meanwhile_are_in_it():
     with busy(loaders=1) as (feedd, _):
-        process = subprocess.Popen([harness.PROGRAMS / "feedctl", "trace", "4"], stdout=subprocess.PIPE, text=True,
+        path = feedd.directory / "timeline.json"
+        process = subprocess.Popen([harness.PROGRAMS / "feedctl", "trace", "60"], stdout=path.open("wb"),
                                    env=feedd.environment(), preexec_fn=harness.die_with_parent)  # fmt: skip
         harness.eventually(lambda: is_on(feedd), 10, "it is on")
         (old,) = [loader for loader in feedd.status()["processes"] if loader["role"] == "loader" and loader["feed"] == 1]
         os.kill(old["pid"], signal.SIGKILL)
         harness.eventually(lambda: old["pid"] not in feedd.children(), 10, "the loader is gone")
-        pids = {event["pid"] for event in json.loads(process.communicate(timeout=30)[0])["traceEvents"]}
-        assert set(feedd.children_called("loader")) <= pids, (feedd.children(), pids)
+        loaders = feedd.loaders(3)
+
+        def recorded():
+            return {int(pid) for pid in re.findall(r'"cat": "[^"]*", "pid": (\d+),', path.read_text())}
+
+        harness.eventually(lambda: set(loaders) <= recorded(), 10, lambda: f"all of {loaders} among {recorded()}")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20 * harness.SLOWNESS) == 0
+        assert set(loaders) <= {event["pid"] for event in json.loads(path.read_text())["traceEvents"] if event["ph"] != "M"}
 
 
 def test_only_administrators():
