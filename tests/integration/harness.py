@@ -133,7 +133,8 @@ def prlimit(pid, resource, value):
 
 
 def shared_objects():
-    return {entry.name for entry in pathlib.Path("/dev/shm").iterdir()}
+    """Files: other programs, like the fuzzer, make folders there."""
+    return {entry.name for entry in pathlib.Path("/dev/shm").iterdir() if entry.is_file()}
 
 
 def dotted(key):
