@@ -5,7 +5,6 @@ threshold: FAIRNESS_ROUNDS is then how many rounds are measured."""
 
 import contextlib
 import os
-import pathlib
 import select
 import signal
 import socket
@@ -23,7 +22,8 @@ ROUNDS = int(os.environ.get("FAIRNESS_ROUNDS", "0"))  # 0: beside other tests
 SHARE_LEAST = 0.7 if ROUNDS else 0.4  # of the rate next to an ordinary consumer
 LATENCY_MOST_S = 0.01 if ROUNDS else 0.05  # of 99 in 100 batches
 WINDOW_S = 0.8
-LIMIT_S = 30 + 8 * ROUNDS
+ATTEMPTS = 1 if ROUNDS else 4  # other work may begin or end within a round
+LIMIT_S = 60 + 8 * ROUNDS
 
 
 @contextlib.contextmanager
@@ -64,22 +64,6 @@ def take_batches(session, seconds):
         session.send("release", slots=slots, waiting=True)
         waits.append(time.monotonic() - begun)
     return waits
-
-
-def waited_for_a_processor(instance):
-    """For how many seconds the daemon has been ready to run and did not, because other programs did."""
-    return int(pathlib.Path(f"/proc/{instance.process.pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
-
-
-def measure(instance, session, seconds):
-    """Batches per second, and how long each took. Beside other tests, time for which the daemon waits for a processor does
-    not count: the more it has to do, the longer that is, whoever asks."""
-    begun, waited = time.monotonic(), waited_for_a_processor(instance)
-    waits = take_batches(session, seconds)
-    lasted = time.monotonic() - begun
-    if not ROUNDS:
-        lasted = max(lasted - (waited_for_a_processor(instance) - waited), 0.01)
-    return len(waits) / lasted, waits
 
 
 def ninety_nine_in_100(waits):
@@ -129,7 +113,14 @@ def flood(instance, kind, flooding, name=""):
     return act
 
 
+def before_other_work():
+    """Gives this process, and all that it starts from now on, more time than what else the machine does, if that is allowed."""
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, -10)
+
+
 def check_share(hostile, *arguments, loaders=1, window_s=WINDOW_S, **options):
+    before_other_work()
     with harness.Instance(loaders=loaders, linger=0, socket_mode="0666") as feedd:
         feedd.directory.chmod(0o711)
         data.add_records(feedd, samples=10_000, size=64)
@@ -137,17 +128,16 @@ def check_share(hostile, *arguments, loaders=1, window_s=WINDOW_S, **options):
         with feedd.client() as session:
             session.attach("numbers", 10, prefetch=1)
             take_batches(session, 0.2)
-            # What else the machine does may begin or end between the two parts of a round.
-            for attempt in range(1 if ROUNDS else 3):
+            for _ in range(ATTEMPTS):
                 shares, waits, usual = [], [], []
                 for _ in range(ROUNDS or 2):
                     with in_background(ordinary_consumer(feedd)):
-                        beside, waits_beside = measure(feedd, session, window_s)
+                        beside = take_batches(session, window_s)
                     with in_background(hostile(feedd, *arguments, **options)):
-                        under, waits_under = measure(feedd, session, window_s)
-                    shares.append(under / beside)
-                    waits += waits_under
-                    usual += waits_beside
+                        under = take_batches(session, window_s)
+                    shares.append(len(under) / len(beside))
+                    waits += under
+                    usual += beside
                 share = statistics.median(shares)
                 latency = ninety_nine_in_100(sorted(waits))
                 most = LATENCY_MOST_S * harness.SLOWNESS
