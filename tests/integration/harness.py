@@ -343,8 +343,8 @@ class Instance:
 
     # ---- Talking to it -------------------------------------------------------------------------------------
 
-    def client(self, **options):
-        return wire.Client(self.socket, **options)
+    def client(self, timeout_s=10.0):
+        return wire.Client(self.socket, timeout_s * SLOWNESS)
 
     def program(self, *command, limit_s=25.0, check=True, environment=None, **options):
         """Runs a program with FEEDD_SOCKET set; returns its CompletedProcess with text output."""

@@ -121,7 +121,7 @@ def test_words_are_not_used_again_before_they_are_let_go_of():
         with feedd.client() as late:
             late.hello()
             late.send("attach", dataset="numbers", batch_size=20, device=SIMULATED_UUID, share="job", prefetch=1)
-            body, fields = late.receive(5)
+            body, fields = late.receive(5 * harness.SLOWNESS)
             assert body == "error" and str(WORDS) in fields["text"], (body, fields)
         os.kill(pid, signal.SIGCONT)
 
@@ -129,7 +129,7 @@ def test_words_are_not_used_again_before_they_are_let_go_of():
             with feedd.client() as session:
                 session.hello()
                 session.send("attach", dataset="numbers", batch_size=20, device=SIMULATED_UUID, share="job", prefetch=1)
-                return session.receive(5)[0] == "attached"
+                return session.receive(5 * harness.SLOWNESS)[0] == "attached"
 
         harness.eventually(comes_in, 5, "there is room again")
         assert started(feedd) == 1
@@ -142,7 +142,7 @@ def test_invented_names_cost_no_process():
                 session.hello()
                 uuid = f"GPU-{number:08x}-0000-0000-0000-000000000000"
                 session.send("attach", dataset="numbers", batch_size=20, device=uuid, share="job")
-                body, fields = session.receive(5)
+                body, fields = session.receive(5 * harness.SLOWNESS)
                 assert body == "error", fields
         assert not devices.transfers(feedd) and "transfer process" not in feedd.read_log(), feedd.read_log()
         consumer.read(feedd, "numbers", 20, device=SIMULATED)

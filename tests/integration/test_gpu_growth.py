@@ -126,7 +126,7 @@ def test_one_comes_after_slots_have_grown():
 
 
 def test_nothing_is_left_of_slots_that_have_grown():
-    feedd, _ = serve(linger=0)
+    feedd, _ = serve(linger=0, device_linger=60)
     with feedd:
         consumer.read(feedd, "wds", BATCH, device=CPU)
         before = open_there = None
@@ -333,7 +333,7 @@ def test_one_that_does_not_read_keeps_few_descriptors_open():
         assert open_here < 200, open_here
         places, slots = set(), []
         while len(slots) < 32:
-            body, message = silent.receive(5)
+            body, message = silent.receive(5 * harness.SLOWNESS)
             if body == "place":
                 places.add(message["slot"])
             elif body == "grant":

@@ -77,9 +77,9 @@ def test_a_shared_feed_that_loaders_decode_survives_a_restart():
     options = {"seed": 5, "epochs": 4, "share": "job", "wait_for": 2, "prefetch": 1, "reconnect_timeout": 20000}
     faults = {devices.FAULTS: "no_engine_on=1"}
     with serve(encoded, environment=faults, simulated_gpus=2) as feedd:
-        with consumer.Consumer(feedd, "pictures", 7, device=OTHER, sleep_us=80000, **options) as without:
+        with consumer.Consumer(feedd, "pictures", 7, device=OTHER, sleep_us=harness.slowly(80000), **options) as without:
             without.attached()
-            with consumer.Consumer(feedd, "pictures", 7, device=SIMULATED, sleep_us=80000, **options) as having:
+            with consumer.Consumer(feedd, "pictures", 7, device=SIMULATED, sleep_us=harness.slowly(80000), **options) as having:
                 having.attached()
                 for _ in range(3):
                     time.sleep(0.3)

@@ -114,7 +114,7 @@ def test_transfer_process_that_hangs_is_replaced():
 
 def test_idle_transfer_process_that_hangs_goes():
     """It is asked to end, and does not hear."""
-    with devices.serve(linger=0, device_linger=1, loader_timeout=30, stop_timeout=1) as feedd:
+    with devices.serve(linger=0, device_linger=int(2 * harness.SLOWNESS), loader_timeout=30, stop_timeout=1) as feedd:
         with devices.start(feedd, GPU, step=True) as reader:
             reader.take(3)
         harness.eventually(lambda: devices.gpu(feedd, reader.uuid)["pools"] == 0, 5, "its pool is closed")

@@ -28,7 +28,7 @@ def keep_rings(feedd, times):
     for number in range(times):
         with feedd.client() as session:
             session.attach("numbers", 200 + number, ring_bytes=RING)
-            session.expect("grant", 20)
+            session.expect("grant", 20 * harness.SLOWNESS)
             fd = os.dup(session.fds[0])
             harness.eventually(lambda fd=fd: allocated(fd) >= RING, 10, "memory for all slots")
             kept.append((fd, mmap.mmap(fd, 0, prot=mmap.PROT_READ)))
@@ -64,7 +64,7 @@ def test_nor_do_those_with_ragged_fields():
         feedd.start()
         with feedd.client() as session:
             session.attach("wds", 8)
-            session.expect("grant", 20)
+            session.expect("grant", 20 * harness.SLOWNESS)
             fd = os.dup(session.fds[0])
             harness.eventually(lambda: allocated(fd) >= feedd.status()["ring_bytes"], 10, "memory for all slots")
             assert os.fstat(fd).st_size > 4 * feedd.status()["ring_bytes"] > 0
@@ -77,9 +77,9 @@ def dropped_with_batches(path, session):
     descriptor, a slot that it holds, and a time before the end."""
     content = path.read_bytes()
     session.attach("numbers", 200, ring_bytes=RING)
-    slots = session.expect("grant", 20)["slots"]
+    slots = session.expect("grant", 20 * harness.SLOWNESS)["slots"]
     while len(slots) < 2:
-        slots += session.expect("grant", 20)["slots"]
+        slots += session.expect("grant", 20 * harness.SLOWNESS)["slots"]
     fd = os.dup(session.fds[0])
     os.truncate(path, 0)
     began = time.monotonic()

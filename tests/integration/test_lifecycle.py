@@ -187,7 +187,7 @@ def test_draining_ends_with_a_consumer_that_waits_for_others():
         with feedd.client() as client:
             client.attach("numbers", 10, share="job", wait_for=2)
             feedd.ctl("drain")
-            error = client.expect_closed(5)
+            error = client.expect_closed(5 * harness.SLOWNESS)
             assert error["code"] == errno.ESHUTDOWN and "waits for others" in error["text"]
         assert feedd.wait(5) == 0
         feedd.check_nothing_left()
