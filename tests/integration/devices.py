@@ -1,9 +1,6 @@
 """GPUs as tests see them: the one named by harness.DEVICE or a simulated one, and always a second one."""
 
-import contextlib
 import json
-import os
-import signal
 
 import consumer
 import data
@@ -35,10 +32,30 @@ def transfers(instance):
     return instance.children_called("transfer")
 
 
-def kill(pid):
-    """Unless it has already gone."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+class Kills:
+    """Kills transfer processes, and counts them.
+
+    Five in a row that have died before they had opened a pool would mean that there is something wrong with the GPU. A busy
+    machine takes long to start one: after three, the next is left alone until it has a pool. A real GPU takes a second to
+    open, so there all of them are."""
+
+    def __init__(self, instance):
+        self.instance = instance
+        self.count = 0
+        self.early = {}  # how many in a row, by GPU
+
+    def kill(self, choose=lambda pids: pids):
+        """Those of the processes that may be killed that `choose` returns."""
+        by_pid = {gpu["pid"]: gpu for gpu in self.instance.statistics()["gpus"]}
+        most = 0 if harness.on_real_gpu() else 3
+        may = [
+            pid for pid in transfers(self.instance)
+            if pid in by_pid and (by_pid[pid]["pinned_bytes"] > 0 or self.early.get(by_pid[pid]["uuid"], 0) < most)
+        ]  # fmt: skip
+        for pid in choose(may) if may else []:
+            self.count += harness.kill(pid)
+            uuid = by_pid[pid]["uuid"]
+            self.early[uuid] = 0 if by_pid[pid]["pinned_bytes"] > 0 else self.early.get(uuid, 0) + 1
 
 
 def gpu(instance, uuid):

@@ -72,13 +72,28 @@ def on_real_gpu():
 
 
 def eventually(condition, seconds=10.0, what="condition"):
-    """Waits until condition() is true and returns what it returned."""
+    """Waits until condition() is true and returns what it returned. `what` may be a function, to say what is there instead."""
     deadline = time.monotonic() + seconds * SLOWNESS
     while True:
         if result := condition():
             return result
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what() if callable(what) else what}"
         time.sleep(0.02)
+
+
+def slowly(us):
+    """How long a consumer is to work on each batch, for a test that does something to it meanwhile: longer where that may take
+    longer."""
+    return int(us * SLOWNESS)
+
+
+def kill(pid, number=signal.SIGKILL):
+    """Sends a signal to a process that may have ended meanwhile; returns whether it was still there."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def die_with_parent():
@@ -118,7 +133,8 @@ def prlimit(pid, resource, value):
 
 
 def shared_objects():
-    return {entry.name for entry in pathlib.Path("/dev/shm").iterdir()}
+    """Files: other programs, like the fuzzer, make folders there."""
+    return {entry.name for entry in pathlib.Path("/dev/shm").iterdir() if entry.is_file()}
 
 
 def dotted(key):
@@ -151,6 +167,7 @@ class Instance:
         self.views = {}
         self.mixes = {}
         self.process = None
+        self.leaders = []  # of the sessions of each feedd that was started
         self.objects_before = shared_objects()
 
     def __enter__(self):
@@ -160,6 +177,11 @@ class Instance:
         try:
             if kind is None:
                 self.stop()
+                for leader in self.leaders:  # what a feedd that was killed has started ends by itself
+                    eventually(
+                        lambda leader=leader: not session_processes(leader), 5,
+                        lambda leader=leader: f"no process left of {session_processes(leader)}",
+                    )  # fmt: skip
             else:
                 self.kill()
                 if kind is not Skip:
@@ -212,6 +234,7 @@ class Instance:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory, start_new_session=True,
                 preexec_fn=die_with_parent, env=self.environment(**(environment or {})),
             )  # fmt: skip
+        self.leaders.append(self.process.pid)
         eventually(self._listens, limit_s, "feedd takes connections")
         return self
 
@@ -254,15 +277,19 @@ class Instance:
     def check_nothing_left(self):
         """Checks that feedd left no process, shared-memory object, socket, statistics file or sanitizer report."""
         leader = self.process.pid
-        eventually(lambda: not session_processes(leader), 2, f"no process left of {session_processes(leader)}")
-        # Tests that run at the same time create and unlink their own objects, hence the patience.
-        eventually(
-            lambda: not shared_objects() - self.objects_before, 3,
-            f"nothing new in /dev/shm, but {shared_objects() - self.objects_before}",
-        )  # fmt: skip
+        eventually(lambda: not session_processes(leader), 2, lambda: f"no process left of {session_processes(leader)}")
+        self.check_shared_objects()
         assert not self.socket.exists(), f"the socket {self.socket} is left"
         assert not self.stats.exists(), f"the statistics file {self.stats} is left"
         self.check_sanitizers()
+
+    def check_shared_objects(self, seconds=3.0):
+        """Fails unless nothing new is in /dev/shm. Tests that run at the same time create and unlink their own objects, hence
+        the patience; what they have unlinked since is missing there, which is nothing."""
+        eventually(
+            lambda: not shared_objects() - self.objects_before, seconds,
+            lambda: f"nothing new in /dev/shm, but {shared_objects() - self.objects_before}",
+        )  # fmt: skip
 
     def check_sanitizers(self):
         for report in sorted(self.directory.glob("sanitizer*")):
@@ -286,10 +313,17 @@ class Instance:
         """Children that have become a "loader" or "transfer"; before exec they are still called feedd."""
         return [pid for pid, command in self.children().items() if command.startswith(f"feedd-{name}")]
 
+    def loaders(self, count):
+        """The pids of all loaders, as soon as there are that many. A batch does not show that: one of them may have filled it
+        before the others were called loaders."""
+        return eventually(
+            lambda: len(found := self.children_called("loader")) == count and found, 10,
+            lambda: f"{count} loaders among {self.children()}",
+        )  # fmt: skip
+
     def only_loader(self):
         """The one loader of the one feed. It may be a prepared one that does not know yet that it has a feed."""
-        (loader,) = eventually(lambda: self.children_called("loader"), 10, "a loader")
-        return loader
+        return self.loaders(1)[0]
 
     def descriptors(self, pid=None):
         """How many descriptors feedd (or one of its children) has open."""
@@ -304,13 +338,13 @@ class Instance:
         """Fails unless feedd returns to `count` open descriptors: those of a session are gone."""
         eventually(
             lambda: self.descriptors() <= count, seconds,
-            f"feedd back at {count} descriptors (it has {self.descriptors()})",
+            lambda: f"feedd back at {count} descriptors; it has {[target for _, target, _ in open_files(self.process.pid)]}",
         )  # fmt: skip
 
     # ---- Talking to it -------------------------------------------------------------------------------------
 
-    def client(self, **options):
-        return wire.Client(self.socket, **options)
+    def client(self, timeout_s=10.0):
+        return wire.Client(self.socket, timeout_s * SLOWNESS)
 
     def program(self, *command, limit_s=25.0, check=True, environment=None, **options):
         """Runs a program with FEEDD_SOCKET set; returns its CompletedProcess with text output."""

@@ -126,7 +126,7 @@ def shared(kind, codec, loaders, memory="256M", kills=False, **options):
         write_lists(feedd.directory / f"a.{kind}", lists, codec)
         feedd.add_dataset("hf", format=kind, path=f"a.{kind}", field_ids="i32[]", block_memory=memory)
         feedd.start().indexed()
-        with consumer.Consumer(feedd, "hf", 8, sleep_us=2000 if kills else 0, **options) as reader:
+        with consumer.Consumer(feedd, "hf", 8, sleep_us=harness.slowly(2000) if kills else 0, **options) as reader:
             killed = kill_loaders_while(feedd, reader, 0.03) if kills else 0
             expected.check_run(content, reader.finish(60), 8, **options)
         assert killed >= 3 or not kills, killed

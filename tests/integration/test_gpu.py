@@ -241,7 +241,7 @@ def test_what_commands_show():
 
 def test_idle_pool_is_unpinned_and_its_process_ends():
     """The feed continues in host memory; the GPU is released after device_linger."""
-    with devices.serve(linger=1) as feedd:
+    with devices.serve(linger=1, device_linger=int(2 * harness.SLOWNESS)) as feedd:  # it is looked at before it ends
         with devices.start(feedd, CPU, step=True, share="job") as stays:
             before = feedd.descriptors()
             with devices.start(feedd, GPU, step=True, share="job") as reader:

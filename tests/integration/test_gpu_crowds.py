@@ -101,7 +101,7 @@ def test_replacement_is_told_of_more_consumers_than_a_socket_holds():
                 os.close(sessions[-1].fds.pop())
         before = started(feedd)
         (pid,) = devices.transfers(feedd)
-        devices.kill(pid)
+        harness.kill(pid)
         harness.eventually(lambda: devices.gpu(feedd, SIMULATED_UUID)["pinned_bytes"], 10, "all pools are open again")
         with devices.start(feedd, SIMULATED, step=True, share="another") as reader:
             reader.take(3)
@@ -121,7 +121,7 @@ def test_words_are_not_used_again_before_they_are_let_go_of():
         with feedd.client() as late:
             late.hello()
             late.send("attach", dataset="numbers", batch_size=20, device=SIMULATED_UUID, share="job", prefetch=1)
-            body, fields = late.receive(5)
+            body, fields = late.receive(5 * harness.SLOWNESS)
             assert body == "error" and str(WORDS) in fields["text"], (body, fields)
         os.kill(pid, signal.SIGCONT)
 
@@ -129,7 +129,7 @@ def test_words_are_not_used_again_before_they_are_let_go_of():
             with feedd.client() as session:
                 session.hello()
                 session.send("attach", dataset="numbers", batch_size=20, device=SIMULATED_UUID, share="job", prefetch=1)
-                return session.receive(5)[0] == "attached"
+                return session.receive(5 * harness.SLOWNESS)[0] == "attached"
 
         harness.eventually(comes_in, 5, "there is room again")
         assert started(feedd) == 1
@@ -142,7 +142,7 @@ def test_invented_names_cost_no_process():
                 session.hello()
                 uuid = f"GPU-{number:08x}-0000-0000-0000-000000000000"
                 session.send("attach", dataset="numbers", batch_size=20, device=uuid, share="job")
-                body, fields = session.receive(5)
+                body, fields = session.receive(5 * harness.SLOWNESS)
                 assert body == "error", fields
         assert not devices.transfers(feedd) and "transfer process" not in feedd.read_log(), feedd.read_log()
         consumer.read(feedd, "numbers", 20, device=SIMULATED)

@@ -57,7 +57,7 @@ def test_gpu_whose_faults_nobody_knows():
 
 def test_gpu_memory_is_out():
     """The memory serves those that came first, and is freed when they leave."""
-    with faulty("memory=50000", device_pool="40K", linger=0) as feedd:
+    with faulty("memory=50000", device_pool="40K", linger=0, device_linger=60) as feedd:
         with devices.start(feedd, SIMULATED, step=True, share="one") as first:
             first.take(5)
             words = ("1 MiB of GPU memory", SIMULATED_UUID, "smaller batches", "device_pool")
@@ -156,7 +156,7 @@ def test_copy_that_never_ends():
             reader.attached()
             reader.take(5)
             for _ in range(20):
-                reader.command("next", 300)
+                reader.command("next", int(300 * harness.SLOWNESS))
                 if (event := reader.event())["event"] == "error":
                     break
                 reader.release(event)
@@ -182,7 +182,7 @@ def test_transfer_process_that_cannot_start():
                 # Too little address space for a program to be loaded into.
                 harness.prlimit(feedd.process.pid, "as", 1 << 20)
                 for pid in devices.transfers(feedd):
-                    devices.kill(pid)
+                    harness.kill(pid)
                 for _ in range(20):
                     reader.command("next", 20000)
                     if (event := reader.event())["event"] == "error":
@@ -214,10 +214,11 @@ def test_one_that_never_releases_is_detached():
     """Wherever it is, and wherever those that wait for it are."""
     for bad_one, good_one in ((SIMULATED, CPU), (CPU, SIMULATED), (SIMULATED, SIMULATED), (SIMULATED, OTHER)):
         with devices.serve(ring="64K") as feedd:
+            begun = time.monotonic()
             good = consumer.Consumer(feedd, "numbers", 20, device=good_one, **LAG)
             with consumer.Consumer(feedd, "numbers", 20, device=bad_one, step=True, prefetch=2, **LAG) as bad:
                 bad.attached(), good.attached()
-                held, begun = [bad.next(), bad.next()], time.monotonic()
+                held = [bad.next(), bad.next()]
                 check_detached(feedd, good, begun)
                 bad.next_fails("ETIME", "max_lag", "1 s")
                 if bad_one == good_one:  # what it held has been overwritten by now
@@ -237,10 +238,10 @@ def test_one_whose_stream_never_comes_to_the_release_is_detached():
     ever."""
     for good_one in (SIMULATED, CPU):
         with devices.serve(ring="64K") as feedd:
+            begun = time.monotonic()
             good = consumer.Consumer(feedd, "numbers", 20, device=good_one, **LAG)
             with by_hand(feedd, share="job", wait_for=2, max_lag_s=1, epochs=2, shuffle=True, prefetch=4) as bad:
                 good.attached()
-                begun = time.monotonic()
                 check_releasing(bad)
                 check_detached(feedd, good, begun)
 

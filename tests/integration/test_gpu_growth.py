@@ -126,7 +126,7 @@ def test_one_comes_after_slots_have_grown():
 
 
 def test_nothing_is_left_of_slots_that_have_grown():
-    feedd, _ = serve(linger=0)
+    feedd, _ = serve(linger=0, device_linger=60)
     with feedd:
         consumer.read(feedd, "wds", BATCH, device=CPU)
         before = open_there = None
@@ -172,7 +172,7 @@ def test_transfer_process_is_killed_after_slots_have_grown():
             if number in (90, 160):
                 grown = pool_bytes(feedd, readers[0].uuid)
                 (pid,) = harness.eventually(lambda: devices.transfers(feedd), 5, "a transfer process")
-                devices.kill(pid)
+                harness.kill(pid)
             for reader, taken in zip(readers, batches):
                 taken += reader.take(1)
         for reader, taken in zip(readers, batches):
@@ -184,15 +184,14 @@ def test_transfer_process_is_killed_after_slots_have_grown():
 def test_transfer_process_is_killed_again_and_again():
     feedd, content = serve(samples(range(20, COUNT, 20)))
     with feedd, contextlib.ExitStack() as stack:
-        readers = open_all(stack, feedd, [GPU, CPU, GPU], epochs=4, sleep_us=5000, **SHAPE)
-        killed = 0
+        readers = open_all(stack, feedd, [GPU, CPU, GPU], epochs=4, sleep_us=harness.slowly(5000), **SHAPE)
+        kills = devices.Kills(feedd)
         while readers[0].process.poll() is None:
             time.sleep(random.uniform(0, 0.3))
-            for pid in devices.transfers(feedd) if not harness.on_real_gpu() or not killed else []:
-                devices.kill(pid)
-                killed += 1
+            if not harness.on_real_gpu() or not kills.count:
+                kills.kill()
         check_all(content, readers, epochs=4, **SHAPE)
-        assert killed >= (1 if harness.on_real_gpu() else 3), killed
+        assert kills.count >= (1 if harness.on_real_gpu() else 3), kills.count
 
 
 @harness.host_memory
@@ -334,7 +333,7 @@ def test_one_that_does_not_read_keeps_few_descriptors_open():
         assert open_here < 200, open_here
         grown, slots = set(), []
         while len(slots) < 32:
-            body, message = silent.receive(5)
+            body, message = silent.receive(5 * harness.SLOWNESS)
             if body == "slot_memory":
                 grown.add(message["slot"])
             elif body == "grant":

@@ -77,9 +77,9 @@ def test_a_shared_feed_that_loaders_decode_survives_a_restart():
     options = {"seed": 5, "epochs": 4, "share": "job", "wait_for": 2, "prefetch": 1, "reconnect_timeout": 20000}
     faults = {devices.FAULTS: "no_engine_on=1"}
     with serve(encoded, environment=faults, simulated_gpus=2) as feedd:
-        with consumer.Consumer(feedd, "pictures", 7, device=OTHER, sleep_us=80000, **options) as without:
+        with consumer.Consumer(feedd, "pictures", 7, device=OTHER, sleep_us=harness.slowly(80000), **options) as without:
             without.attached()
-            with consumer.Consumer(feedd, "pictures", 7, device=SIMULATED, sleep_us=80000, **options) as having:
+            with consumer.Consumer(feedd, "pictures", 7, device=SIMULATED, sleep_us=harness.slowly(80000), **options) as having:
                 having.attached()
                 for _ in range(3):
                     time.sleep(0.3)
@@ -127,13 +127,15 @@ def test_an_engine_is_there_for_a_dataset_that_came_later():
 # ---- Whatever can die --------------------------------------------------------------------------------------
 
 
-def kill_something(feedd, reader, chance):
+def kill_something(feedd, transfers, reader, chance):
     """A loader, the transfer process, or the consumer itself."""
     what = chance.choice(("loader", "transfer", "consumer"))
     if what == "consumer":
         reader.kill()
+    elif what == "transfer":
+        transfers.kill()
     elif alive := feedd.children_called(what):
-        devices.kill(chance.choice(alive))
+        harness.kill(chance.choice(alive))
     return what
 
 
@@ -145,14 +147,15 @@ def test_twenty_rounds_of_deaths_in_mid_work():
     chance, killed = random.Random(33), {"loader": 0, "transfer": 0, "consumer": 0}
     with serve(encoded, environment={devices.FAULTS: "refuse_image=7,copy_us=300"}, loaders=3) as feedd:
         wanted = [batch["crc"] for batch in consumer.read(feedd, "pictures", 7, seed=5, epochs=2, shuffle=True, device=CPU)]
-        options = {"seed": 5, "epochs": 2, "shuffle": True, "device": SIMULATED, "sleep_us": 15000}
+        options = {"seed": 5, "epochs": 2, "shuffle": True, "device": SIMULATED, "sleep_us": harness.slowly(15000)}
+        transfers = devices.Kills(feedd)
         for _ in range(20):
             with consumer.Consumer(feedd, "pictures", 7, **options) as reader:
                 reader.attached()
                 died = False
                 while not died and reader.process.poll() is None:
                     time.sleep(chance.uniform(0.01, 0.2))
-                    what = kill_something(feedd, reader, chance)
+                    what = kill_something(feedd, transfers, reader, chance)
                     killed[what] += 1
                     died = what == "consumer"
                 events = reader.events(60)

@@ -242,7 +242,7 @@ def test_broken_images_are_left_out():
 def kill_while_reading(name, encoded):
     """A real GPU takes a process a second to open, and half another one for its engine."""
     with serve(encoded, STEPS, loaders=3) as feedd:
-        with consumer.Consumer(feedd, "pictures", 7, seed=5, epochs=12, sleep_us=20000, device=GPU) as reader:
+        with consumer.Consumer(feedd, "pictures", 7, seed=5, epochs=12, sleep_us=harness.slowly(20000), device=GPU) as reader:
             pauses = (0.3, 1) if harness.on_real_gpu() else (0.05, 0.3)
             killed = kill_while(feedd, reader, name, *pauses)
             batches = reader.finish(60)

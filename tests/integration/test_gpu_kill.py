@@ -15,25 +15,16 @@ from devices import CPU, GPU, OTHER, SAMPLES
 SHAPE = {"epochs": 3, "shuffle": True, "seed": 13}
 
 
-def at_work(instance, name):
-    """Those that may be killed. A real GPU's transfer process is left alone until it has opened a pool, which takes it a
-    second: many in a row that never come so far would mean that there is something wrong with the GPU."""
-    alive = instance.children_called(name)
-    if name == "transfer" and harness.on_real_gpu():
-        ready = {gpu["pid"] for gpu in instance.statistics()["gpus"] if gpu["pinned_bytes"] > 0}
-        alive = [pid for pid in alive if pid in ready]
-    return alive
-
-
 def kill_while(instance, reader, name, least_s=0.01, most_s=0.1):
     """Kills a transfer process or a loader at random moments until the consumer is done; returns how often."""
-    killed = 0
+    killed, transfers = 0, devices.Kills(instance)
     while reader.process.poll() is None:
         time.sleep(random.uniform(least_s, most_s))
-        if alive := at_work(instance, name):
-            devices.kill(random.choice(alive))
-            killed += 1
-    return killed
+        if name == "transfer":
+            transfers.kill(lambda pids: [random.choice(pids)])
+        elif alive := instance.children_called(name):
+            killed += harness.kill(random.choice(alive))
+    return killed + transfers.count
 
 
 def check_all(instance, readers, **shape):
@@ -47,7 +38,7 @@ def check_all(instance, readers, **shape):
 def kill_transfers(places, least=4, **options):
     """One that lived for less than a second is followed by the next after a tenth of one."""
     with devices.serve() as feedd:
-        readers = devices.start_all(feedd, places, share="job", sleep_us=8000, **SHAPE, **options)
+        readers = devices.start_all(feedd, places, share="job", sleep_us=harness.slowly(8000), **SHAPE, **options)
         killed = kill_while(feedd, readers[0], "transfer", 0.0, 0.4)
         check_all(feedd, readers, **SHAPE)
         assert killed >= (1 if harness.on_real_gpu() else least), f"only {killed} were killed: that shows nothing"
@@ -69,6 +60,11 @@ def test_transfer_processes_of_a_mixed_feed_are_killed_again_and_again():
     kill_transfers([GPU, CPU, OTHER, GPU], 8)
 
 
+def has_pool(instance, uuid, dead):
+    gpu = devices.gpu(instance, uuid)
+    return gpu["pid"] not in dead and gpu["pinned_bytes"] > 0
+
+
 def test_transfer_process_is_killed_at_each_step():
     """In the first milliseconds of its life it imports memory, pins, takes up what another has left."""
     with devices.serve() as feedd:
@@ -77,9 +73,11 @@ def test_transfer_process_is_killed_at_each_step():
             for number in range(12):
                 (pid,) = harness.eventually(lambda: set(devices.transfers(feedd)) - set(killed), 5, "another transfer process")
                 time.sleep(number % 6 * 0.002)
-                devices.kill(pid)
+                harness.kill(pid)
                 killed.append(pid)
                 if number % 3 == 2:
+                    # Five in a row that do not come so far would mean that there is something wrong with the GPU.
+                    harness.eventually(lambda: has_pool(feedd, reader.uuid, killed), 10, "one that opens the pool")
                     batches += reader.take(20)
             batches += reader.take(300 - len(batches))
             reader.next_ends()
@@ -89,7 +87,7 @@ def test_transfer_process_is_killed_at_each_step():
 
 def test_loaders_and_transfer_processes_are_killed():
     with devices.serve(loaders=3) as feedd:
-        readers = devices.start_all(feedd, [GPU, CPU, OTHER], sleep_us=5000, **SHAPE)
+        readers = devices.start_all(feedd, [GPU, CPU, OTHER], sleep_us=harness.slowly(5000), **SHAPE)
         other = threading.Thread(target=kill_while, args=(feedd, readers[0], "loader", 0.05, 0.1))
         other.start()
         # On a real GPU it takes seconds to start, and others that share the feed are held up for that time.
@@ -116,7 +114,7 @@ def test_transfer_process_that_hangs_is_replaced():
 
 def test_idle_transfer_process_that_hangs_goes():
     """It is asked to end, and does not hear."""
-    with devices.serve(linger=0, device_linger=1, loader_timeout=30, stop_timeout=1) as feedd:
+    with devices.serve(linger=0, device_linger=int(2 * harness.SLOWNESS), loader_timeout=30, stop_timeout=1) as feedd:
         with devices.start(feedd, GPU, step=True) as reader:
             reader.take(3)
         harness.eventually(lambda: devices.gpu(feedd, reader.uuid)["pools"] == 0, 5, "its pool is closed")
@@ -134,7 +132,7 @@ def test_consumers_are_killed_while_others_go_on():
     """They die while holding batches, at any moment; those that stay see the right batches."""
     with devices.serve() as feedd:
         options = {"share": "job", "max_lag": 60, **SHAPE}
-        stay = devices.start_all(feedd, [GPU, CPU, OTHER], sleep_us=4000, **options)
+        stay = devices.start_all(feedd, [GPU, CPU, OTHER], sleep_us=harness.slowly(4000), **options)
         victims = 0
         while stay[0].process.poll() is None:
             device = random.choice((GPU, GPU, CPU, OTHER))
@@ -149,7 +147,7 @@ def test_consumers_are_killed_while_others_go_on():
 def test_consumers_and_transfer_processes_are_killed():
     with devices.serve() as feedd:
         options = {"share": "job", "max_lag": 60, **SHAPE}
-        stay = devices.start_all(feedd, [GPU, CPU, GPU], sleep_us=5000, **options)
+        stay = devices.start_all(feedd, [GPU, CPU, GPU], sleep_us=harness.slowly(5000), **options)
         other = threading.Thread(target=kill_while, args=(feedd, stay[0], "transfer", 0.1, 0.5))
         other.start()
         while stay[0].process.poll() is None:
@@ -209,7 +207,7 @@ def test_supervisor_is_killed_under_gpu_consumers():
             feedd.process.kill()
             feedd.process.wait()
             harness.eventually(lambda: not harness.session_processes(leader), 2, "all processes are gone")
-            harness.eventually(lambda: harness.shared_objects() == feedd.objects_before, 2, "nothing in /dev/shm")
+            feedd.check_shared_objects()
             assert readers[0].process.poll() is None, "it was over before: that shows nothing"
             feedd.start()
         check_all(feedd, readers, **SHAPE)

@@ -81,16 +81,15 @@ def test_slow_and_fast_share_a_feed():
 def test_transfer_process_is_killed_under_slow_kernels():
     """The next one knows what has not been released, and overwrites none of it."""
     with devices.serve(device_pool="128K") as feedd:
-        late = [Late(feedd, share="job", wait_for=3, slow_us=20_000, streams=2, hold=hold, prefetch=4) for hold in (0, 1, 2)]
-        killed = 0
+        options = {"share": "job", "wait_for": 3, "slow_us": harness.slowly(20_000), "streams": 2, "prefetch": 4}
+        late = [Late(feedd, hold=hold, **options) for hold in (0, 1, 2)]
+        kills = devices.Kills(feedd)
         while any(reader.process.poll() is None for reader in late):
             time.sleep(random.uniform(0.05, 0.4))
-            for pid in devices.transfers(feedd):
-                devices.kill(pid)
-                killed += 1
+            kills.kill()
         for reader in late:
             assert reader.finish()["batches"] == BATCHES
-        assert killed >= 3, killed
+        assert kills.count >= 3, kills.count
 
 
 def test_consumers_are_killed_while_copies_wait_for_their_streams():
@@ -147,7 +146,7 @@ def test_loaders_are_killed_under_slow_kernels():
         def kill():
             while late.process.poll() is None:
                 for pid in feedd.children_called("loader")[:1]:
-                    devices.kill(pid)
+                    harness.kill(pid)
                 time.sleep(0.1)
 
         other = threading.Thread(target=kill)

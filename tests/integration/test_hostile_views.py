@@ -257,10 +257,10 @@ def test_a_view_that_never_arrives():
             for at in range(0, len(words), 8 * PIECE):
                 slow.send("piece", words=words[at : at + 8 * PIECE])
                 slow.receive(1.0)
-        error = slow.expect_closed(20)
+        error = slow.expect_closed(20 * harness.SLOWNESS)
         assert error is None or error["code"] == errno.ETIMEDOUT, error
         assert 9 < time.monotonic() - begun < 25 * harness.SLOWNESS
-        patient.expect("wanted", 5)
+        patient.expect("wanted", 5 * harness.SLOWNESS)
         send(patient, words)
         patient.expect("brought")
 

@@ -63,13 +63,16 @@ def test_once_decoded():
         with harness.Instance(loaders=loaders) as feedd:
             test_images.add(feedd, encoded, STEPS, **CACHED)
             feedd.start()
-            read_all(feedd, encoded, epochs=3)
-            found, stored = served(feedd)
-            # An image may be needed again before it has been kept.
-            assert stored == COUNT and 1.8 * COUNT <= found <= 2 * COUNT, (found, stored)
+            read_all(feedd, encoded, epochs=1)
+            assert served(feedd) == (0, COUNT), served(feedd)
+            # All are kept by now. In one run, an image may be needed again before it has been kept.
+            read_all(feedd, encoded, epochs=2)
+            assert served(feedd) == (2 * COUNT, COUNT), served(feedd)
             read_all(feedd, encoded, batch_size=5, epochs=1)  # another feed
-            assert served(feedd) == (found + COUNT, COUNT)
+            assert served(feedd) == (3 * COUNT, COUNT), served(feedd)
             assert counted(feedd, "reads") < 3 * COUNT, "what the cache has is not read"
+            read_all(feedd, encoded, batch_size=6, epochs=3)
+            assert served(feedd) == (6 * COUNT, COUNT), served(feedd)
 
 
 def test_equal_to_the_step():
@@ -117,10 +120,10 @@ def test_a_mask():
         feedd.add_dataset("pictures", format="parquet", path="a.parquet", field_image="bytes", field_mask="bytes",
                           transform_image=STEPS, transform_mask="with image", **CACHED)  # fmt: skip
         feedd.start()
-        batches = read_all(feedd, encoded, epochs=3)
-        pictures.check(batches, masks, follow, WALK["seed"], "L", "mask")
-        found, stored = served(feedd)
-        assert stored == 2 * COUNT and 3.6 * COUNT <= found <= 4 * COUNT, (found, stored)
+        for epochs, found in ((1, 0), (2, 4 * COUNT)):
+            batches = read_all(feedd, encoded, epochs=epochs)
+            pictures.check(batches, masks, follow, WALK["seed"], "L", "mask")
+            assert served(feedd) == (found, 2 * COUNT), served(feedd)
 
 
 def test_a_fast_decode():
@@ -188,9 +191,11 @@ def test_a_full_cache():
     with harness.Instance(loaders=2) as feedd:
         test_images.add(feedd, encoded, STEPS, cache=256 << 10, cache_size=SIDE)
         feedd.start()
-        read_all(feedd, encoded, epochs=3)
+        read_all(feedd, encoded, epochs=1)
         found, stored = served(feedd)
-        assert 4 < stored < 20 and 1.5 * stored <= found <= 2 * stored, (found, stored)
+        assert 4 < stored < 20 and found == 0, (found, stored)
+        read_all(feedd, encoded, epochs=2)
+        assert served(feedd) == (2 * stored, stored), (served(feedd), stored)
 
 
 def test_damaged_images():
@@ -200,10 +205,10 @@ def test_damaged_images():
     with harness.Instance() as feedd:
         test_images.add(feedd, encoded, STEPS, on_error="skip", **CACHED)
         feedd.start()
-        batches = consumer.read(feedd, "pictures", 8, epochs=3)
-        assert sum(batch["count"] for batch in batches) == 3 * (COUNT - 1)
-        found, stored = served(feedd)
-        assert stored == COUNT - 1 and 1.8 * COUNT <= found <= 2 * stored, (found, stored)
+        for epochs, found in ((1, 0), (2, 2 * (COUNT - 1))):
+            batches = consumer.read(feedd, "pictures", 8, epochs=epochs)
+            assert sum(batch["count"] for batch in batches) == epochs * (COUNT - 1)
+            assert served(feedd) == (found, COUNT - 1), served(feedd)
 
 
 def test_damage_is_found_in_any_case():
@@ -299,7 +304,8 @@ def test_a_users_share():
 
 def test_what_is_shown():
     encoded = pictures.some(COUNT, seed=16)
-    with harness.Instance() as feedd:
+    # Of two loaders that keep an image at the same time, the later one has taken room for nothing.
+    with harness.Instance(loaders=1) as feedd:
         test_images.add(feedd, encoded, STEPS, **CACHED)
         feedd.start()
         (dataset,) = json.loads(feedd.ctl("datasets", "--json").stdout)
@@ -310,8 +316,8 @@ def test_what_is_shown():
             (dataset,) = json.loads(feedd.ctl("datasets", "--json").stdout)
             return dataset["cache"]["used"]
 
-        # Loaders count what they have put into the cache a little later.
-        harness.eventually(lambda: 8192 < used() == counted(feedd, "cache_bytes") + 8192, 10, "both agree")
+        counts = used(), counted(feedd, "cache_bytes")
+        assert counts[0] == counts[1] + 8192 > 8192, counts
         assert "; cache: " in feedd.ctl("datasets").stdout
         assert "CACHED/S" in feedd.ctl("stats", "--once").stdout
 

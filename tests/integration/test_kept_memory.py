@@ -28,7 +28,7 @@ def keep_rings(feedd, times):
     for number in range(times):
         with feedd.client() as session:
             session.attach("numbers", 200 + number, ring_bytes=RING)
-            session.expect("grant", 20)
+            session.expect("grant", 20 * harness.SLOWNESS)
             fd = os.dup(session.fds[0])
             harness.eventually(lambda fd=fd: allocated(fd) >= RING, 10, "memory for all slots")
             kept.append((fd, mmap.mmap(fd, 0, prot=mmap.PROT_READ)))
@@ -64,7 +64,7 @@ def test_nor_do_those_with_ragged_fields():
         feedd.start()
         with feedd.client() as session:
             session.attach("wds", 8)
-            session.expect("grant", 20)
+            session.expect("grant", 20 * harness.SLOWNESS)
             fd = os.dup(session.fds[0])
             harness.eventually(lambda: allocated(fd) >= feedd.status()["ring_bytes"], 10, "memory for all slots")
             assert os.fstat(fd).st_size > 4 * feedd.status()["ring_bytes"] > 0
@@ -74,19 +74,20 @@ def test_nor_do_those_with_ragged_fields():
 
 def dropped_with_batches(path, session):
     """A consumer that holds batches, and whose session the daemon ends because a sample cannot be read; its ring's
-    descriptor and a slot that it holds."""
+    descriptor, a slot that it holds, and a time before the end."""
     content = path.read_bytes()
     session.attach("numbers", 200, ring_bytes=RING)
-    slots = session.expect("grant", 20)["slots"]
+    slots = session.expect("grant", 20 * harness.SLOWNESS)["slots"]
     while len(slots) < 2:
-        slots += session.expect("grant", 20)["slots"]
+        slots += session.expect("grant", 20 * harness.SLOWNESS)["slots"]
     fd = os.dup(session.fds[0])
     os.truncate(path, 0)
+    began = time.monotonic()
     session.send("release", slots=slots[:1])
     while session.receive()[0] != "error":
         pass
     path.write_bytes(content)
-    return fd, slots[1]
+    return fd, slots[1], began
 
 
 def batch_in(view, slot):
@@ -103,23 +104,25 @@ def test_what_a_consumer_holds_stays_for_a_while_when_the_daemon_ends_its_sessio
         path = data.add_records(feedd)
         feedd.start()
         with feedd.client() as session:
-            fd, slot = dropped_with_batches(path, session)
+            fd, slot, began = dropped_with_batches(path, session)
             view = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
-            before, began = batch_in(view, slot), time.monotonic()
+            before = batch_in(view, slot)
             harness.eventually(lambda: not feedd.statistics()["feeds"], 5, "the feed is gone")
             assert batch_in(view, slot) == before and any(before)
             assert feedd.status()["ring_bytes"] >= RING, feedd.status()
             harness.eventually(lambda: feedd.statistics()["ring_bytes"] >= RING, 2, "the statistics say so too")
             # Another feed has to wait for that memory.
-            with consumer.Consumer(feedd, "numbers", 201, ring_bytes=RING, epochs=1, quiet=True) as other:
+            with consumer.Consumer(feedd, "numbers", 201, ring_bytes=RING, epochs=1, step=True) as other:
                 harness.eventually(lambda: feedd.status()["feeds"] == 1, 5, "it waits")
                 feedd.ctl("reload")  # a feed that waits has no statistics yet
                 other.attached()
                 waited = time.monotonic() - began
                 assert waited > 8, f"the next feed came after {waited:.1f} s"
                 assert not any(view[: 1 << 20])
-                assert RING <= feedd.status()["ring_bytes"] < 2 * RING, "only that of the new feed"
-                other.finish()
+                status = feedd.status()
+                assert RING <= status["ring_bytes"] < 2 * RING, ("only that of the new feed", status)
+                other.take(5)
+                other.next_ends()
             with contextlib.closing(os.fdopen(fd, "rb")):
                 assert allocated(fd) < 2 << 20  # what was read in the meantime
             view.close()

@@ -187,7 +187,7 @@ def test_draining_ends_with_a_consumer_that_waits_for_others():
         with feedd.client() as client:
             client.attach("numbers", 10, share="job", wait_for=2)
             feedd.ctl("drain")
-            error = client.expect_closed(5)
+            error = client.expect_closed(5 * harness.SLOWNESS)
             assert error["code"] == errno.ESHUTDOWN and "waits for others" in error["text"]
         assert feedd.wait(5) == 0
         feedd.check_nothing_left()
@@ -329,12 +329,15 @@ def test_daemon_that_does_not_answer():
 def test_feed_lingers_and_goes():
     with serve(linger=1) as feedd:
         before = feedd.descriptors()
-        consumer.read(feedd, "numbers", 10)
-        time.sleep(0.5)
-        assert len(feedd.statistics()["feeds"]) == 1
+        with consumer.Consumer(feedd, "numbers", 10, step=True, epochs=1) as reader:
+            reader.attached()
+            reader.take(100)
+            reader.next_ends()
+            begun = time.monotonic()
         harness.eventually(lambda: not feedd.statistics()["feeds"], 3, "the feed is closed")
+        assert time.monotonic() - begun > 0.9, "it has not lingered"
         feedd.check_descriptors(before)
-        assert not feedd.children()
+        harness.eventually(lambda: not feedd.children(), 5, lambda: f"its loaders are gone, but {feedd.children()}")
         harness.eventually(lambda: feedd.statistics()["ring_bytes"] == 0, 2, "no ring memory in use")
 
 

@@ -94,6 +94,7 @@ def test_the_end_of_one_that_was_to_retire_is_in_the_log():
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         harness.eventually(lambda: len(NO_LONGER_NEEDED.findall(feedd.read_log())) == 2, 5, "two lines in the log")
+        harness.eventually(lambda: devices.feed(feedd)["feed_counters"]["children_replaced"] == 1, 5, "one is replaced")
         await_loaders(feedd, 1)
         assert NO_LONGER_NEEDED.findall(feedd.read_log()) == ["", ""], feedd.read_log()
         assert devices.feed(feedd)["feed_counters"]["children_replaced"] == 1

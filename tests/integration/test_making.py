@@ -14,7 +14,7 @@ import devices
 import expected
 import harness
 
-HELD_UP_S = 0.6
+HELD_UP_S = 0.6 * harness.SLOWNESS
 FIELDS = {"x": (0, 64)}
 
 

@@ -87,7 +87,11 @@ def test_everything_that_stats_has():
         consumer.read(feedd, "numbers", 10, share="job")
         consumer.read(feedd, "numbers", 10, share="other", device="host:0")
         harness.eventually(lambda: len(feedd.statistics()["feeds"]) == 2 and feedd.statistics()["gpus"], 5, "two feeds, a GPU")
+        for pid in feedd.children():  # each of which counts something with every heartbeat
+            os.kill(pid, signal.SIGSTOP)
         harness.eventually(lambda: quiet(feedd), 10, "nobody counts any more")
+        for pid in feedd.children():
+            harness.kill(pid, signal.SIGCONT)
 
 
 def counted(statistics):

@@ -45,7 +45,7 @@ def wait_for_reason(instance):
         rows = [row for row in instance.status()["processes"] if row["role"] == "loader"]
         return {(row["reader"], row["reason"]) for row in rows}
 
-    harness.eventually(lambda: reasons() == {("mapped", UNMAPPED)}, 2, f"the reason is told: {reasons()}")
+    harness.eventually(lambda: reasons() == {("mapped", UNMAPPED)}, 5, lambda: f"the reason is told: {reasons()}")
 
 
 def check_nothing_is_lost(instance, batches, batch_size, **shape):
@@ -62,6 +62,7 @@ def test_file_system_that_cannot_map():
         feedd.start()
         with consumer.Consumer(feedd, "numbers", 10, epochs=2, shuffle=True, step=True) as reader:
             reader.attached()
+            feedd.loaders(2)  # so that both of them get something to read
             batches = reader.take(120)
             reader.next_ends()
             check_nothing_is_lost(feedd, batches, 10, epochs=2, shuffle=True)

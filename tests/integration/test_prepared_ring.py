@@ -69,7 +69,11 @@ def read_all(feedd, batch=10, **options):
 def test_a_new_feed_gets_it():
     with serve(linger=0) as feedd:
         waits, number = prepared(feedd)
-        assert all(populated(pid, number) == PREPARED for pid in waits)
+        # They map it, and populate it afterwards.
+        harness.eventually(
+            lambda: all(populated(pid, number) == PREPARED for pid in waits), 10,
+            lambda: f"{PREPARED} bytes in use, but {[populated(pid, number) for pid in waits]}",
+        )  # fmt: skip
         assert "prepared       2 loaders and 2 MiB of a ring for the next feed" in feedd.ctl("status").stdout
         assert feedd.status()["ring_bytes"] == PREPARED
         with consumer.Consumer(feedd, "numbers", 10, step=True, epochs=1, shuffle=True) as reader:
@@ -154,7 +158,9 @@ def test_loader_in_place_of_a_dead_one():
             reader.next_ends()
             expected.check_run(feedd.content, batches, 10, shuffle=True)
             (replacement,) = loaders(feedd) & second
-            assert set(rings(replacement)) == {number}
+            harness.eventually(
+                lambda: set(rings(replacement)) == {number}, 10, lambda: f"only ring {number}: {rings(replacement)}",
+            )  # fmt: skip
             assert feedd.status()["prepared_ring_bytes"] == PREPARED
             harness.eventually(lambda: len(waiting(feedd)) == 2, 10, "two that wait")
             assert prepared(feedd)[1] == other
@@ -225,6 +231,7 @@ def test_little_ring_memory():
             read_all(feedd, 20, ring_bytes=33 << 20)
         reload(feedd, ring_memory="31M")
         read_all(feedd, 20, ring_bytes=30 << 20)
+        harness.eventually(lambda: feedd.status()["ring_bytes"] == 0, 5, "the feed's ring is freed")
         time.sleep(1.5)
         assert feedd.status()["prepared_ring_bytes"] == feedd.status()["ring_bytes"] == 0
         ready(feedd)

@@ -117,7 +117,7 @@ def test_new_user_of_a_warm_feed_sets_its_lag():
         slow = attach(feedd, share="job", wait_for=2, max_lag_s=1, prefetch=1)
         fast = attach(feedd, share="job", wait_for=2, max_lag_s=1, prefetch=1)
         drain(fast, 3 * harness.SLOWNESS)
-        assert slow.expect_closed(5)["code"] == errno.ETIME
+        assert slow.expect_closed(5 * harness.SLOWNESS)["code"] == errno.ETIME
         fast.close()
         slow.close()
 
@@ -187,7 +187,7 @@ def test_consumer_that_is_done_does_not_lag():
         assert granted.get("done_ended")
         slow.expect("grant")
         drain(fast, 3 * harness.SLOWNESS)
-        assert slow.expect_closed(5)["code"] == errno.ETIME
+        assert slow.expect_closed(5 * harness.SLOWNESS)["code"] == errno.ETIME
         try:
             body, fields = done.receive(0.5)
             raise AssertionError(f"the consumer that was done was told {body}: {fields}")
@@ -199,7 +199,7 @@ def test_consumer_that_is_done_does_not_lag():
 
 def test_only_the_one_furthest_behind_is_detached():
     with serve(ring="64K") as feedd:
-        share = {"share": "job", "wait_for": 3, "max_lag_s": 1, "prefetch": 1}
+        share = {"share": "job", "wait_for": 3, "max_lag_s": int(harness.SLOWNESS), "prefetch": 1}
         slow, fast, busy = (attach(feedd, **share) for _ in range(3))
         last = feeds(feedd)[0]["slots"] - 1  # that there is room for while `slow` keeps the first one
         slow.expect("grant")
@@ -209,7 +209,7 @@ def test_only_the_one_furthest_behind_is_detached():
             if grants[0]["sequence"] == last:
                 break
             busy.send("release", slots=grants[1]["slots"], waiting=True)
-        assert slow.expect_closed(5)["code"] == errno.ETIME
+        assert slow.expect_closed(5 * harness.SLOWNESS)["code"] == errno.ETIME
         busy.send("release", slots=grants[1]["slots"], waiting=True)
         assert busy.expect("grant")["sequence"] == last + 1
         for session in (slow, fast, busy):
@@ -227,8 +227,8 @@ class Overtaken:
 
     def __init__(self, instance, number):
         self.instance = instance
-        self.shape = {"share": f"job{number}", "max_lag": 1, "wait_for": 2, "prefetch": 2}
-        self.by_hand = {**self.shape, "max_lag_s": 1}
+        self.shape = {"share": f"job{number}", "max_lag": int(harness.SLOWNESS), "wait_for": 2, "prefetch": 2}
+        self.by_hand = {**self.shape, "max_lag_s": self.shape["max_lag"]}
         del self.by_hand["max_lag"]
         self.other = instance.client()
         self.other.hello()

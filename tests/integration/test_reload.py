@@ -5,7 +5,6 @@ import errno
 import os
 import signal
 import threading
-import time
 
 import consumer
 import data
@@ -55,11 +54,14 @@ def test_a_hangup_while_the_daemon_starts():
         os.mkfifo(feedd.config)
 
         def write():
-            time.sleep(1.0)
+            first = harness.eventually(lambda: open_for_writing(feedd.config), 10, "the daemon reads its configuration")
+            harness.eventually(lambda: feedd.process, 10, "its process number is known here")
             os.kill(feedd.process.pid, signal.SIGHUP)
-            for _ in range(2):  # and the reload reads it again
-                feedd.config.write_text(text)
-                time.sleep(0.3)
+            feedd.config.unlink()
+            os.mkfifo(feedd.config)  # another one, so that the reload does not get the end of the first text
+            with os.fdopen(first, "w") as file:
+                file.write(text)
+            feedd.config.write_text(text)  # as soon as the reload reads it
 
         writer = threading.Thread(target=write)
         writer.start()
@@ -133,7 +135,7 @@ def test_loaders_that_are_replaced_after_a_reload_read_the_old_data():
             replace(feedd.path, 500, 32)
             feedd.ctl("reload")
             for pid in feedd.children():
-                os.kill(pid, signal.SIGKILL)
+                harness.kill(pid)
             batches += reader.take(145)
             expected.check_run(old, batches, 10, epochs=3)
 

@@ -1,13 +1,12 @@
 """The daemon is lost under consumers that share a feed, and not all of them return at once, or at all."""
 
 import contextlib
-import json
 import time
 
 import consumer
 import data
 import harness
-from test_reconnect import SAMPLES, SHAPE, check_whole, kill, run_on, serve
+from test_reconnect import SAMPLES, SHAPE, check_whole, clients, come_back, kill, run_on, serve
 
 SHARED = {"share": "job", "step": True, "prefetch": 2, **SHAPE}
 GRACE_S = 5  # how long those that have returned wait for the others: RETURN_MOST_NS
@@ -48,12 +47,6 @@ def restart(instance):
     instance.start()
 
 
-def clients(instance):
-    """{pid: what feedctl clients says} of the consumers."""
-    listed = json.loads(instance.ctl("clients", "--json").stdout)
-    return {client["pid"]: client for client in listed if client["state"] in ("attaching", "attached")}
-
-
 def await_company(instance, count):
     """Until only so many are attached; a moment later the others have been told."""
     harness.eventually(lambda: len(clients(instance)) == count, 10, f"{count} consumers are left")
@@ -65,7 +58,7 @@ def test_one_that_leaves_again_is_not_waited_for():
     with serve() as feedd, sharing(feedd, {"wait_for": 3}, {"wait_for": 1}) as (asks, other):
         restart(feedd)
         for reader in (asks, other):
-            reader.next_fails("EAGAIN", timeout_ms=1000)
+            assert not come_back(feedd, reader)
         await_company(feedd, 2)
         asks.kill()
         assert other.next()["sequence"] == 0
@@ -295,7 +288,7 @@ def test_leases_are_kept_whoever_returns_first():
         for order in ((2, 1, 0), (1, 0, 2)):
             restart(feedd)
             for number in order[:2]:
-                runs[number] += run_on(readers[number], "EAGAIN", 300)
+                runs[number] += come_back(feedd, readers[number])
             while readers[order[2]].pid not in clients(feedd):  # it has batches in hand
                 runs[order[2]] += readers[order[2]].take(1)
             assert leases(feedd, *readers) == promised
@@ -309,7 +302,7 @@ def test_newcomers_do_not_get_the_leases_of_those_that_return():
     with serve() as feedd, sharing(feedd, {"prefetch": 8}, {"prefetch": 5}) as (one, two):
         runs = [one.take(5), two.take(5)]
         restart(feedd)
-        runs[0] += run_on(one, "EAGAIN", 300)
+        runs[0] += come_back(feedd, one)
         with consumer.Consumer(feedd, "numbers", 10, **{**SHARED, "prefetch": 60}) as newcomer:
             harness.eventually(lambda: newcomer.pid in clients(feedd), 10, "the newcomer has asked")
             while two.pid not in clients(feedd):
@@ -356,7 +349,7 @@ def test_a_smaller_configuration_takes_leases_back():
         feedd.settings["ring_memory"] = "1M"
         feedd.write_config()
         feedd.start()
-        runs[1] += run_on(two, "EAGAIN", 300)
+        runs[1] += come_back(feedd, two)
         while one.pid not in clients(feedd):
             runs[0] += one.take(1)
         assert sum(leases(feedd, one, two)) < sum(promised)

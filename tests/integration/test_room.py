@@ -13,6 +13,7 @@ import harness
 FEEDS = 64  # STATS_MAX_FEEDS
 LOADERS = 512  # STATS_MAX_LOADERS
 MIB = 1 << 20
+STOP_S = int(2 * harness.SLOWNESS)  # long enough to see what waits for a loader that is to end
 LARGE = {"batch_size": 5000, "ring_bytes": 5 * MIB}
 SMALL = {"batch_size": 1000, "ring_bytes": MIB}
 
@@ -144,7 +145,7 @@ def test_all_feeds_in_use():
 @harness.host_memory
 def test_attach_waits_until_the_idle_feed_is_gone():
     """Its loader ends only when it is killed."""
-    with small_shared_memory(8, stop_timeout=1) as feedd, ending_slowly(feedd, "old", **LARGE):
+    with small_shared_memory(8, stop_timeout=STOP_S) as feedd, ending_slowly(feedd, "old", **LARGE):
         with feedd.client() as session:
             session.hello()
             session.send("attach", dataset="numbers", **LARGE, share="new")
@@ -156,7 +157,7 @@ def test_attach_waits_until_the_idle_feed_is_gone():
 
 @harness.host_memory
 def test_consumers_of_one_name_wait_together():
-    with small_shared_memory(8, stop_timeout=1) as feedd, ending_slowly(feedd, "old", **LARGE):
+    with small_shared_memory(8, stop_timeout=STOP_S) as feedd, ending_slowly(feedd, "old", **LARGE):
         with feedd.client() as first, feedd.client() as second, feedd.client() as other:
             for session in (first, second):
                 session.hello()
@@ -172,7 +173,7 @@ def test_consumers_of_one_name_wait_together():
 
 @harness.host_memory
 def test_client_leaves_while_its_feed_is_queued():
-    with small_shared_memory(8, stop_timeout=3) as feedd, ending_slowly(feedd, "old", **LARGE):
+    with small_shared_memory(8, stop_timeout=STOP_S) as feedd, ending_slowly(feedd, "old", **LARGE):
         with feedd.client() as session:
             session.hello()
             session.send("attach", dataset="numbers", **LARGE, share="new")
@@ -186,7 +187,7 @@ def test_client_leaves_while_its_feed_is_queued():
 @harness.host_memory
 def test_stop_while_a_feed_is_queued():
     """stop() itself looks for what is left."""
-    with small_shared_memory(8, stop_timeout=3) as feedd, ending_slowly(feedd, "old", **LARGE):
+    with small_shared_memory(8, stop_timeout=STOP_S) as feedd, ending_slowly(feedd, "old", **LARGE):
         with feedd.client() as session:
             session.hello()
             session.send("attach", dataset="numbers", **LARGE, share="new")

@@ -124,11 +124,16 @@ def test_figures_of_a_gpu():
         below = [lines[at + 1].split()[0] for at, line in enumerate(lines) if "MB/S" in line]
         assert below == ["1", "GPU-5a3c1b2f"] * 3, lines
         rows = [line.split() for line in lines if line.startswith("GPU-5a3c1b2f ")]
-        assert [row[3] for row in rows] == ["start", "0.2", "0.2"], rows
+        assert rows[0][3] == "start" and all(0.2 <= float(row[3]) <= 0.3 * harness.SLOWNESS for row in rows[1:]), rows
         assert not any("GPU-" in line for line in feedd.ctl("stats", "--once", "job").stdout.splitlines())
         (gpu,) = feedd.status()["gpus"]
         assert (gpu["uuid"], gpu["pid"], gpu["state"], gpu["bus_bytes_per_s"]) == (uuid, 4711, "running", 0), gpu
         assert uuid in feedd.ctl("status").stdout.splitlines()[-1]
+
+
+def waits(instance):
+    feeds = instance.statistics()["feeds"]
+    return {feed["dataset"]: {**feed["feed_counters"], **feed["loader_counters"]} for feed in feeds}
 
 
 def test_who_waits_for_whom():
@@ -139,11 +144,15 @@ def test_who_waits_for_whom():
         feedd.start()
         with consumer.Consumer(feedd, "fast", 10, batches=30, sleep_us=20_000) as one:
             with consumer.Consumer(feedd, "slow", 10, batches=20) as two:
+                for reader in (one, two):
+                    reader.attached()
+                    reader.expect("batch")
+                begun = waits(feedd)
                 one.finish(), two.finish()
-        feeds = feedd.statistics()["feeds"]
-        counters = {feed["dataset"]: {**feed["feed_counters"], **feed["loader_counters"]} for feed in feeds}
+        counters = waits(feedd)
         assert counters["fast"]["room_wait_ns"] > 300_000_000, counters["fast"]
-        assert counters["fast"]["consumer_wait_ns"] < 100_000_000, counters["fast"]
+        # For its first batch it may have waited until a loader had started.
+        assert counters["fast"]["consumer_wait_ns"] - begun["fast"]["consumer_wait_ns"] < 100_000_000, (begun, counters["fast"])
         assert counters["slow"]["consumer_wait_ns"] > 200_000_000, counters["slow"]
         assert counters["slow"]["io_wait_ns"] > 200_000_000, counters["slow"]
         texts = feedd.ctl("stats", "--once").stdout
@@ -200,16 +209,15 @@ def test_statistics_file_that_is_none():
 def test_counters_survive_their_loaders():
     """Read again and again while loaders are killed, sums never go back and never count twice."""
     with serve(loaders=2) as feedd:
-        reader = consumer.Consumer(feedd, "numbers", 10, share="job", epochs=5, sleep_us=3000, quiet=True)
+        reader = consumer.Consumer(feedd, "numbers", 10, share="job", epochs=5, sleep_us=harness.slowly(3000), quiet=True)
         reader.attached()
         last, kills = 0, 0
         while reader.process.poll() is None:
             samples = feeds(feedd)["job"]["loader_counters"]["samples"]
             assert last <= samples, f"{samples} samples after {last}"
             last = samples
-            for pid in [pid for pid, name in feedd.children().items() if name.startswith("feedd-loader")][:1]:
-                os.kill(pid, signal.SIGKILL)
-                kills += 1
+            for pid in feedd.children_called("loader")[:1]:
+                kills += harness.kill(pid)
             time.sleep(0.02)
         reader.finish()
         feed = feeds(feedd)["job"]
@@ -229,7 +237,7 @@ def test_lines_and_intervals():
             samples = [report["feeds"][0]["feed_counters"]["samples"] for report in reports]
             assert samples[0] < samples[1] < samples[2], samples
             interval = reports[2]["feeds"][0]["interval"]
-            assert 0.15 < interval["seconds"] < 0.5, interval
+            assert 0.15 < interval["seconds"] < 0.5 * harness.SLOWNESS, interval
             assert abs(interval["samples_per_s"] * interval["seconds"] - (samples[2] - samples[1])) < 1, interval
             lines = feedd.ctl("stats", "0.2", "--count", "3", "job").stdout.splitlines()
             assert sum("job" in line for line in lines) == 3 and sum("FEED" in line for line in lines) == 1, lines
@@ -262,4 +270,4 @@ def test_watching_ends_with_its_reader():
         watcher.stdout.close()
         with consumer.Consumer(feedd, "numbers", 10, quiet=True, sleep_us=1000) as reader:
             reader.attached()
-            watcher.wait(10)
+            watcher.wait(10 * harness.SLOWNESS)

@@ -3,6 +3,7 @@ as on_error says; never a wrong byte, never a dead loader."""
 
 import os
 import re
+import time
 
 import consumer
 import data
@@ -234,9 +235,12 @@ def test_skipping_survives_resuming():
 def test_many_unreadable_samples_do_not_flood_the_log():
     with serve("uring", "skip", settings={"loaders": 2}) as feedd:
         os.truncate(feedd.path, 0)
+        begun = time.monotonic()
         consumer.read(feedd, "numbers", 10, epochs=20, shuffle=True)
+        lasted = time.monotonic() - begun
         lines = [line for line in feedd.read_log().splitlines() if "cannot be read" in line]
-        assert 1 <= len(lines) <= 50, f"{len(lines)} lines for 20 thousand samples"
+        most = 2 * 5 * (lasted + 2)  # of each loader, five a second
+        assert 1 <= len(lines) <= most, f"{len(lines)} lines for 20 thousand samples in {lasted:.1f} s, at most {most:.0f}"
         assert all("file 0" in line and "offset" in line for line in lines)
 
 

@@ -19,13 +19,13 @@ def busy(**settings):
         feedd.start()
         endless = {"epochs": 0, "sleep_us": 2000, "quiet": True, "samples": False}
         with contextlib.ExitStack() as stack:
-            readers = [
-                consumer.Consumer(feedd, "numbers", 10, share="job", device="cpu", **endless),
-                consumer.Consumer(feedd, "numbers", 10, share="job", device="cpu", **endless),
-                consumer.Consumer(feedd, "tokens", 5, share="llm", device="host:0", **endless),
-            ]
-            for reader in readers:
-                stack.enter_context(reader)
+            readers = []
+            for dataset, size, name, device in (
+                ("numbers", 10, "job", "cpu"), ("numbers", 10, "job", "cpu"), ("tokens", 5, "llm", "host:0"),
+            ):  # fmt: skip
+                reader = consumer.Consumer(feedd, dataset, size, share=name, device=device, **endless)
+                readers.append(stack.enter_context(reader))
+                reader.attached()  # so that feeds have their numbers in this order
             yield feedd, readers
             for reader in readers:
                 reader.kill()

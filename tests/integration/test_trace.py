@@ -4,6 +4,7 @@ import collections
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -77,10 +78,22 @@ def share(spans, name, seconds):
 def test_what_the_processes_do():
     with busy(loaders=1, queue_depth=4) as (feedd, readers):
         feeds = {feed["name"]: feed for feed in feedd.statistics()["feeds"]}
-        before = feedd.statistics()
-        spans, names = record(feedd, 2)
-        after = feedd.statistics()
         ours = {reader.pid: name for name, reader in readers.items()}
+        attempts = 3  # a busy machine may keep any of them from working for a while
+        while attempts:
+            before = feedd.statistics()
+            spans, names = record(feedd, 2)
+            after = feedd.statistics()
+            by_feed = {name.split()[-1]: spans[pid] for pid, name in names.items() if name.startswith("feedd loader")}
+            shares = {
+                "no room": share(by_feed["held"], "no room", 2),
+                "storage": share(by_feed["hungry"], "wait for storage", 2),
+                "hungry": share(spans[readers["hungry"].pid], "wait for a batch", 2),
+                "held": share(spans[readers["held"].pid], "wait for a batch", 2),
+            }
+            as_they_are = shares["no room"] > 0.7 and min(shares["storage"], shares["hungry"]) > 0.5 and shares["held"] < 0.3
+            attempts = 0 if as_they_are else attempts - 1
+        assert as_they_are, shares
         loaders = {pid: name for pid, name in names.items() if name.startswith("feedd loader")}
         assert set(loaders) == set(feedd.children_called("loader")), (names, feedd.children())
         (transfer,) = [pid for pid, name in names.items() if name == "feedd transfer to HOST-0"]
@@ -90,11 +103,6 @@ def test_what_the_processes_do():
             # One thing at a time.
             assert all(first[1] <= then[0] + 0.002 for first, then in zip(times, times[1:])), (name, times)
             assert {what for what, *_ in spans[pid]} <= OF_LOADERS, spans[pid]
-        by_feed = {name.split()[-1]: spans[pid] for pid, name in loaders.items()}
-        assert share(by_feed["held"], "no room", 2) > 0.7, by_feed["held"]
-        assert share(by_feed["hungry"], "wait for storage", 2) > 0.5, by_feed["hungry"]
-        assert share(spans[readers["hungry"].pid], "wait for a batch", 2) > 0.5, spans[readers["hungry"].pid]
-        assert share(spans[readers["held"].pid], "wait for a batch", 2) < 0.3, spans[readers["held"].pid]
         for name, reader in readers.items():
             leases = [row for row in spans[reader.pid] if row[0] == "lease"]
             assert all(row[3]["feed"] == feeds[name]["id"] for row in leases), leases
@@ -122,7 +130,7 @@ def add_pictures(feedd, **options):
 def test_each_event_is_recorded():
     """Images are read and decoded by one loader; another one's batches are kept by a stream that is slow."""
     with devices.serve(loaders=1, io="uring", queue_depth=2) as feedd:
-        add_pictures(feedd, io_delay_us=2000)
+        add_pictures(feedd, io_delay_us=10_000)  # longer than decoding takes on a busy machine
         feedd.write_config()
         feedd.ctl("reload")
         late = Late(feedd, slow_us=40_000, epochs=1000)
@@ -183,14 +191,22 @@ def test_it_is_on_only_while_somebody_records():
 @harness.limit(60)
 def test_processes_that_start_meanwhile_are_in_it():
     with busy(loaders=1) as (feedd, _):
-        process = subprocess.Popen([harness.PROGRAMS / "feedctl", "trace", "4"], stdout=subprocess.PIPE, text=True,
+        path = feedd.directory / "timeline.json"
+        process = subprocess.Popen([harness.PROGRAMS / "feedctl", "trace", "60"], stdout=path.open("wb"),
                                    env=feedd.environment(), preexec_fn=harness.die_with_parent)  # fmt: skip
         harness.eventually(lambda: is_on(feedd), 10, "it is on")
         (old,) = [loader for loader in feedd.status()["processes"] if loader["role"] == "loader" and loader["feed"] == 1]
         os.kill(old["pid"], signal.SIGKILL)
         harness.eventually(lambda: old["pid"] not in feedd.children(), 10, "the loader is gone")
-        pids = {event["pid"] for event in json.loads(process.communicate(timeout=30)[0])["traceEvents"]}
-        assert set(feedd.children_called("loader")) <= pids, (feedd.children(), pids)
+        loaders = feedd.loaders(3)
+
+        def recorded():
+            return {int(pid) for pid in re.findall(r'"cat": "[^"]*", "pid": (\d+),', path.read_text())}
+
+        harness.eventually(lambda: set(loaders) <= recorded(), 10, lambda: f"all of {loaders} among {recorded()}")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20 * harness.SLOWNESS) == 0
+        assert set(loaders) <= {event["pid"] for event in json.loads(path.read_text())["traceEvents"] if event["ph"] != "M"}
 
 
 def test_only_administrators():

@@ -269,7 +269,7 @@ def test_loaders_are_killed_again_and_again():
             content = add_records(feedd)
             feedd.start()
             shape = {"epochs": 20, "shuffle": True, "seed": 13}
-            reader = consumer.Consumer(feedd, "records", 20, sleep_us=8000, **shape)
+            reader = consumer.Consumer(feedd, "records", 20, sleep_us=harness.slowly(8000), **shape)
             killed = 0
             while reader.process.poll() is None:
                 if alive := feedd.children_called("loader"):

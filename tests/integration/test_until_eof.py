@@ -57,7 +57,7 @@ def test_stopping_costs_nothing():
     with served(stop_timeout=2) as (feedd, writer):
         with consumer.Consumer(feedd, "numbers", 10, step=True) as reader:
             reader.attached()
-            os.kill(feedd.children_called("loader")[0], signal.SIGSTOP)
+            os.kill(feedd.loaders(2)[0], signal.SIGSTOP)
             os.close(writer)
             harness.eventually(lambda: "standard input has ended" in feedd.read_log(), 2, "it stops")
             before = feedd.cpu_seconds()

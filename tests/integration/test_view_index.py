@@ -2,6 +2,7 @@
 
 import os
 import signal
+import struct
 
 import consumer
 import data

@@ -27,11 +27,14 @@ class Failed(Exception):
     """What a person should read, instead of a trace."""
 
 
+PATIENCE = 3  # how many times as long as on a machine that does nothing else
+
+
 def eventually(condition, seconds, what):
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE * seconds
     while not (value := condition()):
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds} s: {what() if callable(what) else what}")
+            raise AssertionError(f"not within {PATIENCE * seconds} s: {what() if callable(what) else what}")
         time.sleep(0.05)
     return value
 

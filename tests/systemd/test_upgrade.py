@@ -12,7 +12,7 @@ from test_service import ACTIVE, OF_JOB, STOPPED, start
 def test_an_upgrade_leaves_consumers_alone(service):
     start(service)
     machine, pid = service.machine, service.pid()
-    with tempfile.TemporaryDirectory() as folder, service.consume(epochs=2) as consumer:
+    with tempfile.TemporaryDirectory() as folder, service.consume(epochs=6) as consumer:
         service.attached()
         machine.install([repacked(package, "99.0", folder) for package in service.packages])
         assert "99.0" in machine.run("dpkg-query", "-W", "feedd").stdout
@@ -53,7 +53,7 @@ def test_a_removal_keeps_the_configuration(service):
     machine.write("/etc/feedd/job.conf", "[feedd]\n" + DATASET)
     machine.systemctl("start", "feedd@job")
     assert service.ctl("datasets", environment=OF_JOB).stdout
-    with service.consume() as consumer:
+    with service.consume(epochs=6) as consumer:
         service.attached()
         files = {path: path.read_bytes() for path in machine.path("/etc/feedd").rglob("*.conf")}
         machine.run("dpkg", "--remove", *names_of(service.packages))

@@ -186,8 +186,9 @@ static void test_more_groups_than_are_kept(void **state) {
     const uint64_t many = UINT64_C(1) << 40;
     const struct dataset_config config = {0};
     struct error error = {0};
+    char name[] = "d";
     struct dataset base = {
-        .references = 1, .name = "d", .index_fd = -1, .layout = calloc(1, sizeof *base.layout)};
+        .references = 1, .name = name, .index_fd = -1, .layout = calloc(1, sizeof *base.layout)};
     struct dataset *view = calloc(1, sizeof *view);
     assert_true(base.layout && view);
     *view = (struct dataset){.references = 1, .list_fd = -1, .parts_fd = -1};
