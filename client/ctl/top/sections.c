@@ -167,6 +167,7 @@ static void fill_feeds(struct sections *sections, const struct top_look *before,
         rates_between(earlier, feed, before ? before->stats.taken_ns : 0, now->stats.taken_ns, &rates);
         if (!begin(&filling, sections, SECTION_FEEDS, feed->id, feed->id))
             return;
+        filling.row->idle = feed->consumers == 0;
         put_number(&filling, feed->id);
         put_text(&filling, feed->name);
         put_text(&filling, feed->dataset);
@@ -218,6 +219,13 @@ static void fill_consumers(struct sections *sections, const struct top_look *bef
     }
 }
 
+static bool is_idle(const struct top_look *look, uint64_t feed) {
+    for (uint32_t i = 0; i < look->stats.feed_count; i++)
+        if (look->stats.feeds[i].id == feed)
+            return look->stats.feeds[i].consumers == 0;
+    return false;
+}
+
 static const struct stats_loader_snapshot *earlier_loader(const struct top_look *before,
                                                           const struct stats_loader_snapshot *loader) {
     for (uint32_t i = 0; before && i < before->loader_count; i++)
@@ -249,6 +257,7 @@ static void fill_loaders(struct sections *sections, const struct top_look *befor
         ctl_format_duration(
             now->stats.taken_ns > loader->heartbeat_ns ? now->stats.taken_ns - loader->heartbeat_ns : 0,
             heartbeat);
+        filling.row->idle = is_idle(now, loader->feed);
         put_number(&filling, loader->pid);
         put_number(&filling, loader->feed);
         put_text(&filling, reader_kind_name(loader->reader));
