@@ -22,10 +22,11 @@ static int check_options(struct builder *builder) {
     if (list && config->csv)
         return builder_refuse(builder, -EINVAL, NULL,
                               "found together with csv, wanted one of them: the CSV file lists the files");
-    if (list && (!*list || strpbrk(list, " \t/") || strstr(list, "||") || *list == '|' ||
-                 list[strlen(list) - 1] == '|'))
-        return builder_refuse(builder, -EINVAL, NULL,
-                              "found \"%s\", wanted extensions of files, separated by |: jpg|jpeg", list);
+    if (list && (!*list || strpbrk(list, " \t/,") || *list == '.' || strstr(list, "|.") ||
+                 strstr(list, "||") || *list == '|' || list[strlen(list) - 1] == '|'))
+        return builder_refuse(
+            builder, -EINVAL, NULL,
+            "found \"%s\", wanted extensions of files without a dot, separated by |: jpg|jpeg", list);
     builder->key = "csv_file";
     if (config->csv_file && !config->csv)
         return builder_refuse(builder, -EINVAL, NULL,
