@@ -316,7 +316,7 @@ void dataset_print(FILE *out, const struct dataset *dataset) {
     else
         fprintf(out, "format %s, ", dataset->format);
     fprintf(out, "%" PRIu64 " samples of ", layout->samples);
-    print_bytes(out, sample_bytes(dataset));
+    print_bytes(out, (double)dataset_sample_bytes(dataset));
     fputs(dataset_is_ragged(layout) ? " on average, " : ", ", out);
     print_bytes(out, sample_bytes(dataset) * (double)layout->samples);
     fputs(" in ", out);
