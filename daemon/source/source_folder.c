@@ -122,12 +122,12 @@ static int scan_tree(struct opening *opening) {
         err = add_folder(opening, tree->folders[i]);
     if (err || opening->table.rows.count)
         return err;
-    return builder_refuse(builder, -ENODATA, opening->roots.roots[0].path, "found no files%s%s, wanted %s",
-                          tree->extensions ? " with extension " : "",
-                          tree->extensions ? tree->extensions : "",
-                          tree->needs_class ? "a sub-directory for each class, with files; without classes, "
-                                              "set the fields: field.image = bytes @ file"
-                                            : "some");
+    return builder_refuse(
+        builder, -ENODATA, opening->roots.roots[0].path, "found no files%s%s%s",
+        tree->extensions ? " with extension " : "", tree->extensions ? tree->extensions : "",
+        tree->needs_class ? " in a sub-directory, wanted one for each class, with files; without "
+                            "classes, set the fields: field.image = bytes @ file"
+                          : ", wanted some");
 }
 
 static int scan(struct opening *opening) {
