@@ -37,6 +37,7 @@ int ring_no_room(uint64_t bytes, int code, struct error *error) {
             mib_up(bytes), limit.group, limit.limit_bytes / MIB, free_in_group(&limit) / MIB);
     return error_set(error, code,
                      "a ring of %" PRIu64 " MiB does not fit: " SHM_FOLDER " has %" PRIu64
-                     " MiB free; ask for a smaller ring or batch, or enlarge " SHM_FOLDER,
+                     " MiB free; ask for a smaller ring or batch, or enlarge " SHM_FOLDER
+                     " (feedctl doctor says how)",
                      mib_up(bytes), free_in_folder() / MIB);
 }

@@ -68,7 +68,9 @@ $(call completion_files,feedd)
 644 README.md $(DATADIR)/doc/feedd/README.md
 644 docs/data.md $(DATADIR)/doc/feedd/docs/data.md
 644 docs/monitoring.md $(DATADIR)/doc/feedd/docs/monitoring.md
+644 docs/frameworks.md $(DATADIR)/doc/feedd/docs/frameworks.md
 644 docs/gpu.md $(DATADIR)/doc/feedd/docs/gpu.md
+644 docs/images.md $(DATADIR)/doc/feedd/docs/images.md
 644 docs/packed.md $(DATADIR)/doc/feedd/docs/packed.md
 644 docs/pictures/dashboard.png $(DATADIR)/doc/feedd/docs/pictures/dashboard.png
 644 docs/pictures/stats.png $(DATADIR)/doc/feedd/docs/pictures/stats.png

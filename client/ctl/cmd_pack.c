@@ -228,6 +228,15 @@ static int print_summary(const struct packing *packing, double seconds, struct e
     return 0;
 }
 
+// A transform that was meant to make something else of each image in each epoch makes it once, and nothing else shows it.
+static void warn_of_random_steps(const char *dataset) {
+    fprintf(stderr,
+            "feedctl: warning: the transform of %s is random, and the shards will keep what it makes in one"
+            " epoch; to augment anew in each epoch, pack the dataset without transform.NAME, and set that in"
+            " the section of the shards\n",
+            dataset);
+}
+
 static int pack(struct packing *packing, struct error *error) {
     int err = pack_source_find(&packing->source, error);
     if (!err)
@@ -238,6 +247,8 @@ static int pack(struct packing *packing, struct error *error) {
         err = pack_set_find(&packing->set, &packing->source.identity, error);
     if (err || packing->set.complete)
         return err;
+    if (packing->source.augmented)
+        warn_of_random_steps(packing->source.name);
     if (packing->source.replaces)
         packing->replaced = pack_source_replaced(&packing->source); // before anything is read
     return write_shards(packing, error);

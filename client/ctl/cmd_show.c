@@ -201,8 +201,9 @@ static int write_sheets(const struct showing *showing, struct error *error) {
         int err = image_write_png(&sheet->image, path, error);
         if (err)
             return err;
-        printf("%s: %u images of %u x %u pixels in %u rows of %u\n", path, showing->shown, sheet->width,
-               sheet->height, sheet->rows, sheet->columns);
+        printf("%s: %u image%s of %u x %u pixels in %u row%s of %u\n", path, showing->shown,
+               showing->shown == 1 ? "" : "s", sheet->width, sheet->height, sheet->rows,
+               sheet->rows == 1 ? "" : "s", sheet->columns);
     }
     return 0;
 }

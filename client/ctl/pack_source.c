@@ -36,6 +36,7 @@ static int take_datasets(const Feedd__Answer *page, void *context, struct error 
         source->known = dataset->samples > 0;
         source->mix = dataset->sources > 0;
         source->replaces = strcmp(dataset->on_error, "replace") == 0;
+        source->augmented = dataset->augmented;
         source->sample_bytes = dataset->sample_bytes;
         source->identity = (struct pack_identity){.dataset = source->name,
                                                   .fingerprint = dataset->fingerprint,

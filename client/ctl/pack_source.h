@@ -14,7 +14,8 @@ struct pack_source {
     // What the daemon says.
     bool known; // it does not know the size of a dataset whose index it is building
     bool mix;
-    bool replaces; // samples that cannot be read
+    bool replaces;  // samples that cannot be read
+    bool augmented; // its images differ from epoch to epoch
     uint64_t sample_bytes;
     struct pack_identity identity; // shard_bytes: the caller's
     struct feed *feed;             // NULL: not attached; to be closed

@@ -47,6 +47,28 @@ static const char *advice_on(const struct config_option *option, const char *for
     return "; write the documents to flat files of tokens, with offsets";
 }
 
+// How the format's fields are declared: OPTION_FIELDS has the forms of all formats.
+static const char *describe_fields(const char *format) {
+    static const struct {
+        const char *format, *wanted;
+    } all[] = {
+        {"idx", "a path or glob pattern for each field"},
+        {"npy", "a path or glob pattern for each field"},
+        {"records", "DTYPE[SHAPE] @ OFFSET for each field, such as field.image = u8[3,32,32] @ 2"},
+        {"tar", "TYPE @ EXTENSION for each field, such as field.image = bytes @ jpg|jpeg or field.cls = i64"},
+        {"arrow",
+         "TYPE @ COLUMN for each field, such as field.text = bytes or field.image = bytes @ image.bytes"},
+        {"parquet",
+         "TYPE @ COLUMN for each field, such as field.text = bytes or field.image = bytes @ image.bytes"},
+        {"folder",
+         "TYPE @ SOURCE for each field, such as field.image = bytes @ file or field.label = i64 @ class"},
+    };
+    for (size_t i = 0; i < COUNT_OF(all); i++)
+        if (strcmp(format, all[i].format) == 0)
+            return all[i].wanted;
+    return NULL;
+}
+
 static int check_option(const struct config_option *option, struct dataset_config *dataset,
                         const struct config_lines *lines, struct error *error) {
     char wanted[DESCRIPTION_TEXT], key[CHECK_KEY];
@@ -57,10 +79,11 @@ static int check_option(const struct config_option *option, struct dataset_confi
         return config_refuse(error, dataset->file, line, dataset, key,
                              "found in a dataset of format %s, wanted with format %s only%s", dataset->format,
                              option->formats, advice_on(option, dataset->format));
+    const char *fields = option->type == OPTION_FIELDS ? describe_fields(dataset->format) : NULL;
     if (!given && fits && option_is_required(option))
         return config_refuse(error, dataset->file, lines->section, dataset, option->key,
                              "found nothing, wanted %s, because format %s needs it",
-                             option_describe(option, wanted), dataset->format);
+                             fields ? fields : option_describe(option, wanted), dataset->format);
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/names.h"
+#include "base/sizes.h"
 #include "daemon/config/config_values.h"
 
 #define MEMBER(type, member) offsetof(struct type, member), sizeof(((struct type *)NULL)->member)
@@ -168,6 +169,31 @@ int option_store_defaults(enum config_section section, void *base) {
             err = option_store(option, base, option->default_text);
     }
     return err;
+}
+
+#define CHOICES 16 // at most, of any option
+
+const char *option_nearest_choice(const struct config_option *option, const char *value,
+                                  char choice[NAME_LENGTH_MAX + 1]) {
+    static const char *const others[][2] = {
+        {"webdataset", "tar"}, {"imagefolder", "folder"}, {"mnist", "idx"}, {"numpy", "npy"}};
+    char names[CHOICES][NAME_LENGTH_MAX + 1];
+    const char *list[CHOICES];
+    size_t count = 0;
+    for (size_t i = 0; i < COUNT_OF(others) && option == &config_options[DATASET_format]; i++)
+        if (strcasecmp(value, others[i][0]) == 0)
+            return others[i][1];
+    for (const char *at = option->unit; has_choices(option) && *at && count < CHOICES; count++) {
+        size_t length = strcspn(at, "|");
+        snprintf(names[count], sizeof names[count], "%.*s", (int)length, at);
+        list[count] = names[count];
+        at += length + (at[length] == '|');
+    }
+    const char *nearest = name_nearest(value, list, count);
+    if (!nearest)
+        return NULL;
+    snprintf(choice, NAME_LENGTH_MAX + 1, "%s", nearest);
+    return choice;
 }
 
 const char *option_choices(const char *choices, char *text, size_t bytes) {

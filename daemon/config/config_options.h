@@ -2,6 +2,7 @@
 #ifndef FEEDD_DAEMON_CONFIG_CONFIG_OPTIONS_H
 #define FEEDD_DAEMON_CONFIG_CONFIG_OPTIONS_H
 
+#include "base/names.h"
 #include "daemon/config/config.h"
 
 enum config_section {
@@ -60,6 +61,11 @@ const struct config_option *option_find(enum config_section section, const char 
 
 // The option of `section` whose key is most similar to `key`, or NULL if none is similar.
 const struct config_option *option_nearest(enum config_section section, const char *key);
+
+// Of an option with choices, the one that is most similar to `value`; of formats, also what others call them. NULL if
+// none is similar.
+const char *option_nearest_choice(const struct config_option *option, const char *value,
+                                  char choice[NAME_LENGTH_MAX + 1]);
 
 // True if the default is a value, not a word like (required).
 bool option_has_default(const struct config_option *option);

@@ -195,12 +195,15 @@ static int refuse_unknown(struct parser *parser, const char *key) {
 
 static int refuse_value(struct parser *parser, const struct config_option *option, const char *key,
                         const char *value) {
-    char wanted[DESCRIPTION_TEXT];
+    char wanted[DESCRIPTION_TEXT], choice[NAME_LENGTH_MAX + 1];
     uint64_t place;
     const char *near = option == &config_options[DATASET_dtype] ? dtype_nearest(value) : NULL;
     if (near && value_parse_choice(near, option->unit, &place))
         return REFUSE(parser, key, "unknown dtype \"%.*s%s\"; perhaps you mean \"%s\"", QUOTED(value), near);
-    return REFUSE(parser, key, "found \"%.*s%s\", wanted %s", QUOTED(value), option_describe(option, wanted));
+    near = option_nearest_choice(option, value, choice);
+    return REFUSE(parser, key, "found \"%.*s%s\", wanted %s%s%s%s", QUOTED(value),
+                  option_describe(option, wanted), near ? "; perhaps you mean \"" : "", near ? near : "",
+                  near ? "\"" : "");
 }
 
 static int set_option(struct parser *parser, const char *key, const char *value) {

@@ -101,6 +101,13 @@ static bool has_random_steps(const struct dataset_layout *layout) {
     return false;
 }
 
+bool dataset_is_augmented(const struct dataset *dataset) {
+    bool is = has_random_steps(dataset->layout);
+    for (uint32_t i = 0; i < dataset->layout->part_count && !is; i++)
+        is = dataset_is_augmented(dataset->sources[i]);
+    return is;
+}
+
 bool dataset_needs_seed(const struct dataset *dataset, bool shuffle) {
     bool needs = shuffle || dataset_is_drawn(dataset) || has_random_steps(dataset->layout);
     for (uint32_t i = 0; i < dataset->layout->part_count && !needs; i++)
@@ -309,7 +316,7 @@ void dataset_print(FILE *out, const struct dataset *dataset) {
     else
         fprintf(out, "format %s, ", dataset->format);
     fprintf(out, "%" PRIu64 " samples of ", layout->samples);
-    print_bytes(out, sample_bytes(dataset));
+    print_bytes(out, (double)dataset_sample_bytes(dataset));
     fputs(dataset_is_ragged(layout) ? " on average, " : ", ", out);
     print_bytes(out, sample_bytes(dataset) * (double)layout->samples);
     fputs(" in ", out);

@@ -299,6 +299,8 @@ static inline bool dataset_is_drawn(const struct dataset *dataset) {
     return dataset->layout->selection.kind == SELECTION_WEIGHTED_1;
 }
 
+// Whether steps on its images, or on those of a mix's sources, draw at random.
+bool dataset_is_augmented(const struct dataset *dataset);
 // Whether its order, or what random steps make of images, depends on a seed.
 bool dataset_needs_seed(const struct dataset *dataset, bool shuffle);
 static inline bool dataset_is_ragged(const struct dataset_layout *layout) {

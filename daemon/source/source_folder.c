@@ -22,10 +22,11 @@ static int check_options(struct builder *builder) {
     if (list && config->csv)
         return builder_refuse(builder, -EINVAL, NULL,
                               "found together with csv, wanted one of them: the CSV file lists the files");
-    if (list && (!*list || strpbrk(list, " \t/") || strstr(list, "||") || *list == '|' ||
-                 list[strlen(list) - 1] == '|'))
-        return builder_refuse(builder, -EINVAL, NULL,
-                              "found \"%s\", wanted extensions of files, separated by |: jpg|jpeg", list);
+    if (list && (!*list || strpbrk(list, " \t/,") || *list == '.' || strstr(list, "|.") ||
+                 strstr(list, "||") || *list == '|' || list[strlen(list) - 1] == '|'))
+        return builder_refuse(
+            builder, -EINVAL, NULL,
+            "found \"%s\", wanted extensions of files without a dot, separated by |: jpg|jpeg", list);
     builder->key = "csv_file";
     if (config->csv_file && !config->csv)
         return builder_refuse(builder, -EINVAL, NULL,
@@ -121,12 +122,12 @@ static int scan_tree(struct opening *opening) {
         err = add_folder(opening, tree->folders[i]);
     if (err || opening->table.rows.count)
         return err;
-    return builder_refuse(builder, -ENODATA, opening->roots.roots[0].path, "found no files%s%s, wanted %s",
-                          tree->extensions ? " with extension " : "",
-                          tree->extensions ? tree->extensions : "",
-                          tree->needs_class ? "a sub-directory for each class, with files; without classes, "
-                                              "set the fields: field.image = bytes @ file"
-                                            : "some");
+    return builder_refuse(
+        builder, -ENODATA, opening->roots.roots[0].path, "found no files%s%s%s",
+        tree->extensions ? " with extension " : "", tree->extensions ? tree->extensions : "",
+        tree->needs_class ? " in a sub-directory, wanted one for each class, with files; without "
+                            "classes, set the fields: field.image = bytes @ file"
+                          : ", wanted some");
 }
 
 static int scan(struct opening *opening) {

@@ -89,8 +89,7 @@ static void apply(struct reload *reload) {
 static void describe(const struct reload *reload, char *text, size_t bytes) {
     const struct supervisor *supervisor = reload->supervisor;
     size_t count = reload->config->dataset_count;
-    size_t used =
-        (size_t)snprintf(text, bytes, "%zu dataset%s on offer\n", count, count == 1 ? " is" : "s are");
+    size_t used = (size_t)snprintf(text, bytes, "serving %zu dataset%s\n", count, count == 1 ? "" : "s");
     if (config_describe_changes(supervisor->config, reload->config, supervisor->socket_path, text + used,
                                 bytes - used) == 0)
         text[used - 1] = '\0';

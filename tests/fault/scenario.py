@@ -181,7 +181,7 @@ class Scene:
         self.bystander.serve(2)  # it may have to come back
         harness.eventually(self.is_back, SETTLE_S, "one feed with one loader is left")
         offered = {row["name"] for row in json.loads(self.instance.ctl("datasets", "--json").stdout)}
-        assert offered == set(self.instance.datasets), f"the datasets on offer are {offered}"
+        assert offered == set(self.instance.datasets), f"the datasets served are {offered}"
         if self.descriptors_most is not None and not self.restarts:
             self.instance.check_descriptors(self.descriptors_most, SETTLE_S)
         self.descriptors = self.instance.descriptors()

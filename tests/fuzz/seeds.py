@@ -329,7 +329,7 @@ def commands():
     for name, words in (("windows", [2, 3, 0, 30, 60, 100]), ("windows-of-nothing", [2, 2, 0, 0, 100])):
         listed, groups = server("answer", files=[file]), server("answer", groups=words)
         yield name, bytes([10, 0]) + b"\x04" + u16(len(listed)) + listed + b"\x04" + u16(len(groups)) + groups
-    done = server("done", text="2 datasets are on offer\nwarning: mind this")
+    done = server("done", text="serving 2 datasets\nwarning: mind this")
     yield "command", bytes([9, 0]) + b"\x04" + u16(len(done)) + done
 
 

@@ -76,6 +76,19 @@ def test_check_names_the_file_that_cannot_be_read():
         assert done.returncode == 1 and f"{path} is not readable by user nobody" in done.stderr, done
 
 
+def test_check_names_the_part_of_a_tree_that_cannot_be_read():
+    with seen_by_nobody() as instance:
+        private = instance.directory / "private"
+        private.chmod(0o755)
+        (private / "cats").mkdir()
+        (private / "cats/0").write_bytes(b"cat")
+        (private / "cats").chmod(0o700)
+        instance.datasets["numbers"] = {"format": "folder", "path": private}
+        instance.write_config()
+        done = check_as(instance, "--user=nobody")
+        assert done.returncode == 1 and f"{private}/cats is not readable by user nobody" in done.stderr, done
+
+
 def test_check_wants_a_folder_that_can_be_written():
     with seen_by_nobody() as instance:
         (instance.directory / "private").chmod(0o755)

@@ -374,11 +374,13 @@ def test_links_that_lead_nowhere():
 
 
 def test_folders_that_are_wrong():
-    refuse(lambda root: (root / "a/1").unlink(), "found no files, wanted a sub-directory for each class, with files; "
+    refuse(lambda root: (root / "a/1").unlink(), "found no files in a sub-directory, wanted one for each class, with files; "
            "without classes, set the fields: field.image = bytes @ file")
-    refuse(lambda root: (root / "a/1").rename(root / "1"), "found no files, wanted a sub-directory for each class")
+    refuse(lambda root: (root / "a/1").rename(root / "1"), "found no files in a sub-directory, wanted one for each class")
     refuse(lambda root: (root / "a/1").unlink(), "found no files, wanted some", field_label=None)
-    refuse(lambda _: None, "found no files with extension png, wanted", extensions="png")
+    refuse(lambda _: None, "found no files with extension png in a sub-directory, wanted", extensions="png")
+    for extensions in (".png", "jpg|.png", "jpg,png"):
+        refuse(lambda _: None, f'found "{extensions}", wanted extensions of files without a dot', extensions=extensions)
     refuse(lambda root: os.mkfifo(root / "a/f"), "a/f: found a FIFO, socket or device, wanted regular files")
     refuse(lambda root: os.truncate(root / "a/1", 1 << 32), "a/1: found a file of 4 GiB or more")
     refuse(lambda _: None, "the folder cannot be opened: No such file or directory", path="missing")

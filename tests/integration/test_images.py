@@ -284,9 +284,15 @@ def test_packed():
     with harness.Instance() as feedd:
         names = add_formats(feedd, encoded)
         add(feedd, encoded, "resize 72, center_crop 64", "cropped")
+        add(feedd, encoded, TRAINING, "augmented")
+        feedd.add_mix("mixed", {"augmented": 1}, COUNT)
         feedd.start()
+        for of in ("augmented", "mixed"):
+            done = feedd.ctl("pack", of, feedd.directory / of)
+            assert f"warning: the transform of {of} is random" in done.stderr, done
         for name, of in (("stored", names[0]), ("made", "cropped")):
-            feedd.ctl("pack", of, feedd.directory / name)
+            done = feedd.ctl("pack", of, feedd.directory / name)
+            assert "warning" not in done.stderr, done
             feedd.add_dataset(name, format="packed", path=feedd.directory / f"{name}-?????.feed")
         feedd.datasets["stored"]["transform.image"] = TRAINING
         feedd.write_config()

@@ -79,7 +79,7 @@ def test_one_that_ends_a_feed():
             feedd.start()
             with consumer.Consumer(feedd, "pictures", 10, epochs=1) as reader:
                 reader.attached()
-                reader.fail("EIO", f"sample {bad} cannot be made", f"{bad:05}.img", reason)
+                reader.fail("EIO", f"sample {bad} cannot be processed", f"{bad:05}.img", reason)
             assert f"sample {bad} was refused by its image steps" in feedd.read_log(), feedd.read_log()
 
 

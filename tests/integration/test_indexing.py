@@ -249,7 +249,7 @@ def test_reload_meanwhile():
             assert row(feedd)["state"] == "indexing" and command.poll() is None
             read_numbers(feedd)
             feedd.storage.answer_held()
-            harness.eventually(lambda: "reloaded: 3 datasets are on offer" in feedd.read_log(), 10, "the reload is done")
+            harness.eventually(lambda: "reloaded: serving 3 datasets" in feedd.read_log(), 10, "the reload is done")
             out, _ = command.communicate(timeout=10 * harness.SLOWNESS)
             assert command.returncode == 0 and out, out
         assert row(feedd, "more")["state"] == row(feedd)["state"] == "open"

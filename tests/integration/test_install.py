@@ -55,6 +55,9 @@ def test_installed_tree_works():
                      "lib/systemd/system/feedd.service", "lib/systemd/system/feedd.socket", "lib/sysusers.d/feedd.conf",
                      "lib/tmpfiles.d/feedd.conf"):  # fmt: skip
             assert name in installed, f"{name} is missing of {sorted(installed)}"
+        readme = (prefix / "share/doc/feedd/README.md").read_text()
+        for name in re.findall(r"`(docs/[a-z]+\.md)`", readme):
+            assert f"share/doc/feedd/{name}" in installed, f"{name} is missing of {sorted(installed)}"
         for program in ("feedctl", "feedd", "feedd-exporter"):
             for name in (f"bash-completion/completions/{program}", f"zsh/site-functions/_{program}",
                          f"fish/vendor_completions.d/{program}.fish"):  # fmt: skip

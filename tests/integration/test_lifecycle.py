@@ -243,7 +243,7 @@ def test_feedctl_read_says_one_of_one():
         assert "samples/s" in feedd.ctl("read", "numbers", "--work", 20).stdout
         short = [said for said in (feedd.ctl("read", "numbers").stdout for _ in range(20)) if " in 0.00" in said]
         assert short and not any("samples/s" in said for said in short), short
-        assert feedd.ctl("reload").stdout == "1 dataset is on offer\n"
+        assert feedd.ctl("reload").stdout == "serving 1 dataset\n"
 
 
 def test_configuration_by_a_relative_path():

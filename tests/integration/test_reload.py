@@ -39,7 +39,7 @@ def test_new_dataset_appears():
         data.add_records(feedd, "others", samples=100, size=8)
         feedd.write_config()
         done = feedd.ctl("reload")
-        assert done.stdout == "2 datasets are on offer\n  dataset others: added\n", done
+        assert done.stdout == "serving 2 datasets\n  dataset others: added\n", done
         assert names(feedd) == ["numbers", "others"]
         assert len(consumer.read(feedd, "others", 10)) == 10
 
@@ -67,7 +67,7 @@ def test_a_hangup_while_the_daemon_starts():
         writer.start()
         feedd.start()
         writer.join()
-        harness.eventually(lambda: "on offer" in feedd.read_log() or "reload" in feedd.read_log(), 10, "the reload")
+        harness.eventually(lambda: "serving" in feedd.read_log() or "reload" in feedd.read_log(), 10, "the reload")
         assert len(consumer.read(feedd, "numbers", 10)) == 1
 
 

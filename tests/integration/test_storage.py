@@ -55,7 +55,8 @@ def check_failure(io, samples_left, extra_bytes=0, **options):
             bystander.attached()
             os.truncate(feedd.path, samples_left * SIZE + extra_bytes)
             reader = consumer.Consumer(feedd, "numbers", 10)
-            batches = reader.fail("EIO", "dataset numbers", f"{feedd.path}, offset ", "it has shrunk")
+            batches = reader.fail("EIO", "dataset numbers", f"{feedd.path}, offset ", "it has shrunk",
+                                  "; on_error = skip in feedd.conf leaves such samples out")  # fmt: skip
             # Many are read at a time, so it need not be the first one that is missing.
             sample, offset = re.search(r"sample (\d+) .*, offset (\d+):", reader.last["text"]).groups()
             assert samples_left <= int(sample) < SAMPLES and int(offset) == int(sample) * SIZE, reader.last

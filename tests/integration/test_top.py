@@ -83,7 +83,8 @@ def test_keys():
         assert places() == ["job", "llm"], terminal.screen()
         terminal.keys("r")
         terminal.shows("^FEED v")
-        assert places() == ["llm", "job"], terminal.screen()
+        # A feed is idle, and comes last, until its consumer counts.
+        harness.eventually(lambda: places() == ["llm", "job"], 10, "the order is reversed")
         terminal.keys("s")
         terminal.shows(r"^FEED +NAME \^")
         assert places() == ["job", "llm"], terminal.screen()
@@ -98,6 +99,28 @@ def test_keys():
         terminal.shows(r"^LOADER +FEED v")
         terminal.keys("Escape")
         assert terminal.status() == 0
+
+
+@harness.host_memory
+@harness.limit(90)
+def test_idle_feeds_come_last():
+    """And so do their loaders; their histories do not begin with what they did before."""
+    with harness.Instance(ring="64K", loaders=1) as feedd:
+        data.add_records(feedd, "numbers", samples=1000, size=64)
+        feedd.start()
+        for batch_size in (10, 20):
+            consumer.read(feedd, "numbers", batch_size)
+        with consumer.Consumer(feedd, "numbers", 30, epochs=0, sleep_us=2000, quiet=True, samples=False) as reader:
+            with Terminal(feedd, "top", "0.2") as terminal:
+                terminal.shows(r"^3 .*[▁▂▃▄▅▆▇█]", r"^1 ", r"^2 ")
+                lines = [line for line in terminal.screen() if re.match(r"[123] ", line)]
+                assert [line.split()[0] for line in lines] == ["3", "1", "2"], lines
+                assert not any(re.search("[▁▂▃▄▅▆▇█]", line) for line in lines[1:]), lines
+                loaders = [line.split() for line in terminal.screen() if re.match(r"\d+ +[123] ", line)]
+                assert len(loaders) == 3 and loaders[0][1] == "3", terminal.screen()
+                terminal.keys("q")
+                assert terminal.status() == 0
+            reader.kill()
 
 
 @harness.host_memory

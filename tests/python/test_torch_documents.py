@@ -1,15 +1,18 @@
 """The documents' examples, the package's types, and an installation as README describes it."""
 
 import contextlib
+import itertools
 import os
 import pathlib
 import re
 import signal
+import struct
 import subprocess
 import sys
 import venv
 
 import harness
+import numpy as np
 import pictures
 import pytest
 import support
@@ -38,8 +41,10 @@ def examples():
 def test_examples_run():
     """All of them, with datasets and views as the documents declare them, of made data."""
     programs = list(examples())
-    assert len(programs) == 3 and "mixed(" in programs[1] and "serve(" in programs[2]
+    assert len(programs) == 4 and "mixed(" in programs[2] and "serve(" in programs[3]
     with harness.Instance(ring_memory="1G") as daemon:
+        (daemon.directory / "data/chats").mkdir(parents=True)
+        programs[1] = programs[1].replace('"/data/', f'"{daemon.directory}/data/')
         file = daemon.directory / "train.bin"
         file.write_bytes(b"".join(bytes([1, index % 100]) + bytes([index % 251]) * 3072 for index in range(1000)))
         daemon.add_dataset(
@@ -70,6 +75,11 @@ def test_examples_run():
         finally:
             with contextlib.suppress(OSError):
                 made.unlink()
+        documents = [range(1 + n % 90) for n in range(1000)]
+        tokens = b"".join(struct.pack(f"<{len(document)}H", *document) for document in documents)
+        assert (daemon.directory / "data/chats/a.bin").read_bytes() == tokens
+        (_, *ends) = np.load(daemon.directory / "data/chats/a.npy")
+        assert ends == list(itertools.accumulate(map(len, documents)))
     assert "('image', 'uint8', (256, 3, 32, 32))" in output and "64 documents, " in output
 
 

@@ -191,7 +191,7 @@ def test_the_journal_has_a_line_per_event(service):
     after(attach_and_leave, (INFO, "feed 1: dataset numbers"))
     after(attach_and_leave)
     after(lambda: service.ctl("datasets", user="bob", check=False))
-    after(lambda: service.ctl("reload", user="root"), (INFO, "reloaded: 1 dataset is on offer"))
+    after(lambda: service.ctl("reload", user="root"), (INFO, "reloaded: serving 1 dataset"))
     after(lambda: service.kill("KILL", service.loaders()[0]), (ERROR, "loader 1 of feed 1 was killed by signal 9"))
     ends = (INFO, "stopping: got signal 15"), (INFO, "feed 1 of dataset numbers is closed")
     after(lambda: machine.systemctl("stop", "feedd"), *ends)

@@ -146,10 +146,10 @@ static void answers(const char *text, uint32_t width, const char *wanted, const 
 static void answers_of_several_lines_are_a_list(void **state) {
     (void)state;
     answers("", 0, "", "");
-    answers("1 dataset is on offer", 0, "1 dataset is on offer\n", "");
-    answers("2 datasets are on offer\nwarning: socket = /b is not in effect\nloaders = 2 (was 4)\ndataset "
+    answers("serving 1 dataset", 0, "serving 1 dataset\n", "");
+    answers("serving 2 datasets now\nwarning: socket = /b is not in effect\nloaders = 2 (was 4)\ndataset "
             "\033x: added",
-            16, "2 datasets are\non offer\n  loaders = 2\n  (was 4)\n  dataset ?x:\n  added\n",
+            16, "serving 2\ndatasets now\n  loaders = 2\n  (was 4)\n  dataset ?x:\n  added\n",
             "feedctl: warning: socket = /b is not in effect\n");
 }
 

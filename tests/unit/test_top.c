@@ -99,6 +99,23 @@ static void sorts(void **state) {
     section_free(&section);
 }
 
+static void idle_rows_come_last(void **state) {
+    (void)state;
+    struct section section = make_section(4);
+    section.rows[0].idle = section.rows[2].idle = true;
+    section_sort(&section);
+    prints(&section, 9,
+           "THING ^  SPEED  HISTORY\nb            1\nd            0\na            0\nc            2\n", 0);
+    section.descending = true;
+    section_sort(&section);
+    prints(&section, 9,
+           "THING v  SPEED  HISTORY\nd            0\nb            1\nc            2\na            0\n", 0);
+    section_sort_next(&section); // by speed, whatever is idle
+    prints(&section, 9,
+           "THING  SPEED v  HISTORY\nc            2\nb            1\na            0\nd            0\n", 0);
+    section_free(&section);
+}
+
 static void the_picked_row_is_shown(void **state) {
     (void)state;
     struct section section = make_section(6);
@@ -249,6 +266,7 @@ int main(void) {
         cmocka_unit_test(histories),
         cmocka_unit_test(bars),
         cmocka_unit_test(sorts),
+        cmocka_unit_test(idle_rows_come_last),
         cmocka_unit_test(the_picked_row_is_shown),
         cmocka_unit_test(lines_are_shared),
         cmocka_unit_test(the_page_fits),

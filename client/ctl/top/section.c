@@ -35,6 +35,8 @@ static int compare(const void *left, const void *right, void *context) {
     const struct top_row *one = left, *two = right;
     const struct top_cell *a = &one->cells[section->sort], *b = &two->cells[section->sort];
     int order = a->value < b->value ? -1 : a->value > b->value;
+    if (section->sort == 0 && one->idle != two->idle)
+        return one->idle ? 1 : -1;
     if (order == 0)
         order = strcmp(a->text, b->text);
     if (order == 0)

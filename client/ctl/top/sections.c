@@ -119,6 +119,14 @@ static void put_history(struct filling *filling, double value) {
     draw_history(&kept->history, filling->sections->blocks, cell->text);
 }
 
+// The first look shows the mean since the start, which would be the tallest column of what is idle now.
+static void put_history_between(struct filling *filling, const struct top_look *before, double value) {
+    if (before)
+        put_history(filling, value);
+    else
+        filling->at++;
+}
+
 static void put_megabytes(struct filling *filling, double bytes_per_s) {
     struct top_cell *cell = &filling->row->cells[filling->at++];
     snprintf(cell->text, sizeof cell->text, "%.*f", bytes_per_s < 99.95e6 ? 1 : 0, bytes_per_s / 1e6);
@@ -167,11 +175,12 @@ static void fill_feeds(struct sections *sections, const struct top_look *before,
         rates_between(earlier, feed, before ? before->stats.taken_ns : 0, now->stats.taken_ns, &rates);
         if (!begin(&filling, sections, SECTION_FEEDS, feed->id, feed->id))
             return;
+        filling.row->idle = feed->consumers == 0;
         put_number(&filling, feed->id);
         put_text(&filling, feed->name);
         put_text(&filling, feed->dataset);
         put_rate(&filling, rates.samples_per_s);
-        put_history(&filling, rates.samples_per_s);
+        put_history_between(&filling, before, rates.samples_per_s);
         put_megabytes(&filling, rates.bytes_per_s);
         put_of(&filling, feed->slots_ready, feed->slot_count);
         put_share(&filling, rates.room_wait);
@@ -218,6 +227,13 @@ static void fill_consumers(struct sections *sections, const struct top_look *bef
     }
 }
 
+static bool is_idle(const struct top_look *look, uint64_t feed) {
+    for (uint32_t i = 0; i < look->stats.feed_count; i++)
+        if (look->stats.feeds[i].id == feed)
+            return look->stats.feeds[i].consumers == 0;
+    return false;
+}
+
 static const struct stats_loader_snapshot *earlier_loader(const struct top_look *before,
                                                           const struct stats_loader_snapshot *loader) {
     for (uint32_t i = 0; before && i < before->loader_count; i++)
@@ -249,6 +265,7 @@ static void fill_loaders(struct sections *sections, const struct top_look *befor
         ctl_format_duration(
             now->stats.taken_ns > loader->heartbeat_ns ? now->stats.taken_ns - loader->heartbeat_ns : 0,
             heartbeat);
+        filling.row->idle = is_idle(now, loader->feed);
         put_number(&filling, loader->pid);
         put_number(&filling, loader->feed);
         put_text(&filling, reader_kind_name(loader->reader));
@@ -285,7 +302,7 @@ static void fill_gpus(struct sections *sections, const struct top_look *before, 
         put_uuid(&filling, gpu->uuid);
         put_text(&filling, gpu->name);
         put_megabytes(&filling, rates.bytes_per_s);
-        put_history(&filling, rates.bytes_per_s);
+        put_history_between(&filling, before, rates.bytes_per_s);
         snprintf(words, sizeof words, "%.0f %%", 100 * rates.busy);
         put_bar(&filling, rates.busy, words);
         put_share(&filling, rates.release_wait);

@@ -7,7 +7,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/scope.h"
 #include "base/sizes.h"
+#include "daemon/access.h"
 #include "daemon/dataset/folder_file.h"
 #include "daemon/source/source.h"
 
@@ -225,6 +227,14 @@ static int by_name(const void *left, const void *right, void *names) {
                   (const char *)names + ((const struct tree_file *)right)->name);
 }
 
+static int refuse_folder(struct reading *reading, int code) {
+    char reason[300];
+    AUTO_FREE char *path =
+        join(reading->tree->roots->roots[reading->folder->root].path, reading->folder->real);
+    return refuse(reading, -code, "",
+                  path ? access_reason(code, path, reason, sizeof reason) : strerror(code));
+}
+
 int folder_read(const struct folder_tree *tree, struct tree_folder *folder, struct tree_folder **found,
                 struct error *error) {
     AUTO_FREE struct reading *reading = malloc(sizeof *reading);
@@ -238,7 +248,7 @@ int folder_read(const struct folder_tree *tree, struct tree_folder *folder, stru
     AUTO_CLOSE int fd = (int)syscall(SYS_openat2, tree->roots->roots[folder->root].fd,
                                      *folder->real ? folder->real : ".", &how, sizeof how);
     if (fd < 0 || fstat(fd, &folder->status) < 0)
-        return refuse(reading, -errno, "", strerror(errno));
+        return refuse_folder(reading, errno);
     reading->fd = fd;
     int err = take_all(reading);
     if (!err && folder->file_count)

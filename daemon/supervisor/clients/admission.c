@@ -44,7 +44,9 @@ static int refuse_unknown(struct session *session, const char *wanted, struct er
         return error_set(error, -ENOENT, "there is no dataset named \"%.64s\"; perhaps you mean \"%s\"",
                          wanted, nearest);
     return error_set(error, -ENOENT,
-                     "there is no dataset named \"%.64s\"; feedctl datasets lists what there is", wanted);
+                     "there is no dataset named \"%.64s\"; feedctl datasets lists what there is, and feedctl"
+                     " reload loads a changed feedd.conf",
+                     wanted);
 }
 
 int admission_find(struct session *session, const char *name, const struct dataset **dataset,

@@ -42,6 +42,7 @@ static void describe_open(const struct dataset *dataset, Feedd__Dataset *row, Fe
             fields[i].transform = dataset->transforms[i];
         list[i] = &fields[i];
     }
+    row->augmented = dataset_is_augmented(dataset);
     row->sample_bytes = dataset_sample_bytes(dataset);
     row->bytes = dataset_bytes(dataset);
     row->n_fields = layout->field_count;

@@ -88,7 +88,11 @@ static void update_gauges(const struct served_feed *feed) {
 
 // A view's samples are named as those of its dataset, and a mix's as those of their source.
 static void fail_with_read_error(struct served_feed *feed) {
-    static const char last_attempt[] = "; nor could the samples tried before it (on_error)";
+    static const char *const endings[] = {
+        [ON_ERROR_FAIL] = "; on_error = skip in feedd.conf leaves such samples out",
+        [ON_ERROR_SKIP] = "",
+        [ON_ERROR_REPLACE] = "; nor could the samples tried before it (on_error)",
+    };
     struct ring_error failure;
     char path[DATASET_PATH_TEXT];
     if (!ring_take_failure(&feed->ring, &failure) || failure.file >= dataset_file_numbers(feed->dataset)) {
@@ -103,9 +107,9 @@ static void fail_with_read_error(struct served_feed *feed) {
                      ? "the file ends there; it has shrunk since it was opened"
                      : dataset_read_reason(dataset->layout->folder_count, failure.code);
     served_feed_fail(feed, -EIO, "dataset %s: sample %" PRIu64 " cannot be %s: %s, offset %" PRIu64 ": %s%s",
-                     dataset->of ? dataset->of : dataset->name, failure.sample, refused ? "made" : "read",
+                     dataset->of ? dataset->of : dataset->name, failure.sample, refused ? "processed" : "read",
                      dataset_file_path(dataset, file, path), failure.offset, reason,
-                     feed->dataset->on_error == ON_ERROR_REPLACE ? last_attempt : "");
+                     endings[feed->dataset->on_error]);
 }
 
 // True if the ring has slots to give out again.
