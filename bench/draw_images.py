@@ -35,6 +35,8 @@ LIMITS = {
     "spdl": "SPDL",
     "dali": "DALI, CPU",
 }
+# Of image.gpu: they only decode, or do all that feedd does.
+ON_GPU = {"nvimagecodec": "nvImageCodec", "torchvision": "torchvision, nvJPEG", "dali": "DALI, mixed", "spdl": "SPDL, nvJPEG"}
 TITLES = {
     "image.cached": "from the cache",
     "image.gpu": "images that arrive",
@@ -43,6 +45,14 @@ TITLES = {
     "image.gpu.busy": "kernels that fill the GPU in another process: time per kernel",
 }
 UNITS = {"images/core s": "images per CPU second"}
+
+
+def limit_of(record):
+    limit = record["params"].get("limit", record["name"])
+    peer, _, part = limit.partition("_")
+    if record["name"] == "image.gpu" and peer in ON_GPU:
+        return ON_GPU[peer] + (": the same steps" if part else ": decodes only")
+    return LIMITS[limit]
 
 
 def measured_together(records):
@@ -66,7 +76,7 @@ def table(run):
     rows = [{"side": f"feedd: {role}", "value": cores} for role, cores in first.get("by_role", {}).items()]
     if not rows:
         rows = [{"side": "feedd", "value": first["value"]}]
-        rows += [{"side": LIMITS[record["params"].get("limit", record["name"])], "value": record["limit"]}
+        rows += [{"side": limit_of(record), "value": record["limit"]}
                  for record in run if record["limit"]]
     return {"title": title(run), "columns": {"side": "side", "value": UNITS.get(first["unit"], first["unit"])}, "rows": rows,
             "draw": {"kind": "bars", "x": ["side"], "y": "value"}}

@@ -1,9 +1,11 @@
-"""image.gpu: photographs in a folder, decoded by the GPU's engine and finished by the kernel, against the engine by itself."""
+"""image.gpu: photographs in a folder, decoded by the GPU's engine and finished by the kernel, against the engine by itself, and
+other libraries."""
 
 import statistics
 
 from images import TRANSFORM, photographs
 from measure import median, run_json
+from peers_on_gpu import Peers
 from setting import Watcher, cpu_by_role
 from training import burn_alone
 
@@ -11,19 +13,26 @@ BATCH = 256
 GOAL = 0.9
 CORES = 1.0
 SLOWER = 1.03
+LINGER = 300 # seconds: the feed outlives a round of the peers
+
+
+def batch_of(bench):
+    """A simulated GPU decodes and finishes on the CPU, one image after another."""
+    return 16 if bench.simulated else BATCH
 
 
 def engine_loop(bench, folder):
     """The engine alone, and how long the kernel takes for a batch by itself."""
-    command = [bench.program("image_engine"), folder, f"decode gpu, {TRANSFORM}", str(BATCH), str(bench.seconds), bench.device]
+    command = [bench.program("image_engine"), folder, f"decode gpu, {TRANSFORM}", str(batch_of(bench)),
+               str(bench.seconds), bench.device]
     return run_json(command)
 
 
 def consume(bench, instance, *options):
     """The consumer's report, with the cores that each kind of process took."""
     command = [bench.program("gpu_consumer"), "--socket", instance.socket, "--dataset", "data", "--device", bench.device,
-               "--shuffle", "--batch-size", str(BATCH), "--check", "none", "--seconds", str(bench.seconds), "--warm-up",
-               str(2 + bench.warm_up), *(str(option) for option in options)]
+               "--shuffle", "--batch-size", str(batch_of(bench)), "--check", "none", "--seconds", str(bench.seconds),
+               "--warm-up", str(2 + bench.warm_up), *(str(option) for option in options)]
     watcher = Watcher(command, lambda: cpu_by_role(instance))
     report = watcher.result()
     before, after = watcher.snapshots["begin"], watcher.snapshots["end"]
@@ -40,18 +49,21 @@ def image_gpu(bench):
     folder = photographs(bench, "imagenet")
     dataset = {"format": "folder", "path": folder, "field.image": "bytes @ file", "transform.image": f"decode gpu, {TRANSFORM}"}
     limits, free, alone, fed = [], [], [], []
-    with bench.instance(bench.loaders, {"data": dataset}, linger=60) as instance:
+    peers = Peers(bench, folder)
+    with bench.instance(bench.loaders, {"data": dataset}, linger=LINGER) as instance:
         waves = burn_alone(bench, 0)["waves"]
         for _ in range(bench.rounds):
             limits.append(engine_loop(bench, folder))
             free.append(consume(bench, instance))
             alone.append(burn_alone(bench, waves))
             fed.append(consume(bench, instance, "--busy", "--waves", waves))
+            peers.measure()
     value, limit = median(free, "samples_per_second"), median(limits, "images_per_second")
     cores = mean_cores(free)
-    params = {"batch": BATCH, "steps": "train 224", "loaders": bench.loaders}
+    params = {"batch": batch_of(bench), "steps": "train 224", "loaders": bench.loaders}
     bench.records.add("image.gpu", value, "images/s", params, limit, f"{GOAL} of the engine", value / limit >= GOAL,
                       rounds=free, limit_rounds=limits)
+    peers.record(value, params)
     total = sum(share for role, share in cores.items() if role != "consumer")
     bench.records.add("image.gpu.cores", total, "cores", params, CORES, f"{CORES} core", total <= CORES, by_role=cores)
     print(f"{'':18} of which {', '.join(f'{role} {share}' for role, share in cores.items())}", flush=True)
