@@ -1,12 +1,14 @@
-"""Photographs to batches on the GPU: torchvision in torch's DataLoader, and feedd."""
+"""Photographs to batches on the GPU: torchvision in torch's DataLoader, libraries that decode on the GPU, and feedd."""
 
 import os
+import pathlib
 
 import feedd
 import torch
 
 import photos
 from harness import first_of, in_turn, median, rate
+from image_peers_on_gpu import WAYS, as_it_is, why_not
 from loaders import best_of, running
 from procs import cpu_seconds, tree
 
@@ -14,6 +16,9 @@ QUESTION = ("photographs of ImageNet's sizes, RandomResizedCrop 224, flip, norma
             " GPU, and what does one cost?")
 SIDE, AREA = 224, 0.08
 WANTED, TIMES = 18000, 3
+BY_ENGINE = "feedd, decoded by the GPU's engine"
+ON_GPU = {"nvimagecodec": "nvImageCodec, torchvision on the GPU", "torchvision": "torchvision decodes and works on the GPU",
+          "dali": "DALI, mixed", "spdl": "SPDL's nvJPEG, torchvision on the GPU"}
 
 
 def sides_of(setting, folder, batch):
@@ -26,6 +31,24 @@ def sides_of(setting, folder, batch):
     sides = {"torch: torchvision on PIL": make(False)}
     if photos.native_works():
         sides["torch: torchvision decodes to tensors"] = make(True)
+    return sides
+
+
+def sides_on_gpu(setting, folder, batch, report, speed):
+    """{name: make()} of libraries that decode and finish images on the GPU, in the training process; says which do not."""
+    sides, paths = {}, sorted(pathlib.Path(folder).iterdir())
+    for way in WAYS if setting.gpu else ():
+        name = ON_GPU[way.__name__]
+        reason = why_not(way, setting.device)
+        if not reason:
+            try:
+                speed(lambda way=way: way(paths, batch, setting.device, True), seconds=setting.look_seconds, step=as_it_is)
+            except Exception as error:  # of any library
+                reason = (str(error).splitlines() or ["no reason given"])[0][:200]
+        if reason:
+            report.note(f"{name}: left out: {reason}")
+        else:
+            sides[name] = lambda way=way: way(paths, batch, setting.device, True)
     return sides
 
 
@@ -61,15 +84,23 @@ def measure(setting, report):
         counts = [{"workers": count} for count in sorted({setting.cores // 2, setting.cores - 2, setting.cores} - {0})]
         chosen[side], _ = best_of(side, counts, lambda make=make, **settings: speed(make, **settings)[0])
         jobs[side] = lambda make=make, settings=chosen[side]: speed(make, seconds=length["round"], **settings)
+    for side, make in sides_on_gpu(setting, folder, batch, report, speed).items():
+        chosen[side] = {"workers": None}  # threads of its own
+        jobs[side] = lambda make=make: speed(make, seconds=length["round"], step=as_it_is)
     steps = photos.training_steps(SIDE, AREA)
-    with setting.feedd({"photographs": photos.feedd_dataset(folder, steps)}, loaders=loaders, index_folder=setting.data):
-        def load():
-            return feedd.DataLoader("photographs", batch, shuffle=True, drop_last=True, device=setting.feedd_device)
-        jobs["feedd"] = lambda: speed(load, seconds=length["round"], step=lambda parts: photos.channels_first(first_of(parts)))
+    ways = {"feedd": steps, **({BY_ENGINE: f"decode gpu, {steps}"} if setting.gpu else {})}
+    datasets = {f"photographs-{number}": photos.feedd_dataset(folder, way) for number, way in enumerate(ways.values())}
+    with setting.feedd(datasets, loaders=loaders, index_folder=setting.data):
+        def load(name):
+            return feedd.DataLoader(name, batch, shuffle=True, drop_last=True, device=setting.feedd_device)
+        for side, name in zip(ways, datasets):
+            jobs[side] = lambda name=name: speed(lambda: load(name), seconds=length["round"],
+                                                 step=lambda parts: photos.channels_first(first_of(parts)))
         results = in_turn(setting.rounds, jobs)
-    rows = [{"side": side, "workers": chosen.get(side, {}).get("workers", loaders), "rate": median(rate for rate, _ in found),
-             "cpu": median(cpu for _, cpu in found), "rounds": found} for side, found in results.items()]
-    ours = rows[-1]
+    rows = [{"side": side, "workers": chosen.get(side, {"workers": loaders})["workers"],
+             "rate": median(rate for rate, _ in found), "cpu": median(cpu for _, cpu in found), "rounds": found}
+            for side, found in results.items()]
+    ours = rows[list(results).index("feedd")]
     for row in rows:
         row["times"] = ours["rate"] / row["rate"]
     report.table(f"batches of {batch} from {files:,} files in the page cache: medians of {setting.rounds} rounds in turn",
@@ -78,5 +109,5 @@ def measure(setting, report):
     report.goal(f"{WANTED:,} images/s with 14 loaders", f"{ours['rate']:,.0f} with {loaders}", ours["rate"] >= WANTED)
     report.goal(f"{TIMES} times torchvision on PIL", f"{rows[0]['times']:.2f} times", rows[0]["times"] >= TIMES)
     report.note("CPU is that of all processes: the training process, torch's workers, and the daemon with its loaders")
-    if len(rows) < 3:
+    if not photos.native_works():
         report.note("this torchvision cannot decode JPEG by itself, so there is no row for that")

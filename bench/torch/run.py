@@ -31,7 +31,7 @@ EXPERIMENTS = {
     8: ("training", 240),
     9: ("peers", 280),
     10: ("slow_samples", 120),
-    11: ("image_delivery", 240),
+    11: ("image_delivery", 300),
     12: ("image_training", 300),
 }
 
