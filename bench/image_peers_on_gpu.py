@@ -133,7 +133,8 @@ def spdl(paths, batch, device, train):
 
 
 def dali(paths, batch, device, train):
-    """NVIDIA's pipeline: its own readers, the engine for as much as it can take, the rest on the GPU."""
+    """NVIDIA's pipeline with its own readers. It crops what is decoded, since nvImageCodec 0.9.0, which decodes for it, crashes
+    on some GPUs if it is to decode a part of an image."""
     from nvidia.dali import fn, pipeline_def, types
     on_gpu = device != "cpu"
     decoder = {"device": "mixed", "hw_decoder_load": 1.0, "preallocate_width_hint": LONGEST,
