@@ -228,7 +228,8 @@ static int print_summary(const struct packing *packing, double seconds, struct e
     return 0;
 }
 
-// A transform that was meant to make something else of each image in each epoch makes it once, and nothing else shows it.
+// A transform that was meant to make something else of each image in each epoch makes it once, and nothing else
+// shows it.
 static void warn_of_random_steps(const char *dataset) {
     fprintf(stderr,
             "feedctl: warning: the transform of %s is random, and the shards will keep what it makes in one"
