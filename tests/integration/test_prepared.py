@@ -42,6 +42,19 @@ def check_epoch(feedd, **options):
     expected.check_run(feedd.content, consumer.read(feedd, "numbers", 10, shuffle=True, **options), 10, shuffle=True)
 
 
+def check_killed(feedd, waits, delay_us):
+    """Those that wait are killed so long after a consumer has begun to attach; it misses nothing."""
+    with consumer.Consumer(feedd, "numbers", 10, step=True, epochs=1, shuffle=True) as reader:
+        time.sleep(delay_us / 1e6)
+        for pid in waits:
+            os.kill(pid, signal.SIGKILL)
+        reader.attached()
+        batches = reader.take(100)
+        reader.next_ends()
+        expected.check_run(feedd.content, batches, 10, shuffle=True)
+    harness.eventually(lambda: not feedd.status()["feeds"], 5, "the feed is closed")
+
+
 def test_a_new_feed_gets_those_that_wait():
     with serve() as feedd:
         first = ready(feedd)
@@ -113,16 +126,7 @@ def test_killed_while_they_are_given_a_feed():
 def test_killed_at_any_time():
     with serve(linger=0) as feedd:
         for delay_us in (0, 50, 100, 200, 400, 800, 1600):
-            first = ready(feedd)
-            with consumer.Consumer(feedd, "numbers", 10, step=True, epochs=1, shuffle=True) as reader:
-                time.sleep(delay_us / 1e6)
-                for pid in first:
-                    os.kill(pid, signal.SIGKILL)
-                reader.attached()
-                batches = reader.take(100)
-                reader.next_ends()
-                expected.check_run(feedd.content, batches, 10, shuffle=True)
-            harness.eventually(lambda: not feedd.status()["feeds"], 5, "the feed is closed")
+            check_killed(feedd, ready(feedd), delay_us)
 
 
 def test_one_that_continues_late_is_a_loader_like_any_other():
