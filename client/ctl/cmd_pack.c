@@ -228,8 +228,7 @@ static int print_summary(const struct packing *packing, double seconds, struct e
     return 0;
 }
 
-// A transform that was meant to make something else of each image in each epoch makes it once, and nothing else
-// shows it.
+// Nothing else shows that every epoch then has the same crops.
 static void warn_of_random_steps(const char *dataset) {
     fprintf(stderr,
             "feedctl: warning: the transform of %s is random, and the shards will keep what it makes in one"
