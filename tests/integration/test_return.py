@@ -5,7 +5,6 @@ import time
 
 import consumer
 import data
-import expected
 import harness
 from test_reconnect import SAMPLES, SHAPE, check_whole, clients, come_back, kill, run_on, serve
 
