@@ -62,7 +62,10 @@ def test_a_new_feed_gets_those_that_wait():
             reader.attached()
             batches = reader.take(1)
             assert loaders(feedd) == first
-            assert {feedd.children()[pid] for pid in first} == {"feedd-loader --role=loader feed 1"}
+            harness.eventually(
+                lambda: {feedd.children()[pid] for pid in first} == {"feedd-loader --role=loader feed 1"}, 5,
+                lambda: f"all of {first} have heard of feed 1: {feedd.children()}",
+            )  # fmt: skip
             ready(feedd, other_than=first)  # for the next one
             batches += reader.take(99)
             reader.next_ends()
@@ -102,7 +105,7 @@ def test_killed_while_they_wait():
         second = ready(feedd, other_than=first)
         assert "which waited for a feed, was killed by signal 9" in feedd.read_log()
         check_epoch(feedd)
-        assert not second & waiting(feedd)
+        harness.eventually(lambda: not second & waiting(feedd), 5, "both have heard of their feed")
         assert not feedd.status()["last_errors"]
 
 
