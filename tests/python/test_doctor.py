@@ -365,7 +365,7 @@ circle = DataLoader(datasets.ImageFolder("d", circular([])), batch_size=4)
 """
     status, output = doctor(tmp_path, text)
     assert 'loader = feedd.DataLoader("data", indices=range(10), batch_size=4)' in output
-    assert status == 1 and "line 12: what it is made of refers to itself" in output
+    assert status == 1 and "line 11: the transform circular(steps) has no counterpart" in output
 
 
 def test_nothing_is_run(tmp_path):

@@ -342,3 +342,27 @@ val_loader = DataLoader(Pictures("{tmp_path}", "val"), batch_size=4)
     assert status == 0 and output.count("as_dict=True") == 4, output
     output = output.replace(" = TYPE", " = i64").replace("as_dict=True, ", "")
     assert shapes(serve(output)) == [(4, 3, 16, 16), (4,), (4, 3, 24, 24), (4,)]
+
+
+def test_conditions_that_depend_on_themselves(tmp_path):
+    """In loops, and through functions that call each other: nothing is followed without an end."""
+    text = f"""{TORCH}
+def one(n, steps=None):
+    if n > 3 and one(n - 1):
+        return two(n)
+    return DataLoader(two(n), 4)
+def two(n):
+    if one(n):
+        n = two(n - 1)
+    return n
+while left:
+    if left > last:
+        last = left
+        left = left - 1
+    if last:
+        left = last
+    loader = DataLoader(datasets.ImageFolder(left, transforms.CenterCrop(8)), last)
+"""
+    status, output = doctor(tmp_path, text)
+    assert status == 1 and "line 9: which dataset it is depends on the run" in output, output
+    assert "line 20: what it is made of refers to itself, or is nested too deeply" in output, output

@@ -82,7 +82,11 @@ def main() -> int:
     except (OSError, SyntaxError, ValueError, RecursionError) as error:
         print(f"{path}: {error}", file=sys.stderr)
         return 2
-    plans, before = _planned(script), set[str]()
+    try:
+        plans, before = _planned(script), set[str]()
+    except RecursionError:
+        print(f"{path}: what its loaders are made of is nested too deeply", file=sys.stderr)
+        return 2
     if not plans:
         print(f"{path}: found no DataLoader of PyTorch{_hint(script)}", file=sys.stderr)
         return 2

@@ -22,6 +22,25 @@ class Option:
 State = list[Option] | None  # None: this place is never reached
 
 
+class Either(ast.expr):
+    """What a name stands for in one case or another."""
+
+    _fields = ()
+
+    def __init__(self, named: ast.expr, options: list[Option]) -> None:
+        super().__init__(lineno=named.lineno, col_offset=named.col_offset)
+        self.named, self.options = named, options
+
+
+def said(conditions: tuple[Condition, ...]) -> str:
+    """Conditions for people."""
+    words = []
+    for test, holds in conditions:
+        text = ast.unparse(test) if test is not None else ""
+        words.append(f"{'if' if holds else 'unless'} {text}" if text else "in one case")
+    return " and ".join(words) or "otherwise"
+
+
 class _Found(Exception):
     def __init__(self, state: State) -> None:
         super().__init__()

@@ -6,12 +6,13 @@ from typing import Any
 
 from .command_line import options_of
 from .constants import UNKNOWN, value_of
-from .flow import Condition, Flow, Option
+from .flow import Condition, Either, Flow, Option, said
 from .plan import Plan
 from .scopes import COMPREHENSIONS, FUNCTIONS, Function, Scope, Scopes, default_of, parameters, passed
 from .truth import truth_of
 
 _DEEPEST = 30
+_MOST_CALLS = 300  # that are followed
 _PARSED = ("args", "arguments", "opt", "opts", "options", "params", "config", "cfg", "hparams", "flags", "FLAGS")
 # Where torch's classes are found under more than one name.
 _SAME = {
@@ -20,25 +21,6 @@ _SAME = {
     "torchvision.transforms.v2": "torchvision.transforms", "torchvision.transforms.transforms": "torchvision.transforms",
     "torchvision.transforms.functional": "torchvision.transforms", "torchvision.datasets.folder": "torchvision.datasets",
 }  # fmt: skip
-
-
-class Either(ast.expr):
-    """What a name stands for in one case or another."""
-
-    _fields = ()
-
-    def __init__(self, named: ast.expr, options: list[Option]) -> None:
-        super().__init__(lineno=named.lineno, col_offset=named.col_offset)
-        self.named, self.options = named, options
-
-
-def said(conditions: tuple[Condition, ...]) -> str:
-    """Conditions for people."""
-    words = []
-    for test, holds in conditions:
-        text = ast.unparse(test) if test is not None else ""
-        words.append(f"{'if' if holds else 'unless'} {text}" if text else "in one case")
-    return " and ".join(words) or "otherwise"
 
 
 class Script:
@@ -54,7 +36,9 @@ class Script:
         self.assumed: dict[tuple[int, str], None] = {}  # said to the reader, by lines
         self._options: dict[int, tuple[ast.AST, list[Option] | None]] = {}
         self._instances: dict[int, tuple[ast.AST, list[Option]]] = {}
+        self._copied: dict[int, tuple[str, ...]] = {}  # of copies of functions: which one it is, and in which ones it is called
         self._busy: set[int] = set()
+        self._asked: set[tuple[int, bool]] = set()
         self._depth = 0
         self.command_line = options_of(self.calls)
 
@@ -303,12 +287,15 @@ class Script:
         given = self.given(function, call)
         if given is None or any(isinstance(one, (ast.Yield, ast.YieldFrom)) for one in ast.walk(function)):
             return None
-        if self._depth > 10:
-            raise RecursionError
+        around = [self._copied[id(one)] for one in self.scopes.ancestors(call) if id(one) in self._copied]
+        followed = (function.name, *(around[0] if around else ()))
+        if self._depth > 3 or followed.count(function.name) > 1 or len(self._copied) > _MOST_CALLS:
+            return None  # it calls itself, or there is no end of calls
         self._depth += 1
         try:
             new, _ = self.instance(function, given or {"": call})
             assert isinstance(new, FUNCTIONS)
+            self._copied[id(new)] = followed
             flow = Flow(self.scopes, "", self.truth)
             flow.until(new.body, [], None)
         finally:
@@ -361,8 +348,14 @@ class Script:
         return all(test is None or self.truth(test, assume) is not (not holds) for test, holds in conditions)
 
     def truth(self, node: ast.expr, assume: bool = False) -> bool | None:
-        """Whether a condition holds, if that is known."""
-        return truth_of(self, node, assume)
+        """Whether a condition holds, if that is known. In a loop it may depend on itself, and then it is not."""
+        if (id(node), assume) in self._asked or len(self._asked) > 20:
+            return None
+        self._asked.add((id(node), assume))
+        try:
+            return truth_of(self, node, assume)
+        finally:
+            self._asked.discard((id(node), assume))
 
     def each(self, node: ast.expr, when: tuple[Condition, ...] = ()) -> list[tuple[ast.expr, tuple[Condition, ...]]]:
         """All that an expression may stand for, as its text names it, with the conditions; without taking defaults for granted.
