@@ -5,6 +5,7 @@ import struct
 
 import consumer
 import data
+import harness
 import expected
 import mixes
 import test_errors

@@ -44,27 +44,22 @@ def joined(output):
 # ---- What it says, served -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def serve(tmp_path):
-    """Runs what was said for a script whose data lie in tmp_path: the fields of the first batch of each loader."""
-
-    def run(output, **names):
-        code = [line.strip() for line in part(output, "in the script:").splitlines() if line.strip()]
-        sections = part(output, "in feedd.conf:")
-        with feedd.serve(sections, program=harness.PROGRAMS / "feedd"):
-            batches = []
-            for line in code:
-                options = {"feedd": feedd, "torch": None, **names}
-                call = line[line.index("feedd.DataLoader(") :]  # of which what it is assigned to, if it is, is left out
-                loader = eval(call.replace("DataLoader(", "DataLoader(framework='numpy', dataset="), options)
-                with loader:
-                    batches.append([numpy.array(field) for field in next(iter(loader))])
-            return batches
-
-    return run
+def serve(output, **names):
+    """Runs what was said for a script: the fields of the first batch of each loader."""
+    code = [line.strip() for line in part(output, "in the script:").splitlines() if line.strip()]
+    sections = part(output, "in feedd.conf:")
+    with feedd.serve(sections, program=harness.PROGRAMS / "feedd"):
+        batches = []
+        for line in code:
+            options = {"feedd": feedd, "torch": None, **names}
+            call = line[line.index("feedd.DataLoader(") :]  # of which what it is assigned to, if it is, is left out
+            loader = eval(call.replace("DataLoader(", "DataLoader(framework='numpy', dataset="), options)
+            with loader:
+                batches.append([numpy.array(field) for field in next(iter(loader))])
+        return batches
 
 
-def test_a_folder_of_images(tmp_path, serve):
+def test_a_folder_of_images(tmp_path):
     test_folder.write(tmp_path / "train", pictures.files(pictures.some(20)))
     text = f"""
 import os
@@ -90,7 +85,7 @@ train_loader = torch.utils.data.DataLoader(
     assert image.shape == (4, 3, 24, 24) and image.dtype == numpy.float32 and label.dtype == numpy.int64
 
 
-def test_mnist_and_a_split(tmp_path, serve):
+def test_mnist_and_a_split(tmp_path):
     raw = tmp_path / "FashionMNIST/raw"
     raw.mkdir(parents=True)
     (raw / "train-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, 50, 28, 28) + bytes(range(50)) * 784)
@@ -111,7 +106,7 @@ val_loader = DataLoader(val, batch_size=10)
     assert [field.shape for field in train + val] == [(8, 1, 28, 28), (8,), (10, 1, 28, 28), (10,)]
 
 
-def test_cifar(tmp_path, serve):
+def test_cifar(tmp_path):
     folder = tmp_path / "cifar-10-batches-bin"
     folder.mkdir()
     (folder / "data_batch_1.bin").write_bytes(b"".join(bytes([number]) + bytes([number * 10]) * 3072 for number in range(10)))
@@ -127,7 +122,7 @@ def test_cifar(tmp_path, serve):
     assert status == 1 and "line 6: steps on images need them encoded" in output
 
 
-def test_arrays_in_files(tmp_path, serve):
+def test_arrays_in_files(tmp_path):
     numpy.save(tmp_path / "x.npy", numpy.arange(60, dtype=numpy.float32).reshape(20, 3))
     numpy.save(tmp_path / "y.npy", numpy.arange(20))
     text = f"""{TORCH}
@@ -145,7 +140,7 @@ chosen = DataLoader(some, batch_sampler=BatchSampler(SequentialSampler(some), 5,
 
 
 @pytest.mark.parametrize("mapped", [False, True])
-def test_a_class_over_arrays(tmp_path, serve, mapped):
+def test_a_class_over_arrays(tmp_path, mapped):
     rows = numpy.arange(60, dtype=numpy.float32).reshape(20, 3)
     numpy.save(tmp_path / "x.npy", rows)
     rows.tofile(tmp_path / "x.bin")
@@ -167,7 +162,7 @@ loader = DataLoader(Rows("{tmp_path}/x.npy"), batch_size=4)
     assert (serve(output)[0][0] == rows[:4]).all()
 
 
-def test_images_of_a_table(tmp_path, serve):
+def test_images_of_a_table(tmp_path):
     (tmp_path / "images").mkdir()
     for number, data in enumerate(pictures.some(8)):
         (tmp_path / f"images/{number}.jpg").write_bytes(data)
@@ -195,7 +190,7 @@ loader = DataLoader(Pictures("{tmp_path}/labels.csv", "{tmp_path}/images", trans
     assert image.shape == (4, 3, 24, 24) and kind.tolist() == [0, 1, 2, 0]
 
 
-def test_tokens(tmp_path, serve):
+def test_tokens(tmp_path):
     numpy.arange(1000, dtype=numpy.uint16).tofile(tmp_path / "train.bin")
     text = f"""{TORCH}
 class Tokens(Dataset):
@@ -215,7 +210,7 @@ loader = DataLoader(Tokens("{tmp_path}/train.bin"), batch_size=2, num_workers=4)
     assert (serve(output)[0][0] == numpy.arange(17) + [[0], [16]]).all()
 
 
-def test_webdataset(tmp_path, serve):
+def test_webdataset(tmp_path):
     samples = [(f"{n:04}", {"txt": b"text" * (n % 3 + 1), "cls": str(n).encode()}) for n in range(10)]
     test_tar.write(tmp_path / "s-0.tar", samples)
     text = f"""
@@ -326,7 +321,7 @@ STEPS = """transforms.Compose([
     transforms.v2.Normalize([0.5], [0.2]), transforms.v2.RandomErasing(p=0.2)])"""
 
 
-def test_every_kind_of_step(tmp_path, serve):
+def test_every_kind_of_step(tmp_path):
     test_folder.write(tmp_path / "train", pictures.files(pictures.some(8)))
     status, output = doctor(tmp_path, loader_of(f"datasets.ImageFolder('{tmp_path}/train', {STEPS})"))
     assert status == 0, output
@@ -338,7 +333,7 @@ def test_every_kind_of_step(tmp_path, serve):
     assert image.shape == (4, 3, 32, 24) and image.dtype == numpy.float16
 
 
-def test_a_long_list_of_steps(tmp_path, serve):
+def test_a_long_list_of_steps(tmp_path):
     """It has more steps than anybody wants on one line, and is served as it is printed."""
     test_folder.write(tmp_path / "train", pictures.files(pictures.some(8)))
     steps = "".join(f"transforms.v2.Pad({1 + n % 2}), transforms.v2.RandomHorizontalFlip(0.{n + 1}25), " for n in range(7))

@@ -4,7 +4,7 @@ Face. What it says is served."""
 import pictures
 import pytest
 import test_folder
-from test_doctor import TORCH, doctor, joined, part, serve  # noqa: F401  a fixture
+from test_doctor import TORCH, doctor, joined, part, serve
 
 STEPS = "scale 1/255, mean 0.485 0.456 0.406, std 0.229 0.224 0.225, layout chw"
 NORMALIZE = "transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])"
@@ -77,7 +77,7 @@ class Arguments:
     batch_size = 4
 
 
-def test_imagenet(photos, serve):  # noqa: F811
+def test_imagenet(photos):
     status, output = doctor(photos, IMAGENET.replace("DATA", str(photos)))
     assert status == 0, output
     assert 'train_loader = feedd.DataLoader("train", batch_size=args.batch_size, shuffle=True)\n' in output
@@ -114,7 +114,7 @@ main()
     assert "line 12: ../data is a relative path, which starts at the folder of feedd.conf" in output
 
 
-def test_transfer_learning(photos, serve):  # noqa: F811
+def test_transfer_learning(photos):
     text = f"""{TORCH}
 import os
 data_transforms = {{
@@ -175,7 +175,7 @@ if __name__ == "__main__":
 """
 
 
-def test_presets(photos, serve):  # noqa: F811
+def test_presets(photos):
     status, output = doctor(photos, PRESET.replace("DATA", str(photos)))
     assert status == 0, output
     assert f"transform.image = random_resized_crop 24, flip 0.5, erase 0.1 fill 124 116 104, {STEPS}" in joined(output)
@@ -187,7 +187,7 @@ def test_presets(photos, serve):  # noqa: F811
     assert status == 1 and "which transforms apply depends on the run" in output, output
 
 
-def test_functions_that_build_datasets(photos, serve):  # noqa: F811
+def test_functions_that_build_datasets(photos):
     text = f"""{TORCH}
 import os, utils
 def build_dataset(is_train, args):
@@ -234,7 +234,7 @@ def main(args):
 # ---- Lightning, Hugging Face ---------------------------------------------------------------------------------------
 
 
-def test_a_data_module(photos, serve):  # noqa: F811
+def test_a_data_module(photos):
     text = f"""{TORCH}
 import lightning as L
 class Photos(L.LightningDataModule):
@@ -318,7 +318,7 @@ loader = DataLoader(datasets.ImageFolder(where, transforms.CenterCrop(8)), 4)
     assert status == 0 and f"path = {shown}\n" in output and f"line 7: {said}" in part(output, "to know:"), output
 
 
-def test_a_class_with_transforms_of_its_own(tmp_path, serve):  # noqa: F811
+def test_a_class_with_transforms_of_its_own(tmp_path):
     for name in ("train", "val"):
         test_folder.write(tmp_path / name, {f"{n}.jpg": data for n, data in enumerate(pictures.some(8))})
         (tmp_path / f"{name}.csv").write_text("file,kind\n" + "".join(f"{n}.jpg,{n}\n" for n in range(8)))

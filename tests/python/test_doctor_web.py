@@ -4,7 +4,7 @@ import numpy
 import pictures
 import pytest
 import test_tar
-from test_doctor import doctor, part, serve  # noqa: F401  a fixture
+from test_doctor import doctor, part, serve
 from test_doctor_styles import shapes
 
 
@@ -35,7 +35,7 @@ loader = {loader}
         ('.decode("pil").to_tuple("jpg", "cls").map_tuple(to, lambda x: x).with_epoch(500)', "float32", (4, 3, 24, 24), 1),
     ],
 )  # fmt: skip
-def test_images_of_shards_are_decoded(tmp_path, serve, shards, steps, dtype, shape, most):  # noqa: F811
+def test_images_of_shards_are_decoded(tmp_path, shards, steps, dtype, shape, most):
     status, output = doctor(tmp_path, web(shards, steps))
     assert status == 0, output
     assert "becomes the steps transform.FIELD of images" in part(output, "to know:"), output
@@ -54,7 +54,7 @@ def test_images_of_shards_are_decoded(tmp_path, serve, shards, steps, dtype, sha
          "wds.WebLoader(dataset, batch_size=None)\nloader = loader.unbatched().shuffle(100).batched(4)"),
     ],
 )  # fmt: skip
-def test_batches_of_shards(tmp_path, serve, shards, steps, loader):  # noqa: F811
+def test_batches_of_shards(tmp_path, shards, steps, loader):
     status, output = doctor(tmp_path, web(shards, steps, loader))
     assert status == 0 and "batch_size=4" in part(output, "in the script:"), output
     assert ("shuffle=True" in part(output, "in the script:")) == ("shuffle" in loader)
