@@ -72,8 +72,8 @@ class Service:
         self.machine.run("sh", "-c", f"kill -{signal} {pid or self.pid()}")
 
     def loaders(self, count=2):
-        """Their process numbers in the machine, in the order in which they were started, once there are so many: until one has
-        executed feedd anew, it is not called a loader."""
+        """Waits until there are that many, and returns their pids in the machine, in the order in which they were started. A
+        process is not called a loader until it has executed feedd anew."""
         proc = self.machine.path("/proc")
 
         def called():
