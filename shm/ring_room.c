@@ -29,15 +29,16 @@ uint64_t ring_free_bytes(void) {
 int ring_no_room(uint64_t bytes, int code, struct error *error) {
     const struct memory_limit limit = memory_limit_read();
     if (free_in_group(&limit) < free_in_folder())
-        return error_set(
-            error, code,
-            "a ring of %" PRIu64 " MiB does not fit: the memory limit of %s is %" PRIu64
-            " MiB, of which a ring may have %" PRIu64
-            " MiB now; ask for a smaller ring or batch, or raise the limit (MemoryMax= in the systemd unit)",
-            mib_up(bytes), limit.group, limit.limit_bytes / MIB, free_in_group(&limit) / MIB);
-    return error_set(error, code,
-                     "a ring of %" PRIu64 " MiB does not fit: " SHM_FOLDER " has %" PRIu64
-                     " MiB free; ask for a smaller ring or batch, or enlarge " SHM_FOLDER
-                     " (feedctl doctor says how)",
-                     mib_up(bytes), free_in_folder() / MIB);
+        return error_set(error, code,
+                         "a ring of %" PRIu64 " MiB does not fit: the memory limit of %s is %" PRIu64
+                         " MiB, of which a ring may have %" PRIu64
+                         " MiB now; ask for smaller batches, set a smaller ring in feedd.conf, or raise the "
+                         "limit (MemoryMax= in the systemd unit)",
+                         mib_up(bytes), limit.group, limit.limit_bytes / MIB, free_in_group(&limit) / MIB);
+    return error_set(
+        error, code,
+        "a ring of %" PRIu64 " MiB does not fit: " SHM_FOLDER " has %" PRIu64
+        " MiB free; ask for smaller batches, set a smaller ring in feedd.conf, or enlarge " SHM_FOLDER
+        " (feedctl doctor says how)",
+        mib_up(bytes), free_in_folder() / MIB);
 }

@@ -228,7 +228,7 @@ static int print_summary(const struct packing *packing, double seconds, struct e
     return 0;
 }
 
-// Random steps are meant to vary images from epoch to epoch. Packing applies them once, which nothing else reveals.
+// Nothing else shows that every epoch then has the same crops.
 static void warn_of_random_steps(const char *dataset) {
     fprintf(stderr,
             "feedctl: warning: the transform of %s is random, and the shards will store its results for one"

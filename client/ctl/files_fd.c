@@ -3,16 +3,13 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/read_at.h"
+
 int files_fd_read(int fd, const char *path, uint64_t offset, void *bytes, size_t count, struct error *error) {
-    for (size_t done = 0; done < count;) {
-        ssize_t got = pread(fd, (uint8_t *)bytes + done, count - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return error_set(error, got < 0 ? -errno : -ENODATA,
-                             "cannot read %s at offset %" PRIu64 " to verify: %s", path, offset + done,
-                             got < 0 ? strerror(errno) : "the file ends there");
-        done += (size_t)got;
-    }
-    return 0;
+    const ssize_t got = read_at(fd, bytes, count, offset);
+    if (got == (ssize_t)count)
+        return 0;
+    return error_set(
+        error, got < 0 ? (int)got : -ENODATA, "cannot read %s at offset %" PRIu64 " to verify: %s", path,
+        offset + (got < 0 ? 0 : (uint64_t)got), got < 0 ? strerror((int)-got) : "the file ends there");
 }

@@ -2,9 +2,7 @@
 
 import contextlib
 import json
-import os
 import queue
-import signal
 import subprocess
 import threading
 import time
@@ -167,7 +165,7 @@ def read_through_kills(instance, dataset, batch_size, count, **options):
         reader.attached()
         batches = reader.take(5)
         for loader in instance.children_called("loader"):
-            os.kill(loader, signal.SIGKILL)
+            harness.kill(loader)
         batches += reader.take(10)
         instance.process.kill()
         instance.process.wait()

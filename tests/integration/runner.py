@@ -25,6 +25,7 @@ import traceback
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 DEFAULT_LIMIT_S = 30.0
+GRACE_S = 2.0
 PR_SET_CHILD_SUBREAPER = 36
 EXIT_PASSED, EXIT_FAILED, EXIT_SKIPPED = 0, 1, 77
 
@@ -115,8 +116,11 @@ def orphans(running):
 
 
 def end_orphans(running):
-    """Ends and reaps them, generation by generation; returns how many were still alive."""
-    alive = 0
+    """Ends and reaps them, generation by generation; returns how many were still alive. What ends with the test, or with its
+    daemon, takes a moment to do so."""
+    alive, deadline = 0, time.monotonic() + GRACE_S
+    while any(state != "Z" for _, state in orphans(running)) and time.monotonic() < deadline:
+        time.sleep(0.01)
     while left := orphans(running):
         for pid, state in left:
             if state != "Z":

@@ -1,10 +1,8 @@
 """Compressed Arrow files, whose blocks loaders decode: within bounded memory, with every reader, damaged, and lying."""
 
-import contextlib
 import json
 import os
 import random
-import signal
 import struct
 import time
 
@@ -101,9 +99,7 @@ def kill_loaders_while(feedd, reader, pause_s):
     while reader.process.poll() is None:
         time.sleep(dice.random() * 2 * pause_s)
         if alive := feedd.children_called("loader"):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(dice.choice(alive), signal.SIGKILL)
-                killed += 1
+            killed += harness.kill(dice.choice(alive))
     return killed
 
 

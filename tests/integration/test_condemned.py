@@ -1,8 +1,5 @@
 """Images at which decoders crash or hang: the loader is replaced, and the second time the sample is left out and named."""
 
-import contextlib
-import os
-import signal
 
 import consumer
 import expected
@@ -79,8 +76,7 @@ def test_an_operator_who_kills_loaders_blames_no_sample():
             for _ in range(25):
                 batches += reader.take(3)
                 for pid in feedd.children_called("loader"):
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+                    harness.kill(pid)
             batches += reader.take(30 * COUNT // 8 - len(batches))
             reader.next_ends()
         expected.check_run(feedd.content, batches, 8, epochs=30)

@@ -123,7 +123,7 @@ def test_loaders_that_are_killed_have_told():
             reader.attached()
             reader.take(18)
             for pid in feedd.children_called("loader"):
-                os.kill(pid, 9)
+                harness.kill(pid)
             reader.take(2)
         assert counted(feedd, "skipped", 100)["skipped"] >= 100
 

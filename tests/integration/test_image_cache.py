@@ -1,11 +1,9 @@
 """Images that are decoded once: the same pixels from the cache as from the files, whoever fills it, also when processes are
 killed and when it is full."""
 
-import contextlib
 import json
 import os
 import random
-import signal
 import time
 
 import consumer
@@ -175,9 +173,7 @@ def test_kills():
             killed = 0
             while reader.process.poll() is None and killed < 30:
                 if alive := feedd.children_called("loader"):
-                    with contextlib.suppress(ProcessLookupError):  # it may just have been replaced
-                        os.kill(random.choice(alive), signal.SIGKILL)
-                        killed += 1
+                    killed += harness.kill(random.choice(alive))
                 time.sleep(0.02)
             batches = reader.finish()
             assert killed >= 5, f"only {killed} were killed: that shows nothing"

@@ -75,6 +75,12 @@ def test_loaders_that_die_while_there_is_nothing_to_read_do_not_fail_the_feed():
     """Each of them has found the ring full. There are more of them than may fail to start."""
     with serve(loaders=1, log_level="debug") as feedd, feedd.client() as session:
         session.attach("numbers", 20)
+
+        def is_full():
+            (feed,) = feedd.statistics()["feeds"]
+            return feed["slots_ready"] == feed["slots"]
+
+        harness.eventually(is_full, 10, "a full ring")
         for number in range(1, 13):
             ready = rf"loader 1\.{number}\[\d+\] debug: reads with"
             harness.eventually(lambda: re.search(ready, feedd.read_log()), 10, "a loader that is ready")

@@ -1,7 +1,6 @@
 """Mixes with ragged fields of which samples cannot be read: left out or replaced from the same source."""
 
 import os
-import signal
 
 import consumer
 import expected
@@ -103,7 +102,7 @@ def test_loaders_that_are_killed():
                 for turn in range(20):
                     batches += reader.take(3)
                     for pid in feedd.children_called("loader")[turn % 2 :][:1]:
-                        os.kill(pid, signal.SIGKILL)
+                        harness.kill(pid)
                 batches += reader.take(8 * -(-EPOCH // 9) - len(batches))
                 reader.next_ends()
             if on_error == "skip":

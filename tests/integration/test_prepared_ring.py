@@ -9,7 +9,7 @@ import consumer
 import data
 import expected
 import harness
-from test_prepared import loaders, ready, reload, waiting
+from test_prepared import check_killed, loaders, ready, reload, waiting
 
 PREPARED = 2 << 20
 MAPPED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ (\d+) +/dev/shm/#\d+ \(deleted\)$", re.M)
@@ -180,16 +180,8 @@ def test_killed_while_they_wait():
 def test_killed_at_any_time():
     with serve(linger=0) as feedd:
         for delay_us in (0, 100, 200, 300, 400, 600, 800, 1200):
-            first, _ = prepared(feedd)
-            with consumer.Consumer(feedd, "numbers", 10, step=True, epochs=1, shuffle=True) as reader:
-                time.sleep(delay_us / 1e6)
-                for pid in first:
-                    os.kill(pid, signal.SIGKILL)
-                reader.attached()
-                batches = reader.take(100)
-                reader.next_ends()
-                expected.check_run(feedd.content, batches, 10, shuffle=True)
-            harness.eventually(lambda: not feedd.status()["feeds"], 5, "the feed is closed")
+            waits, _ = prepared(feedd)
+            check_killed(feedd, waits, delay_us)
 
 
 def test_they_hear_of_it_late():

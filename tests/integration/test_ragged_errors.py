@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import os
-import signal
 import struct
 
 import consumer
@@ -169,8 +168,7 @@ def test_loaders_that_are_killed():
                 for number in range(90):
                     if number % 9 == 3:
                         for pid in feedd.children_called("loader")[:2]:
-                            with contextlib.suppress(ProcessLookupError):  # it may have ended meanwhile
-                                os.kill(pid, signal.SIGKILL)
+                            harness.kill(pid)
                     batches += reader.take(1)
                 reader.next_ends()
             check(feedd.content, BAD, batches, 10, **options)

@@ -1,8 +1,6 @@
 """on_error = replace: another sample, which the order names, stands in the place of one that cannot be read."""
 
-import contextlib
 import os
-import signal
 import struct
 
 import consumer
@@ -102,8 +100,7 @@ def test_loaders_that_are_killed():
             for number in range(60):
                 if number % 7 == 3:
                     for pid in feedd.children_called("loader")[:2]:
-                        with contextlib.suppress(ProcessLookupError):  # it may have ended meanwhile
-                            os.kill(pid, signal.SIGKILL)
+                        harness.kill(pid)
                 batches += reader.take(1)
             reader.next_ends()
         assert expected.check_replaced(feedd.content, BAD, batches, 50, **options) == 300

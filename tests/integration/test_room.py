@@ -219,7 +219,8 @@ def test_a_ring_that_does_not_fit_beside_those_in_use():
         with consumer.Consumer(feedd, "numbers", 5000, step=True, share="used", ring_bytes=4 * MIB) as reader:
             reader.attached()
             reader.take(1)
-            consumer.refused(feedd, "ENOSPC", "does not fit", "/dev/shm", "MiB free", share="new", **LARGE)
+            reasons = ("does not fit", "/dev/shm", "MiB free", "feedctl doctor says how")
+            consumer.refused(feedd, "ENOSPC", *reasons, share="new", **LARGE)
             assert set(feeds(feedd)) == {"idle", "used"}  # nothing was closed in vain
             reader.take(1)
 

@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import signal
 import time
 
 import consumer
@@ -273,8 +272,7 @@ def test_loaders_are_killed_again_and_again():
             killed = 0
             while reader.process.poll() is None:
                 if alive := feedd.children_called("loader"):
-                    os.kill(random.choice(alive), signal.SIGKILL)
-                    killed += 1
+                    killed += harness.kill(random.choice(alive))
                 time.sleep(0.05)
             assert killed >= 5, f"only {killed} were killed: that shows nothing"
             expected.check_run(content, reader.finish(), 20, **shape)

@@ -2,7 +2,6 @@
 
 import os
 import random
-import signal
 import time
 
 import consumer
@@ -146,7 +145,7 @@ def test_loaders_are_killed():
         with consumer.Consumer(feedd, "numbers", 10, epochs=40, **SHUFFLED) as reader:
             for _ in range(6):
                 if alive := feedd.children_called("loader"):
-                    os.kill(random.choice(alive), signal.SIGKILL)
+                    harness.kill(random.choice(alive))
                 time.sleep(0.05)
             batches = reader.finish()
         expected.check_run(content(), batches, 10, epochs=40, windows=TWO, **SHUFFLED)

@@ -55,7 +55,8 @@ def serve(tmp_path):
             batches = []
             for line in code:
                 options = {"feedd": feedd, "torch": None, **names}
-                loader = eval(line.split(" = ", 1)[1].replace("DataLoader(", "DataLoader(framework='numpy', dataset="), options)
+                call = line[line.index("feedd.DataLoader(") :]  # of which what it is assigned to, if it is, is left out
+                loader = eval(call.replace("DataLoader(", "DataLoader(framework='numpy', dataset="), options)
                 with loader:
                     batches.append([numpy.array(field) for field in next(iter(loader))])
             return batches
@@ -246,7 +247,7 @@ def loader_of(dataset="datasets.MNIST('d')", options="batch_size=4"):
         ("batch_size=None", 5, "batch_size=None gives single samples"),
         ("batch_size=4, sampler=RandomSampler(d, replacement=True)", 5, "RandomSampler with replacement"),
         ("batch_size=4, sampler=WeightedRandomSampler(w, 3, replacement=False)", 5, "without replacement has no counterpart"),
-        ("**options", 5, "arguments that are passed on with * or **"),
+        ("**options", 5, "arguments that are passed on with ** are not known"),
     ],
 )
 def test_arguments_that_are_code(tmp_path, options, line, said):
@@ -358,13 +359,13 @@ data = datasets.MNIST("d", transform=transforms.ToTensor())
 data = Subset(
     data, range(10))
 loader = DataLoader(data, batch_size=4)
-a = [b]
-b = [a]
-circle = DataLoader(datasets.ImageFolder("d", transforms.Compose(a)), batch_size=4)
+def circular(steps):
+    return transforms.Compose([circular(steps)])
+circle = DataLoader(datasets.ImageFolder("d", circular([])), batch_size=4)
 """
     status, output = doctor(tmp_path, text)
     assert 'loader = feedd.DataLoader("data", indices=range(10), batch_size=4)' in output
-    assert status == 1 and "line 12: what it is made of refers to itself" in output
+    assert status == 1 and "line 11: the transform circular(steps) has no counterpart" in output
 
 
 def test_nothing_is_run(tmp_path):

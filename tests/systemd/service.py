@@ -72,8 +72,8 @@ class Service:
         self.machine.run("sh", "-c", f"kill -{signal} {pid or self.pid()}")
 
     def loaders(self, count=2):
-        """Waits until there are that many, and returns their pids in the machine, in the order in which they were started. A
-        process is not called a loader until it has executed feedd anew."""
+        """Waits until there are that many, and returns their pids in the machine. A process is not called a loader until it has
+        executed feedd anew, or heard of its feed."""
         proc = self.machine.path("/proc")
 
         def called():

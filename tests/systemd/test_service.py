@@ -186,13 +186,18 @@ def test_the_journal_has_a_line_per_event(service):
         with service.consume(work_ms=0) as consumer:
             consumer.finish()
 
+    def first_loader():
+        """Of those that waited for a feed, any may be the first."""
+        rows = json.loads(service.ctl("status", "--json", user="root").stdout)["processes"]
+        return next(row["pid"] for row in rows if row["role"] == "loader" and row["serial"] == 1)
+
     hello = (INFO, "serves 1 dataset on"), (INFO, "delivery to GPUs: ")
     after(lambda: machine.systemctl("start", "feedd"), *hello, *refused)
     after(attach_and_leave, (INFO, "feed 1: dataset numbers"))
     after(attach_and_leave)
     after(lambda: service.ctl("datasets", user="bob", check=False))
     after(lambda: service.ctl("reload", user="root"), (INFO, "reloaded: serving 1 dataset"))
-    after(lambda: service.kill("KILL", service.loaders()[0]), (ERROR, "loader 1 of feed 1 was killed by signal 9"))
+    after(lambda: service.kill("KILL", first_loader()), (ERROR, "loader 1 of feed 1 was killed by signal 9"))
     ends = (INFO, "stopping: got signal 15"), (INFO, "feed 1 of dataset numbers is closed")
     after(lambda: machine.systemctl("stop", "feedd"), *ends)
 
@@ -355,12 +360,12 @@ def test_missing_data_is_waited_for(service):
 def test_missing_data_is_not_waited_for_indefinitely(service):
     """At some time, systemd gives up. One command starts it again."""
     service.reset()
-    service.drop_in("[Service]\nRestartSec=100ms\n[Unit]\nStartLimitIntervalSec=3\nStartLimitBurst=5\n")
+    service.drop_in("[Service]\nRestartSec=100ms\n[Unit]\nStartLimitIntervalSec=10\nStartLimitBurst=3\n")
     machine = service.machine
     machine.systemctl("start", "feedd.socket")
     with missing_data(service):
         assert service.ctl("datasets", check=False).returncode
         eventually(lambda: service.states() == ("failed", "failed"), 15, service.states)
-    time.sleep(3)  # StartLimitIntervalSec
+    time.sleep(10)  # StartLimitIntervalSec, within which a busy machine has to have tried so often
     machine.systemctl("start", "feedd")
     assert service.states() == ACTIVE

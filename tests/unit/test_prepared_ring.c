@@ -1,26 +1,11 @@
 // Memory for the ring of the next feed: when there is some, which feed gets it, and when it makes way.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-
-#include <cmocka.h>
-
-#include "base/dtype.h"
-#include "base/error.h"
-#include "base/scope.h"
-#include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/supervisor/closer.h"
 #include "daemon/supervisor/feeds/budget.h"
 #include "daemon/supervisor/feeds/prepared_ring.h"
 #include "daemon/supervisor/feeds/room.h"
 #include "daemon/supervisor/feeds/served_feed.h"
-#include "shm/ring_make.h"
-
-#define BYTES (2 * MIB)
+#include "tests/unit/prepared_fixture.h"
 
 static struct config config;
 static struct supervisor supervisor;
@@ -54,21 +39,6 @@ static uint64_t tick(void) {
     prepared_ring_tick(&supervisor, now);
     run_threads();
     return prepared_ring_bytes(&supervisor);
-}
-
-static struct ring_plan plan_of(uint32_t slots, uint64_t slot_bytes) {
-    struct error error = {0};
-    struct ring_plan plan = {.slot_count = slots, .batch_size = 1, .field_count = 1, .samples = 100};
-    plan.fields[0] = (struct ring_field){"x", DTYPE_U8, 1, {slot_bytes}, slot_bytes, 0};
-    if (ring_plan(&plan, &error) < 0)
-        fail_msg("%s", error.text);
-    return plan;
-}
-
-static struct stat look_at(int fd) {
-    struct stat status;
-    assert_int_equal(fstat(fd, &status), 0);
-    return status;
 }
 
 static void check_zeros(int fd, uint64_t bytes) {

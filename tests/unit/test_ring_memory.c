@@ -1,25 +1,11 @@
 // Memory that a loader maps before it is a ring's: whose ring it becomes, and what is allocated of it.
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "base/dtype.h"
-#include "base/error.h"
-#include "base/scope.h"
-#include "base/sizes.h"
 #include "shm/ring.h"
-#include "shm/ring_make.h"
-
-#define BYTES (2 * MIB)
+#include "tests/unit/prepared_fixture.h"
 
 static struct object { int fd, read_fd; } object;
 
@@ -36,15 +22,6 @@ static int end(void **state) {
     return 0;
 }
 
-static struct ring_plan plan_of(uint32_t slots, uint64_t slot_bytes) {
-    struct error error = {0};
-    struct ring_plan plan = {.slot_count = slots, .batch_size = 1, .field_count = 1, .samples = 100};
-    plan.fields[0] = (struct ring_field){"x", DTYPE_U8, 1, {slot_bytes}, slot_bytes, 0};
-    if (ring_plan(&plan, &error) < 0)
-        fail_msg("%s", error.text);
-    return plan;
-}
-
 static void become(const struct ring_plan *plan) {
     struct error error = {0};
     uint64_t prepared = BYTES;
@@ -53,9 +30,7 @@ static void become(const struct ring_plan *plan) {
 }
 
 static uint64_t allocated(int fd) {
-    struct stat status;
-    assert_int_equal(fstat(fd, &status), 0);
-    return (uint64_t)status.st_blocks * 512;
+    return (uint64_t)look_at(fd).st_blocks * 512;
 }
 
 static long faults(void) {

@@ -12,6 +12,7 @@
 #include "shm/ring_make.h"
 #include "shm/ring_supervisor.h"
 #include "tests/unit/ring_fixture.h"
+#include "tests/unit/ring_lies.h"
 
 static struct ring_plan small_plan(void) {
     struct ring_plan plan = {.slot_count = 4,
@@ -211,15 +212,6 @@ static void test_another_user_cannot_make_it_writable(void **state) {
 
 // ---- Lies -------------------------------------------------------------------------------------------------
 
-struct lie {
-    const char *word;
-    uint32_t offset, bytes;
-    uint64_t value;
-};
-
-#define LIE(word, member, value)                                                                             \
-    { word, offsetof(struct ring_header, member), sizeof(((struct ring_header *)0)->member), value }
-
 // On the header of small_plan(): 4 slots, 10 samples, 4 chunks.
 static const struct lie lies[] = {
     LIE("magic", magic, 0),
@@ -288,25 +280,10 @@ static const struct lie lies[] = {
 
 static void test_no_lie_is_taken(void **state) {
     struct object *object = *state;
-    static const enum ring_access ways[] = {RING_READ, RING_CONTROL, RING_FILL};
     struct ring_header honest;
-    assert_int_equal(pread(object->fd, &honest, sizeof honest, 0), sizeof honest);
-    for (size_t i = 0; i < COUNT_OF(lies); i++) {
-        const struct lie *lie = &lies[i];
-        // Little-endian: the low bytes come first.
-        assert_int_equal(pwrite(object->fd, &lie->value, lie->bytes, lie->offset), lie->bytes);
-        for (size_t way = 0; way < COUNT_OF(ways); way++) {
-            struct ring ring;
-            struct error error = {0};
-            if (ring_map(&ring, object->fd, ways[way], &error) != -EPROTO)
-                fail_msg("lie %zu (offset %u, value %#lx) was taken", i, lie->offset, lie->value);
-            assert_null(ring.header);
-            if (!strstr(error.text, lie->word))
-                fail_msg("lie %zu: \"%s\" is not in \"%s\"", i, lie->word, error.text);
-        }
-        assert_int_equal(pwrite(object->fd, &honest, sizeof honest, 0), sizeof honest);
-    }
     struct ring ring;
+    check_lies(object->fd, lies, COUNT_OF(lies));
+    assert_int_equal(pread(object->fd, &honest, sizeof honest, 0), sizeof honest);
     memset(honest.fields[1].name, 'x', sizeof honest.fields[1].name);
     assert_int_equal(pwrite(object->fd, &honest, sizeof honest, 0), sizeof honest);
     assert_int_equal(ring_map(&ring, object->fd, RING_READ, NULL), -EPROTO);

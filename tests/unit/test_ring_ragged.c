@@ -7,6 +7,7 @@
 #include "shm/ring_make.h"
 #include "shm/ring_places.h"
 #include "tests/unit/ring_fixture.h"
+#include "tests/unit/ring_lies.h"
 
 #define BATCH  10u
 #define USUAL  100000u
@@ -258,15 +259,6 @@ static void a_copy_has_the_places_of_its_source_in_one_chunk(void **state) {
 
 // ---- Headers -----------------------------------------------------------------------------------------------
 
-struct lie {
-    const char *word;
-    uint32_t offset, bytes;
-    uint64_t value;
-};
-
-#define LIE(word, member, value)                                                                             \
-    { word, offsetof(struct ring_header, member), sizeof(((struct ring_header *)0)->member), value }
-
 static const struct lie lies[] = {
     LIE("ragged fields", ragged_count, RING_MAX_FIELDS + 1),
     LIE("ragged fields", ragged_count, UINT32_MAX),
@@ -302,20 +294,7 @@ static const struct lie lies[] = {
 
 static void no_lie_is_taken(void **state) {
     struct object *object = *state;
-    struct ring_header honest;
-    assert_int_equal(pread(object->fd, &honest, sizeof honest, 0), sizeof honest);
-    for (size_t i = 0; i < COUNT_OF(lies); i++) {
-        const struct lie *lie = &lies[i];
-        struct ring ring;
-        struct error error = {0};
-        // Little-endian: the low bytes come first.
-        assert_int_equal(pwrite(object->fd, &lie->value, lie->bytes, lie->offset), lie->bytes);
-        if (ring_map(&ring, object->fd, RING_READ, &error) != -EPROTO)
-            fail_msg("lie %zu (offset %u, value %#lx) was taken", i, lie->offset, lie->value);
-        if (!strstr(error.text, lie->word))
-            fail_msg("lie %zu: \"%s\" is not in \"%s\"", i, lie->word, error.text);
-        assert_int_equal(pwrite(object->fd, &honest, sizeof honest, 0), sizeof honest);
-    }
+    check_lies(object->fd, lies, COUNT_OF(lies));
 }
 
 int main(void) {

@@ -2,34 +2,16 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/scope.h"
 #include "base/sizes.h"
-#include "daemon/source/source.h"
+#include "daemon/source/build/source_read.h"
 
 #define MAGIC         "ARROW1"
 #define MAGIC_BYTES   6u
 #define TAIL_BYTES    (MAGIC_BYTES + sizeof(uint32_t)) // the footer's length, and the magic
 #define MOST_METADATA (256u << 20)
 #define CONTINUATION  0xffffffffu
-
-int arrow_file_read(const struct arrow_file *file, void *to, size_t count, uint64_t offset,
-                    struct error *error) {
-    for (size_t done = 0; done < count;) {
-        ssize_t got = pread(file->fd, (char *)to + done, count - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return error_set(error, -errno, "%zu bytes at offset %" PRIu64 " cannot be read: %s", count,
-                             offset, strerror(errno));
-        if (got == 0)
-            return error_set(error, -ENODATA, "found the end of the file at byte %" PRIu64, offset + done);
-        done += (size_t)got;
-    }
-    atomic_fetch_add_explicit(&source_progress, 1, memory_order_relaxed);
-    return 0;
-}
 
 static int refuse_end(const struct arrow_file *file, const char *what, uint64_t offset, uint64_t bytes,
                       struct error *error) {
@@ -60,7 +42,7 @@ static int read_prefix(const struct arrow_file *file, uint64_t offset, uint64_t 
     if (file->bytes - offset < sizeof words[0])
         return refuse_end(file, "a message", offset, sizeof words[0], error);
     uint64_t there = min_u64(sizeof words, file->bytes - offset);
-    int err = arrow_file_read(file, words, there, offset, error);
+    int err = source_read(file->fd, words, there, offset, error);
     if (err)
         return err;
     bool new_form = words[0] == CONTINUATION;
@@ -92,7 +74,7 @@ static int read_message(struct arrow_file *file, uint64_t offset, struct arrow_m
     }
     if (!file->metadata)
         return error_set(error, -ENOMEM, "out of memory");
-    err = arrow_file_read(file, file->metadata, length, at, error);
+    err = source_read(file->fd, file->metadata, length, at, error);
     if (!err)
         err = arrow_message_open(file->metadata, length, message, error);
     if (err)
@@ -111,7 +93,7 @@ static int open_file(struct arrow_file *file, struct error *error) {
     uint32_t length;
     if (file->bytes < 8 + TAIL_BYTES)
         return refuse_end(file, "a footer", 8, TAIL_BYTES, error);
-    int err = arrow_file_read(file, tail, sizeof tail, file->bytes - sizeof tail, error);
+    int err = source_read(file->fd, tail, sizeof tail, file->bytes - sizeof tail, error);
     if (err)
         return err;
     memcpy(&length, tail, sizeof length);
@@ -125,7 +107,7 @@ static int open_file(struct arrow_file *file, struct error *error) {
     file->first = malloc(max_u64(length, 1));
     if (!file->first)
         return error_set(error, -ENOMEM, "out of memory");
-    err = arrow_file_read(file, file->first, length, file->bytes - sizeof tail - length, error);
+    err = source_read(file->fd, file->first, length, file->bytes - sizeof tail - length, error);
     if (!err)
         err = arrow_footer_open(file->first, length, &file->footer, error);
     return err ? err : arrow_schema_read(file->footer.schema, file->footer.old_unions, &file->schema, error);
@@ -159,7 +141,7 @@ int arrow_file_open(struct arrow_file *file, int fd, uint64_t bytes, struct erro
     *file = (struct arrow_file){.fd = fd, .bytes = bytes};
     if (bytes < sizeof head)
         return refuse_end(file, "an Arrow IPC file or stream", 0, sizeof head, error);
-    int err = arrow_file_read(file, head, sizeof head, 0, error);
+    int err = source_read(file->fd, head, sizeof head, 0, error);
     if (err)
         return err;
     if (memcmp(head, MAGIC, MAGIC_BYTES) == 0)

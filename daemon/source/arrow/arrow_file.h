@@ -30,8 +30,4 @@ void arrow_file_release(struct arrow_file *file);
 // 1: the next batch, valid until the next call; 0: there is none; or a negative errno and a sentence.
 int arrow_file_next(struct arrow_file *file, struct arrow_batch *batch, struct error *error);
 
-// Reads all of `count` bytes, which must lie in the file.
-int arrow_file_read(const struct arrow_file *file, void *to, size_t count, uint64_t offset,
-                    struct error *error);
-
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "daemon/source/build/source_read.h"
 
 #define NOT_COMPRESSED (-1) // in place of the length
 
@@ -21,7 +22,7 @@ static int read_length(const struct arrow_file *file, struct index_block *block,
         return error_set(error, -EINVAL,
                          "found a compressed buffer of %" PRIu64 " bytes, wanted at least %zu", stored->bytes,
                          sizeof length);
-    int err = arrow_file_read(file, &length, sizeof length, stored->offset, error);
+    int err = source_read(file->fd, &length, sizeof length, stored->offset, error);
     if (err)
         return err;
     stored->offset += sizeof length;
@@ -79,7 +80,7 @@ static int read_stored(struct arrow_input *input, void *to, size_t count, struct
         return error_set(error, -EINVAL,
                          "found the end of a buffer at offset %" PRIu64 ", wanted %zu bytes more",
                          input->at + input->left, count);
-    int err = arrow_file_read(input->file, to, count, input->at, error);
+    int err = source_read(input->file->fd, to, count, input->at, error);
     input->at += count;
     input->left -= count;
     return err;

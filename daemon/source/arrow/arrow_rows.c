@@ -220,42 +220,27 @@ static int put_part(struct arrow_rows *rows, struct column_part *part, uint64_t 
     return 0;
 }
 
-// Makes room for `count` more rows.
-static uint8_t *grow(struct arrow_rows *rows, uint64_t count) {
-    struct index_rows *all = &rows->rows;
-    if (all->room - all->count < count) {
-        uint64_t room = max_u64(all->count + count, all->room * 2);
-        uint8_t *grown = reallocarray(all->rows, room, rows->fields->row_bytes);
-        if (!grown)
-            return NULL;
-        all->rows = grown;
-        all->room = room;
-    }
-    uint8_t *row = all->rows + all->count * rows->fields->row_bytes;
-    all->count += count;
-    return row;
-}
-
 int arrow_rows_add(struct arrow_rows *rows, const struct arrow_batch *batch, struct error *error) {
     struct column_part parts[RING_MAX_FIELDS] = {0};
+    const uint32_t fields = rows->fields->count;
     int err = 0;
     if (batch->rows > INDEX_MAX_SAMPLES - rows->rows.count)
         return error_set(error, -EFBIG, "found too many samples, wanted at most %u", INDEX_MAX_SAMPLES);
-    for (uint32_t i = 0; i < rows->fields->count && !err; i++) {
+    for (uint32_t i = 0; i < fields && !err; i++) {
         parts[i] = (struct column_part){
             .want = &rows->fields->fields[i], .column = &rows->columns[i], .rows = batch->rows};
         err = find_part(rows, batch, &parts[i], error);
     }
     if (err || !batch->rows)
         return err;
-    for (uint32_t i = 0; i < rows->fields->count && rows->spoiled.listed && !err; i++)
+    for (uint32_t i = 0; i < fields && rows->spoiled.listed && !err; i++)
         err = arrow_nulls_mark(rows, batch, i, &parts[i].offsets, parts[i].most, error);
     if (err)
         return err;
-    uint8_t *row = grow(rows, batch->rows);
+    uint8_t *row = index_rows_grow(&rows->rows, batch->rows, rows->fields->row_bytes);
     if (!row)
         return error_set(error, -ENOMEM, "out of memory");
-    for (uint32_t i = 0; i < rows->fields->count && !err; i++)
+    for (uint32_t i = 0; i < fields && !err; i++)
         err = put_part(rows, &parts[i], batch->rows, row, error);
     if (!err && !arrow_spoiled_end(&rows->spoiled, rows->fields, &rows->rows, batch->rows))
         return error_set(error, -ENOMEM, "out of memory");

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "base/read_at.h"
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "daemon/access.h"
@@ -199,22 +200,16 @@ int builder_open_flat(struct builder *builder, const char *path, const struct bu
 
 int builder_read(struct builder *builder, const struct source_file *file, void *buffer, size_t bytes,
                  uint64_t offset, const char *what) {
-    char *at = buffer;
-    for (size_t done = 0; done < bytes;) {
-        ssize_t got = pread(file->fd, at + done, bytes - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return builder_refuse(builder, -errno, file->path,
-                                  "%zu bytes at offset %" PRIu64 " cannot be read: %s", bytes, offset,
-                                  strerror(errno));
-        if (got == 0)
-            return builder_refuse(builder, -ENODATA, file->path,
-                                  "found the end of the file at byte %" PRIu64
-                                  ", wanted %s: %zu bytes at offset %" PRIu64,
-                                  offset + done, what, bytes, offset);
-        done += (size_t)got;
-    }
+    ssize_t got = read_at(file->fd, buffer, bytes, offset);
+    if (got < 0)
+        return builder_refuse(builder, (int)got, file->path,
+                              "%zu bytes at offset %" PRIu64 " cannot be read: %s", bytes, offset,
+                              strerror((int)-got));
+    if ((size_t)got < bytes)
+        return builder_refuse(builder, -ENODATA, file->path,
+                              "found the end of the file at byte %" PRIu64
+                              ", wanted %s: %zu bytes at offset %" PRIu64,
+                              offset + (uint64_t)got, what, bytes, offset);
     atomic_fetch_add_explicit(&source_progress, 1, memory_order_relaxed);
     return 0;
 }

@@ -8,17 +8,23 @@
 #include "daemon/dataset/index_memory.h"
 #include "daemon/source/build/index_writer.h"
 
-bool index_rows_add(struct index_rows *rows, const void *row, size_t row_bytes) {
-    if (rows->count == rows->room) {
-        uint64_t room = rows->room ? rows->room * 2 : 64;
+uint8_t *index_rows_grow(struct index_rows *rows, uint64_t count, size_t row_bytes) {
+    if (rows->room - rows->count < count) {
+        uint64_t room = max_u64(rows->count + count, rows->room * 2);
         uint8_t *grown = reallocarray(rows->rows, room, row_bytes);
         if (!grown)
-            return false;
+            return NULL;
         rows->rows = grown;
         rows->room = room;
     }
-    memcpy(rows->rows + rows->count++ * row_bytes, row, row_bytes);
-    return true;
+    uint8_t *row = rows->rows + rows->count * row_bytes;
+    rows->count += count;
+    return row;
+}
+
+bool index_rows_add(struct index_rows *rows, const void *row, size_t row_bytes) {
+    uint8_t *room = index_rows_grow(rows, 1, row_bytes);
+    return room && memcpy(room, row, row_bytes);
 }
 
 int index_blocks_add(struct index_blocks *blocks, const struct index_block *block, uint32_t *number) {

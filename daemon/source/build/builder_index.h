@@ -35,6 +35,8 @@ struct index_rows {
     uint32_t coded_columns; // bits: columns of extents that have a block that is not plain
 };
 
+// The first of `count` more rows, which are to be written; NULL: no memory.
+uint8_t *index_rows_grow(struct index_rows *rows, uint64_t count, size_t row_bytes);
 // False: no memory.
 bool index_rows_add(struct index_rows *rows, const void *row, size_t row_bytes);
 void index_rows_release(struct index_rows *rows);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/read_at.h"
 #include "base/sizes.h"
 #include "daemon/source/build/builder_files.h"
 #include "daemon/source/build/index_extents.h"
@@ -106,15 +107,7 @@ void index_cache_describe(const struct index_cache *cache, bool known, double se
 }
 
 static bool read_all(int fd, void *memory, size_t bytes, uint64_t offset) {
-    for (size_t done = 0; done < bytes;) {
-        ssize_t got = pread(fd, (char *)memory + done, bytes - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        done += (size_t)got;
-    }
-    return true;
+    return read_at(fd, memory, bytes, offset) == (ssize_t)bytes;
 }
 
 static bool write_all(int fd, const void *memory, size_t bytes) {

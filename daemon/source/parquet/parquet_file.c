@@ -2,31 +2,13 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/sizes.h"
-#include "daemon/source/source.h"
+#include "daemon/source/build/source_read.h"
 
 #define MAGIC_BYTES   4u
 #define TAIL_BYTES    (sizeof(uint32_t) + MAGIC_BYTES) // the footer's length, and the magic
 #define MOST_METADATA (256u << 20)
-
-int parquet_file_read(const struct parquet_file *file, void *to, size_t count, uint64_t offset,
-                      struct error *error) {
-    for (size_t done = 0; done < count;) {
-        ssize_t got = pread(file->fd, (char *)to + done, count - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return error_set(error, -errno, "%zu bytes at offset %" PRIu64 " cannot be read: %s", count,
-                             offset, strerror(errno));
-        if (got == 0)
-            return error_set(error, -ENODATA, "found the end of the file at byte %" PRIu64, offset + done);
-        done += (size_t)got;
-    }
-    atomic_fetch_add_explicit(&source_progress, 1, memory_order_relaxed);
-    return 0;
-}
 
 static int refuse_magic(const uint8_t *head, const uint8_t *tail, struct error *error) {
     if (memcmp(tail, "PARE", MAGIC_BYTES) == 0)
@@ -42,9 +24,9 @@ static int read_metadata(struct parquet_file *file, uint32_t *length, struct err
     uint8_t head[MAGIC_BYTES], tail[TAIL_BYTES];
     if (file->bytes < MAGIC_BYTES + TAIL_BYTES)
         return error_set(error, -ENODATA, "found %" PRIu64 " bytes, wanted a Parquet file", file->bytes);
-    int err = parquet_file_read(file, head, sizeof head, 0, error);
+    int err = source_read(file->fd, head, sizeof head, 0, error);
     if (!err)
-        err = parquet_file_read(file, tail, sizeof tail, file->bytes - sizeof tail, error);
+        err = source_read(file->fd, tail, sizeof tail, file->bytes - sizeof tail, error);
     if (err)
         return err;
     if (memcmp(tail + sizeof *length, "PAR1", MAGIC_BYTES) != 0)
@@ -56,7 +38,7 @@ static int read_metadata(struct parquet_file *file, uint32_t *length, struct err
     file->metadata = malloc(max_u64(*length, 1));
     if (!file->metadata)
         return error_set(error, -ENOMEM, "out of memory");
-    return parquet_file_read(file, file->metadata, *length, file->bytes - sizeof tail - *length, error);
+    return source_read(file->fd, file->metadata, *length, file->bytes - sizeof tail - *length, error);
 }
 
 int parquet_file_open(struct parquet_file *file, int fd, uint64_t bytes, struct error *error) {

@@ -16,8 +16,4 @@ struct parquet_file {
 int parquet_file_open(struct parquet_file *file, int fd, uint64_t bytes, struct error *error);
 void parquet_file_release(struct parquet_file *file);
 
-// Reads all of `count` bytes, which must lie in the file.
-int parquet_file_read(const struct parquet_file *file, void *to, size_t count, uint64_t offset,
-                      struct error *error);
-
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "daemon/source/build/source_read.h"
 
 #define FIRST_HEADER 4096u // more than nearly all have
 
@@ -75,7 +76,7 @@ static int read_header(struct parquet_pages *pages, struct error *error) {
         const uint64_t some = min_u64(min_u64(wanted, PARQUET_MAX_HEADER), left);
         if (!parquet_buffer_grow(&pages->stored, some))
             return error_set(error, -ENOMEM, "out of memory");
-        int err = parquet_file_read(pages->file, pages->stored.bytes, some, pages->next, error);
+        int err = source_read(pages->file->fd, pages->stored.bytes, some, pages->next, error);
         int got = err ? err : parquet_page_read(pages->stored.bytes, some, &pages->page, error);
         if (got)
             return got < 0 ? got : 0;
@@ -117,7 +118,7 @@ static int read_body(struct parquet_pages *pages, struct error *error) {
     const struct parquet_page *page = &pages->page;
     if (!parquet_buffer_grow(&pages->stored, max_u64(page->stored, 1)))
         return error_set(error, -ENOMEM, "out of memory");
-    int err = parquet_file_read(pages->file, pages->stored.bytes, page->stored, pages->stored_at, error);
+    int err = source_read(pages->file->fd, pages->stored.bytes, page->stored, pages->stored_at, error);
     if (!err)
         err = decode_body(pages, error);
     if (!err)

@@ -163,29 +163,13 @@ static int add_part(struct parquet_part *part, const struct parquet_chunk *chunk
     return err;
 }
 
-// Makes room for `count` more rows.
-static uint8_t *grow(struct parquet_rows *rows, uint64_t count) {
-    struct index_rows *all = &rows->rows;
-    if (all->room - all->count < count) {
-        uint64_t room = max_u64(all->count + count, all->room * 2);
-        uint8_t *grown = reallocarray(all->rows, room, rows->fields->row_bytes);
-        if (!grown)
-            return NULL;
-        all->rows = grown;
-        all->room = room;
-    }
-    uint8_t *row = all->rows + all->count * rows->fields->row_bytes;
-    all->count += count;
-    return row;
-}
-
 int parquet_rows_add(struct parquet_rows *rows, const struct parquet_chunk *chunks, uint64_t count,
                      struct error *error) {
     if (count > INDEX_MAX_SAMPLES - rows->rows.count)
         return error_set(error, -EFBIG, "found too many samples, wanted at most %u", INDEX_MAX_SAMPLES);
     if (!count)
         return 0;
-    uint8_t *row = grow(rows, count);
+    uint8_t *row = index_rows_grow(&rows->rows, count, rows->fields->row_bytes);
     if (!row)
         return error_set(error, -ENOMEM, "out of memory");
     for (uint32_t i = 0; i < rows->fields->count; i++) {

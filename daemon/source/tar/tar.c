@@ -2,8 +2,8 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/read_at.h"
 #include "base/sizes.h"
 
 #define BLOCK 512u
@@ -43,21 +43,6 @@ void tar_start(struct tar *tar, int fd, uint64_t bytes) {
     tar->wide = 0;
 }
 
-static ssize_t read_at(const struct tar *tar, void *memory, size_t count, uint64_t offset) {
-    size_t done = 0;
-    while (done < count) {
-        ssize_t got = pread(tar->fd, (char *)memory + done, count - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return -errno;
-        if (got == 0)
-            break;
-        done += (size_t)got;
-    }
-    return (ssize_t)done;
-}
-
 static int refuse_read(struct error *error, ssize_t got, uint64_t count, uint64_t offset) {
     if (got < 0)
         return error_set(error, (int)got, "%" PRIu64 " bytes at offset %" PRIu64 " cannot be read: %s", count,
@@ -82,7 +67,7 @@ const uint8_t *tar_bytes(struct tar *tar, uint64_t offset, uint64_t count, struc
     const uint64_t bytes = choose_window(tar, offset, count);
     if (offset >= tar->window_at && offset + count <= tar->window_at + tar->window_bytes)
         return tar->window + (offset - tar->window_at);
-    ssize_t got = read_at(tar, tar->window, bytes, offset);
+    ssize_t got = read_at(tar->fd, tar->window, bytes, offset);
     tar->window_at = offset;
     tar->window_bytes = got > 0 ? (uint64_t)got : 0;
     if (tar->window_bytes >= count)
@@ -184,7 +169,7 @@ static int refuse_long(struct error *error, uint64_t header_at) {
 static int take_long_name(struct tar *tar, uint64_t offset, uint64_t bytes, struct error *error) {
     if (bytes > TAR_NAME)
         return refuse_long(error, offset - BLOCK);
-    ssize_t got = read_at(tar, tar->name, bytes, offset);
+    ssize_t got = read_at(tar->fd, tar->name, bytes, offset);
     if (got < 0 || (uint64_t)got != bytes)
         return refuse_read(error, got, bytes, offset);
     tar->name[min_u64(bytes, TAR_NAME - 1)] = '\0';
@@ -246,7 +231,7 @@ static int take_pax(struct tar *tar, uint64_t offset, uint64_t bytes, struct ext
     AUTO_FREE char *text = malloc(bytes + 1);
     if (!text)
         return error_set(error, -ENOMEM, "out of memory");
-    ssize_t got = read_at(tar, text, bytes, offset);
+    ssize_t got = read_at(tar->fd, text, bytes, offset);
     if (got < 0 || (uint64_t)got != bytes)
         return refuse_read(error, got, bytes, offset);
     text[bytes] = '\0'; // ends the last number, whatever it is

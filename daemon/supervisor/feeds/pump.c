@@ -107,9 +107,9 @@ static void fail_with_read_error(struct served_feed *feed) {
                      ? "the file ends there; it has shrunk since it was opened"
                      : dataset_read_reason(dataset->layout->folder_count, failure.code);
     served_feed_fail(feed, -EIO, "dataset %s: sample %" PRIu64 " cannot be %s: %s, offset %" PRIu64 ": %s%s",
-                     dataset->of ? dataset->of : dataset->name, failure.sample, refused ? "processed" : "read",
-                     dataset_file_path(dataset, file, path), failure.offset, reason,
-                     endings[feed->dataset->on_error]);
+                     dataset->of ? dataset->of : dataset->name, failure.sample,
+                     refused ? "processed" : "read", dataset_file_path(dataset, file, path), failure.offset,
+                     reason, endings[feed->dataset->on_error]);
 }
 
 // True if the ring has slots to give out again.

@@ -5,34 +5,70 @@ import ast
 import sys
 
 from .loaders import LOADERS, plan_of
+from .places import Place, places_of
 from .plan import Plan
 from .script import Script, read
-
-
-def _loaders(script: Script) -> list[tuple[ast.Call, str]]:
-    """The calls that make loaders, and the names that these get, in the order of lines."""
-    named = {id(value): name for name, all_values in script.assigned.items() for _, value, _ in all_values}
-    kinds = {name for name, kind in script.classes.items() if any(script.name_of(base) in LOADERS for base in kind.bases)}
-    calls = [node for node in ast.walk(script.tree) if isinstance(node, ast.Call)]
-    calls = [node for node in calls if script.called(node) in LOADERS or script.called(node) in kinds]
-    return sorted(((node, named.get(id(node), "")) for node in calls), key=lambda one: one[0].lineno)
 
 
 def _lines(findings: list[tuple[int, str]], word: str) -> list[str]:
     return [f"    line {line}: {word}{text}" for line, text in sorted(findings)]
 
 
-def report(call: ast.Call, name: str, plan: Plan) -> list[str]:
-    said = [f"line {call.lineno}: {name + ' = ' if name else ''}{' '.join(ast.unparse(call).split())}"]
+def report(place: Place, plan: Plan, before: set[str]) -> list[str]:
+    """``before``: the sections that have been printed."""
+    assigned = f"{place.name} = " if place.name and not place.seen else ""
+    said = [f"line {place.call.lineno}: {assigned}{' '.join(ast.unparse(place.call).split())}"]
+    said[0] += f" ({place.seen})" if place.seen else ""
     if plan.sections:
-        said += ["  in feedd.conf:", *(f"    {line}" for section in plan.sections for line in [*section.splitlines(), ""])]
-        said.pop()
+        new = [section for section in plan.sections if section not in before]
+        before.update(new)
+        if new:
+            said += ["  in feedd.conf:", *(f"    {line}" for section in new for line in [*section.splitlines(), ""])]
+            said.pop()
+        else:
+            said += [f"  in feedd.conf: {plan.sections[-1].splitlines()[0]}, as above"]
         shown = ", ".join([plan.given or f'"{plan.name}"', *plan.arguments])
-        said += ["  in the script:", f"    {name + ' = ' if name else ''}feedd.DataLoader({shown})"]
+        said += ["  in the script:", f"    {assigned}feedd.DataLoader({shown})"]
     for title, findings in (("cannot be carried over:", plan.cannot), ("to know:", plan.notes)):
         if findings:
             said += [f"  {title}", *_lines(findings, "")]
     return said
+
+
+def _planned(script: Script) -> list[tuple[Place, Plan]]:
+    """No two datasets get one name."""
+    taken: dict[str, str] = {}
+    found = []
+
+    def plan(place: Place, name: str) -> Plan:
+        made = plan_of(script, place.call, place.name, name)
+        for number in range(2, 100):
+            sections = "\n".join(made.sections)
+            if not sections or taken.setdefault(made.name, sections) == sections:
+                break
+            made = plan_of(script, place.call, place.name, f"{made.name.rpartition('-')[0] or made.name}-{number}")
+        return made
+
+    for cases in places_of(script, LOADERS):
+        alike = [plan_of(script, one.call, "", "data") for one in cases]
+        if all(one == alike[0] for one in alike):
+            first = cases[0] if len(cases) == 1 else Place(cases[0].call, "")
+            found.append((first, plan(first, "")))
+            continue
+        found += [(one, plan(one, one.name)) for one in cases]
+    return found
+
+
+def _hint(script: Script) -> str:
+    """Where loaders may be made instead."""
+    for call in script.calls:
+        if script.called(call) in ("timm.data.create_loader", "timm.data.loader.create_loader"):
+            return (f"; line {call.lineno} has timm make one: call feedd.DataLoader there, with timm's transforms as steps"
+                    " (docs/images.md)")  # fmt: skip
+        if script.called(call).startswith(("transformers.", "trl.")) and script.called(call).endswith("Trainer"):
+            return (f"; line {call.lineno} makes a Trainer, which makes its own loaders: docs/frameworks.md, \"The Hugging Face"
+                    " Trainer\", says how to give it feedd's")  # fmt: skip
+    return ""
 
 
 def main() -> int:
@@ -46,13 +82,16 @@ def main() -> int:
     except (OSError, SyntaxError, ValueError, RecursionError) as error:
         print(f"{path}: {error}", file=sys.stderr)
         return 2
-    loaders = _loaders(script)
-    if not loaders:
-        print(f"{path}: found no DataLoader of PyTorch", file=sys.stderr)
+    try:
+        plans, before = _planned(script), set[str]()
+    except RecursionError:
+        print(f"{path}: what its loaders are made of is nested too deeply", file=sys.stderr)
         return 2
-    plans = [(call, name, plan_of(script, call, name)) for call, name in loaders]
-    print("\n\n".join("\n".join(report(*one)) for one in plans))
-    return 1 if any(plan.cannot for _, _, plan in plans) else 0
+    if not plans:
+        print(f"{path}: found no DataLoader of PyTorch{_hint(script)}", file=sys.stderr)
+        return 2
+    print("\n\n".join("\n".join(report(place, plan, before)) for place, plan in plans))
+    return 1 if any(plan.cannot for _, plan in plans) else 0
 
 
 if __name__ == "__main__":

@@ -101,6 +101,8 @@ class Choices:
         self.describe_base(chain, "")
         indices = argument(chain.calls[0], "indices", 1)
         self.plan.say("indices", ast.unparse(indices) if indices is not None else "...")
+        if indices is not None:
+            self.script.check_names(self.plan, "indices", indices)
 
     def _lengths(self, node: ast.expr | None) -> tuple[float, ...]:
         """Of the parts of a split, or what is in proportion to them; empty if they are not known."""

@@ -6,17 +6,11 @@ from collections.abc import Callable
 
 from .choices import chain_of
 from .own_datasets import own_dataset
+from .paths import FILL_IN, path_of
 from .plan import Plan
-from .script import UNKNOWN, Script, argument
+from .script import UNKNOWN, Either, Script, argument, said
 from .transforms import image_steps
-
-_FILL_IN = "PATH"
-
-
-def _text(script: Script, node: ast.expr | None) -> str:
-    """A path, or a word to be filled in."""
-    value = script.value(node, UNKNOWN)
-    return value if isinstance(value, str) else _FILL_IN
+from .web import web_of
 
 
 class Datasets:
@@ -28,6 +22,13 @@ class Datasets:
         whole = node
         node, place = self.script.behind(node)
         full = self.script.called(node)
+        if isinstance(node, Either):
+            cases = self.script.each(whole)
+            told = "; ".join(f"{' '.join(ast.unparse(one).split())[:70]} ({said(when)})" for one, when in cases)
+            self.plan.refuse(whole.lineno, f"which dataset it is depends on the run: describe each that applies ({told})")
+            return
+        if isinstance(node, ast.Subscript) and self.split_of(node):
+            return
         if not isinstance(node, ast.Call):
             self.plan.refuse(whole.lineno, f"the script does not show what {ast.unparse(whole)} is: describe its files in a"
                                            " section of feedd.conf")
@@ -38,8 +39,8 @@ class Datasets:
             return
         if full in _KNOWN:
             _KNOWN[full](self, node)
-        elif isinstance(node.func, ast.Name) and node.func.id in self.script.classes:
-            own_dataset(self.script, self.plan, self.script.classes[node.func.id], node)
+        elif isinstance(kind := self.script.definition(node.func), ast.ClassDef):
+            own_dataset(self.script, self.plan, kind, node)
         elif isinstance(node.func, ast.Attribute) and not self._is_imported(node.func):
             self.method(node, node.func)
         else:
@@ -50,7 +51,7 @@ class Datasets:
         """Whether it is a part of a module, not of an object."""
         while isinstance(node, ast.Attribute):
             node = node.value
-        return isinstance(node, ast.Name) and node.id in self.script.imported
+        return isinstance(node, ast.Name) and bool(self.script.module_of(node))
 
     # ---- torchvision -----------------------------------------------------------------------------------------------
 
@@ -64,7 +65,7 @@ class Datasets:
 
     def image_folder(self, call: ast.Call) -> None:
         self.plan.image = "encoded"
-        path = _text(self.script, argument(call, "root", 0))
+        path = path_of(self.script, self.plan, argument(call, "root", 0), call.lineno)
         self.plan.section("format = folder", f"path = {path}", "field.image = bytes @ file", "field.label = i64 @ class")
         for name, where in (("loader", 3), ("is_valid_file", 4)):
             if argument(call, name, where) is not None:
@@ -75,7 +76,8 @@ class Datasets:
     def mnist(self, call: ast.Call) -> None:
         self.plan.image = "pixels"
         kind = self.script.called(call).rpartition(".")[2]
-        root, train = _text(self.script, argument(call, "root", 0)), self.script.value(argument(call, "train", 1), True)
+        root = path_of(self.script, self.plan, argument(call, "root", 0), call.lineno)
+        train = self.script.value(argument(call, "train", 1), True)
         if train is UNKNOWN:
             self.plan.refuse(call.lineno, "train= is not a constant: make a dataset of each of the two")
         files = f"{root.rstrip('/')}/{kind}/raw/{'train' if train else 't10k'}"
@@ -87,7 +89,8 @@ class Datasets:
     def cifar(self, call: ast.Call) -> None:
         self.plan.image = "planes"
         many = self.script.called(call).endswith("100")
-        root, train = _text(self.script, argument(call, "root", 0)), self.script.value(argument(call, "train", 1), True)
+        root = path_of(self.script, self.plan, argument(call, "root", 0), call.lineno)
+        train = self.script.value(argument(call, "train", 1), True)
         folder = f"{root.rstrip('/')}/{'cifar-100-binary' if many else 'cifar-10-batches-bin'}"
         files = ("train.bin" if many else "data_batch_*.bin") if train else ("test.bin" if many else "test_batch.bin")
         first = 2 if many else 1
@@ -105,7 +108,7 @@ class Datasets:
             name = one.id if isinstance(one, ast.Name) else f"x{number}"
             path = self._array_file(one)
             if path is None:
-                path = f"/{_FILL_IN}/{name}.npy"
+                path = f"/{FILL_IN}/{name}.npy"
                 self.plan.note(call.lineno, f"write {ast.unparse(one)} to a file once: numpy.save(\"{path}\","
                                             f" {ast.unparse(one)})")
             lines.append(f"field.{re.sub(r'[^a-z0-9_]', '_', name.lower())} = {path}")
@@ -135,8 +138,11 @@ class Datasets:
         self.plan.name = whole
         self.plan.section(*sources, "epoch_samples = SUM", kind="mix")
         self.plan.note(call.lineno, "replace each SAMPLES by the number of samples of that dataset (feedctl datasets), and"
-                                    " SUM by their"
-                                    " sum: an epoch then has each once")
+                                    " SUM by their sum: an epoch then has each once")
+        self.plan.note(call.lineno, "the order is not that of a ConcatDataset: without shuffle, that gives one dataset after"
+                                    " another, and a mix takes from all of them in turn, in proportion to their sizes; with"
+                                    " shuffle, each is shuffled, and they are still taken in these proportions")
+        self.plan.note(call.lineno, "fields must have the same names, types and shapes in all sources of a mix")
 
     def member(self, node: ast.expr) -> None:
         """A choice of the samples of one dataset in a mix cannot be an argument of the loader."""
@@ -150,70 +156,90 @@ class Datasets:
     # ---- Others ----------------------------------------------------------------------------------------------------
 
     def load_dataset(self, call: ast.Call) -> None:
+        self.plan.say("as_dict", "True")
         kind, files = self.script.value(argument(call, "path", 0)), self.script.value(argument(call, "data_files"), None)
         if kind in ("parquet", "arrow") and isinstance(files, str):
             self.plan.section(f"format = {kind}", f"path = {files}", "field.COLUMN = TYPE")
         else:
-            self.plan.section("format = arrow", f"path = /{_FILL_IN}/*.arrow", "field.COLUMN = TYPE")
-            self.plan.note(call.lineno, f"write it to files once: {ast.unparse(call)}.save_to_disk(\"/{_FILL_IN}\")")
+            self.plan.section("format = arrow", f"path = /{FILL_IN}/*.arrow", "field.COLUMN = TYPE")
+            self.plan.note(call.lineno, f"write it to files once: {ast.unparse(call)}.save_to_disk(\"/{FILL_IN}\")")
         self.plan.note(call.lineno, "replace COLUMN = TYPE by a line for each column that is used: docs/data.md has examples")
 
     def load_from_disk(self, call: ast.Call) -> None:
-        self.plan.section("format = arrow", f"path = {_text(self.script, argument(call, 'dataset_path', 0))}/*.arrow",
-                          "field.COLUMN = TYPE")  # fmt: skip
+        self.plan.say("as_dict", "True")
+        path = path_of(self.script, self.plan, argument(call, "dataset_path", 0), call.lineno)
+        self.plan.section("format = arrow", f"path = {path}/*.arrow", "field.COLUMN = TYPE")
         self.plan.note(call.lineno, "replace COLUMN = TYPE by a line for each column that is used: docs/data.md has examples")
 
+    def split_of(self, node: ast.Subscript) -> bool:
+        """load_dataset(...)["train"]: a part of what was loaded, if it is one."""
+        name, (inner, place) = self.script.value(node.slice), self.script.behind(node.value)
+        first = inner
+        while isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute) and not self._is_imported(first.func):
+            first, _ = self.script.behind(first.func.value)
+        if place is not None or self.script.called(first) not in _HUGGING_FACE:
+            return False
+        self.describe(inner)
+        where = f"[{ast.unparse(node.slice)}]"
+        if self.plan.sections and isinstance(name, str):
+            self.plan.sections[-1] = self.plan.sections[-1].replace("/*.arrow", f"/{name}/*.arrow")
+        self.plan.note(node.lineno, f"{where} is a split of it: save_to_disk() writes each split to a folder of its own")
+        return True
+
     def web(self, call: ast.Call) -> None:
-        urls = _text(self.script, argument(call, "urls", 0))
-        if urls.startswith(("pipe:", "http:", "https:", "s3:", "gs:")):
-            self.plan.refuse(call.lineno, f"{urls.split(':')[0]}: feedd reads shards from files: copy them"
-                                          " to this machine first")
-        path = re.sub(r"\{[^}]*\}", "*", urls)
-        self.plan.section("format = tar", f"path = {path}")
+        web_of(self.script, self.plan, [call])
+
+    def _chain(self, call: ast.Call) -> list[ast.Call]:
+        """The calls of methods that end with this one, from the first on."""
+        found = [call]
+        while isinstance(found[0].func, ast.Attribute) and not self._is_imported(found[0].func):
+            inner, _ = self.script.behind(found[0].func.value)
+            if not isinstance(inner, ast.Call) or len(found) > 50:
+                break
+            found.insert(0, inner)
+        return found
 
     def method(self, call: ast.Call, function: ast.Attribute) -> None:
         """A dataset that another one gives, as those of WebDataset and Hugging Face do."""
-        known = {
-            "decode": None, "batched": None, "with_epoch": None, "with_length": None, "repeat": None, "with_format": None,
-            "set_format": None, "select": "indices", "shuffle": "shuffle",
-        }  # fmt: skip
+        chain = self._chain(call)
+        if self.script.called(chain[0]) == "webdataset.WebDataset":
+            web_of(self.script, self.plan, chain)
+            return
         self.describe(function.value)
-        name = function.attr
-        if name in ("to_tuple", "rename", "extract_keys"):
-            self.members(call)
-        elif name == "map_tuple" and self.plan.sections and "format = tar" in self.plan.sections[-1] and call.args:
-            self.plan.image = "encoded"
-            steps = image_steps(self.script, self.plan, call.args[0], call.lineno)
-            first = re.search(r"^field\.(\S+) = bytes", self.plan.sections[-1], re.MULTILINE)
-            if steps and first:
-                self.plan.add(f"transform.{first[1]} = {steps}")
-            for extra in call.args[1:]:
-                if ast.unparse(extra) not in ("identity", "lambda x: x", "int"):
-                    self.plan.refuse(call.lineno, f"{ast.unparse(extra)[:60]} is code: process the field in the loop")
-        elif name not in known:
-            self.plan.refuse(call.lineno, f".{name}({', '.join(ast.unparse(one)[:40] for one in call.args)}) is code that"
-                                          " runs for each sample: do that once, before the data is written, or in the loop")
-        elif known[name] == "indices" and call.args:
+        name, inside = function.attr, ", ".join(ast.unparse(one)[:40] for one in call.args)
+        if name in ("with_format", "set_format"):
+            columns = argument(call, "columns", 1)
+            self.plan.note(call.lineno, f".{name}() is left out: batches are tensors of the fields that feedd.conf has"
+                                        + (f", which are those of {ast.unparse(columns)[:60]}" if columns is not None else ""))
+        elif name in ("remove_columns", "select_columns", "rename_column", "rename_columns", "cast_column"):
+            self.plan.note(call.lineno, f".{name}({inside}) is left out: feedd.conf names the columns, as field.NAME = TYPE @"
+                                        " COLUMN")  # fmt: skip
+        elif name == "map":
+            self.plan.refuse(call.lineno, f".map({inside}) computes new columns: save what it gives with save_to_disk(), and"
+                                          " serve that")  # fmt: skip
+        elif name == "filter":
+            self.plan.refuse(call.lineno, f".filter({inside}) is code: save what it leaves with save_to_disk(), and serve that")
+        elif name == "select" and call.args:
             if self.plan.says("indices") or self.plan.says("shuffle"):
                 self.plan.refuse(call.lineno, "select() after another one, or after shuffle(), chooses by other numbers than"
                                               " those of the dataset: work these out, and give indices=, or split= and"
                                               " split_seed=")
             self.plan.say("indices", ast.unparse(call.args[0]))
-        elif known[name] == "shuffle":
+        elif name == "shuffle":
             self.plan.say("shuffle", "True")
-            if "format = tar" in "".join(self.plan.sections):
-                self.plan.note(call.lineno, "shuffle=True shuffles all samples; with shuffle_window = 16, 16 shards at a time")
-
-    def members(self, call: ast.Call) -> None:
-        """The members of a WebDataset's samples."""
-        for node in call.args:
-            names = self.script.value(node)
-            for member in names.split() if isinstance(names, str) else ["NAME"]:
-                field = re.split(r"[;|]", member)[0]
-                number = field in ("cls", "label", "index", "id")
-                self.plan.add(f"field.{field} = {'i64' if number else 'bytes'} @ {member.replace(';', '|')}")
+            seed = argument(call, "seed", 0)
+            if seed is not None:
+                self.plan.say("seed", ast.unparse(seed))
+        elif name == "train_test_split":
+            self.plan.refuse(call.lineno, f".train_test_split({inside}): use split=(0, 0.9) and split=(0.9, 1), with the same"
+                                          " split_seed=")  # fmt: skip
+        else:
+            self.plan.refuse(call.lineno, f".{name}({inside}) is code that runs for each sample: do that once, before"
+                                          " the data is written, or in the loop")
 
 
+_HUGGING_FACE = ("datasets.load_dataset", "datasets.load_from_disk", "datasets.Dataset.load_from_disk",
+                 "datasets.DatasetDict.load_from_disk")  # fmt: skip
 _DATA = "torch.utils.data"
 _KNOWN: dict[str, Callable[[Datasets, ast.Call], None]] = {
     "torchvision.datasets.ImageFolder": Datasets.image_folder,

@@ -3,7 +3,8 @@
 import ast
 import re
 
-from .own_images import OwnImages
+from .own_images import OwnImages, traced
+from .paths import path_of
 from .plan import Plan
 from .script import UNKNOWN, Script, argument
 
@@ -24,6 +25,8 @@ class _Own:
         methods = {one.name: one for one in kind.body if isinstance(one, ast.FunctionDef)}
         self.init, self.item = methods.get("__init__"), methods.get("__getitem__")
         self.given = self._arguments()
+        if self.init is not None:  # with what its parameters stand for in this call
+            self.init, _ = script.instance(self.init, self.given or {"": call})  # type: ignore[assignment]
         self.arrays = self._arrays()
 
     def _arguments(self) -> dict[str, ast.expr]:
@@ -39,10 +42,8 @@ class _Own:
         """A constant, also one that came as an argument or is kept in an attribute."""
         if isinstance(node, ast.Name) and node.id in self.given:
             return self.script.value(self.given[node.id])
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self" and self.init is not None:
-            for one in ast.walk(self.init):
-                if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == ast.unparse(node):
-                    return self.value(one.value)
+        if (kept := traced(self.init, node)) is not node:
+            return self.value(kept)
         if isinstance(node, ast.Tuple):
             values = [self.value(one) for one in node.elts]
             return UNKNOWN if UNKNOWN in values else tuple(values)
@@ -58,8 +59,7 @@ class _Own:
         return found
 
     def path(self, node: ast.expr | None) -> str:
-        value = self.value(node)
-        return value if isinstance(value, str) else "/PATH"
+        return path_of(self.script, self.plan, traced(self.init, node), self.call.lineno, "/PATH")
 
     def dtype(self, call: ast.Call) -> str:
         node = argument(call, "dtype", 1)
@@ -105,7 +105,11 @@ class _Own:
         if self.item is None:
             self.plan.refuse(line, f"{name} has no __getitem__ here: describe the files that it reads in feedd.conf")
             return
-        images = OwnImages(self.script, self.plan, self.kind, self.given)
+        if any(isinstance(one, ast.Return) and isinstance(one.value, ast.Dict) for one in ast.walk(self.item)):
+            self.plan.say("as_dict", "True")
+            self.plan.note(line, "samples are dictionaries, as as_dict=True makes them: name the fields in feedd.conf"
+                                 " like their keys")  # fmt: skip
+        images = OwnImages(self.script, self.plan, self.kind, self.init)
         if images.are_they():
             images.describe(self.call.lineno)
             return

@@ -1,5 +1,6 @@
 """What to write instead of a DataLoader: sections of feedd.conf, a call, and remarks about lines."""
 
+import ast
 import re
 from dataclasses import dataclass, field
 
@@ -14,6 +15,8 @@ class Plan:
     cannot: list[tuple[int, str]] = field(default_factory=list)
     notes: list[tuple[int, str]] = field(default_factory=list)
     given: str = ""  # what feedd.DataLoader is given, if it is not the dataset's name
+    at: ast.AST | None = field(default=None, compare=False)  # where the loader is made
+    batch_size: str = ""  # what the dataset itself puts into a batch
     image: str = ""  # what an image is stored as: "encoded", "pixels", "planes" ([C,H,W]), or "" for no image
 
     def refuse(self, line: int, text: str) -> None:
@@ -57,5 +60,6 @@ def continued(line: str) -> str:
 
 def valid_name(text: str) -> str:
     """A name for a dataset of a variable's name."""
+    text = re.sub(r"^(data|dataset|ds)_(?=.)", "", text.rpartition(".")[2])
     short = re.sub(r"_?(dataset|data|ds|set|loader|dataloader|dl)$", "", text.rpartition(".")[2]) or text.rpartition(".")[2]
     return re.sub(r"[^A-Za-z0-9._-]", "-", short) or "data"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .plan import Plan
-from .script import UNKNOWN, Script, argument
+from .script import UNKNOWN, Either, Script, argument, said
 
 _FILTERS = {"NEAREST": "nearest", "NEAREST_EXACT": "nearest", "BILINEAR": "bilinear", "BICUBIC": "bicubic"}
 _NOTHING = ("Identity", "RGB", "ToPILImage", "ToPureTensor", "SanitizeBoundingBoxes")
@@ -177,23 +177,51 @@ class Translator:
     # ---- The list --------------------------------------------------------------------------------------------------
 
     def translate(self, node: ast.expr) -> None:
+        given = node
         node, _ = self.script.behind(node)
         name = self.script.called(node).rpartition(".")[2]
+        if isinstance(node, Either):
+            self._cannot_tell(given, node)
+            return
         if isinstance(node, ast.List):
             members = node.elts
         elif isinstance(node, ast.Call) and name in ("Compose", "Sequential"):
             inner = node.args[0] if name == "Compose" and node.args else None
-            inner = self.script.behind(inner)[0] if inner is not None else None
-            members = inner.elts if isinstance(inner, (ast.List, ast.Tuple)) else node.args
+            behind = self.script.behind(inner)[0] if inner is not None else None
+            if isinstance(behind, Either) and inner is not None:
+                self._cannot_tell(inner, behind)
+                return
+            members = behind.elts if isinstance(behind, (ast.List, ast.Tuple)) else node.args
         else:
             self._one(node, name)
             return
         for member in members:
             self.translate(member)
 
+    def _preset(self, node: ast.expr) -> ast.expr | None:
+        """What an object of a class of the script applies, if that is all that it does."""
+        kind = self.script.definition(node.func) if isinstance(node, ast.Call) else None
+        if not isinstance(kind, ast.ClassDef) or not isinstance(node, ast.Call):
+            return None
+        methods = {one.name: one for one in kind.body if isinstance(one, ast.FunctionDef)}
+        init, called = methods.get("__init__"), methods.get("__call__", methods.get("forward"))
+        body = [one for one in called.body if not isinstance(one, ast.Expr)] if called is not None else []
+        if init is None or len(body) != 1 or not isinstance(body[0], ast.Return) or not isinstance(body[0].value, ast.Call):
+            return None
+        return self.script.attribute_of(init, node, body[0].value.func)
+
+    def _cannot_tell(self, given: ast.expr, node: Either) -> None:
+        cases = [f"{' '.join(ast.unparse(one).split())[:90]} ({said(when)})" for one, when in self.script.each(node.named)]
+        told = f": {'; '.join(cases)}" if len(cases) > 1 else ""
+        self.plan.refuse(given.lineno, f"which transforms apply depends on the run; add the steps of those that do{told}")
+
     def _one(self, node: ast.expr, name: str) -> None:
         ours = self.script.called(node).startswith("torchvision.transforms.")
         if name in _NOTHING and ours:
+            return
+        preset = self._preset(node)
+        if preset is not None:
+            self.translate(preset)
             return
         known = _TRANSFORMS.get(name) if ours else None
         if known is None or not isinstance(node, ast.Call):

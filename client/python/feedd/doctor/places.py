@@ -1,0 +1,80 @@
+"""Where a script makes loaders. A function that is called more than once makes a loader for each call, and so does a
+comprehension for each value; each is a copy in which parameters stand for what they are given."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .scopes import COMPREHENSIONS, FUNCTIONS
+from .script import Script
+
+_MOST = 8  # calls of one function
+
+
+@dataclass
+class Place:
+    call: ast.Call
+    name: str  # what the loader is assigned to
+    seen: str = ""  # in which of several cases
+
+
+def _named(script: Script) -> dict[int, str]:
+    """What values are assigned to, by their ids; also that of what methods are called of."""
+    found: dict[int, str] = {}
+
+    def add(target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)):
+            for one, other in zip(target.elts, value.elts):
+                add(one, other)
+        elif isinstance(target, (ast.Name, ast.Attribute)):
+            while True:
+                found.setdefault(id(value), ast.unparse(target))
+                if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+                    return
+                value = value.func.value
+
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.Assign):
+            add(node.targets[0], node.value)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            add(node.target, node.value)
+    return found
+
+
+def _cases(script: Script, call: ast.Call, named: dict[int, str]) -> Iterator[Place]:
+    """The calls of the function, or the values of the comprehension, that a loader is made in."""
+    scope = script.scopes.of(call)
+    while scope is not None and not isinstance(scope.node, (*FUNCTIONS, *COMPREHENSIONS)):
+        scope = scope.outer
+    node = scope.node if scope is not None else None
+    if isinstance(node, COMPREHENSIONS):
+        values, target = script.values_of(node)[:_MOST], node.generators[0].target
+        for value in values:
+            assert isinstance(target, ast.Name)
+            _, copies = script.instance(node, {target.id: ast.copy_location(ast.Constant(value), call)})
+            copied = copies[id(call)]
+            assert isinstance(copied, ast.Call)
+            yield Place(copied, str(value), f"for {target.id} = {value!r}")
+    elif isinstance(node, FUNCTIONS):
+        for caller in script.callers(node)[:_MOST]:
+            given = script.given(node, caller)
+            if given:
+                _, copies = script.instance(node, given)
+                copied = copies[id(call)]
+                assert isinstance(copied, ast.Call)
+                text = " ".join(ast.unparse(caller).split())
+                yield Place(copied, named.get(id(caller), ""), f"as line {caller.lineno} calls {text}")
+
+
+def places_of(script: Script, loaders: tuple[str, ...]) -> list[list[Place]]:
+    """The loaders in the order of lines; of each, all its cases."""
+    kinds = {name for name, kind in script.classes.items() if any(script.name_of(base) in loaders for base in kind.bases)}
+    named = _named(script)
+    calls = [call for call in script.calls if script.called(call) in loaders or script.called(call) in kinds]
+    found = []
+    for call in sorted(calls, key=lambda one: (one.lineno, one.col_offset)):
+        cases = list(_cases(script, call, named))
+        if len(cases) == 1:
+            cases = [Place(call, named.get(id(call)) or cases[0].name)]
+        found.append(cases or [Place(call, named.get(id(call), ""))])
+    return found

@@ -1,0 +1,80 @@
+"""python -m feedd.doctor: chains of WebDataset's methods. What becomes of each is served, or said."""
+
+import numpy
+import pictures
+import pytest
+import test_tar
+from test_doctor import doctor, part, serve  # noqa: F401  a fixture
+from test_doctor_styles import shapes
+
+
+@pytest.fixture
+def shards(tmp_path):
+    samples = [(f"{n:04}", {"jpg": data, "cls": str(n).encode()}) for n, data in enumerate(pictures.some(8))]
+    test_tar.write(tmp_path / "s-0.tar", samples)
+    return f"{tmp_path}/s-{{000..007}}.tar"
+
+
+def web(shards, steps, loader="wds.WebLoader(dataset, batch_size=4)"):
+    return f"""import webdataset as wds
+from torchvision import transforms
+crop = transforms.CenterCrop(24)
+to = transforms.Compose([crop, transforms.ToTensor()])
+dataset = wds.WebDataset("{shards}"){steps}
+loader = {loader}
+"""
+
+
+@pytest.mark.parametrize(
+    ("steps", "dtype", "shape", "most"),
+    [
+        ('.decode("pil").to_tuple("jpg;png", "cls").map_tuple(to, int)', "float32", (4, 3, 24, 24), 1),
+        ('.shuffle(100).decode("rgb8").to_tuple("jpg", "cls").map_tuple(crop, None)', "uint8", (4, 24, 24, 3), 255),
+        ('.decode("torchrgb").rename(label="cls", image="jpg;png").map_dict(image=crop).to_tuple("image", "label")', "float32",
+         (4, 3, 24, 24), 1),
+        ('.decode("pil").to_tuple("jpg", "cls").map_tuple(to, lambda x: x).with_epoch(500)', "float32", (4, 3, 24, 24), 1),
+    ],
+)  # fmt: skip
+def test_images_of_shards_are_decoded(tmp_path, serve, shards, steps, dtype, shape, most):  # noqa: F811
+    status, output = doctor(tmp_path, web(shards, steps))
+    assert status == 0, output
+    assert "becomes the steps transform.FIELD of images" in part(output, "to know:"), output
+    ((image, label),) = serve(output)
+    assert image.dtype == dtype and image.shape == shape and most / 2 < image.max() <= most
+    assert label.dtype == numpy.int64
+    if "with_epoch" in steps:
+        assert ".with_epoch(500) is left out" in output
+
+
+@pytest.mark.parametrize(
+    ("steps", "loader"),
+    [
+        ('.decode("pil").to_tuple("jpg", "cls").map_tuple(to).batched(4)', "wds.WebLoader(dataset, batch_size=None)"),
+        ('.decode("pil").to_tuple("jpg", "cls").map_tuple(to).batched(2)',
+         "wds.WebLoader(dataset, batch_size=None)\nloader = loader.unbatched().shuffle(100).batched(4)"),
+    ],
+)  # fmt: skip
+def test_batches_of_shards(tmp_path, serve, shards, steps, loader):  # noqa: F811
+    status, output = doctor(tmp_path, web(shards, steps, loader))
+    assert status == 0 and "batch_size=4" in part(output, "in the script:"), output
+    assert ("shuffle=True" in part(output, "in the script:")) == ("shuffle" in loader)
+    assert shapes(serve(output)) == [(4, 3, 24, 24), (4,)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ('.decode("pil").to_tuple("jpg", "cls")', "images of a batch must have one size: begin transform.jpg with a step"),
+        ('.decode(mine).to_tuple("cls")', ".decode(mine) is code: feedd decodes images"),
+        ('.map(change).to_tuple("cls")', ".map(change) is code that runs for each sample"),
+        ('.decode("pil").to_tuple("jpg", "cls").map_tuple(augment)', "augment is code: process the field jpg in the loop"),
+        ('.decode().to_tuple("json", "cls")', "json comes as the bytes of the file"),
+        ('.select(good).to_tuple("cls")', ".select(good) is code that runs for each sample"),
+        ('.to_tuple("__key__", "cls")', "__key__ is not a member of the shards"),
+        ('.to_tuple(*names)', "*names does not show the names of members"),
+        ('.to_tuple("cls").batched(4)', "the dataset makes batches of 4, and the loader batches of these"),
+    ],
+)  # fmt: skip
+def test_steps_that_are_not_carried_over(tmp_path, shards, steps, said):
+    status, output = doctor(tmp_path, web(shards, steps))
+    assert status == 1 and said in part(output, "cannot be carried over:"), output
