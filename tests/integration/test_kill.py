@@ -155,8 +155,9 @@ def test_loaders_are_killed_again_and_again_with_pread():
 def test_loaders_that_keep_dying_are_replaced_less_often():
     with serve(io="mapped", loaders=2) as feedd:
         with consumer.Consumer(feedd, "numbers", 20, quiet=True, **{**SHAPE, "epochs": None}):
-            killed, end = 0, time.monotonic() + 4
-            while time.monotonic() < end:
+            killed, begun = 0, time.monotonic()
+            # On a busy machine they may start so slowly that it takes longer until the first 32 are used up.
+            while (lasted := time.monotonic() - begun) < 4 or (killed <= 32 and lasted < 4 + 4 * harness.SLOWNESS):
                 time.sleep(0.02)  # they have read something by then
                 for pid in loaders(feedd):
                     killed += harness.kill(pid)
@@ -164,7 +165,7 @@ def test_loaders_that_keep_dying_are_replaced_less_often():
             first = counters(feedd)[0]["batches"]
             harness.eventually(lambda: counters(feedd)[0]["batches"] > first, 5, "it continues")
         # 32 at once, two whenever there is a turn, four times a second.
-        assert 30 < killed < 32 + 2 * 4 * 5, killed
+        assert 30 < killed < 32 + 2 * 4 * (lasted + 1), (killed, lasted)
 
 
 @harness.quick_attach

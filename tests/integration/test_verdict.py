@@ -177,8 +177,8 @@ def test_copies_that_are_slow():
                 return any(feed["feed_counters"]["batches"] for feed in feedd.statistics()["feeds"])
 
             harness.eventually(delivers, 20, "the first batch")
-            feed = expect(feedd, "bus")
-            assert feed["interval"]["verdict"]["copying"] > 0.8, feed
+            expect(feedd, "bus")
+            harness.eventually(lambda: look(feedd)["interval"]["verdict"]["copying"] > 0.8, 8, "it copies nearly all the time")
             gpu = devices.gpu(feedd, devices.SIMULATED_UUID)
             assert gpu["latency"]["copy"]["p50_s"] > 0.015 and gpu["latency"]["copy"]["count"] > 10, gpu
             text = feedd.ctl("stats", "--once", "--latency").stdout
