@@ -10,7 +10,7 @@ static uint64_t word_at(const struct path_text *text, uint64_t offset) {
     return word;
 }
 
-// With few enough stems, the last byte of their number is 0, so every string that begins in the text ends there.
+// PATH_STEMS_MOST keeps the last byte of the count 0, so every string that begins in the text ends within it.
 uint64_t path_text_stems(const struct path_text *text) {
     if (text->bytes < sizeof(uint64_t))
         return 0;
@@ -34,7 +34,7 @@ bool path_text_check(const struct path_text *text) {
     return true;
 }
 
-// Returns where the string ends, or 0: it is not in the text, or has no room in the path.
+// Returns the offset after the string, or 0 if the string is not in the text or does not fit in the path.
 static uint64_t append(const struct path_text *text, uint64_t at, char *path, size_t *used) {
     if (at >= text->bytes)
         return 0;

@@ -1,10 +1,10 @@
-// Paths of files in the text of an index. Most are in parts: a stem, which many paths of a directory share, says how
-// they begin and how they end, and a rest of its own is between the two.
+// Paths of files in the text of an index. Most are stored in parts. A stem, which many paths of a directory share, has
+// the beginning and the end of the path; the rest, which belongs to this path alone, goes between them.
 //
-// Where a path is, is one number: its low PATH_REST_BITS say where in the text its rest begins, those above which stem
-// it has, counted from 1; 0: it has none. The text ends with its table of stems: for each, a u64 says where in the text
-// its two parts begin, one after the other; and then a u64 says how many there are. All parts end with a 0, and so does
-// the text.
+// One number locates a path: its low PATH_REST_BITS are the offset of the rest in the text, and the bits above are the
+// number of the stem, counted from 1; 0: no stem. The text ends with a table of stems: a u64 for each, the offset of
+// its two parts, which lie one after the other, and then a u64, the number of stems. Each part ends with a 0, and so
+// does the text.
 #ifndef FEEDD_BASE_PATH_TEXT_H
 #define FEEDD_BASE_PATH_TEXT_H
 
@@ -21,19 +21,19 @@ struct path_text {
     uint64_t bytes;
 };
 
-// Whether the text has a table, and its stems lie in it.
+// Whether the text has a table whose stems lie in the text.
 bool path_text_check(const struct path_text *text);
 
-// Whether that can be where a path is, of a text that path_text_check has accepted.
+// Whether `where` can locate a path in a text that path_text_check has accepted.
 static inline bool path_text_has(const struct path_text *text, uint64_t stems, uint64_t where) {
     return (where & ((UINT64_C(1) << PATH_REST_BITS) - 1)) < text->bytes && where >> PATH_REST_BITS <= stems;
 }
 
-// How many stems there are; 0 also of a text that has no table.
+// The number of stems; 0 also if the text has no table.
 uint64_t path_text_stems(const struct path_text *text);
 
-// Returns the length of the path that is there. 0, and an empty path: there is none, or it is too long. Reads nothing
-// outside the text, whatever is in it.
+// Writes the path and returns its length. If there is none or it is too long, writes an empty path and returns 0. Never
+// reads outside the text, whatever it contains.
 size_t path_text_get(const struct path_text *text, uint64_t where, char path[PATH_MAX]);
 
 #endif

@@ -1,4 +1,4 @@
-// Reads of files that are repeated until all bytes have come.
+// Reads that are repeated until all bytes have arrived.
 #ifndef FEEDD_BASE_READ_AT_H
 #define FEEDD_BASE_READ_AT_H
 
@@ -6,8 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-// How many of `bytes` bytes the file has there, which are then in `memory`: fewer only if it ends before. Or a negative
-// errno.
+// Reads up to `bytes` bytes into `memory`. Returns how many, fewer only if the file ends first, or a negative errno.
 ssize_t read_at(int fd, void *memory, size_t bytes, uint64_t offset);
 
 #endif

@@ -35,7 +35,7 @@ LIMITS = {
     "spdl": "SPDL",
     "dali": "DALI, CPU",
 }
-# Of image.gpu: they only decode, or do all that feedd does.
+# Peers of image.gpu, which only decode or do everything that feedd does.
 ON_GPU = {"nvimagecodec": "nvImageCodec", "torchvision": "torchvision, nvJPEG", "dali": "DALI, mixed", "spdl": "SPDL, nvJPEG"}
 TITLES = {
     "image.cached": "from the cache",

@@ -1,7 +1,7 @@
-"""What other libraries make of the same photographs with the GPU's JPEG engine. image_peers_on_gpu.py WAY FOLDER SECONDS BATCH
-[DEVICE] prints a line of JSON with two measurements of so many seconds, in one process: `decode`, of files in memory to pixels
-on the GPU, and `train`, of files in the page cache to RandomResizedCrop 224, flip, normalise, float16. On the device `cpu`, the
-libraries that can decode there do, to try the program.
+"""Other libraries decode the same photographs with the GPU's JPEG engine. image_peers_on_gpu.py WAY FOLDER SECONDS BATCH
+[DEVICE] prints a line of JSON with two measurements of SECONDS each, in one process: `decode`, from files in memory to pixels
+on the GPU, and `train`, from files in the page cache to RandomResizedCrop 224, flip, normalise, float16. With the device `cpu`,
+libraries that can decode on the CPU do so, to try the program.
 """
 
 import concurrent.futures
@@ -20,7 +20,7 @@ from image_peers import MEAN, SIDE, STD, crop_of, import_torchvision
 
 WARM_UP = 4  # batches
 READERS = 4
-LONGEST = 600  # pixels that DALI makes room for ahead, in either direction
+LONGEST = 600  # pixels per side for which DALI allocates memory in advance
 
 
 # ---- What they share ---------------------------------------------------------------------------------------
@@ -31,14 +31,14 @@ def as_numbers(path):
 
 
 def in_memory(paths, batch):
-    """Lists of files, without end, which are read once."""
+    """Yields lists of files indefinitely; each file is read once."""
     files = itertools.cycle([as_numbers(path) for path in paths])
     while True:
         yield list(itertools.islice(files, batch))
 
 
 def read_ahead(paths, batch):
-    """Lists of files, without end: while one is worked on, threads read the next."""
+    """Yields lists of files indefinitely; while the caller works on one, threads read the next."""
     names = itertools.cycle(paths)
     with concurrent.futures.ThreadPoolExecutor(READERS) as pool:
         ahead = pool.map(as_numbers, list(itertools.islice(names, batch)))
@@ -48,7 +48,7 @@ def read_ahead(paths, batch):
 
 
 class Finish:
-    """RandomResizedCrop, flip, normalise and float16, by torchvision and PyTorch on the device where the images are."""
+    """RandomResizedCrop, flip, normalise and float16, by torchvision and PyTorch on the device that has the images."""
 
     def __init__(self, device):
         self.torch, v2, _ = import_torchvision()
@@ -63,7 +63,7 @@ class Finish:
         return self.resized_crop(image, top, left, height, width, [SIDE, SIDE], antialias=True)
 
     def __call__(self, images):
-        """[C,H,W] of several sizes to [N,C,224,224]."""
+        """Turns [C,H,W] of various sizes into [N,C,224,224]."""
         batch = self.torch.stack([self.crop(image) for image in images])
         flipped = self.torch.rand(len(batch), 1, 1, 1, device=batch.device) < 0.5
         batch = self.torch.where(flipped, batch.flip(3), batch)
@@ -71,8 +71,8 @@ class Finish:
 
 
 def by(decode, as_tensor, paths, batch, device, train):
-    """Batches without end, by a function that turns a list of files into a list of images, and one that makes a tensor of
-    [C,H,W] of such an image."""
+    """Yields batches indefinitely. `decode` turns a list of files into a list of images, and `as_tensor` makes a tensor [C,H,W]
+    of an image."""
     finish = Finish(device) if train else None
     for files in (read_ahead if train else in_memory)(paths, batch):
         images = decode(files)
@@ -89,7 +89,7 @@ def as_it_is(image):
 
 
 def torchvision(paths, batch, device, train):
-    """torchvision.io decodes a list of files, by nvJPEG on the GPU."""
+    """torchvision.io decodes a list of files, with nvJPEG on the GPU."""
     torch, _, _ = import_torchvision()
     from torchvision import io
 
@@ -99,10 +99,10 @@ def torchvision(paths, batch, device, train):
 
 
 def nvimagecodec(paths, batch, device, train):
-    """nvImageCodec with the engine alone. What that cannot decode is None, and left out."""
+    """nvImageCodec with the engine alone. Images that it cannot decode are None, and left out."""
     import torch
     from nvidia import nvimgcodec
-    # A hybrid of both decodes half as many with the GPU's engine, and takes ten times the CPU.
+    # A hybrid of CPU and GPU decodes half as many images with the engine, and takes ten times the CPU.
     kind = nvimgcodec.BackendKind
     backends = [nvimgcodec.Backend(kind.CPU_ONLY if device == "cpu" else kind.HW_GPU_ONLY)]
     place = nvimgcodec.NVIMGCODEC_DEVICE_CPU_ONLY if device == "cpu" else torch.device(device).index
@@ -133,8 +133,8 @@ def spdl(paths, batch, device, train):
 
 
 def dali(paths, batch, device, train):
-    """NVIDIA's pipeline with its own readers. It crops what is decoded, since nvImageCodec 0.9.0, which decodes for it, crashes
-    on some GPUs if it is to decode a part of an image."""
+    """NVIDIA's pipeline with its own readers. It crops after decoding because nvImageCodec 0.9.0, which decodes for it, crashes
+    on some GPUs when it decodes only part of an image."""
     from nvidia.dali import fn, pipeline_def, types
     on_gpu = device != "cpu"
     decoder = {"device": "mixed", "hw_decoder_load": 1.0, "preallocate_width_hint": LONGEST,
@@ -159,7 +159,7 @@ def dali(paths, batch, device, train):
 
 # ---- Measuring ---------------------------------------------------------------------------------------------
 
-# Each way by the modules that it needs.
+# The modules that each way needs.
 WAYS = {
     nvimagecodec: ("torch", "nvidia.nvimgcodec"),
     torchvision: ("torch",),
@@ -169,23 +169,23 @@ WAYS = {
 
 
 def why_not(way, device):
-    """A sentence, if the way cannot be taken here."""
+    """Why the way cannot be used here; None if it can."""
     try:
         for module in WAYS[way]:
             importlib.import_module(module)
         if "torch" in WAYS[way]:
             import_torchvision()
         if way is spdl and not importlib.import_module("spdl.io.utils").built_with_nvjpeg():
-            return "this build of SPDL has no nvJPEG, or does not find the libraries that it needs"
+            return "this build of SPDL has no nvJPEG, or cannot find the libraries that it needs"
         if way is spdl and device == "cpu":
-            return "SPDL has no such decoder for the CPU"
+            return "SPDL's nvJPEG decoder does not run on the CPU"
     except (ImportError, RuntimeError, AttributeError) as error:
         return str(error).splitlines()[0][:200]
     return None
 
 
 def waiter(device):
-    """A function that waits until the GPU has done everything."""
+    """Returns a function that waits until the GPU has finished all work."""
     if device == "cpu":
         return lambda: None
     import torch
@@ -219,7 +219,7 @@ def main():
         result[part] = measured(batches, float(sys.argv[3]), waiter(device))
         batches.close()
     print(json.dumps(result), flush=True)
-    os._exit(0)  # without the libraries' destructors, whose order nobody knows
+    os._exit(0)  # without the libraries' destructors, whose order is undefined
 
 
 if __name__ == "__main__":

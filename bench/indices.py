@@ -164,7 +164,7 @@ def folder_of_files(bench):
 
 
 def write_named(folder, classes, files):
-    """Empty files with names as in ImageNet's training set: some numbers of each class are missing."""
+    """Creates empty files named as in ImageNet's training set, where each class lacks some numbers."""
     dice = random.Random(1)
     for number in range(classes):
         name = f"n{1440764 + 97 * number:08d}"
@@ -172,11 +172,11 @@ def write_named(folder, classes, files):
         for image in sorted(dice.sample(range(1, 12 * files // classes), files // classes)):
             with open(os.path.join(folder, name, f"{name}_{image}.JPEG"), "wb"):
                 pass
-    time.sleep(0.1)  # feedd keeps no index of a folder that has only just been changed
+    time.sleep(0.1)  # feedd keeps no index of a folder that has just changed
 
 
 def folder_size(bench):
-    """What the index of a folder takes per sample, paths included."""
+    """The size of a folder's index per sample, including paths."""
     classes, files = 100, 100000
     with tempfile.TemporaryDirectory(dir=bench.folder) as folder, tempfile.TemporaryDirectory(dir=bench.folder) as kept:
         write_named(folder, classes, files)

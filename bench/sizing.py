@@ -123,7 +123,7 @@ def settle(bench, instance, feed):
     looks = [(line["uptime_s"], rows[0]["loaders"], rows[0]["feed_counters"]["batches"])
              for line in lines if (rows := line["feeds"]) and rows[0]["consumers"] == feed.consumers]  # fmt: skip
     if not looks or looks[-1][0] - looks[0][0] < SETTLE_S - 1:
-        raise BenchError(f"feedctl stats showed {len(looks)} looks at the feed, of some {SETTLE_S / LOOK_S:.0f}")
+        raise BenchError(f"feedctl stats showed the feed {len(looks)} times instead of about {SETTLE_S / LOOK_S:.0f}")
     return settled(looks)
 
 

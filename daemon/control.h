@@ -13,13 +13,13 @@
 
 enum transfer_request_kind {
     // descriptors: the feed's ring (read-only), the pool's ring, the feed's eventfd, and the pool's memory
-    // if it exists already. Answered by POOL_OPEN or POOL_REFUSED, once the GIVE_MEMORYs that belong to it have come
+    // if it exists already. Answered by POOL_OPEN or POOL_REFUSED, once its GIVE_MEMORYs have arrived
     TRANSFER_OPEN_POOL = 1,
     TRANSFER_CLOSE_POOL,      // answered by POOL_CLOSED
     TRANSFER_ADD_CONSUMER,    // descriptor: its release words. CONSUMER_REFUSED if they cannot be used
     TRANSFER_REMOVE_CONSUMER, // answered by CONSUMER_REMOVED
     TRANSFER_GIVE_MEMORY,     // after OPEN_POOL; descriptor: memory that a slot has of its own
-    // A slot that is free is to have so much memory of its own. Answered by SLOT_GROWN or GROWTH_REFUSED
+    // Gives a free slot that much memory of its own. Answered by SLOT_GROWN or GROWTH_REFUSED
     TRANSFER_GROW_SLOT,
 };
 
@@ -45,8 +45,8 @@ enum transfer_report_kind {
     TRANSFER_CONSUMER_REFUSED, // its release words cannot be read
     TRANSFER_LAGGING,          // copies have been waiting for this consumer's stream
     TRANSFER_IMAGES,           // who has decoded images since the last such report
-    TRANSFER_SLOT_GROWN,       // descriptor: the memory that a slot has from here on
-    TRANSFER_GROWTH_REFUSED,   // it has what it had
+    TRANSFER_SLOT_GROWN,       // descriptor: the slot's new memory
+    TRANSFER_GROWTH_REFUSED,   // the slot keeps what it had
     TRANSFER_LOST,             // the GPU can no longer be used; the process ends
 };
 

@@ -158,7 +158,7 @@ int gpu_resolve(const char *name, char uuid[GPU_UUID_BYTES], struct error *error
     }
     return error_set(error, -EINVAL,
                      "\"%s\" is not a GPU: expected \"cuda\", \"cuda:1\", the UUID of a GPU (\"GPU-...\") or "
-                     "\"host:0\" for a simulated one; host memory is \"cpu\"",
+                     "\"host:0\" for a simulated one; for host memory, use \"cpu\"",
                      name);
 }
 

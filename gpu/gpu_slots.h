@@ -1,5 +1,5 @@
-// The slots of a device pool as a process maps them: all in one piece of memory, but for those that have grown. These
-// have memory of their own, which a batch that needed more was given, and leave their part of the first memory unused.
+// The slots of a device pool as a process maps them. They share one piece of memory, except for those that have grown:
+// these have memory of their own, and their part of the first memory stays unused.
 #ifndef FEEDD_GPU_GPU_SLOTS_H
 #define FEEDD_GPU_GPU_SLOTS_H
 
@@ -33,7 +33,7 @@ static inline uint64_t gpu_slots_bytes(const struct gpu_slots *slots) {
     return bytes;
 }
 
-// The slot has `memory` from here on. Unmaps its earlier own memory, which nothing that is queued may use.
+// Gives the slot `memory`. Unmaps memory that it had of its own before, which no queued work may use.
 static inline void gpu_slot_set_memory(struct gpu *gpu, struct gpu_slots *slots, uint32_t slot,
                                        const struct gpu_memory *memory) {
     if (gpu_slot_has_grown(slots, slot))

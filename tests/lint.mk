@@ -73,11 +73,11 @@ lint-scripts: $(BUILD)/completion/feedctl.bash
 	$(call say,SHELL,$(LINT_SCRIPTS))
 	$(Q)shellcheck $(LINT_SCRIPTS)
 	$(Q)shellcheck --shell=bash $(BUILD)/completion/*.bash
-# What is imported and not used, or used and not defined.
+# Unused imports and undefined names.
 lint-python:
 	$(call say,PYTHON,$(words $(LINT_PYTHON)) files)
 	$(Q)pyflakes3 $(LINT_PYTHON)
-# Machines without GenMC notice that what it is to search no longer compiles.
+# So that machines without GenMC notice when its harnesses no longer compile.
 lint-models: $(BUILD)/gen/feed.pb-c.c
 	$(call say,MODELS,tests/model/genmc.py)
 	$(Q)tests/model/genmc.py --compiler '$(CC)' --build '$(BUILD)' --jobs $(JOBS)

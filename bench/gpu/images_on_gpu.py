@@ -1,4 +1,4 @@
-"""image.gpu: photographs in a folder, decoded by the GPU's engine and finished by the kernel, against the engine by itself, and
+"""image.gpu: photographs in a folder, decoded by the GPU's engine and finished by the kernel, against the engine by itself and
 other libraries."""
 
 import statistics
@@ -17,7 +17,7 @@ LINGER = 300 # seconds: the feed outlives a round of the peers
 
 
 def batch_of(bench):
-    """A simulated GPU decodes and finishes on the CPU, one image after another."""
+    """A simulated GPU decodes and finishes images on the CPU, one at a time."""
     return 16 if bench.simulated else BATCH
 
 

@@ -1,4 +1,4 @@
-"""Peers of image.gpu, each in a process of its own, between feedd's rounds; one that fails is named and left out."""
+"""Peers of image.gpu, each in its own process, between feedd's rounds. A peer that fails is reported and left out."""
 
 import os
 import re
@@ -9,15 +9,15 @@ from measure import median, run_json
 from setting import BenchError
 
 PEERS = ("nvimagecodec", "torchvision", "dali", "spdl") # of ../image_peers_on_gpu.py
-# The part that a goal is relative to: what feedd finishes, against what the peer only decodes.
+# The part that a goal refers to: images that feedd finishes, against images that the peer only decodes.
 GOALS = {("nvimagecodec", "decode"): 0.9}
 PARTS = {"decode": "", "train": "_train"} # only decoded; RandomResizedCrop 224, flip, normalise, float16
-BATCH = 512 # at which the rate was measured that the goal comes from
+BATCH = 512 # as when the rate that the goal comes from was measured
 RUN_SECONDS = 100
 
 
 def reason_of(error):
-    """The last line of what the program said, without its command line."""
+    """The last line of the program's message, without its command line."""
     text = re.sub(r"^.* ended with status -?\d+: ", "", str(error).strip(), count=1)
     return (text.splitlines() or [f"no reason given: {str(error)[-100:]}"])[-1][:300]
 
@@ -32,7 +32,7 @@ class Peers:
         self.command = lambda peer: [the_python(bench), script, peer, folder, str(bench.seconds), str(self.batch), device]
 
     def measure(self):
-        """A round of each."""
+        """Runs one round of each peer."""
         for peer in list(self.rounds):
             try:
                 self.rounds[peer].append(run_json(self.command(peer), timeout=RUN_SECONDS, last_line=True))
@@ -41,7 +41,7 @@ class Peers:
                 del self.rounds[peer]
 
     def record(self, value, params):
-        """What feedd made, relative to each of them."""
+        """Records feedd's rate relative to each peer."""
         for peer, rounds in self.rounds.items():
             for part, suffix in PARTS.items():
                 results = [result[part] for result in rounds]
@@ -50,4 +50,4 @@ class Peers:
                     "image.gpu", value, "images/s", {**params, "limit": peer + suffix}, limit, wanted and f"{wanted} of {peer}",
                     wanted and value / limit >= wanted, limit_batch=self.batch, limit_cores=round(median(results, "cores"), 3),
                     limit_rounds=results)
-                print(f"{'':18} {peer} took {median(results, 'cores'):.2f} cores", flush=True)
+                print(f"{'':18} {peer} used {median(results, 'cores'):.2f} cores", flush=True)

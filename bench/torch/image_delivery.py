@@ -17,7 +17,7 @@ QUESTION = ("photographs of ImageNet's sizes, RandomResizedCrop 224, flip, norma
 SIDE, AREA = 224, 0.08
 WANTED, TIMES = 18000, 3
 BY_ENGINE = "feedd, decoded by the GPU's engine"
-ON_GPU = {"nvimagecodec": "nvImageCodec, torchvision on the GPU", "torchvision": "torchvision decodes and works on the GPU",
+ON_GPU = {"nvimagecodec": "nvImageCodec, torchvision on the GPU", "torchvision": "torchvision, all on the GPU",
           "dali": "DALI, mixed", "spdl": "SPDL's nvJPEG, torchvision on the GPU"}
 
 
@@ -35,7 +35,7 @@ def sides_of(setting, folder, batch):
 
 
 def sides_on_gpu(setting, folder, batch, report, speed):
-    """{name: make()} of libraries that decode and finish images on the GPU, in the training process; says which do not."""
+    """{name: make()} of libraries that decode and finish images on the GPU, in the training process; reports which cannot."""
     sides, paths = {}, sorted(pathlib.Path(folder).iterdir())
     for way in WAYS if setting.gpu else ():
         name = ON_GPU[way.__name__]

@@ -231,8 +231,8 @@ static int print_summary(const struct packing *packing, double seconds, struct e
 // Nothing else shows that every epoch then has the same crops.
 static void warn_of_random_steps(const char *dataset) {
     fprintf(stderr,
-            "feedctl: warning: the transform of %s is random, and the shards will keep what it makes in one"
-            " epoch; to augment anew in each epoch, pack the dataset without transform.NAME, and set that in"
+            "feedctl: warning: the transform of %s is random, and the shards will store its results for one"
+            " epoch; to augment anew in every epoch, pack the dataset without transform.NAME and set it in"
             " the section of the shards\n",
             dataset);
 }

@@ -56,7 +56,7 @@ struct files_extent files_index_extent(const struct files_index *index, const st
 int files_index_within(const struct files_index *index, const struct files_column *column, uint64_t sample,
                        void *bytes, size_t count, uint64_t *offset, struct error *error);
 
-// ... of kind NAMES: the path of a sample's file. NULL: the index has none there.
+// ... of kind NAMES: writes the path of a sample's file, and returns it. NULL: the index has none there.
 const char *files_index_path(const struct files_index *index, const struct files_column *column,
                              uint64_t sample, char path[PATH_MAX]);
 

@@ -142,7 +142,7 @@ static int await_reason(struct attachment *fresh, int code, uint64_t deadline, s
     while ((got = connection_receive(&fresh->connection, &message, deadline, &lost)) > 0) {
         if (message->body_case == FEEDD__SERVER_MESSAGE__BODY_ERROR)
             return connection_refusal(message->error, error);
-        // After any other message, what waits there belongs to one that follows.
+        // A descriptor that waits after any other message belongs to a later one.
         if (message->body_case == FEEDD__SERVER_MESSAGE__BODY_SLOT_MEMORY)
             close_fd(&(int){frame_take_fd(&fresh->connection.reader)});
     }

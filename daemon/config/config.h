@@ -59,7 +59,7 @@ struct dataset_config {
     size_t pad_count;
     bool view;              // of the members below, others have `part` alone: the whole
     char *of;               // the name of its dataset
-    size_t of_place;        // ... which is there in config->datasets
+    size_t of_place;        // ... and its index in config->datasets
     char *part_text;        // NULL: absent
     char *indices;          // the path of a file; NULL: absent
     char *weights;          // the same

@@ -47,7 +47,7 @@ static const char *advice_on(const struct config_option *option, const char *for
     return "; write the documents to flat files of tokens, with offsets";
 }
 
-// How the format's fields are declared: OPTION_FIELDS has the forms of all formats.
+// How fields of this format are declared; the description of OPTION_FIELDS covers all formats.
 static const char *describe_fields(const char *format) {
     static const struct {
         const char *format, *wanted;

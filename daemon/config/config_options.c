@@ -171,7 +171,7 @@ int option_store_defaults(enum config_section section, void *base) {
     return err;
 }
 
-#define CHOICES 16 // at most, of any option
+#define CHOICES 16 // the most that any option has
 
 const char *option_nearest_choice(const struct config_option *option, const char *value,
                                   char choice[NAME_LENGTH_MAX + 1]) {

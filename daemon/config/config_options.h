@@ -62,8 +62,8 @@ const struct config_option *option_find(enum config_section section, const char 
 // The option of `section` whose key is most similar to `key`, or NULL if none is similar.
 const struct config_option *option_nearest(enum config_section section, const char *key);
 
-// Of an option with choices, the one that is most similar to `value`; of formats, also what others call them. NULL if
-// none is similar.
+// The choice of the option that is most similar to `value`; it also knows what other software calls the formats. NULL
+// if none is similar.
 const char *option_nearest_choice(const struct config_option *option, const char *value,
                                   char choice[NAME_LENGTH_MAX + 1]);
 

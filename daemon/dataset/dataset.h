@@ -228,18 +228,18 @@ static inline const struct dataset_layout *dataset_part_layout(const struct data
     return (const struct dataset_layout *)(const void *)((const uint8_t *)parts + parts->part[i].layout);
 }
 
-// What a format has made of the files, before any transform: views of the dataset begin with it.
+// Fields and columns as the format makes them, before any transform. Views of the dataset start from these.
 struct dataset_stored {
     struct ring_field fields[RING_MAX_FIELDS];
     struct dataset_column columns[RING_MAX_FIELDS];
     uint32_t padded; // bits: fields that have a pad, and would be ragged without it
-    // Where they begin (builder_groups.h), of the first WINDOW_MAX_GROUPS; none: where files or blocks do.
+    // Where the first WINDOW_MAX_GROUPS groups begin (builder_groups.h); none: where files or blocks do.
     uint64_t group_count;
     uint64_t groups[];
 };
 
-// The supervisor's handle. Reference-counted: feeds in use keep theirs across a reload. Nothing else changes once it is
-// open, so other threads may read it and count references, too.
+// The supervisor's handle. Reference-counted: feeds in use keep theirs across a reload. Only the count
+// changes once it is open, so other threads may also read it, and take and drop references.
 struct dataset {
     _Atomic uint32_t references;
     char *name;
@@ -264,10 +264,10 @@ struct dataset {
     struct incomplete_list *incomplete; // samples of the index; NULL: none
     // Tar archives without the mark of their end, and the number of the first one.
     uint32_t unended, first_unended;
-    // Of a view: a reference to the dataset that it borrows paths, fds, index_fd and more from. What is the same as in
-    // there belongs to it. NULL: all is its own.
+    // Of a view: a reference to the dataset from which it borrows paths, fds, index_fd and more. What is the same in
+    // both belongs to that dataset. NULL: everything is its own.
     struct dataset *base;
-    bool brought;                  // it is a view that a client has brought
+    bool brought;                  // a view that a client has brought
     struct dataset_stored *stored; // of a dataset, for views of feedd.conf; else NULL
     // Of a mix.
     struct dataset **sources; // layout->part_count references
@@ -299,7 +299,7 @@ static inline bool dataset_is_drawn(const struct dataset *dataset) {
     return dataset->layout->selection.kind == SELECTION_WEIGHTED_1;
 }
 
-// Whether steps on its images, or on those of a mix's sources, draw at random.
+// Whether its images, or those of a mix's sources, go through random steps.
 bool dataset_is_augmented(const struct dataset *dataset);
 // Whether its order, or what random steps make of images, depends on a seed.
 bool dataset_needs_seed(const struct dataset *dataset, bool shuffle);

@@ -99,7 +99,7 @@ const char *folder_file_reason(int code) {
     case ENOTDIR:
         return "the file is gone";
     case EACCES:
-        return "the daemon's user may not read it, or it is a folder now";
+        return "the daemon's user cannot read it, or it is a folder now";
     case EISDIR:
         return "it is a folder now";
     case ENXIO:

@@ -64,8 +64,7 @@ struct folder_file {
     uint64_t bytes; // that it should have
 };
 
-// Of the file with that number, whose path is written to `path`; `first_fd` is the descriptor of the layout's first
-// file.
+// The file with that number; its path is written to `path`. `first_fd` is the descriptor of the layout's first file.
 static inline struct folder_file folder_files_get(const struct folder_files *files, int first_fd,
                                                   uint32_t number, char path[PATH_MAX]) {
     const struct index_extent *extent = folder_files_extent(files, number);
@@ -92,7 +91,7 @@ int folder_files_open(const struct folder_files *files, int first_fd, uint32_t n
 // The sentence for what the functions above and a read return.
 const char *folder_file_reason(int code);
 
-// For the daemon, which does not map the index: the extent and path of a sample that there is. The path may be empty.
+// For the daemon, which does not map the index: the extent and path of an existing sample. The path may be empty.
 // -ENODATA: no field reads files.
 int folder_file_find(const struct dataset *dataset, uint64_t number, struct index_extent *extent,
                      char path[PATH_MAX]);

@@ -29,7 +29,7 @@ int source_open_dataset(const struct dataset_config *config, struct dataset **da
 struct source_index {
     bool known_only;                 // an index that would have to be built is refused with -EINPROGRESS
     struct index_progress *progress; // NULL: nobody looks
-    // Of a view: its dataset, which is open. The view shares its files and index. NULL: it opens files of its own.
+    // Of a view: its dataset, which is open and whose files and index the view shares. NULL: it opens its own files.
     struct dataset *base;
 };
 int source_open_indexed(const struct dataset_config *config, const struct source_index *index,

@@ -24,9 +24,9 @@ static int check_options(struct builder *builder) {
                               "found together with csv, wanted one of them: the CSV file lists the files");
     if (list && (!*list || strpbrk(list, " \t/,") || *list == '.' || strstr(list, "|.") ||
                  strstr(list, "||") || *list == '|' || list[strlen(list) - 1] == '|'))
-        return builder_refuse(
-            builder, -EINVAL, NULL,
-            "found \"%s\", wanted extensions of files without a dot, separated by |: jpg|jpeg", list);
+        return builder_refuse(builder, -EINVAL, NULL,
+                              "found \"%s\", wanted file extensions without dots, separated by |: jpg|jpeg",
+                              list);
     builder->key = "csv_file";
     if (config->csv_file && !config->csv)
         return builder_refuse(builder, -EINVAL, NULL,
@@ -125,8 +125,8 @@ static int scan_tree(struct opening *opening) {
     return builder_refuse(
         builder, -ENODATA, opening->roots.roots[0].path, "found no files%s%s%s",
         tree->extensions ? " with extension " : "", tree->extensions ? tree->extensions : "",
-        tree->needs_class ? " in a sub-directory, wanted one for each class, with files; without "
-                            "classes, set the fields: field.image = bytes @ file"
+        tree->needs_class ? " in sub-directories, wanted a sub-directory with files for each class; without "
+                            "classes, declare the fields: field.image = bytes @ file"
                           : ", wanted some");
 }
 

@@ -60,7 +60,7 @@ bool datasets_has_sources(const struct config *config, struct dataset *const *da
     return all;
 }
 
-// Views need their dataset, and mixes need both.
+// Views need their dataset to be open, and mixes need both.
 static uint32_t round_of(const struct dataset_config *config) {
     return config->mix ? 2 : config->view ? 1 : 0;
 }
@@ -72,7 +72,7 @@ static int open_one(const struct config *config, size_t i, struct source_index *
         return datasets_has_sources(config, opened, i) ? mixture_open(of, opened, &opened[i], error) : 0;
     index->base = of->view ? opened[of->of_place] : NULL;
     if (of->view && !index->base)
-        return 0; // as its dataset
+        return 0; // its dataset is not open either
     int err = source_open_indexed(of, index, &opened[i], error);
     return index->known_only && err == -EINPROGRESS ? 0 : err;
 }

@@ -6,7 +6,7 @@
 #include "base/time.h"
 #include "daemon/dataset/dataset.h"
 
-#define SILENT_NS (10 * NS_PER_S) // storage that answers is not silent for so long
+#define SILENT_NS (10 * NS_PER_S) // storage that answers is not silent for that long
 
 const char *index_figures_describe(const struct index_figures *figures, char text[INDEXING_TEXT]) {
     double seconds = (double)figures->elapsed_ns / NS_PER_S, done = (double)figures->bytes_done;

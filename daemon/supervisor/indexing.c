@@ -25,7 +25,7 @@ struct work {
     struct index_progress progress;
     // The thread's, and the loop's once it is done.
     struct config *config;
-    struct dataset *base; // of a view that is not there yet: a reference to its dataset; or NULL
+    struct dataset *base; // a reference to the dataset of a view that is not open yet; else NULL
     struct dataset *dataset;
     struct error error;
 };
@@ -75,7 +75,7 @@ static int begin(struct supervisor *supervisor, size_t place) {
     const struct task_work task = {.run = build, .ended = on_built, .discard = discard, .context = work};
     work->place = place;
     work->config = config_ref(supervisor->config);
-    // The files of a view that is there are checked, so they are opened again.
+    // For a view that is open, the files are opened again, to check them.
     if (work->config->datasets[place].view && !supervisor->datasets[place])
         work->base = dataset_ref(supervisor->datasets[work->config->datasets[place].of_place]);
     work->seen_ns = monotonic_ns();
@@ -135,7 +135,7 @@ static void say_served(const struct supervisor *supervisor) {
     notify_ready(supervisor->dataset_count, supervisor->socket_path);
 }
 
-// A mix has no index, and is there as soon as its sources are. Returns 0 if that has ended the round.
+// A mix has no index, and can be opened as soon as its sources are open. Returns 0 if that has ended the round.
 static int open_mix(struct supervisor *supervisor, size_t place, struct error *error) {
     int err = made_of_open_mix(supervisor, place, error);
     if (err)
@@ -289,7 +289,7 @@ void indexing_close(struct supervisor *supervisor) {
 
 // ---- Questions ---------------------------------------------------------------------------------------------
 
-// What a view or mix lacks is to be built first.
+// Queues what a view or mix lacks, which has to be built first.
 static void queue_what_lacks(struct supervisor *supervisor, size_t place) {
     for (size_t i = 0; i < made_of_count(supervisor, place); i++) {
         const size_t of = made_of_place(supervisor, place, i);

@@ -30,12 +30,12 @@ void indexing_leave(struct supervisor *supervisor);
 void indexing_close(struct supervisor *supervisor);
 
 // Has the index of the dataset checked, and built if it does not fit; again if that has failed before. Returns the
-// number of the round that is to be waited for, or 0: there is no memory for that. What a view or mix is made of is
-// built before it, if that has failed.
+// number of the round that is to be waited for, or 0: there is no memory for that. If what a view or mix is made of has
+// failed, that is built first.
 uint64_t indexing_want(struct supervisor *supervisor, size_t place);
 
 // A client wants to use the dataset. If its index could not be built for a cause that may have passed by now, it is
-// built again; so are those of what a view or mix is made of.
+// built again; so are the indices of what a view or mix is made of.
 void indexing_use(struct supervisor *supervisor, size_t place);
 
 // Whether that round has ended. Then *code is 0 or a negative errno, and *text says what was found, until the next

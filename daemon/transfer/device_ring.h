@@ -19,7 +19,7 @@ struct device_ring {
     int event_fd;     // wakes the supervisor
     struct registration registration;
     struct gpu_slots slots;
-    uint32_t memory_due; // GIVE_MEMORYs that have not come yet: until then nothing is prepared
+    uint32_t memory_due; // GIVE_MEMORYs still to come; nothing is prepared before they have
     int memory_fd;       // of memory created here, until it has been sent; else -1
     struct copies copies;
     uint64_t registering_ns;

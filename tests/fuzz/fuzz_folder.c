@@ -1,8 +1,8 @@
 // Files in a folder, by names of all kinds, or listed by a CSV file that lies, opened as a dataset.
 //
 // Input: a byte of flags, five lines (three fields, a pad, and the column of files), and the CSV file; without
-// WITH_CSV, names of files, a line each, which are put into the folder. With KEPT, an index instead that was kept, and
-// is not what feedd wrote: a number of samples, their extents, and the text.
+// WITH_CSV, names of files, a line each, which are put into the folder. With KEPT, a kept
+// index instead, not as feedd wrote it: the number of samples, their extents, and the text.
 #include <dirent.h>
 #include <ftw.h>
 #include <sys/stat.h>
@@ -158,7 +158,7 @@ static void open_it(const struct dataset_config *config) {
 
 // ---- A kept index ----------------------------------------------------------------------------------------------
 
-// What loaders and clients make of it. The text has memory of its own, so that a sanitizer sees what lies beyond.
+// Reads it as loaders and clients do. The text has memory of its own, so that a sanitizer sees reads beyond its end.
 static void check_paths(const struct dataset *dataset, const struct path_text *text,
                         const struct index_extent *extents, uint64_t samples) {
     const bool fits = folder_index_fits(dataset, samples, 1);

@@ -35,9 +35,9 @@ def transfers(instance):
 class Kills:
     """Kills transfer processes, and counts them.
 
-    Five in a row that have died before they had opened a pool would mean that there is something wrong with the GPU. A busy
-    machine takes long to start one: after three, the next is left alone until it has a pool. A real GPU takes a second to
-    open, so there all of them are."""
+    If five in a row died before they opened a pool, feedd would give up on the GPU. A busy machine takes long to start one, so
+    after three, the next is left alone until it has a pool. A real GPU takes a second to open, so there every process is left
+    alone until then."""
 
     def __init__(self, instance):
         self.instance = instance
@@ -45,7 +45,7 @@ class Kills:
         self.early = {}  # how many in a row, by GPU
 
     def kill(self, choose=lambda pids: pids):
-        """Those of the processes that may be killed that `choose` returns."""
+        """Kills the processes that `choose` selects from those that may be killed."""
         by_pid = {gpu["pid"]: gpu for gpu in self.instance.statistics()["gpus"]}
         most = 0 if harness.on_real_gpu() else 3
         may = [

@@ -72,7 +72,7 @@ def on_real_gpu():
 
 
 def eventually(condition, seconds=10.0, what="condition"):
-    """Waits until condition() is true and returns what it returned. `what` may be a function, to say what is there instead."""
+    """Waits until condition() is true and returns its result. `what` may be a function that says what is there instead."""
     deadline = time.monotonic() + seconds * SLOWNESS
     while True:
         if result := condition():
@@ -82,13 +82,12 @@ def eventually(condition, seconds=10.0, what="condition"):
 
 
 def slowly(us):
-    """How long a consumer is to work on each batch, for a test that does something to it meanwhile: longer where that may take
-    longer."""
+    """How long a consumer should work on each batch while a test does something to it; scales with SLOWNESS."""
     return int(us * SLOWNESS)
 
 
 def kill(pid, number=signal.SIGKILL):
-    """Sends a signal to a process that may have ended meanwhile; returns whether it was still there."""
+    """Sends a signal to a process that may already have ended; returns whether it was still there."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -115,7 +114,7 @@ def session_processes(leader):
 
 
 def open_files(pid):
-    """[(path below /proc, what it is as the kernel calls it, its os.stat_result)] of a process's descriptors."""
+    """[(path below /proc, the kernel's name for its target, os.stat_result)] of a process's descriptors."""
     found = []
     for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # closed in the meantime
@@ -133,7 +132,7 @@ def prlimit(pid, resource, value):
 
 
 def shared_objects():
-    """Files: other programs, like the fuzzer, make folders there."""
+    """Files only: other programs, such as the fuzzer, create folders there."""
     return {entry.name for entry in pathlib.Path("/dev/shm").iterdir() if entry.is_file()}
 
 
@@ -167,7 +166,7 @@ class Instance:
         self.views = {}
         self.mixes = {}
         self.process = None
-        self.leaders = []  # of the sessions of each feedd that was started
+        self.leaders = []  # session leaders: each feedd that was started
         self.objects_before = shared_objects()
 
     def __enter__(self):
@@ -177,7 +176,7 @@ class Instance:
         try:
             if kind is None:
                 self.stop()
-                for leader in self.leaders:  # what a feedd that was killed has started ends by itself
+                for leader in self.leaders:  # children of a feedd that was killed end by themselves
                     eventually(
                         lambda leader=leader: not session_processes(leader), 5,
                         lambda leader=leader: f"no process left of {session_processes(leader)}",
@@ -284,8 +283,8 @@ class Instance:
         self.check_sanitizers()
 
     def check_shared_objects(self, seconds=3.0):
-        """Fails unless nothing new is in /dev/shm. Tests that run at the same time create and unlink their own objects, hence
-        the patience; what they have unlinked since is missing there, which is nothing."""
+        """Fails if anything new stays in /dev/shm. Tests that run at the same time create and unlink their own objects, hence
+        the patience."""
         eventually(
             lambda: not shared_objects() - self.objects_before, seconds,
             lambda: f"nothing new in /dev/shm, but {shared_objects() - self.objects_before}",
@@ -314,8 +313,8 @@ class Instance:
         return [pid for pid, command in self.children().items() if command.startswith(f"feedd-{name}")]
 
     def loaders(self, count):
-        """The pids of all loaders, as soon as there are that many. A batch does not show that: one of them may have filled it
-        before the others were called loaders."""
+        """Waits until there are that many loaders and returns their pids. A batch does not show that: one loader may have
+        filled it before the others were named loaders."""
         return eventually(
             lambda: len(found := self.children_called("loader")) == count and found, 10,
             lambda: f"{count} loaders among {self.children()}",

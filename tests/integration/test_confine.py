@@ -77,7 +77,7 @@ def test_every_reader_works_and_is_confined():
             with consumer.Consumer(feedd, "numbers", 32, epochs=3, shuffle=True, step=True) as reader:
                 reader.attached()
                 batches = reader.take(len(expected.run_batches(1000, 32, epochs=3)))
-                # One that has read nothing may not have got so far yet.
+                # A loader that has read nothing yet may not be confined yet.
                 harness.eventually(lambda feedd=feedd: confinement(feedd, "loader")["processes"] == 2, 10, "both are confined")
                 for pid in feedd.loaders(2):
                     status = process_status(pid)

@@ -114,7 +114,7 @@ def flood(instance, kind, flooding, name=""):
 
 
 def before_other_work():
-    """Gives this process, and all that it starts from now on, more time than what else the machine does, if that is allowed."""
+    """Gives this process, and all that it starts from now on, priority over other work on the machine, if that is allowed."""
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, -10)
 
@@ -141,7 +141,7 @@ def check_share(hostile, *arguments, loaders=1, window_s=WINDOW_S, **options):
                 share = statistics.median(shares)
                 latency = ninety_nine_in_100(sorted(waits))
                 most = LATENCY_MOST_S * harness.SLOWNESS
-                if not ROUNDS:  # a machine that is busier than that lets everybody wait
+                if not ROUNDS:  # on a machine that is busier than that, everybody waits
                     most = max(most, 3 * ninety_nine_in_100(sorted(usual)))
                 figures = (
                     f"share of the rate next to a consumer: median {share:.2f} of {[round(one, 2) for one in shares]}, at least"

@@ -209,7 +209,7 @@ def test_names_of_all_kinds():
 
 
 def test_long_paths():
-    """Of which a loader prepares few at a time, since each has to be put together somewhere."""
+    """A loader prepares few of these at a time, because each has to be assembled somewhere."""
     deep = "/".join(f"{i:x}" * 250 for i in range(15))
     for reader in READERS:
         with harness.Instance(io=reader) as feedd:
@@ -374,13 +374,13 @@ def test_links_that_lead_nowhere():
 
 
 def test_folders_that_are_wrong():
-    refuse(lambda root: (root / "a/1").unlink(), "found no files in a sub-directory, wanted one for each class, with files; "
-           "without classes, set the fields: field.image = bytes @ file")
-    refuse(lambda root: (root / "a/1").rename(root / "1"), "found no files in a sub-directory, wanted one for each class")
+    refuse(lambda root: (root / "a/1").unlink(), "found no files in sub-directories, wanted a sub-directory with files "
+           "for each class; without classes, declare the fields: field.image = bytes @ file")
+    refuse(lambda root: (root / "a/1").rename(root / "1"), "found no files in sub-directories, wanted a sub-directory with")
     refuse(lambda root: (root / "a/1").unlink(), "found no files, wanted some", field_label=None)
-    refuse(lambda _: None, "found no files with extension png in a sub-directory, wanted", extensions="png")
+    refuse(lambda _: None, "found no files with extension png in sub-directories, wanted", extensions="png")
     for extensions in (".png", "jpg|.png", "jpg,png"):
-        refuse(lambda _: None, f'found "{extensions}", wanted extensions of files without a dot', extensions=extensions)
+        refuse(lambda _: None, f'found "{extensions}", wanted file extensions without dots', extensions=extensions)
     refuse(lambda root: os.mkfifo(root / "a/f"), "a/f: found a FIFO, socket or device, wanted regular files")
     refuse(lambda root: os.truncate(root / "a/1", 1 << 32), "a/1: found a file of 4 GiB or more")
     refuse(lambda _: None, "the folder cannot be opened: No such file or directory", path="missing")

@@ -111,7 +111,7 @@ def test_declarations():
     for text in ("i64 @", "i64 x", "i64 x @ class"):
         refuse(nothing, f'field.label: found "{text}", wanted TYPE @ file, class, name', field_label=text)
     refuse(nothing, "pad.label: found no field of that name with samples of different lengths", pad_label="4")
-    refuse(nothing, 'extensions: found "jpg png", wanted extensions of files without a dot', extensions="jpg png")
+    refuse(nothing, 'extensions: found "jpg png", wanted file extensions without dots', extensions="jpg png")
     refuse(nothing, "csv_file: found without csv, wanted both", csv_file="x")
     refuse_csv("file\na/1\n", "extensions: found together with csv", extensions="jpg")
     refuse_csv("file\na/1\n", 'field.c: found source "class" together with csv', field_c="i64 @ class")

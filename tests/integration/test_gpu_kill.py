@@ -76,7 +76,7 @@ def test_transfer_process_is_killed_at_each_step():
                 harness.kill(pid)
                 killed.append(pid)
                 if number % 3 == 2:
-                    # Five in a row that do not come so far would mean that there is something wrong with the GPU.
+                    # If five in a row did not get that far, feedd would give up on the GPU.
                     harness.eventually(lambda: has_pool(feedd, reader.uuid, killed), 10, "one that opens the pool")
                     batches += reader.take(20)
             batches += reader.take(300 - len(batches))

@@ -63,7 +63,7 @@ def test_once_decoded():
             feedd.start()
             read_all(feedd, encoded, epochs=1)
             assert served(feedd) == (0, COUNT), served(feedd)
-            # All are kept by now. In one run, an image may be needed again before it has been kept.
+            # All are kept by now. Within one run, an image may be needed again before it has been kept.
             read_all(feedd, encoded, epochs=2)
             assert served(feedd) == (2 * COUNT, COUNT), served(feedd)
             read_all(feedd, encoded, batch_size=5, epochs=1)  # another feed
@@ -300,7 +300,7 @@ def test_a_users_share():
 
 def test_what_is_shown():
     encoded = pictures.some(COUNT, seed=16)
-    # Of two loaders that keep an image at the same time, the later one has taken room for nothing.
+    # If two loaders keep an image at the same time, the later one has taken room for nothing.
     with harness.Instance(loaders=1) as feedd:
         test_images.add(feedd, encoded, STEPS, **CACHED)
         feedd.start()

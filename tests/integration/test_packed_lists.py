@@ -136,7 +136,7 @@ def test_shuffled_by_blocks():
 
 
 def test_a_view_shuffled_by_blocks():
-    """Its dataset has no window, and then another one."""
+    """Its dataset first has no window, and then a different one."""
     order = {"shuffle": True, "seed": 5, "epochs": 2}
     columns = lists("i32", 1, 2)
     for (form, rows), options in itertools.product((("lz4", 9), ("pages", 30)), ({}, {"shuffle_window": 4})):

@@ -69,7 +69,7 @@ def read_all(feedd, batch=10, **options):
 def test_a_new_feed_gets_it():
     with serve(linger=0) as feedd:
         waits, number = prepared(feedd)
-        # They map it, and populate it afterwards.
+        # They map it first, and populate it afterwards.
         harness.eventually(
             lambda: all(populated(pid, number) == PREPARED for pid in waits), 10,
             lambda: f"{PREPARED} bytes in use, but {[populated(pid, number) for pid in waits]}",

@@ -62,7 +62,7 @@ def test_idle_feeds_make_way():
 @harness.host_memory
 def test_memory_that_comes_back_is_waited_for():
     """The feed that makes way had a consumer that was detached with a batch, so its memory is kept for a while. The next idle
-    one need not go."""
+    feed stays open."""
     feedd, content = serve(samples(300), shm_mib=7)
     shape = {"share": "kept", "wait_for": 2, "max_lag_s": 1, "prefetch": 1, "ring_bytes": 3 * MIB}
     with feedd:

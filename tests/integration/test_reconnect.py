@@ -124,14 +124,14 @@ def run_on(reader, stop, timeout_ms=20000):
 
 
 def clients(instance):
-    """{pid: what feedctl clients says} of the consumers."""
+    """{pid: entry in feedctl clients} of the consumers."""
     listed = json.loads(instance.ctl("clients", "--json").stdout)
     return {client["pid"]: client for client in listed if client["state"] in ("attaching", "attached")}
 
 
 def come_back(instance, reader):
-    """The batches that it has in hand. After that it has found the daemon again, for which it looks only while it waits for a
-    batch, and cannot continue yet."""
+    """Takes the batches that it has in hand. It then finds the daemon again, for which it looks only while it waits for a
+    batch, but cannot continue yet."""
     batches = []
 
     def is_back():

@@ -58,7 +58,7 @@ def test_a_hangup_while_the_daemon_starts():
             harness.eventually(lambda: feedd.process, 10, "its process number is known here")
             os.kill(feedd.process.pid, signal.SIGHUP)
             feedd.config.unlink()
-            os.mkfifo(feedd.config)  # another one, so that the reload does not get the end of the first text
+            os.mkfifo(feedd.config)  # a new one, so that the reload does not get the end of the first text
             with os.fdopen(first, "w") as file:
                 file.write(text)
             feedd.config.write_text(text)  # as soon as the reload reads it

@@ -13,7 +13,7 @@ import harness
 FEEDS = 64  # STATS_MAX_FEEDS
 LOADERS = 512  # STATS_MAX_LOADERS
 MIB = 1 << 20
-STOP_S = int(2 * harness.SLOWNESS)  # long enough to see what waits for a loader that is to end
+STOP_S = int(2 * harness.SLOWNESS)  # long enough to see what waits for a loader to end
 LARGE = {"batch_size": 5000, "ring_bytes": 5 * MIB}
 SMALL = {"batch_size": 1000, "ring_bytes": MIB}
 

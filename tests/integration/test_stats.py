@@ -151,7 +151,7 @@ def test_who_waits_for_whom():
                 one.finish(), two.finish()
         counters = waits(feedd)
         assert counters["fast"]["room_wait_ns"] > 300_000_000, counters["fast"]
-        # For its first batch it may have waited until a loader had started.
+        # It may have waited for a loader to start before its first batch.
         assert counters["fast"]["consumer_wait_ns"] - begun["fast"]["consumer_wait_ns"] < 100_000_000, (begun, counters["fast"])
         assert counters["slow"]["consumer_wait_ns"] > 200_000_000, counters["slow"]
         assert counters["slow"]["io_wait_ns"] > 200_000_000, counters["slow"]

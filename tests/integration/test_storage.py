@@ -240,7 +240,7 @@ def test_many_unreadable_samples_do_not_flood_the_log():
         consumer.read(feedd, "numbers", 10, epochs=20, shuffle=True)
         lasted = time.monotonic() - begun
         lines = [line for line in feedd.read_log().splitlines() if "cannot be read" in line]
-        most = 2 * 5 * (lasted + 2)  # of each loader, five a second
+        most = 2 * 5 * (lasted + 2)  # five per second from each loader
         assert 1 <= len(lines) <= most, f"{len(lines)} lines for 20 thousand samples in {lasted:.1f} s, at most {most:.0f}"
         assert all("file 0" in line and "offset" in line for line in lines)
 

@@ -104,7 +104,7 @@ def test_keys():
 @harness.host_memory
 @harness.limit(90)
 def test_idle_feeds_come_last():
-    """And so do their loaders; their histories do not begin with what they did before."""
+    """So do their loaders, and their histories do not begin with earlier activity."""
     with harness.Instance(ring="64K", loaders=1) as feedd:
         data.add_records(feedd, "numbers", samples=1000, size=64)
         feedd.start()

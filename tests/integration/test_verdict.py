@@ -92,7 +92,7 @@ def test_a_slow_consumer():
             def text():
                 return feedd.ctl("stats", "--once").stdout
 
-            # Since the start, when it had to wait until the loaders had started.
+            # The first look is since the start, when it had to wait for the loaders to start.
             harness.eventually(lambda: "is bound by its consumers: consumers wait " in text(), 10, text)
             assert "BOTTLENECK" in text(), text()
 

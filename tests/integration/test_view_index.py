@@ -1,4 +1,4 @@
-"""Views of feedd.conf share the files and the index of their dataset: each is there once, however many views there are."""
+"""Views of feedd.conf share the files and the index of their dataset, however many views there are."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def check_parts(feedd, shard=SHARD):
 
 
 def descriptors(feedd, of):
-    """The daemon's descriptors of a file or of the memory of that name: inodes and sizes."""
+    """Inodes and sizes of the daemon's descriptors for a file, or for memory, of that name."""
     opened = harness.open_files(feedd.process.pid)
     return [(found.st_ino, found.st_size) for _, target, found in opened if of in target]
 
@@ -45,7 +45,7 @@ def indices(feedd):
 
 
 def mapped_indices(feedd):
-    """Bytes of indices that the daemon has mapped, and that are in its memory."""
+    """Resident bytes of the indices that the daemon has mapped."""
     found, of_index = 0, False
     with open(f"/proc/{feedd.process.pid}/smaps") as lines:
         for line in lines:
@@ -58,7 +58,7 @@ def mapped_indices(feedd):
 
 
 def test_files_are_indexed_once_and_the_index_is_there_once():
-    """Without index_folder, an index that is not shared has to be made again."""
+    """Without index_folder, an index that is not shared would have to be made again."""
     with serve() as feedd:
         feedd.start().indexed()
         check_parts(feedd)
@@ -99,7 +99,7 @@ def test_sources_of_a_mix_share_it():
 
 
 def test_views_wait_for_their_dataset():
-    """And so does a mix of one of them."""
+    """So does a mix of one of them."""
     with test_indexing.slow_instance() as feedd:
         feedd.add_view("late", "wds", samples="..40", pad_jpg=test_tar.ROOM)
         feedd.add_mix("mixed", {"late": 1}, 100)
@@ -144,7 +144,7 @@ def test_feedctl_index_still_looks_at_the_files_of_a_view():
 
 
 def serve_slow_view():
-    """feedd, whose view is being made: its list of indices is on storage that does not answer yet."""
+    """A feedd whose view is being made: the view's list of indices is on storage that does not answer yet."""
     instance = serve()
     listed = instance.directory / "listed.npy"
     data.write_npy(listed, "<i8", (SAMPLES,), struct.pack(f"<{SAMPLES}q", *range(SAMPLES)))
@@ -163,7 +163,7 @@ def test_a_dataset_is_removed_while_its_view_is_made():
         test_indexing.add_numbers(feedd)
         feedd.write_config()
         feedd.ctl("reload")
-        assert len(indices(feedd)) == 1  # of what is being made
+        assert len(indices(feedd)) == 1  # that of the view being made
         feedd.storage.answer_held()
         harness.eventually(lambda: not indices(feedd) and not descriptors(feedd, "s.tar"), 10, "all of it is closed")
         test_indexing.read_numbers(feedd)

@@ -26,7 +26,7 @@ PASSES = (f"internalize,globaldce,function({SIMPLIFY}),cgscc(inline),function({S
 
 
 def sources_of(case, folder):
-    """The harness and what is linked with it; files that lie in `folder` are taken for those of the project."""
+    """The harness and what is linked with it; files in `folder` replace those of the project."""
     harness = HERE / f"genmc/{case.harness}.c"
     linked = " ".join(re.findall(r"^// Linked with: (.*)$", harness.read_text(), re.M)).split()
     return [harness, *(folder / file if (folder / file).exists() else ROOT / file for file in linked)]
@@ -112,7 +112,7 @@ def check_one(arguments, case):
 
 
 def compiles(arguments, case):
-    """Says why if the harness, or what is edited, does not compile. What is linked as it is has been compiled elsewhere."""
+    """Reports if the harness or an edited file does not compile. Files linked unedited have been compiled elsewhere."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         try:
@@ -137,7 +137,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--limit", type=int, default=300, help="seconds of processor time per search")
     parser.add_argument("--only", default="", help="a part of the titles of the searches that are wanted")
-    parser.add_argument("--compiler", help="only see whether all harnesses and edits compile, with this one")
+    parser.add_argument("--compiler", help="only check that all harnesses and edits compile with this compiler")
     parser.add_argument("--verbose", action="store_true", help="print what GenMC prints")
     arguments = parser.parse_args()
     cases = [case for case in CASES if arguments.only in f"{case.harness}: {case.title}"]

@@ -41,8 +41,8 @@ struct claimed {
 // Finds them, with the loader's own code.
 void mapping_find(struct mapping *mapping, struct claimed *claimed);
 
-// With ragged fields: which attempt to replace sample `i` of the claim this is, as the supervisor has written it into
-// the ring. 0: none.
+// With ragged fields: the number of the attempt to replace sample `i` of the claim, as the supervisor has written it
+// into the ring. 0: none.
 uint32_t mapping_attempt(const struct mapping *mapping, const struct ring_claim *claim, uint32_t i);
 
 // Puts the sample in the place of number `i` that the order names for this attempt.

@@ -196,7 +196,7 @@ static bool cannot_be_read(const struct client *client) {
     return says(client, "too many loaders hang") && seen->left > 8;
 }
 
-// Where views draw, as good as all weight may lie on samples that cannot be read.
+// Where views draw, almost all weight may lie on samples that cannot be read.
 static bool attempts_run_out(const struct client *client) {
     const struct reference_run *run = &client->run;
     const enum dataset_kind stored = dataset_plans[client->group->dataset].of;

@@ -26,7 +26,7 @@ void oracle_ended(const struct client *client);
 // feed_next or feed_batch_release returned this error, which ends the handle.
 void oracle_failed(struct client *client, int err);
 
-// With this error: a sample that it is due cannot be read, and no other one can take its place.
+// With this error: a sample that the client is due cannot be read, and no other can replace it.
 bool oracle_cannot_continue(const struct client *client, int err);
 
 #endif

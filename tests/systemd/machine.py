@@ -27,7 +27,7 @@ class Failed(Exception):
     """What a person should read, instead of a trace."""
 
 
-PATIENCE = 3  # how many times as long as on a machine that does nothing else
+PATIENCE = 3  # how many times longer things may take than on an idle machine
 
 
 def eventually(condition, seconds, what):

@@ -72,8 +72,8 @@ class Service:
         self.machine.run("sh", "-c", f"kill -{signal} {pid or self.pid()}")
 
     def loaders(self, count=2):
-        """Their process numbers in the machine, once there are so many: until one has executed feedd anew, or heard of its
-        feed, it is not called a loader."""
+        """Waits until there are that many, and returns their pids in the machine. A process is not called a loader until it has
+        executed feedd anew, or heard of its feed."""
         proc = self.machine.path("/proc")
 
         def called():

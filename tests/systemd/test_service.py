@@ -105,7 +105,7 @@ def huge_pages_of_mount(machine):
 
 
 def huge_bytes(machine, pid):
-    """Of the ring that a loader has mapped. None: it has not done so yet."""
+    """Those of the ring that a loader has mapped; None if it has not mapped one yet."""
     _, *rings = machine.run("cat", f"/proc/{pid}/smaps").stdout.split(" /dev/shm/")
     return int(re.search(r"^ShmemPmdMapped: +(\d+) kB$", rings[0], re.M)[1]) * 1024 if rings else None
 
@@ -123,7 +123,7 @@ def test_rings_have_huge_pages(service):
         service.attached()
         wanted = offered and "[deny]" not in HUGE.read_text(encoding="ascii")
         for loader in service.loaders():
-            # It maps the ring when it has started, and touches it when it reads.
+            # It maps the ring when it starts, and touches it when it reads.
             eventually(
                 lambda loader=loader: (huge_bytes(machine, loader) or 0) > 0 if wanted else huge_bytes(machine, loader) == 0, 5,
                 lambda loader=loader: f"huge pages are {wanted}, but {huge_bytes(machine, loader)} bytes of them",
@@ -175,7 +175,7 @@ def test_the_journal_has_a_line_per_event(service):
         """The lines of an event: their priorities, and what they contain."""
         mark = machine.mark()
         act()
-        if wanted:  # the end of a process, for example, is noticed a little later
+        if wanted:  # the end of a process, for example, is noticed with a delay
             eventually(lambda: len(machine.journal(mark)) >= len(wanted), 5, lambda: machine.journal(mark))
         lines = machine.journal(mark)
         assert len(lines) == len(wanted), lines

@@ -112,7 +112,7 @@ static void columns_of_unknown_kinds_are_refused(void **state) {
     column.field = FIELDS;
     assert_int_equal(files_index_take(&index, FIELDS, &page, &error), -EPROTO);
     column.field = 0;
-    static const int kinds[] = {-1, 5, 9}; // the second one is of earlier versions
+    static const int kinds[] = {-1, 5, 9}; // 5 was used by earlier versions
     for (size_t i = 0; i < COUNT_OF(kinds); i++) {
         column.kind = (Feedd__Column__Kind)kinds[i];
         assert_int_equal(files_index_take(&index, FIELDS, &page, &error), -EPROTO);
@@ -158,7 +158,7 @@ static void bytes_within_the_index_are_found(void **state) {
     files_index_free(&index);
 }
 
-// The text is from word 4 on: a stem, two rests, and the table, which has one stem.
+// The text begins at word 4: a stem, two rests, and the table, which has one stem.
 static void paths_are_found(void **state) {
     (void)state;
     const uint64_t stem = UINT64_C(1) << PATH_REST_BITS;

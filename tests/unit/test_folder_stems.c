@@ -1,4 +1,4 @@
-// Paths in the text of an index: what was put in comes out, whatever the names are, and usual ones take little room.
+// Paths in the text of an index: what was put in comes out, whatever the names, and common ones take little room.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "base/sizes.h"
 #include "daemon/source/folder/folder_stems.h"
 
-#define ENTRIES 2u // that a row has of one path
+#define ENTRIES 2u // per row, all for one path
 
 struct row {
     struct index_extent extents[ENTRIES];
@@ -145,7 +145,7 @@ static void test_names_of_all_kinds(void **state) {
     }
     put(&world, &stems);
     uint32_t dice = 3;
-    for (int round = 0; round < 50; round++) { // of few letters, so that much is shared by chance
+    for (int round = 0; round < 50; round++) { // of few different letters, so that much is shared by chance
         for (uint32_t i = next(&dice) % 300 + 1; i > 0; i--) {
             char path[12] = "";
             for (uint32_t k = next(&dice) % 10 + 1, at = 0; k > 0; k--)
@@ -170,7 +170,7 @@ static void test_no_paths(void **state) {
     folder_text_release(&text);
 }
 
-// What no daemon wrote. The text is exactly as long as its memory, so that a sanitizer sees each byte beyond.
+// Text that no daemon wrote. It is exactly as long as its memory, so that a sanitizer sees any read beyond it.
 static void test_texts_that_lie(void **state) {
     (void)state;
     uint32_t dice = 5;
@@ -193,7 +193,7 @@ static void test_texts_that_lie(void **state) {
     }
 }
 
-// A path that is too long in all is none.
+// A path whose parts are too long together counts as none.
 static void test_too_long_a_path(void **state) {
     (void)state;
     const size_t half = PATH_MAX / 2, bytes = 2 * half + 24;

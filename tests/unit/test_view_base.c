@@ -1,4 +1,4 @@
-// Views that share the files of their dataset: otherwise they do not differ from views that open the files themselves.
+// Views that share the files of their dataset, and otherwise equal views that open the files themselves.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -126,7 +126,7 @@ static void check_shares(const struct dataset *view, const struct dataset *base)
                         view->index == base->index);
 }
 
-// The view stands before its dataset.
+// The view's section precedes its dataset's.
 static void test_views_are_the_same(void **state) {
     (void)state;
     const uint32_t before = count_descriptors();
@@ -142,7 +142,7 @@ static void test_views_are_the_same(void **state) {
         check_shares(opened[0], opened[1]);
         compare(opened[0], own);
         dataset_unref(own);
-        // The view is still used when the configuration has changed, as by a feed.
+        // The view is still in use after the configuration has changed, as by a feed.
         struct dataset *kept = dataset_ref(opened[0]);
         datasets_close(opened, 2, NULL);
         assert_true(fcntl(kept->fds[0], F_GETFD) >= 0);
@@ -180,7 +180,7 @@ static void test_views_that_are_wrong(void **state) {
     }
 }
 
-// Of a dataset without a shuffle_window, which has them all the same: its view is to be told how many there are.
+// The dataset has groups even without a shuffle_window; its view must be told how many there are.
 static void test_more_groups_than_are_kept(void **state) {
     (void)state;
     const uint64_t many = UINT64_C(1) << 40;

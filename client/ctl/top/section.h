@@ -18,7 +18,7 @@ struct top_cell {
 struct top_row {
     uint64_t key;  // the same for as long as it is the same thing
     uint64_t feed; // that it belongs to; 0: none
-    bool idle;     // nobody uses its feed: in the order of the first column, it comes after the others
+    bool idle;     // its feed has no consumers, so it comes last when the first column is the sort key
     struct top_cell cells[SECTION_COLUMNS];
 };
 

@@ -119,7 +119,7 @@ static void put_history(struct filling *filling, double value) {
     draw_history(&kept->history, filling->sections->blocks, cell->text);
 }
 
-// The first look shows the mean since the start, which would be the tallest column of what is idle now.
+// The first look only has the mean since the start, which would be the tallest bar of a row that is idle now.
 static void put_history_between(struct filling *filling, const struct top_look *before, double value) {
     if (before)
         put_history(filling, value);

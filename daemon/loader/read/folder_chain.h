@@ -29,7 +29,7 @@ struct folder_chains {
     uint32_t free_count;
     uint32_t keeping; // chains that keep a file or are under way
     uint32_t first_place;
-    // Paths of entries that have not been submitted, one after another: the kernel copies each when it takes the entry.
+    // Paths of entries not yet submitted, one after another: the kernel copies a path when it takes the entry.
     char *paths; // FOLDER_CHAIN_PATHS bytes
     size_t paths_used;
     uint32_t alone; // so many more files are opened by themselves, since one had to be
@@ -42,8 +42,8 @@ int folder_chains_make(struct folder_chains *chains, const struct uring_queues *
                        char paths[FOLDER_CHAIN_PATHS]);
 void folder_chains_free(struct folder_chains *chains);
 
-// Whether another path has room; otherwise, entries have to be submitted first. And that room, PATH_MAX bytes, which is
-// the next path's until folder_chains_keep_path.
+// Whether another path fits; if not, entries must be submitted first. folder_chains_path is where the next path goes,
+// PATH_MAX bytes; folder_chains_keep_path keeps it.
 static inline bool folder_chains_has_room(const struct folder_chains *chains) {
     return FOLDER_CHAIN_PATHS - chains->paths_used >= PATH_MAX;
 }
@@ -51,7 +51,7 @@ static inline char *folder_chains_path(const struct folder_chains *chains) {
     return chains->paths + chains->paths_used;
 }
 
-// An entry has been filled that opens the file.
+// To be called once an entry that opens the file has been filled.
 static inline void folder_chains_keep_path(struct folder_chains *chains, const struct folder_file *file) {
     chains->paths_used = (size_t)(file->path - chains->paths) + file->path_length + 1;
 }
@@ -69,9 +69,9 @@ static inline bool folder_chain_owns(uint64_t data) {
     return (data & 3) == 1 || (data & 3) == 2;
 }
 
-// After each call that submits entries: forgets their paths, if the kernel has taken all. For lack of memory, it may
-// take the first entry of a chain and not the second, which would then read whatever file its place has when it is
-// submitted: it is made to fail.
+// To be called after entries are submitted: forgets their paths if the kernel has taken all entries. For lack of
+// memory, it may take the first entry of a chain and not the second, which would then read whatever file is in its
+// place when it is submitted: it is made to fail.
 void folder_chains_submitted(struct folder_chains *chains, struct io_uring *uring);
 
 // Closes the files that chains keep which are not under way. Returns whether entries are left to be submitted for that.

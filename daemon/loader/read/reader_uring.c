@@ -51,7 +51,7 @@ static bool has_room(const struct uring_reader *self, uint32_t entries) {
     return io_uring_sq_space_left(&self->queues->uring) >= entries && folder_chains_has_room(&self->chains);
 }
 
-// Makes room for entries that must be submitted together, and the path of one. False when the kernel takes no more now.
+// Makes room for entries that must be submitted together, and for one path. False if the kernel takes no more now.
 static bool have_room(struct uring_reader *self, uint32_t entries) {
     if (!has_room(self, entries))
         submit_all(self);
@@ -394,7 +394,7 @@ int reader_open_uring(const struct reader_options *options, struct reader **read
     if (self->queues->err < 0)
         return fail(self, reason, self->queues->err, error);
     self->reader.kind = uring_queues_kind(self->queues);
-    folder_chains_make(&self->chains, self->queues, self->paths); // no memory: files are opened alone
+    folder_chains_make(&self->chains, self->queues, self->paths); // if it fails, there are no chains
     *reader = &self->reader;
     return 0;
 }

@@ -34,7 +34,7 @@ static inline enum reader_kind uring_queues_kind(const struct uring_queues *queu
     return uring_buffers_are_complete(&queues->buffers) ? READER_URING_FIXED : READER_URING;
 }
 
-// Fills an entry that reads the rest of a request from a descriptor, or, with `fixed_file`, a registered file.
+// Fills an entry that reads the rest of a request from a descriptor or, with `fixed_file`, from a registered file.
 void uring_queues_ask(const struct uring_queues *queues, struct io_uring_sqe *entry, int fd, bool fixed_file,
                       const struct request_rest *rest);
 

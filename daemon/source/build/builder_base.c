@@ -34,7 +34,7 @@ int builder_keep_stored(struct builder *builder) {
 
 // ---- Of the view ---------------------------------------------------------------------------------------------
 
-// That of the dataset, as it was before anything was selected or transformed.
+// Copies the dataset's layout as it was before any selection or transform.
 static bool take_layout(struct dataset *view, const struct dataset *base) {
     const size_t bytes = sizeof *base->layout + base->layout->file_count * sizeof *base->layout->files;
     struct dataset_layout *layout = malloc(bytes);
@@ -54,7 +54,7 @@ static bool take_layout(struct dataset *view, const struct dataset *base) {
     return true;
 }
 
-// Those beyond the limit are only counted.
+// Groups beyond the limit are only counted.
 static bool take_groups(struct builder *builder, const struct dataset_stored *stored) {
     const size_t count = min_u64(stored->group_count, WINDOW_MAX_GROUPS);
     if (!count)
@@ -88,7 +88,7 @@ static struct dataset_column *column_of(struct dataset_layout *layout, uint32_t 
     return NULL;
 }
 
-// Pads that the view does not have are the dataset's, and change nothing.
+// Adding a pad that the view has from its dataset changes nothing.
 static int add_pad(struct builder *builder, struct ring_field *field, struct dataset_column *column) {
     uint64_t length, pad;
     int err = builder_pad(builder, field->name, field->dtype, &length, &pad);

@@ -94,7 +94,7 @@ static void hash_window(XXH3_state_t *state, const struct dataset_layout *layout
         hash_number(state, layout->groups_hash);
 }
 
-// `direct` says how the file of a view is to be read, whose dataset has made it direct already.
+// A view's dataset may already have made the file direct; `direct` says how to read it then.
 static int hash_edge(struct builder *builder, XXH3_state_t *state, const struct source_file *file,
                      const struct dataset_file *direct, uint64_t bytes, uint64_t offset) {
     char edge[FINGERPRINT_EDGE];

@@ -149,8 +149,8 @@ static int write_text(struct index_writer *writer, const struct index_text *text
     return err ? err : index_align(writer);
 }
 
-// What follows the columns: bits of incomplete samples and text, if there are any. The text is last: the table at its
-// end is found there (base/path_text.h).
+// What follows the columns: bits of incomplete samples, and text, if there are any. The text comes last, because its
+// table is found from its end (base/path_text.h).
 struct tail {
     const struct index_text *text, *marks;
 };

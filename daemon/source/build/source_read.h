@@ -1,4 +1,4 @@
-// Reads of a file whose index is being made, for formats that say themselves what they wanted.
+// Reads of a file whose index is being made, for formats that say themselves what they expected.
 #ifndef FEEDD_DAEMON_SOURCE_BUILD_SOURCE_READ_H
 #define FEEDD_DAEMON_SOURCE_BUILD_SOURCE_READ_H
 

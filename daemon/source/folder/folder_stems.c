@@ -7,12 +7,12 @@
 #include "base/sizes.h"
 
 #define NO_STEM UINT32_MAX
-// Of a stem, so that a path that shares little with the others spoils it only for so many.
+// Per stem: a path that has little in common with the others costs at most this many paths their saving.
 #define MEMBERS_MOST 1024u
 #define SETS         16384u
 #define WAYS         4u // of each set
 
-// Paths of one directory and with one extension, as long as a slot remembers them.
+// Paths in one directory and with one extension, for as long as a slot remembers them.
 struct stem {
     uint64_t first; // in `paths`: a member
     uint32_t length, prefix, suffix, shortest;
@@ -20,7 +20,7 @@ struct stem {
     uint32_t number; // in the text; 0: none yet
 };
 
-// A hash that two directories share costs them room in the index, and nothing else.
+// If two directories have the same hash, they only take more room in the index.
 struct slot {
     uint64_t hash;
     uint32_t stem; // plus 1; 0: empty
@@ -38,7 +38,7 @@ struct work {
     uint32_t stem_count, stem_room;
     uint32_t *stem_of; // of each row
     struct folder_text table;
-    uint32_t number; // that was given last
+    uint32_t number; // the last one given
 };
 
 static void release(struct work *work) {
@@ -126,7 +126,7 @@ static int find_stem(struct work *work, uint64_t row) {
 
 // ---- The text ----------------------------------------------------------------------------------------------
 
-// Whether it takes less room than what its members would have instead.
+// Whether the stem takes less room than it saves its members.
 static bool is_worth_it(const struct stem *stem) {
     const uint64_t shared = (uint64_t)stem->prefix + stem->suffix;
     return stem->members * shared > sizeof(uint64_t) + shared + 2;

@@ -27,7 +27,7 @@ struct written {
     struct index_extent path_extent, name_extent;
 };
 
-// With a field of names, most paths have to be there as they are anyway.
+// With a field of names, most paths must be stored whole anyway.
 static int write_path(struct folder_table *table, const struct folder_sample *sample,
                       struct written *written) {
     struct folder_text *text = table->fields->has_names ? &table->text : &table->paths;

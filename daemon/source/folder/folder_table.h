@@ -11,7 +11,7 @@ struct folder_table {
     const struct folder_fields *fields;
     struct index_rows rows;
     struct incomplete_part incomplete;
-    struct folder_text text;  // names and cells, and paths if they are names, too
+    struct folder_text text;  // names and cells; paths too, if has_names
     struct folder_text paths; // until folder_table_finish moves them
     uint64_t file_bytes;      // of all samples
     uint64_t written;         // a hash of when all files were written to

@@ -267,7 +267,7 @@ static int pass(struct tar *tar, uint64_t bytes, struct error *error) {
     if (offset > tar->bytes || bytes > tar->bytes - offset)
         return error_set(error, -ENODATA,
                          "found %" PRIu64 " bytes in the file, wanted the member of %" PRIu64
-                         " bytes at offset %" PRIu64 "; it was cut, or is damaged",
+                         " bytes at offset %" PRIu64 "; the file is truncated or damaged",
                          tar->bytes, bytes, offset);
     // The last block may be cut off: nothing reads the rest of it.
     tar->at = min_u64(align_up(offset + bytes, BLOCK), tar->bytes);

@@ -26,8 +26,9 @@ static inline uint64_t sequence_starts_end(uint64_t stretches, uint64_t document
 int sequence_place(struct builder *builder, const struct index_windows *windows,
                    const struct index_stretch *stretches, uint64_t *most);
 
-// If loaders decode blocks, adds a group per stretch that windows begin in: those that the dataset is shuffled by, or a
-// view of it, which alone may have a shuffle_window. `samples` is how many windows there are.
+// If loaders decode blocks, adds a group for each stretch in which windows begin. The dataset is shuffled by these
+// groups, and so are its views, one of which may have a shuffle_window that the dataset lacks. `samples` is the number
+// of windows.
 int sequence_add_groups(struct builder *builder, const struct index_windows *windows,
                         const struct index_stretch *stretches, uint64_t samples);
 

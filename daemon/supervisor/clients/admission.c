@@ -45,7 +45,7 @@ static int refuse_unknown(struct session *session, const char *wanted, struct er
                          wanted, nearest);
     return error_set(error, -ENOENT,
                      "there is no dataset named \"%.64s\"; feedctl datasets lists what there is, and feedctl"
-                     " reload loads a changed feedd.conf",
+                     " reload applies changes to feedd.conf",
                      wanted);
 }
 

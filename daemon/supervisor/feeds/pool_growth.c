@@ -30,7 +30,7 @@ static const struct state growth_states[] = {
 };
 static const struct state_table growth_table = STATE_TABLE("growth of a pool's slot", growth_states);
 
-// What a slot of the pool has.
+// The memory of one slot of the pool.
 struct slot_memory {
     uint64_t bytes;       // that it has
     uint64_t own_bytes;   // of memory of its own; 0: it has a part of the pool's
