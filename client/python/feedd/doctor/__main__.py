@@ -15,7 +15,7 @@ def _lines(findings: list[tuple[int, str]], word: str) -> list[str]:
 
 
 def report(place: Place, plan: Plan, before: set[str]) -> list[str]:
-    """``before``: the sections that have been printed."""
+    """``before``: the sections printed so far."""
     assigned = f"{place.name} = " if place.name and not place.seen else ""
     said = [f"line {place.call.lineno}: {assigned}{' '.join(ast.unparse(place.call).split())}"]
     said[0] += f" ({place.seen})" if place.seen else ""
@@ -36,7 +36,7 @@ def report(place: Place, plan: Plan, before: set[str]) -> list[str]:
 
 
 def _planned(script: Script) -> list[tuple[Place, Plan]]:
-    """No two datasets get one name."""
+    """Gives each dataset a name of its own."""
     taken: dict[str, str] = {}
     found = []
 
@@ -60,7 +60,7 @@ def _planned(script: Script) -> list[tuple[Place, Plan]]:
 
 
 def _hint(script: Script) -> str:
-    """Where loaders may be made instead."""
+    """Other places where the script may make its loaders."""
     for call in script.calls:
         if script.called(call) in ("timm.data.create_loader", "timm.data.loader.create_loader"):
             return (f"; line {call.lineno} has timm make one: call feedd.DataLoader there, with timm's transforms as steps"

@@ -24,7 +24,7 @@ class Chain:
 
 
 def _made_by(script: Script, node: ast.expr) -> tuple[ast.expr, int | None]:
-    """As Script.behind; parts[0] is a place, too."""
+    """Like Script.behind, and resolves parts[0] too."""
     found, place = script.behind(node)
     if place is None and isinstance(found, ast.Subscript):
         number = script.value(found.slice)
@@ -48,7 +48,7 @@ def chain_of(script: Script, whole: ast.expr) -> Chain:
 
 
 def _with(whole: ast.expr, old: ast.expr, text: str) -> tuple[str, bool]:
-    """The text of an expression with another in place of `old`, and whether that is in it."""
+    """The text of an expression with `old` replaced, and whether it contains `old`."""
     if all(node is not old for node in ast.walk(whole)):
         return ast.unparse(whole), False
     return ast.unparse(copy.deepcopy(whole, {id(old): ast.Name(text)})), True
@@ -59,7 +59,7 @@ class Choices:
         self.script, self.plan, self.describe = script, plan, describe
 
     def choose(self, whole: ast.expr, sampler: str) -> None:
-        """Adds what a dataset becomes, of whose samples a sampler with that name chooses some; "": none does."""
+        """Adds what a dataset becomes. The sampler of that name chooses among its samples; "": no sampler does."""
         chain = chain_of(self.script, whole)
         choices = len(chain.calls) + bool(sampler)
         if choices and self.script.called(self.script.behind(chain.base)[0]) == _CONCAT:
@@ -87,7 +87,7 @@ class Choices:
                                                 " split= and split_seed= for a random part")
 
     def keep(self, chain: Chain, why: str, sampler: str = "") -> None:
-        """Leaves all choices to PyTorch's objects, of a feedd.Dataset."""
+        """Leaves all choices to PyTorch's objects over a feedd.Dataset."""
         plan, first = self.plan, chain.calls[-1]
         if isinstance(chain.base, (ast.Name, ast.Attribute)):  # the same for all loaders over its parts
             plan.name = valid_name(ast.unparse(chain.base))
@@ -105,7 +105,7 @@ class Choices:
             self.script.check_names(self.plan, "indices", indices)
 
     def _lengths(self, node: ast.expr | None) -> tuple[float, ...]:
-        """Of the parts of a split, or what is in proportion to them; empty if they are not known."""
+        """The lengths of a split's parts, or numbers in proportion to them; empty if they are unknown."""
         values = self.script.value(node)
         if isinstance(values, tuple):
             return values if all(isinstance(one, (int, float)) for one in values) and sum(values) else ()

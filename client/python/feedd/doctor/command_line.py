@@ -4,7 +4,7 @@ import ast
 
 
 def options_of(calls: list[ast.Call]) -> dict[str, ast.expr | None]:
-    """Their defaults by name: None for those that have none, or different ones."""
+    """Defaults of the options by name; None for an option that has no default or more than one."""
     found: dict[str, ast.expr | None] = {}
     for call in calls:
         flags = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]

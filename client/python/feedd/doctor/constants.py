@@ -1,4 +1,4 @@
-"""What expressions of a script amount to, where they are made of constants."""
+"""Evaluates expressions that consist of constants."""
 
 import ast
 import posixpath
@@ -14,7 +14,7 @@ _JOINS = ("os.path.join", "pathlib.Path", "os.path.expanduser", "Path", "str")
 
 
 def value_of(script: "Script", node: ast.expr, assume: bool) -> Any:
-    """UNKNOWN: that cannot be told. ``assume``: defaults may be taken."""
+    """UNKNOWN if the value cannot be told. ``assume``: defaults of options and parameters may be used."""
     node, place = script.behind(node, assume)
     if place is not None:
         return UNKNOWN
@@ -49,7 +49,7 @@ def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:
 
 
 def _called(script: "Script", node: ast.Call, assume: bool) -> Any:
-    """Numbers that are rounded, and paths that are put together."""
+    """Calls that round numbers or join paths."""
     name = script.called(node)
     rounding = _ROUNDING.get(name)
     parts = [value_of(script, one, assume) for one in node.args]

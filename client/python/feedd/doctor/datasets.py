@@ -48,7 +48,7 @@ class Datasets:
                                           " feedd.conf, or write them once in a format that feedd reads (docs/data.md)")
 
     def _is_imported(self, node: ast.expr) -> bool:
-        """Whether it is a part of a module, not of an object."""
+        """Whether it belongs to a module rather than an object."""
         while isinstance(node, ast.Attribute):
             node = node.value
         return isinstance(node, ast.Name) and bool(self.script.module_of(node))
@@ -115,7 +115,7 @@ class Datasets:
         self.plan.section("format = npy", *lines)
 
     def _array_file(self, node: ast.expr) -> str | None:
-        """The npy file that an array was loaded from and not changed since."""
+        """The npy file that an array was loaded from, if the array has not changed since."""
         node, place = self.script.behind(node)
         while place is None and self.script.called(node) in ("torch.from_numpy", "torch.tensor", "torch.as_tensor"):
             assert isinstance(node, ast.Call)
@@ -172,7 +172,7 @@ class Datasets:
         self.plan.note(call.lineno, "replace COLUMN = TYPE by a line for each column that is used: docs/data.md has examples")
 
     def split_of(self, node: ast.Subscript) -> bool:
-        """load_dataset(...)["train"]: a part of what was loaded, if it is one."""
+        """A part of a loaded dataset, as in load_dataset(...)["train"], if this is one."""
         name, (inner, place) = self.script.value(node.slice), self.script.behind(node.value)
         first = inner
         while isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute) and not self._is_imported(first.func):
@@ -190,7 +190,7 @@ class Datasets:
         web_of(self.script, self.plan, [call])
 
     def _chain(self, call: ast.Call) -> list[ast.Call]:
-        """The calls of methods that end with this one, from the first on."""
+        """The chain of method calls that ends with this one, first call first."""
         found = [call]
         while isinstance(found[0].func, ast.Attribute) and not self._is_imported(found[0].func):
             inner, _ = self.script.behind(found[0].func.value)
@@ -200,7 +200,7 @@ class Datasets:
         return found
 
     def method(self, call: ast.Call, function: ast.Attribute) -> None:
-        """A dataset that another one gives, as those of WebDataset and Hugging Face do."""
+        """A dataset that a method of another returns, as in WebDataset and Hugging Face datasets."""
         chain = self._chain(call)
         if self.script.called(chain[0]) == "webdataset.WebDataset":
             web_of(self.script, self.plan, chain)

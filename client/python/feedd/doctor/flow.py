@@ -1,4 +1,4 @@
-"""Which values a name may have at a place of a program: all that some way through its if statements leads to."""
+"""The values that a name may have at a point of a program, over all paths through its if statements."""
 
 import ast
 from collections.abc import Callable
@@ -23,7 +23,7 @@ State = list[Option] | None  # None: this place is never reached
 
 
 class Either(ast.expr):
-    """What a name stands for in one case or another."""
+    """The values of a name, each with the conditions under which it has that value."""
 
     _fields = ()
 
@@ -33,7 +33,7 @@ class Either(ast.expr):
 
 
 def said(conditions: tuple[Condition, ...]) -> str:
-    """Conditions for people."""
+    """The conditions as text for people."""
     words = []
     for test, holds in conditions:
         text = ast.unparse(test) if test is not None else ""
@@ -58,7 +58,7 @@ def merged(one: State, other: State, test: ast.expr | None) -> State:
 
 
 class Flow:
-    """Of one name, or one dotted name, in the code of one scope. ``known`` says whether a condition holds."""
+    """Follows one name, or one dotted name, through the code of one scope. ``known`` says whether a condition holds."""
 
     def __init__(self, scopes: Scopes, key: str, known: Callable[[ast.expr], bool | None]) -> None:
         self.scopes, self.key, self.known = scopes, key, known
@@ -146,7 +146,7 @@ class Flow:
         return self._block(node.orelse, state)
 
     def _try(self, node: ast.Try, state: list[Option]) -> State:
-        """As if no exception came, except in the code that handles one."""
+        """Assumes that no exception is raised, except in the code that handles one."""
         for handler in node.handlers:
             if self._is_in(handler):
                 self._block(handler.body, state)
@@ -188,7 +188,7 @@ class Flow:
         return state
 
     def _stored(self, target: ast.Subscript, value: ast.expr | None, state: list[Option]) -> list[Option]:
-        """x[KEY] = value: a dictionary with one more entry, where both are plain."""
+        """x[KEY] = value adds an entry to a dictionary, if both are constants."""
         changed = []
         for option in state:
             old = option.value
@@ -232,7 +232,7 @@ class Flow:
         return state
 
     def _called(self, call: ast.Call, state: list[Option]) -> State:
-        """A list that grows, and programs that end."""
+        """Calls that extend a list, or end the program."""
         function = call.func
         if ast.unparse(function) in ("exit", "quit", "sys.exit", "os._exit") and self._when:
             return None
@@ -261,7 +261,7 @@ class Flow:
         return changed
 
     def _longer(self, node: ast.AST, state: list[Option], more: list[ast.expr] | None, in_front: bool = False) -> list[Option]:
-        """Lists that are written out stay so; anything else that changes in place is unknown from there on."""
+        """Follows changes of literal lists. Anything else that changes in place is unknown from then on."""
         changed = []
         for option in state:
             old = option.value

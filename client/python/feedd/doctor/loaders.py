@@ -47,7 +47,7 @@ class _Loader:
         self.samplers = Samplers(script, self.plan, call, self.given)
 
     def _passed_on(self, node: ast.expr) -> None:
-        """Arguments in a dictionary that is written out. If it has more entries in one case than in another, all are taken."""
+        """Arguments from a literal dictionary. If some cases have more entries than others, all entries count."""
         cases = self.script.each(node)
         found = [self._entries(one) for one, _ in cases]
         for entries, (_, when) in zip(found, cases):
@@ -116,7 +116,7 @@ class _Loader:
         return plan
 
     def _changes(self, dataset: ast.expr) -> None:
-        """Refuses what is assigned to parts of the dataset, or of what it is made of, after that."""
+        """Refuses later assignments to attributes of the dataset or of what it was made from."""
         names, left = set[str](), [dataset]
         for node in left:
             names |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
@@ -152,7 +152,7 @@ class _Loader:
 
 
 def plan_of(script: Script, call: ast.Call, name: str, wanted: str = "") -> Plan:
-    """``name``: what the loader is assigned to; ``wanted``: what the dataset is to be called."""
+    """``name``: the variable of the loader; ``wanted``: the name for the dataset."""
     script.assumed.clear()
     plan = Plan()
     try:

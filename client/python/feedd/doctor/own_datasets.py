@@ -30,7 +30,7 @@ class _Own:
         self.arrays = self._arrays()
 
     def _arguments(self) -> dict[str, ast.expr]:
-        """What __init__ gets, by name."""
+        """The arguments of __init__ by name."""
         if self.init is None:
             return {}
         names = [one.arg for one in self.init.args.args[1:]]
@@ -39,7 +39,7 @@ class _Own:
         return {**usual, **found}
 
     def value(self, node: ast.expr | None) -> object:
-        """A constant, also one that came as an argument or is kept in an attribute."""
+        """A constant, including one passed as an argument or kept in an attribute."""
         if isinstance(node, ast.Name) and node.id in self.given:
             return self.script.value(self.given[node.id])
         if (kept := traced(self.init, node)) is not node:
@@ -84,7 +84,7 @@ class _Own:
         return {one.arg for one in self.item.args.args[1:]}
 
     def code(self) -> None:
-        """Refuses what __getitem__ does beside handing out parts of the arrays."""
+        """Refuses whatever __getitem__ does besides returning parts of the arrays."""
         assert self.item is not None
         for node in ast.walk(self.item):
             if isinstance(node, ast.Call):
@@ -133,7 +133,7 @@ class _Own:
                                          " tokens[:, :-1], targets tokens[:, 1:]")
 
     def rows(self) -> None:
-        """Arrays of which sample i has row i."""
+        """Arrays whose row i belongs to sample i."""
         files, records = [], []
         for name, call in self.arrays.items():
             field = re.sub(r"[^a-z0-9_]", "_", name.lower())

@@ -19,7 +19,7 @@ def _first(node: ast.AST | None, matches: Callable[[ast.Call], bool]) -> ast.Cal
 
 
 def traced(init: ast.FunctionDef | None, node: ast.expr | None) -> ast.expr | None:
-    """What __init__ puts into an attribute of self; any other expression is itself."""
+    """What __init__ assigned to an attribute of self; other expressions are returned as they are."""
     if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self":
         for one in ast.walk(init) if init is not None else ():
             if isinstance(one, ast.Assign) and len(one.targets) == 1:
@@ -34,7 +34,7 @@ def traced(init: ast.FunctionDef | None, node: ast.expr | None) -> ast.expr | No
 
 
 class OwnImages:
-    """One such class: its methods, of which __init__ is a copy with what its parameters stand for."""
+    """One such class: its methods, with a copy of __init__ in which parameters have their values."""
 
     def __init__(self, script: Script, plan: Plan, kind: ast.ClassDef, init: ast.FunctionDef | None) -> None:
         self.script, self.plan, self.kind, self.init = script, plan, kind, init
@@ -50,7 +50,7 @@ class OwnImages:
         return path_of(self.script, self.plan, traced(self.init, node), line, "/PATH", what)
 
     def _transforms(self) -> list[ast.expr]:
-        """What __getitem__ calls of those that are kept in attributes, but for None."""
+        """The attributes that __getitem__ calls and that are not None."""
         found = []
         for call in ast.walk(self.item) if self.item is not None else ():
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "self":

@@ -1,4 +1,4 @@
-"""Paths of a script, in feedd.conf. What the text does not show becomes PATH, with what that stands for."""
+"""Paths of a script, as feedd.conf has them. PATH replaces what the text does not show; a remark says what to put there."""
 
 import ast
 import posixpath
@@ -11,7 +11,7 @@ _JOINS = ("os.path.join", "pathlib.Path", "Path")
 
 
 def _words(script: Script, node: ast.expr) -> str:
-    """An expression for people, or all that it may be."""
+    """An expression as text for people, or all its possible values."""
     if isinstance(node, Either):
         return " or ".join(f"{_words(script, one)} ({said(when)})" for one, when in script.each(node.named))
     return " ".join(ast.unparse(node).split())
@@ -34,7 +34,7 @@ def _filled_in(script: Script, node: ast.expr, unknown: list[str]) -> str:
 
 
 def path_of(script: Script, plan: Plan, node: ast.expr | None, line: int, fill_in: str = FILL_IN, what: str = "") -> str:
-    """``what``: what the path is of, if the script does not say any."""
+    """``what``: what the path leads to, for scripts that do not name one."""
     if node is None:
         plan.note(line, f"replace PATH by {what or 'where the data are'}")
         return fill_in

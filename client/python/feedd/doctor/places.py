@@ -19,7 +19,7 @@ class Place:
 
 
 def _named(script: Script) -> dict[int, str]:
-    """What values are assigned to, by their ids; also that of what methods are called of."""
+    """The targets of assignments by the id of the value, including the object whose method is called."""
     found: dict[int, str] = {}
 
     def add(target: ast.expr, value: ast.expr) -> None:
@@ -42,7 +42,7 @@ def _named(script: Script) -> dict[int, str]:
 
 
 def _cases(script: Script, call: ast.Call, named: dict[int, str]) -> Iterator[Place]:
-    """The calls of the function, or the values of the comprehension, that a loader is made in."""
+    """The calls of the function, or the values of the comprehension, in which a loader is made."""
     scope = script.scopes.of(call)
     while scope is not None and not isinstance(scope.node, (*FUNCTIONS, *COMPREHENSIONS)):
         scope = scope.outer
@@ -67,7 +67,7 @@ def _cases(script: Script, call: ast.Call, named: dict[int, str]) -> Iterator[Pl
 
 
 def places_of(script: Script, loaders: tuple[str, ...]) -> list[list[Place]]:
-    """The loaders in the order of lines; of each, all its cases."""
+    """The loaders in the order of their lines, each with all its cases."""
     kinds = {name for name, kind in script.classes.items() if any(script.name_of(base) in loaders for base in kind.bases)}
     named = _named(script)
     calls = [call for call in script.calls if script.called(call) in loaders or script.called(call) in kinds]

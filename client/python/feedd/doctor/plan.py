@@ -28,7 +28,7 @@ class Plan:
             self.notes.append((line, text))
 
     def say(self, name: str, value: str) -> None:
-        """An argument, unless it is there already."""
+        """Adds an argument unless it is already there."""
         if not self.says(name):
             self.arguments.append(f"{name}={value}")
 
@@ -39,13 +39,13 @@ class Plan:
         self.sections.append("\n".join([f"[{kind} {name or self.name}]", *lines]))
 
     def add(self, line: str) -> None:
-        """To the section that was made last, if what it is of could be seen."""
+        """Adds to the latest section, if its dataset could be recognised."""
         if self.sections:
             self.sections[-1] += f"\n{line}"
 
 
 def continued(line: str) -> str:
-    """A long list of steps on several lines, each after a comma. Paths stay whole."""
+    """Breaks a long list of steps after commas, but never within a path."""
     key, equals, steps = line.partition(" = ")
     if not key.startswith("transform.") or len(line) <= WIDTH:
         return line
@@ -59,7 +59,7 @@ def continued(line: str) -> str:
 
 
 def valid_name(text: str) -> str:
-    """A name for a dataset of a variable's name."""
+    """Makes a dataset's name from a variable's."""
     text = re.sub(r"^(data|dataset|ds)_(?=.)", "", text.rpartition(".")[2])
     short = re.sub(r"_?(dataset|data|ds|set|loader|dataloader|dl)$", "", text.rpartition(".")[2]) or text.rpartition(".")[2]
     return re.sub(r"[^A-Za-z0-9._-]", "-", short) or "data"

@@ -27,13 +27,13 @@ class _Case:
 
     @property
     def unlike_ranks(self) -> str:
-        """The condition under which the ranks do not share the samples out, unless there are no ranks then."""
+        """The condition under which ranks do not divide the samples, unless there is a single process then."""
         text = said(self.when)
         return "" if self.ranked or not self.when or any(word in text.lower() for word in _RANKS) else text
 
 
 class Samplers:
-    """Those of one loader. ``given`` has the arguments of torch's DataLoader that are not None."""
+    """The samplers of one loader. ``given`` has the arguments of torch's DataLoader that are not None."""
 
     def __init__(self, script: Script, plan: Plan, call: ast.Call, given: dict[str, ast.expr]) -> None:
         self.script, self.plan, self.call, self.given = script, plan, call, given
@@ -41,7 +41,7 @@ class Samplers:
         self.batches = self._batch_sampler()
 
     def _batch_sampler(self) -> ast.Call | None:
-        """A BatchSampler of torch's; None if there is none, or another."""
+        """torch's own BatchSampler; None if there is none, or another one."""
         given = self.given.get("batch_sampler")
         cases = self.script.each(given) if given is not None else []
         made = [self.script.behind(one)[0] for one, _ in cases]
@@ -54,7 +54,7 @@ class Samplers:
         return self.given.get("sampler")
 
     def _kind(self, node: ast.expr | None) -> str:
-        """Of a sampler of torch's: "" of anything else."""
+        """The name of one of torch's samplers; "" for anything else."""
         module, _, name = self.script.called(self.script.behind(node)[0] if node is not None else None).rpartition(".")
         return name if module == "torch.utils.data" else ""
 
@@ -69,7 +69,7 @@ class Samplers:
         return found
 
     def choosing(self) -> str:
-        """The name of the sampler, if it chooses samples; "": none does."""
+        """The name of the sampler that chooses samples; "" if none does."""
         kinds = [self._kind(one.sampler) for one in self._cases()]
         return next((kind for kind in kinds if kind in CHOOSING), "")
 
@@ -107,7 +107,7 @@ class Samplers:
             self._shuffle(case, self.given["shuffle"])
 
     def _shuffle(self, case: _Case, given: ast.expr) -> None:
-        """As it is where the sampler is None."""
+        """Adds shuffle, with the value that its expression has where the sampler is None."""
         against = {said(((test, not holds),)) for test, holds in case.when}
         values = set()
         for one, when in self.script.each(given):
@@ -124,7 +124,7 @@ class Samplers:
         return str(value) if isinstance(value, bool) else ast.unparse(node)
 
     def _holds(self, node: ast.expr) -> bool | None:
-        """Whether a condition holds where the sampler is None, if that is known: as ``sampler is None`` does."""
+        """Whether a condition, such as ``sampler is None``, holds where the sampler is None; None if unknown."""
         node, _ = self.script.behind(node, assume=False)
         if isinstance(node, ast.BoolOp):
             ends, parts = isinstance(node.op, ast.Or), [self._holds(one) for one in node.values]
@@ -175,7 +175,7 @@ class Samplers:
                                                  " that meant?")
 
     def _is_visible(self, cases: list[_Case], differing: list[str]) -> bool:
-        """Whether the loader's line can say by itself which of two cases there is."""
+        """Whether the loader's own line can tell two cases apart."""
         if len(cases) != 2 or any(name not in _USUAL for name in differing):
             return False
         (one, other) = (case.when for case in cases)
@@ -185,7 +185,7 @@ class Samplers:
         return scopes.of(test) in (scopes.of(self.call), scopes.module)
 
     def _all_samples_everywhere(self) -> None:
-        """Torch gives every rank all samples if no sampler says otherwise; feedd never does unless told to."""
+        """Without a sampler, torch gives every rank all samples; feedd does so only when told."""
         script = self.script
         if any(one.split(".")[0] in _PARALLEL for one in script.modules):
             return

@@ -1,4 +1,4 @@
-"""Python's scopes: in which one a name is looked up, and what its parameters stand for."""
+"""Python's scopes: where a name is looked up, and what parameters stand for."""
 
 import ast
 import copy
@@ -20,7 +20,7 @@ class Scope:
 
     @property
     def at_once(self) -> bool:
-        """Whether it runs where it stands."""
+        """Whether its code runs where it is written."""
         return not isinstance(self.node, FUNCTIONS)
 
 
@@ -33,7 +33,7 @@ def parameters(node: ast.AST) -> list[str]:
 
 
 def default_of(node: ast.AST, name: str) -> ast.expr | None:
-    """Of a parameter."""
+    """The default of a parameter."""
     if not isinstance(node, FUNCTIONS):
         return None
     places = [one.arg for one in [*node.args.posonlyargs, *node.args.args]]
@@ -43,7 +43,7 @@ def default_of(node: ast.AST, name: str) -> ast.expr | None:
 
 
 def passed(function: Function, call: ast.Call, skipped: int = 0) -> dict[str, ast.expr] | None:
-    """What a call gives to each parameter; None if that cannot be seen. ``skipped``: 1 with self."""
+    """The argument for each parameter; None if that cannot be told. ``skipped``: 1 with self."""
     if any(isinstance(one, ast.Starred) for one in call.args) or any(one.arg is None for one in call.keywords):
         return None
     places = [one.arg for one in [*function.args.posonlyargs, *function.args.args]][skipped:]
@@ -51,7 +51,7 @@ def passed(function: Function, call: ast.Call, skipped: int = 0) -> dict[str, as
 
 
 class Scopes:
-    """Of each node its scope and its parent. Nodes are kept, so that no other one gets the id of one that is known."""
+    """The scope and the parent of each node. Nodes are kept alive so that their ids stay unique."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.module = Scope(tree, None)
@@ -65,14 +65,14 @@ class Scopes:
         return known[1] if known is not None and known[0] is node else None
 
     def ancestors(self, node: ast.AST | None) -> Iterator[ast.AST]:
-        """The node itself, what it is in, and so on."""
+        """The node and everything around it, from the inside out."""
         while node is not None:
             yield node
             known = self._known.get(id(node))
             node = known[2] if known is not None else None
 
     def adopt(self, node: ast.expr, like: ast.AST) -> None:
-        """Has the names of a new expression looked up where another one is."""
+        """Makes the names of a new expression resolve where an existing one stands."""
         known = self._known[id(like)]
         for one in ast.walk(node):
             if id(one) not in self._known:
@@ -122,7 +122,7 @@ class Scopes:
                 self._add(child, outer, node)
 
     def owner(self, name: str, scope: Scope) -> Scope | None:
-        """Whose name it is when that scope uses it."""
+        """The scope that owns a name used in this scope."""
         at: Scope | None = scope
         while at is not None:
             visible = at is scope or not isinstance(at.node, ast.ClassDef)
@@ -134,7 +134,7 @@ class Scopes:
         return None
 
     def seen_from(self, owner: Scope, scope: Scope, node: ast.AST) -> ast.AST | None:
-        """Where in its owner's code a name is used; None: at its end, since a function runs at some time later."""
+        """Where in its owner's code a name is used; None: at the end, because a function runs later."""
         at, where = scope, node
         while at is not owner:
             if not at.at_once:
@@ -144,7 +144,7 @@ class Scopes:
         return where
 
     def instance(self, node: ast.AST, given: dict[str, ast.expr]) -> tuple[ast.AST, dict[int, ast.AST]]:
-        """A copy of a function or comprehension whose parameters stand for something; and of each node in it, its copy."""
+        """A copy of a function or comprehension whose parameters have values, and a map from each node to its copy."""
         memo: dict[int, object] = {}
         new = copy.deepcopy(node, memo)
         _, outer, parent = self._known[id(node)]

@@ -1,4 +1,4 @@
-"""What the text of a script says: which names stand for what. Nothing of it is run."""
+"""What the text of a script says: what each name stands for. Nothing is executed."""
 
 import ast
 from dataclasses import replace
@@ -45,7 +45,7 @@ class Script:
     # ---- Names -----------------------------------------------------------------------------------------------------
 
     def name_of(self, node: ast.AST) -> str:
-        """The full name of a function or class: "" if it has none."""
+        """The full name of a function or class; "" if it has none."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.insert(0, node.attr)
@@ -57,11 +57,11 @@ class Script:
         return f"{_SAME.get(module, module)}.{last}" if module else last
 
     def module_of(self, node: ast.Name) -> str:
-        """What was imported by that name; "" if it is something else here."""
+        """What was imported under that name; "" if the name means something else here."""
         return next((one.module for one in self.options(node) or [] if one.module), "")
 
     def _of_everything(self, node: ast.Name) -> str:
-        """Classes are looked for in the modules of which all names were imported; the script's own are its own."""
+        """Looks for classes in modules imported with ``*``; classes that the script defines come first."""
         name, scope = node.id, self.scopes.of(node)
         own = scope is not None and self.scopes.owner(name, scope) is not None
         own = own or not name[:1].isupper() and name not in ("random_split", "default_collate")
@@ -81,7 +81,7 @@ class Script:
         return [one for one in calls if self.definition(one.func) is function]
 
     def check_names(self, plan: Plan, name: str, node: ast.expr) -> None:
-        """Remarks on names in an argument that the loader's line cannot use, since a function around it has them."""
+        """Remarks on names in an argument that exist only inside a function, so that the loader's line cannot use them."""
         at = self.scopes.of(plan.at) if plan.at is not None else None
         seen = []
         while at is not None:
@@ -98,7 +98,7 @@ class Script:
     # ---- What a node may stand for -----------------------------------------------------------------------------------
 
     def options(self, node: ast.AST) -> list[Option] | None:
-        """None: it stands for itself."""
+        """None if the node stands for itself."""
         cached = self._options.get(id(node))
         if cached is not None and cached[0] is node:
             return cached[1]
@@ -144,7 +144,7 @@ class Script:
         return None
 
     def _bound(self, owner: Scope, key: str, target: ast.AST | None) -> list[Option]:
-        """Of a name, or a dotted name, in one scope."""
+        """The values of a name, or a dotted name, in one scope."""
         if isinstance(owner.node, (ast.Lambda, *COMPREHENSIONS)):
             return [Option(owner.given.get(key))]
         start = [self._parameter(owner, key)] if key in parameters(owner.node) else []
@@ -205,7 +205,7 @@ class Script:
         return None if any(one.module for one in of or []) else self._default(node)
 
     def _own_flow(self, key: str, scope: Scope, node: ast.AST) -> list[Option]:
-        """In the functions around a node, from the inside."""
+        """The values that the functions around a node give the name, from the inside out."""
         at: Scope | None = scope
         while at is not None:
             if isinstance(at.node, FUNCTIONS):
@@ -217,7 +217,7 @@ class Script:
         return []
 
     def _of_object(self, kind: Scope, name: str) -> list[Option] | None:
-        """An attribute of self, which any method may set. A None is what it is before that."""
+        """The values of an attribute of self, which any method may set. None counts only if there is no other."""
         assert isinstance(kind.node, ast.ClassDef)
         found = []
         for method in kind.node.body:
@@ -231,7 +231,7 @@ class Script:
         return found or None
 
     def attribute_of(self, init: Function, call: ast.Call, name: ast.expr) -> ast.expr | None:
-        """What __init__ puts into self.NAME in one call of a class."""
+        """What __init__ assigns to self.NAME when the class is called."""
         given = self.given(init, call, 1)
         if given is None:
             return None
@@ -244,7 +244,7 @@ class Script:
         return Either(call, found) if values else None
 
     def _entry(self, node: ast.Subscript) -> list[Option] | None:
-        """Of a list or dictionary that is written out."""
+        """An element of a literal list or dictionary."""
         whole, place = self.behind(node.value)
         key = self.value(node.slice)
         if place is not None or key is UNKNOWN or isinstance(key, tuple):
@@ -261,7 +261,7 @@ class Script:
         return None
 
     def values_of(self, node: ast.AST) -> list[Any]:
-        """What the variable of a comprehension stands for, if all of that is constant and there is but one."""
+        """The values of a comprehension's variable; empty unless it has one, which iterates over a constant."""
         assert isinstance(node, COMPREHENSIONS)
         if len(node.generators) != 1 or not isinstance(node.generators[0].target, ast.Name) or node.generators[0].ifs:
             return []
@@ -272,7 +272,7 @@ class Script:
         return self.scopes.instance(node, given)
 
     def given(self, function: Function, call: ast.Call, skipped: int = 0) -> dict[str, ast.expr] | None:
-        """What a call gives to all parameters, by their defaults too."""
+        """The argument for each parameter, defaults included."""
         found = passed(function, call, skipped)
         if found is None:
             return None
@@ -280,7 +280,7 @@ class Script:
         return {name: value for name, value in usual.items() if value is not None} | found
 
     def _returned(self, function: Function, call: ast.Call) -> list[Option] | None:
-        """What one call of a function gives."""
+        """What one call of a function returns."""
         cached = self._instances.get(id(call))
         if cached is not None and cached[0] is call:
             return cached[1]
@@ -304,7 +304,7 @@ class Script:
         return flow.returned or None
 
     def _default(self, node: ast.Attribute) -> list[Option] | None:
-        """Of an option of the command line, if what has it may be what argparse gave."""
+        """The default of a command-line option, if the object may be what argparse returned."""
         default = self.command_line.get(node.attr)
         if default is None or node.attr in self.scopes.attributes or not isinstance(node.value, ast.Name):
             return None
@@ -383,7 +383,7 @@ def read(text: str) -> Script:
 
 
 def argument(call: ast.Call, name: str, place: int | None = None) -> ast.expr | None:
-    """By name, or by its place."""
+    """An argument, by name or by position."""
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value

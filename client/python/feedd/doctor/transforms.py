@@ -27,7 +27,7 @@ def _numbers(value: Any, what: str, least: int = 1) -> list[str]:
 
 
 class Translator:
-    """Of one list of transforms, into steps on images and steps on values."""
+    """Turns one list of transforms into steps on images and steps on values."""
 
     def __init__(self, script: Script, plan: Plan) -> None:
         self.script, self.plan = script, plan
@@ -199,7 +199,7 @@ class Translator:
             self.translate(member)
 
     def _preset(self, node: ast.expr) -> ast.expr | None:
-        """What an object of a class of the script applies, if that is all that it does."""
+        """The transforms that an instance of a class of the script applies, if it does nothing else."""
         kind = self.script.definition(node.func) if isinstance(node, ast.Call) else None
         if not isinstance(kind, ast.ClassDef) or not isinstance(node, ast.Call):
             return None

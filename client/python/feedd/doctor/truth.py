@@ -1,4 +1,4 @@
-"""Whether a condition of a script holds, as far as its text says."""
+"""Whether a condition of a script holds, as far as the text shows."""
 
 import ast
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def _is_none(script: "Script", node: ast.expr, assume: bool) -> bool | None:
 
 
 def truth_of(script: "Script", node: ast.expr, assume: bool) -> bool | None:
-    """None: it is not known. ``assume``: defaults may be taken."""
+    """None if that is unknown. ``assume``: defaults of options and parameters may be used."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         inner = truth_of(script, node.operand, assume)
         return None if inner is None else not inner

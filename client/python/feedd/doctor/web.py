@@ -1,4 +1,4 @@
-"""WebDataset's pipelines: shards become a section with format = tar, and each step what it is in feedd."""
+"""WebDataset's pipelines: shards become a section with format = tar, and each step its counterpart in feedd."""
 
 import ast
 import re
@@ -57,7 +57,7 @@ class Web:
                                           " the data is written, or in the loop")
 
     def finish(self) -> None:
-        """After the last step."""
+        """Finishes the section after the last step."""
         if not self.fields:
             self.plan.note(self.line, "replace NAME by each member of the samples that is used, such as jpg or cls")
             self.plan.add("field.NAME = bytes")
@@ -115,7 +115,7 @@ class Web:
                                     " shards at a time")
 
     def members(self, call: ast.Call) -> None:
-        """The members of samples, in this order. They may have been renamed before."""
+        """Sets the members of samples, in this order, considering earlier renames."""
         renamed, self.fields = self.fields, {}
         for node in call.args:
             names = self.script.value(node)
@@ -157,7 +157,7 @@ class Web:
                 self._mapped(field, keyword.value, call.lineno)
 
     def _mapped(self, field: str, node: ast.expr, line: int) -> None:
-        """A function of one field."""
+        """Applies a function to one field."""
         text = ast.unparse(node)
         if text in ("identity", "lambda x: x", "int", "wds.utils.identity") or self.script.value(node, assume=False) is None:
             return
@@ -220,7 +220,7 @@ def web_of(script: Script, plan: Plan, calls: list[ast.Call]) -> None:
 
 
 def loader_steps(script: Script, plan: Plan, loader: ast.Call) -> None:
-    """What is done with the samples of a WebLoader, as in loader.unbatched().shuffle(1000).batched(64)."""
+    """The steps applied to a WebLoader, as in loader.unbatched().shuffle(1000).batched(64)."""
     web = Web(script, plan)
     for call in sorted(script.calls, key=lambda one: (one.end_lineno or 0, one.end_col_offset or 0)):
         base: ast.expr = call
