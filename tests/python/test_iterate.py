@@ -175,7 +175,7 @@ def test_a_closed_loader_says_so(load_host):
 
 
 def test_a_dataset_that_is_not_there(load_host):
-    with pytest.raises(feedd.Error, match='no dataset named "nothing-like-it"; .* feedctl reload loads') as found:
+    with pytest.raises(feedd.Error, match='no dataset named "nothing-like-it"; .* feedctl reload applies') as found:
         load_host("nothing-like-it")
     assert found.value.code == 2  # ENOENT
 
