@@ -9,6 +9,7 @@ import signal
 import consumer
 import data
 import harness
+import users
 
 FEEDS = 64  # STATS_MAX_FEEDS
 LOADERS = 512  # STATS_MAX_LOADERS
@@ -223,6 +224,20 @@ def test_a_ring_that_does_not_fit_beside_those_in_use():
             consumer.refused(feedd, "ENOSPC", *reasons, share="new", **LARGE)
             assert set(feeds(feedd)) == {"idle", "used"}  # nothing was closed in vain
             reader.take(1)
+
+
+@harness.host_memory
+def test_rings_that_nobody_gave_a_size_share_a_small_memory():
+    """As in a container: the default is larger than all of it."""
+    with small_shared_memory(8, ring=0) as feedd:
+        with contextlib.ExitStack() as stack:
+            rings = []
+            for name in "abcd":
+                reader = stack.enter_context(consumer.Consumer(feedd, "numbers", 10, step=True, share=name))
+                reader.attached()
+                reader.take(1)
+                rings.append(next(row["ring_bytes"] for row in users.listed(feedd, "feeds") if row["name"] == name))
+        assert rings[0] < 3 * MIB and rings == sorted(rings, reverse=True) and rings[-1] > 4096, rings
 
 
 @harness.host_memory

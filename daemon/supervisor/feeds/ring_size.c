@@ -31,20 +31,21 @@ static uint64_t cached_ring_bytes(void) {
 
 // Direct reads come at the speed of the storage. The processor's cache does not matter for that, but the number of
 // reads in flight does: the ring has room for all that the loaders may have.
-static uint64_t direct_ring_bytes(const struct config *config, const struct dataset_layout *layout,
-                                  uint64_t room) {
+static uint64_t direct_ring_bytes(const struct config *config, const struct dataset_layout *layout) {
     uint64_t most = min_u64(DIRECT_MOST, config->ring_memory / 8);
     if (config->user_ring_memory)
         most = min_u64(most, config->user_ring_memory / 8);
-    most = min_u64(most, room / 4);
     uint64_t reads = (config->loaders ? config->loaders : LOADER_COUNT_FIRST) * config->queue_depth;
     return min_u64(most, reads * min_u64(ring_sample_bytes(layout->fields, layout->field_count), most));
 }
 
+// Containers often have 64 MiB in /dev/shm: whoever comes next is to find room, too.
 static uint64_t default_ring_bytes(const struct config *config, const struct dataset *dataset,
                                    uint64_t room) {
-    uint64_t cached = cached_ring_bytes();
-    return dataset->io_direct ? max_u64(cached, direct_ring_bytes(config, dataset->layout, room)) : cached;
+    uint64_t bytes = cached_ring_bytes();
+    if (dataset->io_direct)
+        bytes = max_u64(bytes, direct_ring_bytes(config, dataset->layout));
+    return min_u64(bytes, room / 4);
 }
 
 static uint64_t sum(uint64_t left, uint64_t right) {
