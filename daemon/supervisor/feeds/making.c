@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/sizes.h"
 #include "base/states.h"
 #include "base/time.h"
 #include "daemon/supervisor/datasets.h"
@@ -15,7 +14,6 @@
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/growth.h"
 #include "daemon/supervisor/feeds/prepared_ring.h"
-#include "daemon/supervisor/feeds/quota.h"
 #include "daemon/supervisor/feeds/ring_size.h"
 #include "daemon/supervisor/feeds/room.h"
 #include "daemon/supervisor/feeds/sample_caches.h"
@@ -368,7 +366,7 @@ static struct served_feed *describe(struct supervisor *supervisor, uid_t user,
 
 static int plan_ring(struct supervisor *supervisor, uid_t user, const struct attach_request *request,
                      struct ring_plan *plan, struct error *error) {
-    const uint64_t room = min_u64(room_ring_bytes(supervisor), quota_ring_memory(supervisor->config, user));
+    const uint64_t room = room_ring_bytes(supervisor, user);
     int err = ring_size_plan(supervisor->config, request, room, plan, error);
     return err ? err : budget_make_room(supervisor, user, plan->allocated_bytes, error);
 }
