@@ -292,7 +292,7 @@ def test_who_makes_loaders_instead(tmp_path):
     status, output = doctor(tmp_path, text)
     assert status == 2 and "line 2 makes a Trainer, which makes its own loaders: docs/frameworks.md" in output
     status, output = doctor(tmp_path, "from timm.data import create_loader\nloader = create_loader(data, 224, 64)\n")
-    assert status == 2 and "line 2 has timm make one" in output
+    assert status == 2 and "line 2 asks timm for one" in output
 
 
 # ---- Paths, and classes of a script --------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ loader = DataLoader(dataset, batch_size=7, sampler=sampler)
 """)
     assert status == 0, output
     assert "shuffle=bool(distributed)" in calls(output)["loader"], output
-    assert "samples are not shuffled unless distributed: is that meant?" in output
+    assert "samples are not shuffled unless distributed: is that intended?" in output
     compare(text, output, ["loader"], flag=False)
 
 

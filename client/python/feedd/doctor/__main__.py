@@ -63,7 +63,7 @@ def _hint(script: Script) -> str:
     """Other places where the script may make its loaders."""
     for call in script.calls:
         if script.called(call) in ("timm.data.create_loader", "timm.data.loader.create_loader"):
-            return (f"; line {call.lineno} has timm make one: call feedd.DataLoader there, with timm's transforms as steps"
+            return (f"; line {call.lineno} asks timm for one: call feedd.DataLoader there, with timm's transforms as steps"
                     " (docs/images.md)")  # fmt: skip
         if script.called(call).startswith(("transformers.", "trl.")) and script.called(call).endswith("Trainer"):
             return (f"; line {call.lineno} makes a Trainer, which makes its own loaders: docs/frameworks.md, \"The Hugging Face"

@@ -172,7 +172,7 @@ class Samplers:
             if name == "shuffle" and "False" in (yes, no):
                 when = "if" if yes == "False" else "unless"
                 self.plan.note(self.call.lineno, f"as the script has it, samples are not shuffled {when} {text}: is"
-                                                 " that meant?")
+                                                 " that intended?")
 
     def _is_visible(self, cases: list[_Case], differing: list[str]) -> bool:
         """Whether the loader's own line can tell two cases apart."""

@@ -290,7 +290,7 @@ class Script:
         around = [self._copied[id(one)] for one in self.scopes.ancestors(call) if id(one) in self._copied]
         followed = (function.name, *(around[0] if around else ()))
         if self._depth > 3 or followed.count(function.name) > 1 or len(self._copied) > _MOST_CALLS:
-            return None  # it calls itself, or there is no end of calls
+            return None  # it calls itself, or calls too many others
         self._depth += 1
         try:
             new, _ = self.instance(function, given or {"": call})
