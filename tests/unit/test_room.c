@@ -226,7 +226,7 @@ static void memory_of_idle_feeds_makes_way(void **state) {
     old->ring_bytes = young->ring_bytes = 8ull << 30;
     // Others may take or free some meanwhile, but hardly gigabytes.
     wanted->ring_bytes = available + (4ull << 30);
-    assert_true(room_ring_bytes(&supervisor, USER) > available + (12ull << 30));
+    assert_true(room_ring_bytes(&supervisor) > available + (12ull << 30));
     assert_int_equal(find(wanted), 1);
     assert_int_equal(old->state, FEED_CLOSING);
     assert_int_equal(young->state, FEED_RUNNING);

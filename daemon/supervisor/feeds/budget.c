@@ -49,6 +49,15 @@ static void close_idle(struct supervisor *supervisor, uid_t user, uint64_t feeds
     }
 }
 
+uint64_t budget_left(const struct supervisor *supervisor, uid_t user) {
+    const struct config *config = supervisor->config;
+    uint64_t all = usage_of(supervisor, IDLE_OF_ANYBODY, true).bytes;
+    uint64_t own = usage_of(supervisor, user, true).bytes;
+    uint64_t memory = quota_ring_memory(config, user);
+    return min_u64(config->ring_memory > all ? config->ring_memory - all : 0,
+                   memory > own ? memory - own : 0);
+}
+
 static int check_user(const struct supervisor *supervisor, uid_t user, uint64_t bytes, struct error *error) {
     const struct config *config = supervisor->config;
     uint64_t feeds = quota_feeds(config, user), memory = quota_ring_memory(config, user);

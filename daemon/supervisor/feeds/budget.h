@@ -8,6 +8,9 @@
 
 struct served_feed;
 
+// The bytes that one more ring of `user` can have, once idle feeds have been closed.
+uint64_t budget_left(const struct supervisor *supervisor, uid_t user);
+
 // Makes room for one more feed of `user` with a ring of that size, by closing idle feeds if it must. If that would not
 // be enough, nothing is closed.
 // -EBUSY: the user has as many feeds as quota_feeds says, or too many that are still being closed. -ENOSPC: the ring

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sizes.h"
 #include "base/states.h"
 #include "base/time.h"
 #include "daemon/supervisor/datasets.h"
@@ -366,7 +367,7 @@ static struct served_feed *describe(struct supervisor *supervisor, uid_t user,
 
 static int plan_ring(struct supervisor *supervisor, uid_t user, const struct attach_request *request,
                      struct ring_plan *plan, struct error *error) {
-    const uint64_t room = room_ring_bytes(supervisor, user);
+    const uint64_t room = min_u64(room_ring_bytes(supervisor), budget_left(supervisor, user));
     int err = ring_size_plan(supervisor->config, request, room, plan, error);
     return err ? err : budget_make_room(supervisor, user, plan->allocated_bytes, error);
 }

@@ -11,8 +11,8 @@
 // A ring with one slot for this request. -EOVERFLOW: the batch is too large, or too large for the requested GPU.
 int ring_size_check_batch(const struct attach_request *request, struct ring_plan *plan, struct error *error);
 
-// The ring of a new feed. If nobody has said how large, it takes at most a quarter of `room`, the bytes that rings of
-// its user can have. -EINVAL: no ring has room for that many ranks with that much prefetch.
+// The ring of a new feed. If nobody has set its size, it takes at most a quarter of `room`, the bytes that it can have.
+// -EINVAL: no ring has room for that many ranks with that much prefetch.
 int ring_size_plan(const struct config *config, const struct attach_request *request, uint64_t room,
                    struct ring_plan *plan, struct error *error);
 

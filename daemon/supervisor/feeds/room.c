@@ -100,10 +100,9 @@ static struct survey look_around(const struct supervisor *supervisor) {
     return survey;
 }
 
-uint64_t room_ring_bytes(const struct supervisor *supervisor, uid_t user) {
+uint64_t room_ring_bytes(const struct supervisor *supervisor) {
     struct survey survey = look_around(supervisor);
-    return min_u64(survey.unused.bytes + survey.ending.bytes + survey.idle.bytes,
-                   quota_ring_memory(supervisor->config, user));
+    return survey.unused.bytes + survey.ending.bytes + survey.idle.bytes;
 }
 
 uint64_t room_held_bytes(const struct supervisor *supervisor) {

@@ -19,8 +19,8 @@ bool room_make_way(struct supervisor *supervisor);
 // Memory of feeds that have ended, or are ending, is still to be given back.
 bool room_is_being_made(const struct supervisor *supervisor);
 
-// The bytes of /dev/shm that a new ring of this user can have, once idle feeds have made way.
-uint64_t room_ring_bytes(const struct supervisor *supervisor, uid_t user);
+// The bytes of /dev/shm that a new ring can have, once idle feeds have made way.
+uint64_t room_ring_bytes(const struct supervisor *supervisor);
 
 // The bytes of rings that count towards ring_memory when a feed asks for room: of feeds that have room, also while they
 // close, and of closed ones until it has been freed.
