@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/sizes.h"
@@ -386,6 +387,7 @@ int gpu_host_open(struct gpu **gpu, uint32_t ordinal, struct error *error) {
     struct host_gpu *host = calloc(1, sizeof *host);
     if (!host)
         return error_set(error, -ENOMEM, "no memory for a simulated GPU");
+    usleep((useconds_t)(faults.open_ms * 1000));
     host->ordinal = ordinal;
     host->faults = faults;
     LIST_INIT(&host->memory);

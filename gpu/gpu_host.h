@@ -2,6 +2,7 @@
 //
 // FEEDD_SIMULATED_GPU, read by gpu_open, sets its properties and faults, separated by commas:
 //   memory=BYTES   how much memory it has; 1 GiB by default. All that this process has allocated on that GPU counts
+//   open_ms=N      opening it takes this many milliseconds
 //   copy_us=N      every copy to it takes this many microseconds
 //   fail_copy=N    from the handle's Nth copy on, every operation fails: the GPU is lost
 //   stall_copy=N   the handle's Nth copy never ends, and neither does anything after it on its stream

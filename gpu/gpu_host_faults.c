@@ -12,6 +12,7 @@ static int read_fault(struct host_faults *faults, char *word, struct error *erro
         const char *name;
         uint64_t *value;
     } known[] = {{"memory", &faults->memory},
+                 {"open_ms", &faults->open_ms},
                  {"copy_us", &faults->copy_us},
                  {"fail_copy", &faults->fail_copy},
                  {"stall_copy", &faults->stall_copy},

@@ -5,7 +5,7 @@
 #include "base/error.h"
 
 struct host_faults {
-    uint64_t memory, copy_us, fail_copy, stall_copy, crash_create, crash_bytes, no_export, no_engine,
+    uint64_t memory, open_ms, copy_us, fail_copy, stall_copy, crash_create, crash_bytes, no_export, no_engine,
         no_engine_on, refuse_image, crash_image, stall_image;
 };
 

@@ -32,7 +32,7 @@ EXPERIMENTS = {
     9: ("peers", 280),
     10: ("slow_samples", 120),
     11: ("image_delivery", 300),
-    12: ("image_training", 300),
+    12: ("image_training", 580),
 }
 
 

@@ -208,6 +208,7 @@ static void report_ready(struct transfer *transfer) {
         ready.engine = engine_queue_open(&transfer->pools.engine, transfer->pools.gpu, &why) ? ENGINE_MISSING
                                                                                              : ENGINE_WORKS;
     snprintf(ready.text + length + 1, sizeof ready.text - (size_t)length - 1, "%.*s", TEXT_MOST, why.text);
+    beat(transfer, monotonic_ns()); // from READY on, the supervisor expects one every loader_timeout
     reporting_send(TRANSFER_READY, 0, NULL, &ready, -1);
 }
 

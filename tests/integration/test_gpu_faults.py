@@ -172,6 +172,15 @@ def test_copy_that_never_ends():
             assert time.monotonic() - begun < 5 * harness.SLOWNESS
 
 
+def test_gpu_that_takes_longer_to_open_than_loader_timeout():
+    """Its process is not taken for one that hangs, neither while it opens the GPU nor right afterwards."""
+    for _ in range(3):
+        with devices.serve(loader_timeout=2, environment={FAULTS: "open_ms=3000"}) as feedd:
+            with devices.start(feedd, SIMULATED, step=True) as reader:
+                reader.take(5)
+            assert not feedd.status()["last_errors"], feedd.read_log()
+
+
 def test_transfer_process_that_cannot_start():
     """It ends at once, each time: consumers are told within seconds, and host memory continues."""
     with devices.serve(loaders=1) as feedd:
