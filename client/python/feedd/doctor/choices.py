@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .plan import Plan, valid_name
+from .plan import Plan
 from .script import UNKNOWN, Script, argument
 
 _SUBSET, _SPLIT, _CONCAT = (f"torch.utils.data.{name}" for name in ("Subset", "random_split", "ConcatDataset"))
@@ -89,8 +89,6 @@ class Choices:
     def keep(self, chain: Chain, why: str, sampler: str = "") -> None:
         """Leaves all choices to PyTorch's objects over a feedd.Dataset."""
         plan, first = self.plan, chain.calls[-1]
-        if isinstance(chain.base, (ast.Name, ast.Attribute)):  # the same for all loaders over its parts
-            plan.name = valid_name(ast.unparse(chain.base))
         self.describe_base(chain, sampler)
         dataset = f'feedd.Dataset("{plan.name}")'
         plan.given, written = _with(chain.whole, chain.base, dataset)

@@ -48,13 +48,14 @@ def _cases(script: Script, call: ast.Call, named: dict[int, str]) -> Iterator[Pl
         scope = scope.outer
     node = scope.node if scope is not None else None
     if isinstance(node, COMPREHENSIONS):
-        values, target = script.values_of(node)[:_MOST], node.generators[0].target
-        for value in values:
-            assert isinstance(target, ast.Name)
-            _, copies = script.instance(node, {target.id: ast.copy_location(ast.Constant(value), call)})
+        for given in script.values_of(node)[:_MOST]:
+            _, copies = script.instance(node, given)
             copied = copies[id(call)]
             assert isinstance(copied, ast.Call)
-            yield Place(copied, str(value), f"for {target.id} = {value!r}")
+            variable, first = next(iter(given.items()))
+            value = script.value(first)
+            name = value if isinstance(value, str) else ast.unparse(first)
+            yield Place(copied, name, f"for {variable} = {ast.unparse(first)}")
     elif isinstance(node, FUNCTIONS):
         for caller in script.callers(node)[:_MOST]:
             given = script.given(node, caller)

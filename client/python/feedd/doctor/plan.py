@@ -61,5 +61,5 @@ def continued(line: str) -> str:
 def valid_name(text: str) -> str:
     """Makes a dataset's name from a variable's."""
     text = re.sub(r"^(data|dataset|ds)_(?=.)", "", text.rpartition(".")[2])
-    short = re.sub(r"_?(dataset|data|ds|set|loader|dataloader|dl)$", "", text.rpartition(".")[2]) or text.rpartition(".")[2]
+    short = re.sub(r"_?(dataset|data|ds|set|loader|dataloader|dl)$", "", text.rpartition(".")[2])
     return re.sub(r"[^A-Za-z0-9._-]", "-", short) or "data"

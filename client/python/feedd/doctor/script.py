@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from .command_line import options_of
+from .comprehensions import values_of
 from .constants import UNKNOWN, value_of
 from .flow import Condition, Either, Flow, Option, said
 from .plan import Plan
@@ -254,19 +255,18 @@ class Script:
             return [Option(found[-1])] if found else None
         if isinstance(whole, (ast.List, ast.Tuple)) and isinstance(key, int) and -len(whole.elts) <= key < len(whole.elts):
             return [Option(whole.elts[key])]
-        if isinstance(whole, ast.DictComp) and isinstance(whole.key, ast.Name) and key in self.values_of(whole):
-            new, _ = self.instance(whole, {whole.key.id: ast.copy_location(ast.Constant(key), node)})
-            assert isinstance(new, ast.DictComp)
-            return [Option(new.value)]
+        if isinstance(whole, ast.DictComp) and isinstance(whole.key, ast.Name):
+            for given in self.values_of(whole):
+                name = given.get(whole.key.id)
+                if name is not None and self.value(name) == key:
+                    new, _ = self.instance(whole, given)
+                    assert isinstance(new, ast.DictComp)
+                    return [Option(new.value)]
         return None
 
-    def values_of(self, node: ast.AST) -> list[Any]:
-        """The values of a comprehension's variable; empty unless it has one, which iterates over a constant."""
-        assert isinstance(node, COMPREHENSIONS)
-        if len(node.generators) != 1 or not isinstance(node.generators[0].target, ast.Name) or node.generators[0].ifs:
-            return []
-        values = self.value(node.generators[0].iter)
-        return list(values) if isinstance(values, tuple) else []
+    def values_of(self, node: ast.AST) -> list[dict[str, ast.expr]]:
+        """What a comprehension's variables stand for, one after another."""
+        return values_of(self, node)
 
     def instance(self, node: ast.AST, given: dict[str, ast.expr]) -> tuple[ast.AST, dict[int, ast.AST]]:
         return self.scopes.instance(node, given)
