@@ -17,10 +17,10 @@ _VIEWS = "declare a part of each of its datasets as a [view NAME] in feedd.conf,
 
 @dataclass
 class Chain:
-    whole: ast.expr  # a dataset as the script names it
-    calls: list[ast.Call]  # of Subset and random_split, the last one first
-    places: list[int | None]  # which part of each random_split
-    base: ast.expr  # what the first one chooses from
+    whole: ast.expr  # The dataset as the script names it.
+    calls: list[ast.Call]  # Subset and random_split, the last call first.
+    places: list[int | None]  # The part of each random_split; None for a Subset.
+    base: ast.expr  # The dataset that the first call chooses from.
 
 
 def _made_by(script: Script, node: ast.expr) -> tuple[ast.expr, int | None]:
@@ -110,7 +110,8 @@ class Choices:
         parts = self.script.behind(node)[0] if node is not None else None
         if not isinstance(parts, (ast.List, ast.Tuple)) or len(parts.elts) != 2:
             return ()
-        first, _ = self.script.behind(parts.elts[0])  # int(0.8 * len(dataset)), and the rest
+        # This form is common: int(0.8 * len(dataset)), and the rest.
+        first, _ = self.script.behind(parts.elts[0])
         if self.script.called(first) == "int" and isinstance(first, ast.Call) and isinstance(first.args[0], ast.BinOp):
             product = first.args[0]
             sides = [self.script.value(side) for side in (product.left, product.right)]

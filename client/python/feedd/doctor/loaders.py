@@ -12,7 +12,7 @@ from .web import loader_steps
 LOADERS = ("torch.utils.data.DataLoader", "torchdata.stateful_dataloader.StatefulDataLoader", "webdataset.WebLoader")
 _PLACES = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory",
            "drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator")  # fmt: skip
-MAX_LINE = 8192  # as daemon/config says
+MAX_LINE = 8192  # The daemon's limit, in daemon/config/config_parse.c.
 _SAME = ("batch_size", "drop_last", "timeout", "generator")
 _USUAL_COLLATES = ("default_collate", "default_data_collator", "default_convert")
 _CHANGED = ("transform", "transforms", "target_transform", "samples", "imgs", "targets", "data", "labels", "tensors", "indices")
@@ -45,7 +45,8 @@ class _Loader:
         shown = wanted or (ast.unparse(dataset) if isinstance(dataset, (ast.Name, ast.Attribute)) else name)
         chain = chain_of(script, dataset) if dataset is not None else None
         if chain is not None and chain.calls and isinstance(chain.base, (ast.Name, ast.Attribute)):
-            shown = ast.unparse(chain.base)  # the same for all loaders over its parts
+            # All loaders over parts of a dataset use one section.
+            shown = ast.unparse(chain.base)
         self.plan.name = valid_name(shown) + (f"-{number}" if number > 1 else "")
         self.samplers = Samplers(script, self.plan, call, self.given)
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from .scopes import COMPREHENSIONS, FUNCTIONS
 from .script import Script
 
-_MOST = 8  # calls of one function
+_MOST = 8  # More calls of one function are not followed.
 
 
 @dataclass
 class Place:
     call: ast.Call
-    name: str  # what the loader is assigned to
-    seen: str = ""  # in which of several cases
+    name: str  # The variable that the loader is assigned to.
+    seen: str = ""  # Says which case this is, if there are several.
 
 
 def _named(script: Script) -> dict[int, str]:

@@ -13,9 +13,9 @@ from .scopes import COMPREHENSIONS, FUNCTIONS, Function, Scope, Scopes, default_
 from .truth import truth_of
 
 _DEEPEST = 30
-_MOST_CALLS = 300  # that are followed
+_MOST_CALLS = 300  # More calls are not followed.
 _PARSED = ("args", "arguments", "opt", "opts", "options", "params", "config", "cfg", "hparams", "flags", "FLAGS")
-# Where torch's classes are found under more than one name.
+# Modules that have torch's classes under another name.
 _SAME = {
     "torch.utils.data.dataloader": "torch.utils.data", "torch.utils.data.dataset": "torch.utils.data",
     "torch.utils.data.sampler": "torch.utils.data", "torch.utils.data.distributed": "torch.utils.data",
@@ -34,10 +34,11 @@ class Script:
         self.everything_of = [one.module or "" for one in imports if any(name.name == "*" for name in one.names)]
         self.modules = {one.module or "" for one in imports}
         self.modules |= {name.name for one in ast.walk(tree) if isinstance(one, ast.Import) for name in one.names}
-        self.assumed: dict[tuple[int, str], None] = {}  # said to the reader, by lines
+        self.assumed: dict[tuple[int, str], None] = {}  # Remarks for the reader, with their lines.
         self._options: dict[int, tuple[ast.AST, list[Option] | None]] = {}
         self._instances: dict[int, tuple[ast.AST, list[Option]]] = {}
-        self._copied: dict[int, tuple[str, ...]] = {}  # of copies of functions: which one it is, and in which ones it is called
+        # For each copy of a function: its name, and the names of those that call it.
+        self._copied: dict[int, tuple[str, ...]] = {}
         self._busy: set[int] = set()
         self._asked: set[tuple[int, bool]] = set()
         self._depth = 0
@@ -152,7 +153,7 @@ class Script:
         body = owner.node.body  # type: ignore[attr-defined]
         found = Flow(self.scopes, key, self.truth).until(body, start, target)
         if any(key in scope.elsewhere for scope in self._all_scopes(owner)):
-            found = [*found, Option(None)]  # a function changes it, at some time
+            found = [*found, Option(None)]  # A function changes it, at some time.
         return found
 
     def _all_scopes(self, owner: Scope) -> list[Scope]:
@@ -290,7 +291,7 @@ class Script:
         around = [self._copied[id(one)] for one in self.scopes.ancestors(call) if id(one) in self._copied]
         followed = (function.name, *(around[0] if around else ()))
         if self._depth > 3 or followed.count(function.name) > 1 or len(self._copied) > _MOST_CALLS:
-            return None  # it calls itself, or calls too many others
+            return None  # It calls itself, or calls too many others.
         self._depth += 1
         try:
             new, _ = self.instance(function, given or {"": call})

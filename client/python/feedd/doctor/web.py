@@ -10,7 +10,7 @@ from .script import Either, Script, argument, said
 from .transforms import image_steps
 
 _IMAGES = ("jpg", "jpeg", "png", "webp", "ppm", "pgm", "pbm", "img", "image")
-# What .decode() makes of an image: the type of a value, and where its channels are.
+# The steps that have the result of .decode(): they say the type of values, and the order of axes.
 _DECODED = {
     "pil": "", "pilrgb": "", "pill": "gray", "rgb8": "", "l8": "gray", "rgb": "scale 1/255", "l": "gray, scale 1/255",
     "torchrgb": "scale 1/255, layout chw", "torchrgb8": "layout chw", "torch": "scale 1/255, layout chw",
@@ -20,7 +20,7 @@ _NUMBERS = ("cls", "cls2", "class", "count", "index", "inx", "id", "label")
 _SHUFFLES = ("shuffle", "detshuffle")
 _SHARDS = ("WebDataset", "SimpleShardList", "ResampledShards", "PytorchShardList")
 _READS = ("tarfile_to_samples", "tarfile_samples", "cached_tarfile_to_samples")
-_SKIPPING = ("warn_and_continue", "ignore_and_continue")  # handlers that leave out what cannot be read
+_SKIPPING = ("warn_and_continue", "ignore_and_continue")  # These handlers leave out what cannot be read.
 
 
 class Web:
@@ -28,11 +28,12 @@ class Web:
 
     def __init__(self, script: Script, plan: Plan) -> None:
         self.script, self.plan = script, plan
-        self.decoded: str | None = None  # how images are, if they are decoded
-        self.pictured: set[str] = set()  # fields that have steps, or whose lack of a fixed size has been said
-        self.fields: dict[str, str] = {}  # what each is, in the order of to_tuple
-        self.steps: list[str] = []  # lines of feedd.conf
-        self.skips = 0  # the line of a handler that leaves samples out
+        self.decoded: str | None = None  # The steps that decode images; None: they stay encoded.
+        # Fields that have steps, or that a remark says have no fixed size.
+        self.pictured: set[str] = set()
+        self.fields: dict[str, str] = {}  # The type and member of each field, in the order of to_tuple.
+        self.steps: list[str] = []  # Lines of feedd.conf.
+        self.skips = 0  # The line of a handler that leaves samples out; 0: none.
         self.line = 0
 
     def shards(self, call: ast.Call) -> None:
@@ -260,7 +261,7 @@ def _pipeline(web: Web, whole: ast.Call) -> None:
         plan.refuse(whole.lineno, "the pipeline does not show its shards, as wds.SimpleShardList(URLS) would")
     for stage in stages:
         call = stage
-        if not isinstance(call, ast.Call):  # wds.split_by_node is a stage as it stands
+        if not isinstance(call, ast.Call):  # For example, wds.split_by_node is a stage by itself.
             call = ast.copy_location(ast.Call(stage, [], []), stage)
             script.scopes.adopt(call, stage)
         module, _, name = script.called(call).rpartition(".")
