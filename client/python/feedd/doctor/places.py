@@ -48,11 +48,11 @@ def _cases(script: Script, call: ast.Call, named: dict[int, str]) -> Iterator[Pl
         scope = scope.outer
     node = scope.node if scope is not None else None
     if isinstance(node, COMPREHENSIONS):
-        for given in script.values_of(node)[:_MOST]:
-            _, copies = script.instance(node, given)
+        for bound in script.values_of(node)[:_MOST]:
+            _, copies = script.instance(node, bound)
             copied = copies[id(call)]
             assert isinstance(copied, ast.Call)
-            variable, first = next(iter(given.items()))
+            variable, first = next(iter(bound.items()))
             value = script.value(first)
             name = value if isinstance(value, str) else ast.unparse(first)
             yield Place(copied, name, f"for {variable} = {ast.unparse(first)}")
