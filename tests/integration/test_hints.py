@@ -20,7 +20,7 @@ def test_paths_that_a_shell_would_expand():
     refused("tar", "No such file or directory; ~ " + whole, path="~/s-*.tar", field_x="bytes")
     refused("tar", '-*.tar", wanted at least one; braces are not', path="s-{0,1}-*.tar", field_x="bytes")
     refused("folder", "; variables such as $HOME are not expanded here: write the whole path", path="$DATA/photos")
-    refused("tar", "; braces are not expanded here: write a pattern with * or ?", path="/data/s-{000..007}.tar", field_x="bytes")
+    refused("tar", "; braces are not expanded here: write a pattern with * or ?", path="/data/s-{0..7}.tar", field_x="bytes")
     refused("npy", "No such file or directory\n", field_x="/data/none.npy")
 
 
