@@ -1,6 +1,5 @@
 """What messages say beyond what is wrong: the word that was meant, and what to write instead."""
 
-import data
 import harness
 
 
@@ -45,14 +44,3 @@ def test_commands_of_feedctl():
             assert done.returncode == 2 and said in done.stderr, done
         done = instance.ctl("show", "numbers", "one", check=False)
         assert done.returncode == 2 and "sample one: a whole number is wanted\n" in done.stderr, done
-
-
-def test_feeds_in_forty_columns():
-    """Columns are left out, not cut."""
-    with harness.Instance() as feedd:
-        data.add_records(feedd)
-        feedd.start()
-        feedd.ctl("read", "numbers", "--batches=1")
-        lines = feedd.ctl("feeds", environment={"COLUMNS": "40"}).stdout.splitlines()
-        assert lines[0].split()[-1] == "STATE" and lines[1].split()[-1] == "idle" and "CONSUMERS" in lines[0], lines
-        assert all(len(line) <= 40 for line in lines), lines
