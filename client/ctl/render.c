@@ -192,6 +192,14 @@ static void print_row(const struct table *table, const uint32_t *widths, const c
     fputc('\n', out);
 }
 
+bool table_fits(const struct table *table, uint32_t width) {
+    uint32_t widths[TABLE_MAX_COLUMNS];
+    measure(table, widths);
+    if (width)
+        leave_out(table, widths, width);
+    return !width || total_width(table, widths) <= width;
+}
+
 void table_print(const struct table *table, uint32_t width, FILE *out) {
     uint32_t widths[TABLE_MAX_COLUMNS], limit = width ? width : UINT32_MAX;
     const char *titles[TABLE_MAX_COLUMNS];
