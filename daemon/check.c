@@ -73,8 +73,8 @@ static int check_cache_folder(const struct dataset_config *config, const char *f
     else if (!S_ISDIR(status.st_mode))
         err = error_set(error, -ENOTDIR, "%s is not a folder", folder);
     if (err)
-        error_prefix(error, "%s:%u: [%s %s] cache_path", config->file, config->line, config_kind(config),
-                     config->name);
+        error_prefix(error, "%s:%u: [%s %s] cache_path", config->file, config_key_line(config, "cache_path"),
+                     config_kind(config), config->name);
     return err;
 }
 

@@ -43,6 +43,7 @@ static void free_dataset(struct dataset_config *dataset) {
     free(dataset->source_weights);
     allow_list_free(&dataset->users);
     allow_list_free(&dataset->groups);
+    free(dataset->option_lines);
     free(dataset->name);
 }
 
@@ -80,6 +81,23 @@ const char *config_kind(const struct dataset_config *dataset) {
     return dataset->mix ? "mix" : dataset->view ? "view" : "dataset";
 }
 
+uint32_t config_key_line(const struct dataset_config *dataset, const char *key) {
+    for (size_t i = 0; dataset->option_lines && i < CONFIG_OPTIONS; i++)
+        if (dataset->option_lines[i] && strcmp(config_options[i].key, key) == 0)
+            return dataset->option_lines[i];
+    return dataset->line;
+}
+
+static int keep_lines(struct config *config, const struct config_lines *lines, struct error *error) {
+    for (size_t i = 0; i < config->dataset_count; i++) {
+        uint32_t *kept = malloc(sizeof lines->option);
+        if (!kept)
+            return error_set(error, -ENOMEM, "%s: out of memory", config->file);
+        config->datasets[i].option_lines = memcpy(kept, lines[1 + i].option, sizeof lines->option);
+    }
+    return 0;
+}
+
 int config_load(const char *path, struct config **config, struct error *error) {
     *config = NULL;
     AUTO_FREE char *text = NULL;
@@ -103,6 +121,8 @@ int config_load(const char *path, struct config **config, struct error *error) {
         err = config_include(loaded, &lines, error);
     if (!err)
         err = config_check(loaded, lines, error);
+    if (!err)
+        err = keep_lines(loaded, lines, error);
     if (err) {
         config_free(loaded);
         return err;

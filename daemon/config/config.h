@@ -21,9 +21,10 @@ struct config_field {
 // samples, and perhaps transforms of its own. A mix has sources (config_mix.h).
 struct dataset_config {
     char *name;
-    uint32_t line;      // of its [dataset NAME], [view NAME] or [mix NAME]
-    const char *file;   // that it stands in, for messages; owned by struct config
-    const char *folder; // where relative paths start; owned by struct config. NULL: the working directory
+    uint32_t line;          // of its [dataset NAME], [view NAME] or [mix NAME]
+    uint32_t *option_lines; // of each option, as config_options numbers them; 0: absent. NULL: not known
+    const char *file;       // that it stands in, for messages; owned by struct config
+    const char *folder;     // where relative paths start; owned by struct config. NULL: the working directory
     const char *index_folder; // of [feedd]; owned by struct config. NULL: unset
     // The members below are filled through options.def.
     char *format;
@@ -132,6 +133,9 @@ int config_load(const char *path, struct config **config, struct error *error);
 
 // An empty configuration with the defaults of the table.
 struct config *config_defaults(void);
+
+// The line of a key of a dataset, view or mix, for messages; that of its section if the key is absent there.
+uint32_t config_key_line(const struct dataset_config *dataset, const char *key);
 
 // The dataset, view or mix of that name, or NULL.
 const struct dataset_config *config_find_dataset(const struct config *config, const char *name);

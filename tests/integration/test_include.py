@@ -73,7 +73,7 @@ def test_messages_name_the_file_and_the_line():
         include(instance, b="[mix m]\nsource.x = 1\nsource.gone = 2\nepoch_samples = 9\n")
         refuse(instance, f"{folder}/b.conf:3: [mix m] source.gone")
         include(instance, b=DATASET.format(name="y", path="../gone.bin"))
-        refuse(instance, f"{folder}/b.conf:1: [dataset y] path", "gone.bin", status=1)
+        refuse(instance, f"{folder}/b.conf:3: [dataset y] path", "gone.bin", status=1)
 
 
 def test_a_file_that_is_not_there():

@@ -242,7 +242,7 @@ static void the_page_says_what_happens(void **state) {
     has(text, "\nr70           4  none        2.00k");
     has(text,
         "\nnfeed 4 is bound by its consumers. Batches wait for the consumers: feedd could deliver more. ");
-    has(text, "\nn%, decode 0 %, wait for storage 25 %, for room 75 %.\n");
+    has(text, "\nn0 %, decode 0 %, wait for storage 25 %, for room 75 %.\n");
     // One feed alone, and a daemon that does not answer.
     sections.feed = 5;
     sections_fill(&sections, &before, &now);

@@ -24,7 +24,8 @@ int builder_refuse(struct builder *builder, int code, const char *path, const ch
                                                           : builder->field;
     char place[sizeof builder->error->text] = "";
     if (config->file)
-        snprintf(place, sizeof place, "%s:%" PRIu32 ": ", config->file, named ? named->line : config->line);
+        snprintf(place, sizeof place, "%s:%" PRIu32 ": ", config->file,
+                 named ? named->line : config_key_line(config, builder->key));
     return error_set(builder->error, code, "%s[%s %s] %s%s: %s%s%s", place, config_kind(config), config->name,
                      builder->transform ? "transform."
                      : builder->pad     ? "pad."
