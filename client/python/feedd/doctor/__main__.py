@@ -92,13 +92,18 @@ def _hint(script: Script) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m feedd.doctor", description="Reads a PyTorch script without running it, and"
-                                     " says what to write for feedd in place of each DataLoader.")  # fmt: skip
-    parser.add_argument("script")
+                                     " says what to write for feedd in place of each DataLoader.",
+                                     epilog="Exit status: 0 if everything can be carried over, 1 if something cannot, 2 if the"
+                                     " script has no DataLoader or cannot be read.")  # fmt: skip
+    parser.add_argument("script", help="path of the script")
     path = parser.parse_args().script
     try:
         with open(path, encoding="utf-8") as file:
             script = read(file.read())
-    except (OSError, SyntaxError, ValueError, RecursionError) as error:
+    except OSError as error:
+        print(f"{path}: {error.strerror}", file=sys.stderr)
+        return 2
+    except (SyntaxError, ValueError, RecursionError) as error:
         print(f"{path}: {error}", file=sys.stderr)
         return 2
     try:
