@@ -161,7 +161,7 @@ static size_t format_dropped(char line[LOG_LINE]) {
     char note[128];
     if (!logger.dropped)
         return 0;
-    snprintf(note, sizeof note, "%" PRIu64 " line%s dropped: whoever reads this log does not keep up",
+    snprintf(note, sizeof note, "%" PRIu64 " line%s dropped: the reader of this log does not keep up",
              logger.dropped, logger.dropped == 1 ? " was" : "s were");
     return format_line(line, LOG_LEVEL_WARNING, note);
 }

@@ -97,9 +97,9 @@ static void end_round(struct supervisor *supervisor, size_t place, int code, con
 static void fail(struct supervisor *supervisor, size_t place, int code, const char *why) {
     const char *name = supervisor->config->datasets[place].name;
     char text[INDEX_ENTRY_TEXT];
-    supervisor_report(supervisor, "dataset %s: %s: %s", name,
-                      supervisor->datasets[place] ? "its index was checked" : "its index cannot be built",
-                      why);
+    supervisor_report(
+        supervisor, "dataset %s: %s: %s", name,
+        supervisor->datasets[place] ? "the check of its index failed" : "its index cannot be built", why);
     snprintf(text, sizeof text, "%s", why);
     end_round(supervisor, place, code, text);
 }

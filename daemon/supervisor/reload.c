@@ -145,7 +145,7 @@ static void finish(struct reload *reload) {
     else if (wanted)
         accept_result(reload);
     if (supervisor->reload_given_up)
-        log_info("the reload that was given up has ended");
+        log_info("the abandoned reload has ended");
     if (reload->datasets)
         datasets_close(reload->datasets, reload->config->dataset_count, supervisor->own_closer);
     reload->datasets = NULL;
