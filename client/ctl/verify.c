@@ -267,8 +267,8 @@ static int check_sum(const struct verify *verify, uint64_t seen, struct error *e
     if (seen + verify->epoch.skipped == due)
         return 0;
     return error_set(error, -EBADMSG,
-                     "verification failed: %" PRIu64 " samples of the epoch came and %" PRIu64
-                     " were skipped, expected were %" PRIu64,
+                     "verification failed: the epoch had %" PRIu64 " samples and %" PRIu64
+                     " skipped ones, wanted %" PRIu64 " in all",
                      seen, verify->epoch.skipped, due);
 }
 
