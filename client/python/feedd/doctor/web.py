@@ -59,7 +59,7 @@ class Web:
     def finish(self) -> None:
         """Finishes the section after the last step."""
         if not self.fields:
-            self.plan.note(self.line, "replace NAME by each member of the samples that is used, such as jpg or cls")
+            self.plan.note(self.line, "replace NAME with each member of the samples that is used, such as jpg or cls")
             self.plan.add("field.NAME = bytes")
             self.plan.say("as_dict", "True")
             return
