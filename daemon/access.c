@@ -66,12 +66,21 @@ bool access_obstacle(const char *path, int mode, char *text, size_t bytes) {
     return find_obstacle(path, mode, LINKS_MOST, text, bytes);
 }
 
+const char *access_hint(const char *path) {
+    const char *brace = strchr(path, '{');
+    if (*path == '~' || strstr(path, "/~"))
+        return "; ~ is not expanded here: write the whole path";
+    if (strchr(path, '$'))
+        return "; variables such as $HOME are not expanded here: write the whole path";
+    return brace && strchr(brace, '}') ? "; braces are not expanded here: write a pattern with * or ?" : "";
+}
+
 const char *access_reason(int code, const char *path, char *text, size_t bytes) {
     char obstacle[PATH_MAX];
     if (code == EACCES && access_obstacle(path, R_OK, obstacle, sizeof obstacle))
         snprintf(text, bytes, "%s: %s", strerror(code), obstacle);
     else
-        snprintf(text, bytes, "%s", strerror(code));
+        snprintf(text, bytes, "%s%s", strerror(code), code == ENOENT ? access_hint(path) : "");
     return text;
 }
 

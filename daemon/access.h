@@ -11,7 +11,10 @@
 // "/data/private is not searchable by user feedd". False if there is none.
 bool access_obstacle(const char *path, int mode, char *text, size_t bytes);
 
-// What strerror says of `code`; for EACCES followed by the obstacle to reading `path`.
+// For a path that does not exist: what a shell would have expanded in it, as "; ...", or "".
+const char *access_hint(const char *path);
+
+// What strerror says of `code`; for EACCES followed by the obstacle to reading `path`, for ENOENT by access_hint().
 const char *access_reason(int code, const char *path, char *text, size_t bytes);
 
 // The effective user's name; its number if it has none.

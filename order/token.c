@@ -81,7 +81,9 @@ static bool check_fits(const char *text) {
 
 int resume_token_parse(const char *text, struct resume_token *token, struct error *error) {
     if (!text || strncmp(text, "feedd", 5) != 0)
-        return error_set(error, -EINVAL, "this is not a resume token: one begins with \"feedd1.\"");
+        return error_set(error, -EINVAL,
+                         "this is not a resume token: one begins with \"feedd1.\", or, for a mix, with"
+                         " \"feedd2.\"");
     if (!check_fits(text))
         return error_set(error, -EINVAL,
                          "the resume token is damaged (its check word does not fit the rest): "

@@ -50,7 +50,11 @@ uint64_t ctl_parse_number(const struct argp_state *state, const char *what, cons
                           uint64_t most) {
     uint64_t value;
     const char *rest;
-    if (!leading_number(text, &value, &rest) || *rest || value < least || value > most)
+    if (leading_number(text, &value, &rest) && !*rest && value >= least && value <= most)
+        return value;
+    if (most == UINT64_MAX && least == 0)
+        argp_error(state, "%s %s: a whole number is wanted", what, text);
+    else
         argp_error(state, "%s %s: a whole number from %llu to %llu is wanted", what, text,
                    (unsigned long long)least, (unsigned long long)most);
     return value;

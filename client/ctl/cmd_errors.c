@@ -1,6 +1,7 @@
 #include "client/ctl/cmd_errors.h"
 
 #include <inttypes.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/error.h"
@@ -10,6 +11,8 @@
 #include "client/ctl/query.h"
 #include "client/ctl/render.h"
 #include "client/ctl/text.h"
+
+#define TEXT_BYTES 8192 // a path and a reason
 
 struct options {
     const char *dataset;
@@ -22,9 +25,21 @@ struct list {
     uint64_t failed, skipped, replaced, incomplete, others;
 };
 
-static const struct column columns[] = {
-    {"TIME", false, 2}, {"DATASET", false, 1}, {"SAMPLE", true, 0},  {"WHAT", false, 1},
-    {"FILE", false, 0}, {"OFFSET", true, 3},   {"REASON", false, 0},
+enum {
+    TIME,
+    DATASET,
+    SAMPLE,
+    WHAT,
+    FILE_PATH,
+    OFFSET,
+    REASON,
+    COLUMNS
+};
+
+static const struct column columns[COLUMNS] = {
+    [TIME] = {"TIME", false, 2},     [DATASET] = {"DATASET", false, 1}, [SAMPLE] = {"SAMPLE", true, 0},
+    [WHAT] = {"WHAT", false, 1},     [FILE_PATH] = {"FILE", false, 0},  [OFFSET] = {"OFFSET", true, 3},
+    [REASON] = {"REASON", false, 0},
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
@@ -82,6 +97,29 @@ static void print_json(const struct list *list) {
                    true);
 }
 
+// A sample per paragraph, where its file and its reason do not fit into a line.
+static void print_paragraphs(const struct table *table, uint32_t width) {
+    for (uint32_t row = 0; row < table->row_count; row++) {
+        char text[TEXT_BYTES];
+        char *const *cells = table->cells + (size_t)row * COLUMNS;
+        const bool timed = strcmp(cells[TIME], "-") != 0;
+        snprintf(text, sizeof text, "sample %s of %s: %s%s%s", cells[SAMPLE], cells[DATASET], cells[WHAT],
+                 timed ? ", " : "", timed ? cells[TIME] : "");
+        text_fold(text, 0, width, stdout);
+        snprintf(text, sizeof text, "%s, offset %s: %s", cells[FILE_PATH], cells[OFFSET], cells[REASON]);
+        printf("  ");
+        text_fold(text, 2, width, stdout);
+    }
+}
+
+static void print_samples(const struct table *table) {
+    const uint32_t width = ctl_terminal_width();
+    if (table_fits(table, width))
+        table_print(table, width, stdout);
+    else
+        print_paragraphs(table, width);
+}
+
 static void print_text(const struct list *list) {
     if (list->failed || list->skipped || list->replaced)
         printf("since the daemon started: %" PRIu64 " skipped, %" PRIu64 " replaced, %" PRIu64 " fatal\n",
@@ -92,7 +130,7 @@ static void print_text(const struct list *list) {
         printf("%" PRIu64 " sample%s incomplete, as the index says\n", list->incomplete,
                list->incomplete == 1 ? " is" : "s are");
     if (list->table.row_count)
-        table_print(&list->table, ctl_terminal_width(), stdout);
+        print_samples(&list->table);
     if (list->others)
         printf("not shown: %" PRIu64 " of feeds of other users (show_others)\n", list->others);
 }

@@ -37,10 +37,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 
 static void show(struct watcher *watcher, const char *text) {
     if (watcher->terminal)
-        fprintf(stderr, "\r\033[K%s", text);
+        ctl_overwrite(text);
     else if (watcher->looks % LINE_EVERY == 0)
         fprintf(stderr, "%s\n", text);
-    fflush(stderr);
     watcher->shown = true;
 }
 

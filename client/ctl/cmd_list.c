@@ -246,9 +246,9 @@ static int take_feeds(const Feedd__Answer *page, void *context, struct error *er
 }
 
 static const struct column feed_columns[] = {
-    {"ID", true, 0},     {"NAME", false, 0},  {"DATASET", false, 0},  {"BATCH", true, 1},
-    {"WORLD", true, 4},  {"ORDER", false, 5}, {"CONSUMERS", true, 0}, {"LOADERS", true, 3},
-    {"RING", false, 6},  {"EPOCH", true, 0},  {"AT", true, 0},        {"READER", false, 2},
+    {"ID", true, 0},     {"NAME", false, 1},  {"DATASET", false, 0},  {"BATCH", true, 4},
+    {"WORLD", true, 7},  {"ORDER", false, 8}, {"CONSUMERS", true, 0}, {"LOADERS", true, 6},
+    {"RING", false, 9},  {"EPOCH", true, 2},  {"AT", true, 3},        {"READER", false, 5},
     {"STATE", false, 0},
 };
 

@@ -1,6 +1,7 @@
 #include "client/ctl/cmd_status.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -13,6 +14,9 @@
 #include "client/ctl/render.h"
 #include "client/ctl/text.h"
 #include "shm/stats.h"
+
+#define TITLE_COLUMNS 15   // of the names of lines
+#define LINE_BYTES    4608 // a path, and some words
 
 static const struct column process_columns[] = {
     {"ROLE", false, 0}, {"PID", true, 0},     {"STATE", false, 0}, {"FEED", true, 0},
@@ -34,6 +38,19 @@ struct report {
 
 // ---- Text ------------------------------------------------------------------------------------------
 
+// A line below the first one, folded to the terminal.
+static void say(const char *title, const char *format, ...) PRINTF_LIKE(2, 3);
+static void say(const char *title, const char *format, ...) {
+    char text[LINE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    text_clean(text);
+    printf("  %-*s", TITLE_COLUMNS, title);
+    text_fold(text, TITLE_COLUMNS + 2, ctl_terminal_width(), stdout);
+}
+
 static void print_decoder(const Feedd__Gpu *gpu) {
     char text[512];
     if (!*gpu->images)
@@ -45,28 +62,23 @@ static void print_decoder(const Feedd__Gpu *gpu) {
         snprintf(text, sizeof text, "for %s, decoded by loaders", gpu->uuid);
     else
         snprintf(text, sizeof text, "for %s, decoded by loaders: %s", gpu->uuid, gpu->images);
-    printf("  images         ");
-    text_fold(text, 17, ctl_terminal_width(), stdout);
+    say("images", "%s", text);
 }
 
 static void print_feed_images(const Feedd__Feed *feed) {
     char text[FEED_IMAGES_TEXT];
     if (!feed_images_by_loaders(feed) || !*feed_images_text(feed, text))
         return;
-    printf("  images         ");
-    text_fold(text, 17, ctl_terminal_width(), stdout);
+    say("images", "%s", text);
 }
 
 static void print_turns(const Feedd__Status *status) {
-    char age[CTL_TEXT], text[256];
+    char age[CTL_TEXT];
     if (!status->longest_turn_ns)
         return; // a daemon that does not measure them
     ctl_format_duration(status->longest_turn_age_ns, age);
-    text_clean(status->longest_turn_work);
-    snprintf(text, sizeof text, "longest turn %.1f ms, %s ago (%s); %" PRIu64 " of more than 20 ms",
-             (double)status->longest_turn_ns / 1e6, age, status->longest_turn_work, status->long_turns);
-    printf("  event loop     ");
-    text_fold(text, 17, ctl_terminal_width(), stdout);
+    say("event loop", "longest turn %.1f ms, %s ago (%s); %" PRIu64 " of more than 20 ms",
+        (double)status->longest_turn_ns / 1e6, age, status->longest_turn_work, status->long_turns);
 }
 
 static size_t append_list(char *text, size_t bytes, size_t used, const char *head, char *const *names,
@@ -88,22 +100,18 @@ static void print_confinement(const Feedd__Status *status) {
         append_list(text, sizeof text, used,
                     row->n_active ? "; refused by the kernel: " : "refused by the kernel: ", row->missing,
                     row->n_missing);
-        printf(i ? "                 " : "  confinement    ");
-        text_fold(text, 17, ctl_terminal_width(), stdout);
+        say(i ? "" : "confinement", "%s", text);
     }
-    if (*status->confinement_note) {
-        text_clean(status->confinement_note);
-        printf("  confinement    ");
-        text_fold(status->confinement_note, 17, ctl_terminal_width(), stdout);
-    }
+    if (*status->confinement_note)
+        say("confinement", "%s", status->confinement_note);
 }
 
 static void print_others(const struct others *others) {
     char text[OTHERS_TEXT];
     if (*others_sessions(others, text))
-        printf("  not shown      %s (show_others)\n", text);
+        say("not shown", "%s (show_others)", text);
     if (*others_feeds(others, text))
-        printf("  not shown      %s\n", text);
+        say("not shown", "%s", text);
 }
 
 // An older daemon says nothing of them.
@@ -113,7 +121,7 @@ static void print_caches(const Feedd__Status *status) {
     ctl_format_bytes(status->cache_bytes, counted);
     ctl_format_bytes(status->cache_memory, bound);
     if (status->cache_memory)
-        printf("  caches         %s, at most %s of %s\n", taken, counted, bound);
+        say("caches", "%s, at most %s of %s", taken, counted, bound);
 }
 
 static void print_status(const Feedd__Status *status, const struct others *others) {
@@ -123,36 +131,30 @@ static void print_status(const Feedd__Status *status, const struct others *other
     ctl_format_bytes(status->ring_memory, bound);
     printf("feedd %s, pid %" PRIu64 ", up %s%s\n", status->version, status->pid, uptime,
            status->draining ? ", draining" : "");
-    printf("  configuration  %s\n", *status->config_path ? status->config_path : "none");
-    printf("  socket         %s\n", status->socket_path);
-    printf("  statistics     %s\n", status->stats_path);
-    printf("  rings          %s of %s\n", used, bound);
+    say("configuration", "%s", *status->config_path ? status->config_path : "none");
+    say("socket", "%s", status->socket_path);
+    say("statistics", "%s", status->stats_path);
+    say("rings", "%s of %s", used, bound);
     print_caches(status);
     char loaders[CTL_TEXT] = "auto";
     if (status->loaders)
         snprintf(loaders, sizeof loaders, "%u", status->loaders);
-    printf("  settings       io = %s, loaders = %s\n", status->io, loaders);
+    say("settings", "io = %s, loaders = %s", status->io, loaders);
     ctl_format_bytes(status->prepared_ring_bytes, used);
-    printf("  prepared       %u loader%s and %s of a ring for the next feed\n", status->prepared_loaders,
-           status->prepared_loaders == 1 ? "" : "s", used);
-    if (*status->gpu_support) {
-        text_clean(status->gpu_support);
-        printf("  GPU support    ");
-        text_fold(status->gpu_support, 17, ctl_terminal_width(), stdout);
-    }
+    say("prepared", "%u loader%s and %s of a ring for the next feed", status->prepared_loaders,
+        status->prepared_loaders == 1 ? "" : "s", used);
+    if (*status->gpu_support)
+        say("GPU support", "%s", status->gpu_support);
     print_turns(status);
     print_confinement(status);
-    printf("  serving        %u dataset%s, %u feed%s, %u session%s\n", status->datasets,
-           status->datasets == 1 ? "" : "s", status->feeds, status->feeds == 1 ? "" : "s", status->sessions,
-           status->sessions == 1 ? "" : "s");
-    for (size_t i = 0; i < status->n_indexing; i++) {
-        text_clean(status->indexing[i]);
-        printf(i ? "                 " : "  indexing       ");
-        text_fold(status->indexing[i], 17, ctl_terminal_width(), stdout);
-    }
+    say("serving", "%u dataset%s, %u feed%s, %u session%s", status->datasets,
+        status->datasets == 1 ? "" : "s", status->feeds, status->feeds == 1 ? "" : "s", status->sessions,
+        status->sessions == 1 ? "" : "s");
+    for (size_t i = 0; i < status->n_indexing; i++)
+        say(i ? "" : "indexing", "%s", status->indexing[i]);
     print_others(others);
     if (status->n_last_errors == 0) {
-        printf("  last errors    none\n");
+        say("last errors", "none");
         return;
     }
     printf("  last errors\n");

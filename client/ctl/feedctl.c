@@ -3,6 +3,7 @@
 #include <locale.h>
 #include <string.h>
 
+#include "base/names.h"
 #include "base/option_table.h"
 #include "base/sizes.h"
 #include "client/ctl/arguments.h"
@@ -108,6 +109,16 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     }
 }
 
+static int refuse_command(const char *wanted) {
+    const char *names[COUNT_OF(commands)];
+    for (size_t i = 0; i < COUNT_OF(commands); i++)
+        names[i] = commands[i].name;
+    const char *near = name_nearest(wanted, names, COUNT_OF(names));
+    fprintf(stderr, "feedctl: there is no command %s%s%s: see feedctl --help\n", wanted,
+            near ? "; perhaps you mean " : "", near ? near : "");
+    return CTL_USAGE;
+}
+
 int main(int count, char **arguments) {
     setlocale(LC_ALL, "");
     setlocale(LC_NUMERIC, "C"); // programs read the figures too
@@ -126,6 +137,5 @@ int main(int count, char **arguments) {
     for (size_t i = 0; i < COUNT_OF(commands); i++)
         if (strcmp(commands[i].name, invocation.arguments[0]) == 0)
             return commands[i].run(&invocation.ctl, invocation.count, invocation.arguments);
-    fprintf(stderr, "feedctl: there is no command %s: see feedctl --help\n", invocation.arguments[0]);
-    return CTL_USAGE;
+    return refuse_command(invocation.arguments[0]);
 }

@@ -10,6 +10,7 @@
 
 #define DRAW_EVERY_NS (NS_PER_S / 2)
 #define LINE_EVERY_NS (10 * NS_PER_S)
+#define LINE_BYTES    256
 
 void pack_progress_start(struct pack_progress *progress, uint64_t first) {
     progress->terminal = isatty(STDERR_FILENO);
@@ -29,10 +30,16 @@ void pack_progress_show(struct pack_progress *progress, uint64_t position, uint6
     ctl_format_bytes(bytes, written);
     ctl_format_bytes((uint64_t)((double)bytes / (elapsed_ns / 1e9)), rate);
     ctl_format_duration((uint64_t)(elapsed_ns / done * (double)(progress->positions - position)), rest);
-    fprintf(stderr, "%s%s: %" PRIu64 " of %" PRIu64 " samples, %s, %s/s, about %s left%s",
-            progress->terminal ? "\r\033[K" : "", progress->dataset, position, progress->positions, written,
-            rate, rest, progress->terminal ? "" : "\n");
-    fflush(stderr);
+    char text[LINE_BYTES];
+    snprintf(text, sizeof text, "%s: %" PRIu64 " of %" PRIu64 " samples, %s, %s/s, about %s left",
+             progress->dataset, position, progress->positions, written, rate, rest);
+    if (progress->terminal && !ctl_fits_line(text))
+        snprintf(text, sizeof text, "%.0f %%, %s/s, about %s left",
+                 100.0 * (double)position / (double)progress->positions, rate, rest);
+    if (progress->terminal)
+        ctl_overwrite(text);
+    else
+        fprintf(stderr, "%s\n", text);
     progress->shown = true;
 }
 

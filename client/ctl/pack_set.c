@@ -61,6 +61,11 @@ static int lock(struct pack_set *set, struct error *error) {
     return 0;
 }
 
+static bool is_folder(const struct pack_set *set, const char *name) {
+    struct stat status;
+    return fstatat(set->folder, name, &status, 0) == 0 && S_ISDIR(status.st_mode);
+}
+
 int pack_set_open(struct pack_set *set, const char *file, struct error *error) {
     char manifest[PACK_NAME_BYTES];
     *set = (struct pack_set){.folder = -1, .manifest = -1};
@@ -71,6 +76,10 @@ int pack_set_open(struct pack_set *set, const char *file, struct error *error) {
     if (set->folder < 0)
         return error_set(error, -errno, "cannot open the folder %s: %m", set->folder_path);
     snprintf(manifest, sizeof manifest, "%s" MANIFEST, set->name);
+    if (is_folder(set, set->name) && faccessat(set->folder, manifest, F_OK, 0) != 0)
+        return error_set(error, -EISDIR,
+                         "%s is a folder, wanted a name that shards can begin with, such as %s/train", file,
+                         file);
     set->manifest =
         openat(set->folder, manifest, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (set->manifest < 0)

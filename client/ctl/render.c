@@ -116,10 +116,24 @@ static void pad(uint32_t count, FILE *out) {
         fputc(' ', out);
 }
 
+// Bytes of the word at the start; a number and its unit are one word.
+static size_t word_bytes(const char *text) {
+    static const char *const units[] = {"%", "s", "ms", "B", "KiB", "MiB", "GiB", "TiB"};
+    size_t length = strcspn(text, " ");
+    if (strspn(text, "0123456789.,-") < length || text[length] != ' ')
+        return length;
+    const char *next = text + length + 1;
+    const size_t unit = strcspn(next, " .,:;)");
+    for (size_t i = 0; i < COUNT_OF(units); i++)
+        if (unit == strlen(units[i]) && strncmp(next, units[i], unit) == 0)
+            return length + 1 + strcspn(next, " ");
+    return length;
+}
+
 void text_fold(const char *text, uint32_t at, uint32_t width, FILE *out) {
     uint32_t column = at;
     while (*text) {
-        size_t blanks = strspn(text, " "), length = strcspn(text + blanks, " ");
+        size_t blanks = strspn(text, " "), length = word_bytes(text + blanks);
         char word[512];
         snprintf(word, sizeof word, "%.*s", (int)length, text + blanks);
         uint32_t wide = text_width(word);
@@ -176,6 +190,14 @@ static void print_row(const struct table *table, const uint32_t *widths, const c
         owed += GAP + (table->columns[column].right ? 0 : blanks);
     }
     fputc('\n', out);
+}
+
+bool table_fits(const struct table *table, uint32_t width) {
+    uint32_t widths[TABLE_MAX_COLUMNS];
+    measure(table, widths);
+    if (width)
+        leave_out(table, widths, width);
+    return !width || total_width(table, widths) <= width;
 }
 
 void table_print(const struct table *table, uint32_t width, FILE *out) {

@@ -33,6 +33,9 @@ int table_add(struct table *table, const char *const *texts);
 // too long is cut.
 void table_print(const struct table *table, uint32_t width, FILE *out);
 
+// Whether nothing is cut then.
+bool table_fits(const struct table *table, uint32_t width);
+
 void table_free(struct table *table);
 
 // Bytes of the first `width` characters.

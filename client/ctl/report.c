@@ -45,11 +45,11 @@ void report_daemon(const struct stats_snapshot *now, enum daemon_state state, FI
 }
 
 static const struct column stats_columns[] = {
-    {"FEED", true, 0},      {"NAME", false, 0},     {"DATASET", false, 8},    {"OVER", true, 5},
-    {"SAMPLES/S", true, 0}, {"BATCHES/S", true, 4}, {"MB/S", true, 0},        {"RING", true, 3},
-    {"LOADERS", true, 9},   {"NO ROOM", true, 2},   {"CONSUMERS", true, 10},  {"NO DATA", true, 1},
-    {"ERRORS", true, 6},    {"SKIPPED", true, 7},   {"REPLACED", true, 11},   {"CACHED/S", true, 12},
-    {"ENGINE/S", true, 13}, {"UNFIT/S", true, 14},  {"BOTTLENECK", false, 0},
+    {"FEED", true, 0},      {"NAME", false, 1},     {"DATASET", false, 9},    {"OVER", true, 6},
+    {"SAMPLES/S", true, 0}, {"BATCHES/S", true, 5}, {"MB/S", true, 0},        {"RING", true, 4},
+    {"LOADERS", true, 10},  {"NO ROOM", true, 3},   {"CONSUMERS", true, 11},  {"NO DATA", true, 2},
+    {"ERRORS", true, 7},    {"SKIPPED", true, 8},   {"REPLACED", true, 12},   {"CACHED/S", true, 13},
+    {"ENGINE/S", true, 14}, {"UNFIT/S", true, 15},  {"BOTTLENECK", false, 0},
 };
 
 static int add_feed(struct table *table, const struct stats_feed_snapshot *feed,

@@ -38,8 +38,8 @@ static void measure(const struct latency_snapshot *before, const struct latency_
 // ---- Text ------------------------------------------------------------------------------------------
 
 static const struct column columns[] = {
-    {"FEED", false, 0}, {"NAME", false, 2}, {"WHAT", false, 0}, {"COUNT", true, 0}, {"P50", true, 0},
-    {"P90", true, 0},   {"P99", true, 0},   {"MAX", true, 0},   {"OF", false, 1},
+    {"FEED", false, 0}, {"NAME", false, 4}, {"WHAT", false, 0}, {"COUNT", true, 0}, {"P50", true, 0},
+    {"P90", true, 2},   {"P99", true, 1},   {"MAX", true, 0},   {"OF", false, 3},
 };
 
 static void format_time(uint64_t ns, char text[CTL_TEXT]) {

@@ -14,6 +14,7 @@
 #define TITLE_INDENT  2
 #define DEFAULT_WIDTH 80
 #define TEXT_MOST     2000 // bytes of a text, unless values are asked for
+#define TEXT_LEAST    16   // fewer values may be numbers that look like text
 
 void show_field_title(const struct feed_array *array, const char *gap, char *text, size_t bytes) {
     size_t used = (size_t)snprintf(text, bytes, "%s%s%s", array->name, gap, feed_dtype_name(array->dtype));
@@ -132,8 +133,12 @@ int show_field_print(const struct shown_field *field, const struct show_style *s
         fprintf(out, "%*s", INDENT, "");
         print_text(field->array, length, style, out);
     }
-    print_values(field, style, out);
-    if (!text && field->summary.count > 1)
+    // The bytes of a text or of an encoded image say nothing to people as numbers.
+    const bool plain = !text && !encoded.encoding;
+    const bool short_text = text && !field->array->ragged && field->summary.count < TEXT_LEAST;
+    if (plain || short_text || (encoded.encoding && style->values_given))
+        print_values(field, style, out);
+    if (plain && field->summary.count > 1)
         print_summary(&field->summary, style, out);
     int err = field->image.pixels ? draw(&field->image, style, out) : 0;
     if (field->file)

@@ -8,6 +8,7 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "client/ctl/ctl.h"
+#include "client/ctl/render.h"
 
 int ctl_complain(const struct error *error) {
     fprintf(stderr, "feedctl: %s\n", error->text);
@@ -68,6 +69,20 @@ uint32_t ctl_terminal_width(void) {
     const char *columns = getenv("COLUMNS");
     unsigned long width = columns ? strtoul(columns, NULL, 10) : 0;
     return width <= UINT16_MAX ? (uint32_t)width : 0;
+}
+
+static uint32_t line_width(void) {
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : UINT32_MAX;
+}
+
+bool ctl_fits_line(const char *text) {
+    return text[text_prefix(text, line_width() - 1)] == '\0'; // the cursor takes the last column
+}
+
+void ctl_overwrite(const char *text) {
+    fprintf(stderr, "\r\033[K%.*s", (int)text_prefix(text, line_width() - 1), text);
+    fflush(stderr);
 }
 
 static void print_json(json_t *value, size_t flags) {

@@ -23,6 +23,11 @@ void ctl_format_duration(uint64_t ns, char text[CTL_TEXT]);
 // The width of the terminal if standard output is one, otherwise COLUMNS from the environment, or 0.
 uint32_t ctl_terminal_width(void);
 
+// Writes over the line that the cursor is in, on a terminal at standard error; what does not fit into it is cut off.
+void ctl_overwrite(const char *text);
+// Whether a text fits into a line there.
+bool ctl_fits_line(const char *text);
+
 // Puts a JSON value on standard output, in one line or (`pretty`) indented, and releases it.
 void ctl_print_json(json_t *value, bool pretty);
 // The same in one line, with all digits of every number.

@@ -40,6 +40,8 @@ static uint32_t find_line(const struct config_option *option, struct dataset_con
 
 // What to do about an option that the format does not have; "" where that is obvious.
 static const char *advice_on(const struct config_option *option, const char *format) {
+    if (option == &config_options[DATASET_path])
+        return "; its files are those of its fields: field.NAME = FILES";
     if (option != &config_options[DATASET_pack] && option != &config_options[DATASET_cu_seqlens])
         return "";
     if (strcmp(format, "packed") == 0)

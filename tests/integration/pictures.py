@@ -56,10 +56,10 @@ def some(count, seed=0, kinds=KINDS, least=40, most=300):
     ]
 
 
-def files(encoded, classes=("cat", "dog")):
+def files(encoded, classes=("cat", "dog"), ending="img"):
     """As a folder has them: {path: bytes}, in the order in which they are numbered."""
     half = (len(encoded) + 1) // 2
-    return {f"{classes[i // half]}/{i:05}.img": data for i, data in enumerate(encoded)}
+    return {f"{classes[i // half]}/{i:05}.{ending}": data for i, data in enumerate(encoded)}
 
 
 def write_tar(path, members):

@@ -53,6 +53,9 @@ def test_skipped_samples_are_listed():
             text = feedd.ctl("errors", "numbers").stdout
             assert text.startswith("since the daemon started: 10 skipped, 0 replaced, 0 fatal\n"), text
             assert "the file ends there" in text and str(feedd.path) in text
+            narrow = feedd.ctl("errors", "numbers", environment={"COLUMNS": "40"}).stdout  # nothing is cut
+            assert narrow.count(str(feedd.path)) == 10, narrow
+            assert " ".join(narrow.split()).count(": the file ends there sample ") == 9, narrow
             assert errors(feedd, "others")["samples"] == []
 
 

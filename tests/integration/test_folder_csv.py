@@ -91,7 +91,7 @@ def test_csv_files_that_are_wrong():
     refuse_csv("file,y\na/1,cat\n", path + '2: found "cat", wanted a number of type i64 for field y', field_y="i64")
     refuse_csv("file,y\na/1,256\n", path + '2: found "256", wanted a number of type u8', field_y="u8")
     refuse_csv("x,y\na/1,1\n", 'csv_file: ', 'found no column "file" in the first line', csv_file="file")
-    refuse_csv("x,y\na/1,1\n", "field.z: ", 'found no column "z" in the first line', field_z="i64")
+    refuse_csv("x,y\na/1,1\n", "field.z: ", 'found no column "z" in the first line, wanted one of these: x, y', field_z="i64")
     refuse_csv("x,y,y\na/1,1,1\n", "field.y: ", 'found more than one column "y"', field_y="i64")
 
 

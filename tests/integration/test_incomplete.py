@@ -13,8 +13,8 @@ import test_tar
 
 COUNT = 120
 SPOILED = {
-    3: ({"jpg": b"only"}, 'found sample "000003" without a member for field cls, wanted one with extension cls'),
-    4: ({"cls": b"4"}, 'found sample "000004" without a member for field jpg, wanted one with extension jpg|jpeg'),
+    3: ({"jpg": b"only"}, 'found sample "000003" without a member for field cls, wanted one with extension cls; it has jpg'),
+    4: ({"cls": b"4"}, 'found sample "000004" without a member for field jpg, wanted one with extension jpg|jpeg; it has cls'),
     50: ({"jpg": b"x", "cls": b"cat"}, 'found "cat" in 000050.cls, wanted a number of type i32'),
     51: ({"jpg": b"x", "cls": b""}, 'found "" in 000051.cls, wanted a number of type i32'),
     52: ({"jpg": b"x", "cls": b"9" * 300}, 'found "..." in 000052.cls, wanted a number of type i32'),

@@ -1,11 +1,15 @@
 """feedctl pack is interrupted in every way, and continues; and refuses to continue with what does not belong together."""
 
+import fcntl
 import json
 import os
 import random
+import re
 import resource
 import signal
+import struct
 import subprocess
+import termios
 
 import data
 import expected
@@ -161,6 +165,24 @@ def test_progress_on_a_terminal():
         os.close(outer)
 
 
+def test_progress_on_a_narrow_terminal():
+    """Nothing wraps: a line that does is not written over."""
+    with serve_slow(20000) as feedd:
+        for columns, wanted in ((60, rb"\d+ %, .*/s, about .* left"), (20, rb"\d+ %, [^l]*")):
+            outer, inner = os.openpty()
+            fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+            run = start_pack(feedd, stderr=inner, file=f"made{columns}")
+            os.close(inner)
+            said = b""
+            while said.count(b"\r\x1b[K") < 2:
+                said += os.read(outer, 1000)
+            line = said.split(b"\r\x1b[K")[1]
+            assert re.fullmatch(wanted, line) and len(line) < columns, said
+            run.kill()
+            run.wait()
+            os.close(outer)
+
+
 # ---- What does not fit ---------------------------------------------------------------------------------------
 
 
@@ -233,6 +255,7 @@ def test_shards_and_manifests_that_do_not_belong():
 def test_wrong_usage():
     with harness.Instance() as feedd:
         data.add_records(feedd)
+        (feedd.directory / "folder").mkdir()
         feedd.start()
         for arguments, status, said in (
             (["numbers"], 2, "no file is named"),
@@ -243,6 +266,7 @@ def test_wrong_usage():
             (["numbers", "made*"], 1, "wanted a name that shards can begin with"),
             (["numbers", f"{feedd.directory}/"], 1, "wanted a name that shards can begin with"),
             (["numbers", "/proc/made"], 1, "cannot write /proc/made.pack.json"),
+            (["numbers", "folder"], 1, "folder is a folder, wanted a name that shards can begin with, such as folder/train"),
         ):
             done = feedd.ctl("pack", *arguments, check=False)
             assert done.returncode == status and said in done.stderr, (arguments, done)

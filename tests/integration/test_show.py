@@ -175,8 +175,23 @@ def test_text_is_shown_as_such():
         said = show(feedd, "texts", *numbers)
         assert '    "plain"\n' in said and '    "größe 犬"\n' in said, said
         assert '    "two\\n\n    lines and a \\"quote\\""\n' in said, said
+        assert f"    {' '.join(map(str, b'plain'))}" not in said and "mean" not in said.partition("sample 3")[0], said
         for text in said, screen.on_terminal(feedd, 80, "show", "texts", *numbers):
             assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text), text
+
+
+def test_numbers_that_look_like_text():
+    """A few values of a fixed field may be numbers; those of a ragged one are text."""
+    with harness.Instance() as feedd:
+        (feedd.directory / "short.bin").write_bytes(b"AB")
+        feedd.add_dataset("short", format="records", path="short.bin", record_bytes=2, field_x="u8[2] @ 0")
+        (feedd.directory / "folder").mkdir()
+        (feedd.directory / "folder" / "a").write_bytes(b"AB")
+        feedd.add_dataset("folder", format="folder", path="folder", field_x="bytes @ file")
+        feedd.start()
+        said = show(feedd, "short"), show(feedd, "folder")
+        assert said[0] == 'sample 0 of short\n  x  u8[2]\n    "AB"\n    65 66\n', said
+        assert said[1] == 'sample 0 of folder\n  x  u8[2]\n    "AB"\n', said
 
 
 def test_long_text_is_cut():
@@ -268,7 +283,7 @@ def test_a_row_with_a_sample_that_cannot_be_read():
             for number in range(10):
                 (root / "class" / str(number)).write_bytes(bytes([number]) * 64)
             feedd.add_dataset("numbers", format="folder", path=root, on_error=on_error)
-            feedd.start()
+            feedd.start().indexed()
             os.truncate(root / "class/5", 7)
             assert [sample["sample"] for sample in show_json(feedd, "numbers", "0..5")] == [0, 1, 2, 3, 4]
             done = feedd.ctl("show", "numbers", "2..8", "--json", check=False)

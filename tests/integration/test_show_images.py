@@ -186,6 +186,8 @@ def test_encoded_images():
         assert "    encoded as JPEG, 500 x 300 pixels\n" in said[0] and "encoded as PNG, 12 x 10 pixels\n" in said[1], said
         assert "    encoded as WebP\n" in said[2] and "    encoded as JPEG\n" in said[3], said
         assert "encoded" not in said[4], said
+        assert "255 216" not in said[0] and "mean" not in said[0] and "255 216 255" in said[4], said
+        assert "    255 216 ...\n" in show(feedd, "pictures", "0", "--values=2")
         found = [json.loads(show(feedd, "pictures", str(number), "--json"))["fields"][0]["encoded"] for number in range(5)]
         sizes = [("JPEG", 500, 300), ("PNG", 12, 10), ("WebP", None, None), ("JPEG", None, None)]
         assert [tuple(one.values()) for one in found[:4]] == sizes and found[4] is None, found

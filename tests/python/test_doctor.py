@@ -60,7 +60,8 @@ def serve(output, **names):
 
 
 def test_a_folder_of_images(tmp_path):
-    test_folder.write(tmp_path / "train", pictures.files(pictures.some(20)))
+    others = {"cat/notes.txt": b"not an image", "dog/list.csv": b""}  # which ImageFolder leaves out
+    test_folder.write(tmp_path / "train", {**pictures.files(pictures.some(20), ending="JPG"), **others})
     text = f"""
 import os
 import torchvision.transforms as transforms
@@ -83,6 +84,8 @@ train_loader = torch.utils.data.DataLoader(
     assert "line 13: num_workers= is left out" in output and "line 11: DistributedSampler is left out" in output
     ((image, label),) = serve(output)
     assert image.shape == (4, 3, 24, 24) and image.dtype == numpy.float32 and label.dtype == numpy.int64
+    with feedd.serve(part(output, "in feedd.conf:"), program=harness.PROGRAMS / "feedd"):
+        assert len(feedd.Dataset("train")) == 20
 
 
 def test_mnist_and_a_split(tmp_path):
@@ -99,8 +102,9 @@ val_loader = DataLoader(val, batch_size=10)
 """
     status, output = doctor(tmp_path, text)
     assert status == 0, output
-    assert 'train_loader = feedd.DataLoader("train", split=(0, 0.8), split_seed=42, batch_size=8, shuffle=True)' in output
-    assert 'val_loader = feedd.DataLoader("val", split=(0.8, 1), split_seed=42, batch_size=10)' in output
+    assert 'train_loader = feedd.DataLoader("whole", split=(0, 0.8), split_seed=42, batch_size=8, shuffle=True)' in output
+    assert 'val_loader = feedd.DataLoader("whole", split=(0.8, 1), split_seed=42, batch_size=10)' in output
+    assert "in feedd.conf: [dataset whole], as above" in output
     assert "transform.image = random_crop 28 padding 2, scale 1/255, mean 0.5, std 0.25, layout chw" in output
     (train, val) = serve(output)
     assert [field.shape for field in train + val] == [(8, 1, 28, 28), (8,), (10, 1, 28, 28), (10,)]
@@ -322,7 +326,7 @@ STEPS = """transforms.Compose([
 
 
 def test_every_kind_of_step(tmp_path):
-    test_folder.write(tmp_path / "train", pictures.files(pictures.some(8)))
+    test_folder.write(tmp_path / "train", pictures.files(pictures.some(8), ending="jpg"))
     status, output = doctor(tmp_path, loader_of(f"datasets.ImageFolder('{tmp_path}/train', {STEPS})"))
     assert status == 0, output
     assert (
@@ -335,7 +339,7 @@ def test_every_kind_of_step(tmp_path):
 
 def test_a_long_list_of_steps(tmp_path):
     """It has more steps than anybody wants on one line, and is served as it is printed."""
-    test_folder.write(tmp_path / "train", pictures.files(pictures.some(8)))
+    test_folder.write(tmp_path / "train", pictures.files(pictures.some(8), ending="jpg"))
     steps = "".join(f"transforms.v2.Pad({1 + n % 2}), transforms.v2.RandomHorizontalFlip(0.{n + 1}25), " for n in range(7))
     steps = f"transforms.Compose([transforms.RandomResizedCrop(24), {steps}transforms.ToTensor()])"
     status, output = doctor(tmp_path, loader_of(f"datasets.ImageFolder('{tmp_path}/train', {steps})"))
@@ -367,18 +371,3 @@ def test_nothing_is_run(tmp_path):
     mark = tmp_path / "mark"
     doctor(tmp_path, f"open({str(mark)!r}, 'w')\n" + loader_of())
     assert not mark.exists() and os.path.exists(tmp_path / "script.py")
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [("x = 1\n", "found no DataLoader of PyTorch"), ("def (:\n", "invalid syntax"), ("x = '\0'\n", "null bytes")],
-)
-def test_nothing_to_say(tmp_path, text, said):
-    status, output = doctor(tmp_path, text)
-    assert status == 2 and said in output and str(tmp_path / "script.py") in output
-
-
-def test_a_script_that_is_not_there(tmp_path):
-    done = subprocess.run([sys.executable, "-m", "feedd.doctor", str(tmp_path / "none.py")], capture_output=True, text=True,
-                          check=False, env=support.environment())  # fmt: skip
-    assert done.returncode == 2 and "No such file" in done.stderr and "Traceback" not in done.stderr

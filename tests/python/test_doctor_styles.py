@@ -13,7 +13,7 @@ NORMALIZE = "transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])"
 @pytest.fixture
 def photos(tmp_path):
     for name in ("train", "val"):
-        test_folder.write(tmp_path / name, pictures.files(pictures.some(8)))
+        test_folder.write(tmp_path / name, pictures.files(pictures.some(8), ending="jpg"))
     return tmp_path
 
 
@@ -130,6 +130,29 @@ loaders = {{x: torch.utils.data.DataLoader(sets[x], batch_size=4, shuffle=x == "
     assert shapes(serve(output, x="train")) == [(4, 3, 24, 24), (4,), (4, 3, 28, 28), (4,)]
 
 
+@pytest.mark.parametrize(
+    "loaders",
+    [
+        '{k: DataLoader(d, batch_size=4, shuffle=k == "train") for k, d in {"train": one, "val": two}.items()}',
+        '[DataLoader(d, batch_size=4, shuffle=s) for d, s in [(one, True), (two, False)]]',
+        '[DataLoader(d, batch_size=4, shuffle=d is one) for d in (one, two)]',
+        '[DataLoader(d, batch_size=4, shuffle=False) for d in {"train": one, "val": two}.values()]',
+    ],
+)  # fmt: skip
+def test_comprehensions_over_datasets(photos, loaders):
+    """Both parts are of one dataset, which is declared once."""
+    text = f"""{TORCH}
+steps = transforms.Compose([transforms.CenterCrop(24), transforms.ToTensor()])
+one, two = random_split(datasets.ImageFolder("{photos}/train", steps), [0.75, 0.25])
+loaders = {loaders}
+"""
+    status, output = doctor(photos, text)
+    assert status == 0 and output.count("feedd.DataLoader(") == 2, output
+    assert ('(for k = "train")' if "k ==" in loaders else "(for d = one)").replace('"', "'") in output
+    assert ("split=(0, 0.75)" in output) and ("split=(0.75, 1)" in output)
+    assert shapes(serve(output, d=None, one=1)) == [(4, 3, 24, 24), (4,), (2, 3, 24, 24), (2,)]
+
+
 # ---- torchvision's reference, DeiT ---------------------------------------------------------------------------------
 
 PRESET = f"""{TORCH}
@@ -180,7 +203,7 @@ def test_presets(photos):
     assert status == 0, output
     assert f"transform.image = random_resized_crop 24, flip 0.5, erase 0.1 fill 124 116 104, {STEPS}" in joined(output)
     assert "args.auto_augment is taken as None, the default of the command line" in output
-    assert 'data_loader = feedd.DataLoader("dataset", batch_size=4, shuffle=True)\n' in output
+    assert 'data_loader = feedd.DataLoader("data", batch_size=4, shuffle=True)\n' in output
     assert shapes(serve(output)) == [(4, 3, 24, 24), (4,)]
     changed = PRESET.replace('    parser.add_argument("--auto-augment", default=None, type=str)\n', "")
     status, output = doctor(photos, changed.replace("DATA", str(photos)))
@@ -256,8 +279,8 @@ L.Trainer().fit(model, datamodule=Photos(batch_size=4))
 """
     status, output = doctor(photos, text)
     assert status == 0, output
-    assert 'feedd.DataLoader("train", split=(0, 0.75), split_seed=42, batch_size=self.batch_size, shuffle=True)' in output
-    assert 'feedd.DataLoader("val", split=(0.75, 1), split_seed=42, batch_size=self.batch_size)' in output
+    assert 'feedd.DataLoader("whole", split=(0, 0.75), split_seed=42, batch_size=self.batch_size, shuffle=True)' in output
+    assert 'feedd.DataLoader("whole", split=(0.75, 1), split_seed=42, batch_size=self.batch_size)' in output
     assert "rank=" not in output
 
     class Module:

@@ -3,8 +3,10 @@
 import array
 import os
 import pathlib
+import re
 import signal
 import stat
+import subprocess
 
 import data
 import harness
@@ -113,6 +115,36 @@ def test_a_file(folder, kind):
     (folder / "feedd.conf").write_text(text("numbers.bin"))
     with feedd.serve(kind(folder / "feedd.conf"), program=PROGRAM):
         check()
+
+
+def test_every_relative_path_begins_at_the_folder(folder):
+    """Also those of options that few datasets have: the files are found, and what the daemon writes is written there."""
+    for name in ("pictures", "kept"):
+        (folder / name).mkdir()
+    (folder / "pictures" / "a.bin").write_bytes(bytes(3))
+    (folder / "table.csv").write_text("file,score\na.bin,7\n")
+    data.write_npy(folder / "ends.npy", "<i8", (3,), array.array("q", [0, 1, support.SAMPLES]).tobytes())
+    (folder / "more.conf").write_text("[view all]\nof = scored\n")
+    (folder / "feedd.conf").write_text(
+        "[feedd]\nloaders = 1\ninclude = more.conf\nindex_folder = kept\n"
+        "[dataset scored]\nformat = folder\npath = pictures\ncsv = table.csv\nlinks = kept\n"
+        "field.score = i64\n"
+        "[dataset runs]\nformat = records\npath = numbers.bin\noffsets = ends.npy\nfield.x = u8\n"
+    )
+    with feedd.serve(folder / "feedd.conf", program=PROGRAM):
+        assert [int(feedd.Dataset(name)[0][0]) for name in ("scored", "all")] == [7, 7]
+        assert len(feedd.Dataset("runs")) == 2
+    assert list((folder / "kept").iterdir())
+
+
+def test_every_option_that_is_a_path_begins_there():
+    """An option that feedd.conf gets later has to be added to service.py."""
+    from feedd.service import _PATHS
+
+    told = subprocess.run([PROGRAM, "--help-config"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    options = re.split(r"\n    (?=\S)", re.sub(r"\n\[.*\]", "", told))
+    paths = {one.split(" = ")[0].strip() for one in options if re.search(r"Wanted: a (path|path or glob pattern) of", one)}
+    assert paths == {*_PATHS, "socket"}  # which serve() replaces
 
 
 def test_relative_paths_begin_here_otherwise(folder, monkeypatch):

@@ -119,7 +119,7 @@ def main(args):
         sampler.set_epoch(epoch)
 """)
     assert status == 0, output
-    assert calls(output) == {"loader": '("dataset", batch_size=7, shuffle=True)', "val_loader": '("val", batch_size=7)'}, output
+    assert calls(output) == {"loader": '("data", batch_size=7, shuffle=True)', "val_loader": '("val", batch_size=7)'}, output
     assert "line 12: DistributedSampler is left out: ranks are detected automatically" in output
     assert "set_epoch() is not needed either: remove it in line 19" in output
 
@@ -161,7 +161,7 @@ def test_samplers_that_cannot_be_told_apart(ask, cases, said):
     _, status, output = ask(f"{cases}\nloader = DataLoader(dataset, 8, sampler=s)\n")
     assert status == 1 and said in part(output, "cannot be carried over:"), output
     rest = "shuffle=True" if "mine" in cases else "..."  # with which nobody can run it by mistake
-    assert calls(output)["loader"] == f'("dataset", batch_size=8, {rest})', output
+    assert calls(output)["loader"] == f'("data", batch_size=8, {rest})', output
 
 
 def test_every_rank_reads_all(ask):

@@ -130,6 +130,10 @@ static void sentences_are_folded_between_words(void **state) {
     folds(line, 4, 11, "größe\n    of\n    /a/very/long/path\n    is  3\n");
     folds(line, 4, 1, "größe\n    of\n    /a/very/long/path\n    is\n    3\n");
     folds("", 4, 1, "\n");
+    // A number stays with its unit, and with what follows that without a blank.
+    folds("loaders copy 100 %, rings 4 GiB, in 2.5 s", 0, 16,
+          "loaders copy\n100 %, rings\n4 GiB, in 2.5 s\n");
+    folds("after 3 samples", 0, 8, "after 3\nsamples\n");
 }
 
 static void answers(const char *text, uint32_t width, const char *wanted, const char *warned) {

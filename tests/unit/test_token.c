@@ -236,7 +236,7 @@ static void test_no_token(void **state) {
     (void)state;
     assert_refused(NULL, "not a resume token");
     assert_refused("", "not a resume token");
-    assert_refused("epoch 3", "not a resume token");
+    assert_refused("epoch 3", "one begins with \"feedd1.\", or, for a mix, with \"feedd2.\"");
     assert_refused("feed", "not a resume token");
     assert_refused("feedd", "damaged");
     assert_refused("feedd1", "damaged");

@@ -20,6 +20,7 @@ from .programs import packaged
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 15.0
+_PATHS = ("include", "index_folder", "path", "offsets", "csv", "links", "cache_path", "indices", "weights")
 _PLACES = ("/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin")
 # The shell restarts the daemon after a crash, so that loaders can continue, and removes its folder at the end, even when this
 # process was killed and cannot.
@@ -65,7 +66,7 @@ def _text_of(section: str, key: str, value: object) -> str:
 def _absolute(options: configparser.SectionProxy, base: str) -> None:
     """Relative paths start at the configuration's folder."""
     for key, value in options.items():
-        if key in ("path", "indices", "weights") or (key.startswith("field.") and options.get("format") in ("idx", "npy")):
+        if key in _PATHS or (key.startswith("field.") and options.get("format") in ("idx", "npy")):
             options[key] = os.path.join(base, os.path.expanduser(value))
 
 

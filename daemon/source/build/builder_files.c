@@ -98,8 +98,9 @@ static int expand_pattern(struct builder *builder, char *path, struct path_list 
                              "the folder cannot be read for pattern \"%s\": %s", path,
                              access_reason(err, glob_failed_path, reason, sizeof reason));
     else if (result == GLOB_NOMATCH)
-        err = builder_refuse(builder, -ENOENT, NULL, "found no file that matches \"%s\", wanted at least one",
-                             path);
+        err =
+            builder_refuse(builder, -ENOENT, NULL, "found no file that matches \"%s\", wanted at least one%s",
+                           path, access_hint(path));
     else if (result != 0 || take_matches(list, &found))
         err = builder_out_of_memory(builder);
     else

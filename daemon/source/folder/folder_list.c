@@ -14,6 +14,7 @@
 
 #define MOST_BYTES   (4ull << 30) // of a CSV file, which is in memory while it is read
 #define ROWS_AT_ONCE 64u          // that a thread takes
+#define COLUMNS_TEXT 300u
 
 // What a row's file turned out to be.
 struct found {
@@ -64,6 +65,18 @@ static int spoil_row(const struct list *list, int code, uint64_t line, const cha
 
 // ---- Columns -----------------------------------------------------------------------------------------------
 
+static const char *list_columns(const struct list *list, const struct csv_cell *cells,
+                                char text[COLUMNS_TEXT]) {
+    size_t used = 0;
+    for (uint32_t i = 0; i < list->columns && used < COLUMNS_TEXT; i++)
+        used += (size_t)snprintf(text + used, COLUMNS_TEXT - used, "%s%.*s", used ? ", " : "",
+                                 (int)min_u64(cells[i].bytes, COLUMNS_TEXT), cells[i].text);
+    if (used >= COLUMNS_TEXT)
+        memcpy(text + COLUMNS_TEXT - 4, "...", 4);
+    text_escape(text, COLUMNS_TEXT);
+    return text;
+}
+
 static int find_column(const struct list *list, const struct csv_cell *cells, const char *name,
                        uint32_t *column) {
     uint32_t matches = 0;
@@ -74,9 +87,13 @@ static int find_column(const struct list *list, const struct csv_cell *cells, co
         }
     if (matches == 1)
         return 0;
+    if (matches)
+        return builder_refuse(list->builder, -EINVAL, list->file->path,
+                              "found more than one column \"%s\" in the first line, wanted one", name);
+    char text[COLUMNS_TEXT];
     return builder_refuse(list->builder, -EINVAL, list->file->path,
-                          "found %s column \"%s\" in the first line, wanted one",
-                          matches ? "more than one" : "no", name);
+                          "found no column \"%s\" in the first line, wanted one of these: %s", name,
+                          list_columns(list, cells, text));
 }
 
 static int read_header(struct list *list, const struct csv_cell *cells) {

@@ -16,15 +16,19 @@
 #define NUMBER_BYTES 256u // of a member that holds a number
 #define ROW_BYTES    (RING_MAX_FIELDS * sizeof(struct index_extent))
 
+#define EXTENSIONS_TEXT 120u
+
 // One archive at work.
 struct scan {
     const struct tar_fields *fields;
     struct tar_archive *archive;
     struct tar tar;
-    char key[TAR_NAME]; // of the sample that the row belongs to; "": none
-    uint32_t found;     // bit i: field i is in the row
-    bool listed;        // incomplete samples are
-    char why[512];      // the sample is incomplete; "": it is not, as far as is known
+    char key[TAR_NAME];               // of the sample that the row belongs to; "": none
+    char extensions[EXTENSIONS_TEXT]; // of its members, for messages: "jpg, cls"
+    size_t extensions_length;
+    uint32_t found; // bit i: field i is in the row
+    bool listed;    // incomplete samples are
+    char why[512];  // the sample is incomplete; "": it is not, as far as is known
     struct index_progress *progress;
     _Alignas(8) uint8_t row[ROW_BYTES];
 };
@@ -72,6 +76,17 @@ static int note_incomplete(struct scan *scan) {
     return 0;
 }
 
+// Of those that have no room, "..." remains.
+static void note_extension(struct scan *scan, const char *extension) {
+    size_t used = scan->extensions_length, room = sizeof scan->extensions - used;
+    if (room <= 1)
+        return;
+    size_t length = (size_t)snprintf(scan->extensions + used, room, "%s%s", used ? ", " : "", extension);
+    if (length >= room)
+        snprintf(scan->extensions + sizeof scan->extensions - 4, 4, "...");
+    scan->extensions_length = length >= room ? sizeof scan->extensions - 1 : used + length;
+}
+
 static int end_sample(struct scan *scan) {
     const struct tar_fields *fields = scan->fields;
     int err = 0;
@@ -79,9 +94,10 @@ static int end_sample(struct scan *scan) {
         return 0;
     for (uint32_t i = 0; i < fields->count && !err; i++)
         if (!(scan->found >> i & 1))
-            err = spoil(scan, -ENODATA,
-                        "found sample \"%s\" without a member for field %s, wanted one with extension %s",
-                        scan->key, fields->fields[i].value.name, fields->fields[i].extensions);
+            err = spoil(
+                scan, -ENODATA,
+                "found sample \"%s\" without a member for field %s, wanted one with extension %s; it has %s",
+                scan->key, fields->fields[i].value.name, fields->fields[i].extensions, scan->extensions);
     if (!err && scan->why[0])
         err = note_incomplete(scan);
     if (err)
@@ -140,7 +156,9 @@ static int take_member(struct scan *scan, const struct tar_member *member) {
             return err;
         memcpy(scan->key, member->name, length);
         scan->key[length] = '\0';
+        scan->extensions_length = 0;
     }
+    note_extension(scan, extension);
     for (uint32_t i = 0; i < fields->count; i++) {
         const struct tar_field *field = &fields->fields[i];
         if (!tar_field_takes(field, extension))

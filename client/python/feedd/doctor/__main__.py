@@ -2,7 +2,10 @@
 
 import argparse
 import ast
+import os
+import shutil
 import sys
+import textwrap
 
 from .loaders import LOADERS, plan_of
 from .places import Place, places_of
@@ -10,8 +13,18 @@ from .plan import Plan
 from .script import Script, read
 
 
-def _lines(findings: list[tuple[int, str]], word: str) -> list[str]:
-    return [f"    line {line}: {word}{text}" for line, text in sorted(findings)]
+def _width() -> int:
+    """Of a terminal's lines, or of COLUMNS; 0 for a file."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() or os.environ.get("COLUMNS") else 0
+
+
+def _lines(findings: list[tuple[int, str]]) -> list[str]:
+    """Only remarks are folded: the lines of feedd.conf and of the script are there to be copied."""
+    lines, width = [f"    line {line}: {text}" for line, text in sorted(findings)], _width()
+    if not width:
+        return lines
+    return [textwrap.fill(line, max(width, 30), subsequent_indent=" " * 8, break_long_words=False, break_on_hyphens=False)
+            for line in lines]  # fmt: skip
 
 
 def report(place: Place, plan: Plan, before: set[str]) -> list[str]:
@@ -31,7 +44,7 @@ def report(place: Place, plan: Plan, before: set[str]) -> list[str]:
         said += ["  in the script:", f"    {assigned}feedd.DataLoader({shown})"]
     for title, findings in (("cannot be carried over:", plan.cannot), ("to know:", plan.notes)):
         if findings:
-            said += [f"  {title}", *_lines(findings, "")]
+            said += [f"  {title}", *_lines(findings)]
     return said
 
 
@@ -46,7 +59,7 @@ def _planned(script: Script) -> list[tuple[Place, Plan]]:
             sections = "\n".join(made.sections)
             if not sections or taken.setdefault(made.name, sections) == sections:
                 break
-            made = plan_of(script, place.call, place.name, f"{made.name.rpartition('-')[0] or made.name}-{number}")
+            made = plan_of(script, place.call, place.name, name, number)
         return made
 
     for cases in places_of(script, LOADERS):
@@ -60,8 +73,14 @@ def _planned(script: Script) -> list[tuple[Place, Plan]]:
 
 
 def _hint(script: Script) -> str:
-    """Other places where the script may make its loaders."""
+    """Other places where the script may make its loaders, or its batches."""
     for call in script.calls:
+        if script.called(call).startswith("ffcv.") and script.called(call).endswith(".Loader"):
+            return (f"; line {call.lineno} makes a loader of FFCV: declare the files that its .beton was written from in"
+                    " feedd.conf, with the pipelines as steps (docs/images.md), and make a feedd.DataLoader there")  # fmt: skip
+        if script.called(call) == "numpy.memmap":
+            return (f"; line {call.lineno} maps a file: if it holds tokens, a dataset with format = tokens, and with length ="
+                    " the block size, has a window of them as each sample (docs/data.md), for a feedd.DataLoader")  # fmt: skip
         if script.called(call) in ("timm.data.create_loader", "timm.data.loader.create_loader"):
             return (f"; line {call.lineno} asks timm for one: call feedd.DataLoader there, with timm's transforms as steps"
                     " (docs/images.md)")  # fmt: skip

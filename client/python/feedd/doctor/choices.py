@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .plan import Plan, valid_name
+from .plan import Plan
 from .script import UNKNOWN, Script, argument
 
 _SUBSET, _SPLIT, _CONCAT = (f"torch.utils.data.{name}" for name in ("Subset", "random_split", "ConcatDataset"))
@@ -17,10 +17,10 @@ _VIEWS = "declare a part of each of its datasets as a [view NAME] in feedd.conf,
 
 @dataclass
 class Chain:
-    whole: ast.expr  # a dataset as the script names it
-    calls: list[ast.Call]  # of Subset and random_split, the last one first
-    places: list[int | None]  # which part of each random_split
-    base: ast.expr  # what the first one chooses from
+    whole: ast.expr  # The dataset as the script names it.
+    calls: list[ast.Call]  # Subset and random_split, the last call first.
+    places: list[int | None]  # The part of each random_split; None for a Subset.
+    base: ast.expr  # The dataset that the first call chooses from.
 
 
 def _made_by(script: Script, node: ast.expr) -> tuple[ast.expr, int | None]:
@@ -89,8 +89,6 @@ class Choices:
     def keep(self, chain: Chain, why: str, sampler: str = "") -> None:
         """Leaves all choices to PyTorch's objects over a feedd.Dataset."""
         plan, first = self.plan, chain.calls[-1]
-        if isinstance(chain.base, (ast.Name, ast.Attribute)):  # the same for all loaders over its parts
-            plan.name = valid_name(ast.unparse(chain.base))
         self.describe_base(chain, sampler)
         dataset = f'feedd.Dataset("{plan.name}")'
         plan.given, written = _with(chain.whole, chain.base, dataset)
@@ -112,7 +110,8 @@ class Choices:
         parts = self.script.behind(node)[0] if node is not None else None
         if not isinstance(parts, (ast.List, ast.Tuple)) or len(parts.elts) != 2:
             return ()
-        first, _ = self.script.behind(parts.elts[0])  # int(0.8 * len(dataset)), and the rest
+        # This form is common: int(0.8 * len(dataset)), and the rest.
+        first, _ = self.script.behind(parts.elts[0])
         if self.script.called(first) == "int" and isinstance(first, ast.Call) and isinstance(first.args[0], ast.BinOp):
             product = first.args[0]
             sides = [self.script.value(side) for side in (product.left, product.right)]

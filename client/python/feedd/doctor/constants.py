@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .script import Script
 
-UNKNOWN = object()  # a value that only the running program knows
+UNKNOWN = object()  # Only the running program knows the value.
 _ROUNDING: dict[str, Callable[[float], Any]] = {"int": int, "float": float, "round": round}
 _JOINS = ("os.path.join", "pathlib.Path", "os.path.expanduser", "Path", "str")
 
@@ -39,7 +39,8 @@ def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:
     if isinstance(left, str) and isinstance(right, str):
         if isinstance(node.op, ast.Add):
             return left + right
-        return posixpath.join(left, right) if isinstance(node.op, ast.Div) else UNKNOWN  # pathlib
+        # A quotient of texts is pathlib's.
+        return posixpath.join(left, right) if isinstance(node.op, ast.Div) else UNKNOWN
     numbers = all(isinstance(one, (int, float)) and abs(one) < 1e15 for one in (left, right))
     if numbers and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
         return {ast.Add: left + right, ast.Sub: left - right, ast.Mult: left * right}[type(node.op)]

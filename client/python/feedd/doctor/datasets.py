@@ -66,7 +66,10 @@ class Datasets:
     def image_folder(self, call: ast.Call) -> None:
         self.plan.image = "encoded"
         path = path_of(self.script, self.plan, argument(call, "root", 0), call.lineno)
-        self.plan.section("format = folder", f"path = {path}", "field.image = bytes @ file", "field.label = i64 @ class")
+        self.plan.section("format = folder", f"path = {path}", "extensions = jpg|jpeg|png|webp", "field.image = bytes @ file",
+                          "field.label = i64 @ class")  # fmt: skip
+        self.plan.note(call.lineno, "extensions= names what feedd decodes: the ppm, bmp, pgm, tif and tiff files that"
+                                    " ImageFolder would also take are left out")
         for name, where in (("loader", 3), ("is_valid_file", 4)):
             if argument(call, name, where) is not None:
                 self.plan.refuse(call.lineno, f"{name}= is code; extensions = jpg|png in feedd.conf says"
@@ -106,7 +109,8 @@ class Datasets:
         lines = []
         for number, one in enumerate(call.args):
             name = one.id if isinstance(one, ast.Name) else f"x{number}"
-            path = self._array_file(one)
+            file = self._array_file(one)
+            path = path_of(self.script, self.plan, file, call.lineno) if file is not None else None
             if path is None:
                 path = f"/{FILL_IN}/{name}.npy"
                 self.plan.note(call.lineno, f"write {ast.unparse(one)} to a file once: numpy.save(\"{path}\","
@@ -114,7 +118,7 @@ class Datasets:
             lines.append(f"field.{re.sub(r'[^a-z0-9_]', '_', name.lower())} = {path}")
         self.plan.section("format = npy", *lines)
 
-    def _array_file(self, node: ast.expr) -> str | None:
+    def _array_file(self, node: ast.expr) -> ast.expr | None:
         """The npy file that an array was loaded from, if the array has not changed since."""
         node, place = self.script.behind(node)
         while place is None and self.script.called(node) in ("torch.from_numpy", "torch.tensor", "torch.as_tensor"):
@@ -122,7 +126,7 @@ class Datasets:
             node, place = self.script.behind(node.args[0])
         if place is None and isinstance(node, ast.Call) and self.script.called(node) == "numpy.load" and node.args:
             path = self.script.value(node.args[0])
-            return path if isinstance(path, str) and path.endswith(".npy") else None
+            return node.args[0] if isinstance(path, str) and path.endswith(".npy") else None
         return None
 
     def concatenated(self, call: ast.Call) -> None:
@@ -202,7 +206,7 @@ class Datasets:
     def method(self, call: ast.Call, function: ast.Attribute) -> None:
         """A dataset that a method of another returns, as in WebDataset and Hugging Face datasets."""
         chain = self._chain(call)
-        if self.script.called(chain[0]) == "webdataset.WebDataset":
+        if self.script.called(chain[0]) in _WEB:
             web_of(self.script, self.plan, chain)
             return
         self.describe(function.value)
@@ -240,6 +244,7 @@ class Datasets:
 
 _HUGGING_FACE = ("datasets.load_dataset", "datasets.load_from_disk", "datasets.Dataset.load_from_disk",
                  "datasets.DatasetDict.load_from_disk")  # fmt: skip
+_WEB = ("webdataset.WebDataset", "webdataset.DataPipeline")
 _DATA = "torch.utils.data"
 _KNOWN: dict[str, Callable[[Datasets, ast.Call], None]] = {
     "torchvision.datasets.ImageFolder": Datasets.image_folder,
@@ -250,5 +255,5 @@ _KNOWN: dict[str, Callable[[Datasets, ast.Call], None]] = {
     "datasets.load_dataset": Datasets.load_dataset,
     "datasets.load_from_disk": Datasets.load_from_disk,
     "datasets.Dataset.load_from_disk": Datasets.load_from_disk,
-    "webdataset.WebDataset": Datasets.web,
+    **dict.fromkeys(_WEB, Datasets.web),
 }

@@ -6,20 +6,20 @@ from dataclasses import dataclass, replace
 
 from .scopes import FUNCTIONS, Scopes
 
-_MOST = 12  # alternatives that are kept apart
-Condition = tuple[ast.expr | None, bool]  # None: something that cannot be told
+_MOST = 12  # More alternatives become one unknown value.
+Condition = tuple[ast.expr | None, bool]  # None: it cannot be told.
 
 
 @dataclass(eq=False)
 class Option:
-    value: ast.AST | None  # None: something that the text does not show
-    place: int | None = None  # in a tuple that the value is
+    value: ast.AST | None  # None: the text does not show it.
+    place: int | None = None  # If the value is a tuple, this element of it is meant.
     when: tuple[Condition, ...] = ()
-    module: str = ""  # what was imported
-    assumed: str = ""  # said to the reader if the value is used
+    module: str = ""  # The name of an imported module or object.
+    assumed: str = ""  # A remark for the reader if the value is used.
 
 
-State = list[Option] | None  # None: this place is never reached
+State = list[Option] | None  # None: the program never gets here.
 
 
 class Either(ast.expr):
@@ -127,7 +127,8 @@ class Flow:
             if holds is None:
                 self._when.pop()
         if holds is None and (arms[0] is None) != (arms[1] is None):
-            self._when.append((node.test, arms[0] is not None))  # the rest is reached only so
+            # Only one arm continues, so the rest runs only in that case.
+            self._when.append((node.test, arms[0] is not None))
         return merged(arms[0], arms[1], node.test)
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, state: list[Option]) -> State:

@@ -2,7 +2,7 @@
 
 import ast
 
-from .choices import Choices
+from .choices import Choices, chain_of
 from .datasets import Datasets
 from .plan import Plan, continued, valid_name
 from .samplers import Samplers
@@ -12,7 +12,7 @@ from .web import loader_steps
 LOADERS = ("torch.utils.data.DataLoader", "torchdata.stateful_dataloader.StatefulDataLoader", "webdataset.WebLoader")
 _PLACES = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory",
            "drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator")  # fmt: skip
-MAX_LINE = 8192  # as daemon/config says
+MAX_LINE = 8192  # The daemon's limit, in daemon/config/config_parse.c.
 _SAME = ("batch_size", "drop_last", "timeout", "generator")
 _USUAL_COLLATES = ("default_collate", "default_data_collator", "default_convert")
 _CHANGED = ("transform", "transforms", "target_transform", "samples", "imgs", "targets", "data", "labels", "tensors", "indices")
@@ -28,7 +28,7 @@ _LEFT_OUT = {
 
 
 class _Loader:
-    def __init__(self, script: Script, call: ast.Call, name: str, wanted: str) -> None:
+    def __init__(self, script: Script, call: ast.Call, name: str, wanted: str, number: int) -> None:
         self.script, self.call = script, call
         self.given: dict[str, ast.expr] = {}
         self.plan = Plan(at=call)
@@ -42,8 +42,12 @@ class _Loader:
         self.given |= dict(zip(_PLACES, call.args))
         self.given = {key: value for key, value in self.given.items() if script.value(value, assume=False) is not None}
         dataset = self.given.get("dataset")
-        shown = ast.unparse(dataset) if isinstance(dataset, (ast.Name, ast.Attribute)) else name
-        self.plan.name = valid_name(wanted or shown)
+        shown = wanted or (ast.unparse(dataset) if isinstance(dataset, (ast.Name, ast.Attribute)) else name)
+        chain = chain_of(script, dataset) if dataset is not None else None
+        if chain is not None and chain.calls and isinstance(chain.base, (ast.Name, ast.Attribute)):
+            # All loaders over parts of a dataset use one section.
+            shown = ast.unparse(chain.base)
+        self.plan.name = valid_name(shown) + (f"-{number}" if number > 1 else "")
         self.samplers = Samplers(script, self.plan, call, self.given)
 
     def _passed_on(self, node: ast.expr) -> None:
@@ -151,12 +155,12 @@ class _Loader:
         self.plan.refuse(collate.lineno, f"collate_fn={ast.unparse(collate)[:50]} is code: {hint}")
 
 
-def plan_of(script: Script, call: ast.Call, name: str, wanted: str = "") -> Plan:
-    """``name``: the variable of the loader; ``wanted``: the name for the dataset."""
+def plan_of(script: Script, call: ast.Call, name: str, wanted: str = "", number: int = 1) -> Plan:
+    """``name``: the variable of the loader; ``wanted``: the name for the dataset; ``number``: which one of that name it is."""
     script.assumed.clear()
     plan = Plan()
     try:
-        loader = _Loader(script, call, name, wanted)
+        loader = _Loader(script, call, name, wanted, number)
         plan = loader.plan
         loader.plan_it()
     except RecursionError:

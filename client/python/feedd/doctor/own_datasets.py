@@ -25,7 +25,8 @@ class _Own:
         methods = {one.name: one for one in kind.body if isinstance(one, ast.FunctionDef)}
         self.init, self.item = methods.get("__init__"), methods.get("__getitem__")
         self.given = self._arguments()
-        if self.init is not None:  # with what its parameters stand for in this call
+        if self.init is not None:
+            # In the copy, parameters stand for what this call gives them.
             self.init, _ = script.instance(self.init, self.given or {"": call})  # type: ignore[assignment]
         self.arrays = self._arrays()
 

@@ -88,7 +88,7 @@ class OwnImages:
             if isinstance(node, ast.Call):
                 name = self.script.called(node) or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
                 if traced(self.init, node.func) is not node.func:
-                    continue  # a transform
+                    continue  # The call applies a transform of the dataset.
                 if name not in _KNOWN and name.rpartition(".")[2] not in _METHODS:
                     self.plan.refuse(node.lineno, f"{self.kind.name}.__getitem__ calls {ast.unparse(node)[:60]}: do that once,"
                                                   " before the data is written, or for whole batches in the loop")

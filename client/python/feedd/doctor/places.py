@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from .scopes import COMPREHENSIONS, FUNCTIONS
 from .script import Script
 
-_MOST = 8  # calls of one function
+_MOST = 8  # More calls of one function are not followed.
 
 
 @dataclass
 class Place:
     call: ast.Call
-    name: str  # what the loader is assigned to
-    seen: str = ""  # in which of several cases
+    name: str  # The variable that the loader is assigned to.
+    seen: str = ""  # Says which case this is, if there are several.
 
 
 def _named(script: Script) -> dict[int, str]:
@@ -48,13 +48,14 @@ def _cases(script: Script, call: ast.Call, named: dict[int, str]) -> Iterator[Pl
         scope = scope.outer
     node = scope.node if scope is not None else None
     if isinstance(node, COMPREHENSIONS):
-        values, target = script.values_of(node)[:_MOST], node.generators[0].target
-        for value in values:
-            assert isinstance(target, ast.Name)
-            _, copies = script.instance(node, {target.id: ast.copy_location(ast.Constant(value), call)})
+        for bound in script.values_of(node)[:_MOST]:
+            _, copies = script.instance(node, bound)
             copied = copies[id(call)]
             assert isinstance(copied, ast.Call)
-            yield Place(copied, str(value), f"for {target.id} = {value!r}")
+            variable, first = next(iter(bound.items()))
+            value = script.value(first)
+            name = value if isinstance(value, str) else ast.unparse(first)
+            yield Place(copied, name, f"for {variable} = {ast.unparse(first)}")
     elif isinstance(node, FUNCTIONS):
         for caller in script.callers(node)[:_MOST]:
             given = script.given(node, caller)

@@ -4,20 +4,21 @@ import ast
 import re
 from dataclasses import dataclass, field
 
-WIDTH = 120  # of a line of feedd.conf that can be continued
+WIDTH = 120  # Longer lines of feedd.conf are continued, if they can be.
 
 
 @dataclass
 class Plan:
-    name: str = "data"  # of the dataset
+    name: str = "data"  # The dataset's name.
     sections: list[str] = field(default_factory=list)
-    arguments: list[str] = field(default_factory=list)  # of feedd.DataLoader, after its name
+    arguments: list[str] = field(default_factory=list)  # The arguments of feedd.DataLoader after the dataset's name.
     cannot: list[tuple[int, str]] = field(default_factory=list)
     notes: list[tuple[int, str]] = field(default_factory=list)
-    given: str = ""  # what feedd.DataLoader is given, if it is not the dataset's name
-    at: ast.AST | None = field(default=None, compare=False)  # where the loader is made
-    batch_size: str = ""  # what the dataset itself puts into a batch
-    image: str = ""  # what an image is stored as: "encoded", "pixels", "planes" ([C,H,W]), or "" for no image
+    given: str = ""  # The first argument, if it is not the dataset's name.
+    at: ast.AST | None = field(default=None, compare=False)  # The call that makes the loader.
+    batch_size: str = ""  # The size of batches that the dataset itself makes.
+    # How an image is stored: "encoded", "pixels", "planes" ([C,H,W]), or "" for no image.
+    image: str = ""
 
     def refuse(self, line: int, text: str) -> None:
         if (line, text) not in self.cannot:
@@ -61,5 +62,5 @@ def continued(line: str) -> str:
 def valid_name(text: str) -> str:
     """Makes a dataset's name from a variable's."""
     text = re.sub(r"^(data|dataset|ds)_(?=.)", "", text.rpartition(".")[2])
-    short = re.sub(r"_?(dataset|data|ds|set|loader|dataloader|dl)$", "", text.rpartition(".")[2]) or text.rpartition(".")[2]
+    short = re.sub(r"_?(dataset|data|ds|set|loader|dataloader|dl)$", "", text.rpartition(".")[2])
     return re.sub(r"[^A-Za-z0-9._-]", "-", short) or "data"

@@ -11,11 +11,12 @@ from .script import UNKNOWN, Script, argument, said
 
 CHOOSING = ("SubsetRandomSampler", "WeightedRandomSampler")
 _DISTRIBUTED = "DistributedSampler"
-# What says how a loader orders its samples, and what that is if it is not said.
+# The arguments that order a loader's samples, with their defaults.
 _USUAL = {"shuffle": "False", "seed": "None", "generator": "None", "rank": "0", "world_size": "1"}
 # Words of conditions that say whether there are several ranks.
 _RANKS = ("distributed", "world", "rank", "ddp", "num_replicas", "dist.is", "gpus", "nprocs")
-_PARALLEL = ("lightning", "pytorch_lightning", "accelerate", "ray")  # which give each rank its part themselves
+# These modules give each rank its part themselves.
+_PARALLEL = ("lightning", "pytorch_lightning", "accelerate", "ray")
 
 
 @dataclass
@@ -23,7 +24,7 @@ class _Case:
     sampler: ast.expr | None
     when: tuple[Condition, ...]
     plan: Plan
-    ranked: bool = False  # a DistributedSampler
+    ranked: bool = False  # It is a DistributedSampler.
 
     @property
     def unlike_ranks(self) -> str:
@@ -150,7 +151,7 @@ class Samplers:
         if differing and not self._is_visible(cases, differing):
             told = "; ".join(f"{said(case.when)}: {', '.join(case.plan.arguments) or 'nothing'}" for case in cases)
             self.plan.refuse(self.call.lineno, f"which sampler the loader has depends on the run: write what applies ({told})")
-            self.plan.arguments.append("...")  # so that nobody trains with this line as it is
+            self.plan.arguments.append("...")  # Nobody should train with this line as it is.
             return
         for name in names:
             if name not in differing:
@@ -207,7 +208,8 @@ class Samplers:
                                            " shuffle= and seed=; indices=, split= and weights= choose samples")
             return
         name = kind.rpartition(".")[2]
-        if name in CHOOSING and self.plan.given:  # it chooses from what PyTorch's objects choose
+        if name in CHOOSING and self.plan.given:
+            # It chooses from what PyTorch's objects choose, so it stays one of them.
             self.plan.say("sampler", ast.unparse(given))
         if name in _KNOWN:
             _KNOWN[name](self, node)

@@ -14,9 +14,9 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 class Scope:
     node: ast.AST
     outer: "Scope | None"
-    names: set[str] = field(default_factory=set)  # bound here
-    elsewhere: set[str] = field(default_factory=set)  # declared global or nonlocal
-    given: dict[str, ast.expr] = field(default_factory=dict)  # what parameters stand for in one call
+    names: set[str] = field(default_factory=set)  # Names that are bound here.
+    elsewhere: set[str] = field(default_factory=set)  # Names that are declared global or nonlocal.
+    given: dict[str, ast.expr] = field(default_factory=dict)  # What parameters stand for in one call.
 
     @property
     def at_once(self) -> bool:
@@ -56,8 +56,8 @@ class Scopes:
     def __init__(self, tree: ast.Module) -> None:
         self.module = Scope(tree, None)
         self._known: dict[int, tuple[ast.AST, Scope, ast.AST | None]] = {}
-        self.attributes: set[str] = set()  # that are assigned to anything
-        self.walrus: set[str] = set()  # names that are bound by :=
+        self.attributes: set[str] = set()  # Names of attributes that something is assigned to.
+        self.walrus: set[str] = set()  # Names that are bound by :=.
         self._add(tree, self.module, None)
 
     def of(self, node: ast.AST) -> Scope | None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from .command_line import options_of
+from .comprehensions import values_of
 from .constants import UNKNOWN, value_of
 from .flow import Condition, Either, Flow, Option, said
 from .plan import Plan
@@ -12,9 +13,9 @@ from .scopes import COMPREHENSIONS, FUNCTIONS, Function, Scope, Scopes, default_
 from .truth import truth_of
 
 _DEEPEST = 30
-_MOST_CALLS = 300  # that are followed
+_MOST_CALLS = 300  # More calls are not followed.
 _PARSED = ("args", "arguments", "opt", "opts", "options", "params", "config", "cfg", "hparams", "flags", "FLAGS")
-# Where torch's classes are found under more than one name.
+# Modules that have torch's classes under another name.
 _SAME = {
     "torch.utils.data.dataloader": "torch.utils.data", "torch.utils.data.dataset": "torch.utils.data",
     "torch.utils.data.sampler": "torch.utils.data", "torch.utils.data.distributed": "torch.utils.data",
@@ -33,10 +34,11 @@ class Script:
         self.everything_of = [one.module or "" for one in imports if any(name.name == "*" for name in one.names)]
         self.modules = {one.module or "" for one in imports}
         self.modules |= {name.name for one in ast.walk(tree) if isinstance(one, ast.Import) for name in one.names}
-        self.assumed: dict[tuple[int, str], None] = {}  # said to the reader, by lines
+        self.assumed: dict[tuple[int, str], None] = {}  # Remarks for the reader, with their lines.
         self._options: dict[int, tuple[ast.AST, list[Option] | None]] = {}
         self._instances: dict[int, tuple[ast.AST, list[Option]]] = {}
-        self._copied: dict[int, tuple[str, ...]] = {}  # of copies of functions: which one it is, and in which ones it is called
+        # For each copy of a function: its name, and the names of those that call it.
+        self._copied: dict[int, tuple[str, ...]] = {}
         self._busy: set[int] = set()
         self._asked: set[tuple[int, bool]] = set()
         self._depth = 0
@@ -151,7 +153,7 @@ class Script:
         body = owner.node.body  # type: ignore[attr-defined]
         found = Flow(self.scopes, key, self.truth).until(body, start, target)
         if any(key in scope.elsewhere for scope in self._all_scopes(owner)):
-            found = [*found, Option(None)]  # a function changes it, at some time
+            found = [*found, Option(None)]  # A function changes it, at some time.
         return found
 
     def _all_scopes(self, owner: Scope) -> list[Scope]:
@@ -254,19 +256,18 @@ class Script:
             return [Option(found[-1])] if found else None
         if isinstance(whole, (ast.List, ast.Tuple)) and isinstance(key, int) and -len(whole.elts) <= key < len(whole.elts):
             return [Option(whole.elts[key])]
-        if isinstance(whole, ast.DictComp) and isinstance(whole.key, ast.Name) and key in self.values_of(whole):
-            new, _ = self.instance(whole, {whole.key.id: ast.copy_location(ast.Constant(key), node)})
-            assert isinstance(new, ast.DictComp)
-            return [Option(new.value)]
+        if isinstance(whole, ast.DictComp) and isinstance(whole.key, ast.Name):
+            for given in self.values_of(whole):
+                name = given.get(whole.key.id)
+                if name is not None and self.value(name) == key:
+                    new, _ = self.instance(whole, given)
+                    assert isinstance(new, ast.DictComp)
+                    return [Option(new.value)]
         return None
 
-    def values_of(self, node: ast.AST) -> list[Any]:
-        """The values of a comprehension's variable; empty unless it has one, which iterates over a constant."""
-        assert isinstance(node, COMPREHENSIONS)
-        if len(node.generators) != 1 or not isinstance(node.generators[0].target, ast.Name) or node.generators[0].ifs:
-            return []
-        values = self.value(node.generators[0].iter)
-        return list(values) if isinstance(values, tuple) else []
+    def values_of(self, node: ast.AST) -> list[dict[str, ast.expr]]:
+        """What a comprehension's variables stand for, one after another."""
+        return values_of(self, node)
 
     def instance(self, node: ast.AST, given: dict[str, ast.expr]) -> tuple[ast.AST, dict[int, ast.AST]]:
         return self.scopes.instance(node, given)
@@ -290,7 +291,7 @@ class Script:
         around = [self._copied[id(one)] for one in self.scopes.ancestors(call) if id(one) in self._copied]
         followed = (function.name, *(around[0] if around else ()))
         if self._depth > 3 or followed.count(function.name) > 1 or len(self._copied) > _MOST_CALLS:
-            return None  # it calls itself, or calls too many others
+            return None  # It calls itself, or calls too many others.
         self._depth += 1
         try:
             new, _ = self.instance(function, given or {"": call})

@@ -141,7 +141,8 @@ class Translator:
         value = self._given(call, "value", 3, 0)
         if value != 0:
             raise _Untranslatable("it fills with something else than 0; erase takes one level from 0 to 255 for each channel")
-        if self.mean:  # a 0 after Normalize is the mean before it
+        if self.mean:
+            # A 0 after Normalize is the mean before it.
             step += f" fill {' '.join(str(round(255 * one)) for one in self.mean)}"
         self.colours.append(step)
 

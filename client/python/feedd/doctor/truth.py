@@ -32,7 +32,7 @@ def truth_of(script: "Script", node: ast.expr, assume: bool) -> bool | None:
         inner = truth_of(script, node.operand, assume)
         return None if inner is None else not inner
     if isinstance(node, ast.BoolOp):
-        ends = isinstance(node.op, ast.Or)  # what decides alone
+        ends = isinstance(node.op, ast.Or)  # One part with this value decides.
         parts = [truth_of(script, one, assume) for one in node.values]
         return ends if ends in parts else None if None in parts else not ends
     if isinstance(node, ast.Compare):

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from .paths import path_of
 from .plan import Plan
-from .script import Script, argument
+from .script import Either, Script, argument, said
 from .transforms import image_steps
 
 _IMAGES = ("jpg", "jpeg", "png", "webp", "ppm", "pgm", "pbm", "img", "image")
-# What .decode() makes of an image: the type of a value, and where its channels are.
+# The steps that have the result of .decode(): they say the type of values, and the order of axes.
 _DECODED = {
     "pil": "", "pilrgb": "", "pill": "gray", "rgb8": "", "l8": "gray", "rgb": "scale 1/255", "l": "gray, scale 1/255",
     "torchrgb": "scale 1/255, layout chw", "torchrgb8": "layout chw", "torch": "scale 1/255, layout chw",
@@ -18,6 +18,9 @@ _DECODED = {
 }  # fmt: skip
 _NUMBERS = ("cls", "cls2", "class", "count", "index", "inx", "id", "label")
 _SHUFFLES = ("shuffle", "detshuffle")
+_SHARDS = ("WebDataset", "SimpleShardList", "ResampledShards", "PytorchShardList")
+_READS = ("tarfile_to_samples", "tarfile_samples", "cached_tarfile_to_samples")
+_SKIPPING = ("warn_and_continue", "ignore_and_continue")  # These handlers leave out what cannot be read.
 
 
 class Web:
@@ -25,10 +28,12 @@ class Web:
 
     def __init__(self, script: Script, plan: Plan) -> None:
         self.script, self.plan = script, plan
-        self.decoded: str | None = None  # how images are, if they are decoded
-        self.pictured: set[str] = set()  # fields that have steps, or whose lack of a fixed size has been said
-        self.fields: dict[str, str] = {}  # what each is, in the order of to_tuple
-        self.steps: list[str] = []  # lines of feedd.conf
+        self.decoded: str | None = None  # The steps that decode images; None: they stay encoded.
+        # Fields that have steps, or that a remark says have no fixed size.
+        self.pictured: set[str] = set()
+        self.fields: dict[str, str] = {}  # The type and member of each field, in the order of to_tuple.
+        self.steps: list[str] = []  # Lines of feedd.conf.
+        self.skips = 0  # The line of a handler that leaves samples out; 0: none.
         self.line = 0
 
     def shards(self, call: ast.Call) -> None:
@@ -44,20 +49,40 @@ class Web:
         shards = argument(call, "shardshuffle")
         if shards is not None and self.script.value(shards) not in (False, None, 0):
             self.shuffled(call)
-        if argument(call, "resampled") is not None:
-            self.plan.note(call.lineno, "resampled= is left out: an epoch has each sample once")
+        resampled = self.script.called(call).endswith(".ResampledShards")
+        if resampled or argument(call, "resampled") is not None:
+            self.plan.note(call.lineno, f"{'ResampledShards' if resampled else 'resampled='} is left out: an epoch has each"
+                                        " sample once")
+        self._handled(call)
 
     def step(self, call: ast.Call, name: str) -> None:
         known = _STEPS.get(name)
         if known is not None:
             known(self, call)
+            self._handled(call)
         else:
-            inside = ", ".join(ast.unparse(one)[:40] for one in call.args)
-            self.plan.refuse(call.lineno, f".{name}({inside}) is code that runs for each sample: do that once, before"
+            self.plan.refuse(call.lineno, f"{self._text(call)} is code that runs for each sample: do that once, before"
                                           " the data is written, or in the loop")
+
+    def _handled(self, call: ast.Call) -> None:
+        handler = argument(call, "handler")
+        if handler is not None and self.script.name_of(handler).rpartition(".")[2] in _SKIPPING:
+            self.skips = self.skips or handler.lineno
+
+    def _text(self, call: ast.Call) -> str:
+        """A step as text for people: a method begins with its dot, a stage of a pipeline with its module."""
+        whole = ast.unparse(call.func)
+        if isinstance(call.func, ast.Attribute) and not self.script.called(call).startswith("webdataset."):
+            whole = f".{call.func.attr}"
+        named = [ast.unparse(one)[:40] for one in call.keywords if one.arg != "handler"]
+        return f"{whole}({', '.join([*(ast.unparse(one)[:40] for one in call.args), *named])})"
 
     def finish(self) -> None:
         """Finishes the section after the last step."""
+        if self.skips:
+            self.plan.add("on_error = skip")
+            self.plan.note(self.skips, "handler= becomes on_error = skip: what cannot be read is left out, and feedctl errors"
+                                       " lists it")
         if not self.fields:
             self.plan.note(self.line, "replace NAME with each member of the samples that is used, such as jpg or cls")
             self.plan.add("field.NAME = bytes")
@@ -96,19 +121,20 @@ class Web:
         for node, kind in zip(call.args, kinds):
             if isinstance(kind, str) and kind in _DECODED:
                 self.decoded = _DECODED[kind]
-                self.plan.note(call.lineno, f".decode({ast.unparse(node)}) becomes the steps transform.FIELD of images, which"
+                self.plan.note(call.lineno, f"{self._text(call)} becomes the steps transform.FIELD of images, which"
                                             " decode them; texts stay bytes, and numbers are read as such")
             else:
-                self.plan.refuse(call.lineno, f".decode({ast.unparse(node)[:40]}) is code: feedd decodes images; decode other"
+                self.plan.refuse(call.lineno, f"{self._text(call)} is code: feedd decodes images; decode other"
                                               " members in the loop")
         if not kinds:
             self.decoded = None
-            self.plan.note(call.lineno, ".decode() is left out: numbers such as cls are read as such, and texts stay"
-                                        " bytes; images"
-                                        " stay encoded, as with it")
+            self.plan.note(call.lineno, f"{self._text(call)} is left out: numbers such as cls are read as such, texts stay"
+                                        " bytes, and images stay encoded, as with it")
 
     def shuffled(self, call: ast.Call) -> None:
         if call.args and self.script.value(call.args[0]) in (0, None):
+            return
+        if self.plan.says("shuffle"):
             return
         self.plan.say("shuffle", "True")
         self.plan.note(call.lineno, "shuffle=True shuffles all samples, not only a buffer of them; with shuffle_window = 16, 16"
@@ -138,7 +164,7 @@ class Web:
     def _member(self, field: str, members: str, line: int) -> None:
         last = members.split("|")[0].rpartition(".")[2]
         if field.startswith("__"):
-            self.plan.refuse(line, f"{field} is not a member of the shards: feedctl locate says which sample came from where")
+            self.plan.refuse(line, f"{field} is not a member of the shards: write it to a member of its own if it is used")
             return
         field = re.sub(r"[^a-z0-9_]", "_", field.lower())
         self.fields[field] = f"{'i64' if last in _NUMBERS else 'bytes'} @ {members}"
@@ -180,43 +206,92 @@ class Web:
         if partial is not None and self.script.value(partial) is False:
             self.plan.say("drop_last", "True")
         if argument(call, "collation_fn", 1) is not None:
-            self.plan.refuse(call.lineno, ".batched() with a collation_fn is code: process batches in the loop")
-        self.plan.note(call.lineno, f".batched({', '.join(map(ast.unparse, call.args))}) becomes"
-                                    f" batch_size={self.plan.batch_size}")
+            self.plan.refuse(call.lineno, "a collation_fn is code: process batches in the loop")
+        self.plan.note(call.lineno, f"{self._text(call)} becomes batch_size={self.plan.batch_size}")
 
     def epoch(self, call: ast.Call) -> None:
         if call.args and self.script.value(call.args[0]) != -1:
-            text = ast.unparse(call)[len(ast.unparse(call.func)) - len(call.func.attr) :]  # type: ignore[attr-defined]
-            self.plan.note(call.lineno, f".{text} is left out: an epoch has each sample once, and len(loader) is known;"
-                                        " leave the loop early for shorter ones")
+            self.plan.note(call.lineno, f"{self._text(call)} is left out: an epoch has each sample once, and len(loader) is"
+                                        " known; leave the loop early for shorter ones")
 
     def unbatched(self, _call: ast.Call) -> None:
         self.plan.batch_size = ""
+        self.plan.arguments = [one for one in self.plan.arguments if one != "drop_last=True"]
 
-    def ignored(self, call: ast.Call) -> None:
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-        self.plan.note(call.lineno, f".{name}() is left out: on_error = in feedd.conf says what becomes of samples that"
-                                    " cannot be read, and ranks are detected automatically")
+    def by_rank(self, call: ast.Call) -> None:
+        shown = self._text(call).removesuffix("()")
+        self.plan.note(call.lineno, f"{shown} is left out: ranks are detected automatically, and there are no worker"
+                                    " processes")
+
+    def logged(self, call: ast.Call) -> None:
+        self.plan.note(call.lineno, f"{self._text(call)} is left out: feedctl show prints samples, and feedctl errors those"
+                                    " that cannot be read")
+
+    def read(self, _call: ast.Call) -> None:
+        """Says nothing: this is what format = tar does."""
 
 
 _STEPS: dict[str, Callable[[Web, ast.Call], None]] = {
     "decode": Web.decode, **dict.fromkeys(_SHUFFLES, Web.shuffled), "to_tuple": Web.members, "extract_keys": Web.members,
     "rename": Web.renamed, "rename_keys": Web.renamed, "map_tuple": Web.map_tuple, "map_dict": Web.map_dict,
     "batched": Web.batched, "unbatched": Web.unbatched, "with_epoch": Web.epoch, "with_length": Web.epoch, "repeat": Web.epoch,
-    "slice": Web.epoch, "split_by_node": Web.ignored, "split_by_worker": Web.ignored, "log_keys": Web.ignored,
+    "slice": Web.epoch, "log_keys": Web.logged, **dict.fromkeys(_READS, Web.read),
+    **dict.fromkeys(("split_by_node", "split_by_worker", "single_node_only"), Web.by_rank),
 }  # fmt: skip
 
 
 def web_of(script: Script, plan: Plan, calls: list[ast.Call]) -> None:
     """A chain: the first call makes the dataset, the others are its methods in the order in which they run."""
     web = Web(script, plan)
-    web.shards(calls[0])
+    if script.called(calls[0]).endswith(".DataPipeline"):
+        _pipeline(web, calls[0])
+    else:
+        web.shards(calls[0])
     for call in calls[1:]:
         assert isinstance(call.func, ast.Attribute)
         web.step(call, call.func.attr)
     web.finish()
 
 
+def _pipeline(web: Web, whole: ast.Call) -> None:
+    """The stages of a DataPipeline: functions of webdataset, called or named."""
+    script, plan = web.script, web.plan
+    stages = _stages(script, plan, whole)
+    if not any(script.called(one).rpartition(".")[2] in _SHARDS for one in stages):
+        plan.refuse(whole.lineno, "the pipeline does not show its shards, as wds.SimpleShardList(URLS) would")
+    for stage in stages:
+        call = stage
+        if not isinstance(call, ast.Call):  # For example, wds.split_by_node is a stage by itself.
+            call = ast.copy_location(ast.Call(stage, [], []), stage)
+            script.scopes.adopt(call, stage)
+        module, _, name = script.called(call).rpartition(".")
+        if module.split(".")[0] != "webdataset":
+            plan.refuse(stage.lineno, f"{' '.join(ast.unparse(stage).split())[:60]} is code that runs for each sample: do that"
+                                      " once, before the data is written, or in the loop")
+        elif name in _SHARDS:
+            web.shards(call)
+        else:
+            web.step(call, name)
+
+
+def _stages(script: Script, plan: Plan, whole: ast.Call) -> list[ast.expr]:
+    """Lists, and lists that are passed with ``*``, are taken apart."""
+    found, left = [], list(whole.args)
+    while left:
+        given = left.pop(0)
+        stage = given.value if isinstance(given, ast.Starred) else given
+        inner, _ = script.behind(stage)
+        if isinstance(inner, Either):
+            (first, when), *_ = script.each(inner.named) or [(stage, ())]
+            plan.refuse(stage.lineno, f"which stages the pipeline has depends on the run: those {said(when)} are shown")
+            inner, _ = script.behind(first)
+        if isinstance(inner, (ast.List, ast.Tuple)):
+            left[:0] = inner.elts
+        elif isinstance(given, ast.Starred) or isinstance(inner, Either):
+            plan.refuse(stage.lineno, f"{ast.unparse(given)[:60]} does not show the stages of the pipeline")
+        else:
+            found.append(inner)
+    return found
 
 
 def loader_steps(script: Script, plan: Plan, loader: ast.Call) -> None:
