@@ -24,7 +24,7 @@ struct reload {
         seen_ns; // what it had opened when that last changed, and when that was
 
     // Written by the thread, and read by the loop once it is done; the first two also meanwhile.
-    struct datasets_opening opening; // place 0: it reads the configuration
+    struct datasets_opening opening; // number 0: it reads the configuration
     struct config *config;           // when that is not 0
     struct dataset **datasets;
     struct error error;
@@ -165,7 +165,7 @@ static void watch(struct reload *reload, uint64_t now) {
     struct supervisor *supervisor = reload->supervisor;
     uint64_t limit_s = supervisor->config->loader_timeout_s;
     // Pairs with the release in datasets_open: the configuration is complete.
-    uint64_t opening = atomic_load_explicit(&reload->opening.place, memory_order_acquire);
+    uint64_t opening = atomic_load_explicit(&reload->opening.number, memory_order_acquire);
     uint64_t progress = atomic_load_explicit(&source_progress, memory_order_relaxed);
     char text[512];
     if (opening != reload->seen_opening || progress != reload->seen_progress) {

@@ -19,8 +19,8 @@ static void check_datasets(const struct config *config) {
         FUZZ_CHECK(dataset->path || dataset->field_count || dataset->source_count);
         FUZZ_CHECK(dataset->mix == (dataset->source_count > 0));
         for (size_t k = 0; k < dataset->source_count; k++) {
-            FUZZ_CHECK(dataset->source_places[k] < config->dataset_count && dataset->source_weights[k]);
-            FUZZ_CHECK(!config->datasets[dataset->source_places[k]].mix);
+            FUZZ_CHECK(dataset->source_numbers[k] < config->dataset_count && dataset->source_weights[k]);
+            FUZZ_CHECK(!config->datasets[dataset->source_numbers[k]].mix);
         }
         for (size_t k = 0; k < dataset->field_count; k++)
             FUZZ_CHECK(*dataset->fields[k].name && *dataset->fields[k].value);
