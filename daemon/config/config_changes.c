@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/scope.h"
+#include "base/sentence.h"
 #include "base/sizes.h"
 #include "daemon/config/config_options.h"
 #include "daemon/config/config_values.h"
@@ -23,7 +24,7 @@ static void add_line(struct lines *lines, const char *format, ...) {
     char line[LINE_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
+    sentence_format(line, sizeof line, format, arguments);
     va_end(arguments);
     size_t length = strlen(line) + (lines->used > 0);
     lines->count++;

@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "base/dtype.h"
+#include "base/sentence.h"
 #include "base/sizes.h"
 #include "daemon/dataset/gpu_images.h"
 #include "daemon/dataset/incomplete_list.h"
@@ -34,7 +35,7 @@ static int refuse(const struct mixture *mixture, const struct config_field *sour
     char sentence[sizeof mixture->error->text];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
+    sentence_format(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
     return error_set(mixture->error, code, "%s:%" PRIu32 ": [mix %s] source.%s: %s", config->file,
                      source ? source->line : config->line, config->name, source ? source->name : "NAME",

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sentence.h"
 #include "base/time.h"
 #include "daemon/config/config_changes.h"
 #include "daemon/source/source.h"
@@ -180,8 +181,8 @@ static void watch(struct reload *reload, uint64_t now) {
                  "opening a file of dataset %s has taken more than %" PRIu64 " s (loader_timeout)",
                  reload->config->datasets[opening - 1].name, limit_s);
     else
-        snprintf(text, sizeof text, "reading %s has taken more than %" PRIu64 " s (loader_timeout)",
-                 reload->path, limit_s);
+        sentence_write(text, sizeof text, "reading %s has taken more than %" PRIu64 " s (loader_timeout)",
+                       reload->path, limit_s);
     supervisor->reload_given_up = true;
     refuse(reload, -ETIMEDOUT, text);
 }
