@@ -1,5 +1,6 @@
 #include "daemon/supervisor/datasets.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -115,4 +116,17 @@ bool datasets_find(const struct supervisor *supervisor, const char *name, size_t
         if (strcmp(supervisor->config->datasets[*number].name, name) == 0)
             return true;
     return false;
+}
+
+void datasets_describe_changes(const struct supervisor *supervisor, const struct config *config,
+                               struct dataset *const *datasets, struct change_lines *lines) {
+    for (size_t i = 0, number; i < config->dataset_count; i++) {
+        const struct dataset_config *of = &config->datasets[i];
+        const bool found = datasets_find(supervisor, of->name, &number);
+        const struct dataset *old = found ? supervisor->datasets[number] : NULL, *new = datasets[i];
+        if (old && new && old->layout->samples != new->layout->samples)
+            change_lines_add(
+                lines, "%s %s: %" PRIu64 " samples (was %" PRIu64 "); feeds in use keep the old version",
+                config_kind(of), of->name, new->layout->samples, old->layout->samples);
+    }
 }

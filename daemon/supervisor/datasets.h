@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
+#include "daemon/config/change_lines.h"
 #include "daemon/dataset/index_progress.h"
 #include "daemon/supervisor/closer.h"
 #include "daemon/supervisor/supervisor.h"
@@ -32,5 +33,9 @@ void datasets_release(struct dataset *dataset, struct closer *closer);
 // The number of the dataset of that name: its index in the configuration, and in supervisor->datasets, where it is NULL
 // while its index is not built (indexing.h). False: there is none.
 bool datasets_find(const struct supervisor *supervisor, const char *name, size_t *number);
+
+// Adds a line for each that has another number of samples than the one of that name that is being served.
+void datasets_describe_changes(const struct supervisor *supervisor, const struct config *config,
+                               struct dataset *const *datasets, struct change_lines *lines);
 
 #endif

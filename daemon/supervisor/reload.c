@@ -89,11 +89,12 @@ static void apply(struct reload *reload) {
 
 static void describe(const struct reload *reload, char *text, size_t bytes) {
     const struct supervisor *supervisor = reload->supervisor;
-    size_t count = reload->config->dataset_count;
-    size_t used = (size_t)snprintf(text, bytes, "serving %zu dataset%s\n", count, count == 1 ? "" : "s");
-    if (config_describe_changes(supervisor->config, reload->config, supervisor->socket_path, text + used,
-                                bytes - used) == 0)
-        text[used - 1] = '\0';
+    struct change_lines lines = {.text = text, .bytes = bytes};
+    const size_t count = reload->config->dataset_count;
+    change_lines_add(&lines, "serving %zu dataset%s", count, count == 1 ? "" : "s");
+    config_describe_changes(supervisor->config, reload->config, supervisor->socket_path, &lines);
+    datasets_describe_changes(supervisor, reload->config, reload->datasets, &lines);
+    change_lines_end(&lines);
 }
 
 // Logs each change on a line of its own. The log's level takes the place of the prefix.

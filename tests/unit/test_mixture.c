@@ -123,7 +123,9 @@ static void test_changes(void **state) {
     char text[1000];
     struct config *old = load_good(A "[mix m]\nsource.a = 1\n" EPOCH "[mix n]\nsource.a = 1\n" EPOCH),
                   *new = load_good(A "[mix m]\nsource.a = 2\n" EPOCH "[mix o]\nsource.a = 1\n" EPOCH);
-    config_describe_changes(old, new, old->socket, text, sizeof text);
+    struct change_lines lines = {.text = text, .bytes = sizeof text};
+    config_describe_changes(old, new, old->socket, &lines);
+    change_lines_end(&lines);
     assert_string_equal(text, "mix m: changed (sources); feeds in use keep the old version\nmix o: added\n"
                               "mix n: removed; feeds in use continue");
     config_free(old);
