@@ -4,6 +4,7 @@ that of the same file with a short path."""
 import contextlib
 import os
 import pathlib
+import shutil
 
 import data
 import harness
@@ -133,6 +134,26 @@ def test_the_list_of_a_view():
 def test_the_weights_of_a_view():
     refuse("w.npy", lambda at: data.write_npy(at / "w.npy", "<f4", (3,), bytes(12)), "wanted",
            prepare=data.add_records, of="numbers", weights="{folder}/w.npy")  # fmt: skip
+
+
+def test_a_folder_that_may_not_be_searched():
+    """The path stands in the message twice: as a whole, and up to what is in the way."""
+    with harness.Instance() as feedd:
+        folder = make_deep(feedd.directory, 3000)
+        private = folder / "private"
+        private.mkdir()
+        data.write_records(private / "r.bin", 10, 64)
+        private.chmod(0)
+        feedd.add_dataset("broken", **RECORDS, path=private / "r.bin")
+        feedd.write_config()
+        feedd.config.chmod(0o644)
+        feedd.directory.chmod(0o711)
+        options = {"user": "nobody"} if os.geteuid() == 0 else {}  # root may search everything
+        program = shutil.copy(harness.BUILD / "feedd", feedd.directory)
+        done = feedd.program(program, "--config", feedd.config, "--check", check=False, **options)
+        said = done.stderr
+        assert "/private/r.bin: the file cannot be opened: Permission denied: /" in said, done
+        assert "/private is not searchable by user " in said and len(said.split("...")) == 3, done
 
 
 # ---- The configuration ---------------------------------------------------------------------------------------
