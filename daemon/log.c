@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/sentence.h"
 #include "base/sizes.h"
 #include "base/time.h"
 
@@ -206,12 +207,9 @@ void log_write(enum log_level level, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     errno = saved; // for %m
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
     // Names of clients and files appear here: they must not start new lines or control a terminal.
-    for (char *letter = text; *letter; letter++)
-        if ((unsigned char)*letter < ' ' || *letter == 127)
-            *letter = '?';
+    sentence_format(text, sizeof text, format, arguments);
+    va_end(arguments);
     if (!suppress(level, text))
         emit(level, text);
     errno = saved;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sentence.h"
 #include "base/states.h"
 #include "base/time.h"
 #include "daemon/supervisor/clients/tracing.h"
@@ -114,7 +115,7 @@ void session_fail(struct session *session, int code, const char *format, ...) {
     if (session->state >= SESSION_CLOSING)
         return;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    sentence_format(text, sizeof text, format, arguments);
     va_end(arguments);
     if (user_may_log(session->user, now))
         log_info("ending session %" PRIu64 " (%s, process %d): %s", session->id, session->name,
