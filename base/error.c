@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/text.h"
+#include "base/sentence.h"
 
 void error_write(struct error *error, int code, const char *format, ...) {
     if (!error)
@@ -10,22 +10,19 @@ void error_write(struct error *error, int code, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     error->code = code;
-    vsnprintf(error->text, sizeof error->text, format, arguments);
+    sentence_format(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
-    text_escape(error->text, sizeof error->text); // it may quote what others wrote
 }
 
 int error_prefix(struct error *error, const char *format, ...) {
     if (!error)
         return -EIO;
-    char tail[sizeof error->text];
+    char prefix[sizeof error->text], tail[sizeof error->text];
     memcpy(tail, error->text, sizeof tail);
     va_list arguments;
     va_start(arguments, format);
-    int used = vsnprintf(error->text, sizeof error->text, format, arguments);
+    sentence_format(prefix, sizeof prefix, format, arguments);
     va_end(arguments);
-    if (used >= 0 && (size_t)used < sizeof error->text)
-        snprintf(error->text + used, sizeof error->text - (size_t)used, ": %s", tail);
-    text_escape(error->text, sizeof error->text);
+    sentence_write(error->text, sizeof error->text, "%s: %s", prefix, tail);
     return error->code;
 }

@@ -13,7 +13,7 @@
 #include "base/scope.h"
 
 // One sentence for people: what, where, what was found, what is wanted. No trailing newline or full stop, and no
-// control characters: those of what it quotes are escaped.
+// control characters: those of what it quotes are escaped. Long paths are shortened (base/sentence.h).
 struct error {
     int code; // negative errno, 0 when empty
     char text[512];

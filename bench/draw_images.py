@@ -90,7 +90,7 @@ def picture(records):
         "question": QUESTIONS[first["name"]],
         "date": first["date"],
         "machine": first["machine"],
-        "gpu": None,
+        "gpu": first.get("gpu"),
         "quick": "--quick" in first["command"].split(),
         "versions": {},
         "source": first.get("source"),

@@ -12,12 +12,12 @@
 // feed_batch_fetch(). Batches that you have kept for that long should be released, not read.
 //
 // Detaching: when the daemon detaches a slow consumer (-ETIME), it reuses the consumer's memory at once. In host
-// memory feed_batch_release() tells which batches were intact to the end. On a GPU it cannot: work that is still
-// queued may read other data, also in place of batches that were released before.
+// memory feed_batch_release() says which batches were intact to the end. On a GPU it cannot: work that is still
+// queued may read other data, even in place of batches that were released before.
 //
-// Fork: a forked child may only call feed_close() on a handle that it inherits. On a GPU it must not even do that, as
-// CUDA does not work after a fork: it may only close(feed_fd()). As long as a child keeps that descriptor open, the
-// daemon does not notice that the parent died.
+// Fork: a forked child may only call feed_close() on a handle that it inherits. On a GPU it must not even do that,
+// because CUDA does not work after a fork: it may only close(feed_fd()). As long as a child keeps that descriptor
+// open, the daemon does not notice that the parent died.
 //
 // GPUs: with a `device`, batches lie in GPU memory and are used on CUDA streams of the process's primary context, the
 // one that the CUDA runtime and PyTorch use. The CPU never waits for the GPU: feed_batch_wait() makes a stream wait
@@ -91,7 +91,7 @@ struct feed_options {
     const char *client_name; // shown by feedctl; NULL: the program's name
     // For connecting and attaching together; 0: 30 s; negative: indefinitely. If the daemon stops meanwhile,
     // feed_open() looks for the next one until then, unless reconnect_timeout_ms says not to, or for less long.
-    // -EAGAIN: the index of the dataset is still being built.
+    // It then returns -EAGAIN if the index of the dataset is still being built.
     int connect_timeout_ms;
 
     // When the daemon is lost mid-run (killed, restarted, upgraded), feed_next() reconnects and continues at
@@ -108,8 +108,8 @@ struct feed_options {
     void *interrupted_context;
 };
 
-// Which samples of the dataset a feed is over, as the program says itself. It is the counterpart of a [view NAME] in
-// feedd.conf, and the same samples come in the same order. The daemon keeps it for this user alone, and as long as it
+// The samples of a dataset that a feed is over, chosen by the program. It is the counterpart of a [view NAME] in
+// feedd.conf, and gives the same samples in the same order. The daemon keeps it for this user alone, as long as it
 // is in use; consumers that bring the same view share it, and only one of them sends the numbers.
 enum feed_view_kind {
     FEED_RANGE = 1,   // `begin` to `end` of the samples as they are stored
@@ -124,36 +124,36 @@ struct feed_view {
     enum feed_view_kind kind;
     uint32_t begin, end; // of a range or split, in millionths of the samples; `end` itself is not included
     uint64_t seed;       // of a split
-    // Of indices or weights: `count` integers (or floats, for weights), one after another, at most 134217728. They are
-    // copied, 8 bytes for each, since a daemon that is restarted has to be given them again. With integers here, a
-    // range or split takes a part of that list, as if the list were a dataset; with NULL, a part of the dataset.
+    // For indices or weights: `count` integers (or floats, for weights), one after another, at most 134217728. They
+    // are copied, 8 bytes for each, since a restarted daemon has to be given them again. With integers here, a range
+    // or split takes a part of that list, as if the list were a dataset; with NULL, a part of the dataset.
     const void *data;
     uint64_t count;
     enum feed_dtype dtype;
-    // Of weights: draws in an epoch; 0: as many as there are weights or, with `part`, sample numbers in the part.
+    // For weights: draws in an epoch; 0: as many as there are weights or, with `part`, sample numbers in the part.
     uint64_t epoch_samples;
-    // Of weights: a view of another kind, from whose samples all draws are; NULL: from all samples. There is one weight
-    // for each sample of the dataset in any case. A sample that is in the part twice counts twice. It is copied, too:
-    // 4 bytes for each weight, and none for its numbers.
+    // For weights: a view of another kind, from whose samples all draws are made; NULL: from all samples. In any case,
+    // there is one weight for each sample of the dataset. A sample that is in the part twice counts twice. The part is
+    // copied, too: 4 bytes for each weight, and none for its numbers.
     const struct feed_view *part;
 };
 
 // One field of a batch: a C-contiguous little-endian array [count, shape...], read-only, aligned to 256 bytes.
 //
-// Of a ragged field, whose samples differ in length: the values of all samples, one after another, in an array of one
+// A ragged field, whose samples differ in length, has the values of all samples, one after another, in an array of one
 // dimension. Those of sample i are values offsets[i] up to, but not including, offsets[i + 1]. libfeed checks that the
 // values lie in the slot. The offsets are bytes like those of any field: a loader that malicious data has taken over
-// can write anything there, so a program that must survive that checks a copy of them.
+// can write anything there, so a program that must survive that has to check a copy of them.
 struct feed_array {
     const char *name; // valid as long as the handle
     const void *data; // with a device: in GPU memory
     enum feed_dtype dtype;
     uint32_t dimensions; // of the array, the batch axis included
     uint64_t
-        shape[FEED_MAX_DIMS + 1]; // shape[0] is the batch's count; of a ragged field, its number of values
+        shape[FEED_MAX_DIMS + 1]; // shape[0] is the batch's count; for a ragged field, its number of values
     size_t bytes;                 // of the whole array
     bool ragged;
-    const int64_t *offsets; // of a ragged field: count + 1 of them, the first 0; where `data` is; else NULL
+    const int64_t *offsets; // for a ragged field: count + 1 of them, the first 0; where `data` is; else NULL
 };
 
 // A lease on one batch. Plain data; the arrays are valid until feed_batch_release() or feed_close().
@@ -229,7 +229,7 @@ int feed_batch_fetch(struct feed *feed, const struct feed_batch *batch, uint32_t
 // The same for the count + 1 offsets of a ragged field; -EINVAL for another one.
 int feed_batch_fetch_offsets(struct feed *feed, const struct feed_batch *batch, uint32_t field, int64_t *to);
 
-// Gives a lease back; the order does not matter. Host memory: `stream` is ignored. -EINVAL if the batch is not held.
+// Releases a lease, in any order. Host memory: `stream` is ignored. -EINVAL if the batch is not held.
 // GPU: the batch's memory may be reused when `stream` gets here; if several streams use it, make this one wait for
 // the others first (cudaStreamWaitEvent). FEED_NO_STREAM: no queued work uses the batch any more, as after a
 // synchronisation. FEED_EVERY_STREAM: when all work is done that this process has queued on the GPU so far, on any
@@ -247,7 +247,7 @@ int feed_batch_release(struct feed *feed, const struct feed_batch *batch, void *
 int feed_fd(const struct feed *feed);
 
 // The position of this consumer: after the last batch that feed_next() returned. `text` has room for
-// FEED_TOKEN_BYTES. A new consumer, also one with another world size, can continue from it. -ENOTCONN if the handle
+// FEED_TOKEN_BYTES. A new consumer, even with another world size, can continue from it. -ENOTCONN if the handle
 // never attached.
 #define FEED_TOKEN_BYTES 8448
 int feed_token(const struct feed *feed, char text[FEED_TOKEN_BYTES]);

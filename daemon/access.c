@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sentence.h"
+
 #define LINKS_MOST 8u // symbolic links followed on one path
 
 void access_user(char *text, size_t bytes) {
@@ -56,7 +58,7 @@ static bool find_obstacle(const char *path, int mode, uint32_t links, char *text
             find_obstacle(target, mode, links - 1, text, bytes))
             return true;
         access_user(user, sizeof user);
-        snprintf(text, bytes, "%s is not %s by user %s", part, mode_word(wanted), user);
+        sentence_write(text, bytes, "%s is not %s by user %s", part, mode_word(wanted), user);
         return true;
     }
     return false;
@@ -78,7 +80,7 @@ const char *access_hint(const char *path) {
 const char *access_reason(int code, const char *path, char *text, size_t bytes) {
     char obstacle[PATH_MAX];
     if (code == EACCES && access_obstacle(path, R_OK, obstacle, sizeof obstacle))
-        snprintf(text, bytes, "%s: %s", strerror(code), obstacle);
+        sentence_write(text, bytes, "%s: %s", strerror(code), obstacle);
     else
         snprintf(text, bytes, "%s%s", strerror(code), code == ENOENT ? access_hint(path) : "");
     return text;

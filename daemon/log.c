@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/sentence.h"
 #include "base/sizes.h"
 #include "base/time.h"
 
@@ -161,7 +162,7 @@ static size_t format_dropped(char line[LOG_LINE]) {
     char note[128];
     if (!logger.dropped)
         return 0;
-    snprintf(note, sizeof note, "%" PRIu64 " line%s dropped: whoever reads this log does not keep up",
+    snprintf(note, sizeof note, "%" PRIu64 " line%s dropped: the reader of this log does not keep up",
              logger.dropped, logger.dropped == 1 ? " was" : "s were");
     return format_line(line, LOG_LEVEL_WARNING, note);
 }
@@ -206,12 +207,9 @@ void log_write(enum log_level level, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     errno = saved; // for %m
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
     // Names of clients and files appear here: they must not start new lines or control a terminal.
-    for (char *letter = text; *letter; letter++)
-        if ((unsigned char)*letter < ' ' || *letter == 127)
-            *letter = '?';
+    sentence_format(text, sizeof text, format, arguments);
+    va_end(arguments);
     if (!suppress(level, text))
         emit(level, text);
     errno = saved;

@@ -134,7 +134,7 @@ static int cuda_create(struct gpu *gpu, uint64_t bytes, struct gpu_memory *memor
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         uint64_t unused = 0;
         cuda_free_bytes(gpu, &unused, NULL);
-        return error_set(error, -ENOMEM, "%llu MiB of GPU memory are wanted on %s (%s) and %llu MiB are free",
+        return error_set(error, -ENOMEM, "%llu MiB of GPU memory are needed on %s (%s); %llu MiB are free",
                          (unsigned long long)divide_up(bytes, 1u << 20), gpu->name, gpu->uuid,
                          (unsigned long long)unused >> 20);
     }

@@ -112,7 +112,7 @@ static int host_create(struct gpu *gpu, uint64_t bytes, struct gpu_memory *memor
         (host->faults.crash_bytes && bytes >= host->faults.crash_bytes))
         abort();
     if (bytes > unused(host))
-        return error_set(error, -ENOMEM, "%llu MiB of GPU memory are wanted on %s and %llu MiB are free",
+        return error_set(error, -ENOMEM, "%llu MiB of GPU memory are needed on %s; %llu MiB are free",
                          (unsigned long long)divide_up(bytes, 1u << 20), gpu->uuid,
                          (unsigned long long)unused(host) >> 20);
     AUTO_CLOSE int made = memfd_create("simulated-gpu", MFD_CLOEXEC);

@@ -46,7 +46,7 @@ int mix_open_listed(const uint32_t *weights, uint32_t sources, uint32_t listed, 
         return err;
     struct mix *made = malloc(sizeof *made + plan.light_total);
     if (!made)
-        return error_set(error, -ENOMEM, "found no memory for a mix, wanted %llu bytes",
+        return error_set(error, -ENOMEM, "no memory for a mix, which needs %llu bytes",
                          (unsigned long long)(sizeof *made + plan.light_total));
     made->plan = plan;
     list_light(made);
@@ -122,7 +122,7 @@ int mix_cursor_open(const struct mix *mix, const struct mix_base *base, struct m
     const size_t bytes = sizeof(struct mix_cursor) + lookback * sizeof(uint16_t);
     struct mix_cursor *made = calloc(1, bytes);
     if (!made)
-        return error_set(error, -ENOMEM, "found no memory for a mix, wanted %zu bytes", bytes);
+        return error_set(error, -ENOMEM, "no memory for a mix, which needs %zu bytes", bytes);
     made->mix = mix;
     made->walk = mix->plan.sources + lookback / WALK_SHARE;
     made->heavy = (struct mix_schedule){

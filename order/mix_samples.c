@@ -98,7 +98,7 @@ int mix_samples_open(const struct mix_run *run, const struct mix_source *sources
             return error_set(error, -EINVAL, "found no samples in source %u of a mix, wanted some", i);
     struct mix_samples *made = calloc(1, sizeof *made + run->sources * sizeof *made->sources);
     if (!made)
-        return error_set(error, -ENOMEM, "found no memory for a mix of %u sources", run->sources);
+        return error_set(error, -ENOMEM, "no memory for a mix of %u sources", run->sources);
     made->count = run->sources;
     made->draws = calloc(max_u64(most, 1), sizeof *made->draws);
     made->drawn = calloc(max_u64(most, 1), sizeof *made->drawn);
@@ -106,7 +106,7 @@ int mix_samples_open(const struct mix_run *run, const struct mix_source *sources
         made->sources[i].about = sources[i];
     int err = made->draws && made->drawn
                   ? 0
-                  : error_set(error, -ENOMEM, "found no memory for %u positions of a mix", most);
+                  : error_set(error, -ENOMEM, "no memory for %u positions of a mix", most);
     if (!err)
         err = mix_open((enum mix_version)run->version, run->weights, run->sources, &made->mix, error);
     if (!err)

@@ -166,7 +166,17 @@ int sample_cache_open(struct sample_cache *cache, uint64_t entries, int memory_f
     return 0;
 }
 
+// Room that was taken last: `used` ends where it does, and only who has it may lower `used` from there. Release: pairs
+// with the acquire in take_room.
+static bool give_back(const struct sample_cache *cache, uint64_t offset, uint64_t bytes) {
+    uint64_t end = offset + bytes;
+    return atomic_compare_exchange_strong_explicit(&cache->head->used, &end, offset, memory_order_release,
+                                                   memory_order_relaxed);
+}
+
 void sample_cache_close(struct sample_cache *cache) {
+    if (cache->spare.bytes)
+        give_back(cache, cache->spare.offset, cache->spare.bytes);
     if (cache->memory)
         munmap(cache->memory, cache->plan.memory_bytes);
     if (cache->file)
@@ -296,16 +306,35 @@ void sample_cache_expect(const struct sample_cache *cache, uint64_t entry, uint3
 
 // ---- Storing ---------------------------------------------------------------------------------------------------
 
-// Room for a record. Relaxed: it hands over nothing but the room, of which nobody knows before it is published.
-static bool take_room(const struct sample_cache *cache, struct place *place) {
+// Room for a record. Acquire: pairs with the release in give_back. What was written to the room before is never seen.
+static bool take_room(struct sample_cache *cache, struct place *place) {
+    if (place->bytes <= cache->spare.bytes) {
+        place->offset = cache->spare.offset;
+        cache->spare.offset += place->bytes;
+        cache->spare.bytes -= place->bytes;
+        return true;
+    }
     uint64_t used = atomic_load_explicit(&cache->head->used, memory_order_relaxed);
     do {
         if (used > cache->data_bytes || place->bytes > cache->data_bytes - used || used % UNIT)
             return false;
         place->offset = used;
     } while (!atomic_compare_exchange_weak_explicit(&cache->head->used, &used, used + place->bytes,
-                                                    memory_order_relaxed, memory_order_relaxed));
+                                                    memory_order_acquire, memory_order_relaxed));
     return true;
+}
+
+// The room of a record that has not been published. With another in hand, the smaller one is lost.
+static void spare_room(struct sample_cache *cache, const struct place *place) {
+    uint64_t bytes = place->bytes;
+    if (place->offset + bytes == cache->spare.offset) { // take_room has it from there
+        bytes += cache->spare.bytes;
+        cache->spare.bytes = 0;
+    }
+    if (give_back(cache, place->offset, bytes) || bytes <= cache->spare.bytes)
+        return;
+    cache->spare.offset = place->offset;
+    cache->spare.bytes = bytes;
 }
 
 void sample_cache_store(struct sample_cache *cache, uint64_t entry, const uint8_t *pixels, uint64_t stride,
@@ -329,8 +358,10 @@ void sample_cache_store(struct sample_cache *cache, uint64_t entry, const uint8_
     const uint64_t word = place.offset / UNIT | (uint64_t)width << 32 | (uint64_t)height << 48;
     // Release: pairs with the acquire in sample_cache_find.
     if (!atomic_compare_exchange_strong_explicit(&cache->words[entry], &found, word, memory_order_release,
-                                                 memory_order_relaxed))
+                                                 memory_order_relaxed)) {
+        spare_room(cache, &place);
         return;
+    }
     cache->counts.stored++;
     cache->counts.stored_bytes += place.bytes;
     // For runs to come, which check the record. Pairs with the acquire in was_kept.

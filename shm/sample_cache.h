@@ -17,7 +17,8 @@
 //
 // Nothing is ever moved or removed, so readers pin nothing and ask nothing afterwards. A loader takes room, writes the
 // record, and publishes it; one that is killed in between leaves room that nobody uses. Of two that decode the same
-// sample, the second one finds the word taken, and its record is lost likewise.
+// sample, the second one finds the word taken, and nobody has seen its record: it gives the room back if that is the
+// last that was taken, and otherwise keeps it for its own next records.
 //
 // Loaders can write to all of it, and any of them may have been taken over: a word is read once and checked before it
 // is used as an address, and nothing that is read here leads out of the map. All of them work for one user.
@@ -87,6 +88,10 @@ struct sample_cache {
     uint64_t data_bytes;
     bool lost; // the map of the file has failed, so nothing is looked for
     bool full; // a record has found no room, so no other one is tried
+    // Room in the data that this process has taken, and whose record nobody has seen.
+    struct {
+        uint64_t offset, bytes;
+    } spare;
     struct sample_cache_counts counts;
 };
 

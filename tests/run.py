@@ -173,6 +173,10 @@ def python_tests(options, build):
         yield Program(f"{where}/{file.stem}", command, 3 * options.limit, True, environment, reason)
 
 
+def matches(name, patterns):
+    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+
+
 def find_programs(options):
     """The programs to run: with a device only those whose outcome depends on it, otherwise all."""
     build = options.build.resolve()
@@ -188,8 +192,10 @@ def find_programs(options):
             programs += [integration_test(options, build, name) for name in names]
             programs += [integration_test(options, build, name, SIMULATED) for name in [*DELIVERY, *QUICK_DELIVERY]]
             programs += python_tests(options, build)
-    left_out = [program for program in programs if any(fnmatch.fnmatch(program.name, name) for name in options.without)]
-    return [program for program in programs if fnmatch.fnmatch(program.name, options.only) and program not in left_out]
+    return [
+        program for program in programs
+        if matches(program.name, options.only or ["*"]) and not matches(program.name, options.without)
+    ]  # fmt: skip
 
 
 def missing_device(options):
@@ -320,10 +326,12 @@ def summarise(results):
     return 1 if failed else 0
 
 
-def parse_arguments():
+def parse_arguments(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"), help="build directory to test")
-    parser.add_argument("--only", default="*", help="programs whose name matches, as in 'unit/test_ring*'")
+    parser.add_argument(
+        "--only", action="append", default=[], help="programs whose name matches, as in 'unit/test_ring*'; may be repeated"
+    )
     parser.add_argument("--without", action="append", default=[], help="programs to leave out; may be repeated")
     parser.add_argument("--unit", action="store_true", help="unit tests alone")
     parser.add_argument(
@@ -341,7 +349,7 @@ def parse_arguments():
     parser.add_argument("--limit", type=float, default=120, help="seconds for a unit test program")
     parser.add_argument("--slowness", type=float, default=1, help="stretches every time limit (sanitizers)")
     parser.add_argument("--wrap", default="", help="command to put before each unit test program")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     options.wrap = options.wrap.split()
     return options
 

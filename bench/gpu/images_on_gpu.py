@@ -67,7 +67,7 @@ def image_gpu(bench):
     total = sum(share for role, share in cores.items() if role != "consumer")
     bench.records.add("image.gpu.cores", total, "cores", params, CORES, f"{CORES} core", total <= CORES, by_role=cores)
     print(f"{'':18} of which {', '.join(f'{role} {share}' for role, share in cores.items())}", flush=True)
-    bench.records.add("image.gpu.kernel", median(limits, "finish_ms"), "ms a batch", params)
+    bench.records.add("image.gpu.kernel", median(limits, "finish_ms"), "ms per batch", params)
     slowed, unfed = median(fed, "kernel_us"), median(alone, "kernel_us")
     bench.records.add("image.gpu.busy", slowed, "us", params, unfed, f"{SLOWER} of unfed", slowed / unfed <= SLOWER,
                       images_per_second=median(fed, "samples_per_second"), rounds=fed, unfed_rounds=alone)

@@ -138,7 +138,8 @@ static void examine_datasets(struct examination *at) {
 // ---- Command ---------------------------------------------------------------------------------------
 
 static const char summary[] =
-    "What on this machine slows feedd down: io_uring, limits on memory, huge pages, GPUs with their driver, "
+    "Finds what slows feedd down on this machine: io_uring, limits on memory, huge pages, GPUs with their "
+    "driver, "
     "bus and NUMA node, the page cache, and the clock of the CPU. Each line is ok, a warning or a problem, "
     "with the command that fixes it. Works without a daemon; if one is running, its limits and its datasets "
     "are examined. The exit status is 1 if there is a problem.";

@@ -93,7 +93,7 @@ int cmd_index(const struct ctl *ctl, int count, char **arguments) {
     static const struct argp argp = {argp_options,
                                      parse,
                                      "DATASET",
-                                     "Check that the index of a dataset fits its files, and build it if it "
+                                     "Check that the index of a dataset fits its files, and rebuild it if it "
                                      "does not. Shows the progress, and"
                                      " returns when it is done.",
                                      NULL,

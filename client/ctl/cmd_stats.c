@@ -87,9 +87,9 @@ static void parse_options(int count, char **arguments, struct stats_options *opt
         "[INTERVAL] [FEED]",
         "Live throughput of all feeds, or of the feed with that id or name, every INTERVAL seconds (default "
         "1). Needs no answer from the daemon. In a pipe the first lines cover the time since each feed "
-        "started; without INTERVAL or --count they are all.\v"
+        "started; without INTERVAL or --count, nothing follows them.\v"
         "NO ROOM is the share of the loaders' time in which the ring was full, NO DATA the share of the "
-        "consumers' time in which it had no batch for them, BOTTLENECK what the feed is bound by; on a "
+        "consumers' time in which they waited for a batch, BOTTLENECK what the feed is bound by; on a "
         "terminal and with --once, a sentence per feed says more about that. For a GPU, BUSY is the share of "
         "the time with a copy in progress, WAIT the share in which copies waited for a consumer to release a "
         "batch, BUS the throughput as a share of the measured bandwidth of the bus.",

@@ -39,19 +39,19 @@ static const struct command {
     {"top", " [INTERVAL]", "the same full-screen, with keys", cmd_top},
     {"trace", " [SECONDS]", "a timeline of all processes, for Perfetto", cmd_trace},
     {"metrics", "", "the statistics as OpenMetrics text", cmd_metrics},
-    {"doctor", "", "what on this machine slows feedd down", cmd_doctor},
+    {"doctor", "", "find what slows feedd down on this machine", cmd_doctor},
     {"show", " DATASET", "samples: values, text and images", cmd_show},
     {"read", " DATASET", "be a consumer: measure, verify, compare", cmd_read},
     {"index", " DATASET", "check the index of a dataset, or build it", cmd_index},
     {"errors", " DATASET", "samples that could not be read", cmd_errors},
-    {"pack", " DATASET FILE", "write a dataset into shards that are read fastest", cmd_pack},
-    {"loaders", " FEED N", "give a feed another number of loaders", cmd_loaders},
+    {"pack", " DATASET FILE", "write a dataset into shards, the fastest to read", cmd_pack},
+    {"loaders", " FEED N", "set the number of loaders of a feed", cmd_loaders},
     {"reload", "", "reload the configuration", cmd_reload},
     {"drain", "", "refuse new consumers, stop when the last one has left", cmd_drain},
 };
 
 static const char usage[] = "COMMAND [ARGUMENT...]";
-static const char text[] = "Look at a running feedd, read from it, and control it.\v";
+static const char text[] = "Inspect a running feedd, read from it, and control it.\v";
 static const char more[] =
     "\nfeedctl COMMAND --help prints more. FEEDD_SOCKET names another default socket. Exit "
     "codes: 0 success, 1 failure, 2 wrong usage.";

@@ -17,7 +17,7 @@ static const struct argp_option table[] = {
      0},
     {"seed", KEY_SEED, "SEED", 0,
      "seed of draws by weight, in views with weights and mixes of them (default 0)", 0},
-    {"force", KEY_FORCE, NULL, 0, "begin again: remove all shards of FILE that are there", 0},
+    {"force", KEY_FORCE, NULL, 0, "begin again: remove all existing shards of FILE", 0},
     {"json", 'j', NULL, 0, "print JSON", 0},
     {"quiet", 'q', NULL, 0, "do not show the progress", 0},
     {0},
@@ -62,7 +62,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 void pack_parse(int count, char **arguments, struct pack_options *options) {
     static const char text[] = "Write a dataset, view or mix, as consumers get it, into shards "
                                "FILE-00000.feed and so on, which format = packed"
-                               " reads fastest. If that is interrupted, the same command continues it.";
+                               " reads fastest. If it is interrupted, the same command continues.";
     const struct argp argp = {table, parse, "DATASET FILE", text, NULL, NULL, NULL};
     *options = (struct pack_options){0};
     ctl_parse(&argp, count, arguments, options);

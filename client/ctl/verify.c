@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sentence.h"
 #include "base/sizes.h"
 #include "client/ctl/origins.h"
 #include "order/partition.h"
@@ -30,7 +31,7 @@ static int wrong(struct error *error, const struct feed_batch *batch, const char
     char what[400];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
+    sentence_format(what, sizeof what, format, arguments);
     va_end(arguments);
     return error_set(error, -EBADMSG, "verification failed at batch %" PRIu64 " of epoch %" PRIu64 ": %s",
                      batch->index, batch->epoch, what);
@@ -267,8 +268,8 @@ static int check_sum(const struct verify *verify, uint64_t seen, struct error *e
     if (seen + verify->epoch.skipped == due)
         return 0;
     return error_set(error, -EBADMSG,
-                     "verification failed: %" PRIu64 " samples of the epoch came and %" PRIu64
-                     " were skipped, expected were %" PRIu64,
+                     "verification failed: the epoch had %" PRIu64 " samples and %" PRIu64
+                     " skipped ones, wanted %" PRIu64 " in all",
                      seen, verify->epoch.skipped, due);
 }
 

@@ -115,7 +115,7 @@ int confine_exporter(const char *folder, struct error *error) {
         return 0;
     }
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        return error_set(error, -errno, "cannot give up new privileges: %m");
+        return error_set(error, -errno, "cannot forbid new privileges (no_new_privs): %m");
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return error_set(error, -errno, "cannot forbid core dumps: %m");
     tell("files", restrict_files(folder));

@@ -143,7 +143,7 @@ static int run(const struct options *options, struct error *error) {
 int main(int count, char **arguments) {
     static const struct argp_option table[] = {
         {"socket", 's', "PATH", 0,
-         "socket of the daemon, beside which its statistics are (default: $FEEDD_SOCKET, "
+         "socket of the daemon, next to its statistics file (default: $FEEDD_SOCKET, "
          "else " PROTO_DEFAULT_SOCKET ")",
          0},
         {"listen", 'l', "ADDRESS:PORT", 0, "where to serve (default " DEFAULT_LISTEN ")", 0},

@@ -17,7 +17,7 @@ int view_part_select(const struct feed_view *view, uint64_t of, const char *what
                                .seed = view->kind == FEED_SPLIT ? view->seed : 0};
     if (part->count)
         return 0;
-    return error_set(error, -EINVAL, "split: %g to %g of %" PRIu64 " %s are none",
+    return error_set(error, -EINVAL, "split: %g to %g of %" PRIu64 " %s contains none",
                      view->begin / (double)SELECTION_WHOLE, view->end / (double)SELECTION_WHOLE, of, what);
 }
 

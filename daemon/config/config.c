@@ -39,7 +39,7 @@ static void free_dataset(struct dataset_config *dataset) {
     free_fields(dataset->transforms, dataset->transform_count);
     free_fields(dataset->pads, dataset->pad_count);
     free_fields(dataset->sources, dataset->source_count);
-    free(dataset->source_places);
+    free(dataset->source_numbers);
     free(dataset->source_weights);
     allow_list_free(&dataset->users);
     allow_list_free(&dataset->groups);

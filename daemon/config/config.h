@@ -60,7 +60,7 @@ struct dataset_config {
     size_t pad_count;
     bool view;              // of the members below, others have `part` alone: the whole
     char *of;               // the name of its dataset
-    size_t of_place;        // ... and its index in config->datasets
+    size_t of_number;       // ... and its number: its index in config->datasets
     char *part_text;        // NULL: absent
     char *indices;          // the path of a file; NULL: absent
     char *weights;          // the same
@@ -71,7 +71,7 @@ struct dataset_config {
     bool mix;                     // it has the members below
     struct config_field *sources; // names, with weights
     size_t source_count;
-    size_t *source_places;    // in config->datasets
+    size_t *source_numbers;   // indices in config->datasets
     uint32_t *source_weights; // as whole numbers
     // Of allow_users and allow_groups.
     struct allow_list users;

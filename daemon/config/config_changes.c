@@ -3,36 +3,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/scope.h"
 #include "base/sizes.h"
 #include "daemon/config/config_options.h"
 #include "daemon/config/config_values.h"
-
-#define LINE_BYTES 768u // two values of the longest option and what is said about them
-#define MORE_BYTES 40u  // room kept for the line that says how many were left out
-
-struct lines {
-    char *text;
-    size_t bytes, used;
-    size_t count, left_out;
-};
-
-static void add_line(struct lines *lines, const char *format, ...) PRINTF_LIKE(2, 3);
-
-static void add_line(struct lines *lines, const char *format, ...) {
-    char line[LINE_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    size_t length = strlen(line) + (lines->used > 0);
-    lines->count++;
-    if (lines->left_out > 0 || lines->used + length + MORE_BYTES > lines->bytes)
-        lines->left_out++;
-    else
-        lines->used += (size_t)snprintf(lines->text + lines->used, lines->bytes - lines->used, "%s%s",
-                                        lines->used > 0 ? "\n" : "", line);
-}
 
 static const char *value_text(const struct config_option *option, const void *base, char *text,
                               size_t bytes) {
@@ -75,7 +48,7 @@ static bool needs_restart(size_t option) {
            option == FEEDD_confine;
 }
 
-static void describe_option(struct lines *lines, size_t index, const struct config *old,
+static void describe_option(struct change_lines *lines, size_t index, const struct config *old,
                             const struct config *new, bool restart) {
     const struct config_option *option = &config_options[index];
     char before[VALUE_TEXT], after[VALUE_TEXT];
@@ -84,13 +57,13 @@ static void describe_option(struct lines *lines, size_t index, const struct conf
     if (strcmp(was, is) == 0)
         return;
     if (restart)
-        add_line(lines, CONFIG_CHANGES_WARNING "%s = %s (was %s) takes effect after a restart", option->key,
-                 is, was);
+        change_lines_add(lines, CONFIG_CHANGES_WARNING "%s = %s (was %s) takes effect after a restart",
+                         option->key, is, was);
     else
-        add_line(lines, "%s = %s (was %s)", option->key, is, was);
+        change_lines_add(lines, "%s = %s (was %s)", option->key, is, was);
 }
 
-static void describe_options(struct lines *lines, const struct config *old, const struct config *new,
+static void describe_options(struct change_lines *lines, const struct config *old, const struct config *new,
                              bool restart) {
     for (size_t i = 0; i < CONFIG_OPTIONS; i++)
         if (config_options[i].section == SECTION_FEEDD && i != FEEDD_socket && needs_restart(i) == restart)
@@ -146,41 +119,35 @@ static const char *find_difference(const struct dataset_config *old, const struc
     return NULL;
 }
 
-static void describe_datasets(struct lines *lines, const struct config *old, const struct config *new) {
+static void describe_datasets(struct change_lines *lines, const struct config *old,
+                              const struct config *new) {
     for (size_t i = 0; i < new->dataset_count; i++) {
         const struct dataset_config *dataset = &new->datasets[i],
                                     *before = config_find_dataset(old, dataset->name);
         const char *difference = before ? find_difference(before, dataset) : NULL;
         const char *access = before ? find_option(before, dataset, true) : NULL;
         if (!before)
-            add_line(lines, "%s %s: added", config_kind(dataset), dataset->name);
+            change_lines_add(lines, "%s %s: added", config_kind(dataset), dataset->name);
         else if (difference)
-            add_line(lines, "%s %s: changed (%s); feeds in use keep the old version", config_kind(dataset),
-                     dataset->name, difference);
+            change_lines_add(lines, "%s %s: changed (%s); feeds in use keep the old version",
+                             config_kind(dataset), dataset->name, difference);
         if (access)
-            add_line(lines, "%s %s: changed (%s); consumers that are attached stay", config_kind(dataset),
-                     dataset->name, access);
+            change_lines_add(lines, "%s %s: changed (%s); consumers that are attached stay",
+                             config_kind(dataset), dataset->name, access);
     }
     for (size_t i = 0; i < old->dataset_count; i++)
         if (!config_find_dataset(new, old->datasets[i].name))
-            add_line(lines, "%s %s: removed; feeds in use continue", config_kind(&old->datasets[i]),
-                     old->datasets[i].name);
+            change_lines_add(lines, "%s %s: removed; feeds in use continue", config_kind(&old->datasets[i]),
+                             old->datasets[i].name);
 }
 
-size_t config_describe_changes(const struct config *old, const struct config *new, const char *listening_on,
-                               char *text, size_t bytes) {
-    struct lines lines = {.text = text, .bytes = bytes};
-    if (bytes > 0)
-        *text = '\0';
+void config_describe_changes(const struct config *old, const struct config *new, const char *listening_on,
+                             struct change_lines *lines) {
     if (strcmp(new->socket, listening_on) != 0)
-        add_line(&lines,
-                 CONFIG_CHANGES_WARNING "socket = %s takes effect after a restart; still listening on %s",
-                 new->socket, listening_on);
-    describe_options(&lines, old, new, true);
-    describe_options(&lines, old, new, false);
-    describe_datasets(&lines, old, new);
-    if (lines.left_out > 0)
-        snprintf(text + lines.used, bytes - lines.used, "%s... and %zu more", lines.used > 0 ? "\n" : "",
-                 lines.left_out);
-    return lines.count;
+        change_lines_add(
+            lines, CONFIG_CHANGES_WARNING "socket = %s takes effect after a restart; still listening on %s",
+            new->socket, listening_on);
+    describe_options(lines, old, new, true);
+    describe_options(lines, old, new, false);
+    describe_datasets(lines, old, new);
 }

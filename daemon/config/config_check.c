@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sentence.h"
 #include "base/sizes.h"
 #include "daemon/config/config_mix.h"
 #include "daemon/config/config_values.h"
@@ -17,7 +18,7 @@ int config_refuse(struct error *error, const char *file, uint32_t line, const st
     char sentence[sizeof error->text];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
+    sentence_format(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
     return error_set(error, -EINVAL, "%s:%u: [%s%s%s]%s%s: %s", file, line,
                      dataset ? config_kind(dataset) : "feedd", dataset ? " " : "",

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <glob.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -12,7 +13,7 @@
 
 // What glob() could not list. One thread at a time reads a configuration, but tests read several.
 static _Thread_local struct {
-    char path[256];
+    char path[PATH_MAX];
     int code;
 } unlisted;
 

@@ -62,7 +62,7 @@ static int find_source(const struct config *config, struct dataset_config *mix, 
     const struct dataset_config *of = config_find_dataset(config, source->name);
     if (!of || of->mix)
         return refuse_source(config, mix, source, of, error);
-    mix->source_places[i] = (size_t)(of - config->datasets);
+    mix->source_numbers[i] = (size_t)(of - config->datasets);
     if (mix_weight_parse(source->value, weight, &cause) < 0)
         return config_refuse(error, mix->file, source->line, mix, key_of(source, key), "%s", cause.text);
     return check_reading(mix, source, of, error);
@@ -82,9 +82,9 @@ int config_resolve_mix(const struct config *config, struct dataset_config *mix,
     if (!mix->io_set)
         mix->io = config->io;
     mix->format = strdup("mix");
-    mix->source_places = calloc(mix->source_count, sizeof *mix->source_places);
+    mix->source_numbers = calloc(mix->source_count, sizeof *mix->source_numbers);
     mix->source_weights = calloc(mix->source_count, sizeof *mix->source_weights);
-    if (!mix->format || !mix->source_places || !mix->source_weights)
+    if (!mix->format || !mix->source_numbers || !mix->source_weights)
         return error_set(error, -ENOMEM, "%s: out of memory", mix->file);
     for (size_t i = 0; i < mix->source_count; i++) {
         int err = find_source(config, mix, i, &weights[i], error);

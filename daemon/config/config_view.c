@@ -157,7 +157,7 @@ int config_resolve_view(const struct config *config, struct dataset_config *view
                              "found \"%s\", wanted BEGIN..END, each a number of samples or a percentage, such"
                              " as 0%%..90%%",
                              view->part_text);
-    view->of_place = (size_t)(of - config->datasets);
+    view->of_number = (size_t)(of - config->datasets);
     view->split = lines->option[VIEW_split_seed] != 0;
     int err = check_end(view, lines, error);
     if (!err)

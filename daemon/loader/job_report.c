@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-#include "base/text.h"
+#include "base/sentence.h"
 #include "base/time.h"
 #include "daemon/dataset/folder_file.h"
 #include "daemon/dataset/incomplete_list.h"
@@ -18,10 +18,9 @@ static void name_file(const struct job_board *board, uint32_t file, char text[FI
     const struct folder_files *folder = folder_set_find(&board->folders, file);
     char path[PATH_MAX];
     if (folder && path_text_get(&folder->text, folder_files_extent(folder, file)->offset, path))
-        snprintf(text, FILE_TEXT, "%.*s", (int)FILE_TEXT - 1, path);
+        sentence_write(text, FILE_TEXT, "%s", path);
     else
         snprintf(text, FILE_TEXT, "file %" PRIu32 " of the dataset", file);
-    text_escape(text, FILE_TEXT);
 }
 
 // A truncated file has a great many failed samples: a few lines per second, and how many more there were.

@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "base/dtype.h"
+#include "base/sentence.h"
 #include "base/sizes.h"
 #include "daemon/dataset/gpu_images.h"
 #include "daemon/dataset/incomplete_list.h"
@@ -34,7 +35,7 @@ static int refuse(const struct mixture *mixture, const struct config_field *sour
     char sentence[sizeof mixture->error->text];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
+    sentence_format(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
     return error_set(mixture->error, code, "%s:%" PRIu32 ": [mix %s] source.%s: %s", config->file,
                      source ? source->line : config->line, config->name, source ? source->name : "NAME",
@@ -283,13 +284,13 @@ static int build(struct mixture *mixture, struct dataset *const *opened, uint64_
     if (!allocate(mixture, files))
         return refuse(mixture, NULL, -ENOMEM, "out of memory");
     struct dataset_layout *layout = dataset->layout;
-    const struct dataset_layout *first = opened[config->source_places[0]]->layout;
+    const struct dataset_layout *first = opened[config->source_numbers[0]]->layout;
     layout->bytes = sizeof *layout + files * sizeof *layout->files;
     layout->samples = config->epoch_samples;
     layout->field_count = first->field_count;
     memcpy(layout->fields, first->fields, sizeof layout->fields);
     for (uint32_t i = 0; i < config->source_count; i++) {
-        add_source(dataset, opened[config->source_places[i]], config->source_weights[i]);
+        add_source(dataset, opened[config->source_numbers[i]], config->source_weights[i]);
         int err = check_fields(mixture, i);
         if (err)
             return err;
@@ -308,7 +309,7 @@ int mixture_open(const struct dataset_config *config, struct dataset *const *ope
     uint64_t files = 0;
     *dataset = NULL;
     for (size_t i = 0; i < config->source_count; i++)
-        files += opened[config->source_places[i]]->layout->file_count;
+        files += opened[config->source_numbers[i]]->layout->file_count;
     int err = check_files(&mixture, files);
     if (err)
         return err;

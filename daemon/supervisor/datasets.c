@@ -1,5 +1,6 @@
 #include "daemon/supervisor/datasets.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -56,7 +57,7 @@ bool datasets_has_sources(const struct config *config, struct dataset *const *da
     const struct dataset_config *of = &config->datasets[mix];
     bool all = true;
     for (size_t i = 0; i < of->source_count; i++)
-        all &= datasets[of->source_places[i]] != NULL;
+        all &= datasets[of->source_numbers[i]] != NULL;
     return all;
 }
 
@@ -70,7 +71,7 @@ static int open_one(const struct config *config, size_t i, struct source_index *
     const struct dataset_config *of = &config->datasets[i];
     if (of->mix)
         return datasets_has_sources(config, opened, i) ? mixture_open(of, opened, &opened[i], error) : 0;
-    index->base = of->view ? opened[of->of_place] : NULL;
+    index->base = of->view ? opened[of->of_number] : NULL;
     if (of->view && !index->base)
         return 0; // its dataset is not open either
     int err = source_open_indexed(of, index, &opened[i], error);
@@ -89,7 +90,7 @@ static int open_all(const struct config *config, bool known_only, struct dataset
             if (round_of(&config->datasets[i]) != round)
                 continue;
             if (opening)
-                atomic_store_explicit(&opening->place, i + 1,
+                atomic_store_explicit(&opening->number, i + 1,
                                       memory_order_release); // pairs with the acquire of its reader
             err = open_one(config, i, &index, opened, error);
         }
@@ -110,9 +111,22 @@ int datasets_open_known(const struct config *config, struct dataset ***datasets,
     return open_all(config, true, NULL, datasets, error);
 }
 
-bool datasets_find(const struct supervisor *supervisor, const char *name, size_t *index) {
-    for (*index = 0; *index < supervisor->dataset_count; ++*index)
-        if (strcmp(supervisor->config->datasets[*index].name, name) == 0)
+bool datasets_find(const struct supervisor *supervisor, const char *name, size_t *number) {
+    for (*number = 0; *number < supervisor->dataset_count; ++*number)
+        if (strcmp(supervisor->config->datasets[*number].name, name) == 0)
             return true;
     return false;
+}
+
+void datasets_describe_changes(const struct supervisor *supervisor, const struct config *config,
+                               struct dataset *const *datasets, struct change_lines *lines) {
+    for (size_t i = 0, number; i < config->dataset_count; i++) {
+        const struct dataset_config *of = &config->datasets[i];
+        const bool found = datasets_find(supervisor, of->name, &number);
+        const struct dataset *old = found ? supervisor->datasets[number] : NULL, *new = datasets[i];
+        if (old && new && old->layout->samples != new->layout->samples)
+            change_lines_add(
+                lines, "%s %s: %" PRIu64 " samples (was %" PRIu64 "); feeds in use keep the old version",
+                config_kind(of), of->name, new->layout->samples, old->layout->samples);
+    }
 }

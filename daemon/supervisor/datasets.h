@@ -5,15 +5,16 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
+#include "daemon/config/change_lines.h"
 #include "daemon/dataset/index_progress.h"
 #include "daemon/supervisor/closer.h"
 #include "daemon/supervisor/supervisor.h"
 
 // What another thread may read meanwhile.
 struct datasets_opening {
-    // The place of the dataset that is being opened, counted from 1; 0: none yet. Stored with release: whoever sees it
+    // The number of the dataset that is being opened, counted from 1; 0: none yet. Stored with release: whoever sees it
     // may read the configuration.
-    _Atomic uint64_t place;
+    _Atomic uint64_t number;
     struct index_progress index; // of that dataset
 };
 
@@ -22,15 +23,19 @@ int datasets_open(const struct config *config, struct dataset ***datasets, struc
                   struct error *error);
 // The same, without those whose index has to be built, and views and mixes of these: they are NULL.
 int datasets_open_known(const struct config *config, struct dataset ***datasets, struct error *error);
-// Whether all sources of the mix at that place are there.
+// Whether all sources of the mix with that number are there.
 bool datasets_has_sources(const struct config *config, struct dataset *const *datasets, size_t mix);
 // Gives back references. With the last one to a dataset, `closer` closes its files: there may be 65,536, and one may be
 // on a server that does not answer. NULL: this thread closes them.
 void datasets_close(struct dataset **datasets, size_t count, struct closer *closer);
 void datasets_release(struct dataset *dataset, struct closer *closer);
 
-// The place of the dataset of that name in the configuration, and among supervisor->datasets, where it is NULL while
-// its index is not built (indexing.h). False: there is none.
-bool datasets_find(const struct supervisor *supervisor, const char *name, size_t *index);
+// The number of the dataset of that name: its index in the configuration, and in supervisor->datasets, where it is NULL
+// while its index is not built (indexing.h). False: there is none.
+bool datasets_find(const struct supervisor *supervisor, const char *name, size_t *number);
+
+// Adds a line for each that has another number of samples than the one of that name that is being served.
+void datasets_describe_changes(const struct supervisor *supervisor, const struct config *config,
+                               struct dataset *const *datasets, struct change_lines *lines);
 
 #endif

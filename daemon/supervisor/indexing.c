@@ -18,7 +18,7 @@
 // One dataset at work.
 struct work {
     struct task *task;
-    size_t place;
+    size_t number;
     bool unwanted;          // the configuration has changed meanwhile
     bool done;              // the thread has finished
     uint64_t seen, seen_ns; // figures when they last grew, and when that was
@@ -37,10 +37,10 @@ struct indexing {
     uint64_t logged_ns, told_ns;
 };
 
-static struct index_entry *entry_at(const struct supervisor *supervisor, size_t place) {
+static struct index_entry *entry_at(const struct supervisor *supervisor, size_t number) {
     const struct indexing *indexing = supervisor->indexing;
-    return indexing && indexing->entries && place < supervisor->dataset_count ? &indexing->entries[place]
-                                                                              : NULL;
+    return indexing && indexing->entries && number < supervisor->dataset_count ? &indexing->entries[number]
+                                                                               : NULL;
 }
 
 // ---- In the thread -----------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ static struct index_entry *entry_at(const struct supervisor *supervisor, size_t 
 static void build(void *context) {
     struct work *work = context;
     const struct source_index index = {.progress = &work->progress, .base = work->base};
-    source_open_indexed(&work->config->datasets[work->place], &index, &work->dataset, &work->error);
+    source_open_indexed(&work->config->datasets[work->number], &index, &work->dataset, &work->error);
 }
 
 // ---- On the loop -------------------------------------------------------------------------------------------
@@ -67,17 +67,17 @@ static void discard(void *context) {
     free(work);
 }
 
-static int begin(struct supervisor *supervisor, size_t place) {
+static int begin(struct supervisor *supervisor, size_t number) {
     struct indexing *indexing = supervisor->indexing;
     struct work *work = calloc(1, sizeof *work);
     if (!work)
         return -ENOMEM;
     const struct task_work task = {.run = build, .ended = on_built, .discard = discard, .context = work};
-    work->place = place;
+    work->number = number;
     work->config = config_ref(supervisor->config);
     // For a view that is open, the files are opened again, to check them.
-    if (work->config->datasets[place].view && !supervisor->datasets[place])
-        work->base = dataset_ref(supervisor->datasets[work->config->datasets[place].of_place]);
+    if (work->config->datasets[number].view && !supervisor->datasets[number])
+        work->base = dataset_ref(supervisor->datasets[work->config->datasets[number].of_number]);
     work->seen_ns = monotonic_ns();
     int err = task_start(&supervisor->poll_set, &task, &work->task);
     if (err) {
@@ -86,26 +86,26 @@ static int begin(struct supervisor *supervisor, size_t place) {
     }
     indexing->work = work;
     indexing->logged_ns = indexing->told_ns = work->seen_ns;
-    log_debug("dataset %s: its index is being built or checked", supervisor->config->datasets[place].name);
+    log_debug("dataset %s: its index is being built or checked", supervisor->config->datasets[number].name);
     return 0;
 }
 
-static void end_round(struct supervisor *supervisor, size_t place, int code, const char *text) {
-    index_entry_end(entry_at(supervisor, place), supervisor->datasets[place], code, text, monotonic_ns());
+static void end_round(struct supervisor *supervisor, size_t number, int code, const char *text) {
+    index_entry_end(entry_at(supervisor, number), supervisor->datasets[number], code, text, monotonic_ns());
 }
 
-static void fail(struct supervisor *supervisor, size_t place, int code, const char *why) {
-    const char *name = supervisor->config->datasets[place].name;
+static void fail(struct supervisor *supervisor, size_t number, int code, const char *why) {
+    const char *name = supervisor->config->datasets[number].name;
     char text[INDEX_ENTRY_TEXT];
-    supervisor_report(supervisor, "dataset %s: %s: %s", name,
-                      supervisor->datasets[place] ? "its index was checked" : "its index cannot be built",
-                      why);
+    supervisor_report(
+        supervisor, "dataset %s: %s: %s", name,
+        supervisor->datasets[number] ? "the check of its index failed" : "its index cannot be built", why);
     snprintf(text, sizeof text, "%s", why);
-    end_round(supervisor, place, code, text);
+    end_round(supervisor, number, code, text);
 }
 
 static void succeed(struct supervisor *supervisor, struct work *work) {
-    struct dataset *fresh = work->dataset, **served = &supervisor->datasets[work->place];
+    struct dataset *fresh = work->dataset, **served = &supervisor->datasets[work->number];
     char text[INDEX_ENTRY_TEXT];
     const char *note = *fresh->index_note ? fresh->index_note : "no index is needed";
     if (!*served) {
@@ -125,7 +125,7 @@ static void succeed(struct supervisor *supervisor, struct work *work) {
                  fresh->name, fresh->layout->samples, note);
         log_warning("%s", text);
     }
-    end_round(supervisor, work->place, 0, text);
+    end_round(supervisor, work->number, 0, text);
 }
 
 static void say_served(const struct supervisor *supervisor) {
@@ -136,11 +136,11 @@ static void say_served(const struct supervisor *supervisor) {
 }
 
 // A mix has no index, and can be opened as soon as its sources are open. Returns 0 if that has ended the round.
-static int open_mix(struct supervisor *supervisor, size_t place, struct error *error) {
-    int err = made_of_open_mix(supervisor, place, error);
+static int open_mix(struct supervisor *supervisor, size_t number, struct error *error) {
+    int err = made_of_open_mix(supervisor, number, error);
     if (err)
         return err;
-    end_round(supervisor, place, 0, "the mix is ready: it has no index but those of its sources");
+    end_round(supervisor, number, 0, "the mix is ready: it has no index but those of its sources");
     supervisor->again = true; // for the next one
     say_served(supervisor);
     return 0;
@@ -159,10 +159,10 @@ static void finish(struct supervisor *supervisor) {
     indexing->work = NULL;
     if (!work->unwanted && work->dataset) {
         succeed(supervisor, work);
-        try_those_of(supervisor, work->place);
+        try_those_of(supervisor, work->number);
     }
     if (!work->unwanted && work->error.code)
-        fail(supervisor, work->place, work->error.code, work->error.text);
+        fail(supervisor, work->number, work->error.code, work->error.text);
     if (work->dataset)
         datasets_release(work->dataset, supervisor->own_closer);
     if (work->base)
@@ -172,38 +172,38 @@ static void finish(struct supervisor *supervisor) {
     say_served(supervisor);
 }
 
-static bool find_queued(const struct supervisor *supervisor, size_t *place) {
-    for (*place = 0; *place < supervisor->dataset_count; ++*place)
-        if (indexing_state(supervisor, *place) == INDEX_QUEUED && made_of_is_settled(supervisor, *place))
+static bool find_queued(const struct supervisor *supervisor, size_t *number) {
+    for (*number = 0; *number < supervisor->dataset_count; ++*number)
+        if (indexing_state(supervisor, *number) == INDEX_QUEUED && made_of_is_settled(supervisor, *number))
             return true;
     return false;
 }
 
 bool indexing_is_due(const struct supervisor *supervisor) {
-    size_t place;
+    size_t number;
     const struct indexing *indexing = supervisor->indexing;
     return indexing && supervisor->state < SUPERVISOR_STOPPING &&
-           (indexing->work ? indexing->work->done : find_queued(supervisor, &place));
+           (indexing->work ? indexing->work->done : find_queued(supervisor, &number));
 }
 
 void indexing_act(struct supervisor *supervisor) {
-    size_t place;
+    size_t number;
     if (!indexing_is_due(supervisor))
         return;
     if (supervisor->indexing->work)
         finish(supervisor);
-    if (!find_queued(supervisor, &place))
+    if (!find_queued(supervisor, &number))
         return;
     struct error error = {0};
-    index_entry_begin(entry_at(supervisor, place));
-    int err = supervisor->datasets[place] ? 0 : made_of_missing(supervisor, place, &error);
-    if (!err && supervisor->config->datasets[place].mix)
-        err = open_mix(supervisor, place, &error);
-    else if (!err && (err = begin(supervisor, place)) < 0)
+    index_entry_begin(entry_at(supervisor, number));
+    int err = supervisor->datasets[number] ? 0 : made_of_missing(supervisor, number, &error);
+    if (!err && supervisor->config->datasets[number].mix)
+        err = open_mix(supervisor, number, &error);
+    else if (!err && (err = begin(supervisor, number)) < 0)
         error_set(&error, err, "%s", strerror(-err));
     if (!err)
         return;
-    fail(supervisor, place, err, error.text);
+    fail(supervisor, number, err, error.text);
     supervisor->again = true; // for the next one
     say_served(supervisor);
 }
@@ -229,9 +229,9 @@ void indexing_tick(struct supervisor *supervisor, uint64_t now) {
     if (!indexing || !indexing->work || indexing->work->unwanted)
         return;
     watch(indexing->work, now);
-    if (!indexing_figures(supervisor, indexing->work->place, now, &figures))
+    if (!indexing_figures(supervisor, indexing->work->number, now, &figures))
         return;
-    const char *name = supervisor->config->datasets[indexing->work->place].name;
+    const char *name = supervisor->config->datasets[indexing->work->number].name;
     index_figures_describe(&figures, text);
     if (now - indexing->told_ns >= STATUS_EVERY_NS && supervisor->state < SUPERVISOR_STOPPING) {
         notify_status("dataset %s: indexing, %s", name, text);
@@ -290,9 +290,9 @@ void indexing_close(struct supervisor *supervisor) {
 // ---- Questions ---------------------------------------------------------------------------------------------
 
 // Queues what a view or mix lacks, which has to be built first.
-static void queue_what_lacks(struct supervisor *supervisor, size_t place) {
-    for (size_t i = 0; i < made_of_count(supervisor, place); i++) {
-        const size_t of = made_of_place(supervisor, place, i);
+static void queue_what_lacks(struct supervisor *supervisor, size_t number) {
+    for (size_t i = 0; i < made_of_count(supervisor, number); i++) {
+        const size_t of = made_of_number(supervisor, number, i);
         if (indexing_state(supervisor, of) != INDEX_FAILED)
             continue;
         queue_what_lacks(supervisor, of);
@@ -300,22 +300,22 @@ static void queue_what_lacks(struct supervisor *supervisor, size_t place) {
     }
 }
 
-uint64_t indexing_want(struct supervisor *supervisor, size_t place) {
-    struct index_entry *entry = entry_at(supervisor, place);
+uint64_t indexing_want(struct supervisor *supervisor, size_t number) {
+    struct index_entry *entry = entry_at(supervisor, number);
     if (!entry)
         return 0;
-    queue_what_lacks(supervisor, place);
+    queue_what_lacks(supervisor, number);
     supervisor->again = true;
-    return index_entry_want(entry, supervisor->datasets[place]);
+    return index_entry_want(entry, supervisor->datasets[number]);
 }
 
-void indexing_use(struct supervisor *supervisor, size_t place) {
-    struct index_entry *entry = entry_at(supervisor, place);
+void indexing_use(struct supervisor *supervisor, size_t number) {
+    struct index_entry *entry = entry_at(supervisor, number);
     bool building = false;
     if (!entry || entry->state != INDEX_FAILED)
         return;
-    for (size_t i = 0; i < made_of_count(supervisor, place); i++) {
-        const size_t source = made_of_place(supervisor, place, i);
+    for (size_t i = 0; i < made_of_count(supervisor, number); i++) {
+        const size_t source = made_of_number(supervisor, number, i);
         indexing_use(supervisor, source);
         enum index_state state = indexing_state(supervisor, source);
         building |= state == INDEX_QUEUED || (state == INDEX_BUILDING && !supervisor->datasets[source]);
@@ -326,9 +326,9 @@ void indexing_use(struct supervisor *supervisor, size_t place) {
     supervisor->again = true;
 }
 
-bool indexing_outcome(const struct supervisor *supervisor, size_t place, uint64_t round, int *code,
+bool indexing_outcome(const struct supervisor *supervisor, size_t number, uint64_t round, int *code,
                       const char **text) {
-    const struct index_entry *entry = entry_at(supervisor, place);
+    const struct index_entry *entry = entry_at(supervisor, number);
     if (entry && entry->rounds < round)
         return false;
     *code = entry ? entry->code : 0;
@@ -340,15 +340,15 @@ uint64_t indexing_generation(const struct supervisor *supervisor) {
     return supervisor->indexing ? supervisor->indexing->generation : 0;
 }
 
-enum index_state indexing_state(const struct supervisor *supervisor, size_t place) {
-    const struct index_entry *entry = entry_at(supervisor, place);
+enum index_state indexing_state(const struct supervisor *supervisor, size_t number) {
+    const struct index_entry *entry = entry_at(supervisor, number);
     return entry ? entry->state : INDEX_OPEN;
 }
 
-bool indexing_figures(const struct supervisor *supervisor, size_t place, uint64_t now,
+bool indexing_figures(const struct supervisor *supervisor, size_t number, uint64_t now,
                       struct index_figures *figures) {
     const struct work *work = supervisor->indexing ? supervisor->indexing->work : NULL;
-    if (!work || work->unwanted || work->place != place)
+    if (!work || work->unwanted || work->number != number)
         return false;
     const struct index_progress *progress = &work->progress;
     uint64_t started_ns = read_word(&progress->started_ns);
@@ -361,22 +361,22 @@ bool indexing_figures(const struct supervisor *supervisor, size_t place, uint64_
     return started_ns != 0;
 }
 
-const char *indexing_problem(const struct supervisor *supervisor, size_t place) {
-    const struct index_entry *entry = entry_at(supervisor, place);
+const char *indexing_problem(const struct supervisor *supervisor, size_t number) {
+    const struct index_entry *entry = entry_at(supervisor, number);
     return entry && entry->code ? entry->text : "";
 }
 
-int indexing_failure(const struct supervisor *supervisor, size_t place, struct error *error) {
-    const struct index_entry *entry = entry_at(supervisor, place);
+int indexing_failure(const struct supervisor *supervisor, size_t number, struct error *error) {
+    const struct index_entry *entry = entry_at(supervisor, number);
     return error_set(error, entry ? entry->code : -ENOMEM, "the index of dataset %s could not be built: %s",
-                     supervisor->config->datasets[place].name, entry ? entry->text : "out of memory");
+                     supervisor->config->datasets[number].name, entry ? entry->text : "out of memory");
 }
 
-static int refuse_failed(const struct supervisor *supervisor, size_t place, uint64_t retry_ns,
+static int refuse_failed(const struct supervisor *supervisor, size_t number, uint64_t retry_ns,
                          struct error *error) {
     struct error why = {0};
     const uint64_t now = monotonic_ns();
-    int err = indexing_failure(supervisor, place, &why);
+    int err = indexing_failure(supervisor, number, &why);
     if (!retry_ns)
         return error_set(error, err, "%s", why.text);
     return error_set(error, err,
@@ -384,14 +384,14 @@ static int refuse_failed(const struct supervisor *supervisor, size_t place, uint
                      why.text, divide_up(max_u64(retry_ns, now) - now, NS_PER_S));
 }
 
-int indexing_refuse(const struct supervisor *supervisor, size_t place, struct error *error) {
-    const char *name = supervisor->config->datasets[place].name;
-    const struct index_entry *entry = entry_at(supervisor, place);
+int indexing_refuse(const struct supervisor *supervisor, size_t number, struct error *error) {
+    const char *name = supervisor->config->datasets[number].name;
+    const struct index_entry *entry = entry_at(supervisor, number);
     struct index_figures figures;
     char text[INDEXING_TEXT];
     if (entry && entry->state == INDEX_FAILED)
-        return refuse_failed(supervisor, place, entry->retry_ns, error);
-    if (indexing_figures(supervisor, place, monotonic_ns(), &figures))
+        return refuse_failed(supervisor, number, entry->retry_ns, error);
+    if (indexing_figures(supervisor, number, monotonic_ns(), &figures))
         return error_set(error, -EAGAIN, "the index of dataset %s is being built: %s", name,
                          index_figures_describe(&figures, text));
     if (entry && entry->state == INDEX_BUILDING)

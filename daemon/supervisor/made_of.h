@@ -6,20 +6,21 @@
 #include "base/error.h"
 #include "daemon/supervisor/supervisor.h"
 
-// How many others the dataset, view or mix at `place` is made of, and the place of each. A dataset: none.
-size_t made_of_count(const struct supervisor *supervisor, size_t place);
-size_t made_of_place(const struct supervisor *supervisor, size_t place, size_t i);
+// How many others the dataset, view or mix with that number (datasets.h) is made of, and the number of each. A
+// dataset: none.
+size_t made_of_count(const struct supervisor *supervisor, size_t number);
+size_t made_of_number(const struct supervisor *supervisor, size_t number, size_t i);
 
 // Whether everything that it is made of is open or has failed.
-bool made_of_is_settled(const struct supervisor *supervisor, size_t place);
+bool made_of_is_settled(const struct supervisor *supervisor, size_t number);
 
-// Whether it is made of the one at `of`.
-bool made_of_uses(const struct supervisor *supervisor, size_t place, size_t of);
+// Whether it is made of the one with number `of`.
+bool made_of_uses(const struct supervisor *supervisor, size_t number, size_t of);
 
 // 0, or why one of them is not open: a negative errno with a sentence.
-int made_of_missing(const struct supervisor *supervisor, size_t place, struct error *error);
+int made_of_missing(const struct supervisor *supervisor, size_t number, struct error *error);
 
 // Opens a mix whose sources are open, unless it is already open. 0, or a negative errno with a sentence.
-int made_of_open_mix(struct supervisor *supervisor, size_t place, struct error *error);
+int made_of_open_mix(struct supervisor *supervisor, size_t number, struct error *error);
 
 #endif

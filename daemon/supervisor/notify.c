@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/scope.h"
+#include "base/sentence.h"
 #include "base/time.h"
 
 #define TEXT        256u
@@ -77,7 +78,7 @@ void notify_status(const char *format, ...) {
     char text[TEXT - sizeof "STATUS="];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    sentence_format(text, sizeof text, format, arguments);
     va_end(arguments);
     tell("STATUS=%s", text);
 }

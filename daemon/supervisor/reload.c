@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sentence.h"
 #include "base/time.h"
 #include "daemon/config/config_changes.h"
 #include "daemon/source/source.h"
@@ -24,7 +25,7 @@ struct reload {
         seen_ns; // what it had opened when that last changed, and when that was
 
     // Written by the thread, and read by the loop once it is done; the first two also meanwhile.
-    struct datasets_opening opening; // place 0: it reads the configuration
+    struct datasets_opening opening; // number 0: it reads the configuration
     struct config *config;           // when that is not 0
     struct dataset **datasets;
     struct error error;
@@ -88,11 +89,12 @@ static void apply(struct reload *reload) {
 
 static void describe(const struct reload *reload, char *text, size_t bytes) {
     const struct supervisor *supervisor = reload->supervisor;
-    size_t count = reload->config->dataset_count;
-    size_t used = (size_t)snprintf(text, bytes, "serving %zu dataset%s\n", count, count == 1 ? "" : "s");
-    if (config_describe_changes(supervisor->config, reload->config, supervisor->socket_path, text + used,
-                                bytes - used) == 0)
-        text[used - 1] = '\0';
+    struct change_lines lines = {.text = text, .bytes = bytes};
+    const size_t count = reload->config->dataset_count;
+    change_lines_add(&lines, "serving %zu dataset%s", count, count == 1 ? "" : "s");
+    config_describe_changes(supervisor->config, reload->config, supervisor->socket_path, &lines);
+    datasets_describe_changes(supervisor, reload->config, reload->datasets, &lines);
+    change_lines_end(&lines);
 }
 
 // Logs each change on a line of its own. The log's level takes the place of the prefix.
@@ -145,7 +147,7 @@ static void finish(struct reload *reload) {
     else if (wanted)
         accept_result(reload);
     if (supervisor->reload_given_up)
-        log_info("the reload that was given up has ended");
+        log_info("the abandoned reload has ended");
     if (reload->datasets)
         datasets_close(reload->datasets, reload->config->dataset_count, supervisor->own_closer);
     reload->datasets = NULL;
@@ -165,7 +167,7 @@ static void watch(struct reload *reload, uint64_t now) {
     struct supervisor *supervisor = reload->supervisor;
     uint64_t limit_s = supervisor->config->loader_timeout_s;
     // Pairs with the release in datasets_open: the configuration is complete.
-    uint64_t opening = atomic_load_explicit(&reload->opening.place, memory_order_acquire);
+    uint64_t opening = atomic_load_explicit(&reload->opening.number, memory_order_acquire);
     uint64_t progress = atomic_load_explicit(&source_progress, memory_order_relaxed);
     char text[512];
     if (opening != reload->seen_opening || progress != reload->seen_progress) {
@@ -180,8 +182,8 @@ static void watch(struct reload *reload, uint64_t now) {
                  "opening a file of dataset %s has taken more than %" PRIu64 " s (loader_timeout)",
                  reload->config->datasets[opening - 1].name, limit_s);
     else
-        snprintf(text, sizeof text, "reading %s has taken more than %" PRIu64 " s (loader_timeout)",
-                 reload->path, limit_s);
+        sentence_write(text, sizeof text, "reading %s has taken more than %" PRIu64 " s (loader_timeout)",
+                       reload->path, limit_s);
     supervisor->reload_given_up = true;
     refuse(reload, -ETIMEDOUT, text);
 }

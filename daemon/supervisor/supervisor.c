@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/sentence.h"
 #include "base/states.h"
 #include "base/time.h"
 #include "daemon/supervisor/feeds/prepared_loaders.h"
@@ -44,12 +45,13 @@ void supervisor_report(struct supervisor *supervisor, const char *format, ...) {
     char text[1024];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    sentence_format(text, sizeof text, format, arguments);
     va_end(arguments);
     log_error("%s", text);
     uint32_t place = supervisor->error_count++ % LAST_ERRORS;
     supervisor->last_errors[place].at_ns = monotonic_ns();
-    memcpy(supervisor->last_errors[place].text, text, sizeof supervisor->last_errors[place].text - 1);
+    sentence_write(supervisor->last_errors[place].text, sizeof supervisor->last_errors[place].text, "%s",
+                   text);
 }
 
 void supervisor_drain(struct supervisor *supervisor) {

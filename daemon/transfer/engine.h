@@ -26,6 +26,10 @@ void engine_close(struct engine *engine); // NULL is fine
 
 // Queued on `stream`, or done at once. Sets `decoded` of each image that the engine takes; those that it refuses are
 // left to the caller. Errors are those of the GPU.
+//
+// nvJPEG's hardware does not wait for what is queued on the stream (seen on H100s with versions 12 and 13, see
+// meta-pytorch/torchcodec#1634), so nothing that uses the memory at `to` may still be queued: a slot comes here only
+// after the process has seen that its last copies are done and that its consumers have released it.
 int engine_decode(struct engine *engine, gpu_stream stream, struct engine_image *images, uint32_t count,
                   struct error *error);
 

@@ -6,10 +6,15 @@
 
 static void describe(const struct config *old, const struct config *new) {
     char all[4096], little[80];
-    size_t lines = config_describe_changes(old, new, "/run/feedd/feedd.sock", all, sizeof all);
+    struct change_lines lines = {.text = all, .bytes = sizeof all};
+    config_describe_changes(old, new, "/run/feedd/feedd.sock", &lines);
+    change_lines_end(&lines);
     FUZZ_CHECK(strlen(all) < sizeof all);
-    FUZZ_CHECK(config_describe_changes(old, new, "/run/feedd/feedd.sock", little, sizeof little) == lines);
-    FUZZ_CHECK((lines == 0) == (*all == '\0'));
+    FUZZ_CHECK((lines.count == 0) == (*all == '\0'));
+    struct change_lines few = {.text = little, .bytes = sizeof little};
+    config_describe_changes(old, new, "/run/feedd/feedd.sock", &few);
+    change_lines_end(&few);
+    FUZZ_CHECK(strlen(little) < sizeof little && few.count == lines.count);
 }
 
 static void check_datasets(const struct config *config) {
@@ -19,8 +24,8 @@ static void check_datasets(const struct config *config) {
         FUZZ_CHECK(dataset->path || dataset->field_count || dataset->source_count);
         FUZZ_CHECK(dataset->mix == (dataset->source_count > 0));
         for (size_t k = 0; k < dataset->source_count; k++) {
-            FUZZ_CHECK(dataset->source_places[k] < config->dataset_count && dataset->source_weights[k]);
-            FUZZ_CHECK(!config->datasets[dataset->source_places[k]].mix);
+            FUZZ_CHECK(dataset->source_numbers[k] < config->dataset_count && dataset->source_weights[k]);
+            FUZZ_CHECK(!config->datasets[dataset->source_numbers[k]].mix);
         }
         for (size_t k = 0; k < dataset->field_count; k++)
             FUZZ_CHECK(*dataset->fields[k].name && *dataset->fields[k].value);

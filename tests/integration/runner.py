@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs the test_* functions of integration test files, each in a separate process with a time limit; prints TAP.
 
-    runner.py [--build DIR] [--only PATTERN] [--jobs N] [--device DEVICE] [FILE...]
+    runner.py [--build DIR] [--only PATTERN]... [--jobs N] [--device DEVICE] [FILE...]
 
---only takes a shell pattern for FILE.FUNCTION or FUNCTION, as in '*kill*'. --device is where consumers that do not say
-where want their batches, as in host:0.
+--only takes a shell pattern for FILE.FUNCTION or FUNCTION, as in '*kill*', and may be repeated. --device is where consumers
+that do not say where want their batches, as in host:0.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def find_tests(files, only, device):
                 if (device and hasattr(function, "host_memory")) or (real and hasattr(function, "quick_attach")):
                     continue
                 full = f"{file.stem}.{name}"
-                if fnmatch.fnmatch(full, only) or fnmatch.fnmatch(name, only):
+                if any(fnmatch.fnmatch(full, pattern) or fnmatch.fnmatch(name, pattern) for pattern in only):
                     tests.append(Test(full, function, getattr(function, "limit_s", DEFAULT_LIMIT_S)))
     return tests
 
@@ -197,7 +197,7 @@ def reachable(build, directory):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--only", default="*")
+    parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--jobs", "-j", type=int, default=2)
     parser.add_argument("--show", action="store_true", help="show what tests print also if they pass")
     parser.add_argument("--slowness", type=float, default=1, help="stretches every time limit")
@@ -217,9 +217,9 @@ def main():
         os.environ["TMPDIR"] = tempfile.tempdir = directory
         os.chmod(directory, 0o711)  # some tests run programs as another user
         os.environ["FEEDD_TEST_PROGRAMS"] = str(reachable(build, pathlib.Path(directory)))
-        tests = find_tests(options.files or sorted(HERE.glob("test_*.py")), options.only, options.device)
+        tests = find_tests(options.files or sorted(HERE.glob("test_*.py")), options.only or ["*"], options.device)
         if not tests:
-            print(f"no test matches {options.only!r}", file=sys.stderr)
+            print(f"no test matches {' or '.join(options.only)}", file=sys.stderr)
             return 1
         return 1 if run(tests, options.jobs, options.slowness, options.show) else 0
 

@@ -365,6 +365,6 @@ def test_invalid_views():
         refuse("ERANGE", f"{first}|{indices(feedd, [3, SAMPLES])}", f"sample number {SAMPLES} at index 1, {wanted}")
         refuse("EINVAL", split(0.5, 0.25), "found 0.5 to 0.25")
         refuse("EINVAL", split(0.5, 1.5), "found 0.5 to 1.5")
-        refuse("EINVAL", split(0.5, 0.5, 3), "are none")
+        refuse("EINVAL", split(0.5, 0.5, 3), "contains none")
         refuse("EINVAL", split(0, 0.5), "half is a view of dataset numbers", dataset="half")
         refuse("ENOENT", split(0, 0.5), "number", dataset="numbres")

@@ -324,7 +324,7 @@ def refuse(key, *parts, weights=None, status=1, **options):
 def test_parts_that_a_list_does_not_have():
     listed = {"indices": "list.npy"}
     refuse("samples", 'found "..701", wanted a part of the 700 sample numbers in ', "list.npy", samples="..701", **listed)
-    refuse("samples", 'found "5..5", which are none, wanted a part of the 700', samples="5..5", split_seed=1, **listed)
+    refuse("samples", 'found "5..5", which is empty, wanted a part of the 700', samples="5..5", split_seed=1, **listed)
     refuse("samples", 'found "..701"', weights=WEIGHTS, samples="..701", **listed)
     refuse("samples", 'found "..1001", wanted a part of the 1000 samples of dataset numbers', weights=WEIGHTS, samples="..1001")
 

@@ -284,7 +284,7 @@ def test_no_memory_in_the_budget():
 def test_no_memory_on_the_gpu():
     feedd, content = serve(environment={devices.FAULTS: f"memory={2 * MIB}"})
     with feedd, open_at(feedd, CPU, epochs=1, share="job", wait_for=2) as host:
-        words = ("a batch needs more memory than most, and 2 MiB of GPU memory are wanted on HOST-0", "smaller batches")
+        words = ("a batch needs more memory than most, and 2 MiB of GPU memory are needed on HOST-0", "smaller batches")
         fails(feedd, SIMULATED, "ENOMEM", *words, share="job", wait_for=2)
         host.attached()
         expected.check_run(content, host.finish(), BATCH)

@@ -108,7 +108,7 @@ def test_transfer_process_that_hangs_is_replaced():
             assert time.monotonic() - begun > 1.5, "the pool held everything: this shows nothing"
             reader.next_ends()
             expected.check_run(devices.content(feedd), batches, 20, **SHAPE)
-            assert any("has not moved for 2 s" in line for line in feedd.status()["last_errors"])
+            assert any("has made no progress for 2 s" in line for line in feedd.status()["last_errors"])
             assert hung not in feedd.children(), "the one that hangs is still there"
 
 

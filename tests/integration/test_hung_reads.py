@@ -194,7 +194,7 @@ def test_the_daemon_stops_without_a_loader_that_hangs():
             assert feedd.wait(5) == 0
         (line,) = [line for line in feedd.read_log().splitlines() if "exiting without" in line]
         named = rf"loader {loader['serial']} of feed 1 \(process {loader['pid']}\)"
-        assert re.search(rf"{named}.* read of {feedd.storage.path} has not come back for ([4-9]|\d\d) s", line), line
+        assert re.search(rf"{named}.* read of {feedd.storage.path} has not returned for ([4-9]|\d\d) s", line), line
         feedd.storage.answer_held()
         feedd.check_nothing_left()
         feedd.process = None

@@ -211,7 +211,7 @@ def test_loader_that_hangs_is_replaced():
             reader.next_ends()
             expected.check_run(expected.read_records([feedd.path], 64, {"x": (0, 64)}), batches, 20, **SHAPE)
             assert counters(feedd)[0]["children_replaced"] == 2
-            assert any("has not moved for 2 s" in line for line in feedd.status()["last_errors"])
+            assert any("has made no progress for 2 s" in line for line in feedd.status()["last_errors"])
             assert not set(hung) & set(feedd.children()), "a hung loader is still there"
 
 

@@ -126,7 +126,7 @@ def check_hung_reads(io, direct):
         harness.eventually(lambda: feed_counters(feedd)["children_replaced"] >= 2, 10, "both loaders are replaced")
         feedd.storage.go_on()
         check_nothing_is_lost(feedd, [first, *reader.finish()], 10, shuffle=True)
-        assert any("has not moved for 2 s" in line for line in feedd.status()["last_errors"]), feedd.read_log()
+        assert any("has made no progress for 2 s" in line for line in feedd.status()["last_errors"]), feedd.read_log()
 
 
 def test_reads_that_hang_with_io_uring():
@@ -154,7 +154,7 @@ def test_slow_reads_are_not_taken_for_hung_ones():
         batches = consumer.read(feedd, "numbers", 20)
         assert time.monotonic() - begun > 3
         expected.check_run(expected.read_records([path], 64, {"x": (0, 64)}), batches, 20)
-        assert "has not moved" not in feedd.read_log()
+        assert "has made no progress" not in feedd.read_log()
 
 
 # ---- Reloads that hang -------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_a_reload_that_hangs_is_given_up():
         assert "an earlier reload still waits for its files" in feedd.ctl("reload", check=False).stderr
         assert len(consumer.read(feedd, "numbers", 10)) > 0
         feedd.storage.go_on()
-        harness.eventually(lambda: "the reload that was given up has ended" in feedd.read_log(), 5, "it ends")
+        harness.eventually(lambda: "the abandoned reload has ended" in feedd.read_log(), 5, "it ends")
         assert "dataset others: added" in feedd.ctl("reload").stdout
 
 

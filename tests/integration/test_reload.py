@@ -44,6 +44,38 @@ def test_new_dataset_appears():
         assert len(consumer.read(feedd, "others", 10)) == 10
 
 
+def test_numbers_of_samples_that_change():
+    """Those of a folder, of a flat file, of an array, and of their views; the others are not named."""
+    with serve() as feedd:
+        folder = feedd.directory / "folder"
+        (folder / "class").mkdir(parents=True)
+        for name in "abc":
+            (folder / f"class/{name}").write_bytes(b"x")
+        data.write_npy(feedd.directory / "array.npy", "<i4", (7,), bytes(28))
+        feedd.add_dataset("files", format="folder", path=folder, field_x="bytes @ file", field_y="i64 @ class")
+        feedd.add_dataset("array", format="npy", field_x=feedd.directory / "array.npy")
+        feedd.add_view("half", "numbers", samples="0%..50%")
+        feedd.add_view("few", "array", samples="0..2")
+        feedd.write_config()
+        feedd.ctl("reload")
+        assert feedd.ctl("reload").stdout == "serving 5 datasets\n"
+        replace(feedd.path, samples=600, size=32)
+        (folder / "class/d").write_bytes(b"x")
+        (folder / "class/e").write_bytes(b"x")
+        data.write_npy(feedd.directory / "new.npy", "<i4", (5,), bytes(20))
+        (feedd.directory / "new.npy").rename(feedd.directory / "array.npy")
+        lines = ["serving 5 datasets"]
+        for what in ("dataset numbers: 600 samples (was 500)", "dataset files: 5 samples (was 3)",
+                     "dataset array: 5 samples (was 7)", "view half: 300 samples (was 250)"):  # fmt: skip
+            lines.append(f"{what}; feeds in use keep the old version")
+        done = feedd.ctl("reload")
+        assert done.stdout == "\n  ".join(lines) + "\n" and not done.stderr, done
+        log = feedd.read_log().splitlines()
+        for line in lines[1:]:
+            assert sum(row.endswith(f" info: reloaded: {line}") for row in log) == 1, (line, log)
+        assert feedd.ctl("reload").stdout == "serving 5 datasets\n"
+
+
 def test_a_hangup_while_the_daemon_starts():
     """Here, while it reads its configuration from somebody who is slow."""
     with harness.Instance() as feedd:

@@ -73,7 +73,7 @@ def test_a_log_whose_reader_stops():
             assert "dropped" not in text, text
             refused_connection(feedd)
             text = reader.read()
-            assert "lines were dropped: whoever reads this log does not keep up" in text, text
+            assert "lines were dropped: the reader of this log does not keep up" in text, text
         feedd.stop()
         os.close(reader.file)
 

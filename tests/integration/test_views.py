@@ -180,7 +180,7 @@ def test_views_that_cannot_be():
     refuse("found in this section, wanted in [dataset NAME]", of="numbers", record_bytes="8")
     wanted = 'samples: found "5..11", wanted a part of the 10 samples of dataset numbers'
     refuse(wanted, status=1, of="numbers", samples="5..11")
-    refuse("which are none", status=1, of="numbers", samples="5..5")
+    refuse("which is empty", status=1, of="numbers", samples="5..5")
     wanted = "pad.x: found no field of that name with samples of different lengths"
     refuse(wanted, of="numbers", **{"pad.x": "5"})
     refuse("transform.y", "no field of that name", of="numbers", **{"transform.y": "scale 2"})

@@ -90,7 +90,7 @@ def test_imagenet(photos):
     text = IMAGENET.replace(', nargs="?", default="DATA"', "")
     status, output = doctor(photos, text)
     assert status == 0 and "path = PATH/train" in output and "path = PATH/val" in output, output
-    assert output.count(": replace PATH by what args.data is") == 2
+    assert output.count(": replace PATH with the value of args.data") == 2
 
 
 def test_mnist(tmp_path):
@@ -324,12 +324,13 @@ def test_who_makes_loaders_instead(tmp_path):
 @pytest.mark.parametrize(
     ("path", "shown", "said"),
     [
-        ('os.path.join(args.data, "train")', "PATH/train", "replace PATH by what args.data is"),
-        ('os.path.join("/d", args.name, "train")', "PATH", "replace PATH by what os.path.join('/d', args.name, 'train') is"),
-        ('Path(root()) / "train"', "PATH/train", "replace PATH by what root() is"),
-        ('os.environ["DATA"]', "PATH", "replace PATH by what os.environ['DATA'] is"),
-        ('"/a" if local else "/b"', "PATH", "replace PATH by what '/a' (if local) or '/b' (unless local) is"),
-        ('f"/data/{name}/train"', "PATH", "replace PATH by what f'/data/{name}/train' is"),
+        ('os.path.join(args.data, "train")', "PATH/train", "replace PATH with the value of args.data"),
+        ('os.path.join("/d", args.name, "train")', "PATH",
+         "replace PATH with the value of os.path.join('/d', args.name, 'train')"),
+        ('Path(root()) / "train"', "PATH/train", "replace PATH with the value of root()"),
+        ('os.environ["DATA"]', "PATH", "replace PATH with the value of os.environ['DATA']"),
+        ('"/a" if local else "/b"', "PATH", "replace PATH with the value of '/a' (if local) or '/b' (unless local)"),
+        ('f"/data/{name}/train"', "PATH", "replace PATH with the value of f'/data/{name}/train'"),
     ],
 )
 def test_what_path_stands_for(tmp_path, path, shown, said):

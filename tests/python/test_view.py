@@ -198,7 +198,7 @@ def test_an_unused_loader_may_be_pickled(load_host):
 @pytest.mark.parametrize(
     ("options", "kind", "says"),
     [
-        ({"split": (0, 0.1), "indices": [1, 2]}, feedd.OptionError, "split: 0 to 0.1 of 2 sample numbers are none"),
+        ({"split": (0, 0.1), "indices": [1, 2]}, feedd.OptionError, "split: 0 to 0.1 of 2 sample numbers contains none"),
         ({"split": (0, 0.5), "indices": []}, feedd.OptionError, "indices: found none"),
         ({"split_seed": 3}, ValueError, "split_seed= belongs to split="),
         ({"indices": [1], "split_seed": 3}, ValueError, "split_seed="),
@@ -208,7 +208,7 @@ def test_an_unused_loader_may_be_pickled(load_host):
         ({"split": (0.0, float("nan"))}, ValueError, "two fractions"),
         ({"split": "train"}, TypeError, "pair of fractions"), ({"split": 0.9}, TypeError, "pair of fractions"),
         ({"split": (0, 0.5), "split_seed": -1}, ValueError, "split_seed=-1"),
-        ({"split": (0.0, 0.001)}, feedd.OptionError, "are none"),
+        ({"split": (0.0, 0.001)}, feedd.OptionError, "contains none"),
         ({"indices": [True, False]}, ValueError, r"mask.*flatnonzero"),
         ({"indices": [1.5]}, TypeError, "indices="), ({"indices": array.array("d", [1.0])}, TypeError, "has floats"),
         ({"indices": "numbers"}, TypeError, "not a list"), ({"indices": 7}, TypeError, "not a list"),

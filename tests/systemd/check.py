@@ -2,7 +2,7 @@
 """Installs the packages into a minimal Debian, boots its systemd in a container, and runs the tests in this folder there, one
 after another; prints TAP.
 
-    check.py --build DIR [--only PATTERN] [--keep]
+    check.py --build DIR [--only PATTERN]... [--keep]
 
 The first run makes the Debian, which takes a minute and the network; later ones use it again. Needs root.
 """
@@ -33,7 +33,7 @@ def find_tests(only):
         for name, function in vars(module).items():
             if name.startswith("test_") and callable(function):
                 full = f"{module.__name__}.{name}"
-                if fnmatch.fnmatch(full, only) or fnmatch.fnmatch(name, only):
+                if any(fnmatch.fnmatch(full, pattern) or fnmatch.fnmatch(name, pattern) for pattern in only):
                     tests[full] = function
     return tests
 
@@ -63,7 +63,7 @@ def check(build, only):
         raise Failed(f"there are no packages in {build / 'packages'}; make deb makes them")
     tests = find_tests(only)
     if not tests:
-        raise Failed(f"no test is called {only}")
+        raise Failed(f"no test is called {' or '.join(only)}")
     folder = build / "systemd"
     folder.mkdir(exist_ok=True)
     began = time.monotonic()
@@ -81,12 +81,14 @@ def check(build, only):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("--only", default="*", help="tests whose name matches, as in '*drain*'")
+    parser.add_argument(
+        "--only", action="append", default=[], help="tests whose name matches, as in '*drain*'; may be repeated"
+    )
     arguments = parser.parse_args()
     try:
         if os.geteuid() != 0:
             raise Failed("only root can boot a container; as another user, run: sudo make check-systemd")
-        return check(arguments.build.resolve(), arguments.only)
+        return check(arguments.build.resolve(), arguments.only or ["*"])
     except Failed as reason:
         print(f"check-systemd: {reason}", file=sys.stderr)
         return 1

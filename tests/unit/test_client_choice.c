@@ -153,9 +153,9 @@ static void test_parts_that_cannot_be(void **state) {
     part = part_of(FEED_RANGE, 500000, 1000001);
     refuse(&view, -EINVAL, "split: found 0.5 to 1");
     part = part_of(FEED_SPLIT, 500000, 500001);
-    refuse(&view, -EINVAL, "split: 0.5 to 0.500001 of 9001 samples are none");
+    refuse(&view, -EINVAL, "split: 0.5 to 0.500001 of 9001 samples contains none");
     part = part_of_list(FEED_RANGE, 0, 1);
-    refuse(&view, -EINVAL, "split: 0 to 1e-06 of 6 sample numbers are none");
+    refuse(&view, -EINVAL, "split: 0 to 1e-06 of 6 sample numbers contains none");
     part = part_of_list(FEED_INDICES, 0, 0);
     view.count = 9000;
     refuse(&view, -ERANGE, "indices: found sample number 9000 at index 1, wanted numbers from 0 to 8999");

@@ -88,7 +88,7 @@ static void test_parts_that_cannot_be(void **state) {
     view = part_of_list(FEED_SPLIT, 500000, 1000001);
     refuse(&view, "split: found 0.5 to 1");
     view = part_of_list(FEED_SPLIT, 500000, 500001);
-    refuse(&view, "split: 0.5 to 0.500001 of 1001 sample numbers are none");
+    refuse(&view, "split: 0.5 to 0.500001 of 1001 sample numbers contains none");
     view = part_of_list(FEED_RANGE, 0, 1000000);
     view.dtype = FEED_F16;
     refuse(&view, "indices: found f16, wanted integers");

@@ -20,7 +20,10 @@ static void check(const char *before, const char *after, const char *listening_o
                   const char *wanted) {
     char text[4096];
     struct config *old = load_good(before), *new = load_good(after);
-    assert_int_equal(config_describe_changes(old, new, listening_on, text, sizeof text), count);
+    struct change_lines lines = {.text = text, .bytes = sizeof text};
+    config_describe_changes(old, new, listening_on, &lines);
+    change_lines_end(&lines);
+    assert_int_equal(lines.count, count);
     assert_string_equal(text, wanted);
     config_free(old);
     config_free(new);
@@ -113,7 +116,10 @@ static void test_more_than_fits(void **state) {
     struct config *old = load_good(""), *new = load_good(many);
     for (size_t bytes = 0; bytes <= sizeof text; bytes++) {
         memset(text, '!', sizeof text);
-        assert_int_equal(config_describe_changes(old, new, LISTENING, text, bytes), 40);
+        struct change_lines lines = {.text = text, .bytes = bytes};
+        config_describe_changes(old, new, LISTENING, &lines);
+        change_lines_end(&lines);
+        assert_int_equal(lines.count, 40);
         assert_true(bytes == 0 || memchr(text, '\0', bytes));
         for (size_t i = bytes; i < sizeof text; i++)
             assert_int_equal(text[i], '!');

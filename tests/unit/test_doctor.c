@@ -209,7 +209,7 @@ static void shm(void **state) {
     machine.shm_bytes = machine.shm_free = 64 * MIB;
     says(FINDING_PROBLEM, "/dev/shm", "64 MiB", "--shm-size");
     machine.shm_bytes = 0;
-    says(FINDING_PROBLEM, "/dev/shm", "not there", "mount -t tmpfs");
+    says(FINDING_PROBLEM, "/dev/shm", "does not exist", "mount -t tmpfs");
 }
 
 static void groups(void **state) {

@@ -88,7 +88,7 @@ static void test_memory_runs_out(void **state) {
     struct gpu_memory memory;
     int fd = -1;
     assert_refused(gpu_create(same, 65536 - POOL_BYTES + PAGE, &memory, &fd, &said), -ENOMEM,
-                   "1 MiB of GPU memory are wanted on HOST-0");
+                   "1 MiB of GPU memory are needed on HOST-0");
     assert_non_null(strstr(said.text, "0 MiB are free"));
     assert_int_equal(fd, -1);
     assert_done(gpu_create(same, 65536 - POOL_BYTES, &memory, &fd, &said));

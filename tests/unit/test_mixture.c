@@ -89,7 +89,7 @@ static void test_configuration(void **state) {
     assert_int_equal(mix->epoch_samples, 100);
     assert_int_equal(mix->io, IO_PREAD);
     assert_int_equal(mix->source_count, 2);
-    assert_true(mix->source_places[0] == 3 && mix->source_places[1] == 1);
+    assert_true(mix->source_numbers[0] == 3 && mix->source_numbers[1] == 1);
     assert_true(mix->source_weights[0] == 3 && mix->source_weights[1] == 2);
     config_free(config);
 }
@@ -109,7 +109,7 @@ static void test_most_sources(void **state) {
         int err = load_text(text, &config, &error);
         if (count == 256) {
             assert_int_equal(err, 0);
-            assert_int_equal(config->datasets[257].source_places[255], 255);
+            assert_int_equal(config->datasets[257].source_numbers[255], 255);
             config_free(config);
         } else {
             assert_int_equal(err, -EINVAL);
@@ -123,7 +123,9 @@ static void test_changes(void **state) {
     char text[1000];
     struct config *old = load_good(A "[mix m]\nsource.a = 1\n" EPOCH "[mix n]\nsource.a = 1\n" EPOCH),
                   *new = load_good(A "[mix m]\nsource.a = 2\n" EPOCH "[mix o]\nsource.a = 1\n" EPOCH);
-    config_describe_changes(old, new, old->socket, text, sizeof text);
+    struct change_lines lines = {.text = text, .bytes = sizeof text};
+    config_describe_changes(old, new, old->socket, &lines);
+    change_lines_end(&lines);
     assert_string_equal(text, "mix m: changed (sources); feeds in use keep the old version\nmix o: added\n"
                               "mix n: removed; feeds in use continue");
     config_free(old);

@@ -35,7 +35,7 @@ static void check_driver(const struct gpus *gpus) {
     char text[1024], version[64] = "";
     if (!machine_read(gpus->machine, text, sizeof text, "/proc/driver/nvidia/version")) {
         findings_add(gpus->findings, FINDING_PROBLEM, subject,
-                     "sudo apt-get install nvidia-driver (installed already: sudo modprobe nvidia)",
+                     "sudo apt-get install nvidia-driver (if it is installed: sudo modprobe nvidia)",
                      "it is not loaded: %s", host);
         return;
     }
@@ -46,10 +46,10 @@ static void check_driver(const struct gpus *gpus) {
     else if (!machine_exists(gpus->machine, "/dev/nvidiactl"))
         findings_add(gpus->findings, FINDING_PROBLEM, subject,
                      "sudo nvidia-modprobe -c 0 (in a container: docker run --gpus all)",
-                     "/dev/nvidiactl is not there: %s", host);
+                     "/dev/nvidiactl does not exist: %s", host);
     else if (!machine_exists(gpus->machine, "/dev/nvidia-uvm"))
         findings_add(gpus->findings, FINDING_PROBLEM, subject, "sudo nvidia-modprobe -u -c 0",
-                     "/dev/nvidia-uvm is not there: CUDA does not start");
+                     "/dev/nvidia-uvm does not exist: CUDA does not start");
     else if (!gpus->machine->has_libcuda)
         findings_add(gpus->findings, FINDING_PROBLEM, subject,
                      "sudo apt-get install libcuda1 (in a container: docker run --gpus all)",
@@ -81,7 +81,7 @@ static void warn_of_link(const struct gpus *gpus, const char *device, const char
     char remedy[256];
     snprintf(
         remedy, sizeof remedy,
-        "no command mends it: %s; sudo lspci -vvs %.16s | grep Lnk shows what the card can do (LnkCap), and "
+        "no command fixes it: %s; sudo lspci -vvs %.16s | grep Lnk shows what the card can do (LnkCap), and "
         "what it does (LnkSta)",
         mend, device);
     findings_add(gpus->findings, FINDING_WARNING, "GPU bus", remedy, "%s: PCIe %s: %s", device, link, effect);

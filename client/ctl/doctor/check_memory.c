@@ -34,7 +34,7 @@ void check_memlock(const struct machine *machine, struct findings *findings) {
     if (machine->pid)
         snprintf(remedy, sizeof remedy,
                  "sudo prlimit --pid %" PRIu64
-                 " --memlock=unlimited (for good: LimitMEMLOCK=infinity in its unit)",
+                 " --memlock=unlimited (permanently: LimitMEMLOCK=infinity in its unit)",
                  machine->pid);
     else
         snprintf(remedy, sizeof remedy,
@@ -52,7 +52,7 @@ void check_shm(const struct machine *machine, struct findings *findings) {
     char size[CTL_TEXT], room[CTL_TEXT], rings[CTL_TEXT];
     if (!machine->shm_bytes) {
         findings_add(findings, FINDING_PROBLEM, "/dev/shm", "sudo mount -t tmpfs tmpfs /dev/shm",
-                     "it is not there, and rings are made in it");
+                     "it does not exist, and rings are allocated in it");
         return;
     }
     ctl_format_bytes(machine->shm_bytes, size);
@@ -66,7 +66,7 @@ void check_shm(const struct machine *machine, struct findings *findings) {
                      "it has %s: too little for the rings of a few feeds", size);
     } else if (machine->shm_free < machine->shm_bytes / 10) {
         findings_add(findings, FINDING_WARNING, "/dev/shm", "ls -lS /dev/shm",
-                     "%s of %s are free: something else fills it", room, size);
+                     "%s of %s are free: something else uses the rest", room, size);
     } else {
         findings_add(findings, FINDING_OK, "/dev/shm", NULL, "%s of %s are free", room, size);
     }
@@ -132,7 +132,7 @@ void check_huge_pages(const struct machine *machine, struct findings *findings) 
     char text[256], word[32];
     if (!machine_read(machine, text, sizeof text, "%s", file)) {
         findings_add(findings, FINDING_WARNING, "huge pages", NULL,
-                     "this kernel has none for shared memory: making and registering rings takes longer");
+                     "this kernel has none for shared memory: allocating and registering rings takes longer");
         return;
     }
     chosen_word(text, word, sizeof word);
@@ -140,7 +140,7 @@ void check_huge_pages(const struct machine *machine, struct findings *findings) 
         findings_add(
             findings, FINDING_WARNING, "huge pages",
             "echo never | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled",
-            "not for shared memory (shmem_enabled is deny): making and registering rings takes longer");
+            "not for shared memory (shmem_enabled is deny): allocating and registering rings takes longer");
         return;
     }
     if (strcmp(word, "force") != 0)
@@ -148,7 +148,7 @@ void check_huge_pages(const struct machine *machine, struct findings *findings) 
     if (strcmp(word, "never") == 0)
         findings_add(findings, FINDING_WARNING, "huge pages",
                      "sudo mount -o remount,huge=advise /dev/shm (feedd.service does so when it starts)",
-                     "/dev/shm is mounted without them: making and registering rings takes longer");
+                     "/dev/shm is mounted without them: allocating and registering rings takes longer");
     else
         findings_add(findings, FINDING_OK, "huge pages", NULL, "for rings (huge=%s)", word);
 }

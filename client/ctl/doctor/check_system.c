@@ -135,7 +135,8 @@ void check_cpu_clock(const struct machine *machine, struct findings *findings) {
                      "this kernel does not control it, as is usual in a virtual machine");
     else if (seen.slow)
         findings_add(findings, FINDING_WARNING, subject, "sudo cpupower frequency-set --governor performance",
-                     "%u of %u processors keep the lowest clock (governor powersave)", seen.slow, seen.count);
+                     "%u of %u processors stay at the lowest clock (governor powersave)", seen.slow,
+                     seen.count);
     else if (seen.capped)
         findings_add(findings, FINDING_WARNING, subject, "sudo cpupower frequency-set --max 9GHz",
                      "%u of %u processors are limited to %.1f GHz, less than they can reach", seen.capped,

@@ -1,8 +1,8 @@
 """feedd for Python: batches from the feedd daemon, as tensors over its memory.
 
 ``DataLoader`` has torch's interface: change the import and the first argument, and iterate. ``Dataset`` gives single
-samples, for looking at data. ``serve`` runs a private daemon where there is no service. The package needs no other;
-PyTorch, JAX, CuPy and NumPy are used if they are installed.
+samples, for looking at data. ``serve`` runs a private daemon where there is no service. The package depends on no other;
+it uses PyTorch, JAX, CuPy and NumPy if they are installed.
 """
 
 from ._feed import Array, version as __version__

@@ -73,7 +73,7 @@ def _explain(owner: str, name: str, known: list[str]) -> str:
 
 
 def explains(init: Init) -> Init:
-    """Of an ``__init__``: an argument that it does not have gets an error that says what to do."""
+    """For an ``__init__``: an argument that it does not know raises an error that says what to do."""
     known = [name for name in inspect.signature(init).parameters if name != "self"]
 
     @functools.wraps(init)
@@ -87,7 +87,7 @@ def explains(init: Init) -> Init:
 
 
 def refuse_meaningless(arguments: dict[str, Any]) -> None:
-    """Raises for an argument of torch's that asks for what feedd does not do. Warns of those that have no effect, once."""
+    """Raises for an argument of torch's that asks for something feedd does not do. Warns once of those without effect."""
     for name, (neutral, instead) in _WITHOUT_MEANING.items():
         value = arguments[name]
         if not any(value is one or (type(value) is type(one) and value == one) for one in neutral):
@@ -125,7 +125,7 @@ def milliseconds(timeout: Any) -> int:
 
 
 def seed_of(seed: int | None, generator: Any) -> int:
-    """The seed of the order. By default torch takes another one in each run; ours is 0, as DistributedSampler's is."""
+    """The seed of the order. By default, torch takes a new one in each run; ours is 0, as for DistributedSampler."""
     if generator is None:
         return whole_number("seed", 0 if seed is None else seed, 0, 2**64 - 1)
     if seed is not None:

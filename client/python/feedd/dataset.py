@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 class Dataset:
     """The samples of a dataset by number, in the order of the files: each a tuple of tensors in field order (or a dict with
-    ``as_dict=True``) with host memory of their own.
+    ``as_dict=True``) with their own host memory.
 
-    This is for looking at data: each sample costs a round trip to the daemon, consecutive ones less. Train with
+    This is for looking at data: each sample costs a round trip to the daemon, though consecutive ones cost less. Train with
     ``DataLoader``, which accepts a Dataset in place of a name and whose ``dataset`` is one. The transforms in feedd.conf have
     been applied. The daemon is not contacted before something is asked for. Use it from one thread at a time. With ``split``,
     ``indices`` or ``weights``, as for a DataLoader, it has those samples, numbered from 0.

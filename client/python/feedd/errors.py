@@ -16,11 +16,11 @@ class OptionError(Error, ValueError):
 
 
 class Timeout(Error, TimeoutError):
-    """No batch came within ``timeout`` seconds, or the daemon did not answer a loader that attaches within 30 s."""
+    """No batch came within ``timeout`` seconds, or the daemon did not answer within 30 s when a loader attached."""
 
 
 class TooManyBatches(Error, BufferError):
-    """The loader holds all the batches that it may: some tensor, or a view of one, keeps each of them alive."""
+    """The loader holds as many batches as it may: a tensor, or a view of one, keeps each of them alive."""
 
 
 class Unavailable(Error, ConnectionError):

@@ -39,7 +39,7 @@ def _jax(copy: bool) -> Convert:
 
 
 def _padded_jax(device_number: int) -> Convert:
-    """Padded by NumPy: JAX would compile each operation again for each length, which takes longer than copies."""
+    """Padded by NumPy: JAX would compile each operation again for each length, which takes longer than copying."""
     jax, numpy, from_dlpack = importlib.import_module("jax"), importlib.import_module("numpy"), _jax(False)
     pad = ragged.maker("padded", "numpy")
 
@@ -95,7 +95,7 @@ def choose(framework: str | None, device: str) -> str:
 
 
 def converter(framework: str, device_number: int, copy: bool) -> Convert:
-    """A function that makes a tensor of an Array, of a ragged field of its values. ``device_number`` is the GPU's, or -1 for
+    """A function that makes a tensor of an Array (for a ragged field, of its values). ``device_number`` is the GPU's, or -1 for
     host memory."""
     if framework in _IN_HOST_MEMORY_ALONE and device_number >= 0:
         raise ValueError(f"framework={framework!r} has no tensors on a GPU; torch, cupy and jax do")

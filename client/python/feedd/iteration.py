@@ -37,7 +37,7 @@ class Iteration:
             loader._iterated.end()
             raise StopIteration
         if self.superseded:
-            raise Error("another iteration over this loader has begun: a loader stands at one place. Make a second one")
+            raise Error("another iteration over this loader has begun, and a loader has one position: make a second loader")
         if not self._begun:
             self._begin()
         batch = loader._take()

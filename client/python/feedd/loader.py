@@ -27,7 +27,7 @@ _STATE_VERSION = 1
 
 
 class DataLoader(TorchInterface):
-    """Batches of a dataset, shaped like ``torch.utils.data.DataLoader``.
+    """Batches of a dataset, with the interface of ``torch.utils.data.DataLoader``.
 
     Iterating gives one epoch: tuples of tensors ``[batch, ...]`` in field order, or dicts with ``as_dict=True``, over the
     daemon's memory without a copy. They are read-only, though PyTorch does not know that: use ``copy=True`` or
@@ -36,11 +36,11 @@ class DataLoader(TorchInterface):
     SIGSEGV that prints it); on a GPU the kernel faults. A tensor and every view of it remain valid for as long as something
     holds them, on whatever stream they are used. The place in the ring is reused when the last holder is gone and the GPU has
     finished what was queued until then. (A consumer of a shared feed that holds a batch for longer than the daemon's max_lag
-    while others wait is detached, closed or not, and the memory of its batches is filled anew.) On a GPU, batches are ready
+    while others wait is detached, closed or not, and the memory of its batches is reused.) On a GPU, batches are ready
     on the stream that is current when they are handed out.
 
     Arguments as in torch:
-        dataset: the name of a dataset in feedd.conf, or a ``feedd.Dataset``, of which name, socket and samples are taken, or a
+        dataset: the name of a dataset in feedd.conf, or a ``feedd.Dataset``, whose name, socket and samples are used, or a
             ``Subset`` of one.
         batch_size: samples per batch and rank.
         shuffle: in an order that depends only on the seed and the epoch. A view with weights= in feedd.conf draws its samples
@@ -52,24 +52,24 @@ class DataLoader(TorchInterface):
             has the same order.
         prefetch_factor: batches that may be under way or held in addition to the one in use; None leaves it to the daemon.
             Holding more raises ``feedd.TooManyBatches``.
-        The others are accepted with values that ask for nothing; otherwise an error says what feedd does instead.
+        The others are accepted only with values that ask for nothing; otherwise an error says what feedd does instead.
         ``pin_memory=True`` and ``persistent_workers=True`` have no effect, and a warning says so.
 
     ``loader.dataset`` is a ``feedd.Dataset``, so that ``len(loader.dataset)`` is the number of samples. With PyTorch, a loader
     has all attributes of torch's class, and ``isinstance(loader, torch.utils.data.DataLoader)`` holds: docs/frameworks.md.
 
     Which samples, in any combination, in place of a [view NAME] in feedd.conf:
-        split, split_seed: the part from one fraction of the samples to another, such as ``(0.0, 0.9)``, in millionths,
-            rounded up; with ``split_seed``, of a random permutation of them, which is the same for all that have that seed.
+        split, split_seed: the samples between two fractions of the dataset, such as ``(0.0, 0.9)``, in millionths, rounded
+            up; with ``split_seed``, of a random permutation of them, which is the same for the same seed.
         indices: these samples, by number: a list, an array or a tensor. With ``split``, that part of the list.
-        weights, epoch_samples: draws by weight, with replacement, from the samples that the others choose, or else from all;
-            one weight for each sample of the dataset, and by default as many draws in an epoch as samples are chosen.
+        weights, epoch_samples: draws by weight, with replacement, from the samples that the others choose, or else from all.
+            There is one weight for each sample of the dataset; by default, an epoch has a draw for each chosen sample.
 
-    Of feedd:
+    feedd's own:
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or 1, a GPU's UUID, a ``torch.device``, or ``"host:0"`` for a simulated GPU.
         rank, world_size: which process this is, and of how many; by default as torch.distributed or torchrun says. If
             neither knows yet, the ranks are those of the first iteration or ``len()``, so a loader may be made before
-            ``init_process_group()``. Ranks that come up after that first use are an error.
+            ``init_process_group()``. Initialising ranks after that first use is an error.
         local_world_size: ranks on this machine; by default ``$LOCAL_WORLD_SIZE``, else world_size. The first batch waits until
             that many have joined.
         device_world_size: ranks on the same GPU, if they share one.
@@ -78,10 +78,10 @@ class DataLoader(TorchInterface):
             max_lag.
         framework: ``"torch"``, ``"numpy"``, ``"jax"``, ``"cupy"``, or ``"dlpack"`` for plain ``feedd.Array`` objects; by
             default torch if it is installed, else NumPy (on a GPU CuPy or JAX), else plain objects.
-        copy: give tensors with memory of their own.
-        ragged: what fields become whose samples differ in length: ``"nested"``, a jagged nested tensor (torch, the default
-            there); ``"pair"``, a tensor of all values and one of offsets, of which sample i has ``values[offsets[i]:offsets[i
-            + 1]]`` (the default elsewhere); ``"padded"``, a tensor ``[batch, longest]``, filled up with zeros, which is a
+        copy: give tensors with their own memory.
+        ragged: what fields whose samples differ in length become: ``"nested"``, a jagged nested tensor (only torch, and its
+            default); ``"pair"``, a tensor of all values and one of offsets, where sample i is ``values[offsets[i]:offsets[i
+            + 1]]`` (the default elsewhere); ``"padded"``, a tensor ``[batch, longest]``, padded with zeros, which is a
             copy. JAX needs the last one, or ``pad.FIELD = LENGTH`` in feedd.conf, so that all batches have one shape.
         socket: the daemon's; by default ``$FEEDD_SOCKET``, then ``/run/feedd/feedd.sock``.
 

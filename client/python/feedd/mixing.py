@@ -31,8 +31,8 @@ def _philox(key: int, counter: int) -> int:
 
 
 def dice_of(seed: int, epoch: int, position: int) -> random.Random:
-    """What is drawn for the batch whose first sample stands at that position of the epoch. Python's generator, begun with 128
-    counted bits: so a batch is mixed in the same way however a run came to it."""
+    """The draws for the batch whose first sample stands at that position of the epoch. Python's generator, seeded with 128
+    counted bits, so that a batch is mixed in the same way however a run came to it."""
     key = _splitmix64(_splitmix64(_RANDOM_BATCH_1) ^ seed)
     return random.Random(_philox(key, position | epoch << 64))
 
@@ -132,9 +132,9 @@ def mixed(loader: "DataLoader", *kinds: _Kind, classes: int, image: Any = None, 
     ``classes``, become float32 ``[batch, classes]``, as ``torch.nn.CrossEntropyLoss`` takes them. Both are new tensors, on the
     batch's device and its current stream; other fields stay as they are.
 
-    What is drawn depends on the loader's seed, the epoch and the place of the batch in it, so a resumed run mixes as one that
-    never stopped. With several ranks, each draws its own. The generator is Python's, and its ``betavariate``: another version
-    of Python could change what is drawn.
+    The draws depend on the loader's seed, the epoch and the place of the batch in it, so a resumed run mixes exactly as an
+    uninterrupted one. With several ranks, each makes its own draws. They use Python's generator and its ``betavariate``, so
+    another version of Python could draw differently.
 
     image, label: which fields these are: places in the tuples (by default 0 and 1), or names with ``as_dict=True`` (by default
         "image" and "label").

@@ -105,9 +105,9 @@ def find_ranks(
 
 
 class RankFinder:
-    """The ranks of one loader. Those that are not given are found when the loader is made, and found again when something that
-    depends on them is first wanted, because many programs make their loaders before they initialise torch.distributed. From
-    then on they are fixed."""
+    """The ranks of one loader. If they are not given, they are found when the loader is made, and found again when something
+    that depends on them is first needed, because many programs make their loaders before they initialise torch.distributed.
+    From then on they are fixed."""
 
     def __init__(
         self, rank: int | None, world_size: int | None, local_world_size: int | None, device_world_size: int | None,

@@ -1,4 +1,4 @@
-"""torch's Subsets and samplers, where they say what arguments of DataLoader say too."""
+"""torch's Subsets and samplers, where arguments of DataLoader can express the same."""
 
 import sys
 from typing import Any
@@ -9,8 +9,8 @@ _SAMPLERS = ("SequentialSampler", "RandomSampler", "SubsetRandomSampler", "Weigh
 
 
 def adopted(arguments: dict[str, Any]) -> dict[str, Any]:
-    """A copy in which torch's Subsets and samplers have become indices, weights, shuffle and so on. What says something else
-    is left as it is. Only torch's own classes count: a subclass may do anything."""
+    """A copy in which torch's Subsets and samplers have become indices, weights, shuffle and so on. Anything else is left
+    as it is. Only torch's own classes count: a subclass may do anything."""
     given = dict(arguments)
     torch = sys.modules.get("torch.utils.data")
     if torch is not None:
@@ -89,7 +89,7 @@ def _take_sampler(torch: Any, given: dict[str, Any], source: Any) -> None:
     if kind not in known:
         return
     if given["shuffle"]:
-        raise ValueError("sampler= and shuffle=True both make the order: give one of them")
+        raise ValueError("sampler= and shuffle=True both determine the order: give one of them")
     if kind is torch.SequentialSampler:
         _check_source(sampler, source)
         given.update(sampler=None)
@@ -170,7 +170,7 @@ def _weights_within(dataset: Dataset, indices: Any, weights: Any, listed: bool) 
 def _take_ranks(given: dict[str, Any], sampler: Any) -> None:
     """The ranks share out each global batch; no sample is repeated, as that sampler does to make all ranks' parts equal."""
     if given["shuffle"]:
-        raise ValueError("sampler= and shuffle=True both make the order: give one of them")
+        raise ValueError("sampler= and shuffle=True both determine the order: give one of them")
     if given["rank"] is None and given["world_size"] is None:
         given.update(rank=sampler.rank, world_size=sampler.num_replicas)
     if given["seed"] is None and given["generator"] is None:

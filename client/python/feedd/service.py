@@ -71,7 +71,7 @@ def _absolute(options: configparser.SectionProxy, base: str) -> None:
 
 
 def _read(config: str | os.PathLike[str] | Sections) -> tuple[configparser.ConfigParser, str]:
-    """The configuration, and the name that the user has for it."""
+    """The configuration, and the user's name for it."""
     parser = _parser()
     base, name = os.getcwd(), "the configuration"
     if isinstance(config, Mapping):

@@ -40,7 +40,7 @@ def _span(timeline: Timeline) -> tuple[int, int]:
 
 
 def merge(*timelines: Timeline) -> Timeline:
-    """One timeline with the events of all, and what else the first one says.
+    """One timeline with the events of all, and the other entries of the first one.
 
     It begins with the first event, because Perfetto drops events before the beginning; and if times were large, rounding would
     make neighbours overlap, which Perfetto drops as well.
@@ -70,7 +70,7 @@ def _fail(sentence: str) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m feedd.timeline",
-        description="Writes one timeline with the events of all that are given, on standard output: those of torch.profiler and"
+        description="Merges timelines into one, and writes it to standard output. Takes files of torch.profiler and"
         " of feedctl trace.",
     )
     parser.add_argument("files", nargs="+", metavar="FILE")

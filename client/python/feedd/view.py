@@ -16,7 +16,7 @@ _DTYPES = {"?": 1, "B": 2, "b": 3, "H": 4, "h": 5, "I": 6, "i": 7, "Q": 8, "L": 
 
 @dataclass(frozen=True)
 class View:
-    """What is asked for, checked as far as that is possible without the dataset."""
+    """The samples that are asked for, checked as far as that is possible without the dataset."""
 
     kind: int
     begin: int = 0
@@ -65,7 +65,7 @@ def _from_list(name: str, values: list[Any]) -> tuple[bytes, int]:
     try:
         return array.array("q", map(operator.index, values)).tobytes(), _DTYPES["q"]
     except OverflowError:
-        raise ValueError(f"{name}= has a number that is beyond 64 bits") from None
+        raise ValueError(f"{name}= has a number that does not fit into 64 bits") from None
 
 
 def _numbers(name: str, values: Any) -> tuple[bytes, int]:

@@ -39,7 +39,7 @@ def warn_of_opening(socket: str | None) -> None:
 
 
 def what_is_awaited(ranks: "Ranks", has_had_batches: bool) -> str:
-    """What a batch from a daemon that is there may be waiting for."""
+    """What a batch may be waiting for if the daemon is there."""
     if ranks.world_size > 1 and not has_had_batches:
         return (f"the first one waits until {ranks.local_world_size} ranks on this machine have joined the feed"
                 f" {ranks.share!r}. Does every rank run, and do all make and use the same loaders in the same order? feedctl"

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/sentence.h"
 
 _Static_assert(1 + ARROW_FAULTS * RING_MAX_FIELDS <= UINT8_MAX, "a fault and its field fit in a byte");
 
@@ -37,13 +37,13 @@ static bool note(struct arrow_spoiled *spoiled, const struct arrow_fields *field
     const struct arrow_want *want = &fields->fields[(fault - 1) / ARROW_FAULTS];
     char reason[512];
     if ((fault - 1) % ARROW_FAULTS == ARROW_FAULT_NULL)
-        snprintf(reason, sizeof reason, "found a null in row %" PRIu64 " of column \"%s\", wanted none", row,
-                 want->path);
+        sentence_write(reason, sizeof reason, "found a null in row %" PRIu64 " of column \"%s\", wanted none",
+                       row, want->path);
     else
-        snprintf(reason, sizeof reason,
-                 "found more or fewer values in row %" PRIu64 " of column \"%s\", wanted %" PRIu64 " in each",
-                 row, want->path, want->shape[0]);
-    text_escape(reason, sizeof reason);
+        sentence_write(reason, sizeof reason,
+                       "found more or fewer values in row %" PRIu64 " of column \"%s\", wanted %" PRIu64
+                       " in each",
+                       row, want->path, want->shape[0]);
     return incomplete_add(&spoiled->incomplete, row, reason);
 }
 

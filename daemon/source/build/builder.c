@@ -5,6 +5,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/sentence.h"
 
 void source_file_release(struct source_file *file) {
     close_fd(&file->fd);
@@ -17,15 +18,15 @@ int builder_refuse(struct builder *builder, int code, const char *path, const ch
     char sentence[sizeof builder->error->text];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
+    sentence_format(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
     const struct config_field *named = builder->transform ? builder->transform
                                        : builder->pad     ? builder->pad
                                                           : builder->field;
     char place[sizeof builder->error->text] = "";
     if (config->file)
-        snprintf(place, sizeof place, "%s:%" PRIu32 ": ", config->file,
-                 named ? named->line : config_key_line(config, builder->key));
+        sentence_write(place, sizeof place, "%s:%" PRIu32 ": ", config->file,
+                       named ? named->line : config_key_line(config, builder->key));
     return error_set(builder->error, code, "%s[%s %s] %s%s: %s%s%s", place, config_kind(config), config->name,
                      builder->transform ? "transform."
                      : builder->pad     ? "pad."

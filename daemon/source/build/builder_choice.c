@@ -18,7 +18,7 @@ static bool is_listed(const struct choice *choice) {
 
 static int refuse_part(struct builder *builder, const struct choice *choice, uint64_t samples, int err) {
     const struct dataset_config *config = builder->config;
-    const char *none = err == -ENODATA ? ", which are none" : "";
+    const char *none = err == -ENODATA ? ", which is empty" : "";
     builder->key = "samples";
     if (is_listed(choice))
         return builder_refuse(builder, -EINVAL, NULL,

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -76,7 +77,7 @@ static int take_matches(struct path_list *list, const glob_t *found) {
     return 0;
 }
 
-static _Thread_local char glob_failed_path[256];
+static _Thread_local char glob_failed_path[PATH_MAX];
 
 // A folder that cannot be read ends the search: no data may be left out silently.
 static int note_glob_error(const char *path, int code) {

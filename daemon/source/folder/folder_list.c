@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/sentence.h"
 #include "base/sizes.h"
-#include "base/text.h"
 #include "daemon/on_error.h"
 #include "daemon/source/build/builder_files.h"
 #include "daemon/source/index/scan_threads.h"
@@ -54,9 +54,8 @@ static int spoil_row(const struct list *list, int code, uint64_t line, const cha
                      const char *sentence) {
     if (list->builder->config->on_error != ON_ERROR_FAIL) {
         char reason[512];
-        snprintf(reason, sizeof reason, "line %" PRIu64 " of %.120s: found \"%.*s\"%s", line,
-                 basename(list->file->path), (int)min_u64(bytes, 120), text, sentence);
-        text_escape(reason, sizeof reason);
+        sentence_write(reason, sizeof reason, "line %" PRIu64 " of %s: found \"%.*s\"%s", line,
+                       basename(list->file->path), (int)min_u64(bytes, 120), text, sentence);
         return folder_table_add_incomplete(list->table, reason) ? 0 : builder_out_of_memory(list->builder);
     }
     return builder_refuse(list->builder, code, list->file->path, "line %" PRIu64 ": found \"%.*s\"%s", line,

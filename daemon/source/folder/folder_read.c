@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/scope.h"
+#include "base/sentence.h"
 #include "base/sizes.h"
 #include "daemon/access.h"
 #include "daemon/dataset/folder_file.h"
@@ -149,9 +150,9 @@ static int add_folder(struct reading *reading, const char *name) {
 
 static int refuse_outside(const struct reading *reading, const char *name) {
     char sentence[300];
-    snprintf(
+    sentence_write(
         sentence, sizeof sentence,
-        "found a symbolic link to %.150s, wanted it to stay in the folder, or links = FOLDER to allow this",
+        "found a symbolic link to %s, wanted it to stay in the folder, or links = FOLDER to allow this",
         reading->place.path);
     return refuse(reading, -EXDEV, name, sentence);
 }

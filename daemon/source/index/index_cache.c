@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "base/read_at.h"
+#include "base/sentence.h"
 #include "base/sizes.h"
 #include "daemon/source/build/builder_files.h"
 #include "daemon/source/build/index_extents.h"
@@ -101,9 +102,9 @@ void index_cache_describe(const struct index_cache *cache, bool known, double se
     if (!cache->folder)
         snprintf(note, room, ", not kept: index_folder is not set");
     else if (*cache->problem)
-        snprintf(note, room, ", not kept in %s: %s", cache->folder, cache->problem);
+        sentence_write(note, room, ", not kept in %s: %s", cache->folder, cache->problem);
     else
-        snprintf(note, room, ", kept in %s", cache->folder);
+        sentence_write(note, room, ", kept in %s", cache->folder);
 }
 
 static bool read_all(int fd, void *memory, size_t bytes, uint64_t offset) {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/sentence.h"
 #include "base/sizes.h"
-#include "base/text.h"
 #include "daemon/source/build/text_value.h"
 #include "daemon/source/index/crew.h"
 #include "daemon/source/source.h"
@@ -47,9 +47,8 @@ static int spoil(struct scan *scan, int code, const char *format, ...) {
     char why[sizeof scan->why];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(why, sizeof why, format, arguments);
+    sentence_format(why, sizeof why, format, arguments);
     va_end(arguments);
-    text_escape(why, sizeof why);
     if (!scan->listed)
         return error_set(&scan->archive->error, code, "%s", why);
     if (!scan->why[0]) // the first reason

@@ -22,7 +22,7 @@ static bool may_use(struct session *session, size_t i) {
     const struct dataset_config *datasets = session->supervisor->config->datasets;
     bool may = session->trusted || is_allowed(session, &datasets[i]);
     for (size_t k = 0; k < datasets[i].source_count && may && !session->trusted; k++)
-        may = is_allowed(session, &datasets[datasets[i].source_places[k]]);
+        may = is_allowed(session, &datasets[datasets[i].source_numbers[k]]);
     return may;
 }
 

@@ -24,7 +24,7 @@ static int want_part(const Feedd__Bring *bring, struct selection *selection, str
     selection->first = selection_bound(of, bring->begin);
     selection->count = selection_bound(of, bring->end) - selection->first;
     if (!selection->count)
-        return error_set(error, -EINVAL, "split: %g to %g of %" PRIu64 " samples are none",
+        return error_set(error, -EINVAL, "split: %g to %g of %" PRIu64 " samples contains none",
                          bring->begin / (double)SELECTION_WHOLE, bring->end / (double)SELECTION_WHOLE, of);
     if (bring->kind == SELECTION_SPLIT_1)
         selection->seed = bring->seed;

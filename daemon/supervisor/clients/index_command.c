@@ -19,15 +19,15 @@ bool index_command(struct session *session, const char *name) {
     const struct dataset *dataset;
     struct error error = {0};
     const char *text;
-    size_t place;
+    size_t number;
     int code;
-    if (!datasets_find(supervisor, name, &place)) {
+    if (!datasets_find(supervisor, name, &number)) {
         code = admission_find(session, name, &dataset, &error); // says what there is
         answer(session, code, error.text);
         return true;
     }
     if (!session->index.round) {
-        session->index.round = indexing_want(supervisor, place);
+        session->index.round = indexing_want(supervisor, number);
         session->index.generation = indexing_generation(supervisor);
         if (!session->index.round)
             answer(session, -ENOMEM, "feedd has no memory to keep track of indices");
@@ -38,7 +38,7 @@ bool index_command(struct session *session, const char *name) {
                "a reload has opened all datasets meanwhile, and indexed them where that was needed");
         return true;
     }
-    if (!indexing_outcome(supervisor, place, session->index.round, &code, &text))
+    if (!indexing_outcome(supervisor, number, session->index.round, &code, &text))
         return false;
     answer(session, code, text);
     return true;

@@ -49,10 +49,10 @@ static void describe_open(const struct dataset *dataset, Feedd__Dataset *row, Fe
     row->fields = list;
 }
 
-void query_describe_dataset(const struct session *session, size_t place, Feedd__Dataset *row,
+void query_describe_dataset(const struct session *session, size_t number, Feedd__Dataset *row,
                             Feedd__Indexing *indexing, Feedd__Field *fields, Feedd__Field **list) {
     const struct supervisor *supervisor = session->supervisor;
-    const struct dataset_config *config = &supervisor->config->datasets[place];
+    const struct dataset_config *config = &supervisor->config->datasets[number];
     feedd__dataset__init(row);
     row->name = config->name;
     row->format = config->format;
@@ -61,9 +61,9 @@ void query_describe_dataset(const struct session *session, size_t place, Feedd__
     row->io_delay_us = (uint32_t)config->io_delay_us;
     row->of = config->view ? config->of : row->of;
     row->on_error = (char *)on_error_name(config->on_error);
-    query_describe_index(supervisor, place, row, indexing);
-    if (!supervisor->datasets[place])
+    query_describe_index(supervisor, number, row, indexing);
+    if (!supervisor->datasets[number])
         return;
-    describe_open(supervisor->datasets[place], row, fields, list);
-    describe_cache(session, supervisor->datasets[place], row);
+    describe_open(supervisor->datasets[number], row, fields, list);
+    describe_cache(session, supervisor->datasets[number], row);
 }

@@ -81,10 +81,10 @@ static void list_errors(const struct session *session, const struct bad_samples 
 static int find(struct session *session, const char *name, const struct dataset **dataset) {
     struct error error = {0};
     int err = admission_find(session, name, dataset, &error);
-    size_t place;
+    size_t number;
     if (err)
         *dataset = NULL;
-    if (!err || (err != -EACCES && datasets_find(session->supervisor, name, &place)))
+    if (!err || (err != -EACCES && datasets_find(session->supervisor, name, &number)))
         return 0;
     session_refuse(session, err, error.text);
     return err;

@@ -4,14 +4,14 @@
 #include "base/time.h"
 #include "daemon/supervisor/clients/admission.h"
 
-static bool describe(const struct supervisor *supervisor, size_t place, char *text, size_t bytes) {
-    const char *name = supervisor->config->datasets[place].name;
+static bool describe(const struct supervisor *supervisor, size_t number, char *text, size_t bytes) {
+    const char *name = supervisor->config->datasets[number].name;
     char progress[INDEXING_TEXT];
     struct index_figures figures;
     struct error error = {0};
-    if (indexing_figures(supervisor, place, monotonic_ns(), &figures))
+    if (indexing_figures(supervisor, number, monotonic_ns(), &figures))
         snprintf(text, bytes, "%s: %s", name, index_figures_describe(&figures, progress));
-    else if (!supervisor->datasets[place] && indexing_refuse(supervisor, place, &error))
+    else if (!supervisor->datasets[number] && indexing_refuse(supervisor, number, &error))
         snprintf(text, bytes, "%s", error.text);
     else
         return false;
@@ -28,14 +28,14 @@ void query_list_indexing(struct session *session, struct query_indexing *list) {
     }
 }
 
-void query_describe_index(const struct supervisor *supervisor, size_t place, Feedd__Dataset *row,
+void query_describe_index(const struct supervisor *supervisor, size_t number, Feedd__Dataset *row,
                           Feedd__Indexing *indexing) {
     struct index_figures figures;
-    enum index_state state = indexing_state(supervisor, place);
+    enum index_state state = indexing_state(supervisor, number);
     row->state = (char *)index_state_name(state);
     if (state == INDEX_FAILED)
-        row->problem = (char *)indexing_problem(supervisor, place);
-    if (!indexing_figures(supervisor, place, monotonic_ns(), &figures))
+        row->problem = (char *)indexing_problem(supervisor, number);
+    if (!indexing_figures(supervisor, number, monotonic_ns(), &figures))
         return;
     feedd__indexing__init(indexing);
     indexing->files = figures.files;

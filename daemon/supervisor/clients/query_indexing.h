@@ -18,7 +18,7 @@ struct query_indexing {
 void query_list_indexing(struct session *session, struct query_indexing *list);
 
 // The part of a dataset's row that is known whether it is there or not. `indexing` is the row's.
-void query_describe_index(const struct supervisor *supervisor, size_t place, Feedd__Dataset *row,
+void query_describe_index(const struct supervisor *supervisor, size_t number, Feedd__Dataset *row,
                           Feedd__Indexing *indexing);
 
 #endif

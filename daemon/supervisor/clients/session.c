@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sentence.h"
 #include "base/states.h"
 #include "base/time.h"
 #include "daemon/supervisor/clients/tracing.h"
@@ -55,7 +56,7 @@ static void note_failure(struct session *session, int err) {
         return;
     session->member.dropped = true;
     if (user_may_log(session->user, monotonic_ns()))
-        log_warning("session %" PRIu64 " (%s, process %d): its connection failed: %s; cutting it off",
+        log_warning("session %" PRIu64 " (%s, process %d): its connection failed: %s; disconnecting it",
                     session->id, session->name, (int)session->peer.pid, strerror(-err));
 }
 
@@ -67,7 +68,7 @@ void session_send(struct session *session, const ProtobufCMessage *message) {
         mark_set(&session->supervisor->unsent_sessions, &session->unsent);
         return;
     }
-    log_warning("session %" PRIu64 " (%s, process %d): %s; it is cut off", session->id, session->name,
+    log_warning("session %" PRIu64 " (%s, process %d): %s; disconnecting it", session->id, session->name,
                 (int)session->peer.pid,
                 err == -ENOBUFS ? "it does not read what it is sent" : "a message cannot be sent");
     session->member.dropped = true;
@@ -114,7 +115,7 @@ void session_fail(struct session *session, int code, const char *format, ...) {
     if (session->state >= SESSION_CLOSING)
         return;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    sentence_format(text, sizeof text, format, arguments);
     va_end(arguments);
     if (user_may_log(session->user, now))
         log_info("ending session %" PRIu64 " (%s, process %d): %s", session->id, session->name,

@@ -48,7 +48,7 @@ void device_watch(struct device *device, uint64_t now) {
     if (process->state != PROCESS_RUNNING)
         return;
     if (transfer_process_silent_ns(device->transfer, now) > patience)
-        replace(device, patience, "has not moved");
+        replace(device, patience, "has made no progress");
     else if (device->lost.code && now > device->lost_ns + stop_timeout)
         replace(device, stop_timeout, "has lost the GPU and has not ended");
     else if (keeps_a_pool(device, now, 2 * timeout))

@@ -291,7 +291,7 @@ static void replace_silent(struct served_feed *feed, struct loader_process *load
     char path[DATASET_PATH_TEXT];
     supervisor_report(
         feed->supervisor,
-        "loader %" PRIu32 " of feed %" PRIu64 " has not moved for %" PRIu64 " s%s%s; it is being %s",
+        "loader %" PRIu32 " of feed %" PRIu64 " has made no progress for %" PRIu64 " s%s%s; it is being %s",
         loader->serial, feed->id, feed->supervisor->config->loader_timeout_s, reads ? ", in a read of " : "",
         reads ? hung_path(feed, path) : "", loader->retired_ns ? "killed" : "replaced");
     abandoned_note(&feed->delivery, loader->serial, now, since);
@@ -318,7 +318,7 @@ static void leave_behind(struct served_feed *feed, struct loader_process *loader
     uint32_t batches = abandoned_leave(&feed->delivery, loader->serial, now, since);
     supervisor_report(feed->supervisor,
                       "loader %" PRIu32 " of feed %" PRIu64 " was killed and has not ended: its read of %s"
-                      " has not come back for %" PRIu64 " s; reading %" PRIu32 " batch%s again elsewhere",
+                      " has not returned for %" PRIu64 " s; reading %" PRIu32 " batch%s again elsewhere",
                       loader->serial, feed->id, reads ? hung_path(feed, path) : "one of its files",
                       (now - since) / NS_PER_S, batches, batches == 1 ? "" : "es");
     if (feed->loaders_left > max_u64(LEFT_AT_LEAST, LEFT_PER_LOADER * (uint64_t)feed->loaders_wanted))
@@ -392,7 +392,7 @@ void feed_loaders_report_left(struct served_feed *feed, uint64_t now) {
     LIST_FOREACH(loader, &feed->loaders, link) {
         bool reads = see_read(feed, loader, now, &since);
         log_error("exiting without loader %" PRIu32 " of feed %" PRIu64
-                  " (process %d), which was killed and has not ended: its read of %s has not come back for"
+                  " (process %d), which was killed and has not ended: its read of %s has not returned for"
                   " %" PRIu64 " s",
                   loader->serial, feed->id, (int)process_pid(&loader->process),
                   reads ? hung_path(feed, path) : "one of its files", (now - since) / NS_PER_S);

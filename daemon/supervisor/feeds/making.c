@@ -253,7 +253,7 @@ static int begin_if_there_is_room(struct served_feed *feed, struct making *makin
     making->found_ns = monotonic_ns();
     struct stats_feed *stats = stats_find_unused(supervisor->stats->feeds, id);
     if (!stats)
-        return error_set(error, -EBUSY, "there is no record for another feed");
+        return error_set(error, -EBUSY, "there is no free statistics record for another feed");
     int err = open_descriptors(feed, making, error);
     if (err)
         return is_lack(err) && room_make_way(supervisor) ? 0 : err;

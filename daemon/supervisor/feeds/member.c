@@ -3,6 +3,7 @@
 #include <stdarg.h>
 
 #include "base/error.h"
+#include "base/sentence.h"
 
 void member_init(struct member *member, const struct member_events *events) {
     *member = (struct member){.events = events, .words_fd = -1};
@@ -12,7 +13,7 @@ void member_fail(struct member *member, int code, const char *format, ...) {
     char text[sizeof((struct error *)0)->text];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    sentence_format(text, sizeof text, format, arguments);
     va_end(arguments);
     member->failed = true;
     member->events->failed(member, code, text);

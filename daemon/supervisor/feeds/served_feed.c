@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/sentence.h"
 #include "base/sizes.h"
 #include "base/states.h"
 #include "base/time.h"
@@ -205,7 +206,7 @@ void served_feed_fail(struct served_feed *feed, int code, const char *format, ..
     if (feed->state == FEED_CLOSING)
         return;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    sentence_format(text, sizeof text, format, arguments);
     va_end(arguments);
     supervisor_report(feed->supervisor, "feed %" PRIu64 " has failed: %s", feed->id, text);
     served_feed_refuse(feed, NULL, code, text);

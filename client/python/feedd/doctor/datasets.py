@@ -141,8 +141,8 @@ class Datasets:
             sources.append(f"source.{self.plan.name} = SAMPLES")
         self.plan.name = whole
         self.plan.section(*sources, "epoch_samples = SUM", kind="mix")
-        self.plan.note(call.lineno, "replace each SAMPLES by the number of samples of that dataset (feedctl datasets), and"
-                                    " SUM by their sum: an epoch then has each once")
+        self.plan.note(call.lineno, "replace each SAMPLES with the number of samples of that dataset (feedctl datasets), and"
+                                    " SUM with their sum: an epoch then has each once")
         self.plan.note(call.lineno, "the order is not that of a ConcatDataset: without shuffle, that gives one dataset after"
                                     " another, and a mix takes from all of them in turn, in proportion to their sizes; with"
                                     " shuffle, each is shuffled, and they are still taken in these proportions")
@@ -167,13 +167,13 @@ class Datasets:
         else:
             self.plan.section("format = arrow", f"path = /{FILL_IN}/*.arrow", "field.COLUMN = TYPE")
             self.plan.note(call.lineno, f"write it to files once: {ast.unparse(call)}.save_to_disk(\"/{FILL_IN}\")")
-        self.plan.note(call.lineno, "replace COLUMN = TYPE by a line for each column that is used: docs/data.md has examples")
+        self.plan.note(call.lineno, "replace COLUMN = TYPE with a line for each column that is used: docs/data.md has examples")
 
     def load_from_disk(self, call: ast.Call) -> None:
         self.plan.say("as_dict", "True")
         path = path_of(self.script, self.plan, argument(call, "dataset_path", 0), call.lineno)
         self.plan.section("format = arrow", f"path = {path}/*.arrow", "field.COLUMN = TYPE")
-        self.plan.note(call.lineno, "replace COLUMN = TYPE by a line for each column that is used: docs/data.md has examples")
+        self.plan.note(call.lineno, "replace COLUMN = TYPE with a line for each column that is used: docs/data.md has examples")
 
     def split_of(self, node: ast.Subscript) -> bool:
         """A part of a loaded dataset, as in load_dataset(...)["train"], if this is one."""

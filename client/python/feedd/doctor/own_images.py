@@ -83,7 +83,7 @@ class OwnImages:
         if steps:
             self.plan.add(f"transform.image = {steps}")
         if fields:
-            self.plan.note(line, "replace TYPE by the type of the column, such as i64 or f32")
+            self.plan.note(line, "replace TYPE with the type of the column, such as i64 or f32")
         for node in ast.walk(self.item):
             if isinstance(node, ast.Call):
                 name = self.script.called(node) or (node.func.attr if isinstance(node.func, ast.Attribute) else "")

@@ -36,7 +36,7 @@ def _filled_in(script: Script, node: ast.expr, unknown: list[str]) -> str:
 def path_of(script: Script, plan: Plan, node: ast.expr | None, line: int, fill_in: str = FILL_IN, what: str = "") -> str:
     """``what``: what the path leads to, for scripts that do not name one."""
     if node is None:
-        plan.note(line, f"replace PATH by {what or 'where the data are'}")
+        plan.note(line, f"replace PATH with {what or 'the path of the data'}")
         return fill_in
     unknown: list[str] = []
     path = _filled_in(script, node, unknown)
@@ -44,7 +44,7 @@ def path_of(script: Script, plan: Plan, node: ast.expr | None, line: int, fill_i
         found, _ = script.behind(node)
         unknown, path = [_words(script, found)], FILL_IN
     if unknown:
-        plan.note(node.lineno, f"replace PATH by what {unknown[0]} is")
+        plan.note(node.lineno, f"replace PATH with the value of {unknown[0]}")
         return path.replace(FILL_IN, fill_in, 1)
     if not path.startswith("/") and ":" not in path:
         plan.note(node.lineno, f"{path} is a relative path, which starts at the folder of feedd.conf, not at that of"

@@ -84,7 +84,7 @@ class Web:
             self.plan.note(self.skips, "handler= becomes on_error = skip: what cannot be read is left out, and feedctl errors"
                                        " lists it")
         if not self.fields:
-            self.plan.note(self.line, "replace NAME by each member of the samples that is used, such as jpg or cls")
+            self.plan.note(self.line, "replace NAME with each member of the samples that is used, such as jpg or cls")
             self.plan.add("field.NAME = bytes")
             self.plan.say("as_dict", "True")
             return
