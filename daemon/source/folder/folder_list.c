@@ -7,6 +7,7 @@
 #include "base/dtype.h"
 #include "base/sentence.h"
 #include "base/sizes.h"
+#include "base/text.h"
 #include "daemon/on_error.h"
 #include "daemon/source/build/builder_files.h"
 #include "daemon/source/index/scan_threads.h"
