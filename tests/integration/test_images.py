@@ -288,7 +288,7 @@ def test_packed():
         feedd.add_mix("mixed", {"augmented": 1}, COUNT)
         feedd.start()
         for of in ("augmented", "mixed"):
-            done = feedd.ctl("pack", of, feedd.directory / of)
+            done = feedd.ctl("pack", of, feedd.directory / f"{of}-packed")
             assert f"warning: the transform of {of} is random" in done.stderr, done
         for name, of in (("stored", names[0]), ("made", "cropped")):
             done = feedd.ctl("pack", of, feedd.directory / name)
