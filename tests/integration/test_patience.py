@@ -1,0 +1,104 @@
+"""Drivers that are slow: nobody is taken for dead."""
+
+import time
+
+import consumer
+import devices
+import expected
+import harness
+import test_gpu_growth
+from devices import CPU, FAULTS, SIMULATED, SIMULATED_UUID
+
+TIMEOUT = 2  # the least that loader_timeout can be
+SLOW = 3000  # ms: longer than that
+SHAPE = {"epochs": 2, "shuffle": True, "seed": 13}
+
+
+def serve(faults, dataset=None, **settings):
+    return devices.serve(dataset, {FAULTS: faults}, **{"loader_timeout": TIMEOUT, **settings})
+
+
+def check_undisturbed(feedd):
+    """No process has been given up."""
+    assert not feedd.status()["last_errors"], feedd.read_log()
+    assert "killed" not in feedd.read_log(), feedd.read_log()
+    for gpu in feedd.statistics()["gpus"]:
+        assert gpu["gpu_counters"]["processes_replaced"] == 0, gpu
+
+
+# ---- The transfer process ----------------------------------------------------------------------------------
+
+
+@harness.limit(60)
+def test_pinning_that_takes_longer_than_loader_timeout():
+    """And so does everything else that opens a pool."""
+    for faults in (f"register_ms={SLOW}", f"create_ms={SLOW}"):
+        with serve(faults) as feedd:
+            with devices.start(feedd, SIMULATED, step=True, **SHAPE) as reader:
+                expected.check_run(devices.content(feedd), reader.take(200), 20, **SHAPE)
+            check_undisturbed(feedd)
+
+
+@harness.limit(60)
+def test_closing_that_takes_longer_than_loader_timeout():
+    """While another pool of the GPU is in use; the feed's ring is kept until then."""
+    with serve(f"unregister_ms={SLOW}", linger=0, loader_timeout=TIMEOUT, device_linger=60) as feedd:
+        with devices.start(feedd, SIMULATED, step=True, share="stays") as reader:
+            reader.take(5)
+            for _ in range(2):
+                with devices.start(feedd, SIMULATED, step=True, share="goes") as other:
+                    other.take(5)
+                closed = lambda: devices.gpu(feedd, SIMULATED_UUID)["pools"] == 1  # noqa: E731
+                harness.eventually(closed, 20, "its pool is closed")
+            reader.take(20)
+            check_undisturbed(feedd)
+
+
+@harness.limit(90)
+def test_slots_that_grow_slowly():
+    """The memory that they get, and the memory from which it is copied, which is pinned."""
+    made = test_gpu_growth.samples(large=(100, 300))
+    feedd, content = test_gpu_growth.serve(
+        made, {FAULTS: f"create_ms={SLOW},register_ms={SLOW}"}, loader_timeout=TIMEOUT, ring="64K"
+    )
+    with feedd, test_gpu_growth.open_at(feedd, SIMULATED, **SHAPE) as reader:
+        expected.check_run(content, reader.finish(80), test_gpu_growth.BATCH, **SHAPE)
+        check_undisturbed(feedd)
+
+
+@harness.limit(60)
+def test_copies_that_wait_for_others_to_be_done_with_the_driver():
+    """They begin late; once begun, they are as quick as any."""
+    with serve(f"submit_ms={SLOW},slow_every=400") as feedd:
+        with consumer.Consumer(feedd, "numbers", 20, device=SIMULATED, **SHAPE) as reader:
+            expected.check_run(devices.content(feedd), reader.finish(50), 20, **SHAPE)
+        check_undisturbed(feedd)
+
+
+def test_driver_that_hangs():
+    """For the daemon's end, its process is not waited for."""
+    with devices.serve(environment={FAULTS: "stall_register=1"}, loader_timeout=TIMEOUT, stop_timeout=1) as feedd:
+        with consumer.Consumer(feedd, "numbers", 20, device=SIMULATED, step=True):
+            opening = lambda: [gpu for gpu in feedd.statistics()["gpus"] if gpu["pools"]]  # noqa: E731
+            harness.eventually(opening, 5, "a pool is to be opened")
+            time.sleep(0.5)
+            begun = time.monotonic()
+            feedd.stop()
+            assert time.monotonic() - begun < 4 * harness.SLOWNESS
+
+
+# ---- Consumers ---------------------------------------------------------------------------------------------
+
+
+@harness.limit(60)
+def test_consumer_whose_driver_is_slow():
+    """What it maps and pins takes long, after it has been given its place. Those that share the feed wait."""
+    slow = {FAULTS: f"open_ms={SLOW},import_ms={SLOW},register_ms={SLOW},unregister_ms={SLOW}"}
+    with serve("") as feedd:
+        shared = {"share": "job", "wait_for": 2, **SHAPE}
+        with consumer.Consumer(feedd, "numbers", 20, device=SIMULATED, environment=slow, **shared) as one, \
+                consumer.Consumer(feedd, "numbers", 20, device=CPU, **shared) as other:
+            for reader in (one, other):
+                reader.attached()
+                expected.check_run(devices.content(feedd), reader.finish(40), 20, **SHAPE)
+        check_undisturbed(feedd)
