@@ -1,5 +1,7 @@
-"""Drivers that are slow: nobody is taken for dead."""
+"""Drivers and machines that are slow, or stand still for a while: nobody is taken for dead."""
 
+import contextlib
+import signal
 import time
 
 import consumer
@@ -102,3 +104,56 @@ def test_consumer_whose_driver_is_slow():
                 reader.attached()
                 expected.check_run(devices.content(feedd), reader.finish(40), 20, **SHAPE)
         check_undisturbed(feedd)
+
+
+# ---- A machine that stands still ---------------------------------------------------------------------------
+
+
+def stand_still(feedd, readers, seconds):
+    """Everybody stops at once. The daemon is the first to continue, and sees what the others have not done."""
+    pids = [feedd.process.pid, *feedd.children(), *(reader.pid for reader in readers)]
+    for pid in pids:
+        harness.kill(pid, signal.SIGSTOP)
+    time.sleep(seconds)
+    harness.kill(feedd.process.pid, signal.SIGCONT)
+    time.sleep(0.4)
+    for pid in pids:
+        harness.kill(pid, signal.SIGCONT)
+
+
+def take_until_none_comes(reader):
+    batches = []
+    while True:
+        reader.command("next", 500)
+        event = reader.event()
+        if event["event"] == "error":
+            assert event["code"] == "EAGAIN", event
+            return batches
+        batches.append(event)
+        reader.release(event)
+
+
+@harness.limit(60)
+def test_machine_that_stands_still():
+    """No process counts as hung, and nobody as one that holds up others."""
+    shared = {"share": "job", "wait_for": 2, "max_lag": 4, "prefetch": 2, "step": True, **SHAPE}
+    for places in ((SIMULATED, CPU), (CPU, SIMULATED)):
+        with devices.serve(loaders=2, loader_timeout=TIMEOUT, stop_timeout=TIMEOUT) as feedd, \
+                contextlib.ExitStack() as stack:
+            slow, quick = (
+                stack.enter_context(consumer.Consumer(feedd, "numbers", 20, device=place, **shared)) for place in places
+            )
+            slow.attached(), quick.attached()
+            held = [slow.next(), slow.next()]
+            seen = take_until_none_comes(quick)
+            quick.command("next", 20000)
+            time.sleep(0.3)
+            stand_still(feedd, (slow, quick), 6)
+            for batch in held:
+                slow.release(batch)
+            seen.append(quick.expect("batch"))
+            quick.release(seen[-1])
+            check_undisturbed(feedd)
+            held += slow.take(30)
+            seen += quick.take(max(32 - len(seen), 0))
+            assert [batch["crc"] for batch in held] == [batch["crc"] for batch in seen[:32]]

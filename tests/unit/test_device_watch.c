@@ -1,4 +1,4 @@
-// How long a transfer process may be silent; and what is hung is ended.
+// How long a transfer process may be silent, at what it is and whatever the machine does; and what is hung is ended.
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,6 +15,7 @@
 #include "daemon/log.h"
 #include "daemon/supervisor/feeds/device_watch.h"
 #include "daemon/supervisor/processes/transfer_process.h"
+#include "daemon/supervisor/standstill.h"
 
 #define TICK_NS   (250 * NS_PER_MS)
 #define TIMEOUT_S 2
@@ -88,9 +89,16 @@ static uint64_t pass(uint64_t seconds, bool beats) {
         now += TICK_NS;
         if (beats)
             beat();
+        standstill_tick(&supervisor, now);
         device_watch(&device, now);
     }
     return passed / NS_PER_S;
+}
+
+static void stand_still(uint64_t seconds) {
+    now += seconds * NS_PER_S;
+    standstill_tick(&supervisor, now);
+    device_watch(&device, now);
 }
 
 // ---- Silence -----------------------------------------------------------------------------------------------
@@ -175,6 +183,74 @@ static void tenants_are_told_that_the_driver_hangs(void **state) {
     assert_int_equal(told, 1);
 }
 
+// ---- A machine that stands still ---------------------------------------------------------------------------
+
+static void a_standstill_is_not_silence(void **state) {
+    (void)state;
+    pass(1, true);
+    tenant.closing_since_ns = now;
+    stand_still(1000);
+    pass(1, false); // it had this left, and more
+    assert_false(is_killed());
+    pass(2, true);
+    assert_false(is_killed());
+    assert_int_equal(pass(10, true), 1); // the rest of what it had for the pool
+    assert_true(is_killed());
+}
+
+static void silence_goes_on_after_standstills(void **state) {
+    (void)state;
+    pass(1, true);
+    assert_in_range(pass(1, false), 1, 1);
+    stand_still(5);
+    assert_in_range(pass(10, false), 0, 1);
+    assert_true(is_killed());
+}
+
+static void ticks_that_are_always_late(void **state) {
+    (void)state;
+    pass(1, true);
+    for (int i = 0; i < 100 && !is_killed(); i++)
+        stand_still(5);
+    assert_true(is_killed());
+}
+
+static void every_heartbeat_counts(void **state) {
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        pass(1, true);
+        stand_still(100);
+        pass(1, false);
+        assert_false(is_killed());
+    }
+    assert_int_equal(pass(10, false), TIMEOUT_S - 1);
+    assert_true(is_killed());
+}
+
+// The engine began with a job before the standstill, which is the process's heartbeat until the job is done.
+static void a_heartbeat_from_before_is_excused(void **state) {
+    (void)state;
+    pass(1, true);
+    const uint64_t began = now;
+    pass(1, true);
+    stand_still(100);
+    atomic_store(&record->heartbeat_ns, began);
+    device_watch(&device, now);
+    assert_false(is_killed());
+    assert_in_range(pass(10, false), 1, TIMEOUT_S);
+}
+
+static void one_that_was_killed_just_before_need_not_have_ended(void **state) {
+    (void)state;
+    pass(1, true);
+    process_kill(&transfer.process);
+    now = transfer.process.signalled_ns + TICK_NS;
+    standstill_tick(&supervisor, now);
+    stand_still(1000);
+    assert_false(device.warned);
+    assert_int_equal(told, 0);
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void) {
@@ -187,6 +263,12 @@ int main(void) {
         CASE(a_pool_that_is_not_closed),
         CASE(a_pool_that_is_closed_slowly),
         CASE(tenants_are_told_that_the_driver_hangs),
+        CASE(a_standstill_is_not_silence),
+        CASE(silence_goes_on_after_standstills),
+        CASE(ticks_that_are_always_late),
+        CASE(every_heartbeat_counts),
+        CASE(a_heartbeat_from_before_is_excused),
+        CASE(one_that_was_killed_just_before_need_not_have_ended),
     };
     log_open("test", LOG_LEVEL_ERROR);
     return cmocka_run_group_tests(tests, NULL, NULL);

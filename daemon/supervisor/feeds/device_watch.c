@@ -20,7 +20,7 @@ static void watch_killed(struct device *device, uint64_t now) {
         log_warning("GPU %s: its transfer process was killed %" PRIu64 " s ago and has not ended yet",
                     device->uuid, patience / NS_PER_S);
     }
-    if (device->told || device->supervisor->stood_still || !process_hangs(process, now, max_u64(patience, DRIVER_MOST_NS)))
+    if (device->told || !process_hangs(process, now, max_u64(patience, DRIVER_MOST_NS)))
         return;
     device->told = true;
     snprintf(text, sizeof text,

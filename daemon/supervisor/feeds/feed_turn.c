@@ -87,7 +87,7 @@ static void detach_silent(struct served_feed *feed, uint64_t now) {
         }
         if (!member->silent_since_ns)
             member->silent_since_ns = now;
-        if (now - member->silent_since_ns < feed->max_lag_ns || feed->supervisor->stood_still)
+        if (now - member->silent_since_ns < feed->max_lag_ns)
             continue;
         served_feed_gathered(feed, member);
         stats_add(&feed->stats->counters[FEED_consumers_detached], 1);

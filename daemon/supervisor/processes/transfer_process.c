@@ -36,7 +36,7 @@ struct unsent {
 };
 
 uint64_t transfer_process_silent_ns(const struct transfer_process *transfer, uint64_t now) {
-    return stats_silent_ns(&transfer->record->heartbeat_ns, transfer->process.started_ns, now);
+    return process_silent_ns(&transfer->process, &transfer->record->heartbeat_ns, now);
 }
 
 bool transfer_process_is_in_driver(const struct transfer_process *transfer) {
