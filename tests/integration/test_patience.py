@@ -1,10 +1,11 @@
-"""Drivers and machines that are slow, or stand still for a while: nobody is taken for dead."""
+"""Drivers, disks and machines that are slow, or stand still for a while: nobody is taken for dead."""
 
 import contextlib
 import signal
 import time
 
 import consumer
+import data
 import devices
 import expected
 import harness
@@ -157,3 +158,22 @@ def test_machine_that_stands_still():
             held += slow.take(30)
             seen += quick.take(max(32 - len(seen), 0))
             assert [batch["crc"] for batch in held] == [batch["crc"] for batch in seen[:32]]
+
+
+# ---- Disks -------------------------------------------------------------------------------------------------
+
+
+def test_files_that_take_long_to_open():
+    """A loader opens each of them once more as it starts, and is not taken for hung."""
+    if harness.sanitized():
+        harness.skip("a library cannot be preloaded before the address sanitizer")
+    with harness.Instance(loaders=2, loader_timeout=TIMEOUT) as feedd:
+        paths = [feedd.directory / f"{number:02}.bin" for number in range(30)]
+        for number, path in enumerate(paths):
+            data.write_records(path, 20, 64, first=20 * number)
+        pattern = feedd.directory / "*.bin"
+        feedd.add_dataset("numbers", format="records", path=pattern, record_bytes=64, field_x="u8[64] @ 0")
+        feedd.start(environment={"LD_PRELOAD": str(harness.PROGRAMS / "tests/slow_open.so")})
+        batches = consumer.read(feedd, "numbers", 20, **SHAPE)
+        expected.check_run(expected.read_records(paths, 64, {"x": (0, 64)}), batches, 20, **SHAPE)
+        check_undisturbed(feedd)
