@@ -178,6 +178,16 @@ def test_daemon_that_comes_back_to_a_slow_driver():
             check_undisturbed(feedd)
 
 
+@harness.limit(90)
+def test_gpu_that_takes_longer_to_open_than_others_wait_for_the_daemon():
+    """A consumer waits for that, unless it has said how long it waits."""
+    with devices.serve(environment={FAULTS: "open_ms=37000"}) as feedd:
+        consumer.refused(feedd, "ETIMEDOUT", "in time", batch_size=20, device=SIMULATED, connect_timeout=3000)
+        with consumer.Consumer(feedd, "numbers", 20, device=SIMULATED, **SHAPE) as reader:
+            expected.check_run(devices.content(feedd), reader.finish(60), 20, **SHAPE)
+        check_undisturbed(feedd)
+
+
 # ---- Disks -------------------------------------------------------------------------------------------------
 
 
