@@ -1,6 +1,7 @@
 """Drivers, disks and machines that are slow, or stand still for a while: nobody is taken for dead."""
 
 import contextlib
+import os
 import signal
 import time
 
@@ -186,6 +187,23 @@ def test_gpu_that_takes_longer_to_open_than_others_wait_for_the_daemon():
         with consumer.Consumer(feedd, "numbers", 20, device=SIMULATED, **SHAPE) as reader:
             expected.check_run(devices.content(feedd), reader.finish(60), 20, **SHAPE)
         check_undisturbed(feedd)
+
+
+@harness.limit(60)
+def test_consumer_that_stands_still_while_it_looks_for_the_daemon():
+    """It looks for as long as it would have."""
+    with devices.serve() as feedd:
+        with devices.start(feedd, CPU, step=True, reconnect_timeout=4000, prefetch=1) as reader:
+            reader.take(5)
+            feedd.kill()
+            reader.command("next", 40000)
+            time.sleep(1)
+            os.kill(reader.pid, signal.SIGSTOP)
+            time.sleep(6)
+            os.kill(reader.pid, signal.SIGCONT)
+            time.sleep(1)
+            feedd.start()
+            reader.expect("batch")
 
 
 # ---- Disks -------------------------------------------------------------------------------------------------
